@@ -20,7 +20,7 @@ mod common;
 
 use common::{Window, long};
 use egui::{Event, Modifiers, MouseWheelUnit, TouchPhase, pos2, vec2};
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -131,7 +131,7 @@ fn opened(path: &Path) -> Window {
     // Background computation of derived data, while the window keeps running.
     let mut worst = 0f64;
     let since = Instant::now();
-    while !w.app().tasks.running().is_empty() || !w.doc().facts.pending.is_empty() {
+    while !w.app().tasks.running().is_empty() || !w.doc().derived.pending.is_empty() {
         let start = Instant::now();
         w.harness.step();
         worst = worst.max(ms(start.elapsed()));
@@ -212,13 +212,13 @@ fn filter(w: &mut Window, text: &str, name: &str) {
 fn look(path: &Path) {
     let mut w = opened(path);
     let n = w.doc().len();
-    let registers: Vec<u32> = w.doc().facts.registers.keys().copied().take(14).collect();
+    let registers: Vec<u32> = w.doc().derived.registers.keys().copied().take(14).collect();
     for r in &registers {
         w.doc().pin(*r);
     }
     w.run("show-events");
     w.settle();
-    let lanes = w.doc().facts.pyramid.lanes().len() + registers.len() + 5;
+    let lanes = w.doc().derived.pyramid.lanes().len() + registers.len() + 5;
     print_figure("lanes", lanes as f64);
     let mut random = Random(7);
     pan_and_zoom(&mut w);
@@ -243,21 +243,21 @@ fn look(path: &Path) {
 /// Measures an API trace and prints the figures, one per line.
 fn look_at_launches(path: &Path) {
     let mut w = opened(path);
-    let calls = w.doc().api_trace().unwrap();
+    let api_trace = w.doc().api_trace().unwrap();
     print_figure("events", w.doc().len() as f64);
     w.run("show-events");
     w.settle();
-    print_figure("lanes", w.doc().facts.pyramid.lanes().len() as f64);
+    print_figure("lanes", w.doc().derived.pyramid.lanes().len() as f64);
     let mut random = Random(7);
-    let all = calls.launches().len() as u64;
-    let mut launch = |_: &mut Window| calls.launches()[random.below(all) as usize].event;
+    let all = api_trace.launches().len() as u64;
+    let mut launch = |_: &mut Window| api_trace.launches()[random.below(all) as usize].event;
     pan_and_zoom(&mut w);
     filter(&mut w, "launch", "filter");
     scroll(&mut w, "event table, ms", &mut launch);
     w.run("show-launches");
     w.settle();
     scroll(&mut w, "launches, ms", &mut launch);
-    let buffer = calls.buffers().list()[2].at;
+    let buffer = api_trace.buffers().list()[2].at;
     w.show_memory(0, buffer, 4);
     w.run("show-memory");
     w.settle();
@@ -316,7 +316,7 @@ fn main() {
     }
     // A test run of all targets only checks that the benchmark works.
     let measured = std::env::args().any(|a| a == "--bench");
-    let sizes = |name: &str, all: &[u64], least: u64| -> Vec<u64> {
+    let sizes = |name: &str, all: &[u64], min: u64| -> Vec<u64> {
         let list = |text: String| {
             let numbers = text.split(',').map(str::trim).filter(|n| !n.is_empty());
             numbers.map(|n| n.parse().expect("sizes are numbers")).collect()
@@ -324,7 +324,7 @@ fn main() {
         match var(name) {
             Some(text) => list(text),
             None if measured => all.to_vec(),
-            None => vec![least],
+            None => vec![min],
         }
     };
     let folder = tempfile::tempdir().unwrap();
@@ -353,10 +353,10 @@ fn main() {
 /// Prints one line per figure, with a column for each size.
 fn print_columns(columns: &[Vec<(String, f64)>]) {
     let Some(first) = columns.first() else { return };
-    for (row, (name, least)) in first.iter().enumerate() {
+    for (row, (name, min)) in first.iter().enumerate() {
         let all: Vec<f64> = columns.iter().map(|c| c[row].1).collect();
         let figures: Vec<String> = all.iter().map(|v| format!("{v:>10.2}")).collect();
-        let ratio = all.last().unwrap() / least;
+        let ratio = all.last().unwrap() / min;
         println!("  {name:<44} {}   largest to smallest {ratio:.2}", figures.join(" "));
     }
 }

@@ -35,7 +35,7 @@ fn main() -> anyhow::Result<()> {
     let setup = Setup {
         settings: None,
         theme: Some(ThemeChoice::Dark),
-        board: None,
+        target: None,
         chooser: Arc::new(|_| PickResult::Cancelled),
         commands: COMMANDS,
     };
@@ -67,8 +67,8 @@ fn main() -> anyhow::Result<()> {
     println!(
         "{} events, {} jobs, {} polls",
         doc.len(),
-        doc.facts.jobs.len(),
-        doc.facts.polls.len()
+        doc.derived.jobs.len(),
+        doc.derived.polls.len()
     );
     println!("first frame that shows the recording  {first:8.1?}");
     println!("everything found out                  {all:8.1?}, the longest frame meanwhile {longest:.1?}");
@@ -79,10 +79,10 @@ fn main() -> anyhow::Result<()> {
     let still = median((0..31).map(|_| next(&mut app)).collect());
     let mut moving = Vec::new();
     for i in 0..31 {
-        if let Some(desk) = app.panel_context() {
-            let about = desk.doc.len() as f64 * 0.4 + f64::from(i);
-            desk.views.timeline.zoom(desk.doc, 1.3, Some(about), 0.0);
-            desk.views.timeline.finish_animation();
+        if let Some(context) = app.panel_context() {
+            let about = context.doc.len() as f64 * 0.4 + f64::from(i);
+            context.views.timeline.zoom(context.doc, 1.3, Some(about), 0.0);
+            context.views.timeline.finish_animation();
         }
         moving.push(next(&mut app));
     }

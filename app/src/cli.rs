@@ -6,7 +6,6 @@ mod agents;
 mod api_trace;
 mod apply;
 mod bisect;
-mod boards;
 mod check;
 mod completions;
 mod diff;
@@ -50,6 +49,7 @@ mod shader;
 mod signals;
 mod source;
 mod stats;
+mod targets;
 mod thread;
 mod times;
 mod trace_arguments;
@@ -59,7 +59,7 @@ mod typo;
 mod verify;
 
 use crate::commands::COMMANDS;
-use crate::document::boards::PLAY_CALLS;
+use crate::document::targets::PLAY_CALLS;
 use crate::theme::ThemeChoice;
 use crate::window::{AfterOpen, Options, PictureForm, Shot, Studio, UNKNOWN_FORMAT};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -121,7 +121,7 @@ pub const VERBS: &[Verb] = &[
     notebook::VERB,
     link::VERB,
     verify::VERB,
-    boards::VERB,
+    targets::VERB,
     doctor::VERB,
     plan::VERB,
     replay::VERB,
@@ -389,12 +389,12 @@ fn window(matches: &ArgMatches) -> Result<Exit, Failure> {
             ));
         }
         _ => {
-            let board = matches.get_one::<String>("board").cloned();
+            let target = matches.get_one::<String>("board").cloned();
             let compare = compare.cloned();
             let afterwards = AfterOpen { compare, goal };
             let options = Options {
                 theme,
-                board,
+                target,
                 afterwards,
             };
             crate::window::run(file.cloned(), options, COMMANDS).map_err(fail)?;

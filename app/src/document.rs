@@ -4,17 +4,17 @@ pub mod address_map;
 pub mod api_trace;
 pub mod axis;
 pub mod bisect;
-pub mod boards;
 pub mod capture_info;
 pub mod clipboard;
 pub mod code;
 pub mod comparison;
-pub mod cuda_board;
+pub mod cuda_target;
 pub mod cursors;
 pub mod debug;
 pub mod derive;
+pub mod derived_data;
 pub mod descriptions;
-pub mod facts;
+pub mod history;
 pub mod job_buffers;
 pub mod job_index;
 pub mod job_outcome;
@@ -22,7 +22,6 @@ pub mod jobs;
 pub mod lanes;
 pub mod lookup;
 pub mod memory_trace;
-pub mod moment;
 pub mod notebook;
 pub mod output_diff;
 pub mod page_runs;
@@ -41,6 +40,7 @@ pub mod sample;
 pub mod screen;
 pub mod source;
 pub mod spaces;
+pub mod targets;
 pub mod tensor;
 pub mod times;
 pub mod transfers;
@@ -57,9 +57,9 @@ pub use kinescope_files::numbers::NumberFormat;
 use buffer_index::{BufferIndex, Buffers};
 use changes::{Change, Changes, Note, Piece, PlotLine, SavedFilter};
 use contents::BufferContents;
-use facts::{Facts, Part, Stage};
+use derived_data::{DerivedData, Part, Stage};
+use history::{History, HistoryEntry, Selection};
 use journal::{Journal, JournalContents, JournalKey, SaveState};
-use moment::{History, HistoryEntry, Selection};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace_core::progress::Progress;
@@ -78,10 +78,10 @@ pub struct Document {
     /// The recording, never modified.
     pub recording: Arc<Recording>,
     /// Derived data of the recording.
-    pub facts: Arc<Facts>,
+    pub derived: Arc<DerivedData>,
     /// Buffers by name, with the location of their recorded bytes.
     pub buffers: Arc<Buffers>,
-    moment: u64,
+    current_event: u64,
     selection: Selection,
     history: History,
     /// Whether the recording is a copy with saved edits. Its recorded outputs are those without the edits.
@@ -137,8 +137,8 @@ fn not_read(path: &Path, why: &journal::JournalError) -> String {
 fn journal_key(recording: &Recording) -> JournalKey {
     JournalKey {
         events: recording.events.len() as u64,
-        gpu: recording.facts.identity.gpu_id,
-        source: recording.facts.identity.source.clone(),
+        gpu: recording.metadata.identity.gpu_id,
+        source: recording.metadata.identity.source.clone(),
     }
 }
 
@@ -146,8 +146,8 @@ impl Document {
     /// Creates a document. Changes of an earlier program run are applied if it ended normally, and offered if it did
     /// not.
     #[must_use]
-    pub fn new(path: PathBuf, recording: Arc<Recording>, facts: Arc<Facts>) -> Self {
-        Self::with_journal_fallback(path, None, recording, facts)
+    pub fn new(path: PathBuf, recording: Arc<Recording>, derived: Arc<DerivedData>) -> Self {
+        Self::with_journal_fallback(path, None, recording, derived)
     }
 
     /// Creates a document whose changes go to the file `elsewhere` if they cannot be stored next to the recording.
@@ -156,12 +156,12 @@ impl Document {
         path: PathBuf,
         elsewhere: Option<PathBuf>,
         recording: Arc<Recording>,
-        mut facts: Arc<Facts>,
+        mut derived: Arc<DerivedData>,
     ) -> Self {
         let of = journal_key(&recording);
         // Earlier edits need their buffers. Without such edits the buffers are listed after the first frame.
         let listing = BuffersOnDemand::new(&recording);
-        if facts.has_stage(Stage::Buffers) {
+        if derived.has_stage(Stage::Buffers) {
             listing.get();
         }
         let journal_path = journal::path_for(&path);
@@ -210,8 +210,8 @@ impl Document {
         }
         let buffers = match listing.into_listed() {
             Some(buffers) => {
-                if !facts.has_stage(Stage::Buffers) {
-                    Arc::make_mut(&mut facts)
+                if !derived.has_stage(Stage::Buffers) {
+                    Arc::make_mut(&mut derived)
                         .pending
                         .retain(|stage| *stage != Stage::Buffers);
                 }
@@ -224,7 +224,7 @@ impl Document {
             changes,
             offered,
             notice,
-            ..Self::bare(path, journal, recording, facts, buffers)
+            ..Self::bare(path, journal, recording, derived, buffers)
         }
     }
 
@@ -233,13 +233,13 @@ impl Document {
         path: PathBuf,
         journal: Journal,
         recording: Arc<Recording>,
-        facts: Arc<Facts>,
+        derived: Arc<DerivedData>,
         buffers: Arc<Buffers>,
     ) -> Self {
         let title = path
             .file_name()
             .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
-        let moment = 0;
+        let current_event = 0;
         let mut captured = recording
             .capture()
             .map(|c| capture_info::describe_capture(&c))
@@ -250,10 +250,10 @@ impl Document {
             is_edited_copy: !recording.applied_edits().is_empty(),
             processes: processes::Processes::for_recording(&path, &recording),
             capture_info: captured,
-            moment,
+            current_event,
             selection: Selection::Event,
             history: History::new(HistoryEntry {
-                moment,
+                current_event,
                 selection: Selection::Event,
             }),
             changes: Changes::default(),
@@ -274,7 +274,7 @@ impl Document {
             has_threads: times::has_thread_ids(&recording.events),
             path,
             recording,
-            facts,
+            derived,
             buffers,
         }
     }
@@ -284,8 +284,8 @@ impl Document {
     pub fn copy(&self) -> Self {
         let path = self.path.clone();
         let nowhere = Journal::new(PathBuf::from("/dev/null"), journal_key(&self.recording));
-        let (facts, buffers) = (Arc::clone(&self.facts), Arc::clone(&self.buffers));
-        let mut copy = Self::bare(path, nowhere, Arc::clone(&self.recording), facts, buffers);
+        let (derived, buffers) = (Arc::clone(&self.derived), Arc::clone(&self.buffers));
+        let mut copy = Self::bare(path, nowhere, Arc::clone(&self.recording), derived, buffers);
         copy.changes = self.changes.clone();
         copy
     }
@@ -300,12 +300,12 @@ impl Document {
             part => part,
         };
         // Running tasks that hold the derived data continue with their version.
-        let facts = Arc::make_mut(&mut self.facts);
+        let derived = Arc::make_mut(&mut self.derived);
         let named = matches!(part, Part::Registers(_));
-        facts.take(part);
+        derived.take(part);
         // Register names may have changed during the derivation.
         if named {
-            derive::name_registers(facts);
+            derive::name_registers(derived);
         }
         if self.jumps == 0
             && let Some(first) = self.first_work()
@@ -317,15 +317,15 @@ impl Document {
     /// Returns the event of the first job or launch.
     #[must_use]
     pub fn first_work(&self) -> Option<u64> {
-        let launch = || Some(self.facts.api_trace.as_ref()?.launches().first()?.event);
-        self.facts.jobs.first().map(|j| j.submit).or_else(launch)
+        let launch = || Some(self.derived.api_trace.as_ref()?.launches().first()?.event);
+        self.derived.jobs.first().map(|j| j.submit).or_else(launch)
     }
 
     /// Applies changed register maps of the user. Returns `false` if the recording must be read again.
     #[must_use]
     pub fn rename(&mut self) -> bool {
         let recording = Arc::clone(&self.recording);
-        derive::rename(Arc::make_mut(&mut self.facts), &recording)
+        derive::rename(Arc::make_mut(&mut self.derived), &recording)
     }
 
     /// Returns the number of events.
@@ -342,8 +342,8 @@ impl Document {
 
     /// Returns the current event, whose state every panel shows.
     #[must_use]
-    pub fn moment(&self) -> u64 {
-        self.moment
+    pub fn current_event(&self) -> u64 {
+        self.current_event
     }
 
     /// Returns the selection.
@@ -359,23 +359,23 @@ impl Document {
 
     /// Moves to an event and selects an item.
     pub fn go_with(&mut self, event: u64, selection: Selection) {
-        self.moment = event.min(self.len().saturating_sub(1));
+        self.current_event = event.min(self.len().saturating_sub(1));
         self.selection = selection;
         self.jumps += 1;
         self.history.go(HistoryEntry {
-            moment: self.moment,
+            current_event: self.current_event,
             selection: self.selection.clone(),
         });
     }
 
     /// Selects an item at the current event.
     pub fn select(&mut self, selection: Selection) {
-        self.go_with(self.moment, selection);
+        self.go_with(self.current_event, selection);
     }
 
     /// Selects a job and moves to its submit.
     pub fn go_job(&mut self, index: u32) {
-        if let Some(j) = self.facts.jobs.get(index as usize) {
+        if let Some(j) = self.derived.jobs.get(index as usize) {
             let at = j.submit;
             self.go_with(at, Selection::Job(index));
         }
@@ -384,11 +384,11 @@ impl Document {
     /// Selects a finding and moves to its event, if it has one.
     pub fn go_finding(&mut self, index: u32) {
         let event = self
-            .facts
+            .derived
             .findings
             .get(index as usize)
             .and_then(|f| f.event)
-            .unwrap_or(self.moment);
+            .unwrap_or(self.current_event);
         self.go_with(event, Selection::Finding(index));
     }
 
@@ -407,7 +407,7 @@ impl Document {
     }
 
     fn arrive(&mut self, p: HistoryEntry) {
-        self.moment = p.moment;
+        self.current_event = p.current_event;
         self.selection = p.selection;
         self.jumps += 1;
     }
@@ -426,8 +426,8 @@ impl Document {
             _ => self
                 .recording
                 .events
-                .access(usize::try_from(self.moment).ok()?)
-                .and_then(|a| self.facts.find_register(&a)),
+                .access(usize::try_from(self.current_event).ok()?)
+                .and_then(|a| self.derived.find_register(&a)),
         }
     }
 
@@ -435,16 +435,16 @@ impl Document {
     /// search to writes.
     #[must_use]
     pub fn find_neighbour_access(&self, forward: bool, writes: bool) -> Option<u64> {
-        let fact = self.facts.registers.get(&self.current_register()?)?;
+        let fact = self.derived.registers.get(&self.current_register()?)?;
         let events = if writes {
             fact.accesses.writes()
         } else {
             fact.accesses.all()
         };
         let at = if forward {
-            events.count_until(self.moment)
+            events.count_until(self.current_event)
         } else {
-            events.count_before(self.moment).checked_sub(1)?
+            events.count_before(self.current_event).checked_sub(1)?
         };
         events.get(at)
     }
@@ -652,7 +652,7 @@ impl Document {
     /// Stores the current selection and the shown panels with the note at the current event. Creates the note with
     /// `text` if there is none.
     pub fn note_scene(&mut self, text: &str, panels: &[&str]) -> bool {
-        let event = self.moment;
+        let event = self.current_event;
         let old = self.changes.notes().get(&event).cloned();
         let selection = match (&self.selection, &old) {
             // If the note itself is selected, keep the selection that it was made with.
@@ -713,7 +713,7 @@ impl Document {
     /// Returns the time of an event, nanoseconds from the first event.
     #[must_use]
     pub fn ns(&self, event: u64) -> u64 {
-        self.facts.axis.ns(event)
+        self.derived.axis.ns(event)
     }
 }
 

@@ -42,8 +42,8 @@ pub struct Panel {
 impl Panel {
     /// Draws the panel. If its work ended by a program error, a line above says so: without it the panel would appear
     /// to work for ever.
-    pub fn draw(&self, desk: &mut PanelContext<'_>, ui: &mut Ui) {
-        if let Some(title) = desk.asks.lost_work(self.id) {
+    pub fn draw(&self, context: &mut PanelContext<'_>, ui: &mut Ui) {
+        if let Some(title) = context.actions.lost_work(self.id) {
             let message = format!("{title} stopped because of an internal error; see the crash report.");
             let p = palette(ui);
             let mut away = false;
@@ -54,12 +54,12 @@ impl Panel {
                 away = widgets::icon_button(ui, icons::X, "Dismiss").clicked();
             });
             if away {
-                desk.asks.dismiss_lost_work(self.id);
+                context.actions.dismiss_lost_work(self.id);
             }
         }
-        desk.asks.begin_panel(Some(self.id));
-        (self.ui)(desk, ui);
-        desk.asks.begin_panel(None);
+        context.actions.begin_panel(Some(self.id));
+        (self.ui)(context, ui);
+        context.actions.begin_panel(None);
     }
 }
 
@@ -68,92 +68,92 @@ pub static PANELS: &[Panel] = &[
     Panel {
         id: "timeline",
         title: "Timeline",
-        ui: |d, ui| timeline::ui(d.doc, &mut d.views.timeline, d.asks, ui),
+        ui: |d, ui| timeline::ui(d.doc, &mut d.views.timeline, d.actions, ui),
     },
     Panel {
         id: "events",
         title: "Events",
-        ui: |d, ui| events::ui(d.doc, &mut d.views.events, d.asks, ui),
+        ui: |d, ui| events::ui(d.doc, &mut d.views.events, d.actions, ui),
     },
     Panel {
         id: "launches",
         title: "Launches",
-        ui: |d, ui| launches::ui(d.doc, &mut d.views.launches, d.asks, ui),
+        ui: |d, ui| launches::ui(d.doc, &mut d.views.launches, d.actions, ui),
     },
     Panel {
         id: "kernel",
         title: "Kernel",
-        ui: |d, ui| kernel::ui(d.doc, &mut d.views.kernel, d.asks, ui),
+        ui: |d, ui| kernel::ui(d.doc, &mut d.views.kernel, d.actions, ui),
     },
     Panel {
         id: "register",
         title: "Register",
-        ui: |d, ui| register::ui(d.doc, &mut d.views.registers, d.asks, ui),
+        ui: |d, ui| register::ui(d.doc, &mut d.views.registers, d.actions, ui),
     },
     Panel {
         id: "memory",
         title: "Memory",
-        ui: |d, ui| memory::ui(d.doc, &mut d.views.memory, d.asks, ui),
+        ui: |d, ui| memory::ui(d.doc, &mut d.views.memory, d.actions, ui),
     },
     Panel {
         id: "page-tables",
         title: "Page tables",
-        ui: |d, ui| page_tables::ui(d.doc, &mut d.views.tables, d.asks, ui),
+        ui: |d, ui| page_tables::ui(d.doc, &mut d.views.tables, d.actions, ui),
     },
     Panel {
         id: "jobs",
         title: "Jobs",
-        ui: |d, ui| jobs::ui(d.doc, &mut d.views.jobs, d.asks, ui),
+        ui: |d, ui| jobs::ui(d.doc, &mut d.views.jobs, d.actions, ui),
     },
     Panel {
         id: "shader",
         title: "Shader",
-        ui: |d, ui| shader::ui(d.doc, &mut d.views.shader, d.asks, ui),
+        ui: |d, ui| shader::ui(d.doc, &mut d.views.shader, d.actions, ui),
     },
     Panel {
         id: "plots",
         title: "Plots",
-        ui: |d, ui| plots::ui(d.doc, &mut d.views.plots, &mut d.views.events, d.asks, ui),
+        ui: |d, ui| plots::ui(d.doc, &mut d.views.plots, &mut d.views.events, d.actions, ui),
     },
     Panel {
         id: "inputs",
         title: "Inputs",
-        ui: |d, ui| inputs::ui(d.doc, &mut d.views.inputs, d.asks, ui),
+        ui: |d, ui| inputs::ui(d.doc, &mut d.views.inputs, d.actions, ui),
     },
     Panel {
         id: "screen",
         title: "Screen",
-        ui: |d, ui| screen::ui(d.doc, &mut d.views.screen, d.asks, ui),
+        ui: |d, ui| screen::ui(d.doc, &mut d.views.screen, d.actions, ui),
     },
     Panel {
         id: "compare",
         title: "Compare",
-        ui: |d, ui| compare::ui(d.doc, &mut d.views.compare, d.asks, ui),
+        ui: |d, ui| compare::ui(d.doc, &mut d.views.compare, d.actions, ui),
     },
     Panel {
         id: "replay",
         title: "Replay",
-        ui: |d, ui| replay::ui(d.doc, d.asks, ui),
+        ui: |d, ui| replay::ui(d.doc, d.actions, ui),
     },
     Panel {
         id: "tune",
         title: "Tune",
-        ui: |d, ui| tune::ui(d.doc, &mut d.views.tune, d.asks, ui),
+        ui: |d, ui| tune::ui(d.doc, &mut d.views.tune, d.actions, ui),
     },
     Panel {
         id: "notebook",
         title: "Notebook",
-        ui: |d, ui| notebook::ui(d.doc, &mut d.views.notebook, d.asks, ui),
+        ui: |d, ui| notebook::ui(d.doc, &mut d.views.notebook, d.actions, ui),
     },
     Panel {
         id: "problems",
         title: "Findings",
-        ui: |d, ui| findings::ui(d.doc, d.asks, ui),
+        ui: |d, ui| findings::ui(d.doc, d.actions, ui),
     },
     Panel {
         id: "log",
         title: "Log",
-        ui: |d, ui| log::ui(d.asks, ui),
+        ui: |d, ui| log::ui(d.actions, ui),
     },
 ];
 
@@ -170,9 +170,9 @@ pub fn is_known(id: &str) -> bool {
 }
 
 /// Applies an action that another panel requested; actions of the window are ignored.
-pub fn apply_action(desk: &mut PanelContext<'_>, ask: &UiAction) {
-    let PanelContext { doc, views, asks } = desk;
-    match *ask {
+pub fn apply_action(context: &mut PanelContext<'_>, action: &UiAction) {
+    let PanelContext { doc, views, actions } = context;
+    match *action {
         UiAction::Memory {
             space,
             va,
@@ -187,7 +187,7 @@ pub fn apply_action(desk: &mut PanelContext<'_>, ask: &UiAction) {
                 memory.show(doc, space, va, bytes);
             }
         }
-        UiAction::FindReferences { space, va } => memory::find_references(doc, &mut views.memory, asks, space, va),
+        UiAction::FindReferences { space, va } => memory::find_references(doc, &mut views.memory, actions, space, va),
         UiAction::Shader { job, entry } => {
             if jobs::current_job(doc) != Some(job) {
                 doc.go_job(job);

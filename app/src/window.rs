@@ -67,7 +67,7 @@ pub struct Options {
     /// Theme; `None` keeps the last choice.
     pub theme: Option<ThemeChoice>,
     /// Selected target, `software:mali-g71` if `None`.
-    pub board: Option<String>,
+    pub target: Option<String>,
     /// Actions to run once the recording is loaded.
     pub afterwards: AfterOpen,
 }
@@ -165,7 +165,7 @@ pub fn run(path: Option<PathBuf>, options: Options, commands: &'static [Command<
         let setup = Setup {
             settings: Settings::user_folder(),
             theme: options.theme,
-            board: options.board.clone(),
+            target: options.target.clone(),
             chooser: system_chooser(),
             commands,
         };

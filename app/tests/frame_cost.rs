@@ -20,8 +20,8 @@ use kinescope::document::axis::AxisKind;
 use kinescope::document::changes::PlotLine;
 use kinescope::document::code::Listing;
 use kinescope::document::comparison::ComparisonSource;
+use kinescope::document::history::Selection;
 use kinescope::document::jobs::{Chain, JobFact};
-use kinescope::document::moment::Selection;
 use kinescope::panels::shader::thread::Run;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, path);
     w.settle();
-    assert_eq!(w.doc().facts.pending, []);
+    assert_eq!(w.doc().derived.pending, []);
     assert!(w.doc().len() >= events);
     for e in 0..64 {
         assert!(w.doc().note(e * 5, Some("a note".into())));
@@ -111,7 +111,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
     // The register that is read most and the one that is written most have the longest lists.
     let busy = w
         .doc()
-        .facts
+        .derived
         .registers
         .iter()
         .max_by_key(|r| r.1.accesses.len())
@@ -119,7 +119,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
         .unwrap();
     w.doc().pin(busy);
     // The register that is read most and the ones beside it are plotted.
-    let plotted: Vec<u32> = w.doc().facts.registers.keys().copied().take(3).collect();
+    let plotted: Vec<u32> = w.doc().derived.registers.keys().copied().take(3).collect();
     for register in plotted
         .into_iter()
         .chain([busy])
@@ -191,12 +191,12 @@ fn shader_costs(n: usize, small: Option<&Costs>) -> Costs {
         followed,
     }));
     view.thread.stops.toggle(1);
-    let facts = Arc::make_mut(&mut w.doc().facts);
-    let job = facts.jobs[0].clone();
+    let derived = Arc::make_mut(&mut w.doc().derived);
+    let job = derived.jobs[0].clone();
     // The longest chain that is read.
     let long = n.min(trace_core::jobs::MAX_JOBS);
     let chain: Vec<_> = (0..long).map(|_| job.chain[0].clone()).collect();
-    facts.jobs = (0..n)
+    derived.jobs = (0..n)
         .map(|i| JobFact {
             index: i as u32,
             chain: if i == 0 {
@@ -318,7 +318,7 @@ fn paged(tables: u64) -> Recording {
         memory: m.finish(),
         ..Recording::default()
     };
-    r.facts.address_spaces.push(AddressSpace {
+    r.metadata.address_spaces.push(AddressSpace {
         number: 0,
         format,
         root: PhysAddr(1 << 12),

@@ -5,7 +5,8 @@ use crate::input::Input;
 use crate::recordings::{check_storable, read_all};
 use replay_engine::device::cuda::{Script, Step};
 use trace_core::recording::{
-    AllocationRow, CALL_FACTS, CallEvent, CallRow, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder, OrderRow,
+    API_TRACE_METADATA, AllocationRow, CallEvent, CallRow, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder,
+    OrderRow,
 };
 use trace_core::{PAGE_SIZE, Recording, diff};
 
@@ -14,13 +15,13 @@ const PAGES: u8 = 4;
 
 /// Runs every query on an API trace. Returns whether a replay can be made of it.
 pub fn query_all(recording: &Recording) -> bool {
-    let facts = recording.call_facts();
+    let metadata = recording.api_trace_metadata();
     for at in 0..recording.events.len() {
         let Some(call) = recording.events.call(at) else {
             continue;
         };
-        let text = call.describe(facts.as_ref());
-        assert!(!text.is_empty() || facts.is_some(), "a call without words");
+        let text = call.describe(metadata.as_ref());
+        assert!(!text.is_empty() || metadata.is_some(), "a call without words");
         match call {
             CallEvent::Copy(c) => {
                 if let Some(bytes) = recording.copy_content(&c) {
@@ -38,7 +39,7 @@ pub fn query_all(recording: &Recording) -> bool {
             _ => {}
         }
     }
-    for module in facts.iter().flat_map(|f| &f.modules) {
+    for module in metadata.iter().flat_map(|f| &f.modules) {
         if let Some(code) = recording.module_code(module) {
             assert_eq!(code.len() as u64, module.bytes);
         }
@@ -91,7 +92,7 @@ pub fn calls(data: &[u8]) -> bool {
         memory: pages.finish(),
         ..Recording::default()
     };
-    recording.extras.insert(CALL_FACTS.to_owned(), json);
+    recording.extras.insert(API_TRACE_METADATA.to_owned(), json);
     read_all(&recording);
     check_storable(&recording);
     // Compare with a recording whose pages hold other bytes.

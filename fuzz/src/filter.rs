@@ -129,8 +129,8 @@ fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
         ..Recording::default()
     };
     // A Mali-G71.
-    recording.facts.identity.gpu_id = 0x6000_0000;
-    recording.facts.spaces = vec![
+    recording.metadata.identity.gpu_id = 0x6000_0000;
+    recording.metadata.spaces = vec![
         space("gpu", SpaceKind::Registers),
         space("bar1", SpaceKind::Framebuffer),
     ];

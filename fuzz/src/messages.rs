@@ -1,7 +1,7 @@
 //! Fuzz targets for messages of a peer and for the files that decide which peer is trusted.
 
 use crate::in_folder;
-use replay_engine::client::boards::{self, TargetName};
+use replay_engine::client::targets::{self, TargetName};
 use replay_engine::plan::Plan;
 use replay_engine::run::{ArtifactsHeader, ReceivedArtifacts};
 use replay_engine::wire::delta::{Step, join, new_bytes, resolve};
@@ -179,9 +179,9 @@ fn pieces(data: &[u8], limits: Limits) -> bool {
 pub fn key_store(data: &[u8]) -> bool {
     let mut taken = false;
     if let Ok(text) = std::str::from_utf8(data) {
-        taken = boards::parse(text).is_ok();
+        taken = targets::parse(text).is_ok();
         let _ = PublicKey::from_hex(text);
-        if let Ok(TargetName::Paired { agent, .. }) = boards::parse(text) {
+        if let Ok(TargetName::Paired { agent, .. }) = targets::parse(text) {
             assert!(!agent.is_empty(), "an agent without a name");
         }
         let _ = is_valid_name(text);

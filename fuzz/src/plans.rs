@@ -4,7 +4,7 @@ use crate::bus;
 use crate::input::Input;
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Action, Actions, Budget, Device, DeviceError, Encoder, MAX_ACTION_BYTES, WaitResult};
-use replay_engine::device::{Arena, Board, Containment, DeviceInfo};
+use replay_engine::device::{Arena, Containment, DeviceInfo, ReplayDevice};
 use replay_engine::plan::{self, BodyBuilder, Compiled, Plan, PlanMemory, PlanPage};
 use replay_engine::run::{Outcome, Timing, run};
 use replay_engine::verify::{Refusal, Verified, verify};
@@ -202,13 +202,13 @@ fn sound(file: &[u8]) -> Option<Compiled> {
 /// their wire format, without the bytes of the outcome's recording.
 pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
     let Compiled { mut plan, pages } = SOUND.clone()?;
-    let mut board = SoftwareMali::new(Model::G71);
-    let verified = verify(&plan, &pages, &board.info()).ok()?;
-    let mut outcome = run(&plan, &pages, &mut board, &Progress::new());
+    let mut device = SoftwareMali::new(Model::G71);
+    let verified = verify(&plan, &pages, &device.info()).ok()?;
+    let mut outcome = run(&plan, &pages, &mut device, &Progress::new());
     outcome.recording.clear();
     outcome.timing = Timing::default();
     plan.budgets.actions = 1;
-    let refusal = verify(&plan, &pages, &board.info()).err()?;
+    let refusal = verify(&plan, &pages, &device.info()).err()?;
     Some((verified, refusal, outcome))
 }
 
@@ -241,15 +241,15 @@ pub fn plan_verified(data: &[u8]) -> bool {
     apply_changes(&mut compiled, data);
     let Compiled { mut plan, pages } = compiled;
     plan.budgets.actions = plan.budgets.actions.min(20_000);
-    let mut board = SoftwareMali::new(Model::G71);
-    if verify(&plan, &pages, &board.info()).is_err() {
+    let mut device = SoftwareMali::new(Model::G71);
+    if verify(&plan, &pages, &device.info()).is_err() {
         return false;
     }
     check_only_own_pages(&plan, &pages);
     let first = plan.arena.base.frame();
     let own = first..first.saturating_add(plan.used_pages);
-    let outcome = run(&plan, &pages, &mut board, &Progress::new());
-    let touched = board.memory().backed_frames();
+    let outcome = run(&plan, &pages, &mut device, &Progress::new());
+    let touched = device.memory().backed_frames();
     assert!(
         touched.iter().all(|f| own.contains(f)),
         "a verified plan touched a page outside its own: {touched:x?}, {own:x?}"

@@ -3,7 +3,7 @@
 use crate::{in_folder, parts, seeds};
 use std::ops::ControlFlow;
 use std::path::Path;
-use trace_core::calls::Calls;
+use trace_core::api_trace::ApiTrace;
 use trace_core::container::{KineFile, MemorySink, Writer};
 use trace_core::import::{
     ImportError, gpureplay, mmt as valgrind, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace,
@@ -25,14 +25,14 @@ fn query_everything(recording: &Recording) {
         && let Ok(derived) = timeline::derive(recording, map, &Progress::new())
     {
         for span in derived.jobs.iter().take(8) {
-            for space in recording.facts.address_spaces.iter().take(2) {
+            for space in recording.metadata.address_spaces.iter().take(2) {
                 let view = GpuMemoryView::new(recording.memory.at(span.submit_event), space);
                 let _ = jobs::read_chain(&view, span.head_va);
             }
         }
     }
     let view = recording.memory.last();
-    for space in recording.facts.address_spaces.iter().take(2) {
+    for space in recording.metadata.address_spaces.iter().take(2) {
         let mut left = 100_000;
         let _ = mmu::for_each_leaf(space.format, space.root, &view, &mut |leaf| {
             left -= 1;
@@ -46,8 +46,8 @@ fn query_everything(recording: &Recording) {
     }
     let _ = trace_core::check::check(recording);
     calls(recording);
-    for buffer in recording.facts.buffers.iter().take(4) {
-        if let Some(space) = recording.facts.address_spaces.get(buffer.address_space as usize) {
+    for buffer in recording.metadata.buffers.iter().take(4) {
+        if let Some(space) = recording.metadata.address_spaces.get(buffer.address_space as usize) {
             let _ = GpuMemoryView::new(view, space).read_range(buffer.va, buffer.bytes.min(1 << 16));
         }
     }
@@ -55,33 +55,35 @@ fn query_everything(recording: &Recording) {
 
 /// Runs every query of an API trace.
 fn calls(recording: &Recording) {
-    let Ok(Some(calls)) = Calls::from_recording(recording, &Progress::new()) else {
+    let Ok(Some(api_trace)) = ApiTrace::from_recording(recording, &Progress::new()) else {
         return;
     };
     let end = recording.events.len() as u64;
-    for (n, l) in (0u32..).zip(calls.launches()).take(64) {
+    for (n, l) in (0u32..).zip(api_trace.launches()).take(64) {
         let _ = (
-            calls.function_name(l.function),
-            calls.stream_name(l.stream),
-            calls.launch_at(l.event),
+            api_trace.function_name(l.function),
+            api_trace.stream_name(l.stream),
+            api_trace.launch_at(l.event),
         );
         if let Some(CallEvent::Launch(row)) = usize::try_from(l.event).ok().and_then(|e| recording.events.call(e)) {
-            for a in calls.arguments(recording, l.event, &row) {
-                let _ = a.describe(&calls);
+            for a in api_trace.arguments(recording, l.event, &row) {
+                let _ = a.describe(&api_trace);
             }
         }
         if n < 4 {
-            let _ = calls.kernel(recording, l.function);
+            let _ = api_trace.kernel(recording, l.function);
         }
     }
-    for b in calls.buffers().list().iter().take(16) {
+    for b in api_trace.buffers().list().iter().take(16) {
         for event in [0, end / 2, end] {
-            let _ = calls.read(recording, b.at..b.at.saturating_add(b.bytes.min(4096)), event);
-            let _ = calls.find_last_writer(recording, b.at, event);
+            let _ = api_trace.read(recording, b.at..b.at.saturating_add(b.bytes.min(4096)), event);
+            let _ = api_trace.find_last_writer(recording, b.at, event);
         }
     }
-    for e in calls.order().edges().iter().take(16) {
-        let _ = calls.order().is_before((e.from, e.from_stream), (e.to, e.to_stream));
+    for e in api_trace.order().edges().iter().take(16) {
+        let _ = api_trace
+            .order()
+            .is_before((e.from, e.from_stream), (e.to, e.to_stream));
     }
 }
 
@@ -96,7 +98,7 @@ fn check_round_trip(recording: &Recording) {
     let Ok(bytes) = kine::to_bytes(recording) else { return };
     let again = kine::from_bytes(bytes.clone()).unwrap_or_else(|e| panic!("a written recording does not open: {e}"));
     let (a, b) = (&recording.events, &again.events);
-    assert_eq!(again.facts, recording.facts);
+    assert_eq!(again.metadata, recording.metadata);
     assert_eq!(again.extras, recording.extras);
     assert_eq!((a.len(), &a.marks), (b.len(), &b.marks));
     assert!(a.time.iter().eq(b.time.iter()) && a.thread.iter().eq(b.thread.iter()));

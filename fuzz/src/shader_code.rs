@@ -35,9 +35,9 @@ impl GpuMemory for MemoryWithHole<'_> {
 
 /// Returns an input: the code's address, the maximum number of bytes to read, the hole in memory, the code.
 #[must_use]
-pub fn encode(entry: u64, most: u32, hole: u16, code: &[u8]) -> Vec<u8> {
+pub fn encode(entry: u64, max: u32, hole: u16, code: &[u8]) -> Vec<u8> {
     let mut out = entry.to_le_bytes().to_vec();
-    out.extend(most.to_le_bytes());
+    out.extend(max.to_le_bytes());
     out.extend(hole.to_le_bytes());
     out.extend(code);
     out
@@ -48,18 +48,18 @@ pub fn encode(entry: u64, most: u32, hole: u16, code: &[u8]) -> Vec<u8> {
 /// accepted if the code was read to its end.
 pub fn shader_code(data: &[u8]) -> bool {
     let mut input = Input(data);
-    let (entry, most, hole) = (input.u64(), u64::from(input.u32()), usize::from(input.u16()));
+    let (entry, max, hole) = (input.u64(), u64::from(input.u32()), usize::from(input.u16()));
     let mem = MemoryWithHole {
         from: entry,
         bytes: input.0,
         hole: hole..hole.saturating_add(16),
     };
-    let code = decode_code_within(&mem, GpuVa(entry), most);
-    let most = most.min(MAX_CODE);
+    let code = decode_code_within(&mem, GpuVa(entry), max);
+    let max = max.min(MAX_CODE);
     let mut at = entry;
     for (n, c) in code.clauses.iter().enumerate() {
         assert_eq!(c.clause.address, at, "a gap between clauses");
-        assert!(at - entry < most, "more was read than was asked for");
+        assert!(at - entry < max, "more was read than was asked for");
         assert_eq!(code.at(at), Some(n));
         let mut bytes = vec![0; c.clause.bytes() as usize];
         assert!(mem.read(GpuVa(at), &mut bytes), "a clause that memory does not hold");
@@ -82,7 +82,7 @@ pub fn shader_code(data: &[u8]) -> bool {
     if let CodeEnd::Unreadable(va) = code.end {
         assert!(!mem.read(va, &mut [0; 16]), "what is held was reported as missing");
     }
-    let fewer = decode_code_within(&mem, GpuVa(entry), most / 2);
+    let fewer = decode_code_within(&mem, GpuVa(entry), max / 2);
     assert!(fewer.clauses.len() <= code.clauses.len());
     for (a, b) in fewer.clauses.iter().zip(&code.clauses) {
         assert_eq!((&a.clause, &a.targets, a.indirect), (&b.clause, &b.targets, b.indirect));

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 use trace_core::Recording;
-use trace_core::calls::{Calls, ContentState, MemoryTrace, UnknownReason};
+use trace_core::api_trace::{ApiTrace, ContentState, MemoryTrace, UnknownReason};
 use trace_core::progress::Progress;
-use trace_core::recording::{AllocationKind, AllocationRow, CALL_FACTS, EventsBuilder, FillRow, LaunchRow, OrderRow};
+use trace_core::recording::{
+    API_TRACE_METADATA, AllocationKind, AllocationRow, EventsBuilder, FillRow, LaunchRow, OrderRow,
+};
 
 /// Base address of the recording's memory.
 pub const BASE: u64 = 0x1539_4000_0000;
@@ -52,9 +54,11 @@ fn recording() -> Recording {
         events: events.finish(),
         ..Recording::default()
     };
-    let facts =
+    let metadata =
         br#"{"api":"cuda","functions":[{"name":"k","demangled":"k(float*)","parameters":[[0,8]]}],"streams":[{}]}"#;
-    recording.extras.insert(CALL_FACTS.to_owned(), facts.to_vec());
+    recording
+        .extras
+        .insert(API_TRACE_METADATA.to_owned(), metadata.to_vec());
     recording
 }
 
@@ -69,16 +73,16 @@ pub fn watched(data: &[u8]) -> bool {
         "it comes back as it went in"
     );
     let r = recording();
-    let Ok(Some(bare)) = Calls::from_recording(&r, &Progress::new()) else {
+    let Ok(Some(bare)) = ApiTrace::from_recording(&r, &Progress::new()) else {
         panic!("it is a recording of calls");
     };
-    let Ok(calls) = bare.with_memory_trace(Arc::new(watched), &Progress::new()) else {
+    let Ok(api_trace) = bare.with_memory_trace(Arc::new(watched), &Progress::new()) else {
         panic!("nobody stopped it");
     };
     let end = r.events.len() as u64;
     for event in 0..=end {
         let range = BASE - 100..BASE + BYTES + 100;
-        let read = calls.read(&r, range.clone(), event);
+        let read = api_trace.read(&r, range.clone(), event);
         assert_eq!(read.bytes.len() as u64, range.end - range.start);
         let mut at = range.start;
         for p in &read.pieces {
@@ -86,18 +90,18 @@ pub fn watched(data: &[u8]) -> bool {
             at = p.range.end;
             if let ContentState::Unknown(UnknownReason::Launch { .. }, launch) = p.state {
                 assert!(
-                    !calls.is_traced(p.range.start, launch),
+                    !api_trace.is_traced(p.range.start, launch),
                     "a launch that was watched is in no doubt"
                 );
             }
         }
         assert_eq!(at, range.end);
         for address in [BASE, BASE + 99, BASE + 4096, BASE + BYTES - 1, BASE + BYTES] {
-            let who = calls.find_last_writer(&r, address, event);
+            let who = api_trace.find_last_writer(&r, address, event);
             assert!(who.launches.iter().all(|l| l.event < event));
-            let _ = calls.list_changes(&r, address, 0..event, 10);
+            let _ = api_trace.list_changes(&r, address, 0..event, 10);
         }
-        let left = calls.launch_changes(event);
+        let left = api_trace.launch_changes(event);
         assert!(left.is_none_or(|l| l.list.iter().all(|l| l.bytes > 0 && l.span.start < l.span.end)));
     }
     true

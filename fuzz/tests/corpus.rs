@@ -78,7 +78,7 @@ fn split_and_rebuilt_file_has_the_same_contents() {
         let laid = parts::lay_out(&parts::split(&bytes));
         let sound = container::from_bytes(bytes).unwrap();
         let again = container::from_bytes(laid.clone()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        assert_eq!(again.facts, sound.facts);
+        assert_eq!(again.metadata, sound.metadata);
         assert_eq!(
             container::to_bytes(&again).unwrap(),
             container::to_bytes(&sound).unwrap()

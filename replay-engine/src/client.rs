@@ -1,11 +1,11 @@
 //! The client side: connects to an agent, leases a device, pushes plans and fetches outcomes.
 
-pub mod boards;
 mod error;
 pub mod fitting;
 mod lease;
 mod pair;
 mod session;
+pub mod targets;
 
 pub use error::{ClientError, Stage};
 pub use lease::{Lease, Phase, PushStats};

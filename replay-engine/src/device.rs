@@ -163,7 +163,7 @@ impl DeviceInfo {
 
 /// An error of a device.
 #[derive(Clone, Debug, thiserror::Error)]
-pub enum BoardError {
+pub enum ReplayDeviceError {
     /// A page outside the arena was used.
     #[error("page frame {frame:#x} is outside the device's memory")]
     OutsideArena {
@@ -192,7 +192,7 @@ pub struct JobReport {
 }
 
 /// A device with the operations that the agent needs. [`replay_core::Device`] covers its registers and arena.
-pub trait Board: replay_core::Device + Send {
+pub trait ReplayDevice: replay_core::Device + Send {
     /// Returns the description of the device.
     fn info(&self) -> DeviceInfo;
 
@@ -200,24 +200,25 @@ pub trait Board: replay_core::Device + Send {
     ///
     /// # Errors
     /// If the device fails.
-    fn reset(&mut self) -> Result<(), BoardError>;
+    fn reset(&mut self) -> Result<(), ReplayDeviceError>;
 
     /// Stores a page image in a frame of the arena.
     ///
     /// # Errors
     /// If the frame is outside the arena.
-    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError>;
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError>;
 
     /// Stores bytes in the arena, within a frame, as a CPU does while a plan runs.
     ///
     /// # Errors
     /// If they are not within one frame, or the frame is outside the arena.
-    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), ReplayDeviceError> {
         let frame = at.frame();
         let mut page = ZERO_PAGE;
         self.load_page(frame, &mut page)?;
         let to = page.get_mut(at.in_page()..at.in_page().saturating_add(bytes.len()));
-        to.ok_or(BoardError::OutsideArena { frame })?.copy_from_slice(bytes);
+        to.ok_or(ReplayDeviceError::OutsideArena { frame })?
+            .copy_from_slice(bytes);
         self.store_page(frame, &page)
     }
 
@@ -225,7 +226,7 @@ pub trait Board: replay_core::Device + Send {
     ///
     /// # Errors
     /// If the frame is outside the arena.
-    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError>;
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), ReplayDeviceError>;
 
     /// Returns the frames of the arena whose content may differ from zero, ascending, or `None` if the device does not
     /// know.
@@ -242,9 +243,9 @@ pub trait Board: replay_core::Device + Send {
     ///
     /// # Errors
     /// If the window or the range does not belong to the device, or the device fails.
-    fn load_window(&mut self, number: u8, offset: u64, to: &mut [u8]) -> Result<(), BoardError> {
+    fn load_window(&mut self, number: u8, offset: u64, to: &mut [u8]) -> Result<(), ReplayDeviceError> {
         let mut at = offset;
-        let failed = |at: u64, e| BoardError::Failed(format!("MMIO region {number}, offset {at:#x}: {e:?}"));
+        let failed = |at: u64, e| ReplayDeviceError::Failed(format!("MMIO region {number}, offset {at:#x}: {e:?}"));
         let mut rest = to;
         while !rest.is_empty() {
             let width = if at.is_multiple_of(4) && rest.len() >= 4 { 4 } else { 1 };
@@ -261,17 +262,17 @@ pub trait Board: replay_core::Device + Send {
     ///
     /// # Errors
     /// If the device or the connection to it failed.
-    fn screen(&mut self) -> Result<Option<Picture>, BoardError> {
+    fn screen(&mut self) -> Result<Option<Picture>, ReplayDeviceError> {
         Ok(None)
     }
 
     /// Enables or disables bus mastering: reads and writes of memory by the device itself. It is off after
-    /// [`Board::reset`] and is enabled only for a plan whose every address was proved. A device without such a switch
+    /// [`ReplayDevice::reset`] and is enabled only for a plan whose every address was proved. A device without such a switch
     /// does nothing.
     ///
     /// # Errors
     /// If the device or the connection to it failed.
-    fn set_bus_mastering(&mut self, _on: bool) -> Result<(), BoardError> {
+    fn set_bus_mastering(&mut self, _on: bool) -> Result<(), ReplayDeviceError> {
         Ok(())
     }
 

@@ -1,5 +1,5 @@
 //! Memory traces: the request to a device, and the report about it. The trace itself is
-//! [`trace_core::calls::MemoryTrace`].
+//! [`trace_core::api_trace::MemoryTrace`].
 
 use crate::run::calls::StopLocation;
 use serde::{Deserialize, Serialize};

@@ -249,7 +249,7 @@ pub struct Plan {
     pub masters: bool,
     /// The properties of an API-trace plan outside its body. The body then holds calls instead of actions.
     #[serde(with = "calls::calls_json")]
-    pub calls: Option<calls::Calls>,
+    pub calls: Option<calls::ApiTracePlan>,
     /// Data that the outcome's recording takes over from the source recording. Devices do not need it, so it is not
     /// sent to an agent.
     #[serde(with = "origin::origin_json")]

@@ -8,7 +8,7 @@ mod outcome;
 mod quiesce;
 mod recorder;
 mod report;
-mod sliced_board;
+mod sliced_device;
 mod snapshots;
 
 pub(crate) use artifacts::RunArtifacts;
@@ -18,13 +18,13 @@ pub use outcome::{
     Divergence, FaultReport, JobOutcome, Outcome, OutputBuffer, ReadCounts, Timing, UncomputedJobs, Verdict,
 };
 
-use crate::device::{Board, BoardError, JobReport};
+use crate::device::{JobReport, ReplayDevice, ReplayDeviceError};
 use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses, RewriteKind};
 use effects::{EffectContext, EffectReport};
 use quiesce::QuiesceResult;
 use recorder::Recorder;
 use replay_core::{Actions, Budget, Counts, DeviceError, Failure, FailureKind, execute};
-use sliced_board::SlicedBoard;
+use sliced_device::SlicedDevice;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use trace_core::GpuVa;
@@ -40,23 +40,23 @@ const POLL_STEP_NS: u64 = 1_000;
 ///
 /// The target is reset before the run, and again after a failed run. `progress` counts accesses; cancelling it stops
 /// the run at its next step. The client fills in `timing.plan_ns`, `timing.push_ns` and `pushed_bytes`.
-pub fn run(plan: &Plan, pages: &dyn PageSource, board: &mut dyn Board, progress: &Progress) -> Outcome {
-    run_with(plan, pages, board, RegisterMap::by_name(&plan.register_map), progress)
+pub fn run(plan: &Plan, pages: &dyn PageSource, device: &mut dyn ReplayDevice, progress: &Progress) -> Outcome {
+    run_with(plan, pages, device, RegisterMap::by_name(&plan.register_map), progress)
 }
 
 /// Runs a plan like [`run`], with the caller's register map instead of the embedded one that the plan names.
 pub fn run_with(
     plan: &Plan,
     pages: &dyn PageSource,
-    board: &mut dyn Board,
+    device: &mut dyn ReplayDevice,
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> Outcome {
-    let (mut outcome, material) = run_with_artifacts(plan, pages, board, map, progress);
+    let (mut outcome, material) = run_with_artifacts(plan, pages, device, map, progress);
     if let Some(material) = material {
         material
             .into_received()
-            .complete(&mut outcome, plan, pages, &board.info());
+            .complete(&mut outcome, plan, pages, &device.info());
     }
     outcome
 }
@@ -66,12 +66,12 @@ pub fn run_with(
 pub(crate) fn run_with_artifacts(
     plan: &Plan,
     pages: &dyn PageSource,
-    board: &mut dyn Board,
+    device: &mut dyn ReplayDevice,
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> (Outcome, Option<RunArtifacts>) {
     let started = Instant::now();
-    let mut outcome = empty(plan, board);
+    let mut outcome = empty(plan, device);
     let mut memory = match PlanMemory::from_plan(plan, pages) {
         Ok(m) => m,
         Err(m) => {
@@ -87,7 +87,7 @@ pub(crate) fn run_with_artifacts(
         }
     };
     if plan.interrupts > 0
-        && let Some(why) = board.no_interrupts()
+        && let Some(why) = device.no_interrupts()
     {
         let waits = plan.interrupts;
         outcome.failure = Some(format!(
@@ -95,43 +95,43 @@ pub(crate) fn run_with_artifacts(
         ));
         return finish(outcome, None, started);
     }
-    if let Err(e) = put_in_place(plan, &memory, board, map, progress) {
+    if let Err(e) = put_in_place(plan, &memory, device, map, progress) {
         outcome.failure = Some(format!("the plan's memory could not be loaded: {e}"));
         // This gives a known state after a partial failure. If it fails too, nothing else can be tried.
-        let _ = board.reset();
+        let _ = device.reset();
         return finish(outcome, None, started);
     }
     if plan.masters {
-        if let Err(e) = board.set_bus_mastering(true) {
+        if let Err(e) = device.set_bus_mastering(true) {
             outcome.failure = Some(format!("bus mastering could not be enabled: {e}"));
-            let _ = board.set_bus_mastering(false);
-            let _ = board.reset();
+            let _ = device.set_bus_mastering(false);
+            let _ = device.reset();
             return finish(outcome, None, started);
         }
         outcome.mastered_bus = true;
     }
     progress.set_total(plan.actions);
-    board.watch(progress);
+    device.watch(progress);
     let budget = Budget {
         actions: plan.budgets.actions,
         time_ns: plan.budgets.time_ns,
         poll_step_ns: POLL_STEP_NS,
     };
-    let before_ns = board.now_ns();
+    let before_ns = device.now_ns();
     let mut recorder = Recorder::new(plan, map, progress);
-    let mut device = SlicedBoard::new(plan, board, progress, images.clone());
-    let result = execute(&mut device, Actions::new(&plan.body), &budget, &mut recorder);
+    let mut sliced = SlicedDevice::new(plan, device, progress, images.clone());
+    let result = execute(&mut sliced, Actions::new(&plan.body), &budget, &mut recorder);
     recorder.flush();
-    device.keep_changed_pages();
-    let (left, changed) = (device.changed_pages, device.memory);
-    let (checked, not_kept) = (device.checked, device.lost_changes);
+    sliced.keep_changed_pages();
+    let (left, changed) = (sliced.changed_pages, sliced.memory);
+    let (checked, not_kept) = (sliced.checked, sliced.lost_changes);
     recorder.cancelled |= progress.check().is_err();
     let stopped = if plan.masters {
-        board.set_bus_mastering(false)
+        device.set_bus_mastering(false)
     } else {
         Ok(())
     };
-    outcome.device_ns = board.now_ns().saturating_sub(before_ns);
+    outcome.device_ns = device.now_ns().saturating_sub(before_ns);
     let counts = match &result {
         Ok(counts) => *counts,
         Err(failure) => failure.counts,
@@ -154,14 +154,14 @@ pub(crate) fn run_with_artifacts(
             .findings
             .push(Finding::new(FindingKind::LostEvents, "memory", message));
     }
-    let reports = board.take_job_reports();
+    let reports = device.take_job_reports();
     outcome.jobs = jobs(plan, &recorder, &reports);
     let submitted: Vec<_> = plan.jobs.iter().map(|j| (j.head_va, j.submit_event)).collect();
     outcome.findings.extend(shaders_not_run(&reports, &submitted));
     // A run that ended before its only jobs does not count as a run without shaders.
     let something = result.is_ok() || !outcome.jobs.is_empty();
     outcome.computed = something && outcome.jobs.iter().all(JobOutcome::has_computed);
-    let read = outputs(plan, &memory, board, &mut outcome);
+    let read = outputs(plan, &memory, device, &mut outcome);
     let there = EffectContext {
         interrupts: outcome.interrupts,
         outputs: &outcome.outputs,
@@ -170,7 +170,7 @@ pub(crate) fn run_with_artifacts(
         seen,
         unchecked,
         screen,
-    } = effects::check_effects(plan, board, &there, result.is_ok(), &checked);
+    } = effects::check_effects(plan, device, &there, result.is_ok(), &checked);
     let all_there = seen.iter().all(|e| e.matched != Some(false));
     (outcome.effects, outcome.unchecked) = (seen, unchecked);
     outcome.verdict = match &result {
@@ -179,7 +179,7 @@ pub(crate) fn run_with_artifacts(
         Ok(_) => Verdict::Match,
     };
     if let Err(failure) = &result {
-        explain(plan, map, &memory, board, &recorder, failure, &mut outcome);
+        explain(plan, map, &memory, device, &recorder, failure, &mut outcome);
     }
     let host_pages = recorder
         .told_changes
@@ -189,7 +189,7 @@ pub(crate) fn run_with_artifacts(
         let events = std::mem::take(&mut recorder.events);
         RunArtifacts::gather(
             plan,
-            board,
+            device,
             events,
             host_pages.collect(),
             changed,
@@ -203,7 +203,7 @@ pub(crate) fn run_with_artifacts(
         Err(e) => (None, Some(e)),
     };
     let stopped = stopped.map_err(|e| format!("bus mastering could not be disabled: {e}"));
-    let stray = board.refused_accesses();
+    let stray = device.refused_accesses();
     let stray = (!stray.is_empty()).then(|| {
         format!(
             "the device accessed memory outside the plan, and the IOMMU blocked it: {}",
@@ -216,13 +216,13 @@ pub(crate) fn run_with_artifacts(
     }
     // The device holds pointers to pages that are about to be removed. All checks of its effects are complete.
     if plan.masters
-        && let Err(e) = quiesce::quiesce(board, map, &Progress::new())
+        && let Err(e) = quiesce::quiesce(device, map, &Progress::new())
     {
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);
     }
     if outcome.verdict == Verdict::Failed
-        && let Err(e) = board.reset()
+        && let Err(e) = device.reset()
     {
         let more = format!("; the device could not be reset: {e}");
         outcome.failure.get_or_insert_default().push_str(&more);
@@ -230,14 +230,14 @@ pub(crate) fn run_with_artifacts(
     finish(outcome, material, started)
 }
 
-fn empty(plan: &Plan, board: &dyn Board) -> Outcome {
+fn empty(plan: &Plan, device: &dyn ReplayDevice) -> Outcome {
     let mut rewrites = BTreeMap::new();
     for r in &plan.rewrites {
         *rewrites.entry(r.kind).or_insert(0) += 1;
     }
     Outcome {
         rewrites,
-        ..Outcome::unfinished(board.info().name)
+        ..Outcome::unfinished(device.info().name)
     }
 }
 
@@ -246,22 +246,22 @@ fn empty(plan: &Plan, board: &dyn Board) -> Outcome {
 fn put_in_place(
     plan: &Plan,
     memory: &PlanMemory<'_>,
-    board: &mut dyn Board,
+    device: &mut dyn ReplayDevice,
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> Result<(), String> {
-    let describe = |e: BoardError| e.to_string();
-    board.reset().map_err(describe)?;
+    let describe = |e: ReplayDeviceError| e.to_string();
+    device.reset().map_err(describe)?;
     // Until it was idle, it may have written to memory that was cleared.
-    if plan.masters && quiesce::quiesce(board, map, progress)? == QuiesceResult::Busy {
-        board.reset().map_err(describe)?;
-        if quiesce::quiesce(board, map, progress)? == QuiesceResult::Busy {
+    if plan.masters && quiesce::quiesce(device, map, progress)? == QuiesceResult::Busy {
+        device.reset().map_err(describe)?;
+        if quiesce::quiesce(device, map, progress)? == QuiesceResult::Busy {
             return Err("the device continues earlier work by itself after a reset".to_owned());
         }
     }
     for p in &plan.pages {
         if let Some(page) = memory.page(p.frame) {
-            board.store_page(p.frame, page).map_err(describe)?;
+            device.store_page(p.frame, page).map_err(describe)?;
         }
     }
     Ok(())
@@ -390,7 +390,7 @@ fn explain(
     plan: &Plan,
     map: Option<&RegisterMap>,
     memory: &PlanMemory<'_>,
-    board: &mut dyn Board,
+    device: &mut dyn ReplayDevice,
     recorder: &Recorder<'_>,
     failure: &Failure,
     outcome: &mut Outcome,
@@ -436,7 +436,7 @@ fn explain(
             error: DeviceError::Gone,
             ..
         }
-        | FailureKind::DeviceWait(DeviceError::Gone) => board.trouble(),
+        | FailureKind::DeviceWait(DeviceError::Gone) => device.trouble(),
         _ => None,
     };
     let what = match why {
@@ -449,7 +449,7 @@ fn explain(
             Some(f) => (f.job, f.event),
             None => (recorder.last_job(), event),
         };
-        let report = report::report(plan, map, memory, board, event, job, &what);
+        let report = report::report(plan, map, memory, device, event, job, &what);
         text = format!("event {event}: {}", report.summary);
         outcome.faults.push(report);
     }
@@ -457,11 +457,16 @@ fn explain(
 }
 
 /// Reads the outputs.
-fn outputs(plan: &Plan, memory: &PlanMemory<'_>, board: &mut dyn Board, outcome: &mut Outcome) -> Result<(), String> {
+fn outputs(
+    plan: &Plan,
+    memory: &PlanMemory<'_>,
+    device: &mut dyn ReplayDevice,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
     for o in &plan.outputs {
         let read = match plan.spaces.get(o.space as usize) {
-            Some(space) => report::read_back(memory, space, o.va, o.bytes, board),
-            None if plan.masters => effects::load(board, o.va.0, o.bytes),
+            Some(space) => report::read_back(memory, space, o.va, o.bytes, device),
+            None if plan.masters => effects::load(device, o.va.0, o.bytes),
             None => continue,
         };
         let data = read.map_err(|e| format!("output `{}` could not be read: {e}", o.name))?;

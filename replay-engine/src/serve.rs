@@ -16,7 +16,7 @@ pub(crate) use pairing::ANSWER_MARGIN;
 pub use pairing::{ANSWER_LIMIT, PairingRequest, PairingWindow};
 pub(crate) use push::MAX_BODY;
 
-use crate::device::{Board, BoardError, DeviceInfo};
+use crate::device::{DeviceInfo, ReplayDevice, ReplayDeviceError};
 use crate::plan::PageSource;
 use crate::wire::message::DeviceState;
 use crate::wire::{HANDSHAKE_LIMIT, KeyError, KeyPair, KeyStore, Preamble, PreambleWord, PublicKey, ServeLock, Stream};
@@ -40,7 +40,7 @@ use unknown_clients::UnknownClients;
 const SHARE: usize = 1024;
 
 /// Creates a target, and creates it again after a panic.
-pub type Factory = Arc<dyn Fn() -> Result<Box<dyn Board>, BoardError> + Send + Sync>;
+pub type Factory = Arc<dyn Fn() -> Result<Box<dyn ReplayDevice>, ReplayDeviceError> + Send + Sync>;
 
 /// Limits of a server.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ pub enum ServeError {
         /// Its position in the list, starting at 1.
         number: usize,
         /// The reason.
-        source: BoardError,
+        source: ReplayDeviceError,
     },
     /// None of the devices could be created.
     #[error("no device could be opened: {0}")]

@@ -42,7 +42,7 @@ impl RecordedProgram {
     /// Returns the recording's findings about missing content: locations and messages.
     #[must_use]
     pub fn findings(&self) -> Vec<String> {
-        let all = self.open().facts.findings;
+        let all = self.open().metadata.findings;
         all.iter().map(|f| format!("{}: {}", f.place, f.message)).collect()
     }
 }

@@ -263,7 +263,7 @@ pub fn copy_with_notes(folder: &Path, sample: &str, notes: &[(u64, &str)]) -> Pa
     let opened = trace_core::import::open(&to, &Progress::new());
     let r = opened.unwrap_or_else(|e| panic!("{sample}: {e}"));
     let of = serde_json::json!({"of": {
-        "events": r.events.len(), "gpu": r.facts.identity.gpu_id, "source": r.facts.identity.source,
+        "events": r.events.len(), "gpu": r.metadata.identity.gpu_id, "source": r.metadata.identity.source,
     }});
     let mut lines = vec![of.to_string()];
     for (event, text) in notes {

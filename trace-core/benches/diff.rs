@@ -2,7 +2,7 @@
 
 use divan::{Bencher, black_box};
 use trace_core::diff;
-use trace_core::recording::{Access, Events, EventsBuilder, Facts, Recording, Space, SpaceKind};
+use trace_core::recording::{Access, Events, EventsBuilder, Metadata, Recording, Space, SpaceKind};
 
 fn main() {
     divan::main();
@@ -13,13 +13,13 @@ const EVENTS: usize = 10_000_000;
 
 fn recording(events: Events) -> Recording {
     Recording {
-        facts: Facts {
+        metadata: Metadata {
             spaces: vec![Space {
                 name: "bar0".into(),
                 kind: SpaceKind::Registers,
                 bytes: 1 << 20,
             }],
-            ..Facts::default()
+            ..Metadata::default()
         },
         events,
         ..Recording::default()

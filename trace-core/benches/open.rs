@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use trace_core::container::{self, MemorySink, SectionKind as K, Writer};
 use trace_core::progress::Progress;
-use trace_core::recording::{Access, Facts, Space, SpaceKind};
+use trace_core::recording::{Access, Metadata, Space, SpaceKind};
 
 const LARGE: u64 = 10_000_000;
 const SMALL: u64 = 100_000;
@@ -58,20 +58,20 @@ impl Rows {
     }
 }
 
-fn facts() -> Facts {
-    Facts {
+fn metadata() -> Metadata {
+    Metadata {
         spaces: vec![Space {
             name: "gpu".to_owned(),
             kind: SpaceKind::Registers,
             bytes: 0x4000,
         }],
-        ..Facts::default()
+        ..Metadata::default()
     }
 }
 
 fn make(path: &Path, events: u64) {
     let mut w = Writer::create(path).unwrap();
-    w.facts(&facts()).unwrap();
+    w.metadata(&metadata()).unwrap();
     let mut at = 0;
     while at < events {
         let count = CHUNK.min(events - at);

@@ -29,7 +29,7 @@ const FORMAT: ScreenFormat = ScreenFormat {
 
 fn recording(stores: u64) -> Recording {
     let mut r = Recording::default();
-    r.facts.spaces.push(Space {
+    r.metadata.spaces.push(Space {
         name: "bar0".into(),
         kind: SpaceKind::Framebuffer,
         bytes: 1 << 24,

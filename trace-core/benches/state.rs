@@ -74,8 +74,8 @@ fn made_up(events: usize) -> Recording {
         },
         ..Recording::default()
     };
-    r.facts.identity.gpu_id = 0x6000_0000;
-    r.facts.spaces = vec![Space {
+    r.metadata.identity.gpu_id = 0x6000_0000;
+    r.metadata.spaces = vec![Space {
         name: "gpu".into(),
         kind: SpaceKind::Registers,
         bytes: 1 << 16,
@@ -128,7 +128,7 @@ fn read_back(r: &Recording, offsets: usize, event: u64) -> u64 {
 /// Every mapping of every address space.
 fn mappings(r: &Recording, event: u64) -> usize {
     let memory = r.memory.at(event);
-    let spaces = r.facts.address_spaces.iter();
+    let spaces = r.metadata.address_spaces.iter();
     spaces
         .map(|s| mmu::mappings(s.format, s.root, &memory).map_or(0, |m| m.len()))
         .sum()

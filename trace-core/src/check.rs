@@ -59,14 +59,14 @@ pub fn check_submits(
     structure::check_time(recording, progress, &mut findings)?;
     structure::check_registers(recording, progress, &mut findings)?;
     undecoded::check_undecoded(recording, progress, &mut findings)?;
-    progress.set_total(recording.facts.address_spaces.len() as u64 + 1);
+    progress.set_total(recording.metadata.address_spaces.len() as u64 + 1);
     memory::check_regions(recording, &mut findings);
     progress.advance(1)?;
     memory::check_mappings(recording, progress, &mut findings)?;
     tables::check_page_tables(recording, progress, &mut findings)?;
     jobs::check_jobs(recording, submits, progress, &mut findings)?;
     findings.sort_by_key(|f| std::cmp::Reverse(f.severity));
-    Ok(recording.facts.findings.iter().cloned().chain(findings).collect())
+    Ok(recording.metadata.findings.iter().cloned().chain(findings).collect())
 }
 
 /// Finds where a `.kine` file does not match its digests or contradicts itself. Returns nothing for files of other

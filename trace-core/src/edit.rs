@@ -166,8 +166,8 @@ impl Images {
                 continue;
             }
             // Ids are consecutive: a run cannot have more images than exist, whatever its length field says.
-            let most = (self.new.len() as u64 + 1).saturating_sub(u64::from(run.first_page.0));
-            for frame in run.first_frame..run.end_frame().min(run.first_frame.saturating_add(most)) {
+            let max = (self.new.len() as u64 + 1).saturating_sub(u64::from(run.first_page.0));
+            for frame in run.first_frame..run.end_frame().min(run.first_frame.saturating_add(max)) {
                 if let Some(id) = run.page(frame) {
                     out.push(frame, self.copy_page(id), run.role);
                 }
@@ -293,7 +293,7 @@ struct Part {
 impl<'a> TrackedEdit<'a> {
     fn new(recording: &'a Recording, edit: &'a MemoryEdit<'a>) -> Result<Self, EditError> {
         let space = edit.address_space;
-        if recording.facts.address_spaces.get(space as usize).is_none() {
+        if recording.metadata.address_spaces.get(space as usize).is_none() {
             let what = edit.label.clone();
             return Err(EditError::NoSpace { what, space });
         }
@@ -343,7 +343,7 @@ impl<'a> TrackedEdit<'a> {
     fn find(&mut self) -> Vec<usize> {
         let Some(space) = self
             .recording
-            .facts
+            .metadata
             .address_spaces
             .get(self.edit.address_space as usize)
         else {
@@ -660,16 +660,16 @@ pub fn with_copies(
     let snapshots: Vec<Snapshot> = snapshots.collect();
     if !images.same {
         // The code of modules also refers to its pages by their ids.
-        if let Some(mut facts) = recording.call_facts() {
-            for module in &mut facts.modules {
+        if let Some(mut metadata) = recording.api_trace_metadata() {
+            for module in &mut metadata.modules {
                 let ids = module
                     .pages
                     .iter()
                     .flat_map(|[first, n]| *first..first.saturating_add(*n));
                 module.pages = ids.map(|id| [images.copy_page(PageId(id)).0, 1]).collect();
             }
-            if let Ok(json) = serde_json::to_vec(&facts) {
-                out.extras.insert(crate::recording::CALL_FACTS.to_owned(), json);
+            if let Ok(json) = serde_json::to_vec(&metadata) {
+                out.extras.insert(crate::recording::API_TRACE_METADATA.to_owned(), json);
             }
         }
     }

@@ -29,7 +29,7 @@ fn rows<'a>(
     mut each: impl FnMut(usize, Row<'a>) -> io::Result<()>,
 ) -> io::Result<()> {
     let device = RecordedRegisters::new(recording);
-    let calls = recording.call_facts();
+    let calls = recording.api_trace_metadata();
     let events = &recording.events;
     progress.set_total(events.len() as u64);
     for event in 0..events.len() {
@@ -83,7 +83,7 @@ fn rows<'a>(
                 thread: events.thread.get(event).unwrap_or(0),
                 kind,
                 space: recording
-                    .facts
+                    .metadata
                     .spaces
                     .get(space)
                     .filter(|_| access.is_some() || undecoded.is_some())
@@ -235,8 +235,8 @@ mod tests {
             events: b.finish(),
             ..Recording::default()
         };
-        r.facts.identity.gpu_id = 0x60a0_0002;
-        r.facts.spaces.push(Space {
+        r.metadata.identity.gpu_id = 0x60a0_0002;
+        r.metadata.spaces.push(Space {
             name: "gpu".into(),
             kind: SpaceKind::Registers,
             bytes: 0x4000,

@@ -4,7 +4,7 @@
 //! modules read it, write it or analyze it.
 
 pub mod addresses;
-pub mod calls;
+pub mod api_trace;
 pub mod check;
 pub mod container;
 pub mod diff;

@@ -90,11 +90,11 @@ mod tests {
             ("3..=3", 3..4, false),
             ("0..=18446744073709551615", 0..u64::MAX, false),
         ] {
-            let wanted = ParsedRange {
+            let expected = ParsedRange {
                 numbers,
                 leaves_end_out,
             };
-            assert_eq!(of(text), Ok(wanted), "{text}");
+            assert_eq!(of(text), Ok(expected), "{text}");
         }
     }
 

@@ -1,8 +1,8 @@
 //! The recording: events, memory, address spaces and identity. It is immutable; clones share the data.
 
+mod api_trace;
 mod attached;
 mod block_facts;
-mod calls;
 mod capture;
 mod column;
 mod damage;
@@ -14,13 +14,13 @@ mod memory;
 mod page_runs;
 mod section_check;
 
+pub use api_trace::{
+    API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH,
+    CallDevice, CallEvent, CallFunction, CallGlobal, CallModule, CallProcess, CallRow, CallStream, CallWindow,
+    CodeKind, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT, OrderKind, OrderRow,
+};
 pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport, RECORDED_RANGES, RecordedRange};
 pub(crate) use block_facts::{BLOCK_ROWS, BlockFact};
-pub use calls::{
-    AllocationKind, AllocationRow, CALL_ASYNC, CALL_CAPTURED, CALL_FACTS, CALL_OF_GRAPH, CallDevice, CallEvent,
-    CallFacts, CallFunction, CallGlobal, CallModule, CallProcess, CallRow, CallStream, CallWindow, CodeKind, CopyKind,
-    CopyRow, FillRow, LaunchRow, NO_CONTENT, OrderKind, OrderRow,
-};
 pub use capture::{CAPTURE, Capture, rfc3339};
 pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
 pub use damage::{Damage, DamagedBlock, MAX_DAMAGED_BLOCKS};
@@ -51,7 +51,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// Metadata besides events and memory.
-    pub facts: Facts,
+    pub metadata: Metadata,
     /// Events in order.
     pub events: Events,
     /// Page images and snapshots.
@@ -70,7 +70,7 @@ pub struct Recording {
 /// Metadata of a recording besides its events and memory. Stored as one record: a field is never reordered; new ones go
 /// to the end of a new version of the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Facts {
+pub struct Metadata {
     /// GPU, driver, board, tool, time.
     pub identity: Identity,
     /// Spaces of accesses.
@@ -96,26 +96,26 @@ impl Recording {
     /// descriptors.
     #[must_use]
     pub fn has_command_streams(&self) -> bool {
-        self.facts.identity.source == crate::import::rd::SOURCE
+        self.metadata.identity.source == crate::import::rd::SOURCE
     }
 
     /// Returns the buffer of this name.
     #[must_use]
     pub fn buffer(&self, name: &str) -> Option<&Buffer> {
-        self.facts.buffers.iter().find(|b| b.name == name)
+        self.metadata.buffers.iter().find(|b| b.name == name)
     }
 
-    /// Returns the number of distinct contents among the page images that [`Facts::source_pages`] counts, the page of
+    /// Returns the number of distinct contents among the page images that [`Metadata::source_pages`] counts, the page of
     /// zeros included; never more than these in a valid recording.
     ///
     /// They are the pages of the first snapshot. Later snapshots and page tables are not counted: only a raw dump has
     /// page tables among its pages.
     #[must_use]
     pub fn source_distinct_pages(&self) -> u64 {
-        let Some(first) = self.memory.snapshots.first().filter(|_| self.facts.source_pages > 0) else {
+        let Some(first) = self.memory.snapshots.first().filter(|_| self.metadata.source_pages > 0) else {
             return 0;
         };
-        let all = self.facts.identity.source == crate::import::raw_memory::SOURCE;
+        let all = self.metadata.identity.source == crate::import::raw_memory::SOURCE;
         let runs = first.runs.iter().filter(|r| all || r.role == FrameRole::Data).map(|r| {
             let id = u64::from(r.first_page.0);
             id..id + if r.repeat { 1 } else { u64::from(r.count) }

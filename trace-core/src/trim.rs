@@ -3,13 +3,13 @@
 //! The requirements of a job stay: power, reset, address spaces and interrupt masks, page table changes, and the memory
 //! that the kept jobs access. Nothing is invented: every kept event is as recorded, and only its number changes.
 
-mod facts;
 mod memory;
+mod metadata;
 mod parts;
 #[cfg(test)]
 mod tests;
 
-pub use facts::{CUTS, Cut};
+pub use metadata::{CUTS, Cut};
 pub use parts::JobParts;
 
 use crate::progress::{Cancelled, Progress};
@@ -109,23 +109,23 @@ pub enum TrimError {
     },
     /// Snapshots of the part depend on earlier ones, and each would have to describe all memory.
     #[error(
-        "the snapshots of the part depend on earlier ones; stored in full, they have more than {most} runs of frames. \
+        "the snapshots of the part depend on earlier ones; stored in full, they have more than {max} runs of frames. \
          Choose a shorter part, or one from the first event on"
     )]
     Snapshots {
         /// The maximum.
-        most: u64,
+        max: u64,
     },
     /// The output of removed jobs is too large to insert.
     #[error(
-        "the kept jobs read {pages} pages that removed jobs wrote, but at most {most} can be supplied; keep the jobs \
+        "the kept jobs read {pages} pages that removed jobs wrote, but at most {max} can be supplied; keep the jobs \
          (without --needs bytes) or choose fewer"
     )]
     TooMuchSupplied {
         /// Number of its pages.
         pages: u64,
         /// The maximum.
-        most: u64,
+        max: u64,
     },
     /// The work was cancelled.
     #[error(transparent)]
@@ -172,9 +172,9 @@ pub struct TrimResult {
 /// # Errors
 ///
 /// When the selection does not exist, some of it is damaged, or the work was cancelled.
-pub fn trim(recording: &Recording, wanted: &TrimRequest, progress: &Progress) -> Result<TrimResult, TrimError> {
+pub fn trim(recording: &Recording, request: &TrimRequest, progress: &Progress) -> Result<TrimResult, TrimError> {
     let events = recording.events.len();
-    let wanted = &extend_to_whole_writes(recording, wanted);
+    let request = &extend_to_whole_writes(recording, request);
     let mut trim_summary = TrimSummary {
         events: [events as u64; 2],
         ..TrimSummary::default()
@@ -184,26 +184,26 @@ pub fn trim(recording: &Recording, wanted: &TrimRequest, progress: &Progress) ->
         None => JobParts::default(),
     };
     trim_summary.jobs = parts.len() as u64;
-    let mut gone = match &wanted.part {
+    let mut gone = match &request.part {
         Part::Jobs(jobs) => mark_dropped_for_jobs(jobs, &parts, events)?,
         Part::Events(range) => mark_dropped_for_range(range, events)?,
     };
-    trim_summary.job_events_out = match &wanted.part {
+    trim_summary.job_events_out = match &request.part {
         Part::Jobs(_) => gone.iter().filter(|g| **g).count() as u64,
         Part::Events(_) => 0,
     };
-    for event in &wanted.without {
+    for event in &request.without {
         let there = usize::try_from(*event).ok().and_then(|e| gone.get_mut(e));
         *there.ok_or(TrimError::NoSuchEvent {
             event: *event,
             events: events as u64,
         })? = true;
     }
-    trim_summary.jobs_kept = match &wanted.part {
+    trim_summary.jobs_kept = match &request.part {
         Part::Jobs(jobs) => jobs.iter().copied().collect(),
         Part::Events(_) => parts.list_kept_jobs(&gone),
     };
-    if !gone.contains(&true) && wanted.frames.is_none() && wanted.supplied.is_empty() {
+    if !gone.contains(&true) && request.frames.is_none() && request.supplied.is_empty() {
         trim_summary.frames = [memory::frames(recording); 2];
         trim_summary.pages = [recording.memory.pages.len() as u64; 2];
         return Ok(TrimResult {
@@ -215,7 +215,7 @@ pub fn trim(recording: &Recording, wanted: &TrimRequest, progress: &Progress) ->
     if let Some(block) = recording.find_damage(progress)? {
         return Err(TrimError::Damaged { block: Box::new(block) });
     }
-    let plan = memory::Plan::new(recording, wanted, &parts, &trim_summary.jobs_kept, progress)?;
+    let plan = memory::Plan::new(recording, request, &parts, &trim_summary.jobs_kept, progress)?;
     for (event, gone) in gone.iter_mut().enumerate() {
         if let Some(row) = recording.events.host_write(event)
             && !*gone
@@ -225,13 +225,13 @@ pub fn trim(recording: &Recording, wanted: &TrimRequest, progress: &Progress) ->
             trim_summary.host_writes_out += 1;
         }
     }
-    build(recording, wanted, &parts, &plan, &gone, trim_summary, progress)
+    build(recording, request, &parts, &plan, &gone, trim_summary, progress)
 }
 
 /// Keeps contiguous CPU writes together: memory is only known again after all of them.
-fn extend_to_whole_writes(recording: &Recording, wanted: &TrimRequest) -> TrimRequest {
-    let mut wanted = wanted.clone();
-    if let Part::Events(range) = &mut wanted.part {
+fn extend_to_whole_writes(recording: &Recording, request: &TrimRequest) -> TrimRequest {
+    let mut request = request.clone();
+    if let Part::Events(range) = &mut request.part {
         let is_write = |e: u64| usize::try_from(e).is_ok_and(|e| recording.events.host_write(e).is_some());
         let mut first = *range.start();
         while !range.is_empty() && first > 0 && is_write(first) && is_write(first - 1) {
@@ -239,7 +239,7 @@ fn extend_to_whole_writes(recording: &Recording, wanted: &TrimRequest) -> TrimRe
         }
         *range = first..=*range.end();
     }
-    wanted
+    request
 }
 
 /// Marks the events to remove if these jobs stay.
@@ -276,7 +276,7 @@ fn mark_dropped_for_range(range: &RangeInclusive<u64>, events: usize) -> Result<
 /// Builds the remaining recording.
 fn build(
     recording: &Recording,
-    wanted: &TrimRequest,
+    request: &TrimRequest,
     parts: &JobParts,
     plan: &memory::Plan,
     gone: &[bool],
@@ -291,7 +291,7 @@ fn build(
     // New number of the first kept event at or after each event.
     let mut numbers = Vec::with_capacity(gone.len() + 1);
     let mut supplied: BTreeMap<u64, Vec<&SuppliedBytes>> = BTreeMap::new();
-    for s in &wanted.supplied {
+    for s in &request.supplied {
         supplied.entry(parts.end_event(s.job)).or_default().push(s);
     }
     for (event, gone) in gone.iter().enumerate() {
@@ -322,7 +322,7 @@ fn build(
             Some(EventKind::Submit) => from.submits.get(row).into_iter().for_each(|r| to.submit(time, r)),
             Some(EventKind::HostWrite) => {
                 if let Some(r) = from.host_writes.get(row) {
-                    let page = pages.of(crate::recording::PageId(r.page)).0;
+                    let page = pages.renumber(crate::recording::PageId(r.page)).0;
                     to.host_write(time, thread, HostWriteRow { page, ..r });
                 }
             }
@@ -358,14 +358,14 @@ fn build(
     summary.pages = [recording.memory.pages.len() as u64, memory.pages.len() as u64];
     summary.events = [gone.len() as u64, to.len() as u64];
     let mut out = Recording {
-        facts: recording.facts.clone(),
+        metadata: recording.metadata.clone(),
         events: to.finish(),
         memory,
         extras: recording.extras.clone(),
         opened_from: recording.opened_from.clone(),
         damage: recording.damage.clone(),
     };
-    facts::remap(&mut out, recording, wanted, &numbers, gone, &mut summary);
+    metadata::remap(&mut out, recording, request, &numbers, gone, &mut summary);
     Ok(TrimResult {
         recording: out,
         events: old,

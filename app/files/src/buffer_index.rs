@@ -117,7 +117,7 @@ impl BufferIndex {
     /// Builds the index of the buffers that a job recording names.
     #[must_use]
     pub fn from_recording(recording: &Recording) -> Self {
-        let list = recording.facts.buffers.clone();
+        let list = recording.metadata.buffers.clone();
         Self::listed(list.into_iter().map(|b| (b, None)).collect())
     }
 
@@ -228,12 +228,12 @@ impl Buffers {
         self.nearest(space, va, |b| self.is_editable(&b.name))
     }
 
-    fn nearest(&self, space: u32, va: u64, wanted: impl Fn(&Buffer) -> bool) -> Option<(&Buffer, u64)> {
+    fn nearest(&self, space: u32, va: u64, is_match: impl Fn(&Buffer) -> bool) -> Option<(&Buffer, u64)> {
         let before = self.index.places.partition_point(|p| p.from <= va);
         let before = self.index.places.get(..before).unwrap_or_default().iter().rev();
         let near = before.take_while(|p| p.furthest > va).filter(|p| p.to > va);
         let found = near.filter_map(|p| Some((p.buffer, self.within(p.buffer, space, va)?)));
-        let found = found.filter(|(_, (b, _))| wanted(b));
+        let found = found.filter(|(_, (b, _))| is_match(b));
         found.min_by_key(|(n, (b, _))| (b.bytes, *n)).map(|(_, at)| at)
     }
 
@@ -264,7 +264,11 @@ impl Buffers {
             out.fill(0);
             return unknown;
         }
-        let space = self.recording.facts.address_spaces.get(buffer.address_space as usize);
+        let space = self
+            .recording
+            .metadata
+            .address_spaces
+            .get(buffer.address_space as usize);
         let (Some(va), Some(space)) = (buffer.va.checked_add(offset), space) else {
             return unknown;
         };
@@ -279,7 +283,7 @@ impl Buffers {
     /// Whether the buffer of this name can be read: its address space is in the recording.
     #[must_use]
     pub fn has_contents(&self, name: &str) -> bool {
-        let space = |b: &Buffer| self.recording.facts.address_spaces.get(b.address_space as usize);
+        let space = |b: &Buffer| self.recording.metadata.address_spaces.get(b.address_space as usize);
         self.origin(name).is_some() || self.get(name).and_then(space).is_some()
     }
 }

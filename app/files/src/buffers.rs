@@ -146,16 +146,14 @@ pub fn read_contents(path: &Path, buffer: &Buffer) -> Result<FileContents, Buffe
     let size = known.len();
     // A header is far smaller than this, so a wrong file is rejected before it is read.
     let slack = if is_npy(path) { 1 << 20 } else { 0 };
-    let most = buffer.bytes.saturating_add(slack);
-    if size > most {
+    let max = buffer.bytes.saturating_add(slack);
+    if size > max {
         return Err(length(size, None));
     }
     // The size of a pipe or device is not known in advance.
     let mut bytes = Vec::new();
-    from.take(most.saturating_add(1))
-        .read_to_end(&mut bytes)
-        .map_err(file)?;
-    if bytes.len() as u64 > most {
+    from.take(max.saturating_add(1)).read_to_end(&mut bytes).map_err(file)?;
+    if bytes.len() as u64 > max {
         return Err(length(bytes.len() as u64, None));
     }
     let (data, held, shape) = if is_npy(path) {

@@ -68,8 +68,8 @@ impl BufferContents {
     /// Returns a part of the edited bytes, cut at the end of the buffer.
     #[must_use]
     pub fn part(&self, offset: u64, len: usize) -> Vec<u8> {
-        let most = self.buffer.bytes.saturating_sub(offset);
-        let mut out = vec![0; len.min(usize::try_from(most).unwrap_or(usize::MAX))];
+        let max = self.buffer.bytes.saturating_sub(offset);
+        let mut out = vec![0; len.min(usize::try_from(max).unwrap_or(usize::MAX))];
         self.read_current(offset, &mut out);
         out
     }

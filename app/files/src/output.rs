@@ -227,9 +227,9 @@ pub fn check_writable(path: &Path) -> Result<(), OutputError> {
             if let Some(folder) = at.parent() {
                 unfinished_files::remove(folder, writer_of);
             }
-            let (beside, file) = create_temp_file(&at).map_err(io)?;
+            let (temporary, file) = create_temp_file(&at).map_err(io)?;
             drop(file);
-            fs::remove_file(beside).map_err(io)
+            fs::remove_file(temporary).map_err(io)
         }
     }
 }
@@ -261,11 +261,11 @@ fn create_temp_file(at: &Path) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let (begin, end) = UNFINISHED;
-    let beside = at.with_file_name(format!("{begin}{}-{count}{end}", std::process::id()));
-    let file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+    let temporary = at.with_file_name(format!("{begin}{}-{count}{end}", std::process::id()));
+    let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
     // On file systems without locks, the process id in the name must suffice.
     let _ = file.try_lock();
-    Ok((beside, file))
+    Ok((temporary, file))
 }
 
 /// Writes a file. The previous file stays until the new bytes are durable.
@@ -302,7 +302,7 @@ pub fn write_with<E: From<OutputError>>(
             return Ok(to.flush().map_err(io)?);
         }
     };
-    let (beside, file) = create_temp_file(&at).map_err(io)?;
+    let (temporary, file) = create_temp_file(&at).map_err(io)?;
     let written = || -> Result<(), E> {
         let mut to = BufWriter::new(file);
         fill(&mut to)?;
@@ -312,11 +312,11 @@ pub fn write_with<E: From<OutputError>>(
             file.set_permissions(before.permissions()).map_err(io)?;
         }
         file.sync_all().map_err(io)?;
-        Ok(fs::rename(&beside, &at).map_err(io)?)
+        Ok(fs::rename(&temporary, &at).map_err(io)?)
     }();
     if written.is_err() {
         // The first error is the one to report.
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
     written
 }

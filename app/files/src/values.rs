@@ -98,16 +98,16 @@ pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, Strin
         )));
     }
     let data = std::fs::read(path).map_err(|e| describe(e.to_string()))?;
-    let wanted = buffer.bytes / buffer.element.bytes() as u64;
+    let expected = buffer.bytes / buffer.element.bytes() as u64;
     let (out, what) = if extension == "csv" {
-        csv(&data, buffer.element, wanted)
+        csv(&data, buffer.element, expected)
     } else {
-        png(&data, buffer.element, planes, wanted)
+        png(&data, buffer.element, planes, expected)
     }
     .map_err(describe)?;
     if out.len() as u64 != buffer.bytes {
         return Err(describe(format!(
-            "{what}, but buffer '{}' takes exactly {wanted} of type {}",
+            "{what}, but buffer '{}' takes exactly {expected} of type {}",
             buffer.name,
             buffer.element.name()
         )));
@@ -116,7 +116,7 @@ pub fn load(path: &Path, buffer: &Buffer, planes: bool) -> Result<Vec<u8>, Strin
 }
 
 /// Parses elements separated by commas, semicolons, tabs or spaces. Also returns a description of the text.
-fn csv(data: &[u8], element: ElementType, wanted: u64) -> Result<(Vec<u8>, String), String> {
+fn csv(data: &[u8], element: ElementType, expected: u64) -> Result<(Vec<u8>, String), String> {
     let text = std::str::from_utf8(data).map_err(|e| {
         let line = data.iter().take(e.valid_up_to()).filter(|b| **b == b'\n').count() + 1;
         format!("line {line}: the file is not text (byte {})", e.valid_up_to())
@@ -131,9 +131,9 @@ fn csv(data: &[u8], element: ElementType, wanted: u64) -> Result<(Vec<u8>, Strin
         for (i, cell) in cells.enumerate() {
             let place = || format!("line {}, value {}", n + 1, i + 1);
             count += 1;
-            if count > wanted {
+            if count > expected {
                 return Err(format!(
-                    "{}: the file has more than the {wanted} values of the buffer",
+                    "{}: the file has more than the {expected} values of the buffer",
                     place()
                 ));
             }
@@ -149,7 +149,7 @@ const MAX_PIXELS: u64 = 1 << 28;
 
 /// Decodes the elements of a picture: one channel for grey, three for colour. Floating-point elements get 0 to 1,
 /// integers 0 to 255.
-fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(Vec<u8>, String), String> {
+fn png(data: &[u8], element: ElementType, planes: bool, expected: u64) -> Result<(Vec<u8>, String), String> {
     let format = image::ImageFormat::Png;
     let size = image::ImageReader::with_format(std::io::Cursor::new(data), format)
         .into_dimensions()
@@ -161,7 +161,7 @@ fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(
     }
     let image = image::load_from_memory_with_format(data, format).map_err(|e| e.to_string())?;
     // A grey buffer uses the brightness of a colour picture. A colour buffer repeats a grey picture three times.
-    let channels: u64 = match (image.color().has_color(), wanted) {
+    let channels: u64 = match (image.color().has_color(), expected) {
         (true, n) if n == pixels => 1,
         (false, n) if n == pixels.saturating_mul(3) => 3,
         (colour, _) => 1 + 2 * u64::from(colour),
@@ -176,7 +176,7 @@ fn png(data: &[u8], element: ElementType, planes: bool, wanted: u64) -> Result<(
         "the picture holds {w}×{h} pixels of {channels} channels, {} values",
         pixels * channels
     );
-    if samples.len() as u64 != wanted {
+    if samples.len() as u64 != expected {
         return Ok((Vec::new(), message));
     }
     let mut out = Vec::with_capacity(samples.len() * element.bytes());

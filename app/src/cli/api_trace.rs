@@ -8,7 +8,7 @@ use crate::buffers;
 use crate::document::api_trace as words;
 use serde::Serialize;
 use std::path::Path;
-use trace_core::calls::{Calls, CertainWriter, ContentState, DeviceBytes, LastWriter, MAX_READ_BYTES};
+use trace_core::api_trace::{ApiTrace, CertainWriter, ContentState, DeviceBytes, LastWriter, MAX_READ_BYTES};
 use trace_core::memory::elements_text;
 use trace_core::recording::ElementType;
 
@@ -19,9 +19,9 @@ const MAX_HOLES: usize = 20;
 ///
 /// # Errors
 /// When the recording is not an API trace.
-pub fn load(opened: &Opened) -> Result<Calls, Failure> {
+pub fn load(opened: &Opened) -> Result<ApiTrace, Failure> {
     let found = progress_line::run_with_progress("following buffers through the calls", |progress, _| {
-        Calls::from_recording(&opened.recording, progress).map_err(|e| Failure::file(&opened.file, e))
+        ApiTrace::from_recording(&opened.recording, progress).map_err(|e| Failure::file(&opened.file, e))
     })?;
     found.ok_or_else(|| {
         Failure::file(
@@ -34,9 +34,9 @@ pub fn load(opened: &Opened) -> Result<Calls, Failure> {
 /// Returns the first address and size in bytes of a named range: device memory, or the part of it that a copy reads or
 /// writes.
 #[must_use]
-pub fn find_named(opened: &Opened, calls: &Calls, name: &str) -> Option<(u64, u64)> {
-    let index = calls.buffers().find(name);
-    let buffer = index.and_then(|n| calls.buffers().get(n)).map(|b| (b.at, b.bytes));
+pub fn find_named(opened: &Opened, api_trace: &ApiTrace, name: &str) -> Option<(u64, u64)> {
+    let index = api_trace.buffers().find(name);
+    let buffer = index.and_then(|n| api_trace.buffers().get(n)).map(|b| (b.at, b.bytes));
     buffer.or_else(|| opened.buffer(name).ok().map(|b| (b.va.0, b.bytes)))
 }
 
@@ -44,13 +44,13 @@ pub fn find_named(opened: &Opened, calls: &Calls, name: &str) -> Option<(u64, u6
 ///
 /// # Errors
 /// When the text is none of these.
-pub fn parse_address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, Failure> {
+pub fn parse_address(opened: &Opened, api_trace: &ApiTrace, text: &str) -> Result<u64, Failure> {
     let offset = || {
         let (name, by) = text.rsplit_once('+')?;
-        let (at, bytes) = find_named(opened, calls, name.trim())?;
+        let (at, bytes) = find_named(opened, api_trace, name.trim())?;
         Some((name.trim(), at, bytes, number(by.trim()).ok()?))
     };
-    if let Some((at, _)) = find_named(opened, calls, text.trim()) {
+    if let Some((at, _)) = find_named(opened, api_trace, text.trim()) {
         return Ok(at);
     }
     if let Some((name, at, bytes, by)) = offset() {
@@ -69,8 +69,8 @@ pub fn parse_address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, 
         ));
     };
     let end = opened.recording.events.len() as u64;
-    let known = calls.buffers().locate_nearest(at, end).is_some()
-        || calls.find_last_write(&opened.recording, at, 0..end).is_some();
+    let known = api_trace.buffers().locate_nearest(at, end).is_some()
+        || api_trace.find_last_write(&opened.recording, at, 0..end).is_some();
     if !known {
         return Err(Failure::file(
             &opened.file,
@@ -85,11 +85,11 @@ pub fn parse_address(opened: &Opened, calls: &Calls, text: &str) -> Result<u64, 
 ///
 /// # Errors
 /// When there is no such event.
-pub fn moment(opened: &Opened, calls: &Calls, text: &str, given: Option<u64>) -> Result<u64, Failure> {
-    let at = || parse_address(opened, calls, text).ok();
+pub fn find_event(opened: &Opened, api_trace: &ApiTrace, text: &str, given: Option<u64>) -> Result<u64, Failure> {
+    let at = || parse_address(opened, api_trace, text).ok();
     let end = opened.recording.events.len() as u64;
-    let place = || calls.buffers().locate_nearest(at()?, end);
-    let given_back = || calls.buffers().get(place()?.buffer)?.to;
+    let place = || api_trace.buffers().locate_nearest(at()?, end);
+    let given_back = || api_trace.buffers().get(place()?.buffer)?.to;
     let event = match given {
         None => given_back().map_or_else(|| opened.check_event(None), Ok)?,
         given => opened.check_event(given)?,
@@ -114,11 +114,11 @@ struct BufferRow {
 ///
 /// # Errors
 /// When the output is closed or full.
-pub fn print_buffers(opened: &Opened, calls: &Calls, event: u64, out: &mut Out) -> Result<Exit, Failure> {
-    let rows = calls.buffers().list().iter().map(|b| {
+pub fn print_buffers(opened: &Opened, api_trace: &ApiTrace, event: u64, out: &mut Out) -> Result<Exit, Failure> {
+    let rows = api_trace.buffers().list().iter().map(|b| {
         let live = b.is_live_at(event);
         let pieces = if live {
-            calls.pieces(&opened.recording, b.at..b.end(), event)
+            api_trace.pieces(&opened.recording, b.at..b.end(), event)
         } else {
             Vec::new()
         };
@@ -186,7 +186,7 @@ struct Hole {
 
 fn holes(read: &DeviceBytes) -> Vec<Hole> {
     let unknown = read.pieces.iter().filter(|p| !p.state.is_known());
-    let hole = |p: &trace_core::calls::Piece| Hole {
+    let hole = |p: &trace_core::api_trace::Piece| Hole {
         va: format_hex(p.range.start),
         bytes: p.range.end - p.range.start,
         state: p.state.describe(),
@@ -204,7 +204,7 @@ fn holes(read: &DeviceBytes) -> Vec<Hole> {
 /// When there are too many bytes, or they cannot be written.
 pub fn print_memory(
     opened: &Opened,
-    calls: &Calls,
+    api_trace: &ApiTrace,
     (va, bytes, event): (u64, u64, u64),
     element: Option<ElementType>,
     to: Option<&Path>,
@@ -216,7 +216,7 @@ pub fn print_memory(
              and --bytes"
         )));
     }
-    let read = calls.read(&opened.recording, va..va.saturating_add(bytes), event);
+    let read = api_trace.read(&opened.recording, va..va.saturating_add(bytes), event);
     if !out.is_json() && to.is_some() {
         let list = holes(&read);
         for h in list.iter().take(MAX_HOLES) {
@@ -344,25 +344,31 @@ struct LaunchWriterRow {
 ///
 /// # Errors
 /// When the output is closed or full.
-pub fn print_last_writer(opened: &Opened, calls: &Calls, va: u64, event: u64, out: &mut Out) -> Result<Exit, Failure> {
-    let who = calls.find_last_writer(&opened.recording, va, event);
+pub fn print_last_writer(
+    opened: &Opened,
+    api_trace: &ApiTrace,
+    va: u64,
+    event: u64,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let who = api_trace.find_last_writer(&opened.recording, va, event);
     if out.is_json() {
-        out.value(&report(calls, &who, event))?;
+        out.value(&report(api_trace, &who, event))?;
         return Ok(Exit::Good);
     }
     let place = match who.location {
-        Some(p) => format!("{va:#x} ({})", calls.buffers().format_location(p)),
+        Some(p) => format!("{va:#x} ({})", api_trace.buffers().format_location(p)),
         None => format!("{va:#x} (in no known buffer)"),
     };
     match who.byte {
         Some(b) => out.line(format_args!(
             "{place} holds {b:#04x}: {}",
-            words::describe_state(calls, who.state)
+            words::describe_state(api_trace, who.state)
         ))?,
-        None => out.line(format_args!("{place}: {}", words::describe_state(calls, who.state)))?,
+        None => out.line(format_args!("{place}: {}", words::describe_state(api_trace, who.state)))?,
     }
     for l in &who.launches {
-        let name = launch_name(calls, l.launch);
+        let name = launch_name(api_trace, l.launch);
         let sure = if l.reference.is_certain() {
             "may have written it"
         } else {
@@ -377,7 +383,7 @@ pub fn print_last_writer(opened: &Opened, calls: &Calls, va: u64, event: u64, ou
         ))?;
     }
     if let Some(c) = &who.change {
-        let name = launch_name(calls, c.launch);
+        let name = launch_name(api_trace, c.launch);
         out.line(format_args!(
             "{}launch {} at event {}, {}, changed it from {:#04x} to {:#04x}, as {} saw",
             if who.launches.is_empty() { "" } else { "before these, " },
@@ -386,7 +392,7 @@ pub fn print_last_writer(opened: &Opened, calls: &Calls, va: u64, event: u64, ou
             words::short_function_name(&name),
             c.before,
             c.after,
-            words::boards(calls)
+            words::describe_targets(api_trace)
         ))?;
     }
     if who.unrecorded {
@@ -394,7 +400,7 @@ pub fn print_last_writer(opened: &Opened, calls: &Calls, va: u64, event: u64, ou
     }
     match who.certain {
         Some((e, _)) => {
-            let message = words::describe_call(calls, &opened.recording, e);
+            let message = words::describe_call(api_trace, &opened.recording, e);
             out.line(format_args!("certain write at event {e}: {message}"))?;
         }
         None if who.launches.is_empty() && who.change.is_none() => match who.allocated_at {
@@ -407,7 +413,7 @@ pub fn print_last_writer(opened: &Opened, calls: &Calls, va: u64, event: u64, ou
         out.line(format_args!(
             "{} with its address since then did not change it, as {} saw",
             describe_launches(who.excluded),
-            words::boards(calls)
+            words::describe_targets(api_trace)
         ))?;
     }
     if who.readers > 0 {
@@ -423,7 +429,7 @@ pub fn print_last_writer(opened: &Opened, calls: &Calls, va: u64, event: u64, ou
         ))?;
     }
     let doubt = !who.launches.is_empty() || who.others > 0;
-    if doubt && calls.memory_traces().is_empty() {
+    if doubt && api_trace.memory_traces().is_empty() {
         out.line("a target can show which launch wrote it: --on cuda:0, or another that `kinescope targets` lists")?;
     }
     Ok(Exit::Good)
@@ -436,13 +442,13 @@ fn describe_launches(n: u64) -> String {
     }
 }
 
-fn launch_name(calls: &Calls, launch: u32) -> String {
-    let l = calls.launches().get(launch as usize);
-    l.map_or_else(String::new, |l| calls.function_name(l.function).to_owned())
+fn launch_name(api_trace: &ApiTrace, launch: u32) -> String {
+    let l = api_trace.launches().get(launch as usize);
+    l.map_or_else(String::new, |l| api_trace.function_name(l.function).to_owned())
 }
 
-fn report(calls: &Calls, who: &LastWriter, event: u64) -> LastWriterReport {
-    let buffer = who.location.and_then(|p| calls.buffers().get(p.buffer));
+fn report(api_trace: &ApiTrace, who: &LastWriter, event: u64) -> LastWriterReport {
+    let buffer = who.location.and_then(|p| api_trace.buffers().get(p.buffer));
     LastWriterReport {
         va: format_hex(who.address),
         at_event: event,
@@ -450,7 +456,7 @@ fn report(calls: &Calls, who: &LastWriter, event: u64) -> LastWriterReport {
         buffer_offset: who.location.map(|p| p.offset),
         byte: who.byte.map(|b| format_hex(u64::from(b))),
         known: who.state.is_known(),
-        state: words::describe_state(calls, who.state),
+        state: words::describe_state(api_trace, who.state),
         writer: who.certain.map(|(event, w)| WriterRow {
             event,
             kind: match w {
@@ -466,7 +472,7 @@ fn report(calls: &Calls, who: &LastWriter, event: u64) -> LastWriterReport {
         changed: who.change.map(|c| ByteChange {
             launch: c.launch,
             event: c.event,
-            kernel: launch_name(calls, c.launch),
+            kernel: launch_name(api_trace, c.launch),
             from: format_hex(u64::from(c.before)),
             to: format_hex(u64::from(c.after)),
         }),
@@ -478,7 +484,7 @@ fn report(calls: &Calls, who: &LastWriter, event: u64) -> LastWriterReport {
             .map(|l| LaunchWriterRow {
                 launch: l.launch,
                 event: l.event,
-                kernel: launch_name(calls, l.launch),
+                kernel: launch_name(api_trace, l.launch),
                 certain: l.reference.is_certain(),
                 how: l.reference.describe(),
             })

@@ -7,7 +7,7 @@ use super::replay_arguments::Keys;
 use super::source::{Opened, Source};
 use super::{Exit, Failure, Out, Verb, progress_line, signals, trim};
 use crate::document::bisect::{Candidate, CandidateResult, Judge, Search, Stop};
-use crate::document::boards::factories;
+use crate::document::targets::factories;
 use crate::document::trim_recording::{TrimOptions, TrimSource, TrimmedPart};
 use clap::{Args, FromArgMatches as _};
 use replay_engine::client::{ClientError, Lease};

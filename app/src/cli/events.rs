@@ -79,7 +79,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let (first, end) = arguments.range.unwrap_or((0, u64::MAX));
     opened.check_event(Some(first))?;
     let range = first.min(count)..end.min(count);
-    let wanted = EventSelection {
+    let selection = EventSelection {
         register: arguments.register.as_ref().map(|r| r.to_ascii_lowercase()),
         kind: match (arguments.reads, arguments.writes) {
             (true, _) => Some(EventKind::Read),
@@ -94,14 +94,14 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let each = |out: &mut Out, add: &mut dyn FnMut(&mut Out, &Event) -> io::Result<()>| match &filter {
         None => range
             .clone()
-            .filter_map(|e| event_row(&opened, e, &wanted))
+            .filter_map(|e| event_row(&opened, e, &selection))
             .try_for_each(|e| add(out, &e))
             .map_err(Failure::from),
         Some(filter) => progress_line::run_printing("filtering events", |progress, _| {
             let mut flushed: Option<Instant> = None;
             let mut failed = None;
             let scanned = filter.scan(&opened.recording.events, range.clone(), progress, |found| {
-                let mut events = found.events().filter_map(|e| event_row(&opened, e, &wanted));
+                let mut events = found.events().filter_map(|e| event_row(&opened, e, &selection));
                 let mut done = events.try_for_each(|e| add(out, &e));
                 // A reader of a pipe sees the first events at once, and the others as they come.
                 if done.is_ok() && flushed.is_none_or(|f| f.elapsed() > FLUSH_INTERVAL) {
@@ -163,11 +163,11 @@ struct EventSelection {
 }
 
 /// Returns an event as it is shown; `None` if it is not requested.
-fn event_row(opened: &Opened, index: u64, wanted: &EventSelection) -> Option<Event> {
+fn event_row(opened: &Opened, index: u64, selection: &EventSelection) -> Option<Event> {
     let events = &opened.recording.events;
     let at = usize::try_from(index).ok()?;
     let kind = events.kind(at);
-    if wanted.kind.is_some() && wanted.kind != kind {
+    if selection.kind.is_some() && selection.kind != kind {
         return None;
     }
     let mut event = Event {
@@ -190,7 +190,7 @@ fn event_row(opened: &Opened, index: u64, wanted: &EventSelection) -> Option<Eve
             event.kind = if access.write { "write" } else { "read" };
             event.space = opened
                 .recording
-                .facts
+                .metadata
                 .spaces
                 .get(usize::from(access.space))
                 .map(|s| s.name.clone());
@@ -230,7 +230,7 @@ fn event_row(opened: &Opened, index: u64, wanted: &EventSelection) -> Option<Eve
             let row = events.undecoded(at)?;
             event.kind = "undecoded";
             let number = events.space.get(at).unwrap_or(0);
-            let space = opened.recording.facts.spaces.get(usize::from(number));
+            let space = opened.recording.metadata.spaces.get(usize::from(number));
             event.space = space.map(|s| s.name.clone());
             event.offset = Some(format_hex(u64::from(row.offset)));
             event.place = Some(format_location(&opened.recording, number, row.offset));
@@ -249,7 +249,7 @@ fn event_row(opened: &Opened, index: u64, wanted: &EventSelection) -> Option<Eve
         }
         None => {}
     }
-    if let Some(text) = &wanted.register
+    if let Some(text) = &selection.register
         && !(event.register.as_ref().or(event.place.as_ref()))
             .is_some_and(|name| name.to_ascii_lowercase().contains(text))
     {

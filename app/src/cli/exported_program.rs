@@ -5,9 +5,9 @@ use super::out::format_count;
 use super::replay_arguments::Keys;
 use super::source::Source;
 use super::{Exit, Failure, Out, format_hex, progress_line};
-use crate::document::boards::factories;
+use crate::document::targets::factories;
 use clap::Args;
-use replay_engine::client::boards;
+use replay_engine::client::targets;
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::CompileOptions;
 use replay_program::{Options, Program, ProgramBuffer, WriteError, write};
@@ -113,7 +113,11 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
     let recording = &opened.recording;
     let mut outputs = choices.outputs.clone();
     if outputs.is_empty() {
-        let own = recording.facts.buffers.iter().filter(|b| b.role == BufferRole::Output);
+        let own = recording
+            .metadata
+            .buffers
+            .iter()
+            .filter(|b| b.role == BufferRole::Output);
         outputs.extend(own.map(|b| b.name.clone()));
     }
     let options = Options {
@@ -190,7 +194,7 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
 
 /// Returns the device that the program is for: that of a named target, or the simulator of the recording's GPU.
 fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<DeviceInfo, Failure> {
-    let made_on = &recording.facts.identity;
+    let made_on = &recording.metadata.identity;
     if let Some(name) = &choices.on {
         let info = choices.keys.open_target(name)?.info().clone();
         let fits = factories().check_fit(recording, name, &info);
@@ -200,7 +204,7 @@ fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<D
         let map = RegisterMap::by_name(&d.register_map);
         map.is_some_and(|m| made_on.gpu_id != 0 && m.is_same_product(made_on.gpu_id, d.gpu_id))
     };
-    let found = boards::list_local(&factories())
+    let found = targets::list_local(&factories())
         .into_iter()
         .filter_map(|b| b.info)
         .find(same);

@@ -11,7 +11,7 @@ use replay_engine::run::Outcome;
 use replay_engine::run::calls::{ComparisonRules, StopLocation, compare_outputs};
 use serde::Serialize;
 use trace_core::Recording;
-use trace_core::calls::Calls;
+use trace_core::api_trace::ApiTrace;
 use trace_core::recording::LaunchRow;
 
 /// Maximum number of replays: one for each set of buffers that fits into memory, and one for each buffer that the
@@ -21,7 +21,8 @@ const MAX_REPLAYS: u32 = 64;
 /// Summary of guarded replays. The keys are fixed: scripts read them.
 #[derive(Serialize)]
 pub(super) struct GuardedSummary {
-    board: String,
+    #[serde(rename = "board")]
+    target: String,
     replays: u32,
     /// Number of guarded buffers.
     guarded: u64,
@@ -56,9 +57,9 @@ struct OutOfBoundsBuffer {
 
 /// Inputs of guarded replays.
 pub(super) struct GuardedReplay<'a> {
-    pub board: &'a str,
+    pub target: &'a str,
     pub recording: &'a Recording,
-    pub calls: &'a Calls,
+    pub calls: &'a ApiTrace,
     pub lease: &'a mut Lease,
     pub compiled: &'a mut Compiled,
 }
@@ -69,7 +70,7 @@ pub(super) fn run(asked: &mut GuardedReplay<'_>, out: &mut Out) -> Result<Exit, 
     let calls = asked.calls;
     let name = |b: &ScriptBuffer| calls.buffers().format_address(b.at, b.from + 1);
     let mut all = GuardedSummary {
-        board: asked.board.to_owned(),
+        target: asked.target.to_owned(),
         replays: 0,
         guarded: 0,
         pointed_at: Vec::new(),
@@ -220,7 +221,7 @@ fn print_summary(all: &GuardedSummary, out: &mut Out) -> Result<(), Failure> {
         "{} guarded in {} on {}",
         format_count(all.guarded, "buffer"),
         format_count(u64::from(all.replays), "replay"),
-        all.board
+        all.target
     ))?;
     for name in &all.pointed_at {
         out.line(format!("{name} was not guarded: memory holds addresses of it"))?;

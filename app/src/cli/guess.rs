@@ -77,7 +77,7 @@ fn offset(text: &str) -> Option<u32> {
 /// Finds the registers that a text names: a register of the map, `SPACE+OFFSET`, or an offset in every space with an
 /// access there. The register space comes first, and is the result if no space has an access.
 fn find_registers(opened: &Opened, text: &str) -> Result<Vec<RegisterAt>, Failure> {
-    let spaces = &opened.recording.facts.spaces;
+    let spaces = &opened.recording.metadata.spaces;
     let map = opened.device.map(|d| d.map());
     let own = register_space(&opened.recording, opened.map.or(map));
     let named = map.and_then(|m| {
@@ -177,7 +177,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
             count: *count,
             means: map.and_then(|m| m.describe(offset, width, *value)),
         };
-        let spaces = recording.facts.spaces.get(usize::from(space));
+        let spaces = recording.metadata.spaces.get(usize::from(space));
         out.value(&Row {
             name: name(offset),
             space: spaces.map(|s| s.name.clone()).unwrap_or_default(),
@@ -223,7 +223,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
         format_count(g.writes, "write"),
     ))?;
     if g.reads + g.writes == 0 {
-        let spaces = &recording.facts.spaces;
+        let spaces = &recording.metadata.spaces;
         if recording.events.offset.is_empty() {
             out.line(empty_result::describe_accesses(opened, false))?;
         } else if spaces.len() > 1 && known.is_none() {

@@ -89,7 +89,7 @@ impl From<Recording> for Imported {
 impl Imported {
     fn from_run(ran: SimulatedSubmission) -> Self {
         let chains = Chains {
-            board: ran.board,
+            target: ran.target,
             jobs: ran.done.jobs.len() as u64,
             failed: ran.done.jobs.iter().filter(|j| j.status != 1).count() as u64,
             not_run: ran.done.jobs.iter().filter(|j| j.computed == Some(false)).count() as u64,
@@ -105,7 +105,8 @@ impl Imported {
 /// The result of running job chains.
 #[derive(Serialize)]
 struct Chains {
-    board: String,
+    #[serde(rename = "board")]
+    target: String,
     jobs: u64,
     failed: u64,
     /// Jobs that completed without running their shader.
@@ -205,24 +206,24 @@ fn write_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &Cur
 
 /// Prints a report on the new file.
 fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, Failure> {
-    let facts = &opened.recording.facts;
+    let metadata = &opened.recording.metadata;
     let events = opened.recording.events.len() as u64;
-    let wrong = facts.findings.iter().any(|f| f.severity == Severity::Error);
+    let wrong = metadata.findings.iter().any(|f| f.severity == Severity::Error);
     if out.is_json() {
         out.value(&Report {
             path: to.display().to_string(),
             bytes,
             events,
-            pages: facts.source_pages,
+            pages: metadata.source_pages,
             distinct_pages: opened.distinct_pages(),
-            findings: facts.findings.iter().map(FindingRow::from).collect(),
+            findings: metadata.findings.iter().map(FindingRow::from).collect(),
             ran,
         })?;
     } else {
-        for f in &facts.findings {
+        for f in &metadata.findings {
             out.line(format_args!("{}: {}: {}", json_name(&f.severity), f.place, f.message))?;
         }
-        let (pages, distinct) = (facts.source_pages, opened.distinct_pages());
+        let (pages, distinct) = (metadata.source_pages, opened.distinct_pages());
         out.line(format_args!(
             "{}: {}, {}, {} ({distinct} distinct)",
             to.display(),
@@ -240,7 +241,7 @@ fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut 
                 (n, _) => format!("; {} failed", format_count(n, "job")),
             };
             let jobs = format_count(ran.jobs, "job");
-            out.line(format_args!("{}: {jobs} ran on {}{how}", to.display(), ran.board))?;
+            out.line(format_args!("{}: {jobs} ran on {}{how}", to.display(), ran.target))?;
         }
     }
     Ok(Exit::differs_if(wrong))

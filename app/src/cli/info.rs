@@ -116,7 +116,7 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
 /// Collects the figures, and one line for each address space that can only be walked in part.
 fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
     let recording = &opened.recording;
-    let facts = &recording.facts;
+    let metadata = &recording.metadata;
     let timeline = opened.timeline()?;
     let (mut reads, mut writes, mut undecoded, mut recorded) = (0, 0, 0u64, 0);
     for kind in recording.events.kind.iter() {
@@ -131,7 +131,7 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
     let view = recording.memory.last();
     let mut mapped_pages = 0u64;
     let mut unknown = Vec::new();
-    for space in &facts.address_spaces {
+    for space in &metadata.address_spaces {
         let reach = mmu::count_mapped_pages(space.format, space.root, &view);
         mapped_pages = mapped_pages.saturating_add(reach.pages);
         unknown.extend(describe_problems(space.number, reach.problems, reach.first.as_ref()));
@@ -146,8 +146,8 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         shape: shapes.get(&b.name).cloned(),
     };
     let info = Info {
-        driver: facts.identity.driver.clone(),
-        board: facts.identity.board.clone(),
+        driver: metadata.identity.driver.clone(),
+        board: metadata.identity.board.clone(),
         events: recording.events.len() as u64,
         reads,
         writes,
@@ -160,19 +160,19 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         },
         polls: timeline.polls.len() as u64,
         jobs: timeline.jobs.len() as u64,
-        pages: facts.source_pages,
-        zero_pages: facts.source_zero_pages,
+        pages: metadata.source_pages,
+        zero_pages: metadata.source_zero_pages,
         distinct_pages: opened.distinct_pages(),
         mapped_pages,
-        address_spaces: facts.address_spaces.len() as u64,
-        buffers: facts.buffers.iter().map(buffer).collect(),
+        address_spaces: metadata.address_spaces.len() as u64,
+        buffers: metadata.buffers.iter().map(buffer).collect(),
         span_ns: recording.span_ns(),
-        lost_events: facts.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
+        lost_events: metadata.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
         gpu: Gpu {
-            id: format_hex(u64::from(facts.identity.gpu_id)),
+            id: format_hex(u64::from(metadata.identity.gpu_id)),
             name: trace_core::registers::recorded_name(&opened.recording),
         },
-        source: facts.identity.source.clone(),
+        source: metadata.identity.source.clone(),
         capture: recording.capture(),
         applied_edits: recording.applied_edits(),
         recorded: summarize_jobs(&recording.chain_reports()),
@@ -187,18 +187,18 @@ fn call_counts(opened: &Opened) -> Result<Option<CallCounts>, Failure> {
     if opened.calls.is_none() {
         return Ok(None);
     }
-    let calls = api_trace::load(opened)?;
+    let api_trace = api_trace::load(opened)?;
     let count = |kind| {
         let kinds = opened.recording.events.kind.iter();
         kinds.filter(|k| EventKind::from_raw(*k) == Some(kind)).count() as u64
     };
-    let kernels: BTreeSet<u32> = calls.launches().iter().map(|l| l.function).collect();
+    let kernels: BTreeSet<u32> = api_trace.launches().iter().map(|l| l.function).collect();
     Ok(Some(CallCounts {
-        api: calls.facts().api.clone(),
-        launches: calls.launches().len() as u64,
+        api: api_trace.metadata().api.clone(),
+        launches: api_trace.launches().len() as u64,
         kernels: kernels.len() as u64,
-        streams: calls.facts().streams.len() as u64,
-        device_buffers: calls.buffers().list().len() as u64,
+        streams: api_trace.metadata().streams.len() as u64,
+        device_buffers: api_trace.buffers().list().len() as u64,
         copies: count(EventKind::Copy),
         fills: count(EventKind::Fill),
     }))
@@ -295,7 +295,7 @@ fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
 }
 
 fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
-    let identity = &opened.recording.facts.identity;
+    let identity = &opened.recording.metadata.identity;
     let describe = |s: &str| {
         if s.is_empty() {
             "unknown".to_owned()
@@ -386,7 +386,7 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
     for why in info.recorded.iter().flat_map(|r| &r.reasons) {
         out.line(format!("Job results: {why}"))?;
     }
-    for lost in &opened.recording.facts.lost {
+    for lost in &opened.recording.metadata.lost {
         out.line(format!("Lost before event {}: {}", lost.before_event, lost.reason))?;
     }
     if let Some(index) = &info.processes {

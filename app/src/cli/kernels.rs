@@ -4,7 +4,7 @@ use super::source::Source;
 use super::{Exit, Failure, Out, Verb, api_trace};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
-use trace_core::calls::{Calls, KernelCode};
+use trace_core::api_trace::{ApiTrace, KernelCode};
 use trace_core::recording::{CodeKind, Recording};
 
 pub const VERB: Verb = Verb {
@@ -65,12 +65,12 @@ struct CodeRow {
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
-    let calls = api_trace::load(&opened)?;
+    let api_trace = api_trace::load(&opened)?;
     if let Some(name) = &arguments.ptx {
-        return ptx(&opened.recording, &calls, name, arguments, out);
+        return ptx(&opened.recording, &api_trace, name, arguments, out);
     }
-    let all = 0..calls.facts().functions.len() as u32;
-    let rows = all.map(|f| row(&calls, &calls.kernel(&opened.recording, f)));
+    let all = 0..api_trace.metadata().functions.len() as u32;
+    let rows = all.map(|f| row(&api_trace, &api_trace.kernel(&opened.recording, f)));
     if out.is_json() {
         out.array(rows)?;
         return Ok(Exit::Good);
@@ -120,22 +120,22 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 /// Prints the PTX of a kernel.
 fn ptx(
     recording: &Recording,
-    calls: &Calls,
+    api_trace: &ApiTrace,
     name: &str,
     arguments: &Arguments,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let fail = |why: String| Failure::file(&arguments.source.file, why);
-    let Some(f) = calls.find_function(name) else {
+    let Some(f) = api_trace.find_function(name) else {
         return Err(fail(format!(
             "no kernel, or more than one, is named '{name}' (`kinescope kernels` lists them)"
         )));
     };
-    let code = calls.kernel(recording, f);
+    let code = api_trace.kernel(recording, f);
     if out.is_json() {
         let ptx = code.ptx.clone();
         out.value(&serde_json::json!({
-            "kernel": calls.function_name(f),
+            "kernel": api_trace.function_name(f),
             "entry_line": code.ptx.as_ref().map(|_| code.entry_line + 1),
             "ptx": ptx,
             "problem": code.problem,
@@ -152,7 +152,7 @@ fn ptx(
                 Some(why) => why.clone(),
                 None => format!("its module holds machine code for {} and no PTX", code.arch),
             };
-            out.line(format_args!("{}: {why}", calls.function_name(f)))?;
+            out.line(format_args!("{}: {why}", api_trace.function_name(f)))?;
             Ok(Exit::differs_if(true))
         }
     }
@@ -167,18 +167,18 @@ fn code_kind_name(kind: CodeKind) -> &'static str {
     }
 }
 
-fn row(calls: &Calls, code: &KernelCode) -> Row {
-    let f = calls.facts().functions.get(code.function as usize);
-    let launches = calls.launches_of(code.function);
-    let first = launches.first().and_then(|n| calls.launches().get(*n as usize));
+fn row(api_trace: &ApiTrace, code: &KernelCode) -> Row {
+    let f = api_trace.metadata().functions.get(code.function as usize);
+    let launches = api_trace.launches_of(code.function);
+    let first = launches.first().and_then(|n| api_trace.launches().get(*n as usize));
     let r = &code.resources;
     Row {
         function: code.function,
-        kernel: calls.function_name(code.function).to_owned(),
+        kernel: api_trace.function_name(code.function).to_owned(),
         name: f.map_or_else(String::new, |f| f.name.clone()),
         module: f.and_then(|f| f.module),
         module_bytes: f
-            .and_then(|f| calls.facts().modules.get(f.module? as usize))
+            .and_then(|f| api_trace.metadata().modules.get(f.module? as usize))
             .map_or(0, |m| m.bytes),
         code: code_kind_name(code.kind),
         arch: code.arch.clone(),
@@ -190,7 +190,7 @@ fn row(calls: &Calls, code: &KernelCode) -> Row {
         local: r.local,
         constant: r.constant,
         max_threads: r.max_threads,
-        parameters: calls
+        parameters: api_trace
             .parameters(code.function)
             .iter()
             .map(|p| ParameterRow {

@@ -88,21 +88,21 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                  recording with these inputs",
             ));
         }
-        let mut calls = api_trace::load(&opened)?;
+        let mut api_trace = api_trace::load(&opened)?;
         let va = match (&arguments.address, arguments.va) {
-            (Some(text), _) => api_trace::parse_address(&opened, &calls, text)?,
+            (Some(text), _) => api_trace::parse_address(&opened, &api_trace, text)?,
             (None, va) => va.unwrap_or(0),
         };
         let text = arguments.address.as_deref().unwrap_or_default();
-        let event = api_trace::moment(&opened, &calls, text, arguments.at)?;
+        let event = api_trace::find_event(&opened, &api_trace, text, arguments.at)?;
         let mut whole = true;
-        let doubt = calls.find_last_writer(&opened.recording, va, event);
-        if let Some(ask) =
-            memory_trace::request_for_byte(&calls, &doubt, event).filter(|_| arguments.asked.is_requested())
+        let doubt = api_trace.find_last_writer(&opened.recording, va, event);
+        if let Some(request) =
+            memory_trace::request_for_byte(&api_trace, &doubt, event).filter(|_| arguments.asked.is_requested())
         {
-            (calls, whole) = arguments.asked.trace_memory(&opened, calls, ask)?;
+            (api_trace, whole) = arguments.asked.trace_memory(&opened, api_trace, request)?;
         }
-        api_trace::print_last_writer(&opened, &calls, va, event, out)?;
+        api_trace::print_last_writer(&opened, &api_trace, va, event, out)?;
         return Ok(Exit::differs_if(!whole));
     }
     arguments.asked.reject_register_trace(&arguments.source.file)?;

@@ -8,7 +8,7 @@ use crate::document::{api_trace as words, memory_trace};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use trace_core::calls::{Argument, Calls, Value};
+use trace_core::api_trace::{ApiTrace, Argument, Value};
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
 pub const VERB: Verb = Verb {
@@ -87,22 +87,22 @@ struct PointerRow {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     arguments.asked.prestart();
     let opened = arguments.source.open()?;
-    let calls = api_trace::load(&opened)?;
-    let ask = memory_trace::request_for_launches(&opened.recording);
-    let (calls, whole) = arguments.asked.trace_memory(&opened, calls, ask)?;
+    let api_trace = api_trace::load(&opened)?;
+    let request = memory_trace::request_for_launches(&opened.recording);
+    let (api_trace, whole) = arguments.asked.trace_memory(&opened, api_trace, request)?;
     let times = match arguments.repeat {
         0 => BTreeMap::new(),
         repeat => arguments.asked.launch_times(&opened, repeat)?,
     };
-    let wanted = arguments.kernel.as_deref().unwrap_or_default();
-    let functions = words::match_launches(&calls, wanted);
-    let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(wanted.trim().is_empty());
-    let chosen = (0u32..).zip(calls.launches()).filter(|(_, l)| passes(l.function));
+    let search = arguments.kernel.as_deref().unwrap_or_default();
+    let functions = words::match_launches(&api_trace, search);
+    let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(search.trim().is_empty());
+    let chosen = (0u32..).zip(api_trace.launches()).filter(|(_, l)| passes(l.function));
     let rows = chosen.filter_map(|(n, l)| {
         let row = words::launch(&opened.recording, l.event)?;
-        let list = calls.arguments(&opened.recording, l.event, &row);
+        let list = api_trace.arguments(&opened.recording, l.event, &row);
         let device_ns = times.get(&l.event).copied();
-        Some(report(&calls, n, l.event, &row, device_ns, &list))
+        Some(report(&api_trace, n, l.event, &row, device_ns, &list))
     });
     if out.is_json() {
         out.array(rows)?;
@@ -124,7 +124,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .map(str::to_owned)
         .to_vec(),
     ];
-    let changes = calls.has_changes() || arguments.asked.is_requested();
+    let changes = api_trace.has_changes() || arguments.asked.is_requested();
     if changes && let Some(heads) = table.first_mut() {
         heads.push("Changed".to_owned());
     }
@@ -186,27 +186,34 @@ fn format_dim3(d: [u32; 3]) -> String {
     format!("{}x{}x{}", d[0], d[1], d[2])
 }
 
-fn report(calls: &Calls, n: u32, event: u64, l: &LaunchRow, device_ns: Option<u64>, arguments: &[Argument]) -> Row {
+fn report(
+    api_trace: &ApiTrace,
+    n: u32,
+    event: u64,
+    l: &LaunchRow,
+    device_ns: Option<u64>,
+    arguments: &[Argument],
+) -> Row {
     Row {
         launch: n,
         event,
-        kernel: calls.function_name(l.function).to_owned(),
+        kernel: api_trace.function_name(l.function).to_owned(),
         function: l.function,
         grid: l.grid,
         block: l.block,
         cluster: (l.cluster != [0; 3]).then_some(l.cluster),
         shared: l.shared,
         stream: l.stream,
-        stream_name: calls.stream_name(l.stream),
+        stream_name: api_trace.stream_name(l.stream),
         cooperative: l.flags & LaunchRow::COOPERATIVE != 0,
         of_graph: l.flags & CALL_OF_GRAPH != 0,
         took_ns: l.took,
         device_ns,
         result: l.result,
-        arguments: arguments.iter().map(|a| argument(calls, a)).collect(),
-        changed: calls.launch_changes(event).map(|left| {
-            let row = |l: &trace_core::calls::BufferChange| ChangedRow {
-                buffer: l.buffer.and_then(|n| Some(calls.buffers().get(n)?.name.clone())),
+        arguments: arguments.iter().map(|a| argument(api_trace, a)).collect(),
+        changed: api_trace.launch_changes(event).map(|left| {
+            let row = |l: &trace_core::api_trace::BufferChange| ChangedRow {
+                buffer: l.buffer.and_then(|n| Some(api_trace.buffers().get(n)?.name.clone())),
                 va: format_hex(l.span.start),
                 end_va: format_hex(l.span.end),
                 bytes: l.bytes,
@@ -216,9 +223,9 @@ fn report(calls: &Calls, n: u32, event: u64, l: &LaunchRow, device_ns: Option<u6
     }
 }
 
-fn argument(calls: &Calls, a: &Argument) -> ArgumentRow {
-    let name = |place: trace_core::calls::BufferLocation| {
-        let b = calls.buffers().get(place.buffer);
+fn argument(api_trace: &ApiTrace, a: &Argument) -> ArgumentRow {
+    let name = |place: trace_core::api_trace::BufferLocation| {
+        let b = api_trace.buffers().get(place.buffer);
         b.map_or_else(String::new, |b| b.name.clone())
     };
     let pointers = match &a.value {
@@ -244,7 +251,7 @@ fn argument(calls: &Calls, a: &Argument) -> ArgumentRow {
         bytes: a.parameter.bytes,
         name: a.parameter.label.clone(),
         kind: a.parameter.name.clone(),
-        value: a.describe(calls),
+        value: a.describe(api_trace),
         pointers,
     }
 }

@@ -117,7 +117,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let space = opened.address_space(space_index)?;
     let view = GpuMemoryView::new(recording.memory.at(opened.check_event(arguments.event)?), space);
     if let Some(pattern) = &arguments.search {
-        return search(&view, pattern, &recording.facts.buffers, out);
+        return search(&view, pattern, &recording.metadata.buffers, out);
     }
     let (va, bytes, own) = match (buffer, address) {
         (Some(name), _) => {
@@ -173,7 +173,7 @@ fn print_api_memory(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Re
     if arguments.search.is_some() {
         return Err(Failure::usage("--search is not for API traces"));
     }
-    let mut calls = api_trace::load(opened)?;
+    let mut api_trace = api_trace::load(opened)?;
     let event = opened
         .check_event(arguments.event)?
         .min(opened.recording.events.len() as u64);
@@ -185,26 +185,27 @@ fn print_api_memory(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Re
                 "--on reads bytes on a target: an address or --buffer is needed",
             ));
         }
-        (None, None) => return api_trace::print_buffers(opened, &calls, event, out),
+        (None, None) => return api_trace::print_buffers(opened, &api_trace, event, out),
     };
-    let event = api_trace::moment(opened, &calls, text, arguments.event)?;
-    let va = api_trace::parse_address(opened, &calls, text)?;
+    let event = api_trace::find_event(opened, &api_trace, text, arguments.event)?;
+    let va = api_trace::parse_address(opened, &api_trace, text)?;
     // A name refers to the whole buffer. For an address, the user gives the size.
-    let bytes = match api_trace::find_named(opened, &calls, text) {
+    let bytes = match api_trace::find_named(opened, &api_trace, text) {
         Some((_, all)) => arguments.bytes.map_or(all, |n| n.min(all)),
         None => arguments.bytes.unwrap_or(256),
     };
     let mut whole = true;
     let range = va..va.saturating_add(bytes);
-    let known = calls.pieces(&opened.recording, range.clone(), event);
+    let known = api_trace.pieces(&opened.recording, range.clone(), event);
     if known.iter().any(|p| !p.state.is_known()) && bytes > 0 {
-        (calls, whole) = arguments
-            .asked
-            .trace_memory(opened, calls, memory_trace::request_for_memory(range, event))?;
+        (api_trace, whole) =
+            arguments
+                .asked
+                .trace_memory(opened, api_trace, memory_trace::request_for_memory(range, event))?;
     }
     api_trace::print_memory(
         opened,
-        &calls,
+        &api_trace,
         (va, bytes, event),
         arguments.element,
         arguments.to.as_deref(),

@@ -71,10 +71,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let opened = arguments.source.open_undamaged()?;
     let recording = Arc::new(opened.recording);
-    let facts = progress_line::run_with_progress("reading", |progress, _| {
+    let derived = progress_line::run_with_progress("reading", |progress, _| {
         derive::derive(&recording, progress).map_err(|e| Failure::file(file, e))
     })?;
-    let doc = Document::new(file.clone(), recording, Arc::new(facts));
+    let doc = Document::new(file.clone(), recording, Arc::new(derived));
     if let Some(notice) = &doc.notice {
         complain(notice);
     }

@@ -26,7 +26,7 @@ const MAX_SHOWN_VALUES: usize = 16;
 /// Replay details that an outcome does not contain.
 pub struct OutcomeContext<'a> {
     /// Target name as the user gave it.
-    pub board: &'a str,
+    pub target: &'a str,
     /// Number of events of the recording.
     pub events: usize,
     /// Register map of the recording.
@@ -177,7 +177,7 @@ fn print_api_outcome(
     out.line("")?;
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let mut rows = vec![
-        row("Target", of.board.to_owned()),
+        row("Target", of.target.to_owned()),
         row("Device", o.device.clone()),
         row(
             "Launches",
@@ -188,11 +188,11 @@ fn print_api_outcome(
         row("Time", time),
         row("Uploaded", format_count(o.pushed_bytes, "byte")),
     ];
-    if let (Some(most), Some(least)) = (calls.restored.iter().max(), calls.restored.iter().min()) {
-        let pages = if most == least {
-            most.to_string()
+    if let (Some(max), Some(min)) = (calls.restored.iter().max(), calls.restored.iter().min()) {
+        let pages = if max == min {
+            max.to_string()
         } else {
-            format!("{least} to {most}")
+            format!("{min} to {max}")
         };
         rows.push(row(
             "Restored",
@@ -292,7 +292,7 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
     let done = o.jobs.iter().filter(|j| j.done).count();
     let rewrites: Vec<String> = o.rewrites.iter().map(|(k, n)| format!("{} {n}", k.name())).collect();
     let mut rows = vec![
-        row("Target", of.board.to_owned()),
+        row("Target", of.target.to_owned()),
         row("Jobs", format!("{done} of {} done", o.jobs.len())),
         row("Computed", describe_computed(o)),
         row(
@@ -481,7 +481,7 @@ mod tests {
     #[test]
     fn fault_report_lists_registers_walk_buffer_and_jobs() {
         let of = OutcomeContext {
-            board: "agent:lab/mali-g71",
+            target: "agent:lab/mali-g71",
             events: 1,
             map: RegisterMap::by_name("mali-jm"),
             jobs: false,

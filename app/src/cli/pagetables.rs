@@ -82,7 +82,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let opened = arguments.source.open()?;
     let recording = &opened.recording;
     let view = recording.memory.at(opened.check_event(arguments.event)?);
-    let spaces = &recording.facts.address_spaces;
+    let spaces = &recording.metadata.address_spaces;
     if let Some(text) = &arguments.walk {
         if spaces.is_empty() {
             if out.is_json() {

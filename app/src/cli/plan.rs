@@ -39,7 +39,8 @@ struct Arguments {
 #[derive(Serialize)]
 struct Report<'a> {
     title: &'a str,
-    board: &'a str,
+    #[serde(rename = "board")]
+    target: &'a str,
     actions: u64,
     body_bytes: u64,
     pages: u64,
@@ -139,7 +140,7 @@ fn counts(plan: &Plan) -> BTreeMap<RewriteKind, u64> {
 fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Report<'a> {
     Report {
         title: &plan.title,
-        board: of.target_name(),
+        target: of.target_name(),
         allowed: of.format_allowed(),
         actions: plan.actions,
         body_bytes: plan.body.len() as u64,
@@ -170,12 +171,12 @@ fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Re
     }
 }
 
-fn describe(plan: &Plan, board: &str, verified: &Verified, out: &mut Out) -> Result<(), Failure> {
+fn describe(plan: &Plan, target: &str, verified: &Verified, out: &mut Out) -> Result<(), Failure> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
     let r = &plan.reads;
     out.table(&[
         row("Recording", plan.title.clone()),
-        row("Target", board.to_owned()),
+        row("Target", target.to_owned()),
         row(
             "Actions",
             format!(

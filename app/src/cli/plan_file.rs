@@ -18,19 +18,19 @@ const MAX_PLAN_BYTES: u64 = 1 << 30;
 struct PlanFolder<'a>(&'a Path);
 
 impl Files for PlanFolder<'_> {
-    fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, String> {
+    fn read(&self, name: &str, max: u64) -> Result<Vec<u8>, String> {
         let plain = Path::new(name).components().all(|c| matches!(c, Component::Normal(_)));
         if !plain {
             return Err("only files in the folder of the plan text, or below it, are read".to_owned());
         }
         let folder = self.0.parent().unwrap_or(Path::new(""));
-        read_limited(&folder.join(name), most).map_err(|e| e.to_string())
+        read_limited(&folder.join(name), max).map_err(|e| e.to_string())
     }
 }
 
-fn read_limited(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
+fn read_limited(path: &Path, max: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    File::open(path)?.take(max).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -57,7 +57,7 @@ pub fn read(path: &Path) -> Result<Option<Compiled>, Failure> {
 /// Creates a recording without events as a placeholder: it identifies the device, and so the register map.
 pub fn open_placeholder(path: &Path, plan: &Plan) -> Opened {
     let mut recording = Recording::default();
-    recording.facts.identity.gpu_id = plan.gpu_id;
+    recording.metadata.identity.gpu_id = plan.gpu_id;
     if let Some(hardware) = &plan.hardware {
         recording.set_hardware(hardware);
     }

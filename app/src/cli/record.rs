@@ -5,7 +5,7 @@ use super::out::format_count;
 use super::outputs::CommandFiles;
 use super::record_api_trace::{CudaArguments, report_api_trace};
 use super::{Exit, Failure, Out, Verb, format_hex, signals};
-use crate::document::boards::list_simulators;
+use crate::document::targets::list_simulators;
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -197,7 +197,7 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
     let bytes = std::fs::metadata(at)
         .map_err(|e| Failure::file(&arguments.to, e))?
         .len();
-    let identity = &recording.facts.identity;
+    let identity = &recording.metadata.identity;
     if arguments.with == DriverKind::Cuda {
         return report_api_trace(&arguments.to, &recording, bytes, code, also, out);
     }
@@ -216,8 +216,8 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
                 .iter()
                 .filter(|r| r.computed == Some(false))
                 .count() as u64,
-            lost: recording.facts.lost.iter().map(|l| l.reason.clone()).collect(),
-            buffers: recording.facts.buffers.iter().map(|b| b.name.clone()).collect(),
+            lost: recording.metadata.lost.iter().map(|l| l.reason.clone()).collect(),
+            buffers: recording.metadata.buffers.iter().map(|b| b.name.clone()).collect(),
             gpu: format_hex(u64::from(identity.gpu_id)),
             exit_code: code,
             also: also.iter().map(|p| p.display().to_string()).collect(),
@@ -246,7 +246,7 @@ fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mu
             reasons.join("; ")
         ));
     }
-    for lost in &recording.facts.lost {
+    for lost in &recording.metadata.lost {
         complain(format_args!("{path}: the recording ends early: {}", lost.reason));
     }
     Ok(())

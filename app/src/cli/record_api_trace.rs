@@ -111,7 +111,7 @@ struct ProcessGaps {
 
 impl ProcessGaps {
     fn for_recording(path: &Path, recording: &Recording) -> Self {
-        let findings = recording.facts.findings.iter();
+        let findings = recording.metadata.findings.iter();
         let not_recorded = findings.filter(|f| f.kind == FindingKind::NotRecorded);
         let obstacle = Script::new(recording).ok().and_then(|script| script.obstacle());
         Self {
@@ -141,16 +141,16 @@ fn index_entry(path: &Path, recording: Option<&Recording>) -> ProcessEntry {
             ..ProcessEntry::default()
         };
     };
-    let facts = recording.call_facts().unwrap_or_default();
+    let metadata = recording.api_trace_metadata().unwrap_or_default();
     ProcessEntry {
         file,
-        process: facts.process.number,
-        parent: facts.process.parent,
-        command: facts.process.command,
-        device: facts.device.name,
+        process: metadata.process.number,
+        parent: metadata.process.parent,
+        command: metadata.process.command,
+        device: metadata.device.name,
         events: recording.events.len() as u64,
         launches: recording.events.launches.len() as u64,
-        complete: facts.process.ended,
+        complete: metadata.process.ended,
     }
 }
 
@@ -193,20 +193,20 @@ pub(super) fn report_api_trace(
     }
     let index = write_index(to, entries)?;
     let lack = ProcessGaps::for_recording(to, recording);
-    let facts = recording.call_facts().unwrap_or_default();
+    let metadata = recording.api_trace_metadata().unwrap_or_default();
     let report = CallsReport {
         path: path.clone(),
         bytes,
         events: recording.events.len() as u64,
         launches: recording.events.launches.len() as u64,
         copies: recording.events.copies.len() as u64,
-        functions: facts.functions.len() as u64,
-        modules: facts.modules.len() as u64,
-        lost: recording.facts.lost.iter().map(|l| l.reason.clone()).collect(),
+        functions: metadata.functions.len() as u64,
+        modules: metadata.modules.len() as u64,
+        lost: recording.metadata.lost.iter().map(|l| l.reason.clone()).collect(),
         not_recorded: lack.not_recorded.clone(),
         obstacle: lack.obstacle.clone(),
         index: index.map(|path| path.display().to_string()),
-        gpu: recording.facts.identity.gpu_name.clone(),
+        gpu: recording.metadata.identity.gpu_name.clone(),
         exit_code: code,
         also: also.iter().map(|p| p.display().to_string()).collect(),
         processes,

@@ -142,8 +142,8 @@ struct ImportReport<'a> {
 fn read(path: &Path) -> Result<String, Failure> {
     use std::io::Read as _;
     // Checked before opening: opening a pipe would wait for a writer.
-    let facts = std::fs::metadata(path).map_err(|e| Failure::file(path, e))?;
-    if !facts.is_file() {
+    let metadata = std::fs::metadata(path).map_err(|e| Failure::file(path, e))?;
+    if !metadata.is_file() {
         return Err(Failure::file(path, "not a file (expected an .svd or .xml)"));
     }
     let file = std::fs::File::open(path).map_err(|e| Failure::file(path, e))?;
@@ -310,11 +310,11 @@ fn print_losses(
     for (kind, n) in kinds {
         line(format_args!("  {n} {}", kind.name()))?;
     }
-    let most = if all { usize::MAX } else { MAX_LISTED_LOSSES };
-    for l in made.losses.iter().take(most) {
+    let max = if all { usize::MAX } else { MAX_LISTED_LOSSES };
+    for l in made.losses.iter().take(max) {
         line(format_args!("{}: {}", l.place, l.what))?;
     }
-    let listed = made.losses.len().min(most) as u64;
+    let listed = made.losses.len().min(max) as u64;
     if listed < total {
         let how = if all { "" } else { "; --all lists them" };
         line(format_args!("and {} more{how}", total - listed))?;

@@ -102,7 +102,8 @@ struct Report<'a> {
     screen: Option<replayed_screen::ScreenReport>,
     timing: Times,
     pushed_bytes: u64,
-    board: &'a str,
+    #[serde(rename = "board")]
+    target: &'a str,
     failure: Option<&'a str>,
     faults: Vec<Fault<'a>>,
     job_outcomes: Vec<Job>,
@@ -248,11 +249,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         if compiled.plan.calls.is_none() || opened.calls.is_none() {
             return Err(Failure::usage("--guard is for API traces of CUDA"));
         }
-        let calls = super::api_trace::load(&opened)?;
+        let api_trace = super::api_trace::load(&opened)?;
         let mut asked = super::guard::GuardedReplay {
-            board: arguments.of.target_name(),
+            target: arguments.of.target_name(),
             recording: &opened.recording,
-            calls: &calls,
+            calls: &api_trace,
             lease: &mut lease,
             compiled: &mut compiled,
         };
@@ -311,7 +312,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         out.value(&report(&outcome, &arguments.of, &chains, &screens))?;
     } else {
         let of = outcome::OutcomeContext {
-            board: arguments.of.target_name(),
+            target: arguments.of.target_name(),
             events: opened.recording.events.len(),
             map: opened.map,
             jobs: arguments.jobs,
@@ -517,7 +518,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
         screen: screens.report(),
         timing: times(&o.timing),
         pushed_bytes: o.pushed_bytes,
-        board: of.target_name(),
+        target: of.target_name(),
         allowed: of.format_allowed(),
         mastered_bus: o.mastered_bus,
         calls: o.calls.as_ref(),

@@ -6,10 +6,10 @@ use super::plan_file;
 use super::source::{Opened, Source};
 use super::{Failure, progress_line, replayed_screen};
 use crate::buffers;
-use crate::document::boards::{factories, list_simulators};
+use crate::document::targets::{factories, list_simulators};
 use clap::{Args, ValueEnum};
-use replay_engine::client::boards::{self, TargetName};
 use replay_engine::client::fitting::{RecordedDevice, fitting_hint};
+use replay_engine::client::targets::{self, TargetName};
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace, compile};
@@ -54,17 +54,17 @@ impl Keys {
         let failed = |e: ClientError| {
             let meant = suggest_target(name).filter(|n| n != name);
             let e = match (e, meant) {
-                (ClientError::BoardName { .. } | ClientError::NoBoard { .. }, Some(meant)) => {
+                (ClientError::InvalidTargetName { .. } | ClientError::NoTarget { .. }, Some(meant)) => {
                     format!(
                         "there is no target `{name}`; did you mean `{meant}`? There are {}",
                         list_targets()
                     )
                 }
-                (ClientError::BoardName { reason, .. }, None) => format!(
+                (ClientError::InvalidTargetName { reason, .. }, None) => format!(
                     "`{name}` is not a target's name ({reason}); the forms are {}",
                     TARGET_FORMS
                 ),
-                (ClientError::NoBoard { .. }, None) => {
+                (ClientError::NoTarget { .. }, None) => {
                     format!("there is no target `{name}`; there are {}", list_targets())
                 }
                 (e, _) => e.to_string(),
@@ -76,12 +76,12 @@ impl Keys {
                 format!("target {name}: {e}")
             })
         };
-        match boards::parse(name).map_err(failed)? {
+        match targets::parse(name).map_err(failed)? {
             // Simulators and CUDA devices need no keys. They work even where no keys can be stored.
             TargetName::Software(model) => factories().open(&model),
             TargetName::Qemu(device) => factories().open_qemu(&device),
             TargetName::Cuda(number) => factories().open_cuda(number),
-            _ => boards::open(name, &factories(), &self.open()?),
+            _ => targets::open(name, &factories(), &self.open()?),
         }
         .map_err(failed)
     }
@@ -281,7 +281,7 @@ impl ReplayArguments {
         if !asked.is_empty() && opened.calls.is_none() {
             let own = opened
                 .recording
-                .facts
+                .metadata
                 .buffers
                 .iter()
                 .filter(|b| b.role == BufferRole::Output);

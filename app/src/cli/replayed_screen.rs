@@ -16,12 +16,10 @@ pub fn read_expected(file: &Path) -> Result<Picture, Failure> {
     let failed = |e: &dyn std::fmt::Display| Failure::file(file, e);
     let from = std::fs::File::open(file).map_err(|e| failed(&e))?;
     let mut bytes = Vec::new();
-    let most = trace_core::screen::MAX_FILE;
-    from.take(most + 1).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
-    if bytes.len() as u64 > most {
-        return Err(failed(&format!(
-            "larger than the maximum of {most} bytes for a picture"
-        )));
+    let max = trace_core::screen::MAX_FILE;
+    from.take(max + 1).read_to_end(&mut bytes).map_err(|e| failed(&e))?;
+    if bytes.len() as u64 > max {
+        return Err(failed(&format!("larger than the maximum of {max} bytes for a picture")));
     }
     Picture::from_ppm(&bytes).map_err(|e| failed(&e))
 }

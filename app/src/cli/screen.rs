@@ -282,12 +282,12 @@ fn stores(
         )
     })?;
     let size = f.pixel.bytes();
-    let most = if all { MAX_STORES } else { MAX_LISTED_STORES };
+    let max = if all { MAX_STORES } else { MAX_LISTED_STORES };
     let found = progress_line::run_with_progress("finding stores", |progress, _| {
         let range = at..at + u64::from(size);
         screen
             .framebuffer
-            .stores_to(range, most, progress)
+            .stores_to(range, max, progress)
             .map_err(|e| Failure::usage(e.to_string()))
     });
     let found = found.map_err(|e| e.to_string())?;

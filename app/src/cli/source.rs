@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use trace_core::Recording;
 use trace_core::check::{Finding, FindingKind};
-use trace_core::recording::{AddressSpace, Buffer, CallFacts, DamagedBlock, Events, MmuFormat};
+use trace_core::recording::{AddressSpace, ApiTraceMetadata, Buffer, DamagedBlock, Events, MmuFormat};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
 
@@ -134,7 +134,7 @@ pub struct Opened {
     /// The map that names the registers, and their space. The user's own map takes precedence over the embedded one.
     pub device: Option<RecordedRegisters>,
     /// Metadata of the driver's API calls, if it is an API trace.
-    pub calls: Option<CallFacts>,
+    pub calls: Option<ApiTraceMetadata>,
     /// Contents of copies as buffers, computed on first use.
     called: OnceCell<Vec<Buffer>>,
 }
@@ -143,7 +143,7 @@ impl Opened {
     /// Returns the finding that the file is truncated, if its importer reported one.
     #[must_use]
     pub fn find_truncation(&self) -> Option<&Finding> {
-        let all = &self.recording.facts.findings;
+        let all = &self.recording.metadata.findings;
         all.iter().find(|f| f.kind == FindingKind::TruncatedSection)
     }
 
@@ -163,7 +163,7 @@ impl Opened {
             file: file.to_owned(),
             map: RegisterMap::for_jobs_of(&recording),
             device: RecordedRegisters::new(&recording),
-            calls: recording.call_facts(),
+            calls: recording.api_trace_metadata(),
             called: OnceCell::new(),
             recording,
         }
@@ -230,7 +230,7 @@ impl Opened {
 
     /// Returns an address space of the recording by its index.
     pub fn address_space(&self, index: u32) -> Result<&AddressSpace, Failure> {
-        let all = &self.recording.facts.address_spaces;
+        let all = &self.recording.metadata.address_spaces;
         all.get(index as usize).ok_or_else(|| {
             Failure::file(
                 &self.file,
@@ -269,7 +269,13 @@ impl Opened {
             None => {}
         }
         bare_hex(text).ok_or_else(|| {
-            let names: Vec<&str> = self.recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
+            let names: Vec<&str> = self
+                .recording
+                .metadata
+                .buffers
+                .iter()
+                .map(|b| b.name.as_str())
+                .collect();
             let buffers = match names.is_empty() {
                 true => "the recording names none".to_owned(),
                 false => format!("the recording has {}", names.join(", ")),
@@ -285,7 +291,7 @@ impl Opened {
     pub fn buffer(&self, name: &str) -> Result<&Buffer, Failure> {
         let called = || self.api_buffers().iter().find(|b| b.name == name);
         self.recording.buffer(name).or_else(called).ok_or_else(|| {
-            let all = self.recording.facts.buffers.iter().chain(self.api_buffers());
+            let all = self.recording.metadata.buffers.iter().chain(self.api_buffers());
             let names: Vec<&str> = all.map(|b| b.name.as_str()).collect();
             let known = if names.is_empty() {
                 "none".to_owned()

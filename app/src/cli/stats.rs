@@ -213,13 +213,13 @@ fn label(u: &Usage, opened: &Opened, by: GroupBy) -> String {
 /// Prints bins as lines, each with a bar proportional to its count.
 fn print_histogram(bins: &[Bin], out: &mut Out) -> Result<(), Failure> {
     const LONGEST: u64 = 40;
-    let most = bins.iter().map(|b| b.count).max().unwrap_or(1).max(1);
+    let max = bins.iter().map(|b| b.count).max().unwrap_or(1).max(1);
     let lines = bins.iter().map(|b| {
         let values = match b.from == b.to {
             true => format_hex(b.from),
             false => format!("{} to {}", format_hex(b.from), format_hex(b.to)),
         };
-        let long = (u128::from(b.count) * u128::from(LONGEST)).div_ceil(u128::from(most));
+        let long = (u128::from(b.count) * u128::from(LONGEST)).div_ceil(u128::from(max));
         vec![format!("  {values}"), b.count.to_string(), "#".repeat(long as usize)]
     });
     out.table(&lines.collect::<Vec<_>>())?;
@@ -301,7 +301,7 @@ fn format_time(ns: f64) -> String {
 
 fn row<'a>(u: &'a Usage, opened: &Opened, by: GroupBy, histogram: bool) -> Row<'a> {
     let register = matches!(by, GroupBy::Register);
-    let space = opened.recording.facts.spaces.get(u.first_at.0 as usize);
+    let space = opened.recording.metadata.spaces.get(u.first_at.0 as usize);
     Row {
         name: u.name.as_deref(),
         space: space.filter(|_| register).map(|s| s.name.clone()),

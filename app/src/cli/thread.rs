@@ -139,7 +139,7 @@ pub fn run(
         None => find_first_compute(opened, span.map_or(0, |s| s.head_va.0), space, submit).unwrap_or(0),
     };
     let edits = arguments.inputs.edits(opened)?;
-    let wanted = ThreadQuery {
+    let query = ThreadQuery {
         chain: job,
         position,
         workgroup: arguments.workgroup,
@@ -150,7 +150,7 @@ pub fn run(
     };
     let followed = progress_line::run_with_progress("running", |progress, _| {
         let ready = DebugSession::new(recording, &edits, progress).map_err(|e| Failure::file(file, e))?;
-        ready.follow(wanted, progress).map_err(|e| Failure::file(file, e))
+        ready.follow(query, progress).map_err(|e| Failure::file(file, e))
     })?;
     let code = debug::code_at(recording, space, submit, followed.shader);
     let instruction = |clause: u64, tuple: u8| {

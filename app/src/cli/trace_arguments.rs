@@ -5,13 +5,13 @@ use super::failure::complain;
 use super::replay_arguments::Keys;
 use super::source::{Opened, number};
 use super::{Failure, progress_line};
-use crate::document::boards::factories;
 use crate::document::memory_trace::{self, SECOND};
+use crate::document::targets::factories;
 use clap::Args;
 use replay_engine::memory_trace::{MAX_BYTES, MemoryTraceRequest, USUAL_BYTES};
 use std::collections::BTreeMap;
 use std::path::Path;
-use trace_core::calls::Calls;
+use trace_core::api_trace::ApiTrace;
 
 /// The target of the trace, and its limits.
 #[derive(Args, Clone, Debug)]
@@ -84,21 +84,23 @@ impl TraceArguments {
     pub fn trace_memory(
         &self,
         opened: &Opened,
-        calls: Calls,
-        ask: MemoryTraceRequest,
-    ) -> Result<(Calls, bool), Failure> {
-        let Some(on) = &self.on else { return Ok((calls, true)) };
-        let ask = MemoryTraceRequest {
+        api_trace: ApiTrace,
+        request: MemoryTraceRequest,
+    ) -> Result<(ApiTrace, bool), Failure> {
+        let Some(on) = &self.on else {
+            return Ok((api_trace, true));
+        };
+        let request = MemoryTraceRequest {
             most: self.most,
             time_ns: self.time_limit * SECOND,
-            ..ask
+            ..request
         };
-        if let Some(why) = ask.find_error() {
+        if let Some(why) = request.find_error() {
             return Err(Failure::usage(format!("target {on}: {why}")));
         }
         let answer = progress_line::run_with_progress("tracing memory", |progress, _| {
             let mut lease = self.keys.open_target(on)?;
-            memory_trace::trace_memory(&mut lease, on, &opened.recording, ask, progress)
+            memory_trace::trace_memory(&mut lease, on, &opened.recording, request, progress)
                 .map_err(|e| Failure::usage(format!("target {on}: {e}")))
         })?;
         let whole = answer.is_complete();
@@ -109,9 +111,9 @@ impl TraceArguments {
             complain(format_args!("--max-bytes allows up to {MAX_BYTES} bytes"));
         }
         progress_line::run_with_progress("reading the trace", |progress, _| {
-            let taken = calls.with_memory_trace(answer.trace, progress);
+            let taken = api_trace.with_memory_trace(answer.trace, progress);
             taken.map_err(|e| Failure::file(&opened.file, e))
         })
-        .map(|calls| (calls, whole))
+        .map(|api_trace| (api_trace, whole))
     }
 }

@@ -8,7 +8,7 @@ use super::outputs::CommandFiles;
 use super::replay_arguments::{Inputs, Keys};
 use super::source::Source;
 use super::{Exit, Failure, Out, Verb, progress_line, signals};
-use crate::document::boards::factories;
+use crate::document::targets::factories;
 use crate::document::tuning::launches::Launches;
 use crate::document::tuning::table::{self, Columns};
 use crate::document::tuning::tune_on_target;

@@ -56,7 +56,7 @@ pub fn previous(app: &mut App, _: &Context) {
 fn go_byte(app: &mut App, forward: bool) {
     layout::show(&mut app.dock, "compare");
     with_panel_context(app, |d| {
-        panels::compare::step(d.doc, &mut d.views.compare, d.asks, forward)
+        panels::compare::step(d.doc, &mut d.views.compare, d.actions, forward)
     });
 }
 
@@ -83,7 +83,7 @@ pub fn ignore_difference(app: &mut App, _: &Context) {
     });
     match rule {
         Some(rule) => with_panel_context(app, |d| {
-            panels::compare::add_rule(d.doc, &mut d.views.compare, d.asks, &rule);
+            panels::compare::add_rule(d.doc, &mut d.views.compare, d.actions, &rule);
         }),
         None => log::push(
             Level::Info,
@@ -116,7 +116,7 @@ pub fn open_rules(app: &mut App, ctx: &Context) {
             app.views.compare.rules.text = text;
             show_rules(app, ctx);
             with_panel_context(app, |d| {
-                panels::compare::apply_rules(d.doc, &mut d.views.compare, d.asks);
+                panels::compare::apply_rules(d.doc, &mut d.views.compare, d.actions);
             });
         }
         Err(e) => app.error("the rules were not loaded", &e.to_string()),

@@ -3,7 +3,7 @@
 use super::{doc, with_document, with_panel_context};
 use crate::document::changes::{PlotLine, SavedFilter};
 use crate::document::clipboard::{self, CopyFormat};
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, descriptions};
 use crate::log;
 use crate::panels;
@@ -53,7 +53,7 @@ pub fn add_note(app: &mut App, _: &Context) {
     app.actions.give_focus("note");
     let panels = layout::active_panels(&app.dock);
     with_document(app, |d| {
-        let at = d.moment();
+        let at = d.current_event();
         if !d.changes().notes().contains_key(&at) {
             let line = descriptions::format_event(d, at);
             d.note_scene(&line, &panels);
@@ -65,7 +65,7 @@ pub fn add_note(app: &mut App, _: &Context) {
 
 pub fn remove_note(app: &mut App, _: &Context) {
     with_document(app, |d| {
-        let at = d.moment();
+        let at = d.current_event();
         d.note(at, None);
         d.go(at);
     });

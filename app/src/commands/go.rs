@@ -3,7 +3,7 @@
 use super::{with_document, with_panel_context};
 use crate::document::Document;
 use crate::document::cursors::{Cursor, Cursors};
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::xref_trail::AccessFilter;
 use crate::panels::panel_context::PanelContext;
 use crate::window::{App, layout};
@@ -23,7 +23,7 @@ pub fn forward(app: &mut App, _: &Context) {
 
 /// Returns the event after or before the current one. If the Events panel has a filter, only events that pass it count.
 fn event_step(d: &PanelContext<'_>, forward: bool) -> u64 {
-    let m = d.doc.moment();
+    let m = d.doc.current_event();
     match &d.views.events.rows {
         Some(rows) if forward => rows.get(rows.rank(m.saturating_add(1))).unwrap_or(m),
         Some(rows) => rows.rank(m).checked_sub(1).and_then(|n| rows.get(n)).unwrap_or(m),
@@ -42,14 +42,19 @@ pub fn previous_event(app: &mut App, _: &Context) {
 
 pub fn next_job(app: &mut App, _: &Context) {
     with_document(app, |d| {
-        let n = d.facts.jobs.partition_point(|j| j.submit <= d.moment());
+        let n = d.derived.jobs.partition_point(|j| j.submit <= d.current_event());
         d.go_job(n as u32);
     });
 }
 
 pub fn previous_job(app: &mut App, _: &Context) {
     with_document(app, |d| {
-        if let Some(n) = d.facts.jobs.partition_point(|j| j.submit < d.moment()).checked_sub(1) {
+        if let Some(n) = d
+            .derived
+            .jobs
+            .partition_point(|j| j.submit < d.current_event())
+            .checked_sub(1)
+        {
             d.go_job(n as u32);
         }
     });
@@ -64,11 +69,11 @@ pub fn previous_launch(app: &mut App, _: &Context) {
 }
 
 pub fn cursor_a(app: &mut App, _: &Context) {
-    with_document(app, |d| d.set_cursor(Cursor::A, d.moment()));
+    with_document(app, |d| d.set_cursor(Cursor::A, d.current_event()));
 }
 
 pub fn cursor_b(app: &mut App, _: &Context) {
-    with_document(app, |d| d.set_cursor(Cursor::B, d.moment()));
+    with_document(app, |d| d.set_cursor(Cursor::B, d.current_event()));
 }
 
 fn go_cursor(app: &mut App, cursor: Cursor) {
@@ -146,12 +151,12 @@ pub fn previous_write(app: &mut App, _: &Context) {
 
 pub fn next_interrupt(app: &mut App, _: &Context) {
     with_document(app, |d| {
-        let n = d.facts.interrupts.partition_point(|i| i.event <= d.moment());
+        let n = d.derived.interrupts.partition_point(|i| i.event <= d.current_event());
         if let Some(e) = d
-            .facts
+            .derived
             .interrupts
             .get(n)
-            .or(d.facts.interrupts.first())
+            .or(d.derived.interrupts.first())
             .map(|i| i.event)
         {
             d.go(e);
@@ -161,7 +166,7 @@ pub fn next_interrupt(app: &mut App, _: &Context) {
 
 pub fn next_finding(app: &mut App, _: &Context) {
     with_document(app, |d| {
-        let n = d.facts.findings.len() as u32;
+        let n = d.derived.findings.len() as u32;
         let next = match d.selection() {
             Selection::Finding(i) => (i + 1) % n.max(1),
             _ => 0,

@@ -1,7 +1,7 @@
 //! Commands for the notebook, and links to events.
 
 use super::{COMMANDS, doc, with_document};
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::log::{self, Level};
 use crate::panels::notebook::current_note;
 use crate::theme::text;
@@ -13,7 +13,7 @@ const PICTURE: [f32; 2] = [1280.0, 800.0];
 
 fn step(app: &mut App, forward: bool) {
     with_document(app, |d| {
-        let here = current_note(d).unwrap_or(d.moment());
+        let here = current_note(d).unwrap_or(d.current_event());
         let notes = d.changes().notes();
         let next = if forward {
             notes.range(here.saturating_add(1)..).next()
@@ -55,7 +55,7 @@ pub fn keep_view(app: &mut App, _: &Context) {
     let panels = layout::active_panels(&app.dock);
     with_document(app, |d| {
         let Some(event) = current_note(d) else { return };
-        if event != d.moment() {
+        if event != d.current_event() {
             d.go_with(event, d.selection().clone());
         }
         if d.note_scene("", &panels) {

@@ -28,14 +28,14 @@ pub fn cancel(app: &mut App, _: &Context) {
 pub fn trace_launch(app: &mut App, _: &Context) {
     let shown = app.views.memory.device.buffer;
     let asked = doc(app).and_then(|d| {
-        let calls = d.api_trace()?;
+        let api_trace = d.api_trace()?;
         // The trace includes the buffer in Memory before and after the launch, even if the launch does not change it.
-        let buffer = shown.and_then(|n| calls.buffers().get(n));
+        let buffer = shown.and_then(|n| api_trace.buffers().get(n));
         let look = buffer.iter().map(|b| (b.at, b.bytes)).collect();
-        calls.launch_at(d.moment())?;
+        api_trace.launch_at(d.current_event())?;
         Some((
             d.find_memory_trace_target()?,
-            MemoryTraceRequest::for_launch(d.moment(), look),
+            MemoryTraceRequest::for_launch(d.current_event(), look),
         ))
     });
     trace_memory(app, asked);
@@ -52,8 +52,8 @@ pub fn trace_launches(app: &mut App, _: &Context) {
 }
 
 fn trace_memory(app: &mut App, asked: Option<(String, MemoryTraceRequest)>) {
-    if let Some((board, ask)) = asked {
-        app.actions.push(UiAction::TraceMemory { board, ask });
+    if let Some((target, request)) = asked {
+        app.actions.push(UiAction::TraceMemory { target, request });
         layout::show(&mut app.dock, "launches");
     }
 }
@@ -74,7 +74,7 @@ pub fn open_outcome(app: &mut App, ctx: &Context) {
     app.tasks.spawn(ctx, "opening the outcome", move |progress| {
         let read = trace_core::container::from_bytes(outcome.recording.clone()).map_err(|e| e.to_string());
         let made = read.and_then(|r| {
-            let facts = derive::derive(&r, progress).map_err(|e| e.to_string())?;
+            let derived = derive::derive(&r, progress).map_err(|e| e.to_string())?;
             let name = path
                 .file_name()
                 .map(|n| n.to_string_lossy().into_owned())
@@ -83,7 +83,7 @@ pub fn open_outcome(app: &mut App, ctx: &Context) {
             Ok(Document::new(
                 path.with_file_name(format!("{stem}-outcome.kine")),
                 Arc::new(r),
-                Arc::new(facts),
+                Arc::new(derived),
             ))
         });
         Box::new(move |app| match made {
@@ -93,8 +93,8 @@ pub fn open_outcome(app: &mut App, ctx: &Context) {
     });
 }
 
-pub fn find_boards(app: &mut App, ctx: &Context) {
-    app.find_boards(ctx);
+pub fn find_targets(app: &mut App, ctx: &Context) {
+    app.find_targets(ctx);
 }
 
 pub fn pair(app: &mut App, ctx: &Context) {

@@ -37,7 +37,7 @@ pub fn save_animation(app: &mut App, ctx: &Context) {
     let (Some(screen), Some(name)) = (app.views.screen.screen().cloned(), file_name(app, "film")) else {
         return;
     };
-    let Some(last) = app.doc.as_ref().map(|d| d.moment()) else {
+    let Some(last) = app.doc.as_ref().map(|d| d.current_event()) else {
         return;
     };
     let source = app.views.screen.source();

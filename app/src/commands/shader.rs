@@ -19,7 +19,7 @@ pub fn follow_thread(app: &mut App, _: &Context) {
 
 pub fn run_thread(app: &mut App, _: &Context) {
     show_panel(app);
-    with_panel_context(app, |d| shader::run(d.doc, &mut d.views.shader, d.asks));
+    with_panel_context(app, |d| shader::run(d.doc, &mut d.views.shader, d.actions));
 }
 
 pub fn next_clause(app: &mut App, _: &Context) {
@@ -79,5 +79,5 @@ pub fn copy(app: &mut App, ctx: &Context) {
 }
 
 pub fn bytes(app: &mut App, _: &Context) {
-    with_panel_context(app, |d| shader::show_bytes(d.doc, &d.views.shader, d.asks));
+    with_panel_context(app, |d| shader::show_bytes(d.doc, &d.views.shader, d.actions));
 }

@@ -164,7 +164,7 @@ table! {
     "toggle-pace",      "Keep or skip idle time",              Replay, None,                has_recording,            replay::toggle_pace;
     "open-outcome",     "Open outcome as a recording",         Replay, None,                has_outcome,        replay::open_outcome;
     "compare-outcome",  "Compare outcome with the recording",  Replay, None,                has_outcome,        compare::outcome;
-    "find-boards",      "Find targets",                        Replay, None,                has_recording,            replay::find_boards;
+    "find-boards",      "Find targets",                        Replay, None,                has_recording,            replay::find_targets;
     "pair",             "Pair with agent…",                    Replay, None,                has_address,        replay::pair;
 
     "follow-thread",    "Follow thread on or off",             Shader, key(T),              has_shader,         shader::follow_thread;

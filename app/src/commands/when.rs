@@ -35,15 +35,15 @@ pub fn has_events(app: &App) -> bool {
 }
 
 pub fn has_jobs(app: &App) -> bool {
-    doc(app).is_some_and(|d| !d.facts.jobs.is_empty())
+    doc(app).is_some_and(|d| !d.derived.jobs.is_empty())
 }
 
 pub fn has_interrupts(app: &App) -> bool {
-    doc(app).is_some_and(|d| !d.facts.interrupts.is_empty())
+    doc(app).is_some_and(|d| !d.derived.interrupts.is_empty())
 }
 
 pub fn has_findings(app: &App) -> bool {
-    doc(app).is_some_and(|d| !d.facts.findings.is_empty())
+    doc(app).is_some_and(|d| !d.derived.findings.is_empty())
 }
 
 pub fn has_buffers(app: &App) -> bool {
@@ -51,11 +51,11 @@ pub fn has_buffers(app: &App) -> bool {
 }
 
 pub fn has_spaces(app: &App) -> bool {
-    doc(app).is_some_and(|d| !d.facts.spaces.is_empty())
+    doc(app).is_some_and(|d| !d.derived.spaces.is_empty())
 }
 
 pub fn has_launches(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.facts.api_trace.as_ref().is_some_and(|c| !c.launches().is_empty()))
+    doc(app).is_some_and(|d| d.derived.api_trace.as_ref().is_some_and(|c| !c.launches().is_empty()))
 }
 
 /// Returns whether a target can trace what launches changed: there are launches, a target can trace them, and no trace
@@ -73,7 +73,7 @@ pub fn can_trace_launch(app: &App) -> bool {
 /// Returns whether there is device memory of API calls.
 pub fn has_buffers_of_calls(app: &App) -> bool {
     doc(app).is_some_and(|d| {
-        d.facts
+        d.derived
             .api_trace
             .as_ref()
             .is_some_and(|c| !c.buffers().list().is_empty())
@@ -200,7 +200,7 @@ pub fn has_floating_panel(app: &App) -> bool {
 }
 
 pub fn has_address(app: &App) -> bool {
-    doc(app).is_some_and(|d| !d.replay.board_field.trim().is_empty())
+    doc(app).is_some_and(|d| !d.replay.target_field.trim().is_empty())
 }
 
 pub fn can_undo(app: &App) -> bool {
@@ -245,7 +245,7 @@ pub fn is_input_edited(app: &App) -> bool {
 }
 
 pub fn has_note_here(app: &App) -> bool {
-    doc(app).is_some_and(|d| d.changes().notes().contains_key(&d.moment()))
+    doc(app).is_some_and(|d| d.changes().notes().contains_key(&d.current_event()))
 }
 
 pub fn is_timeline_shown(app: &App) -> bool {
@@ -267,7 +267,7 @@ pub fn has_sample(_: &App) -> bool {
 
 /// Returns whether the selected job runs a shader.
 pub fn has_shader(app: &App) -> bool {
-    let job = doc(app).and_then(|d| d.facts.jobs.get(jobs::current_job(d)? as usize));
+    let job = doc(app).and_then(|d| d.derived.jobs.get(jobs::current_job(d)? as usize));
     // A job chain of a damaged recording can be long.
     job.is_some_and(|j| j.chain.iter().take(64).any(|c| !c.shaders.is_empty()))
 }

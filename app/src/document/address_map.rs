@@ -64,7 +64,7 @@ impl AddressMap {
         let view = recording.memory.at(event);
         let mut room = MappedRuns::MAX_RUNS;
         let mut spaces = Vec::new();
-        for s in &recording.facts.address_spaces {
+        for s in &recording.metadata.address_spaces {
             spaces.push(MappedRuns::build(s, &view, &mut room, progress)?);
         }
         let places = ReverseMap::new(spaces.iter().map(|r| r.list.as_slice()));
@@ -82,7 +82,7 @@ impl AddressMap {
                 )
             });
         }
-        let owners = addresses::find_owners(&recording.facts.buffers, key.space);
+        let owners = addresses::find_owners(&recording.metadata.buffers, key.space);
         let mut order = BTreeMap::new();
         for o in owners.list() {
             let next = order.len() as u32;

@@ -1,12 +1,12 @@
 //! API traces: sorted launches, descriptions of calls, and cross references of device bytes.
 
 use super::Document;
-use super::facts::Facts;
-use super::moment::Selection;
+use super::derived_data::DerivedData;
+use super::history::Selection;
 use super::xref::{AccessKind, MAX_XREFS, Xref};
 use crate::theme::text;
 use std::sync::Arc;
-use trace_core::calls::{BufferChange, Calls, CertainWriter, ContentSource, ContentState};
+use trace_core::api_trace::{ApiTrace, BufferChange, CertainWriter, ContentSource, ContentState};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{AllocationKind, CallEvent, CopyKind, LaunchRow, Recording};
 
@@ -87,20 +87,20 @@ pub fn format_dims(d: [u32; 3]) -> String {
 
 /// Returns the name of the buffer that a launch changed, or the address if it is in no buffer.
 #[must_use]
-pub fn format_change_location(calls: &Calls, left: &BufferChange) -> String {
-    let buffer = left.buffer.and_then(|n| calls.buffers().get(n));
+pub fn format_change_location(api_trace: &ApiTrace, left: &BufferChange) -> String {
+    let buffer = left.buffer.and_then(|n| api_trace.buffers().get(n));
     buffer.map_or_else(|| format!("{:#x}", left.span.start), |b| b.name.clone())
 }
 
 /// Describes on one line the changes of a launch, as a target observed them. Returns `None` if there is no such
 /// observation.
 #[must_use]
-pub fn describe_launch_changes(calls: &Calls, event: u64) -> Option<String> {
-    let left = calls.launch_changes(event)?;
+pub fn describe_launch_changes(api_trace: &ApiTrace, event: u64) -> Option<String> {
+    let left = api_trace.launch_changes(event)?;
     if left.list.is_empty() {
         return Some(if left.complete { "nothing" } else { "nothing traced" }.to_owned());
     }
-    let one = |l: &BufferChange| format!("{}: {}", format_change_location(calls, l), text::bytes(l.bytes));
+    let one = |l: &BufferChange| format!("{}: {}", format_change_location(api_trace, l), text::bytes(l.bytes));
     let messages: Vec<String> = left.list.iter().take(MAX_LISTED_CHANGES).map(one).collect();
     // An incomplete memory trace may have missed more.
     let more = if left.list.len() > MAX_LISTED_CHANGES || !left.complete {
@@ -114,17 +114,17 @@ pub fn describe_launch_changes(calls: &Calls, event: u64) -> Option<String> {
 /// Describes the sources of launch changes in a sentence: traced targets, and the recorder if it took snapshots around
 /// launches.
 #[must_use]
-pub fn boards(calls: &Calls) -> String {
-    let asked = asked_boards(calls);
-    match (calls.has_launch_snapshots(), asked.is_empty()) {
+pub fn describe_targets(api_trace: &ApiTrace) -> String {
+    let asked = describe_traced_targets(api_trace);
+    match (api_trace.has_launch_snapshots(), asked.is_empty()) {
         (true, true) => "the recorder".to_owned(),
         (true, false) => format!("the recorder and {asked}"),
         (false, _) => asked,
     }
 }
 
-fn asked_boards(calls: &Calls) -> String {
-    let mut names: Vec<&str> = calls.memory_traces().iter().map(|w| w.target()).collect();
+fn describe_traced_targets(api_trace: &ApiTrace) -> String {
+    let mut names: Vec<&str> = api_trace.memory_traces().iter().map(|w| w.target()).collect();
     names.sort_unstable();
     names.dedup();
     names.join(" or ")
@@ -132,11 +132,11 @@ fn asked_boards(calls: &Calls) -> String {
 
 /// Describes the state of bytes, with the names of the targets that traced memory.
 #[must_use]
-pub fn describe_state(calls: &Calls, state: ContentState) -> String {
+pub fn describe_state(api_trace: &ApiTrace, state: ContentState) -> String {
     let message = state.describe();
     match state {
         ContentState::Known(ContentSource::TraceBefore | ContentSource::TraceAfter, _) => {
-            message.replacen("a target", &asked_boards(calls), 1)
+            message.replacen("a target", &describe_traced_targets(api_trace), 1)
         }
         _ => message,
     }
@@ -144,11 +144,11 @@ pub fn describe_state(calls: &Calls, state: ContentState) -> String {
 
 /// Returns for each function whether its name contains a text, ignoring case.
 #[must_use]
-pub fn match_launches(calls: &Calls, wanted: &str) -> Vec<bool> {
-    let wanted = wanted.trim().to_lowercase();
-    let all = (0u32..).zip(&calls.facts().functions);
+pub fn match_launches(api_trace: &ApiTrace, search: &str) -> Vec<bool> {
+    let search = search.trim().to_lowercase();
+    let all = (0u32..).zip(&api_trace.metadata().functions);
     let has = |(n, f): (u32, &trace_core::recording::CallFunction)| {
-        calls.function_name(n).to_lowercase().contains(&wanted) || f.name.to_lowercase().contains(&wanted)
+        api_trace.function_name(n).to_lowercase().contains(&search) || f.name.to_lowercase().contains(&search)
     };
     all.map(has).collect()
 }
@@ -158,19 +158,19 @@ pub fn match_launches(calls: &Calls, wanted: &str) -> Vec<bool> {
 /// # Errors
 /// [`Cancelled`].
 pub fn select_launches(
-    calls: &Calls,
+    api_trace: &ApiTrace,
     recording: &Recording,
-    wanted: &str,
+    search: &str,
     (sort, falling): (LaunchSort, bool),
     progress: &Progress,
 ) -> Result<Option<Vec<u32>>, Cancelled> {
-    if wanted.trim().is_empty() && sort == LaunchSort::Order && !falling {
+    if search.trim().is_empty() && sort == LaunchSort::Order && !falling {
         return Ok(None);
     }
-    let functions = match_launches(calls, wanted);
-    let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(wanted.trim().is_empty());
+    let functions = match_launches(api_trace, search);
+    let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(search.trim().is_empty());
     let mut list = Vec::new();
-    for (n, l) in (0u32..).zip(calls.launches()) {
+    for (n, l) in (0u32..).zip(api_trace.launches()) {
         if n % 4096 == 0 {
             progress.check()?;
         }
@@ -179,7 +179,7 @@ pub fn select_launches(
         }
     }
     let row = |n: &u32| {
-        calls
+        api_trace
             .launches()
             .get(*n as usize)
             .and_then(|l| launch(recording, l.event))
@@ -198,8 +198,8 @@ pub fn select_launches(
         LaunchSort::Kernel => {
             // Names are compared once per function, not once per launch.
             let mut names: Vec<(&str, u32)> = (0u32..)
-                .zip(&calls.facts().functions)
-                .map(|(n, _)| (short_function_name(calls.function_name(n)), n))
+                .zip(&api_trace.metadata().functions)
+                .map(|(n, _)| (short_function_name(api_trace.function_name(n)), n))
                 .collect();
             names.sort_unstable();
             let mut rank = vec![0u32; names.len()];
@@ -209,7 +209,7 @@ pub fn select_launches(
                 }
             }
             let of = |n: &u32| {
-                calls
+                api_trace
                     .launches()
                     .get(*n as usize)
                     .and_then(|l| rank.get(l.function as usize))
@@ -227,16 +227,16 @@ pub fn select_launches(
 
 /// Describes a call, with buffers by name.
 #[must_use]
-pub fn describe_call(calls: &Calls, recording: &Recording, event: u64) -> String {
+pub fn describe_call(api_trace: &ApiTrace, recording: &Recording, event: u64) -> String {
     let Some(call) = usize::try_from(event).ok().and_then(|at| recording.events.call(at)) else {
         return String::new();
     };
-    let name = |at: u64| calls.buffers().format_address(at, event);
+    let name = |at: u64| api_trace.buffers().format_address(at, event);
     let many = |n: Option<u64>| n.map_or_else(|| "too many bytes".to_owned(), |n| text::count_noun(n, "byte", "bytes"));
-    let stream = |s: u32| calls.stream_name(s);
+    let stream = |s: u32| api_trace.stream_name(s);
     let message = match call {
         CallEvent::Launch(l) => {
-            let f = short_function_name(calls.function_name(l.function));
+            let f = short_function_name(api_trace.function_name(l.function));
             format!(
                 "{f} · grid {} · block {} · {}",
                 format_dims(l.grid),
@@ -267,7 +267,7 @@ pub fn describe_call(calls: &Calls, recording: &Recording, event: u64) -> String
             let place = match what {
                 // The memory does not exist before the event.
                 Some(k) if k.takes_device() || k == AllocationKind::TakeHost => {
-                    calls.buffers().format_address(a.at, event + 1)
+                    api_trace.buffers().format_address(a.at, event + 1)
                 }
                 _ => name(a.at),
             };
@@ -281,7 +281,7 @@ pub fn describe_call(calls: &Calls, recording: &Recording, event: u64) -> String
             };
             format!("{place} · {} {word}", many(Some(a.bytes)))
         }
-        CallEvent::Order(_) | CallEvent::Call(_) => return call.describe(Some(calls.facts())),
+        CallEvent::Order(_) | CallEvent::Call(_) => return call.describe(Some(api_trace.metadata())),
     };
     match call.result() {
         0 => message,
@@ -299,15 +299,15 @@ fn is_snapshot(call: &CallEvent) -> bool {
 /// [`Cancelled`].
 pub fn find_xrefs(
     recording: &Recording,
-    calls: &Calls,
+    api_trace: &ApiTrace,
     va: u64,
     event: u64,
     progress: &Progress,
 ) -> Result<Vec<Xref>, Cancelled> {
     let mut out = Vec::new();
     let end = recording.events.len() as u64;
-    let place = calls.buffers().locate_nearest(va, event);
-    let buffer = place.and_then(|p| calls.buffers().get(p.buffer));
+    let place = api_trace.buffers().locate_nearest(va, event);
+    let buffer = place.and_then(|p| api_trace.buffers().get(p.buffer));
     let events = buffer.map_or(0..end, |b| b.from..b.to.map_or(end, |t| t + 1));
     let mut describe_item = |kind, what: String, event, deed| {
         out.push(Xref {
@@ -319,21 +319,21 @@ pub fn find_xrefs(
             go: Selection::Event,
         });
     };
-    let words = |event: u64| describe_call(calls, recording, event);
-    for (event, writer) in calls.list_writes(recording, va, events.clone(), MAX_XREFS / 4) {
+    let words = |event: u64| describe_call(api_trace, recording, event);
+    for (event, writer) in api_trace.list_writes(recording, va, events.clone(), MAX_XREFS / 4) {
         let kind = if writer == CertainWriter::Fill { "fill" } else { "copy" };
         describe_item(kind, words(event), Some(event), AccessKind::Write);
     }
     progress.check()?;
-    for event in calls.list_reads(recording, va, events.clone(), MAX_XREFS / 4) {
+    for event in api_trace.list_reads(recording, va, events.clone(), MAX_XREFS / 4) {
         describe_item("copy", words(event), Some(event), AccessKind::Read);
     }
     progress.check()?;
     let name = |launch: u32| {
-        let l = calls.launches().get(launch as usize);
-        l.map_or("", |l| short_function_name(calls.function_name(l.function)))
+        let l = api_trace.launches().get(launch as usize);
+        l.map_or("", |l| short_function_name(api_trace.function_name(l.function)))
     };
-    let changes = calls.list_changes(recording, va, events.clone(), MAX_XREFS / 4);
+    let changes = api_trace.list_changes(recording, va, events.clone(), MAX_XREFS / 4);
     for c in &changes {
         let message = format!(
             "{} · changed it from {:#04x} to {:#04x}",
@@ -345,26 +345,31 @@ pub fn find_xrefs(
     }
     progress.check()?;
     if let Some(p) = place {
-        for r in calls.possible_writers(p.buffer, events.clone()).take(MAX_XREFS / 4) {
-            let Some(l) = calls.launches().get(r.launch as usize) else {
+        for r in api_trace.possible_writers(p.buffer, events.clone()).take(MAX_XREFS / 4) {
+            let Some(l) = api_trace.launches().get(r.launch as usize) else {
                 continue;
             };
             if changes.iter().any(|c| c.event == l.event) {
                 continue;
             }
-            let (how, deed) = match calls.is_traced(va, l.event) {
+            let (how, deed) = match api_trace.is_traced(va, l.event) {
                 true => ("did not change it", AccessKind::AddressOf),
                 false => (r.kind.describe(), AccessKind::ReadOrWrite),
             };
             describe_item("launch", format!("{} · {how}", name(r.launch)), Some(l.event), deed);
         }
-        for r in calls.readers(p.buffer, events.clone()).iter().rev().take(MAX_XREFS / 4) {
-            let Some(l) = calls.launches().get(r.launch as usize) else {
+        for r in api_trace
+            .readers(p.buffer, events.clone())
+            .iter()
+            .rev()
+            .take(MAX_XREFS / 4)
+        {
+            let Some(l) = api_trace.launches().get(r.launch as usize) else {
                 continue;
             };
             let message = format!(
                 "{} · read-only by its signature",
-                short_function_name(calls.function_name(l.function))
+                short_function_name(api_trace.function_name(l.function))
             );
             describe_item("launch", message, Some(l.event), AccessKind::Read);
         }
@@ -374,7 +379,7 @@ pub fn find_xrefs(
                 describe_item("memory", words(to), Some(to), AccessKind::AddressOf);
             }
         }
-        let message = calls.buffers().format_location(p);
+        let message = api_trace.buffers().format_location(p);
         describe_item("buffer", message, None, AccessKind::Resident);
     }
     out.sort_by_key(|t| t.event.unwrap_or(u64::MAX));
@@ -384,34 +389,34 @@ pub fn find_xrefs(
 
 /// Formats a device address at an event: `in0 + 0x40`.
 #[must_use]
-pub fn format_address(facts: &Facts, va: u64, event: u64) -> Option<String> {
-    let calls = facts.api_trace.as_ref()?;
-    let place = calls.buffers().locate_nearest(va, event)?;
-    Some(calls.buffers().format_location(place))
+pub fn format_address(derived: &DerivedData, va: u64, event: u64) -> Option<String> {
+    let api_trace = derived.api_trace.as_ref()?;
+    let place = api_trace.buffers().locate_nearest(va, event)?;
+    Some(api_trace.buffers().format_location(place))
 }
 
 impl Document {
     /// Returns the derived data of the recording's API trace, or `None` if it has none or it is not derived yet.
     #[must_use]
-    pub fn api_trace(&self) -> Option<Arc<Calls>> {
-        self.facts.api_trace.clone()
+    pub fn api_trace(&self) -> Option<Arc<ApiTrace>> {
+        self.derived.api_trace.clone()
     }
 
     /// Returns the launch at the current event, as an index into the list.
     #[must_use]
     pub fn current_launch(&self) -> Option<u32> {
-        self.facts.api_trace.as_ref()?.launch_at(self.moment())
+        self.derived.api_trace.as_ref()?.launch_at(self.current_event())
     }
 
     /// Moves to the next launch after the current event, or to the previous one.
     pub fn go_launch(&mut self, forward: bool) {
-        let Some(calls) = self.api_trace() else { return };
+        let Some(api_trace) = self.api_trace() else { return };
         let at = if forward {
-            Some(calls.launches_before(self.moment().saturating_add(1)))
+            Some(api_trace.launches_before(self.current_event().saturating_add(1)))
         } else {
-            calls.launches_before(self.moment()).checked_sub(1)
+            api_trace.launches_before(self.current_event()).checked_sub(1)
         };
-        if let Some(event) = at.and_then(|n| calls.launches().get(n)).map(|l| l.event) {
+        if let Some(event) = at.and_then(|n| api_trace.launches().get(n)).map(|l| l.event) {
             self.go(event);
         }
     }

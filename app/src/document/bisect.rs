@@ -62,12 +62,12 @@ pub struct Search<'a, J> {
     pub best: Option<(Candidate, TrimmedPart)>,
     /// Number of tested candidates.
     pub tried: u64,
-    most: u64,
+    max: u64,
 }
 
 impl<'a, J: Judge> Search<'a, J> {
-    /// Creates a search that tests at most `most` candidates.
-    pub fn new(whole: &'a TrimSource<'a>, how: TrimOptions, judge: J, most: u64) -> Self {
+    /// Creates a search that tests at most `max` candidates.
+    pub fn new(whole: &'a TrimSource<'a>, how: TrimOptions, judge: J, max: u64) -> Self {
         Self {
             whole,
             how,
@@ -75,7 +75,7 @@ impl<'a, J: Judge> Search<'a, J> {
             known: BTreeMap::new(),
             best: None,
             tried: 0,
-            most,
+            max,
         }
     }
 
@@ -100,7 +100,7 @@ impl<'a, J: Judge> Search<'a, J> {
     /// Builds a candidate and tests it.
     fn look(&mut self, candidate: &Candidate, progress: &Progress) -> Result<CandidateResult, Stop> {
         progress.check().map_err(|_| Stop::Cancelled)?;
-        if self.tried >= self.most {
+        if self.tried >= self.max {
             return Err(Stop::Limit);
         }
         self.tried += 1;

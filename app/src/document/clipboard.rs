@@ -1,6 +1,6 @@
 //! Clipboard contents: an item of a recording as text, C or JSON. Row menus, the palette and Memory use the same.
 
-use super::moment::Selection;
+use super::history::Selection;
 use super::{Document, api_trace, descriptions, lookup, page_table_entries, values};
 use crate::theme::text;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub fn has_format(doc: &Document, thing: &Selection, form: CopyFormat) -> bool {
     match (form, thing) {
         (CopyFormat::Text | CopyFormat::Json, _) => true,
         (CopyFormat::C, Selection::Event | Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_)) => {
-            access(doc, doc.moment()).is_some()
+            access(doc, doc.current_event()).is_some()
         }
         (CopyFormat::C, Selection::Finding(_) | Selection::Entry { .. } | Selection::Framebuffer { .. }) => false,
         (CopyFormat::C, _) => true,
@@ -54,7 +54,7 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
         Selection::Buffer(b) => buffer(doc, b, form),
         Selection::Memory { space, va, bytes } => {
             let n = usize::try_from(*bytes).unwrap_or(MAX_BYTES).min(MAX_BYTES);
-            let read = lookup::read(&doc.recording, *space, *va, doc.moment(), n);
+            let read = lookup::read(&doc.recording, *space, *va, doc.current_event(), n);
             let known: Vec<Option<u8>> = read.into_iter().map(Result::ok).collect();
             Some(match form {
                 CopyFormat::Text => format!("{va:#x}: {}", hex(&known)),
@@ -62,14 +62,14 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
                 CopyFormat::Json => {
                     let mut all = json_bytes(*va, &known);
                     put(&mut all, "space", json!(space));
-                    put(&mut all, "event", json!(doc.moment()));
+                    put(&mut all, "event", json!(doc.current_event()));
                     all.to_string()
                 }
             })
         }
         Selection::Entry { space, va, level } => {
             let text = descriptions::describe_selection(doc, thing);
-            let step = page_table_entries::read_entry(&doc.recording, *space, *va, *level, doc.moment());
+            let step = page_table_entries::read_entry(&doc.recording, *space, *va, *level, doc.current_event());
             match form {
                 CopyFormat::Text => Some(match step {
                     Some(s) => format!("{text}: {:#018x} at {}", s.raw, s.entry_at),
@@ -83,7 +83,7 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
                         "level": level,
                         "entry": step.map(|s| format!("{:#x}", s.raw)),
                         "entry_at": step.map(|s| s.entry_at.to_string()),
-                        "event": doc.moment(),
+                        "event": doc.current_event(),
                     })
                     .to_string(),
                 ),
@@ -95,7 +95,7 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
             CopyFormat::Json => {
                 let name = doc
                     .recording
-                    .facts
+                    .metadata
                     .spaces
                     .get(usize::from(*space))
                     .map(|s| s.name.clone());
@@ -104,7 +104,7 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
             }
         },
         Selection::Finding(i) => {
-            let f = doc.facts.findings.get(*i as usize)?;
+            let f = doc.derived.findings.get(*i as usize)?;
             match form {
                 CopyFormat::Text => Some(format!("{}: {}", f.place, f.message)),
                 CopyFormat::C => None,
@@ -112,7 +112,7 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
             }
         }
         Selection::Event | Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_) => {
-            format_event(doc, doc.moment(), form)
+            format_event(doc, doc.current_event(), form)
         }
     }
 }
@@ -154,7 +154,7 @@ pub fn format_event(doc: &Document, event: u64, form: CopyFormat) -> Option<Stri
         CopyFormat::Text => Some(format!("{event}\t{}", descriptions::format_event(doc, event))),
         CopyFormat::C => {
             let a = access?;
-            let name = identifier(&doc.facts.access_name(&doc.recording, &a));
+            let name = identifier(&doc.derived.access_name(&doc.recording, &a));
             let what = if a.write { "write" } else { "read" };
             Some(format!(
                 "/* event {event}, {what} */\n#define {name} {:#x}u\n#define {name}_VALUE {}\n",
@@ -170,7 +170,7 @@ pub fn format_event(doc: &Document, event: u64, form: CopyFormat) -> Option<Stri
             });
             if let Some(a) = access {
                 put(&mut out, "kind", json!(if a.write { "write" } else { "read" }));
-                put(&mut out, "register", json!(doc.facts.access_name(&doc.recording, &a)));
+                put(&mut out, "register", json!(doc.derived.access_name(&doc.recording, &a)));
                 put(&mut out, "offset", json!(format!("{:#x}", a.offset)));
                 put(&mut out, "width", json!(a.width));
                 put(&mut out, "value", json!(format!("{:#x}", a.value)));
@@ -192,28 +192,29 @@ pub fn format_event(doc: &Document, event: u64, form: CopyFormat) -> Option<Stri
 
 /// Adds the parameters of a launch to `out`, if the event is a launch.
 fn launch(doc: &Document, event: u64, out: &mut Value) {
-    let (Some(calls), Some(l)) = (doc.api_trace(), api_trace::launch(&doc.recording, event)) else {
+    let (Some(api_trace), Some(l)) = (doc.api_trace(), api_trace::launch(&doc.recording, event)) else {
         return;
     };
-    let arguments = calls.arguments(&doc.recording, event, &l);
-    let words: Vec<String> = arguments.iter().map(|a| a.describe_labelled(&calls)).collect();
-    put(out, "kernel", json!(calls.function_name(l.function)));
+    let arguments = api_trace.arguments(&doc.recording, event, &l);
+    let words: Vec<String> = arguments.iter().map(|a| a.describe_labelled(&api_trace)).collect();
+    put(out, "kernel", json!(api_trace.function_name(l.function)));
     put(out, "grid", json!(l.grid));
     put(out, "block", json!(l.block));
     put(out, "shared", json!(l.shared));
-    put(out, "stream", json!(calls.stream_name(l.stream)));
+    put(out, "stream", json!(api_trace.stream_name(l.stream)));
     put(out, "arguments", json!(words));
 }
 
 /// Formats a register with its value at the current event, if the value is known.
 #[must_use]
 pub fn format_register(doc: &Document, offset: u32, form: CopyFormat) -> String {
-    let name = doc.facts.register_name(offset);
-    let held = lookup::find_register_value(&doc.recording, &doc.facts, offset, doc.moment()).and_then(|held| {
-        let a = access(doc, held.event)?;
-        let width = lookup::register_width(&doc.recording, offset, &a);
-        Some((held.event, held.value, width))
-    });
+    let name = doc.derived.register_name(offset);
+    let held =
+        lookup::find_register_value(&doc.recording, &doc.derived, offset, doc.current_event()).and_then(|held| {
+            let a = access(doc, held.event)?;
+            let width = lookup::register_width(&doc.recording, offset, &a);
+            Some((held.event, held.value, width))
+        });
     match form {
         CopyFormat::Text => match held {
             Some((_, value, width)) => format!("{name}\t{}", text::hex(value, width)),
@@ -242,7 +243,7 @@ pub fn format_register(doc: &Document, offset: u32, form: CopyFormat) -> String 
 }
 
 fn job(doc: &Document, index: u32, form: CopyFormat) -> Option<String> {
-    let j = doc.facts.jobs.get(index as usize)?;
+    let j = doc.derived.jobs.get(index as usize)?;
     Some(match form {
         CopyFormat::Text => format!("job {index} at {:#x}", j.head_va),
         CopyFormat::C => format!("#define JOB_{index}_HEAD {}\n", c_number(j.head_va, 8)),

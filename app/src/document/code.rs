@@ -135,10 +135,10 @@ impl Listing {
 
     /// Reads the code at an address as memory held it at an event.
     #[must_use]
-    pub fn read(recording: &Recording, space: u32, event: u64, entry: u64, most: u64) -> Self {
+    pub fn read(recording: &Recording, space: u32, event: u64, entry: u64, max: u64) -> Self {
         let entry = GpuVa(entry);
         Self::new(match memory_at(recording, space, event) {
-            Some(memory) => jobs::decode_code_within(&memory, entry, most),
+            Some(memory) => jobs::decode_code_within(&memory, entry, max),
             None => Code {
                 entry,
                 clauses: Vec::new(),
@@ -171,11 +171,11 @@ impl Listing {
     /// Returns the lines that contain a text, ignoring case. Searches addresses, labels, headers and operations.
     #[must_use]
     pub fn find(&self, text: &str) -> Vec<usize> {
-        let wanted = text.trim().to_ascii_lowercase();
-        if wanted.is_empty() {
+        let search = text.trim().to_ascii_lowercase();
+        if search.is_empty() {
             return Vec::new();
         }
-        let holds = |t: &str| t.to_ascii_lowercase().contains(&wanted);
+        let holds = |t: &str| t.to_ascii_lowercase().contains(&search);
         let hit = |line: &Line| match line {
             Line::Clause { clause, header } => {
                 holds(header)

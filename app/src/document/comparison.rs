@@ -6,7 +6,7 @@ pub mod steps;
 
 pub use steps::{Cell, Row, Step, StepCounts, Steps};
 
-use super::facts::{Facts, Stage};
+use super::derived_data::{DerivedData, Stage};
 use super::{Document, derive, source};
 use replay_engine::run::Outcome;
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub struct SecondRecording {
     /// The recording.
     pub recording: Arc<Recording>,
     /// Derived data of the recording: names, times, jobs.
-    pub facts: Arc<Facts>,
+    pub derived: Arc<DerivedData>,
 }
 
 /// The result of a comparison of two recordings.
@@ -127,26 +127,29 @@ pub fn compare(
             return Err(ComparisonError::Unreadable(format!("{which} is damaged: {block}")));
         }
     }
-    let mut facts = derive::first(&recording, kept, progress)?;
-    if !facts.has_stage(Stage::Timeline) {
-        let part = derive::find_out(Stage::Timeline, &recording, None, &facts, progress)?;
-        facts.take(part);
+    let mut derived = derive::first(&recording, kept, progress)?;
+    if !derived.has_stage(Stage::Timeline) {
+        let part = derive::find_out(Stage::Timeline, &recording, None, &derived, progress)?;
+        derived.take(part);
     }
     let (found, aligned) = diff::compare(first, &recording, &rules, progress)?;
     let causes = diff::find_causes((first, &recording), (&found, &aligned), progress)?;
     let summary = diff::summarize((first, &recording), (&found, &aligned), &causes);
     let submits = |r: &Recording| -> Vec<u64> { derive::submits(r, progress) };
-    let (a, b) = (submits(first), facts.jobs.iter().map(|j| j.submit).collect::<Vec<_>>());
+    let (a, b) = (
+        submits(first),
+        derived.jobs.iter().map(|j| j.submit).collect::<Vec<_>>(),
+    );
     let steps = Steps::new(&aligned, [first, &recording], [&a, &b], progress)?;
     let other = SecondRecording {
         name: with.name(),
         source: with,
         recording: Arc::new(recording),
-        facts: Arc::new(facts),
+        derived: Arc::new(derived),
     };
     Ok(Comparison {
         warnings: warnings(first, &other.recording),
-        is_api_trace: first.call_facts().is_some() && other.recording.call_facts().is_some(),
+        is_api_trace: first.api_trace_metadata().is_some() && other.recording.api_trace_metadata().is_some(),
         other,
         diff: found,
         summary,
@@ -160,7 +163,7 @@ pub fn compare(
 fn warnings(a: &Recording, b: &Recording) -> Vec<String> {
     let mut out = Vec::new();
     let name = trace_core::registers::recorded_name;
-    let (x, y) = (a.facts.identity.gpu_id, b.facts.identity.gpu_id);
+    let (x, y) = (a.metadata.identity.gpu_id, b.metadata.identity.gpu_id);
     let map = super::lookup::find_register_map(a);
     let same = x == y || map.is_some_and(|m| m.is_same_product(x, y));
     let maps = map.map(|m| m.name()) == super::lookup::find_register_map(b).map(|m| m.name());
@@ -264,16 +267,16 @@ impl Document {
     #[must_use]
     pub fn step(&self) -> Option<u64> {
         let c = self.comparison.done.as_ref()?;
-        let moment = self.moment();
+        let current_event = self.current_event();
         match self.comparison.cursor {
-            Some((at, step)) if at == moment => Some(step),
-            _ => Some(c.steps.step_of(DiffSide::A, moment)).filter(|_| !c.steps.is_empty()),
+            Some((at, step)) if at == current_event => Some(step),
+            _ => Some(c.steps.step_of(DiffSide::A, current_event)).filter(|_| !c.steps.is_empty()),
         }
     }
 
     /// Returns the current event of the second recording: the aligned event, or the one that follows its position.
     #[must_use]
-    pub fn other_moment(&self) -> Option<u64> {
+    pub fn other_event(&self) -> Option<u64> {
         let c = self.comparison.done.as_ref()?;
         Some(self.step().and_then(|s| c.steps.at(s)).map_or(0, |s| s.at_b))
     }
@@ -298,7 +301,7 @@ impl Document {
             return;
         };
         self.go(at.at_a);
-        self.comparison.cursor = Some((self.moment(), step));
+        self.comparison.cursor = Some((self.current_event(), step));
         self.comparison.jump_message.clear();
     }
 

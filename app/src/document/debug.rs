@@ -40,7 +40,7 @@ impl DebugSession {
     /// # Errors
     /// Returns an error if no model fits or the recording cannot be compiled.
     pub fn new(recording: &Recording, edits: &Edits, progress: &Progress) -> Result<Self, WriterError> {
-        let gpu = recording.facts.identity.gpu_id;
+        let gpu = recording.metadata.identity.gpu_id;
         let model = debug::model_for_recording(recording).ok_or(WriterError::NoModel(gpu))?;
         let compiled = std::sync::Arc::new(debug::compile_plan(recording, edits, model, progress)?);
         Ok(Self { model, compiled })
@@ -50,8 +50,8 @@ impl DebugSession {
     ///
     /// # Errors
     /// The same as [`debug::follow`].
-    pub fn follow(&self, wanted: ThreadQuery, progress: &Progress) -> Result<ThreadTrace, WriterError> {
-        Ok(debug::follow(&self.compiled, self.model, wanted, progress)?)
+    pub fn follow(&self, query: ThreadQuery, progress: &Progress) -> Result<ThreadTrace, WriterError> {
+        Ok(debug::follow(&self.compiled, self.model, query, progress)?)
     }
 
     /// Returns the submit event of a chain.
@@ -168,7 +168,7 @@ impl DebugSession {
         shown: ShaderLocation,
         progress: &Progress,
     ) -> Result<WriteLocation, WriterError> {
-        let mut wanted = ThreadQuery {
+        let mut query = ThreadQuery {
             chain: place.chain,
             position: place.position,
             workgroup: shown.workgroup,
@@ -177,12 +177,12 @@ impl DebugSession {
             max_steps: MAX_STEPS,
             mark: Some(va),
         };
-        let mut followed = self.follow(wanted, progress)?;
+        let mut followed = self.follow(query, progress)?;
         let marked = followed.marked_step.unwrap_or(0);
         if marked >= followed.steps.len() as u64 {
             // For a long thread, trace again so that the write is in the last kept clause.
-            wanted.from = (marked + 1).saturating_sub(wanted.max_steps as u64);
-            followed = self.follow(wanted, progress)?;
+            query.from = (marked + 1).saturating_sub(query.max_steps as u64);
+            followed = self.follow(query, progress)?;
         }
         let step = usize::try_from(marked.saturating_sub(followed.from)).unwrap_or(usize::MAX);
         let covers = |a: &&MemoryAccess| a.write && a.va <= va && va - a.va < u64::from(a.bytes);

@@ -1,6 +1,8 @@
 //! Derivation of the data that the window shows of a recording, stage by stage, off the interface thread.
 
-use super::facts::{ChainsPart, Facts, Fold, Interrupt, Part, PhaseFact, RegisterFact, Stage, TimelinePart};
+use super::derived_data::{
+    ChainsPart, DerivedData, Fold, Interrupt, Part, PhaseFact, RegisterFact, Stage, TimelinePart,
+};
 use super::job_index::JobIndex;
 use super::jobs::{self, Chain, JobFact};
 use super::lookup::{find_names_map, find_register_map};
@@ -10,7 +12,7 @@ use super::transfers;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use trace_core::calls::Calls;
+use trace_core::api_trace::ApiTrace;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::container::ContainerError;
 use trace_core::progress::{Cancelled, Progress};
@@ -43,13 +45,13 @@ pub fn first(
     recording: &Recording,
     kept: (Option<Pyramid>, Option<StoredTimeline>),
     progress: &Progress,
-) -> Result<Facts, Cancelled> {
+) -> Result<DerivedData, Cancelled> {
     let map = find_register_map(recording);
     let pyramid = match kept.0 {
         Some(p) => p,
         None => Pyramid::build(recording, map, progress)?,
     };
-    let mut facts = Facts {
+    let mut derived = DerivedData {
         axis: pyramid.axis().clone(),
         lane_totals: pyramid.count(&recording.events, 0..recording.events.len() as u64),
         pyramid,
@@ -59,26 +61,26 @@ pub fn first(
         pending: Stage::ALL.to_vec(),
         ..Default::default()
     };
-    facts.shapes = recording.buffer_shapes();
-    facts.calls = recording.call_facts();
-    if facts.calls.is_none() {
-        facts.pending.retain(|stage| *stage != Stage::Buffers);
+    derived.shapes = recording.buffer_shapes();
+    derived.api_trace_metadata = recording.api_trace_metadata();
+    if derived.api_trace_metadata.is_none() {
+        derived.pending.retain(|stage| *stage != Stage::Buffers);
     }
-    facts.rank_buffers(recording);
-    if map.is_none() && !recording.events.is_empty() && facts.calls.is_none() {
-        facts
+    derived.rank_buffers(recording);
+    if map.is_none() && !recording.events.is_empty() && derived.api_trace_metadata.is_none() {
+        derived
             .gaps_in_knowledge
-            .extend(gap(recording, facts.device).map(str::to_owned));
+            .extend(gap(recording, derived.device).map(str::to_owned));
     }
     match kept.1 {
         Some(t) if t.bytes() <= AT_ONCE => {
             if let Some(t) = t.read() {
-                facts.take(timeline_part(t));
+                derived.take(timeline_part(t));
             }
         }
-        later => facts.kept_timeline = later,
+        later => derived.kept_timeline = later,
     }
-    Ok(facts)
+    Ok(derived)
 }
 
 /// Returns what is unknown for a recording whose device no embedded map knows.
@@ -96,35 +98,35 @@ fn gap(recording: &Recording, device: Option<RecordedRegisters>) -> Option<&'sta
 /// findings) becomes pending. Returns `false` if the registers are in another space now; the recording must then be
 /// read again.
 #[must_use]
-pub fn rename(facts: &mut Facts, recording: &Recording) -> bool {
+pub fn rename(derived: &mut DerivedData, recording: &Recording) -> bool {
     let (map, device) = (find_names_map(recording), RecordedRegisters::new(recording));
-    if register_space(recording, find_register_map(recording).or(map)) != facts.register_space {
+    if register_space(recording, find_register_map(recording).or(map)) != derived.register_space {
         return false;
     }
-    (facts.map, facts.device) = (map, device);
-    let before = facts.gaps_in_knowledge.len();
+    (derived.map, derived.device) = (map, device);
+    let before = derived.gaps_in_knowledge.len();
     let of_names = |gap: &String| [OWN_NAMES, NO_NAMES, NO_STREAM_NAMES].contains(&gap.as_str());
-    facts.gaps_in_knowledge.retain(|gap| !of_names(gap));
-    if facts.gaps_in_knowledge.len() < before
+    derived.gaps_in_knowledge.retain(|gap| !of_names(gap));
+    if derived.gaps_in_knowledge.len() < before
         || find_register_map(recording).is_none() && recording.has_command_streams()
     {
-        facts
+        derived
             .gaps_in_knowledge
             .extend(gap(recording, device).map(str::to_owned));
     }
-    name_registers(facts);
+    name_registers(derived);
     for stage in [Stage::Registers, Stage::Findings] {
-        if facts.has_stage(stage) {
-            facts.pending.push(stage);
+        if derived.has_stage(stage) {
+            derived.pending.push(stage);
         }
     }
     true
 }
 
 /// Gives the derived registers the names of the current map.
-pub(super) fn name_registers(facts: &mut Facts) {
-    let map = facts.map;
-    for (offset, fact) in &mut facts.registers {
+pub(super) fn name_registers(derived: &mut DerivedData) {
+    let map = derived.map;
+    for (offset, fact) in &mut derived.registers {
         (fact.name, fact.block) = name_of(map, *offset);
     }
 }
@@ -141,14 +143,14 @@ fn name_of(map: Option<&'static RegisterMap>, offset: u32) -> (String, String) {
 ///
 /// # Errors
 /// [`Cancelled`] if the operation was cancelled.
-pub fn derive(recording: &Recording, progress: &Progress) -> Result<Facts, Cancelled> {
-    let mut facts = first(recording, (None, None), progress)?;
-    facts.pending.retain(|stage| *stage != Stage::Buffers);
-    while let Some(stage) = facts.pending.first().copied() {
-        let part = find_out(stage, recording, None, &facts, progress)?;
-        facts.take(part);
+pub fn derive(recording: &Recording, progress: &Progress) -> Result<DerivedData, Cancelled> {
+    let mut derived = first(recording, (None, None), progress)?;
+    derived.pending.retain(|stage| *stage != Stage::Buffers);
+    while let Some(stage) = derived.pending.first().copied() {
+        let part = find_out(stage, recording, None, &derived, progress)?;
+        derived.take(part);
     }
-    Ok(facts)
+    Ok(derived)
 }
 
 /// Returns the events that submit a job, in ascending order. The list is empty if the device has no register map, or if
@@ -159,7 +161,7 @@ pub fn submits(recording: &Recording, progress: &Progress) -> Vec<u64> {
     found.map_or_else(Vec::new, |t| t.jobs.iter().map(|j| j.submit_event).collect())
 }
 
-/// Derives the data of one stage. `facts` holds the results of the earlier stages. `source` is the file that the
+/// Derives the data of one stage. `derived` holds the results of the earlier stages. `source` is the file that the
 /// recording was read from, if any.
 ///
 /// # Errors
@@ -168,13 +170,13 @@ pub fn find_out(
     stage: Stage,
     recording: &Recording,
     source: Option<&Path>,
-    facts: &Facts,
+    derived: &DerivedData,
     progress: &Progress,
 ) -> Result<Part, Cancelled> {
     progress.check()?;
     Ok(match stage {
         Stage::Timeline => {
-            let kept = facts.kept_timeline.as_ref().and_then(StoredTimeline::read);
+            let kept = derived.kept_timeline.as_ref().and_then(StoredTimeline::read);
             match (kept, RegisterMap::for_jobs_of(recording)) {
                 (Some(t), _) => timeline_part(t),
                 (None, Some(map)) => timeline_part(timeline::derive(recording, map, progress)?),
@@ -182,11 +184,11 @@ pub fn find_out(
             }
         }
         Stage::Buffers => Part::Buffers(Box::new(transfers::index_buffers(recording, progress)?)),
-        Stage::Calls => Part::Calls(Calls::from_recording(recording, progress)?.map(Arc::new)),
+        Stage::Calls => Part::Calls(ApiTrace::from_recording(recording, progress)?.map(Arc::new)),
         Stage::Registers => Part::Registers(by_register(recording, progress)?),
         Stage::Chains => {
-            let chains = jobs::read_chains(recording, &facts.jobs, progress)?;
-            let named = facts.jobs.iter().zip(&chains).map(|(j, c)| (j.head_va, j.index, c));
+            let chains = jobs::read_chains(recording, &derived.jobs, progress)?;
+            let named = derived.jobs.iter().zip(&chains).map(|(j, c)| (j.head_va, j.index, c));
             Part::Chains(Box::new(ChainsPart {
                 places: JobAddresses::new(named),
                 reports: recording.chain_reports(),
@@ -196,8 +198,8 @@ pub fn find_out(
         Stage::Spaces => Part::Spaces(spaces::spaces(recording, progress)?),
         Stage::Findings => {
             // After the timeline stage the jobs are known and need not be found again.
-            let known = facts.has_stage(Stage::Timeline);
-            let submits = known.then(|| facts.jobs.iter().map(JobFact::to_submit).collect::<Vec<_>>());
+            let known = derived.has_stage(Stage::Timeline);
+            let submits = known.then(|| derived.jobs.iter().map(JobFact::to_submit).collect::<Vec<_>>());
             Part::Findings(check::check_submits(recording, submits.as_deref(), progress)?)
         }
         Stage::File => {

@@ -1,9 +1,9 @@
 //! Descriptions of events, accesses, jobs and addresses.
 
 use super::Document;
-use super::facts::Facts;
+use super::derived_data::DerivedData;
+use super::history::Selection;
 use super::jobs::JobFact;
-use super::moment::Selection;
 use crate::theme::text;
 use trace_core::recording::{EventKind, Recording};
 use trace_core::registers::Role;
@@ -11,11 +11,11 @@ use trace_core::registers::Role;
 /// Describes the meaning of an event in a few words; empty if the value alone is sufficient.
 #[must_use]
 pub fn describe_event(doc: &Document, event: u64) -> String {
-    means_of(&doc.recording, &doc.facts, event)
+    means_of(&doc.recording, &doc.derived, event)
 }
 
 /// Does the same for a recording that is not the open one.
-fn means_of(recording: &Recording, facts: &Facts, event: u64) -> String {
+fn means_of(recording: &Recording, derived: &DerivedData, event: u64) -> String {
     let Ok(at) = usize::try_from(event) else {
         return String::new();
     };
@@ -44,12 +44,12 @@ fn means_of(recording: &Recording, facts: &Facts, event: u64) -> String {
             return events.dma_map(at).map(|d| d.describe()).unwrap_or_default();
         }
         Some(kind) if kind.is_call() => {
-            if let Some(calls) = &facts.api_trace {
-                return super::api_trace::describe_call(calls, recording, event);
+            if let Some(api_trace) = &derived.api_trace {
+                return super::api_trace::describe_call(api_trace, recording, event);
             }
             return events
                 .call(at)
-                .map(|c| c.describe(facts.calls.as_ref()))
+                .map(|c| c.describe(derived.api_trace_metadata.as_ref()))
                 .unwrap_or_default();
         }
         _ => {}
@@ -57,15 +57,15 @@ fn means_of(recording: &Recording, facts: &Facts, event: u64) -> String {
     let Some(a) = events.access(at) else {
         return String::new();
     };
-    let Some((device, r)) = facts.device.and_then(|d| Some((d, d.find_accessed(&a)?))) else {
+    let Some((device, r)) = derived.device.and_then(|d| Some((d, d.find_accessed(&a)?))) else {
         return String::new();
     };
-    if let Some(j) = facts.job_submitted_at(event) {
+    if let Some(j) = derived.job_submitted_at(event) {
         return format!("start job {}", j.index);
     }
     if a.write {
-        let next = facts.jobs.partition_point(|j| j.submit <= event);
-        let soon = facts
+        let next = derived.jobs.partition_point(|j| j.submit <= event);
+        let soon = derived
             .jobs
             .get(next)
             .filter(|j| j.submit - event < 16 && Some(j.slot) == r.index);
@@ -89,7 +89,7 @@ fn undecoded_in(recording: &Recording, at: usize) -> String {
     let space = events
         .space
         .get(at)
-        .and_then(|s| recording.facts.spaces.get(usize::from(s)));
+        .and_then(|s| recording.metadata.spaces.get(usize::from(s)));
     let offset = events.undecoded(at).map_or(0, |u| u.offset);
     format!("{}+{offset:#x}", space.map_or("", |s| s.name.as_str()))
 }
@@ -97,18 +97,18 @@ fn undecoded_in(recording: &Recording, at: usize) -> String {
 /// Formats an event on one line.
 #[must_use]
 pub fn format_event(doc: &Document, event: u64) -> String {
-    format_event_in(&doc.recording, &doc.facts, event)
+    format_event_in(&doc.recording, &doc.derived, event)
 }
 
 /// Formats an event on one line, for a recording that need not be the open one.
 #[must_use]
-pub fn format_event_in(recording: &Recording, facts: &Facts, event: u64) -> String {
+pub fn format_event_in(recording: &Recording, derived: &DerivedData, event: u64) -> String {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     let what = match recording.events.access(at) {
         Some(a) => format!(
             "{} {} {}",
             if a.write { "write" } else { "read" },
-            facts.access_name(recording, &a),
+            derived.access_name(recording, &a),
             text::hex(a.value, a.width)
         ),
         None => match recording.events.kind(at) {
@@ -122,7 +122,7 @@ pub fn format_event_in(recording: &Recording, facts: &Facts, event: u64) -> Stri
             _ => "event of an unknown kind".into(),
         },
     };
-    let means = means_of(recording, facts, event);
+    let means = means_of(recording, derived, event);
     if means.is_empty() {
         what
     } else {
@@ -134,15 +134,15 @@ pub fn format_event_in(recording: &Recording, facts: &Facts, event: u64) -> Stri
 #[must_use]
 pub fn describe_selection(doc: &Document, selection: &Selection) -> String {
     match selection {
-        Selection::Register(r) => format!("register {}", doc.facts.register_name(*r)),
+        Selection::Register(r) => format!("register {}", doc.derived.register_name(*r)),
         Selection::Job(j) => format!("job {j}"),
         Selection::Buffer(b) => format!("buffer {b}"),
         Selection::Memory { space, va, bytes } => {
             let count = text::count_noun(*bytes, "byte", "bytes");
-            if let Some(place) = super::api_trace::format_address(&doc.facts, *va, doc.moment()) {
+            if let Some(place) = super::api_trace::format_address(&doc.derived, *va, doc.current_event()) {
                 return format!("{count} at {place}");
             }
-            let of = if doc.facts.spaces.len() > 1 {
+            let of = if doc.derived.spaces.len() > 1 {
                 format!(" of address space {space}")
             } else {
                 String::new()
@@ -150,7 +150,7 @@ pub fn describe_selection(doc: &Document, selection: &Selection) -> String {
             format!("{count} at {va:#x}{of}")
         }
         Selection::Entry { space, va, level } => {
-            let of = if doc.facts.spaces.len() > 1 {
+            let of = if doc.derived.spaces.len() > 1 {
                 format!(" in address space {space}")
             } else {
                 String::new()
@@ -158,12 +158,12 @@ pub fn describe_selection(doc: &Document, selection: &Selection) -> String {
             format!("level {level} page-table entry of {va:#x}{of}")
         }
         Selection::Framebuffer { space, offset, bytes } => {
-            let name = doc.recording.facts.spaces.get(usize::from(*space)).map(|s| &*s.name);
+            let name = doc.recording.metadata.spaces.get(usize::from(*space)).map(|s| &*s.name);
             let count = text::count_noun(*bytes, "byte", "bytes");
             format!("{count} at {} + {offset:#x}", name.unwrap_or("framebuffer"))
         }
         Selection::Finding(i) => {
-            let finding = doc.facts.findings.get(*i as usize);
+            let finding = doc.derived.findings.get(*i as usize);
             finding.map_or_else(|| format!("finding {i}"), |f| format!("finding at {}", f.place))
         }
         Selection::Event | Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_) => String::new(),

@@ -44,7 +44,7 @@ pub fn find_reachable_buffers(recording: &Recording, job: &JobFact) -> Vec<Reach
         xref::pointers(&memory, c.va, &mut pointers);
     }
     pointers.sort_unstable();
-    let all = (0u32..).zip(&recording.facts.buffers);
+    let all = (0u32..).zip(&recording.metadata.buffers);
     let mut out: Vec<ReachableBuffer> = all
         .filter(|(_, b)| b.address_space == space)
         .take(MAX_BUFFERS)

@@ -1,7 +1,7 @@
 //! The lanes of saved filters: matching events, searched once off the interface thread.
 
 use super::Document;
-use super::facts::{Facts, Stage};
+use super::derived_data::{DerivedData, Stage};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::Recording;
@@ -74,11 +74,11 @@ impl Lanes {
 pub fn search(
     query: &Query,
     recording: &Recording,
-    facts: &Facts,
+    derived: &DerivedData,
     progress: &Progress,
 ) -> Result<Result<Selection, Cancelled>, FilterError> {
-    let derived = query.needs_derived().then(|| facts.derived());
-    let filter = query.compile(recording, derived.as_ref())?;
+    let filter_data = query.needs_derived().then(|| derived.filter_data());
+    let filter = query.compile(recording, filter_data.as_ref())?;
     Ok(filter.select(&recording.events, progress))
 }
 
@@ -86,7 +86,7 @@ impl Document {
     /// Whether the data that filters need is known: jobs and polls are derived after the recording is open.
     #[must_use]
     pub fn can_filter(&self) -> bool {
-        self.facts.has_stage(Stage::Timeline) || self.derivation.is_none()
+        self.derived.has_stage(Stage::Timeline) || self.derivation.is_none()
     }
 
     /// Returns the saved filters that are lanes, with their names.

@@ -1,6 +1,6 @@
 //! Lookups in a recording at an address and event: registers, memory bytes, page table walks.
 
-use super::facts::Facts;
+use super::derived_data::DerivedData;
 use trace_core::GpuVa;
 use trace_core::memory::{ByteState, GpuMemoryView};
 use trace_core::mmu;
@@ -29,9 +29,14 @@ pub fn find_register(recording: &Recording, offset: u32) -> Option<&'static Regi
 
 /// Returns the value of a register at an event and its source, or `None` if nothing accessed it yet.
 #[must_use]
-pub fn find_register_value(recording: &Recording, facts: &Facts, register: u32, event: u64) -> Option<HeldValue> {
-    let accesses = &facts.registers.get(&register)?.accesses;
-    history::value_at(recording, facts.device, register, accesses, event)
+pub fn find_register_value(
+    recording: &Recording,
+    derived: &DerivedData,
+    register: u32,
+    event: u64,
+) -> Option<HeldValue> {
+    let accesses = &derived.registers.get(&register)?.accesses;
+    history::value_at(recording, derived.device, register, accesses, event)
 }
 
 /// Returns the width in bytes of the register at an offset, or that of the access if no map knows the register.
@@ -43,7 +48,7 @@ pub fn register_width(recording: &Recording, register: u32, access: &Access) -> 
 /// Returns the GPU memory of an address space at an event.
 #[must_use]
 pub fn memory_at(recording: &Recording, space: u32, event: u64) -> Option<GpuMemoryView<'_>> {
-    let s = recording.facts.address_spaces.get(space as usize)?;
+    let s = recording.metadata.address_spaces.get(space as usize)?;
     Some(GpuMemoryView::new(recording.memory.at(event), s))
 }
 
@@ -65,7 +70,7 @@ pub fn read(recording: &Recording, space: u32, va: u64, event: u64, len: usize) 
 /// Walks an address level by level: level, index, address of the entry, kind of entry.
 #[must_use]
 pub fn walk(recording: &Recording, space: u32, va: u64, event: u64) -> Option<mmu::Walk> {
-    let s = recording.facts.address_spaces.get(space as usize)?;
+    let s = recording.metadata.address_spaces.get(space as usize)?;
     Some(mmu::walk(s.format, s.root, GpuVa(va), &recording.memory.at(event)))
 }
 

@@ -2,7 +2,7 @@
 //! request covers the launches whose writes are in doubt.
 
 use super::Document;
-use super::cuda_board::{DeviceQueryError, is_cuda, missing_answer, run_query, run_query_repeated};
+use super::cuda_target::{DeviceQueryError, is_cuda, missing_answer, run_query, run_query_repeated};
 use super::running_work::{RunningSlot, RunningWork};
 use replay_engine::client::Lease;
 use replay_engine::memory_trace::{MemoryTraceReport, MemoryTraceRequest, OUTPUT};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
-use trace_core::calls::{Calls, LastWriter, MemoryTrace};
+use trace_core::api_trace::{ApiTrace, LastWriter, MemoryTrace};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
@@ -81,13 +81,13 @@ impl MemoryTraceResult {
 /// Returns the request that finds the writer and value of a byte before an event: its page, over the launches that are
 /// in doubt. Returns `None` if there are none.
 #[must_use]
-pub fn request_for_byte(calls: &Calls, who: &LastWriter, event: u64) -> Option<MemoryTraceRequest> {
-    let buffer = calls.buffers().get(who.location?.buffer)?;
+pub fn request_for_byte(api_trace: &ApiTrace, who: &LastWriter, event: u64) -> Option<MemoryTraceRequest> {
+    let buffer = api_trace.buffers().get(who.location?.buffer)?;
     let written = who.certain.map(|(e, _)| e).max(who.change.map(|c| c.event));
     let taken = buffer.from.saturating_add(u64::from(buffer.kind.is_allocated()));
     let from = written.map_or(taken, |e| e + 1);
-    let doubt = calls.find_uncertain_events(who.address, from..event);
-    let launches = |part: &Range<u64>| !calls.launches_in(part.clone()).is_empty();
+    let doubt = api_trace.find_uncertain_events(who.address, from..event);
+    let launches = |part: &Range<u64>| !api_trace.launches_in(part.clone()).is_empty();
     if !doubt.iter().any(launches) {
         return None;
     }
@@ -130,31 +130,31 @@ pub fn request_for_launches(recording: &Recording) -> MemoryTraceRequest {
 /// Returns an error if the recording cannot be compiled for the target, or the target fails.
 pub fn trace_memory(
     lease: &mut Lease,
-    board: &str,
+    target: &str,
     recording: &Recording,
-    wanted: MemoryTraceRequest,
+    request: MemoryTraceRequest,
     progress: &Progress,
 ) -> Result<MemoryTraceResult, DeviceQueryError> {
-    let mut wanted = wanted;
-    if wanted.time_ns == 0 {
-        wanted.time_ns = USUAL_TIME;
+    let mut request = request;
+    if request.time_ns == 0 {
+        request.time_ns = USUAL_TIME;
     }
-    let want = |calls: &mut replay_engine::plan::calls::Calls| calls.watch = Some(wanted.clone());
+    let want = |calls: &mut replay_engine::plan::calls::ApiTracePlan| calls.watch = Some(request.clone());
     let (edits, options) = (Edits::default(), CompileOptions::default());
-    let outcome = run_query(lease, (recording, &edits), &options, wanted.time_ns, want, progress)?;
+    let outcome = run_query(lease, (recording, &edits), &options, request.time_ns, want, progress)?;
     let Some(report) = outcome.calls.and_then(|c| c.watched) else {
         return Err(missing_answer(outcome.failure));
     };
     let bytes = outcome.outputs.into_iter().find(|o| o.name == OUTPUT);
     let bytes = bytes.ok_or_else(|| missing_answer(None))?;
-    let watched = MemoryTrace::from_bytes(&bytes.data)?.with_target(board);
-    if !watched.is_answer_to(&(wanted.from..wanted.to), &wanted.ranges, &wanted.look) {
+    let watched = MemoryTrace::from_bytes(&bytes.data)?.with_target(target);
+    if !watched.is_answer_to(&(request.from..request.to), &request.ranges, &request.look) {
         return Err(DeviceQueryError::UnexpectedAnswer);
     }
     Ok(MemoryTraceResult {
         trace: Arc::new(watched),
         result: report,
-        request: wanted,
+        request,
     })
 }
 
@@ -170,7 +170,7 @@ pub fn measure_launches(
     time_ns: u64,
     progress: &Progress,
 ) -> Result<BTreeMap<u64, u64>, DeviceQueryError> {
-    let want = |calls: &mut replay_engine::plan::calls::Calls| calls.times = true;
+    let want = |calls: &mut replay_engine::plan::calls::ApiTracePlan| calls.times = true;
     let (edits, options) = (Edits::default(), CompileOptions::default());
     let outcome = run_query_repeated(lease, (recording, &edits), &options, (time_ns, repeat), want, progress)?;
     match outcome.calls {
@@ -185,7 +185,7 @@ impl Document {
     /// Returns the target for memory traces: the one chosen in Replay, if it runs launches.
     #[must_use]
     pub fn find_memory_trace_target(&self) -> Option<String> {
-        Some(self.replay.board().to_owned()).filter(|b| is_cuda(b))
+        Some(self.replay.target().to_owned()).filter(|b| is_cuda(b))
     }
 }
 
@@ -194,7 +194,7 @@ impl Document {
 pub struct State {
     running: RunningSlot,
     /// Target of the last request.
-    board: String,
+    target: String,
     /// Why the answer or a part of it is missing.
     pub failure: Option<String>,
 }
@@ -209,14 +209,14 @@ impl State {
     /// Starts a request.
     pub fn begin(&mut self, work: RunningWork) {
         self.failure = None;
-        self.board.clone_from(&work.board);
+        self.target.clone_from(&work.target);
         self.running.begin(work);
     }
 
     /// Returns the failure of a target, if the last request was for it.
     #[must_use]
-    pub fn failure_of(&self, board: &str) -> Option<&str> {
-        self.failure.as_deref().filter(|_| self.board == board)
+    pub fn failure_of(&self, target: &str) -> Option<&str> {
+        self.failure.as_deref().filter(|_| self.target == target)
     }
 
     /// Ends the request, with the failure if there is one.

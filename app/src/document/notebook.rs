@@ -1,6 +1,6 @@
 //! The notebook: the notes of a recording in event order, as Markdown or as a self-contained HTML page.
 
-use super::moment::Selection;
+use super::history::Selection;
 use super::{Document, descriptions};
 use crate::html;
 use crate::theme::text;
@@ -36,7 +36,7 @@ pub struct NotebookEntry {
 
 impl NotebookEntry {
     fn new(doc: &Document, event: u64, note: &Note) -> Self {
-        let jobs = &doc.facts.jobs;
+        let jobs = &doc.derived.jobs;
         let job = jobs.partition_point(|j| j.submit <= event).checked_sub(1);
         let scene = note.scene(event);
         // The path works from any folder of this machine.
@@ -87,7 +87,7 @@ pub fn entries(doc: &Document) -> Vec<NotebookEntry> {
 /// Returns a short description of the recording for the head of a notebook.
 #[must_use]
 pub fn describe_recording(doc: &Document) -> String {
-    let (events, jobs) = (doc.len(), doc.facts.jobs.len() as u64);
+    let (events, jobs) = (doc.len(), doc.derived.jobs.len() as u64);
     let mut message = text::count_noun(events, "event", "events");
     if jobs > 0 {
         let _ = write!(message, ", {}", text::count_noun(jobs, "job", "jobs"));

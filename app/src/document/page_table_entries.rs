@@ -1,10 +1,10 @@
 //! Cross references of a page table entry: snapshots, host writes, MMU commands of its address space, and jobs that
 //! access addresses that it translates.
 
-use super::facts::Facts;
+use super::derived_data::DerivedData;
+use super::history::Selection;
 use super::jobs::JobFact;
 use super::lookup;
-use super::moment::Selection;
 use super::page_runs::format_rights;
 use super::page_table_marks::describe_entry_kind;
 use super::xref::{self, AccessKind, MAX_XREFS, Xref};
@@ -68,7 +68,7 @@ pub fn describe_entry(format: MmuFormat, level: u8, raw: u64) -> String {
 /// The parameters of a search for the references of an entry.
 struct EntryQuery<'a> {
     recording: &'a Recording,
-    facts: &'a Facts,
+    derived: &'a DerivedData,
     space: u32,
     va: u64,
     level: u8,
@@ -83,23 +83,23 @@ struct EntryQuery<'a> {
 /// [`Cancelled`] if the operation was cancelled.
 pub fn find_xrefs(
     recording: &Recording,
-    facts: &Facts,
+    derived: &DerivedData,
     (space, va, level): (u32, u64, u8),
     progress: &Progress,
 ) -> Result<Vec<Xref>, Cancelled> {
-    let Some(of) = recording.facts.address_spaces.get(space as usize) else {
+    let Some(of) = recording.metadata.address_spaces.get(space as usize) else {
         return Ok(Vec::new());
     };
     let sought = EntryQuery {
         recording,
-        facts,
+        derived,
         space,
         va,
         level,
         of,
         span: entry_span(va, level),
     };
-    progress.set_total(recording.memory.snapshots.len() as u64 + facts.jobs.len() as u64);
+    progress.set_total(recording.memory.snapshots.len() as u64 + derived.jobs.len() as u64);
     let (states, places) = sought.states(progress)?;
     let mut out = sought.cpu_writes(&places, progress)?;
     let written: Vec<u64> = out.iter().filter_map(|t| t.event).collect();
@@ -238,7 +238,7 @@ impl EntryQuery<'_> {
         let Some(Half::Low { high_offset }) = low.pair else {
             return None;
         };
-        let held = |offset| lookup::find_register_value(self.recording, self.facts, offset, event).map(|h| h.value);
+        let held = |offset| lookup::find_register_value(self.recording, self.derived, offset, event).map(|h| h.value);
         let high = held(high_offset).unwrap_or(0);
         Some(high << 32 | held(low.offset)? & 0xffff_ffff)
     }
@@ -247,7 +247,7 @@ impl EntryQuery<'_> {
     /// tables again.
     fn commands(&self, out: &mut Vec<Xref>) {
         let registers: Vec<&Register> = self
-            .facts
+            .derived
             .registers
             .keys()
             .filter_map(|offset| lookup::find_register(self.recording, *offset))
@@ -259,7 +259,7 @@ impl EntryQuery<'_> {
         };
         let Some(command) = of(Role::AsCommand) else { return };
         let (root, lock) = (of(Role::Root), of(Role::LockAddr));
-        let Some(fact) = self.facts.registers.get(&command.offset) else {
+        let Some(fact) = self.derived.registers.get(&command.offset) else {
             return;
         };
         for event in fact.accesses.writes().iter().take(MAX_XREFS) {
@@ -315,7 +315,7 @@ impl EntryQuery<'_> {
         // Jobs that run the same chain share it.
         let mut known: HashMap<(usize, usize), Option<String>> = HashMap::new();
         let (mut mine, mut reported) = (0u64, 0u64);
-        for j in &self.facts.jobs {
+        for j in &self.derived.jobs {
             progress.advance(1)?;
             if j.chain.space != Some(self.space) {
                 continue;
@@ -384,7 +384,7 @@ impl EntryQuery<'_> {
             }
             let buffers = || {
                 self.recording
-                    .facts
+                    .metadata
                     .buffers
                     .iter()
                     .filter(|b| b.address_space == self.space)
@@ -392,8 +392,8 @@ impl EntryQuery<'_> {
             let reached = |p: u64| {
                 let holds = |b: &&Buffer| p.checked_sub(b.va.0).is_some_and(|by| by < b.bytes);
                 let overlaps = |b: &Buffer| b.va.0 < self.span.end && self.span.start < b.va.0.saturating_add(b.bytes);
-                let least = buffers().filter(holds).min_by_key(|b| b.bytes)?;
-                overlaps(least).then(|| least.name.clone())
+                let min = buffers().filter(holds).min_by_key(|b| b.bytes)?;
+                overlaps(min).then(|| min.name.clone())
             };
             if let Some((p, name)) = named.find_map(|p| Some((p, reached(p)?))) {
                 return Some(format!("points at {p:#x} into {name}, which reaches here"));

@@ -167,7 +167,7 @@ pub fn describe_use(recording: &Recording, used: &PageUse) -> String {
         PageUse::Heads(list, n) => jobs(list, *n, if *n == 1 { "header" } else { "headers" }),
         PageUse::Shaders(list, n) => jobs(list, *n, "shader code"),
         PageUse::Buffer(i) => recording
-            .facts
+            .metadata
             .buffers
             .get(*i as usize)
             .map_or_else(String::new, |b| match b.role {

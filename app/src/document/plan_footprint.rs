@@ -3,7 +3,7 @@
 
 use super::lookup::find_register_map;
 use replay_engine::plan::Plan;
-use replay_engine::plan::calls::body::Calls;
+use replay_engine::plan::calls::body::CallReader;
 use std::collections::BTreeMap;
 use trace_core::PhysAddr;
 use trace_core::recording::{CallEvent, CopyKind, Recording};
@@ -43,15 +43,15 @@ pub struct ApiFootprint {
 
 impl ApiFootprint {
     fn for_plan(plan: &Plan) -> Option<Self> {
-        let facts = &plan.calls.as_ref()?.facts;
-        let held = facts.modules.iter().filter(|m| m.bytes > 0);
+        let metadata = &plan.calls.as_ref()?.metadata;
+        let held = metadata.modules.iter().filter(|m| m.bytes > 0);
         let mut reach = Self {
             modules: held.fold((0, 0), |(n, bytes), m| (n + 1, m.bytes.saturating_add(bytes))),
             mapped: plan.budgets.pages.saturating_mul(4096),
             ..Self::default()
         };
         // The check of the plan reports unreadable calls.
-        for c in Calls::new(&plan.body, plan.images.len()).map_while(Result::ok) {
+        for c in CallReader::new(&plan.body, plan.images.len()).map_while(Result::ok) {
             match c.call {
                 CallEvent::Launch(_) => reach.launches += 1,
                 CallEvent::Copy(row) => {

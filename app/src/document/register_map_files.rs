@@ -39,7 +39,10 @@ pub fn reload_maps(file: &Path) -> UserMaps {
 #[must_use]
 pub fn head(recording: &Recording, of_device: bool) -> MapHeader {
     let map = RegisterMap::for_recording(recording);
-    let space = recording.facts.spaces.get(usize::from(register_space(recording, map)));
+    let space = recording
+        .metadata
+        .spaces
+        .get(usize::from(register_space(recording, map)));
     let message = recorded_name(recording);
     let mut head = MapHeader {
         name: if message.is_empty() {
@@ -52,7 +55,7 @@ pub fn head(recording: &Recording, of_device: bool) -> MapHeader {
         ..MapHeader::default()
     };
     if of_device {
-        let gpu = (recording.facts.identity.gpu_id >> 16) as u16;
+        let gpu = (recording.metadata.identity.gpu_id >> 16) as u16;
         match recording.hardware() {
             Some(Hardware::Pci(f)) => head.pci = Some((f.vendor, f.device)),
             Some(Hardware::Platform(d)) => head.compatible = d.compatible.first().cloned(),

@@ -1,16 +1,16 @@
 //! Replays from the window: plan, run and outcome.
 
-use super::boards::{self, Boards};
 use super::buffer_index::Buffers;
 use super::contents::BufferContents;
 use super::output_diff::{OutputDiff, compare};
 use super::plan_footprint::PlanFootprint;
+use super::targets::{self, Targets};
 use super::transfers;
 use super::tuning::tolerance::parse_output_rules;
 use super::workspace::How;
 use crate::theme::text;
-use replay_engine::client::boards::Board;
 use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice, determine_fit};
+use replay_engine::client::targets::ReplayTarget;
 use replay_engine::client::{ClientError, Lease, Phase};
 use replay_engine::device::qemu::PACKAGE;
 use replay_engine::device::{Containment, DeviceInfo};
@@ -31,11 +31,11 @@ pub const DEFAULT_SIMULATOR: &str = "software:mali-g71";
 #[derive(Default)]
 pub struct State {
     /// Chosen target; empty for [`State::simulator`].
-    board: String,
+    target: String,
     /// Properties of the recording that decide which targets fit.
     recorded: RecordedDevice,
     /// Reachable targets, to find which of them fit.
-    reachable: Option<Boards>,
+    reachable: Option<Targets>,
     /// Fitting targets, the preferred one first.
     fitting: Vec<FittingTarget>,
     /// What this machine lacks for the chosen target, in a few words.
@@ -43,9 +43,9 @@ pub struct State {
     /// Whether this machine lacks QEMU.
     lacks_qemu: bool,
     /// Text of the field for another target name.
-    pub board_field: String,
+    pub target_field: String,
     /// Known targets, once they were queried.
-    pub boards: Option<Vec<Board>>,
+    pub known_targets: Option<Vec<ReplayTarget>>,
     /// Names of the paired agents.
     agents: Vec<String>,
     /// Whether a replay keeps recorded idle time.
@@ -75,13 +75,13 @@ pub struct State {
     /// Outcome of the last replay.
     pub outcome: Option<Arc<Outcome>>,
     /// Target of the outcome.
-    pub outcome_board: String,
+    pub outcome_target: String,
     /// Revision of the changes that the outcome used.
     pub outcome_revision: u64,
     /// Why the last attempt to replay left no outcome.
     pub last_failure: Option<&'static str>,
     /// A target that did not answer the last query.
-    pub unresponsive_board: Option<String>,
+    pub unresponsive_target: Option<String>,
     /// Targets without containment that the user accepted since this recording was opened.
     pub uncontained: BTreeSet<String>,
     /// Targets with driver containment on which the user allowed replays since this recording was opened.
@@ -113,7 +113,7 @@ pub enum ReplayErrorKind {
     /// The user stopped the replay.
     Stopped,
     /// The target cannot be leased, or was lost during the replay.
-    Board,
+    Target,
     /// The target is hardware or has no containment, and the user has not confirmed that. The window asks.
     Unconfirmed,
     /// The recording cannot be compiled, or the plan is refused.
@@ -132,7 +132,7 @@ impl From<ClientError> for ReplayError {
             | ClientError::OtherDevice { .. }
             | ClientError::PageMissing { .. }
             | ClientError::TooLarge(_) => ReplayErrorKind::Plan,
-            _ => ReplayErrorKind::Board,
+            _ => ReplayErrorKind::Target,
         };
         let text = e.to_string();
         Self {
@@ -175,27 +175,27 @@ impl State {
             recorded: RecordedDevice::new(recording),
             ..Self::default()
         };
-        this.set_reachable(&Boards::new(None));
+        this.set_reachable(&Targets::new(None));
         this
     }
 
     /// Updates the reachable targets: which of them fit, and what this machine lacks for them. Checks for files, but
     /// does not contact agents.
-    pub fn set_reachable(&mut self, reachable: &Boards) {
-        self.fitting = reachable.fitting_targets(&self.recorded, self.boards.as_deref().unwrap_or_default());
+    pub fn set_reachable(&mut self, reachable: &Targets) {
+        self.fitting = reachable.fitting_targets(&self.recorded, self.known_targets.as_deref().unwrap_or_default());
         self.lacks_qemu = reachable.describe_missing("qemu:").is_some();
-        self.missing = reachable.describe_missing(self.board());
+        self.missing = reachable.describe_missing(self.target());
         self.agents = reachable.paired_agents();
         self.reachable = Some(reachable.clone());
     }
 
     /// Returns the names of the paired agents whose devices were not queried yet.
     pub fn unqueried_agents(&self) -> impl Iterator<Item = &str> {
-        let of = |board: &str, agent: &str| {
-            let rest = board.strip_prefix("agent:").and_then(|b| b.strip_prefix(agent));
+        let of = |target: &str, agent: &str| {
+            let rest = target.strip_prefix("agent:").and_then(|b| b.strip_prefix(agent));
             rest.is_some_and(|r| r.is_empty() || r.starts_with('/'))
         };
-        let asked = move |agent: &str| self.boards.iter().flatten().any(|b| of(&b.name, agent));
+        let asked = move |agent: &str| self.known_targets.iter().flatten().any(|b| of(&b.name, agent));
         self.agents.iter().map(String::as_str).filter(move |a| !asked(a))
     }
 
@@ -226,7 +226,7 @@ impl State {
     /// Whether no target is chosen and no fitting target is known.
     #[must_use]
     pub fn has_no_target(&self) -> bool {
-        self.board.is_empty() && self.fitting.is_empty() && self.fit(DEFAULT_SIMULATOR) == Fit::Unfit
+        self.target.is_empty() && self.fitting.is_empty() && self.fit(DEFAULT_SIMULATOR) == Fit::Unfit
     }
 
     /// Returns whether a target fits the recording, based on its name and its device information.
@@ -236,7 +236,7 @@ impl State {
             .device
             .as_ref()
             .or(self.queried_device.as_ref())
-            .filter(|_| target == self.board());
+            .filter(|_| target == self.target());
         match chosen.or_else(|| self.listed(target)) {
             Some(info) => determine_fit(&self.recorded, info),
             None => self
@@ -249,7 +249,7 @@ impl State {
     /// Returns what this machine lacks for a target, in a few words: `QEMU not installed`.
     #[must_use]
     pub fn lacks(&self, target: &str) -> Option<&str> {
-        if target == self.board() {
+        if target == self.target() {
             return self.missing.as_deref();
         }
         let fitting = self.fitting.iter().find(|t| t.name == target);
@@ -263,15 +263,15 @@ impl State {
     /// Returns what prevents a plan, which needs only the device description. A CUDA device needs no driver for that.
     #[must_use]
     pub fn plan_obstacle(&self) -> Option<String> {
-        let driver = self.board().starts_with("cuda:") && self.fit(self.board()) != Fit::Unfit;
+        let driver = self.target().starts_with("cuda:") && self.fit(self.target()) != Fit::Unfit;
         self.obstacle().filter(|_| !driver)
     }
 
     /// Returns a sentence that says why the chosen target cannot replay, or `None` if no reason is known.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
-        let board = self.board();
-        if self.fit(board) == Fit::Unfit {
+        let target = self.target();
+        if self.fit(target) == Fit::Unfit {
             let recorded = self.recorded.describe();
             if self.has_no_target() {
                 return Some(format!(
@@ -281,16 +281,16 @@ impl State {
             let name = self
                 .reachable
                 .as_ref()
-                .map_or_else(|| board.to_owned(), |all| all.describe(board));
+                .map_or_else(|| target.to_owned(), |all| all.describe(target));
             return Some(format!("The recording is of {recorded}; the target is {name}."));
         }
         let missing = self.missing.as_deref()?;
-        Some(match board.starts_with("qemu:") {
-            true => format!("{board}: {missing}. Install the package {PACKAGE}, then look for targets again."),
-            false if board.starts_with("cuda:") => format!(
-                "{board}: {missing}. On a machine with an NVIDIA driver run kinescope-agent serve --pair, and pair with it here."
+        Some(match target.starts_with("qemu:") {
+            true => format!("{target}: {missing}. Install the package {PACKAGE}, then look for targets again."),
+            false if target.starts_with("cuda:") => format!(
+                "{target}: {missing}. On a machine with an NVIDIA driver run kinescope-agent serve --pair, and pair with it here."
             ),
-            false => format!("{board}: {missing}."),
+            false => format!("{target}: {missing}."),
         })
     }
 
@@ -313,38 +313,38 @@ impl State {
 
     /// Returns the chosen target.
     #[must_use]
-    pub fn board(&self) -> &str {
-        if self.board.is_empty() {
+    pub fn target(&self) -> &str {
+        if self.target.is_empty() {
             self.simulator()
         } else {
-            &self.board
+            &self.target
         }
     }
 
     /// Chooses a target and discards a plan for another one.
-    pub fn choose(&mut self, board: &str) {
-        if self.board() != board {
-            board.clone_into(&mut self.board);
+    pub fn choose(&mut self, target: &str) {
+        if self.target() != target {
+            target.clone_into(&mut self.target);
             self.plan = None;
             self.device = None;
             self.queried_device = None;
             self.verified = None;
             self.error = None;
-            let missing = |all: &Boards| all.describe_missing(board);
+            let missing = |all: &Targets| all.describe_missing(target);
             self.missing = self.reachable.as_ref().and_then(missing);
         }
     }
 
     /// Returns the device information of a known target.
     fn listed(&self, target: &str) -> Option<&DeviceInfo> {
-        let known = self.boards.iter().flatten().find(|b| b.name == target);
+        let known = self.known_targets.iter().flatten().find(|b| b.name == target);
         known?.info.as_ref()
     }
 
     /// Returns the device information of the chosen target, once it was queried.
     #[must_use]
     pub fn info(&self) -> Option<&DeviceInfo> {
-        let listed = || self.listed(self.board());
+        let listed = || self.listed(self.target());
         self.device.as_ref().or(self.queried_device.as_ref()).or_else(listed)
     }
 
@@ -353,7 +353,7 @@ impl State {
     #[must_use]
     pub fn is_hardware(&self) -> bool {
         let software = |i: &DeviceInfo| i.containment == Containment::Software;
-        !boards::is_simulator(self.board()) && !self.info().is_some_and(software)
+        !targets::is_simulator(self.target()) && !self.info().is_some_and(software)
     }
 
     /// Whether the chosen target may be hardware and was not queried yet. It is queried before the user is asked.
@@ -372,16 +372,16 @@ impl State {
     /// other program.
     #[must_use]
     pub fn needs_confirmation(&self) -> bool {
-        self.is_hardware() && !(self.is_driven() && self.confirmed_drivers.contains(self.board()))
+        self.is_hardware() && !(self.is_driven() && self.confirmed_drivers.contains(self.target()))
     }
 
     /// Stores that the user confirmed the replay.
     pub fn confirm(&mut self) {
-        let board = self.board().to_owned();
+        let target = self.target().to_owned();
         if self.needs_containment_consent() {
-            self.uncontained.insert(board);
+            self.uncontained.insert(target);
         } else if self.is_driven() {
-            self.confirmed_drivers.insert(board);
+            self.confirmed_drivers.insert(target);
         }
     }
 
@@ -389,7 +389,7 @@ impl State {
     #[must_use]
     pub fn needs_containment_consent(&self) -> bool {
         let nothing = |i: &DeviceInfo| i.containment == Containment::None;
-        self.info().is_some_and(nothing) && !self.uncontained.contains(self.board())
+        self.info().is_some_and(nothing) && !self.uncontained.contains(self.target())
     }
 
     /// Clears the messages of the last run. Its outcome stays until there is a newer one.
@@ -412,8 +412,8 @@ impl State {
 pub struct ReplayRequest {
     pub(super) recording: Arc<Recording>,
     pub(super) edited: Vec<BufferContents>,
-    pub(super) boards: Boards,
-    pub(super) board: String,
+    pub(super) targets: Targets,
+    pub(super) target: String,
     /// Whether the replay may access hardware.
     pub(super) real: bool,
     /// Whether the user accepted a target without containment.
@@ -452,7 +452,7 @@ impl ReplayRequest {
 
     fn lease(&self) -> Result<Lease, ReplayError> {
         self.say("opening the target");
-        Ok(self.boards.open(&self.board)?)
+        Ok(self.targets.open(&self.target)?)
     }
 
     /// Returns why the user must confirm again: the target changed since the request was made.
@@ -465,7 +465,7 @@ impl ReplayRequest {
         };
         Some(format!(
             "{} is {what} ({}); nothing was changed. Replay again to confirm.",
-            self.board, device.description
+            self.target, device.description
         ))
     }
 }
@@ -496,8 +496,8 @@ pub fn build_edits(edited: &[BufferContents]) -> Edits {
 }
 
 fn planned(order: &ReplayRequest, device: &DeviceInfo, progress: &Progress) -> Result<PreparedReplay, ReplayError> {
-    order.boards.check_fit(&order.recording, &order.board, device)?;
-    order.boards.start_early(&order.board);
+    order.targets.check_fit(&order.recording, &order.target, device)?;
+    order.targets.start_early(&order.target);
     order.say("compiling the plan");
     let since = std::time::Instant::now();
     let options = CompileOptions {
@@ -657,7 +657,7 @@ mod tests {
     fn the_check_before_the_push_can_be_cancelled() {
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample-traces/vecadd.kine");
         let recording = trace_core::import::open(sample.as_ref(), &Progress::new()).unwrap();
-        let device = boards::factories().open(DEFAULT_SIMULATOR).unwrap().info().clone();
+        let device = targets::factories().open(DEFAULT_SIMULATOR).unwrap().info().clone();
         let (edits, options) = (Edits::default(), CompileOptions::default());
         let compiled = compile(&recording, &edits, &device, &options, &Progress::new()).unwrap();
         assert!(checked(&compiled, &device, &Progress::new()).unwrap().is_ok());

@@ -1,9 +1,9 @@
 //! The targets that the user can choose for a replay, in menu order.
 
-use super::boards::list_simulators;
 use super::replay::State;
-use replay_engine::client::boards::{Availability, Board};
+use super::targets::list_simulators;
 use replay_engine::client::fitting::Fit;
+use replay_engine::client::targets::{Availability, ReplayTarget};
 use replay_engine::device::qemu::QEMU_MODELS;
 use trace_core::registers::device_name;
 
@@ -42,11 +42,11 @@ impl State {
             }));
         }
         // If a target reports its device, list it only if it accepts this kind of recording.
-        let known = self.boards.iter().flatten();
-        let takes = |b: &&Board| b.info.as_ref().is_none_or(|i| i.takes_calls() == calls);
-        for board in known.filter(takes) {
-            if all.iter().all(|t| t.name != board.name) {
-                all.push(self.of_board(board));
+        let known = self.known_targets.iter().flatten();
+        let takes = |b: &&ReplayTarget| b.info.as_ref().is_none_or(|i| i.takes_calls() == calls);
+        for target in known.filter(takes) {
+            if all.iter().all(|t| t.name != target.name) {
+                all.push(self.row_of_target(target));
             }
         }
         if !calls {
@@ -64,14 +64,14 @@ impl State {
             }));
         }
         let offered = self.fitting().iter().map(|t| t.name.as_str());
-        for name in offered.chain([self.board()]).filter(|_| !self.has_no_target()) {
+        for name in offered.chain([self.target()]).filter(|_| !self.has_no_target()) {
             if all.iter().all(|t| t.name != name) {
                 all.push(self.named(name));
             }
         }
         for t in all
             .iter_mut()
-            .filter(|t| self.unresponsive_board.as_ref() == Some(&t.name))
+            .filter(|t| self.unresponsive_target.as_ref() == Some(&t.name))
         {
             (t.state, t.free) = ("no answer".to_owned(), false);
         }
@@ -85,7 +85,7 @@ impl State {
 
     /// Returns a row for a target that is in no list.
     fn named(&self, name: &str) -> TargetRow {
-        let info = self.info().filter(|_| name == self.board());
+        let info = self.info().filter(|_| name == self.target());
         let lacks = self.lacks(name);
         let (state, free) = match (lacks, info) {
             (Some(lacks), _) => (lacks.to_owned(), false),
@@ -105,7 +105,7 @@ impl State {
         }
     }
 
-    fn of_board(&self, b: &Board) -> TargetRow {
+    fn row_of_target(&self, b: &ReplayTarget) -> TargetRow {
         let (state, free) = match &b.reach {
             Availability::Here => ("in this program".to_owned(), true),
             Availability::Free => ("free".to_owned(), true),

@@ -12,7 +12,7 @@ pub struct RunningWork {
     /// Start time.
     pub since: Instant,
     /// Name of the target.
-    pub board: String,
+    pub target: String,
     /// Expires when the task ends, for any reason.
     alive: Weak<()>,
 }
@@ -26,11 +26,11 @@ impl RunningWork {
 
     /// Creates a task that starts now.
     #[must_use]
-    pub fn new(board: &str, progress: Progress, alive: &Arc<()>) -> Self {
+    pub fn new(target: &str, progress: Progress, alive: &Arc<()>) -> Self {
         Self {
             progress,
             since: Instant::now(),
-            board: board.to_owned(),
+            target: target.to_owned(),
             alive: Arc::downgrade(alive),
         }
     }

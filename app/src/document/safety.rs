@@ -1,10 +1,10 @@
 //! Safety and inputs of the next replay of a document.
 
 use super::Document;
-use super::boards::{self, Boards, describe_containment};
 use super::contents::BufferContents;
-use super::moment::Selection;
+use super::history::Selection;
 use super::replay::ReplayRequest;
+use super::targets::{self, Targets, describe_containment};
 use crate::theme::text;
 use replay_engine::device::Containment;
 use replay_engine::plan::Pace;
@@ -32,7 +32,7 @@ impl Document {
         let replay = &self.replay;
         let by = match replay.info() {
             Some(i) => i.containment,
-            None if boards::is_simulator(replay.board()) => Containment::Software,
+            None if targets::is_simulator(replay.target()) => Containment::Software,
             None => return Safety::Unqueried,
         };
         match &replay.verified {
@@ -75,11 +75,11 @@ impl Document {
         };
         let name = replay
             .info()
-            .map_or_else(|| replay.board().to_owned(), |i| i.description.clone());
+            .map_or_else(|| replay.target().to_owned(), |i| i.description.clone());
         let mut message = format!("{name}: {by}.");
         match &replay.verified {
             Some(Err(why)) => message += &format!(" The plan may not run: {why}."),
-            Some(Ok(v)) if self.is_plan_current() && self.facts.calls.is_some() => {
+            Some(Ok(v)) if self.is_plan_current() && self.derived.api_trace_metadata.is_some() => {
                 message += " The plan is verified: it contains all its calls, the memory that it maps and the code \
                             that it loads, with the stated lengths.";
                 for u in &v.unproved {
@@ -113,14 +113,14 @@ impl Document {
 
     /// Returns the current inputs of a plan.
     #[must_use]
-    pub fn replay_request(&self, boards: &Boards) -> ReplayRequest {
+    pub fn replay_request(&self, targets: &Targets) -> ReplayRequest {
         ReplayRequest {
             recording: Arc::clone(&self.recording),
             edited: self.edited_buffers(),
-            boards: boards.clone(),
-            board: self.replay.board().to_owned(),
+            targets: targets.clone(),
+            target: self.replay.target().to_owned(),
             real: self.replay.is_hardware(),
-            uncontained: self.replay.uncontained.contains(self.replay.board()),
+            uncontained: self.replay.uncontained.contains(self.replay.target()),
             pace: if self.replay.keep_gaps {
                 Pace::Recorded
             } else {

@@ -12,13 +12,13 @@ pub fn path() -> Option<PathBuf> {
 }
 
 fn find() -> Option<PathBuf> {
-    let beside = std::env::current_exe()
+    let sibling = std::env::current_exe()
         .ok()
         .and_then(|e| e.parent().map(Path::to_owned));
     let built = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned);
-    let installed = beside.as_ref().map(|b| b.join("../share/kinescope"));
+    let installed = sibling.as_ref().map(|b| b.join("../share/kinescope"));
     let here = std::env::current_dir().ok();
-    let folders = [here, beside, installed, built]
+    let folders = [here, sibling, installed, built]
         .into_iter()
         .flatten()
         .map(|f| f.join("sample-traces"));

@@ -87,7 +87,7 @@ impl fmt::Display for NotDrawable {
 /// Whether a recording has accesses to a framebuffer.
 #[must_use]
 pub fn has_framebuffer(recording: &Recording) -> bool {
-    let spaces = &recording.facts.spaces;
+    let spaces = &recording.metadata.spaces;
     spaces.iter().any(|s| s.kind == SpaceKind::Framebuffer)
 }
 
@@ -106,7 +106,11 @@ impl Screen {
                 .ok_or(ScreenError::None)?,
         };
         let framebuffer = Framebuffer::build(recording, space, progress)?;
-        let name = recording.facts.spaces.get(usize::from(space)).map(|s| s.name.clone());
+        let name = recording
+            .metadata
+            .spaces
+            .get(usize::from(space))
+            .map(|s| s.name.clone());
         Ok(Self {
             framebuffer,
             space: name.unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! Opening a recording from a path, either with an importer or by running job chains on a simulator.
 
-use super::boards;
+use super::targets;
 use driver_mali::DriverError;
 use driver_mali::chains::{self as run, RecordedChains};
 use std::path::Path;
@@ -18,14 +18,14 @@ pub enum SourceError {
     #[error(transparent)]
     Driver(#[from] DriverError),
     /// No simulator exists for the GPU of the job chains.
-    #[error("{place}: its job chains are for {made_for}, and no simulator models it ({boards})")]
-    NoBoard {
+    #[error("{place}: its job chains are for {made_for}, and no simulator models it ({targets})")]
+    NoSimulator {
         /// The folder.
         place: String,
         /// The GPU.
         made_for: String,
         /// The available simulators, each with its GPU.
-        boards: String,
+        targets: String,
     },
 }
 
@@ -34,7 +34,7 @@ pub struct SimulatedSubmission {
     /// The recording and the results of its jobs.
     pub done: RecordedChains,
     /// Name of the simulator: `software:mali-g71`.
-    pub board: String,
+    pub target: String,
 }
 
 /// Opens a path like [`open`], and applies the user's own register maps. The result contains errors in the maps; none
@@ -79,22 +79,22 @@ pub fn is_submission(path: &Path) -> bool {
 /// The same as [`open`].
 pub fn run_submission(path: &Path, progress: &Progress) -> Result<SimulatedSubmission, SourceError> {
     let chains = chains::read(path)?;
-    let fitting = boards::list_simulators().find(|(_, model)| run::is_for(&chains, model.gpu_id));
-    let made = fitting.and_then(|(board, model)| Some((board, device_mali::factory(model.name)?)));
-    let Some((board, mut device)) = made else {
+    let fitting = targets::list_simulators().find(|(_, model)| run::is_for(&chains, model.gpu_id));
+    let made = fitting.and_then(|(target, model)| Some((target, device_mali::factory(model.name)?)));
+    let Some((target, mut device)) = made else {
         let id = chains.gpu_id;
-        let all = boards::list_simulators().map(|(board, model)| format!("{board}: {}", model.gpu_name));
-        return Err(SourceError::NoBoard {
+        let all = targets::list_simulators().map(|(target, model)| format!("{target}: {}", model.gpu_name));
+        return Err(SourceError::NoSimulator {
             place: path.display().to_string(),
             made_for: match registers::gpu_name(id) {
                 Some(name) => format!("a {name} ({id:#010x})"),
                 None => format!("a GPU of id {:#06x}", id >> 16),
             },
-            boards: all.collect::<Vec<_>>().join(", "),
+            targets: all.collect::<Vec<_>>().join(", "),
         });
     };
     Ok(SimulatedSubmission {
         done: run::record(&chains, &mut *device, progress)?,
-        board,
+        target,
     })
 }

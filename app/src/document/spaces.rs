@@ -83,13 +83,13 @@ impl SpaceFact {
 /// [`Cancelled`] if the operation was cancelled.
 pub fn spaces(recording: &Recording, progress: &Progress) -> Result<Vec<SpaceFact>, Cancelled> {
     let mut room = MAX_RUNS;
-    let n = recording.facts.address_spaces.len();
+    let n = recording.metadata.address_spaces.len();
     (0..n).map(|i| space(recording, i, &mut room, progress)).collect()
 }
 
 /// Derives the mappings of an address space. Stores runs while there is `room` for them.
 fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progress) -> Result<SpaceFact, Cancelled> {
-    let Some(s) = recording.facts.address_spaces.get(index) else {
+    let Some(s) = recording.metadata.address_spaces.get(index) else {
         return Ok(SpaceFact::default());
     };
     let view = recording.memory.last();
@@ -248,7 +248,7 @@ mod tests {
             memattr: 0,
             transcfg: 6,
         };
-        r.facts.address_spaces = vec![space];
+        r.metadata.address_spaces = vec![space];
         r
     }
 

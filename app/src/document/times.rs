@@ -25,7 +25,7 @@ impl Document {
     /// Whether the events have times.
     #[must_use]
     pub fn has_times(&self) -> bool {
-        axis::has_times(&self.facts.axis)
+        axis::has_times(&self.derived.axis)
     }
 
     /// Returns the time of an event since the first event, or [`NO_TIMES`].

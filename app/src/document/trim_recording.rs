@@ -82,15 +82,15 @@ impl<'a> TrimSource<'a> {
             });
         }
         let closure = self.producers.closure(chosen, how.needs);
-        let mut wanted = TrimRequest::new(Part::Jobs(closure.jobs.clone()), self.source.clone());
-        wanted.without.clone_from(&how.without);
+        let mut request = TrimRequest::new(Part::Jobs(closure.jobs.clone()), self.source.clone());
+        request.without.clone_from(&how.without);
         if how.needs == DependencyPolicy::Bytes {
-            wanted.supplied = self.producers.compute_supplied(&closure.jobs, progress)?;
+            request.supplied = self.producers.compute_supplied(&closure.jobs, progress)?;
         }
         if how.touched {
-            wanted.frames = self.producers.used_frames(&closure.jobs);
+            request.frames = self.producers.used_frames(&closure.jobs);
         }
-        let trimmed = trim(self.recording, &wanted, progress)?;
+        let trimmed = trim(self.recording, &request, progress)?;
         Ok(TrimmedPart { trimmed, closure })
     }
 }

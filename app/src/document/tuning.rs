@@ -9,10 +9,10 @@ pub mod map;
 pub mod table;
 pub mod tolerance;
 
-use crate::document::cuda_board::{DeviceQueryError, missing_answer, run_query};
+use crate::document::cuda_target::{DeviceQueryError, missing_answer, run_query};
 use crate::document::running_work::{RunningSlot, RunningWork};
 use replay_engine::client::Lease;
-use replay_engine::plan::calls::Calls;
+use replay_engine::plan::calls::ApiTracePlan;
 use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::tune::{TuneReport, TuneRequest};
 use std::sync::Arc;
@@ -43,10 +43,10 @@ impl State {
     }
 
     /// Ends the tuning and stores its result.
-    pub fn end(&mut self, board: &str, ended: Result<TuneReport, String>) {
+    pub fn end(&mut self, target: &str, ended: Result<TuneReport, String>) {
         self.running.end();
         match ended {
-            Ok(tuned) => self.done = Some((Arc::new(tuned), board.to_owned())),
+            Ok(tuned) => self.done = Some((Arc::new(tuned), target.to_owned())),
             Err(why) => self.failure = Some(why),
         }
     }
@@ -70,7 +70,7 @@ pub fn tune_on_target(
         held: edits.inputs.is_empty(),
         ..CompileOptions::default()
     };
-    let want = |calls: &mut Calls| calls.tune = Some(tune.clone());
+    let want = |api_trace: &mut ApiTracePlan| api_trace.tune = Some(tune.clone());
     let outcome = run_query(
         lease,
         (recording, edits),

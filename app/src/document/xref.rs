@@ -2,10 +2,10 @@
 //! or pointers to it, page table entries, snapshots, buffers, findings.
 
 use super::api_trace;
-use super::facts::Facts;
+use super::derived_data::DerivedData;
+use super::history::Selection;
 use super::jobs::JobFact;
 use super::lookup;
-use super::moment::Selection;
 use super::page_table_marks::{Mark, describe_entry_kind};
 use super::page_usage;
 use crate::theme::text;
@@ -78,18 +78,18 @@ const BEHIND: usize = 1024;
 /// [`Cancelled`] if the operation was cancelled.
 pub fn find_xrefs(
     recording: &Recording,
-    facts: &Facts,
+    derived: &DerivedData,
     (space, va, bytes): (u32, u64, u64),
     event: u64,
     progress: &Progress,
 ) -> Result<Vec<Xref>, Cancelled> {
     let bytes = bytes.clamp(1, MAX_BYTES);
-    if let Some(calls) = &facts.api_trace {
-        return api_trace::find_xrefs(recording, calls, va, event, progress);
+    if let Some(api_trace) = &derived.api_trace {
+        return api_trace::find_xrefs(recording, api_trace, va, event, progress);
     }
     let mut out = Vec::new();
     buffers(recording, space, va, &mut out);
-    tables(recording, facts, space, va, event, &mut out);
+    tables(recording, derived, space, va, event, &mut out);
     snapshots(recording, space, va, bytes, &mut out);
     let physical = lookup::memory_at(recording, space, event)
         .and_then(|m| m.physical_address(GpuVa(va)))
@@ -97,18 +97,18 @@ pub fn find_xrefs(
     for piece in pieces(recording, space, va, bytes, event) {
         host_writes(recording, piece, progress, &mut out)?;
     }
-    progress.set_total(facts.registers.len() as u64 + facts.jobs.len() as u64);
-    for offset in facts.registers.keys() {
+    progress.set_total(derived.registers.len() as u64 + derived.jobs.len() as u64);
+    for offset in derived.registers.keys() {
         if let Some(r) = lookup::find_register(recording, *offset) {
-            register(recording, facts, r, va, physical, &mut out);
+            register(recording, derived, r, va, physical, &mut out);
         }
         progress.advance(1)?;
     }
-    for j in &facts.jobs {
+    for j in &derived.jobs {
         job(recording, j, space, va..va.saturating_add(bytes), &mut out);
         progress.advance(1)?;
     }
-    for (i, f) in facts.findings.iter().enumerate() {
+    for (i, f) in derived.findings.iter().enumerate() {
         let place = text::parse_number(&f.place).filter(|_| f.place.starts_with("0x"));
         if let Some(place) = place.filter(|p| p >> 12 == va >> 12) {
             out.push(Xref {
@@ -129,7 +129,7 @@ pub fn find_xrefs(
 }
 
 fn buffers(recording: &Recording, space: u32, va: u64, out: &mut Vec<Xref>) {
-    for b in &recording.facts.buffers {
+    for b in &recording.metadata.buffers {
         if b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes {
             out.push(Xref {
                 page: false,
@@ -209,7 +209,7 @@ fn host_writes(
     })
 }
 
-fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64, out: &mut Vec<Xref>) {
+fn tables(recording: &Recording, derived: &DerivedData, space: u32, va: u64, event: u64, out: &mut Vec<Xref>) {
     let memory = |va: u64, bytes: u64| Selection::Memory { space, va, bytes };
     let Some(walk) = lookup::walk(recording, space, va, event) else {
         return;
@@ -225,7 +225,7 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
             go: memory(va & !4095, 4096),
         });
     }
-    let marks = facts.spaces.get(space as usize).map(|s| &s.marks);
+    let marks = derived.spaces.get(space as usize).map(|s| &s.marks);
     if let Some(other) = marks.and_then(|m| m.find_span(Mark::MappedTwice, va, va.saturating_add(1))) {
         let alias = other.other.map(|o| o.saturating_add(va - other.va));
         if let Some(o) = alias {
@@ -242,7 +242,7 @@ fn tables(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64,
     let Ok(pa) = walk.result.map(|l| l.target(GpuVa(va))) else {
         return;
     };
-    for (i, s) in facts.spaces.iter().enumerate() {
+    for (i, s) in derived.spaces.iter().enumerate() {
         for t in pa.map(|p| s.marks.tables_in(p.frame())).unwrap_or_default() {
             out.push(Xref {
                 page: true,
@@ -321,7 +321,7 @@ fn is_address_register(r: &Register) -> Option<bool> {
     addresses.then_some(physical)
 }
 
-fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Option<u64>, out: &mut Vec<Xref>) {
+fn register(recording: &Recording, derived: &DerivedData, r: &Register, va: u64, pa: Option<u64>, out: &mut Vec<Xref>) {
     let Some(Half::Low { high_offset }) = r.pair else {
         return;
     };
@@ -330,7 +330,7 @@ fn register(recording: &Recording, facts: &Facts, r: &Register, va: u64, pa: Opt
         return;
     };
     let of = |offset: u32, high: bool| {
-        let accesses = facts.registers.get(&offset).map(|f| f.accesses.all().iter());
+        let accesses = derived.registers.get(&offset).map(|f| f.accesses.all().iter());
         accesses.into_iter().flatten().map(move |e| (e, high))
     };
     // Both halves in event order.
@@ -399,7 +399,7 @@ fn job(recording: &Recording, j: &JobFact, space: u32, range: Range<u64>, out: &
         return;
     };
     let buffer = recording
-        .facts
+        .metadata
         .buffers
         .iter()
         .filter(|b| b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes)
@@ -495,8 +495,8 @@ pub fn pointers(memory: &GpuMemoryView<'_>, head: u64, out: &mut Vec<u64>) {
 
 /// Describes the use of the page of a byte; `unknown` if it is not known.
 #[must_use]
-pub fn describe_page(recording: &Recording, facts: &Facts, space: u32, va: u64, event: u64) -> String {
-    let list = page_usage::find_page_uses(recording, &facts.page_usage, &facts.spaces, space, va, event);
+pub fn describe_page(recording: &Recording, derived: &DerivedData, space: u32, va: u64, event: u64) -> String {
+    let list = page_usage::find_page_uses(recording, &derived.page_usage, &derived.spaces, space, va, event);
     if list.is_empty() {
         "unknown".into()
     } else {

@@ -1,7 +1,7 @@
 //! The references of the selection: every event that read or wrote it, and navigation between them.
 
-use super::facts::Facts;
-use super::moment::Selection;
+use super::derived_data::DerivedData;
+use super::history::Selection;
 use super::xref::{AccessKind, MAX_XREFS, Xref};
 use super::{Document, page_table_entries, xref};
 use crate::theme::text;
@@ -59,15 +59,17 @@ impl XrefTarget {
     pub fn find_xrefs(
         self,
         recording: &Recording,
-        facts: &Facts,
+        derived: &DerivedData,
         event: u64,
         progress: &Progress,
     ) -> Result<Vec<Xref>, Cancelled> {
         match self {
             Self::Register(_) => Ok(Vec::new()),
-            Self::Bytes { space, va, bytes } => xref::find_xrefs(recording, facts, (space, va, bytes), event, progress),
+            Self::Bytes { space, va, bytes } => {
+                xref::find_xrefs(recording, derived, (space, va, bytes), event, progress)
+            }
             Self::Entry { space, va, level } => {
-                page_table_entries::find_xrefs(recording, facts, (space, va, level), progress)
+                page_table_entries::find_xrefs(recording, derived, (space, va, level), progress)
             }
             Self::Framebuffer { space, offset, bytes } => {
                 find_framebuffer_xrefs(recording, (space, offset, bytes), progress)
@@ -203,15 +205,16 @@ impl Document {
             n => format!("{from:#x}..{:#x}", from.saturating_add(n)),
         };
         Some(match self.xref_target()? {
-            XrefTarget::Register(r) => self.facts.register_name(r),
-            XrefTarget::Bytes { va, .. } if self.facts.api_trace.is_some() => {
-                super::api_trace::format_address(&self.facts, va, self.moment()).unwrap_or_else(|| format!("{va:#x}"))
+            XrefTarget::Register(r) => self.derived.register_name(r),
+            XrefTarget::Bytes { va, .. } if self.derived.api_trace.is_some() => {
+                super::api_trace::format_address(&self.derived, va, self.current_event())
+                    .unwrap_or_else(|| format!("{va:#x}"))
             }
             XrefTarget::Bytes { space, va, bytes } => {
                 let holds = |b: &&trace_core::recording::Buffer| {
                     b.address_space == space && va.checked_sub(b.va.0).is_some_and(|by| by < b.bytes)
                 };
-                let buffers = self.recording.facts.buffers.iter().filter(holds);
+                let buffers = self.recording.metadata.buffers.iter().filter(holds);
                 match buffers.min_by_key(|b| b.bytes) {
                     Some(b) if va == b.va.0 && bytes == 1 => b.name.clone(),
                     Some(b) => format!("{} + {}", b.name, to(va - b.va.0, bytes)),
@@ -220,7 +223,7 @@ impl Document {
             }
             XrefTarget::Entry { va, level, .. } => format!("L{level} {va:#x}"),
             XrefTarget::Framebuffer { space, offset, bytes } => {
-                let name = self.recording.facts.spaces.get(usize::from(space)).map(|s| &*s.name);
+                let name = self.recording.metadata.spaces.get(usize::from(space)).map(|s| &*s.name);
                 format!("{} + {}", name.unwrap_or("framebuffer"), to(offset, bytes))
             }
         })
@@ -233,20 +236,20 @@ impl Document {
             XrefTarget::Register(r) => self.along_register(r, forward, deeds),
             followed => {
                 let list = Some(self.xrefs.event_xrefs()).filter(|_| self.xrefs.is_for(followed))?;
-                let wanted = |t: &&Xref| match deeds {
+                let is_match = |t: &&Xref| match deeds {
                     AccessFilter::All => true,
                     AccessFilter::Writes => t.access.may_write(),
                     AccessFilter::Reads => t.access.may_read(),
                 };
-                let now = self.moment();
+                let now = self.current_event();
                 let (before, behind) = (
                     list.partition_point(|t| t.event < Some(now)),
                     list.partition_point(|t| t.event <= Some(now)),
                 );
                 let found = if forward {
-                    list.get(behind..).unwrap_or_default().iter().find(wanted)
+                    list.get(behind..).unwrap_or_default().iter().find(is_match)
                 } else {
-                    list.get(..before).unwrap_or_default().iter().rev().find(wanted)
+                    list.get(..before).unwrap_or_default().iter().rev().find(is_match)
                 };
                 found.and_then(|t| t.event)
             }
@@ -254,9 +257,9 @@ impl Document {
     }
 
     fn along_register(&self, register: u32, forward: bool, deeds: AccessFilter) -> Option<u64> {
-        let accesses = &self.facts.registers.get(&register)?.accesses;
-        let poll = self.facts.poll_at(self.moment());
-        let (first, last) = poll.map_or((self.moment(), self.moment()), |p| (p.first, p.last));
+        let accesses = &self.derived.registers.get(&register)?.accesses;
+        let poll = self.derived.poll_at(self.current_event());
+        let (first, last) = poll.map_or((self.current_event(), self.current_event()), |p| (p.first, p.last));
         let read = |a: &RegisterAccess| !a.write;
         if forward {
             return match deeds {
@@ -279,7 +282,7 @@ impl Document {
         }?;
         // The first read of a poll represents all of them.
         let begin = accesses.all().first().unwrap_or(0);
-        Some(self.facts.poll_at(to).map_or(to, |p| p.first.max(begin)))
+        Some(self.derived.poll_at(to).map_or(to, |p| p.first.max(begin)))
     }
 
     /// Moves to an event and keeps the selection, unless the selection is an event.
@@ -299,7 +302,7 @@ impl Document {
     /// selected entry. After the root entry it is the last one again.
     #[must_use]
     pub fn next_entry(&self) -> Option<Selection> {
-        let last = |space, va| page_table_entries::last_level(&self.recording, space, va, self.moment());
+        let last = |space, va| page_table_entries::last_level(&self.recording, space, va, self.current_event());
         let (space, va, level) = match self.selection() {
             Selection::Entry { space, va, level } => (*space, *va, level.checked_sub(1).or_else(|| last(*space, *va))?),
             Selection::Memory { space, va, .. } => (*space, *va, last(*space, *va)?),
@@ -308,7 +311,7 @@ impl Document {
                 (b.address_space, b.va.0, last(b.address_space, b.va.0)?)
             }
             Selection::Job(j) => {
-                let j = self.facts.jobs.get(*j as usize)?;
+                let j = self.derived.jobs.get(*j as usize)?;
                 let space = j.chain.space?;
                 (space, j.head_va, last(space, j.head_va)?)
             }
@@ -342,7 +345,7 @@ fn find_framebuffer_xrefs(
     progress: &Progress,
 ) -> Result<Vec<Xref>, Cancelled> {
     let mut out = Vec::new();
-    let Some(name) = recording.facts.spaces.get(usize::from(space)).map(|s| &s.name) else {
+    let Some(name) = recording.metadata.spaces.get(usize::from(space)).map(|s| &s.name) else {
         return Ok(out);
     };
     let end = offset.saturating_add(bytes.max(1));

@@ -48,7 +48,7 @@ pub fn label_change(p: &Palette, what: ChangeKind) -> (&'static str, &'static st
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     if let Some((name, progress)) = &doc.comparison.running {
         let done = progress.fraction().unwrap_or(0.0);
         let words = format!("Comparing with {name} … {:.0} %", done * 100.0);
@@ -67,10 +67,10 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         });
     }
     let Some(c) = doc.comparison.done.clone() else {
-        show_empty(doc, asks, ui);
+        show_empty(doc, actions, ui);
         return;
     };
-    head(doc, &c, asks, ui);
+    head(doc, &c, actions, ui);
     summary_line(&c, ui);
     counts(&c, ui);
     for w in &c.warnings {
@@ -90,14 +90,14 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     }
     sections(&c, view, ui);
     match view.section {
-        Section::Memory => memory::ui(doc, &c, view, asks, ui),
-        Section::Rules => rules::ui(doc, &c, view, asks, ui),
-        _ => list::ui(doc, &c, view, asks, ui),
+        Section::Memory => memory::ui(doc, &c, view, actions, ui),
+        Section::Rules => rules::ui(doc, &c, view, actions, ui),
+        _ => list::ui(doc, &c, view, actions, ui),
     }
 }
 
 /// Draws the panel while there is no second recording.
-fn show_empty(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
+fn show_empty(doc: &Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let message = match &doc.comparison.failed {
         Some((name, why)) => format!("{name} was not compared: {why}"),
@@ -120,7 +120,7 @@ fn show_empty(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
         ui.add_space(8.0);
         let mut button = |words: &str, id: &'static str| {
             if ui.button(words).clicked() {
-                asks.run_command(id);
+                actions.run_command(id);
             }
             ui.add_space(4.0);
         };
@@ -133,7 +133,7 @@ fn show_empty(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
 }
 
 /// Draws whether the recordings differ, their names, and the buttons that step through the differences.
-fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut UiActions, ui: &mut Ui) {
+fn head(doc: &mut Document, c: &Arc<Comparison>, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 30.0), Sense::hover());
     let inner = rect.shrink2(vec2(SIDE, 2.0));
@@ -144,15 +144,15 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut UiActions, ui: &mut 
             .layout(Layout::right_to_left(Align::Center)),
     );
     if widgets::icon_button(&mut right, icons::X, "Close comparison").clicked() {
-        asks.run_command("end-compare");
+        actions.run_command("end-compare");
     }
     let n = c.steps.rows();
     if n > 0 {
         if widgets::icon_button(&mut right, icons::CARET_RIGHT, "Next difference").clicked() {
-            asks.run_command("next-difference");
+            actions.run_command("next-difference");
         }
         if widgets::icon_button(&mut right, icons::CARET_LEFT, "Previous difference").clicked() {
-            asks.run_command("previous-difference");
+            actions.run_command("previous-difference");
         }
         let here = doc.step().and_then(|s| c.steps.row_at(s));
         let mut words = match here {
@@ -176,8 +176,8 @@ fn head(doc: &mut Document, c: &Arc<Comparison>, asks: &mut UiActions, ui: &mut 
     let all = format!("{words}: A {}, B {}", doc.title, c.other.name);
     r.widget_info(|| WidgetInfo::labeled(Role::Heading, true, all.clone()));
     let mut x = left.left();
-    let mut put = |t: &str, font: egui::FontId, ink: Color32, gap: f32, most: f32| {
-        let room = Rect::from_min_max(pos2(x, left.top()), pos2((x + most).min(left.right()), left.bottom()));
+    let mut put = |t: &str, font: egui::FontId, ink: Color32, gap: f32, max: f32| {
+        let room = Rect::from_min_max(pos2(x, left.top()), pos2((x + max).min(left.right()), left.bottom()));
         let shown = widgets::truncate_middle(ui, room.width(), t, &font);
         x += widgets::paint_text(ui, room, Align2::LEFT_CENTER, &shown, font, ink) + gap;
     };

@@ -3,26 +3,26 @@
 use super::panel_context::UiActions;
 use crate::document::Document;
 use crate::document::clipboard::{self, CopyFormat};
+use crate::document::history::Selection;
 use crate::document::jobs::JobFact;
-use crate::document::moment::Selection;
 use egui::{Response, Ui};
 
 /// Attaches the menu to a row or a word that stands for `thing`. `own`: other parts to copy, each a label and a text.
 pub fn for_selection(
     response: &Response,
     doc: &mut Document,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     own: &[(&str, String)],
     thing: &Selection,
 ) {
-    at(response, doc, asks, own, thing, None);
+    at(response, doc, actions, own, thing, None);
 }
 
 /// Attaches the same menu to an item of an event; its link leads to that event. `None`: the current event.
 pub fn at(
     response: &Response,
     doc: &mut Document,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     own: &[(&str, String)],
     thing: &Selection,
     event: Option<u64>,
@@ -34,24 +34,24 @@ pub fn at(
                 ui.close();
             }
         }
-        forms(doc, asks, ui, &[CopyFormat::C, CopyFormat::Json], thing, event);
+        forms(doc, actions, ui, &[CopyFormat::C, CopyFormat::Json], thing, event);
     });
 }
 
 /// Attaches the menu to a job's row.
-pub fn job(response: &Response, doc: &mut Document, asks: &mut UiActions, j: &JobFact) {
+pub fn job(response: &Response, doc: &mut Document, actions: &mut UiActions, j: &JobFact) {
     let own = [
         ("job", format!("job {}", j.index)),
         ("header address", format!("{:#x}", j.head_va)),
         ("submit event", j.submit.to_string()),
     ];
-    at(response, doc, asks, &own, &Selection::Job(j.index), Some(j.submit));
+    at(response, doc, actions, &own, &Selection::Job(j.index), Some(j.submit));
 }
 
 /// Adds the last items of such a menu: the wanted forms of the items, and a link.
 pub fn forms(
     doc: &mut Document,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     ui: &mut Ui,
     wanted: &[CopyFormat],
     thing: &Selection,
@@ -69,9 +69,9 @@ pub fn forms(
     }
     // A link names the current event and the selection, so both are set first.
     if ui.button("Copy link to it").clicked() {
-        let event = event.unwrap_or_else(|| doc.moment());
+        let event = event.unwrap_or_else(|| doc.current_event());
         doc.go_with(event, thing.clone());
-        asks.run_command("copy-link");
+        actions.run_command("copy-link");
         ui.close();
     }
 }

@@ -18,7 +18,7 @@ pub mod view;
 pub use view::View;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     if doc.is_empty() {
         widgets::empty_state(
             ui,
@@ -28,18 +28,18 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         );
         return;
     }
-    bar(doc, view, asks, ui);
-    find(doc, view, asks);
+    bar(doc, view, actions, ui);
+    find(doc, view, actions);
     let all = view.rows.clone();
     let count = all.as_ref().map_or(doc.len(), |r| r.len());
     let since = jobs::current_job(doc)
-        .and_then(|j| doc.facts.jobs.get(j as usize))
+        .and_then(|j| doc.derived.jobs.get(j as usize))
         .map(|j| j.submit);
     let columns = columns(doc, since.is_some());
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns);
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns);
     if view.seen_jump != doc.jumps {
         view.seen_jump = doc.jumps;
-        let m = doc.moment();
+        let m = doc.current_event();
         let row = all.as_ref().map_or(m, |r| r.rank(m));
         view.list.reveal(row);
     }
@@ -49,7 +49,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             Some(_) => "No event passes the last valid filter.",
         };
         if widgets::empty_state(ui, icons::MAGNIFYING_GLASS, message, Some("Show all events")) {
-            asks.run_command("clear-filter");
+            actions.run_command("clear-filter");
         }
         return;
     }
@@ -61,12 +61,12 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     }
     list.show(ui, "Events", count, |ui, row, rect| {
         let event = all.as_ref().map_or(row, |r| r.get(row).unwrap_or(0));
-        if row::ui(doc, view, asks, ui, &table, (event, since), rect) {
+        if row::ui(doc, view, actions, ui, &table, (event, since), rect) {
             go = Some(event);
             ui.memory_mut(|m| m.request_focus(keys_id()));
         }
     });
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     view.list = list;
     if let Some(e) = go {
         doc.go(e);
@@ -103,9 +103,9 @@ fn columns(doc: &Document, from_submit: bool) -> [Column; 8] {
             .hide_if_empty(!doc.has_threads),
         Column::new("job", "job", 32.0)
             .number()
-            .fit_count(doc.facts.jobs.len() as u64)
+            .fit_count(doc.derived.jobs.len() as u64)
             .hide_order(4)
-            .hide_if_empty(doc.facts.jobs.is_empty()),
+            .hide_if_empty(doc.derived.jobs.is_empty()),
     ]
 }
 
@@ -147,11 +147,11 @@ fn keyed(doc: &Document, ui: &Ui, all: &Option<Arc<Selection>>, count: u64) -> O
     let here = match all {
         // Between two rows, up leads to the row before and down to the row after.
         Some(rows) => {
-            let n = rows.rank(doc.moment());
-            let on = rows.contains(doc.moment());
+            let n = rows.rank(doc.current_event());
+            let on = rows.contains(doc.current_event());
             if !on && by > 0 { n.checked_sub(1) } else { Some(n) }
         }
-        None => Some(doc.moment()),
+        None => Some(doc.current_event()),
     };
     let row = match here {
         Some(row) => row.saturating_add_signed(by),
@@ -179,7 +179,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("time in 1ms..2ms", "excludes the end; ..= includes it"),
 ];
 
-fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let wrong = view.wrong.clone();
     ui.horizontal(|ui| {
@@ -237,7 +237,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
             r.request_focus();
         }
         if !view.filter.is_empty() && widgets::icon_button(ui, icons::X, "Clear filter").clicked() {
-            asks.run_command("clear-filter");
+            actions.run_command("clear-filter");
         }
         saved::button(doc, view, ui);
         let help = widgets::icon_button(ui, icons::QUESTION, "Filter examples");
@@ -267,9 +267,10 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
 
 /// Returns an example of a filter that suits the recording: calls, jobs of a Mali, or registers of any device.
 fn hint(doc: &Document) -> &'static str {
-    let mali =
-        doc.recording.facts.identity.gpu_id != 0 && doc.facts.map.is_some() && !doc.recording.has_command_streams();
-    match (doc.facts.calls.is_some(), mali) {
+    let mali = doc.recording.metadata.identity.gpu_id != 0
+        && doc.derived.map.is_some()
+        && !doc.recording.has_command_streams();
+    match (doc.derived.api_trace_metadata.is_some(), mali) {
         (true, _) => "filter, for example: launch or copy, event in 10..=20",
         (_, true) => "filter, for example: reg =~ \"JS1_\" and write and job in 4..=9",
         _ => "filter, for example: write and value & 0x100, event in 10..=20",
@@ -307,7 +308,7 @@ impl View {
 }
 
 /// Starts a search for the events that pass the filter, if the filter changed.
-pub(super) fn find(doc: &mut Document, view: &mut View, asks: &mut UiActions) {
+pub(super) fn find(doc: &mut Document, view: &mut View, actions: &mut UiActions) {
     if view.filter == view.asked_for {
         return;
     }
@@ -331,11 +332,15 @@ pub(super) fn find(doc: &mut Document, view: &mut View, asks: &mut UiActions) {
         doc.jumps += 1;
         return;
     }
-    let (recording, facts, text) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), view.filter.clone());
-    view.searching = Some(asks.start_work("filtering events", move |progress| {
-        let found = lanes::search(&query, &recording, &facts, progress);
-        Box::new(move |desk| {
-            let view = &mut desk.views.events;
+    let (recording, derived, text) = (
+        Arc::clone(&doc.recording),
+        Arc::clone(&doc.derived),
+        view.filter.clone(),
+    );
+    view.searching = Some(actions.start_work("filtering events", move |progress| {
+        let found = lanes::search(&query, &recording, &derived, progress);
+        Box::new(move |context| {
+            let view = &mut context.views.events;
             if view.filter != text {
                 return;
             }
@@ -344,7 +349,7 @@ pub(super) fn find(doc: &mut Document, view: &mut View, asks: &mut UiActions) {
                 Ok(Ok(rows)) => {
                     view.rows = Some(Arc::new(rows));
                     view.found_for = text;
-                    desk.doc.jumps += 1;
+                    context.doc.jumps += 1;
                 }
                 // The search was cancelled.
                 Ok(Err(_)) => {}

@@ -2,8 +2,8 @@
 
 use crate::document::Document;
 use crate::document::clipboard::CopyFormat;
-use crate::document::facts::Stage;
-use crate::document::moment::Selection;
+use crate::document::derived_data::Stage;
+use crate::document::history::Selection;
 use crate::panels::copy_menu;
 use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
@@ -68,9 +68,9 @@ pub fn severity_label(s: Severity) -> (&'static str, &'static str) {
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
-    if doc.facts.findings.is_empty() {
-        let (icon, message) = if doc.facts.has_stage(Stage::Findings) {
+pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
+    if doc.derived.findings.is_empty() {
+        let (icon, message) = if doc.derived.has_stage(Stage::Findings) {
             (icons::CHECK_CIRCLE, "Nothing suspicious was found in this recording.")
         } else {
             (
@@ -85,9 +85,9 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let mut view: FindingsView = ui.data_mut(|d| d.remove_temp(id)).unwrap_or_default();
     update_rows(doc, &mut view);
     chips(&mut view, ui);
-    list(doc, asks, &mut view, ui);
+    list(doc, actions, &mut view, ui);
     // The inspector already shows it.
-    if !asks.inspector {
+    if !actions.inspector {
         explain_selected(doc, ui);
     }
     ui.data_mut(|d| d.insert_temp(id, view));
@@ -95,7 +95,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
 
 /// Updates the passing findings when the findings or the choice changed.
 fn update_rows(doc: &Document, view: &mut FindingsView) {
-    let findings = &doc.facts.findings;
+    let findings = &doc.derived.findings;
     let empty = |f: &Finding| f.kind == FindingKind::MappedWithoutContent;
     // A finding that the user goes to must be visible.
     if let Selection::Finding(i) = *doc.selection()
@@ -176,11 +176,11 @@ fn columns() -> [Column; 4] {
     ]
 }
 
-fn list(doc: &mut Document, asks: &mut UiActions, view: &mut FindingsView, ui: &mut Ui) {
+fn list(doc: &mut Document, actions: &mut UiActions, view: &mut FindingsView, ui: &mut Ui) {
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
-    let room = if matches!(doc.selection(), Selection::Finding(_)) && !asks.inspector {
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns());
+    let room = if matches!(doc.selection(), Selection::Finding(_)) && !actions.inspector {
         EXPLAINED
     } else {
         0.0
@@ -203,7 +203,7 @@ fn list(doc: &mut Document, asks: &mut UiActions, view: &mut FindingsView, ui: &
         unfolded,
         ..
     } = view;
-    let facts = std::sync::Arc::clone(&doc.facts);
+    let derived = std::sync::Arc::clone(&doc.derived);
     rows.show(&mut child, "Findings", passing.len() as u64, |ui, row, rect| {
         let index = match usize::try_from(row).ok().and_then(|r| passing.get(r)).copied() {
             Some(Row::One(i)) => i,
@@ -213,7 +213,7 @@ fn list(doc: &mut Document, asks: &mut UiActions, view: &mut FindingsView, ui: &
             }
             None => return,
         };
-        let Some(f) = facts.findings.get(index as usize) else {
+        let Some(f) = derived.findings.get(index as usize) else {
             return;
         };
         let r = focus::row_response(ui, rect, ui.scope_id().with(("finding", index)));
@@ -236,12 +236,12 @@ fn list(doc: &mut Document, asks: &mut UiActions, view: &mut FindingsView, ui: &
                 ui.ctx().copy_text(format!("{kind}: {}: {}", f.place, f.message));
                 ui.close();
             }
-            copy_menu::forms(doc, asks, ui, &[CopyFormat::Json], &Selection::Finding(index), None);
-            asks.menu_item(ui, "next-problem");
+            copy_menu::forms(doc, actions, ui, &[CopyFormat::Json], &Selection::Finding(index), None);
+            actions.menu_item(ui, "next-problem");
         });
     });
     ui.advance_cursor_after_rect(rect);
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     if fold {
         view.unfolded = !view.unfolded;
     }
@@ -260,7 +260,7 @@ fn folded(doc: &Document, ui: &mut Ui, rect: Rect, table: &Table, n: u64, open: 
         ui.painter().rect_filled(rect, 0.0, p.raised);
     }
     let pages = |s: &crate::document::spaces::SpaceFact| s.pages_with(crate::document::page_runs::PageContent::None);
-    let pages: u64 = doc.facts.spaces.iter().map(pages).sum();
+    let pages: u64 = doc.derived.spaces.iter().map(pages).sum();
     severity_cell(ui, table, rect, Severity::Note);
     table.text(ui, "kind", rect, &kind, mono(), p.text);
     let places = text::count_noun(n, "location", "locations");
@@ -315,7 +315,7 @@ fn explain_selected(doc: &Document, ui: &mut Ui) {
     let Selection::Finding(i) = *doc.selection() else {
         return;
     };
-    let Some(f) = doc.facts.findings.get(i as usize) else {
+    let Some(f) = doc.derived.findings.get(i as usize) else {
         return;
     };
     let width = ui.available_rect_before_wrap().x_range();

@@ -18,8 +18,8 @@ pub use view::{Brush, View, ViewMode};
 use crate::document::Document;
 use crate::document::changes::Change;
 use crate::document::contents::{BufferContents, CHUNK};
-use crate::document::facts::Stage;
-use crate::document::moment::Selection;
+use crate::document::derived_data::Stage;
+use crate::document::history::Selection;
 use crate::panels::copy_menu;
 use crate::panels::panel_context::{UiAction, UiActions};
 use crate::theme::widgets;
@@ -46,22 +46,22 @@ pub fn edit_element(doc: &mut Document, view: &mut View, index: u64) {
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     view.follow(doc);
     let Some(buffer) = view.current_buffer(doc) else {
-        if !doc.facts.has_stage(Stage::Buffers) && doc.derivation.is_some() {
+        if !doc.derived.has_stage(Stage::Buffers) && doc.derivation.is_some() {
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Listing inputs and outputs …", None);
             return;
         }
-        let message = if doc.facts.calls.is_some() {
+        let message = if doc.derived.api_trace_metadata.is_some() {
             "This API trace holds no copies between host and device, so there is nothing to edit. Memory shows its \
              buffers."
         } else {
             "This recording names no buffers, so there is nothing to edit. Memory shows what the GPU can reach."
         };
         if widgets::empty_state(ui, icons::PENCIL_SIMPLE, message, Some("Show memory")) {
-            asks.run_command("show-memory");
+            actions.run_command("show-memory");
         }
         return;
     };
@@ -79,7 +79,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         .show(&mut child, |ui| list::ui(doc, view, ui, &buffer));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(12.0, 6.0))));
     child.shrink_clip_rect(right);
-    content(doc, view, asks, &mut child, &buffer);
+    content(doc, view, actions, &mut child, &buffer);
     ui.advance_cursor_after_rect(full);
 }
 
@@ -88,7 +88,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
 fn summary(
     doc: &Document,
     view: &mut View,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     contents: &BufferContents,
     element: ElementType,
 ) -> Option<Arc<Summary>> {
@@ -118,10 +118,10 @@ fn summary(
         }
         let contents = contents.clone();
         let wanted = key.clone();
-        let progress = asks.start_work(format!("reading the values of {}", key.name), move |progress| {
+        let progress = actions.start_work(format!("reading the values of {}", key.name), move |progress| {
             let made = summary::compute(wanted.clone(), &contents, progress);
-            Box::new(move |desk| {
-                let view = &mut desk.views.inputs;
+            Box::new(move |context| {
+                let view = &mut context.views.inputs;
                 if view.working.as_ref().is_none_or(|(k, _)| *k != wanted) {
                     return;
                 }
@@ -137,7 +137,7 @@ fn summary(
     held
 }
 
-fn content(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, buffer: &Buffer) {
+fn content(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, buffer: &Buffer) {
     let Some(contents) = doc.contents(&buffer.name) else {
         widgets::empty_state(
             ui,
@@ -148,10 +148,10 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut U
         return;
     };
     let element = doc.element(buffer);
-    let s = summary(doc, view, asks, &contents, element);
+    let s = summary(doc, view, actions, &contents, element);
     ui.spacing_mut().item_spacing.y = 2.0;
-    head(doc, asks, ui, &contents);
-    tools(doc, view, asks, ui, &contents, element);
+    head(doc, actions, ui, &contents);
+    tools(doc, view, actions, ui, &contents, element);
     show_description(view, ui, &contents, element, s.as_deref());
     grid::editor(doc, view, ui, &contents, element);
     let full = ui.available_rect_before_wrap();
@@ -160,7 +160,7 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut U
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
     child.shrink_clip_rect(left);
     match &s {
-        Some(s) => views::ui(doc, view, asks, &mut child, &contents, element, s),
+        Some(s) => views::ui(doc, view, actions, &mut child, &contents, element, s),
         None if view.stopped.is_some() => {
             let what = "Reading of the values was stopped. The table still shows all of them.";
             if widgets::empty_state(&mut child, icons::CHART_BAR, what, Some("Read again")) {
@@ -177,7 +177,7 @@ fn content(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut U
     grid::table(doc, view, &mut child, &contents, element);
 }
 
-fn head(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, contents: &BufferContents) {
+fn head(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, contents: &BufferContents) {
     let p = palette(ui);
     let b = contents.buffer();
     let edited = contents.edited().is_some();
@@ -206,10 +206,10 @@ fn head(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, contents: &Buffer
         }
         let at = widgets::link(ui, "address of the buffer", &format!("{:#x}", b.va.0));
         let own = [("address", format!("{:#x}", b.va.0)), ("name", b.name.clone())];
-        copy_menu::for_selection(&at, doc, asks, &own, &Selection::Buffer(b.name.clone()));
+        copy_menu::for_selection(&at, doc, actions, &own, &Selection::Buffer(b.name.clone()));
         if at.clicked() {
-            asks.show_memory(Some(b.address_space), b.va.0, b.bytes.min(16));
-            asks.run_command("show-memory");
+            actions.show_memory(Some(b.address_space), b.va.0, b.bytes.min(16));
+            actions.run_command("show-memory");
         }
         ui.label(RichText::new(text::bytes(b.bytes)).color(p.quiet));
         if edited {
@@ -221,7 +221,7 @@ fn head(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, contents: &Buffer
 fn tools(
     doc: &mut Document,
     view: &mut View,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     ui: &mut Ui,
     contents: &BufferContents,
     element: ElementType,
@@ -241,16 +241,16 @@ fn tools(
             buffer.element = element;
             let shape = view.shape_of(doc, &buffer, element);
             let planes = shape.is_some_and(|s| s.layout == Layout::Planes);
-            asks.push(UiAction::Load { buffer, planes });
+            actions.push(UiAction::Load { buffer, planes });
         }
         if ui.button("Save…").on_hover_text("as raw bytes or NPY").clicked() {
-            asks.push(UiAction::Save(b.name.clone(), element));
+            actions.push(UiAction::Save(b.name.clone(), element));
         }
         let r = ui.add_enabled(contents.edited().is_some(), egui::Button::new("Revert"));
         if r.on_hover_text("discard the edits of this buffer; undo restores them")
             .clicked()
         {
-            asks.run_command("revert-input");
+            actions.run_command("revert-input");
         }
         let clear = ui.add_enabled(may, egui::Button::new("Clear"));
         if clear
@@ -258,7 +258,7 @@ fn tools(
             .on_disabled_hover_text(COMPUTED_BY_REPLAY)
             .clicked()
         {
-            asks.push(UiAction::Clear(b.name.clone()));
+            actions.push(UiAction::Clear(b.name.clone()));
         }
         let mut next = element;
         let combo = egui::ComboBox::from_id_salt("element")

@@ -7,9 +7,9 @@ mod reference_list;
 
 use super::{copy_menu, findings, jobs, notebook, register, replay};
 use crate::document::buffer_index::BufferOrigin;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{
-    Document, descriptions, facts, lookup, page_runs, page_table_entries, page_table_marks, values, xref,
+    Document, derived_data, descriptions, lookup, page_runs, page_table_entries, page_table_marks, values, xref,
 };
 use crate::panels::panel_context::{PageTablesTarget, UiAction, UiActions};
 use crate::panels::views::Views;
@@ -19,36 +19,36 @@ use egui::{RichText, Ui};
 use trace_core::recording::{Buffer, ElementType};
 
 /// Draws the inspector; `views` give the selected pixel of a picture.
-pub fn ui(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, actions: &mut UiActions, views: &Views, ui: &mut Ui) {
     ui.spacing_mut().item_spacing.y = 0.0;
     match doc.selection().clone() {
         Selection::Event | Selection::Register(_) => match doc.current_register() {
-            Some(r) => register::details(doc, asks, ui, r),
-            None if call::ui(doc, asks, ui) => {}
+            Some(r) => register::details(doc, actions, ui, r),
+            None if call::ui(doc, actions, ui) => {}
             None => event(doc, ui),
         },
-        Selection::Job(j) => jobs::details(doc, asks, ui, j),
-        Selection::Buffer(name) => buffer(doc, asks, ui, &name),
-        Selection::Memory { .. } if doc.facts.api_trace.is_some() => {
-            super::memory::last_writer_ui(doc, asks, ui, views.memory.device.side);
+        Selection::Job(j) => jobs::details(doc, actions, ui, j),
+        Selection::Buffer(name) => buffer(doc, actions, ui, &name),
+        Selection::Memory { .. } if doc.derived.api_trace.is_some() => {
+            super::memory::last_writer_ui(doc, actions, ui, views.memory.device.side);
         }
-        Selection::Memory { space, va, bytes } => memory(doc, asks, views, ui, (space, va, bytes)),
-        Selection::Entry { space, va, level } => entry::ui(doc, asks, ui, (space, va, level)),
+        Selection::Memory { space, va, bytes } => memory(doc, actions, views, ui, (space, va, bytes)),
+        Selection::Entry { space, va, level } => entry::ui(doc, actions, ui, (space, va, level)),
         Selection::Framebuffer { space, offset, bytes } => {
-            pixel::framebuffer_pixel(doc, asks, views, ui, (space, offset, bytes));
+            pixel::framebuffer_pixel(doc, actions, views, ui, (space, offset, bytes));
         }
-        Selection::Finding(i) => finding(doc, asks, ui, i),
-        Selection::Note(e) => note(doc, asks, ui, e),
-        Selection::Divergence(i) => divergence(doc, asks, ui, i),
-        Selection::Fault(i) => fault(doc, asks, ui, i),
+        Selection::Finding(i) => finding(doc, actions, ui, i),
+        Selection::Note(e) => note(doc, actions, ui, e),
+        Selection::Divergence(i) => divergence(doc, actions, ui, i),
+        Selection::Fault(i) => fault(doc, actions, ui, i),
     }
-    if let Some(text) = doc.changes().notes().get(&doc.moment()).map(|n| n.text.clone())
+    if let Some(text) = doc.changes().notes().get(&doc.current_event()).map(|n| n.text.clone())
         && !matches!(doc.selection(), Selection::Note(_))
     {
         widgets::section(ui, "Note");
         ui.add(egui::Label::new(RichText::new(text).color(palette(ui).edited)).wrap());
     }
-    edits(doc, asks, ui);
+    edits(doc, actions, ui);
     ui.add_space(12.0);
 }
 
@@ -58,16 +58,16 @@ fn event(doc: &mut Document, ui: &mut Ui) {
         ui.label(RichText::new("This recording holds no events.").color(palette(ui).quiet));
         return;
     }
-    widgets::key_value(ui, "index", StyledText::mono(text::count(doc.moment())));
-    widgets::key_value(ui, "time", StyledText::mono(doc.format_time(doc.moment())));
+    widgets::key_value(ui, "index", StyledText::mono(text::count(doc.current_event())));
+    widgets::key_value(ui, "time", StyledText::mono(doc.format_time(doc.current_event())));
     widgets::key_value(
         ui,
         "what",
-        StyledText::body(descriptions::format_event(doc, doc.moment())),
+        StyledText::body(descriptions::format_event(doc, doc.current_event())),
     );
 }
 
-fn buffer(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, name: &str) {
+fn buffer(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, name: &str) {
     let p = palette(ui);
     let Some(b) = doc.buffers.get(name).cloned() else {
         return;
@@ -80,10 +80,10 @@ fn buffer(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, name: &str) {
     ui.add_space(4.0);
     let at = widgets::key_link(ui, "address", &b.va.to_string());
     let own = [("address", b.va.to_string()), ("name", b.name.clone())];
-    copy_menu::for_selection(&at, doc, asks, &own, &Selection::Buffer(b.name.clone()));
+    copy_menu::for_selection(&at, doc, actions, &own, &Selection::Buffer(b.name.clone()));
     if at.clicked() {
-        asks.show_memory(Some(b.address_space), b.va.0, b.bytes.min(16));
-        asks.run_command("show-memory");
+        actions.show_memory(Some(b.address_space), b.va.0, b.bytes.min(16));
+        actions.run_command("show-memory");
     }
     widgets::key_value(ui, "size", StyledText::mono(text::bytes(b.bytes)));
     match carrier {
@@ -93,7 +93,7 @@ fn buffer(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, name: &str) {
     let edited = doc.changes().inputs().contains_key(&b.name);
     let state = if edited {
         StyledText::body("● edited by you").colour(p.edited)
-    } else if carrier.is_none() && !lookup::has_content(&doc.recording, &b, doc.moment()) {
+    } else if carrier.is_none() && !lookup::has_content(&doc.recording, &b, doc.current_event()) {
         StyledText::body("not recorded").colour(p.warning)
     } else {
         StyledText::body("as recorded")
@@ -107,22 +107,22 @@ fn buffer(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, name: &str) {
             "Show values"
         };
         if ui.button(values).clicked() {
-            asks.run_command("show-inputs");
+            actions.run_command("show-inputs");
         }
         if carrier.is_none() && ui.button("Show pages").clicked() {
-            asks.push(UiAction::Pages(PageTablesTarget {
+            actions.push(UiAction::Pages(PageTablesTarget {
                 space: Some(b.address_space),
                 frame: Some((b.va.0, b.bytes.div_ceil(4096))),
                 at: None,
             }));
-            asks.run_command("show-page-tables");
+            actions.run_command("show-page-tables");
         }
     });
 }
 
 /// Draws the access rights of a buffer's mapping.
 fn rights(doc: &Document, ui: &mut Ui, b: &Buffer) {
-    let space = doc.facts.spaces.get(b.address_space as usize);
+    let space = doc.derived.spaces.get(b.address_space as usize);
     let mapping = space.and_then(|s| s.mapping_at(b.va.0));
     let rights = mapping.map_or_else(|| "not mapped".into(), |m| page_runs::format_rights(m.rights));
     widgets::key_value(ui, "rights", StyledText::mono(rights));
@@ -141,12 +141,18 @@ fn buffer_copies(doc: &mut Document, ui: &mut Ui, b: &Buffer, c: &BufferOrigin) 
     }
 }
 
-fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, (space, va, bytes): (u32, u64, u64)) {
+fn memory(
+    doc: &mut Document,
+    actions: &mut UiActions,
+    views: &Views,
+    ui: &mut Ui,
+    (space, va, bytes): (u32, u64, u64),
+) {
     let p = palette(ui);
     widgets::section(ui, "Memory");
     let at = ui.add(egui::Label::new(RichText::new(format!("{va:#x}")).font(mono())).sense(egui::Sense::click()));
     let own = [("address", format!("{va:#x}")), ("address in decimal", va.to_string())];
-    copy_menu::for_selection(&at, doc, asks, &own, &Selection::Memory { space, va, bytes });
+    copy_menu::for_selection(&at, doc, actions, &own, &Selection::Memory { space, va, bytes });
     let message = format!(
         "{} · AS {}",
         if bytes == 1 {
@@ -154,17 +160,17 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
         } else {
             format!("{} bytes", text::count(bytes))
         },
-        doc.facts.spaces.get(space as usize).map_or(0, |s| s.number)
+        doc.derived.spaces.get(space as usize).map_or(0, |s| s.number)
     );
     ui.label(RichText::new(message).color(p.quiet));
     ui.add_space(4.0);
-    if let Some((name, at)) = facts::buffer_at(&doc.recording, space, va).map(|(n, a)| (n.to_owned(), a))
+    if let Some((name, at)) = derived_data::buffer_at(&doc.recording, space, va).map(|(n, a)| (n.to_owned(), a))
         && widgets::key_link(ui, "buffer", &format!("{name} + {at:#x}")).clicked()
     {
         doc.select(Selection::Buffer(name));
     }
     pixel::memory_pixel(doc, views, ui, (space, va, bytes));
-    if let Some((m, at)) = doc.facts.device.and_then(|d| d.map().memory_at(space, va)) {
+    if let Some((m, at)) = doc.derived.device.and_then(|d| d.map().memory_at(space, va)) {
         let place = widgets::key_link(ui, "named", &format!("{} + {at:#x}", m.name));
         let place = if m.doc.is_empty() {
             place
@@ -172,12 +178,12 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
             place.on_hover_text(&m.doc)
         };
         if place.clicked() {
-            asks.show_memory_at_top(Some(space), m.address.0, m.bytes);
-            asks.run_command("show-memory");
+            actions.show_memory_at_top(Some(space), m.address.0, m.bytes);
+            actions.run_command("show-memory");
         }
     }
     if let Some(m) = doc
-        .facts
+        .derived
         .spaces
         .get(space as usize)
         .and_then(|s| s.mapping_at(va))
@@ -191,38 +197,38 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
         let mapping = widgets::key_link(ui, "mapping", &message);
         let range = format!("{:#x}..{:#x}", m.va, m.end());
         if widgets::add_copy_menu(&mapping, &[("range", range)]).clicked() {
-            asks.push(UiAction::Pages(PageTablesTarget {
+            actions.push(UiAction::Pages(PageTablesTarget {
                 space: Some(space),
                 frame: Some((m.va, m.pages)),
                 at: Some(va),
             }));
-            asks.run_command("show-page-tables");
+            actions.run_command("show-page-tables");
         }
     }
-    let uses = xref::describe_page(&doc.recording, &doc.facts, space, va, doc.moment());
+    let uses = xref::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
     let shown = widgets::key_value(ui, "page holds", StyledText::body(&uses));
     widgets::add_copy_menu(&shown, &[("use", uses)]);
     if let Ok(leaf) =
-        lookup::walk(&doc.recording, space, va, doc.moment()).map_or(Err(()), |w| w.result.map_err(|_| ()))
+        lookup::walk(&doc.recording, space, va, doc.current_event()).map_or(Err(()), |w| w.result.map_err(|_| ()))
         && let Some(pa) = leaf.target(trace_core::GpuVa(va))
     {
         let at = widgets::key_value(ui, "physical", StyledText::mono(pa.to_string()));
         widgets::add_copy_menu(&at, &[("physical address", pa.to_string())]);
     }
-    if let Some(level) = page_table_entries::last_level(&doc.recording, space, va, doc.moment())
-        && let Some(s) = page_table_entries::read_entry(&doc.recording, space, va, level, doc.moment())
+    if let Some(level) = page_table_entries::last_level(&doc.recording, space, va, doc.current_event())
+        && let Some(s) = page_table_entries::read_entry(&doc.recording, space, va, level, doc.current_event())
     {
         let message = format!(
             "L{level} [{}] {}",
             s.index,
             page_table_marks::describe_entry_kind(s.kind).0
         );
-        let hover = asks.tooltip("select-entry", "the page-table entry that maps it, and its references");
+        let hover = actions.tooltip("select-entry", "the page-table entry that maps it, and its references");
         if widgets::key_link(ui, "entry", &message).on_hover_text(hover).clicked() {
             doc.select(Selection::Entry { space, va, level });
         }
     }
-    let line = lookup::read(&doc.recording, space, va, doc.moment(), 8);
+    let line = lookup::read(&doc.recording, space, va, doc.current_event(), 8);
     let mut now: Vec<Option<u8>> = line.iter().map(|b| b.ok()).collect();
     let edited = edited_bytes(doc, space, va, &mut now);
     widgets::section(ui, "Values, little-endian");
@@ -268,18 +274,18 @@ fn memory(doc: &mut Document, asks: &mut UiActions, views: &Views, ui: &mut Ui, 
             .on_hover_text("a double click on a byte in Memory does the same")
             .clicked()
         {
-            asks.push(UiAction::FindReferences { space, va });
-            asks.run_command("show-memory");
+            actions.push(UiAction::FindReferences { space, va });
+            actions.run_command("show-memory");
         }
         if ui.button("Walk the page tables").clicked() {
-            asks.push(UiAction::Pages(PageTablesTarget {
+            actions.push(UiAction::Pages(PageTablesTarget {
                 at: Some(va),
                 ..PageTablesTarget::default()
             }));
-            asks.run_command("show-page-tables");
+            actions.run_command("show-page-tables");
         }
     });
-    reference_list::ui(doc, asks, ui);
+    reference_list::ui(doc, actions, ui);
 }
 
 /// Overlays the user's edits on bytes of memory. Returns `true` if there were edits.
@@ -305,9 +311,9 @@ fn edited_bytes(doc: &Document, space: u32, va: u64, bytes: &mut [Option<u8>]) -
     any
 }
 
-fn finding(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
+fn finding(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
-    let Some(f) = doc.facts.findings.get(index as usize).cloned() else {
+    let Some(f) = doc.derived.findings.get(index as usize).cloned() else {
         return;
     };
     widgets::section(ui, "Finding");
@@ -321,8 +327,8 @@ fn finding(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     match text::parse_number(&f.place).filter(|_| f.place.starts_with("0x")) {
         Some(va) => {
             if widgets::key_link(ui, "location", &f.place).clicked() {
-                asks.show_memory(Some(0), va, 1);
-                asks.run_command("show-page-tables");
+                actions.show_memory(Some(0), va, 1);
+                actions.run_command("show-page-tables");
             }
         }
         None => {
@@ -336,10 +342,10 @@ fn finding(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
     }
 }
 
-fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
+fn note(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, event: u64) {
     widgets::section(ui, "Note");
     let field = notebook::note_field(doc, ui, "Note text", event, 3);
-    if asks.take_focus("note") {
+    if actions.take_focus("note") {
         field.select_all();
     }
     ui.add_space(6.0);
@@ -347,20 +353,20 @@ fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
         doc.go(event);
     }
     if ui.button("Remove note").clicked() {
-        asks.run_command("remove-note");
+        actions.run_command("remove-note");
     }
 }
 
 /// Draws a fault of the last replay; if there is none, the event at which it was reported.
-fn fault(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
+fn fault(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32) {
     let outcome = doc.replay.outcome.clone();
     match outcome.as_ref().and_then(|o| o.faults.get(index as usize)) {
-        Some(f) => replay::fault(doc, asks, ui, f),
+        Some(f) => replay::fault(doc, actions, ui, f),
         None => event(doc, ui),
     }
 }
 
-fn divergence(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
+fn divergence(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
     let Some(d) = doc
         .replay
@@ -395,8 +401,8 @@ fn divergence(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32)
     {
         doc.go_job(j);
     }
-    if let Some(r) = doc.facts.find_register_by_name(&d.register) {
-        register::details(doc, asks, ui, r);
+    if let Some(r) = doc.derived.find_register_by_name(&d.register) {
+        register::details(doc, actions, ui, r);
     }
 }
 
@@ -433,7 +439,7 @@ fn switches(doc: &mut Document, ui: &mut Ui) {
     }
 }
 
-fn edits(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+fn edits(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     if doc.changes().is_empty() && doc.changes().next().is_none() {
         return;
@@ -457,7 +463,7 @@ fn edits(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         );
         if row.clicked() {
             doc.select(Selection::Buffer(name));
-            asks.run_command("show-inputs");
+            actions.run_command("show-inputs");
         }
     }
     switches(doc, ui);
@@ -477,17 +483,17 @@ fn edits(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             .add_enabled(!doc.changes().is_empty(), egui::Button::new("Undo"))
             .clicked()
         {
-            asks.run_command("undo");
+            actions.run_command("undo");
         }
         if ui
             .add_enabled(doc.changes().next().is_some(), egui::Button::new("Redo"))
             .clicked()
         {
-            asks.run_command("redo");
+            actions.run_command("redo");
         }
         if ui.button("Show plan").clicked() {
-            asks.run_command("plan");
-            asks.run_command("show-replay");
+            actions.run_command("plan");
+            actions.run_command("show-replay");
         }
     });
 }

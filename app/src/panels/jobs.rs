@@ -1,9 +1,9 @@
 //! The Jobs panel: every submit with its chain, its dispatch, its shader, the memory it can reach, and its duration.
 
-use crate::document::facts::Stage;
+use crate::document::derived_data::Stage;
+use crate::document::history::Selection;
 use crate::document::job_buffers::{self, ReachableBuffer};
 use crate::document::jobs::JobFact;
-use crate::document::moment::Selection;
 use crate::document::{Document, descriptions, job_outcome, page_runs};
 use crate::panels::copy_menu;
 use crate::panels::panel_context::UiActions;
@@ -34,7 +34,7 @@ pub struct View {
 
 /// Returns the columns. What a job does is the last column to be hidden.
 fn columns(doc: &Document) -> [Column; 8] {
-    let jobs = &doc.facts.jobs;
+    let jobs = &doc.derived.jobs;
     // Command streams have neither slots nor decoded dispatches and shaders.
     let streams = doc.recording.has_command_streams();
     [
@@ -72,28 +72,28 @@ fn columns(doc: &Document) -> [Column; 8] {
 pub fn current_job(doc: &Document) -> Option<u32> {
     match doc.selection() {
         Selection::Job(j) => Some(*j),
-        _ => doc.facts.job_of(&doc.recording, doc.moment()).map(|j| j.index),
+        _ => doc.derived.job_of(&doc.recording, doc.current_event()).map(|j| j.index),
     }
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    if doc.facts.jobs.is_empty() {
-        let (icon, message) = if doc.facts.calls.is_some() {
+    if doc.derived.jobs.is_empty() {
+        let (icon, message) = if doc.derived.api_trace_metadata.is_some() {
             (
                 icons::LIGHTNING,
                 "A driver submits jobs to a GPU through registers. This recording is an API trace: Launches lists its \
                  kernel launches.",
             )
-        } else if doc.facts.has_stage(Stage::Timeline) {
+        } else if doc.derived.has_stage(Stage::Timeline) {
             (icons::LIGHTNING, "No job was submitted in this recording.")
         } else {
             (icons::HOURGLASS_SIMPLE_MEDIUM, "Looking for jobs among the events…")
         };
-        let action = doc.facts.calls.is_some().then_some("Show launches");
+        let action = doc.derived.api_trace_metadata.is_some().then_some("Show launches");
         if widgets::empty_state(ui, icon, message, action) {
-            asks.run_command("show-launches");
+            actions.run_command("show-launches");
         }
         return;
     }
@@ -106,7 +106,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     };
     let left = Rect::from_min_max(full.min, pos2(full.right() - side, full.bottom()));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
-    list(doc, view, asks, &mut child);
+    list(doc, view, actions, &mut child);
     if side > 0.0 {
         let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
         ui.painter()
@@ -116,7 +116,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             .id_salt("job")
             .auto_shrink(false)
             .show(&mut child, |ui| match current_job(doc) {
-                Some(j) => details(doc, asks, ui, j),
+                Some(j) => details(doc, actions, ui, j),
                 None => {
                     widgets::empty_state(ui, icons::LIGHTNING, "Select a job to see its chain.", None);
                 }
@@ -125,9 +125,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     ui.advance_cursor_after_rect(full);
 }
 
-fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+fn list(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns(doc));
     let now = current_job(doc);
     if view.seen_jump != doc.jumps {
         view.seen_jump = doc.jumps;
@@ -137,10 +137,10 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) 
     }
     let mut rows = view.list;
     let (mut go, mut done) = (None, None);
-    let longest = doc.facts.longest_ns.max(1);
-    let facts = Arc::clone(&doc.facts);
-    rows.show(ui, "Jobs", facts.jobs.len() as u64, |ui, row, rect| {
-        let Some(j) = facts.jobs.get(row as usize) else {
+    let longest = doc.derived.longest_ns.max(1);
+    let derived = Arc::clone(&doc.derived);
+    rows.show(ui, "Jobs", derived.jobs.len() as u64, |ui, row, rect| {
+        let Some(j) = derived.jobs.get(row as usize) else {
             return;
         };
         let r = focus::row_response(ui, rect, ui.scope_id().with(("job", j.index)));
@@ -182,7 +182,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) 
         }
         let bad = j.chain.iter().any(|c| !c.decoded) || j.chain.end.is_some();
         let (word, colour) = match bad {
-            _ if !doc.facts.has_stage(Stage::Chains) => ("…".to_owned(), p.quiet),
+            _ if !doc.derived.has_stage(Stage::Chains) => ("…".to_owned(), p.quiet),
             true => (format!("▲ {}", descriptions::describe_job(j)), p.error),
             false => (descriptions::describe_job(j), p.text),
         };
@@ -202,7 +202,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) 
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("shader of job {}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
             if hand.on_hover_text("its code").clicked() {
-                asks.show_shader(j.index, s);
+                actions.show_shader(j.index, s);
             }
         }
         let r = if cut.is_empty() {
@@ -210,12 +210,12 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) 
         } else {
             r.on_hover_text(cut.join("\n"))
         };
-        copy_menu::job(&r, doc, asks, j);
+        copy_menu::job(&r, doc, actions, j);
         if r.clicked() {
             go = Some(j.index);
         }
     });
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     view.list = rows;
     if let Some((j, event)) = done {
         doc.go_with(event, Selection::Job(j));
@@ -235,10 +235,10 @@ fn number_link(ui: &Ui, table: &Table, column: &str, row: Rect, cell: Rect, numb
 }
 
 /// Draws the details of a job, also for the inspector.
-pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
+pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
-    let facts = Arc::clone(&doc.facts);
-    let Some(j) = facts.jobs.get(index as usize) else {
+    let derived = Arc::clone(&doc.derived);
+    let Some(j) = derived.jobs.get(index as usize) else {
         return;
     };
     ui.spacing_mut().item_spacing.y = 0.0;
@@ -285,8 +285,8 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32
             },
         );
         if widgets::key_link(ui, "at", &format!("{:#x}", c.va)).clicked() {
-            asks.show_memory(Some(j.chain.space.unwrap_or(0)), c.va, 32);
-            asks.run_command("show-memory");
+            actions.show_memory(Some(j.chain.space.unwrap_or(0)), c.va, 32);
+            actions.run_command("show-memory");
         }
         let kind = if c.decoded {
             StyledText::body(&c.kind)
@@ -298,8 +298,8 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32
             match text::parse_number(v).filter(|_| k == "next") {
                 Some(next) => {
                     if widgets::key_link(ui, k, v).clicked() {
-                        asks.show_memory(Some(0), next, 32);
-                        asks.run_command("show-memory");
+                        actions.show_memory(Some(0), next, 32);
+                        actions.run_command("show-memory");
                     }
                 }
                 None => {
@@ -313,7 +313,7 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32
         for (stage, entry) in &c.shaders {
             let key = if c.shaders.len() > 1 { stage.name() } else { "shader" };
             if widgets::key_link(ui, key, &format!("{entry:#x}")).clicked() {
-                asks.show_shader(index, *entry);
+                actions.show_shader(index, *entry);
             }
         }
     }
@@ -325,7 +325,7 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32
     if let Some(e) = &j.chain.end {
         ui.add(egui::Label::new(egui::RichText::new(format!("▲ the chain ends early: {e}")).color(p.error)).wrap());
     }
-    show_reachable(doc, asks, ui, index);
+    show_reachable(doc, actions, ui, index);
 }
 
 /// Draws how a job ended when it was recorded.
@@ -355,7 +355,7 @@ type CachedReferences = ((u32, u64, usize), Arc<Vec<ReachableBuffer>>);
 /// Returns what a job can reach; computed once, and again when more is known of the job.
 fn find_reachable(doc: &Document, ui: &Ui, j: &JobFact) -> Arc<Vec<ReachableBuffer>> {
     let id = egui::Id::unique("what the job reaches");
-    let key = (j.index, j.submit, Arc::as_ptr(&doc.facts) as usize);
+    let key = (j.index, j.submit, Arc::as_ptr(&doc.derived) as usize);
     let kept: Option<CachedReferences> = ui.data(|d| d.get_temp(id));
     if let Some((_, list)) = kept.filter(|k| k.0 == key) {
         return list;
@@ -380,13 +380,13 @@ fn rights_row(ui: &mut Ui, label: &str, name: StyledText, rights: u8) -> egui::R
 }
 
 /// Draws what a job can reach; buffers that its descriptors point to come first.
-pub fn show_reachable(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
+pub fn show_reachable(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
-    let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
-    let Some(j) = facts.jobs.get(index as usize) else {
+    let (recording, derived) = (Arc::clone(&doc.recording), Arc::clone(&doc.derived));
+    let Some(j) = derived.jobs.get(index as usize) else {
         return;
     };
-    if !facts.has_stage(Stage::Chains) {
+    if !derived.has_stage(Stage::Chains) {
         return;
     }
     widgets::section(ui, "Reachable memory");
@@ -398,9 +398,9 @@ pub fn show_reachable(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, ind
     let list = find_reachable(doc, ui, j);
     let id = egui::Id::unique("all that the job reaches");
     let all = ui.data(|d| d.get_temp::<u32>(id)) == Some(index);
-    let most = if all { MAX_LISTED_BUFFERS } else { SHOWN };
-    for r in list.iter().take(most) {
-        let Some(b) = recording.facts.buffers.get(r.buffer as usize) else {
+    let max = if all { MAX_LISTED_BUFFERS } else { SHOWN };
+    for r in list.iter().take(max) {
+        let Some(b) = recording.metadata.buffers.get(r.buffer as usize) else {
             continue;
         };
         let mut name = StyledText::body(&b.name);
@@ -416,7 +416,7 @@ pub fn show_reachable(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, ind
         let message = format!("{}, {}\n{how}", b.va, page_runs::format_rights(r.rights));
         if row.on_hover_text(message).clicked() {
             doc.select(Selection::Buffer(b.name.clone()));
-            asks.run_command("show-memory");
+            actions.run_command("show-memory");
         }
     }
     if list.len() > SHOWN && !all {
@@ -436,8 +436,8 @@ pub fn show_reachable(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, ind
         let rights = job_buffers::find_rights(&recording, j, s).unwrap_or(0);
         let name = StyledText::body(format!("shader {s:#x}")).colour(p.quiet);
         if rights_row(ui, "reach shader", name, rights).clicked() {
-            asks.show_memory(Some(space), s, 16);
-            asks.run_command("show-memory");
+            actions.show_memory(Some(space), s, 16);
+            actions.run_command("show-memory");
         }
     }
 }

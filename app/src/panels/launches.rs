@@ -9,14 +9,14 @@ pub use view::View;
 
 use crate::document::Document;
 use crate::document::api_trace::{self, LaunchSort};
-use crate::document::facts::Stage;
+use crate::document::derived_data::Stage;
 use crate::document::memory_trace;
 use crate::panels::memory_trace_buttons;
 use crate::panels::panel_context::UiActions;
 use crate::theme::{body, icons, mono, palette, small, text, widgets};
 use egui::{Key, Rect, RichText, Stroke, Ui, pos2, vec2};
 use std::sync::Arc;
-use trace_core::calls::Calls;
+use trace_core::api_trace::ApiTrace;
 use trace_core::progress::Progress;
 
 /// Width from which the panel shows the launch's details at the right of the list, points.
@@ -25,23 +25,23 @@ const WIDE: f32 = 980.0;
 const AT_ONCE: usize = 20_000;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
-    let Some(calls) = doc.api_trace() else {
-        return show_no_calls(doc, asks, ui, "kernel launches with their arguments");
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
+    let Some(api_trace) = doc.api_trace() else {
+        return show_no_calls(doc, actions, ui, "kernel launches with their arguments");
     };
-    if calls.launches().is_empty() {
+    if api_trace.launches().is_empty() {
         let message = "This API trace holds no kernel launch.";
         if widgets::empty_state(ui, icons::LIGHTNING, message, Some("Show events")) {
-            asks.run_command("show-events");
+            actions.run_command("show-events");
         }
         return;
     }
-    update_rows(doc, view, asks, &calls);
-    bar(doc, view, asks, &calls, ui);
+    update_rows(doc, view, actions, &api_trace);
+    bar(doc, view, actions, &api_trace, ui);
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     // The inspector shows the launch; so does the panel if there is room for both.
-    let side = if full.width() < WIDE || asks.inspector {
+    let side = if full.width() < WIDE || actions.inspector {
         0.0
     } else {
         (full.width() * 0.34).min(380.0)
@@ -49,7 +49,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     let left = Rect::from_min_max(full.min, pos2(full.right() - side, full.bottom()));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
     child.shrink_clip_rect(left);
-    list::ui(doc, view, asks, &mut child, &calls);
+    list::ui(doc, view, actions, &mut child, &api_trace);
     if side > 0.0 {
         let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
         ui.painter()
@@ -59,7 +59,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             .id_salt("launch")
             .auto_shrink(false)
             .show(&mut child, |ui| match doc.current_launch() {
-                Some(n) => details(doc, asks, ui, n),
+                Some(n) => details(doc, actions, ui, n),
                 None => {
                     widgets::empty_state(ui, icons::LIGHTNING, "Select a launch to see its arguments.", None);
                 }
@@ -69,8 +69,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
 }
 
 /// Draws the message of a call panel if the recording has no calls.
-pub(super) fn show_no_calls(doc: &Document, asks: &mut UiActions, ui: &mut Ui, what: &str) {
-    if doc.facts.calls.is_some() && !doc.facts.has_stage(Stage::Calls) && doc.derivation.is_some() {
+pub(super) fn show_no_calls(doc: &Document, actions: &mut UiActions, ui: &mut Ui, what: &str) {
+    if doc.derived.api_trace_metadata.is_some() && !doc.derived.has_stage(Stage::Calls) && doc.derivation.is_some() {
         widgets::empty_state(
             ui,
             icons::HOURGLASS_SIMPLE_MEDIUM,
@@ -84,12 +84,12 @@ pub(super) fn show_no_calls(doc: &Document, asks: &mut UiActions, ui: &mut Ui, w
          panel shows {what}."
     );
     if widgets::empty_state(ui, icons::LIGHTNING, &message, Some("Show events")) {
-        asks.run_command("show-events");
+        actions.run_command("show-events");
     }
 }
 
 /// Starts to filter and sort the launches if the user changed the choice.
-fn update_rows(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Arc<Calls>) {
+fn update_rows(doc: &Document, view: &mut View, actions: &mut UiActions, api_trace: &Arc<ApiTrace>) {
     let wanted = (view.filter.trim().to_owned(), view.sort, view.falling);
     // The order does not depend on reports of targets.
     let of = Arc::as_ptr(&doc.recording) as usize;
@@ -101,18 +101,19 @@ fn update_rows(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Ar
     }
     view.rows_key = Some((of, wanted.clone()));
     let (filter, sort, falling) = wanted.clone();
-    if calls.launches().len() <= AT_ONCE {
-        if let Ok(rows) = api_trace::select_launches(calls, &doc.recording, &filter, (sort, falling), &Progress::new())
+    if api_trace.launches().len() <= AT_ONCE {
+        if let Ok(rows) =
+            api_trace::select_launches(api_trace, &doc.recording, &filter, (sort, falling), &Progress::new())
         {
             view.set_rows(rows);
         }
         return;
     }
-    let (calls, recording) = (Arc::clone(calls), Arc::clone(&doc.recording));
-    view.choosing = Some(asks.start_work("sorting launches", move |progress| {
-        let found = api_trace::select_launches(&calls, &recording, &filter, (sort, falling), progress);
-        Box::new(move |desk| {
-            let view = &mut desk.views.launches;
+    let (api_trace, recording) = (Arc::clone(api_trace), Arc::clone(&doc.recording));
+    view.choosing = Some(actions.start_work("sorting launches", move |progress| {
+        let found = api_trace::select_launches(&api_trace, &recording, &filter, (sort, falling), progress);
+        Box::new(move |context| {
+            let view = &mut context.views.launches;
             if let Ok(rows) = found
                 && view.rows_key == Some((of, wanted))
             {
@@ -128,7 +129,7 @@ fn filter_id() -> egui::Id {
     egui::Id::unique("launches-filter")
 }
 
-fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Calls, ui: &mut Ui) {
+fn bar(doc: &Document, view: &mut View, actions: &mut UiActions, api_trace: &ApiTrace, ui: &mut Ui) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
@@ -158,7 +159,7 @@ fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Calls, ui:
         }
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(10.0);
-            let all = calls.launches().len() as u64;
+            let all = api_trace.launches().len() as u64;
             let message = match &view.rows {
                 _ if view.choosing.is_some() => "sorting…".to_owned(),
                 Some(rows) if rows.len() as u64 != all => {
@@ -167,9 +168,9 @@ fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, calls: &Calls, ui:
                 _ => text::count_noun(all, "launch", "launches"),
             };
             ui.add(egui::Label::new(RichText::new(message).color(p.quiet).font(mono())).truncate());
-            if !calls.has_all_changes() {
+            if !api_trace.has_all_changes() {
                 let summary = "the memory that each launch changed";
-                memory_trace_buttons::button(doc, asks, ui, "changes", summary, || {
+                memory_trace_buttons::button(doc, actions, ui, "changes", summary, || {
                     memory_trace::request_for_launches(&doc.recording)
                 });
             }

@@ -13,7 +13,7 @@ use egui::{Align2, Id, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2
 struct View {
     rows: Rows,
     /// The minimum level that is shown.
-    least: MinLevel,
+    min_level: MinLevel,
     /// Number of lines when it was last drawn.
     seen: u64,
     /// Indices of the lines that pass.
@@ -39,7 +39,7 @@ impl MinLevel {
 }
 
 /// Draws the panel.
-pub fn ui(asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(actions: &mut UiActions, ui: &mut Ui) {
     let added = log::total_lines();
     if added == 0 {
         widgets::empty_state(
@@ -52,14 +52,14 @@ pub fn ui(asks: &mut UiActions, ui: &mut Ui) {
     }
     let id = ui.scope_id().with("log");
     let mut view: View = ui.data_mut(|d| d.remove_temp(id)).unwrap_or_default();
-    let least = view.least;
-    head(ui, asks, &mut view, id);
-    if view.seen != added || view.least != least || view.passing.is_empty() {
+    let min = view.min_level;
+    head(ui, actions, &mut view, id);
+    if view.seen != added || view.min_level != min || view.passing.is_empty() {
         let fitted = f64::from(ui.available_height() / ROW);
         // The list does not scroll while the user reads further up.
         let at_end = view.rows.top + fitted + 1.0 >= view.passing.len() as f64;
         view.passing = log::with_lines(|lines| {
-            let passes = |l: &(usize, &log::Line)| view.least.passes(l.1.level);
+            let passes = |l: &(usize, &log::Line)| view.min_level.passes(l.1.level);
             lines.iter().enumerate().filter(passes).map(|l| l.0).collect()
         });
         if at_end {
@@ -76,14 +76,14 @@ pub fn ui(asks: &mut UiActions, ui: &mut Ui) {
         rows.show(ui, "Log", passing.len() as u64, |ui, row, rect| {
             let at = usize::try_from(row).ok().and_then(|r| passing.get(r));
             if let Some(line) = at.and_then(|i| log::with_lines(|l| l.get(*i).cloned())) {
-                draw(ui, asks, row, rect, &line);
+                draw(ui, actions, row, rect, &line);
             }
         });
     }
     ui.data_mut(|d| d.insert_temp(id, view));
 }
 
-fn head(ui: &mut Ui, asks: &mut UiActions, view: &mut View, id: Id) {
+fn head(ui: &mut Ui, actions: &mut UiActions, view: &mut View, id: Id) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), 30.0), Sense::hover());
     ui.painter()
@@ -94,25 +94,25 @@ fn head(ui: &mut Ui, asks: &mut UiActions, view: &mut View, id: Id) {
             .max_rect(rect.shrink2(vec2(12.0, 3.0)))
             .layout(egui::Layout::left_to_right(egui::Align::Center)),
     );
-    for (least, word) in [
+    for (min, word) in [
         (MinLevel::All, "Everything"),
         (MinLevel::Warnings, "! Warnings"),
         (MinLevel::Errors, "▲ Errors"),
     ] {
-        let r = child.selectable_label(view.least == least, word);
+        let r = child.selectable_label(view.min_level == min, word);
         if r.clicked() {
-            view.least = least;
+            view.min_level = min;
         }
     }
     child.add_space(12.0);
     if child.button("Copy log").clicked() {
-        asks.run_command("copy-log");
+        actions.run_command("copy-log");
     }
     let message = text::count_noun(log::with_lines(|l| l.len() as u64), "line", "lines");
     child.label(RichText::new(message).font(small()).color(p.quiet));
 }
 
-fn draw(ui: &mut Ui, asks: &mut UiActions, row: u64, rect: Rect, l: &log::Line) {
+fn draw(ui: &mut Ui, actions: &mut UiActions, row: u64, rect: Rect, l: &log::Line) {
     let p = palette(ui);
     let r = focus::row_response(ui, rect, ui.scope_id().with(("log", row)));
     r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("log {}", l.text)));
@@ -144,7 +144,7 @@ fn draw(ui: &mut Ui, asks: &mut UiActions, row: u64, rect: Rect, l: &log::Line) 
             ui.ctx().copy_text(format!("{} {}", l.time.trim(), l.text));
             ui.close();
         }
-        asks.menu_item(ui, "copy-log");
+        actions.menu_item(ui, "copy-log");
     });
     r.on_hover_text(&l.text);
 }

@@ -16,8 +16,8 @@ pub use pane::find_references;
 pub use structure::{Structure, toggle as toggle_structure};
 pub use view::{ByteReferences, View};
 
-use crate::document::moment::Selection;
-use crate::document::{Document, facts, page_runs, xref};
+use crate::document::history::Selection;
+use crate::document::{Document, derived_data, page_runs, xref};
 use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{body, field, icons, mono, palette, small, text};
@@ -27,18 +27,18 @@ use std::sync::Arc;
 use trace_core::recording::ElementType;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
-    if let Some(calls) = doc.api_trace() {
-        return device::ui(doc, view, asks, ui, &calls);
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
+    if let Some(api_trace) = doc.api_trace() {
+        return device::ui(doc, view, actions, ui, &api_trace);
     }
-    if doc.facts.spaces.is_empty() {
-        if !doc.facts.has_stage(facts::Stage::Spaces) {
+    if doc.derived.spaces.is_empty() {
+        if !doc.derived.has_stage(derived_data::Stage::Spaces) {
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
             return;
         }
         let message = "This recording holds no address space, so there is no memory to show by GPU address.";
         if widgets::empty_state(ui, icons::SQUARES_FOUR, message, Some("Show events")) {
-            asks.run_command("show-events");
+            actions.run_command("show-events");
         }
         return;
     }
@@ -46,7 +46,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     if !view.placed {
         view.begin(doc);
     }
-    bar(doc, view, asks, ui);
+    bar(doc, view, actions, ui);
     head(doc, view, ui);
     let full = ui.available_rect_before_wrap();
     let below = view.references.is_some() || view.structure.is_some() || (view.plot && view.element.is_some());
@@ -58,7 +58,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     let top = Rect::from_min_max(full.min, full.max - vec2(0.0, height));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(top));
     child.shrink_clip_rect(top);
-    rows::ui(doc, view, asks, &mut child);
+    rows::ui(doc, view, actions, &mut child);
     if below {
         let area = Rect::from_min_max(pos2(full.left(), top.bottom()), full.max);
         ui.painter()
@@ -66,7 +66,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         let mut child = ui.new_child(egui::UiBuilder::new().max_rect(area));
         child.shrink_clip_rect(area);
         if view.references.is_some() {
-            pane::references_ui(doc, view, asks, &mut child);
+            pane::references_ui(doc, view, actions, &mut child);
         } else if view.structure.is_some() {
             structure::ui(doc, view, &mut child);
         } else {
@@ -81,28 +81,28 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
 ///
 /// # Errors
 /// Returns a message if the text names no location.
-pub fn parse_address(doc: &Document, space: u32, wanted: &str) -> Result<(u32, u64), String> {
-    let wanted = wanted.trim();
+pub fn parse_address(doc: &Document, space: u32, search: &str) -> Result<(u32, u64), String> {
+    let search = search.trim();
     let named = |name: &str| doc.recording.buffer(name.trim()).map(|b| (b.address_space, b.va.0));
-    if let Some(found) = named(wanted) {
+    if let Some(found) = named(search) {
         return Ok(found);
     }
-    if let Some(va) = text::parse_number(wanted) {
+    if let Some(va) = text::parse_number(search) {
         if va >> 48 != 0 {
-            return Err(format!("{wanted} has more than the 48 bits of a GPU address"));
+            return Err(format!("{search} has more than the 48 bits of a GPU address"));
         }
         return Ok((space, va));
     }
-    if let Some((name, offset)) = wanted.split_once('+')
+    if let Some((name, offset)) = search.split_once('+')
         && let (Some((space, va)), Some(by)) = (named(name), text::parse_number(offset))
     {
         return Ok((space, va.saturating_add(by)));
     }
-    let job = wanted.strip_prefix("job").and_then(text::parse_number);
-    if let Some(j) = job.and_then(|n| doc.facts.jobs.get(usize::try_from(n).ok()?)) {
+    let job = search.strip_prefix("job").and_then(text::parse_number);
+    if let Some(j) = job.and_then(|n| doc.derived.jobs.get(usize::try_from(n).ok()?)) {
         return Ok((space, j.head_va));
     }
-    Err(format!("{wanted:?} is neither an address, a buffer nor a job"))
+    Err(format!("{search:?} is neither an address, a buffer nor a job"))
 }
 
 /// Draws the field for an address or a name, and returns the location that `find` returns for the input. An error
@@ -162,24 +162,24 @@ fn view_as(view: &mut View, ui: &mut Ui) {
         .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "View as"));
 }
 
-fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let facts = Arc::clone(&doc.facts);
-        if facts.spaces.len() > 1 {
-            let now = facts.spaces.get(view.space as usize).map_or(0, |s| s.number);
+        let derived = Arc::clone(&doc.derived);
+        if derived.spaces.len() > 1 {
+            let now = derived.spaces.get(view.space as usize).map_or(0, |s| s.number);
             egui::ComboBox::from_id_salt("memory-space")
                 .selected_text(format!("AS {now}"))
                 .width(48.0)
                 .show_ui(ui, |ui| {
-                    for (i, s) in facts.spaces.iter().enumerate() {
+                    for (i, s) in derived.spaces.iter().enumerate() {
                         let name = format!("AS {} · root {:#x}", s.number, s.root);
                         ui.selectable_value(&mut view.space, i as u32, name);
                     }
                 });
         }
-        let found = go_to(view, ui, |view, wanted| parse_address(doc, view.space, wanted));
+        let found = go_to(view, ui, |view, search| parse_address(doc, view.space, search));
         if let Some((space, va)) = found {
             view.show_at_top(doc, space, va, 1);
         }
@@ -200,7 +200,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
                 view.plot = !on;
             }
         }
-        search::ui(doc, view, asks, ui);
+        search::ui(doc, view, actions, ui);
     });
 }
 
@@ -212,13 +212,13 @@ fn head(doc: &Document, view: &View, ui: &mut Ui) {
         _ => view.top,
     };
     let space = view.space;
-    let fact = doc.facts.spaces.get(space as usize);
+    let fact = doc.derived.spaces.get(space as usize);
     let mut parts = Vec::new();
     if let Some(s) = fact {
         parts.push(format!("AS {}", s.number));
     }
     parts.push(format!("{va:#x}"));
-    if let Some((name, at)) = facts::find_name_at(&doc.recording, &doc.facts, space, va) {
+    if let Some((name, at)) = derived_data::find_name_at(&doc.recording, &doc.derived, space, va) {
         parts.push(format!("{name} + {at:#x}"));
     }
     match fact.and_then(|s| s.mapping_at(va)) {
@@ -229,13 +229,13 @@ fn head(doc: &Document, view: &View, ui: &mut Ui) {
                 page_runs::format_rights(m.rights),
                 m.va
             ));
-            let uses = xref::describe_page(&doc.recording, &doc.facts, space, va, doc.moment());
+            let uses = xref::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
             parts.push(format!("page: {uses}"));
         }
         None => parts.push("nothing is mapped here".into()),
     }
     if !doc.is_empty() {
-        parts.push(format!("at event {}", text::count(doc.moment())));
+        parts.push(format!("at event {}", text::count(doc.current_event())));
     }
     let what = parts.join(" · ");
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("location {what}")));

@@ -10,11 +10,11 @@ use replay_engine::memory_trace::MemoryTraceRequest;
 /// the progress. `hover` says what will be known then.
 pub(super) fn button(
     doc: &Document,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     ui: &mut Ui,
     words: &str,
     hover: &str,
-    ask: impl FnOnce() -> MemoryTraceRequest,
+    make_request: impl FnOnce() -> MemoryTraceRequest,
 ) {
     let p = palette(ui);
     if let Some(work) = doc.memory_trace.running() {
@@ -29,44 +29,47 @@ pub(super) fn button(
             .progress
             .fraction()
             .map_or_else(String::new, |f| format!("{:.0} % ", f * 100.0));
-        let message = format!("{part}on {}, {} s", work.board, work.since.elapsed().as_secs());
+        let message = format!("{part}on {}, {} s", work.target, work.since.elapsed().as_secs());
         ui.add(Label::new(RichText::new(message).font(small()).color(p.quiet)).truncate());
         return;
     }
-    let Some(board) = doc.find_memory_trace_target() else {
+    let Some(target) = doc.find_memory_trace_target() else {
         let message = format!("{} Trace memory", icons::LIGHTNING);
         let off = ui.add_enabled(false, Button::new(RichText::new(message).font(small())).small());
         off.on_disabled_hover_text(format!(
             "{} cannot run kernel launches: choose a target with a CUDA device in Replay, for example cuda:0",
-            doc.replay.board()
+            doc.replay.target()
         ));
         return;
     };
-    let rich_text = RichText::new(format!("Trace {words} on {board}")).font(small());
-    if let Some(lacks) = doc.replay.lacks(&board) {
+    let rich_text = RichText::new(format!("Trace {words} on {target}")).font(small());
+    if let Some(lacks) = doc.replay.lacks(&target) {
         let off = ui.add_enabled(false, Button::new(rich_text.color(p.quiet)).small());
-        off.on_disabled_hover_text(describe_missing_capability(&board, lacks));
+        off.on_disabled_hover_text(describe_missing_capability(&target, lacks));
         return;
     }
     let r = ui.add(Button::new(rich_text).small());
     let full = format!(
-        "Replays the recording on {board} with the recorded inputs and traces memory between launches.\nReports \
+        "Replays the recording on {target} with the recorded inputs and traces memory between launches.\nReports \
          {hover}; {} of memory at most",
         text::bytes(MemoryTraceRequest::default().most)
     );
-    let r = r.accessible_name(format!("Trace {hover} on {board}"));
+    let r = r.accessible_name(format!("Trace {hover} on {target}"));
     if r.on_hover_text(full).clicked() {
-        asks.push(UiAction::TraceMemory { board, ask: ask() });
+        actions.push(UiAction::TraceMemory {
+            target,
+            request: make_request(),
+        });
     }
 }
 
 /// Describes why a target cannot be used here, and what to do.
-pub(super) fn describe_missing_capability(board: &str, lacks: &str) -> String {
-    match board.starts_with("cuda:") {
+pub(super) fn describe_missing_capability(target: &str, lacks: &str) -> String {
+    match target.starts_with("cuda:") {
         true => format!(
-            "{board}: {lacks}. On a machine with an NVIDIA driver run kinescope-agent serve --pair, and pair with it in Replay."
+            "{target}: {lacks}. On a machine with an NVIDIA driver run kinescope-agent serve --pair, and pair with it in Replay."
         ),
-        false => format!("{board}: {lacks}."),
+        false => format!("{target}: {lacks}."),
     }
 }
 
@@ -74,8 +77,8 @@ pub(super) fn describe_missing_capability(board: &str, lacks: &str) -> String {
 pub(super) fn show_last_failure(doc: &Document, ui: &mut Ui) {
     let p = palette(ui);
     // A failure of another target is not relevant any more.
-    let board = doc.find_memory_trace_target().unwrap_or_default();
-    if let Some(why) = doc.memory_trace.failure_of(&board) {
+    let target = doc.find_memory_trace_target().unwrap_or_default();
+    if let Some(why) = doc.memory_trace.failure_of(&target) {
         let rich_text = RichText::new(format!("▲ {}", text::group_digits(why)))
             .font(small())
             .color(p.warning);

@@ -1,7 +1,7 @@
 //! The Notebook panel: the notes of a recording in event order, each with a link back to the view that it was made in.
 
 use crate::document::Document;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::notebook;
 use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
@@ -32,18 +32,18 @@ pub struct View {
 pub fn current_note(doc: &Document) -> Option<u64> {
     let event = match doc.selection() {
         Selection::Note(e) => *e,
-        _ => doc.moment(),
+        _ => doc.current_event(),
     };
     doc.changes().notes().contains_key(&event).then_some(event)
 }
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     if doc.changes().notes().is_empty() {
         let what =
             "There are no notes yet. A note stores an event, the selection and the shown panels; press M to add one.";
         if widgets::empty_state(ui, icons::PENCIL_SIMPLE, what, Some("Add note at this event")) {
-            asks.run_command("add-note");
+            actions.run_command("add-note");
         }
         return;
     }
@@ -59,8 +59,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         .vline(split, full.y_range(), Stroke::new(1.0, palette(ui).line));
     let mut list = ui.new_child(UiBuilder::new().id_salt("notes").max_rect(left));
     list.shrink_clip_rect(left);
-    head(view.events.len() as u64, asks, &mut list);
-    rows(doc, view, asks, &mut list);
+    head(view.events.len() as u64, actions, &mut list);
+    rows(doc, view, actions, &mut list);
     let mut page = ui.new_child(
         UiBuilder::new()
             .id_salt("note")
@@ -68,14 +68,14 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     );
     page.shrink_clip_rect(right);
     match current_note(doc) {
-        Some(event) => note(doc, asks, &mut page, event),
+        Some(event) => note(doc, actions, &mut page, event),
         None => {
-            let what = asks.tooltip(
+            let what = actions.tooltip(
                 "add-note",
                 "There is no note at this event. Choose one, or add a new one",
             );
             if widgets::empty_state(&mut page, icons::PENCIL_SIMPLE, &what, Some("Add note at this event")) {
-                asks.run_command("add-note");
+                actions.run_command("add-note");
             }
         }
     }
@@ -83,7 +83,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
 }
 
 /// Draws the number of notes, and the actions on all of them.
-fn head(count: u64, asks: &mut UiActions, ui: &mut Ui) {
+fn head(count: u64, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let (rect, _) = ui.allocate_exact_size(vec2(ui.available_width(), HEAD), Sense::hover());
     let mut line = ui.new_child(
@@ -99,7 +99,7 @@ fn head(count: u64, asks: &mut UiActions, ui: &mut Ui) {
             .on_hover_text("as a page of HTML, or as Markdown")
             .clicked()
         {
-            asks.run_command("export-notebook");
+            actions.run_command("export-notebook");
         }
     });
     ui.painter()
@@ -117,7 +117,7 @@ fn columns(doc: &Document) -> [Column; 2] {
     ]
 }
 
-fn rows(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+fn rows(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let here = current_note(doc);
     if view.jumps != doc.jumps
@@ -127,7 +127,7 @@ fn rows(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) 
     }
     view.jumps = doc.jumps;
     let mut go = None;
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns(doc));
     let View { rows, events, .. } = view;
     rows.show(ui, "Notes", events.len() as u64, |ui, row, rect| {
         let Some(event) = usize::try_from(row).ok().and_then(|r| events.get(r)).copied() else {
@@ -162,17 +162,17 @@ fn rows(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) 
             }
         });
     });
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     if let Some((event, whole)) = go {
         doc.go_with(event, Selection::Note(event));
         if whole {
-            asks.run_command("open-note");
+            actions.run_command("open-note");
         }
     }
 }
 
 /// Draws the note at an event: its text, and what it keeps.
-fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
+fn note(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, event: u64) {
     let p = palette(ui);
     let Some(entry) = notebook::entry(doc, event) else {
         return;
@@ -204,13 +204,13 @@ fn note(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, event: u64) {
             .button("Go there")
             .on_hover_text("restore the event, the selection and the panels of the note");
         if open.clicked() {
-            asks.run_command("open-note");
+            actions.run_command("open-note");
         }
         let keep = ui
             .button("Keep this view")
             .on_hover_text("store the current selection and panels in the note");
         if keep.clicked() {
-            asks.run_command("keep-view");
+            actions.run_command("keep-view");
         }
         if ui.button("Copy link").clicked() {
             ui.ctx().copy_text(entry.link.clone());

@@ -1,11 +1,11 @@
 //! The Outline panel, at the left: the content of the recording.
 
-mod calls;
+mod api_trace;
 
 use crate::document::Document;
+use crate::document::derived_data::{SEVERITIES, Stage};
 use crate::document::descriptions;
-use crate::document::facts::{SEVERITIES, Stage};
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::page_runs::PageContent;
 use crate::panels::copy_menu;
 use crate::panels::panel_context::{PageTablesTarget, UiAction, UiActions};
@@ -24,15 +24,15 @@ const NOTES: usize = 12;
 const CAPTURED: usize = 15;
 
 /// Draws the outline.
-pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     ui.spacing_mut().item_spacing.y = 0.0;
-    phases(doc, asks, ui);
-    calls::ui(doc, asks, ui);
-    buffers(doc, asks, ui);
-    spaces(doc, asks, ui);
-    findings(doc, asks, ui);
-    notes(doc, asks, ui);
-    views(doc, asks, ui);
+    phases(doc, actions, ui);
+    api_trace::ui(doc, actions, ui);
+    buffers(doc, actions, ui);
+    spaces(doc, actions, ui);
+    findings(doc, actions, ui);
+    notes(doc, actions, ui);
+    views(doc, actions, ui);
     captured(doc, ui);
     ui.add_space(12.0);
 }
@@ -66,9 +66,9 @@ fn captured(doc: &Document, ui: &mut Ui) {
     }
 }
 
-fn phases(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+fn phases(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    if doc.facts.phases.is_empty() {
+    if doc.derived.phases.is_empty() {
         section(ui, "Events");
         let n = text::count(doc.len());
         if list_row(
@@ -81,17 +81,17 @@ fn phases(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         )
         .clicked()
         {
-            asks.run_command("show-events");
+            actions.run_command("show-events");
         }
         return;
     }
     section(ui, "Phases");
-    let facts = std::sync::Arc::clone(&doc.facts);
-    let here = facts.phase_at(doc.moment()).map(|ph| ph.first);
-    for ph in &facts.phases {
+    let derived = std::sync::Arc::clone(&doc.derived);
+    let here = derived.phase_at(doc.current_event()).map(|ph| ph.first);
+    for ph in &derived.phases {
         let (from, to) = (
-            facts.jobs.partition_point(|j| j.submit < ph.first),
-            facts.jobs.partition_point(|j| j.submit <= ph.last),
+            derived.jobs.partition_point(|j| j.submit < ph.first),
+            derived.jobs.partition_point(|j| j.submit <= ph.last),
         );
         let n = to - from;
         let right = match n {
@@ -115,16 +115,16 @@ fn phases(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         if here == Some(ph.first) && n > 0 {
             let now = match doc.selection() {
                 Selection::Job(j) => *j as usize,
-                _ => facts
+                _ => derived
                     .jobs
-                    .partition_point(|j| j.submit <= doc.moment())
+                    .partition_point(|j| j.submit <= doc.current_event())
                     .saturating_sub(1),
             };
             let first = now
                 .saturating_sub(JOBS / 2)
                 .clamp(from, to.saturating_sub(JOBS).max(from));
-            for j in &facts.jobs[first..(first + JOBS).min(to)] {
-                let selected = *doc.selection() == Selection::Job(j.index) || j.submit == doc.moment();
+            for j in &derived.jobs[first..(first + JOBS).min(to)] {
+                let selected = *doc.selection() == Selection::Job(j.index) || j.submit == doc.current_event();
                 let mut left = StyledText::body(format!("job {}", j.index));
                 if j.failed {
                     left = left.colour(p.error);
@@ -140,21 +140,21 @@ fn phases(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
                     descriptions::describe_job(j),
                     text::count(j.submit)
                 );
-                copy_menu::job(&row.on_hover_text(message), doc, asks, j);
+                copy_menu::job(&row.on_hover_text(message), doc, actions, j);
             }
         }
     }
 }
 
-fn buffers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+fn buffers(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let recording = std::sync::Arc::clone(&doc.recording);
-    let list = &recording.facts.buffers;
+    let list = &recording.metadata.buffers;
     if list.is_empty() {
         return;
     }
     section(ui, "Buffers");
-    let ranked = doc.facts.buffers.clone();
+    let ranked = doc.derived.buffers.clone();
     let shown = ranked.iter().take(BUFFERS).filter_map(|i| list.get(*i as usize));
     for b in shown {
         let edited = doc.changes().inputs().contains_key(&b.name);
@@ -171,7 +171,7 @@ fn buffers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         let row = list_row(ui, &format!("buffer {}", b.name), selected, 0.0, left, right);
         if row.clicked() {
             doc.select(Selection::Buffer(b.name.clone()));
-            asks.run_command("show-inputs");
+            actions.run_command("show-inputs");
         }
         let message = format!(
             "{}\n{}, {} at {:#x}",
@@ -183,7 +183,7 @@ fn buffers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         copy_menu::for_selection(
             &row.on_hover_text(message),
             doc,
-            asks,
+            actions,
             &[
                 ("name", b.name.clone()),
                 ("address", format!("{:#x}", b.va.0)),
@@ -195,28 +195,28 @@ fn buffers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     if ranked.len() > BUFFERS {
         let more = StyledText::body(format!("{} more", ranked.len() - BUFFERS)).colour(p.quiet);
         if list_row(ui, "more buffers", false, 0.0, more, StyledText::mono("")).clicked() {
-            asks.run_command("show-inputs");
+            actions.run_command("show-inputs");
         }
     }
 }
 
-fn spaces(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
-    if doc.facts.spaces.is_empty() {
+fn spaces(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
+    if doc.derived.spaces.is_empty() {
         return;
     }
     section(ui, "Address spaces");
-    let facts = std::sync::Arc::clone(&doc.facts);
-    for (i, s) in facts.spaces.iter().enumerate() {
+    let derived = std::sync::Arc::clone(&doc.derived);
+    for (i, s) in derived.spaces.iter().enumerate() {
         let mapped = format!("{} mapped", text::bytes(s.pages().saturating_mul(4096)));
         let label = format!("address space {}", s.number);
         let left = StyledText::body(format!("AS {}", s.number));
         let row = list_row(ui, &label, false, 0.0, left, StyledText::mono(mapped));
         if row.clicked() {
-            asks.push(UiAction::Pages(PageTablesTarget {
+            actions.push(UiAction::Pages(PageTablesTarget {
                 space: Some(i as u32),
                 ..PageTablesTarget::default()
             }));
-            asks.run_command("show-page-tables");
+            actions.run_command("show-page-tables");
         }
         let root = format!("{:#x}", s.root);
         widgets::add_copy_menu(
@@ -226,11 +226,11 @@ fn spaces(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     }
 }
 
-fn findings(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+fn findings(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     section(ui, "Findings");
-    let facts = std::sync::Arc::clone(&doc.facts);
-    for (group, severity) in facts.by_severity.iter().zip(SEVERITIES) {
+    let derived = std::sync::Arc::clone(&doc.derived);
+    for (group, severity) in derived.by_severity.iter().zip(SEVERITIES) {
         let (word, mark, colour) = match severity {
             Severity::Error => ("errors", "▲", p.error),
             Severity::Warning => ("warnings", "!", p.warning),
@@ -243,11 +243,11 @@ fn findings(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         let right = StyledText::mono(text::count(group.count as u64));
         if list_row(ui, &format!("findings {word}"), false, 0.0, left, right).clicked() {
             doc.go_finding(group.first as u32);
-            asks.run_command("show-problems");
+            actions.run_command("show-problems");
         }
     }
-    if facts.findings.is_empty() {
-        let word = if facts.has_stage(Stage::Findings) {
+    if derived.findings.is_empty() {
+        let word = if derived.has_stage(Stage::Findings) {
             "none found"
         } else {
             "checking…"
@@ -255,19 +255,19 @@ fn findings(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         let quiet = StyledText::body(word).colour(p.quiet);
         list_row(ui, "no findings", false, 0.0, quiet, StyledText::mono(""));
     }
-    let bare: usize = facts.spaces.iter().map(|s| s.runs_with(PageContent::None)).sum();
+    let bare: usize = derived.spaces.iter().map(|s| s.runs_with(PageContent::None)).sum();
     if bare > 0 {
         let quiet = StyledText::body("no content").colour(p.quiet);
         let right = StyledText::mono(text::count_noun(bare as u64, "run", "runs"));
         let row = list_row(ui, "mapped without content", false, 0.0, quiet, right);
         if row.clicked() {
-            asks.run_command("show-page-tables");
+            actions.run_command("show-page-tables");
         }
         row.on_hover_text("pages that are mapped and that the recording does not hold");
     }
 }
 
-fn notes(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+fn notes(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let all = doc.changes().notes();
     if all.is_empty() {
@@ -275,11 +275,11 @@ fn notes(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     }
     section(ui, "Notes");
     // Only notes around the current event: the cost does not depend on the length of the list.
-    let before = all.range(..=doc.moment()).rev().take(NOTES / 2);
+    let before = all.range(..=doc.current_event()).rev().take(NOTES / 2);
     let mut near: Vec<(u64, String)> = before.map(|(e, n)| (*e, n.text.clone())).collect();
     near.reverse();
     let room = NOTES - near.len();
-    let after = all.range(doc.moment().saturating_add(1)..).take(room);
+    let after = all.range(doc.current_event().saturating_add(1)..).take(room);
     near.extend(after.map(|(e, n)| (*e, n.text.clone())));
     let (first, last, more) = (
         near.first().map_or(0, |n| n.0),
@@ -298,7 +298,7 @@ fn notes(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             doc.go_with(event, Selection::Note(event));
         }
         let own = [("note", words), ("event number", event.to_string())];
-        copy_menu::at(&row, doc, asks, &own, &Selection::Note(event), Some(event));
+        copy_menu::at(&row, doc, actions, &own, &Selection::Note(event), Some(event));
     }
     if let Some(next) = later.or(earlier) {
         let left = StyledText::body(format!("{} more", text::count(more as u64))).colour(p.quiet);
@@ -308,13 +308,13 @@ fn notes(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     }
 }
 
-fn views(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+fn views(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     if doc.changes().pins().is_empty() {
         return;
     }
     section(ui, "Pinned registers");
     for r in doc.changes().pins().to_vec() {
-        let name = doc.facts.register_name(r);
+        let name = doc.derived.register_name(r);
         let selected = doc.current_register() == Some(r);
         let row = list_row(
             ui,
@@ -325,10 +325,10 @@ fn views(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             StyledText::body("lane"),
         );
         let own = [("name", name), ("offset", format!("{r:#x}"))];
-        copy_menu::for_selection(&row, doc, asks, &own, &Selection::Register(r));
+        copy_menu::for_selection(&row, doc, actions, &own, &Selection::Register(r));
         if row.clicked() {
             doc.select(Selection::Register(r));
-            asks.run_command("show-register");
+            actions.run_command("show-register");
         }
     }
 }

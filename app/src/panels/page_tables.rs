@@ -11,7 +11,7 @@ mod walk;
 pub use view::{ColourBy, View};
 
 use crate::document::Document;
-use crate::document::facts::Stage;
+use crate::document::derived_data::Stage;
 use crate::document::page_runs::PageContent;
 use crate::document::page_table_marks::Mark;
 use crate::document::spaces::SpaceFact;
@@ -24,29 +24,29 @@ use egui::{Rect, RichText, Stroke, Ui, WidgetInfo, pos2, vec2};
 use style::mark_colour;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
-    let facts = std::sync::Arc::clone(&doc.facts);
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
+    let derived = std::sync::Arc::clone(&doc.derived);
     view.follow(doc);
-    let Some(space) = facts.spaces.get(view.space as usize).or(facts.spaces.first()) else {
-        if !facts.has_stage(Stage::Spaces) {
+    let Some(space) = derived.spaces.get(view.space as usize).or(derived.spaces.first()) else {
+        if !derived.has_stage(Stage::Spaces) {
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
             return;
         }
-        let message = if doc.facts.calls.is_some() {
+        let message = if doc.derived.api_trace_metadata.is_some() {
             "An API trace holds no page tables: they stay in the driver. Memory shows the buffers that the calls \
              allocated."
         } else {
             "This recording holds no page tables: the driver set up no address space."
         };
         if widgets::empty_state(ui, icons::TREE_STRUCTURE, message, Some("Show events")) {
-            asks.run_command("show-events");
+            actions.run_command("show-events");
         }
         return;
     };
     bar(doc, view, ui, space);
     marks(view, ui, space);
     if view.as_map {
-        atlas::ui(doc, view, asks, ui, space);
+        atlas::ui(doc, view, actions, ui, space);
         return;
     }
     let full = ui.available_rect_before_wrap();
@@ -59,11 +59,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         .vline(right.left(), right.y_range(), Stroke::new(1.0, palette(ui).line));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
     child.shrink_clip_rect(left);
-    list::ui(doc, view, asks, &mut child, space);
+    list::ui(doc, view, actions, &mut child, space);
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(12.0, 8.0))));
     child.shrink_clip_rect(right);
     map::ui(doc, view, &mut child, space);
-    walk::ui(doc, view, asks, &mut child);
+    walk::ui(doc, view, actions, &mut child);
     ui.advance_cursor_after_rect(full);
 }
 
@@ -72,13 +72,13 @@ fn bar(doc: &Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let facts = std::sync::Arc::clone(&doc.facts);
-        if facts.spaces.len() > 1 {
+        let derived = std::sync::Arc::clone(&doc.derived);
+        if derived.spaces.len() > 1 {
             let before = view.space;
             egui::ComboBox::from_id_salt("space")
                 .selected_text(format!("AS {}", space.number))
                 .show_ui(ui, |ui| {
-                    for (i, s) in facts.spaces.iter().enumerate() {
+                    for (i, s) in derived.spaces.iter().enumerate() {
                         let name = format!("AS {} · root {:#x}", s.number, s.root);
                         ui.selectable_value(&mut view.space, i as u32, name);
                     }

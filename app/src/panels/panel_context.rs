@@ -28,7 +28,7 @@ pub struct PanelContext<'a> {
     /// The state of each panel.
     pub views: &'a mut Views,
     /// The actions that panels request.
-    pub asks: &'a mut UiActions,
+    pub actions: &'a mut UiActions,
 }
 
 /// The completion of background work. It runs on the interface thread, if a document is open then.
@@ -110,16 +110,16 @@ pub enum UiAction {
     /// Tune a launch on a target.
     Tune {
         /// The target.
-        board: String,
+        target: String,
         /// The request.
         tune: Box<TuneRequest>,
     },
     /// Request a memory trace from a target: memory between launches.
     TraceMemory {
         /// The target.
-        board: String,
+        target: String,
         /// The request.
-        ask: MemoryTraceRequest,
+        request: MemoryTraceRequest,
     },
     /// Choose a file with code, which Tune tries instead of the recorded code.
     TuneCode,
@@ -202,8 +202,8 @@ impl UiActions {
     }
 
     /// Requests an action.
-    pub fn push(&mut self, ask: UiAction) {
-        self.list.push(ask);
+    pub fn push(&mut self, action: UiAction) {
+        self.list.push(action);
     }
 
     /// Requests a command of the table.
@@ -352,25 +352,25 @@ mod tests {
 
     #[test]
     fn crashed_work_is_reported_in_its_panel_until_dismissed() {
-        let mut asks = UiActions::default();
-        asks.begin_panel(Some("plots"));
-        let counting = asks.start_work("counting accesses", |_| Box::new(|_| {}));
-        asks.begin_panel(Some("events"));
-        let filtering = asks.start_work("filtering events", |_| Box::new(|_| {}));
-        asks.begin_panel(None);
-        assert_eq!((asks.lost_work("plots"), asks.lost_work("events")), (None, None));
+        let mut actions = UiActions::default();
+        actions.begin_panel(Some("plots"));
+        let counting = actions.start_work("counting accesses", |_| Box::new(|_| {}));
+        actions.begin_panel(Some("events"));
+        let filtering = actions.start_work("filtering events", |_| Box::new(|_| {}));
+        actions.begin_panel(None);
+        assert_eq!((actions.lost_work("plots"), actions.lost_work("events")), (None, None));
         filtering.mark_ended();
         counting.mark_lost();
         assert_eq!(
-            (asks.lost_work("plots"), asks.lost_work("events")),
+            (actions.lost_work("plots"), actions.lost_work("events")),
             (Some("counting accesses"), None)
         );
         // Finished work is dropped when the next work starts, lost work is not.
-        asks.begin_panel(Some("events"));
-        let _again = asks.start_work("filtering events", |_| Box::new(|_| {}));
-        assert_eq!(asks.panel_work.len(), 2);
-        assert!(asks.lost_work("plots").is_some());
-        asks.dismiss_lost_work("plots");
-        assert_eq!(asks.lost_work("plots"), None);
+        actions.begin_panel(Some("events"));
+        let _again = actions.start_work("filtering events", |_| Box::new(|_| {}));
+        assert_eq!(actions.panel_work.len(), 2);
+        assert!(actions.lost_work("plots").is_some());
+        actions.dismiss_lost_work("plots");
+        assert_eq!(actions.lost_work("plots"), None);
     }
 }

@@ -16,7 +16,7 @@ pub use view::{ByKind, Section, View};
 use super::events;
 use crate::document::Document;
 use crate::document::axis::AxisKind;
-use crate::document::facts::Stage;
+use crate::document::derived_data::Stage;
 use crate::panels::panel_context::UiActions;
 use crate::theme::{PAD, icons, palette, widgets};
 use egui::accesskit::Role;
@@ -28,7 +28,7 @@ use trace_query::GroupBy;
 use view::{Key, WorkState};
 
 /// Draws the panel. `events`: the view with the filter whose matches are counted.
-pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, actions: &mut UiActions, ui: &mut Ui) {
     if doc.is_empty() {
         let message =
             "This recording holds no events: it was made from a memory dump. There are no values over time to plot.";
@@ -41,32 +41,32 @@ pub fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: 
     bar(doc, view, &mut child);
     let ui = &mut child;
     match view.section {
-        Section::Lines | Section::Values => plotted(doc, view, asks, ui),
-        Section::Counts => counts::ui(doc, view, events, asks, ui),
-        Section::Between => intervals::ui(doc, view, asks, ui),
+        Section::Lines | Section::Values => plotted(doc, view, actions, ui),
+        Section::Counts => counts::ui(doc, view, events, actions, ui),
+        Section::Between => intervals::ui(doc, view, actions, ui),
     }
 }
 
 /// Draws the sections about chosen registers and fields.
-fn plotted(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
-    if !doc.facts.has_stage(Stage::Registers) {
+fn plotted(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
+    if !doc.derived.has_stage(Stage::Registers) {
         let message = "Sorting accesses by register …";
         widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, message, None);
         return;
     }
-    if doc.facts.registers.is_empty() {
+    if doc.derived.registers.is_empty() {
         let message = "This recording holds no register accesses, so there are no values to plot. The event table \
                        lists its events.";
         widgets::empty_state(ui, icons::CHART_BAR, message, None);
         return;
     }
-    gather_values(doc, view, asks);
+    gather_values(doc, view, actions);
     if doc.changes().plots().is_empty() {
         choose::inline(doc, view, ui);
         return;
     }
     match view.section {
-        Section::Values => histogram::ui(doc, view, asks, ui),
+        Section::Values => histogram::ui(doc, view, actions, ui),
         _ => lines::ui(doc, view, ui),
     }
 }
@@ -172,7 +172,7 @@ fn access_filter_buttons(view: &mut View, ui: &mut Ui) {
 
 /// Requests the values of every line that are neither known nor requested yet, and drops those of lines that are not
 /// plotted.
-fn gather_values(doc: &Document, view: &mut View, asks: &mut UiActions) {
+fn gather_values(doc: &Document, view: &mut View, actions: &mut UiActions) {
     let plots = doc.changes().plots();
     view.values.retain(|line, slot| {
         let keep = plots.iter().any(|(_, l)| l == line);
@@ -187,22 +187,22 @@ fn gather_values(doc: &Document, view: &mut View, asks: &mut UiActions) {
         if slot.is_for(&key) {
             continue;
         }
-        let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
+        let (recording, derived) = (Arc::clone(&doc.recording), Arc::clone(&doc.derived));
         let field = line_names::field(doc, line);
         let missing = line.field.is_some() && field.is_none();
         let mine = key.clone();
         let title = format!("collecting the values of {}", line_names::line_name(doc, line));
-        let progress = asks.start_work(title, move |progress| {
+        let progress = actions.start_work(title, move |progress| {
             let (line, which) = &mine;
             let own = progress.clone();
             let none = Accesses::default();
-            let accesses = facts.registers.get(&line.register).map(|f| &f.accesses);
+            let accesses = derived.registers.get(&line.register).map(|f| &f.accesses);
             let found = if missing {
                 Err("the register map has no such field".to_owned())
             } else {
                 values::collect(
                     &recording,
-                    facts.device,
+                    derived.device,
                     line.register,
                     field,
                     accesses.unwrap_or(&none),
@@ -211,8 +211,8 @@ fn gather_values(doc: &Document, view: &mut View, asks: &mut UiActions) {
                 )
                 .map_err(|_| "stopped".to_owned())
             };
-            Box::new(move |desk| {
-                if let Some(slot) = desk.views.plots.values.get_mut(&mine.0) {
+            Box::new(move |context| {
+                if let Some(slot) = context.views.plots.values.get_mut(&mine.0) {
                     slot.finish(mine, &own, found);
                 }
             })

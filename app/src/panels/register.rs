@@ -10,7 +10,7 @@ pub use details::details;
 pub use view::{AccessFilter, View};
 
 use crate::document::changes::PlotLine;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, descriptions, lookup};
 use crate::panels::copy_menu;
 use crate::panels::panel_context::UiActions;
@@ -23,21 +23,21 @@ use trace_core::registers::{AccessList, Accesses, history};
 
 /// Draws the panel: the bits with their fields, the values over time, the accesses. The inspector shows the other
 /// details of the register.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let Some(register) = doc.current_register() else {
-        return choose(doc, view, &mut asks.tables, ui);
+        return choose(doc, view, &mut actions.tables, ui);
     };
     let full = ui.available_rect_before_wrap().shrink2(vec2(12.0, 4.0));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(full));
     child.shrink_clip_rect(full.expand2(vec2(12.0, 0.0)));
     child.spacing_mut().item_spacing.y = 4.0;
-    head(doc, view, asks, &mut child, register);
+    head(doc, view, actions, &mut child, register);
     wide_bits::wide_bits(doc, &mut child, register);
     values::strip(doc, &mut child, register);
     if view.statistics {
-        guess::ui(doc, view, asks, &mut child, register);
+        guess::ui(doc, view, actions, &mut child, register);
     } else {
-        accesses(doc, view, asks, &mut child, register);
+        accesses(doc, view, actions, &mut child, register);
     }
     ui.advance_cursor_after_rect(full);
 }
@@ -46,20 +46,20 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
 const ONE_ROW: f32 = 640.0;
 
 /// Draws the register's name, the buttons to other writes, and the choice of listed accesses.
-fn head(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, register: u32) {
+fn head(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, register: u32) {
     let narrow = ui.available_width() < ONE_ROW;
     ui.horizontal(|ui| {
         ui.set_height(26.0);
-        let name = doc.facts.register_name(register);
+        let name = doc.derived.register_name(register);
         let r = ui.add(egui::Label::new(RichText::new(&name).font(mono())).sense(Sense::click()));
         let own = [("name", name), ("offset", format!("{register:#x}"))];
-        copy_menu::for_selection(&r, doc, asks, &own, &Selection::Register(register));
+        copy_menu::for_selection(&r, doc, actions, &own, &Selection::Register(register));
         ui.add_space(4.0);
-        details::steps(doc, asks, ui, register);
-        plot_menu(doc, asks, ui, register);
-        let help = asks.tooltip("name", "name the register and its fields");
+        details::steps(doc, actions, ui, register);
+        plot_menu(doc, actions, ui, register);
+        let help = actions.tooltip("name", "name the register and its fields");
         if ui.button("Name…").on_hover_text(help).clicked() {
-            asks.run_command("name");
+            actions.run_command("name");
         }
         if !narrow {
             filter_buttons(view, ui);
@@ -103,7 +103,7 @@ fn filter_buttons(view: &mut View, ui: &mut Ui) {
 }
 
 /// Draws the button that plots the register or a field of it.
-fn plot_menu(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
+fn plot_menu(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32) {
     let r = widgets::icon_button(ui, icons::CHART_BAR, "Plot this register or a field");
     egui::Popup::menu(&r).show(|ui| {
         let fields = lookup::find_register(&doc.recording, register).map(|d| d.layout.fields.as_slice());
@@ -112,14 +112,14 @@ fn plot_menu(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u3
             for field in std::iter::once(None).chain(fields) {
                 let line = PlotLine { register, field };
                 let word = match &line.field {
-                    None => format!("Plot {}", doc.facts.register_name(register)),
+                    None => format!("Plot {}", doc.derived.register_name(register)),
                     Some(f) => format!("Plot {}", f.replace('_', " ").to_lowercase()),
                 };
                 let on = doc.is_plotted(&line);
                 let r = ui.selectable_label(on, &word);
                 r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, &word));
                 if r.clicked() && doc.plot(&line) && !on {
-                    asks.run_command("show-plots");
+                    actions.run_command("show-plots");
                 }
             }
         });
@@ -130,17 +130,17 @@ fn plot_menu(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u3
 const CHUNK: usize = 1 << 16;
 
 /// Searches for the accesses that change a register's value, off the interface thread.
-fn find_changes(doc: &Document, view: &mut View, asks: &mut UiActions, register: u32) {
+fn find_changes(doc: &Document, view: &mut View, actions: &mut UiActions, register: u32) {
     if view.looking == Some(register) {
         return;
     }
     view.looking = Some(register);
-    let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
-    asks.start_work("looking for changes", move |progress| {
+    let (recording, derived) = (Arc::clone(&doc.recording), Arc::clone(&doc.derived));
+    actions.start_work("looking for changes", move |progress| {
         let mut out = Accesses::default();
         let mut last = None;
         let mut stopped = false;
-        if let Some(fact) = facts.registers.get(&register) {
+        if let Some(fact) = derived.registers.get(&register) {
             let accesses = &fact.accesses;
             progress.set_total(accesses.len() as u64);
             for (place, a) in accesses.iter().enumerate() {
@@ -149,7 +149,7 @@ fn find_changes(doc: &Document, view: &mut View, asks: &mut UiActions, register:
                     break;
                 }
                 let at = (place, a.event);
-                let now = history::value_of(&recording, facts.device, register, accesses, at);
+                let now = history::value_of(&recording, derived.device, register, accesses, at);
                 if last != Some(now) {
                     out.push(a.event, a.write);
                 }
@@ -157,8 +157,8 @@ fn find_changes(doc: &Document, view: &mut View, asks: &mut UiActions, register:
             }
         }
         out.shrink();
-        Box::new(move |desk| {
-            let view = &mut desk.views.registers;
+        Box::new(move |context| {
+            let view = &mut context.views.registers;
             if view.looking == Some(register) {
                 view.looking = None;
                 view.shown = None;
@@ -187,13 +187,13 @@ fn register_columns(doc: &Document) -> [Column; 2] {
 /// Draws the registers that the recording accesses, to choose from.
 fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui) {
     let p = palette(ui);
-    if doc.facts.registers.is_empty() {
-        if !doc.facts.has_stage(crate::document::facts::Stage::Registers) {
+    if doc.derived.registers.is_empty() {
+        if !doc.derived.has_stage(crate::document::derived_data::Stage::Registers) {
             let message = "Sorting accesses by register …";
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, message, None);
             return;
         }
-        let message = if doc.facts.calls.is_some() {
+        let message = if doc.derived.api_trace_metadata.is_some() {
             "An API trace holds no register accesses. Launches and Events show what happened."
         } else {
             "This recording holds no register accesses. Events shows what it holds."
@@ -208,12 +208,12 @@ fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui)
         .desired_width(220.0)
         .hint_text("name");
     ui.add(field).accessible_name("Find register");
-    let wanted = view.find.to_uppercase();
-    let facts = Arc::clone(&doc.facts);
-    let list: Vec<_> = facts
+    let search = view.find.to_uppercase();
+    let derived = Arc::clone(&doc.derived);
+    let list: Vec<_> = derived
         .registers
         .iter()
-        .filter(|(_, r)| r.name.to_uppercase().contains(&wanted))
+        .filter(|(_, r)| r.name.to_uppercase().contains(&search))
         .collect();
     let mut rows = view.all;
     let mut go = None;
@@ -254,10 +254,10 @@ fn columns(doc: &Document) -> [Column; 4] {
     ]
 }
 
-fn accesses(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, register: u32) {
+fn accesses(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, register: u32) {
     let p = palette(ui);
-    let facts = Arc::clone(&doc.facts);
-    let Some(fact) = facts.registers.get(&register) else {
+    let derived = Arc::clone(&doc.derived);
+    let Some(fact) = derived.registers.get(&register) else {
         return;
     };
     let changes = view.changes.clone().filter(|c| c.0 == register).map(|c| c.1);
@@ -266,7 +266,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut 
         (AccessFilter::Writes, _) => fact.accesses.writes(),
         (AccessFilter::Changes, Some(list)) => list.all(),
         (AccessFilter::Changes, None) => {
-            find_changes(doc, view, asks, register);
+            find_changes(doc, view, actions, register);
             ui.label(RichText::new("looking for changes…").color(p.quiet));
             return;
         }
@@ -276,7 +276,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut 
         return;
     }
     let mut go = None;
-    let n = events.count_until(doc.moment()).saturating_sub(1) as u64;
+    let n = events.count_until(doc.current_event()).saturating_sub(1) as u64;
     let mut rows = view.list;
     let shown = Some((register, doc.jumps));
     if view.shown != shown {
@@ -284,7 +284,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut 
         rows.reveal(n);
     }
     let len = events.len() as u64;
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns(doc));
     rows.show(ui, "Accesses", len, |ui, row, rect| {
         let Some(e) = events.get(row as usize) else {
             return;
@@ -294,7 +294,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut 
         };
         let r = focus::row_response(ui, rect, ui.scope_id().with(("access", e)));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("access at event {e}")));
-        if e == doc.moment() {
+        if e == doc.current_event() {
             ui.painter().rect_filled(rect, 0.0, p.selection);
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
@@ -333,7 +333,7 @@ fn accesses(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut 
         ];
         widgets::add_copy_menu(&r, &forms);
     });
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     view.list = rows;
     if let Some(e) = go {
         doc.go_with(e, Selection::Register(register));

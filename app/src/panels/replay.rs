@@ -19,12 +19,12 @@ use egui::{Rect, Stroke, Ui, UiBuilder, pos2, vec2};
 /// Width below which the three parts are stacked, points.
 const MIN_THREE_COLUMN_WIDTH: f32 = 560.0;
 /// Maximum width of the part about targets, points; plan and outcome share the rest.
-const BOARD: f32 = 200.0;
+const MAX_TARGET_WIDTH: f32 = 200.0;
 /// Height of the strip with the buttons, points.
 const ACTIONS: f32 = 42.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     if doc.is_empty() {
         widgets::empty_state(
             ui,
@@ -36,16 +36,16 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     }
     let full = ui.available_rect_before_wrap();
     if full.width() < MIN_THREE_COLUMN_WIDTH {
-        draw_stacked(doc, asks, ui, full);
+        draw_stacked(doc, actions, ui, full);
     } else {
-        draw_side_by_side(doc, asks, ui, full);
+        draw_side_by_side(doc, actions, ui, full);
     }
     ui.advance_cursor_after_rect(full);
 }
 
-fn draw_side_by_side(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, full: Rect) {
+fn draw_side_by_side(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, full: Rect) {
     let p = palette(ui);
-    let left = (full.width() * 0.26).clamp(160.0, BOARD);
+    let left = (full.width() * 0.26).clamp(160.0, MAX_TARGET_WIDTH);
     let middle = (full.width() - left) * 0.5;
     let (a, b) = ((full.left() + left).round(), (full.left() + left + middle).round());
     let column = |from: f32, to: f32| Rect::from_min_max(pos2(from, full.top()), pos2(to, full.bottom()));
@@ -53,27 +53,27 @@ fn draw_side_by_side(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, full
         ui.painter().vline(x, full.y_range(), Stroke::new(1.0, p.line));
     }
     part(ui, "board", column(full.left(), a), |ui| {
-        target::pairing(asks, ui);
-        target::draw(doc, asks, ui);
+        target::pairing(actions, ui);
+        target::draw(doc, actions, ui);
     });
     let mut plan = column(a, b);
     // The height of the buttons in the previous frame: in a narrow column they take two rows.
     let height = egui::Id::unique("height of the replay's actions");
     let high = ui.data(|d| d.get_temp::<f32>(height)).unwrap_or(ACTIONS);
-    let actions = Rect::from_min_max(pos2(plan.left(), plan.bottom() - high), plan.max);
-    plan.max.y = actions.top();
-    part(ui, "plan", plan, |ui| plan::draw(doc, asks, ui));
+    let action_rect = Rect::from_min_max(pos2(plan.left(), plan.bottom() - high), plan.max);
+    plan.max.y = action_rect.top();
+    part(ui, "plan", plan, |ui| plan::draw(doc, actions, ui));
     ui.painter().hline(
-        actions.left() + 1.0..=actions.right(),
-        actions.top(),
+        action_rect.left() + 1.0..=action_rect.right(),
+        action_rect.top(),
         Stroke::new(1.0, p.line),
     );
     let inner = UiBuilder::new()
         .id_salt("actions")
-        .max_rect(actions.shrink2(vec2(PAD, 8.0)));
+        .max_rect(action_rect.shrink2(vec2(PAD, 8.0)));
     let mut child = ui.new_child(inner);
-    child.shrink_clip_rect(actions);
-    plan::actions(doc, asks, &mut child);
+    child.shrink_clip_rect(action_rect);
+    plan::action_buttons(doc, actions, &mut child);
     let needed = (child.min_rect().height() + 16.0).max(ACTIONS);
     if (needed - high).abs() > 0.5 {
         ui.data_mut(|d| d.insert_temp(height, needed));
@@ -93,19 +93,19 @@ fn draw_side_by_side(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, full
         ui.painter()
             .hline(came.left() + 1.0..=came.right(), came.top(), Stroke::new(1.0, p.line));
     }
-    part(ui, "outcome", came, |ui| outcome::draw(doc, asks, ui));
+    part(ui, "outcome", came, |ui| outcome::draw(doc, actions, ui));
 }
 
-fn draw_stacked(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, full: Rect) {
+fn draw_stacked(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, full: Rect) {
     part(ui, "all", full, |ui| {
-        target::pairing(asks, ui);
+        target::pairing(actions, ui);
         if let Some(o) = doc.replay.outcome.clone() {
             outcome::pinned(doc, ui, &o);
         }
-        plan::draw(doc, asks, ui);
+        plan::draw(doc, actions, ui);
         ui.add_space(8.0);
-        plan::actions(doc, asks, ui);
-        outcome::draw(doc, asks, ui);
-        target::draw(doc, asks, ui);
+        plan::action_buttons(doc, actions, ui);
+        outcome::draw(doc, actions, ui);
+        target::draw(doc, actions, ui);
     });
 }

@@ -10,7 +10,7 @@ pub mod view;
 pub use view::{PictureKind, View};
 
 use crate::document::Document;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::screen::{Screen, ScreenError, has_framebuffer};
 use crate::panels::panel_context::UiActions;
 use crate::theme::{icons, palette, widgets};
@@ -22,19 +22,19 @@ use view::ScreenLoad;
 const PANE: f32 = 316.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     if !has_framebuffer(&doc.recording) {
         let message = "This recording holds no framebuffer. The panel shows the screen of a driver that draws text \
                        or pictures with the CPU.";
         if widgets::empty_state(ui, icons::FILM_STRIP, message, Some("Show events")) {
-            asks.run_command("show-events");
+            actions.run_command("show-events");
         }
         return;
     }
     let screen = match &view.load {
         ScreenLoad::Loaded(s) => Arc::clone(s),
         ScreenLoad::NotStarted => {
-            read(doc, view, asks);
+            read(doc, view, actions);
             return;
         }
         ScreenLoad::Loading(_) => {
@@ -51,8 +51,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         }
     };
     follow(doc, view);
-    pictures::follow(doc, view, asks, &screen);
-    bar::ui(doc, view, asks, ui, &screen);
+    pictures::follow(doc, view, actions, &screen);
+    bar::ui(doc, view, actions, ui, &screen);
     let full = ui.available_rect_before_wrap();
     let p = palette(ui);
     ui.painter().hline(full.x_range(), full.top(), Stroke::new(1.0, p.line));
@@ -68,25 +68,25 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     );
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
     child.shrink_clip_rect(left);
-    canvas::ui(doc, view, asks, &mut child, &screen);
+    canvas::ui(doc, view, actions, &mut child, &screen);
     if side > 0.0 {
         let right = Rect::from_min_max(pos2(left.right(), left.top()), full.max);
         ui.painter()
             .vline(right.left(), right.y_range(), Stroke::new(1.0, p.line));
         let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right));
         child.shrink_clip_rect(right);
-        pane::ui(doc, view, asks, &mut child, &screen);
+        pane::ui(doc, view, actions, &mut child, &screen);
     }
     ui.advance_cursor_after_rect(full);
 }
 
 /// Starts to read stores and registers.
-fn read(doc: &Document, view: &mut View, asks: &mut UiActions) {
+fn read(doc: &Document, view: &mut View, actions: &mut UiActions) {
     let recording = Arc::clone(&doc.recording);
-    let progress = asks.start_work("reading the stores to the framebuffer", move |progress| {
+    let progress = actions.start_work("reading the stores to the framebuffer", move |progress| {
         let found = Screen::read(&recording, progress);
-        Box::new(move |desk| {
-            desk.views.screen.load = match found {
+        Box::new(move |context| {
+            context.views.screen.load = match found {
                 Ok(s) => ScreenLoad::Loaded(Arc::new(s)),
                 Err(e @ (ScreenError::None | ScreenError::Framebuffer(_) | ScreenError::Display(_))) => {
                     ScreenLoad::Failed(e.to_string())
@@ -99,9 +99,9 @@ fn read(doc: &Document, view: &mut View, asks: &mut UiActions) {
 }
 
 /// Chooses a pixel, searches the stores to it, and selects its bytes everywhere; `None` clears the choice.
-pub fn choose(doc: &mut Document, view: &mut View, asks: &mut UiActions, pixel: Option<[u32; 2]>) {
+pub fn choose(doc: &mut Document, view: &mut View, actions: &mut UiActions, pixel: Option<[u32; 2]>) {
     view.pixel = pixel;
-    stores(view, asks);
+    stores(view, actions);
     let space = view.screen().map(|s| s.framebuffer.space());
     match (view.pixel_bytes(), space) {
         (Some(b), Some(space)) => doc.select(Selection::Framebuffer {
@@ -129,7 +129,7 @@ fn follow(doc: &Document, view: &mut View) {
 }
 
 /// Searches the stores to the chosen pixel, unless they are known.
-fn stores(view: &mut View, asks: &mut UiActions) {
+fn stores(view: &mut View, actions: &mut UiActions) {
     let bytes = view.pixel_bytes();
     if view.stores.as_ref().map(|s| &s.bytes) == bytes.as_ref() {
         return;
@@ -141,13 +141,13 @@ fn stores(view: &mut View, asks: &mut UiActions) {
         return;
     };
     let range = bytes.clone();
-    let progress = asks.start_work("finding stores to a pixel", move |progress| {
+    let progress = actions.start_work("finding stores to a pixel", move |progress| {
         let found = screen.framebuffer.stores_to(range.clone(), MAX_LISTED_STORES, progress);
-        Box::new(move |desk| {
-            let view = &mut desk.views.screen;
+        Box::new(move |context| {
+            let view = &mut context.views.screen;
             if let (Ok(found), Some(s)) = (found, view.stores.as_mut().filter(|s| s.bytes == range)) {
                 s.found = Some(Arc::new(found));
-                view.seen_moment = u64::MAX;
+                view.seen_event = u64::MAX;
             }
         })
     });

@@ -3,7 +3,7 @@
 use super::jobs::current_job;
 use crate::document::Document;
 use crate::document::code::{self, ChainShader, Listing, MAX_SYNC_READ_BYTES};
-use crate::document::facts::Stage;
+use crate::document::derived_data::Stage;
 use crate::panels::panel_context::UiActions;
 use crate::theme::{ROW, focus, icons, palette, widgets};
 use egui::accesskit::Role;
@@ -19,7 +19,7 @@ pub mod view;
 pub use view::View;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let (job, all) = match find_current_shaders(doc, view) {
         Ok(found) => found,
         Err(EmptyState { icon, message, action }) => {
@@ -27,13 +27,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             if widgets::empty_state(ui, icon, &message, label)
                 && let Some(command) = command
             {
-                asks.run_command(command);
+                actions.run_command(command);
             }
             return;
         }
     };
-    read(doc, view, asks, job, &all);
-    bar::ui(doc, view, asks, ui, job, &all);
+    read(doc, view, actions, job, &all);
+    bar::ui(doc, view, actions, ui, job, &all);
     let Some(listing) = view.listing.clone() else {
         widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Reading the shader's code…", None);
         return;
@@ -46,7 +46,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             _ => format!("There is no code at {entry}: it begins with padding."),
         };
         if widgets::empty_state(ui, icons::CPU, &message, Some("Show the bytes")) {
-            memory(doc, asks, job, entry.0);
+            memory(doc, actions, job, entry.0);
         }
         return;
     }
@@ -56,14 +56,14 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     let left = Rect::from_min_max(full.min, pos2(full.right() - side, full.bottom()));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
     child.shrink_clip_rect(left);
-    lines::ui(doc, view, asks, &mut child, job, &listing);
+    lines::ui(doc, view, actions, &mut child, job, &listing);
     if view.thread.open {
         let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
         let line = Stroke::new(1.0, palette(ui).line);
         ui.painter().vline(right.left(), right.y_range(), line);
         let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(10.0, 0.0))));
         let runs = all.get(view.chosen.1);
-        thread::ui(doc, view, asks, &mut child, job, runs);
+        thread::ui(doc, view, actions, &mut child, job, runs);
     }
     ui.advance_cursor_after_rect(full);
 }
@@ -82,25 +82,27 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
         message: text.to_owned(),
         action,
     };
-    if doc.facts.jobs.is_empty() || !doc.facts.has_stage(Stage::Chains) {
-        return Err(match doc.derivation.is_some() && !doc.facts.has_stage(Stage::Chains) {
-            true => nothing(
-                icons::HOURGLASS_SIMPLE_MEDIUM,
-                "Looking for jobs and their shaders…",
-                None,
-            ),
-            false if doc.facts.calls.is_some() => nothing(
-                icons::CPU,
-                "Shader shows the code of jobs of Mali GPUs. This is an API trace: Kernel shows the code of its \
+    if doc.derived.jobs.is_empty() || !doc.derived.has_stage(Stage::Chains) {
+        return Err(
+            match doc.derivation.is_some() && !doc.derived.has_stage(Stage::Chains) {
+                true => nothing(
+                    icons::HOURGLASS_SIMPLE_MEDIUM,
+                    "Looking for jobs and their shaders…",
+                    None,
+                ),
+                false if doc.derived.api_trace_metadata.is_some() => nothing(
+                    icons::CPU,
+                    "Shader shows the code of jobs of Mali GPUs. This is an API trace: Kernel shows the code of its \
                  kernels.",
-                Some(("Show kernel", "show-kernel")),
-            ),
-            false => nothing(
-                icons::CPU,
-                "No job was submitted in this recording, so no shader runs.",
-                Some(("Show events", "show-events")),
-            ),
-        });
+                    Some(("Show kernel", "show-kernel")),
+                ),
+                false => nothing(
+                    icons::CPU,
+                    "No job was submitted in this recording, so no shader runs.",
+                    Some(("Show events", "show-events")),
+                ),
+            },
+        );
     }
     if doc.recording.has_command_streams() {
         return Err(nothing(
@@ -110,7 +112,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
             Some(("Show events", "show-events")),
         ));
     }
-    let job = current_job(doc).and_then(|j| doc.facts.jobs.get(j as usize));
+    let job = current_job(doc).and_then(|j| doc.derived.jobs.get(j as usize));
     let Some(job) = job else {
         return Err(nothing(
             icons::CPU,
@@ -119,7 +121,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
         ));
     };
     // Computed once for a job, and again when more is known of it.
-    let of = (Arc::as_ptr(&doc.facts) as usize, job.index);
+    let of = (Arc::as_ptr(&doc.derived) as usize, job.index);
     let all = match &view.chain_shaders {
         Some((was, all)) if *was == of => Arc::clone(all),
         _ => {
@@ -154,7 +156,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
 }
 
 /// Reads the code if it differs from the shown code: at once if it is short, else off the interface thread.
-fn read(doc: &Document, view: &mut View, asks: &mut UiActions, job: u32, all: &[ChainShader]) {
+fn read(doc: &Document, view: &mut View, actions: &mut UiActions, job: u32, all: &[ChainShader]) {
     let of = (Arc::as_ptr(&doc.recording) as usize, job, view.chosen.1);
     if view.listing_key == Some(of) {
         return;
@@ -168,7 +170,7 @@ fn read(doc: &Document, view: &mut View, asks: &mut UiActions, job: u32, all: &[
     view.clause = 0;
     view.hit = None;
     view.list.top = 0.0;
-    let found = doc.facts.jobs.get(job as usize);
+    let found = doc.derived.jobs.get(job as usize);
     let Some((job, runs)) = found.zip(all.get(view.chosen.1)) else {
         return;
     };
@@ -179,11 +181,11 @@ fn read(doc: &Document, view: &mut View, asks: &mut UiActions, job: u32, all: &[
         return;
     }
     let recording = Arc::clone(&doc.recording);
-    let progress = asks.start_work(format!("reading the shader of job {}", job.index), move |_| {
+    let progress = actions.start_work(format!("reading the shader of job {}", job.index), move |_| {
         let listing = Listing::read(&recording, space, event, entry, MAX_CODE);
-        Box::new(move |desk| {
-            if desk.views.shader.listing_key == Some(of) {
-                show_listing(&mut desk.views.shader, listing);
+        Box::new(move |context| {
+            if context.views.shader.listing_key == Some(of) {
+                show_listing(&mut context.views.shader, listing);
             }
         })
     });
@@ -197,10 +199,10 @@ fn show_listing(view: &mut View, listing: Listing) {
 }
 
 /// Runs the chosen thread.
-pub fn run(doc: &Document, view: &mut View, asks: &mut UiActions) {
+pub fn run(doc: &Document, view: &mut View, actions: &mut UiActions) {
     if let Ok((job, all)) = find_current_shaders(doc, view) {
         let runs = all.get(view.chosen.1).copied();
-        thread::start(doc, view, asks, job, runs.as_ref(), 0);
+        thread::start(doc, view, actions, job, runs.as_ref(), 0);
     }
 }
 
@@ -211,17 +213,17 @@ pub fn next_unknown(view: &mut View) {
 }
 
 /// Shows the bytes of the current clause.
-pub fn show_bytes(doc: &Document, view: &View, asks: &mut UiActions) {
+pub fn show_bytes(doc: &Document, view: &View, actions: &mut UiActions) {
     if let (Some((_, job, _)), Some(at)) = (view.listing_key, view.address()) {
-        memory(doc, asks, job, at);
+        memory(doc, actions, job, at);
     }
 }
 
 /// Shows bytes of the job's memory.
-fn memory(doc: &Document, asks: &mut UiActions, job: u32, va: u64) {
-    let space = doc.facts.jobs.get(job as usize).and_then(|j| j.chain.space);
-    asks.show_memory_at_top(space, va, 16);
-    asks.run_command("show-memory");
+fn memory(doc: &Document, actions: &mut UiActions, job: u32, va: u64) {
+    let space = doc.derived.jobs.get(job as usize).and_then(|j| j.chain.space);
+    actions.show_memory_at_top(space, va, 16);
+    actions.run_command("show-memory");
 }
 
 /// Returns the id that has the keyboard while it moves along the clauses.

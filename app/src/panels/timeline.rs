@@ -48,7 +48,7 @@ const MINIMAP: f32 = 44.0;
 const RIGHT: f32 = 12.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     if doc.is_empty() {
         widgets::empty_state(
             ui,
@@ -59,7 +59,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         return;
     }
     if let Some(forward) = focus::horizontal_arrow(ui) {
-        asks.run_command(if forward { "next-event" } else { "previous-event" });
+        actions.run_command(if forward { "next-event" } else { "previous-event" });
     }
     let p = palette(ui);
     let now = ui.input(|i| i.time);
@@ -67,9 +67,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     if view.axis != AxisKind::Order && !doc.has_times() {
         view.set_axis(doc, AxisKind::Order);
     }
-    view.follow_moment(doc);
-    find_filter_matches(doc, asks);
-    reference_lane::find_references(doc, asks);
+    view.follow_cursor(doc);
+    find_filter_matches(doc, actions);
+    reference_lane::find_references(doc, actions);
     let range = view.animate(doc, ui, now);
     let full = ui.available_rect_before_wrap();
     ui.painter().rect_filled(full, 0.0, p.panel);
@@ -106,12 +106,12 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         .collect();
     let height = tall.iter().sum::<f32>() + 24.0;
     view.tallest = view.tallest.max(lanes_area.top() - full.top() + height + 2.0 * LANE);
-    let most = (height - lanes_area.height()).max(0.0);
+    let max = (height - lanes_area.height()).max(0.0);
     let names = Rect::from_min_max(lanes_area.min, pos2(left, lanes_area.bottom()));
     if ui.rect_contains_pointer(names) {
         view.scroll -= ui.input(|i| i.smooth_scroll_delta().y);
     }
-    view.scroll = view.scroll.clamp(0.0, most);
+    view.scroll = view.scroll.clamp(0.0, max);
     let clip = ui.clip_rect();
     ui.set_clip_rect(clip.intersect(lanes_area));
     let single = scale.list_single_events(doc);
@@ -149,12 +149,16 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         heights::handle(&mut view.heights, doc, ui, lane, rect, left);
     }
     measure::overlay(doc, view, ui, &scale, lanes_area);
-    cursors::ui(doc, asks, ui, &scale, lanes_area);
+    cursors::ui(doc, actions, ui, &scale, lanes_area);
     ui.set_clip_rect(clip);
     ruler::flag(doc, ui, &scale, lanes_area);
     interact(doc, view, ui, &scale, &response, under.as_ref(), now);
     if response.secondary_clicked() {
-        view.menu_at = pointer.map(|q| doc.facts.axis.nearest(view.axis, snap::snap_to_edge(doc, &scale, q.x)));
+        view.menu_at = pointer.map(|q| {
+            doc.derived
+                .axis
+                .nearest(view.axis, snap::snap_to_edge(doc, &scale, q.x))
+        });
     }
     response.context_menu(|ui| {
         for cursor in Cursor::ALL {
@@ -165,7 +169,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
                 doc.set_cursor(cursor, event);
             }
         }
-        asks.menu_item(ui, "clear-cursors");
+        actions.menu_item(ui, "clear-cursors");
         ui.separator();
         for id in [
             "fit",
@@ -176,7 +180,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             "copy-as-json",
             "copy-link",
         ] {
-            asks.menu_item(ui, id);
+            actions.menu_item(ui, id);
         }
         if let Some(m) = Measure::new(doc, view) {
             ui.separator();
@@ -245,14 +249,17 @@ fn interact(
     if let Some(at) = clicked
         && ui.input(|i| i.modifiers.shift_only())
     {
-        let event = doc.facts.axis.nearest(view.axis, snap::snap_to_edge(doc, scale, at.x));
+        let event = doc
+            .derived
+            .axis
+            .nearest(view.axis, snap::snap_to_edge(doc, scale, at.x));
         doc.set_cursor(doc.cursors.next(event), event);
     } else if let Some(at) = clicked {
         view.measure = None;
         let jumps = doc.jumps;
         lanes::select_at(doc, scale, lane, at.x);
         if doc.jumps == jumps {
-            let event = doc.facts.axis.nearest(view.axis, scale.position(at.x));
+            let event = doc.derived.axis.nearest(view.axis, scale.position(at.x));
             doc.go(event);
         }
         view.mark_jump_seen(doc.jumps);
@@ -289,7 +296,7 @@ fn axis_choice(doc: &Document, view: &mut View, ui: &mut Ui, rect: Rect) {
 }
 
 /// Starts to search the matches of the lanes of saved filters, off the interface thread, if they are not known.
-fn find_filter_matches(doc: &mut Document, asks: &mut UiActions) {
+fn find_filter_matches(doc: &mut Document, actions: &mut UiActions) {
     if !doc.can_filter() {
         return;
     }
@@ -301,10 +308,10 @@ fn find_filter_matches(doc: &mut Document, asks: &mut UiActions) {
                 continue;
             }
         };
-        let (recording, facts, of) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), text.clone());
-        let progress = asks.start_work(format!("looking for {text}"), move |progress| {
-            let found = filter_lanes::search(&query, &recording, &facts, progress);
-            Box::new(move |desk| desk.doc.lanes.set_result(&of, found))
+        let (recording, derived, of) = (Arc::clone(&doc.recording), Arc::clone(&doc.derived), text.clone());
+        let progress = actions.start_work(format!("looking for {text}"), move |progress| {
+            let found = filter_lanes::search(&query, &recording, &derived, progress);
+            Box::new(move |context| context.doc.lanes.set_result(&of, found))
         });
         doc.lanes.set_pending(text, progress);
     }

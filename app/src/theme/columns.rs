@@ -44,7 +44,7 @@ pub struct Column {
     title: Cow<'static, str>,
     width: f32,
     stretch: f32,
-    most: f32,
+    max: f32,
     right: bool,
     leaves: u8,
     compact: Option<f32>,
@@ -61,7 +61,7 @@ impl Column {
             title: title.into(),
             width,
             stretch: 0.0,
-            most: f32::INFINITY,
+            max: f32::INFINITY,
             right: false,
             leaves: 0,
             compact: None,
@@ -94,7 +94,7 @@ impl Column {
     /// Limits the width to which it stretches.
     #[must_use]
     pub fn max_width(mut self, width: f32) -> Self {
-        self.most = width;
+        self.max = width;
         self
     }
 

@@ -77,7 +77,7 @@ impl Rows {
         let fitted = f64::from(area.height() / ROW);
         self.fitted = fitted as u64;
         let take = self.step(ui, count);
-        let most = (count as f64 - fitted).max(0.0);
+        let max = (count as f64 - fitted).max(0.0);
         if response.contains_pointer() {
             let delta = ui.input(|i| i.smooth_scroll_delta().y);
             if delta != 0.0 {
@@ -92,10 +92,10 @@ impl Rows {
             let handle = (area.height() * (fitted / count as f64) as f32).max(24.0);
             if let Some(at) = bar.interact_pointer_pos().filter(|_| bar.dragged() || bar.clicked()) {
                 let part = (at.y - track.top() - handle / 2.0) / (track.height() - handle).max(1.0);
-                self.top = f64::from(part.clamp(0.0, 1.0)) * most;
+                self.top = f64::from(part.clamp(0.0, 1.0)) * max;
             }
-            self.top = self.top.clamp(0.0, most);
-            let y = track.top() + (track.height() - handle) * (self.top / most.max(1.0)) as f32;
+            self.top = self.top.clamp(0.0, max);
+            let y = track.top() + (track.height() - handle) * (self.top / max.max(1.0)) as f32;
             let p = palette(ui);
             let colour = if bar.hovered() || bar.dragged() {
                 p.quiet
@@ -105,7 +105,7 @@ impl Rows {
             let grip = Rect::from_min_size(pos2(track.left() + 2.0, y), vec2(BAR - 3.0, handle));
             ui.painter().rect_filled(grip, 2.0, colour);
         }
-        self.top = self.top.clamp(0.0, most);
+        self.top = self.top.clamp(0.0, max);
         let inner = Rect::from_min_max(
             area.min,
             pos2(area.right() - if lists { BAR } else { 0.0 }, area.bottom()),

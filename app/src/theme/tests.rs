@@ -71,9 +71,9 @@ fn pairs(p: &Palette, theme: ThemeChoice) -> Vec<(String, Color32, Color32, f32)
 fn every_colour_pair_in_use_has_enough_contrast() {
     for theme in ThemeChoice::ALL {
         let p = Palette::parse(theme.file()).unwrap();
-        for (what, ink, ground, least) in pairs(&p, theme) {
+        for (what, ink, ground, min) in pairs(&p, theme) {
             let c = contrast(ink, ground);
-            assert!(c >= least, "{theme:?} {what}: {c:.2} to 1, {ink:?} on {ground:?}");
+            assert!(c >= min, "{theme:?} {what}: {c:.2} to 1, {ink:?} on {ground:?}");
         }
     }
 }

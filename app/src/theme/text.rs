@@ -230,14 +230,14 @@ pub fn offset_us(ns: i64) -> String {
     }
 }
 
-/// Cuts a text in the middle so that at most `most` characters are left.
+/// Cuts a text in the middle so that at most `max` characters are left.
 #[must_use]
-pub fn truncate_middle(text: &str, most: usize) -> String {
+pub fn truncate_middle(text: &str, max: usize) -> String {
     let n = text.chars().count();
-    if n <= most || most < 3 {
+    if n <= max || max < 3 {
         return text.to_owned();
     }
-    let keep = most - 1;
+    let keep = max - 1;
     let (head, tail) = (keep.div_ceil(2), keep / 2);
     text.chars()
         .take(head)

@@ -135,11 +135,11 @@ pub fn truncate_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String
         return text.to_owned();
     }
     // At most a few tries: letters have similar widths.
-    let mut most = (text.chars().count() as f32 * width / whole) as usize;
-    let mut shown = super::text::truncate_middle(text, most.max(3));
-    while most > 3 && wide(&shown) > width {
-        most -= 1;
-        shown = super::text::truncate_middle(text, most);
+    let mut max = (text.chars().count() as f32 * width / whole) as usize;
+    let mut shown = super::text::truncate_middle(text, max.max(3));
+    while max > 3 && wide(&shown) > width {
+        max -= 1;
+        shown = super::text::truncate_middle(text, max);
     }
     shown
 }

@@ -16,8 +16,8 @@ use super::unsaved_edits::Question;
 use super::user_maps::UserMapsWatch;
 use super::workspace_file::WorkspaceSaver;
 use crate::document::Document;
-use crate::document::boards::Boards;
 use crate::document::journal::SaveState;
+use crate::document::targets::Targets;
 use crate::log::{self, Level};
 use crate::panels::panel_context::{MenuCommand, PanelContext, UiActions};
 use crate::panels::views::Views;
@@ -37,7 +37,7 @@ pub struct Setup {
     /// Theme; `None`: the theme chosen last.
     pub theme: Option<ThemeChoice>,
     /// Target for replays.
-    pub board: Option<String>,
+    pub target: Option<String>,
     /// Asks the user for paths.
     pub chooser: Chooser,
     /// All commands.
@@ -88,7 +88,7 @@ pub struct App {
     /// Share of the dock height that the last fit gave the timeline.
     pub(super) fitted_share: Option<f32>,
     /// Targets that can be reached from this machine.
-    pub(super) boards: Boards,
+    pub(super) targets: Targets,
     /// Title and details of an error that the user has not dismissed.
     pub notice: Option<(String, String)>,
     /// Description and path of the last saved file, until the user dismisses it.
@@ -117,7 +117,7 @@ pub struct App {
     pub name_sheet: Option<NameSheet>,
     /// Names that wait to be written to map files.
     pub(super) name_queue: NameQueue,
-    pub(super) board: Option<String>,
+    pub(super) target: Option<String>,
     pub(super) workspace_saver: WorkspaceSaver,
     /// Where the edits were saved at the last check.
     pub(super) keeping: SaveState,
@@ -164,7 +164,7 @@ impl App {
             inspector: true,
             sides: Sides::default(),
             fitted_share: None,
-            boards: Boards::with_default_keys(),
+            targets: Targets::with_default_keys(),
             notice: None,
             saved: None,
             news: None,
@@ -180,7 +180,7 @@ impl App {
             user_maps: None,
             name_sheet: None,
             name_queue: NameQueue::default(),
-            board: setup.board,
+            target: setup.target,
             workspace_saver: WorkspaceSaver::default(),
             keeping: SaveState::NextToRecording,
             seen_revision: 0,
@@ -211,9 +211,9 @@ impl App {
 
     /// Adds `by` percentage points to the interface scale and saves it; `None`: resets it to the default.
     pub fn rescale(&mut self, ctx: &Context, by: Option<i32>) {
-        let (least, most) = (*SCALES.start(), *SCALES.end());
+        let (min, max) = (*SCALES.start(), *SCALES.end());
         let to = by.map_or(100, |by| {
-            self.settings.scale().saturating_add_signed(by).clamp(least, most)
+            self.settings.scale().saturating_add_signed(by).clamp(min, max)
         });
         self.settings.scale = if to == 100 { 0 } else { to };
         self.settings.save();
@@ -292,18 +292,18 @@ impl App {
     /// Returns the default folder for files: the folder of the recording, or else the start folder of the program.
     fn folder(&self) -> PathBuf {
         let recording = self.doc.as_ref().and_then(|d| std::path::absolute(&d.path).ok());
-        let beside = recording.and_then(|p| p.parent().map(Path::to_owned));
-        beside
+        let folder = recording.and_then(|p| p.parent().map(Path::to_owned));
+        folder
             .or_else(|| std::env::current_dir().ok())
             .unwrap_or_else(|| PathBuf::from("/"))
     }
 
     /// Updates the list of reachable targets.
-    pub fn set_boards(&mut self, boards: Boards) {
+    pub fn set_targets(&mut self, targets: Targets) {
         if let Some(doc) = &mut self.doc {
-            doc.replay.set_reachable(&boards);
+            doc.replay.set_reachable(&targets);
         }
-        self.boards = boards;
+        self.targets = targets;
     }
 
     /// Returns the context that panels use, or `None` if no recording is open.
@@ -311,7 +311,7 @@ impl App {
         Some(PanelContext {
             doc: self.doc.as_mut()?,
             views: &mut self.views,
-            asks: &mut self.actions,
+            actions: &mut self.actions,
         })
     }
 

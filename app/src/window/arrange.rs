@@ -22,7 +22,10 @@ const SAVE_INTERVAL_S: f64 = 2.0;
 
 /// Returns the content kind of the document's recording.
 fn content_of(doc: &Document) -> RecordingContent {
-    match (doc.facts.calls.is_some(), has_framebuffer(&doc.recording)) {
+    match (
+        doc.derived.api_trace_metadata.is_some(),
+        has_framebuffer(&doc.recording),
+    ) {
         (true, _) => RecordingContent::Calls,
         (_, true) => RecordingContent::Screen,
         _ => RecordingContent::Accesses,
@@ -46,16 +49,16 @@ impl App {
             log::push(Level::Warning, text.clone());
             self.notice = Some((format!("Changes of {}", doc.title), text));
         }
-        let mut findings = doc.recording.facts.findings.iter();
+        let mut findings = doc.recording.metadata.findings.iter();
         if let Some(cut) = findings.find(|f| f.kind == FindingKind::TruncatedSection) {
             let details = format!("{}: {}. The part after it is not shown.", cut.place, cut.message);
             self.notice = Some((format!("{} is truncated", doc.title), details));
         }
-        for k in &doc.facts.gaps_in_knowledge {
+        for k in &doc.derived.gaps_in_knowledge {
             log::push(Level::Warning, k.clone());
         }
-        doc.replay.set_reachable(&self.boards);
-        if let Some(b) = &self.board {
+        doc.replay.set_reachable(&self.targets);
+        if let Some(b) = &self.target {
             doc.replay.choose(b);
         }
         self.apply_default_layout(content_of(&doc));
@@ -106,7 +109,7 @@ impl App {
         doc.replay.tolerance.clone_from(&w.alike);
         doc.numbers = w.numbers;
         // A saved target that cannot be the recorded device was not chosen by the user.
-        if self.board.is_none() && !w.board.is_empty() && doc.replay.fit(&w.board) != Fit::Unfit {
+        if self.target.is_none() && !w.board.is_empty() && doc.replay.fit(&w.board) != Fit::Unfit {
             doc.replay.choose(&w.board);
         }
         for (cursor, event) in [(Cursor::A, w.cursors.a), (Cursor::B, w.cursors.b)] {
@@ -152,9 +155,9 @@ impl App {
         };
         Some(Workspace {
             version: VERSION,
-            moment: doc.moment(),
+            moment: doc.current_event(),
             filter: self.views.events.filter.clone(),
-            board: doc.replay.board().to_owned(),
+            board: doc.replay.target().to_owned(),
             keep_gaps: doc.replay.keep_gaps,
             calls: doc.replay.api_options,
             alike: doc.replay.tolerance.clone(),

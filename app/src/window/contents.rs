@@ -82,7 +82,7 @@ pub(super) fn save(app: &mut App, ctx: &Context, buffer: &str, element: ElementT
     let Some(contents) = app.doc.as_ref().and_then(|d| d.contents(buffer)) else {
         return;
     };
-    let shape = app.doc.as_ref().and_then(|d| d.facts.shapes.get(buffer));
+    let shape = app.doc.as_ref().and_then(|d| d.derived.shapes.get(buffer));
     let shape = shape.cloned().unwrap_or_default();
     let name = buffer.to_owned();
     app.pick(ctx, Pick::Save(format!("{name}.npy")), move |app, ctx, path| {

@@ -18,21 +18,21 @@ impl App {
     /// When the command does not exist or cannot run now.
     pub fn script(&mut self, ctx: &Context, step: &str) -> anyhow::Result<()> {
         let done = match (step.split_once('='), self.panel_context()) {
-            (Some(("filter", filter)), Some(desk)) => {
-                filter.clone_into(&mut desk.views.events.filter);
+            (Some(("filter", filter)), Some(context)) => {
+                filter.clone_into(&mut context.views.events.filter);
                 true
             }
-            (Some(("compare", section)), Some(desk)) => desk.views.compare.select_section(section),
+            (Some(("compare", section)), Some(context)) => context.views.compare.select_section(section),
             (Some(("with", path)), Some(_)) => {
                 self.compare(ctx, ComparisonSource::File(path.into()));
                 true
             }
-            (Some((what @ ("go" | "job" | "memory"), n)), Some(desk)) => {
+            (Some((what @ ("go" | "job" | "memory"), n)), Some(context)) => {
                 let n = text::parse_number(n).ok_or_else(|| anyhow::anyhow!("{n:?} is not a number"))?;
                 match what {
-                    "go" => desk.doc.go(n),
-                    "job" => desk.doc.go_job(u32::try_from(n)?),
-                    _ => desk.views.memory.show(desk.doc, 0, n, 16),
+                    "go" => context.doc.go(n),
+                    "job" => context.doc.go_job(u32::try_from(n)?),
+                    _ => context.views.memory.show(context.doc, 0, n, 16),
                 }
                 true
             }
@@ -70,8 +70,8 @@ impl App {
             if asked.is_empty() {
                 break;
             }
-            for ask in asked {
-                self.perform_action(&ctx, ask);
+            for action in asked {
+                self.perform_action(&ctx, action);
             }
             ctx.request_repaint();
         }
@@ -110,8 +110,8 @@ impl App {
     }
 
     /// Runs an action that a panel or another part of the window requested.
-    fn perform_action(&mut self, ctx: &Context, ask: UiAction) {
-        match ask {
+    fn perform_action(&mut self, ctx: &Context, action: UiAction) {
+        match action {
             UiAction::Command(id) => {
                 self.run(ctx, id);
             }
@@ -119,18 +119,18 @@ impl App {
             UiAction::Compare(with) => self.compare(ctx, with),
             UiAction::Work { title, progress, work } => self.tasks.spawn_with(ctx, title, progress, |progress| {
                 let done = work(progress);
-                let at_desk: TaskCallback<Self> = Box::new(move |app| {
-                    if let Some(mut desk) = app.panel_context() {
-                        done(&mut desk);
+                let callback: TaskCallback<Self> = Box::new(move |app| {
+                    if let Some(mut context) = app.panel_context() {
+                        done(&mut context);
                     }
                 });
-                at_desk
+                callback
             }),
             UiAction::Load { buffer, planes } => contents::load(self, ctx, buffer, planes),
             UiAction::Save(buffer, element) => contents::save(self, ctx, &buffer, element),
             UiAction::Clear(buffer) => contents::clear(self, ctx, &buffer),
-            UiAction::Tune { board, tune } => tuning::run(self, ctx, board, *tune),
-            UiAction::TraceMemory { board, ask } => memory_trace::run(self, ctx, &board, ask),
+            UiAction::Tune { target, tune } => tuning::run(self, ctx, target, *tune),
+            UiAction::TraceMemory { target, request } => memory_trace::run(self, ctx, &target, request),
             UiAction::TuneCode => tuning::load_code(self, ctx),
             UiAction::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),
             UiAction::Memory { .. }
@@ -140,8 +140,8 @@ impl App {
             | UiAction::Kernel(_)
             | UiAction::BeforeAfter
             | UiAction::Pages(_) => {
-                if let Some(mut desk) = self.panel_context() {
-                    panels::apply_action(&mut desk, &ask);
+                if let Some(mut context) = self.panel_context() {
+                    panels::apply_action(&mut context, &action);
                 }
             }
         }

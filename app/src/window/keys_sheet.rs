@@ -48,9 +48,9 @@ enum Row {
     Command(&'static str, String),
 }
 
-fn rows(app: &App, wanted: &str) -> Vec<Row> {
-    let wanted = wanted.trim().to_lowercase();
-    let fits = |words: &str| words.to_lowercase().contains(&wanted);
+fn rows(app: &App, search: &str) -> Vec<Row> {
+    let search = search.trim().to_lowercase();
+    let fits = |words: &str| words.to_lowercase().contains(&search);
     let mut out = Vec::new();
     for menu in Menu::ALL {
         let all = app.commands.iter().filter(|c| c.menu == menu);

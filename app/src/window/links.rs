@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::layout;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::log::{self, Level};
 use crate::theme::text;
 use egui::Context;
@@ -70,7 +70,7 @@ impl App {
     pub fn scene(&self) -> Option<Scene> {
         let doc = self.doc.as_ref()?;
         Some(Scene {
-            event: doc.moment(),
+            event: doc.current_event(),
             selection: match doc.selection() {
                 // Divergences and faults belong to this run.
                 Selection::Divergence(_) | Selection::Fault(_) => Selection::Event,
@@ -155,9 +155,9 @@ impl App {
         // The link is from another machine: use the open or recent recording with the same name.
         let name = file.file_name()?;
         let open = self.doc.as_ref().map(|d| d.path.clone());
-        let beside = open.as_ref().and_then(|p| Some(p.parent()?.join(name)));
+        let sibling = open.as_ref().and_then(|p| Some(p.parent()?.join(name)));
         let recent = self.settings.recent.iter().cloned();
         let named = |p: &PathBuf| p.file_name() == Some(name) && p.exists();
-        open.into_iter().chain(beside).chain(recent).find(named)
+        open.into_iter().chain(sibling).chain(recent).find(named)
     }
 }

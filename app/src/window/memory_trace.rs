@@ -1,7 +1,7 @@
 //! Memory traces for panels of API traces: a target records memory between launches, in the background.
 
 use super::app::App;
-use crate::document::cuda_board::DeviceQueryError;
+use crate::document::cuda_target::DeviceQueryError;
 use crate::document::memory_trace;
 use crate::document::running_work::RunningWork;
 use crate::log::{self, Level};
@@ -10,30 +10,32 @@ use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
 
 /// Requests a memory trace from a target and stores the result.
-pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: MemoryTraceRequest) {
+pub(super) fn run(app: &mut App, ctx: &Context, target: &str, request: MemoryTraceRequest) {
     let Some(doc) = &app.doc else { return };
-    let Some(calls) = doc.api_trace() else { return };
+    let Some(api_trace) = doc.api_trace() else { return };
     if doc.memory_trace.running().is_some() {
         return;
     }
     let alive = RunningWork::new_token();
-    let (boards, of, held) = (app.boards.clone(), Arc::clone(&doc.recording), Arc::clone(&alive));
-    let to = board.to_owned();
+    let (targets, of, held) = (app.targets.clone(), Arc::clone(&doc.recording), Arc::clone(&alive));
+    let to = target.to_owned();
     let progress = app
         .tasks
-        .spawn(ctx, format!("tracing memory on {board}"), move |progress| {
-            let answer = boards
+        .spawn(ctx, format!("tracing memory on {target}"), move |progress| {
+            let answer = targets
                 .open(&to)
                 .map_err(DeviceQueryError::from)
-                .and_then(|mut lease| memory_trace::trace_memory(&mut lease, &to, &of, ask, progress))
+                .and_then(|mut lease| memory_trace::trace_memory(&mut lease, &to, &of, request, progress))
                 .map_err(|e| format!("target {to}: {e}"));
             let cancelled = progress.check().is_err();
             // Not on the interface thread: the time grows with the number of launches.
             let known = answer.and_then(|a| {
                 let missing = a.missing();
                 let missing = (!missing.is_empty()).then(|| format!("target {to}: {}", missing.join("; ")));
-                let calls = calls.with_memory_trace(a.trace, progress).map_err(|e| e.to_string())?;
-                Ok((Arc::new(calls), missing))
+                let api_trace = api_trace
+                    .with_memory_trace(a.trace, progress)
+                    .map_err(|e| e.to_string())?;
+                Ok((Arc::new(api_trace), missing))
             });
             Box::new(move |app: &mut App| {
                 drop(held);
@@ -47,8 +49,8 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: MemoryTraceReq
                     log::push(Level::Info, format!("memory not traced: {why}"));
                 }
                 if let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &of)) {
-                    if let Ok((calls, _)) = known {
-                        Arc::make_mut(&mut doc.facts).api_trace = Some(calls);
+                    if let Ok((api_trace, _)) = known {
+                        Arc::make_mut(&mut doc.derived).api_trace = Some(api_trace);
                         // References of the selection must be found again with the new data.
                         doc.xrefs.clear();
                     }
@@ -57,6 +59,6 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: &str, ask: MemoryTraceReq
             })
         });
     if let Some(doc) = &mut app.doc {
-        doc.memory_trace.begin(RunningWork::new(board, progress, &alive));
+        doc.memory_trace.begin(RunningWork::new(target, progress, &alive));
     }
 }

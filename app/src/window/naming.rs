@@ -12,7 +12,7 @@ pub(super) use sheet::draw;
 
 use super::app::App;
 use crate::document::changes::{Change, NamedItem};
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, register_map_files};
 use egui::Context;
 use kinescope_files::output;
@@ -133,7 +133,7 @@ fn named_from_key(key: Key) -> NamedItem {
 
 /// Returns what would be named: the selection, or the register of the current event.
 fn find_subject(doc: &Document) -> Option<NameSubject> {
-    let buffer = |name: &str| doc.recording.facts.buffers.iter().find(|b| b.name == name);
+    let buffer = |name: &str| doc.recording.metadata.buffers.iter().find(|b| b.name == name);
     match doc.selection() {
         Selection::Memory { space, va, bytes } => Some(NameSubject::Memory {
             space: *space,

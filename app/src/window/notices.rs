@@ -143,19 +143,19 @@ fn draw_dropped_file(app: &mut App, ui: &mut Ui) {
         .on_hover_text(path.display().to_string());
         ui.label(RichText::new("was dropped here:").color(p.quiet));
         let open = ui.button("Open it");
-        let beside = ui.button(compare);
+        let compare_button = ui.button(compare);
         let leave = ui.button("Neither");
         if open.clicked() {
             app.actions.push(UiAction::Open(path.clone()));
         }
-        if beside.clicked() {
+        if compare_button.clicked() {
             app.actions
                 .push(UiAction::Compare(ComparisonSource::File(path.clone())));
         }
-        if open.clicked() || beside.clicked() || leave.clicked() {
+        if open.clicked() || compare_button.clicked() || leave.clicked() {
             app.dropped_file = None;
         }
-        widgets::focus_first(&[&open, &beside, &leave]);
+        widgets::focus_first(&[&open, &compare_button, &leave]);
     });
 }
 

@@ -38,10 +38,10 @@ impl App {
             let read = source::open_with_maps(&path, progress).map_err(|e| e.to_string());
             let made = read.and_then(|(o, own)| {
                 let kept = (o.pyramid, o.timeline);
-                let facts = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
-                let (recording, facts) = (Arc::new(o.recording), Arc::new(facts));
+                let derived = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
+                let (recording, derived) = (Arc::new(o.recording), Arc::new(derived));
                 Ok((
-                    Document::with_journal_fallback(path.clone(), elsewhere, recording, facts),
+                    Document::with_journal_fallback(path.clone(), elsewhere, recording, derived),
                     own,
                 ))
             });
@@ -85,16 +85,16 @@ impl App {
     /// shown as they arrive. Stopping a stage also skips the later ones.
     pub(super) fn derive_next_stage(&mut self, ctx: &Context) {
         let Some(doc) = &mut self.doc else { return };
-        let Some(stage) = doc.facts.pending.first().copied() else {
+        let Some(stage) = doc.derived.pending.first().copied() else {
             doc.derivation = None;
             return;
         };
-        let (recording, facts, again) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), ctx.clone());
+        let (recording, derived, again) = (Arc::clone(&doc.recording), Arc::clone(&doc.derived), ctx.clone());
         let path = doc.path.clone();
         let progress = self.tasks.spawn(ctx, stage.title(), move |progress| {
-            let part = derive::find_out(stage, &recording, Some(&path), &facts, progress);
+            let part = derive::find_out(stage, &recording, Some(&path), &derived, progress);
             // The window can store the part without a copy if nothing else holds the facts.
-            drop(facts);
+            drop(derived);
             let watched = progress.clone();
             Box::new(move |app| {
                 let Some(doc) = app.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, &recording)) else {

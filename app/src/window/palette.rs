@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::layout;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, api_trace};
 use crate::theme::{body, mono, palette as colours, small, text, widgets};
 use egui::accesskit::Role;
@@ -125,11 +125,11 @@ fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
         if n < doc.len() && !number.starts_with("0x") {
             out.push((0, format!("Event {n}"), "go to".into(), Entry::Event(n)));
         }
-        let mapped = doc.facts.spaces.first().is_some_and(|s| s.mapping_at(n).is_some());
+        let mapped = doc.derived.spaces.first().is_some_and(|s| s.mapping_at(n).is_some());
         if mapped || number.starts_with("0x") {
             let summary = if mapped {
                 "go to memory"
-            } else if doc.facts.calls.is_some() {
+            } else if doc.derived.api_trace_metadata.is_some() {
                 "go to memory of the device"
             } else {
                 "go to memory, not mapped"
@@ -138,15 +138,15 @@ fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
         }
     }
     if let Some(j) = wanted.strip_prefix("job ").and_then(|n| n.trim().parse::<u32>().ok())
-        && doc.facts.jobs.get(j as usize).is_some()
+        && doc.derived.jobs.get(j as usize).is_some()
     {
         out.push((0, format!("Job {j}"), "go to its submit".into(), Entry::Job(j)));
     }
-    if let Some(calls) = doc.api_trace() {
+    if let Some(api_trace) = doc.api_trace() {
         let launch = wanted
             .strip_prefix("launch ")
             .and_then(|n| n.trim().parse::<u32>().ok());
-        if let Some(n) = launch.filter(|n| calls.launches().get(*n as usize).is_some()) {
+        if let Some(n) = launch.filter(|n| api_trace.launches().get(*n as usize).is_some()) {
             out.push((0, format!("Launch {n}"), "go to it".into(), Entry::Launch(n)));
         }
     }
@@ -163,14 +163,14 @@ fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
             out.push((rank + 2, b.name.clone(), message, Entry::Buffer(b.name.clone())));
         }
     }
-    for m in doc.facts.device.iter().flat_map(|d| d.map().memory()) {
+    for m in doc.derived.device.iter().flat_map(|d| d.map().memory()) {
         if let Some(rank) = match_score(&m.name, wanted).filter(|r| *r < 100) {
             let message = format!("memory at {:#x}", m.address.0);
             let entry = Entry::Range(m.space, m.address.0, m.bytes);
             out.push((rank + 2, m.name.clone(), message, entry));
         }
     }
-    for (offset, r) in &doc.facts.registers {
+    for (offset, r) in &doc.derived.registers {
         if let Some(rank) = match_score(&r.name, wanted).filter(|r| *r < 100) {
             let message = format!(
                 "register, {}",
@@ -186,16 +186,16 @@ const MAX_NAMES: usize = 20_000;
 
 /// Adds kernels and buffers of an API trace.
 fn add_calls(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, Entry)>) {
-    let Some(calls) = doc.api_trace() else { return };
-    for f in 0..calls.facts().functions.len().min(MAX_NAMES) as u32 {
-        let name = api_trace::short_function_name(calls.function_name(f));
+    let Some(api_trace) = doc.api_trace() else { return };
+    for f in 0..api_trace.metadata().functions.len().min(MAX_NAMES) as u32 {
+        let name = api_trace::short_function_name(api_trace.function_name(f));
         if let Some(rank) = match_score(name, wanted).filter(|r| *r < 100) {
-            let n = calls.launches_of(f).len() as u64;
+            let n = api_trace.launches_of(f).len() as u64;
             let message = format!("kernel, {}", text::count_noun(n, "launch", "launches"));
             out.push((rank + 2, text::truncate_middle(name, 60), message, Entry::Kernel(f)));
         }
     }
-    for b in calls.buffers().list().iter().take(MAX_NAMES) {
+    for b in api_trace.buffers().list().iter().take(MAX_NAMES) {
         if let Some(rank) = match_score(&b.name, wanted).filter(|r| *r < 100) {
             let message = format!("{} of the device", text::bytes(b.bytes));
             out.push((rank + 3, b.name.clone(), message, Entry::Range(0, b.at, 1)));
@@ -222,20 +222,20 @@ pub fn run_entry(app: &mut App, ctx: &egui::Context, entry: &Entry) {
         }
         _ => {}
     }
-    let Some(desk) = app.panel_context() else { return };
-    let doc = desk.doc;
+    let Some(context) = app.panel_context() else { return };
+    let doc = context.doc;
     let panel = match entry {
         Entry::Event(e) => {
             doc.go(*e);
             "events"
         }
         Entry::Memory(va) => {
-            let memory = &mut desk.views.memory;
+            let memory = &mut context.views.memory;
             memory.show_at_top(doc, memory.space, *va, 1);
             "memory"
         }
         Entry::Range(space, va, bytes) => {
-            desk.views.memory.show_at_top(doc, *space, *va, *bytes);
+            context.views.memory.show_at_top(doc, *space, *va, *bytes);
             "memory"
         }
         Entry::Register(r) => {
@@ -247,7 +247,7 @@ pub fn run_entry(app: &mut App, ctx: &egui::Context, entry: &Entry) {
             "jobs"
         }
         Entry::Kernel(f) => {
-            desk.views.kernel.show_function(doc, *f);
+            context.views.kernel.show_function(doc, *f);
             "kernel"
         }
         Entry::Launch(n) => {

@@ -28,7 +28,7 @@ impl App {
         self.doc.as_mut().filter(|d| Arc::ptr_eq(&d.recording, of))
     }
 
-    fn report_error(&mut self, of: &Arc<Recording>, board: &str, what: &str, trouble: ReplayError) {
+    fn report_error(&mut self, of: &Arc<Recording>, target: &str, what: &str, trouble: ReplayError) {
         let level = match trouble.kind {
             ReplayErrorKind::Stopped => Level::Info,
             _ => Level::Error,
@@ -36,7 +36,7 @@ impl App {
         log::push(level, format!("{what}: {}", trouble.text));
         if let Some(doc) = self.document_of(of) {
             if trouble.is_unresponsive {
-                doc.replay.unresponsive_board = Some(board.to_owned());
+                doc.replay.unresponsive_target = Some(target.to_owned());
             }
             doc.replay.error = Some(trouble);
         }
@@ -46,8 +46,8 @@ impl App {
     pub fn plan(&mut self, ctx: &Context) {
         let Some(doc) = &mut self.doc else { return };
         doc.replay.begin();
-        let (order, of) = (doc.replay_request(&self.boards), Arc::clone(&doc.recording));
-        let board = doc.replay.board().to_owned();
+        let (order, of) = (doc.replay_request(&self.targets), Arc::clone(&doc.recording));
+        let target = doc.replay.target().to_owned();
         let progress = self.tasks.spawn(ctx, "making the plan", move |progress| {
             let planned = replay::prepare(&order, progress);
             Box::new(move |app| match planned {
@@ -56,7 +56,7 @@ impl App {
                         doc.replay.set_plan(p);
                     }
                 }
-                Err(e) => app.report_error(&of, &board, "no plan", e),
+                Err(e) => app.report_error(&of, &target, "no plan", e),
             })
         });
         doc.replay.running = Some(progress);
@@ -93,19 +93,21 @@ impl App {
             self.show_replay_panel();
             return;
         }
-        let (order, of) = (doc.replay_request(&self.boards), Arc::clone(&doc.recording));
-        let board = doc.replay.board().to_owned();
+        let (order, of) = (doc.replay_request(&self.targets), Arc::clone(&doc.recording));
+        let target = doc.replay.target().to_owned();
         let again = ctx.clone();
-        let progress = self.tasks.spawn(ctx, format!("replaying on {board}"), move |progress| {
-            let played = replay::run_replay(&order, progress);
-            Box::new(move |app| {
-                let what = format!("replay on {board}");
-                match played {
-                    Ok(p) => app.finish_replay(&again, &of, (&board, &what), command, p),
-                    Err(e) => app.report_missed_replay(&of, &board, &what, e),
-                }
-            })
-        });
+        let progress = self
+            .tasks
+            .spawn(ctx, format!("replaying on {target}"), move |progress| {
+                let played = replay::run_replay(&order, progress);
+                Box::new(move |app| {
+                    let what = format!("replay on {target}");
+                    match played {
+                        Ok(p) => app.finish_replay(&again, &of, (&target, &what), command, p),
+                        Err(e) => app.report_missed_replay(&of, &target, &what, e),
+                    }
+                })
+            });
         doc.replay.running = Some(progress);
         self.replaying = self.tasks.latest();
         self.show_replay_panel();
@@ -116,17 +118,17 @@ impl App {
     fn query_target(&mut self, ctx: &Context, command: &'static str) {
         let Some(doc) = &mut self.doc else { return };
         doc.replay.begin();
-        let (boards, of) = (self.boards.clone(), Arc::clone(&doc.recording));
-        let board = doc.replay.board().to_owned();
-        let progress = self.tasks.spawn(ctx, format!("querying {board}"), move |progress| {
-            let result = boards.query_device(&board);
+        let (targets, of) = (self.targets.clone(), Arc::clone(&doc.recording));
+        let target = doc.replay.target().to_owned();
+        let progress = self.tasks.spawn(ctx, format!("querying {target}"), move |progress| {
+            let result = targets.query_device(&target);
             let result = progress.check().map_err(|_| ClientError::Cancelled).and(result);
             Box::new(move |app| match result {
                 Ok(info) => {
                     // The user selected another target meanwhile.
-                    let doc = app.document_of(&of).filter(|d| d.replay.board() == board);
+                    let doc = app.document_of(&of).filter(|d| d.replay.target() == target);
                     let Some(doc) = doc else { return };
-                    doc.replay.unresponsive_board = None;
+                    doc.replay.unresponsive_target = None;
                     doc.replay.queried_device = Some(info);
                     if doc.replay.needs_confirmation() {
                         app.confirm = Some(command);
@@ -134,7 +136,7 @@ impl App {
                         app.actions.run_command(command);
                     }
                 }
-                Err(e) => app.report_missed_replay(&of, &board, &format!("replay on {board}"), e.into()),
+                Err(e) => app.report_missed_replay(&of, &target, &format!("replay on {target}"), e.into()),
             })
         });
         if let Ok(mut phase) = doc.replay.phase.lock() {
@@ -161,9 +163,9 @@ impl App {
     }
 
     /// Reports that a replay has no outcome, so that the previous outcome is not mistaken for it.
-    fn report_missed_replay(&mut self, of: &Arc<Recording>, board: &str, what: &str, trouble: ReplayError) {
+    fn report_missed_replay(&mut self, of: &Arc<Recording>, target: &str, what: &str, trouble: ReplayError) {
         let stopped = trouble.kind == ReplayErrorKind::Stopped;
-        self.report_error(of, board, what, trouble);
+        self.report_error(of, target, what, trouble);
         if let Some(doc) = self.document_of(of) {
             doc.replay.last_failure = Some(if stopped { "was stopped" } else { "did not run" });
             self.leave_inputs_panel();
@@ -174,7 +176,7 @@ impl App {
         &mut self,
         ctx: &Context,
         of: &Arc<Recording>,
-        (board, what): (&str, &str),
+        (target, what): (&str, &str),
         command: &'static str,
         played: replay::ReplayResult,
     ) {
@@ -196,10 +198,10 @@ impl App {
                     None => String::new(),
                 };
                 log::push(Level::Info, format!("{what}: {word} {message}{edits}"));
-                board.clone_into(&mut doc.replay.outcome_board);
+                target.clone_into(&mut doc.replay.outcome_target);
                 doc.replay.outcome_revision = revision;
                 doc.replay.last_failure = None;
-                doc.replay.unresponsive_board = None;
+                doc.replay.unresponsive_target = None;
                 let good = outcome.verdict == Verdict::Match && outcome.computed;
                 doc.replay.outcome = Some(Arc::clone(&outcome));
                 doc.replay.output_diffs = compared;
@@ -215,11 +217,11 @@ impl App {
                 }
             }
             // The target is not the one that the user confirmed: ask again. The target stays open.
-            Err(e) if e.kind == ReplayErrorKind::Unconfirmed && doc.replay.board() == board => {
+            Err(e) if e.kind == ReplayErrorKind::Unconfirmed && doc.replay.target() == target => {
                 log::push(Level::Info, format!("{what}: {}", e.text));
                 self.confirm = Some(command);
             }
-            Err(e) => self.report_missed_replay(of, board, what, e),
+            Err(e) => self.report_missed_replay(of, target, what, e),
         }
     }
 
@@ -236,17 +238,17 @@ impl App {
     }
 
     /// Requests the list of targets.
-    pub fn find_boards(&mut self, ctx: &Context) {
-        let boards = self.boards.clone();
+    pub fn find_targets(&mut self, ctx: &Context) {
+        let targets = self.targets.clone();
         self.tasks.spawn(ctx, "finding targets", move |_| {
-            let (boards, unread) = boards.list();
+            let (targets, unread) = targets.list();
             Box::new(move |app| {
                 if let Some(d) = &mut app.doc {
-                    log::push(Level::Info, format!("{} targets are known", boards.len()));
+                    log::push(Level::Info, format!("{} targets are known", targets.len()));
                     // The new list shows which targets respond.
-                    d.replay.unresponsive_board = None;
-                    d.replay.boards = Some(boards);
-                    d.replay.set_reachable(&app.boards);
+                    d.replay.unresponsive_target = None;
+                    d.replay.known_targets = Some(targets);
+                    d.replay.set_reachable(&app.targets);
                     // A user who pairs with an agent wants to replay there.
                     let of_agent = app.just_paired.take().map(|name| format!("agent:{name}/"));
                     let all = d.replay.targets();
@@ -266,8 +268,8 @@ impl App {
     /// Pairs with the agent whose address is in the target field.
     pub fn pair(&mut self, ctx: &Context) {
         let Some(doc) = &self.doc else { return };
-        let typed = doc.replay.board_field.trim().to_owned();
-        let (slot, again, boards) = (Arc::clone(&self.actions.pairing), ctx.clone(), self.boards.clone());
+        let typed = doc.replay.target_field.trim().to_owned();
+        let (slot, again, targets) = (Arc::clone(&self.actions.pairing), ctx.clone(), self.targets.clone());
         self.tasks.spawn(ctx, format!("pairing with {typed}"), move |progress| {
             let (asked, stop) = (Arc::clone(&slot), progress.clone());
             let confirm = move |code: &str| {
@@ -289,7 +291,7 @@ impl App {
                     }
                 }
             };
-            let done = boards.pair(&typed, progress, confirm);
+            let done = targets.pair(&typed, progress, confirm);
             if let Ok(mut s) = slot.lock() {
                 *s = None;
             }
@@ -299,7 +301,7 @@ impl App {
                     app.just_paired = Some(name.clone());
                     app.news = Some(format!("Paired with {name}"));
                     if let Some(d) = &mut app.doc {
-                        d.replay.board_field.clear();
+                        d.replay.target_field.clear();
                     }
                     app.actions.run_command("find-boards");
                 }

@@ -127,7 +127,7 @@ pub(super) fn draw_confirm(app: &mut App, ctx: &Context) {
     let (Some(command), Some(doc)) = (app.confirm, &app.doc) else {
         return;
     };
-    let board = doc.replay.board().to_owned();
+    let target = doc.replay.target().to_owned();
     let driven = doc.replay.is_driven();
     let what = match &doc.replay.plan {
         Some((c, _)) if driven => format!(
@@ -156,7 +156,7 @@ pub(super) fn draw_confirm(app: &mut App, ctx: &Context) {
         let p = palette(ui);
         ui.label(RichText::new(title).font(strong()).size(14.0));
         ui.add_space(6.0);
-        ui.label(RichText::new(&board).font(mono()));
+        ui.label(RichText::new(&target).font(mono()));
         if let Some(message) = &summary {
             ui.label(RichText::new(message).font(small()).color(p.quiet));
         }

@@ -37,11 +37,11 @@ pub fn draw(app: &mut App, ui: &mut Ui) {
             .frame(Frame::new().fill(p.line))
             .show(ui, |ui| {
                 if let Some(doc) = &mut app.doc {
-                    let (views, asks) = (&mut app.views, &mut app.actions);
-                    let desk = PanelContext { doc, views, asks };
-                    let (height, wanted) = (ui.available_height(), desk.views.timeline.tallest());
+                    let (views, actions) = (&mut app.views, &mut app.actions);
+                    let context = PanelContext { doc, views, actions };
+                    let (height, wanted) = (ui.available_height(), context.views.timeline.tallest());
                     layout::fit_timeline(&mut app.dock, height, wanted, &mut app.fitted_share);
-                    app.dock.ui(&mut layout::TileBehavior::new(desk), ui);
+                    app.dock.ui(&mut layout::TileBehavior::new(context), ui);
                     layout::repair_tree(&mut app.dock, ui.ctx());
                 }
                 tour::draw_edge(app, ui);
@@ -138,18 +138,18 @@ fn draw_floating_panels(app: &mut App, ui: &Ui) {
         if let Some(at) = t.start.at {
             builder = builder.with_position(at);
         }
-        let (views, asks) = (&mut app.views, &mut app.actions);
-        let mut desk = PanelContext { doc, views, asks };
+        let (views, actions) = (&mut app.views, &mut app.actions);
+        let mut context = PanelContext { doc, views, actions };
         let id = egui::ViewportId::from_hash_of(("torn", t.panel));
         ctx.show_viewport_immediate(id, builder, |ui, class| {
             let p = palette(ui);
             if matches!(class, egui::ViewportClass::EmbeddedWindow) {
                 ui.set_min_size(vec2(480.0, 300.0));
-                panel.draw(&mut desk, ui);
+                panel.draw(&mut context, ui);
             } else {
                 egui::CentralPanel::default()
                     .frame(Frame::new().fill(p.panel))
-                    .show(ui, |ui| panel.draw(&mut desk, ui));
+                    .show(ui, |ui| panel.draw(&mut context, ui));
                 ui.ctx().input(|i| {
                     let v = i.viewport();
                     t.now.at = v.outer_rect.map(|r| [r.min.x, r.min.y]).or(t.now.at);

@@ -140,7 +140,7 @@ fn position_parts(doc: &Document, ui: &Ui) -> Vec<Part> {
     if doc.is_empty() {
         return Vec::new();
     }
-    let m = doc.moment();
+    let m = doc.current_event();
     let thread = usize::try_from(m).ok().and_then(|m| doc.recording.events.thread.get(m));
     let mut out = vec![
         Part::new(

@@ -51,7 +51,7 @@ impl Studio {
         let setup = Setup {
             settings: None,
             theme: Some(shot.theme),
-            board: None,
+            target: None,
             chooser: Arc::new(|_| PickResult::Cancelled),
             commands: shot.commands,
         };

@@ -255,8 +255,8 @@ impl Writer<'_> {
             return;
         }
         let (w, h) = (rect.width(), rect.height());
-        let most = (w.min(h) / 2.0).max(0.0);
-        let [nw, ne, sw, se] = [nw, ne, sw, se].map(|v| f32::from(v).min(most));
+        let max = (w.min(h) / 2.0).max(0.0);
+        let [nw, ne, sw, se] = [nw, ne, sw, se].map(|v| f32::from(v).min(max));
         let arc = |r: f32, x: f32, y: f32| {
             format!(
                 "a{0} {0} 0 0 1 {1} {2}",

@@ -45,9 +45,9 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
             let message = format!(
                 "{gpu} · {} · {} · {}",
                 text::count_noun(doc.len(), "event", "events"),
-                match &doc.facts.api_trace {
+                match &doc.derived.api_trace {
                     Some(calls) => text::count_noun(calls.launches().len() as u64, "launch", "launches"),
-                    None => text::count_noun(doc.facts.jobs.len() as u64, "job", "jobs"),
+                    None => text::count_noun(doc.derived.jobs.len() as u64, "job", "jobs"),
                 },
                 doc.format_span()
             );
@@ -105,7 +105,7 @@ pub(super) fn draw_top_bar(app: &mut App, ui: &mut Ui) {
 }
 
 /// Draws the process of the open recording, and a menu of the program's other processes.
-fn draw_processes(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
+fn draw_processes(doc: &Document, actions: &mut UiActions, ui: &mut Ui) {
     let Some((all, open)) = doc.processes.as_ref().and_then(|p| Some((p, p.current()?))) else {
         return;
     };
@@ -126,7 +126,7 @@ fn draw_processes(doc: &Document, asks: &mut UiActions, ui: &mut Ui) {
             let work = RichText::new(format!("{launches}{end}")).color(palette(ui).quiet);
             let entry = egui::Button::selectable(is_open, line).shortcut_text(work);
             if ui.add(entry).clicked() && !is_open {
-                asks.push(UiAction::Open(file));
+                actions.push(UiAction::Open(file));
             }
         }
     });
@@ -158,9 +158,9 @@ fn draw_target(app: &mut App, ui: &mut Ui) {
         app.actions.run_command("replay");
     }
     draw_badge(doc, ui);
-    let name = doc.replay.board().to_owned();
+    let name = doc.replay.target().to_owned();
     let unfit = doc.replay.fit(&name) == Fit::Unfit;
-    let (mark, colour) = match (&doc.replay.unresponsive_board, doc.replay.is_hardware()) {
+    let (mark, colour) = match (&doc.replay.unresponsive_target, doc.replay.is_hardware()) {
         _ if unfit => ("▲", p.error),
         _ if doc.replay.lacks(&name).is_some() => ("!", p.warning),
         (Some(s), _) if *s == name => ("●", p.error),
@@ -223,7 +223,7 @@ fn draw_badge(doc: &Document, ui: &mut Ui) {
         Containment::Driver => ("driver", p.quiet),
         Containment::None => ("! not contained", p.warning),
     };
-    let is_silent = doc.replay.unresponsive_board.as_deref() == Some(doc.replay.board());
+    let is_silent = doc.replay.unresponsive_target.as_deref() == Some(doc.replay.target());
     let (words, colour) = match doc.safety() {
         // Proofs made with the target are valid again once it responds.
         _ if is_silent => ("! does not answer".to_owned(), p.error),

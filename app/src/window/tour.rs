@@ -281,16 +281,16 @@ fn draw_step_text(app: &App, ui: &mut Ui, tour: &Tour, step: &Step) {
         ui.spacing_mut().item_spacing.x = 6.0;
         // Without a shortcut, the user finds the command by its name.
         let palette_keys = app.keys.text("palette");
-        let (cap, ask) = match (keys.is_empty(), palette_keys.is_empty()) {
-            (false, _) => (keys, step.ask.to_owned()),
-            (true, false) => (palette_keys, format!("and “{title}” {}", step.ask)),
-            (true, true) => (String::new(), format!("“{title}”, in the menus, {}", step.ask)),
+        let (cap, instruction) = match (keys.is_empty(), palette_keys.is_empty()) {
+            (false, _) => (keys, step.instruction.to_owned()),
+            (true, false) => (palette_keys, format!("and “{title}” {}", step.instruction)),
+            (true, true) => (String::new(), format!("“{title}”, in the menus, {}", step.instruction)),
         };
         if !cap.is_empty() {
             widgets::key_cap(ui, &cap);
         }
-        let shown = ui.add(egui::Label::new(RichText::new(&ask).color(p.text)).wrap());
-        shown.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{cap} {ask}")));
+        let shown = ui.add(egui::Label::new(RichText::new(&instruction).color(p.text)).wrap());
+        shown.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("{cap} {instruction}")));
     });
 }
 

@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::pick::Pick;
-use crate::document::cuda_board::DeviceQueryError;
+use crate::document::cuda_target::DeviceQueryError;
 use crate::document::replay::build_edits;
 use crate::document::running_work::RunningWork;
 use crate::document::tuning::table::{self, Columns};
@@ -16,17 +16,17 @@ use std::sync::Arc;
 use trace_query::Format;
 
 /// Tunes a launch of the open recording on a target.
-pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: TuneRequest) {
+pub(super) fn run(app: &mut App, ctx: &Context, target: String, tune: TuneRequest) {
     let Some(doc) = &app.doc else { return };
     let alive = RunningWork::new_token();
     let edited = doc.edited_buffers();
     let (known, of, to, held) = (
-        app.boards.clone(),
+        app.targets.clone(),
         Arc::clone(&doc.recording),
-        board.clone(),
+        target.clone(),
         Arc::clone(&alive),
     );
-    let progress = app.tasks.spawn(ctx, format!("tuning on {board}"), move |progress| {
+    let progress = app.tasks.spawn(ctx, format!("tuning on {target}"), move |progress| {
         let tuned = known
             .open(&to)
             .map_err(DeviceQueryError::from)
@@ -43,7 +43,7 @@ pub(super) fn run(app: &mut App, ctx: &Context, board: String, tune: TuneRequest
         })
     });
     if let Some(doc) = &mut app.doc {
-        doc.tuning.begin(RunningWork::new(&board, progress, &alive));
+        doc.tuning.begin(RunningWork::new(&target, progress, &alive));
     }
 }
 

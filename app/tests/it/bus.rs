@@ -30,7 +30,7 @@ fn recording(path: &Path) {
         events: b.finish(),
         ..Recording::default()
     };
-    r.facts.spaces = vec![Space {
+    r.metadata.spaces = vec![Space {
         name: "gpu".into(),
         kind: SpaceKind::Registers,
         bytes: 0x4000,

@@ -3,7 +3,7 @@
 
 use crate::common::net::net;
 use kinescope::document::changes::Change;
-use kinescope::document::facts::Stage;
+use kinescope::document::derived_data::Stage;
 use kinescope::document::{Document, derive, journal};
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ fn copy(dir: &Path) -> PathBuf {
 
 fn open(path: &Path) -> Document {
     let recording = trace_core::import::open(path, &Progress::new()).unwrap();
-    let facts = derive::derive(&recording, &Progress::new()).unwrap();
-    Document::new(path.to_owned(), Arc::new(recording), Arc::new(facts))
+    let derived = derive::derive(&recording, &Progress::new()).unwrap();
+    Document::new(path.to_owned(), Arc::new(recording), Arc::new(derived))
 }
 
 fn pin(doc: &mut Document, register: u32) {
@@ -84,14 +84,14 @@ fn api_trace_buffers_load_late_unless_edits_need_them() {
     let recording = Arc::new(net(1).recording);
     let first = || Arc::new(derive::first(&recording, (None, None), &Progress::new()).unwrap());
     let mut doc = Document::new(path.clone(), Arc::clone(&recording), first());
-    assert!(!doc.facts.has_stage(Stage::Buffers) && doc.buffers.list().is_empty());
-    let part = derive::find_out(Stage::Buffers, &recording, None, &doc.facts, &Progress::new()).unwrap();
+    assert!(!doc.derived.has_stage(Stage::Buffers) && doc.buffers.list().is_empty());
+    let part = derive::find_out(Stage::Buffers, &recording, None, &doc.derived, &Progress::new()).unwrap();
     doc.learn(part);
-    assert!(doc.facts.has_stage(Stage::Buffers) && doc.buffers.get("in0").is_some());
+    assert!(doc.derived.has_stage(Stage::Buffers) && doc.buffers.get("in0").is_some());
     assert!(doc.edit("in0", 0, vec![0x5a]));
     doc.close();
     drop(doc);
     let again = Document::new(path, Arc::clone(&recording), first());
-    assert!(again.facts.has_stage(Stage::Buffers) && again.buffers.get("in0").is_some());
+    assert!(again.derived.has_stage(Stage::Buffers) && again.buffers.get("in0").is_some());
     assert!(again.changes().inputs().contains_key("in0"), "{:?}", again.notice);
 }

@@ -9,8 +9,8 @@ use common::Window;
 use egui::{Key, Modifiers};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
+use kinescope::document::history::Selection;
 use kinescope::document::jobs::Chain;
-use kinescope::document::moment::Selection;
 use kinescope::document::values;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::command::Command;
@@ -67,7 +67,7 @@ fn every_shortcut_within_one_frame_runs_only_its_command() {
     let setup = Setup {
         settings: None,
         theme: None,
-        board: None,
+        target: None,
         chooser: Arc::new(|_| PickResult::Cancelled),
         commands: table.leak(),
     };
@@ -125,14 +125,17 @@ fn typing_replaces_a_clicked_value() {
 fn invalid_value_keeps_focus_and_shows_why() {
     let mut w = floats();
     w.type_text("e");
-    let (axis, moment, was) = (w.views().timeline.axis, w.doc().moment(), value(&mut w, 0));
+    let (axis, current_event, was) = (w.views().timeline.axis, w.doc().current_event(), value(&mut w, 0));
     assert_eq!(w.type_text("zz\n"), [""; 0]);
     assert!(writing(&w));
     let why = w.views().inputs.wrong.clone().expect("it is reported");
     assert!(w.has(&format!("▲ {why}")), "at the field");
     assert_eq!(value(&mut w, 0), was);
     assert_eq!(w.type_text("3.5"), [""; 0], "no command runs while a value is mended");
-    assert_eq!((w.views().timeline.axis, w.doc().moment()), (axis, moment));
+    assert_eq!(
+        (w.views().timeline.axis, w.doc().current_event()),
+        (axis, current_event)
+    );
     assert_eq!(field(&w), "3.5", "what is typed writes over what was wrong");
     assert!(w.views().inputs.wrong.is_none());
     w.type_text("\n");
@@ -178,7 +181,7 @@ fn value_field_follows_undo() {
 #[test]
 fn a_note_is_written_over_by_typing() {
     let mut w = floats();
-    let at = w.doc().moment();
+    let at = w.doc().current_event();
     assert_eq!(w.type_text("m"), ["add-note"]);
     assert_eq!(w.type_text("here it parts"), [""; 0]);
     w.stroke(Modifiers::NONE, Key::Escape, None);
@@ -201,7 +204,7 @@ fn invalid_target_address_keeps_focus_and_shows_why() {
             .is_some()
     );
     assert_eq!(w.type_text("127.0.0.1:9/mali\n"), [""; 0]);
-    assert_eq!(w.doc().replay.board(), "agent://127.0.0.1:9/mali");
+    assert_eq!(w.doc().replay.target(), "agent://127.0.0.1:9/mali");
 }
 
 #[test]
@@ -210,7 +213,7 @@ fn invalid_address_keeps_focus() {
     w.press(ctrl(Key::G).unwrap());
     assert_eq!(w.type_text("zz\n"), [""; 0]);
     assert!(w.harness.get_by_label("Go to address").is_focused());
-    let va = w.doc().facts.spaces[0].mappings[0].va;
+    let va = w.doc().derived.spaces[0].mappings[0].va;
     assert_eq!(w.type_text(&format!("0x{va:x}\n")), [""; 0]);
     assert_eq!(w.views().memory.top, va & !15);
 }
@@ -218,12 +221,12 @@ fn invalid_address_keeps_focus() {
 #[test]
 fn escape_closes_every_dialog_and_keys_do_not_act_behind_it() {
     let mut w = floats();
-    let (moment, view) = (w.doc().moment(), w.timeline_part());
+    let (current_event, view) = (w.doc().current_event(), w.timeline_part());
     let shift = kinescope::window::shortcut::shift;
     assert_eq!(w.press(shift(Key::Questionmark).unwrap()), ["help"]);
     assert!(w.app().help);
     assert_eq!(w.type_text("w.jk"), [""; 0], "no command runs behind the sheet");
-    assert_eq!((w.doc().moment(), w.timeline_part()), (moment, view));
+    assert_eq!((w.doc().current_event(), w.timeline_part()), (current_event, view));
     assert_eq!(w.type_text("\x1b"), [""; 0]);
     assert!(!w.app().help);
     w.press(shift(Key::Questionmark).unwrap());
@@ -256,13 +259,13 @@ fn escape_closes_every_dialog_and_keys_do_not_act_behind_it() {
 #[test]
 fn next_job_of_a_chain_is_a_link() {
     let mut w = floats();
-    let va = w.doc().facts.spaces[0].mappings[0].va;
+    let va = w.doc().derived.spaces[0].mappings[0].va;
     let (job, next) = (0, format!("{va:#x}"));
     // The samples submit their jobs one by one: a chain of two is made of one.
-    let facts = Arc::make_mut(&mut w.doc().facts);
-    let mut chain = facts.jobs[0].chain.to_vec();
+    let derived = Arc::make_mut(&mut w.doc().derived);
+    let mut chain = derived.jobs[0].chain.to_vec();
     chain[0].fields.push(("next".into(), next.clone()));
-    facts.jobs[0].chain = Arc::new(Chain::new(chain));
+    derived.jobs[0].chain = Arc::new(Chain::new(chain));
     w.doc().go_job(job);
     w.settle();
     w.click(&format!("next {next}"));

@@ -6,7 +6,7 @@
 use crate::common;
 
 use common::{HANG_LIMIT, Window, samples};
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::window::{FieldForm, NameSubject, NamingForm, list_entries};
 use std::time::{Duration, Instant};
 use trace_core::registers::AccessRule;
@@ -27,8 +27,12 @@ fn until(w: &mut Window, what: &str, holds: impl Fn(&mut Window) -> bool) {
 /// Name of the register that the first job's submit writes.
 fn submit(w: &mut Window) -> String {
     let doc = w.doc();
-    let access = doc.recording.events.access(doc.facts.jobs[0].submit as usize).unwrap();
-    doc.facts.access_name(&doc.recording, &access)
+    let access = doc
+        .recording
+        .events
+        .access(doc.derived.jobs[0].submit as usize)
+        .unwrap();
+    doc.derived.access_name(&doc.recording, &access)
 }
 
 /// A copy of a sample in a folder of its own, open, at the submit of its first job.
@@ -39,9 +43,9 @@ fn opened() -> (Window, std::path::PathBuf) {
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, file.clone());
     until(&mut w, "it is open", |w| {
-        w.doc().title == "mine.kine" && w.doc().facts.pending.is_empty()
+        w.doc().title == "mine.kine" && w.doc().derived.pending.is_empty()
     });
-    let at = w.doc().facts.jobs[0].submit;
+    let at = w.doc().derived.jobs[0].submit;
     w.app().doc.as_mut().unwrap().go(at);
     (w, file.with_file_name("mine.map.toml"))
 }
@@ -61,8 +65,8 @@ fn name(w: &mut Window, say: impl FnOnce(&mut NamingForm)) {
 fn user_register_name_overrides_the_map_and_can_be_removed() {
     let (mut w, map) = opened();
     assert_eq!(submit(&mut w), "JS1_COMMAND_NEXT");
-    let registers = w.doc().facts.registers.len();
-    let jobs = w.doc().facts.jobs.len();
+    let registers = w.doc().derived.registers.len();
+    let jobs = w.doc().derived.jobs.len();
     name(&mut w, |form| {
         assert_eq!(
             (form.name.as_str(), form.access),
@@ -72,16 +76,16 @@ fn user_register_name_overrides_the_map_and_can_be_removed() {
         form.name = "KICK".into();
     });
     until(&mut w, "the name shows", |w| submit(w) == "KICK");
-    until(&mut w, "all is found out again", |w| w.doc().facts.pending.is_empty());
+    until(&mut w, "all is found out again", |w| w.doc().derived.pending.is_empty());
     // Everywhere, and nothing else is lost: jobs, spaces, other names, their roles.
     let offset = w.doc().current_register().unwrap();
-    assert_eq!(w.doc().facts.register_name(offset), "KICK");
-    assert_eq!(w.doc().facts.registers[&offset].name, "KICK");
-    assert_eq!(w.doc().facts.registers.len(), registers);
-    assert_eq!(w.doc().facts.jobs.len(), jobs);
-    assert!(w.doc().facts.find_register_by_name("JS1_HEAD_NEXT_LO").is_some());
+    assert_eq!(w.doc().derived.register_name(offset), "KICK");
+    assert_eq!(w.doc().derived.registers[&offset].name, "KICK");
+    assert_eq!(w.doc().derived.registers.len(), registers);
+    assert_eq!(w.doc().derived.jobs.len(), jobs);
+    assert!(w.doc().derived.find_register_by_name("JS1_HEAD_NEXT_LO").is_some());
     let doc = w.doc();
-    let line = kinescope::document::descriptions::format_event(doc, doc.moment());
+    let line = kinescope::document::descriptions::format_event(doc, doc.current_event());
     assert!(
         line.starts_with("write KICK 0x") && line.ends_with("start job 0"),
         "{line}"
@@ -189,7 +193,7 @@ fn invalid_name_stays_in_the_form_and_writes_nothing() {
 #[test]
 fn memory_can_be_named_and_found_by_name() {
     let (mut w, _) = opened();
-    let buffer = w.doc().recording.facts.buffers[0].clone();
+    let buffer = w.doc().recording.metadata.buffers[0].clone();
     let at = buffer.va.0 + 0x20;
     let selection = Selection::Memory {
         space: buffer.address_space,
@@ -204,7 +208,7 @@ fn memory_can_be_named_and_found_by_name() {
     });
     let place = |w: &mut Window| {
         let (doc, space) = (w.doc(), 0);
-        kinescope::document::facts::find_name_at(&doc.recording, &doc.facts, space, at + 4)
+        kinescope::document::derived_data::find_name_at(&doc.recording, &doc.derived, space, at + 4)
     };
     until(&mut w, "memory has its name", |w| {
         place(w) == Some(("first rows".into(), 4))

@@ -13,9 +13,9 @@ fn named(w: &mut Window, name: &str) {
     loop {
         w.settle();
         let doc = w.doc();
-        let submit = doc.facts.jobs[0].submit as usize;
+        let submit = doc.derived.jobs[0].submit as usize;
         let access = doc.recording.events.access(submit).unwrap();
-        let found = doc.facts.access_name(&doc.recording, &access);
+        let found = doc.derived.access_name(&doc.recording, &access);
         if found == name {
             return;
         }

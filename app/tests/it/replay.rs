@@ -7,10 +7,10 @@ mod replaying;
 
 use common::{HANG_LIMIT, Window, assert_themes_differ_only_in_colours, sample, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::boards::Boards;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::document::replay::{DEFAULT_SIMULATOR, ReplayErrorKind};
 use kinescope::document::safety::Safety;
+use kinescope::document::targets::Targets;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::layout;
 use replay_engine::device::Containment;
@@ -51,14 +51,14 @@ fn divergences_are_listed_and_link_to_events() {
     assert!(w.has_part("Diverged") && w.has_part("3 divergences"));
     w.click(&format!("divergence at event {}", events[1]));
     assert_eq!(
-        (w.doc().moment(), w.doc().selection().clone()),
+        (w.doc().current_event(), w.doc().selection().clone()),
         (events[1], Selection::Divergence(1))
     );
     assert!(w.has_part("recorded 0x"), "both values are explained");
     // The key walks through them, and begins again after the last.
     for next in [2, 0, 1] {
         w.run("next-divergence");
-        assert_eq!(w.doc().moment(), events[next]);
+        assert_eq!(w.doc().current_event(), events[next]);
         assert_eq!(*w.doc().selection(), Selection::Divergence(next as u32));
     }
 }
@@ -66,11 +66,11 @@ fn divergences_are_listed_and_link_to_events() {
 /// Makes the first job write its value to an address that is not mapped, by an edit of the buffer that holds its
 /// chain, and gives that address.
 fn faulty(w: &mut Window) -> u64 {
-    let head = w.doc().facts.jobs[0].head_va;
+    let head = w.doc().derived.jobs[0].head_va;
     let chains = w
         .doc()
         .recording
-        .facts
+        .metadata
         .buffers
         .iter()
         .find(|b| (b.va.0..b.va.0 + b.bytes).contains(&head))
@@ -127,14 +127,14 @@ fn jobs_without_an_executed_shader_are_marked() {
 #[test]
 fn recording_selects_its_gpu_model_and_is_refused_on_others() {
     let mut w = Window::open_sample("vecadd-g52.kine");
-    assert_eq!(w.doc().replay.board(), "software:mali-g52");
+    assert_eq!(w.doc().replay.target(), "software:mali-g52");
     w.run("replay");
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
     w.run("show-replay");
-    for board in ["software:mali-g71", "software:mali-g52"] {
+    for target in ["software:mali-g71", "software:mali-g52"] {
         assert!(
-            w.harness.query_by_label(&format!("target {board}")).is_some(),
-            "{board}"
+            w.harness.query_by_label(&format!("target {target}")).is_some(),
+            "{target}"
         );
     }
     w.click("target software:mali-g71");
@@ -143,7 +143,7 @@ fn recording_selects_its_gpu_model_and_is_refused_on_others() {
         assert!(w.has_part(part), "{part}");
     }
     w.click("Use software:mali-g52");
-    assert_eq!(w.doc().replay.board(), "software:mali-g52");
+    assert_eq!(w.doc().replay.target(), "software:mali-g52");
     assert!(w.run("replay"));
 }
 
@@ -336,14 +336,14 @@ impl Drop for Agent {
 fn with_keys() -> Window {
     let mut w = Window::busy();
     let keys = w.folder.path().join("keys");
-    w.app().set_boards(Boards::new(Some(keys)));
+    w.app().set_targets(Targets::new(Some(keys)));
     w.run("show-replay");
     w
 }
 
 /// Types the agent's address, asks to pair and waits for the code.
 fn ask_to_pair(w: &mut Window, agent: &Agent) {
-    w.doc().replay.board_field = agent.address.clone();
+    w.doc().replay.target_field = agent.address.clone();
     w.harness.step();
     w.harness.get_by_label("Pair…").click();
     until(w, "the code", |w| w.has("Codes are the same"));
@@ -367,13 +367,13 @@ fn window_pairs_replays_on_an_agent_and_survives_its_end() {
     let mut w = with_keys();
     ask_to_pair(&mut w, &agent);
     w.click("Codes are the same");
-    let board = "target agent:127.0.0.1/mali-g71";
-    until(&mut w, "the board", |w| w.has(board));
+    let target = "target agent:127.0.0.1/mali-g71";
+    until(&mut w, "the board", |w| w.has(target));
     w.settle();
     assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
 
-    w.click(board);
-    assert_eq!(w.doc().replay.board(), "agent:127.0.0.1/mali-g71");
+    w.click(target);
+    assert_eq!(w.doc().replay.target(), "agent:127.0.0.1/mali-g71");
     assert!(!w.doc().replay.is_hardware(), "its agent says that it is software");
     w.click("Run replay");
     let o = w.doc().replay.outcome.clone().expect("an outcome");
@@ -386,7 +386,7 @@ fn window_pairs_replays_on_an_agent_and_survives_its_end() {
     agent.kill();
     w.settle();
     let trouble = w.doc().replay.error.clone().expect("the window says what happened");
-    assert_eq!(trouble.kind, ReplayErrorKind::Board);
+    assert_eq!(trouble.kind, ReplayErrorKind::Target);
     assert!(
         trouble.text.contains("was lost while the plan was running"),
         "{}",
@@ -406,13 +406,15 @@ fn window_pairs_replays_on_an_agent_and_survives_its_end() {
 
     // Another window knows it too, and asks it when the person does.
     let mut other = Window::open();
-    other.app().set_boards(Boards::new(Some(w.folder.path().join("keys"))));
+    other
+        .app()
+        .set_targets(Targets::new(Some(w.folder.path().join("keys"))));
     other.run("show-replay");
     assert!(other.has("agent 127.0.0.1") && !other.has_part("target agent:"));
     other.click("agent 127.0.0.1");
     assert!(other.has_part("target agent:127.0.0.1") && !other.has("agent 127.0.0.1"));
     w.click("Continue with the simulator");
-    assert_eq!(w.doc().replay.board(), DEFAULT_SIMULATOR);
+    assert_eq!(w.doc().replay.target(), DEFAULT_SIMULATOR);
     w.click("Run replay");
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
 }

@@ -7,7 +7,7 @@ mod looks;
 
 use common::{Window, assert_themes_differ_only_in_colours, sample};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::{Settings, crash};
 use std::path::{Path, PathBuf};
@@ -112,7 +112,7 @@ fn dragged_file_shows_a_hint_and_opens() {
 fn findings_link_to_their_location() {
     let mut w = Window::open();
     w.run("show-problems");
-    assert!(!w.doc().facts.findings.is_empty());
+    assert!(!w.doc().derived.findings.is_empty());
     let row = w.harness.query_all_by_label_contains("finding 0 ").next();
     row.expect("the first problem").click();
     w.settle();

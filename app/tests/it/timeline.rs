@@ -12,8 +12,8 @@ use egui::{
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::axis::AxisKind;
 use kinescope::document::changes::SavedFilter;
-use kinescope::document::facts::Stage;
-use kinescope::document::moment::Selection;
+use kinescope::document::derived_data::Stage;
+use kinescope::document::history::Selection;
 use kinescope::document::xref::AccessKind;
 use kinescope::document::xref_trail::AccessFilter;
 use kinescope::panels::timeline::Measure;
@@ -93,18 +93,18 @@ fn x_of(w: &mut Window, event: u64) -> f32 {
     let r = lanes(w);
     let (a, b) = w.timeline_part();
     let axis = w.views().timeline.axis;
-    let at = w.doc().facts.axis.position(axis, event);
+    let at = w.doc().derived.axis.position(axis, event);
     r.left() + r.width() * ((at - a) / (b - a)) as f32
 }
 
 fn job_events(w: &mut Window, job: usize) -> (u64, u64) {
-    let j = &w.doc().facts.jobs[job];
+    let j = &w.doc().derived.jobs[job];
     (j.submit, j.done.expect("the job ended"))
 }
 
 fn measured(w: &mut Window) -> Option<Measure> {
-    let desk = w.app().panel_context()?;
-    Measure::new(desk.doc, &desk.views.timeline)
+    let context = w.app().panel_context()?;
+    Measure::new(context.doc, &context.views.timeline)
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_drag_measures_events_time_and_accesses() {
         let y = lanes(&w).center().y;
         let n = w.doc().len();
         let (x0, x1) = (x_of(&mut w, 0) + 2.0, x_of(&mut w, n - 1) - 2.0);
-        let before = w.doc().moment();
+        let before = w.doc().current_event();
         drag(&mut w, pos2(x0, y), pos2(x1, y));
         let m = measured(&mut w).expect("something is measured");
         let end = m.first + m.events;
@@ -169,7 +169,7 @@ fn a_drag_measures_events_time_and_accesses() {
         assert_eq!(m.reads, accesses.iter().filter(|a| !a.write).count() as u64, "{axis:?}");
         assert_eq!(m.ns, doc.ns(end - 1) - doc.ns(m.first), "{axis:?}");
         assert!(m.first <= submit && done < end && m.jobs >= 1, "{axis:?}: {m:?}");
-        assert_eq!(doc.moment(), before, "measuring does not move the moment");
+        assert_eq!(doc.current_event(), before, "measuring does not move the moment");
         assert!(
             w.has(&format!("Measured {}", m.describe())),
             "{axis:?}: it is reported on the screen"
@@ -267,7 +267,7 @@ fn edges_of_a_measure_snap_to_the_end_of_a_job() {
     let (x0, x1) = (x_of(&mut w, submit) - 3.0, x_of(&mut w, done) + 3.0);
     drag(&mut w, pos2(x0, y), pos2(x1, y));
     let (a, b) = w.views().timeline.measure.unwrap();
-    let axis = &w.doc().facts.axis;
+    let axis = &w.doc().derived.axis;
     assert_eq!(a, axis.position(AxisKind::Time, submit));
     assert_eq!(b, axis.position(AxisKind::Time, done));
 }
@@ -311,7 +311,7 @@ fn cursors_are_set_by_mouse_and_moved_by_their_flags() {
     let mut w = Window::open_sample("vecadd.kine");
     let y = lanes(&w).bottom() - 6.0;
     let shift = Modifiers::SHIFT;
-    let before = w.doc().moment();
+    let before = w.doc().current_event();
     for event in [10, 30] {
         let at = pos2(x_of(&mut w, event), y);
         w.harness.hover_at(at);
@@ -330,7 +330,7 @@ fn cursors_are_set_by_mouse_and_moved_by_their_flags() {
     }
     assert_eq!((w.doc().cursors.a, w.doc().cursors.b), (Some(10), Some(30)));
     assert_eq!(
-        w.doc().moment(),
+        w.doc().current_event(),
         before,
         "setting a cursor does not move the current event"
     );
@@ -346,7 +346,7 @@ fn cursors_are_set_by_mouse_and_moved_by_their_flags() {
     // A click on a flag goes there.
     let flag = w.harness.get_by_label("Cursor A at event 10").rect();
     click_at(&mut w, flag.center());
-    assert_eq!(w.doc().moment(), 10);
+    assert_eq!(w.doc().current_event(), 10);
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn measured_span_can_be_zoomed_to() {
 #[test]
 fn click_selects_the_job_and_its_event() {
     let mut w = Window::open_sample("twopass.kine");
-    let n = w.doc().facts.jobs.len();
+    let n = w.doc().derived.jobs.len();
     assert!(n >= 2, "the sample has {n} jobs");
     for job in [n - 1, 0] {
         w.run("fit");
@@ -415,37 +415,42 @@ fn click_selects_the_job_and_its_event() {
         let at = pos2(x_of(&mut w, submit) + 1.0, y);
         click_at(&mut w, at);
         assert_eq!(*w.doc().selection(), Selection::Job(job as u32));
-        assert_eq!(w.doc().moment(), submit);
+        assert_eq!(w.doc().current_event(), submit);
     }
 }
 
 #[test]
 fn a_click_on_a_lane_selects_an_event_of_that_lane() {
     let mut w = Window::open_sample("vecadd.kine");
-    let interrupt = w.doc().facts.interrupts.last().unwrap().event;
+    let interrupt = w.doc().derived.interrupts.last().unwrap().event;
     let at = pos2(x_of(&mut w, interrupt), lane(&w, "interrupts").center().y);
     click_at(&mut w, at);
-    assert_eq!(w.doc().moment(), interrupt);
-    let lanes_there = w.doc().facts.pyramid.lanes().to_vec();
+    assert_eq!(w.doc().current_event(), interrupt);
+    let lanes_there = w.doc().derived.pyramid.lanes().to_vec();
     for (i, name) in lanes_there.iter().enumerate() {
         // Somewhere in the lane there is an event; a click on its place selects one of the lane.
         let doc = w.doc();
         let some = doc
-            .facts
+            .derived
             .pyramid
             .nearest(&doc.recording.events, i, doc.len() / 3)
             .unwrap();
         let at = pos2(x_of(&mut w, some), lane(&w, name).center().y);
         click_at(&mut w, at);
         let doc = w.doc();
-        let moment = doc.moment();
+        let current_event = doc.current_event();
         let mut hit = None;
-        doc.facts
+        doc.derived
             .pyramid
-            .each(&doc.recording.events, moment..moment + 1, |_, l, _| hit = Some(l));
-        assert_eq!(hit, Some(i), "lane {name}, event {moment}");
-        let away = (x_of(&mut w, moment) - x_of(&mut w, some)).abs();
-        assert!(away <= 4.0, "lane {name}: event {moment} is {away} points from {some}");
+            .each(&doc.recording.events, current_event..current_event + 1, |_, l, _| {
+                hit = Some(l)
+            });
+        assert_eq!(hit, Some(i), "lane {name}, event {current_event}");
+        let away = (x_of(&mut w, current_event) - x_of(&mut w, some)).abs();
+        assert!(
+            away <= 4.0,
+            "lane {name}: event {current_event} is {away} points from {some}"
+        );
     }
 }
 
@@ -472,10 +477,10 @@ fn keys_move_zoom_fit_and_step() {
     press(&mut w, Key::F);
     assert_eq!(w.views().timeline.range, None, "F fits");
     press(&mut w, Key::Period);
-    assert_eq!(w.doc().moment(), 41);
+    assert_eq!(w.doc().current_event(), 41);
     press(&mut w, Key::Comma);
     press(&mut w, Key::Comma);
-    assert_eq!(w.doc().moment(), 39);
+    assert_eq!(w.doc().current_event(), 39);
 }
 
 #[test]
@@ -516,10 +521,10 @@ fn axis_change_keeps_the_visible_range() {
         let (a, b) = w.timeline_part();
         let axis = w.views().timeline.axis;
         assert_eq!(axis.name(), to);
-        let at = |e: u64, w: &mut Window| w.doc().facts.axis.position(axis, e);
+        let at = |e: u64, w: &mut Window| w.doc().derived.axis.position(axis, e);
         let (x, y) = (at(submit, &mut w), at(done, &mut w));
         assert!(a <= x && y <= b, "{to}: {x} and {y} are in {a}..{b}");
-        assert!(b < w.doc().facts.axis.end(axis), "{to}: not all is in view");
+        assert!(b < w.doc().derived.axis.end(axis), "{to}: not all is in view");
     }
 }
 
@@ -551,7 +556,7 @@ fn the_minimap_moves_the_view_and_chooses_another() {
     // With all in view a click goes to the event there.
     w.run("fit");
     click_at(&mut w, pos2(x(0.75), y));
-    assert!((w.doc().moment() as f64 / n - 0.75).abs() < 0.02);
+    assert!((w.doc().current_event() as f64 / n - 0.75).abs() < 0.02);
 }
 
 /// Whether something of a colour is painted at a horizontal place of a row.
@@ -635,20 +640,20 @@ fn stored_analyses_show_in_the_first_frame() {
     let path = w.folder.path().join("long.kine");
     trace_core::timeline::write(&long::busy(60_000), &path, &Progress::new()).unwrap();
     show_first(&mut w, path);
-    assert!(w.doc().facts.has_stage(Stage::Timeline), "jobs come from the file");
-    assert!(!w.doc().facts.jobs.is_empty());
+    assert!(w.doc().derived.has_stage(Stage::Timeline), "jobs come from the file");
+    assert!(!w.doc().derived.jobs.is_empty());
     assert!(
         w.has("Timeline lanes") && w.has("Lane jobs"),
         "the first frame shows them"
     );
     w.settle();
-    assert_eq!(w.doc().facts.pending, [], "everything was found out");
+    assert_eq!(w.doc().derived.pending, [], "everything was found out");
     let whole = kinescope::document::derive::derive(&w.doc().recording, &Progress::new()).unwrap();
-    let facts = &w.doc().facts;
-    assert_eq!(facts.jobs.len(), whole.jobs.len());
-    assert_eq!(facts.polls.len(), whole.polls.len());
-    assert_eq!(facts.registers.len(), whole.registers.len());
-    assert_eq!(facts.findings, whole.findings);
+    let derived = &w.doc().derived;
+    assert_eq!(derived.jobs.len(), whole.jobs.len());
+    assert_eq!(derived.polls.len(), whole.polls.len());
+    assert_eq!(derived.registers.len(), whole.registers.len());
+    assert_eq!(derived.findings, whole.findings);
 }
 
 #[test]
@@ -659,18 +664,18 @@ fn derivation_can_be_cancelled() {
     show_first(&mut w, path);
     w.app().tasks.cancel_all();
     w.settle();
-    assert!(!w.doc().facts.pending.is_empty() && w.doc().derivation.is_none());
+    assert!(!w.doc().derived.pending.is_empty() && w.doc().derivation.is_none());
     assert!(kinescope::log::text().contains("was stopped"));
     assert!(w.has("Timeline lanes"), "what is known is still shown");
     w.run("reload");
-    assert_eq!(w.doc().facts.pending, []);
+    assert_eq!(w.doc().derived.pending, []);
 }
 
 /// Presses a key, and tells the moment behind it.
 fn press(w: &mut Window, key: Key) -> u64 {
     w.harness.key_press(key);
     w.settle();
-    w.doc().moment()
+    w.doc().current_event()
 }
 
 #[test]
@@ -756,7 +761,7 @@ fn filter_completions_are_offered_and_accepted_by_keyboard() {
     assert_eq!(w.views().events.filter, "write and reg = JS1_COMMAND_NEXT");
     assert_eq!(w.views().events.wrong, None);
     let rows = w.views().events.rows.clone().expect("it was filtered");
-    let jobs = w.doc().facts.jobs.len() as u64;
+    let jobs = w.doc().derived.jobs.len() as u64;
     assert_eq!(rows.len(), jobs, "each job is started once");
 }
 
@@ -768,7 +773,7 @@ fn saved_filters_can_be_shown_as_timeline_lanes() {
     w.click("Saved filters");
     w.click("Save as a lane of the timeline");
     w.settle();
-    let jobs = w.doc().facts.jobs.len() as u64;
+    let jobs = w.doc().derived.jobs.len() as u64;
     let found = w.doc().lanes.rows("submit").map(|r| r.len());
     assert_eq!(found, Some(jobs));
     w.enter("Name of the filter", "starts");
@@ -839,27 +844,27 @@ fn new_filter_replaces_the_running_search() {
 #[test]
 fn accesses_of_a_register_are_highlighted_and_stepped() {
     let mut w = Window::open_sample("vecadd.kine");
-    let polled = w.doc().facts.polls[0].first;
+    let polled = w.doc().derived.polls[0].first;
     let access = w.doc().recording.events.access(polled as usize).unwrap();
-    let register = w.doc().facts.find_register(&access).expect("a register is polled");
-    let name = w.doc().facts.register_name(register);
-    let fact = w.doc().facts.registers[&register].clone();
+    let register = w.doc().derived.find_register(&access).expect("a register is polled");
+    let name = w.doc().derived.register_name(register);
+    let fact = w.doc().derived.registers[&register].clone();
     let first = fact.accesses.all().first().unwrap();
     w.doc().go_with(first, Selection::Register(register));
     w.settle();
     assert!(w.has(&format!("Trail of {name}")));
     let mut seen = vec![first];
     while press(&mut w, Key::CloseBracket) != *seen.last().unwrap() {
-        let at = w.doc().moment();
+        let at = w.doc().current_event();
         seen.push(at);
     }
     // Every access once, those of a poll as one.
-    let facts = &w.doc().facts;
+    let derived = &w.doc().derived;
     let mut want: Vec<u64> = Vec::new();
     for e in fact.accesses.all().iter() {
         let same = want
             .last()
-            .is_some_and(|b| facts.poll_at(*b).is_some_and(|p| e <= p.last));
+            .is_some_and(|b| derived.poll_at(*b).is_some_and(|p| e <= p.last));
         if !same {
             want.push(e);
         }
@@ -867,7 +872,7 @@ fn accesses_of_a_register_are_highlighted_and_stepped() {
     assert_eq!(seen, want);
     let mut back = vec![*seen.last().unwrap()];
     while press(&mut w, Key::OpenBracket) != *back.last().unwrap() {
-        let at = w.doc().moment();
+        let at = w.doc().current_event();
         back.push(at);
     }
     back.reverse();
@@ -883,12 +888,12 @@ fn jobs_are_last_writers_and_next_readers_of_bytes() {
         w.doc().select(Selection::Memory { space: 0, va, bytes: 1 });
         w.settle();
     };
-    let submit = w.doc().facts.jobs[0].submit;
+    let submit = w.doc().derived.jobs[0].submit;
     w.doc().go(0);
     byte(&mut w, "a");
     assert!(w.has("Trail of a + 0x4"));
     w.run("next-reader");
-    assert_eq!(w.doc().moment(), submit);
+    assert_eq!(w.doc().current_event(), submit);
     assert!(matches!(w.doc().selection(), Selection::Memory { .. }));
     let end = w.doc().len();
     w.doc().go(end);
@@ -899,7 +904,7 @@ fn jobs_are_last_writers_and_next_readers_of_bytes() {
         .expect("something wrote it");
     assert!(last >= submit);
     w.run("last-writer");
-    assert_eq!(w.doc().moment(), last);
+    assert_eq!(w.doc().current_event(), last);
     let touches = w.doc().xrefs.event_xrefs().to_vec();
     assert!(
         touches
@@ -919,7 +924,7 @@ fn an_event_is_copied_in_every_form() {
     w.run("first-event");
     let event = 3u64;
     let a = w.doc().recording.events.access(event as usize).expect("an access");
-    let name = w.doc().facts.register_name(a.offset);
+    let name = w.doc().derived.register_name(a.offset);
     for (label, form) in [
         ("Copy event number", event.to_string()),
         ("Copy register", name),
@@ -949,9 +954,9 @@ fn an_event_is_copied_in_every_form() {
 fn outline_links_to_phases_jobs_buffers_spaces_and_notes() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("last-event");
-    let first = w.doc().facts.phases[0].clone();
+    let first = w.doc().derived.phases[0].clone();
     w.click(&format!("phase {}", first.name));
-    assert_eq!(w.doc().moment(), first.first);
+    assert_eq!(w.doc().current_event(), first.first);
     let (submit, _) = job_events(&mut w, 0);
     w.doc().go(submit);
     w.settle();
@@ -1005,14 +1010,14 @@ fn stream_lanes_show_launches_copies_and_waits() {
     let axis = w.views().timeline.axis;
     let place = {
         let d = w.doc();
-        d.facts.axis.position(axis, n.launches[2])
+        d.derived.axis.position(axis, n.launches[2])
     };
     let part = w.timeline_part();
     let row = lane(&w, "stream 2");
     let x = row.left() + ((place - part.0) / (part.1 - part.0)) as f32 * row.width() + 2.0;
     click_at(&mut w, pos2(x, row.center().y));
     w.settle();
-    assert_eq!(w.doc().moment(), n.launches[2]);
+    assert_eq!(w.doc().current_event(), n.launches[2]);
     // The trail of a byte marks what wrote it.
     w.doc().select(Selection::Memory {
         space: 0,

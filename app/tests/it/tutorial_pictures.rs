@@ -1,12 +1,12 @@
 //! Pictures of the tutorials (`docs/tutorials/pictures`), taken from the real window. `UPDATE_SNAPSHOTS=1` renews them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use crate::common::cuda::stand_in_boards;
+use crate::common::cuda::stand_in_targets;
 use crate::common::screen_recording::{TWICE, screen_recording};
 use crate::common::{Window, samples, write_diverging_sample};
 use crate::panels::tune;
 use egui_kittest::SnapshotOptions;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::panels::panel_context::Pairing;
 use kinescope::theme::ThemeChoice;
 use std::path::Path;
@@ -71,7 +71,7 @@ fn first_look_window() {
 #[test]
 fn first_look_register() {
     let mut w = open("vecadd.kine");
-    let event = w.doc().facts.jobs[0].submit;
+    let event = w.doc().derived.jobs[0].submit;
     let register = w.doc().recording.events.access(event as usize).unwrap().offset;
     w.doc().go_with(event, Selection::Register(register));
     w.run("show-register");
@@ -107,7 +107,7 @@ fn divergence_compare() {
 fn divergence_cause() {
     let mut w = compared_digits();
     let c = w.doc().comparison.done.clone().expect("a comparison");
-    let buffers = &w.doc().recording.facts.buffers;
+    let buffers = &w.doc().recording.metadata.buffers;
     let role = |name: &str| buffers.iter().find(|b| b.name == name).map(|b| b.role);
     let mut differing = c.diff.buffers.iter().filter(|b| b.differs());
     let row = differing.position(|b| role(&b.name) == Some(BufferRole::Output));
@@ -182,8 +182,8 @@ fn linux_screen() {
 /// The sample of a CUDA program, on a machine with the stand-in for the driver.
 fn net() -> Window {
     let mut w = open("cuda/net.kine");
-    let boards = stand_in_boards(w.folder.path());
-    w.app().set_boards(boards);
+    let targets = stand_in_targets(w.folder.path());
+    w.app().set_targets(targets);
     w
 }
 
@@ -199,8 +199,8 @@ fn cuda_changes() {
     let mut w = net();
     w.run("show-launches");
     assert!(w.run("watch-launches"));
-    let calls = w.doc().api_trace().unwrap();
-    let event = calls.launches()[5].event;
+    let api_trace = w.doc().api_trace().unwrap();
+    let event = api_trace.launches()[5].event;
     w.doc().go(event);
     check(w, "cuda-changes");
 }

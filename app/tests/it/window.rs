@@ -61,7 +61,7 @@ fn the_palette_goes_to_an_event_by_its_number() {
     w.settle();
     w.harness.key_press(egui::Key::Enter);
     w.settle();
-    assert_eq!(w.doc().moment(), 12);
+    assert_eq!(w.doc().current_event(), 12);
     assert!(w.app().palette.is_none());
 }
 
@@ -72,11 +72,11 @@ fn keys_of_the_table_reach_their_commands() {
     w.settle();
     w.harness.key_press(egui::Key::Period);
     w.settle();
-    assert_eq!(w.doc().moment(), 5);
+    assert_eq!(w.doc().current_event(), 5);
     w.harness
         .key_press_modifiers(egui::Modifiers::ALT, egui::Key::ArrowLeft);
     w.settle();
-    assert_eq!(w.doc().moment(), 4);
+    assert_eq!(w.doc().current_event(), 4);
     w.harness.key_press(egui::Key::W);
     w.settle();
     assert!(w.views().timeline.range.is_some());

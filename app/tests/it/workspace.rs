@@ -60,7 +60,7 @@ fn workspace_is_saved_next_to_the_recording_and_restored() {
     assert_eq!(w.views().timeline.heights.get("jobs"), Some(&64.0));
     assert_eq!(w.app().workspace().unwrap().tables, own);
     assert!(file.is_file() && std::fs::read_to_string(&file).unwrap().contains("moment = 11"));
-    assert_eq!((w.doc().moment(), w.views().timeline.axis), (11, AxisKind::Time));
+    assert_eq!((w.doc().current_event(), w.views().timeline.axis), (11, AxisKind::Time));
     assert_eq!(w.views().timeline.range, view);
     assert!(w.is_panel_active("jobs") && !w.app().outline && w.app().inspector);
     assert_eq!(w.views().events.filter, "write");
@@ -124,7 +124,7 @@ fn workspace_falls_back_to_the_settings_and_the_log_says_so() {
     std::fs::create_dir(&file).unwrap();
     w.doc().go(13);
     again(&mut w);
-    assert_eq!(w.doc().moment(), 13, "it comes back from the settings");
+    assert_eq!(w.doc().current_event(), 13, "it comes back from the settings");
     let elsewhere = w.folder.path().join("settings/workspaces");
     assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 1);
     let message = format!("not next to the recording ({}", file.display());
@@ -133,7 +133,7 @@ fn workspace_falls_back_to_the_settings_and_the_log_says_so() {
     std::fs::remove_dir(&file).unwrap();
     w.doc().go(14);
     again(&mut w);
-    assert_eq!(w.doc().moment(), 14);
+    assert_eq!(w.doc().current_event(), 14);
     assert!(file.is_file());
     assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
@@ -153,9 +153,9 @@ fn damaged_workspace_is_reported_and_renamed() {
         w.app().notice = None;
         std::fs::write(&file, text).unwrap();
         let path = w.doc().path.clone();
-        let (recording, facts) = (w.doc().recording.clone(), w.doc().facts.clone());
+        let (recording, derived) = (w.doc().recording.clone(), w.doc().derived.clone());
         w.app()
-            .show_document(kinescope::document::Document::new(path, recording, facts));
+            .show_document(kinescope::document::Document::new(path, recording, derived));
         w.settle();
         let aside = PathBuf::from(format!("{}.damaged", file.display()));
         assert_eq!(std::fs::read_to_string(&aside).unwrap(), text);
@@ -169,7 +169,7 @@ fn damaged_workspace_is_reported_and_renamed() {
         // And a new one is kept in its place.
         w.doc().go(5);
         again(&mut w);
-        assert_eq!(w.doc().moment(), 5);
+        assert_eq!(w.doc().current_event(), 5);
     }
 }
 
@@ -184,7 +184,7 @@ fn background_check_reports_a_damaged_page() {
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, path);
     w.settle();
-    let first = w.doc().facts.findings[0].clone();
+    let first = w.doc().derived.findings[0].clone();
     assert_eq!(
         (first.kind, first.severity),
         (FindingKind::DamagedSection, Severity::Error)
@@ -219,7 +219,7 @@ fn damaged_events_are_grey_with_a_warning_strip() {
         .find(|e| sample.events.access(*e).is_some())
         .unwrap();
     assert!(w.has(&format!("event {event}, damaged")));
-    let findings = w.doc().facts.findings.clone();
+    let findings = w.doc().derived.findings.clone();
     let finding = findings.iter().find(|f| f.event == Some(event as u64)).unwrap();
     assert!(
         finding.message.contains("nothing is replayed or written"),

@@ -3,7 +3,7 @@
 use super::Add;
 use crate::kernels::{MNEME, RECORD_REPLAY};
 use crate::watched::{BASE, BYTES};
-use trace_core::calls::{MemorySample, MemoryTrace};
+use trace_core::api_trace::{MemorySample, MemoryTrace};
 
 /// Adds the seeds of CUDA code containers: small ones of each kind that compilers wrote.
 pub fn add_code(add: Add<'_>) {
@@ -34,27 +34,27 @@ pub fn add_kernels(add: Add<'_>) {
 
 /// Adds the seeds of memory traces: one of all memory with changes of two launches, and an empty one.
 pub fn add_memory_trace(add: Add<'_>) {
-    let sight = |at: u64, moment: u64, content: u64| MemorySample {
+    let sample = |at: u64, next_event: u64, content: u64| MemorySample {
         at,
-        moment,
+        next_event,
         bytes: 4096,
         content,
     };
     let mut content = vec![0; 4096];
     content.extend([7; 4096]);
-    let sights = vec![
-        sight(BASE, 1, 0),
-        sight(BASE, 2, 4096),
-        sight(BASE + 4096, 1, 0),
-        sight(BASE + 4096, 4, 0),
-        sight(BASE + 4096, 5, 4096),
+    let samples = vec![
+        sample(BASE, 1, 0),
+        sample(BASE, 2, 4096),
+        sample(BASE + 4096, 1, 0),
+        sample(BASE + 4096, 4, 0),
+        sample(BASE + 4096, 5, 4096),
     ];
     let all: Vec<_> = std::iter::once(BASE..BASE + BYTES).collect();
-    for (name, whole, sights, content) in [
-        ("changes", true, sights, content),
+    for (name, whole, samples, content) in [
+        ("changes", true, samples, content),
         ("nothing", false, Vec::new(), Vec::new()),
     ] {
-        let made = MemoryTrace::new("cuda:0", 1..6, whole, all.clone(), sights, content);
+        let made = MemoryTrace::new("cuda:0", 1..6, whole, all.clone(), samples, content);
         if let Ok(bytes) = made.and_then(|w| w.to_bytes()) {
             add("watched", name, bytes);
         }

@@ -71,7 +71,7 @@ pub fn add(add: Add<'_>) {
         fingerprint: "f".into(),
     });
     add("wire", "not-paired", message(1, &refused));
-    let share = SessionReply::Refused(SessionRefusal::Share { most: 16 });
+    let share = SessionReply::Refused(SessionRefusal::Share { max: 16 });
     add("wire", "share", message(1, &share));
     add("wire", "busy", message(2, &PairMessage::Busy));
     add("wire", "pair", message(2, &PairMessage::Nonce([7; 32])));

@@ -4,8 +4,8 @@ use super::Add;
 use crate::{chains, parts};
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, AddressSpace, DmaKind, DmaMapRow, EventsBuilder, Facts, FrameRole, HostWriteRow, InterruptRow,
-    MemoryBuilder, MmuFormat, Space, SpaceKind, SubmitRow, UndecodedRow,
+    Access, AddressSpace, DmaKind, DmaMapRow, EventsBuilder, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder,
+    Metadata, MmuFormat, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
 use trace_core::timeline::Pyramid;
 use trace_core::{PhysAddr, Recording, container, mmu};
@@ -259,7 +259,7 @@ pub fn recording() -> Recording {
     }
     frames.push((PAGE >> 12, memory.add_page(&page_of(&job_page())), FrameRole::Data));
     memory.add_snapshot(0, frames);
-    let facts = Facts {
+    let metadata = Metadata {
         spaces: vec![Space {
             name: "gpu".into(),
             kind: SpaceKind::Registers,
@@ -273,10 +273,10 @@ pub fn recording() -> Recording {
             transcfg: 6,
         }],
         source_pages: 1,
-        ..Facts::default()
+        ..Metadata::default()
     };
     Recording {
-        facts,
+        metadata,
         events: events.finish(),
         memory: memory.finish(),
         ..Recording::default()

@@ -64,7 +64,7 @@ struct FirstJob {
 fn first_job(sample: &str) -> Option<FirstJob> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../sample-traces/{sample}.kine"));
     let r = trace_core::import::open(&file, &Progress::new()).ok()?;
-    let map = RegisterMap::for_gpu(r.facts.identity.gpu_id)?;
+    let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id)?;
     let write = |offset: u32| {
         (0..r.events.len()).find_map(|e| {
             let a = r.events.access(e).filter(|a| a.write && a.offset == offset)?;
@@ -98,7 +98,7 @@ fn first_job(sample: &str) -> Option<FirstJob> {
         .0
         .iter()
         .map(|[low, high]| u64::from(*low) | u64::from(*high) << 32)
-        .map(|word| match r.facts.buffers.iter().position(|b| b.va.0 == word) {
+        .map(|word| match r.metadata.buffers.iter().position(|b| b.va.0 == word) {
             Some(n) => DATA + n as u64 * 4096,
             None => word,
         })

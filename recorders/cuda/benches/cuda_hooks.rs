@@ -272,7 +272,7 @@ fn all() {
     }
     let (plain, with) = rows.split_first().expect("cases");
     let mut late = false;
-    for (n, (name, _, most)) in MEASURED.iter().enumerate() {
+    for (n, (name, _, max)) in MEASURED.iter().enumerate() {
         writeln!(
             out,
             "{name}: {:.1} ns without the library; with it so much more:",
@@ -281,16 +281,16 @@ fn all() {
         .expect("output");
         for (case, row) in CASES.iter().skip(1).zip(with) {
             let more = row[n] - plain[n];
-            let most = match case.name {
-                "recorded" => *most,
+            let max = match case.name {
+                "recorded" => *max,
                 _ => Some(MAX_OUTSIDE),
             };
-            let aim = match most {
-                Some(most) if more > most => {
+            let aim = match max {
+                Some(max) if more > max => {
                     late = true;
-                    format!(", more than {most:.0} ns")
+                    format!(", more than {max:.0} ns")
                 }
-                Some(most) => format!(", at most {most:.0} ns wanted"),
+                Some(max) => format!(", at most {max:.0} ns wanted"),
                 None => String::new(),
             };
             writeln!(out, "  {}: {more:.1} ns{aim}", case.name).expect("output");

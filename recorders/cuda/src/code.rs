@@ -259,8 +259,8 @@ impl LoadedCode {
             return number;
         }
         let mut tables = r.session.tables();
-        let number = u32::try_from(tables.facts.modules.len()).unwrap_or(u32::MAX);
-        tables.facts.modules.push(CallModule {
+        let number = u32::try_from(tables.metadata.modules.len()).unwrap_or(u32::MAX);
+        tables.metadata.modules.push(CallModule {
             origin: self.origin.clone(),
             missing: UNUSED.to_owned(),
             ..Default::default()
@@ -276,7 +276,7 @@ impl LoadedCode {
             return;
         };
         let mut tables = r.session.tables();
-        if let Some(m) = tables.facts.modules.get_mut(number as usize) {
+        if let Some(m) = tables.metadata.modules.get_mut(number as usize) {
             for g in self.globals.drain(..) {
                 if !self.places.contains(&(g.at, g.bytes)) {
                     self.places.push((g.at, g.bytes));
@@ -323,7 +323,7 @@ pub(crate) fn set_attribute(
     if is_ok(result) {
         let known = self::function(r, function);
         let mut tables = r.session.tables();
-        if let Some(f) = tables.facts.functions.get_mut(known.number as usize) {
+        if let Some(f) = tables.metadata.functions.get_mut(known.number as usize) {
             match f.attributes.iter_mut().find(|[a, _]| *a == attribute) {
                 Some([_, v]) => *v = value,
                 None => f.attributes.push([attribute, value]),
@@ -490,7 +490,7 @@ impl Code {
             let (mut kind, mut missing) = (CodeKind::default(), String::new());
             // The code that runs depends on the device, and nothing may have queried it yet.
             r.record_device();
-            let capability = r.session.tables().facts.device.capability;
+            let capability = r.session.tables().metadata.device.capability;
             let code = extract_code(&loaded.source, Capability::new(capability[0], capability[1]));
             let mut bytes = None;
             match code {
@@ -513,7 +513,7 @@ impl Code {
             let number = loaded.assign_number(r);
             {
                 let mut tables = r.session.tables();
-                if let Some(module) = tables.facts.modules.get_mut(number as usize) {
+                if let Some(module) = tables.metadata.modules.get_mut(number as usize) {
                     (module.kind, module.missing) = (kind, missing);
                 }
                 tables.mark_changed();

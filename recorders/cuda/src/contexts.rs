@@ -14,9 +14,9 @@ pub(crate) fn set_limit(r: &Recorder, call: Call<'_>, limit: u32, value: usize) 
     let value = value as u64;
     if is_ok(result) && matches!(limit, LIMIT_STACK | LIMIT_PRINTF | LIMIT_HEAP) {
         let mut tables = r.session.tables();
-        let limits = &mut tables.facts.limits;
+        let limits = &mut tables.metadata.limits;
         match limits.iter_mut().find(|[known, _]| *known == u64::from(limit)) {
-            Some([_, most]) => *most = value.max(*most),
+            Some([_, max]) => *max = value.max(*max),
             None => limits.push([limit.into(), value]),
         }
         tables.mark_changed();

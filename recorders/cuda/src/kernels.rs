@@ -6,7 +6,7 @@ use crate::launches::{LaunchShape, read_arguments};
 use crate::recorder::{Form, Recorder, is_ok, lock};
 use crate::resolve::thread;
 use crate::settings::LaunchSelection;
-use crate::snapshot::{Moment, SnapshotLaunch};
+use crate::snapshot::{SnapshotLaunch, SnapshotPoint};
 use cuda_driver::{CuResult, CuStream};
 use cuda_session::{EntryPayload, LaunchCounter};
 use libc::c_void;
@@ -110,7 +110,7 @@ pub(crate) unsafe fn launch(
     if buffer.is_none() {
         crate::launches::note_missing_arguments(r);
     }
-    let before = buffer.is_some() && r.snapshot_with(&mut snapshots, Moment::Before(which));
+    let before = buffer.is_some() && r.snapshot_with(&mut snapshots, SnapshotPoint::Before(which));
     let begun = r.session.start_call();
     let result = call();
     row.result = result;
@@ -118,7 +118,7 @@ pub(crate) unsafe fn launch(
     if before {
         let with = buffer.map_or(EntryPayload::Nothing, EntryPayload::Arguments);
         r.session.record(begun, thread(), CallEvent::Launch(row), with);
-        if is_ok(result) && r.snapshot_with(&mut snapshots, Moment::After(which)) {
+        if is_ok(result) && r.snapshot_with(&mut snapshots, SnapshotPoint::After(which)) {
             kernels.mark_recorded(known.number, row.threads());
             if r.launch_count() + 1 != launch {
                 r.note_not_recorded(

@@ -179,7 +179,7 @@ fn note_collective(r: &Recorder, known: &FunctionInfo) {
         return;
     }
     let tables = r.session.tables();
-    let function = tables.facts.functions.get(known.number as usize);
+    let function = tables.metadata.functions.get(known.number as usize);
     let name = function.map(|f| f.display_name().to_owned()).unwrap_or_default();
     drop(tables);
     r.note_not_recorded(

@@ -153,7 +153,7 @@ impl crate::memory::Memory {
         {
             mappings.range = Some(Window::new(RESERVED_BASE, length));
             let mut tables = r.session.tables();
-            tables.facts.reserved = CallWindow {
+            tables.metadata.reserved = CallWindow {
                 base: RESERVED_BASE,
                 bytes: length,
             };

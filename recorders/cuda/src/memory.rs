@@ -224,7 +224,7 @@ impl Memory {
                 self.mapped.direct = asked.is_ok() && direct != 0;
                 let (base, bytes) = window.range();
                 let mut tables = recorder.session.tables();
-                tables.facts.window = CallWindow { base, bytes };
+                tables.metadata.window = CallWindow { base, bytes };
                 tables.mark_changed();
                 self.mapped.device = device;
                 self.window = Some(window);
@@ -502,11 +502,11 @@ impl Memory {
 }
 
 /// Reserves a range at a fixed address, or a shorter one if the driver does not grant the whole size.
-pub(crate) fn reserve_at(base: u64, most: u64, least: u64) -> Result<u64, String> {
+pub(crate) fn reserve_at(base: u64, max: u64, min: u64) -> Result<u64, String> {
     let d = driver();
-    let mut bytes = most;
+    let mut bytes = max;
     let mut last = String::new();
-    while bytes >= least {
+    while bytes >= min {
         let mut at = 0;
         // SAFETY: the call only reserves addresses; the driver returns where.
         match unsafe { d.cuMemAddressReserve(&raw mut at, bytes as usize, 0, base, 0) } {

@@ -10,7 +10,7 @@ use crate::readbacks::Readbacks;
 use crate::resolve::{driver, thread};
 use crate::settings::{RecordedRange, Settings};
 use crate::shared_memory::SharedContent;
-use crate::snapshot::{Moment, Snapshots};
+use crate::snapshot::{SnapshotPoint, Snapshots};
 use crate::stream_progress::Progress;
 use cuda_driver::{
     CuContext, CuDevice, CuResult, CuStream, DEVICE_CAPABILITY_MAJOR, DEVICE_CAPABILITY_MINOR, DEVICE_MULTIPROCESSORS,
@@ -129,9 +129,9 @@ impl Recorder {
         let session = without_signals(|| Session::begin(&own))?;
         {
             let mut tables = session.tables();
-            tables.facts.api = "cuda".to_owned();
-            tables.facts.range = settings.describe();
-            tables.facts.process = CallProcess {
+            tables.metadata.api = "cuda".to_owned();
+            tables.metadata.range = settings.describe();
+            tables.metadata.process = CallProcess {
                 number: std::process::id(),
                 parent: std::os::unix::process::parent_id(),
                 command: command_line(),
@@ -180,13 +180,13 @@ impl Recorder {
     /// Returns whether a function is recorded now.
     #[inline]
     pub fn is_recorded(&self, when: When) -> bool {
-        let least = match when {
+        let min = match when {
             When::Always => return true,
             When::Known => Phase::Outside,
             When::Launch => Phase::Launches,
             When::Work => Phase::All,
         };
-        self.phase.load(Ordering::Relaxed) >= least as u8 && self.session.is_going()
+        self.phase.load(Ordering::Relaxed) >= min as u8 && self.session.is_going()
     }
 
     /// Returns whether events and content are recorded now. Memory, streams and code are tracked at any time.
@@ -206,7 +206,7 @@ impl Recorder {
             match text {
                 "begin" if !is_in => {
                     if self.kernels.is_none() {
-                        self.snapshot(Moment::Begin);
+                        self.snapshot(SnapshotPoint::Begin);
                     }
                     self.enter();
                 }
@@ -226,7 +226,7 @@ impl Recorder {
             self.wait_for_awaited(None);
             self.forget_awaited();
             crate::shared_memory::record_final_writes(self);
-            self.snapshot(Moment::End);
+            self.snapshot(SnapshotPoint::End);
         }
     }
 
@@ -427,8 +427,8 @@ impl Recorder {
                 .find(|w| w.contains('.') && w.starts_with(|c: char| c.is_ascii_digit()))
         });
         let mut tables = self.session.tables();
-        tables.facts.device = call_device;
-        tables.facts.version = u32::try_from(version).unwrap_or(0);
+        tables.metadata.device = call_device;
+        tables.metadata.version = u32::try_from(version).unwrap_or(0);
         tables.identity.gpu_name = name;
         let cuda = format!("CUDA {}.{}", version / 1000, version % 1000 / 10);
         tables.identity.driver = match kernel {

@@ -130,8 +130,8 @@ impl Settings {
         };
         let Some(wanted) = &self.kernels else { return range };
         let mut words = format!("{} of functions named {}", wanted.pick, wanted.text);
-        if let Some(most) = wanted.max_launches {
-            words.push_str(&format!(", at most {most} of each"));
+        if let Some(max) = wanted.max_launches {
+            words.push_str(&format!(", at most {max} of each"));
         }
         if self.range != RecordedRange::Whole {
             words.push_str(&format!(", {range}"));
@@ -141,21 +141,21 @@ impl Settings {
 }
 
 impl LaunchSelection {
-    fn parse(text: String, pick: &str, most: &str) -> Result<Self, String> {
+    fn parse(text: String, pick: &str, max: &str) -> Result<Self, String> {
         let patterns = Patterns::parse(&text).map_err(|e| format!("{KERNELS}: {e}"))?;
         let pick = match pick {
             "" => Some(Pick::First),
             pick => Pick::parse(pick),
         };
-        let most = match most {
+        let max = match max {
             "" => Some(0),
-            most => most.parse::<u64>().ok(),
+            max => max.parse::<u64>().ok(),
         };
         Ok(Self {
             patterns,
             text,
             pick: pick.ok_or_else(|| format!("{PICK} is not valid (expected first, largest, every:N or all)"))?,
-            max_launches: Some(most.ok_or_else(|| format!("{LIMIT_VARIABLE} is not a number"))?).filter(|n| *n > 0),
+            max_launches: Some(max.ok_or_else(|| format!("{LIMIT_VARIABLE} is not a number"))?).filter(|n| *n > 0),
         })
     }
 }

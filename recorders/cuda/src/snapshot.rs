@@ -38,7 +38,7 @@ pub(crate) struct SnapshotLaunch {
 
 /// The time at which a snapshot is taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Moment {
+pub(crate) enum SnapshotPoint {
     /// The recorded range starts: everything is recorded.
     Begin,
     /// The recorded range ends: everything is recorded.
@@ -49,7 +49,7 @@ pub(crate) enum Moment {
     After(SnapshotLaunch),
 }
 
-impl Moment {
+impl SnapshotPoint {
     fn name(self) -> &'static str {
         match self {
             Self::Begin => "snapshot at the begin",
@@ -150,13 +150,13 @@ struct Span {
 
 impl Recorder {
     /// Records the current content of memory. Returns `false` if it cannot be read; then nothing is recorded.
-    pub fn snapshot(&self, moment: Moment) -> bool {
+    pub fn snapshot(&self, point: SnapshotPoint) -> bool {
         let mut snapshots = lock(&self.snapshots);
-        self.snapshot_with(&mut snapshots, moment)
+        self.snapshot_with(&mut snapshots, point)
     }
 
     /// Does the same as [`Recorder::snapshot`] with snapshots that are already locked.
-    pub fn snapshot_with(&self, snapshots: &mut Snapshots, moment: Moment) -> bool {
+    pub fn snapshot_with(&self, snapshots: &mut Snapshots, point: SnapshotPoint) -> bool {
         let begun = self.session.start_call();
         // A wait is not allowed during graph capture, and would end the capture.
         // SAFETY: the call waits for the device.
@@ -168,7 +168,7 @@ impl Recorder {
             return false;
         }
         // A snapshot after an event follows the event; a snapshot before an event precedes it.
-        let behind = matches!(moment, Moment::End | Moment::After(_));
+        let behind = matches!(point, SnapshotPoint::End | SnapshotPoint::After(_));
         if behind {
             self.record_wait(begun);
         }
@@ -179,15 +179,15 @@ impl Recorder {
             snapshots.hashes.forget(gone);
         }
         let mut pieces = memory.pieces();
-        if matches!(moment, Moment::Begin) {
+        if matches!(point, SnapshotPoint::Begin) {
             self.record_shared_ranges(begun, &memory);
         }
-        self.record_snapshot_start(begun, moment, pieces.len());
-        if !moment.is_whole() {
+        self.record_snapshot_start(begun, point, pieces.len());
+        if !point.is_whole() {
             self.record_allocations(begun, snapshots, &pieces);
         }
         pieces.extend(variables.into_iter().map(Piece::variable));
-        self.record_pieces(begun, snapshots, &memory, &pieces, moment.is_whole());
+        self.record_pieces(begun, snapshots, &memory, &pieces, point.is_whole());
         drop(memory);
         if !behind {
             self.record_wait(begun);
@@ -209,7 +209,7 @@ impl Recorder {
         }
         let mut snapshots = lock(&self.snapshots);
         let memory = lock(&self.memory);
-        self.record_snapshot_start(begun, Moment::Begin, variables.len());
+        self.record_snapshot_start(begun, SnapshotPoint::Begin, variables.len());
         let pieces: Vec<Piece> = variables.into_iter().map(Piece::variable).collect();
         self.record_pieces(begun, &mut snapshots, &memory, &pieces, true);
         self.record_wait(begun);
@@ -247,10 +247,12 @@ impl Recorder {
     }
 
     /// Records the row that starts a snapshot.
-    fn record_snapshot_start(&self, begun: CallStart, moment: Moment, pieces: usize) {
-        let (about, arguments) = match moment {
-            Moment::Begin | Moment::End => (u32::try_from(pieces).unwrap_or(u32::MAX), EntryPayload::Nothing),
-            Moment::Before(w) | Moment::After(w) => {
+    fn record_snapshot_start(&self, begun: CallStart, point: SnapshotPoint, pieces: usize) {
+        let (about, arguments) = match point {
+            SnapshotPoint::Begin | SnapshotPoint::End => {
+                (u32::try_from(pieces).unwrap_or(u32::MAX), EntryPayload::Nothing)
+            }
+            SnapshotPoint::Before(w) | SnapshotPoint::After(w) => {
                 let arguments = [w.launch, w.function_launch]
                     .iter()
                     .flat_map(|n| n.to_le_bytes())
@@ -259,7 +261,7 @@ impl Recorder {
             }
         };
         let row = CallRow {
-            name: self.session.tables().name(moment.name()),
+            name: self.session.tables().name(point.name()),
             about,
             ..Default::default()
         };

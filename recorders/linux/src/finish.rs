@@ -45,11 +45,11 @@ pub(crate) fn finish(job: &Job) -> Result<FinishedRecording, RecordError> {
         why: e.to_string(),
         log: log.clone(),
     })?;
-    let beside = job.output.parent().unwrap_or(Path::new(""));
+    let folder = job.output.parent().unwrap_or(Path::new(""));
     let mut kept = None;
     for ending in LOG_SUFFIXES.iter().filter(|_| job.keep_log) {
         let name = format!("{stem}{ending}");
-        let (from, to) = (job.folder.join(&name), beside.join(&name));
+        let (from, to) = (job.folder.join(&name), folder.join(&name));
         if from.exists() {
             std::fs::rename(&from, &to).map_err(|e| RecordError::file(&to, e))?;
             kept.get_or_insert(to);
@@ -59,7 +59,7 @@ pub(crate) fn finish(job: &Job) -> Result<FinishedRecording, RecordError> {
     let _ = std::fs::remove_dir_all(&job.folder);
     Ok(FinishedRecording {
         events: recording.events.len() as u64,
-        lost: recording.facts.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
+        lost: recording.metadata.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
         log: kept,
     })
 }
@@ -92,7 +92,7 @@ fn import(job: &Job, log: &Path) -> Result<Recording, trace_core::import::Import
         Some(hardware) => recording.set_hardware(hardware),
         None => {}
     }
-    let identity = &mut recording.facts.identity;
+    let identity = &mut recording.metadata.identity;
     identity.tool = match identity.tool.is_empty() {
         true => job.tool.clone(),
         false => format!("{} ({})", job.tool, identity.tool),
@@ -101,9 +101,9 @@ fn import(job: &Job, log: &Path) -> Result<Recording, trace_core::import::Import
     identity.board.clone_from(&job.board);
     identity.when.clone_from(&job.when);
     let end = recording.events.len() as u64;
-    let known: u64 = recording.facts.lost.iter().filter_map(|l| l.count).sum();
+    let known: u64 = recording.metadata.lost.iter().filter_map(|l| l.count).sum();
     let mut lose = |count, reason: String| {
-        recording.facts.lost.push(LostEvents {
+        recording.metadata.lost.push(LostEvents {
             before_event: end,
             count,
             reason,
@@ -141,11 +141,11 @@ fn name_platform_spaces(recording: &mut Recording, device: &PlatformDevice) {
             }
         };
         // Names of both kinds can be equal: renamed spaces have another mark first.
-        if let Some(space) = recording.facts.spaces.iter_mut().find(|s| s.name == w.name) {
+        if let Some(space) = recording.metadata.spaces.iter_mut().find(|s| s.name == w.name) {
             space.name = format!("\u{0}{name}");
         }
     }
-    for space in &mut recording.facts.spaces {
+    for space in &mut recording.metadata.spaces {
         if let Some(name) = space.name.strip_prefix('\u{0}') {
             space.name = name.to_owned();
         }

@@ -269,13 +269,13 @@ impl Plan {
 /// Describes the recording to make. Refuses an output that could not be written.
 pub(crate) fn build_job(kernel: &dyn Kernel, request: &RecordRequest, plan: &Plan) -> Result<Job, RecordError> {
     let output = std::path::absolute(&request.output).map_err(|e| RecordError::file(&request.output, e))?;
-    let beside = output.parent().unwrap_or(Path::new("/"));
-    if !beside.is_dir() {
-        return Err(RecordError::file(beside, std::io::ErrorKind::NotFound.into()));
+    let folder = output.parent().unwrap_or(Path::new("/"));
+    if !folder.is_dir() {
+        return Err(RecordError::file(folder, std::io::ErrorKind::NotFound.into()));
     }
     let stem = finish::stem(&output);
     for ending in finish::LOG_SUFFIXES.iter().filter(|_| request.keep_log) {
-        let path = beside.join(format!("{stem}{ending}"));
+        let path = folder.join(format!("{stem}{ending}"));
         if path.exists() {
             return Err(RecordError::file(path, std::io::ErrorKind::AlreadyExists.into()));
         }
@@ -293,7 +293,7 @@ pub(crate) fn build_job(kernel: &dyn Kernel, request: &RecordRequest, plan: &Pla
     };
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     Ok(Job {
-        folder: find_free_folder(beside, &stem),
+        folder: find_free_folder(folder, &stem),
         output,
         keep_log: request.keep_log,
         hardware: Some(plan.device.hardware.clone()),
@@ -314,10 +314,10 @@ pub(crate) fn build_job(kernel: &dyn Kernel, request: &RecordRequest, plan: &Pla
 }
 
 /// Returns an unused name for the folder of the log: the log of an earlier recording stays.
-fn find_free_folder(beside: &Path, stem: &str) -> PathBuf {
+fn find_free_folder(folder: &Path, stem: &str) -> PathBuf {
     let process = std::process::id();
     let name = |n: u32| {
-        beside.join(format!(
+        folder.join(format!(
             ".{stem}.recording-{process}{}",
             if n == 0 { String::new() } else { format!("-{n}") }
         ))

@@ -29,11 +29,11 @@ impl ReplayedProgram {
     /// Creates the objects with their content before the first chain.
     fn lay_out(file: &str) -> Result<Self, String> {
         let recording = trace_core::import::open(Path::new(file), &Progress::new()).map_err(|e| e.to_string())?;
-        let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id).ok_or("a GPU without registers")?;
+        let map = RegisterMap::for_gpu(recording.metadata.identity.gpu_id).ok_or("a GPU without registers")?;
         let jobs = timeline::derive(&recording, map, &Progress::new())
             .map_err(|e| format!("{e:?}"))?
             .jobs;
-        let space = recording.facts.address_spaces.first().ok_or("no address space")?;
+        let space = recording.metadata.address_spaces.first().ok_or("no address space")?;
         let view = recording.memory.at(0);
         let all = mmu::mappings(space.format, space.root, &view).map_err(|e| e.to_string())?;
 
@@ -125,7 +125,7 @@ pub fn compute(arguments: &[String]) -> Result<(), String> {
     ensure!(!work.has_correct_sums()?, "the sums are there before anything ran");
     work.run()?;
     ensure!(work.has_correct_sums()?, "c is not a + b");
-    for known in &work.recording.facts.buffers {
+    for known in &work.recording.metadata.buffers {
         let role = match known.role {
             BufferRole::Input => 0,
             BufferRole::Output => 1,

@@ -17,7 +17,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Metadata of a file. On 64-bit Linux the C library's two structures for it are the same.
-type Known = libc::stat64;
+type StatBuffer = libc::stat64;
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };

@@ -22,7 +22,7 @@ const RECORD_LIMIT: &str = "KINESCOPE_RECORD_LIMIT";
 const DEFAULT_LIMIT: u64 = 4 << 30;
 /// Suffix of the partial recording's name.
 const UNFINISHED: &str = "unfinished.kine";
-const DEFAULT_BOARD: &str = "software:mali-g71";
+const DEFAULT_TARGET: &str = "software:mali-g71";
 /// Prefix of simulator names.
 const SOFTWARE: &str = "software:";
 
@@ -110,10 +110,10 @@ pub(crate) fn become_child(recorder: &mut Option<Recorder>) {
 }
 
 fn create_recorder() -> Result<Recorder, NodeError> {
-    let board = std::env::var(RECORD_ON).unwrap_or_else(|_| DEFAULT_BOARD.to_owned());
+    let target = std::env::var(RECORD_ON).unwrap_or_else(|_| DEFAULT_TARGET.to_owned());
     let to = std::env::var_os(RECORD_TO).filter(|v| !v.is_empty()).map(PathBuf::from);
     let settings = Settings {
-        device: board.strip_prefix(SOFTWARE).unwrap_or(&board).to_owned(),
+        device: target.strip_prefix(SOFTWARE).unwrap_or(&target).to_owned(),
         program: program_name(),
         journal: to.as_deref().map(unfinished_path),
         limit: read_limit(),

@@ -3,13 +3,13 @@
 use crate::cli::AddressBits;
 use anyhow::{Context as _, Result, bail};
 use device_mali::{Model, SoftwareMali};
-use replay_engine::device::cuda::{self, CudaBoard, Players, list_devices_in_worker};
+use replay_engine::device::cuda::{self, CudaReplayDevice, WorkerProcesses, list_devices_in_worker};
 use replay_engine::device::guard::{self, Guard};
 use replay_engine::device::host::Host;
-use replay_engine::device::pci::{self, PciBoard};
-use replay_engine::device::platform::{self, PlatformBoard};
-use replay_engine::device::qemu::{self, QemuBoard};
-use replay_engine::device::{Board, free_memory};
+use replay_engine::device::pci::{self, PciReplayDevice};
+use replay_engine::device::platform::{self, PlatformReplayDevice};
+use replay_engine::device::qemu::{self, QemuReplayDevice};
+use replay_engine::device::{ReplayDevice, free_memory};
 use replay_engine::serve::Factory;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::cell::{Cell, OnceCell};
@@ -107,11 +107,11 @@ pub fn software_device_names() -> impl Iterator<Item = String> {
 /// When this agent has no device of that name, QEMU does not provide it, or it cannot be opened on this machine.
 pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
     if let Some(device) = name.strip_prefix("qemu:") {
-        return Ok(QemuBoard::factory(&qemu::Name::parse(device)?)?);
+        return Ok(QemuReplayDevice::factory(&qemu::Name::parse(device)?)?);
     }
     if let Some(function) = name.strip_prefix("pci:") {
         let function = pci::Name::parse(function)?;
-        return Ok(PciBoard::factory(
+        return Ok(PciReplayDevice::factory(
             &Host::local(),
             &function,
             &hardware.pci_options(name)?,
@@ -122,11 +122,11 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
             .parse()
             .ok()
             .with_context(|| format!("`{name}` names no CUDA device (expected cuda:N)"))?;
-        return Ok(CudaBoard::factory(number, true, new_players())?);
+        return Ok(CudaReplayDevice::factory(number, true, new_workers())?);
     }
     if let Some(device) = name.strip_prefix("platform:") {
         let device = platform::Name::parse(device)?;
-        return Ok(PlatformBoard::factory(
+        return Ok(PlatformReplayDevice::factory(
             &Host::local(),
             &device,
             &hardware.platform_options()?,
@@ -143,13 +143,13 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
         );
     };
     Ok(Arc::new(move || {
-        Ok(Box::new(SoftwareMali::new(model)) as Box<dyn Board>)
+        Ok(Box::new(SoftwareMali::new(model)) as Box<dyn ReplayDevice>)
     }))
 }
 
 /// Creates the pool of worker processes that replay on a CUDA device. Each worker runs this same executable.
-fn new_players() -> Arc<Players> {
-    Arc::new(Players::new(|| {
+fn new_workers() -> Arc<WorkerProcesses> {
+    Arc::new(WorkerProcesses::new(|| {
         let mut command = Command::new(cuda::current_program());
         command.arg(WORKER_VERB);
         command
@@ -162,7 +162,7 @@ pub fn list_cuda_devices() -> Vec<(String, String)> {
     if !cuda::is_likely() {
         return Vec::new();
     }
-    match list_devices_in_worker(&new_players()) {
+    match list_devices_in_worker(&new_workers()) {
         Ok(all) => all
             .into_iter()
             .map(|d| (format!("cuda:{}", d.number), d.name))

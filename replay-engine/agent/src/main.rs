@@ -94,8 +94,8 @@ fn print_manual(folder: Option<&Path>) -> Result<()> {
 fn list_devices() -> Result<()> {
     let hardware = devices::Hardware::new(false, 0, &[], &[])?;
     for name in devices::software_device_names() {
-        let board = devices::factory(&name, &hardware)?()?;
-        let info = board.info();
+        let device = devices::factory(&name, &hardware)?()?;
+        let info = device.info();
         print_line(&format!(
             "{name}\t{} ({}), {} MiB of memory",
             info.description,

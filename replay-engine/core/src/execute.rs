@@ -119,13 +119,13 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
     /// possible. The counters are local, so that they stay in registers: counters in memory would cost more than the
     /// actions.
     fn run_common<'a>(&mut self, mut actions: Actions<'a>, event: &mut u32) -> (Actions<'a>, Result<(), FailureKind>) {
-        let (mut rest, mut at, most) = actions.remaining(self.next_budget_check.saturating_sub(self.counts.actions));
+        let (mut rest, mut at, max) = actions.remaining(self.next_budget_check.saturating_sub(self.counts.actions));
         let mut tally = Tally::default();
         let mut done = 0;
         let mut result = Ok(());
         let mut offsets = [0; BATCH_ACTIONS];
         // Below this count, enough actions remain for a full batch.
-        let enough = most.saturating_add(1).saturating_sub(BATCH_ACTIONS as u64);
+        let enough = max.saturating_add(1).saturating_sub(BATCH_ACTIONS as u64);
         'run: loop {
             while done < enough
                 && let Some((some, behind)) = split_batch(rest)
@@ -146,7 +146,7 @@ impl<D: Device + ?Sized, O: Observer> Run<'_, D, O> {
             }
             // Runs single actions until the next batch is possible.
             loop {
-                if done >= most {
+                if done >= max {
                     break 'run;
                 }
                 let Some((c, behind)) = CommonAction::decode_first(rest, at) else {

@@ -77,7 +77,7 @@ macro_rules! driver {
             ///
             /// # Safety
             /// The library's functions have the signatures of the list.
-            unsafe fn of(find: impl Fn(&'static str) -> Option<*mut c_void>) -> Self {
+            unsafe fn look_up(find: impl Fn(&'static str) -> Option<*mut c_void>) -> Self {
                 Self {
                     $($name: find(stringify!($name)).map(|at| {
                         // SAFETY: the caller guarantees that the function has this signature. Function pointers and
@@ -155,7 +155,7 @@ impl Driver {
             symbol.ok().map(|s| unsafe { s.into_raw() }.as_raw_ptr())
         };
         // SAFETY: a library of this name has the driver's functions with the signatures that NVIDIA publishes.
-        let pointers = unsafe { Pointers::of(find) };
+        let pointers = unsafe { Pointers::look_up(find) };
         // A driver has its own threads and is never unloaded.
         std::mem::forget(library);
         Ok(Self {
@@ -170,7 +170,7 @@ impl Driver {
     #[must_use]
     pub unsafe fn from_symbols(find: impl Fn(&'static str) -> Option<*mut c_void>) -> Self {
         // SAFETY: the caller guarantees the signatures.
-        let pointers = unsafe { Pointers::of(find) };
+        let pointers = unsafe { Pointers::look_up(find) };
         Self {
             pointers: Box::leak(Box::new(pointers)),
         }

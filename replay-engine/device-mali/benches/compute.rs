@@ -14,7 +14,7 @@ use device_mali::bench_support::{PagedMemory, track_last_writers};
 use device_mali::{Model, SoftwareMali};
 use divan::{Bencher, black_box, counter::BytesCount, counter::ItemsCount};
 use replay_core::Device;
-use replay_engine::device::{Arena, Board, space};
+use replay_engine::device::{Arena, ReplayDevice, space};
 use std::path::Path;
 use trace_core::jobs::Dispatch;
 use trace_core::mmu::mappings;
@@ -74,7 +74,7 @@ impl Job {
         );
         let (submit, head) = submitted(&r);
         let memory = r.memory.at(submit);
-        let s = &r.facts.address_spaces[0];
+        let s = &r.metadata.address_spaces[0];
         for m in mappings(s.format, s.root, &memory).unwrap() {
             for n in 0..m.pages {
                 let va = m.va.0 + n * PAGE_SIZE as u64;
@@ -84,7 +84,7 @@ impl Job {
                 }
             }
         }
-        let buffers = r.facts.buffers.iter().map(|b| (b.name.clone(), b.va.0)).collect();
+        let buffers = r.metadata.buffers.iter().map(|b| (b.name.clone(), b.va.0)).collect();
         let mut job = Self { device, head, buffers };
         for (register, value) in [
             (0x28, u64::from(u32::MAX)),

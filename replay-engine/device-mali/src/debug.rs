@@ -17,7 +17,7 @@ pub use writers::{JobLocation, LastWrite, ShaderLocation, Writer};
 use crate::device::SoftwareMali;
 use crate::model::Model;
 use job_trace::JobTrace;
-use replay_engine::device::Board as _;
+use replay_engine::device::ReplayDevice as _;
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
 use std::collections::BTreeSet;
@@ -140,7 +140,7 @@ impl DebugError {
 /// Returns the model that a recording was made on, or one that behaves like it.
 #[must_use]
 pub fn model_for_recording(recording: &Recording) -> Option<Model> {
-    let id = recording.facts.identity.gpu_id;
+    let id = recording.metadata.identity.gpu_id;
     let map = trace_core::registers::RegisterMap::for_gpu(id)?;
     Model::ALL
         .into_iter()
@@ -174,25 +174,25 @@ pub fn compile_plan(
 pub fn follow(
     compiled: &Compiled,
     model: Model,
-    wanted: ThreadQuery,
+    query: ThreadQuery,
     progress: &Progress,
 ) -> Result<ThreadTrace, DebugError> {
     let mut device = SoftwareMali::new(model);
-    device.job_trace = JobTrace::for_thread(wanted);
+    device.job_trace = JobTrace::for_thread(query);
     let outcome = run(&compiled.plan, &compiled.pages, &mut device, progress);
     progress.check()?;
     match std::mem::take(&mut device.job_trace) {
         JobTrace::Thread(order) => match order.result {
             Some(found) => found,
             None => Err(DebugError::NotReached {
-                chain: wanted.chain,
-                position: wanted.position,
+                chain: query.chain,
+                position: query.position,
                 why: describe_end(&outcome),
             }),
         },
         _ => Err(DebugError::NotReached {
-            chain: wanted.chain,
-            position: wanted.position,
+            chain: query.chain,
+            position: query.position,
             why: describe_end(&outcome),
         }),
     }

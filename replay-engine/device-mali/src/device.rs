@@ -17,7 +17,7 @@ use crate::model::{Model, ModelData};
 use crate::power::{Domain, Power};
 use crate::registers::{WINDOW, exception, gpu};
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport, space};
+use replay_engine::device::{Arena, Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError, space};
 use trace_core::PhysAddr;
 use trace_core::progress::Progress;
 use trace_core::recording::{InterruptLine, Page};
@@ -86,8 +86,8 @@ pub struct SoftwareMali {
 
 /// Creates the simulator with this name (`mali-g71`), or returns `None`.
 #[must_use]
-pub fn factory(name: &str) -> Option<Box<dyn Board>> {
-    Model::from_name(name).map(|m| Box::new(SoftwareMali::new(m)) as Box<dyn Board>)
+pub fn factory(name: &str) -> Option<Box<dyn ReplayDevice>> {
+    Model::from_name(name).map(|m| Box::new(SoftwareMali::new(m)) as Box<dyn ReplayDevice>)
 }
 
 impl SoftwareMali {
@@ -438,14 +438,16 @@ impl Device for SoftwareMali {
     }
 }
 
-fn board_error(e: &MemoryError, frame: u64) -> BoardError {
+fn memory_error(e: &MemoryError, frame: u64) -> ReplayDeviceError {
     match e {
-        MemoryError::Outside => BoardError::OutsideArena { frame },
-        MemoryError::Full => BoardError::Failed("the plan needs more memory than the device may keep".to_owned()),
+        MemoryError::Outside => ReplayDeviceError::OutsideArena { frame },
+        MemoryError::Full => {
+            ReplayDeviceError::Failed("the plan needs more memory than the device may keep".to_owned())
+        }
     }
 }
 
-impl Board for SoftwareMali {
+impl ReplayDevice for SoftwareMali {
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
             name: self.model.name.to_owned(),
@@ -462,7 +464,7 @@ impl Board for SoftwareMali {
         }
     }
 
-    fn reset(&mut self) -> Result<(), BoardError> {
+    fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.memory.clear();
         self.now = 0;
         self.gpu = GpuControl::new(self.model);
@@ -473,22 +475,25 @@ impl Board for SoftwareMali {
         Ok(())
     }
 
-    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
-        self.memory.store(frame, page).map_err(|e| board_error(&e, frame))
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
+        self.memory.store(frame, page).map_err(|e| memory_error(&e, frame))
     }
 
-    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), ReplayDeviceError> {
         let stored = match <&Page>::try_from(bytes) {
             Ok(page) if at.in_page() == 0 => self.memory.store(at.frame(), page),
             _ => self.memory.write(at, bytes),
         };
-        stored.map_err(|e| board_error(&e, at.frame()))?;
+        stored.map_err(|e| memory_error(&e, at.frame()))?;
         self.job_trace.cpu_write(at.0, bytes.len());
         Ok(())
     }
 
-    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
-        *page = *self.memory.frame(frame).ok_or(BoardError::OutsideArena { frame })?;
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), ReplayDeviceError> {
+        *page = *self
+            .memory
+            .frame(frame)
+            .ok_or(ReplayDeviceError::OutsideArena { frame })?;
         Ok(())
     }
 

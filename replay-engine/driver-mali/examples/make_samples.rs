@@ -11,8 +11,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("usage: make_samples OUT-FOLDER RECORDINGS-FOLDER".into());
     };
     for sample in SAMPLES {
-        let mut board = device_mali::factory(sample.device).ok_or("no such device")?;
-        let recording = sample.make(&recordings, &mut *board)?;
+        let mut device = device_mali::factory(sample.device).ok_or("no such device")?;
+        let recording = sample.make(&recordings, &mut *device)?;
         container::write(&recording, &out.join(sample.file), &Progress::new())?;
         eprintln!("{}: {} events", sample.file, recording.events.len());
     }

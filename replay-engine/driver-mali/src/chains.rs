@@ -13,7 +13,7 @@ use crate::driver::Driver;
 use crate::error::DriverError;
 use crate::layout::SpaceId;
 use crate::recorder::Recorder;
-use replay_engine::device::{Board, JobReport};
+use replay_engine::device::{JobReport, ReplayDevice};
 use replay_engine::run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -59,8 +59,8 @@ pub fn is_for(chains: &Chains, gpu_id: u32) -> bool {
 ///
 /// # Errors
 /// Returns the errors of [`chains::read`] and [`record`].
-pub fn record_folder(path: &Path, board: &mut dyn Board) -> Result<RecordedChains, DriverError> {
-    record(&chains::read(path)?, board, &Progress::new())
+pub fn record_folder(path: &Path, device: &mut dyn ReplayDevice) -> Result<RecordedChains, DriverError> {
+    record(&chains::read(path)?, device, &Progress::new())
 }
 
 /// Submits chains to a device, one after another. A chain that fails is recorded as failed, and the chains after it
@@ -68,8 +68,12 @@ pub fn record_folder(path: &Path, board: &mut dyn Board) -> Result<RecordedChain
 ///
 /// # Errors
 /// When an image cannot be read, the device is another GPU or fails, or the work was cancelled.
-pub fn record(chains: &Chains, board: &mut dyn Board, progress: &Progress) -> Result<RecordedChains, DriverError> {
-    let target = board.info();
+pub fn record(
+    chains: &Chains,
+    device: &mut dyn ReplayDevice,
+    progress: &Progress,
+) -> Result<RecordedChains, DriverError> {
+    let target = device.info();
     if !is_for(chains, target.gpu_id) {
         return Err(DriverError::OtherGpu {
             place: chains.path.display().to_string(),
@@ -77,10 +81,10 @@ pub fn record(chains: &Chains, board: &mut dyn Board, progress: &Progress) -> Re
             device: gpu_label(target.gpu_id),
         });
     }
-    board.watch(progress);
+    device.watch(progress);
     let images: usize = chains.submits.iter().map(|s| s.objects.len()).sum();
     progress.set_total((images + chains.submits.len()) as u64);
-    let mut driver = Driver::boot(board, Recorder::new(&title(chains)))?;
+    let mut driver = Driver::boot(device, Recorder::new(&title(chains)))?;
     let space = driver.new_space(MmuFormat::MaliLpae)?;
     let mut memory = ChainMemory::new(chains, space);
     let mut submitted = Vec::new();
@@ -101,10 +105,10 @@ pub fn record(chains: &Chains, board: &mut dyn Board, progress: &Progress) -> Re
     }
     let mut findings = chains.findings.clone();
     memory.name(&mut driver, &mut findings)?;
-    let jobs = driver.board.take_job_reports();
+    let jobs = driver.device.take_job_reports();
     findings.extend(run::shaders_not_run(&jobs, &submitted));
     let mut recording = driver.finish()?;
-    recording.facts.findings.extend(findings);
+    recording.metadata.findings.extend(findings);
     Ok(RecordedChains { recording, jobs })
 }
 

@@ -4,7 +4,7 @@ use crate::error::DriverError;
 use crate::layout::{AddressSpace, FrameAllocator, SpaceId};
 use crate::offsets::{self as reg, js, mmu as as_reg};
 use crate::recorder::Recorder;
-use replay_engine::device::{Board, DeviceInfo};
+use replay_engine::device::{DeviceInfo, ReplayDevice};
 use trace_core::mmu;
 use trace_core::recording::{Buffer, InterruptLine, MmuFormat, Region};
 use trace_core::registers::RegisterMap;
@@ -107,7 +107,7 @@ impl JobEnd {
 /// are recorded as host writes, including page tables. The cost grows with the number of pages touched. Writes by jobs
 /// are not recorded.
 pub struct Driver<'d> {
-    pub(crate) board: &'d mut dyn Board,
+    pub(crate) device: &'d mut dyn ReplayDevice,
     pub(crate) recorder: Recorder,
     pub(crate) info: DeviceInfo,
     pub(crate) frames: FrameAllocator,
@@ -134,11 +134,11 @@ impl<'d> Driver<'d> {
     ///
     /// # Errors
     /// When the device fails, is an unknown GPU, or does not respond like one of its kind.
-    pub fn boot(board: &'d mut dyn Board, recorder: Recorder) -> Result<Self, DriverError> {
-        let info = board.info();
+    pub fn boot(device: &'d mut dyn ReplayDevice, recorder: Recorder) -> Result<Self, DriverError> {
+        let info = device.info();
         let mut this = Self {
             frames: FrameAllocator::new(info.arena),
-            board,
+            device,
             recorder,
             info,
             spaces: Vec::new(),
@@ -164,11 +164,11 @@ impl<'d> Driver<'d> {
     }
 
     fn read_reg(&mut self, offset: u32) -> Result<u32, DriverError> {
-        self.recorder.read(self.board, offset)
+        self.recorder.read(self.device, offset)
     }
 
     fn write_reg(&mut self, offset: u32, value: u32) -> Result<(), DriverError> {
-        self.recorder.write(self.board, offset, value)
+        self.recorder.write(self.device, offset, value)
     }
 
     /// Writes both halves of a 64-bit register, the low half first.
@@ -206,7 +206,7 @@ impl<'d> Driver<'d> {
     /// Waits for the GPU block's interrupt and acknowledges it as an interrupt handler does.
     fn gpu_interrupt(&mut self, bit: u32, what: &'static str) -> Result<(), DriverError> {
         self.recorder
-            .wait(self.board, 1 << InterruptLine::Gpu as u32, INTERRUPT_NS, what)?;
+            .wait(self.device, 1 << InterruptLine::Gpu as u32, INTERRUPT_NS, what)?;
         let status = self.read_reg(reg::GPU_IRQ_STATUS)?;
         self.write_reg(reg::GPU_IRQ_CLEAR, status)?;
         if status & bit == 0 {
@@ -311,7 +311,7 @@ impl<'d> Driver<'d> {
             if self.read_reg(reg::space(number) + as_reg::STATUS)? & 1 == 0 {
                 return Ok(());
             }
-            let pause = self.board.pause(POLL_NS);
+            let pause = self.device.pause(POLL_NS);
             pause.map_err(|error| DriverError::Access {
                 what: "pause",
                 offset: 0,
@@ -401,7 +401,7 @@ impl<'d> Driver<'d> {
     /// here: see [`JobEnd`].
     pub fn wait(&mut self, submitted: Submission) -> Result<JobEnd, DriverError> {
         let (job, mmu) = (1 << InterruptLine::Job as u32, 1 << InterruptLine::Mmu as u32);
-        let lines = self.recorder.wait(self.board, job, INTERRUPT_NS, "a job")?;
+        let lines = self.recorder.wait(self.device, job, INTERRUPT_NS, "a job")?;
         let status = self.read_reg(reg::JOB_IRQ_STATUS)?;
         self.write_reg(reg::JOB_IRQ_CLEAR, status)?;
         self.read_reg(reg::JOB_IRQ_JS_STATE)?;

@@ -1,7 +1,7 @@
 //! Errors of the Mali driver.
 
 use replay_core::DeviceError;
-use replay_engine::device::BoardError;
+use replay_engine::device::ReplayDeviceError;
 use trace_core::GpuVa;
 use trace_core::import::ImportError;
 use trace_core::progress::Cancelled;
@@ -31,7 +31,7 @@ pub enum DriverError {
     },
     /// The device's memory could not be accessed.
     #[error(transparent)]
-    Board(#[from] BoardError),
+    Device(#[from] ReplayDeviceError),
     /// An interrupt did not arrive.
     #[error("no interrupt for {what} within {limit_ns} ns")]
     NoInterrupt {

@@ -2,7 +2,7 @@
 
 use crate::error::DriverError;
 use crate::recorder::Recorder;
-use replay_engine::device::{Arena, Board, space};
+use replay_engine::device::{Arena, ReplayDevice, space};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use trace_core::mmu::{self, EntryKind, INVALID, Rights};
@@ -92,7 +92,7 @@ impl FrameAllocator {
 
 /// The CPU's access to memory. The recorder sees its writes.
 pub(crate) struct Host<'a> {
-    pub board: &'a mut dyn Board,
+    pub device: &'a mut dyn ReplayDevice,
     pub recorder: &'a mut Recorder,
     pub frames: &'a mut FrameAllocator,
 }
@@ -101,7 +101,7 @@ impl Host<'_> {
     /// Reads an entry of the table in a frame.
     fn entry(&mut self, table: u64, index: u16) -> Result<u64, DriverError> {
         let offset = self.offset(table, usize::from(index) * 8);
-        self.board
+        self.device
             .read(space::ARENA, offset, 8)
             .map_err(|error| memory_access("read", offset, error))
     }
@@ -109,7 +109,7 @@ impl Host<'_> {
     fn set_entry(&mut self, table: u64, index: u16, value: u64) -> Result<(), DriverError> {
         let at = usize::from(index) * 8;
         let offset = self.offset(table, at);
-        self.board
+        self.device
             .write(space::ARENA, offset, 8, value)
             .map_err(|error| memory_access("write", offset, error))?;
         self.recorder.add_host_write(table, FrameRole::Table, at..at + 8);
@@ -127,7 +127,7 @@ impl Host<'_> {
         for entry in page.as_chunks_mut::<8>().0 {
             *entry = INVALID.to_le_bytes();
         }
-        self.board.store_page(frame, &page)?;
+        self.device.store_page(frame, &page)?;
         self.recorder.add_host_write(frame, FrameRole::Table, 0..PAGE_SIZE);
         Ok(frame)
     }
@@ -140,7 +140,7 @@ impl Host<'_> {
             return Ok(frame);
         };
         // A job must not see what an earlier job left in the frame.
-        self.board.store_page(frame, &ZERO_PAGE)?;
+        self.device.store_page(frame, &ZERO_PAGE)?;
         self.recorder.add_host_write(frame, FrameRole::Data, 0..PAGE_SIZE);
         Ok(frame)
     }
@@ -149,12 +149,12 @@ impl Host<'_> {
     pub(crate) fn patch(&mut self, frame: u64, part: Range<usize>, bytes: &[u8]) -> Result<(), DriverError> {
         let mut page = ZERO_PAGE;
         if part.len() < PAGE_SIZE {
-            self.board.load_page(frame, &mut page)?;
+            self.device.load_page(frame, &mut page)?;
         }
         if let Some(to) = page.get_mut(part.clone()).filter(|to| to.len() == bytes.len()) {
             to.copy_from_slice(bytes);
         }
-        self.board.store_page(frame, &page)?;
+        self.device.store_page(frame, &page)?;
         self.recorder.add_host_write(frame, FrameRole::Data, part);
         Ok(())
     }

@@ -30,7 +30,7 @@ impl Driver<'_> {
 
     fn host(&mut self) -> Host<'_> {
         Host {
-            board: self.board,
+            device: self.device,
             recorder: &mut self.recorder,
             frames: &mut self.frames,
         }
@@ -41,7 +41,7 @@ impl Driver<'_> {
         let number = usize::from(id.0);
         let space = self.spaces.get_mut(number).ok_or(DriverError::NoSpace { number })?;
         let host = Host {
-            board: self.board,
+            device: self.device,
             recorder: &mut self.recorder,
             frames: &mut self.frames,
         };
@@ -79,7 +79,7 @@ impl Driver<'_> {
         let mut target = self.spaces.remove(at);
         let from_at = usize::from(from.0);
         let mut host = Host {
-            board: self.board,
+            device: self.device,
             recorder: &mut self.recorder,
             frames: &mut self.frames,
         };
@@ -180,7 +180,7 @@ impl Driver<'_> {
         let mut page = ZERO_PAGE;
         let mut written = 0;
         for p in self.pieces(space, va, bytes.len())? {
-            self.board.load_page(p.frame, &mut page)?;
+            self.device.load_page(p.frame, &mut page)?;
             let (Some(now), Some(to)) = (page.get_mut(p.in_page()), bytes.get(p.in_range())) else {
                 continue;
             };
@@ -189,7 +189,7 @@ impl Driver<'_> {
                 continue;
             }
             now.copy_from_slice(to);
-            self.board.store_page(p.frame, &page)?;
+            self.device.store_page(p.frame, &page)?;
             for run in runs {
                 written += run.len() as u64;
                 self.recorder.add_host_write(p.frame, FrameRole::Data, run);
@@ -232,7 +232,7 @@ impl Driver<'_> {
     pub fn read(&mut self, space: SpaceId, va: GpuVa, out: &mut [u8]) -> Result<(), DriverError> {
         let mut page = ZERO_PAGE;
         for p in self.pieces(space, va, out.len())? {
-            self.board.load_page(p.frame, &mut page)?;
+            self.device.load_page(p.frame, &mut page)?;
             if let (Some(to), Some(from)) = (out.get_mut(p.in_range()), page.get(p.in_page())) {
                 to.copy_from_slice(from);
             }
@@ -264,7 +264,7 @@ impl Driver<'_> {
     /// Takes a snapshot of every allocated frame, as it is before the next event.
     pub(crate) fn take_snapshot(&mut self) -> Result<(), DriverError> {
         let first = !self.recorder.has_begun();
-        let (frames, zeros) = self.recorder.take_snapshot(self.board, self.frames.used_frames())?;
+        let (frames, zeros) = self.recorder.take_snapshot(self.device, self.frames.used_frames())?;
         if first {
             (self.source_pages, self.source_zero_pages) = (frames, zeros);
         }

@@ -2,7 +2,7 @@
 
 use crate::error::DriverError;
 use replay_core::WaitResult;
-use replay_engine::device::{Board, space};
+use replay_engine::device::{ReplayDevice, space};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use trace_core::PAGE_SIZE;
@@ -99,15 +99,15 @@ impl Recorder {
     }
 
     /// Makes events of the CPU writes since the latest event.
-    fn flush_host_writes(&mut self, board: &mut dyn Board) -> Result<(), DriverError> {
+    fn flush_host_writes(&mut self, device: &mut dyn ReplayDevice) -> Result<(), DriverError> {
         if self.written.is_empty() {
             return Ok(());
         }
-        let time = board.now_ns();
+        let time = device.now_ns();
         let mut frames = Vec::with_capacity(self.written.len());
         let mut page = ZERO_PAGE;
         for (frame, written) in std::mem::take(&mut self.written) {
-            board.load_page(frame, &mut page)?;
+            device.load_page(frame, &mut page)?;
             let id = self.memory.add_page(&page);
             frames.push((frame, id, written.role));
             for part in written.parts {
@@ -128,18 +128,18 @@ impl Recorder {
     /// zero.
     pub(crate) fn take_snapshot(
         &mut self,
-        board: &mut dyn Board,
+        device: &mut dyn ReplayDevice,
         taken: impl Iterator<Item = (u64, FrameRole)>,
     ) -> Result<(u64, u64), DriverError> {
         if self.ended {
             return Ok((0, 0));
         }
-        self.flush_host_writes(board)?;
+        self.flush_host_writes(device)?;
         let mut frames = Vec::new();
         let mut page = ZERO_PAGE;
         let (mut data, mut zeros) = (0, 0);
         for (frame, role) in taken {
-            board.load_page(frame, &mut page)?;
+            device.load_page(frame, &mut page)?;
             let id = self.memory.add_page(&page);
             if role == FrameRole::Data {
                 data += 1;
@@ -188,7 +188,7 @@ impl Recorder {
         (self.identity, self.events.finish(), self.memory.finish())
     }
 
-    fn add_access(&mut self, board: &mut dyn Board, write: bool, offset: u32, value: u64) {
+    fn add_access(&mut self, device: &mut dyn ReplayDevice, write: bool, offset: u32, value: u64) {
         if self.ended {
             return;
         }
@@ -199,46 +199,46 @@ impl Recorder {
             width: 4,
             value,
         };
-        self.events.access(board.now_ns(), THREAD, access);
+        self.events.access(device.now_ns(), THREAD, access);
     }
 
-    pub(crate) fn read(&mut self, board: &mut dyn Board, offset: u32) -> Result<u32, DriverError> {
-        self.flush_host_writes(board)?;
-        let value = board
+    pub(crate) fn read(&mut self, device: &mut dyn ReplayDevice, offset: u32) -> Result<u32, DriverError> {
+        self.flush_host_writes(device)?;
+        let value = device
             .read(space::REGISTERS, u64::from(offset), 4)
             .map_err(|error| DriverError::Access {
                 what: "read",
                 offset,
                 error,
             })?;
-        self.add_access(board, false, offset, value);
+        self.add_access(device, false, offset, value);
         Ok(value as u32)
     }
 
-    pub(crate) fn write(&mut self, board: &mut dyn Board, offset: u32, value: u32) -> Result<(), DriverError> {
-        self.flush_host_writes(board)?;
-        board
+    pub(crate) fn write(&mut self, device: &mut dyn ReplayDevice, offset: u32, value: u32) -> Result<(), DriverError> {
+        self.flush_host_writes(device)?;
+        device
             .write(space::REGISTERS, u64::from(offset), 4, u64::from(value))
             .map_err(|error| DriverError::Access {
                 what: "write",
                 offset,
                 error,
             })?;
-        self.add_access(board, true, offset, u64::from(value));
+        self.add_access(device, true, offset, u64::from(value));
         Ok(())
     }
 
     /// Waits for one of `lines`. The wait itself records no event, as in a driver whose handler is called.
     pub(crate) fn wait(
         &mut self,
-        board: &mut dyn Board,
+        device: &mut dyn ReplayDevice,
         lines: u32,
         limit_ns: u64,
         what: &'static str,
     ) -> Result<u32, DriverError> {
         // Writes by a job during the wait are not CPU writes.
-        self.flush_host_writes(board)?;
-        match board.wait_interrupt(lines, limit_ns) {
+        self.flush_host_writes(device)?;
+        match device.wait_interrupt(lines, limit_ns) {
             Ok(WaitResult::Raised { lines }) => Ok(lines),
             Ok(WaitResult::TimedOut) => Err(DriverError::NoInterrupt { what, limit_ns }),
             Err(error) => Err(DriverError::Access {

@@ -6,7 +6,7 @@ use crate::layout::AddressSpace;
 use replay_engine::device::JobReport;
 use trace_core::Recording;
 use trace_core::container::{ContainerError, Sink, Writer};
-use trace_core::recording::{self, Clock, Facts, Identity, MmuFormat, Space, SpaceKind};
+use trace_core::recording::{self, Clock, Identity, Metadata, MmuFormat, Space, SpaceKind};
 
 impl Driver<'_> {
     /// Ends the recording before the work ends: later actions are not recorded. Memory as it is now becomes the last
@@ -42,31 +42,31 @@ impl Driver<'_> {
     pub fn append_to<S: Sink>(
         &self,
         writer: &mut Writer<S>,
-        describe: impl FnOnce(&mut Facts),
+        describe: impl FnOnce(&mut Metadata),
     ) -> Result<(), ContainerError> {
-        let mut facts = self.facts(self.recorder.identity().clone());
-        describe(&mut facts);
-        writer.facts(&facts)?;
+        let mut metadata = self.metadata(self.recorder.identity().clone());
+        describe(&mut metadata);
+        writer.metadata(&metadata)?;
         self.recorder.append_to(writer)
     }
 
     /// Returns the device's reports of jobs since the last call, in the order in which the jobs ended.
     pub fn take_job_reports(&mut self) -> Vec<JobReport> {
-        self.board.take_job_reports()
+        self.device.take_job_reports()
     }
 
     pub(crate) fn into_recording(mut self) -> Recording {
         let recorder = std::mem::take(&mut self.recorder);
         let (identity, events, memory) = recorder.finish();
         Recording {
-            facts: self.facts(identity),
+            metadata: self.metadata(identity),
             events,
             memory,
             ..Recording::default()
         }
     }
 
-    fn facts(&self, mut identity: Identity) -> Facts {
+    fn metadata(&self, mut identity: Identity) -> Metadata {
         identity.gpu_name.clone_from(&self.info.gpu_name);
         identity.driver = format!("driver-mali {}", env!("CARGO_PKG_VERSION"));
         identity.board.clone_from(&self.info.name);
@@ -87,7 +87,7 @@ impl Driver<'_> {
             },
         };
         let reported = self.recorded_spaces.unwrap_or(usize::MAX);
-        Facts {
+        Metadata {
             identity,
             spaces: vec![Space {
                 name: "gpu".to_owned(),
@@ -99,7 +99,7 @@ impl Driver<'_> {
             regions: self.regions.clone(),
             source_pages: self.source_pages,
             source_zero_pages: self.source_zero_pages,
-            ..Facts::default()
+            ..Metadata::default()
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::descriptors::{ChainBuilder, JobSpec};
 use crate::driver::Driver;
 use crate::error::DriverError;
 use crate::recorder::Recorder;
-use replay_engine::device::Board;
+use replay_engine::device::ReplayDevice;
 use trace_core::jobs::{CacheFlush, WriteKind};
 use trace_core::mmu::Rights;
 use trace_core::recording::{BufferRole, ElementType, MmuFormat};
@@ -41,8 +41,8 @@ fn immediate(to: GpuVa, bytes: u8, value: u64) -> JobSpec {
 ///
 /// # Errors
 /// When the device or a job fails.
-pub fn write_value(board: &mut dyn Board, format: MmuFormat) -> Result<Recording, DriverError> {
-    let mut driver = Driver::boot(board, Recorder::new("write-value jobs"))?;
+pub fn write_value(device: &mut dyn ReplayDevice, format: MmuFormat) -> Result<Recording, DriverError> {
+    let mut driver = Driver::boot(device, Recorder::new("write-value jobs"))?;
     let space = driver.new_space(format)?;
     let words = RESULT_WORDS as u64 * 8;
     let results = driver.alloc(space, words, Rights::RW)?;
@@ -102,8 +102,8 @@ pub fn write_value(board: &mut dyn Board, format: MmuFormat) -> Result<Recording
 ///
 /// # Errors
 /// When the device or a job fails.
-pub fn record_changes(board: &mut dyn Board, format: MmuFormat) -> Result<Recording, DriverError> {
-    let mut driver = Driver::boot(board, Recorder::new("memory that the CPU changes"))?;
+pub fn record_changes(device: &mut dyn ReplayDevice, format: MmuFormat) -> Result<Recording, DriverError> {
+    let mut driver = Driver::boot(device, Recorder::new("memory that the CPU changes"))?;
     let space = driver.new_space(format)?;
     let chains = driver.alloc(space, 0x1000, Rights::RW)?;
     let data = driver.alloc(space, 0x2000, Rights::RW)?;
@@ -211,12 +211,12 @@ impl Sample {
     ///
     /// # Errors
     /// When the source cannot be read, or the device or a job fails.
-    pub fn make(&self, recordings: &std::path::Path, board: &mut dyn Board) -> Result<Recording, DriverError> {
+    pub fn make(&self, recordings: &std::path::Path, device: &mut dyn ReplayDevice) -> Result<Recording, DriverError> {
         match self.source {
-            Source::WriteValue(format) => write_value(board, format),
-            Source::Changes(format) => record_changes(board, format),
+            Source::WriteValue(format) => write_value(device, format),
+            Source::Changes(format) => record_changes(device, format),
             Source::Folder(folder) => {
-                crate::chains::record_folder(&recordings.join(folder), board).map(|r| r.recording)
+                crate::chains::record_folder(&recordings.join(folder), device).map(|r| r.recording)
             }
         }
     }

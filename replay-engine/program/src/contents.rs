@@ -23,7 +23,7 @@ impl Contents {
     pub fn from_recording(recording: &Recording, buffers: &[&Buffer], submits: &[u64]) -> Self {
         let mut all = Self::default();
         for b in buffers {
-            let space = recording.facts.address_spaces.get(b.address_space as usize);
+            let space = recording.metadata.address_spaces.get(b.address_space as usize);
             let at = |event| {
                 let view = GpuMemoryView::new(recording.memory.at(event), space?);
                 Some(view.read_buffer(b).bytes)

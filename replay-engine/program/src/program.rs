@@ -200,7 +200,7 @@ impl Program {
 
 /// Selects the buffers that are inputs at run time.
 fn select_inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<&'r Buffer>, ProgramError> {
-    let all = &recording.facts.buffers;
+    let all = &recording.metadata.buffers;
     let mut chosen: Vec<&Buffer> = Vec::new();
     if wanted.is_empty() {
         chosen.extend(all.iter().filter(|b| b.role == BufferRole::Input));

@@ -75,16 +75,16 @@ pub fn write(program: &Program, folder: &Path) -> Result<WrittenFiles, WriteErro
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
     };
-    let beside = parent.join(format!(".{}.{}.part", program.name, std::process::id()));
-    let result = write_files(&files, &beside).and_then(|()| {
+    let temporary = parent.join(format!(".{}.{}.part", program.name, std::process::id()));
+    let result = write_files(&files, &temporary).and_then(|()| {
         if there {
             std::fs::remove_dir(folder).map_err(failed(folder))?;
         }
-        std::fs::rename(&beside, folder).map_err(failed(folder))
+        std::fs::rename(&temporary, folder).map_err(failed(folder))
     });
     if let Err(e) = result {
         // A failed removal is ignored: the first error is the one that counts.
-        let _ = std::fs::remove_dir_all(&beside);
+        let _ = std::fs::remove_dir_all(&temporary);
         return Err(e);
     }
     let memory = program.memory.iter().map(|(_, b)| b.len() as u64).sum::<u64>();

@@ -10,7 +10,7 @@
 use device_mali::{Model, SoftwareMali};
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
 use replay_core::{Device, WaitResult};
-use replay_engine::device::{Board, space};
+use replay_engine::device::{ReplayDevice, space};
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_program::{Options, Program, ProgramBuffer, ProgramError, WriteError, write};
@@ -44,7 +44,7 @@ fn program(recording: &Recording, inputs: &[&str]) -> Result<Program, ProgramErr
 
 /// The same through the whole engine.
 fn replayed(recording: &Recording, inputs: &BTreeMap<String, Vec<u8>>) -> Outcome {
-    let mut board = SoftwareMali::new(Model::G71);
+    let mut device = SoftwareMali::new(Model::G71);
     let edits = Edits {
         inputs: inputs.clone(),
         ..Edits::default()
@@ -52,12 +52,12 @@ fn replayed(recording: &Recording, inputs: &BTreeMap<String, Vec<u8>>) -> Outcom
     let c = compile(
         recording,
         &edits,
-        &board.info(),
+        &device.info(),
         &CompileOptions::default(),
         &Progress::new(),
     )
     .unwrap();
-    run(&c.plan, &c.pages, &mut board, &Progress::new())
+    run(&c.plan, &c.pages, &mut device, &Progress::new())
 }
 
 /// What a program reported at its end.
@@ -112,9 +112,9 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
         to.write_all(i.unwrap_or_default()).unwrap();
     }
     to.flush().unwrap();
-    let mut board = SoftwareMali::new(Model::G71);
-    board.reset().unwrap();
-    let base = board.info().arena.base.0;
+    let mut device = SoftwareMali::new(Model::G71);
+    device.reset().unwrap();
+    let base = device.info().arena.base.0;
     let mut entries: Vec<[u64; 4]> = Vec::new();
     while entries.len() < 3 {
         let (mut what, mut values) = ([0], [[0; 8]; 4]);
@@ -127,18 +127,18 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
                 entries.push([a, b, c, d]);
                 continue;
             }
-            b'r' => board.read(a as u8, b, c as u8).map(|v| match wrong {
+            b'r' => device.read(a as u8, b, c as u8).map(|v| match wrong {
                 InjectedFault::Register(at) if at == b => v ^ 4,
                 _ => v,
             }),
-            b'w' => board.write(a as u8, b, c as u8, d).map(|()| 0),
+            b'w' => device.write(a as u8, b, c as u8, d).map(|()| 0),
             b'i' if wrong == InjectedFault::Silent => Ok(0),
-            b'i' => board.wait_interrupt(a as u32, b).map(|w| match w {
+            b'i' => device.wait_interrupt(a as u32, b).map(|w| match w {
                 WaitResult::Raised { lines } => lines.into(),
                 WaitResult::TimedOut => 0,
             }),
-            b'p' => board.pause(a).map(|()| 0),
-            b'n' => Ok(board.now_ns()),
+            b'p' => device.pause(a).map(|()| 0),
+            b'n' => Ok(device.now_ns()),
             b'c' => {
                 assert_eq!(
                     (a, b % PAGE_SIZE as u64),
@@ -154,7 +154,7 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
                 let mut n = 0;
                 while n < bytes.len() {
                     let part = (bytes.len() - n).min(PAGE_SIZE - at(n).in_page());
-                    board.store_bytes(at(n), &bytes[n..n + part]).unwrap();
+                    device.store_bytes(at(n), &bytes[n..n + part]).unwrap();
                     n += part;
                 }
                 bytes.clear();
@@ -164,7 +164,7 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
                 }
             }
             b'l' => {
-                bytes.extend((0..b).map(|n| board.read(space::ARENA, a + n, 1).unwrap() as u8));
+                bytes.extend((0..b).map(|n| device.read(space::ARENA, a + n, 1).unwrap() as u8));
                 Ok(0)
             }
             other => panic!("{other}"),
@@ -359,7 +359,7 @@ fn other(recorded: &[u8], round: u8) -> Vec<u8> {
 /// Recorded contents of a buffer at the start.
 fn recorded(recording: &Recording, name: &str) -> Vec<u8> {
     let b = recording.buffer(name).unwrap();
-    let space = &recording.facts.address_spaces[b.address_space as usize];
+    let space = &recording.metadata.address_spaces[b.address_space as usize];
     trace_core::memory::GpuMemoryView::new(recording.memory.at(0), space)
         .read_buffer(b)
         .bytes

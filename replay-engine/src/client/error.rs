@@ -65,7 +65,7 @@ pub enum ClientError {
         "`{name}` is not a target name ({reason}); targets are `software:MODEL`, `qemu:DEVICE[,PROPERTY=VALUE…]`, \
          `agent:NAME/DEVICE`, `agent://HOST:PORT/DEVICE` and `agent:///PATH.sock/DEVICE`"
     )]
-    BoardName {
+    InvalidTargetName {
         /// The name as given.
         name: String,
         /// Why it is not valid.
@@ -76,7 +76,7 @@ pub enum ClientError {
     Qemu(#[from] QemuError),
     /// This program has no such simulator.
     #[error("there is no target `{name}`; known targets: {known}")]
-    NoBoard {
+    NoTarget {
         /// The requested name.
         name: String,
         /// Known targets, separated by commas.
@@ -207,24 +207,24 @@ pub enum ClientError {
         device: String,
     },
     /// The recording was made on another GPU than the target's.
-    #[error("the recording was made on {recorded}, {board} is {device}: {fits}")]
+    #[error("the recording was made on {recorded}, {target} is {device}: {fits}")]
     OtherGpu {
         /// The recording's GPU, with its id.
         recorded: String,
         /// The target name as the user writes it.
-        board: String,
+        target: String,
         /// The target's GPU, with its id.
         device: String,
         /// The targets that would fit.
         fits: String,
     },
     /// The recorded bus device and the target are different devices.
-    #[error("the recording is of {recorded}; the target is {board}, {device}: {fits}")]
+    #[error("the recording is of {recorded}; the target is {target}, {device}: {fits}")]
     OtherDevice {
         /// The recorded device: its id, and its name if known.
         recorded: String,
         /// The target name as the user writes it.
-        board: String,
+        target: String,
         /// The target's device.
         device: String,
         /// The targets that would fit.
@@ -279,7 +279,7 @@ impl ClientError {
     #[must_use]
     pub fn stage(&self) -> Stage {
         match self {
-            Self::BoardName { .. } | Self::NoBoard { .. } | Self::UnknownAgent { .. } => Stage::Name,
+            Self::InvalidTargetName { .. } | Self::NoTarget { .. } | Self::UnknownAgent { .. } => Stage::Name,
             Self::Unreachable { .. } | Self::NotAnAgent { .. } => Stage::Reach,
             Self::Version(_) => Stage::Version,
             Self::NotPaired { .. }

@@ -3,8 +3,8 @@
 //! A recording of a PCI device fits a device with the same ids: QEMU's models of it ([`QEMU_MODELS`]), and devices of
 //! agents. A GPU recording with a GPU id fits the simulators of that GPU. An API trace fits CUDA devices.
 
-use super::boards::{Availability, Board, Factories, TargetName, parse};
 use super::error::ClientError;
+use super::targets::{Availability, Factories, ReplayTarget, TargetName, parse};
 use crate::device::qemu::{self, QemuModel};
 use crate::device::{DeviceInfo, cuda};
 use trace_core::recording::{Hardware, Recording};
@@ -50,9 +50,9 @@ impl RecordedDevice {
     /// Returns the device that was recorded.
     #[must_use]
     pub fn new(recording: &Recording) -> Self {
-        let identity = &recording.facts.identity;
+        let identity = &recording.metadata.identity;
         Self {
-            calls: recording.call_facts().is_some(),
+            calls: recording.api_trace_metadata().is_some(),
             gpu_id: identity.gpu_id,
             gpu_name: identity.gpu_name.clone(),
             // A log that does not name its device has ids of zero.
@@ -117,7 +117,7 @@ impl Factories {
     /// targets of paired agents) that report the recorded device. Targets that this machine cannot use come last, with
     /// the reason.
     #[must_use]
-    pub fn fitting_targets(&self, recorded: &RecordedDevice, known: &[Board]) -> Vec<FittingTarget> {
+    pub fn fitting_targets(&self, recorded: &RecordedDevice, known: &[ReplayTarget]) -> Vec<FittingTarget> {
         let mut all: Vec<FittingTarget> = Vec::new();
         let mut add = |name: String, missing: Option<String>| {
             if all.iter().all(|t| t.name != name) {
@@ -134,15 +134,15 @@ impl Factories {
         if let Some(model) = recorded.hardware.as_ref().and_then(QemuModel::for_hardware) {
             add(model.target(), None);
         }
-        for board in known {
-            let Some(info) = &board.info else { continue };
+        for target in known {
+            let Some(info) = &target.info else { continue };
             if determine_fit(recorded, info) == Fit::Fits {
-                let missing = match &board.reach {
+                let missing = match &target.reach {
                     Availability::Away(why) => Some(why.clone()),
                     Availability::Busy(who) => Some(format!("held by {who}")),
                     Availability::Here | Availability::Free => None,
                 };
-                add(board.name.clone(), missing);
+                add(target.name.clone(), missing);
             }
         }
         if recorded.calls {
@@ -189,12 +189,12 @@ impl Factories {
         }
     }
 
-    /// Checks that the recorded device and a target's device match. `board` is the target's name for messages.
+    /// Checks that the recorded device and a target's device match. `target` is the target's name for messages.
     /// Properties that the recording does not hold are not checked.
     ///
     /// # Errors
     /// [`ClientError::OtherGpu`] or [`ClientError::OtherDevice`], with the targets that would fit.
-    pub fn check_fit(&self, recording: &Recording, board: &str, device: &DeviceInfo) -> Result<(), ClientError> {
+    pub fn check_fit(&self, recording: &Recording, target: &str, device: &DeviceInfo) -> Result<(), ClientError> {
         let recorded = RecordedDevice::new(recording);
         // The plan compiler reports an API trace on a register device, and the reverse.
         if recorded.calls || device.takes_calls() || determine_fit(&recorded, device) != Fit::Unfit {
@@ -202,7 +202,7 @@ impl Factories {
         }
         let fits = fitting_hint(&self.fitting_targets(&recorded, &[]));
         let describe_gpu = |id: u32, name: &str| format!("a {} ({id:#010x})", gpu_name(id).unwrap_or(name));
-        let board = board.to_owned();
+        let target = target.to_owned();
         Err(if recorded.gpu_id == 0 || recorded.hardware.is_some() {
             ClientError::OtherDevice {
                 recorded: recorded.describe(),
@@ -210,13 +210,13 @@ impl Factories {
                     Some(other) => other.id(),
                     None => device.gpu_name.clone(),
                 },
-                board,
+                target,
                 fits,
             }
         } else {
             ClientError::OtherGpu {
                 recorded: describe_gpu(recorded.gpu_id, &recorded.gpu_name),
-                board,
+                target,
                 device: match &device.hardware {
                     Some(hardware) => format!("the device {} ({})", hardware.id(), device.gpu_name),
                     None => describe_gpu(device.gpu_id, &device.gpu_name),
@@ -310,8 +310,9 @@ mod tests {
 
     #[test]
     fn simulator_fits_only_the_recorded_gpu() {
-        let made =
-            || -> crate::serve::Factory { std::sync::Arc::new(|| Err(crate::device::BoardError::Failed("no".into()))) };
+        let made = || -> crate::serve::Factory {
+            std::sync::Arc::new(|| Err(crate::device::ReplayDeviceError::Failed("no".into())))
+        };
         let here = Factories::new().with_gpu("mali-g71", 0x6000_0000, made());
         let of = |id: u32, name: &str| {
             let recording = RecordedDevice {

@@ -509,7 +509,7 @@ impl Lease {
             arrived.complete(&mut outcome, &compiled.plan, &compiled.pages, &self.info);
         }
         // A tuning and a memory trace produce no recording.
-        let played = |c: &crate::plan::calls::Calls| c.tune.is_none() && c.watch.is_none();
+        let played = |c: &crate::plan::calls::ApiTracePlan| c.tune.is_none() && c.watch.is_none();
         let played = compiled.plan.calls.as_ref().is_some_and(played);
         if played && !self.unrecorded && outcome.calls.is_some() {
             let recording = calls::build_recording(&outcome, &compiled.plan, &compiled.pages, &self.info);

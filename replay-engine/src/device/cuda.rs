@@ -6,7 +6,6 @@
 //! Allocations are mapped at the recorded addresses, so pointers in memory and in arguments stay valid. By default each
 //! call is made in recorded order. A whole range can also become one graph that runs with one launch.
 
-mod board;
 mod code;
 mod compare;
 mod contents;
@@ -20,6 +19,7 @@ mod memory;
 mod memory_trace;
 mod pages;
 mod player;
+mod replay_device;
 mod script;
 mod stage;
 mod streams;
@@ -29,7 +29,6 @@ pub mod worker;
 mod worker_process;
 mod worker_protocol;
 
-pub use board::{CudaBoard, list_devices_in_worker};
 pub use compare::{Difference, OutputComparison, OutputTolerance, compare};
 pub use contents::Contents;
 pub use error::CudaReplayError;
@@ -37,10 +36,11 @@ pub use guard::GuardReport;
 pub use memory_trace::{MemoryTraceRun, trace_memory};
 pub use pages::{RestoreStats, SavedMemory};
 pub use player::{Options, PlayResult, Player};
+pub use replay_device::{CudaReplayDevice, list_devices_in_worker};
 pub use script::{MAPPED_TWICE, MemoryAlias, Obstacle, Script, ScriptBuffer, Step, Transfer};
 pub use stage::{PrepareDurations, Stage, StageOptions};
 pub use tuner::{TunerError, tune};
-pub use worker_process::{Players, WorkerOutcome, current_program, run_worker};
+pub use worker_process::{WorkerOutcome, WorkerProcesses, current_program, run_worker};
 
 /// Returns whether this machine probably has a CUDA driver. Initializing the driver takes a moment, so this is checked
 /// first.

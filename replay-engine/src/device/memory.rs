@@ -4,7 +4,7 @@
 use super::host::Host;
 use super::mapping::{HUGE, Mapping, fence};
 use super::vfio::DmaMapping;
-use super::{Arena, BoardError};
+use super::{Arena, ReplayDeviceError};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -110,13 +110,13 @@ impl Memory {
         (self, message)
     }
 
-    /// Allocates free huge pages of this machine: at most `most` bytes, at most one `among`th of them, and below
+    /// Allocates free huge pages of this machine: at most `max` bytes, at most one `among`th of them, and below
     /// `limit` if the device's addresses are limited. `Err` holds the reason for the user.
-    pub fn from_huge_pages(host: &Host, most: u64, among: u64, limit: Option<u64>) -> Result<Self, String> {
+    pub fn from_huge_pages(host: &Host, max: u64, among: u64, limit: Option<u64>) -> Result<Self, String> {
         let free = host.number("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
         let free = free.map_err(|e| format!("this kernel has no huge pages of 2 MiB ({e})"))?;
-        let wanted = (most / HUGE).min(free / among.max(1)).min(1 << 20);
-        if most == 0 {
+        let wanted = (max / HUGE).min(free / among.max(1)).min(1 << 20);
+        if max == 0 {
             return Err("none was requested".to_owned());
         }
         if wanted == 0 {
@@ -247,42 +247,43 @@ impl Memory {
     }
 
     /// Returns the offset of a frame.
-    fn offset(&self, frame: u64) -> Result<u64, BoardError> {
+    fn offset(&self, frame: u64) -> Result<u64, ReplayDeviceError> {
         let at = frame.checked_mul(PAGE_SIZE as u64).map(PhysAddr);
         let at = at.filter(|at| self.arena().contains(*at));
-        at.map(|at| at.0 - self.base).ok_or(BoardError::OutsideArena { frame })
+        at.map(|at| at.0 - self.base)
+            .ok_or(ReplayDeviceError::OutsideArena { frame })
     }
 
     /// Stores a page image in a frame.
-    pub fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+    pub fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.store(PhysAddr(frame.saturating_mul(PAGE_SIZE as u64)), page)
     }
 
     /// Stores bytes in a frame.
-    pub fn store(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+    pub fn store(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), ReplayDeviceError> {
         self.in_order();
         let frame = at.frame();
         let offset = self.offset(frame)?.saturating_add(at.in_page() as u64);
         if at.in_page().saturating_add(bytes.len()) > PAGE_SIZE {
-            return Err(BoardError::OutsideArena {
+            return Err(ReplayDeviceError::OutsideArena {
                 frame: frame.saturating_add(1),
             });
         }
         let stored = self.find(offset).and_then(|(piece, at)| piece.store(at, bytes));
         self.note(frame);
-        stored.ok_or(BoardError::OutsideArena { frame })
+        stored.ok_or(ReplayDeviceError::OutsideArena { frame })
     }
 
     /// Loads the image of a frame, including device writes.
-    pub fn load(&self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+    pub fn load(&self, frame: u64, page: &mut Page) -> Result<(), ReplayDeviceError> {
         fence();
         let offset = self.offset(frame)?;
         let loaded = self.find(offset).and_then(|(piece, at)| piece.load(at, page));
-        loaded.ok_or(BoardError::OutsideArena { frame })
+        loaded.ok_or(ReplayDeviceError::OutsideArena { frame })
     }
 
     /// Clears all of the memory.
-    pub fn clear(&mut self) -> Result<(), BoardError> {
+    pub fn clear(&mut self) -> Result<(), ReplayDeviceError> {
         let first = PhysAddr(self.base).frame();
         let all = first..first.saturating_add(self.arena().pages);
         let frames: Vec<u64> = match self.written.take() {

@@ -5,7 +5,6 @@
 //! it is opened through VFIO ([`super::vfio`]) and accesses only the memory of its plans. Bus mastering is on only
 //! while a proved plan runs. [`super::guard`] turns it off when the agent ends for any reason.
 
-mod board;
 mod config;
 mod driver;
 mod error;
@@ -14,12 +13,13 @@ mod interrupts;
 mod name;
 mod open_function;
 mod region_access;
+mod replay_device;
 
-pub use board::{Options, PciBoard};
 pub(super) use driver::restore_driver;
 pub use error::PciError;
 pub use function::{Function, Resource, list_functions};
 pub use name::{Address, Name};
+pub use replay_device::{Options, PciReplayDevice};
 
 /// The name forms of PCI functions, for lists.
 pub const FORM: &str = "pci:ADDRESS, pci:VENDOR:DEVICE";

@@ -4,19 +4,19 @@
 //! `platform:arm,pl031`. Its registers are mapped through the kernel's UIO driver if the device is bound to it, and
 //! otherwise through `/dev/mem`. A Mali GPU becomes a target of that GPU, whose plans contain page tables.
 
-mod board;
 mod driver;
 mod error;
 mod interrupts;
 mod name;
 mod node;
+mod replay_device;
 mod tree;
 
-pub use board::{Options, PlatformBoard};
 pub(super) use driver::restore_driver;
 pub use error::PlatformError;
 pub use name::Name;
 pub use node::{Iommu, PlatformNode, list_devices};
+pub use replay_device::{Options, PlatformReplayDevice};
 pub use tree::{Node, Tree};
 
 /// The name forms of device-tree devices, for lists.

@@ -5,7 +5,6 @@
 //! accesses it. The machine's clock is stopped except during waits: see [`machine`].
 
 pub mod answer;
-mod board;
 mod error;
 mod lines;
 mod machine;
@@ -15,11 +14,12 @@ mod name;
 mod pci;
 mod process;
 mod qtest;
+mod replay_device;
 
-pub use board::{QemuBoard, check_installed};
 pub use error::QemuError;
 pub use models::{QEMU_MODELS, QemuModel};
 pub use name::Name;
+pub use replay_device::{QemuReplayDevice, check_installed};
 
 /// The QEMU program for PC machines.
 pub const PROGRAM: &str = "qemu-system-x86_64";

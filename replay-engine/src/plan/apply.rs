@@ -35,7 +35,7 @@ pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Prog
         bytes: bytes as u64,
         source: source.to_owned(),
     };
-    if recording.call_facts().is_some() {
+    if recording.api_trace_metadata().is_some() {
         let script = Script::new(recording).map_err(CompileError::from)?;
         let edited = calls::find_edited_inputs(&script, edits)?;
         let contents: BTreeMap<u64, &[u8]> = edited.iter().map(|(event, (_, bytes))| (*event, *bytes)).collect();
@@ -45,7 +45,7 @@ pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Prog
         }
         return Ok(out);
     }
-    if recording.facts.address_spaces.is_empty() {
+    if recording.metadata.address_spaces.is_empty() {
         return Err(ApplyError::NoMemory);
     }
     let mut out = recording.clone();

@@ -16,15 +16,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
-    CALL_FACTS, CallEvent, CallFacts, Digest, EventsBuilder, MemoryBuilder, PageId, PageStore, Recording, SharedBytes,
+    API_TRACE_METADATA, ApiTraceMetadata, CallEvent, Digest, EventsBuilder, MemoryBuilder, PageId, PageStore,
+    Recording, SharedBytes,
 };
 
 /// The properties of an API-trace plan outside its body.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Calls {
+pub struct ApiTracePlan {
     /// Functions, modules, streams, window. Pages of modules are numbers of the plan's images, starting at 1.
-    pub facts: CallFacts,
+    #[serde(rename = "facts")]
+    pub metadata: ApiTraceMetadata,
     /// Whether the range becomes one graph.
     pub graph: bool,
     /// Whether memory is not restored between repeated runs: each run starts with the memory of the one before.
@@ -55,7 +57,7 @@ impl SharedBytes for FileBytes {
 pub enum PlanCallsError {
     /// It is a plan of another kind.
     #[error("it is not a plan of an API trace")]
-    NotCalls,
+    NotApiTrace,
     /// The plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -88,7 +90,7 @@ impl PlanRecording {
     /// # Errors
     /// If it is not an API-trace plan, its body cannot be decoded, or an image is missing.
     pub fn new(plan: &Plan, pages: &dyn PageSource) -> Result<Self, PlanCallsError> {
-        let calls = plan.calls.as_ref().ok_or(PlanCallsError::NotCalls)?;
+        let calls = plan.calls.as_ref().ok_or(PlanCallsError::NotApiTrace)?;
         let mut memory = MemoryBuilder::new();
         for (n, digest) in plan.images.iter().enumerate() {
             let page = pages.page(digest).ok_or(PlanCallsError::Image { number: n + 1 })?;
@@ -103,7 +105,9 @@ impl PlanRecording {
             memory: memory.finish(),
             ..Recording::default()
         };
-        recording.extras.insert(CALL_FACTS.to_owned(), json(&calls.facts));
+        recording
+            .extras
+            .insert(API_TRACE_METADATA.to_owned(), json(&calls.metadata));
         Ok(Self {
             recording,
             events: original,
@@ -119,11 +123,11 @@ impl PlanRecording {
         let rest = bytes
             .strip_prefix(&PLAN_FILE_MAGIC)
             .and_then(|r| r.split_first_chunk::<8>());
-        let (length, rest) = rest.ok_or(PlanCallsError::NotCalls)?;
+        let (length, rest) = rest.ok_or(PlanCallsError::NotApiTrace)?;
         let length = usize::try_from(u64::from_le_bytes(*length)).ok();
         let (record, _) = length
             .and_then(|n| rest.split_at_checked(n))
-            .ok_or(PlanCallsError::NotCalls)?;
+            .ok_or(PlanCallsError::NotApiTrace)?;
         let first = (PLAN_FILE_MAGIC.len() + size_of::<u64>() + record.len()) as u64;
         let plan = Plan::from_bytes(record)?;
         let mut plan_recording = outline_recording(&plan)?;
@@ -167,28 +171,30 @@ impl PlanRecording {
 /// # Errors
 /// If the body cannot be decoded.
 pub(crate) fn outline_recording(plan: &Plan) -> Result<PlanRecording, PlanCallsError> {
-    let calls = plan.calls.as_ref().ok_or(PlanCallsError::NotCalls)?;
+    let calls = plan.calls.as_ref().ok_or(PlanCallsError::NotApiTrace)?;
     let (events, original) = events(plan, calls)?;
     let mut recording = Recording {
         events,
         ..Recording::default()
     };
-    recording.extras.insert(CALL_FACTS.to_owned(), json(&calls.facts));
+    recording
+        .extras
+        .insert(API_TRACE_METADATA.to_owned(), json(&calls.metadata));
     Ok(PlanRecording {
         recording,
         events: original,
     })
 }
 
-fn json(facts: &CallFacts) -> Vec<u8> {
+fn json(metadata: &ApiTraceMetadata) -> Vec<u8> {
     // Plain values under plain names: serialization cannot fail.
-    serde_json::to_vec(facts).unwrap_or_default()
+    serde_json::to_vec(metadata).unwrap_or_default()
 }
 
-fn events(plan: &Plan, _calls: &Calls) -> Result<(trace_core::recording::Events, Vec<u64>), CallsError> {
+fn events(plan: &Plan, _calls: &ApiTracePlan) -> Result<(trace_core::recording::Events, Vec<u64>), CallsError> {
     let mut events = EventsBuilder::new();
     let mut original = Vec::new();
-    for (n, carried) in body::Calls::new(&plan.body, plan.images.len()).enumerate() {
+    for (n, carried) in body::CallReader::new(&plan.body, plan.images.len()).enumerate() {
         let c = carried?;
         let mut call = body::without_content(c.call);
         match &mut call {
@@ -230,15 +236,15 @@ impl Images {
 
 /// Serializes calls among fixed-width fields as JSON text, so that fields can be added later.
 pub(super) mod calls_json {
-    use super::Calls;
+    use super::ApiTracePlan;
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};
 
-    pub fn serialize<S: Serializer>(calls: &Option<Calls>, to: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(calls: &Option<ApiTracePlan>, to: S) -> Result<S::Ok, S::Error> {
         let json = calls.as_ref().map(serde_json::to_string).transpose();
         json.map_err(ser::Error::custom)?.serialize(to)
     }
 
-    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Calls>, D::Error> {
+    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<ApiTracePlan>, D::Error> {
         let json = Option::<String>::deserialize(from)?;
         let read = json.map(|text| serde_json::from_str(&text)).transpose();
         read.map_err(de::Error::custom)

@@ -135,7 +135,7 @@ pub fn compile_placed(
     options: &CompileOptions,
     progress: &Progress,
 ) -> Result<PlacedPlan, CompileError> {
-    if target.takes_calls() || recording.call_facts().is_some() {
+    if target.takes_calls() || recording.api_trace_metadata().is_some() {
         return Ok(PlacedPlan {
             compiled: super::calls::compile(recording, edits, target, options, progress)?,
             frames: HashMap::new(),
@@ -206,8 +206,8 @@ fn placed(
     let compiled = Compiled {
         plan: Plan {
             version: PLAN_VERSION,
-            title: title(&recording.facts.identity),
-            gpu_id: recording.facts.identity.gpu_id,
+            title: title(&recording.metadata.identity),
+            gpu_id: recording.metadata.identity.gpu_id,
             register_map: map.name().to_owned(),
             arena: target.arena,
             pages: moved.pages,
@@ -222,7 +222,7 @@ fn placed(
             budgets: options.budgets,
             body,
             allowed: options.allow_unknown.iter().map(|r| (r.start, r.end)).collect(),
-            buffers: recording.facts.buffers.iter().map(plan_buffer).collect(),
+            buffers: recording.metadata.buffers.iter().map(plan_buffer).collect(),
             images: moved.images,
             hardware: None,
             windows: Vec::new(),
@@ -239,7 +239,7 @@ fn placed(
 /// Checks that allowed ranges hold whole registers, are a small part of the window, and hold no register that the map
 /// knows as not replayable.
 fn check_allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), CompileError> {
-    let most = map.window_bytes() / 4;
+    let max = map.window_bytes() / 4;
     let mut sum = 0u64;
     for r in ranges {
         let (start, end) = (r.start, r.end);
@@ -247,7 +247,7 @@ fn check_allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), Compile
             return Err(CompileError::AllowedUneven { start, end });
         }
         sum = sum.saturating_add(u64::from(end - start));
-        if sum > most || ranges.len() as u64 > MAX_ALLOWED {
+        if sum > max || ranges.len() as u64 > MAX_ALLOWED {
             return Err(CompileError::AllowedTooMuch { start, end });
         }
         let known = map.registers().find(|k| r.contains(&k.offset) && !k.replay.write);
@@ -288,7 +288,7 @@ pub(super) fn plan_buffer(b: &Buffer) -> PlanBuffer {
 
 pub(super) fn find_buffer<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffer, CompileError> {
     recording.buffer(name).ok_or_else(|| {
-        let known: Vec<&str> = recording.facts.buffers.iter().map(|b| b.name.as_str()).collect();
+        let known: Vec<&str> = recording.metadata.buffers.iter().map(|b| b.name.as_str()).collect();
         CompileError::UnknownBuffer {
             name: name.to_owned(),
             known: known.join(", "),
@@ -363,7 +363,7 @@ fn outputs(
 ) -> Result<Vec<PlanBuffer>, CompileError> {
     let wanted: Vec<&Buffer> = if options.outputs.is_empty() {
         recording
-            .facts
+            .metadata
             .buffers
             .iter()
             .filter(|b| b.role == BufferRole::Output)

@@ -384,7 +384,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         if whole == 0 {
             return self.plain_write(at, a.offset, a.width, a.value);
         }
-        let recorded = &self.recording.facts.address_spaces;
+        let recorded = &self.recording.metadata.address_spaces;
         let number = r.index.unwrap_or(0);
         let same = |i: &usize| {
             recorded

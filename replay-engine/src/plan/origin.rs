@@ -25,11 +25,11 @@ impl Origin {
     /// Returns the origin data of a recording.
     #[must_use]
     pub fn from_recording(recording: &Recording) -> Self {
-        let buffers = recording.facts.buffers.iter();
+        let buffers = recording.metadata.buffers.iter();
         Self {
             roles: buffers.map(|b| (b.name.clone(), b.role)).collect(),
             shapes: recording.buffer_shapes(),
-            regions: recording.facts.regions.clone(),
+            regions: recording.metadata.regions.clone(),
             ranges: Vec::new(),
         }
     }

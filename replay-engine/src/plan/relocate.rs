@@ -123,7 +123,7 @@ impl<'a> RelocatedMemory<'a> {
         }
         let mut this = Self {
             recording,
-            spaces: &recording.facts.address_spaces,
+            spaces: &recording.metadata.address_spaces,
             progress,
             cpu: CpuMemory::new(recording),
             written: recording.events.host_writes.iter().map(|w| w.frame()).collect(),
@@ -405,7 +405,7 @@ mod tests {
             memory: m.finish(),
             ..Recording::default()
         };
-        r.facts.address_spaces = vec![AddressSpace {
+        r.metadata.address_spaces = vec![AddressSpace {
             number: 0,
             format: F,
             root: PhysAddr(0x1000),

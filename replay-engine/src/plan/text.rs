@@ -126,9 +126,9 @@ fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
     writeln!(out, "body")?;
     if let Some(calls) = &plan.calls {
         // For people only: an API-trace plan is read only from its bytes, and the parser rejects these lines.
-        for call in super::calls::body::Calls::new(&plan.body, plan.images.len()) {
+        for call in super::calls::body::CallReader::new(&plan.body, plan.images.len()) {
             match call {
-                Ok(c) => writeln!(out, "call {} {}", c.event, c.call.describe(Some(&calls.facts)))?,
+                Ok(c) => writeln!(out, "call {} {}", c.event, c.call.describe(Some(&calls.metadata)))?,
                 Err(e) => writeln!(out, "undecodable {e}")?,
             }
         }

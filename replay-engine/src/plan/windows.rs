@@ -127,8 +127,8 @@ pub(super) fn compile(
                 ..Origin::from_recording(recording)
             }),
             masters,
-            title: title(&recording.facts.identity),
-            gpu_id: recording.facts.identity.gpu_id,
+            title: title(&recording.metadata.identity),
+            gpu_id: recording.metadata.identity.gpu_id,
             register_map: map.name().to_owned(),
             arena: target.arena,
             rewrites: t.rewrites,
@@ -170,7 +170,7 @@ fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<(), Compile
 /// Returns the device's window for each of the recording's spaces, by name.
 fn windows<'a>(recording: &Recording, target: &'a DeviceInfo) -> Vec<Option<&'a Window>> {
     let of = |name: &str| target.windows.iter().find(|w| w.name == name);
-    recording.facts.spaces.iter().map(|s| of(&s.name)).collect()
+    recording.metadata.spaces.iter().map(|s| of(&s.name)).collect()
 }
 
 impl<'a> Translation<'a> {
@@ -255,7 +255,7 @@ impl<'a> Translation<'a> {
     /// Translates an access. Returns the event after it.
     fn access(&mut self, at: usize, a: Access) -> Result<usize, CompileError> {
         let event = at as u64;
-        let recorded = self.recording.facts.spaces.get(usize::from(a.space));
+        let recorded = self.recording.metadata.spaces.get(usize::from(a.space));
         let Some(window) = self.windows.get(usize::from(a.space)).copied().flatten() else {
             let (name, kind) = recorded.map_or(("", None), |s| (s.name.as_str(), Some(s.kind)));
             return match kind {
@@ -527,7 +527,7 @@ impl<'a> Translation<'a> {
     /// Returns all buffers of the device's memory.
     fn buffers(&self) -> Vec<PlanBuffer> {
         let Some(dma) = &self.dma else { return Vec::new() };
-        let all = self.recording.facts.buffers.iter();
+        let all = self.recording.metadata.buffers.iter();
         all.filter_map(|b| self.moved_buffer(dma, b)).collect()
     }
 

@@ -8,14 +8,14 @@ use super::log::{EventLog, LogError, unpack};
 use super::outcome::{JobOutcome, Verdict};
 use super::recorder::SpaceRegisters;
 use super::snapshots::{CountedPages, add_snapshots, fill_lost_pages};
-use crate::device::{Board, BoardError, DeviceInfo, Window};
+use crate::device::{DeviceInfo, ReplayDevice, ReplayDeviceError, Window};
 use crate::plan::{JOB_START, PageSource, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{
-    Access, AddressSpace, Buffer, BufferRole, ChainReport, Clock, Facts, Identity, MemoryBuilder, Page, PageId,
+    Access, AddressSpace, Buffer, BufferRole, ChainReport, Clock, Identity, MemoryBuilder, Metadata, Page, PageId,
     PageStore, RecordedRange, Recording, Space, ZERO_PAGE,
 };
 use trace_core::registers::{RegisterMap, Role};
@@ -98,16 +98,16 @@ impl RunArtifacts {
     /// Collects the artifacts of a run from the target. `changed` holds the pages after memory changes.
     pub(super) fn gather(
         plan: &Plan,
-        board: &mut dyn Board,
+        device: &mut dyn ReplayDevice,
         events: EventLog,
         host_pages: Vec<u32>,
         mut changed: MemoryBuilder,
         seen: &BTreeMap<u8, SpaceRegisters>,
         screen: Option<Picture>,
-    ) -> Result<Self, BoardError> {
+    ) -> Result<Self, ReplayDeviceError> {
         let first = plan.arena.base.frame();
         let used = first..first.saturating_add(plan.used_pages);
-        let may_differ = board.content_frames();
+        let may_differ = device.content_frames();
         let frames: &mut dyn Iterator<Item = u64> = match &may_differ {
             Some(frames) => &mut frames.iter().copied().filter(|f| used.contains(f)),
             None => &mut used.clone(),
@@ -115,7 +115,7 @@ impl RunArtifacts {
         let mut page = ZERO_PAGE;
         let mut left = Vec::new();
         for frame in frames {
-            board.load_page(frame, &mut page)?;
+            device.load_page(frame, &mut page)?;
             if page != ZERO_PAGE {
                 left.push((frame, changed.add_page(&page).0));
             }
@@ -251,7 +251,7 @@ impl ReceivedArtifacts {
         let counted = add_snapshots(&mut memory, plan, source, &events, &end)?;
         let set: BTreeMap<u8, (u64, u64)> = left.spaces.iter().map(|(n, m, t)| (*n, (*m, *t))).collect();
         let mut recording = Recording {
-            facts: facts(plan, info, &set, counted),
+            metadata: metadata(plan, info, &set, counted),
             events,
             memory: memory.finish(),
             ..Recording::default()
@@ -311,8 +311,8 @@ fn not_run_reason(outcome: &Outcome, job: &JobOutcome) -> Option<String> {
 }
 
 /// Returns the metadata of the run's recording.
-fn facts(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, pages: CountedPages) -> Facts {
-    Facts {
+fn metadata(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, pages: CountedPages) -> Metadata {
+    Metadata {
         identity: Identity {
             gpu_id: info.gpu_id,
             gpu_name: info.gpu_name.clone(),
@@ -357,7 +357,7 @@ fn facts(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, pages: 
         regions: plan.origin.as_ref().map(|o| o.regions.clone()).unwrap_or_default(),
         source_pages: pages.data,
         source_zero_pages: pages.zeros,
-        ..Facts::default()
+        ..Metadata::default()
     }
 }
 

@@ -13,7 +13,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
-    CALL_FACTS, CallEvent, Clock, CopyKind, EventsBuilder, Facts, Identity, MemoryBuilder, Recording, ZERO_PAGE,
+    API_TRACE_METADATA, CallEvent, Clock, CopyKind, EventsBuilder, Identity, MemoryBuilder, Metadata, Recording,
+    ZERO_PAGE,
 };
 
 /// Maximum number of differences that are kept in full.
@@ -242,7 +243,7 @@ pub(crate) fn build_recording(
         events.push_call(n as u64, thread, call);
     }
     let mut recording = Recording {
-        facts: Facts {
+        metadata: Metadata {
             identity: Identity {
                 gpu_name: outcome.device.clone(),
                 driver: "kinescope replay".to_owned(),
@@ -252,14 +253,14 @@ pub(crate) fn build_recording(
                 clock: Clock::Virtual,
                 ..Identity::default()
             },
-            ..Facts::default()
+            ..Metadata::default()
         },
         events: events.finish(),
         memory: memory.finish(),
         ..Recording::default()
     };
-    if let Some(facts) = plan_recording.recording.extras.get(CALL_FACTS) {
-        recording.extras.insert(CALL_FACTS.to_owned(), facts.clone());
+    if let Some(metadata) = plan_recording.recording.extras.get(API_TRACE_METADATA) {
+        recording.extras.insert(API_TRACE_METADATA.to_owned(), metadata.clone());
     }
     Ok(recording)
 }

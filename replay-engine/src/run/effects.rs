@@ -1,6 +1,6 @@
 //! Checks of the effects that a plan expects: at its check actions, and after its body.
 
-use crate::device::{Board, BoardError};
+use crate::device::{ReplayDevice, ReplayDeviceError};
 use crate::plan::{Effect, EffectResult, Expectation, Plan, short_digest};
 use crate::run::OutputBuffer;
 use replay_core::{Action, Actions};
@@ -66,13 +66,13 @@ pub(super) struct EffectContext<'a> {
 /// checked and no effect counts as present.
 pub(super) fn check_effects(
     plan: &Plan,
-    board: &mut dyn Board,
+    device: &mut dyn ReplayDevice,
     there: &EffectContext<'_>,
     ran: bool,
     before: &HashMap<u32, EffectReading>,
 ) -> EffectReport {
     let mut looked = EffectReport::default();
-    let screen = if ran { board.screen() } else { Ok(None) };
+    let screen = if ran { device.screen() } else { Ok(None) };
     let checks: HashMap<u32, u64> = Actions::new(&plan.body)
         .filter_map(|a| match a {
             Ok(Action::Check { event, expectation }) => Some((expectation, u64::from(event))),
@@ -84,7 +84,7 @@ pub(super) fn check_effects(
             (Some(look), _) => look.clone(),
             _ if !ran => EffectReading::none("not checked: the run did not reach its end".to_owned()),
             (None, Effect::Screen { .. }) => check_screen(&e.effect, &screen),
-            (None, effect) => check_effect(plan, effect, board, there),
+            (None, effect) => check_effect(plan, effect, device, there),
         };
         looked.seen.push(EffectResult {
             kind: e.effect.name().to_owned(),
@@ -110,15 +110,15 @@ pub(super) fn check_effects(
 pub(super) fn check_effect(
     plan: &Plan,
     effect: &Effect,
-    board: &mut dyn Board,
+    device: &mut dyn ReplayDevice,
     there: &EffectContext<'_>,
 ) -> EffectReading {
-    let held = |read: Result<Digest, BoardError>, expected: &Digest| match read {
+    let held = |read: Result<Digest, ReplayDeviceError>, expected: &Digest| match read {
         Ok(digest) => EffectReading::digest(digest, expected),
         Err(why) => EffectReading::none(format!("the bytes cannot be read: {why}")),
     };
     match effect {
-        Effect::Screen { .. } => check_screen(effect, &board.screen()),
+        Effect::Screen { .. } => check_screen(effect, &device.screen()),
         Effect::Interrupts { count } => EffectReading {
             got: format!("{} came", there.interrupts),
             matched: Some(there.interrupts == *count),
@@ -129,10 +129,10 @@ pub(super) fn check_effect(
             offset,
             bytes,
             digest,
-        } => held(window(board, *number, *offset, *bytes), digest),
+        } => held(window(device, *number, *offset, *bytes), digest),
         Effect::Memory { offset, bytes, digest } => {
             let from = plan.arena.base.0.saturating_add(*offset);
-            held(memory(board, from, *bytes), digest)
+            held(memory(device, from, *bytes), digest)
         }
         Effect::Output { name, digest } => match there.outputs.iter().find(|o| o.name == *name) {
             Some(o) => EffectReading::digest(o.blake3, digest),
@@ -142,14 +142,14 @@ pub(super) fn check_effect(
 }
 
 /// Returns BLAKE3 of bytes of a window.
-fn window(board: &mut dyn Board, number: u8, offset: u64, bytes: u64) -> Result<Digest, BoardError> {
+fn window(device: &mut dyn ReplayDevice, number: u8, offset: u64, bytes: u64) -> Result<Digest, ReplayDeviceError> {
     let mut hash = blake3::Hasher::new();
     let mut piece = vec![0; PIECE];
     let mut done = 0;
     while done < bytes {
         let now = usize::try_from(bytes - done).map_or(PIECE, |left| left.min(PIECE));
         let piece = piece.get_mut(..now).unwrap_or_default();
-        board.load_window(number, offset.saturating_add(done), piece)?;
+        device.load_window(number, offset.saturating_add(done), piece)?;
         hash.update(piece);
         done += now as u64;
     }
@@ -157,15 +157,15 @@ fn window(board: &mut dyn Board, number: u8, offset: u64, bytes: u64) -> Result<
 }
 
 /// Returns BLAKE3 of bytes of the arena, by their physical address.
-fn memory(board: &mut dyn Board, from: u64, bytes: u64) -> Result<Digest, BoardError> {
+fn memory(device: &mut dyn ReplayDevice, from: u64, bytes: u64) -> Result<Digest, ReplayDeviceError> {
     let mut hash = blake3::Hasher::new();
-    pieces(board, from, bytes, |piece| {
+    pieces(device, from, bytes, |piece| {
         hash.update(piece);
     })?;
     Ok(*hash.finalize().as_bytes())
 }
 
-fn check_screen(effect: &Effect, screen: &Result<Option<Picture>, BoardError>) -> EffectReading {
+fn check_screen(effect: &Effect, screen: &Result<Option<Picture>, ReplayDeviceError>) -> EffectReading {
     match (effect, screen) {
         (Effect::Screen { width, height, rgb }, Ok(Some(p))) => {
             let got = blake3::hash(p.rgb());
@@ -186,19 +186,24 @@ fn check_screen(effect: &Effect, screen: &Result<Option<Picture>, BoardError>) -
 }
 
 /// Returns bytes of the arena, by their physical address.
-pub(super) fn load(board: &mut dyn Board, from: u64, bytes: u64) -> Result<Vec<u8>, BoardError> {
+pub(super) fn load(device: &mut dyn ReplayDevice, from: u64, bytes: u64) -> Result<Vec<u8>, ReplayDeviceError> {
     let mut out = Vec::new();
-    pieces(board, from, bytes, |piece| out.extend_from_slice(piece))?;
+    pieces(device, from, bytes, |piece| out.extend_from_slice(piece))?;
     Ok(out)
 }
 
 /// Reads bytes of the arena page by page.
-fn pieces(board: &mut dyn Board, from: u64, bytes: u64, mut take: impl FnMut(&[u8])) -> Result<(), BoardError> {
+fn pieces(
+    device: &mut dyn ReplayDevice,
+    from: u64,
+    bytes: u64,
+    mut take: impl FnMut(&[u8]),
+) -> Result<(), ReplayDeviceError> {
     let mut page = ZERO_PAGE;
     let mut done = 0;
     while done < bytes {
         let at = PhysAddr(from.saturating_add(done));
-        board.load_page(at.frame(), &mut page)?;
+        device.load_page(at.frame(), &mut page)?;
         let rest = page.get(at.in_page()..).unwrap_or_default();
         let part = usize::try_from(bytes - done).map_or(rest.len(), |left| left.min(rest.len()));
         take(rest.get(..part).unwrap_or_default());

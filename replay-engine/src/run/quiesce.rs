@@ -2,7 +2,7 @@
 //! function that keeps its state would continue in the next plan's memory.
 
 use super::POLL_STEP_NS;
-use crate::device::{Board, space};
+use crate::device::{ReplayDevice, space};
 use replay_core::DeviceError;
 use trace_core::progress::Progress;
 use trace_core::registers::{BusEngine, RegisterMap};
@@ -26,7 +26,7 @@ pub(super) enum QuiesceResult {
 /// # Errors
 /// Why it does not become idle, for the user.
 pub(super) fn quiesce(
-    board: &mut dyn Board,
+    device: &mut dyn ReplayDevice,
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> Result<QuiesceResult, String> {
@@ -41,13 +41,13 @@ pub(super) fn quiesce(
         .map_or(4, |r| r.width);
     let offset = u64::from(offset);
     let failed = |e: DeviceError| format!("the register at {offset:#x} cannot be reached: {e:?}");
-    let first = board.read(space::REGISTERS, offset, width).map_err(failed)? & mask;
+    let first = device.read(space::REGISTERS, offset, width).map_err(failed)? & mask;
     if matches!(engine, BusEngine::Virtqueue(_)) {
-        board.write(space::REGISTERS, offset, width, 0).map_err(failed)?;
+        device.write(space::REGISTERS, offset, width, 0).map_err(failed)?;
     }
     let (mut waited, mut pause) = (0u64, POLL_STEP_NS);
     loop {
-        let now = board.read(space::REGISTERS, offset, width).map_err(failed)? & mask;
+        let now = device.read(space::REGISTERS, offset, width).map_err(failed)? & mask;
         if now == 0 {
             return Ok(if first == 0 {
                 QuiesceResult::Idle
@@ -60,7 +60,7 @@ pub(super) fn quiesce(
                 "the device does not become idle: its register at {offset:#x} has {now:#x} after {waited} ns"
             ));
         }
-        board.pause(pause).map_err(failed)?;
+        device.pause(pause).map_err(failed)?;
         waited = waited.saturating_add(pause);
         pause = pause.saturating_mul(2).min(LONGEST_PAUSE_NS);
     }

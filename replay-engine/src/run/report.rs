@@ -1,7 +1,7 @@
 //! Fault and hang reports: the device's registers, the page walk of the address, the nearest buffer.
 
 use super::FaultReport;
-use crate::device::{Board, space};
+use crate::device::{ReplayDevice, space};
 use crate::plan::{Plan, PlanMemory};
 use trace_core::jobs::exception_name;
 use trace_core::mmu::{EntryKind, walk};
@@ -18,7 +18,7 @@ pub(super) fn report(
     plan: &Plan,
     map: &RegisterMap,
     memory: &PlanMemory<'_>,
-    board: &mut dyn Board,
+    device: &mut dyn ReplayDevice,
     event: u64,
     job: Option<u32>,
     what: &str,
@@ -36,7 +36,7 @@ pub(super) fn report(
         if !wanted || matches!(r.pair, Some(Half::High { .. })) {
             continue;
         }
-        let Some((value, meaning)) = read(r, board) else {
+        let Some((value, meaning)) = read(r, device) else {
             continue;
         };
         match r.replay.role {
@@ -85,12 +85,12 @@ fn name(r: &Register) -> &str {
 }
 
 /// Reads a register, or the pair that it is the low half of, with its meaning.
-fn read(r: &Register, board: &mut dyn Board) -> Option<(u64, String)> {
-    let low = board.read(space::REGISTERS, u64::from(r.offset), 4).ok()?;
+fn read(r: &Register, device: &mut dyn ReplayDevice) -> Option<(u64, String)> {
+    let low = device.read(space::REGISTERS, u64::from(r.offset), 4).ok()?;
     let Some(Half::Low { high_offset }) = r.pair else {
         return Some((low, r.describe(low)));
     };
-    let value = low | board.read(space::REGISTERS, u64::from(high_offset), 4).ok()? << 32;
+    let value = low | device.read(space::REGISTERS, u64::from(high_offset), 4).ok()? << 32;
     let meaning = r
         .wide
         .as_ref()
@@ -145,8 +145,8 @@ pub(super) fn read_back(
     space: &crate::plan::PlanSpace,
     va: GpuVa,
     bytes: u64,
-    board: &mut dyn Board,
-) -> Result<Vec<u8>, crate::device::BoardError> {
+    device: &mut dyn ReplayDevice,
+) -> Result<Vec<u8>, crate::device::ReplayDeviceError> {
     let gpu = memory.gpu(space);
     let mut out = vec![0u8; usize::try_from(bytes).unwrap_or(0)];
     let mut page = [0u8; PAGE_SIZE];
@@ -155,7 +155,7 @@ pub(super) fn read_back(
         let Some(at) = va.checked_add(done as u64) else { break };
         let part = (PAGE_SIZE - at.in_page()).min(out.len() - done);
         if let Some(pa) = gpu.physical(at) {
-            board.load_page(pa.frame(), &mut page)?;
+            device.load_page(pa.frame(), &mut page)?;
             if let (Some(to), Some(from)) = (
                 out.get_mut(done..done + part),
                 page.get(pa.in_page()..pa.in_page() + part),

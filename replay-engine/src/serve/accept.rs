@@ -135,8 +135,8 @@ fn serve(
         Ok(place) => place,
         Err(SessionLimit::Full) => return refuse(SessionRefusal::Full),
         Err(SessionLimit::Share) => {
-            let most = u32::try_from(shared.options.share).unwrap_or(u32::MAX);
-            return refuse(SessionRefusal::Share { most });
+            let max = u32::try_from(shared.options.share).unwrap_or(u32::MAX);
+            return refuse(SessionRefusal::Share { max });
         }
     };
     *known = true;

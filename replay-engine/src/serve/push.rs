@@ -223,9 +223,9 @@ impl Session {
     }
 
     /// Receives the new bytes for some steps. Returns `None` if the client withdrew the offer.
-    fn new_bytes(&mut self, steps: &[Step], most: u64) -> Result<Option<Vec<u8>>, SessionEnd> {
+    fn new_bytes(&mut self, steps: &[Step], max: u64) -> Result<Option<Vec<u8>>, SessionEnd> {
         let total = new_bytes(steps);
-        if total > most {
+        if total > max {
             return Err(SessionEnd::protocol("more new bytes than the part of the plan has"));
         }
         let mut new: Vec<u8> = Vec::new();

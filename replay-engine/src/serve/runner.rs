@@ -3,7 +3,7 @@
 
 use super::cache::PinnedPages;
 use super::slot::panic_text;
-use crate::device::Board;
+use crate::device::ReplayDevice;
 use crate::plan::Plan;
 use crate::run::calls::CallsOutcome;
 use crate::run::{self, Outcome, RunArtifacts, Verdict};
@@ -34,9 +34,9 @@ pub(crate) struct RunResult {
 /// How a run ended.
 pub(crate) enum RunEnd {
     /// The run is complete, and the target is returned.
-    Done(Box<dyn Board>, Box<RunResult>),
+    Done(Box<dyn ReplayDevice>, Box<RunResult>),
     /// The run was cancelled, and the target is returned.
-    Cancelled(Box<dyn Board>),
+    Cancelled(Box<dyn ReplayDevice>),
     /// The target panicked with this message, and is lost.
     Panicked(String),
 }
@@ -84,7 +84,7 @@ impl RunControl {
 /// Starts `repeat` runs. `finished` is called once, in the run's thread.
 pub(crate) fn start(
     ready: Arc<PreparedReplay>,
-    mut board: Box<dyn Board>,
+    mut device: Box<dyn ReplayDevice>,
     repeat: u32,
     finished: impl FnOnce(RunEnd) + Send + 'static,
 ) -> io::Result<Arc<RunControl>> {
@@ -97,12 +97,12 @@ pub(crate) fn start(
     let shared = Arc::clone(&control);
     let work = move || {
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let outcome = run_repeated(&ready, &mut *board, &shared);
-            (board, outcome)
+            let outcome = run_repeated(&ready, &mut *device, &shared);
+            (device, outcome)
         }));
         finished(match ran {
-            Ok((board, Some(outcome))) => RunEnd::Done(board, outcome),
-            Ok((board, None)) => RunEnd::Cancelled(board),
+            Ok((device, Some(outcome))) => RunEnd::Done(device, outcome),
+            Ok((device, None)) => RunEnd::Cancelled(device),
             Err(payload) => RunEnd::Panicked(panic_text(&*payload)),
         });
     };
@@ -112,11 +112,11 @@ pub(crate) fn start(
 
 /// Returns the outcome of all repetitions: the first one's, unless a later one differs. The differing one is then the
 /// outcome, and a failure. Returns `None` if it was cancelled.
-fn run_repeated(ready: &PreparedReplay, board: &mut dyn Board, control: &RunControl) -> Option<Box<RunResult>> {
+fn run_repeated(ready: &PreparedReplay, device: &mut dyn ReplayDevice, control: &RunControl) -> Option<Box<RunResult>> {
     if ready.plan.calls.is_some() {
         let progress = control.next()?;
         let began = Instant::now();
-        let played = board.play_calls(&ready.plan, &ready.pages, control.repeat, &progress);
+        let played = device.play_calls(&ready.plan, &ready.pages, control.repeat, &progress);
         // The results of a tuning before it was stopped are kept.
         let tried = |o: &Outcome| o.calls.as_ref().is_some_and(CallsOutcome::has_tried);
         if control.is_cancelled() && !played.as_ref().is_some_and(tried) {
@@ -124,7 +124,7 @@ fn run_repeated(ready: &PreparedReplay, board: &mut dyn Board, control: &RunCont
         }
         let mut outcome = played.unwrap_or_else(|| Outcome {
             failure: Some("the device cannot run driver calls".to_owned()),
-            ..Outcome::unfinished(board.info().name)
+            ..Outcome::unfinished(device.info().name)
         });
         if outcome.timing.runs_ns.is_empty() {
             outcome.timing.runs_ns = vec![u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)];
@@ -140,7 +140,7 @@ fn run_repeated(ready: &PreparedReplay, board: &mut dyn Board, control: &RunCont
     for n in 0..control.repeat {
         let progress = control.next()?;
         let begin = Instant::now();
-        let (outcome, material) = run::run_with_artifacts(&ready.plan, &ready.pages, board, map, &progress);
+        let (outcome, material) = run::run_with_artifacts(&ready.plan, &ready.pages, device, map, &progress);
         runs_ns.push(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
         if control.is_cancelled() {
             return None;

@@ -3,7 +3,7 @@
 use super::push::PushResult;
 use super::runner::{self, PreparedReplay, RunEnd};
 use super::sessions::SessionSlot;
-use super::slot::{Hold, LostBoard};
+use super::slot::{Hold, LostDevice};
 use super::{Options, Shared};
 use crate::device::Containment;
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest};
@@ -374,7 +374,7 @@ impl Session {
         let Some(ready) = self.ready.clone() else {
             return not_ready(self, "no plan was pushed".into());
         };
-        let Some(board) = self.hold.as_mut().and_then(Hold::borrow) else {
+        let Some(device) = self.hold.as_mut().and_then(Hold::borrow) else {
             return not_ready(
                 self,
                 "the device is out of order; release it and lease it again to see the reason".into(),
@@ -385,12 +385,12 @@ impl Session {
         let number = self.run;
         // A session that is over receives nothing more; then the target's thread drops the target.
         let finished = move |end| drop(sync_sender.send(Event::Ran(number, end)));
-        let control = match runner::start(ready, board, repeat, finished) {
+        let control = match runner::start(ready, device, repeat, finished) {
             Ok(control) => control,
             Err(e) => {
                 // The thread did not start and the target was dropped with it: no other thread has it.
                 if let Some(hold) = &mut self.hold {
-                    hold.lose(LostBoard::Panicked);
+                    hold.lose(LostDevice::Panicked);
                 }
                 return Err(SessionEnd(e.into()));
             }
@@ -400,13 +400,13 @@ impl Session {
             return Err(SessionEnd::protocol("the lease is gone"));
         };
         let reply = match end.ended {
-            Some(RunEnd::Done(board, ran)) => {
-                hold.give_back(board);
+            Some(RunEnd::Done(device, ran)) => {
+                hold.give_back(device);
                 end.quit.map_or(Ok(()), Err)?;
                 return Ok(runner::deliver(&self.sender, *ran)?);
             }
-            Some(RunEnd::Cancelled(board)) => {
-                hold.give_back(board);
+            Some(RunEnd::Cancelled(device)) => {
+                hold.give_back(device);
                 match end.why {
                     Some(why) => RunReply::DeviceFailed(why),
                     None => RunReply::Cancelled,
@@ -414,11 +414,11 @@ impl Session {
             }
             Some(RunEnd::Panicked(text)) => {
                 tracing::error!(device = hold.info().name, "the device failed in a run: {text}");
-                hold.lose(LostBoard::Panicked);
+                hold.lose(LostDevice::Panicked);
                 RunReply::DeviceFailed(text)
             }
             None => {
-                hold.lose(LostBoard::Hangs);
+                hold.lose(LostDevice::Hangs);
                 RunReply::DeviceFailed(end.why.unwrap_or_else(|| {
                     format!(
                         "it did not stop within {} s after it was cancelled",

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The connections of a server's known clients.
 #[derive(Debug)]
 pub(super) struct Sessions {
-    most: usize,
+    max: usize,
     share: usize,
     list: Mutex<List>,
 }
@@ -74,10 +74,10 @@ impl Drop for SessionSlot {
 }
 
 impl Sessions {
-    /// Creates the list with room for `most` connections, and for `share` per key.
-    pub fn new(most: usize, share: usize) -> Arc<Self> {
+    /// Creates the list with room for `max` connections, and for `share` per key.
+    pub fn new(max: usize, share: usize) -> Arc<Self> {
         Arc::new(Self {
-            most,
+            max,
             share,
             list: Mutex::default(),
         })
@@ -89,14 +89,14 @@ impl Sessions {
 
     /// Returns whether the maximum number of connections is reached.
     pub fn is_full(&self) -> bool {
-        self.list().open.len() >= self.most
+        self.list().open.len() >= self.max
     }
 
     /// Gives a connection a place. One key never takes all of them: the share applies to pinned keys, and a client in
     /// this process may have any number of free places.
     pub fn enter(self: &Arc<Self>, key: PublicKey, sender: &Sender, pinned: bool) -> Result<SessionSlot, SessionLimit> {
         let mut list = self.list();
-        if list.open.len() >= self.most {
+        if list.open.len() >= self.max {
             return Err(SessionLimit::Full);
         }
         if pinned && list.open.iter().filter(|o| o.pinned && o.key == key).count() >= self.share {

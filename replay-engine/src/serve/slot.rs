@@ -1,7 +1,7 @@
 //! The state of a device on the agent: free, held by one client, or out of order.
 
 use super::Factory;
-use crate::device::{Arena, Board, BoardError, Containment, DeviceInfo};
+use crate::device::{Arena, Containment, DeviceInfo, ReplayDevice, ReplayDeviceError};
 use crate::wire::message::{DeviceState, LeaseReply};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,14 +16,14 @@ pub(crate) struct Slot {
 }
 
 enum State {
-    Free(Box<dyn Board>),
+    Free(Box<dyn ReplayDevice>),
     Held { holder: String, since: Instant },
     OutOfOrder(String),
 }
 
 /// How a target was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LostBoard {
+pub(crate) enum LostDevice {
     /// It panicked: its thread has ended.
     Panicked,
     /// It hangs: its thread still holds it.
@@ -32,12 +32,12 @@ pub(crate) enum LostBoard {
 
 impl Slot {
     /// Creates the device.
-    pub fn new(factory: Factory) -> Result<Self, BoardError> {
-        let board = open_guarded(&factory)?;
+    pub fn new(factory: Factory) -> Result<Self, ReplayDeviceError> {
+        let device = open_guarded(&factory)?;
         Ok(Self {
-            info: board.info(),
+            info: device.info(),
             factory,
-            state: Mutex::new(State::Free(board)),
+            state: Mutex::new(State::Free(device)),
         })
     }
 
@@ -45,7 +45,7 @@ impl Slot {
     /// went out of order later.
     pub fn missing(name: String, reason: String) -> Self {
         let (failed, why) = (
-            BoardError::Failed(reason.clone()),
+            ReplayDeviceError::Failed(reason.clone()),
             format!("it could not be opened: {reason}"),
         );
         Self {
@@ -109,37 +109,37 @@ impl Slot {
             holder: holder.to_owned(),
             since: Instant::now(),
         };
-        let State::Free(board) = std::mem::replace(&mut *state, held) else {
+        let State::Free(device) = std::mem::replace(&mut *state, held) else {
             return Err(Box::new(LeaseReply::OutOfOrder(
                 "its state changed under a lock".into(),
             )));
         };
         Ok(Hold {
             slot: Arc::clone(self),
-            board: Some(board),
+            device: Some(device),
         })
     }
 
     /// Creates a replacement for a lost target, if that is safe: a simulator has nothing that a hanging thread could
     /// still access.
-    fn replace(&self, lost: LostBoard) -> Result<Box<dyn Board>, String> {
-        if lost == LostBoard::Hangs && self.info.containment != Containment::Software {
+    fn replace(&self, lost: LostDevice) -> Result<Box<dyn ReplayDevice>, String> {
+        if lost == LostDevice::Hangs && self.info.containment != Containment::Software {
             return Err("it hung in a run and may still be at work; restart the agent".into());
         }
-        let board = open_guarded(&self.factory).map_err(|e| format!("{e}; fix that, and restart the agent"))?;
+        let device = open_guarded(&self.factory).map_err(|e| format!("{e}; fix that, and restart the agent"))?;
         // Plans are compiled and proved for the description that clients received.
-        if board.info() != self.info {
+        if device.info() != self.info {
             return Err(
                 "it was lost in a run, and its replacement has its memory at another address; restart the agent".into(),
             );
         }
-        Ok(board)
+        Ok(device)
     }
 }
 
 /// Calls a factory. A panic in it becomes an error.
-fn open_guarded(factory: &Factory) -> Result<Box<dyn Board>, BoardError> {
-    catch_unwind(AssertUnwindSafe(|| factory())).unwrap_or_else(|p| Err(BoardError::Failed(panic_text(&*p))))
+fn open_guarded(factory: &Factory) -> Result<Box<dyn ReplayDevice>, ReplayDeviceError> {
+    catch_unwind(AssertUnwindSafe(|| factory())).unwrap_or_else(|p| Err(ReplayDeviceError::Failed(panic_text(&*p))))
 }
 
 /// Returns the message of a panic.
@@ -154,7 +154,7 @@ pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
 /// A device held by one client. Dropping it resets the device to its power-on state and frees it.
 pub(crate) struct Hold {
     slot: Arc<Slot>,
-    board: Option<Box<dyn Board>>,
+    device: Option<Box<dyn ReplayDevice>>,
 }
 
 impl Hold {
@@ -163,18 +163,18 @@ impl Hold {
     }
 
     /// Borrows the target. It must be returned with [`Hold::give_back`] or reported lost with [`Hold::lose`].
-    pub fn borrow(&mut self) -> Option<Box<dyn Board>> {
-        self.board.take()
+    pub fn borrow(&mut self) -> Option<Box<dyn ReplayDevice>> {
+        self.device.take()
     }
 
-    pub fn give_back(&mut self, board: Box<dyn Board>) {
-        self.board = Some(board);
+    pub fn give_back(&mut self, device: Box<dyn ReplayDevice>) {
+        self.device = Some(device);
     }
 
     /// Reports the target as lost, and replaces it if that is safe.
-    pub fn lose(&mut self, lost: LostBoard) {
+    pub fn lose(&mut self, lost: LostDevice) {
         match self.slot.replace(lost) {
-            Ok(board) => self.board = Some(board),
+            Ok(device) => self.device = Some(device),
             Err(why) => {
                 tracing::error!(device = self.slot.info.name, "out of order: {why}");
                 *self.slot.state() = State::OutOfOrder(why);
@@ -187,20 +187,20 @@ impl Drop for Hold {
     fn drop(&mut self) {
         // It was borrowed and never reported lost, for example after a panic of the monitoring code. Its thread may
         // still hold it.
-        if self.board.is_none() && matches!(*self.slot.state(), State::Held { .. }) {
-            self.lose(LostBoard::Hangs);
+        if self.device.is_none() && matches!(*self.slot.state(), State::Held { .. }) {
+            self.lose(LostDevice::Hangs);
         }
-        let Some(mut board) = self.board.take() else { return };
-        let reset = catch_unwind(AssertUnwindSafe(move || board.reset().map(|()| board)));
+        let Some(mut device) = self.device.take() else { return };
+        let reset = catch_unwind(AssertUnwindSafe(move || device.reset().map(|()| device)));
         let next = match reset {
-            Ok(Ok(board)) => Ok(board),
+            Ok(Ok(device)) => Ok(device),
             Ok(Err(e)) => Err(format!(
                 "it could not be reset: {e}; check the device, and restart the agent"
             )),
-            Err(_) => self.slot.replace(LostBoard::Panicked),
+            Err(_) => self.slot.replace(LostDevice::Panicked),
         };
         *self.slot.state() = match next {
-            Ok(board) => State::Free(board),
+            Ok(device) => State::Free(device),
             Err(why) => {
                 tracing::error!(device = self.slot.info.name, "out of order: {why}");
                 State::OutOfOrder(why)
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    impl Board for Idle {
+    impl ReplayDevice for Idle {
         fn info(&self) -> DeviceInfo {
             DeviceInfo {
                 name: "idle".into(),
@@ -258,13 +258,13 @@ mod tests {
                 computes: false,
             }
         }
-        fn reset(&mut self) -> Result<(), BoardError> {
+        fn reset(&mut self) -> Result<(), ReplayDeviceError> {
             Ok(())
         }
-        fn store_page(&mut self, _: u64, _: &Page) -> Result<(), BoardError> {
+        fn store_page(&mut self, _: u64, _: &Page) -> Result<(), ReplayDeviceError> {
             Ok(())
         }
-        fn load_page(&mut self, _: u64, _: &mut Page) -> Result<(), BoardError> {
+        fn load_page(&mut self, _: u64, _: &mut Page) -> Result<(), ReplayDeviceError> {
             Ok(())
         }
         fn take_job_reports(&mut self) -> Vec<JobReport> {
@@ -277,7 +277,7 @@ mod tests {
         let made = AtomicU64::new(0);
         let factory = move || {
             let n = made.fetch_add(1, Ordering::SeqCst);
-            Ok(Box::new(Idle(0x1000 + n * step, containment)) as Box<dyn Board>)
+            Ok(Box::new(Idle(0x1000 + n * step, containment)) as Box<dyn ReplayDevice>)
         };
         Arc::new(Slot::new(Arc::new(factory)).unwrap())
     }
@@ -288,7 +288,7 @@ mod tests {
             let slot = slot(Containment::None, step);
             let mut hold = slot.take("somebody").unwrap_or_else(|r| panic!("{r:?}"));
             drop(hold.borrow());
-            hold.lose(LostBoard::Panicked);
+            hold.lose(LostDevice::Panicked);
             drop(hold);
             let state = slot.describe();
             assert_eq!((state.holder, state.out_of_order.is_none()), (None, free));

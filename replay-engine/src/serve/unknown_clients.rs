@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The unauthenticated clients of a server.
 #[derive(Debug)]
 pub(crate) struct UnknownClients {
-    most: usize,
+    max: usize,
     list: Mutex<List>,
 }
 
@@ -31,10 +31,10 @@ struct WaitingClient {
 }
 
 impl UnknownClients {
-    /// Creates the list with room for `most` clients (at least 1).
-    pub fn new(most: usize) -> Arc<Self> {
+    /// Creates the list with room for `max` clients (at least 1).
+    pub fn new(max: usize) -> Arc<Self> {
         Arc::new(Self {
-            most: most.max(1),
+            max: max.max(1),
             list: Mutex::default(),
         })
     }
@@ -48,10 +48,10 @@ impl UnknownClients {
     pub fn admit(self: &Arc<Self>, stream: &Stream) -> Option<UnknownClient> {
         let handle = stream.try_clone().ok()?;
         let mut list = self.list();
-        if list.alive >= self.most.saturating_mul(2) {
+        if list.alive >= self.max.saturating_mul(2) {
             return None;
         }
-        while list.waiting.len() >= self.most
+        while list.waiting.len() >= self.max
             && let Some(oldest) = list.waiting.pop_front()
         {
             // A client without preamble can get the reason from its own thread, whose read ends now.

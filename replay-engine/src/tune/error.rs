@@ -5,14 +5,14 @@
 pub enum TuneError {
     /// The value lists give too many points.
     #[error(
-        "the lists of values make {points} points, and at most {most} are measured; give fewer values, or search at \
+        "the lists of values make {points} points, and at most {max} are measured; give fewer values, or search at \
          random"
     )]
     TooMany {
         /// Number of points, or `u64::MAX` if it overflows.
         points: u64,
         /// [`super::MAX_POINTS`].
-        most: u64,
+        max: u64,
     },
     /// The value lists give no point that a device can launch.
     #[error(

@@ -14,7 +14,7 @@ pub struct MemoryDiff<'a> {
     /// Its first address.
     pub at: u64,
     /// Expected contents.
-    pub wanted: &'a [u8],
+    pub expected: &'a [u8],
     /// Actual contents, of the same length.
     pub got: &'a [u8],
 }
@@ -79,7 +79,9 @@ pub fn find_mismatch(pieces: &[MemoryDiff<'_>], areas: &[MemoryArea], rule: Outp
     areas.sort_by_key(|a| a.at);
     let mut all: Option<OutputMismatch> = None;
     for piece in pieces {
-        let end = piece.at.saturating_add(piece.wanted.len().min(piece.got.len()) as u64);
+        let end = piece
+            .at
+            .saturating_add(piece.expected.len().min(piece.got.len()) as u64);
         let mut at = piece.at;
         while at < end {
             // The area that holds the address, or the rest up to the next area.
@@ -105,22 +107,22 @@ fn add(all: &mut Option<OutputMismatch>, piece: &MemoryDiff<'_>, from: u64, to: 
         let last = usize::try_from(to - piece.at).unwrap_or(usize::MAX);
         bytes.get(first..last).unwrap_or_default().to_vec()
     };
-    let (wanted, got) = (range(piece.wanted), range(piece.got));
-    let Some(difference) = compare(&wanted, &got, rule) else {
+    let (expected, got) = (range(piece.expected), range(piece.got));
+    let Some(difference) = compare(&expected, &got, rule) else {
         return;
     };
     let shown = |bytes: &[u8]| -> String {
         let first = usize::try_from(difference.at).unwrap_or(usize::MAX);
-        let most = match rule {
+        let max = match rule {
             OutputTolerance::Exact => SHOWN / 2,
             OutputTolerance::Near { element, .. } | OutputTolerance::Steps { element, .. } => element.bytes(),
         };
-        let shown = bytes.iter().skip(first).take(most);
+        let shown = bytes.iter().skip(first).take(max);
         shown.map(|b| format!("{b:02x}")).collect()
     };
     let one = all.get_or_insert_with(|| OutputMismatch {
         at: from.saturating_add(difference.at),
-        wanted: shown(&wanted),
+        wanted: shown(&expected),
         got: shown(&got),
         ..OutputMismatch::default()
     });
@@ -150,11 +152,11 @@ mod tests {
 
     #[test]
     fn each_range_is_compared_with_the_tolerance_of_its_area() {
-        let wanted = floats(&[1.0, 2.0, 3.0, 4.0]);
+        let expected = floats(&[1.0, 2.0, 3.0, 4.0]);
         let got = floats(&[1.25, 2.0, 3.0, 4.25]);
         let pieces = [MemoryDiff {
             at: 0x1000,
-            wanted: &wanted,
+            expected: &expected,
             got: &got,
         }];
         let area = |at, bytes, absolute| MemoryArea {

@@ -118,8 +118,8 @@ impl fmt::Display for Point {
         if let Some(cache) = self.cache {
             write!(f, ", cache {}", cache.name())?;
         }
-        if let Some(most) = self.max_registers {
-            write!(f, ", at most {most} registers")?;
+        if let Some(max) = self.max_registers {
+            write!(f, ", at most {max} registers")?;
         }
         if let Some(b) = self.bounds() {
             write!(f, ", bounds {}", b.max_threads)?;

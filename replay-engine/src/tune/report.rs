@@ -264,8 +264,8 @@ impl TuneReport {
     /// Chooses the fastest among the points with the most times: the others have too few.
     pub(super) fn choose_best(&mut self) {
         let counts = |t: &PointResult| t.measured.spread().map_or(0, |s| s.count);
-        let most = self.points.iter().map(counts).max().unwrap_or(0);
-        let candidates = self.points.iter().enumerate().filter(|(_, t)| counts(t) == most);
+        let max = self.points.iter().map(counts).max().unwrap_or(0);
+        let candidates = self.points.iter().enumerate().filter(|(_, t)| counts(t) == max);
         let median = |t: &PointResult| t.measured.spread().map(|s| s.median);
         let best = candidates.filter_map(|(n, t)| Some((median(t)?, n))).min();
         self.best = best.and_then(|(_, n)| u32::try_from(n).ok());

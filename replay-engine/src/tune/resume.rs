@@ -81,7 +81,7 @@ pub struct ResumeState {
 impl ResumeState {
     /// Combines the result of a process with the earlier results.
     #[must_use]
-    pub fn new(ask: &TuneRequest, before: Option<TuneReport>, mut now: TuneReport) -> Self {
+    pub fn new(request: &TuneRequest, before: Option<TuneReport>, mut now: TuneReport) -> Self {
         now.processes = 1;
         let took = now.phases.total;
         let known = before.as_ref().map_or(0, count_rejected);
@@ -98,10 +98,10 @@ impl ResumeState {
             && now.baseline.rejected.is_none()
             && count_rejected(&now) > known;
         let next = goes_on.then(|| {
-            let mut next = ask.clone();
+            let mut next = request.clone();
             next.known = now.points.clone();
             next.known_baseline = Some(now.baseline.clone());
-            next.limits.total_ns = ask.limits.total_ns.saturating_sub(took);
+            next.limits.total_ns = request.limits.total_ns.saturating_sub(took);
             next
         });
         Self { tuned: now, next }
@@ -117,11 +117,11 @@ fn count_rejected(tuned: &TuneReport) -> usize {
 /// # Errors
 /// If the first process fails.
 pub fn run_with_resume<E: Display>(
-    ask: &TuneRequest,
+    request: &TuneRequest,
     mut run: impl FnMut(&TuneRequest) -> Result<TuneReport, E>,
 ) -> Result<TuneReport, E> {
-    let first = run(ask)?;
-    let mut state = ResumeState::new(ask, None, first);
+    let first = run(request)?;
+    let mut state = ResumeState::new(request, None, first);
     while let Some(next) = state.next.take() {
         match run(&next) {
             Ok(tuned) => state = ResumeState::new(&next, Some(state.tuned), tuned),

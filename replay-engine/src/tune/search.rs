@@ -45,36 +45,36 @@ pub trait Evaluator {
 /// # Errors
 /// If the value lists give no points, or too many.
 pub fn tune(
-    ask: &TuneRequest,
+    request: &TuneRequest,
     recorded: &RecordedLaunch,
     evaluator: &mut impl Evaluator,
     progress: &Progress,
 ) -> Result<TuneReport, TuneError> {
-    let space = Space::new(ask, recorded)?;
-    let repeats = ask.repeats.max(1);
-    let order = match ask.search {
+    let space = Space::new(request, recorded)?;
+    let repeats = request.repeats.max(1);
+    let order = match request.search {
         Search::Grid => (0..space.points.len()).collect(),
         Search::Random { points, seed } | Search::Halving { points, seed, .. } => {
-            let wanted = match ask.search {
+            let wanted = match request.search {
                 Search::Halving { points: 0, .. } => space.points.len(),
                 _ => points as usize,
             };
             Random::new(seed).draw(space.points.len(), wanted)
         }
     };
-    let rounds = match ask.search {
+    let rounds = match request.search {
         Search::Halving { factor, .. } => rounds(order.len(), factor, repeats),
         Search::Grid | Search::Random { .. } => vec![(order.len(), repeats)],
     };
     let mut run = Run {
         evaluator,
         progress,
-        limit: ask.limits.total_ns,
-        known: ask.known.iter().map(|t| (t.point, &t.measured)).collect(),
+        limit: request.limits.total_ns,
+        known: request.known.iter().map(|t| (t.point, &t.measured)).collect(),
         places: BTreeMap::new(),
         tuned: TuneReport {
-            event: ask.event,
-            modules: ask.modules.iter().map(|m| m.name.clone()).collect(),
+            event: request.event,
+            modules: request.modules.iter().map(|m| m.name.clone()).collect(),
             recorded: recorded.point(),
             space: space.points.len() as u64,
             left_out: space.left_out,
@@ -83,7 +83,7 @@ pub fn tune(
         },
     };
     progress.set_total(work(&rounds, repeats));
-    let ended = run.all(ask, &space, order, &rounds, repeats);
+    let ended = run.all(request, &space, order, &rounds, repeats);
     let mut tuned = run.tuned;
     tuned.ended = ended;
     tuned.choose_best();
@@ -145,13 +145,13 @@ struct Run<'a, E> {
 impl<E: Evaluator> Run<'_, E> {
     fn all(
         &mut self,
-        ask: &TuneRequest,
+        request: &TuneRequest,
         space: &Space,
         order: Vec<usize>,
         rounds: &[(usize, u32)],
         repeats: u32,
     ) -> TuneEnd {
-        match self.search(ask, space, order, rounds, repeats) {
+        match self.search(request, space, order, rounds, repeats) {
             Ok(()) => TuneEnd::Done,
             Err(EarlyStop::TimeOver) => TuneEnd::TimeOver,
             Err(EarlyStop::Stop(Stop::Cancelled)) => TuneEnd::Cancelled,
@@ -163,14 +163,14 @@ impl<E: Evaluator> Run<'_, E> {
 
     fn search(
         &mut self,
-        ask: &TuneRequest,
+        request: &TuneRequest,
         space: &Space,
         order: Vec<usize>,
         rounds: &[(usize, u32)],
         repeats: u32,
     ) -> Result<(), EarlyStop> {
         let recorded = self.tuned.recorded;
-        self.tuned.baseline = match &ask.known_baseline {
+        self.tuned.baseline = match &request.known_baseline {
             Some(known) => known.clone(),
             None => match self.evaluator.measure(&recorded, repeats) {
                 Ok(measured) => measured,
@@ -303,10 +303,10 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Returns a number below `most`, which must not be 0.
-    fn below(&mut self, most: u64) -> u64 {
+    /// Returns a number below `max`, which must not be 0.
+    fn below(&mut self, max: u64) -> u64 {
         // The high half of the product. For fewer than 2^32 numbers the bias is less than one part in 2^32.
-        let product = u128::from(self.next()) * u128::from(most);
+        let product = u128::from(self.next()) * u128::from(max);
         u64::try_from(product >> 64).unwrap_or(0)
     }
 

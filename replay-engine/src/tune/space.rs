@@ -53,13 +53,13 @@ impl RecordedLaunch {
     #[must_use]
     pub fn default_axes(&self, most_threads: u32) -> Axes {
         let beside = u64::from(self.block[1].max(1)) * u64::from(self.block[2].max(1));
-        let most = match most_threads {
+        let max = match most_threads {
             0 => MAX_THREADS,
             n => u64::from(n).min(MAX_THREADS),
         };
         let of = |threads: &u32| {
             let n = u64::from(*threads) * beside;
-            n <= most && (n >= 32 || *threads == self.block[0])
+            n <= max && (n >= 32 || *threads == self.block[0])
         };
         let mut x: Vec<u32> = (0..=10).map(|n| 1 << n).filter(of).collect();
         if !x.contains(&self.block[0]) {
@@ -112,7 +112,7 @@ impl Space {
         if count > MAX_POINTS {
             return Err(TuneError::TooMany {
                 points: count,
-                most: MAX_POINTS,
+                max: MAX_POINTS,
             });
         }
         let mut space = Self::default();
@@ -171,7 +171,7 @@ fn covering(grid: u32, recorded: u32, block: u32) -> u32 {
 
 /// Returns whether any device can launch it.
 fn launches(p: &Point) -> bool {
-    let within = |d: &[u32; 3], most: &[u32; 3]| d.iter().zip(most).all(|(n, most)| (1..=*most).contains(n));
+    let within = |d: &[u32; 3], max: &[u32; 3]| d.iter().zip(max).all(|(n, max)| (1..=*max).contains(n));
     within(&p.block, &MAX_BLOCK) && within(&p.grid, &MAX_GRID) && p.threads() <= MAX_THREADS
 }
 
@@ -187,7 +187,7 @@ fn check(axes: &Axes) -> Result<(), TuneError> {
     if let Some(long) = lists.map(|l| l as u64).find(|l| *l > MAX_POINTS) {
         return Err(TuneError::TooMany {
             points: long,
-            most: MAX_POINTS,
+            max: MAX_POINTS,
         });
     }
     if let Some(n) = axes.max_registers.iter().find(|n| **n > MAX_REGISTERS) {
@@ -363,12 +363,12 @@ mod tests {
 
     #[test]
     fn default_axes_respect_block_shape_and_function_limit() {
-        let block = |recorded: [u32; 3], most| {
+        let block = |recorded: [u32; 3], max| {
             let r = RecordedLaunch {
                 block: recorded,
                 ..RECORDED
             };
-            r.default_axes(most).block[0].clone()
+            r.default_axes(max).block[0].clone()
         };
         assert_eq!(block([256, 1, 1], 1024), [32, 64, 128, 256, 512, 1024]);
         assert_eq!(block([100, 1, 1], 256), [32, 64, 100, 128, 256]);

@@ -58,7 +58,7 @@ pub(super) fn each_action(
     work: &Work<'_>,
     mut take: impl FnMut((u64, u32), &Action) -> Result<(), Refusal>,
 ) -> Result<u64, Refusal> {
-    let most = plan.budgets.actions;
+    let max = plan.budgets.actions;
     let mut count = 0u64;
     for action in Actions::new(&plan.body) {
         let action = match action {
@@ -70,8 +70,8 @@ pub(super) fn each_action(
         work.spend(1).or_else(|e| refuse(4, place(), e))?;
         take(at, &action)?;
         count += 1;
-        if count > most {
-            return refuse(4, place(), budget_exceeded("actions of the body", count, most));
+        if count > max {
+            return refuse(4, place(), budget_exceeded("actions of the body", count, max));
         }
     }
     Ok(count)

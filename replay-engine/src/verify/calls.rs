@@ -45,11 +45,11 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
             },
         );
     };
-    if calls.facts.api != "cuda" {
+    if calls.metadata.api != "cuda" {
         return no(
             0,
             "envelope",
-            format!("it is a plan of calls of '{}', not of CUDA", calls.facts.api),
+            format!("it is a plan of calls of '{}', not of CUDA", calls.metadata.api),
         );
     }
     let registers = plan.pages.len() + plan.spaces.len() + plan.jobs.len() + plan.windows.len() + plan.allowed.len();
@@ -57,7 +57,7 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
     {
         return no(0, "envelope", "a plan of calls cannot have register data");
     }
-    let listed = calls.facts.streams.len() + calls.facts.modules.len() + calls.facts.functions.len();
+    let listed = calls.metadata.streams.len() + calls.metadata.modules.len() + calls.metadata.functions.len();
     budget("lists", listed as u64, MAX_LISTED)?;
     budget("outputs", plan.outputs.len() as u64, MAX_OUTPUTS)?;
     budget("nanoseconds", plan.budgets.time_ns, MAX_BUDGETS.time_ns)?;
@@ -88,7 +88,7 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
         mapped.map_or(u64::MAX, |bytes| bytes / PAGE_SIZE as u64),
         plan.budgets.pages,
     )?;
-    for (n, module) in calls.facts.modules.iter().enumerate() {
+    for (n, module) in calls.metadata.modules.iter().enumerate() {
         modules_images(n, module, plan.images.len())?;
     }
     if plan.images.iter().collect::<BTreeSet<_>>().len() != plan.images.len() {
@@ -125,9 +125,9 @@ pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusa
     Ok(verified)
 }
 
-fn budget(what: &str, needed: u64, most: u64) -> Result<(), Refusal> {
-    if needed > most {
-        return refuse(4, "budgets", super::limits::budget_exceeded(what, needed, most));
+fn budget(what: &str, needed: u64, max: u64) -> Result<(), Refusal> {
+    if needed > max {
+        return refuse(4, "budgets", super::limits::budget_exceeded(what, needed, max));
     }
     Ok(())
 }

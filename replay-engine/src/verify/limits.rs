@@ -39,9 +39,9 @@ pub(super) fn budget_exceeded(what: &str, needed: u64, budget: u64) -> Reason {
 }
 
 fn within(place: &str, limits: &[(&str, u64, u64)]) -> Result<(), Refusal> {
-    for (what, needed, most) in limits {
-        if needed > most {
-            return refuse(4, place, budget_exceeded(what, *needed, *most));
+    for (what, needed, max) in limits {
+        if needed > max {
+            return refuse(4, place, budget_exceeded(what, *needed, *max));
         }
     }
     Ok(())
@@ -84,21 +84,21 @@ pub(super) fn check_envelope(plan: &Plan) -> Result<(), Refusal> {
 
 /// Rule 1: checks that allowed ranges, alone or together, do not cover most of the window.
 pub(super) fn check_allowed_ranges(plan: &Plan, map: &RegisterMap) -> Result<(), Refusal> {
-    let most = map.window_bytes() / 4;
+    let max = map.window_bytes() / 4;
     let mut sum = 0u64;
     for (start, end) in &plan.allowed {
         let bytes = u64::from(end.saturating_sub(*start));
         sum = sum.saturating_add(bytes);
-        if bytes > most {
+        if bytes > max {
             let (start, end) = (*start, *end);
             return refuse(1, "allowed ranges", Reason::AllowedTooMuch { start, end });
         }
     }
-    if sum > most {
+    if sum > max {
         return refuse(
             1,
             "allowed ranges",
-            budget_exceeded("bytes of allowed ranges", sum, most),
+            budget_exceeded("bytes of allowed ranges", sum, max),
         );
     }
     Ok(())

@@ -80,18 +80,18 @@ const GEAR: [u16; 256] = {
 /// Cuts bytes by their content: a piece has about 2^log2 bytes on average and at most eight times that. A byte leaves
 /// the hash after sixteen bytes. The hash continues across cuts, so cuts soon agree again after a change.
 fn cut(bytes: &[u8], log2: u8) -> impl Iterator<Item = &[u8]> {
-    let most = 1usize << (log2 + 3);
+    let max = 1usize << (log2 + 3);
     let mut rest = bytes;
     let mut hash = 0u16;
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let end = rest.iter().take(most).enumerate().position(|(i, b)| {
+        let end = rest.iter().take(max).enumerate().position(|(i, b)| {
             hash = (hash << 1).wrapping_add(GEAR.get(usize::from(*b)).copied().unwrap_or(0));
             i + 1 >= MIN_PIECE_BYTES && u32::from(hash) >> (16 - u32::from(log2)) == 0
         });
-        let (piece, behind) = rest.split_at(end.map_or(most, |e| e + 1).min(rest.len()));
+        let (piece, behind) = rest.split_at(end.map_or(max, |e| e + 1).min(rest.len()));
         rest = behind;
         Some(piece)
     })

@@ -48,10 +48,10 @@ pub enum SessionRefusal {
     #[error("it has too many connections; try again later")]
     Full,
     /// This client has the maximum number of connections of one key.
-    #[error("this client already has {most} connections to it, which is the maximum; close one, then try again")]
+    #[error("this client already has {max} connections to it, which is the maximum; close one, then try again")]
     Share {
         /// Maximum number of connections of one key.
-        most: u32,
+        max: u32,
     },
     /// The client's key was removed during the connection, which ends.
     #[error("it has forgotten this client's key and ends the connection; {HOW_TO_PAIR}, then pair again")]

@@ -396,26 +396,26 @@ fn write(path: &Path, file: &File, new: bool) -> Result<(), KeyStoreError> {
         path: path.to_owned(),
         reason: e.to_string(),
     })?;
-    let beside = path.with_extension(format!("new-{}", std::process::id()));
-    let _ = std::fs::remove_file(&beside);
+    let temporary = path.with_extension(format!("new-{}", std::process::id()));
+    let _ = std::fs::remove_file(&temporary);
     let put = || -> std::io::Result<()> {
         let mut f = std::fs::OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(&beside)?;
+            .open(&temporary)?;
         f.write_all(text.as_bytes())?;
         f.sync_all()?;
         // A hard link fails if the file exists; a rename replaces it.
         if new {
-            std::fs::hard_link(&beside, path)?
+            std::fs::hard_link(&temporary, path)?
         } else {
-            std::fs::rename(&beside, path)?
+            std::fs::rename(&temporary, path)?
         }
         Ok(())
     };
     let done = put().map_err(|e| io(path, &e));
-    let _ = std::fs::remove_file(&beside);
+    let _ = std::fs::remove_file(&temporary);
     done
 }
 

@@ -3,10 +3,10 @@
 
 use crate::support::until;
 
-use replay_engine::client::boards::Factories;
+use replay_engine::client::targets::Factories;
 use replay_engine::client::{ClientError, Lease};
-use replay_engine::device::cuda::{CudaBoard, Players, Script, Step};
-use replay_engine::device::{Board as _, DeviceInfo};
+use replay_engine::device::cuda::{CudaReplayDevice, Script, Step, WorkerProcesses};
+use replay_engine::device::{DeviceInfo, ReplayDevice as _};
 use replay_engine::plan::calls::PlanRecording;
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Plan, compile};
 use replay_engine::run::Verdict;
@@ -17,8 +17,8 @@ use std::process::Command;
 use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    AllocationKind, AllocationRow, CALL_FACTS, CallFacts, CallFunction, CallModule, CallRow, CallStream, CallWindow,
-    CodeKind, CopyKind, CopyRow, EventsBuilder, LaunchRow, MemoryBuilder, OrderKind, OrderRow, Recording,
+    API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CallFunction, CallModule, CallRow, CallStream,
+    CallWindow, CodeKind, CopyKind, CopyRow, EventsBuilder, LaunchRow, MemoryBuilder, OrderKind, OrderRow, Recording,
 };
 
 const BASE: u64 = 0x1539_4000_0000;
@@ -104,7 +104,7 @@ fn recording() -> Recording {
             ..Default::default()
         },
     );
-    let facts = CallFacts {
+    let metadata = ApiTraceMetadata {
         api: "cuda".into(),
         names: vec!["cuStreamQuery".into()],
         window: CallWindow {
@@ -130,7 +130,8 @@ fn recording() -> Recording {
         memory: memory.finish(),
         ..Default::default()
     };
-    r.extras.insert(CALL_FACTS.into(), serde_json::to_vec(&facts).unwrap());
+    r.extras
+        .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
     r
 }
 
@@ -143,7 +144,7 @@ fn nobody() -> Command {
 }
 
 fn device() -> DeviceInfo {
-    CudaBoard::new(0, "A device", Arc::new(Players::new(nobody))).info()
+    CudaReplayDevice::new(0, "A device", Arc::new(WorkerProcesses::new(nobody))).info()
 }
 
 fn made(edits: &Edits) -> Compiled {
@@ -182,7 +183,10 @@ fn call_plan_has_inputs_and_code_but_no_readbacks() {
     };
     assert_eq!((row.grid, arguments.as_slice()), ([4, 1, 1], &BASE.to_le_bytes()[..]));
     assert_eq!(
-        plan_recording.recording.module_code(&script.facts.modules[0]).unwrap(),
+        plan_recording
+            .recording
+            .module_code(&script.metadata.modules[0])
+            .unwrap(),
         b".version 7.0\n// twice the input"
     );
     // As bytes and back.
@@ -195,7 +199,7 @@ fn call_plan_has_inputs_and_code_but_no_readbacks() {
     let again = read.script().unwrap();
     assert_eq!(read.recording.copy_content(&again.inputs[0].row).unwrap(), input(1));
     assert_eq!(
-        read.recording.module_code(&again.facts.modules[0]).unwrap(),
+        read.recording.module_code(&again.metadata.modules[0]).unwrap(),
         b".version 7.0\n// twice the input"
     );
     let cut = compiled.to_bytes().unwrap();
@@ -294,10 +298,10 @@ fn invalid_api_trace_plans_are_refused() {
         "bytes are expected",
     );
     refused(
-        &|p| p.calls.as_mut().unwrap().facts.modules[0].pages = vec![[3, 9]],
+        &|p| p.calls.as_mut().unwrap().metadata.modules[0].pages = vec![[3, 9]],
         "not among the plan's images",
     );
-    refused(&|p| p.calls.as_mut().unwrap().facts.api = "hip".into(), "'hip'");
+    refused(&|p| p.calls.as_mut().unwrap().metadata.api = "hip".into(), "'hip'");
     refused(&|p| p.masters = true, "cannot have register data");
     refused(
         &|p| {
@@ -311,7 +315,7 @@ fn invalid_api_trace_plans_are_refused() {
 }
 
 /// A board whose player is a shell script that gets the request as `$request`, and answers.
-fn board(script: &str) -> Lease {
+fn open_target(script: &str) -> Lease {
     let script = format!(
         "request=$(cat); folder=$(printf %s \"$request\" | sed 's/.*\"outputs\":\"\\([^\"]*\\)\".*/\\1/'); {script}"
     );
@@ -321,7 +325,7 @@ fn board(script: &str) -> Lease {
         c
     };
     Factories::new()
-        .with_external_cuda(Arc::new(Players::new(worker)))
+        .with_external_cuda(Arc::new(WorkerProcesses::new(worker)))
         .open_cuda(0)
         .unwrap()
 }
@@ -345,7 +349,7 @@ const ANSWER: &str = r#"{"played":{"device":"A device","launches":1,"outputs":[{
 #[test]
 fn readbacks_are_compared_and_stored_in_the_outcome() {
     let same = format!("head -c 5000 /dev/zero | tr '\\0' '\\011' >$folder/0.bin; echo '{ANSWER}'");
-    let outcome = replayed(&mut board(&same));
+    let outcome = replayed(&mut open_target(&same));
     assert_eq!(outcome.failure, None);
     assert_eq!((outcome.verdict, outcome.computed), (Verdict::Match, true));
     assert_eq!((outcome.reads.compared, outcome.reads.matched), (1, 1));
@@ -358,13 +362,13 @@ fn readbacks_are_compared_and_stored_in_the_outcome() {
         assert_eq!(trace_core::container::verify(&path).unwrap().findings, vec![]);
         trace_core::import::open(&path, &Progress::new()).unwrap()
     };
-    assert_eq!(back.facts.identity.source, "outcome");
+    assert_eq!(back.metadata.identity.source, "outcome");
     let script = Script::new(&back).unwrap();
     assert_eq!(back.copy_content(&script.outputs[0].row).unwrap(), [9; 5000]);
     assert_eq!(back.copy_content(&script.inputs[0].row).unwrap(), input(1));
 
     let other = format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{ANSWER}'");
-    let outcome = replayed(&mut board(&other));
+    let outcome = replayed(&mut open_target(&other));
     assert_eq!(outcome.verdict, Verdict::Diverged);
     let seen = &outcome.calls.as_ref().unwrap().outputs[0];
     assert_eq!((seen.differs_at, seen.differing, seen.event), (Some(0), 5000, 5));
@@ -373,7 +377,7 @@ fn readbacks_are_compared_and_stored_in_the_outcome() {
 
 #[test]
 fn device_stop_or_worker_death_gives_a_failed_outcome() {
-    let outcome = replayed(&mut board(
+    let outcome = replayed(&mut open_target(
         r#"echo '{"stopped":{"event":3,"why":"cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)"}}'"#,
     ));
     assert_eq!(outcome.verdict, Verdict::Failed);
@@ -393,13 +397,13 @@ fn device_stop_or_worker_death_gives_a_failed_outcome() {
     )
     .unwrap();
     assert_eq!(back.events.len(), 3, "as far as it came");
-    let outcome = replayed(&mut board("kill -9 $$"));
+    let outcome = replayed(&mut open_target("kill -9 $$"));
     assert_eq!(outcome.verdict, Verdict::Failed);
     assert!(outcome.failure.as_ref().unwrap().contains("signal: 9"), "{outcome:?}");
-    let outcome = replayed(&mut board(r#"echo '{"failed":"there is no CUDA driver here"}'"#));
+    let outcome = replayed(&mut open_target(r#"echo '{"failed":"there is no CUDA driver here"}'"#));
     assert_eq!(outcome.failure.as_deref(), Some("there is no CUDA driver here"));
     // The board is there for the next one.
-    let mut lease = board("exit 0");
+    let mut lease = open_target("exit 0");
     assert_eq!(replayed(&mut lease).verdict, Verdict::Failed);
     assert_eq!(replayed(&mut lease).verdict, Verdict::Failed);
 }
@@ -407,7 +411,7 @@ fn device_stop_or_worker_death_gives_a_failed_outcome() {
 #[test]
 fn endless_launch_is_named_and_its_worker_killed() {
     // Asked without waits it hangs; asked with waits it tells the launch that it is about to make.
-    let mut lease = board(r#"case $request in *'"step":true'*) echo '{"at":3}';; esac; exec sleep 600"#);
+    let mut lease = open_target(r#"case $request in *'"step":true'*) echo '{"at":3}';; esac; exec sleep 600"#);
     let mut compiled = compile(
         &recording(),
         &Edits::default(),
@@ -427,7 +431,7 @@ fn endless_launch_is_named_and_its_worker_killed() {
 fn cancelled_replay_ends_its_worker() {
     let folder = tempfile::tempdir().unwrap();
     let started = folder.path().join("started");
-    let mut lease = board(&format!("echo $$ >{}; exec sleep 3600", started.display()));
+    let mut lease = open_target(&format!("echo $$ >{}; exec sleep 3600", started.display()));
     let compiled = compile(
         &recording(),
         &Edits::default(),
@@ -469,19 +473,19 @@ fn noting(notes: &std::path::Path, answer: &str) -> Factories {
         c.args(["-c", &script]);
         c
     };
-    Factories::new().with_external_cuda(Arc::new(Players::new(command)))
+    Factories::new().with_external_cuda(Arc::new(WorkerProcesses::new(command)))
 }
 
 #[test]
 fn prestarted_worker_runs_the_replay() {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
-    let boards = noting(&notes, &format!("echo '{ANSWER}'"));
-    boards.prestart_worker("software:mali-g71");
-    boards.prestart_worker("agent:lab/cuda0");
-    boards.prestart_worker("cuda:0");
-    boards.prestart_worker("cuda:0");
-    let mut lease = boards.open_cuda(0).unwrap();
+    let targets = noting(&notes, &format!("echo '{ANSWER}'"));
+    targets.prestart_worker("software:mali-g71");
+    targets.prestart_worker("agent:lab/cuda0");
+    targets.prestart_worker("cuda:0");
+    targets.prestart_worker("cuda:0");
+    let mut lease = targets.open_cuda(0).unwrap();
     assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
     assert_eq!(
         std::fs::read_to_string(&notes).unwrap(),
@@ -490,7 +494,7 @@ fn prestarted_worker_runs_the_replay() {
     );
     // The next one is a new one; what is begun for another device is not taken.
     assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
-    boards.prestart_worker("cuda:1");
+    targets.prestart_worker("cuda:1");
     assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
     let all = std::fs::read_to_string(&notes).unwrap();
     assert_eq!(all.lines().filter(|l| *l == "none").count(), 2, "{all}");
@@ -500,11 +504,11 @@ fn prestarted_worker_runs_the_replay() {
 fn reply_is_used_at_once_and_the_next_replay_awaits_the_exit() {
     let folder = tempfile::tempdir().unwrap();
     let (notes, end) = (folder.path().join("notes"), folder.path().join("end"));
-    let boards = noting(
+    let targets = noting(
         &notes,
         &format!("echo '{ANSWER}'; sleep 1; echo ended >>{}", end.display()),
     );
-    let mut lease = boards.open_cuda(0).unwrap();
+    let mut lease = targets.open_cuda(0).unwrap();
     assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
     assert!(!end.exists(), "it is still giving the device back");
     assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
@@ -517,7 +521,7 @@ fn reply_is_used_at_once_and_the_next_replay_awaits_the_exit() {
 
 #[test]
 fn unrecorded_lease_returns_outputs_without_a_recording() {
-    let mut lease = board(&format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{ANSWER}'"));
+    let mut lease = open_target(&format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{ANSWER}'"));
     lease.leave_unrecorded();
     let outcome = replayed(&mut lease);
     assert_eq!((outcome.verdict, outcome.recording.len()), (Verdict::Diverged, 0));

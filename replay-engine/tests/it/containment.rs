@@ -77,12 +77,12 @@ fn uncontained_replays_need_consent_for_each_lease() {
     drop(lease);
     refused(&mut served.lease(UNCONTAINED), true);
     // A device that something contains needs none.
-    let mut board = served.lease("board");
+    let mut contained = served.lease("board");
     assert_eq!(
-        board.replay(&compiled, 1, &Progress::new(), false).unwrap().verdict,
+        contained.replay(&compiled, 1, &Progress::new(), false).unwrap().verdict,
         Verdict::Match
     );
-    board.accept_no_containment().unwrap();
+    contained.accept_no_containment().unwrap();
     assert!(served.strings.made.load(std::sync::atomic::Ordering::SeqCst) == 2);
 }
 

@@ -14,8 +14,8 @@ mod hostile;
 mod queues;
 
 use replay_core::{Action, Actions, Device as _};
-use replay_engine::device::qemu::{Name, QemuBoard, check_installed};
-use replay_engine::device::{Arena, Board, Containment, DeviceInfo, Window};
+use replay_engine::device::qemu::{Name, QemuReplayDevice, check_installed};
+use replay_engine::device::{Arena, Containment, DeviceInfo, ReplayDevice, Window};
 use replay_engine::plan::text::{Files, NoFiles, assemble, print_with_pages};
 use replay_engine::plan::{BodyBuilder, Compiled, Effect};
 use replay_engine::run::{Outcome, Verdict, run};
@@ -36,8 +36,8 @@ macro_rules! need_qemu {
 }
 pub(crate) use need_qemu;
 
-fn board(name: &str) -> QemuBoard {
-    QemuBoard::new(&Name::parse(name).unwrap()).unwrap()
+fn open_device(name: &str) -> QemuReplayDevice {
+    QemuReplayDevice::new(&Name::parse(name).unwrap()).unwrap()
 }
 
 /// A device on a bus, with an arena that no sample was made for.
@@ -105,9 +105,9 @@ fn refused(compiled: &Compiled, device: &DeviceInfo) -> Refusal {
     verify(&compiled.plan, &compiled.pages, device).unwrap_err()
 }
 
-fn play(compiled: &Compiled, board: &mut QemuBoard) -> Outcome {
-    verify(&compiled.plan, &compiled.pages, &board.info()).unwrap();
-    run(&compiled.plan, &compiled.pages, board, &Progress::new())
+fn play(compiled: &Compiled, device: &mut QemuReplayDevice) -> Outcome {
+    verify(&compiled.plan, &compiled.pages, &device.info()).unwrap();
+    run(&compiled.plan, &compiled.pages, device, &Progress::new())
 }
 
 #[test]
@@ -300,10 +300,10 @@ fn memory_changes_during_a_dma_transfer_are_refused() {
 fn errors_of_the_text_name_line_and_column() {
     struct One;
     impl Files for One {
-        fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, String> {
+        fn read(&self, name: &str, max: u64) -> Result<Vec<u8>, String> {
             match name {
                 "ones.bin" => Ok(vec![1; 16]),
-                "long.bin" => Ok(vec![1; most as usize]),
+                "long.bin" => Ok(vec![1; max as usize]),
                 _ => Err("there is no such file".into()),
             }
         }
@@ -401,7 +401,7 @@ fn errors_of_the_text_name_line_and_column() {
 fn edu_text_plan_computes_and_copies_memory() {
     need_qemu!();
     let whole = assemble(EDU, &NoFiles).unwrap();
-    let mut b = board("edu");
+    let mut b = open_device("edu");
     // The sample is written for this arena, too; another board's is elsewhere.
     let compiled = whole.moved_to(&b.info()).unwrap();
     let outcome = play(&compiled, &mut b);
@@ -448,10 +448,10 @@ fn edu_text_plan_computes_and_copies_memory() {
 #[test]
 fn wrong_digest_and_endless_poll_do_not_match() {
     need_qemu!();
-    let mut b = board("edu");
+    let mut b = open_device("edu");
     let of = |from: &str, to: &str| {
         let whole = assemble(&EDU.replacen(from, to, 1), &NoFiles).unwrap();
-        whole.moved_to(&board("edu").info()).unwrap()
+        whole.moved_to(&open_device("edu").info()).unwrap()
     };
     let wrong = of(
         "expect memory arena+0x1000 2048 \"pattern\"",

@@ -10,8 +10,8 @@
 use replay_core::{Device as _, DeviceError, WaitResult};
 use replay_engine::device::guard;
 use replay_engine::device::host::Host;
-use replay_engine::device::pci::{Function, Name, Options, PciBoard, PciError, Resource, list_functions};
-use replay_engine::device::{Board as _, Containment};
+use replay_engine::device::pci::{Function, Name, Options, PciError, PciReplayDevice, Resource, list_functions};
+use replay_engine::device::{Containment, ReplayDevice as _};
 use std::fs;
 use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ impl Machine {
         word(&self.at(&format!("{folder}/config")), 4)
     }
 
-    fn open(&self, name: &str, take: bool) -> Result<PciBoard, PciError> {
+    fn open(&self, name: &str, take: bool) -> Result<PciReplayDevice, PciError> {
         let options = Options {
             take,
             memory: 0,
@@ -135,7 +135,7 @@ impl Machine {
             address_bits: None,
             guard: None,
         };
-        PciBoard::open(&self.host(), &Name::parse(name).unwrap(), &options)
+        PciReplayDevice::open(&self.host(), &Name::parse(name).unwrap(), &options)
     }
 }
 
@@ -211,8 +211,8 @@ fn invalid_sysfs_files_are_refused_and_hide_no_other_device() {
 fn pci_function_regions_match_those_in_qemu() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
-    let mut board = machine.open("1002:5159", false).unwrap();
-    let info = board.info();
+    let mut device = machine.open("1002:5159", false).unwrap();
+    let info = device.info();
     let windows: Vec<_> = info
         .windows
         .iter()
@@ -240,8 +240,8 @@ fn pci_function_regions_match_those_in_qemu() {
     );
     for (window, width, offset) in [(0, 4, 0x10), (2, 8, 0x20_0000), (2, 1, 0xff_ffff), (3, 2, 0x10)] {
         let value = 0x8877_6655_4433_2211 & replay_core::width_mask(width);
-        board.write(window, offset, width, value).unwrap();
-        assert_eq!(board.read(window, offset, width), Ok(value), "window {window}");
+        device.write(window, offset, width, value).unwrap();
+        assert_eq!(device.read(window, offset, width), Ok(value), "window {window}");
     }
     assert_eq!(word(&machine.at(&format!("{folder}/resource2")), 0x10), 0x2211);
     for (window, width, offset, e) in [
@@ -255,13 +255,13 @@ fn pci_function_regions_match_those_in_qemu() {
         (4, 4, 0, DeviceError::NoSpace),
         (255, 4, 0, DeviceError::NoSpace),
     ] {
-        assert_eq!(board.read(window, offset, width), Err(e), "{window} {offset:#x}");
-        assert_eq!(board.write(window, offset, width, 0), Err(e), "{window} {offset:#x}");
+        assert_eq!(device.read(window, offset, width), Err(e), "{window} {offset:#x}");
+        assert_eq!(device.write(window, offset, width, 0), Err(e), "{window} {offset:#x}");
     }
     let mut bytes = [0; 8];
-    board.load_window(2, 0x20_0000, &mut bytes).unwrap();
+    device.load_window(2, 0x20_0000, &mut bytes).unwrap();
     assert_eq!(bytes, [0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]);
-    assert!(board.load_window(2, 16 << 20, &mut bytes).is_err());
+    assert!(device.load_window(2, 16 << 20, &mut bytes).is_err());
 }
 
 #[test]
@@ -269,17 +269,17 @@ fn pci_bus_mastering_is_off_after_reset_and_bars_survive() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
     let config = machine.at(&format!("{folder}/config"));
-    let mut board = machine.open(RV100, false).unwrap();
-    board.set_bus_mastering(true).unwrap();
+    let mut device = machine.open(RV100, false).unwrap();
+    device.set_bus_mastering(true).unwrap();
     assert_eq!(machine.command(&folder), 0x0407);
-    board.set_bus_mastering(false).unwrap();
+    device.set_bus_mastering(false).unwrap();
     assert_eq!(machine.command(&folder), 0x0403);
-    board.set_bus_mastering(true).unwrap();
+    device.set_bus_mastering(true).unwrap();
     put(&config, 0x10, &[0; 4]);
-    board.reset().unwrap();
+    device.reset().unwrap();
     assert_eq!((machine.command(&folder), word(&config, 0x12)), (0x0403, 0xfd00));
-    board.set_bus_mastering(true).unwrap();
-    drop(board);
+    device.set_bus_mastering(true).unwrap();
+    drop(device);
     assert_eq!(machine.command(&folder), 0x0403, "a board that is dropped is quiet");
     put(&config, 0, &[0xff; 4]);
     let e = machine.open(RV100, false).unwrap_err();
@@ -292,7 +292,10 @@ fn bound_pci_function_is_refused_unless_take_is_set() {
     let folder = machine.add(RV100, 0x1002, 0x5159);
     machine.bind(&folder, "radeonfb");
     let e = machine.open("1002:5159", false).unwrap_err().to_string();
-    assert!(e.contains("`radeonfb` uses 0000:00:03.0") && e.contains("--take"), "{e}");
+    assert!(
+        e.contains("`radeonfb` uses 0000:00:03.0") && e.contains("--take"),
+        "{e}"
+    );
     assert_eq!(machine.text("sys/bus/pci/drivers/radeonfb/unbind"), "");
     let _board = machine.open("1002:5159", true).unwrap();
     assert_eq!(machine.text("sys/bus/pci/drivers/radeonfb/unbind"), RV100);
@@ -312,10 +315,10 @@ fn bound_pci_function_is_refused_unless_take_is_set() {
 fn interrupt_is_seen_in_pci_status_or_the_wait_times_out() {
     let machine = Machine::new();
     let folder = machine.add("0000:00:04.0", 0x1234, 0x11e8);
-    let mut board = machine.open("1234:11e8", false).unwrap();
-    let before = board.now_ns();
-    assert_eq!(board.wait_interrupt(1, 5_000_000), Ok(WaitResult::TimedOut));
-    assert!(board.now_ns() - before >= 5_000_000);
+    let mut device = machine.open("1234:11e8", false).unwrap();
+    let before = device.now_ns();
+    assert_eq!(device.wait_interrupt(1, 5_000_000), Ok(WaitResult::TimedOut));
+    assert!(device.now_ns() - before >= 5_000_000);
     let config = machine.at(&format!("{folder}/config"));
     let raise = std::thread::spawn(move || {
         // Nothing outside tells that the wait has begun. An interrupt from before it is seen in the same way.
@@ -323,17 +326,17 @@ fn interrupt_is_seen_in_pci_status_or_the_wait_times_out() {
         put(&config, 6, &[0x08]);
     });
     assert_eq!(
-        board.wait_interrupt(1, 60_000_000_000),
+        device.wait_interrupt(1, 60_000_000_000),
         Ok(WaitResult::Raised { lines: 1 })
     );
     raise.join().unwrap();
     assert_eq!(
-        board.wait_interrupt(2, 1_000),
+        device.wait_interrupt(2, 1_000),
         Ok(WaitResult::TimedOut),
         "a line that it does not have"
     );
     assert_eq!(
-        board.wait_interrupt(1, 0),
+        device.wait_interrupt(1, 0),
         Ok(WaitResult::Raised { lines: 1 }),
         "it is still up"
     );
@@ -343,8 +346,8 @@ fn interrupt_is_seen_in_pci_status_or_the_wait_times_out() {
 fn the_screen_is_read_from_the_framebuffer_by_the_display_registers() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
-    let mut board = machine.open(RV100, false).unwrap();
-    assert!(board.screen().is_err(), "no mode is set");
+    let mut device = machine.open(RV100, false).unwrap();
+    assert!(device.screen().is_err(), "no mode is set");
     let framebuffer = machine.at(&format!("{folder}/resource0"));
     put(&framebuffer, 0x1000 + 16, &[1, 2]);
     // 8 by 2 pixels of a byte, 16 bytes a row, from 0x1000 on.
@@ -357,23 +360,23 @@ fn the_screen_is_read_from_the_framebuffer_by_the_display_registers() {
         (0x22c, 2),
         (0x58, 0x100),
     ] {
-        board.write(0, offset, 4, value).unwrap();
+        device.write(0, offset, 4, value).unwrap();
     }
-    let e = board.screen().unwrap_err().to_string();
+    let e = device.screen().unwrap_err().to_string();
     assert!(e.contains("16 pixels have palette colours"), "{e}");
-    board.write(0, 0xb0, 4, 0).unwrap();
+    device.write(0, 0xb0, 4, 0).unwrap();
     for color in [0x00_00_00, 0x11_22_33, 0x44_55_66] {
-        board.write(0, 0xb4, 4, color).unwrap();
+        device.write(0, 0xb4, 4, color).unwrap();
     }
-    let picture = board.screen().unwrap().unwrap();
+    let picture = device.screen().unwrap().unwrap();
     assert_eq!((picture.width(), picture.height()), (8, 2));
     assert_eq!(picture.pixel(0, 1), Some([0x11, 0x22, 0x33]));
     assert_eq!(
         (picture.pixel(1, 1), picture.pixel(2, 1)),
         (Some([0x44, 0x55, 0x66]), Some([0; 3]))
     );
-    board.write(0, 0x224, 4, 0x07ff_ffff).unwrap();
-    assert!(board.screen().is_err(), "a base outside the framebuffer");
+    device.write(0, 0x224, 4, 0x07ff_ffff).unwrap();
+    assert!(device.screen().is_err(), "a base outside the framebuffer");
 }
 
 #[test]
@@ -556,26 +559,26 @@ fn local_edu_function_interrupts_and_copies_memory() {
         address_bits: None,
         guard: None,
     };
-    let mut board = PciBoard::open(&host, &name, &options).unwrap();
-    board.reset().unwrap();
-    let info = board.info();
+    let mut device = PciReplayDevice::open(&host, &name, &options).unwrap();
+    device.reset().unwrap();
+    let info = device.info();
     println!("{}", info.description);
-    assert_eq!(board.read(0, 0, 4), Ok(0x0100_00ed));
+    assert_eq!(device.read(0, 0, 4), Ok(0x0100_00ed));
     let limit = 5_000_000_000;
-    board.write(0, 0x20, 4, 0x80).unwrap();
+    device.write(0, 0x20, 4, 0x80).unwrap();
     for (n, factorial) in [(5, 120), (10, 3_628_800), (3, 6)] {
-        board.write(0, 0x08, 4, n).unwrap();
-        assert_eq!(board.wait_interrupt(1, limit), Ok(WaitResult::Raised { lines: 1 }));
-        assert_eq!(board.read(0, 0x08, 4), Ok(factorial));
+        device.write(0, 0x08, 4, n).unwrap();
+        assert_eq!(device.wait_interrupt(1, limit), Ok(WaitResult::Raised { lines: 1 }));
+        assert_eq!(device.read(0, 0x08, 4), Ok(factorial));
         assert_eq!(
-            board.wait_interrupt(1, 0),
+            device.wait_interrupt(1, 0),
             Ok(WaitResult::Raised { lines: 1 }),
             "it is still up"
         );
-        let status = board.read(0, 0x24, 4).unwrap();
-        board.write(0, 0x64, 4, status).unwrap();
+        let status = device.read(0, 0x24, 4).unwrap();
+        device.write(0, 0x64, 4, status).unwrap();
         assert_eq!(
-            board.wait_interrupt(1, 20_000_000),
+            device.wait_interrupt(1, 20_000_000),
             Ok(WaitResult::TimedOut),
             "it was acknowledged"
         );
@@ -585,24 +588,24 @@ fn local_edu_function_interrupts_and_copies_memory() {
         return;
     }
     let bytes: Vec<u8> = (0..64).map(|n| n * 3 + 1).collect();
-    let copy = |board: &mut PciBoard, from: u64, to: u64, command: u64| {
+    let copy = |device: &mut PciReplayDevice, from: u64, to: u64, command: u64| {
         for (register, value) in [(0x80, from), (0x88, to), (0x90, 64), (0x98, command | 5)] {
-            board.write(0, register, 8, value).unwrap();
+            device.write(0, register, 8, value).unwrap();
         }
-        let came = board.wait_interrupt(1, limit).unwrap();
+        let came = device.wait_interrupt(1, limit).unwrap();
         assert_eq!(came, WaitResult::Raised { lines: 1 });
-        let status = board.read(0, 0x24, 4).unwrap();
-        board.write(0, 0x64, 4, status).unwrap();
+        let status = device.read(0, 0x24, 4).unwrap();
+        device.write(0, 0x64, 4, status).unwrap();
     };
     for mastering in [false, true] {
-        board.reset().unwrap();
-        board.store_bytes(info.arena.base, &bytes).unwrap();
-        board.set_bus_mastering(mastering).unwrap();
-        copy(&mut board, info.arena.base.0, 0x4_0000, 0);
-        copy(&mut board, 0x4_0000, info.arena.base.0 + 0x1000, 2);
-        board.set_bus_mastering(false).unwrap();
+        device.reset().unwrap();
+        device.store_bytes(info.arena.base, &bytes).unwrap();
+        device.set_bus_mastering(mastering).unwrap();
+        copy(&mut device, info.arena.base.0, 0x4_0000, 0);
+        copy(&mut device, 0x4_0000, info.arena.base.0 + 0x1000, 2);
+        device.set_bus_mastering(false).unwrap();
         let mut page = trace_core::recording::ZERO_PAGE;
-        board.load_page(info.arena.base.frame() + 1, &mut page).unwrap();
+        device.load_page(info.arena.base.frame() + 1, &mut page).unwrap();
         assert_eq!(page[..64] == bytes[..], mastering, "bus mastering {mastering}");
     }
 }

@@ -3,8 +3,10 @@
 
 use replay_core::{Device as _, DeviceError, WaitResult};
 use replay_engine::device::host::Host;
-use replay_engine::device::platform::{Name, Options, PlatformBoard, PlatformError, PlatformNode, Tree, list_devices};
-use replay_engine::device::{Board as _, Containment, DeviceInfo};
+use replay_engine::device::platform::{
+    Name, Options, PlatformError, PlatformNode, PlatformReplayDevice, Tree, list_devices,
+};
+use replay_engine::device::{Containment, DeviceInfo, ReplayDevice as _};
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::verify::verify;
 use std::fs;
@@ -97,13 +99,13 @@ impl Machine {
         u32::from_le_bytes(bytes)
     }
 
-    fn open(&self, name: &str, take: bool) -> Result<PlatformBoard, PlatformError> {
+    fn open(&self, name: &str, take: bool) -> Result<PlatformReplayDevice, PlatformError> {
         let options = Options {
             take,
             memory: 32 << 20,
             guard: None,
         };
-        PlatformBoard::open(&self.host(), &Name::parse(name).unwrap(), &options)
+        PlatformReplayDevice::open(&self.host(), &Name::parse(name).unwrap(), &options)
     }
 }
 
@@ -148,14 +150,14 @@ fn platform_iommu_is_described_and_blocks_direct_memory() {
     let describe_item = |m: &Machine| list_devices(&m.host())[1].describe();
     let bare = describe_item(&m);
     assert!(bare.contains("(arm,smmu-v3, not set up by this kernel)"), "{bare}");
-    let board = m.open("arm,mali-bifrost", false).unwrap();
-    let info = board.info();
+    let device = m.open("arm,mali-bifrost", false).unwrap();
+    let info = device.info();
     assert!(
         info.arena.pages > 0,
         "an IOMMU that nobody set up is taken for one that lets through"
     );
     assert!(info.description.contains("arm,smmu-v3"), "{}", info.description);
-    drop(board);
+    drop(device);
     // The kernel has set it up for its drivers.
     let device = "sys/bus/platform/devices/2d000000.gpu";
     fs::create_dir_all(m.at(device)).unwrap();
@@ -213,8 +215,8 @@ fn invalid_device_tree_nodes_are_skipped() {
 #[test]
 fn platform_rtc_works_by_mmio_and_polls_its_interrupt_status() {
     let m = Machine::new();
-    let mut board = m.open("arm,pl031", false).unwrap();
-    let info = board.info();
+    let mut device = m.open("arm,pl031", false).unwrap();
+    let info = device.info();
     assert_eq!(
         (info.name.as_str(), info.register_map.as_str()),
         ("platform:arm,pl031", "pl031")
@@ -230,21 +232,21 @@ fn platform_rtc_works_by_mmio_and_polls_its_interrupt_status() {
         .map(|w| (w.number, w.name.as_str(), w.kind, w.bytes))
         .collect();
     assert_eq!(windows, [(0, "reg0", SpaceKind::Registers, 0x1000)]);
-    board.write(0, 0x8, 4, 0x1234_5678).unwrap();
+    device.write(0, 0x8, 4, 0x1234_5678).unwrap();
     assert_eq!(
-        (m.get(PL031 + 8), board.read(0, 0x8, 4)),
+        (m.get(PL031 + 8), device.read(0, 0x8, 4)),
         (0x1234_5678, Ok(0x1234_5678))
     );
-    assert_eq!(board.read(0, 0x1000, 4), Err(DeviceError::OutOfRange));
-    assert_eq!(board.read(2, 0, 4), Err(DeviceError::NoSpace));
-    assert_eq!(board.wait_interrupt(1, 1_000_000), Ok(WaitResult::TimedOut));
+    assert_eq!(device.read(0, 0x1000, 4), Err(DeviceError::OutOfRange));
+    assert_eq!(device.read(2, 0, 4), Err(DeviceError::NoSpace));
+    assert_eq!(device.wait_interrupt(1, 1_000_000), Ok(WaitResult::TimedOut));
     m.put(PL031 + 0x18, &1u32.to_le_bytes());
     assert_eq!(
-        board.wait_interrupt(1, 60_000_000_000),
+        device.wait_interrupt(1, 60_000_000_000),
         Ok(WaitResult::Raised { lines: 1 })
     );
-    assert_eq!(board.no_interrupts(), None);
-    board.reset().unwrap();
+    assert_eq!(device.no_interrupts(), None);
+    device.reset().unwrap();
     assert_eq!(m.get(PL031 + 8), 0x1234_5678, "its registers stay as they are");
 }
 
@@ -271,21 +273,21 @@ fn device_without_a_map_reports_no_interrupts() {
     let m = Machine::new();
     m.property("/other@a000000", "compatible", b"vendor,other\0");
     m.property("/other@a000000", "reg", &cells(&[0, 0xa00_0000, 0, 0x1000]));
-    let board = m.open("vendor,other", false).unwrap();
-    assert!(board.no_interrupts().unwrap().contains("no UIO driver"));
+    let device = m.open("vendor,other", false).unwrap();
+    assert!(device.no_interrupts().unwrap().contains("no UIO driver"));
 }
 
 /// The Mali of the tree.
-fn mali(m: &Machine) -> (PlatformBoard, DeviceInfo) {
-    let board = m.open("arm,mali-bifrost", false).unwrap();
-    let info = board.info();
-    (board, info)
+fn mali(m: &Machine) -> (PlatformReplayDevice, DeviceInfo) {
+    let device = m.open("arm,mali-bifrost", false).unwrap();
+    let info = device.info();
+    (device, info)
 }
 
 #[test]
 fn device_tree_mali_is_a_target_for_recordings() {
     let m = Machine::new();
-    let (mut board, info) = mali(&m);
+    let (mut device, info) = mali(&m);
     assert_eq!((info.gpu_id, info.gpu_name.as_str()), (G71, "Mali-G71"));
     assert_eq!(
         (info.containment, info.hardware.is_none()),
@@ -304,22 +306,22 @@ fn device_tree_mali_is_a_target_for_recordings() {
     verify(&compiled.plan, &compiled.pages, &info).unwrap();
     // Its memory is the reserved one, empty after a reset.
     m.put(RESERVED + 0x1000, &[1, 2, 3, 4]);
-    board.reset().unwrap();
+    device.reset().unwrap();
     assert_eq!(
         (m.get(RESERVED + 0x1000), m.get(MALI + 0x30)),
         (0, 1),
         "memory, the command of a reset"
     );
-    board.write(1, 0x2000, 8, 0x1122_3344_5566_7788).unwrap();
+    device.write(1, 0x2000, 8, 0x1122_3344_5566_7788).unwrap();
     assert_eq!(m.get(RESERVED + 0x2000), 0x5566_7788);
     // Its three lines are distinguished by its own registers.
     for (register, line) in [(0x100c, 0), (0x200c, 1), (0x2c, 2)] {
         m.put(MALI + register, &1u32.to_le_bytes());
-        assert_eq!(board.wait_interrupt(7, 0), Ok(WaitResult::Raised { lines: 1 << line }));
+        assert_eq!(device.wait_interrupt(7, 0), Ok(WaitResult::Raised { lines: 1 << line }));
         m.put(MALI + register, &0u32.to_le_bytes());
     }
     m.put(MALI + 0x20, &0u32.to_le_bytes());
-    let e = board.reset().unwrap_err().to_string();
+    let e = device.reset().unwrap_err().to_string();
     assert!(e.contains("did not end a reset"), "{e}");
 }
 

@@ -12,8 +12,8 @@ mod logs;
 
 use logs::Log;
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::qemu::{Name, QEMU_MODELS, QemuBoard, QemuError, check_installed};
-use replay_engine::device::{Board, BoardError, Containment, space};
+use replay_engine::device::qemu::{Name, QEMU_MODELS, QemuError, QemuReplayDevice, check_installed};
+use replay_engine::device::{Containment, ReplayDevice, ReplayDeviceError, space};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -36,12 +36,12 @@ const SECOND: u64 = 1_000_000_000;
 /// Time after which a test counts as hung.
 const HANG_LIMIT: Duration = Duration::from_secs(60);
 
-fn board(name: &str) -> QemuBoard {
-    QemuBoard::new(&Name::parse(name).unwrap()).unwrap()
+fn open_device(name: &str) -> QemuReplayDevice {
+    QemuReplayDevice::new(&Name::parse(name).unwrap()).unwrap()
 }
 
-fn function(board: &QemuBoard) -> PciFunction {
-    match board.info().hardware {
+fn function(device: &QemuReplayDevice) -> PciFunction {
+    match device.info().hardware {
         Some(Hardware::Pci(f)) => f,
         other => panic!("{other:?}"),
     }
@@ -83,7 +83,7 @@ const EDU_INTERRUPT_DMA: u64 = 0x100;
 #[test]
 fn edu_identifies_itself_and_responds() {
     need_qemu!();
-    let mut b = board("edu");
+    let mut b = open_device("edu");
     let info = b.info();
     assert_eq!((info.name.as_str(), info.gpu_name.as_str()), ("edu", "edu"));
     assert_eq!(
@@ -113,7 +113,7 @@ fn edu_identifies_itself_and_responds() {
 #[test]
 fn invalid_accesses_are_refused_before_qemu() {
     need_qemu!();
-    let mut b = board("edu");
+    let mut b = open_device("edu");
     assert_eq!(b.read(space::FIRST_OTHER, 0, 4), Err(DeviceError::NoSpace));
     assert_eq!(b.read(REGISTERS, 1 << 20, 4), Err(DeviceError::OutOfRange));
     assert_eq!(b.read(REGISTERS, u64::MAX, 4), Err(DeviceError::OutOfRange));
@@ -125,7 +125,7 @@ fn invalid_accesses_are_refused_before_qemu() {
     assert_eq!(b.read(space::ARENA, bytes - 8, 8), Ok(0));
     for frame in [arena.base.frame() - 1, arena.end() >> 12, u64::MAX] {
         let e = b.store_page(frame, &ZERO_PAGE).unwrap_err();
-        assert!(matches!(e, BoardError::OutsideArena { .. }), "{e}");
+        assert!(matches!(e, ReplayDeviceError::OutsideArena { .. }), "{e}");
     }
     let end = PhysAddr(arena.end() - 4);
     assert!(b.store_bytes(end, &[0; 8]).is_err());
@@ -135,7 +135,7 @@ fn invalid_accesses_are_refused_before_qemu() {
 #[test]
 fn edu_computes_a_factorial_and_interrupts() {
     need_qemu!();
-    let mut b = board("edu");
+    let mut b = open_device("edu");
     // Nothing interrupts by itself, and the limit holds.
     let before = b.now_ns();
     assert_eq!(b.wait_interrupt(1, SECOND / 20), Ok(WaitResult::TimedOut));
@@ -156,7 +156,7 @@ fn edu_computes_a_factorial_and_interrupts() {
 }
 
 /// Moves bytes by the device's own transfer, and waits for its interrupt.
-fn transfer(b: &mut QemuBoard, from: u64, to: u64, bytes: u64, command: u64) -> WaitResult {
+fn transfer(b: &mut QemuReplayDevice, from: u64, to: u64, bytes: u64, command: u64) -> WaitResult {
     for (register, value) in [(EDU_DMA_FROM, from), (EDU_DMA_TO, to), (EDU_DMA_BYTES, bytes)] {
         b.write(REGISTERS, register, 8, value).unwrap();
     }
@@ -169,7 +169,7 @@ fn transfer(b: &mut QemuBoard, from: u64, to: u64, bytes: u64, command: u64) -> 
 #[test]
 fn edu_dma_needs_bus_mastering_and_a_running_clock() {
     need_qemu!();
-    let mut b = board("edu");
+    let mut b = open_device("edu");
     let base = b.info().arena.base;
     let mut page = ZERO_PAGE;
     for (i, byte) in page.iter_mut().enumerate() {
@@ -223,7 +223,7 @@ fn edu_dma_needs_bus_mastering_and_a_running_clock() {
 #[test]
 fn qemu_reset_discards_all_state() {
     need_qemu!();
-    let mut b = board("ati-vga,model=rage128p");
+    let mut b = open_device("ati-vga,model=rage128p");
     let first = b.process().unwrap();
     b.reset().unwrap();
     assert_eq!(b.process(), Some(first), "what nobody touched needs no reset");
@@ -250,7 +250,7 @@ fn qemu_reset_discards_all_state() {
 fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
     need_qemu!();
     let Some(log) = Log::open(stem) else { return };
-    let mut b = board(device);
+    let mut b = open_device(device);
     let message = b.info().description;
     let version = message
         .split(" as QEMU ")
@@ -269,9 +269,9 @@ fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
     let seconds = started.elapsed().as_secs_f64();
     let missed: Vec<_> = played.missed.iter().map(|m| (m.window, m.offset)).collect();
     assert_eq!(missed, misses, "{:?}", played.missed);
-    let wanted = Picture::from_ppm(&log.picture()).unwrap();
-    assert_eq!((shown.width(), shown.height()), (wanted.width(), wanted.height()));
-    let pixels = shown.rgb().chunks(3).zip(wanted.rgb().chunks(3));
+    let expected = Picture::from_ppm(&log.picture()).unwrap();
+    assert_eq!((shown.width(), shown.height()), (expected.width(), expected.height()));
+    let pixels = shown.rgb().chunks(3).zip(expected.rgb().chunks(3));
     assert_eq!(pixels.filter(|(a, b)| a != b).count(), 0);
     let accesses = played.reads + played.writes;
     println!(
@@ -299,7 +299,7 @@ fn bochs_log_replays_with_all_reads_matching() {
     let Some(log) = Log::open("bochs_display-bochs") else {
         return;
     };
-    let mut b = board("bochs-display");
+    let mut b = open_device("bochs-display");
     let played = log.play(&mut b);
     assert_eq!(played.missed, []);
     assert_eq!(played.reads, 268);
@@ -311,7 +311,7 @@ fn bochs_log_replays_with_all_reads_matching() {
 fn missing_qemu_error_names_the_package() {
     let empty = tempfile::tempdir().unwrap();
     for path in [OsString::new(), empty.path().into()] {
-        let e = QemuBoard::with_path(&Name::parse("edu").unwrap(), &path).unwrap_err();
+        let e = QemuReplayDevice::with_path(&Name::parse("edu").unwrap(), &path).unwrap_err();
         assert!(matches!(e, QemuError::Absent { .. }), "{e:?}");
         assert!(e.to_string().contains("package qemu-system-x86"), "{e}");
     }
@@ -327,7 +327,7 @@ fn qemu_errors_are_passed_on_verbatim() {
         // A device that sits on another bus.
         ("isa-serial", "isa-serial"),
     ] {
-        let e = QemuBoard::new(&Name::parse(name).unwrap()).unwrap_err();
+        let e = QemuReplayDevice::new(&Name::parse(name).unwrap()).unwrap_err();
         let report = e.to_string();
         assert!(matches!(e, QemuError::Ended { .. }), "{report}");
         assert!(report.contains(word) && report.contains("exit code 1"), "{report}");
@@ -337,7 +337,7 @@ fn qemu_errors_are_passed_on_verbatim() {
 #[test]
 fn a_killed_qemu_is_gone_until_a_reset() {
     need_qemu!();
-    let mut b = board("edu");
+    let mut b = open_device("edu");
     let process = b.process().unwrap();
     b.write(REGISTERS, EDU_LIVE, 4, 1).unwrap();
     kill(process);
@@ -380,7 +380,7 @@ fn a_killed_qemu_is_gone_until_a_reset() {
 #[test]
 fn a_qemu_that_does_not_answer_is_given_up() {
     need_qemu!();
-    let mut b = board("edu").with_answer_limit(Duration::from_millis(300));
+    let mut b = open_device("edu").with_answer_limit(Duration::from_millis(300));
     let process = b.process().unwrap();
     signal(process, "-STOP");
     assert_eq!(b.read(REGISTERS, EDU_ID, 4), Err(DeviceError::Gone));
@@ -391,7 +391,7 @@ fn a_qemu_that_does_not_answer_is_given_up() {
 #[test]
 fn two_qemu_instances_are_separate_devices() {
     need_qemu!();
-    let (mut a, mut b) = (board("edu"), board("edu"));
+    let (mut a, mut b) = (open_device("edu"), open_device("edu"));
     a.write(REGISTERS, EDU_LIVE, 4, 1).unwrap();
     b.write(REGISTERS, EDU_LIVE, 4, 2).unwrap();
     a.write(space::ARENA, 0, 8, 3).unwrap();
@@ -407,7 +407,7 @@ fn two_qemu_instances_are_separate_devices() {
 #[test]
 fn qemu_leaves_no_process_or_folder() {
     need_qemu!();
-    let mut b = board("ati-vga,model=rv100");
+    let mut b = open_device("ati-vga,model=rv100");
     let process = b.process().unwrap();
     let line = command_line(process).unwrap();
     // The folder that QEMU started from is in its command line.
@@ -419,7 +419,7 @@ fn qemu_leaves_no_process_or_folder() {
     drop(b);
     assert_eq!(command_line(process), None);
     // One that did not come up leaves none either.
-    let e = QemuBoard::new(&Name::parse("nothing-of-the-kind").unwrap()).unwrap_err();
+    let e = QemuReplayDevice::new(&Name::parse("nothing-of-the-kind").unwrap()).unwrap_err();
     assert!(matches!(e, QemuError::Ended { .. }));
     let own = std::process::id();
     let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
@@ -429,12 +429,12 @@ fn qemu_leaves_no_process_or_folder() {
 #[test]
 fn mmio_regions_of_qemu_devices_are_known() {
     need_qemu!();
-    assert_eq!(board("edu").info().register_map, "edu");
-    let b = board("virtio-gpu-pci,vectors=0");
+    assert_eq!(open_device("edu").info().register_map, "edu");
+    let b = open_device("virtio-gpu-pci,vectors=0");
     let windows = b.info().windows;
     assert_eq!(windows[0].name, "bar4");
     assert_eq!(windows[0].kind, SpaceKind::Registers);
-    let b = board("ati-vga,model=rv100");
+    let b = open_device("ati-vga,model=rv100");
     let entries: Vec<_> = b
         .info()
         .windows
@@ -455,8 +455,8 @@ fn mmio_regions_of_qemu_devices_are_known() {
 fn offered_qemu_models_have_the_ids_of_the_table() {
     need_qemu!();
     for model in QEMU_MODELS {
-        let f = function(&board(model.argument));
+        let f = function(&open_device(model.argument));
         assert_eq!((f.vendor, f.device), (model.vendor, model.device), "{}", model.argument);
-        assert_eq!(board(model.argument).info().register_map, model.register_map);
+        assert_eq!(open_device(model.argument).info().register_map, model.register_map);
     }
 }

@@ -4,7 +4,7 @@
 use crate::support;
 
 use replay_core::Action;
-use replay_engine::client::{Client, ClientError, Endpoint, Lease, Phase, Stage, boards};
+use replay_engine::client::{Client, ClientError, Endpoint, Lease, Phase, Stage, targets};
 use replay_engine::plan::{Rewrite, RewriteKind};
 use replay_engine::run::Verdict;
 use replay_engine::serve::{Options, Server};
@@ -346,7 +346,7 @@ fn client_disconnect_during_a_run_frees_the_device() {
 #[test]
 fn all_transports_to_a_target_use_the_same_protocol() {
     let strings = Strings::default();
-    let here = boards::Factories::new().with_simulator("test", strings.factory("board"));
+    let here = targets::Factories::new().with_simulator("test", strings.factory("board"));
     let ends = Ends::paired("");
     let server = Server::new(
         &[strings.factory("board")],
@@ -370,7 +370,7 @@ fn all_transports_to_a_target_use_the_same_protocol() {
     ];
     let mut prints = Vec::new();
     for name in &names {
-        let mut lease = boards::open(name, &here, &ends.client).unwrap();
+        let mut lease = targets::open(name, &here, &ends.client).unwrap();
         let outcome = lease
             .replay(&plan(100, &images(9)), 1, &Progress::new(), false)
             .unwrap();
@@ -378,34 +378,36 @@ fn all_transports_to_a_target_use_the_same_protocol() {
     }
     assert!(prints.iter().all(|p| *p == prints[0]), "{prints:?}");
     let list = || {
-        let paired = boards::list_paired(&ends.client).unwrap();
-        boards::list_local(&here).into_iter().chain(paired).collect::<Vec<_>>()
+        let paired = targets::list_paired(&ends.client).unwrap();
+        targets::list_local(&here).into_iter().chain(paired).collect::<Vec<_>>()
     };
     // The agent hears of the last lease's end a moment later.
     until("the board to be free", || {
         let listed = list();
-        listed.iter().all(|b| !matches!(b.reach, boards::Availability::Busy(_)))
+        listed
+            .iter()
+            .all(|b| !matches!(b.reach, targets::Availability::Busy(_)))
     });
     let listed = list();
     let listed: Vec<_> = listed.iter().map(|b| (b.name.as_str(), &b.reach)).collect();
     assert_eq!(
         listed,
         [
-            ("software:test", &boards::Availability::Here),
-            ("agent:board/board", &boards::Availability::Free)
+            ("software:test", &targets::Availability::Here),
+            ("agent:board/board", &targets::Availability::Free)
         ]
     );
     ends.client
         .pin("board", ends.agent.key_pair().public(), "127.0.0.1:1")
         .unwrap();
     let listed = list();
-    assert!(matches!(&listed[1].reach, boards::Availability::Away(why) if why.contains("127.0.0.1:1")));
+    assert!(matches!(&listed[1].reach, targets::Availability::Away(why) if why.contains("127.0.0.1:1")));
     assert!(matches!(
-        boards::open("software:x", &here, &ends.client),
-        Err(ClientError::NoBoard { .. })
+        targets::open("software:x", &here, &ends.client),
+        Err(ClientError::NoTarget { .. })
     ));
     assert!(matches!(
-        boards::open("agent:x/d", &here, &ends.client),
+        targets::open("agent:x/d", &here, &ends.client),
         Err(ClientError::UnknownAgent { .. })
     ));
     let again = here.open("software:test").unwrap();

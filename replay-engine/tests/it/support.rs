@@ -3,7 +3,7 @@
 
 use replay_core::{Action, Device, DeviceError, ReadClass, WaitResult};
 use replay_engine::client::{Client, Endpoint, Lease};
-use replay_engine::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport};
+use replay_engine::device::{Arena, Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError};
 use replay_engine::plan::{BodyBuilder, Compiled, PLAN_VERSION, Plan, PlanPage, ReadClasses};
 use replay_engine::serve::{Factory, Options, Server};
 use replay_engine::wire::{
@@ -38,7 +38,7 @@ pub const WAITS: u8 = 4;
 pub const UNCONTAINED: &str = "uncontained";
 
 /// A register file that reads as the GPU id, and misbehaves as it is reported.
-pub struct TestBoard {
+pub struct TestDevice {
     name: &'static str,
     mood: Arc<AtomicU8>,
     waits: Arc<AtomicU64>,
@@ -64,18 +64,18 @@ impl Strings {
         Arc::new(move || {
             strings.made.fetch_add(1, Ordering::SeqCst);
             let mood = Arc::clone(&strings.mood);
-            Ok(Box::new(TestBoard {
+            Ok(Box::new(TestDevice {
                 name,
                 mood,
                 waits: Arc::clone(&strings.waits),
                 now: 0,
                 pages: BTreeMap::new(),
-            }) as Box<dyn Board>)
+            }) as Box<dyn ReplayDevice>)
         })
     }
 }
 
-impl Device for TestBoard {
+impl Device for TestDevice {
     fn read(&mut self, space: u8, offset: u64, _width: u8) -> Result<u64, DeviceError> {
         if space != 0 || offset >= 0x4000 {
             return Err(DeviceError::OutOfRange);
@@ -117,7 +117,7 @@ impl Device for TestBoard {
     }
 }
 
-impl Board for TestBoard {
+impl ReplayDevice for TestDevice {
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
             name: self.name.to_owned(),
@@ -140,21 +140,21 @@ impl Board for TestBoard {
         }
     }
 
-    fn reset(&mut self) -> Result<(), BoardError> {
+    fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.pages.clear();
         self.now = 0;
         Ok(())
     }
 
-    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         if !(BASE >> 12..(BASE >> 12) + FRAMES).contains(&frame) {
-            return Err(BoardError::OutsideArena { frame });
+            return Err(ReplayDeviceError::OutsideArena { frame });
         }
         self.pages.insert(frame, Box::new(*page));
         Ok(())
     }
 
-    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), ReplayDeviceError> {
         *page = self.pages.get(&frame).map_or([0; 4096], |p| **p);
         Ok(())
     }

@@ -8,7 +8,7 @@
 )]
 
 use replay_core::{Action, Actions, Device, DeviceError, ReadClass, WaitResult};
-use replay_engine::device::{Arena, Board, BoardError, Containment, DeviceInfo, JobReport, Window};
+use replay_engine::device::{Arena, Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError, Window};
 use replay_engine::plan::{
     CompileError, CompileOptions, Compiled, Edits, Effect, Plan, RewriteKind, compile_with, text,
 };
@@ -195,23 +195,23 @@ impl Device for Toy {
     }
 }
 
-impl Board for Toy {
+impl ReplayDevice for Toy {
     fn info(&self) -> DeviceInfo {
         info()
     }
-    fn reset(&mut self) -> Result<(), BoardError> {
+    fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         (self.colour, self.vram, self.now, self.polls) = ([0; 4], [0; 8], 0, 0);
         Ok(())
     }
-    fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), BoardError> {
-        Err(BoardError::OutsideArena { frame })
+    fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), ReplayDeviceError> {
+        Err(ReplayDeviceError::OutsideArena { frame })
     }
-    fn load_page(&mut self, frame: u64, _: &mut Page) -> Result<(), BoardError> {
-        Err(BoardError::OutsideArena { frame })
+    fn load_page(&mut self, frame: u64, _: &mut Page) -> Result<(), ReplayDeviceError> {
+        Err(ReplayDeviceError::OutsideArena { frame })
     }
-    fn screen(&mut self) -> Result<Option<Picture>, BoardError> {
+    fn screen(&mut self) -> Result<Option<Picture>, ReplayDeviceError> {
         if self.dead {
-            return Err(BoardError::Failed("the tube is broken".into()));
+            return Err(ReplayDeviceError::Failed("the tube is broken".into()));
         }
         let pixel = |b: &u8| match b {
             0 => [self.colour[2], self.colour[1], self.colour[0]],
@@ -252,7 +252,7 @@ fn recording(accesses: &[Access], interrupts: u32) -> Recording {
         ("bar0", SpaceKind::Framebuffer, 8),
         ("memory@0xc0000", SpaceKind::Memory, 0x1000),
     ] {
-        r.facts.spaces.push(Space {
+        r.metadata.spaces.push(Space {
             name: name.into(),
             kind,
             bytes,
@@ -305,10 +305,10 @@ fn compiled(r: &Recording, options: &CompileOptions) -> Result<Compiled, Compile
     compile_with(r, &Edits::default(), &info(), &map(), options, &Progress::new())
 }
 
-fn play(r: &Recording, options: &CompileOptions, board: &mut Toy) -> Outcome {
+fn play(r: &Recording, options: &CompileOptions, device: &mut Toy) -> Outcome {
     let c = compiled(r, options).unwrap();
     verify_with(&c.plan, &c.pages, &info(), &map()).unwrap();
-    run_with(&c.plan, &c.pages, board, Some(&map()), &Progress::new())
+    run_with(&c.plan, &c.pages, device, Some(&map()), &Progress::new())
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn display_replay_matches_the_screen_and_classifies_reads() {
     assert!(outcome.unchecked.is_empty());
     // What it did is a recording with the same windows, and the picture.
     let left = trace_core::container::from_bytes(outcome.recording).unwrap();
-    let names: Vec<&str> = left.facts.spaces.iter().map(|s| s.name.as_str()).collect();
+    let names: Vec<&str> = left.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["bar2", "bar0"]);
     assert_eq!(left.hardware(), Some(hardware(1)));
     assert_eq!(Picture::from_ppm(&left.extras[SCREEN_AT_END]).unwrap(), shown());
@@ -373,9 +373,9 @@ fn matching_reads_are_no_match_without_the_screen() {
         outcome.unchecked
     );
     // A screen that cannot be read is not one that matches.
-    let mut board = Toy::new();
-    board.dead = true;
-    let outcome = play(&drawing(), &with_screen(&shown()), &mut board);
+    let mut device = Toy::new();
+    device.dead = true;
+    let outcome = play(&drawing(), &with_screen(&shown()), &mut device);
     assert_eq!(outcome.verdict, Verdict::Diverged);
     assert!(outcome.effects[0].got.contains("the tube is broken"));
     r.extras.insert(SCREEN_AT_END.into(), b"P5".to_vec());
@@ -446,12 +446,12 @@ fn with_ports() -> DeviceInfo {
 #[test]
 fn writes_to_regions_unknown_to_the_map_are_refused() {
     let mut r = drawing();
-    r.facts.spaces.push(Space {
+    r.metadata.spaces.push(Space {
         name: "bar1".into(),
         kind: SpaceKind::Ports,
         bytes: 0x100,
     });
-    let number = r.facts.spaces.len() as u8 - 1;
+    let number = r.metadata.spaces.len() as u8 - 1;
     let of = |write| {
         let mut r = r.clone();
         let mut events = EventsBuilder::new();

@@ -39,8 +39,8 @@ fn address(v: &Value) -> GpuVa {
 fn software_mali(name: &str, work: &Work) -> Measurement {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("chains").join(name);
     let (spec, submit) = (json(&dir.join("spec.json")), json(&dir.join("submit000.json")));
-    let mut board = device_mali::factory("mali-g71").unwrap();
-    let mut driver = Driver::boot(&mut *board, Recorder::new(name)).unwrap();
+    let mut device = device_mali::factory("mali-g71").unwrap();
+    let mut driver = Driver::boot(&mut *device, Recorder::new(name)).unwrap();
     let space = driver.new_space(MmuFormat::MaliLpae).unwrap();
     for object in submit["bos"].as_array().unwrap() {
         let (va, bytes) = (address(&object["va"]), object["size"].as_u64().unwrap());

@@ -251,10 +251,10 @@ impl RandomNumbers {
         (0..count).map(|_| self.word()).collect()
     }
 
-    /// `count` multiples of `unit` within `most` of it either way: sums and products of a few are exact in floats.
-    pub fn multiples(&mut self, count: usize, most: u32, unit: f32) -> Vec<f32> {
+    /// `count` multiples of `unit` within `max` of it either way: sums and products of a few are exact in floats.
+    pub fn multiples(&mut self, count: usize, max: u32, unit: f32) -> Vec<f32> {
         (0..count)
-            .map(|_| (f64::from(self.word() % (2 * most + 1)) - f64::from(most)) as f32 * unit)
+            .map(|_| (f64::from(self.word() % (2 * max + 1)) - f64::from(max)) as f32 * unit)
             .collect()
     }
 }

@@ -81,9 +81,9 @@ fn mixed() -> Recording {
         events: b.finish(),
         ..Recording::default()
     };
-    r.facts.identity.gpu_id = 0x60a0_0002;
+    r.metadata.identity.gpu_id = 0x60a0_0002;
     for name in ["gpu", "bar 1: $end\t#0"] {
-        r.facts.spaces.push(Space {
+        r.metadata.spaces.push(Space {
             name: name.into(),
             kind: SpaceKind::Registers,
             bytes: 0x4000,
@@ -564,34 +564,34 @@ fn fst_file_starts_at_its_first_event() {
 
 #[test]
 fn registers_over_the_signal_limit_are_counted() {
-    let most = MAX_SIGNALS as u32;
+    let max = MAX_SIGNALS as u32;
     let mut b = EventsBuilder::new();
-    for i in 0..2 * most {
+    for i in 0..2 * max {
         b.access(u64::from(i), 1, write(i * 4, 1));
     }
     let r = of_events(b);
     let (bytes, done) = written(trace_waves::perfetto, &r, None, Clock::Time);
     assert_eq!(perfetto(&bytes).counters.len(), MAX_SIGNALS);
-    assert_eq!(done.left_out, u64::from(most));
+    assert_eq!(done.left_out, u64::from(max));
     // A register that is shown is shown to the end.
     let mut b = EventsBuilder::new();
-    for i in 0..2 * most {
+    for i in 0..2 * max {
         b.access(u64::from(i), 1, write(i * 4, 1));
     }
-    b.access(u64::from(3 * most), 1, write(0, 9));
+    b.access(u64::from(3 * max), 1, write(0, 9));
     let (bytes, _) = written(trace_waves::vcd, &of_events(b), None, Clock::Time);
     let waves = read(bytes);
     assert_eq!(
         waves["kinescope.space0.unnamed.at_0"].last(),
-        Some(&(u64::from(3 * most), bits(32, 9)))
+        Some(&(u64::from(3 * max), bits(32, 9)))
     );
 }
 
 #[test]
 fn threads_and_jobs_without_a_track_are_counted() {
-    let most = MAX_THREADS as u32;
+    let max = MAX_THREADS as u32;
     let mut b = EventsBuilder::new();
-    for i in 0..most + 10 {
+    for i in 0..max + 10 {
         b.access(u64::from(i), i + 1, write(0, 1));
     }
     let r = of_events(b);
@@ -606,7 +606,7 @@ fn threads_and_jobs_without_a_track_are_counted() {
     assert_eq!((t.threads.len(), t.slices.len()), (MAX_THREADS, MAX_LANES));
     let others: Vec<_> = t.instants.iter().filter(|i| i.0 == "Other threads").collect();
     assert_eq!(others.len(), 10);
-    assert_eq!(others[0].3["thread"], (most + 1).to_string());
+    assert_eq!(others[0].3["thread"], (max + 1).to_string());
 }
 
 #[test]

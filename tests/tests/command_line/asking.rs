@@ -70,14 +70,14 @@ fn events_that_are_not_there_are_refused() {
 fn repeat_limit_is_documented_and_enforced() {
     let help = run(["replay", "--help"]);
     assert!(help.out.contains("at most 10000"), "{help:?}");
-    let board = [
+    let target = [
         "replay",
         &sample("vecadd.kine"),
         "--on",
         "software:mali-g71",
         "--repeat",
     ];
-    let over = run(board.iter().chain(&["10001"]));
+    let over = run(target.iter().chain(&["10001"]));
     assert_eq!(over.code, Some(2));
     assert!(over.err.contains("10000"), "{over:?}");
 }

@@ -70,9 +70,9 @@ fn program_export_refuses_full_folders_and_invalid_options() {
     if std::path::Path::new("/usr/bin/qemu-system-x86_64").exists() {
         let recording = root().join("sample-traces/qemu/virtio-gpu.kine").display().to_string();
         let to = dir.path().join("other");
-        let board = "qemu:virtio-gpu-pci,vectors=0";
+        let target = "qemu:virtio-gpu-pci,vectors=0";
         let to = to.to_str().unwrap();
-        let ended = run(["export", &recording, "--to", "program", "--on", board, "-o", to]);
+        let ended = run(["export", &recording, "--to", "program", "--on", target, "-o", to]);
         assert_eq!(ended.code, Some(2), "{ended:?}");
         assert!(ended.err.contains("reads and writes memory by itself"), "{ended:?}");
     } else {

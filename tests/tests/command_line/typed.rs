@@ -205,7 +205,7 @@ fn unnamed_device_has_a_description_without_blanks() {
         events: events.finish(),
         ..trace_core::Recording::default()
     };
-    r.facts.spaces.push(trace_core::recording::Space {
+    r.metadata.spaces.push(trace_core::recording::Space {
         name: "bar0".into(),
         kind: trace_core::recording::SpaceKind::Registers,
         bytes: 0x1000,

@@ -116,13 +116,13 @@ impl Agent {
         );
     }
 
-    fn replay(&self, source: &Path, board: &str, extra: &[&str]) -> serde_json::Value {
-        let mut arguments = vec!["replay", source.to_str().unwrap(), "--on", board, "--json"];
+    fn replay(&self, source: &Path, target: &str, extra: &[&str]) -> serde_json::Value {
+        let mut arguments = vec!["replay", source.to_str().unwrap(), "--on", target, "--json"];
         arguments.extend(extra);
         let ended = self.run(&arguments);
-        assert_eq!(ended.code, Some(0), "{board}: {} {}", ended.err, ended.out);
+        assert_eq!(ended.code, Some(0), "{target}: {} {}", ended.err, ended.out);
         let json = ended.json();
-        assert_eq!(json["outcome"], "match", "{board}");
+        assert_eq!(json["outcome"], "match", "{target}");
         json
     }
 }
@@ -145,12 +145,12 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
 
     agent.pair();
     let local = agent.replay(&sample, "software:mali-g71", &[]);
-    for board in [
+    for target in [
         by_address.clone(),
         "agent:lab/mali-g71".into(),
         format!("agent://{}/mali-g71", agent.socket.display()),
     ] {
-        let outcome = agent.replay(&sample, &board, &[]);
+        let outcome = agent.replay(&sample, &target, &[]);
         for key in [
             "fingerprint",
             "reads_matched",
@@ -159,12 +159,12 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
             "interrupts",
             "jobs",
         ] {
-            assert_eq!(outcome[key], local[key], "{board}: {key}");
+            assert_eq!(outcome[key], local[key], "{target}: {key}");
         }
-        assert_eq!(outcome["board"], board, "as it was asked for");
+        assert_eq!(outcome["board"], target, "as it was asked for");
     }
-    let boards = agent.run(&["boards", "--json"]).json();
-    let names: Vec<&str> = boards
+    let targets = agent.run(&["boards", "--json"]).json();
+    let names: Vec<&str> = targets
         .as_array()
         .unwrap()
         .iter()
@@ -202,7 +202,7 @@ fn a_second_replay_after_an_edit_sends_only_what_changed() {
     let Some(all) = recordings() else { return };
     let agent = Agent::start();
     agent.pair();
-    let board = "agent:lab/mali-g71";
+    let target = "agent:lab/mali-g71";
     let pushed = |outcome: serde_json::Value| outcome["pushed_bytes"].as_u64().unwrap();
     for network in ["mnist", "alexnet"] {
         let source = all.join("gpureplay").join(network);
@@ -212,8 +212,8 @@ fn a_second_replay_after_an_edit_sends_only_what_changed() {
         let bytes = input["bytes"].as_u64().unwrap();
         let va = u64::from_str_radix(input["va"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
         let pages = (va + bytes).div_ceil(4096) - va / 4096;
-        let first = pushed(agent.replay(&source, board, &[]));
-        let again = pushed(agent.replay(&source, board, &[]));
+        let first = pushed(agent.replay(&source, target, &[]));
+        let again = pushed(agent.replay(&source, target, &[]));
         let file = agent.folder.path().join("input.bin");
         // Noise of its own for each: no page is one that the agent saw before.
         let mut noise = vec![0; usize::try_from(bytes).unwrap()];
@@ -223,11 +223,11 @@ fn a_second_replay_after_an_edit_sends_only_what_changed() {
             .fill(&mut noise);
         std::fs::write(&file, &noise).unwrap();
         let input = format!("input={}", file.display());
-        let edited = pushed(agent.replay(&source, board, &["--input", &input]));
+        let edited = pushed(agent.replay(&source, target, &["--input", &input]));
         // One byte of the edit changed: one page.
         noise[100] ^= 0xff;
         std::fs::write(&file, &noise).unwrap();
-        let byte = pushed(agent.replay(&source, board, &["--input", &input]));
+        let byte = pushed(agent.replay(&source, target, &["--input", &input]));
         println!(
             "{network}: first {first}, the same again {again}, an input of {pages} pages {edited}, one byte of it {byte}"
         );
@@ -260,7 +260,7 @@ fn edited_input_gives_its_output_locally_and_by_agent() {
     let file = |name: &str| agent.folder.path().join(name);
     std::fs::write(file("a.bin"), bytes(&a)).unwrap();
     std::fs::write(file("b.bin"), bytes(&b)).unwrap();
-    for (n, board) in ["software:mali-g71", "agent:lab/mali-g71"].into_iter().enumerate() {
+    for (n, target) in ["software:mali-g71", "agent:lab/mali-g71"].into_iter().enumerate() {
         let out = file(&format!("c{n}.bin"));
         let buffer = |name: &str, path: &Path| format!("{name}={}", path.display());
         let extra = [
@@ -271,9 +271,9 @@ fn edited_input_gives_its_output_locally_and_by_agent() {
             "--output".to_owned(),
             buffer("c", &out),
         ];
-        let json = agent.replay(&source, board, &extra.each_ref().map(String::as_str));
-        assert_eq!(json["computed"], true, "{board}");
-        assert_eq!(std::fs::read(&out).unwrap(), bytes(&sum), "{board}");
+        let json = agent.replay(&source, target, &extra.each_ref().map(String::as_str));
+        assert_eq!(json["computed"], true, "{target}");
+        assert_eq!(std::fs::read(&out).unwrap(), bytes(&sum), "{target}");
     }
 }
 
@@ -318,14 +318,14 @@ fn hundred_agent_runs_are_bit_identical() {
 
 /// The state of the agent's board, as `targets` shows it.
 fn state(agent: &Agent) -> (String, String) {
-    let boards = agent.run(&["boards", "--json"]).json();
-    let board = boards
+    let targets = agent.run(&["boards", "--json"]).json();
+    let target = targets
         .as_array()
         .unwrap()
         .iter()
         .find(|b| !b["board"].as_str().unwrap().starts_with("software:"));
-    let board = board.unwrap_or_else(|| panic!("{boards}"));
-    let text = |key: &str| board[key].as_str().unwrap_or_default().to_owned();
+    let target = target.unwrap_or_else(|| panic!("{targets}"));
+    let text = |key: &str| target[key].as_str().unwrap_or_default().to_owned();
     (text("state"), text("reason"))
 }
 
@@ -418,7 +418,7 @@ fn agent_version_mismatch_says_which_end_to_update() {
     let sample = root().join("sample-traces/write-value.kine");
     for (lowest, highest, update) in [(7u16, 9u16, "update the client"), (0, 0, "update the agent")] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let board = format!("agent://{}/mali-g71", listener.local_addr().unwrap());
+        let target = format!("agent://{}/mali-g71", listener.local_addr().unwrap());
         // What every version of an agent says first: docs/agent-protocol.md, "Preamble".
         let agent = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -433,7 +433,7 @@ fn agent_version_mismatch_says_which_end_to_update() {
             ours[16..29].copy_from_slice(b"other program");
             stream.write_all(&ours).unwrap();
         });
-        let ended = kinescope(keys.path(), ["replay", sample.to_str().unwrap(), "--on", &board]);
+        let ended = kinescope(keys.path(), ["replay", sample.to_str().unwrap(), "--on", &target]);
         agent.join().unwrap();
         ended.assert_refused(update);
         assert!(

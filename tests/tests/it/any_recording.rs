@@ -124,8 +124,8 @@ fn access(offset: u32) -> Access {
 /// Recordings that have nothing of something, by what they are; written to a folder.
 fn bare(folder: &Path) -> Vec<PathBuf> {
     let g71 = |mut r: Recording| {
-        r.facts.identity.gpu_id = 0x6000_0000;
-        r.facts.spaces.push(Space {
+        r.metadata.identity.gpu_id = 0x6000_0000;
+        r.metadata.spaces.push(Space {
             name: "gpu".into(),
             kind: SpaceKind::Registers,
             bytes: 0x4000,

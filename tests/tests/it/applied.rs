@@ -53,7 +53,7 @@ fn edited_copy_replays_edited_results_and_diff_names_the_input() {
         let recording = sample(name);
         let opened = trace_core::import::open(Path::new(&recording), &Progress::new()).unwrap();
         let role = |role| {
-            let found = opened.facts.buffers.iter().find(|b| b.role == role);
+            let found = opened.metadata.buffers.iter().find(|b| b.role == role);
             found.unwrap_or_else(|| panic!("{name}")).name.clone()
         };
         let named = |name: &str| opened.buffer(name).map(|b| b.name.clone());

@@ -84,10 +84,10 @@ fn every_recorded_program_replays_from_its_kine_file() {
         let dir = tempfile::tempdir().unwrap();
         let kine = dir.path().join("x.kine");
         let report = imported(&p.folder, &kine);
-        let board = format!("software:{}", p.device);
+        let target = format!("software:{}", p.device);
         assert_eq!(
             (&report["board"], &report["failed"], &report["computed"]),
-            (&json!(board), &json!(0), &json!(p.computes())),
+            (&json!(target), &json!(0), &json!(p.computes())),
             "{}: {report}",
             p.name
         );

@@ -48,7 +48,7 @@ fn cuda_replay_outcome_equals_its_recording() {
     assert_eq!(again.code, Some(0), "{again:?}");
     assert_eq!(again.json()["fingerprint"], parsed_json["fingerprint"]);
     let r = open(&outcome);
-    assert_eq!(r.facts.identity.source, "outcome");
+    assert_eq!(r.metadata.identity.source, "outcome");
     let graph = replay(&cuda, &recorded, &["--graph", "--repeat", "4"]);
     assert_eq!(graph.code, Some(0), "{graph:?}");
     let graph = graph.json();
@@ -174,10 +174,10 @@ fn failures_name_their_launch_and_end_no_other_replay() {
     );
     assert_eq!(software.code, Some(2), "{software:?}");
     assert!(software.err.contains("cuda:N"), "{}", software.err);
-    let boards = kinescope(&cuda, &["boards", "--json"]);
+    let targets = kinescope(&cuda, &["boards", "--json"]);
     assert!(
-        boards.out.contains("cuda:0") && boards.out.contains("Stand-in GPU"),
-        "{boards:?}"
+        targets.out.contains("cuda:0") && targets.out.contains("Stand-in GPU"),
+        "{targets:?}"
     );
 }
 
@@ -213,8 +213,8 @@ fn agent_replays_cuda_and_survives_device_errors() {
     assert!(bad.json()["failure"].as_str().unwrap().contains("ILLEGAL_ADDRESS"));
     let after = on(&recorded, &["--graph"]);
     assert_eq!(after.code, Some(0), "{after:?}");
-    let boards = kinescope(&cuda, &["boards", "--json"]);
-    assert!(boards.out.contains("agent:lab/cuda0"), "{boards:?}");
+    let targets = kinescope(&cuda, &["boards", "--json"]);
+    assert!(targets.out.contains("agent:lab/cuda0"), "{targets:?}");
 }
 
 #[test]
@@ -354,12 +354,12 @@ fn interrupted_tuning_keeps_its_results() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("stride", &[], &["stride"]);
     let agent = Agent::start_slow(&cuda);
-    for board in ["cuda:0", "agent:lab/cuda0"] {
-        let csv = cuda.file(&format!("points-{}.csv", board.len()));
+    for target in ["cuda:0", "agent:lab/cuda0"] {
+        let csv = cuda.file(&format!("points-{}.csv", target.len()));
         let mut command = Command::new(program("kinescope"));
         let before = cuda.ticks();
         cuda.count_ticks(cuda.set_environment(&mut command))
-            .args(["tune", recorded.path.to_str().unwrap(), "--on", board, "--json"])
+            .args(["tune", recorded.path.to_str().unwrap(), "--on", target, "--json"])
             .args(["--launch", "stride", "--block", "32..=1024+32", "--grid", "1..=64+1"])
             .args(["--repeat", "5", "--csv", csv.to_str().unwrap()])
             .env("KINESCOPE_KEYS", cuda.file("keys"))
@@ -376,16 +376,16 @@ fn interrupted_tuning_keeps_its_results() {
             .unwrap();
         assert!(sent.success());
         let ended = ProgramOutput::from(tuning.wait_with_output().unwrap());
-        assert_eq!(ended.code, Some(130), "{board}: {ended:?}");
+        assert_eq!(ended.code, Some(130), "{target}: {ended:?}");
         let parsed_json = ended.json();
-        assert_eq!(parsed_json["ended"], "stopped", "{board}: {parsed_json}");
+        assert_eq!(parsed_json["ended"], "stopped", "{target}: {parsed_json}");
         let points = parsed_json["points"].as_array().unwrap().len();
-        assert!((2..1000).contains(&points), "{board}: {points} points");
+        assert!((2..1000).contains(&points), "{target}: {points} points");
         let lines = std::fs::read_to_string(&csv).unwrap().lines().count();
-        assert_eq!(lines, points + 2, "{board}: a head, the recorded launch, the points");
+        assert_eq!(lines, points + 2, "{target}: a head, the recorded launch, the points");
         assert!(
             parsed_json["best"].is_u64(),
-            "{board}: the fastest of those is reported: {parsed_json}"
+            "{target}: the fastest of those is reported: {parsed_json}"
         );
     }
     drop(agent);

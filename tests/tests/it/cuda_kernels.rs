@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 use trace_core::Recording;
-use trace_core::recording::{AllocationKind, CallEvent, CallFacts, CopyKind, LaunchRow, OrderRow};
+use trace_core::recording::{AllocationKind, ApiTraceMetadata, CallEvent, CopyKind, LaunchRow, OrderRow};
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, open, run_to_end};
 use whole_program_tests::program;
 
@@ -13,7 +13,7 @@ use whole_program_tests::program;
 type Memory = BTreeMap<u64, Vec<u8>>;
 
 /// A launch with what memory held before and after it.
-struct Shown {
+struct FunctionRow {
     function: String,
     /// Its numbers in the program and among those of its function.
     numbers: (u64, u64),
@@ -24,7 +24,7 @@ struct Shown {
     report: (u64, u64),
 }
 
-fn put(memory: &mut Memory, at: u64, bytes: &[u8], facts: &CallFacts) {
+fn put(memory: &mut Memory, at: u64, bytes: &[u8], metadata: &ApiTraceMetadata) {
     let found = memory.range_mut(..=at).next_back();
     if let Some((first, held)) = found
         && ((at - first) as usize) < held.len()
@@ -33,26 +33,26 @@ fn put(memory: &mut Memory, at: u64, bytes: &[u8], facts: &CallFacts) {
         return;
     }
     // No allocation: a variable of a module.
-    let variables = facts.modules.iter().flat_map(|m| &m.globals);
+    let variables = metadata.modules.iter().flat_map(|m| &m.globals);
     let g = { variables }
         .find(|g| at >= g.at && at - g.at < g.bytes)
         .unwrap_or_else(|| panic!("{at:#x} is of no allocation and no variable"));
     memory.insert(g.at, vec![0; g.bytes as usize]);
-    put(memory, at, bytes, facts);
+    put(memory, at, bytes, metadata);
 }
 
 /// The launches of a recording, as the format says that they are to be read.
-fn shown(r: &Recording) -> Vec<Shown> {
-    let facts = r.call_facts().unwrap();
+fn shown(r: &Recording) -> Vec<FunctionRow> {
+    let metadata = r.api_trace_metadata().unwrap();
     let mut memory = Memory::new();
-    let mut all: Vec<Shown> = Vec::new();
+    let mut all: Vec<FunctionRow> = Vec::new();
     let mut within = String::new();
     let mut reported = 0u64;
     let mut begun: Option<(u32, (u64, u64))> = None;
     for at in 0..r.events.len() {
         match r.events.call(at).expect("calls alone") {
             CallEvent::Call(c) => {
-                within = facts.names[c.name as usize].clone();
+                within = metadata.names[c.name as usize].clone();
                 assert!(
                     matches!(&*within, "snapshot before launch" | "snapshot after launch"),
                     "{within}"
@@ -81,7 +81,7 @@ fn shown(r: &Recording) -> Vec<Shown> {
             }
             CallEvent::Copy(c) => {
                 assert_eq!((c.kind, c.stream), (CopyKind::DeviceToHost as u32, OrderRow::NONE));
-                put(&mut memory, c.from, &r.copy_content(&c).expect("content"), &facts);
+                put(&mut memory, c.from, &r.copy_content(&c).expect("content"), &metadata);
                 reported += c.bytes;
                 if within == "snapshot after launch" {
                     let last = all.last_mut().unwrap();
@@ -92,8 +92,8 @@ fn shown(r: &Recording) -> Vec<Shown> {
             CallEvent::Launch(row) => {
                 let (function, numbers) = begun.expect("a launch behind its snapshot");
                 assert_eq!(row.function, function);
-                all.push(Shown {
-                    function: facts.functions[function as usize].name.clone(),
+                all.push(FunctionRow {
+                    function: metadata.functions[function as usize].name.clone(),
                     numbers,
                     row,
                     before: memory.clone(),
@@ -113,7 +113,7 @@ fn kernels(
     options: &[&str],
     arguments: &[&str],
     set: &[(&str, &str)],
-) -> (RecordedProgram, Recording, Vec<Shown>) {
+) -> (RecordedProgram, Recording, Vec<FunctionRow>) {
     let cuda = CudaStandIn::default();
     let (alone, bytes) = cuda.run_unrecorded(arguments);
     assert_eq!(alone.code, Some(0), "{alone:?}");
@@ -156,7 +156,7 @@ fn memory_around_a_launch_covers_its_reads_and_writes() {
     // What the launch left alone is not reported again: its result takes five pages and two parts of pages at most.
     assert!(one.report.1 <= 7 * 4096, "{:?}", one.report);
     assert_eq!(
-        r.call_facts().unwrap().range,
+        r.api_trace_metadata().unwrap().range,
         "the first launch of functions named vector_add"
     );
 }
@@ -177,7 +177,7 @@ fn change_detection_by_hash_and_by_copy_agree() {
             let set = [("KINESCOPE_CUDA_HASH", hash), ("KINESCOPE_CUDA_STATS", "yes")];
             let (recorded, r, mut all) = kernels(hash, &options, &[program, size], &set);
             assert!(!all.is_empty(), "{program}");
-            assert_eq!(r.facts.findings, [], "{program} {hash}");
+            assert_eq!(r.metadata.findings, [], "{program} {hash}");
             assert!(recorded.ended.err.contains("snapshots took"), "{:?}", recorded.ended);
             if hash != "no" && program == "vector_add" {
                 assert!(
@@ -188,7 +188,7 @@ fn change_detection_by_hash_and_by_copy_agree() {
             }
             entries.push(all.iter().map(|s| s.report).collect());
             // Variables lie elsewhere in each process.
-            let window = r.call_facts().unwrap().window;
+            let window = r.api_trace_metadata().unwrap().window;
             let mut after = all.pop().unwrap().after.unwrap();
             after.retain(|at, _| at.checked_sub(window.base).is_some_and(|n| n < window.bytes));
             assert!(!after.is_empty());

@@ -69,7 +69,7 @@ fn programs_run_unchanged_without_driver_address_hints() {
 fn remapping_over_doubly_mapped_memory_is_a_finding() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("confused", &[], &["mapped", "--confused"]);
-    let all = recorded.open().facts.findings;
+    let all = recorded.open().metadata.findings;
     let found = all.iter().find(|f| f.place == "mapped memory").expect("a finding");
     assert!(found.message.contains("cannot do the same"), "{}", found.message);
     let event = found.event.unwrap() as usize;

@@ -24,7 +24,7 @@ fn launches(path: &Path) -> usize {
 /// What a recording says that it does not hold.
 fn findings(path: &Path) -> Vec<String> {
     open(path)
-        .facts
+        .metadata
         .findings
         .iter()
         .map(|f| format!("{}: {}", f.place, f.message))
@@ -34,17 +34,19 @@ fn findings(path: &Path) -> Vec<String> {
 /// Returns whether a recording that is still being written holds a launch and the code of its first module.
 fn is_launch_stored(path: &Path) -> bool {
     // A file without a commit does not open.
-    let Ok(r) = trace_core::container::open(path) else {
+    let Ok(r) = trace_core::import::open(path, &Progress::new()) else {
         return false;
     };
-    let code = r.call_facts().and_then(|facts| r.module_code(facts.modules.first()?));
+    let code = r
+        .api_trace_metadata()
+        .and_then(|metadata| r.module_code(metadata.modules.first()?));
     let is_launch = |at| matches!(r.events.call(at), Some(CallEvent::Launch(_)));
     code.is_some() && (0..r.events.len()).any(is_launch)
 }
 
 /// Why recordings ended early.
 fn lost(path: &Path) -> Vec<String> {
-    open(path).facts.lost.iter().map(|l| l.reason.clone()).collect()
+    open(path).metadata.lost.iter().map(|l| l.reason.clone()).collect()
 }
 
 /// Records a program while the driver fails as `set` says: the program's result is what it is without a recorder.
@@ -84,7 +86,7 @@ fn memory_outside_the_window_is_allocated_by_the_driver() {
 fn refused_addresses_are_a_finding_and_the_program_continues() {
     let (_folder, recorded) = goes_on("hints", &[], &["linked", "300"], &[("STAND_IN_HINTS", "no")]);
     assert_eq!(launches(&recorded.path), 5);
-    assert_eq!(open(&recorded.path).call_facts().unwrap().window.bytes, 0);
+    assert_eq!(open(&recorded.path).api_trace_metadata().unwrap().window.bytes, 0);
     let messages = findings(&recorded.path);
     assert!(messages.iter().any(|f| f.contains("0x153940000000")), "{messages:?}");
     // Long wishes alone are fulfilled: that is enough.
@@ -96,7 +98,7 @@ fn refused_addresses_are_a_finding_and_the_program_continues() {
 #[test]
 fn disabled_address_window_is_not_reserved() {
     let (_folder, recorded) = goes_on("window", &[], &["vector_add"], &[("KINESCOPE_CUDA_WINDOW", "no")]);
-    assert_eq!(open(&recorded.path).call_facts().unwrap().window.bytes, 0);
+    assert_eq!(open(&recorded.path).api_trace_metadata().unwrap().window.bytes, 0);
     assert_eq!(launches(&recorded.path), 1);
 }
 
@@ -180,9 +182,9 @@ fn a_program_that_is_killed_leaves_a_recording_that_opens() {
     let verified = run([OsStr::new("verify"), path.as_os_str()]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
     let r = open(&path);
-    let facts = r.call_facts().unwrap();
-    assert_eq!(facts.functions[0].name, "obey");
-    assert!(r.module_code(&facts.modules[0]).is_some(), "its code is in the file");
+    let metadata = r.api_trace_metadata().unwrap();
+    assert_eq!(metadata.functions[0].name, "obey");
+    assert!(r.module_code(&metadata.modules[0]).is_some(), "its code is in the file");
 }
 
 #[test]

@@ -167,7 +167,7 @@ fn range_ends_after_its_launches() {
         recorded.ended
     );
     assert_eq!(launches(&recorded).len(), 8);
-    assert_eq!(recorded.open().call_facts().unwrap().range, "first 8 launches");
+    assert_eq!(recorded.open().api_trace_metadata().unwrap().range, "first 8 launches");
     let (answer, bytes) = cuda.replay(&recorded.path, &json!({}), &DIRTY);
     let outputs = answer["played"]["outputs"]
         .as_array()
@@ -440,7 +440,7 @@ fn c_driver_api_program_is_recorded_and_replayed() {
     let whole = run_to_end(&mut cuda.record_command(&path, &["--json"], &[exe.as_os_str(), "512".as_ref()]));
     assert_eq!(whole.code, Some(0), "{whole:?}");
     let recording = whole_program_tests::cuda::open(&path);
-    let findings: Vec<&str> = recording.facts.findings.iter().map(|f| f.place.as_str()).collect();
+    let findings: Vec<&str> = recording.metadata.findings.iter().map(|f| f.place.as_str()).collect();
     assert!(findings.iter().any(|f| f.contains("arrays")), "{findings:?}");
     for recorded in ["managed memory", "host memory"] {
         assert!(

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use std::process::{Command, Stdio};
-use trace_core::calls::{BufferKind, Calls};
+use trace_core::api_trace::{ApiTrace, BufferKind};
 use trace_core::progress::Progress;
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
 use whole_program_tests::cuda_agent::Agent;
@@ -49,7 +49,7 @@ fn memory_trace_around_launches_matches_the_recorder() {
     // The same program with memory taken down before and behind each launch, which is the truth here.
     let each = cuda.record_checked("each", &["--kernels", "*", "--pick", "all"], &["net", "2"]);
     let truth = each.open();
-    let calls = Calls::from_recording(&truth, &Progress::new()).unwrap().unwrap();
+    let api_trace = ApiTrace::from_recording(&truth, &Progress::new()).unwrap().unwrap();
     let (ours, theirs) = (launches(&cuda, &whole, &[]), launches(&cuda, &each, &[]));
     assert_eq!((ours.len(), theirs.len()), (8, 8));
     let mut compared = 0;
@@ -67,7 +67,7 @@ fn memory_trace_around_launches_matches_the_recorder() {
                 let bytes = ["--bytes", "40", "--event", &at, "--on", "cuda:0"];
                 let got = run_verb(&cuda, "memory", &whole, &[&[va], &bytes[..]].concat());
                 assert_eq!(got["holes"].as_array().unwrap().len(), 0, "{got}");
-                let right = calls.read(&truth, from..from + 40, event(other) + behind);
+                let right = api_trace.read(&truth, from..from + 40, event(other) + behind);
                 assert!(right.pieces.iter().all(|p| p.state.is_known()), "{:?}", right.pieces);
                 let hex: String = right.bytes.iter().map(|b| format!("{b:02x}")).collect();
                 assert_eq!(got["hex"], hex, "launch {} at {va}, {behind}", mine["launch"]);
@@ -178,10 +178,10 @@ fn last_writer_launch_is_found_locally_and_on_an_agent() {
 fn buffer_name_refers_to_its_last_allocation() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("add", &[], &["vector_add"]);
-    let calls = Calls::from_recording(&recorded.open(), &Progress::new())
+    let api_trace = ApiTrace::from_recording(&recorded.open(), &Progress::new())
         .unwrap()
         .unwrap();
-    let named = calls.buffers().list().iter().find(|b| b.name == "out0").unwrap();
+    let named = api_trace.buffers().list().iter().find(|b| b.name == "out0").unwrap();
     let to = named.to.expect("the program gives it back");
     let who = run_verb(&cuda, "who", &recorded, &["out0+4", "--on", "cuda:0"]);
     assert_eq!(
@@ -222,11 +222,11 @@ fn module_variables_are_traced_at_their_recorded_address() {
         let changed = l["changed"].as_array().unwrap();
         changed.iter().any(|c| c["buffer"] == name)
     };
-    let calls = Calls::from_recording(&recorded.open(), &Progress::new())
+    let api_trace = ApiTrace::from_recording(&recorded.open(), &Progress::new())
         .unwrap()
         .unwrap();
     let variable = |part: &str| {
-        let all = calls.buffers().list().iter();
+        let all = api_trace.buffers().list().iter();
         let mut named = all.filter(|b| b.kind == BufferKind::Variable && b.name.contains(part));
         named.next().unwrap().name.clone()
     };
@@ -302,7 +302,7 @@ fn memory_trace_limit_names_the_first_omitted_launch() {
             .contains(&format!("launches from event {from} on were not traced")),
         "{few:?}"
     );
-    for (most, words) in [
+    for (max, words) in [
         ("0", "0 bytes were requested; 1 to"),
         ("99999999999", "1 to 1073741824 can be returned"),
     ] {
@@ -310,7 +310,7 @@ fn memory_trace_limit_names_the_first_omitted_launch() {
             &cuda,
             "launches",
             &recorded,
-            &["--on", "cuda:0", "--max-bytes", most],
+            &["--on", "cuda:0", "--max-bytes", max],
             &[],
         );
         assert_eq!(refused.code, Some(2), "{refused:?}");

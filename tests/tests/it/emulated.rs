@@ -18,9 +18,9 @@ fn with_path(path: &Path, arguments: &[&str]) -> ProgramOutput {
 }
 
 /// Arguments that ask for a plan on a board.
-fn plan(board: &str) -> [String; 4] {
+fn plan(target: &str) -> [String; 4] {
     let sample = root().join("sample-traces/vecadd.kine");
-    ["plan", sample.to_str().unwrap(), "--on", board].map(str::to_owned)
+    ["plan", sample.to_str().unwrap(), "--on", target].map(str::to_owned)
 }
 
 #[test]
@@ -29,20 +29,20 @@ fn missing_qemu_is_not_listed_and_the_error_names_the_package() {
     let arguments = plan("qemu:edu");
     let ended = with_path(empty.path(), &arguments.each_ref().map(String::as_str));
     ended.assert_refused("package qemu-system-x86");
-    let boards = with_path(empty.path(), &["boards"]);
-    assert_eq!(boards.code, Some(0), "{boards:?}");
-    assert!(!boards.out.contains("qemu:"), "{boards:?}");
+    let targets = with_path(empty.path(), &["boards"]);
+    assert_eq!(targets.code, Some(0), "{targets:?}");
+    assert!(!targets.out.contains("qemu:"), "{targets:?}");
 }
 
 #[test]
 fn qemu_target_names_with_extra_options_are_refused() {
-    for (board, why) in [
+    for (target, why) in [
         ("qemu:", "begin with a device name"),
         ("qemu:edu,addr=4", "`addr` cannot be set"),
         ("qemu:edu,x=$(id)", "contains the character '$'"),
         ("qemu:vfio-pci,host=01:00.0", "passes through"),
     ] {
-        run(plan(board)).assert_refused(why);
+        run(plan(target)).assert_refused(why);
     }
 }
 
@@ -55,8 +55,8 @@ fn qemu_targets_are_listed_and_unknown_models_reported() {
         println!("skipped: no QEMU (qemu-system-x86)");
         return;
     }
-    let boards = run(["boards"]);
-    assert!(boards.out.contains("qemu:DEVICE[,PROPERTY=VALUE…]"), "{boards:?}");
+    let targets = run(["boards"]);
+    assert!(targets.out.contains("qemu:DEVICE[,PROPERTY=VALUE…]"), "{targets:?}");
     run(plan("qemu:edu")).assert_refused("qemu:edu is the device 1234:11e8 (edu): software:mali-g71 would fit");
     run(plan("qemu:toaster")).assert_refused("'toaster' is not a valid device model name");
 }

@@ -130,7 +130,7 @@ fn clock() -> Recording {
         }],
         irqs: Vec::new(),
     }));
-    recording.facts.spaces.push(Space {
+    recording.metadata.spaces.push(Space {
         name: "reg0".into(),
         kind: SpaceKind::Registers,
         bytes: 0x1000,

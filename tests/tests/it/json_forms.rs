@@ -617,12 +617,12 @@ fn notebook_and_link() {
 
 #[test]
 fn boards_and_agents() {
-    let boards = json(&["boards"], 0);
+    let targets = json(&["boards"], 0);
     each(
-        &boards,
+        &targets,
         "board:s description:s state:s reason:s? gpu:o? virtual_time:b? computes:b? containment:s?",
     );
-    form(&boards[0]["gpu"], "id:h name:s");
+    form(&targets[0]["gpu"], "id:h name:s");
     assert_eq!(json(&["agents"], 0), Value::Array(Vec::new()));
     form(&json(&["agents", "--own-key"], 0), "fingerprint:s key:d");
 }

@@ -16,9 +16,9 @@ use trace_core::{GpuVa, Recording, mmu, timeline};
 use whole_program_tests::{ProgramOutput, program, root, run};
 
 /// Runs a scene of the client under the recorder, on a board, into a file of a folder.
-fn record_on(board: &str, to: &Path, scene: &[&str]) -> ProgramOutput {
+fn record_on(target: &str, to: &Path, scene: &[&str]) -> ProgramOutput {
     let client = program("panfrost-client");
-    let mut arguments = vec!["record", "--with", "panfrost", "--no-mesa", "--on", board, "-o"];
+    let mut arguments = vec!["record", "--with", "panfrost", "--no-mesa", "--on", target, "-o"];
     let (to, client) = (to.to_str().unwrap(), client.to_str().unwrap());
     arguments.extend([to, "--", client]);
     arguments.extend(scene);
@@ -43,13 +43,13 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 fn jobs(r: &Recording) -> usize {
-    let map = RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
+    let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id).unwrap();
     timeline::derive(r, map, &Default::default()).unwrap().jobs.len()
 }
 
 /// A 64-bit word of the first address space at the recording's end.
 fn word(r: &Recording, va: u64) -> u64 {
-    let (space, view) = (&r.facts.address_spaces[0], r.memory.last());
+    let (space, view) = (&r.metadata.address_spaces[0], r.memory.last());
     let va = GpuVa(va);
     let at = mmu::translate(space.format, space.root, va, &view)
         .unwrap()
@@ -63,12 +63,12 @@ fn live_recorder_serves_and_records_a_program() {
     let (r, ended, dir) = record("work", 0);
     assert!(ended.out.contains("product 0x6000"), "{ended:?}");
     assert!(ended.err.contains("live.kine: 2 jobs"), "{ended:?}");
-    let id = &r.facts.identity;
+    let id = &r.metadata.identity;
     assert_eq!((id.gpu_id, id.gpu_name.as_str()), (0x60a0_0002, "Mali-G71"));
     assert_eq!((id.source.as_str(), id.board.as_str()), ("panfrost-live", "mali-g71"));
     assert!(id.tool.ends_with(": panfrost-client"), "{}", id.tool);
     assert!(id.when.ends_with('Z') && id.when.len() == 20, "{}", id.when);
-    assert!(r.facts.lost.is_empty());
+    assert!(r.metadata.lost.is_empty());
     assert_eq!(jobs(&r), 2);
 
     // The names that the program gave, with where they are and what is there at the end.
@@ -95,7 +95,7 @@ fn live_recorder_serves_and_records_a_program() {
             .find(|run| (run.first_frame..run.first_frame + u64::from(run.count)).contains(&frame))
             .map(|run| run.role)
     };
-    let space = &r.facts.address_spaces[0];
+    let space = &r.metadata.address_spaces[0];
     let frame = |va| {
         let leaf = mmu::translate(space.format, space.root, va, &r.memory.last()).unwrap();
         leaf.target(va).unwrap().frame()
@@ -131,7 +131,7 @@ fn threads_share_one_gpu() {
     assert_eq!(jobs(&r), 120);
     // One space for the descriptor that threads share, and one for each of those that have their own. The first has
     // no object before a thread makes one.
-    assert_eq!(r.facts.address_spaces.len(), 3);
+    assert_eq!(r.metadata.address_spaces.len(), 3);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn killed_or_crashed_program_keeps_recorded_events() {
             ended.err.contains("the recording ends early: the program ended before"),
             "{ended:?}"
         );
-        assert_eq!(r.facts.lost.len(), 1);
+        assert_eq!(r.metadata.lost.len(), 1);
         let file = dir.path().join("live.kine");
         let file = file.to_str().unwrap();
         // It is a recording like any other: sound, and it replays.
@@ -208,13 +208,10 @@ fn size_limit_ends_the_recording_and_the_program_continues() {
         Some(0),
         "the program's own checks hold to its end: {ended:?}"
     );
-    assert!(
-        ended.err.contains("it reached its limit of 204800 bytes"),
-        "{ended:?}"
-    );
+    assert!(ended.err.contains("it reached its limit of 204800 bytes"), "{ended:?}");
     let r = trace_core::container::open(&file).unwrap();
     assert!((2..60).contains(&jobs(&r)), "{}", jobs(&r));
-    assert_eq!(r.facts.lost.len(), 1);
+    assert_eq!(r.metadata.lost.len(), 1);
     let replayed = run(["replay", file.to_str().unwrap(), "--on", "software:mali-g71"]);
     assert_eq!(replayed.code, Some(0), "{replayed:?}");
 
@@ -280,13 +277,13 @@ fn program_continues_on_a_full_disk_and_the_file_opens() {
 #[test]
 fn two_file_descriptors_have_separate_objects() {
     let (r, _, _dir) = record("twice", 0);
-    assert_eq!((jobs(&r), r.facts.address_spaces.len()), (3, 2));
+    assert_eq!((jobs(&r), r.metadata.address_spaces.len()), (3, 2));
 }
 
 #[test]
 fn labels_of_the_driver_name_buffers_that_have_no_other_name() {
     let (r, _, dir) = record("labels", 0);
-    let names: Vec<(&str, u64)> = r.facts.buffers.iter().map(|b| (b.name.as_str(), b.bytes)).collect();
+    let names: Vec<(&str, u64)> = r.metadata.buffers.iter().map(|b| (b.name.as_str(), b.bytes)).collect();
     assert_eq!(
         names,
         [
@@ -314,12 +311,12 @@ fn labels_of_the_driver_name_buffers_that_have_no_other_name() {
 
 #[test]
 fn endless_shader_is_stopped_and_the_next_one_runs() {
-    for (board, sample) in [("mali-g71", "vecadd.kine"), ("mali-g52", "vecadd-g52.kine")] {
+    for (target, sample) in [("mali-g71", "vecadd.kine"), ("mali-g52", "vecadd-g52.kine")] {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("live.kine");
         let sample = root().join("sample-traces").join(sample);
         let ended = record_on(
-            &format!("software:{board}"),
+            &format!("software:{target}"),
             &file,
             &["endless", sample.to_str().unwrap()],
         );
@@ -351,7 +348,7 @@ fn chains_that_fail_and_hang_leave_the_gpu_working() {
     ] {
         assert!(ended.err.contains(message), "{message}: {ended:?}");
     }
-    assert!(r.facts.lost.is_empty());
+    assert!(r.metadata.lost.is_empty());
 }
 
 #[test]
@@ -365,19 +362,19 @@ fn invalid_client_requests_are_only_errors() {
 
 #[test]
 fn sample_work_is_recorded_live_from_a_program() {
-    for (board, sample) in [("mali-g71", "vecadd.kine"), ("mali-g52", "vecadd-g52.kine")] {
+    for (target, sample) in [("mali-g71", "vecadd.kine"), ("mali-g52", "vecadd-g52.kine")] {
         let dir = tempfile::tempdir().unwrap();
         let (file, out) = (dir.path().join("live.kine"), dir.path().join("out"));
         std::fs::create_dir(&out).unwrap();
         let sample = root().join("sample-traces").join(sample);
         let scene = ["compute", sample.to_str().unwrap(), out.to_str().unwrap()];
-        let ended = record_on(&format!("software:{board}"), &file, &scene);
+        let ended = record_on(&format!("software:{target}"), &file, &scene);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let before = trace_core::container::open(&sample).unwrap();
         let r = trace_core::container::open(&file).unwrap();
         assert_eq!(jobs(&r), 1);
         let named = |r: &Recording| -> Vec<(String, GpuVa, u64)> {
-            let all = r.facts.buffers.iter().filter(|b| b.role.name() != "shader");
+            let all = r.metadata.buffers.iter().filter(|b| b.role.name() != "shader");
             all.map(|b| (b.name.clone(), b.va, b.bytes)).collect()
         };
         assert_eq!(named(&r), named(&before));
@@ -392,8 +389,8 @@ fn sample_work_is_recorded_live_from_a_program() {
         };
         let again = out.join("again.bin");
         let output = format!("c={}", again.display());
-        let board = format!("software:{board}");
-        let replayed = run(["replay", file.to_str().unwrap(), "--on", &board, "--output", &output]);
+        let target = format!("software:{target}");
+        let replayed = run(["replay", file.to_str().unwrap(), "--on", &target, "--output", &output]);
         assert_eq!(replayed.code, Some(0), "{replayed:?}");
         assert_eq!(floats(&again), floats(&out.join("c.bin")));
         let reports = r.chain_reports();

@@ -139,9 +139,9 @@ fn no_recording_has_more_distinct_pages_than_pages() {
         let (pages, zeros, distinct) = (of("pages"), of("zero_pages"), of("distinct_pages"));
         // All of the pages of zeros are one content.
         let others = pages - zeros;
-        let most = others + u64::from(zeros > 0);
+        let max = others + u64::from(zeros > 0);
         assert!(
-            distinct <= most && distinct >= u64::from(pages > 0),
+            distinct <= max && distinct >= u64::from(pages > 0),
             "{}: {info}",
             path.display()
         );

@@ -21,11 +21,11 @@ fn samples() -> Vec<(PathBuf, &'static str)> {
     let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
     let mut all: Vec<PathBuf> = all.filter(|p| p.extension().is_some_and(|e| e == "kine")).collect();
     all.sort();
-    let board = |p: &Path| match text(p).contains("g52") {
+    let target = |p: &Path| match text(p).contains("g52") {
         true => "mali-g52",
         false => "mali-g71",
     };
-    all.into_iter().map(|p| (p.clone(), board(&p))).collect()
+    all.into_iter().map(|p| (p.clone(), target(&p))).collect()
 }
 
 /// The digests of the outputs of a replay, which has to match.
@@ -43,14 +43,20 @@ fn good(ended: &ProgramOutput, what: &str) -> Value {
 }
 
 /// Replays a recording and its outcome, compares the two, and gives the outputs of both.
-fn checked(recording: &Path, board: &str, folder: &Path, name: &str, play: &dyn Fn(&[&str]) -> ProgramOutput) -> Value {
+fn checked(
+    recording: &Path,
+    target: &str,
+    folder: &Path,
+    name: &str,
+    play: &dyn Fn(&[&str]) -> ProgramOutput,
+) -> Value {
     let (first, second) = (
         folder.join(format!("{name}.1.kine")),
         folder.join(format!("{name}.2.kine")),
     );
-    let once = play(&["replay", text(recording), "--on", board, "-o", text(&first), "--json"]);
+    let once = play(&["replay", text(recording), "--on", target, "-o", text(&first), "--json"]);
     let once = outputs(&good(&once, name), name);
-    let again = play(&["replay", text(&first), "--on", board, "-o", text(&second), "--json"]);
+    let again = play(&["replay", text(&first), "--on", target, "-o", text(&second), "--json"]);
     assert_eq!(
         once,
         outputs(&good(&again, name), name),
@@ -90,10 +96,10 @@ fn checked(recording: &Path, board: &str, folder: &Path, name: &str, play: &dyn 
 #[test]
 fn sample_outcomes_equal_the_samples() {
     let dir = TempDir::new().unwrap();
-    for (sample, board) in samples() {
+    for (sample, target) in samples() {
         let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
         let all = |arguments: &[&str]| run(arguments);
-        checked(&sample, &format!("software:{board}"), dir.path(), &name, &all);
+        checked(&sample, &format!("software:{target}"), dir.path(), &name, &all);
     }
     // Chains decode the same, and text of a comparison says one thing.
     let (digits, outcome) = (

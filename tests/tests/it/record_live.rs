@@ -28,7 +28,7 @@ fn opened(path: &Path) -> Recording {
 
 /// The accesses to the device's registers, in order.
 fn registers(r: &Recording) -> Vec<(bool, u32, u8, u64)> {
-    assert_eq!(r.facts.spaces[0].kind, SpaceKind::Registers);
+    assert_eq!(r.metadata.spaces[0].kind, SpaceKind::Registers);
     let all = r.events.accesses(0..r.events.len()).filter(|(_, a)| a.space == 0);
     all.map(|(_, a)| (a.write, a.offset, a.width, a.value)).collect()
 }
@@ -167,7 +167,7 @@ fn killed_recorder_restores_the_machine_and_keeps_the_recording() {
         cut.capture().unwrap().cut.unwrap(),
         "the recorder was killed while the trace was on"
     );
-    assert!(!cut.facts.lost.is_empty());
+    assert!(!cut.metadata.lost.is_empty());
     // A driver that was bound is bound again, and its accessors are recorded, on a device that has them.
     let igb = "readlink /sys/bus/pci/devices/0000:00:04.0/driver";
     board.run_checked("modprobe igb; sleep 1; ip link set eth1 down 2>/dev/null; true");
@@ -248,16 +248,16 @@ fn dma_memory_and_lost_events_are_in_a_recording() {
     let ended = board.wait_for_command(&board.start_command(command), LIMIT);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let lost = opened(&board.share().join("lost.kine"));
-    let all: u64 = lost.facts.lost.iter().filter_map(|l| l.count).sum();
+    let all: u64 = lost.metadata.lost.iter().filter_map(|l| l.count).sum();
     let end = lost.events.len() as u64;
-    println!("{end} events and {all} lost: {:?}", lost.facts.lost);
+    println!("{end} events and {all} lost: {:?}", lost.metadata.lost);
     assert!(
         all > 10_000 && ended.err.contains(&format!("{all} or more lost")),
         "{ended:?}"
     );
     assert_eq!(lost.capture().unwrap().lost, all, "what the kernel counts itself, once");
     // Where they are missing is known: in the middle of what was drawn.
-    let places = lost.facts.lost.iter().filter(|l| l.count > Some(10_000));
+    let places = lost.metadata.lost.iter().filter(|l| l.count > Some(10_000));
     assert!(places.clone().count() > 0 && places.clone().all(|l| (1..end).contains(&l.before_event)));
 }
 
@@ -282,7 +282,7 @@ fn seen_of_function(trace: &Path, recording: &Recording) -> Vec<(bool, u32, u8, 
     let Some(Hardware::Pci(f)) = recording.hardware() else {
         panic!("{:?}", recording.hardware());
     };
-    let name = &recording.facts.spaces[0].name;
+    let name = &recording.metadata.spaces[0].name;
     let bar = f.bars.iter().find(|b| b.space_name() == *name).unwrap();
     seen(trace, bar.base, bar.bytes)
 }
@@ -314,7 +314,7 @@ fn clock_is_recorded_as_qemu_saw_it(board: Board, options: &str, method: &str, t
         (platform_device.node.as_str(), platform_device.windows[0].base),
         ("/pl031@9010000", 0x901_0000)
     );
-    assert_eq!(mine.facts.identity.driver, "rtc-pl031");
+    assert_eq!(mine.metadata.identity.driver, "rtc-pl031");
     let interrupts = mine.events.interrupts.len();
     let (mine, theirs) = (registers(&mine), seen(trace, 0x901_0000, 0x1000));
     println!(

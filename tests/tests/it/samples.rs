@@ -46,12 +46,12 @@ fn every_sample_is_sound_and_replays() {
         );
         // Each on the board of the GPU that it was made on.
         let model = info["gpu"]["name"].as_str().unwrap().to_lowercase();
-        let board = format!("software:{model}");
+        let target = format!("software:{model}");
         let replay = run([
             "replay".as_ref(),
             sample.as_os_str(),
             "--on".as_ref(),
-            board.as_ref(),
+            target.as_ref(),
             "--json".as_ref(),
         ]);
         assert_eq!(replay.code, Some(0), "{}: {replay:?}", sample.display());
@@ -60,7 +60,7 @@ fn every_sample_is_sound_and_replays() {
             (&outcome["outcome"], &outcome["reads_compared"]),
             (&json!("match"), &outcome["reads_matched"])
         );
-        assert_eq!((&outcome["jobs"], &outcome["board"]), (&info["jobs"], &json!(board)));
+        assert_eq!((&outcome["jobs"], &outcome["board"]), (&info["jobs"], &json!(target)));
     }
 }
 
@@ -145,9 +145,9 @@ fn software_target_needs_no_key_folder() {
             let ended = without_a_home(&[verb, sample, "--on", "software:mali-g71"], variable);
             assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{variable}: {ended:?}");
         }
-        let boards = without_a_home(&["boards", "--json"], variable);
-        assert_eq!(boards.code, Some(0), "{boards:?}");
-        let names: Vec<String> = boards
+        let targets = without_a_home(&["boards", "--json"], variable);
+        assert_eq!(targets.code, Some(0), "{targets:?}");
+        let names: Vec<String> = targets
             .json()
             .as_array()
             .unwrap()
@@ -156,8 +156,8 @@ fn software_target_needs_no_key_folder() {
             .collect();
         assert_eq!(names, ["\"software:mali-g71\"", "\"software:mali-g52\""]);
         assert!(
-            boards.err.starts_with("kinescope: cannot read the paired agents: ") && boards.err.lines().count() == 1,
-            "{boards:?}"
+            targets.err.starts_with("kinescope: cannot read the paired agents: ") && targets.err.lines().count() == 1,
+            "{targets:?}"
         );
         // What needs keys says which file it could not have.
         without_a_home(&["replay", sample, "--on", "agent:lab/mali-g71"], variable).assert_refused("/file/home");
@@ -357,7 +357,7 @@ fn exit_codes_distinguish_match_difference_and_error() {
     let dir = tempfile::tempdir().unwrap();
     let sample = |name: &str| root().join("sample-traces").join(name).to_str().unwrap().to_owned();
     let (vecadd, saxpy, g52) = (sample("vecadd.kine"), sample("saxpy.kine"), sample("vecadd-g52.kine"));
-    let board = ["--on", "software:mali-g71"];
+    let target = ["--on", "software:mali-g71"];
     let damaged = dir.path().join("damaged.kine");
     let mut bytes = std::fs::read(&vecadd).unwrap();
     bytes[4096] ^= 1;
@@ -381,18 +381,18 @@ fn exit_codes_distinguish_match_difference_and_error() {
         (1, &["memory", &vecadd, "--search", "00112233445566778899aabbccddeeff"]),
         (2, &["memory", &vecadd, "--search", "xyz"]),
         (2, &["import", &vecadd, "-o", &vecadd]),
-        (0, &["plan", &vecadd, board[0], board[1]]),
+        (0, &["plan", &vecadd, target[0], target[1]]),
         (2, &["plan", &vecadd, "--on", "software:mali-g99"]),
-        (0, &["replay", &vecadd, board[0], board[1]]),
-        (0, &["replay", &vecadd, board[0], board[1], "--pace", "recorded"]),
-        (1, &["replay", diverging, board[0], board[1]]),
-        (2, &["replay", &g52, board[0], board[1]]),
+        (0, &["replay", &vecadd, target[0], target[1]]),
+        (0, &["replay", &vecadd, target[0], target[1], "--pace", "recorded"]),
+        (1, &["replay", diverging, target[0], target[1]]),
+        (2, &["replay", &g52, target[0], target[1]]),
         (2, &["replay", &vecadd, "--on", "agent:nobody/mali-g71"]),
         (2, &["replay", &vecadd, "--on", "cuda:0"]),
-        (2, &["replay", &vecadd, board[0], board[1], "--repeat", "0"]),
+        (2, &["replay", &vecadd, target[0], target[1], "--repeat", "0"]),
         (
             2,
-            &["replay", &vecadd, board[0], board[1], "--input", "nobody=/dev/null"],
+            &["replay", &vecadd, target[0], target[1], "--input", "nobody=/dev/null"],
         ),
         (0, &["boards"]),
         (0, &["agents"]),

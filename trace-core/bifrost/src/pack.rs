@@ -249,7 +249,7 @@ impl Bits {
 /// The search tries every value of the free fields. It is meant for a few hand-written clauses, not for a compiler.
 #[must_use]
 pub fn operation(unit: Unit, op: Op, sources: &[Source], modifiers: &[(Modifier, Value)]) -> Option<u32> {
-    let wanted = |i: &Instruction| {
+    let is_match = |i: &Instruction| {
         let usual = |(m, v, shown): (Modifier, Value, bool)| {
             let set = modifiers.iter().find(|(n, _)| *n == m);
             set.map_or(!shown, |(_, want)| v == *want)
@@ -265,7 +265,7 @@ pub fn operation(unit: Unit, op: Op, sources: &[Source], modifiers: &[(Modifier,
             // All values of the free bits, the highest first.
             let mut more = free;
             loop {
-                if Instruction::decode(unit, exact | more).is_some_and(|i| wanted(&i)) {
+                if Instruction::decode(unit, exact | more).is_some_and(|i| is_match(&i)) {
                     return Some(exact | more);
                 }
                 more = more.checked_sub(1)? & free;

@@ -137,10 +137,10 @@ impl Draft {
     }
 
     fn take(&mut self, at: &FilePosition, fields: &[DraftField], text: usize) -> Result<(), ImportError> {
-        let too_much = |what: &str, most: usize| ImportError::TooMuch {
+        let too_much = |what: &str, max: usize| ImportError::TooMuch {
             place: at.clone(),
             what: what.to_owned(),
-            most: most as u64,
+            max: max as u64,
         };
         self.fields = self.fields.saturating_add(fields.len());
         self.text = self.text.saturating_add(text);
@@ -162,7 +162,7 @@ impl Draft {
             return Err(ImportError::TooMuch {
                 place: body.at.clone(),
                 what: "the map has too many registers (array members count)".to_owned(),
-                most: MAX_REGISTERS as u64,
+                max: MAX_REGISTERS as u64,
             });
         }
         self.registers.push(DraftRegister {
@@ -180,7 +180,7 @@ impl Draft {
             return Err(ImportError::TooMuch {
                 place: at.clone(),
                 what: "the map has too many fields".to_owned(),
-                most: MAX_FIELDS as u64,
+                max: MAX_FIELDS as u64,
             });
         }
         Ok(())

@@ -50,14 +50,14 @@ pub enum ImportError {
         reason: String,
     },
     /// The file exceeds a limit.
-    #[error("{place}: {what}; the maximum is {most}")]
+    #[error("{place}: {what}; the maximum is {max}")]
     TooMuch {
         /// The position.
         place: FilePosition,
         /// What exceeds the limit.
         what: String,
         /// The limit.
-        most: u64,
+        max: u64,
     },
     /// The user has to choose.
     #[error("{file}: {reason}")]

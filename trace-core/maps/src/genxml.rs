@@ -170,7 +170,7 @@ impl<'t> Reader<'t> {
             return Err(ImportError::TooMuch {
                 place: tree.place(node),
                 what: "groups and lists of values expand to too many items".to_owned(),
-                most: MAX_STEPS as u64,
+                max: MAX_STEPS as u64,
             });
         }
         Ok(())
@@ -352,7 +352,7 @@ impl<'t> Reader<'t> {
                         return Err(ImportError::TooMuch {
                             place,
                             what: "groups have too many fields".to_owned(),
-                            most: MAX_MEMBERS as u64,
+                            max: MAX_MEMBERS as u64,
                         });
                     }
                     if hi - lo > 63 {
@@ -387,7 +387,7 @@ impl<'t> Reader<'t> {
                         return Err(ImportError::TooMuch {
                             place,
                             what: format!("a group of {count}"),
-                            most: MAX_MEMBERS as u64,
+                            max: MAX_MEMBERS as u64,
                         });
                     }
                     if count == 0 {

@@ -183,7 +183,7 @@ pub struct EditedNames {
 pub fn set_entry(text: &str, head: &MapHeader, said: &NameEntry) -> Result<EditedNames, NamingError> {
     let mut doc = parse_document(text)?;
     let key = said.key();
-    let place = EntryPosition::of(&doc, key)?;
+    let place = EntryPosition::find(&doc, key)?;
     let old = place.entry(&doc);
     begin(&mut doc, head, &place);
     match said {
@@ -191,7 +191,7 @@ pub fn set_entry(text: &str, head: &MapHeader, said: &NameEntry) -> Result<Edite
         NameEntry::Memory(m) => memory(&mut doc, &place, m),
     }
     widen(&mut doc, said);
-    let new = EntryPosition::of(&doc, key)?.entry(&doc);
+    let new = EntryPosition::find(&doc, key)?.entry(&doc);
     let text = doc.to_string();
     is_map(&text)?;
     Ok(EditedNames { text, old, new })
@@ -210,7 +210,7 @@ pub fn replace_entry(
     new: Option<&str>,
 ) -> Result<String, NamingError> {
     let mut doc = parse_document(text)?;
-    let place = EntryPosition::of(&doc, key)?;
+    let place = EntryPosition::find(&doc, key)?;
     if place.entry(&doc).as_deref().map(str::trim) != old.map(str::trim) {
         return Err(NamingError::Changed(key));
     }
@@ -270,7 +270,7 @@ struct EntryPosition {
 }
 
 impl EntryPosition {
-    fn of(doc: &DocumentMut, key: Key) -> Result<Self, NamingError> {
+    fn find(doc: &DocumentMut, key: Key) -> Result<Self, NamingError> {
         let (list, number, space) = match key {
             Key::Register(offset) => {
                 let block = doc.get("block");

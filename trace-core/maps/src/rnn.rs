@@ -342,7 +342,7 @@ impl Definitions<'_> {
             return Err(ImportError::TooMuch {
                 place: at.clone(),
                 what: "arrays and groups expand to too many items".to_owned(),
-                most: MAX_STEPS as u64,
+                max: MAX_STEPS as u64,
             });
         }
         Ok(())

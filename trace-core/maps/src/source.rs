@@ -159,7 +159,7 @@ impl LoadedFiles {
                 let many = || ImportError::TooMuch {
                     place: tree.place(node),
                     what: "the file and its imports are too many files".to_owned(),
-                    most: MAX_FILES as u64,
+                    max: MAX_FILES as u64,
                 };
                 if loaded.files.len() + found.len() >= MAX_FILES {
                     return Err(many());
@@ -197,7 +197,7 @@ struct InputTotals {
 
 impl InputTotals {
     fn add(&mut self, file: &Arc<str>, text: &str) -> Result<(), ImportError> {
-        let too = |what: &str, most: u64, at: usize| {
+        let too = |what: &str, max: u64, at: usize| {
             let before = text.get(..at).unwrap_or_default();
             let start = before.rfind('\n').map_or(0, |n| n + 1);
             let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
@@ -208,7 +208,7 @@ impl InputTotals {
                     column: u32::try_from(at - start + 1).unwrap_or(u32::MAX),
                 },
                 what: what.to_owned(),
-                most,
+                max,
             })
         };
         self.bytes = self.bytes.saturating_add(text.len() as u64);
@@ -299,7 +299,7 @@ impl<'a> Tree<'a> {
                 return Err(ImportError::TooMuch {
                     place: tree.place(node),
                     what: "elements are nested too deep".to_owned(),
-                    most: MAX_DEPTH as u64,
+                    max: MAX_DEPTH as u64,
                 });
             }
             tree.short_names(node)?;
@@ -336,7 +336,7 @@ impl<'a> Tree<'a> {
             return Err(ImportError::TooMuch {
                 place: self.place(node),
                 what: "a name has too many bytes".to_owned(),
-                most: MAX_NAME as u64,
+                max: MAX_NAME as u64,
             });
         }
         Ok(())

@@ -80,7 +80,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
                 return Err(ImportError::TooMuch {
                     place: tree.place(node),
                     what: format!("a {tag} has too many elements that are not registers"),
-                    most: MAX_PROPERTIES as u64,
+                    max: MAX_PROPERTIES as u64,
                 });
             }
             reader.names.insert(node.id(), name);
@@ -310,7 +310,7 @@ impl<'t> Reader<'t> {
         ImportError::TooMuch {
             place: self.tree.place(node),
             what: "arrays have too many members".to_owned(),
-            most: MAX_REGISTERS as u64,
+            max: MAX_REGISTERS as u64,
         }
     }
 
@@ -322,7 +322,7 @@ impl<'t> Reader<'t> {
             Some(node) if self.looks.get() > MAX_LOOKS => Err(ImportError::TooMuch {
                 place: self.tree.place(*node),
                 what: "arrays and derived elements expand to too many elements".to_owned(),
-                most: MAX_LOOKS as u64,
+                max: MAX_LOOKS as u64,
             }),
             _ => Ok(()),
         }

@@ -69,8 +69,8 @@ struct Stamp {
 
 impl Stamp {
     fn read_metadata(path: &Path) -> Option<(Option<SystemTime>, u64)> {
-        let facts = std::fs::metadata(path).ok()?;
-        Some((facts.modified().ok(), facts.len()))
+        let metadata = std::fs::metadata(path).ok()?;
+        Some((metadata.modified().ok(), metadata.len()))
     }
 }
 
@@ -111,9 +111,9 @@ impl WatchedFiles {
     /// Reads a file and records its metadata.
     fn read(&mut self, path: &Path) -> Result<String, String> {
         // Metadata first: a change between the two reads is then detected at the next check.
-        let facts = Stamp::read_metadata(path);
+        let metadata = Stamp::read_metadata(path);
         let text = read(path);
-        let stamp = facts.map(|(modified, bytes)| Stamp {
+        let stamp = metadata.map(|(modified, bytes)| Stamp {
             modified,
             bytes,
             digest: text.as_ref().ok().map(|t| blake3::hash(t.as_bytes())),

@@ -82,8 +82,8 @@ fn recording() -> (Recording, u32) {
         },
         ..Recording::default()
     };
-    r.facts.identity.gpu_id = 0x6000_0000;
-    r.facts.spaces = vec![Space {
+    r.metadata.identity.gpu_id = 0x6000_0000;
+    r.metadata.spaces = vec![Space {
         name: "gpu".into(),
         kind: SpaceKind::Registers,
         bytes: 1 << 16,

@@ -239,7 +239,7 @@ pub(crate) mod tests {
             let chosen: Vec<u64> = (0..70_001).filter(|e| every < 1 << 40 && e % every == 0).collect();
             let selection: Selection = chosen.iter().copied().collect();
             let rows: UInt32Array = chosen.iter().map(|e| *e as u32).collect::<Vec<_>>().into();
-            let wanted = take_record_batch(&all, &rows).unwrap();
+            let expected = take_record_batch(&all, &rows).unwrap();
             for format in [Format::Parquet, Format::Ipc] {
                 let mut out = Vec::new();
                 let done = export_events(&recording, &selection, format, &mut out, &Progress::new()).unwrap();
@@ -248,7 +248,7 @@ pub(crate) mod tests {
                     Format::Ipc => read_ipc(out),
                     _ => read_parquet(out),
                 };
-                assert_eq!(found.columns(), wanted.columns(), "every {every}, {format:?}");
+                assert_eq!(found.columns(), expected.columns(), "every {every}, {format:?}");
             }
         }
     }

@@ -21,7 +21,7 @@ pub(crate) fn build_register_table(recording: &Recording, progress: &Progress) -
         let device = device.filter(|d| space == u32::from(d.space()))?;
         Some(device.map().find_containing(offset)?.name.as_str())
     };
-    let spaces = &recording.facts.spaces;
+    let spaces = &recording.metadata.spaces;
     let space = |(space, _): (u32, u32)| spaces.get(space as usize).map(|s| s.name.as_str());
     let values: Vec<u64> = groups.iter_mut().map(|g| g.count_values().len() as u64).collect();
     let counts = |count: fn(&crate::accesses::AccessGroup) -> u64| groups.iter().map(count).collect::<Vec<_>>();
@@ -72,7 +72,7 @@ pub(crate) mod tests {
             events: b.finish(),
             ..Recording::default()
         };
-        r.facts.identity.gpu_id = 0x60a0_0002;
+        r.metadata.identity.gpu_id = 0x60a0_0002;
         r
     }
 

@@ -283,7 +283,7 @@ mod tests {
             events: b.finish(),
             ..Recording::default()
         };
-        recording.facts.identity.gpu_id = 0x6000_0000;
+        recording.metadata.identity.gpu_id = 0x6000_0000;
         let count = |by| Count {
             by,
             among: None,

@@ -162,7 +162,7 @@ fn events(
     range: impl Iterator<Item = usize> + Clone,
 ) -> Result<RecordBatch, TableError> {
     let device = RecordedRegisters::new(recording);
-    let calls = recording.call_facts();
+    let calls = recording.api_trace_metadata();
     let events = &recording.events;
     let mut kinds: Vec<&str> = Vec::with_capacity(n);
     let mut spaces: Vec<Option<&str>> = Vec::with_capacity(n);
@@ -180,7 +180,7 @@ fn events(
                 if let Some(a) = events.access(at) {
                     kind = if a.write { "write" } else { "read" };
                     space = recording
-                        .facts
+                        .metadata
                         .spaces
                         .get(usize::from(a.space))
                         .map(|s| s.name.as_str());
@@ -215,7 +215,7 @@ fn events(
                 kind = "undecoded";
                 if let Some(row) = events.undecoded(at) {
                     let index = events.space.get(at).map(usize::from);
-                    let of = index.and_then(|i| recording.facts.spaces.get(i));
+                    let of = index.and_then(|i| recording.metadata.spaces.get(i));
                     (space, offset) = (of.map(|s| s.name.as_str()), Some(row.offset));
                     width = row.width().map(u32::from);
                     meaning = Some(row.describe());
@@ -354,7 +354,7 @@ fn pages(
     };
     let mut rows = PageRows::default();
     let mut failed = None;
-    for space in &recording.facts.address_spaces {
+    for space in &recording.metadata.address_spaces {
         let mut leaf = |leaf: mmu::Leaf| -> Result<(), TableError> {
             let rights = leaf.rights.to_string();
             for page in 0..leaf.bytes / PAGE_SIZE as u64 {
@@ -393,7 +393,7 @@ fn pages(
 fn mappings(recording: &Recording, problems: &mut Vec<String>) -> Result<RecordBatch, TableError> {
     let view = recording.memory.last();
     let mut rows = Vec::new();
-    for space in &recording.facts.address_spaces {
+    for space in &recording.metadata.address_spaces {
         let scan = mmu::scan(space.format, space.root, &view);
         problems.extend(
             scan.problems
@@ -423,7 +423,7 @@ fn mappings(recording: &Recording, problems: &mut Vec<String>) -> Result<RecordB
 }
 
 fn buffers(recording: &Recording) -> Result<RecordBatch, TableError> {
-    let all = &recording.facts.buffers;
+    let all = &recording.metadata.buffers;
     batch(vec![
         column("name", all.iter().map(|b| b.name.as_str()).collect::<Vec<_>>()),
         column("role", all.iter().map(|b| b.role.name()).collect::<Vec<_>>()),

@@ -210,17 +210,17 @@ pub struct Island {
 /// Gaps smaller than this are drawn, bytes.
 const MIN_GAP: u64 = 1 << 16;
 
-/// Cuts an address space at its largest gaps into at most `most` islands. `runs` are in ascending order.
+/// Cuts an address space at its largest gaps into at most `max` islands. `runs` are in ascending order.
 #[must_use]
-pub fn find_islands(runs: &[MapRun], most: usize) -> Vec<Island> {
+pub fn find_islands(runs: &[MapRun], max: usize) -> Vec<Island> {
     let gap = |pair: &[MapRun]| match pair {
         [a, b] => b.va.0.saturating_sub(a.end().0),
         _ => 0,
     };
     let mut gaps: Vec<u64> = runs.windows(2).map(gap).filter(|g| *g >= MIN_GAP).collect();
-    let cuts = most.saturating_sub(1);
+    let cuts = max.saturating_sub(1);
     // The smallest gap to cut at. If several gaps have this size, there would be too many cuts, so it must be larger.
-    let least = if gaps.len() > cuts {
+    let min = if gaps.len() > cuts {
         let (_, next, _) = gaps.select_nth_unstable_by(cuts, |a, b| b.cmp(a));
         next.saturating_add(1)
     } else {
@@ -232,7 +232,7 @@ pub fn find_islands(runs: &[MapRun], most: usize) -> Vec<Island> {
         let before = out.last().map_or(0, |i| i.range.end);
         let gap = start.saturating_sub(before);
         match out.last_mut() {
-            Some(last) if gap < least => last.range.end = end,
+            Some(last) if gap < min => last.range.end = end,
             _ => out.push(Island { range: start..end, gap }),
         }
     }

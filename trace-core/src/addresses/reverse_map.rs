@@ -42,10 +42,10 @@ impl ReverseMap {
         Self { by_pa, furthest }
     }
 
-    /// Returns at most `most` mappings of physical memory, by address space and address, clipped to the requested
+    /// Returns at most `max` mappings of physical memory, by address space and address, clipped to the requested
     /// range. The flag is `true` if these are all.
     #[must_use]
-    pub fn find_mappings(&self, memory: &Range<PhysAddr>, most: usize) -> (Vec<ReverseMapping>, bool) {
+    pub fn find_mappings(&self, memory: &Range<PhysAddr>, max: usize) -> (Vec<ReverseMapping>, bool) {
         let (from, to) = (memory.start.0, memory.end.0);
         let end = self.by_pa.partition_point(|(_, r)| r.pa.0 < to);
         let (mut out, mut all) = (Vec::new(), true);
@@ -54,7 +54,7 @@ impl ReverseMap {
             if self.furthest.get(i).is_none_or(|f| *f <= from) {
                 break;
             }
-            if passed >= FAR || out.len() >= most {
+            if passed >= FAR || out.len() >= max {
                 all = false;
                 break;
             }

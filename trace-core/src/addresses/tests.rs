@@ -137,24 +137,24 @@ proptest! {
     }
 
     #[test]
-    fn islands_cover_all_mappings_without_large_gaps(steps in steps(), far in 0u64..40, most in 1usize..20) {
+    fn islands_cover_all_mappings_without_large_gaps(steps in steps(), far in 0u64..40, max in 1usize..20) {
         let mut steps = steps;
         for (i, s) in steps.iter_mut().enumerate() {
             s.0 = if i % 7 == 3 { s.0 << (far % 24) } else { s.0 };
         }
         let runs = runs_of(&steps);
-        let found = find_islands(&runs, most);
-        prop_assert!(found.len() <= most);
+        let found = find_islands(&runs, max);
+        prop_assert!(found.len() <= max);
         prop_assert!(runs.iter().all(|r| found.iter().any(|i| i.range.start <= r.va.0 && r.end().0 <= i.range.end)));
         let mut end = 0;
         for i in &found {
             prop_assert_eq!(i.range.start - end, i.gap);
             end = i.range.end;
         }
-        if found.len() < most && !runs.is_empty() {
+        if found.len() < max && !runs.is_empty() {
             // There was room for every gap that is not small, except for gaps of one size that did not all fit.
             let gaps = runs.windows(2).filter(|w| w[1].va.0 - w[0].end().0 >= 1 << 16).count();
-            prop_assert!(found.len() == gaps + 1 || gaps >= most);
+            prop_assert!(found.len() == gaps + 1 || gaps >= max);
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) fn check_jobs(
             Cow::Owned(spans.iter().map(submit).collect())
         }
     };
-    if recording.facts.address_spaces.is_empty() {
+    if recording.metadata.address_spaces.is_empty() {
         if let Some(job) = jobs.first() {
             let message = format!(
                 "{} jobs were submitted, but the recording has no page tables, so none of them can be decoded",

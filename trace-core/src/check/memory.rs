@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 /// Finds regions of one address space that cover the same addresses.
 pub(super) fn check_regions(recording: &Recording, findings: &mut Vec<Finding>) {
-    let mut regions: Vec<_> = recording.facts.regions.iter().collect();
+    let mut regions: Vec<_> = recording.metadata.regions.iter().collect();
     regions.sort_by_key(|r| (r.address_space, r.start, r.end));
     let mut few = CappedFindings::new(FindingKind::OverlappingRegions);
     // The region with the highest end so far: a region that starts before that end overlaps it.
@@ -48,7 +48,7 @@ pub(super) fn check_mappings(
 ) -> Result<(), Cancelled> {
     let view = recording.memory.last();
     let content = mmu::content_frames(&view);
-    for space in &recording.facts.address_spaces {
+    for space in &recording.metadata.address_spaces {
         let mut broken = CappedFindings::new(FindingKind::TruncatedSection);
         let mut foreign = CappedFindings::new(FindingKind::ForeignData);
         let mut problems = 0;

@@ -9,12 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Reports events that the recorder knows it missed. A finding that the importer or recorder already made at the same
 /// event is not repeated.
 pub(super) fn check_lost_events(recording: &Recording, findings: &mut Vec<Finding>) {
-    let report = recording.facts.findings.iter();
+    let report = recording.metadata.findings.iter();
     let set: BTreeSet<u64> = report
         .filter(|f| f.kind == FindingKind::LostEvents)
         .filter_map(|f| f.event)
         .collect();
-    for l in recording.facts.lost.iter().filter(|l| !set.contains(&l.before_event)) {
+    for l in recording
+        .metadata
+        .lost
+        .iter()
+        .filter(|l| !set.contains(&l.before_event))
+    {
         let count = l.count.map_or("some".to_owned(), |n| n.to_string());
         findings.push(
             Finding::new(
@@ -35,28 +40,28 @@ pub(super) fn check_time(
     progress: &Progress,
     findings: &mut Vec<Finding>,
 ) -> Result<(), Cancelled> {
-    if recording.call_facts().is_some() {
+    if recording.api_trace_metadata().is_some() {
         return Ok(());
     }
     let mut before = 0;
-    let (mut count, mut first, mut most) = (0u64, None, 0);
+    let (mut count, mut first, mut max) = (0u64, None, 0);
     for (event, time) in recording.events.time.iter().enumerate() {
         if event % REPORT_EVERY == 0 {
             progress.advance(if event == 0 { 0 } else { REPORT_EVERY as u64 })?;
         }
         if time < before {
             count += 1;
-            most = most.max(before - time);
+            max = max.max(before - time);
             first = first.or(Some(event as u64));
         }
         before = time;
     }
     if let Some(event) = first {
         let message = if count == 1 {
-            format!("its time is {most} ns before that of the previous event")
+            format!("its time is {max} ns before that of the previous event")
         } else {
             format!(
-                "the times of this and {} more events are before those of their previous events, by up to {most} ns",
+                "the times of this and {} more events are before those of their previous events, by up to {max} ns",
                 count - 1
             )
         };
@@ -74,7 +79,7 @@ struct UnknownAccesses {
 
 /// Explains why no register of a recording has a name, and what to do.
 fn without_names(recording: &Recording) -> String {
-    let id = recording.facts.identity.gpu_id;
+    let id = recording.metadata.identity.gpu_id;
     let from = recording.opened_from.as_ref().map(|p| p.display().to_string());
     let file = from.unwrap_or_else(|| "RECORDING".to_owned());
     if let Some(map) = RegisterMap::for_device_of(recording) {
@@ -90,7 +95,7 @@ fn without_names(recording: &Recording) -> String {
         if (2..10).contains(&generation) {
             // One file describes all generations from the sixth on.
             let source = generation.min(6);
-            let name = &recording.facts.identity.gpu_name;
+            let name = &recording.metadata.identity.gpu_name;
             return format!(
                 "no register map knows {name} (chip id {id:#010x}), so no register has a name. Import one from a \
                  version of Mesa that describes it, in src/freedreno/registers/adreno: `kinescope regmaps import \
@@ -126,7 +131,7 @@ pub(super) fn check_registers(
     progress: &Progress,
     findings: &mut Vec<Finding>,
 ) -> Result<(), Cancelled> {
-    let spaces = &recording.facts.spaces;
+    let spaces = &recording.metadata.spaces;
     let is_registers = |s: u8| {
         spaces
             .get(usize::from(s))

@@ -21,7 +21,7 @@ pub(super) fn check_page_tables(
     let view = recording.memory.last();
     let mut room = MappedRuns::MAX_RUNS;
     let mut spaces = Vec::new();
-    for space in &recording.facts.address_spaces {
+    for space in &recording.metadata.address_spaces {
         spaces.push((space.number, MappedRuns::build(space, &view, &mut room, progress)?));
     }
     if !generated_tables::has_generated_tables(recording) {
@@ -270,7 +270,11 @@ fn check_unused(
                 _ => mappings.push((r.va.0, r.end().0, holds, r)),
             }
         }
-        let buffers = recording.facts.buffers.iter().filter(|b| b.address_space as usize == i);
+        let buffers = recording
+            .metadata
+            .buffers
+            .iter()
+            .filter(|b| b.address_space as usize == i);
         let mut owned: Vec<Range<u64>> = buffers.map(|b| b.va.0..b.va.0.saturating_add(b.bytes)).collect();
         owned.sort_unstable_by_key(|r| r.start);
         owned.dedup_by(|next, last| {
@@ -320,12 +324,12 @@ fn find_named_ranges(
     let flags = |ranges: &&[Range<u64>]| ranges.iter().map(|_| AtomicBool::new(false)).collect::<Vec<_>>();
     let found: Vec<Vec<AtomicBool>> = spaces.iter().map(flags).collect();
     let all = || spaces.iter().copied().flatten();
-    let (least, most) = (
+    let (min, max) = (
         all().map(|r| r.start).min().unwrap_or(u64::MAX),
         all().map(|r| r.end).max().unwrap_or(0),
     );
     let pages = &recording.memory.pages;
-    let count = if least < most { pages.len() } else { 0 };
+    let count = if min < max { pages.len() } else { 0 };
     let mut table = vec![false; count + 1];
     for r in recording.memory.snapshots.iter().flat_map(|s| &s.runs) {
         if r.role == FrameRole::Table {
@@ -342,7 +346,7 @@ fn find_named_ranges(
             let this = u64::from(u32::from_le_bytes(*four));
             let Some(below) = low.replace(this) else { continue };
             let word = (this << 32 | below) & ((1 << 48) - 1);
-            if word < least || word >= most {
+            if word < min || word >= max {
                 continue;
             }
             for (ranges, found) in spaces.iter().zip(&found) {

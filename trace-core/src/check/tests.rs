@@ -86,14 +86,14 @@ impl Patient {
             memory: m.finish(),
             ..Recording::default()
         };
-        r.facts.identity.gpu_id = 0x60a0_0002;
-        r.facts.spaces.push(Space {
+        r.metadata.identity.gpu_id = 0x60a0_0002;
+        r.metadata.spaces.push(Space {
             name: "gpu".into(),
             kind: SpaceKind::Registers,
             bytes: 0x4000,
         });
         let root = PhysAddr(0x1000);
-        r.facts.address_spaces.push(AddressSpace {
+        r.metadata.address_spaces.push(AddressSpace {
             number: 0,
             format: FORMAT,
             root,
@@ -156,7 +156,7 @@ fn text_in_a_descriptors_page_is_foreign() {
 #[test]
 fn tables_that_are_missing_are_truncated() {
     let mut r = Patient::sound().recording();
-    r.facts.address_spaces[0].root = PhysAddr(0x7000);
+    r.metadata.address_spaces[0].root = PhysAddr(0x7000);
     assert!(kinds(&r).contains(&(FindingKind::TruncatedSection, Severity::Error, None)));
 }
 
@@ -175,7 +175,7 @@ fn an_entry_without_meaning_among_page_tables_is_foreign() {
 #[test]
 fn lost_events_are_a_warning() {
     let mut r = Patient::sound().recording();
-    r.facts.lost.push(LostEvents {
+    r.metadata.lost.push(LostEvents {
         before_event: 3,
         count: None,
         reason: "the ring was full".into(),
@@ -191,9 +191,9 @@ fn one_loss_gives_one_warning() {
         count: Some(2),
         reason: "the ring was full".into(),
     };
-    r.facts.lost = vec![lost(3), lost(5)];
+    r.metadata.lost = vec![lost(3), lost(5)];
     let finding = Finding::new(FindingKind::LostEvents, "event 3", "two are missing").at_event(3);
-    r.facts.findings.push(finding.clone());
+    r.metadata.findings.push(finding.clone());
     let found = check(&r);
     assert_eq!(found.len(), 2, "{found:?}");
     assert_eq!((&found[0], found[1].event), (&finding, Some(5)));
@@ -210,10 +210,10 @@ fn overlapping_regions_are_a_warning() {
         flags: 0,
         has_content: false,
     };
-    r.facts.regions = vec![region(0x5000, 0x9000), region(0x1000, 0x5000)];
+    r.metadata.regions = vec![region(0x5000, 0x9000), region(0x1000, 0x5000)];
     assert_eq!(kinds(&r), [], "neighbours do not overlap");
-    r.facts.regions.push(region(0x6000, 0x7000));
-    r.facts.regions.push(region(0x8000, 0xa000));
+    r.metadata.regions.push(region(0x6000, 0x7000));
+    r.metadata.regions.push(region(0x8000, 0xa000));
     assert_eq!(
         kinds(&r),
         [(FindingKind::OverlappingRegions, Severity::Warning, None); 2]
@@ -229,7 +229,7 @@ fn time_that_runs_backwards_is_a_warning() {
 
 #[test]
 fn overlapping_calls_are_not_a_finding() {
-    use crate::recording::{CALL_FACTS, CallRow, EventsBuilder};
+    use crate::recording::{API_TRACE_METADATA, CallRow, EventsBuilder};
     let mut events = EventsBuilder::new();
     // The second call started first, in another thread, and took longer.
     for (time, thread) in [(20, 1), (10, 2), (30, 1)] {
@@ -245,8 +245,10 @@ fn overlapping_calls_are_not_a_finding() {
     };
     let backwards = |r: &Recording| kinds(r).iter().any(|k| k.0 == FindingKind::TimeBackwards);
     assert!(backwards(&r), "of other recordings it is one");
-    r.extras
-        .insert(CALL_FACTS.to_owned(), br#"{"api":"cuda","names":["cuInit"]}"#.to_vec());
+    r.extras.insert(
+        API_TRACE_METADATA.to_owned(),
+        br#"{"api":"cuda","names":["cuInit"]}"#.to_vec(),
+    );
     assert!(!backwards(&r));
 }
 
@@ -259,7 +261,7 @@ fn unknown_register_is_a_warning() {
     let w = |event| (FindingKind::UnknownRegister, Severity::Warning, Some(event));
     assert_eq!(p.findings(), [w(6), w(8)]);
     let mut r = Patient::sound().recording();
-    r.facts.identity.gpu_id = 0xffff_ffff;
+    r.metadata.identity.gpu_id = 0xffff_ffff;
     assert_eq!(kinds(&r), [w(0)], "no map at all");
 }
 
@@ -310,12 +312,12 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
         root: PhysAddr(if n == 0 {
             0x7f_f000
         } else {
-            r.facts.address_spaces[at].root.0
+            r.metadata.address_spaces[at].root.0
         }),
-        ..r.facts.address_spaces[at]
+        ..r.metadata.address_spaces[at]
     };
     // Space 0 has a root without content. The tables are those of space 1, which no slot names yet.
-    r.facts.address_spaces = vec![number(0, 0), number(1, 0)];
+    r.metadata.address_spaces = vec![number(0, 0), number(1, 0)];
     let undecoded = |r: &Recording| kinds(r).iter().any(|k| k.0 == FindingKind::UndecodedJobHead);
     assert!(undecoded(&r), "it names space 0");
     let mut b = EventsBuilder::new();
@@ -333,7 +335,7 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
     r.events = b.finish();
     assert!(!undecoded(&r), "{:?}", check(&r));
     // A space that the recording does not hold is reported, not guessed.
-    r.facts.address_spaces.truncate(1);
+    r.metadata.address_spaces.truncate(1);
     let findings = check(&r);
     assert!(
         findings
@@ -348,7 +350,7 @@ fn importer_findings_come_first() {
     let mut p = Patient::sound();
     p.page[0x50] = 0xff;
     let mut r = p.recording();
-    r.facts
+    r.metadata
         .findings
         .push(Finding::new(FindingKind::NotUsed, "a file", "a reason"));
     assert_eq!(
@@ -381,7 +383,7 @@ fn blocks_again_and_again() -> Recording {
         memory: m.finish(),
         ..Recording::default()
     };
-    r.facts.address_spaces = vec![AddressSpace {
+    r.metadata.address_spaces = vec![AddressSpace {
         number: 0,
         format: F,
         root: PhysAddr(0x1000),
@@ -431,7 +433,7 @@ fn spaces(pages: [&[(usize, u64, Rights, u8)]; 2], contents: &[(u64, [u8; 4096])
             (*i, mmu::encode_leaf(FORMAT, PhysAddr(frame << 12), *rights, *attr))
         };
         table(first + 3, &pages.iter().map(leaf).collect::<Vec<_>>());
-        r.facts.address_spaces.push(AddressSpace {
+        r.metadata.address_spaces.push(AddressSpace {
             number,
             format: FORMAT,
             root: PhysAddr(first << 12),
@@ -474,7 +476,11 @@ fn writable_executable_pages_give_one_finding_per_run() {
     let kind = FindingKind::WritableAndExecutable;
     let at = |va: &str| (kind, Severity::Note, va.to_owned());
     assert_eq!(of_tables(&r), [at("0x1000"), at("0x9000")]);
-    assert!(check(&r)[0].message.starts_with("the GPU may write and execute 2 pages of address space 0"));
+    assert!(
+        check(&r)[0]
+            .message
+            .starts_with("the GPU may write and execute 2 pages of address space 0")
+    );
 }
 
 #[test]
@@ -544,7 +550,7 @@ fn unreferenced_zero_memory_is_reported_as_unused() {
     assert_eq!(of_tables(&held(page)), [unused("0x9000")]);
     // A buffer in the mapping.
     let mut r = held(page);
-    r.facts.buffers.push(crate::recording::Buffer {
+    r.metadata.buffers.push(crate::recording::Buffer {
         name: "b".into(),
         role: crate::recording::BufferRole::Shared,
         address_space: 0,
@@ -576,7 +582,7 @@ fn generated_tables_give_no_rights_findings() {
         &[(20, [1; 4096])],
     );
     assert_ne!(of_tables(&r), []);
-    r.facts
+    r.metadata
         .findings
         .push(Finding::new(FindingKind::Assumed, "page tables", "made"));
     assert_eq!(

@@ -74,7 +74,7 @@ pub(super) fn check_undecoded(
         Err(DisplayError::TooMany { .. }) => None,
     };
     for (space, found) in spaces {
-        let of = recording.facts.spaces.get(usize::from(space));
+        let of = recording.metadata.spaces.get(usize::from(space));
         let rows = match &display {
             Some(d) if d.framebuffer() == Some(space) => rows(recording, d, progress)?,
             _ => None,
@@ -211,7 +211,7 @@ mod tests {
             ..Recording::default()
         };
         for name in ["config", "bar0"] {
-            r.facts.spaces.push(Space {
+            r.metadata.spaces.push(Space {
                 name: name.into(),
                 kind: SpaceKind::Framebuffer,
                 bytes: 0x10000,

@@ -12,7 +12,7 @@ use crate::Recording;
 use crate::encode;
 use crate::progress::Progress;
 use crate::recording::{
-    BLOCK_BYTES, Column, ColumnBuilder, Damage, DamagedBlock, Digest, Digests, Events, Facts, ImageRun, Memory,
+    BLOCK_BYTES, Column, ColumnBuilder, Damage, DamagedBlock, Digest, Digests, Events, ImageRun, Memory, Metadata,
     PageStore, SectionCheck, SharedBytes, Snapshot,
 };
 use bytemuck::Pod;
@@ -402,10 +402,10 @@ impl KineFile {
         Ok(all)
     }
 
-    pub(super) fn facts(&self) -> Result<Facts, ContainerError> {
+    pub(super) fn metadata(&self) -> Result<Metadata, ContainerError> {
         match self.of_kind(SectionKind::Facts).last() {
             Some(e) => self.record(e, "facts"),
-            None => Ok(Facts::default()),
+            None => Ok(Metadata::default()),
         }
     }
 
@@ -555,7 +555,7 @@ impl KineFile {
             ..self.columns(&lender)?
         };
         Ok(Recording {
-            facts: self.or_record_damage(K::Facts, self.facts())?,
+            metadata: self.or_record_damage(K::Facts, self.metadata())?,
             events,
             memory,
             extras: self.undamaged_extras()?,

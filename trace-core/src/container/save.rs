@@ -52,8 +52,8 @@ pub fn write_streamed<E: From<ContainerError>>(
     progress: &Progress,
     fill: impl FnOnce(&mut Writer<FileSink>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let beside = temporary_path(path)?;
-    let made = Writer::create_as(&beside, path)
+    let temporary = temporary_path(path)?;
+    let made = Writer::create_as(&temporary, path)
         .map_err(E::from)
         .and_then(|mut writer| {
             writer.set_progress(progress);
@@ -63,12 +63,12 @@ pub fn write_streamed<E: From<ContainerError>>(
                 place: path.display().to_string(),
                 source,
             };
-            fs::rename(&beside, path).map_err(io)?;
+            fs::rename(&temporary, path).map_err(io)?;
             Ok(folder_of(path).and_then(|f| f.sync_all()).map_err(io)?)
         });
     if made.is_err() {
         // The first error is reported. A failure to remove the leftover file adds nothing to it.
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
     }
     made
 }
@@ -142,7 +142,7 @@ impl<S: Sink> Writer<S> {
     fn put_all(&mut self, recording: &Recording) -> Result<(), ContainerError> {
         use SectionKind as K;
         let e = &recording.events;
-        self.facts(&recording.facts)?;
+        self.metadata(&recording.metadata)?;
         self.column(K::EventKind, &e.kind)?;
         self.column(K::EventSpace, &e.space)?;
         self.column(K::EventTime, &e.time)?;

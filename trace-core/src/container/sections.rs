@@ -81,13 +81,13 @@ fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
         }
         (None, Encoding::Record) => {
             let named = matches!(kind, SectionKind::Extra | SectionKind::Derived);
-            let most = match kind {
+            let max = match kind {
                 // Lent from the file, never read as a whole.
                 SectionKind::Derived => u64::MAX,
                 SectionKind::Extra => (NAMED_BYTES + MAX_RECORD) as u64,
                 _ => MAX_RECORD as u64,
             };
-            if named && e.bytes < NAMED_BYTES as u64 || e.bytes > most {
+            if named && e.bytes < NAMED_BYTES as u64 || e.bytes > max {
                 return Err(format!("{} bytes is not a valid size of the record", e.bytes));
             }
         }

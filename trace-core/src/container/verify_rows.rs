@@ -6,7 +6,7 @@ use super::layout::{Encoding, SectionKind, digest};
 use super::reader::{KineFile, Lender};
 use super::verify::VerifyReport;
 use crate::progress::Progress;
-use crate::recording::{Column, EventKind, Events, Facts, HostWriteRow, NO_CONTENT, PageId, PageStore, SharedBytes};
+use crate::recording::{Column, EventKind, Events, HostWriteRow, Metadata, NO_CONTENT, PageId, PageStore, SharedBytes};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -22,11 +22,11 @@ pub(super) fn check(
 ) -> Result<(), ContainerError> {
     // Rows are checked as stored: digest mismatches were listed before.
     let lender = Lender { bytes, checked: false };
-    let facts = report_error(file.facts(), report);
+    let metadata = report_error(file.metadata(), report);
     let marks = report_error(file.marks(), report).map_or(u64::MAX, |m| m.len() as u64);
     report_error(file.extras(), report);
     if let Some(events) = report_error(file.columns(&lender), report) {
-        let spaces = facts.as_ref().map_or(u64::MAX, |f| f.spaces.len() as u64);
+        let spaces = metadata.as_ref().map_or(u64::MAX, |f| f.spaces.len() as u64);
         rows(file, &events, spaces, marks, progress, report)?;
     }
     if let Some((snapshots, _)) = report_error(file.snapshots(), report) {
@@ -43,8 +43,8 @@ pub(super) fn check(
     if let Some(store) = report_error(file.pages(&lender), report) {
         pages(file, &store, progress, report)?;
     }
-    if let Some(facts) = facts {
-        links(file, &facts, report);
+    if let Some(metadata) = metadata {
+        links(file, &metadata, report);
     }
     Ok(())
 }
@@ -277,11 +277,11 @@ fn pages(
 }
 
 /// Checks the indices and names in the facts.
-fn links(file: &KineFile, facts: &Facts, report: &mut VerifyReport) {
+fn links(file: &KineFile, metadata: &Metadata, report: &mut VerifyReport) {
     let at = file.of_kind(SectionKind::Facts).last().map_or(0, |e| e.offset);
-    let spaces = facts.address_spaces.len();
+    let spaces = metadata.address_spaces.len();
     let mut names = BTreeSet::new();
-    for b in &facts.buffers {
+    for b in &metadata.buffers {
         if b.address_space as usize >= spaces {
             report.add(
                 at,
@@ -298,7 +298,7 @@ fn links(file: &KineFile, facts: &Facts, report: &mut VerifyReport) {
             report.add(at, format!("two buffers have the name {:?}", b.name));
         }
     }
-    for r in &facts.regions {
+    for r in &metadata.regions {
         if r.address_space as usize >= spaces {
             report.add(
                 at,

@@ -19,7 +19,7 @@ struct Side<'a> {
 
 impl<'a> Side<'a> {
     fn new(recording: &'a Recording, buffer: &'a Buffer) -> Option<Self> {
-        let space = recording.facts.address_spaces.get(buffer.address_space as usize)?;
+        let space = recording.metadata.address_spaces.get(buffer.address_space as usize)?;
         Some(Self {
             buffer,
             memory: GpuMemoryView::new(recording.memory.last(), space),
@@ -44,16 +44,16 @@ pub(super) fn diff(
     progress: &Progress,
 ) -> Result<Vec<BufferDiff>, Cancelled> {
     let mut out = Vec::new();
-    let named = |r: &'_ Recording, name: &str| r.facts.buffers.iter().position(|x| x.name == name);
+    let named = |r: &'_ Recording, name: &str| r.metadata.buffers.iter().position(|x| x.name == name);
     let compared = |x: &&Buffer| rules.compares_buffer(&x.name);
-    for x in a.facts.buffers.iter().filter(compared) {
-        let found = named(b, &x.name).and_then(|i| b.facts.buffers.get(i));
+    for x in a.metadata.buffers.iter().filter(compared) {
+        let found = named(b, &x.name).and_then(|i| b.metadata.buffers.get(i));
         out.push(match found {
             Some(y) => pair((a, x), (b, y), rules, progress)?,
             None => one_sided_diff(x, true),
         });
     }
-    let only_b = b.facts.buffers.iter().filter(|y| named(a, &y.name).is_none());
+    let only_b = b.metadata.buffers.iter().filter(|y| named(a, &y.name).is_none());
     out.extend(only_b.filter(compared).map(|y| one_sided_diff(y, false)));
     // The order does not depend on which recording is first.
     out.sort_by(|x, y| x.name.cmp(&y.name));

@@ -17,7 +17,7 @@ pub use differences::{CallDiff, CallDifference, CallPart, ContentDiff, TypeFrom}
 
 use super::rules::{IgnoredMemory, Rules};
 use super::{MAX_LISTED_DIFFERENCES, Tolerance};
-use crate::calls::{BufferLocation, Calls};
+use crate::api_trace::{ApiTrace, BufferLocation};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallEvent, CopyKind, CopyRow, FillRow, LaunchRow, OrderRow, Recording};
 use buffers::BufferPairs;
@@ -43,8 +43,8 @@ impl<'r> CallSide<'r> {
         self.recording.events.call(usize::try_from(event).ok()?)
     }
 
-    fn calls(&self) -> &'r Calls {
-        &self.known.calls
+    fn calls(&self) -> &'r ApiTrace {
+        &self.known.api_trace
     }
 
     /// Returns the location of an address at an event.
@@ -177,11 +177,11 @@ impl<'r> CallComparer<'r> {
             .pair_buffers(self.a.calls().buffers(), self.b.calls().buffers());
     }
 
-    /// Returns whether a pair differs. `alike` says that its alignment tokens are equal, including the content.
+    /// Returns whether a pair differs. `equal_tokens` says that its alignment tokens are equal, including the content.
     ///
     /// # Errors
     /// If the work was cancelled.
-    pub fn differs(&mut self, x: u64, y: u64, alike: bool, progress: &Progress) -> Result<bool, Cancelled> {
+    pub fn differs(&mut self, x: u64, y: u64, equal_tokens: bool, progress: &Progress) -> Result<bool, Cancelled> {
         let (Some(one), Some(two)) = (self.a.call(x), self.b.call(y)) else {
             return Ok(false);
         };
@@ -191,7 +191,7 @@ impl<'r> CallComparer<'r> {
             (CallEvent::Copy(c), CallEvent::Copy(d)) if is_piece(c) && is_piece(d) => {
                 self.piece((x, y), (c, d), progress)?
             }
-            (CallEvent::Copy(c), CallEvent::Copy(d)) => self.copy((x, y), (c, d), alike, progress)?,
+            (CallEvent::Copy(c), CallEvent::Copy(d)) => self.copy((x, y), (c, d), equal_tokens, progress)?,
             _ => return Ok(false),
         };
         self.out.compared += 1;
@@ -301,7 +301,7 @@ impl<'r> CallComparer<'r> {
         &mut self,
         events: (u64, u64),
         (c, d): (&CopyRow, &CopyRow),
-        alike: bool,
+        equal_tokens: bool,
         progress: &Progress,
     ) -> Result<CallDifference, Cancelled> {
         let part = if is_piece(c) {
@@ -331,7 +331,7 @@ impl<'r> CallComparer<'r> {
             ..CallDifference::new(part, events)
         };
         // Equal content is known from its digest.
-        if !alike {
+        if !equal_tokens {
             match self.content(events, (c, d), &names.0, progress)? {
                 ContentComparison::Same => {}
                 ContentComparison::Unknown => self.out.unknown += 1,

@@ -371,16 +371,16 @@ impl<'r> Walk<'r> {
         let (x, y) = (submit.0?, submit.1?);
         let mut bytes_left = MAX_BYTES;
         let mut found: Option<(u64, Step)> = None;
-        for of_a in &self.a.facts.buffers {
-            let Some(of_b) = self.b.facts.buffers.iter().find(|b| b.name == of_a.name) else {
+        for of_a in &self.a.metadata.buffers {
+            let Some(of_b) = self.b.metadata.buffers.iter().find(|b| b.name == of_a.name) else {
                 continue;
             };
             let bytes = of_a.bytes.min(of_b.bytes).min(bytes_left);
             bytes_left -= bytes;
             let spaces = (of_a.address_space, of_b.address_space);
             let (Some(one), Some(two)) = (
-                self.a.facts.address_spaces.get(spaces.0 as usize),
-                self.b.facts.address_spaces.get(spaces.1 as usize),
+                self.a.metadata.address_spaces.get(spaces.0 as usize),
+                self.b.metadata.address_spaces.get(spaces.1 as usize),
             ) else {
                 continue;
             };
@@ -423,8 +423,8 @@ impl<'r> Walk<'r> {
     /// job's submit found it.
     fn byte_before(&self, spaces: (u32, u32), at: (GpuVa, GpuVa), submit: Option<Pair>) -> Option<Step> {
         let (of_a, of_b) = (
-            self.a.facts.address_spaces.get(spaces.0 as usize)?,
-            self.b.facts.address_spaces.get(spaces.1 as usize)?,
+            self.a.metadata.address_spaces.get(spaces.0 as usize)?,
+            self.b.metadata.address_spaces.get(spaces.1 as usize)?,
         );
         let byte = |view: MemoryView<'_>, space: &AddressSpace, va: GpuVa| {
             let memory = GpuMemoryView::new(view, space);
@@ -476,7 +476,7 @@ impl<'r> Walk<'r> {
         progress: &Progress,
     ) -> Result<Option<Step>, Cancelled> {
         let place = |recording: &'r Recording, space: u32, va| {
-            let space = recording.facts.address_spaces.get(space as usize)?;
+            let space = recording.metadata.address_spaces.get(space as usize)?;
             Some(MappingQuery { recording, space, va })
         };
         let (Some(a), Some(b)) = (place(self.a, spaces.0, a), place(self.b, spaces.1, b)) else {
@@ -488,7 +488,12 @@ impl<'r> Walk<'r> {
     /// Returns the last job, for a buffer that jobs write. If a recording holds memory at its end alone, it does not
     /// show after which job a byte differs.
     fn last_job(&self, buffer: Option<&str>) -> Option<Step> {
-        let found = self.a.facts.buffers.iter().find(|b| Some(b.name.as_str()) == buffer)?;
+        let found = self
+            .a
+            .metadata
+            .buffers
+            .iter()
+            .find(|b| Some(b.name.as_str()) == buffer)?;
         if found.role != BufferRole::Output {
             return None;
         }
@@ -552,7 +557,7 @@ pub fn find_cause(
 #[must_use]
 pub fn first_byte_effect(a: &Recording, b: &Recording, d: &BufferDiff) -> Option<Effect> {
     let space = |r: &Recording| {
-        let found = r.facts.buffers.iter().find(|x| x.name == d.name)?;
+        let found = r.metadata.buffers.iter().find(|x| x.name == d.name)?;
         Some(found.address_space)
     };
     let e = d.elements.as_ref()?;
@@ -576,7 +581,11 @@ pub fn first_byte_effect(a: &Recording, b: &Recording, d: &BufferDiff) -> Option
 #[must_use]
 pub fn mapping_effect(a: &Recording, b: &Recording, m: &MappingDifference) -> Option<Effect> {
     let space = |r: &Recording| {
-        let at = r.facts.address_spaces.iter().position(|s| s.number == m.address_space);
+        let at = r
+            .metadata
+            .address_spaces
+            .iter()
+            .position(|s| s.number == m.address_space);
         u32::try_from(at?).ok()
     };
     Some(Effect::Mapping {
@@ -599,7 +608,7 @@ pub fn find_causes(
     progress: &Progress,
 ) -> Result<Vec<Cause>, Cancelled> {
     // The search goes from register to register; calls have none.
-    if a.call_facts().is_some() && b.call_facts().is_some() {
+    if a.api_trace_metadata().is_some() && b.api_trace_metadata().is_some() {
         return Ok(Vec::new());
     }
     let walk = Walk::new(a, b, diff, aligned);

@@ -52,7 +52,7 @@ impl<'r> Side<'r> {
     /// Returns the memory as the submit found it, the snapshot in effect, and the number of the address space.
     fn memory(&self, at: usize, submit: u64) -> Option<(GpuMemoryView<'r>, usize, u8)> {
         let index = self.spaces.get(at).copied().flatten()?;
-        let space = self.recording.facts.address_spaces.get(index as usize)?;
+        let space = self.recording.metadata.address_spaces.get(index as usize)?;
         let view = GpuMemoryView::new(self.recording.memory.at(submit), space);
         let snapshot = self.recording.memory.snapshots.partition_point(|s| s.event <= submit);
         Some((view, snapshot, space.number))
@@ -72,7 +72,7 @@ pub(super) fn diff(
     let Some(map) = map_of(a).or_else(|| map_of(b)) else {
         return Ok(out);
     };
-    if [a, b].iter().any(|r| r.facts.address_spaces.is_empty()) || map.layout("job-header").is_none() {
+    if [a, b].iter().any(|r| r.metadata.address_spaces.is_empty()) || map.layout("job-header").is_none() {
         return Ok(out);
     }
     let ignored = rules.memory(a).merge(rules.memory(b));
@@ -174,8 +174,8 @@ impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
         };
         let (of_x, of_y) = (descriptors(x), descriptors(y));
         // Another kind of job has other descriptors: the header shows it.
-        let alike = of_x.iter().map(|d| d.0).eq(of_y.iter().map(|d| d.0));
-        let pairs = of_x.iter().zip(&of_y).take(if alike { usize::MAX } else { 1 });
+        let same_kinds = of_x.iter().map(|d| d.0).eq(of_y.iter().map(|d| d.0));
+        let pairs = of_x.iter().zip(&of_y).take(if same_kinds { usize::MAX } else { 1 });
         for ((name, at_a), (_, at_b)) in pairs {
             let Some(layout) = self.map.layout(name) else { continue };
             match self.fields(layout, *at_a, *at_b) {

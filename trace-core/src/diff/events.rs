@@ -337,9 +337,9 @@ impl Work<'_, '_> {
             for n in 0..c.len {
                 // Events aligned by key alone may turn out to be equal.
                 let (i, j) = (to_a + n, to_b + n);
-                let alike = self.a.1.tokens.get(i) == self.b.1.tokens.get(j)
+                let equal_tokens = self.a.1.tokens.get(i) == self.b.1.tokens.get(j)
                     || self.items(i, j).is_some_and(|(x, y)| x.value == y.value);
-                let equal = alike || self.is_relocated(i, j);
+                let equal = equal_tokens || self.is_relocated(i, j);
                 self.push(if equal { ChangeKind::Equal } else { ChangeKind::Changed }, i, j, 1);
             }
             (from_a, from_b) = (to_a + c.len, to_b + c.len);
@@ -403,9 +403,9 @@ impl Work<'_, '_> {
             }
             for (i, j) in pairs(&block) {
                 progress.advance(1)?;
-                let alike = self.a.1.tokens.get(i) == self.b.1.tokens.get(j);
+                let equal_tokens = self.a.1.tokens.get(i) == self.b.1.tokens.get(j);
                 let differs = match (event(&self.a.1, i), event(&self.b.1, j)) {
-                    (Some(x), Some(y)) => judge.differs(x, y, alike, progress)?,
+                    (Some(x), Some(y)) => judge.differs(x, y, equal_tokens, progress)?,
                     _ => false,
                 };
                 let what = if differs { ChangeKind::Changed } else { block.change };

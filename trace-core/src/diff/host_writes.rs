@@ -30,12 +30,12 @@ struct FrameLocations {
 
 impl FrameLocations {
     /// Collects the mappings. `spaces` holds indices into the recording's list, with their numbers.
-    fn of(r: &Recording, spaces: impl Iterator<Item = (u8, usize)>, physical: bool) -> Self {
+    fn collect(r: &Recording, spaces: impl Iterator<Item = (u8, usize)>, physical: bool) -> Self {
         let mut mapped = BTreeMap::new();
         if !physical {
             let view = r.memory.last();
             for (number, index) in spaces {
-                let Some(space) = r.facts.address_spaces.get(index) else {
+                let Some(space) = r.metadata.address_spaces.get(index) else {
                     continue;
                 };
                 for leaf in mmu::scan(space.format, space.root, &view).leaves {
@@ -213,7 +213,7 @@ pub(super) fn diff(
     rules: &Rules,
     progress: &Progress,
 ) -> Result<HostWriteDiff, Cancelled> {
-    let physical = a.facts.address_spaces.is_empty() || b.facts.address_spaces.is_empty();
+    let physical = a.metadata.address_spaces.is_empty() || b.metadata.address_spaces.is_empty();
     let mut out = HostWriteDiff {
         physical,
         ..HostWriteDiff::default()
@@ -228,8 +228,8 @@ pub(super) fn diff(
     let pairs = spaces::pairs(a, b);
     let of_a = pairs.iter().filter_map(|p| Some((p.number, p.a?)));
     let of_b = pairs.iter().filter_map(|p| Some((p.number, p.b?)));
-    let one = Side::new(a, FrameLocations::of(a, of_a, physical), progress)?;
-    let two = Side::new(b, FrameLocations::of(b, of_b, physical), progress)?;
+    let one = Side::new(a, FrameLocations::collect(a, of_a, physical), progress)?;
+    let two = Side::new(b, FrameLocations::collect(b, of_b, physical), progress)?;
     for c in courses {
         progress.check()?;
         let (x, y) = (one.collect_writes(c.a.as_ref()), two.collect_writes(c.b.as_ref()));

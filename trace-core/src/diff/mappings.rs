@@ -26,7 +26,7 @@ struct Run {
 /// Returns the runs of an address space in address order, as far as its tables can be followed.
 fn runs(recording: &Recording, space: Option<usize>, progress: &Progress) -> Result<Vec<Run>, Cancelled> {
     let mut runs: Vec<Run> = Vec::new();
-    let Some(space) = space.and_then(|i| recording.facts.address_spaces.get(i)) else {
+    let Some(space) = space.and_then(|i| recording.metadata.address_spaces.get(i)) else {
         return Ok(runs);
     };
     let (mut passed, mut problems) = (0u64, 0);
@@ -89,7 +89,7 @@ pub(super) fn diff(
     let ignored = rules.memory(a).merge(rules.memory(b));
     for pair in spaces::pairs(a, b) {
         let (mut in_a, mut in_b) = (runs(a, pair.a, progress)?, runs(b, pair.b, progress)?);
-        let format = |r: &Recording, i: Option<usize>| Some(r.facts.address_spaces.get(i?)?.format);
+        let format = |r: &Recording, i: Option<usize>| Some(r.metadata.address_spaces.get(i?)?.format);
         if format(a, pair.a) != format(b, pair.b) {
             // The meaning of the other bits of an entry depends on the format; that of rights and attributes does
             // not.
@@ -208,7 +208,7 @@ fn likeness(
     let to = d.a.or(d.b);
     let key = to.map_or((String::new(), 0, 0), |t| (t.rights.to_string(), t.attr_index, t.bits));
     let mut contents = None;
-    if let Some(space) = space.and_then(|i| recording.facts.address_spaces.get(i)) {
+    if let Some(space) = space.and_then(|i| recording.metadata.address_spaces.get(i)) {
         let memory = GpuMemoryView::new(recording.memory.last(), space);
         let (mut hasher, mut is_reported) = (blake3::Hasher::new(), false);
         for page in 0..d.pages {

@@ -45,8 +45,8 @@ impl<'a> MemoryComparison<'a> {
         mappings: &MappingDiff,
     ) -> Option<Self> {
         let pair = spaces::pairs(a, b).into_iter().find(|p| p.a == Some(space))?;
-        let in_a = a.facts.address_spaces.get(space)?;
-        let in_b = b.facts.address_spaces.get(pair.b?)?;
+        let in_a = a.metadata.address_spaces.get(space)?;
+        let in_b = b.metadata.address_spaces.get(pair.b?)?;
         let mut moved: Vec<MovedRange> = mappings
             .list
             .iter()

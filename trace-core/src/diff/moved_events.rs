@@ -38,7 +38,7 @@ pub(super) fn find_moved(a: &[u64], b: &[u64], alone_a: &[Range<usize>], alone_b
             .collect()
     };
     let (starts_a, starts_b) = (starts(alone_a), starts(alone_b));
-    let wanted = DigestFilter::of(starts_a.iter().flat_map(Clone::clone).filter_map(|i| digest(a, i)));
+    let wanted = DigestFilter::from_digests(starts_a.iter().flat_map(Clone::clone).filter_map(|i| digest(a, i)));
     let mut places: HashMap<u64, Vec<usize>> = HashMap::new();
     for j in starts_b.iter().flat_map(Clone::clone) {
         let Some(d) = digest(b, j).filter(|d| wanted.may_contain(*d)) else {
@@ -95,7 +95,7 @@ struct DigestFilter {
 }
 
 impl DigestFilter {
-    fn of(digests: impl Iterator<Item = u64> + Clone) -> Self {
+    fn from_digests(digests: impl Iterator<Item = u64> + Clone) -> Self {
         let many = digests.clone().count().max(8);
         let mut bits = vec![0u64; (many * 8).next_power_of_two() / 64];
         let places = bits.len() * 64;

@@ -41,7 +41,7 @@ impl NotComputed {
 /// Returns the rules with the addition that no output of either side is compared.
 pub(super) fn without_outputs(rules: &Rules, a: &Recording, b: &Recording) -> Rules {
     let mut all = rules.clone();
-    for buffer in a.facts.buffers.iter().chain(&b.facts.buffers) {
+    for buffer in a.metadata.buffers.iter().chain(&b.metadata.buffers) {
         if buffer.role == BufferRole::Output {
             all.list.push(Rule::Buffer(Pattern::for_name(&buffer.name)));
         }

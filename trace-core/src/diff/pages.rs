@@ -37,7 +37,7 @@ fn holds_end(r: &Recording) -> bool {
 /// Returns the pages with contents of one address space, by address.
 fn by_address(recording: &Recording, space: Option<usize>) -> ByAddress {
     let mut pages = BTreeMap::new();
-    let Some(space) = space.and_then(|i| recording.facts.address_spaces.get(i)) else {
+    let Some(space) = space.and_then(|i| recording.metadata.address_spaces.get(i)) else {
         return pages;
     };
     let view = recording.memory.last();
@@ -64,7 +64,7 @@ pub(super) fn diff(
     rules: &Rules,
     progress: &Progress,
 ) -> Result<PageDiff, Cancelled> {
-    let physical = a.facts.address_spaces.is_empty() || b.facts.address_spaces.is_empty();
+    let physical = a.metadata.address_spaces.is_empty() || b.metadata.address_spaces.is_empty();
     let mut work = Work {
         a,
         b,

@@ -31,7 +31,7 @@ fn list_device_ranges(recording: &Recording) -> Vec<DeviceRange> {
         bytes,
         kind,
     };
-    let regions = recording.facts.regions.iter();
+    let regions = recording.metadata.regions.iter();
     let regions = regions.map(|r| of(r.start.0, r.end.0.saturating_sub(r.start.0), r.flags));
     let maps = recording.events.dma_maps.iter();
     let maps = maps.filter(|m| m.bus != crate::recording::DmaMapRow::UNKNOWN);
@@ -130,7 +130,7 @@ fn ranges_holding(of: &[DeviceRange], value: u64, whole: bool) -> impl Iterator<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{Facts, GpuVa, Region};
+    use crate::recording::{GpuVa, Metadata, Region};
 
     fn with(regions: &[(u64, u64)]) -> Recording {
         let region = |(start, bytes): &(u64, u64)| Region {
@@ -142,9 +142,9 @@ mod tests {
             has_content: true,
         };
         Recording {
-            facts: Facts {
+            metadata: Metadata {
                 regions: regions.iter().map(region).collect(),
-                ..Facts::default()
+                ..Metadata::default()
             },
             ..Recording::default()
         }

@@ -407,8 +407,8 @@ impl Rules {
             match rule {
                 Rule::Memory { space, range } => ranges.push((*space, range.0..range.1)),
                 Rule::Buffer(name) => {
-                    for b in recording.facts.buffers.iter().filter(|b| name.is_match(&b.name)) {
-                        let space = recording.facts.address_spaces.get(b.address_space as usize);
+                    for b in recording.metadata.buffers.iter().filter(|b| name.is_match(&b.name)) {
+                        let space = recording.metadata.address_spaces.get(b.address_space as usize);
                         ranges.push((space.map(|s| s.number), b.va.0..b.va.0.saturating_add(b.bytes)));
                     }
                 }

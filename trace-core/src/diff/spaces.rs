@@ -14,7 +14,7 @@ pub(super) struct SpacePair {
 
 /// Returns the address spaces of a recording that have a number, as indices into its list.
 fn spaces_with_number(r: &Recording, number: u8) -> Vec<usize> {
-    let spaces = r.facts.address_spaces.iter().enumerate();
+    let spaces = r.metadata.address_spaces.iter().enumerate();
     spaces.filter(|(_, s)| s.number == number).map(|(i, _)| i).collect()
 }
 
@@ -23,7 +23,7 @@ fn spaces_with_number(r: &Recording, number: u8) -> Vec<usize> {
 pub(super) fn pairs(a: &Recording, b: &Recording) -> Vec<SpacePair> {
     let mut numbers: Vec<u8> = [a, b]
         .iter()
-        .flat_map(|r| r.facts.address_spaces.iter().map(|s| s.number))
+        .flat_map(|r| r.metadata.address_spaces.iter().map(|s| s.number))
         .collect();
     numbers.sort_unstable();
     numbers.dedup();
@@ -49,7 +49,7 @@ pub(super) struct Roots {
 
 /// Returns the roots of a recording.
 pub(super) fn table_roots(r: &Recording) -> Roots {
-    let spaces = r.facts.address_spaces.iter().enumerate();
+    let spaces = r.metadata.address_spaces.iter().enumerate();
     let named = spaces.map(|(i, s)| {
         let before = spaces_with_number(r, s.number).iter().filter(|n| **n < i).count();
         ((s.number, before), s.clone())

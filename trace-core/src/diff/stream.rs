@@ -57,12 +57,12 @@ impl SpaceNumbers {
     /// Creates the numbers of both sides, in an order that does not depend on which is first.
     pub fn from_recordings(a: &Recording, b: &Recording) -> (Self, Self) {
         let name = |s: &crate::recording::Space| (s.name.clone(), format!("{:?}", s.kind));
-        let mut all: Vec<_> = a.facts.spaces.iter().chain(&b.facts.spaces).map(name).collect();
+        let mut all: Vec<_> = a.metadata.spaces.iter().chain(&b.metadata.spaces).map(name).collect();
         all.sort_unstable();
         all.dedup();
         let of = |r: &Recording| Self {
             numbers: r
-                .facts
+                .metadata
                 .spaces
                 .iter()
                 .map(|s| u8::try_from(all.partition_point(|n| *n < name(s))).unwrap_or(u8::MAX))
@@ -88,9 +88,9 @@ const RESETS: [u64; 2] = [1, 2];
 /// Returns the spaces of a recording, by index, that are not the device's and that the other recording does not have:
 /// system memory, configuration space. A replay omits accesses to them.
 pub(super) fn foreign_spaces(recording: &Recording, other: &Recording) -> Vec<usize> {
-    let there = |name: &str| other.facts.spaces.iter().any(|s| s.name == name);
+    let there = |name: &str| other.metadata.spaces.iter().any(|s| s.name == name);
     let foreign = |kind: SpaceKind| matches!(kind, SpaceKind::Memory | SpaceKind::Config);
-    let spaces = recording.facts.spaces.iter().enumerate();
+    let spaces = recording.metadata.spaces.iter().enumerate();
     spaces
         .filter(|(_, s)| foreign(s.kind) && !there(&s.name))
         .map(|(n, _)| n)
@@ -314,7 +314,7 @@ impl<'a> Side<'a> {
             return own;
         }
         let offset = format!("{:#x}", access.offset);
-        let place = || match self.recording.facts.spaces.get(usize::from(access.space)) {
+        let place = || match self.recording.metadata.spaces.get(usize::from(access.space)) {
             Some(space) => format!("{}+{offset}", space.name),
             None => offset.clone(),
         };

@@ -272,8 +272,8 @@ impl<'r> Summarizer<'r> {
         let [one] = of else {
             let names: Vec<&str> = of.iter().map(|d| d.name.as_str()).collect();
             let role = of.first().map(|d| self.role(&d.name));
-            let alike = of.iter().all(|d| Some(self.role(&d.name)) == role);
-            let what = match role.filter(|_| alike) {
+            let same_roles = of.iter().all(|d| Some(self.role(&d.name)) == role);
+            let what = match role.filter(|_| same_roles) {
                 Some(BufferRole::Input) => "Inputs",
                 Some(BufferRole::Output) => "Outputs",
                 _ => "Buffers",

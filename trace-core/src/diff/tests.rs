@@ -33,7 +33,7 @@ fn recording(accesses: &[(bool, u32, u64)], pages: &[(u64, u8)]) -> Recording {
         memory: m.finish(),
         ..Recording::default()
     };
-    r.facts.identity.gpu_id = 0x60a0_0002;
+    r.metadata.identity.gpu_id = 0x60a0_0002;
     r
 }
 
@@ -205,7 +205,7 @@ fn two_spaces_of(base: u64, pages: [[u8; 4096]; 2]) -> Recording {
     m.add_snapshot(0, frames);
     let mut r = recording(&accesses, &[]);
     r.memory = m.finish();
-    r.facts.address_spaces = spaces;
+    r.metadata.address_spaces = spaces;
     r
 }
 
@@ -222,7 +222,7 @@ fn relocated_page_tables_are_equal_in_every_address_space() {
     assert_eq!(diff(&changed, &a), d.swapped());
     // A root that belongs to neither side is a difference.
     let mut other = two_spaces(0x3_0070_0000, [1, 2]);
-    other.facts.address_spaces[1].root.0 += 0x1000;
+    other.metadata.address_spaces[1].root.0 += 0x1000;
     assert_eq!(diff(&a, &other).events.changed, 1);
 }
 
@@ -286,7 +286,7 @@ fn wait_counts_flush_ids_and_counters_are_no_difference() {
     assert_eq!((d.events.changed, names), (2, vec!["AS0_COMMAND", "AS0_STATUS"]));
     // Without a map, no value is known to differ between runs.
     let (mut a, mut b) = (a, b);
-    (a.facts.identity.gpu_id, b.facts.identity.gpu_id) = (0, 0);
+    (a.metadata.identity.gpu_id, b.metadata.identity.gpu_id) = (0, 0);
     let d = diff(&a, &b);
     assert_eq!((d.events.uncompared, d.events.folded, d.is_empty()), (0, (0, 0), false));
 }
@@ -322,7 +322,7 @@ fn mapped(base: u64, entries: &[u64]) -> Recording {
     m.add_snapshot(0, frames);
     let mut r = recording(&[], &[]);
     r.memory = m.finish();
-    r.facts.address_spaces = vec![AddressSpace {
+    r.metadata.address_spaces = vec![AddressSpace {
         number: 3,
         format: F,
         root: PhysAddr(base),
@@ -378,7 +378,7 @@ fn physical_page_addresses_are_no_mapping_difference() {
 fn mappings_of_a_missing_address_space_are_one_sided() {
     let a = mapped(0x10_0000, &[RW, RW, RWX]);
     let mut b = a.clone();
-    b.facts.address_spaces[0].number = 1;
+    b.metadata.address_spaces[0].number = 1;
     let d = diff(&a, &b);
     assert_eq!((d.mappings.only_a, d.mappings.only_b, d.mappings.same), (3, 3, 0));
     let list: Vec<_> = d.mappings.list.iter().map(|m| (m.address_space, m.pages)).collect();
@@ -456,7 +456,7 @@ fn written(pieces: [&[(u64, &[u8])]; 2]) -> Recording {
         memory: m.finish(),
         ..Recording::default()
     };
-    r.facts.identity.gpu_id = 0x60a0_0002;
+    r.metadata.identity.gpu_id = 0x60a0_0002;
     r
 }
 
@@ -616,7 +616,7 @@ fn equal_root_values_are_equal_regardless_of_tables() {
     use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
     let with_root = |root: u64| {
         let mut r = recording(&[(true, 0x2400, 0)], &[]);
-        r.facts.address_spaces = vec![AddressSpace {
+        r.metadata.address_spaces = vec![AddressSpace {
             number: 0,
             format: MmuFormat::MaliLpae,
             root: PhysAddr(root),
@@ -729,7 +729,7 @@ fn accesses_to_a_missing_machine_space_are_not_compared() {
             events: b.finish(),
             ..Recording::default()
         };
-        r.facts.spaces = spaces;
+        r.metadata.spaces = spaces;
         r
     };
     let (device, machine) = (

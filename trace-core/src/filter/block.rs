@@ -178,7 +178,7 @@ impl<'a> Block<'a> {
     }
 
     fn mixed(&self) -> Mixed {
-        let most = access_rows(self.events);
+        let max = access_rows(self.events);
         let mut m = Mixed {
             runs: Vec::new(),
             access: vec![0; self.len],
@@ -189,7 +189,7 @@ impl<'a> Block<'a> {
         for (at, (kind, payload)) in self.kind().iter().zip(self.payload()).enumerate() {
             let row = *payload as usize;
             if *kind == EventKind::Read as u8 || *kind == EventKind::Write as u8 {
-                if row >= most {
+                if row >= max {
                     continue;
                 }
                 match m.runs.last_mut() {

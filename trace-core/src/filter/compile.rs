@@ -267,7 +267,7 @@ impl Compiler<'_> {
     }
 
     fn space(&self, t: &Test) -> Result<Check, FilterError> {
-        let spaces = &self.recording.facts.spaces;
+        let spaces = &self.recording.metadata.spaces;
         let index = |name: &TypedText| {
             let at = spaces.iter().position(|s| s.name.eq_ignore_ascii_case(&name.text));
             let all = || unknown("space", name, spaces.iter().map(|s| s.name.as_str()));
@@ -372,7 +372,7 @@ impl Compiler<'_> {
             None => offset.parse().ok(),
         };
         let Some(offset) = offset else { return Ok(None) };
-        let spaces = &self.recording.facts.spaces;
+        let spaces = &self.recording.metadata.spaces;
         match spaces.iter().position(|s| s.name.eq_ignore_ascii_case(space)) {
             Some(n) => Ok(Some((n as u64, u64::from(offset)))),
             None => {

@@ -364,7 +364,7 @@ impl CandidateCollector<'_> {
                 }
             }
             Some(Meaning::Name(Name::Space)) => {
-                for s in &self.recording.facts.spaces {
+                for s in &self.recording.metadata.spaces {
                     self.value(&s.name, CandidateKind::Value, &format!("{} bytes", s.bytes));
                 }
             }

@@ -13,13 +13,13 @@ pub fn distance(a: &str, b: &str) -> usize {
         let mut row = vec![i + 1];
         for (j, y) in b.iter().enumerate() {
             let at = |r: &[usize], n: usize| r.get(n).copied().unwrap_or(usize::MAX - 1);
-            let mut least = (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1);
-            least = least.min(at(&row, j) + 1);
+            let mut min = (at(&last, j) + usize::from(x != y)).min(at(&last, j + 1) + 1);
+            min = min.min(at(&row, j) + 1);
             let swapped = i > 0 && j > 0 && a.get(i - 1) == Some(y) && b.get(j - 1) == Some(x);
             if swapped {
-                least = least.min(at(&before, j - 1) + 1);
+                min = min.min(at(&before, j - 1) + 1);
             }
-            row.push(least);
+            row.push(min);
         }
         before = std::mem::replace(&mut last, row);
     }
@@ -31,7 +31,7 @@ pub fn distance(a: &str, b: &str) -> usize {
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
-    let most = match word.chars().count() {
+    let max = match word.chars().count() {
         0..=1 => return None,
         2..=4 => 1,
         5..=11 => 2,
@@ -40,11 +40,11 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let mut best: Option<(usize, &str)> = None;
     for k in known {
         // The difference in length alone excludes most words.
-        if k.len().abs_diff(word.len()) > most {
+        if k.len().abs_diff(word.len()) > max {
             continue;
         }
         let d = distance(&word, &k.to_lowercase());
-        if d <= most && best.is_none_or(|(b, _)| d < b) {
+        if d <= max && best.is_none_or(|(b, _)| d < b) {
             best = Some((d, k));
         }
     }

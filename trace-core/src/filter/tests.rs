@@ -35,8 +35,8 @@ fn recording(b: EventsBuilder) -> Recording {
         events: b.finish(),
         ..Recording::default()
     };
-    r.facts.identity.gpu_id = G71;
-    r.facts.spaces = vec![
+    r.metadata.identity.gpu_id = G71;
+    r.metadata.spaces = vec![
         space("gpu", SpaceKind::Registers),
         space("bar1", SpaceKind::Framebuffer),
     ];
@@ -161,9 +161,9 @@ fn of_many_widths() -> (Recording, Derived) {
 
 /// Turns a recording into one of a virtio graphics device, with its registers in space 1.
 fn virtio(r: &mut Recording) {
-    r.facts.identity.gpu_id = 0;
-    r.facts.spaces[1].name = "bar4".into();
-    r.facts.spaces[1].kind = SpaceKind::Registers;
+    r.metadata.identity.gpu_id = 0;
+    r.metadata.spaces[1].name = "bar4".into();
+    r.metadata.spaces[1].kind = SpaceKind::Registers;
     r.set_hardware(&Hardware::Pci(PciFunction {
         vendor: 0x1af4,
         device: 0x1050,

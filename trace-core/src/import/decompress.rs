@@ -81,8 +81,8 @@ impl<R: Read> Read for LimitedReader<R> {
                 )),
             };
         }
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
-        let read = self.from.read(out.get_mut(..most).unwrap_or_default())?;
+        let max = usize::try_from(self.left).unwrap_or(usize::MAX).min(out.len());
+        let read = self.from.read(out.get_mut(..max).unwrap_or_default())?;
         self.left -= read as u64;
         Ok(read)
     }

@@ -24,7 +24,7 @@ pub(super) const PLACE: &str = "page tables";
 
 /// Whether the import generated the page tables of a recording: their rights then say nothing about a driver.
 pub(crate) fn has_generated_tables(recording: &Recording) -> bool {
-    let findings = &recording.facts.findings;
+    let findings = &recording.metadata.findings;
     findings
         .iter()
         .any(|f| f.kind == FindingKind::Assumed && f.place == PLACE)

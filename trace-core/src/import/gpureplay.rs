@@ -27,7 +27,7 @@ use crate::PAGE_SIZE;
 use crate::check::{Finding, FindingKind};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{
-    AddressSpace, Clock, EventKind, Facts, FrameRole, Identity, Memory, MemoryBuilder, MmuFormat, PageId, PhysAddr,
+    AddressSpace, Clock, EventKind, FrameRole, Identity, Memory, MemoryBuilder, Metadata, MmuFormat, PageId, PhysAddr,
     Recording, Space, SpaceKind,
 };
 use std::collections::{BTreeSet, HashMap};
@@ -155,12 +155,12 @@ pub fn import_with_tally(
         ));
     }
     let mut events = history.events;
-    let mut facts = Facts::default();
+    let mut metadata = Metadata::default();
     let mut clock = Clock::SinceStart;
     if let Some(path) = timeline {
         let read = integrated::read(&path, progress)?;
         tallies.push(read.tally());
-        let matched = integrated::apply(&read, &mut events, &mut facts.lost, &mut findings, progress)?;
+        let matched = integrated::apply(&read, &mut events, &mut metadata.lost, &mut findings, progress)?;
         if matched {
             clock = Clock::Monotonic;
         }
@@ -202,9 +202,9 @@ pub fn import_with_tally(
             bytes,
             used: read.used,
         });
-        facts.regions = read.regions;
-        facts.source_pages = read.pages;
-        facts.source_zero_pages = read.zero_pages;
+        metadata.regions = read.regions;
+        metadata.source_pages = read.pages;
+        metadata.source_zero_pages = read.zero_pages;
     }
     if let Some(bytes) = optional(folder, "gr_sync_as", &mut findings, "buffers")? {
         progress.advance(bytes.len() as u64)?;
@@ -214,7 +214,7 @@ pub fn import_with_tally(
             bytes: bytes.len() as u64,
             used,
         });
-        facts.buffers = buffers;
+        metadata.buffers = buffers;
     }
     if !frames.is_empty() {
         builder.add_snapshot(0, frames.into_iter().map(|(f, (p, r))| (f, p, r)));
@@ -242,7 +242,7 @@ pub fn import_with_tally(
                 message,
             ));
         }
-        facts.address_spaces.push(AddressSpace {
+        metadata.address_spaces.push(AddressSpace {
             number: 0,
             format: MmuFormat::Aarch64_4k,
             root: PhysAddr(root),
@@ -250,13 +250,13 @@ pub fn import_with_tally(
             transcfg: tables.transcfg,
         });
     }
-    facts.spaces.push(Space {
+    metadata.spaces.push(Space {
         name: "gpu".into(),
         kind: SpaceKind::Registers,
         bytes: WINDOW_BYTES,
     });
     let gpu_id = first_read_of_zero(&events, progress)?;
-    facts.identity = Identity {
+    metadata.identity = Identity {
         gpu_id,
         gpu_name: crate::registers::gpu_name(gpu_id).unwrap_or_default().to_owned(),
         tool: "GPUReplay recorder".into(),
@@ -274,10 +274,10 @@ pub fn import_with_tally(
             ));
         }
     }
-    facts.findings = findings;
+    metadata.findings = findings;
     Ok((
         Recording {
-            facts,
+            metadata,
             events,
             memory,
             ..Recording::default()
@@ -436,7 +436,7 @@ mod tests {
     }
 
     fn finding_messages(r: &Recording, kind: FindingKind) -> Vec<&str> {
-        let of_kind = r.facts.findings.iter().filter(|f| f.kind == kind);
+        let of_kind = r.metadata.findings.iter().filter(|f| f.kind == kind);
         of_kind.map(|f| f.message.as_str()).collect()
     }
 
@@ -454,7 +454,7 @@ mod tests {
             assert_eq!(notes.len(), usize::from(named.is_some()), "{notes:?}");
             assert!(notes.iter().all(|n| n.contains(named.unwrap_or_default())), "{notes:?}");
             assert!(
-                r.facts
+                r.metadata
                     .findings
                     .iter()
                     .all(|f| f.severity == crate::check::Severity::Note)
@@ -465,7 +465,7 @@ mod tests {
     #[test]
     fn gpu_id_is_found_even_if_read_late() {
         let history = "1,W,0,7\n".to_owned() + &"1,R,4,1\n".repeat(5000) + "1,R,0,60a00002\n1,R,0,5\n";
-        assert_eq!(read(&folder(&history, 6)).facts.identity.gpu_id, 0x60a0_0002);
+        assert_eq!(read(&folder(&history, 6)).metadata.identity.gpu_id, 0x60a0_0002);
     }
 
     #[test]
@@ -475,7 +475,7 @@ mod tests {
             std::fs::write(dir.path().join(name), "x").unwrap();
         }
         let r = read(&dir);
-        let places: Vec<_> = r.facts.findings.iter().map(|f| f.place.as_str()).collect();
+        let places: Vec<_> = r.metadata.findings.iter().map(|f| f.place.as_str()).collect();
         assert_eq!(places, ["a_integrated", "b_integrated", "gr_other"]);
     }
 
@@ -508,12 +508,12 @@ mod tests {
         std::fs::write(dir.path().join("a_integrated"), line).unwrap();
         let r = read(&dir);
         let damage: Vec<_> = r
-            .facts
+            .metadata
             .findings
             .iter()
             .filter(|f| f.kind == FindingKind::TruncatedSection)
             .collect();
-        assert_eq!(damage.len(), 1, "{:?}", r.facts.findings);
+        assert_eq!(damage.len(), 1, "{:?}", r.metadata.findings);
         assert_eq!(
             (damage[0].place.as_str(), damage[0].severity),
             ("gr_io_history", crate::check::Severity::Error)
@@ -534,6 +534,9 @@ mod tests {
             .set_len(1 << 40)
             .unwrap();
         let e = import(dir.path(), &Options::default(), &Progress::new()).unwrap_err();
-        assert!(e.to_string().contains("gr_pgt: the file has 1099511627776 bytes"), "{e}");
+        assert!(
+            e.to_string().contains("gr_pgt: the file has 1099511627776 bytes"),
+            "{e}"
+        );
     }
 }

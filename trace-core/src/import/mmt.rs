@@ -15,7 +15,7 @@ use super::decompress::{LimitedReader, check_memory};
 use super::error::{FilePosition, ImportError};
 use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
-use crate::recording::{Access, EventsBuilder, Facts, Identity, Recording};
+use crate::recording::{Access, EventsBuilder, Identity, Metadata, Recording};
 use flate2::read::MultiGzDecoder;
 use records::{End, Record, Records};
 use spaces::{SpaceOffset, Spaces};
@@ -365,7 +365,7 @@ impl Import {
     fn finish(mut self) -> (Recording, Tally) {
         self.report_findings();
         let version = self.version.map(|v| format!(" {v}")).unwrap_or_default();
-        let facts = Facts {
+        let metadata = Metadata {
             identity: Identity {
                 tool: format!("valgrind{version}, mmt"),
                 source: SOURCE.into(),
@@ -373,10 +373,10 @@ impl Import {
             },
             spaces: self.spaces.all,
             findings: self.findings,
-            ..Facts::default()
+            ..Metadata::default()
         };
         let recording = Recording {
-            facts,
+            metadata,
             events: self.events.finish(),
             ..Recording::default()
         };

@@ -14,8 +14,8 @@ use crate::check::{Finding, FindingKind};
 use crate::mmu::VA_BITS;
 use crate::progress::Progress;
 use crate::recording::{
-    Access, AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, Facts, FrameRole, GpuVa, Identity,
-    MemoryBuilder, MmuFormat, PageId, PhysAddr, Recording, Region, Space, SpaceKind, SubmitRow,
+    Access, AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, FrameRole, GpuVa, Identity, MemoryBuilder,
+    Metadata, MmuFormat, PageId, PhysAddr, Recording, Region, Space, SpaceKind, SubmitRow,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -162,7 +162,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         };
         events.access(0, 0, access);
     }
-    let facts = Facts {
+    let metadata = Metadata {
         identity: Identity {
             gpu_id,
             gpu_name: crate::registers::gpu_name(gpu_id).unwrap_or_default().to_owned(),
@@ -185,10 +185,10 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         source_pages: contents.pages,
         source_zero_pages: contents.zero_pages,
         findings: dump.findings,
-        ..Facts::default()
+        ..Metadata::default()
     };
     Ok(Recording {
-        facts,
+        metadata,
         events: events.finish(),
         memory: contents.builder.finish(),
         ..Recording::default()

@@ -123,7 +123,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
     let file = sibling_path(path, &main);
     let mut recording = container::open_with(&file, progress).map_err(|e| ImportError::container(&file, e))?;
     let count = index.processes.len();
-    recording.facts.findings.push(Finding::new(
+    recording.metadata.findings.push(Finding::new(
         FindingKind::NotUsed,
         main.file.display().to_string(),
         format!(

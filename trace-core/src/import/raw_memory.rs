@@ -6,7 +6,7 @@ use crate::check::{Finding, FindingKind};
 use crate::mmu::{self, TableItem};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{
-    AddressSpace, Clock, Events, Facts, FrameRole, Identity, MemoryBuilder, MmuFormat, Page, PhysAddr, Recording,
+    AddressSpace, Clock, Events, FrameRole, Identity, MemoryBuilder, Metadata, MmuFormat, Page, PhysAddr, Recording,
     RunsBuilder, Snapshot,
 };
 use std::collections::BTreeSet;
@@ -97,7 +97,7 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
         transcfg: 0,
     };
     let mut recording = Recording {
-        facts: Facts {
+        metadata: Metadata {
             identity: Identity {
                 gpu_id: options.gpu_id,
                 source: SOURCE.into(),
@@ -107,14 +107,14 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
             address_spaces: vec![space],
             source_pages: whole,
             source_zero_pages: zero_pages,
-            ..Facts::default()
+            ..Metadata::default()
         },
         events: Events::default(),
         memory,
         ..Recording::default()
     };
     mark_tables(&mut recording, options, &mut findings, progress)?;
-    recording.facts.findings = findings;
+    recording.metadata.findings = findings;
     Ok(recording)
 }
 
@@ -214,8 +214,8 @@ mod tests {
                 gpu_id: 0,
             };
             let r = read(&dump(format), options).unwrap();
-            assert!(r.facts.findings.is_empty(), "{:?}", r.facts.findings);
-            assert_eq!((r.facts.source_pages, r.events.len()), (5, 0));
+            assert!(r.metadata.findings.is_empty(), "{:?}", r.metadata.findings);
+            assert_eq!((r.metadata.source_pages, r.events.len()), (5, 0));
             let view = r.memory.at(0);
             let leaf = mmu::translate(format, options.root, GpuVa(0x5000), &view).unwrap();
             assert_eq!(leaf.pa, PhysAddr(BASE + 0x4000));
@@ -253,7 +253,7 @@ mod tests {
         };
         let mut bytes = dump(format);
         bytes.extend([1, 2, 3]);
-        let f = read(&bytes, options).unwrap().facts.findings;
+        let f = read(&bytes, options).unwrap().metadata.findings;
         assert_eq!(
             f.iter().map(|f| f.kind).collect::<Vec<_>>(),
             [FindingKind::TruncatedSection, FindingKind::NotUsed]

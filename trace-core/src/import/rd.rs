@@ -19,8 +19,8 @@ use crate::check::{Finding, FindingKind};
 use crate::mmu::VA_BITS;
 use crate::progress::Progress;
 use crate::recording::{
-    Access, AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, Facts, FrameRole, GpuVa, Identity,
-    MemoryBuilder, MmuFormat, PageId, Recording, Region, Space, SpaceKind, SubmitRow, ZERO_PAGE,
+    Access, AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, FrameRole, GpuVa, Identity, MemoryBuilder,
+    Metadata, MmuFormat, PageId, Recording, Region, Space, SpaceKind, SubmitRow, ZERO_PAGE,
 };
 use chips::Chip;
 use pm4::{Buffers, RegisterWrite, Walk};
@@ -364,7 +364,7 @@ impl<'a> Import<'a> {
                 None => {}
             }
         }
-        let facts = Facts {
+        let metadata = Metadata {
             identity: Identity {
                 gpu_id: self.chip.gpu_id(),
                 gpu_name: self.chip.name(),
@@ -389,10 +389,10 @@ impl<'a> Import<'a> {
             source_pages: self.source_pages,
             source_zero_pages: self.source_zero_pages,
             findings: self.findings,
-            ..Facts::default()
+            ..Metadata::default()
         };
         let recording = Recording {
-            facts,
+            metadata,
             events: self.events.finish(),
             memory: self.builder.finish(),
             ..Recording::default()

@@ -102,7 +102,7 @@ fn attach_picture(log: &Path, recording: &mut Recording) {
         let place = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let message = format!("the picture next to the log was not used as the expected final screen: {wrong}");
         recording
-            .facts
+            .metadata
             .findings
             .push(Finding::new(FindingKind::NotUsed, place, message));
         return;

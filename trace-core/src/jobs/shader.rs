@@ -206,16 +206,16 @@ pub fn decode_code(mem: &(impl GpuMemory + ?Sized), entry: GpuVa) -> Code {
     decode_code_within(mem, entry, MAX_CODE)
 }
 
-/// Does the same as [`decode_code`], for at most `most` bytes; never reads more than [`MAX_CODE`].
+/// Does the same as [`decode_code`], for at most `max` bytes; never reads more than [`MAX_CODE`].
 #[must_use]
-pub fn decode_code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, most: u64) -> Code {
-    let most = most.min(MAX_CODE);
+pub fn decode_code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, max: u64) -> Code {
+    let max = max.min(MAX_CODE);
     let mut clauses: Vec<CodeClause> = Vec::new();
     let mut at = entry.0;
     // The furthest branch target, and whether there may be branches that are not understood.
     let (mut furthest, mut guessed) = (0u64, false);
     let end = loop {
-        if at.saturating_sub(entry.0) >= most {
+        if at.saturating_sub(entry.0) >= max {
             break CodeEnd::Limit;
         }
         let word = |n: usize| {

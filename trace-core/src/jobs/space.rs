@@ -15,7 +15,7 @@ const NUMBER: u64 = 0xf;
 /// carries its space itself.
 #[must_use]
 pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64]) -> Vec<Option<u32>> {
-    let spaces = &recording.facts.address_spaces;
+    let spaces = &recording.metadata.address_spaces;
     let mut written: HashMap<u32, u64> = HashMap::new();
     let mut next = 0u64;
     let space = register_space(recording, Some(map));
@@ -82,7 +82,7 @@ pub fn memory_at_submits<'r>(
     }
     let spaces = address_spaces(recording, map, submits);
     let view = |(space, event): (Option<u32>, &u64)| {
-        let space = recording.facts.address_spaces.get(space? as usize)?;
+        let space = recording.metadata.address_spaces.get(space? as usize)?;
         Some(GpuMemoryView::new(recording.memory.at(*event), space))
     };
     spaces.into_iter().zip(submits).map(view).collect()
@@ -135,9 +135,9 @@ mod tests {
             memattr: 0,
             transcfg: 6,
         };
-        recording.facts.address_spaces = vec![space(0, 0x3000), space(1, 0x2000), space(0, 0x1_0000_1000)];
+        recording.metadata.address_spaces = vec![space(0, 0x3000), space(1, 0x2000), space(0, 0x1_0000_1000)];
         assert_eq!(address_spaces(&recording, map, &submits), [Some(2), Some(1), Some(0)]);
-        recording.facts.address_spaces.clear();
+        recording.metadata.address_spaces.clear();
         assert_eq!(address_spaces(&recording, map, &submits), [None; 3]);
     }
 
@@ -185,7 +185,7 @@ mod tests {
             memory: m.finish(),
             ..Recording::default()
         };
-        recording.facts.address_spaces = vec![AddressSpace {
+        recording.metadata.address_spaces = vec![AddressSpace {
             number: 0,
             format: F,
             root: PhysAddr(0x1000),

@@ -328,8 +328,8 @@ proptest! {
 /// A chain can also be read through GPU memory made of tables and pages, as in the simulator.
 #[test]
 fn a_chain_can_be_read_through_page_tables() {
-    struct Board(HashMap<u64, Box<Page>>);
-    impl PhysMemory for Board {
+    struct SparseMemory(HashMap<u64, Box<Page>>);
+    impl PhysMemory for SparseMemory {
         fn read_u64(&self, at: PhysAddr) -> Option<u64> {
             let p = self.0.get(&at.frame())?;
             Some(u64::from_le_bytes(
@@ -337,7 +337,7 @@ fn a_chain_can_be_read_through_page_tables() {
             ))
         }
     }
-    impl GpuMemory for Board {
+    impl GpuMemory for SparseMemory {
         fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
             let f = MmuFormat::MaliLpae;
             let Ok(leaf) = mmu::translate(f, PhysAddr(0x1000), va, self) else {
@@ -350,9 +350,9 @@ fn a_chain_can_be_read_through_page_tables() {
         }
     }
     let f = MmuFormat::MaliLpae;
-    let mut board = Board(HashMap::new());
+    let mut memory = SparseMemory(HashMap::new());
     let mut put = |frame: u64, at: usize, bytes: &[u8]| {
-        let page = board.0.entry(frame).or_insert_with(|| Box::new([0; 4096]));
+        let page = memory.0.entry(frame).or_insert_with(|| Box::new([0; 4096]));
         page[at..at + bytes.len()].copy_from_slice(bytes);
     };
     for level in 0..3u64 {
@@ -369,10 +369,10 @@ fn a_chain_can_be_read_through_page_tables() {
     );
     put(9, 0x40, &header(1, 1, 0x1080).encode());
     put(9, 0x80, &header(1, 2, 0).encode());
-    let c = read_chain(&board, GpuVa(0x1040));
+    let c = read_chain(&memory, GpuVa(0x1040));
     assert_eq!((c.jobs.len(), c.end), (2, ChainEnd::End));
     assert_eq!(
-        read_chain(&board, GpuVa(0x2000)).end,
+        read_chain(&memory, GpuVa(0x2000)).end,
         ChainEnd::Unreadable(GpuVa(0x2000))
     );
 }

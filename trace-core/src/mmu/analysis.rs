@@ -190,15 +190,15 @@ pub struct ContentHoleFinder<'a> {
     content: &'a [Range<u64>],
     /// Number of frames in the ranges before each range.
     held: Vec<u64>,
-    most: usize,
+    max: usize,
     found: PagesWithoutContent,
 }
 
 impl<'a> ContentHoleFinder<'a> {
     /// Creates a finder. `content` are the frames with content, as ascending ranges that do not overlap, in the form of
-    /// [`content_frames`]; at most `most` runs are listed.
+    /// [`content_frames`]; at most `max` runs are listed.
     #[must_use]
-    pub fn new(content: &'a [Range<u64>], most: usize) -> Self {
+    pub fn new(content: &'a [Range<u64>], max: usize) -> Self {
         let mut sum = 0u64;
         let held = content
             .iter()
@@ -211,7 +211,7 @@ impl<'a> ContentHoleFinder<'a> {
         Self {
             content,
             held,
-            most,
+            max,
             found: PagesWithoutContent::default(),
         }
     }
@@ -246,7 +246,7 @@ impl<'a> ContentHoleFinder<'a> {
             if hole_end > at {
                 let va = leaf.va.0.saturating_add((at - first).saturating_mul(PAGE_BYTES));
                 let pages = hole_end - at;
-                let full = self.found.spans.len() >= self.most;
+                let full = self.found.spans.len() >= self.max;
                 match self.found.spans.last_mut() {
                     Some(r) if r.va.0.saturating_add(r.pages.saturating_mul(PAGE_BYTES)) == va => r.pages += pages,
                     _ if full => {
@@ -271,8 +271,8 @@ impl<'a> ContentHoleFinder<'a> {
 
 /// Returns the mapped pages of all leaves whose frames have no content; see [`ContentHoleFinder`].
 #[must_use]
-pub fn find_pages_without_content(leaves: &[Leaf], content: &[Range<u64>], most: usize) -> PagesWithoutContent {
-    let mut holes = ContentHoleFinder::new(content, most);
+pub fn find_pages_without_content(leaves: &[Leaf], content: &[Range<u64>], max: usize) -> PagesWithoutContent {
+    let mut holes = ContentHoleFinder::new(content, max);
     leaves.iter().for_each(|l| holes.add(l));
     holes.finish()
 }

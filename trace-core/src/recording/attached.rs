@@ -58,7 +58,7 @@ impl Recording {
     pub fn buffer_shapes(&self) -> BTreeMap<String, Vec<u64>> {
         let mut by_key: BTreeMap<String, Vec<u64>> = self.attached(BUFFER_SHAPES).unwrap_or_default();
         let mut fitting = BTreeMap::new();
-        for buffer in &self.facts.buffers {
+        for buffer in &self.metadata.buffers {
             let Some(shape) = by_key.remove(&buffer.name) else {
                 continue;
             };
@@ -135,7 +135,7 @@ mod tests {
     fn shape_applies_if_it_fits_its_buffer() {
         let mut r = Recording::default();
         for (name, bytes) in [("image", 256), ("other", 100), ("none", 4)] {
-            r.facts.buffers.push(Buffer {
+            r.metadata.buffers.push(Buffer {
                 name: name.into(),
                 role: BufferRole::Input,
                 address_space: 0,

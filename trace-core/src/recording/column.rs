@@ -99,15 +99,15 @@ impl<T: Pod> Chunk<T> {
         }
     }
 
-    /// Returns the first rows of a range of a chunk that is not constant, verified against their digests, `most` blocks
+    /// Returns the first rows of a range of a chunk that is not constant, verified against their digests, `max` blocks
     /// at once.
-    fn stretch(&self, rows: Range<usize>, most: usize) -> Stretch<'_, T> {
+    fn stretch(&self, rows: Range<usize>, max: usize) -> Stretch<'_, T> {
         let Some(check) = self.check().filter(|c| !c.is_sound()) else {
             return Stretch::Sound(&self.mapped()[rows]);
         };
         let size = size_of::<T>().max(1);
         let place = self.place(rows.clone());
-        let (end, sound) = check.stretch(place.clone(), most);
+        let (end, sound) = check.stretch(place.clone(), max);
         let bytes = end.saturating_sub(place.start);
         let damaged = |count: usize| Stretch::Damaged {
             rows: count.clamp(1, rows.len()),
@@ -427,12 +427,12 @@ impl<T: Pod> ColumnBuilder<T> {
             self.blocks += block.len() - before;
             return;
         }
-        let most = if self.blocks < CONSTANT_ROWS {
+        let max = if self.blocks < CONSTANT_ROWS {
             CONSTANT_BLOCK
         } else {
             SHORT_BLOCK
         };
-        let block = vec![value; len.min(most)];
+        let block = vec![value; len.min(max)];
         self.blocks += block.len();
         self.push(len, Data::Constant(block));
     }

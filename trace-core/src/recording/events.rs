@@ -1,6 +1,6 @@
 //! The event table: one narrow row per event, accesses in separate columns, every other kind in a side table.
 
-use super::calls::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
+use super::api_trace::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
 use super::column::{Column, ColumnBuilder};
 use super::ids::PhysAddr;
 use crate::progress::{Cancelled, Progress};

@@ -558,8 +558,8 @@ mod tests {
             b.add_changes(n, [(n * 7 % frames, id, FrameRole::Data)]);
         }
         let m = b.finish();
-        let most = m.snapshots.iter().skip(1).map(|s| s.runs.len()).sum::<usize>();
-        assert!(most <= 500 * 10, "{most} runs");
+        let max = m.snapshots.iter().skip(1).map(|s| s.runs.len()).sum::<usize>();
+        assert!(max <= 500 * 10, "{max} runs");
         for at in [0, 1, 2, 3, 63, 64, 65, 127, 255, 256, 257, 499, 500u64] {
             let view = m.at(at);
             for f in 0..frames {

@@ -218,9 +218,9 @@ impl SectionCheck {
         sound && sound_to == end
     }
 
-    /// Verifies up to `most` blocks of a byte range of the file. Returns the end of the first stretch of equal results,
+    /// Verifies up to `max` blocks of a byte range of the file. Returns the end of the first stretch of equal results,
     /// at most the end of the range, and whether the stretch is valid.
-    pub fn stretch(&self, bytes: Range<usize>, most: usize) -> (usize, bool) {
+    pub fn stretch(&self, bytes: Range<usize>, max: usize) -> (usize, bool) {
         if self.is_sound() || bytes.is_empty() {
             return (bytes.end, true);
         }
@@ -229,7 +229,7 @@ impl SectionCheck {
         let last = (bytes.end - 1).saturating_sub(self.start) / size;
         let like = self.check_block(first);
         let mut next = first + 1;
-        while next <= last && next - first < most && self.check_block(next) == like {
+        while next <= last && next - first < max && self.check_block(next) == like {
             next += 1;
         }
         if next > last {

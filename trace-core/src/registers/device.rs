@@ -60,7 +60,7 @@ pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
 /// device in a map, else the device's ids. Empty if the recording has none.
 #[must_use]
 pub fn recorded_name(recording: &Recording) -> String {
-    let message = &recording.facts.identity.gpu_name;
+    let message = &recording.metadata.identity.gpu_name;
     if !message.is_empty() {
         return message.clone();
     }
@@ -96,7 +96,7 @@ impl RegisterMap {
     /// Returns the embedded map for the device of a recording, whichever windows of it were recorded.
     pub(crate) fn for_device_of(recording: &Recording) -> Option<&'static Self> {
         let on_bus = recording.hardware().and_then(|h| Self::for_hardware(&h));
-        on_bus.or_else(|| Self::for_gpu(recording.facts.identity.gpu_id))
+        on_bus.or_else(|| Self::for_gpu(recording.metadata.identity.gpu_id))
     }
 
     /// Returns the map that the jobs of a recording depend on: the embedded map for its device. If the recording has

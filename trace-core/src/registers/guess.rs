@@ -218,7 +218,7 @@ impl Guess {
     #[must_use]
     pub fn hints(&self) -> Vec<Hint> {
         let mut out = Vec::new();
-        let most = |n: u64, of: u64| of >= 2 && n * 10 >= of * 9;
+        let is_mostly = |n: u64, of: u64| of >= 2 && n * 10 >= of * 9;
         if self.polls > 0 {
             out.push(Hint::Status {
                 bits: self.awaited,
@@ -227,37 +227,37 @@ impl Guess {
             });
         }
         let tried = self.cleared + self.kept;
-        if most(self.cleared, tried) {
+        if is_mostly(self.cleared, tried) {
             out.push(Hint::ClearsByOnes {
                 times: self.cleared,
                 of: tried,
             });
         }
-        if most(self.addresses, self.nonzero) {
+        if is_mostly(self.addresses, self.nonzero) {
             out.push(Hint::Address {
                 values: self.addresses,
                 of: self.nonzero,
             });
-        } else if self.floats >= 2 && most(self.floats, self.nonzero) {
+        } else if self.floats >= 2 && is_mostly(self.floats, self.nonzero) {
             out.push(Hint::Float {
                 values: self.floats,
                 of: self.nonzero,
             });
         }
         let moved = self.rises + self.falls;
-        if self.rises >= 3 && most(self.rises, moved) {
+        if self.rises >= 3 && is_mostly(self.rises, moved) {
             out.push(Hint::CountsUp {
                 rises: self.rises,
                 of: moved,
             });
         }
         let after = self.read_back + self.read_other;
-        if most(self.read_back, after) {
+        if is_mostly(self.read_back, after) {
             out.push(Hint::Stores {
                 times: self.read_back,
                 of: after,
             });
-        } else if most(self.read_other, after) {
+        } else if is_mostly(self.read_other, after) {
             out.push(Hint::Acts {
                 times: self.read_other,
                 of: after,
@@ -473,7 +473,7 @@ impl Gather {
         g.values.truncate(MAX_LISTED_VALUES);
         let events = recording.events.len() as u64;
         let memory = recording.memory.at(events.saturating_sub(1));
-        let spaces = &recording.facts.address_spaces;
+        let spaces = &recording.metadata.address_spaces;
         let views: Vec<_> = spaces.iter().map(|s| GpuMemoryView::new(memory, s)).collect();
         let is_memory = |va: u64| {
             let mapped = views.iter().any(|m| m.physical_address(GpuVa(va)).is_some());

@@ -61,7 +61,7 @@ fn user_maps_for(recording: &Recording, built_in: Option<&'static RegisterMap>) 
     }
     let alone = all.iter().find(|c| c.of.is_for(recording)).map(|c| c.map);
     let hardware = recording.hardware();
-    let gpu = recording.facts.identity.gpu_id;
+    let gpu = recording.metadata.identity.gpu_id;
     let of_devices = all.iter().filter(|c| c.of == MapScope::ItsDevices).map(|c| c.map);
     let mut of_devices = of_devices.filter(|m| is_map_for(m, recording));
     let named = of_devices.clone().find(|m| {
@@ -74,7 +74,7 @@ fn user_maps_for(recording: &Recording, built_in: Option<&'static RegisterMap>) 
     let nobodys = of_devices.find(|m| {
         let nobodys = m.devices.is_empty() && m.gpus.is_empty() && !m.space().is_empty();
         let space = |s: &Space| s.kind == crate::recording::SpaceKind::Registers && s.name == m.space();
-        nobodys && recording.facts.spaces.iter().any(space)
+        nobodys && recording.metadata.spaces.iter().any(space)
     });
     [nobodys, alone]
 }

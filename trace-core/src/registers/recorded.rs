@@ -69,7 +69,7 @@ pub(super) fn is_map_for(map: &RegisterMap, recording: &Recording) -> bool {
         let number = name.strip_prefix("bar");
         number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
-    let (wanted, spaces) = (map.space(), &recording.facts.spaces);
+    let (wanted, spaces) = (map.space(), &recording.metadata.spaces);
     let other = |name: &str| window(name) && window(wanted) && name != wanted;
     let mut registers = spaces.iter().filter(|s| s.kind == SpaceKind::Registers);
     spaces.is_empty() || registers.any(|s| !other(&s.name))
@@ -86,7 +86,7 @@ pub const NO_SPACE: u8 = u8::MAX;
 /// [`NO_SPACE`], so that a map never names other data. A recording without spaces has its registers in 0.
 #[must_use]
 pub fn register_space(recording: &Recording, map: Option<&RegisterMap>) -> u8 {
-    let spaces = &recording.facts.spaces;
+    let spaces = &recording.metadata.spaces;
     let registers = |s: &crate::recording::Space| s.kind == SpaceKind::Registers;
     let named = map
         .map(RegisterMap::space)
@@ -104,7 +104,7 @@ pub fn register_space(recording: &Recording, map: Option<&RegisterMap>) -> u8 {
 /// registers.
 #[must_use]
 pub fn has_several_spaces(recording: &Recording) -> bool {
-    match recording.facts.spaces.as_slice() {
+    match recording.metadata.spaces.as_slice() {
         [] => false,
         [one] => one.kind != SpaceKind::Registers,
         _ => true,
@@ -115,7 +115,7 @@ pub fn has_several_spaces(recording: &Recording) -> bool {
 /// [`has_several_spaces`] returns true.
 #[must_use]
 pub fn format_location(recording: &Recording, space: u8, offset: u32) -> String {
-    let spaces = &recording.facts.spaces;
+    let spaces = &recording.metadata.spaces;
     match spaces.get(usize::from(space)) {
         Some(s) if has_several_spaces(recording) => format!("{}+{offset:#x}", s.name),
         None if has_several_spaces(recording) => format!("space {space}+{offset:#x}"),
@@ -130,7 +130,7 @@ mod tests {
 
     fn recording(spaces: &[(&str, SpaceKind)]) -> Recording {
         let mut r = Recording::default();
-        r.facts.spaces = spaces
+        r.metadata.spaces = spaces
             .iter()
             .map(|(name, kind)| Space {
                 name: (*name).into(),

@@ -274,7 +274,7 @@ fn register_names_apply_only_to_the_region_of_the_map() {
             kind: *kind,
             bytes: 0x1000,
         };
-        r.facts.spaces = spaces.iter().map(space).collect();
+        r.metadata.spaces = spaces.iter().map(space).collect();
         r.set_hardware(&Hardware::Pci(PciFunction {
             vendor: 0x1002,
             device: 0x5159,

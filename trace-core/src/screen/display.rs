@@ -174,7 +174,7 @@ impl Display {
             return Ok(None);
         };
         let space = |name: &str, kind: SpaceKind| {
-            let spaces = recording.facts.spaces.iter().zip(0..=u8::MAX);
+            let spaces = recording.metadata.spaces.iter().zip(0..=u8::MAX);
             spaces
                 .filter(|(s, _)| s.name == name && s.kind == kind)
                 .map(|(_, i)| i)

@@ -26,7 +26,7 @@ const STEP: usize = 1 << 14;
 ///
 /// [`Cancelled`] if the work was cancelled.
 pub fn framebuffer_spaces(recording: &Recording, progress: &Progress) -> Result<Vec<u8>, Cancelled> {
-    let spaces = recording.facts.spaces.iter().zip(0..=u8::MAX);
+    let spaces = recording.metadata.spaces.iter().zip(0..=u8::MAX);
     let mut all: Vec<(u64, u8)> = spaces
         .filter(|(s, _)| s.kind == SpaceKind::Framebuffer)
         .map(|(_, i)| (0, i))
@@ -180,7 +180,7 @@ impl Framebuffer {
         budget: usize,
         progress: &Progress,
     ) -> Result<Self, FramebufferError> {
-        let bytes = recording.facts.spaces.get(usize::from(space)).map_or(0, |s| s.bytes);
+        let bytes = recording.metadata.spaces.get(usize::from(space)).map_or(0, |s| s.bytes);
         let mut fb = Self {
             events: recording.events.clone(),
             space,
@@ -191,7 +191,7 @@ impl Framebuffer {
             kept: 0,
             stores: 0,
         };
-        let most = (budget / size_of::<Page>()).max(1);
+        let max = (budget / size_of::<Page>()).max(1);
         let mut state = FramebufferState::default();
         let n = fb.events.len();
         progress.set_total(n as u64);
@@ -211,7 +211,7 @@ impl Framebuffer {
             touched.dedup();
             fb.close(&state, Interval { before, touched });
             // Merges pairs of an even number of intervals.
-            while fb.kept > most && fb.intervals.len() > 1 && fb.intervals.len().is_multiple_of(2) {
+            while fb.kept > max && fb.intervals.len() > 1 && fb.intervals.len().is_multiple_of(2) {
                 fb.double();
             }
             from = to;

@@ -37,13 +37,13 @@ pub struct Stores {
 }
 
 impl Framebuffer {
-    /// Returns every store that covers a byte of `range` in order; at most `most`. `range` is limited to 8 bytes. Reads
+    /// Returns every store that covers a byte of `range` in order; at most `max`. `range` is limited to 8 bytes. Reads
     /// the intervals with stores to a page of the range, several in parallel.
     ///
     /// # Errors
     ///
     /// [`Cancelled`] if the work was cancelled.
-    pub fn stores_to(&self, range: Range<u64>, most: usize, progress: &Progress) -> Result<Stores, Cancelled> {
+    pub fn stores_to(&self, range: Range<u64>, max: usize, progress: &Progress) -> Result<Stores, Cancelled> {
         let range = clipped(range);
         let numbers: Vec<usize> = (0..self.intervals.len()).filter(|n| self.meets(*n, &range)).collect();
         progress.set_total(numbers.len() as u64);
@@ -59,12 +59,12 @@ impl Framebuffer {
                 })
                 .collect();
             found.extend(parts?.into_iter().flatten());
-            if found.len() > most {
+            if found.len() > max {
                 break;
             }
         }
-        let more = found.len() > most;
-        found.truncate(most);
+        let more = found.len() > max;
+        found.truncate(max);
         let (mut bytes, mut known) = ([0; 8], [StoreState::Never; 8]);
         let list = found.into_iter().map(|(event, hit)| {
             meet(&hit, &range, &mut bytes, &mut known);

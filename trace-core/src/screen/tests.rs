@@ -23,7 +23,7 @@ fn space(name: &str, kind: SpaceKind) -> Space {
 /// Accesses of all widths to registers and framebuffer, reads among them, and marks.
 fn recording(events: u64) -> Recording {
     let mut r = Recording::default();
-    r.facts.spaces = vec![
+    r.metadata.spaces = vec![
         space("bar2", SpaceKind::Registers),
         space("bar0", SpaceKind::Framebuffer),
     ];
@@ -216,7 +216,7 @@ fn too_many_pages_are_an_error_with_the_event() {
 #[test]
 fn framebuffer_space_with_most_stores_is_first() {
     let mut r = recording(0);
-    r.facts.spaces.push(space("bar1", SpaceKind::Framebuffer));
+    r.metadata.spaces.push(space("bar1", SpaceKind::Framebuffer));
     let mut b = EventsBuilder::new();
     for (space, write) in [(1, true), (2, true), (2, true), (1, false), (1, false), (0, true)] {
         let access = Access {

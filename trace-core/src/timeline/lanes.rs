@@ -1,7 +1,9 @@
 //! The lanes of the timeline: register blocks, framebuffers, other accesses, other events; for API traces streams,
 //! memory and other calls.
 
-use crate::recording::{AllocationKind, CALL_FACTS, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind};
+use crate::recording::{
+    API_TRACE_METADATA, AllocationKind, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind,
+};
 use crate::registers::{Register, RegisterMap, Role, register_space};
 use std::ops::Range;
 
@@ -115,7 +117,7 @@ pub(super) fn needs_call_lanes(recording: &Recording, names: &[String]) -> bool 
         e.calls.len(),
     ];
     let of_calls = |n: &String| n.starts_with("stream ") || n.starts_with("launches ") || n == MEMORY || n == CALLS;
-    recording.extras.contains_key(CALL_FACTS) && calls.iter().any(|n| *n > 0) && !names.iter().any(of_calls)
+    recording.extras.contains_key(API_TRACE_METADATA) && calls.iter().any(|n| *n > 0) && !names.iter().any(of_calls)
 }
 
 /// Returns the name of a register's lane: job slots and address spaces by number, power separate from the rest of the
@@ -126,10 +128,10 @@ fn name(r: &Register) -> String {
 
 /// Cuts a name to its maximum size in a file.
 fn short(mut name: String) -> String {
-    let most = (0..=super::pyramid_store::NAME_BYTES)
+    let max = (0..=super::pyramid_store::NAME_BYTES)
         .rev()
         .find(|n| name.is_char_boundary(*n));
-    name.truncate(most.unwrap_or(0));
+    name.truncate(max.unwrap_or(0));
     name
 }
 
@@ -176,7 +178,7 @@ impl Lanes {
         let mut names: Vec<String> = found.into_iter().map(|(_, name)| name).collect();
         let space = register_space(recording, map);
         let mut spaces = Vec::new();
-        for (s, number) in recording.facts.spaces.iter().zip(0u8..) {
+        for (s, number) in recording.metadata.spaces.iter().zip(0u8..) {
             if s.kind == SpaceKind::Framebuffer && number != space && spaces.len() < MAX_FRAMEBUFFERS {
                 spaces.push((number, names.len() as u8));
                 names.push(short(s.name.clone()));
@@ -199,8 +201,8 @@ impl Lanes {
             }
         }
         names.extend([UNKNOWN, ELSEWHERE, MARKS].map(str::to_owned));
-        let calls = recording.call_facts().map(|facts| {
-            let streams = facts.streams.len().clamp(1, MAX_STREAMS);
+        let api_trace = recording.api_trace_metadata().map(|metadata| {
+            let streams = metadata.streams.len().clamp(1, MAX_STREAMS);
             let mut next = || {
                 names.push(String::new());
                 (names.len() - 1) as u8
@@ -225,7 +227,7 @@ impl Lanes {
             lanes
         });
         Self {
-            calls,
+            calls: api_trace,
             names,
             places,
             shift,

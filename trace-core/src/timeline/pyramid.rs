@@ -418,9 +418,9 @@ pub(super) mod tests {
             events: b.finish(),
             ..Recording::default()
         };
-        r.facts.identity.gpu_id = 0x6000_0011;
+        r.metadata.identity.gpu_id = 0x6000_0011;
         for (name, kind) in [("gpu", SpaceKind::Registers), ("ports", SpaceKind::Ports)] {
-            r.facts.spaces.push(Space {
+            r.metadata.spaces.push(Space {
                 name: name.into(),
                 kind,
                 bytes: 0x4000,
@@ -503,7 +503,7 @@ pub(super) mod tests {
         );
         let one = Recording {
             events: b.finish(),
-            facts: r.facts.clone(),
+            metadata: r.metadata.clone(),
             ..Recording::default()
         };
         let p = build(&one);
@@ -587,7 +587,7 @@ pub(super) mod tests {
         }
         let r = Recording {
             events: b.finish(),
-            facts: recording(1).facts,
+            metadata: recording(1).metadata,
             ..Recording::default()
         };
         let p = build(&r);

@@ -66,14 +66,14 @@ impl Classes {
                 *word = class;
             }
         }
-        let has_registers = recording.facts.spaces.iter().any(|s| s.kind == SpaceKind::Registers);
+        let has_registers = recording.metadata.spaces.iter().any(|s| s.kind == SpaceKind::Registers);
         Self {
             words,
             space: has_registers.then(|| register_space(recording, Some(map))),
         }
     }
 
-    pub(super) fn of(&self, offset: u32) -> Class {
+    pub(super) fn class_at(&self, offset: u32) -> Class {
         if !offset.is_multiple_of(4) {
             return Class::Plain;
         }
@@ -282,7 +282,7 @@ impl Run {
 fn key(classes: &Classes, kind: u8, space: u8, offset: u32) -> Key {
     if kind != EventKind::Read as u8 {
         Key::None
-    } else if classes.space == Some(space) && classes.of(offset) == Class::Group {
+    } else if classes.space == Some(space) && classes.class_at(offset) == Class::Group {
         Key::Group
     } else {
         Key::Register(space, offset)
@@ -393,7 +393,7 @@ fn mark(events: &Events, classes: &Classes, block: &Block, now: RunEvent, marks:
             if classes.space != Some(space) {
                 return;
             }
-            let class = classes.of(offset);
+            let class = classes.class_at(offset);
             let write = way == EventKind::Write;
             match class {
                 Class::Plain | Class::Group | Class::Handler(_) => return,
@@ -450,7 +450,9 @@ fn handler_end(events: &Events, classes: &Classes, block: &Block, event: usize, 
             _ => events.access(e).map(|a| (a.space, a.offset)),
         };
         match next {
-            Some((space, offset)) if Some(space) == classes.space && classes.of(offset) == Class::Handler(line) => {
+            Some((space, offset))
+                if Some(space) == classes.space && classes.class_at(offset) == Class::Handler(line) =>
+            {
                 last = e;
             }
             _ => break,
@@ -467,7 +469,7 @@ pub(super) fn group_end(events: &Events, classes: &Classes, event: u64) -> u64 {
             (Some(a), Some(b)) => b.saturating_sub(a),
             _ => break,
         };
-        if a.write || Some(a.space) != classes.space || classes.of(a.offset) != Class::Group || gap > GAP_NS {
+        if a.write || Some(a.space) != classes.space || classes.class_at(a.offset) != Class::Group || gap > GAP_NS {
             break;
         }
         last += 1;

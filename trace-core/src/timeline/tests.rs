@@ -61,7 +61,7 @@ impl Script {
             events: std::mem::take(&mut self.events).finish(),
             ..Recording::default()
         };
-        recording.facts.spaces.push(Space {
+        recording.metadata.spaces.push(Space {
             name: "gpu".into(),
             kind: SpaceKind::Registers,
             bytes: 0x4000,
@@ -250,8 +250,8 @@ fn an_empty_recording_has_an_empty_timeline() {
 #[test]
 fn call_lanes_per_stream_have_correct_counts() {
     use crate::recording::{
-        AllocationKind, AllocationRow, CALL_FACTS, CallEvent, CallFacts, CallRow, CallStream, CopyKind, CopyRow,
-        EventsBuilder, FillRow, LaunchRow, OrderRow, Recording,
+        API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CallEvent, CallRow, CallStream, CopyKind,
+        CopyRow, EventsBuilder, FillRow, LaunchRow, OrderRow, Recording,
     };
     let mut b = EventsBuilder::new();
     for n in 0..3000u32 {
@@ -315,18 +315,20 @@ fn call_lanes_per_stream_have_correct_counts() {
         events: b.finish(),
         ..Recording::default()
     };
-    let facts = CallFacts {
+    let metadata = ApiTraceMetadata {
         streams: vec![CallStream::default(); 40],
         ..Default::default()
     };
-    r.extras.insert(CALL_FACTS.into(), serde_json::to_vec(&facts).unwrap());
+    r.extras
+        .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
     let p = Pyramid::build(&r, None, &Progress::new()).unwrap();
     let (streams, memory, calls) = p.call_lanes().unwrap();
     assert_eq!(streams.len(), 32, "the others share the last one's");
     let counts = p.count(&r.events, 0..3000);
     let of = |lane: Option<usize>| lane.map_or((0, 0), |l| counts[l]);
-    let walked =
-        |wanted: &dyn Fn(CallEvent) -> bool| (0..3000).filter(|e| r.events.call(*e).is_some_and(wanted)).count() as u32;
+    let walked = |is_match: &dyn Fn(CallEvent) -> bool| {
+        (0..3000).filter(|e| r.events.call(*e).is_some_and(is_match)).count() as u32
+    };
     for (n, lanes) in streams.iter().enumerate() {
         let mine = |s: u32| s as usize == n || (n == 31 && s >= 31 && s != OrderRow::NONE);
         let launches = walked(&|c| matches!(c, CallEvent::Launch(l) if mine(l.stream)));

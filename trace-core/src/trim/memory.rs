@@ -38,7 +38,7 @@ pub(super) struct Plan {
 impl Plan {
     pub(super) fn new(
         recording: &Recording,
-        wanted: &TrimRequest,
+        request: &TrimRequest,
         parts: &JobParts,
         kept: &[u32],
         progress: &Progress,
@@ -49,7 +49,7 @@ impl Plan {
             tail: u64::MAX,
             first: 0,
         };
-        match &wanted.part {
+        match &request.part {
             Part::Jobs(_) => {
                 this.reach(recording, parts, kept, progress)?;
                 let last = kept.last().copied().unwrap_or(0);
@@ -62,7 +62,7 @@ impl Plan {
                 this.tail = range.end().saturating_add(1);
             }
         }
-        if let Some(only) = &wanted.frames {
+        if let Some(only) = &request.frames {
             let ranges = merged(only.iter().map(|f| *f..f.saturating_add(1)).collect());
             this.data = Some(match this.data.take() {
                 Some(reached) => intersect(&reached, &ranges),
@@ -89,7 +89,7 @@ impl Plan {
         {
             tables.add(run.first_frame..run.end_frame());
         }
-        let spaces = &recording.facts.address_spaces;
+        let spaces = &recording.metadata.address_spaces;
         let submits: Vec<u64> = kept
             .iter()
             .filter_map(|j| parts.submits().get(*j as usize).copied())
@@ -210,7 +210,7 @@ impl Plan {
                 whole = memory.at(s.event).runs();
                 told_whole = told_whole.saturating_add(whole.len() as u64);
                 if !is_first && told_whole > MAX_WHOLE_RUNS {
-                    return Err(TrimError::Snapshots { most: MAX_WHOLE_RUNS });
+                    return Err(TrimError::Snapshots { max: MAX_WHOLE_RUNS });
                 }
                 &whole
             } else {
@@ -245,18 +245,18 @@ impl Plan {
                     out.push_run(PageRun {
                         first_frame: part.start,
                         count,
-                        first_page: pages.of(run.first_page),
+                        first_page: pages.renumber(run.first_page),
                         repeat: count > 1,
                         role: run.role,
                     });
                     continue;
                 }
                 // Ids are consecutive, so a run is never longer than the number of images, whatever it says.
-                let most = (stored + 1).saturating_sub(u64::from(run.first_page.0));
-                let end = part.end.min(run.first_frame.saturating_add(most));
+                let max = (stored + 1).saturating_sub(u64::from(run.first_page.0));
+                let end = part.end.min(run.first_frame.saturating_add(max));
                 for frame in part.start..end.max(part.start) {
                     if let Some(id) = run.page(frame) {
-                        out.push(frame, pages.of(id), run.role);
+                        out.push(frame, pages.renumber(id), run.role);
                     }
                 }
             }
@@ -287,7 +287,7 @@ impl<'a> Pages<'a> {
     }
 
     /// Returns the new id of a page.
-    pub(super) fn of(&mut self, old: PageId) -> PageId {
+    pub(super) fn renumber(&mut self, old: PageId) -> PageId {
         if old == PageId::ZERO {
             return old;
         }

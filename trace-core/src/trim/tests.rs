@@ -13,8 +13,8 @@ fn jobs(list: &[u32]) -> TrimRequest {
     TrimRequest::new(Part::Jobs(list.iter().copied().collect()), "whole.kine")
 }
 
-fn trim_error(r: &Recording, wanted: &TrimRequest) -> String {
-    trim(r, wanted, &Progress::new()).unwrap_err().to_string()
+fn trim_error(r: &Recording, request: &TrimRequest) -> String {
+    trim(r, request, &Progress::new()).unwrap_err().to_string()
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn event_range_starts_with_memory_at_its_start() {
         ..Recording::default()
     };
     r.extras.insert("screen-at-end".into(), vec![1]);
-    r.facts.lost.push(crate::recording::LostEvents {
+    r.metadata.lost.push(crate::recording::LostEvents {
         before_event: 6,
         count: Some(1),
         reason: "full".into(),
@@ -107,7 +107,7 @@ fn event_range_starts_with_memory_at_its_start() {
         [seen(0, 5), seen(0, 6), seen(3, 5), seen(4, 5)],
         [Some(3), Some(2), Some(3), Some(4)]
     );
-    assert_eq!(part.recording.facts.lost[0].before_event, 1);
+    assert_eq!(part.recording.metadata.lost[0].before_event, 1);
     assert_eq!(part.summary.extras_out, ["screen-at-end"]);
     assert_eq!(part.recording.cuts()[0].kept_events, Some([5, 9]));
     // Contiguous CPU writes stay together.
@@ -133,7 +133,7 @@ fn trimmed_device_logs_are_valid() {
     )
     .unwrap();
     assert_eq!(part.recording.events.len() as u64, last / 2 + 1);
-    assert_eq!(part.recording.facts.spaces, r.facts.spaces);
+    assert_eq!(part.recording.metadata.spaces, r.metadata.spaces);
     assert!(part.recording.hardware().is_some());
 }
 

@@ -22,7 +22,7 @@ fn recording(accesses: &[Access]) -> Recording {
         events: b.finish(),
         ..Recording::default()
     };
-    r.facts.spaces = vec![Space {
+    r.metadata.spaces = vec![Space {
         name: "bar2".into(),
         kind: SpaceKind::Registers,
         bytes: 1 << 16,

@@ -12,7 +12,7 @@ use trace_core::registers::RegisterMap;
 use trace_core::timeline;
 
 /// What is known about the shaders of a recording.
-struct Known {
+struct ExpectedShaders {
     name: &'static str,
     /// Compute jobs that name a shader.
     jobs: usize,
@@ -24,8 +24,8 @@ struct Known {
     patterns: usize,
 }
 
-const KNOWN: [Known; 2] = [
-    Known {
+const KNOWN: [ExpectedShaders; 2] = [
+    ExpectedShaders {
         name: "mnist",
         jobs: 23,
         shaders: 19,
@@ -33,7 +33,7 @@ const KNOWN: [Known; 2] = [
         unknown: 289,
         patterns: 97,
     },
-    Known {
+    ExpectedShaders {
         name: "alexnet",
         jobs: 61,
         shaders: 32,
@@ -46,7 +46,7 @@ const KNOWN: [Known; 2] = [
 /// The code of the compute jobs of a recording: its bytes as they stand in memory, and its clauses.
 fn shaders(folder: &Path) -> (usize, BTreeMap<Vec<u8>, Vec<Clause>>) {
     let recording = import::open(folder, &Progress::new()).unwrap();
-    let map = RegisterMap::for_gpu(recording.facts.identity.gpu_id).unwrap();
+    let map = RegisterMap::for_gpu(recording.metadata.identity.gpu_id).unwrap();
     let timeline = timeline::derive(&recording, map, &Progress::new()).unwrap();
     let events: Vec<u64> = timeline.jobs.iter().map(|j| j.submit_event).collect();
     let (mut count, mut all) = (0, BTreeMap::new());

@@ -25,8 +25,8 @@ fn summed(bytes: &[u8]) -> serde_json::Value {
 
 /// Launches with the memory before and behind each, in the form of `expected.json`.
 fn api_trace_json(r: &Recording) -> serde_json::Value {
-    let facts = r.call_facts().unwrap();
-    let names: BTreeMap<u64, &str> = facts.modules[0].globals.iter().map(|g| (g.at, &*g.name)).collect();
+    let metadata = r.api_trace_metadata().unwrap();
+    let names: BTreeMap<u64, &str> = metadata.modules[0].globals.iter().map(|g| (g.at, &*g.name)).collect();
     let mut launches: Vec<serde_json::Value> = Vec::new();
     let mut state = serde_json::json!({ "memory": {}, "variables": {} });
     for at in 0..r.events.len() {
@@ -45,7 +45,7 @@ fn api_trace_json(r: &Recording) -> serde_json::Value {
                 }
             }
             Some(CallEvent::Launch(l)) => {
-                let function = &facts.functions[l.function as usize];
+                let function = &metadata.functions[l.function as usize];
                 let buffer = r.events.call_arguments(l.arguments_at, l.arguments).unwrap();
                 let one = |[at, size]: &[u32; 2]| hex(&buffer[*at as usize..(*at + *size) as usize]);
                 let arguments: Vec<String> = function.parameters.iter().map(one).collect();
@@ -104,20 +104,23 @@ fn moved_database_with_adjacent_code_replays() {
         }
         std::fs::copy(code.join(fixture), moved.path().join(module)).unwrap();
         let r = open(&moved.path().join(from.file_name().unwrap()));
-        let facts = r.call_facts().unwrap();
-        assert_eq!((facts.modules.len(), facts.modules[0].origin.as_str()), (1, module));
-        assert_eq!(facts.modules[0].missing, "");
+        let metadata = r.api_trace_metadata().unwrap();
         assert_eq!(
-            r.module_code(&facts.modules[0]).unwrap(),
+            (metadata.modules.len(), metadata.modules[0].origin.as_str()),
+            (1, module)
+        );
+        assert_eq!(metadata.modules[0].missing, "");
+        assert_eq!(
+            r.module_code(&metadata.modules[0]).unwrap(),
             std::fs::read(code.join(fixture)).unwrap()
         );
-        let parameters = &facts.functions[0].parameters;
+        let parameters = &metadata.functions[0].parameters;
         let expected: &[[u32; 2]] = match name {
             "mneme" => &[[0, 8], [8, 8], [16, 8], [24, 4]],
             _ => &[[0, 8]],
         };
         assert_eq!(parameters, expected);
-        let variables: Vec<&str> = facts.modules[0].globals.iter().map(|g| &*g.name).collect();
+        let variables: Vec<&str> = metadata.modules[0].globals.iter().map(|g| &*g.name).collect();
         // vecadd has no variable: what the database tells of one is left out.
         let expected: &[&str] = match name {
             "mneme" => &[],

@@ -20,7 +20,7 @@ fn opened(name: &str) -> Recording {
     let recording = import::open(&excerpt(name), &Progress::new()).unwrap();
     // What is imported can be written, and says the same afterwards.
     let again = container::from_bytes(container::to_bytes(&recording).unwrap()).unwrap();
-    assert_eq!(again.facts, recording.facts);
+    assert_eq!(again.metadata, recording.metadata);
     assert_eq!(again.events.len(), recording.events.len());
     for i in 0..again.events.len() {
         assert_eq!(again.events.access(i), recording.events.access(i));
@@ -49,7 +49,7 @@ fn pci(r: &Recording) -> PciFunction {
 }
 
 fn spaces(r: &Recording) -> Vec<(&str, SpaceKind, u64)> {
-    r.facts
+    r.metadata
         .spaces
         .iter()
         .map(|s| (s.name.as_str(), s.kind, s.bytes))
@@ -58,7 +58,7 @@ fn spaces(r: &Recording) -> Vec<(&str, SpaceKind, u64)> {
 
 /// What each event is, in a few words.
 fn finding_messages(r: &Recording) -> Vec<String> {
-    let space = |s: u8| r.facts.spaces[usize::from(s)].name.clone();
+    let space = |s: u8| r.metadata.spaces[usize::from(s)].name.clone();
     (0..r.events.len())
         .map(|i| {
             if let Some(a) = r.events.access(i) {
@@ -123,10 +123,10 @@ fn mmiotrace_accesses_are_assigned_to_the_bars_of_the_function() {
     assert_eq!(r.events.time.get(0), Some(4_793_477_000));
     assert_eq!(pci(&r).address, "0000:00:03.0");
     assert_eq!(
-        (r.facts.identity.clock, r.facts.identity.source.as_str()),
+        (r.metadata.identity.clock, r.metadata.identity.source.as_str()),
         (Clock::Monotonic, "mmiotrace")
     );
-    assert!(r.facts.findings.is_empty(), "{:?}", r.facts.findings);
+    assert!(r.metadata.findings.is_empty(), "{:?}", r.metadata.findings);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn the_auxiliary_log_is_merged_by_time() {
     // Configuration space was written with values and read without.
     assert_eq!(count(&r, EventKind::Undecoded), 109);
     assert_eq!(count(&r, EventKind::Interrupt), 18);
-    let names: Vec<_> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
+    let names: Vec<_> = r.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["bar4", "bar1", "config"]);
     let times: Vec<u64> = r.events.time.iter().collect();
     assert!(times.windows(2).all(|w| w[0] <= w[1]));
@@ -177,7 +177,7 @@ fn the_auxiliary_log_is_merged_by_time() {
     let master = at("W2 config+0x4 0x507");
     assert!(all[..master].iter().any(|t| t.starts_with("W4 bar1")));
     assert!(at("ioremap 0xfebf8000, 0x3c bytes") < at("map 1: 0xfebf8000, 0x3c bytes"));
-    let other: Vec<_> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
+    let other: Vec<_> = r.metadata.findings.iter().map(|f| f.message.as_str()).collect();
     assert_eq!(
         other,
         ["17 interrupts of other devices were not imported: ttyS0, virtio0-requests"]
@@ -188,20 +188,20 @@ fn the_auxiliary_log_is_merged_by_time() {
 #[test]
 fn rwmmio_addresses_translate_and_bars_come_from_a_second_file() {
     let r = opened("radeonfb-arm64.txt");
-    assert_eq!(r.facts.identity.source, "rwmmio");
-    assert_eq!(r.facts.identity.driver, "radeonfb");
-    assert_eq!(r.facts.spaces[0].name, "bar2");
+    assert_eq!(r.metadata.identity.source, "rwmmio");
+    assert_eq!(r.metadata.identity.driver, "radeonfb");
+    assert_eq!(r.metadata.spaces[0].name, "bar2");
     let all = finding_messages(&r);
     assert!(all.contains(&"ioremap 0x11010000, 0x4000 bytes".to_owned()));
     assert!(all.iter().any(|t| t == "R4 bar2+0xf8 0x1000000"), "{all:?}");
     let f = pci(&r);
     assert_eq!(f.bars.len(), 4);
     assert_eq!((f.vendor, f.bars[3].number, f.bars[3].base), (0, 6, 0x1100_0000));
-    let kinds: Vec<_> = r.facts.findings.iter().map(|f| f.kind).collect();
+    let kinds: Vec<_> = r.metadata.findings.iter().map(|f| f.kind).collect();
     assert!(
         kinds.contains(&FindingKind::Assumed) && kinds.contains(&FindingKind::NotUsed),
         "{:?}",
-        r.facts.findings
+        r.metadata.findings
     );
     assert!(r.events.thread.iter().all(|t| t == 49));
     let options = Options {
@@ -211,9 +211,9 @@ fn rwmmio_addresses_translate_and_bars_come_from_a_second_file() {
     let r = trace::import(&excerpt("radeonfb-arm64.txt"), &options, &Progress::new()).unwrap();
     assert_eq!((pci(&r).vendor, pci(&r).device), (0x1002, 0x5159));
     assert!(
-        r.facts.findings.iter().all(|f| f.kind != FindingKind::Assumed),
+        r.metadata.findings.iter().all(|f| f.kind != FindingKind::Assumed),
         "{:?}",
-        r.facts.findings
+        r.metadata.findings
     );
 }
 
@@ -252,7 +252,7 @@ fn platform_device_has_the_regions_its_driver_mapped() {
         (compatible, windows[0].base, windows[0].bytes),
         (vec!["arm,mali-t860".to_owned()], 0x4f00_0000, 0x1_0000)
     );
-    assert_eq!(r.facts.identity.driver, "panfrost");
+    assert_eq!(r.metadata.identity.driver, "panfrost");
     let all = finding_messages(&r);
     assert_eq!(&all[1..3], ["W4 reg0+0x28 0x0", "W4 reg0+0x24 0x100"]);
 }
@@ -261,7 +261,7 @@ fn platform_device_has_the_regions_its_driver_mapped() {
 fn entries_and_returns_of_an_accessor_are_reads() {
     let r = opened("igb.txt");
     assert_eq!(
-        (r.facts.identity.source.as_str(), r.facts.identity.driver.as_str()),
+        (r.metadata.identity.source.as_str(), r.metadata.identity.driver.as_str()),
         ("kprobe", "igb")
     );
     assert_eq!(count(&r, EventKind::Read), 30);
@@ -274,7 +274,7 @@ fn entries_and_returns_of_an_accessor_are_reads() {
         ]
     );
     assert_eq!(spaces(&r), [("registers", SpaceKind::Registers, 0x8000)]);
-    let alone: Vec<_> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
+    let alone: Vec<_> = r.metadata.findings.iter().map(|f| f.message.as_str()).collect();
     assert_eq!(
         alone,
         ["1 entries or returns of probed functions have no counterpart and were not imported"]
@@ -307,7 +307,7 @@ b-2 [000] .... 1.000012: r: (x+0x1/0x2 [dev] <- dev_read32) val=0x4
     ];
     assert_eq!(finding_messages(&r), expected);
     assert_eq!(r.events.thread.iter().collect::<Vec<_>>(), [0, 0, 1, 1, 1]);
-    let messages: Vec<_> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
+    let messages: Vec<_> = r.metadata.findings.iter().map(|f| f.message.as_str()).collect();
     assert_eq!(
         messages,
         [
@@ -357,14 +357,14 @@ fn qemu_trace_identifies_the_function_by_config_space() {
             (2, 0xfebf_0000, 0x4000, false)
         ]
     );
-    let names: Vec<_> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
+    let names: Vec<_> = r.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(&names[..2], ["bar2", "bar0"]);
     assert!(names.contains(&"config"), "{names:?}");
     let registers = finding_messages(&r).iter().filter(|t| t.contains("bar2+")).count();
     assert_eq!(registers, 60);
     assert!(r.events.time.iter().all(|t| t == 0));
-    let kinds: Vec<_> = r.facts.findings.iter().map(|f| f.kind).collect();
-    assert!(kinds.contains(&FindingKind::Assumed), "{:?}", r.facts.findings);
+    let kinds: Vec<_> = r.metadata.findings.iter().map(|f| f.kind).collect();
+    assert!(kinds.contains(&FindingKind::Assumed), "{:?}", r.metadata.findings);
 }
 
 /// On arm64 configuration space is a window of memory, and no port tells which function is meant: such a trace had no
@@ -406,12 +406,12 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
         (
             finding_messages(&r).len(),
             pci(&r).device,
-            r.facts.identity.driver.as_str()
+            r.metadata.identity.driver.as_str()
         ),
         (2, 0x5159, "radeonfb")
     );
     assert_eq!(
-        r.facts.findings[0].message,
+        r.metadata.findings[0].message,
         "1 accesses to another device were not imported; --device imports it instead"
     );
     for name in ["1af4:1009", "00:02.0", "0000:00:02.0"] {
@@ -465,9 +465,9 @@ fn clock_logs_match_qemus_trace() {
         // The kernel's start comes before, and the driver that gets the clock back behind.
         assert!(theirs.windows(mine.len()).any(|w| w == mine), "{kind}: {mine:?}");
         assert!(mine.contains(&(true, 8, 0x72be_88a5)), "{kind}: the clock is set");
-        assert_eq!(r.facts.identity.source, source);
+        assert_eq!(r.metadata.identity.source, source);
         assert_eq!(
-            (r.facts.spaces.len(), r.facts.spaces[0].kind),
+            (r.metadata.spaces.len(), r.metadata.spaces[0].kind),
             (1, SpaceKind::Registers)
         );
     }
@@ -485,7 +485,7 @@ fn lost_events_are_counted_once_at_their_position() {
     };
     let lost = |mark| {
         let r = of("log", log(mark).as_bytes()).unwrap();
-        r.facts
+        r.metadata
             .lost
             .iter()
             .map(|l| (l.before_event, l.count))
@@ -513,10 +513,10 @@ MARK 1.000003 \xff text
 R 4 1.000004 1 0xfebf000";
     let r = of("log", text).unwrap();
     assert_eq!(finding_messages(&r), ["R4 bar2+0x0 0x1", "\u{fffd} text"]);
-    let lost: Vec<_> = r.facts.lost.iter().map(|l| (l.before_event, l.count)).collect();
+    let lost: Vec<_> = r.metadata.lost.iter().map(|l| (l.before_event, l.count)).collect();
     assert_eq!(lost, [(1, Some(117))]);
     let findings: Vec<_> = r
-        .facts
+        .metadata
         .findings
         .iter()
         .map(|f| (f.kind, f.place.as_str(), f.message.as_str()))
@@ -567,7 +567,7 @@ fn accesses_at_any_address_are_imported() {
     }
     let r = of("log", &text).unwrap();
     assert_eq!(count(&r, EventKind::Read), 6);
-    let names: Vec<_> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
+    let names: Vec<_> = r.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(&names[..3], ["bar0", "bar1", "bar1+0x100000000"]);
     assert_eq!(finding_messages(&r)[2], "R1 bar1+0x100000000+0x0 0x1");
     assert!(
@@ -588,12 +588,12 @@ fn gzip_log_imports_equally_and_damage_is_reported() {
     let half = of("log.gz", &packed[..packed.len() - 300]).unwrap();
     assert!(half.events.len() < plain.events.len());
     assert!(
-        half.facts
+        half.metadata
             .findings
             .iter()
             .any(|f| f.kind == FindingKind::TruncatedSection),
         "{:?}",
-        half.facts.findings
+        half.metadata.findings
     );
 }
 
@@ -615,7 +615,7 @@ fn invalid_expected_picture_is_a_finding() {
     std::fs::write(folder.path().join("x.ppm"), "P5 no picture").unwrap();
     let r = import::open(&folder.path().join("x.txt"), &Progress::new()).unwrap();
     assert_eq!(r.expected_screen(), Ok(None));
-    assert_eq!(r.facts.findings[0].place, "x.ppm");
+    assert_eq!(r.metadata.findings[0].place, "x.ppm");
     std::fs::write(folder.path().join("x.ppm"), b"P6\n1 1\n255\nabc").unwrap();
     let r = import::open(&folder.path().join("x.txt"), &Progress::new()).unwrap();
     assert_eq!(r.expected_screen().unwrap().unwrap().rgb(), b"abc");

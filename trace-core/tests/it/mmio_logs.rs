@@ -36,7 +36,7 @@ fn pci(r: &Recording) -> trace_core::recording::PciFunction {
     }
 }
 
-struct Known {
+struct ExpectedLog {
     name: &'static str,
     id: (u16, u16),
     reads: usize,
@@ -44,8 +44,8 @@ struct Known {
     spaces: &'static [(&'static str, SpaceKind, u64)],
 }
 
-const MMIOTRACE: [Known; 6] = [
-    Known {
+const MMIOTRACE: [ExpectedLog; 6] = [
+    ExpectedLog {
         name: "rage128p-aty128fb",
         id: (0x1002, 0x5046),
         reads: 75,
@@ -56,7 +56,7 @@ const MMIOTRACE: [Known; 6] = [
             ("memory@0xc0000", SpaceKind::Memory, 0x2_0000),
         ],
     },
-    Known {
+    ExpectedLog {
         name: "rage128p-aty128fb-memcpy",
         id: (0x1002, 0x5046),
         reads: 75,
@@ -67,7 +67,7 @@ const MMIOTRACE: [Known; 6] = [
             ("memory@0xc0000", SpaceKind::Memory, 0x2_0000),
         ],
     },
-    Known {
+    ExpectedLog {
         name: "rv100-radeonfb",
         id: (0x1002, 0x5159),
         reads: 10_945,
@@ -78,7 +78,7 @@ const MMIOTRACE: [Known; 6] = [
             ("memory@0xc0000", SpaceKind::Memory, 0x2_0000),
         ],
     },
-    Known {
+    ExpectedLog {
         name: "rv100-radeon-kms-oops",
         id: (0x1002, 0x5159),
         reads: 8_633,
@@ -89,7 +89,7 @@ const MMIOTRACE: [Known; 6] = [
             ("memory@0xc0000", SpaceKind::Memory, 0x2_0000),
         ],
     },
-    Known {
+    ExpectedLog {
         name: "bochs_display-bochs",
         id: (0x1234, 0x1111),
         reads: 268,
@@ -99,7 +99,7 @@ const MMIOTRACE: [Known; 6] = [
             ("bar0", SpaceKind::Framebuffer, 0x100_0000),
         ],
     },
-    Known {
+    ExpectedLog {
         name: "virtio_gpu-virtio_gpu",
         id: (0x1af4, 0x1050),
         reads: 34,
@@ -120,22 +120,22 @@ fn mmiotrace_logs_match_known_counts() {
         let name = known.name;
         // What an auxiliary log adds is configuration space.
         let all = r.events.accesses(0..r.events.len());
-        let of_log = all.filter(|(_, a)| r.facts.spaces[usize::from(a.space)].kind != SpaceKind::Config);
+        let of_log = all.filter(|(_, a)| r.metadata.spaces[usize::from(a.space)].kind != SpaceKind::Config);
         let (writes, reads): (Vec<_>, Vec<_>) = of_log.partition(|(_, a)| a.write);
         assert_eq!((reads.len(), writes.len()), (known.reads, known.writes), "{name}");
         let f = pci(&r);
         assert_eq!((f.vendor, f.device), known.id, "{name}");
         assert_eq!(f.address, "0000:00:03.0", "{name}");
         let spaces: Vec<_> = r
-            .facts
+            .metadata
             .spaces
             .iter()
             .map(|s| (s.name.as_str(), s.kind, s.bytes))
             .collect();
         assert!(spaces.starts_with(known.spaces), "{name}: {spaces:x?}");
-        assert_eq!(r.facts.identity.clock, Clock::Monotonic);
-        assert_eq!(r.facts.identity.tool, "mmiotrace 20070824");
-        assert!(r.facts.lost.is_empty());
+        assert_eq!(r.metadata.identity.clock, Clock::Monotonic);
+        assert_eq!(r.metadata.identity.tool, "mmiotrace 20070824");
+        assert!(r.metadata.lost.is_empty());
         let wrong: Vec<_> = check::check(&r)
             .into_iter()
             .filter(|f| f.severity == check::Severity::Error)
@@ -178,7 +178,7 @@ fn first_rv100_events_match_the_log_lines() {
     let Some(r) = opened("rage128p-aty128fb.txt.gz") else {
         return;
     };
-    assert_eq!(r.facts.identity.driver, "aty128fb");
+    assert_eq!(r.metadata.identity.driver, "aty128fb");
 }
 
 #[test]
@@ -303,13 +303,13 @@ fn the_arm64_log_has_the_accesses_of_radeonfb() {
     };
     let of = |names: &[&str], write: bool| {
         let all = r.events.accesses(0..r.events.len());
-        all.filter(|(_, a)| a.write == write && names.contains(&r.facts.spaces[usize::from(a.space)].name.as_str()))
+        all.filter(|(_, a)| a.write == write && names.contains(&r.metadata.spaces[usize::from(a.space)].name.as_str()))
             .count()
     };
     let bars = ["bar0", "bar2"];
     assert_eq!((of(&bars, false), of(&bars, true)), (8_881, 3_121));
-    assert_eq!(r.facts.identity.driver, "radeonfb");
-    assert_eq!(r.facts.spaces[0].name, "bar2");
+    assert_eq!(r.metadata.identity.driver, "radeonfb");
+    assert_eq!(r.metadata.spaces[0].name, "bar2");
 }
 
 #[test]
@@ -324,7 +324,10 @@ fn the_arm64_log_of_panfrost_is_of_a_platform_device() {
         (d.windows.len(), d.windows[0].base, d.windows[0].bytes),
         (1, 0x4f00_0000, 0x1_0000)
     );
-    assert_eq!((r.facts.spaces.len(), r.facts.spaces[0].name.as_str()), (1, "reg0"));
+    assert_eq!(
+        (r.metadata.spaces.len(), r.metadata.spaces[0].name.as_str()),
+        (1, "reg0")
+    );
     assert!(count(&r, EventKind::Write) > 100);
 }
 
@@ -334,7 +337,7 @@ fn probed_accessor_entries_all_have_returns() {
         return;
     };
     assert_eq!((count(&r, EventKind::Read), r.events.len()), (2_034, 2_034));
-    assert!(r.facts.findings.is_empty(), "{:?}", r.facts.findings);
+    assert!(r.metadata.findings.is_empty(), "{:?}", r.metadata.findings);
 }
 
 /// QEMU's own trace of a run and the kernel's log of the same: every register access of the kernel's is there, in order.
@@ -347,7 +350,7 @@ fn qemus_trace_of_the_same_run_has_the_same_register_accesses() {
         return;
     };
     let registers = |r: &Recording| -> Vec<_> {
-        assert_eq!(r.facts.spaces[0].name, "bar2");
+        assert_eq!(r.metadata.spaces[0].name, "bar2");
         let all = r.events.accesses(0..r.events.len()).filter(|(_, a)| a.space == 0);
         all.map(|(_, a)| (a.write, a.offset, a.width, a.value)).collect()
     };

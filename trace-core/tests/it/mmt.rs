@@ -94,24 +94,24 @@ fn mmt_log_accesses_match_an_independent_reader() {
     );
     // The file is one space, however it is mapped: 0x6000 bytes of it are.
     let spaces: Vec<_> = r
-        .facts
+        .metadata
         .spaces
         .iter()
         .map(|s| (s.name.as_str(), s.kind, s.bytes))
         .collect();
     assert_eq!(spaces, [("window.bin", SpaceKind::Registers, 0x6000)]);
-    assert_eq!(r.facts.identity.tool, "valgrind 3.16.1, mmt");
-    let kinds: Vec<_> = r.facts.findings.iter().map(|f| f.kind).collect();
+    assert_eq!(r.metadata.identity.tool, "valgrind 3.16.1, mmt");
+    let kinds: Vec<_> = r.metadata.findings.iter().map(|f| f.kind).collect();
     assert_eq!(
         kinds,
         [FindingKind::Assumed, FindingKind::Assumed],
         "{:?}",
-        r.facts.findings
+        r.metadata.findings
     );
     // It is known by its content, and comes back from its container.
     assert_eq!(accesses(&import::open(&path, &Progress::new()).unwrap()), accesses(&r));
     let again = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
-    assert_eq!((&again.facts, accesses(&again)), (&r.facts, accesses(&r)));
+    assert_eq!((&again.metadata, accesses(&again)), (&r.metadata, accesses(&r)));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn gzip_log_imports_equally_and_damage_is_reported() {
     let describe = |bytes: &[u8]| -> (usize, Vec<String>) {
         let (r, _) = of(bytes).unwrap();
         let truncated = r
-            .facts
+            .metadata
             .findings
             .iter()
             .filter(|f| f.kind == FindingKind::TruncatedSection);
@@ -242,7 +242,7 @@ fn mmt_records_of_older_releases_are_parsed() {
     let messages: Vec<_> = accesses(&r)
         .iter()
         .map(|a| {
-            let space = &r.facts.spaces[usize::from(a.space)].name;
+            let space = &r.metadata.spaces[usize::from(a.space)].name;
             format!(
                 "{} {space} {:#x} {} {:#x}",
                 if a.write { "w" } else { "r" },
@@ -269,7 +269,7 @@ fn mmt_records_of_older_releases_are_parsed() {
     assert_eq!(notes[5], "mmiotrace mark VG-1-PRE");
     assert_eq!((tally.carried, tally.noted), (305, 261));
     let left: Vec<&str> = r
-        .facts
+        .metadata
         .findings
         .iter()
         .filter(|f| f.kind == FindingKind::NotUsed)

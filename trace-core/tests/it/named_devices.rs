@@ -36,7 +36,7 @@ fn recording(rows: &[Row]) -> Recording {
         ("bar0", SpaceKind::Framebuffer),
         ("bar4", SpaceKind::Registers),
     ] {
-        r.facts.spaces.push(Space {
+        r.metadata.spaces.push(Space {
             name: name.into(),
             kind,
             bytes: 0x1000,

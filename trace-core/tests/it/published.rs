@@ -26,7 +26,7 @@ fn folder(name: &str) -> Option<PathBuf> {
     None
 }
 
-struct Known {
+struct ExpectedRecording {
     name: &'static str,
     events: usize,
     reads: usize,
@@ -41,8 +41,8 @@ struct Known {
     moved: u64,
 }
 
-const KNOWN: [Known; 2] = [
-    Known {
+const KNOWN: [ExpectedRecording; 2] = [
+    ExpectedRecording {
         name: "mnist",
         events: 2977,
         reads: 2603,
@@ -56,7 +56,7 @@ const KNOWN: [Known; 2] = [
         buffers: 11,
         moved: 0,
     },
-    Known {
+    ExpectedRecording {
         name: "alexnet",
         events: 8542,
         reads: 7652,
@@ -72,7 +72,7 @@ const KNOWN: [Known; 2] = [
     },
 ];
 
-fn each(test: impl Fn(&Known, &PathBuf, &Recording)) {
+fn each(test: impl Fn(&ExpectedRecording, &PathBuf, &Recording)) {
     for known in &KNOWN {
         if let Some(folder) = folder(known.name) {
             test(known, &folder, &import::open(&folder, &Progress::new()).unwrap());
@@ -81,7 +81,7 @@ fn each(test: impl Fn(&Known, &PathBuf, &Recording)) {
 }
 
 fn map(r: &Recording) -> &'static RegisterMap {
-    RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap()
+    RegisterMap::for_gpu(r.metadata.identity.gpu_id).unwrap()
 }
 
 fn derive(r: &Recording) -> Timeline {
@@ -107,14 +107,17 @@ fn published_recordings_match_source_counts() {
         assert_eq!(r.events.len(), known.events);
         let reads = r.events.accesses(0..r.events.len()).filter(|(_, a)| !a.write).count();
         assert_eq!(reads, known.reads);
-        assert_eq!((r.facts.source_pages, r.facts.source_zero_pages), (known.pages, 512));
         assert_eq!(
-            (r.facts.regions.len(), r.facts.buffers.len()),
+            (r.metadata.source_pages, r.metadata.source_zero_pages),
+            (known.pages, 512)
+        );
+        assert_eq!(
+            (r.metadata.regions.len(), r.metadata.buffers.len()),
             (known.regions, known.buffers)
         );
-        assert_eq!(r.facts.identity.gpu_id, 0x60a0_0002);
-        assert_eq!(r.facts.identity.gpu_name, "Mali-G71");
-        assert_eq!(r.facts.identity.clock, Clock::Monotonic);
+        assert_eq!(r.metadata.identity.gpu_id, 0x60a0_0002);
+        assert_eq!(r.metadata.identity.gpu_name, "Mali-G71");
+        assert_eq!(r.metadata.identity.clock, Clock::Monotonic);
         let view = r.memory.at(0);
         let mut data: Vec<_> = view
             .runs()
@@ -131,7 +134,7 @@ fn published_recordings_match_source_counts() {
         data.dedup();
         assert_eq!(data.len(), known.distinct);
         assert!(data.iter().any(|d| r.memory.pages.digest(*d) == Some(zero_digest())));
-        let space = &r.facts.address_spaces[0];
+        let space = &r.metadata.address_spaces[0];
         let mut leaves = 0;
         mmu::for_each_leaf(space.format, space.root, &view, &mut |l| {
             leaves += l.bytes / 4096;
@@ -139,9 +142,9 @@ fn published_recordings_match_source_counts() {
         })
         .unwrap();
         assert_eq!(leaves, known.mapped);
-        let n = r.facts.buffers.len();
+        let n = r.metadata.buffers.len();
         assert_eq!(
-            (r.facts.buffers[n - 2].role, r.facts.buffers[n - 1].role),
+            (r.metadata.buffers[n - 2].role, r.metadata.buffers[n - 1].role),
             (BufferRole::Input, BufferRole::Output)
         );
         let sizes = if known.name == "mnist" {
@@ -196,7 +199,7 @@ fn imported_times_and_threads_match_the_timeline() {
         }
         assert_eq!(elsewhere, known.moved);
         let moved: Vec<_> = r
-            .facts
+            .metadata
             .findings
             .iter()
             .filter(|f| f.kind == FindingKind::OrderDiffers)
@@ -226,7 +229,7 @@ fn history_with_lost_events_keeps_times_and_threads() {
             lines.drain(lost.clone());
             std::fs::write(dir.path().join("gr_io_history"), lines.concat()).unwrap();
             let cut = gpureplay::import(dir.path(), &gpureplay::Options::default(), &Progress::new()).unwrap();
-            let counts: Vec<_> = cut.facts.lost.iter().map(|l| l.count).collect();
+            let counts: Vec<_> = cut.metadata.lost.iter().map(|l| l.count).collect();
             assert_eq!(counts, [Some(lost.len() as u64)], "{} {lost:?}", known.name);
             let all = r.events.time.iter().zip(r.events.thread.iter()).enumerate();
             let kept = all.filter(|(e, _)| !lost.contains(e)).map(|(_, both)| both);
@@ -246,7 +249,7 @@ fn without_the_timeline_times_are_relative_and_agree() {
     each(|_, folder, r| {
         let options = gpureplay::Options { timeline: false };
         let plain = gpureplay::import(folder, &options, &Progress::new()).unwrap();
-        assert_eq!(plain.facts.identity.clock, Clock::SinceStart);
+        assert_eq!(plain.metadata.identity.clock, Clock::SinceStart);
         let base = r.events.time.get(0).unwrap();
         assert!(plain.events.time.iter().map(|t| t + base).eq(r.events.time.iter()));
     });
@@ -260,7 +263,7 @@ fn jobs_interrupts_and_phases_are_found() {
         let of = |line| t.interrupts.iter().filter(|i| i.line == line).count();
         assert_eq!(t.interrupts.len(), known.interrupts);
         assert_eq!((of(InterruptLine::Job), of(InterruptLine::Gpu)), (known.jobs, 3));
-        let space = &r.facts.address_spaces[0];
+        let space = &r.metadata.address_spaces[0];
         let mut longer = 0;
         for (i, job) in t.jobs.iter().enumerate() {
             assert_eq!((job.index as usize, job.slot, job.failed), (i, 1, false));
@@ -344,7 +347,7 @@ fn a_kine_file_keeps_the_recording_and_its_timeline() {
         let file = container::KineFile::open(&path).unwrap();
         assert_eq!(Timeline::read_from(&file).unwrap(), Some(derive(r)));
         let back = import::open(&path, &Progress::new()).unwrap();
-        assert_eq!(back.facts, r.facts);
+        assert_eq!(back.metadata, r.metadata);
         assert!(
             back.events
                 .accesses(0..back.events.len())

@@ -60,12 +60,12 @@ fn refused(text: &str) -> String {
 }
 
 fn finding_messages(r: &Recording, kind: FindingKind) -> Vec<&str> {
-    let of_kind = r.facts.findings.iter().filter(|f| f.kind == kind);
+    let of_kind = r.metadata.findings.iter().filter(|f| f.kind == kind);
     of_kind.map(|f| f.message.as_str()).collect()
 }
 
 fn lost(r: &Recording) -> Vec<(u64, Option<u64>)> {
-    r.facts.lost.iter().map(|l| (l.before_event, l.count)).collect()
+    r.metadata.lost.iter().map(|l| (l.before_event, l.count)).collect()
 }
 
 /// The file was printed by C's `printf` with the driver's own format strings, from the accesses of `vecadd.kine`: an
@@ -85,9 +85,9 @@ fn sample_history_matches_its_accesses() {
         r.events.kind.iter().filter(|k| *k == EventKind::Write as u8).count(),
         writes
     );
-    assert_eq!(r.facts.identity.source, SOURCE);
+    assert_eq!(r.metadata.identity.source, SOURCE);
     assert_eq!(
-        (r.facts.identity.gpu_name.as_str(), r.facts.identity.clock),
+        (r.metadata.identity.gpu_name.as_str(), r.metadata.identity.clock),
         ("Mali-G71", Clock::SinceStart)
     );
     assert_eq!(lost(&r), []);
@@ -99,7 +99,7 @@ fn sample_history_matches_its_accesses() {
     let registers = RecordedRegisters::new(&r).unwrap();
     assert!(sample.iter().all(|a| registers.find_accessed(a).is_some()));
     let again = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
-    assert_eq!((&again.facts, accesses(&again)), (&r.facts, sample));
+    assert_eq!((&again.metadata, accesses(&again)), (&r.metadata, sample));
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn dumps_of_one_ring_are_merged() {
     let expected = [&sample[10..50], &sample[80..135]].concat();
     assert_eq!(accesses(&r), expected);
     assert_eq!(lost(&r), [(0, Some(10)), (41, Some(30)), (98, Some(5))]);
-    assert_eq!(r.facts.identity.clock, Clock::Monotonic);
+    assert_eq!(r.metadata.identity.clock, Clock::Monotonic);
     assert_eq!(
         r.events.marks,
         [
@@ -233,7 +233,7 @@ fn user_options_set_register_base_and_gpu_id() {
     };
     let r = import_with(text.as_bytes(), &given).unwrap();
     assert_eq!(accesses(&r)[0].offset, without_id[0].offset + 0x2000);
-    assert_eq!(r.facts.identity.gpu_name, "Mali-G71");
+    assert_eq!(r.metadata.identity.gpu_name, "Mali-G71");
     assert_eq!(finding_messages(&r, FindingKind::Assumed), Vec::<&str>::new());
     let beside = Options {
         base: Some(AT + 0x1000),

@@ -65,7 +65,7 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    fn of(bits: u64) -> Self {
+    fn from_bits(bits: u64) -> Self {
         Self { bits, known: u64::MAX }
     }
 
@@ -112,16 +112,16 @@ pub(crate) fn walk(
 ) -> Result<ExportSummary, WavesError> {
     let events = &source.recording.events;
     let len = events.len();
-    let wanted = |event: u64| source.events.is_none_or(|s| s.contains(event));
+    let is_match = |event: u64| source.events.is_none_or(|s| s.contains(event));
     let mut derived: Vec<(u64, Derived)> = Vec::new();
-    for job in source.timeline.jobs.iter().filter(|j| wanted(j.submit_event)) {
+    for job in source.timeline.jobs.iter().filter(|j| is_match(j.submit_event)) {
         let slot = job.slot;
         derived.push((job.submit_event, Derived::Begin { slot, job: job.index }));
         derived.extend(job.done_event.map(|e| (e, Derived::End { slot })));
     }
     for i in &source.timeline.interrupts {
         let recorded = usize::try_from(i.event).is_ok_and(|e| events.interrupt(e).is_some());
-        if wanted(i.event) && !recorded {
+        if is_match(i.event) && !recorded {
             let (line, status) = (i.line as u32, i.status);
             derived.push((i.event, Derived::Interrupt { line, status }));
         }
@@ -159,7 +159,7 @@ pub(crate) fn walk(
             walk.derived(what)?;
         }
         walk.begin(event)?;
-        walk.to.change(Key::Event, 64, Value::of(event as u64))?;
+        walk.to.change(Key::Event, 64, Value::from_bits(event as u64))?;
         walk.event(event)?;
         while let Some((_, what)) = derived.next_if(|(at, _)| *at <= event as u64) {
             walk.derived(what)?;
@@ -217,21 +217,22 @@ impl Walk<'_, '_> {
             Some(EventKind::Mark) => self.count(Key::Marks)?,
             Some(EventKind::Submit) => {
                 if let Some(s) = events.submit(event) {
-                    self.to.change(Key::Head(s.slot), 64, Value::of(s.head_va))?;
+                    self.to.change(Key::Head(s.slot), 64, Value::from_bits(s.head_va))?;
                     self.count(Key::Submits(s.slot))?;
                 }
             }
             Some(EventKind::HostWrite) => {
                 if let Some(w) = events.host_write(event) {
-                    self.to.change(Key::HostWriteAt, 64, Value::of(w.at))?;
-                    self.to.change(Key::HostWriteBytes, 32, Value::of(u64::from(w.bytes)))?;
+                    self.to.change(Key::HostWriteAt, 64, Value::from_bits(w.at))?;
+                    self.to
+                        .change(Key::HostWriteBytes, 32, Value::from_bits(u64::from(w.bytes)))?;
                 }
             }
             Some(EventKind::DmaMap) => {
                 if let Some(d) = events.dma_map(event) {
                     let known = if d.bus == DmaMapRow::UNKNOWN { 0 } else { u64::MAX };
                     self.to.change(Key::DmaBus, 64, Value { bits: d.bus, known })?;
-                    self.to.change(Key::DmaBytes, 64, Value::of(d.bytes))?;
+                    self.to.change(Key::DmaBytes, 64, Value::from_bits(d.bytes))?;
                 }
             }
             // Driver calls are no signals; Perfetto's format shows them.
@@ -306,17 +307,17 @@ impl Walk<'_, '_> {
             Derived::Begin { slot, job } => {
                 let n = self.running.entry(slot).or_default();
                 *n = n.saturating_add(1);
-                self.to.change(Key::Running(slot), 1, Value::of(1))?;
-                self.to.change(Key::Job(slot), 32, Value::of(u64::from(job)))
+                self.to.change(Key::Running(slot), 1, Value::from_bits(1))?;
+                self.to.change(Key::Job(slot), 32, Value::from_bits(u64::from(job)))
             }
             Derived::End { slot } => {
                 let n = self.running.entry(slot).or_default();
                 *n = n.saturating_sub(1);
                 let still = u64::from(*n > 0);
-                self.to.change(Key::Running(slot), 1, Value::of(still))
+                self.to.change(Key::Running(slot), 1, Value::from_bits(still))
             }
             Derived::Interrupt { line, status } => {
-                self.to.change(Key::Status(line), 64, Value::of(status))?;
+                self.to.change(Key::Status(line), 64, Value::from_bits(status))?;
                 self.count(Key::Interrupts(line))
             }
         }
@@ -329,6 +330,6 @@ impl Walk<'_, '_> {
         let n = self.counts.entry(key).or_default();
         *n = n.wrapping_add(1);
         let n = u64::from(*n);
-        self.to.change(key, 32, Value::of(n))
+        self.to.change(key, 32, Value::from_bits(n))
     }
 }

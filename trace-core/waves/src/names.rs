@@ -89,7 +89,7 @@ fn place(recording: &Recording, device: Option<RecordedRegisters>, key: Key) -> 
             known,
             of,
         } => {
-            let named = recording.facts.spaces.get(usize::from(space));
+            let named = recording.metadata.spaces.get(usize::from(space));
             let mut scopes = vec!["kinescope".to_owned()];
             scopes.push(named.map_or_else(|| format!("space{space}"), |s| s.name.clone()));
             let register = device.filter(|_| known).and_then(|d| d.map().at(offset));
@@ -125,7 +125,7 @@ mod tests {
     fn many_signals_of_one_name_are_numbered_in_linear_time() {
         let mut r = Recording::default();
         for _ in 0..200 {
-            r.facts.spaces.push(Space {
+            r.metadata.spaces.push(Space {
                 name: "s".into(),
                 kind: SpaceKind::Registers,
                 bytes: 1 << 20,

@@ -10,7 +10,7 @@ use crate::{Clock, ExportSummary, MAX_LANES, MAX_SIGNALS, MAX_THREADS, Source, W
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use trace_core::progress::Progress;
-use trace_core::recording::{CallFacts, EventKind, InterruptLine};
+use trace_core::recording::{ApiTraceMetadata, EventKind, InterruptLine};
 use trace_core::registers::RecordedRegisters;
 use trace_core::timeline::{JobSpan, Timeline};
 
@@ -86,7 +86,7 @@ pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) ->
     let mut instants = Instants {
         source,
         device: RecordedRegisters::new(source.recording),
-        calls: source.recording.call_facts(),
+        calls: source.recording.api_trace_metadata(),
         packets,
         threads: HashMap::new(),
         kinds: HashMap::new(),
@@ -261,7 +261,7 @@ impl Times {
     }
 
     /// Returns the time of a requested event.
-    fn of(&self, event: u64) -> u64 {
+    fn time_of(&self, event: u64) -> u64 {
         match self.clock {
             Clock::Events => event,
             Clock::Time => {
@@ -298,8 +298,8 @@ fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -
             if n.is_multiple_of(LOOK) {
                 progress.check()?;
             }
-            let begin = times.of(phase.first.min(last)).max(latest);
-            let end = times.of(phase.last.min(last)).max(begin);
+            let begin = times.time_of(phase.first.min(last)).max(latest);
+            let end = times.time_of(phase.last.min(last)).max(begin);
             latest = end;
             slice(packets, track, (begin, end), phase.name.name(), &[])?;
         }
@@ -311,8 +311,8 @@ fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -
         if n.is_multiple_of(LOOK) {
             progress.check()?;
         }
-        let begin = times.of(job.submit_event);
-        let end = times.of(job.done_event.map_or(last, |e| e.min(last))).max(begin);
+        let begin = times.time_of(job.submit_event);
+        let end = times.time_of(job.done_event.map_or(last, |e| e.min(last))).max(begin);
         let own = lanes.entry(job.slot).or_default();
         let many = own.len() >= MAX_LANES;
         let track = match own.iter_mut().find(|(_, free)| *free <= begin) {
@@ -370,7 +370,7 @@ fn slice(
 struct Instants<'a> {
     source: &'a Source<'a>,
     device: Option<RecordedRegisters>,
-    calls: Option<CallFacts>,
+    calls: Option<ApiTraceMetadata>,
     packets: Packets<'a>,
     threads: HashMap<u32, u64>,
     kinds: HashMap<&'static str, u64>,
@@ -525,7 +525,7 @@ impl Instants<'_> {
     }
 
     fn place(&self, space: u8, offset: u32) -> String {
-        match self.source.recording.facts.spaces.get(usize::from(space)) {
+        match self.source.recording.metadata.spaces.get(usize::from(space)) {
             Some(s) => format!("{}+{offset:#x}", s.name),
             None => format!("space {space}+{offset:#x}"),
         }

@@ -43,8 +43,8 @@ impl ChangeSink for SignalFinder {
     }
 
     fn admit(&mut self, key: Key, bits: u32) -> bool {
-        if let Some(most) = self.found.get_mut(&key) {
-            *most = bits.max(*most);
+        if let Some(max) = self.found.get_mut(&key) {
+            *max = bits.max(*max);
         } else if self.found.len() < MAX_SIGNALS {
             self.found.insert(key, bits);
         } else {

@@ -8,7 +8,7 @@ use trace_core::memory::element_text;
 
 /// Alignment of API calls; counts are pairs of calls.
 #[derive(Serialize)]
-pub struct Calls<'a> {
+pub struct CallComparison<'a> {
     pub compared: u64,
     pub copies: u64,
     pub snapshots: u64,
@@ -87,8 +87,8 @@ pub struct First {
 }
 
 /// Returns the report on API calls.
-pub fn calls(d: &CallDiff) -> Calls<'_> {
-    Calls {
+pub fn calls(d: &CallDiff) -> CallComparison<'_> {
+    CallComparison {
         compared: d.compared,
         copies: d.copies,
         snapshots: d.snapshots,

@@ -34,13 +34,13 @@ struct Range {
     bytes: u64,
 }
 
-/// Compares two images whose first bytes are at `base`, and prints at most `most` ranges as text.
+/// Compares two images whose first bytes are at `base`, and prints at most `max` ranges as text.
 pub fn run(
     (a, b): (&Path, &Path),
     base: u64,
     element: ElementType,
     rules: &Rules,
-    most: usize,
+    max: usize,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
     let found = progress_line::run_with_progress("comparing", |progress, _| {
@@ -53,7 +53,7 @@ pub fn run(
     if out.is_json() {
         out.value(&report)?;
     } else {
-        text(&report, most, out)?;
+        text(&report, max, out)?;
     }
     Ok(Exit::differs_if(!report.same))
 }
@@ -92,7 +92,7 @@ fn report<'a>(d: &'a ImageDiff, base: u64, rules: &Rules) -> Report<'a> {
     }
 }
 
-fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
+fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
     match &r.first {
         _ if r.same => out.line("No difference\n")?,
         None => out.line(format_args!(
@@ -134,10 +134,10 @@ fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     }
     if !r.ranges.is_empty() {
         out.line("\nBytes that differ")?;
-        for d in r.ranges.iter().take(most) {
+        for d in r.ranges.iter().take(max) {
             out.line(format_args!("  {}: {}", d.address, format_count(d.bytes, "byte")))?;
         }
-        let rest = r.ranges_in_all.saturating_sub(most as u64);
+        let rest = r.ranges_in_all.saturating_sub(max as u64);
         if rest > 0 {
             out.line(format_args!(
                 "  and {rest} more ranges (--max-differences N shows more)"

@@ -1,6 +1,6 @@
 //! The report of `diff --json`, which is also the source of its text and its page.
 
-use super::calls::{self, Calls, describe_call};
+use super::calls::{self, CallComparison, describe_call};
 use super::describe::{describe_descriptor, describe_event, describe_host_write, job_name};
 use crate::cli::format_hex;
 use crate::cli::out::format_count;
@@ -13,7 +13,7 @@ use trace_core::diff::{
     kind_name,
 };
 use trace_core::memory::element_text;
-use trace_core::recording::{CallFacts, EventKind};
+use trace_core::recording::{ApiTraceMetadata, EventKind};
 use trace_core::registers::{format_location, has_several_spaces};
 
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ pub struct Report<'a> {
     pub events: Events,
     pub registers: Vec<Register<'a>>,
     /// Only for API traces; `None` for others.
-    pub calls: Option<Calls<'a>>,
+    pub calls: Option<CallComparison<'a>>,
     pub host_writes: HostWrites,
     pub descriptors: Descriptors<'a>,
     pub mappings: Mappings,
@@ -307,22 +307,23 @@ pub fn report<'a>(
         let places = matches!(d.kind, EventKind::Read | EventKind::Write | EventKind::Undecoded);
         let number = of.recording.events.space.get(event).filter(|_| places)?;
         of.recording
-            .facts
+            .metadata
             .spaces
             .get(usize::from(number))
             .map(|s| s.name.clone())
     };
-    let facts = (a.recording.call_facts(), b.recording.call_facts());
-    let called = |opened: &Opened, facts: &Option<CallFacts>, event: Option<u64>| {
+    let metadata = (a.recording.api_trace_metadata(), b.recording.api_trace_metadata());
+    let called = |opened: &Opened, metadata: &Option<ApiTraceMetadata>, event: Option<u64>| {
         let call = opened.recording.events.call(usize::try_from(event?).ok()?)?;
-        Some(call.describe(facts.as_ref()))
+        Some(call.describe(metadata.as_ref()))
     };
     let event = |d: &EventDifference| {
         let is_call = d.kind.is_call();
-        let text = |value: Option<u64>, of: &Opened, facts: &Option<CallFacts>, event: Option<u64>| match is_call {
-            true => called(of, facts, event),
-            false => value.map(format_hex),
-        };
+        let text =
+            |value: Option<u64>, of: &Opened, metadata: &Option<ApiTraceMetadata>, event: Option<u64>| match is_call {
+                true => called(of, metadata, event),
+                false => value.map(format_hex),
+            };
         Event {
             job: d.job,
             what: change_name(d.what),
@@ -338,8 +339,8 @@ pub fn report<'a>(
             space: space(d),
             register: register(d),
             call: d.kind.call_name().map(str::to_owned),
-            a: text(d.value_a, a, &facts.0, d.a),
-            b: text(d.value_b, b, &facts.1, d.b),
+            a: text(d.value_a, a, &metadata.0, d.a),
+            b: text(d.value_b, b, &metadata.1, d.b),
         }
     };
     let (e, m, p, h) = (&diff.events, &diff.mappings, &diff.pages, &diff.host_writes);
@@ -367,7 +368,7 @@ pub fn report<'a>(
             b: diff.not_computed.b,
         },
         first_difference: find_first(diff, &list, &host_list),
-        calls: (facts.0.is_some() && facts.1.is_some()).then(|| calls::calls(&diff.calls)),
+        calls: (metadata.0.is_some() && metadata.1.is_some()).then(|| calls::calls(&diff.calls)),
         jobs: Sides {
             a: diff.jobs.0,
             b: diff.jobs.1,

@@ -1,6 +1,6 @@
 //! Text output of a comparison: a summary to read in ten seconds, then the differences.
 
-use super::calls::{Calls, describe_call, describe_code};
+use super::calls::{CallComparison, describe_call, describe_code};
 use super::describe::{
     describe_buffer, describe_descriptor, describe_event, describe_host_write, describe_mapping, job_name,
 };
@@ -9,8 +9,8 @@ use crate::cli::out::format_count;
 use crate::cli::{Failure, Out};
 use std::collections::HashSet;
 
-/// Prints a comparison, at most `most` differences of each kind.
-pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
+/// Prints a comparison, at most `max` differences of each kind.
+pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
     out.line(r.summary)?;
     if !r.not_compared.is_empty() {
         out.line(r.not_compared)?;
@@ -151,7 +151,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
             format_count(h.already, "byte")
         ))?;
     }
-    let more = |out: &mut Out, listed: usize| match listed.checked_sub(most) {
+    let more = |out: &mut Out, listed: usize| match listed.checked_sub(max) {
         Some(rest) if rest > 0 => out.line(format_args!(
             "  and {rest} more (--max-differences N shows more, --json all that are stored)"
         )),
@@ -159,7 +159,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     };
     if !r.causes.is_empty() {
         out.line("\nCauses that the recordings show")?;
-        for c in r.causes.iter().take(most) {
+        for c in r.causes.iter().take(max) {
             out.line(format_args!(
                 "  {}",
                 describe_with_events(&c.what, (c.a_event, c.b_event))
@@ -178,7 +178,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         out.line("\nRegisters, at their first difference")?;
         let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
         let registers: Vec<_> = r.registers.chunk_by(|x, y| x.offset == y.offset).collect();
-        for fields in registers.iter().take(most) {
+        for fields in registers.iter().take(max) {
             let Some(d) = fields.first() else { continue };
             out.line(format_args!(
                 "  {}: at events {} and {}, {} in all",
@@ -197,7 +197,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     if let Some(c) = &r.calls {
         if !c.list.is_empty() {
             out.line("\nCalls")?;
-            for d in c.list.iter().take(most) {
+            for d in c.list.iter().take(max) {
                 let same = if d.differs { "" } else { "within the tolerance: " };
                 out.line(format_args!(
                     "  events {} and {}: {same}{}",
@@ -210,7 +210,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         }
         if !c.code.is_empty() {
             out.line("\nCode of launched functions")?;
-            for d in c.code.iter().take(most) {
+            for d in c.code.iter().take(max) {
                 out.line(format_args!("  {}", describe_code(d)))?;
             }
             more(out, c.code.len())?;
@@ -230,7 +230,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
         .collect();
     if !events.is_empty() {
         out.line("\nEvents")?;
-        for d in events.iter().take(most) {
+        for d in events.iter().take(max) {
             let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
             let job = match r.calls {
                 Some(_) => String::new(),
@@ -247,7 +247,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     }
     if !h.list.is_empty() {
         out.line("\nCPU writes")?;
-        for d in h.list.iter().take(most) {
+        for d in h.list.iter().take(max) {
             out.line(format_args!("  {}", describe_host_write(d, h.by)))?;
         }
         more(out, h.list.len())?;
@@ -255,7 +255,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     let report = &r.descriptors;
     if !report.list.is_empty() {
         out.line("\nDescriptors of jobs, by field")?;
-        for d in report.list.iter().take(most) {
+        for d in report.list.iter().take(max) {
             out.line(format_args!("  {}", describe_descriptor(d)))?;
             for f in &d.fields {
                 let text = |v: Option<&str>| v.unwrap_or("-").to_owned();
@@ -266,7 +266,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     }
     if !m.list.is_empty() {
         out.line("\nMapped pages")?;
-        for d in m.list.iter().take(most) {
+        for d in m.list.iter().take(max) {
             out.line(format_args!(
                 "  address space {}, {}: {}",
                 d.address_space,
@@ -279,14 +279,14 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
     let differ: Vec<_> = p.buffers.iter().filter(|b| b.differs || b.within > 0).collect();
     if !differ.is_empty() {
         out.line("\nBuffers")?;
-        for b in differ.iter().take(most) {
+        for b in differ.iter().take(max) {
             out.line(format_args!("  {}", describe_buffer(b)))?;
         }
         more(out, differ.len())?;
     }
     if !p.pages.is_empty() {
         out.line("\nPages")?;
-        for d in p.pages.iter().take(most) {
+        for d in p.pages.iter().take(max) {
             let what = match (d.in_a, d.in_b, &d.first_byte) {
                 (true, false, _) => "only in the first".to_owned(),
                 (false, _, _) => "only in the second".to_owned(),
@@ -305,7 +305,7 @@ pub fn text(r: &Report<'_>, most: usize, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// Formats the alignment of calls in one line.
-fn describe_calls(c: &Calls<'_>) -> String {
+fn describe_calls(c: &CallComparison<'_>) -> String {
     let parts = [
         (c.copies, "copies"),
         (c.snapshots, "pieces of snapshots"),

@@ -1,7 +1,7 @@
 //! The machine that the checks examine: its files, environment and limits, and probes of libraries. Tests examine a
 //! folder in place of `/`.
 
-use crate::document::boards::factories;
+use crate::document::targets::factories;
 use crate::window::offscreen::gl::OffscreenPainter;
 use directories::ProjectDirs;
 use replay_engine::device::cuda::query_driver_version;

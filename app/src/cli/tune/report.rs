@@ -7,7 +7,8 @@ use serde::Serialize;
 /// The report. The keys are fixed: scripts read them.
 #[derive(Serialize)]
 pub struct Report<'a> {
-    board: &'a str,
+    #[serde(rename = "board")]
+    target: &'a str,
     device: &'a str,
     event: u64,
     kernel: &'a str,
@@ -161,14 +162,14 @@ fn phase_times(p: &Phases) -> PhaseTimes {
 }
 
 /// Builds the report. Points are in the order of their tests.
-pub fn report<'a>(tuned: &'a TuneReport, board: &'a str) -> Report<'a> {
+pub fn report<'a>(tuned: &'a TuneReport, target: &'a str) -> Report<'a> {
     let mut all: Vec<Row<'a>> = rows(tuned).collect();
     all.sort_by_key(|r| r.place);
     let mut told_all = all.iter().map(|r| point_report(tuned, r));
     let baseline = told_all.next();
     let best = tuned.best();
     Report {
-        board,
+        target,
         device: &tuned.device,
         event: tuned.event,
         kernel: &tuned.function,

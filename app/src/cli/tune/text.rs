@@ -14,9 +14,9 @@ const MAX_SHOWN_POINTS: usize = 20;
 const MAX_DRIFT: f64 = 0.05;
 
 /// Prints the report.
-pub fn print(tuned: &TuneReport, board: &str, all: bool, out: &mut Out) -> io::Result<()> {
+pub fn print(tuned: &TuneReport, target: &str, all: bool, out: &mut Out) -> io::Result<()> {
     out.line(format_args!("{}, event {}", tuned.function, tuned.event))?;
-    out.line(format_args!("on {board}, {}", tuned.device))?;
+    out.line(format_args!("on {target}, {}", tuned.device))?;
     if let Some(rejected) = &tuned.baseline.rejected {
         out.line("")?;
         out.line(format_args!("The recorded launch itself is rejected: {rejected}."))?;
@@ -77,10 +77,10 @@ fn table(tuned: &TuneReport, all: bool, out: &mut Out) -> io::Result<()> {
     }
     head.extend(["median", "spread", "speed-up", "regs", "occupancy", ""].map(str::to_owned));
     let mut lines = vec![head];
-    let most = if all { usize::MAX } else { MAX_SHOWN_POINTS };
+    let max = if all { usize::MAX } else { MAX_SHOWN_POINTS };
     let mut left_out = 0;
     for (n, row) in rows(tuned).enumerate() {
-        if n > most {
+        if n > max {
             left_out += 1;
             continue;
         }

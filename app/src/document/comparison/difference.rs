@@ -55,7 +55,7 @@ impl DifferenceRef {
             Self::Descriptor(n) => {
                 let d = c.diff.descriptors.list.get(*n)?;
                 let index = |r: &trace_core::Recording, number: u8| {
-                    let at = r.facts.address_spaces.iter().position(|s| s.number == number)?;
+                    let at = r.metadata.address_spaces.iter().position(|s| s.number == number)?;
                     u32::try_from(at).ok()
                 };
                 let at = |va: GpuVa| GpuVa(va.0.saturating_add(u64::from(d.first_byte)));
@@ -83,7 +83,7 @@ impl DifferenceRef {
                     return None;
                 }
                 let space = a
-                    .facts
+                    .metadata
                     .address_spaces
                     .iter()
                     .position(|s| s.number == page.address_space)?;
@@ -91,8 +91,8 @@ impl DifferenceRef {
                 Self::Byte(u32::try_from(space).ok()?, va).effect(doc, c)
             }
             Self::Byte(space, va) => {
-                let number = a.facts.address_spaces.get(*space as usize)?.number;
-                let there = b.facts.address_spaces.iter().position(|s| s.number == number)?;
+                let number = a.metadata.address_spaces.get(*space as usize)?.number;
+                let there = b.metadata.address_spaces.iter().position(|s| s.number == number)?;
                 let holds = |x: &&trace_core::recording::Buffer| {
                     x.address_space == *space && va.checked_sub(x.va.0).is_some_and(|by| by < x.bytes)
                 };
@@ -100,7 +100,7 @@ impl DifferenceRef {
                     spaces: (*space, u32::try_from(there).ok()?),
                     a: GpuVa(*va),
                     b: GpuVa(*va),
-                    buffer: a.facts.buffers.iter().find(holds).map(|x| x.name.clone()),
+                    buffer: a.metadata.buffers.iter().find(holds).map(|x| x.name.clone()),
                 })
             }
         }
@@ -148,7 +148,7 @@ impl DifferenceRef {
                 }
             },
             Self::Byte(space, va) => {
-                let space = doc.recording.facts.address_spaces.get(*space as usize);
+                let space = doc.recording.metadata.address_spaces.get(*space as usize);
                 space.into_iter().map(|s| memory(s.number, *va, 1)).collect()
             }
         }
@@ -173,13 +173,13 @@ fn register<'f>(name: &str, fields: impl Iterator<Item = &'f str>) -> Vec<Rule> 
 }
 
 fn event(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> Vec<Rule> {
-    let first = a.map(|e| (e, &doc.recording, &doc.facts));
-    let Some((e, recording, facts)) = first.or(b.map(|e| (e, &c.other.recording, &c.other.facts))) else {
+    let first = a.map(|e| (e, &doc.recording, &doc.derived));
+    let Some((e, recording, derived)) = first.or(b.map(|e| (e, &c.other.recording, &c.other.derived))) else {
         return Vec::new();
     };
     let at = usize::try_from(e).unwrap_or(usize::MAX);
     if let Some(access) = recording.events.access(at) {
-        let register_of = facts.device.and_then(|d| d.find_accessed(&access));
+        let register_of = derived.device.and_then(|d| d.find_accessed(&access));
         let name = register_of.map_or_else(|| format!("{:#x}", access.offset), |r| r.name.clone());
         let pairs = fields::list_field_pairs(doc, c, a, b);
         let differ = pairs.iter().filter(|f| f.differs() && a.is_some() && b.is_some());
@@ -208,12 +208,12 @@ fn call(d: &CallDifference) -> Vec<Rule> {
 
 /// Returns a tolerance rule with the observed maximum error, if the elements are numbers.
 fn tolerance(name: &str, elements: Option<&ElementDiff>) -> Option<Rule> {
-    let most = elements.and_then(|e| e.errors.as_ref()).map(|e| e.max_absolute);
-    let most = most.filter(|m| m.is_finite() && *m > 0.0)?;
+    let max = elements.and_then(|e| e.errors.as_ref()).map(|e| e.max_absolute);
+    let max = max.filter(|m| m.is_finite() && *m > 0.0)?;
     Some(Rule::Tolerance {
         buffer: Pattern::for_name(name),
         tolerance: Tolerance {
-            absolute: Some(most),
+            absolute: Some(max),
             ..Tolerance::default()
         },
     })

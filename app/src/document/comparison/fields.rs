@@ -1,7 +1,7 @@
 //! Descriptions of an event on each side of a comparison, and its value by field.
 
 use super::Comparison;
-use crate::document::facts::Facts;
+use crate::document::derived_data::DerivedData;
 use crate::document::{Document, NumberFormat, descriptions};
 use trace_core::diff::{CallDifference, ContentDiff};
 use trace_core::memory::element_text;
@@ -29,16 +29,21 @@ impl FieldPair {
 
 /// Describes an event of one side on one line: the access and the value.
 #[must_use]
-pub fn describe_event(recording: &Recording, facts: &Facts, numbers: NumberFormat, event: u64) -> (String, String) {
+pub fn describe_event(
+    recording: &Recording,
+    derived: &DerivedData,
+    numbers: NumberFormat,
+    event: u64,
+) -> (String, String) {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     match recording.events.access(at) {
         Some(a) => {
             let verb = if a.write { "W" } else { "R" };
-            let name = facts.access_name(recording, &a);
+            let name = derived.access_name(recording, &a);
             (format!("{verb} {name}"), numbers.format(a.value, a.width))
         }
         None => {
-            let words = descriptions::format_event_in(recording, facts, event);
+            let words = descriptions::format_event_in(recording, derived, event);
             match words.split_once(" · ") {
                 Some((what, means)) => (what.to_owned(), means.to_owned()),
                 None => (words, String::new()),
@@ -62,8 +67,9 @@ pub fn list_field_pairs(doc: &Document, c: &Comparison, a: Option<u64>, b: Optio
         a: text(x),
         b: text(y),
     }];
-    let register = |facts: &Facts, a: Option<Access>| -> Option<&'static Register> { facts.device?.find_accessed(&a?) };
-    let (rx, ry) = (register(&doc.facts, x), register(&c.other.facts, y));
+    let register =
+        |derived: &DerivedData, a: Option<Access>| -> Option<&'static Register> { derived.device?.find_accessed(&a?) };
+    let (rx, ry) = (register(&doc.derived, x), register(&c.other.derived, y));
     let whole = |r: &Register, a: &Access| a.offset == r.offset && a.width == r.width;
     let decoded = |r: Option<&'static Register>, a: Option<Access>| {
         let (r, a) = (r?, a?);

@@ -392,12 +392,12 @@ impl Steps {
         level.get(at).or(level.last()).copied().unwrap_or_default()
     }
 
-    /// Returns the cells of a part of the axis: at most `most`, or one per step if there are fewer steps.
+    /// Returns the cells of a part of the axis: at most `max`, or one per step if there are fewer steps.
     #[must_use]
-    pub fn cells(&self, range: (f64, f64), most: usize) -> Vec<Cell> {
+    pub fn cells(&self, range: (f64, f64), max: usize) -> Vec<Cell> {
         let end = self.len() as f64;
         let (from, to) = (range.0.clamp(0.0, end), range.1.clamp(0.0, end));
-        let n = most.max(1);
+        let n = max.max(1);
         let per = (to - from) / n as f64;
         if per <= 1.0 {
             return (from.floor() as u64..to.ceil() as u64)

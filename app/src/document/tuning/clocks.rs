@@ -19,9 +19,9 @@ pub fn format_clocks(h: &Health) -> Option<String> {
 #[must_use]
 pub fn format_load_clocks(l: &Load) -> Option<String> {
     let of = |range: Option<[u32; 2]>| {
-        range.map(|[least, most]| match least == most {
-            true => least.to_string(),
-            false => format!("{least} to {most}"),
+        range.map(|[min, max]| match min == max {
+            true => min.to_string(),
+            false => format!("{min} to {max}"),
         })
     };
     let seen = [of(l.clock_mhz), of(l.memory_mhz), of(l.celsius), of(l.watts)];

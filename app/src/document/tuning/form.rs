@@ -233,8 +233,8 @@ impl Form {
             .filter(|t| !t.is_empty())
             .map(parse_scoped_rule);
         let read = all.collect::<Result<Vec<_>, _>>();
-        let alike = read.and_then(|all| build_rules(recording, launches, launch, &all));
-        let (rule, areas) = alike.unwrap_or_else(|why| {
+        let rules = read.and_then(|all| build_rules(recording, launches, launch, &all));
+        let (rule, areas) = rules.unwrap_or_else(|why| {
             asked.field_errors.push((Field::Tolerance, why));
             Default::default()
         });

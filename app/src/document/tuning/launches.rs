@@ -1,8 +1,8 @@
 //! The launches of a recording that can be tuned: names, lookup, and targets of pointer parameters.
 
 use replay_engine::tune::{Axes, RecordedLaunch};
-use trace_core::calls::Buffers;
-use trace_core::recording::{CALL_CAPTURED, CallEvent, CallFacts, EventKind, LaunchRow, Recording};
+use trace_core::api_trace::Buffers;
+use trace_core::recording::{ApiTraceMetadata, CALL_CAPTURED, CallEvent, EventKind, LaunchRow, Recording};
 
 /// A launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Launch {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launches {
     /// Recorded metadata of the calls.
-    pub facts: CallFacts,
+    pub metadata: ApiTraceMetadata,
     /// The launches.
     pub list: Vec<Launch>,
 }
@@ -77,7 +77,7 @@ impl Launches {
     /// Returns the launches of a recording, or `None` if it is not a CUDA API trace.
     #[must_use]
     pub fn from_recording(recording: &Recording) -> Option<Self> {
-        let facts = recording.call_facts().filter(|f| f.api == "cuda")?;
+        let metadata = recording.api_trace_metadata().filter(|f| f.api == "cuda")?;
         let events = &recording.events;
         let mut list = Vec::new();
         for at in 0..events.len() {
@@ -91,13 +91,13 @@ impl Launches {
                 list.push(Launch { event: at as u64, row });
             }
         }
-        Some(Self { facts, list })
+        Some(Self { metadata, list })
     }
 
     /// Returns the display name of a launch's function.
     #[must_use]
     pub fn function(&self, launch: &Launch) -> &str {
-        let function = self.facts.functions.get(launch.row.function as usize);
+        let function = self.metadata.functions.get(launch.row.function as usize);
         function.map_or("", |f| f.display_name())
     }
 
@@ -152,7 +152,7 @@ impl Launches {
     }
 
     fn named(&self, name: &str) -> Result<u32, FindError> {
-        let of = |n: &u32| self.facts.functions.get(*n as usize);
+        let of = |n: &u32| self.metadata.functions.get(*n as usize);
         let exactly = |n: &u32| {
             of(n).is_some_and(|f| {
                 let base = f.display_name().split(['(', '<']).next().unwrap_or_default();
@@ -184,10 +184,15 @@ impl Launches {
     }
 
     /// Returns the names of the first few launched functions.
-    fn names(&self, wanted: impl Fn(u32) -> bool) -> String {
+    fn names(&self, is_match: impl Fn(u32) -> bool) -> String {
         const MAX_LISTED_NAMES: usize = 8;
-        let all: Vec<u32> = self.launched().into_iter().filter(|n| wanted(*n)).collect();
-        let name = |n: &u32| self.facts.functions.get(*n as usize).map_or("?", |f| f.display_name());
+        let all: Vec<u32> = self.launched().into_iter().filter(|n| is_match(*n)).collect();
+        let name = |n: &u32| {
+            self.metadata
+                .functions
+                .get(*n as usize)
+                .map_or("?", |f| f.display_name())
+        };
         let mut text = all
             .iter()
             .take(MAX_LISTED_NAMES)
@@ -203,7 +208,7 @@ impl Launches {
     /// Returns the default axes of a launch.
     #[must_use]
     pub fn default_axes(&self, launch: &Launch) -> Axes {
-        let function = self.facts.functions.get(launch.row.function as usize);
+        let function = self.metadata.functions.get(launch.row.function as usize);
         RecordedLaunch::from(&launch.row).default_axes(function.map_or(0, |f| f.most_threads))
     }
 }
@@ -228,11 +233,11 @@ pub fn allocation(buffers: &Buffers, event: u64, address: u64) -> Option<(u64, u
 
 /// Returns the value of a launch parameter, if it is an 8-byte pointer.
 #[must_use]
-pub fn pointer(recording: &Recording, facts: &CallFacts, launch: &Launch, parameter: usize) -> Option<u64> {
+pub fn pointer(recording: &Recording, metadata: &ApiTraceMetadata, launch: &Launch, parameter: usize) -> Option<u64> {
     let bytes = recording
         .events
         .call_arguments(launch.row.arguments_at, launch.row.arguments)?;
-    let [at, length] = *facts
+    let [at, length] = *metadata
         .functions
         .get(launch.row.function as usize)?
         .parameters
@@ -246,7 +251,7 @@ pub fn pointer(recording: &Recording, facts: &CallFacts, launch: &Launch, parame
 mod tests {
     use super::*;
     use trace_core::recording::{
-        AllocationKind, AllocationRow, CALL_FACTS, CallFunction, CallGlobal, CallModule, CopyKind, CopyRow,
+        API_TRACE_METADATA, AllocationKind, AllocationRow, CallFunction, CallGlobal, CallModule, CopyKind, CopyRow,
         EventsBuilder, NO_CONTENT, OrderRow,
     };
 
@@ -287,7 +292,7 @@ mod tests {
             most_threads: 512,
             ..Default::default()
         };
-        let facts = CallFacts {
+        let metadata = ApiTraceMetadata {
             api: "cuda".into(),
             functions: vec![
                 function("_Z3addPf", "add(float*)"),
@@ -299,7 +304,8 @@ mod tests {
             events: b.finish(),
             ..Default::default()
         };
-        r.extras.insert(CALL_FACTS.into(), serde_json::to_vec(&facts).unwrap());
+        r.extras
+            .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
         r
     }
 
@@ -336,9 +342,9 @@ mod tests {
         let r = recording();
         let l = Launches::from_recording(&r).unwrap();
         let launch = l.find(Some("add")).unwrap();
-        assert_eq!(pointer(&r, &l.facts, launch, 0), Some(0x1010));
-        assert_eq!(pointer(&r, &l.facts, launch, 1), None);
-        let buffers = Buffers::from_recording(&r, &l.facts);
+        assert_eq!(pointer(&r, &l.metadata, launch, 0), Some(0x1010));
+        assert_eq!(pointer(&r, &l.metadata, launch, 1), None);
+        let buffers = Buffers::from_recording(&r, &l.metadata);
         assert_eq!(allocation(&buffers, launch.event, 0x1010), Some((0x1000, 256)));
         assert_eq!(allocation(&buffers, launch.event, 0x1100), None);
         assert_eq!(l.default_axes(launch).block[0], [32, 64, 128, 256, 512]);
@@ -359,8 +365,8 @@ mod tests {
         };
         b.copy(0, 0, piece);
         r.events = b.finish();
-        let mut facts = r.call_facts().unwrap();
-        facts.modules.push(CallModule {
+        let mut metadata = r.api_trace_metadata().unwrap();
+        metadata.modules.push(CallModule {
             globals: vec![CallGlobal {
                 name: "table".into(),
                 at: 0x9000,
@@ -368,7 +374,7 @@ mod tests {
             }],
             ..Default::default()
         });
-        let buffers = Buffers::from_recording(&r, &facts);
+        let buffers = Buffers::from_recording(&r, &metadata);
         assert_eq!(allocation(&buffers, 1, 0x5800), Some((0x5000, 4096)));
         assert_eq!(allocation(&buffers, 1, 0x9004), Some((0x9000, 64)));
         assert_eq!(allocation(&buffers, 1, 0x9040), None);

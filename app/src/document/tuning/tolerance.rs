@@ -5,7 +5,7 @@ use replay_engine::device::cuda::OutputTolerance;
 use replay_engine::tune::MemoryArea;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use trace_core::calls::Buffers;
+use trace_core::api_trace::Buffers;
 use trace_core::ranges;
 use trace_core::recording::{ElementType, Recording};
 
@@ -129,9 +129,9 @@ pub fn parse_rule(text: &str) -> Result<OutputTolerance, String> {
         .find(|e| e.name() == name)
         .ok_or_else(bad)?;
     if let Some(n) = distance.strip_suffix("ulp") {
-        let most = n.parse().map_err(|_| bad())?;
+        let max = n.parse().map_err(|_| bad())?;
         return if element.is_float() {
-            Ok(OutputTolerance::Steps { element, most })
+            Ok(OutputTolerance::Steps { element, most: max })
         } else {
             Err(bad())
         };
@@ -166,7 +166,7 @@ pub fn build_rules(
     // Only a rule for a part of memory needs the list of allocations.
     let buffers = OnceCell::new();
     let holding = |address: u64| {
-        let buffers = buffers.get_or_init(|| Buffers::from_recording(recording, &launches.facts));
+        let buffers = buffers.get_or_init(|| Buffers::from_recording(recording, &launches.metadata));
         allocation(buffers, launch.event, address)
             .ok_or_else(|| format!("there is no memory at {address:#x} before the launch"))
     };
@@ -179,7 +179,7 @@ pub fn build_rules(
             MemoryScope::Range(first, end) => (*first, end - first),
             MemoryScope::Address(address) => holding(*address)?,
             MemoryScope::Parameter(n) => {
-                let address = pointer(recording, &launches.facts, launch, *n)
+                let address = pointer(recording, &launches.metadata, launch, *n)
                     .ok_or_else(|| format!("parameter {n} of the launch is not a pointer (parameters count from 0)"))?;
                 holding(address)?
             }

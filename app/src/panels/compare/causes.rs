@@ -24,7 +24,7 @@ pub struct CauseSearch {
 
 impl CauseSearch {
     /// Starts the search for the cause of a difference, unless it is known or already requested.
-    fn start(&mut self, doc: &Document, c: &Arc<Comparison>, effect: Effect, asks: &mut UiActions) {
+    fn start(&mut self, doc: &Document, c: &Arc<Comparison>, effect: Effect, actions: &mut UiActions) {
         let key = (doc.comparison.shown, effect);
         if self.key.as_ref() == Some(&key) {
             return;
@@ -35,10 +35,10 @@ impl CauseSearch {
         self.cause = None;
         self.key = Some(key.clone());
         let (recording, c) = (Arc::clone(&doc.recording), Arc::clone(c));
-        let progress = asks.start_work("looking for the cause of a difference", move |progress| {
+        let progress = actions.start_work("looking for the cause of a difference", move |progress| {
             let found = c.why(&recording, key.1.clone(), progress);
-            Box::new(move |desk| {
-                let why = &mut desk.views.compare.cause_search;
+            Box::new(move |context| {
+                let why = &mut context.views.compare.cause_search;
                 // The user may have selected another difference by now.
                 if why.key.as_ref() == Some(&key) {
                     why.searching = None;
@@ -69,10 +69,10 @@ fn describe_step(step: &CauseStep) -> String {
 fn line(doc: &Document, c: &Comparison, step: &CauseStep) -> (String, String) {
     let a = step
         .a
-        .map(|e| fields::describe_event(&doc.recording, &doc.facts, doc.numbers, e));
+        .map(|e| fields::describe_event(&doc.recording, &doc.derived, doc.numbers, e));
     let b = step
         .b
-        .map(|e| fields::describe_event(&c.other.recording, &c.other.facts, doc.numbers, e));
+        .map(|e| fields::describe_event(&c.other.recording, &c.other.derived, doc.numbers, e));
     match (a, b) {
         (Some((what, x)), Some((_, y))) if x != y => (what, format!("{x} → {y}")),
         (Some((what, x)), Some(_)) => (what, x),
@@ -88,13 +88,13 @@ pub(super) fn ui(
     c: &Arc<Comparison>,
     meant: &DifferenceRef,
     view: &mut View,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     ui: &mut Ui,
 ) {
     let p = palette(ui);
     let Some(effect) = meant.effect(doc, c) else { return };
     widgets::section(ui, "Why");
-    view.cause_search.start(doc, c, effect, asks);
+    view.cause_search.start(doc, c, effect, actions);
     let Some(cause) = &view.cause_search.cause else {
         ui.label(RichText::new("looking for the cause…").font(small()).color(p.quiet));
         return;

@@ -21,7 +21,7 @@ pub(super) fn ui(
     c: &Arc<Comparison>,
     meant: &DifferenceRef,
     view: &mut View,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     ui: &mut Ui,
 ) {
     ui.spacing_mut().item_spacing.y = 0.0;
@@ -79,11 +79,11 @@ pub(super) fn ui(
                 _ => "Bytes side by side",
             };
             if ui.button(words).on_hover_text("Enter").clicked() {
-                open_line(doc, c, view, asks, &l, true);
+                open_line(doc, c, view, actions, &l, true);
             }
         }
-        causes::ui(doc, c, meant, view, asks, ui);
-        ignore_rule_buttons(doc, c, meant, view, asks, ui);
+        causes::ui(doc, c, meant, view, actions, ui);
+        ignore_rule_buttons(doc, c, meant, view, actions, ui);
         // Fields that are the same come last: the list may be long.
         if matches!(meant, DifferenceRef::Events(..)) {
             step_fields(doc, c, ui, false);
@@ -97,7 +97,7 @@ fn ignore_rule_buttons(
     c: &Comparison,
     meant: &DifferenceRef,
     view: &mut View,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     ui: &mut Ui,
 ) {
     let rules = meant.rules(doc, c);
@@ -114,7 +114,7 @@ fn ignore_rule_buttons(
             .on_hover_text(format!("Adds the rule and compares again:\n{words}"))
             .clicked()
         {
-            rules::add(doc, view, asks, &rule);
+            rules::add(doc, view, actions, &rule);
         }
         ui.add_space(3.0);
     }

@@ -50,8 +50,8 @@ pub(super) fn ui(e: &ElementDiff, ui: &mut Ui) {
     if errors.not_finite > 0 {
         line("not finite", text::count(errors.not_finite));
     }
-    let most = errors.histogram.iter().map(|d| d.pairs).max().unwrap_or(0);
-    if most == 0 {
+    let max = errors.histogram.iter().map(|d| d.pairs).max().unwrap_or(0);
+    if max == 0 {
         return;
     }
     widgets::section(ui, "Error distribution");
@@ -62,7 +62,7 @@ pub(super) fn ui(e: &ElementDiff, ui: &mut Ui) {
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("error {name}: {n}")));
         widgets::paint_text(ui, rect, Align2::LEFT_CENTER, &name, small(), p.quiet);
         let room = Rect::from_min_max(pos2(rect.left() + NAME, rect.top() + 3.0), rect.max - vec2(NUMBER, 3.0));
-        let part = (d.pairs as f64 / most as f64) as f32;
+        let part = (d.pairs as f64 / max as f64) as f32;
         let bar = Rect::from_min_size(room.min, vec2((room.width() * part).max(2.0), room.height()));
         ui.painter().rect_filled(bar, 1.0, p.error);
         widgets::paint_text(ui, rect, Align2::RIGHT_CENTER, &n, mono_small(), p.text);

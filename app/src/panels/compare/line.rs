@@ -116,8 +116,8 @@ fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line>
     let step = c.steps.at(row.step)?;
     let (sign, word, ink) = label_change(p, step.change);
     let (what, value) = match (step.a, step.b) {
-        (Some(a), _) => fields::describe_event(&doc.recording, &doc.facts, doc.numbers, a),
-        (None, Some(b)) => fields::describe_event(&c.other.recording, &c.other.facts, doc.numbers, b),
+        (Some(a), _) => fields::describe_event(&doc.recording, &doc.derived, doc.numbers, a),
+        (None, Some(b)) => fields::describe_event(&c.other.recording, &c.other.derived, doc.numbers, b),
         (None, None) => return None,
     };
     let value = if step.a.is_some() && step.b.is_some() {
@@ -136,7 +136,7 @@ fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line>
             (true, _) => {
                 let there = step
                     .b
-                    .map(|b| fields::describe_event(&c.other.recording, &c.other.facts, doc.numbers, b).1);
+                    .map(|b| fields::describe_event(&c.other.recording, &c.other.derived, doc.numbers, b).1);
                 format!("{value} → {}", there.unwrap_or_default())
             }
             _ => fields.join(", "),

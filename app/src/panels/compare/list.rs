@@ -19,7 +19,7 @@ const BESIDE: f32 = 640.0;
 const FIELDS: std::ops::RangeInclusive<f32> = 300.0..=460.0;
 
 /// Draws the list of a section.
-pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     if entries(c, view.section) == 0 {
         // The user reaches the section that does differ in one step.
         let other = find_first_difference(c);
@@ -38,7 +38,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     // Rows with more text than fits a line have the full width until one is selected.
     let always = matches!(view.section, Section::Events | Section::Mappings);
     let Some(meant) = current_difference(doc, c, view).or(always.then_some(DifferenceRef::Events(None, None))) else {
-        rows(doc, c, view, asks, ui);
+        rows(doc, c, view, actions, ui);
         return;
     };
     let full = ui.available_rect_before_wrap();
@@ -51,7 +51,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     };
     let mut child = ui.new_child(egui::UiBuilder::new().id_salt("list").max_rect(list));
     child.shrink_clip_rect(list);
-    rows(doc, c, view, asks, &mut child);
+    rows(doc, c, view, actions, &mut child);
     if full.width() >= BESIDE {
         ui.painter()
             .vline(details.left(), details.y_range(), Stroke::new(1.0, p.line));
@@ -63,8 +63,8 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     let mut child = ui.new_child(egui::UiBuilder::new().id_salt("fields").max_rect(inner));
     child.shrink_clip_rect(details);
     match view.section {
-        Section::Mappings => walks::ui(doc, c, view, asks, &mut child),
-        _ => detail::ui(doc, c, &meant, view, asks, &mut child),
+        Section::Mappings => walks::ui(doc, c, view, actions, &mut child),
+        _ => detail::ui(doc, c, &meant, view, actions, &mut child),
     }
     ui.advance_cursor_after_rect(full);
 }
@@ -108,7 +108,7 @@ fn describe_no_difference(c: &Comparison, section: Section) -> &'static str {
 
 /// Draws the rows of a section, each a line. A click goes to the row in both recordings; Enter or a second click also
 /// shows its bytes.
-fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+fn rows(doc: &mut Document, c: &Comparison, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let section = view.section;
     let n = entries(c, section);
@@ -116,7 +116,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiAction
         Section::Events => doc.step().and_then(|s| c.steps.row_at(s)),
         _ => view.selected,
     };
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(section));
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns(section));
     let id = egui::Id::unique("compare-rows");
     let (mut go, enter) = keyed(ui, id, n, here);
     let moved = go.is_some();
@@ -163,7 +163,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiAction
         widgets::add_copy_menu(&r, &[("row", all), ("value", line.value.clone())])
             .on_hover_text(format!("{}\n{}", line.description, line.value));
     });
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     view.rows = list;
     if let Some(row) = clicked {
         ui.memory_mut(|m| m.request_focus(id));
@@ -177,7 +177,7 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiAction
     } else if (!moved || clicked.is_some())
         && let Some(line) = line(doc, c, section, row, p)
     {
-        open_line(doc, c, view, asks, &line, deeper);
+        open_line(doc, c, view, actions, &line, deeper);
     }
 }
 
@@ -186,7 +186,7 @@ pub(super) fn open_line(
     doc: &mut Document,
     c: &Comparison,
     view: &mut View,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     line: &Line,
     deeper: bool,
 ) {
@@ -200,10 +200,10 @@ pub(super) fn open_line(
         doc.go_step(s);
     }
     if let Some((number, va, bytes)) = line.memory {
-        let spaces = &doc.recording.facts.address_spaces;
+        let spaces = &doc.recording.metadata.address_spaces;
         let space = spaces.iter().position(|s| s.number == number).unwrap_or(0);
         let space = u32::try_from(space).ok();
-        asks.show_memory_at_top(space, va, bytes);
+        actions.show_memory_at_top(space, va, bytes);
         // The memory of a call is what the call carried, which the list already shows at its right.
         if deeper && !matches!(view.section, Section::Mappings | Section::Calls) {
             view.space = space.unwrap_or(0);

@@ -41,12 +41,12 @@ impl Sides {
         Self {
             a: Arc::clone(&doc.recording),
             b: Arc::clone(c),
-            at: (doc.moment(), doc.other_moment().unwrap_or(0)),
+            at: (doc.current_event(), doc.other_event().unwrap_or(0)),
             space,
         }
     }
 
-    fn beside(&self) -> Option<MemoryComparison<'_>> {
+    fn comparison(&self) -> Option<MemoryComparison<'_>> {
         let space = usize::try_from(self.space).ok()?;
         let b = (&*self.b.other.recording, self.at.1);
         MemoryComparison::new((&self.a, self.at.0), b, space, &self.b.diff.mappings)
@@ -59,12 +59,12 @@ fn begin(doc: &Document, c: &Comparison) -> u64 {
     let buffer = buffer.and_then(|b| b.a.or(b.b)).map(|x| x.0.0);
     let page = c.diff.pages.list.first().filter(|_| !c.diff.pages.physical);
     let page = page.map(|p| p.va.0.saturating_add(u64::from(p.first_byte.unwrap_or(0))));
-    let first = doc.recording.facts.buffers.first().map(|b| b.va.0);
+    let first = doc.recording.metadata.buffers.first().map(|b| b.va.0);
     buffer.or(page).or(first).unwrap_or(0)
 }
 
 /// Searches for the next or previous run of bytes that differ, off the interface thread, and then shows it.
-pub fn step(doc: &Document, view: &mut View, asks: &mut UiActions, forward: bool) {
+pub fn step(doc: &Document, view: &mut View, actions: &mut UiActions, forward: bool) {
     let Some(c) = doc.comparison.done.clone() else { return };
     view.open(Section::Memory);
     let from = view.byte.unwrap_or_else(|| begin(doc, &c));
@@ -73,10 +73,12 @@ pub fn step(doc: &Document, view: &mut View, asks: &mut UiActions, forward: bool
         before.cancel();
     }
     view.byte_message = "looking for bytes that differ…".into();
-    view.searching = Some(asks.start_work("looking for bytes that differ", move |progress| {
-        let found = sides.beside().map(|b| b.find_next_difference(from, forward, progress));
-        Box::new(move |desk| {
-            let view = &mut desk.views.compare;
+    view.searching = Some(actions.start_work("looking for bytes that differ", move |progress| {
+        let found = sides
+            .comparison()
+            .map(|b| b.find_next_difference(from, forward, progress));
+        Box::new(move |context| {
+            let view = &mut context.views.compare;
             let way = if forward { "after" } else { "before" };
             match found {
                 Some(Ok(Some(va))) => view.show_byte(va),
@@ -95,9 +97,9 @@ pub fn step(doc: &Document, view: &mut View, asks: &mut UiActions, forward: bool
 }
 
 /// Draws both sides.
-pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let sides = Sides::new(doc, c, view.space);
-    let Some(beside) = sides.beside() else {
+    let Some(comparison) = sides.comparison() else {
         let message = "Both recordings need an address space with the same number to show memory side by side.";
         widgets::empty_state(ui, icons::SQUARES_FOUR, message, None);
         return;
@@ -105,11 +107,11 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     if view.byte.is_none() {
         view.show_byte(begin(doc, c));
     }
-    bar(doc, view, asks, ui, &sides);
+    bar(doc, view, actions, ui, &sides);
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let meant = view.byte.filter(|_| full.height() >= WITH_WHY);
-    let differs = meant.is_some_and(|va| beside.read(va, 1).iter().any(byte_differs));
+    let differs = meant.is_some_and(|va| comparison.read(va, 1).iter().any(byte_differs));
     let below = if differs { WHY } else { 0.0 };
     let size = vec2(full.width(), full.height() - below);
     let (area, response) = ui.allocate_exact_size(size, Sense::click());
@@ -150,12 +152,12 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
     if response.has_focus() {
         keys(view, ui, &response, n, lines);
     }
-    let bytes = beside.read(view.top, (n * lines) as usize);
+    let bytes = comparison.read(view.top, (n * lines) as usize);
     for (i, line) in bytes.chunks(n as usize).enumerate() {
         let va = view.top + i as u64 * n;
         let top = from + i as f32 * ROW;
         let row = Rect::from_min_size(pos2(area.left(), top), vec2(area.width(), ROW));
-        draw_line(ui, view, &beside, (va, line), row, starts, digit);
+        draw_line(ui, view, &comparison, (va, line), row, starts, digit);
     }
     if let Some(va) = meant.filter(|_| differs) {
         let rect = full.with_min_y(area.bottom());
@@ -168,7 +170,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
         child.shrink_clip_rect(rect);
         egui::ScrollArea::vertical().auto_shrink(false).show(&mut child, |ui| {
             ui.spacing_mut().item_spacing.y = 0.0;
-            causes::ui(doc, c, &DifferenceRef::Byte(view.space, va), view, asks, ui);
+            causes::ui(doc, c, &DifferenceRef::Byte(view.space, va), view, actions, ui);
         });
     }
 }
@@ -182,12 +184,12 @@ fn hit(q: egui::Pos2, top: f32, starts: [f32; 2], digit: f32, n: u64) -> Option<
 }
 
 /// Draws the address, the buttons that go to differences, and the events of both sides.
-fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, sides: &Sides) {
+fn bar(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, sides: &Sides) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(SIDE);
-        let spaces = &doc.recording.facts.address_spaces;
+        let spaces = &doc.recording.metadata.address_spaces;
         if spaces.len() > 1 {
             let called = |i: u32| {
                 spaces
@@ -221,14 +223,14 @@ fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, sides
             (icons::CARET_RIGHT, "Next bytes that differ", true),
         ] {
             if widgets::icon_button(ui, icon, name).clicked() {
-                step(doc, view, asks, forward);
+                step(doc, view, actions, forward);
             }
         }
         if widgets::icon_button(ui, icons::SQUARES_FOUR, "Show A in Memory").clicked()
             && let Some(va) = view.byte
         {
-            asks.show_memory_at_top(Some(view.space), va, 1);
-            asks.run_command("show-memory");
+            actions.show_memory_at_top(Some(view.space), va, 1);
+            actions.run_command("show-memory");
         }
         let words = if view.byte_message.is_empty() {
             let (a, b) = sides.at;
@@ -244,7 +246,7 @@ fn bar(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, sides
 fn draw_line(
     ui: &Ui,
     view: &View,
-    beside: &MemoryComparison<'_>,
+    comparison: &MemoryComparison<'_>,
     (va, line): (u64, &[BytePair]),
     row: Rect,
     starts: [f32; 2],
@@ -253,7 +255,7 @@ fn draw_line(
     let p = palette(ui);
     let y = row.center().y;
     let any = line.iter().filter(|b| byte_differs(b)).count();
-    let there = beside.map_to_second(va);
+    let there = comparison.map_to_second(va);
     let r = ui.interact(row, ui.scope_id().with(("both", va)), Sense::hover());
     r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("memory {va:#x}: {any} bytes differ")));
     if there != va {

@@ -30,13 +30,13 @@ ignore mappings\n\
 tolerance buffer output absolute 1e-6 relative 1e-4 ulp 2";
 
 /// Compares again by the rules in the field. Returns `false` if the rules cannot be parsed.
-pub fn apply(doc: &mut Document, view: &mut View, asks: &mut UiActions) -> bool {
+pub fn apply(doc: &mut Document, view: &mut View, actions: &mut UiActions) -> bool {
     match view.rules.text.parse::<Rules>() {
         Ok(rules) => {
             view.rules.wrong = None;
             doc.comparison.rules = Arc::new(rules);
             if let Some(c) = &doc.comparison.done {
-                asks.push(UiAction::Compare(c.other.source.clone()));
+                actions.push(UiAction::Compare(c.other.source.clone()));
             }
             true
         }
@@ -48,13 +48,13 @@ pub fn apply(doc: &mut Document, view: &mut View, asks: &mut UiActions) -> bool 
 }
 
 /// Appends a rule and compares again.
-pub fn add(doc: &mut Document, view: &mut View, asks: &mut UiActions, rule: &Rule) {
+pub fn add(doc: &mut Document, view: &mut View, actions: &mut UiActions, rule: &Rule) {
     let text = &mut view.rules.text;
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
     *text += &format!("{rule}\n");
-    apply(doc, view, asks);
+    apply(doc, view, actions);
 }
 
 /// Returns the byte offset of the character at the line and column of an error.
@@ -100,7 +100,7 @@ fn layout_text(ui: &Ui, text: &str, wrong: Option<usize>, width: f32) -> LayoutJ
 }
 
 /// Draws the field and its buttons.
-pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let same = view.rules.text.parse::<Rules>().is_ok_and(|r| r == *c.rules);
     ui.horizontal(|ui| {
@@ -109,18 +109,18 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
             .add_enabled(!same, egui::Button::new("Compare with these rules"))
             .on_hover_text("Shift Enter");
         if apply_it.clicked() {
-            apply(doc, view, asks);
+            apply(doc, view, actions);
         }
         if ui
             .button("Open…")
             .on_hover_text("Replaces these rules with the rules of a file")
             .clicked()
         {
-            asks.run_command("open-rules");
+            actions.run_command("open-rules");
         }
         let some = !view.rules.text.trim().is_empty();
         if ui.add_enabled(some, egui::Button::new("Save…")).clicked() {
-            asks.run_command("save-rules");
+            actions.run_command("save-rules");
         }
         let words = match &view.rules.wrong {
             Some(e) => e.to_string(),
@@ -157,7 +157,7 @@ pub(super) fn ui(doc: &mut Document, c: &Comparison, view: &mut View, asks: &mut
             view.rules.wrong = None;
         }
         if now && !same {
-            apply(doc, view, asks);
+            apply(doc, view, actions);
         }
     });
     ui.advance_cursor_after_rect(room);

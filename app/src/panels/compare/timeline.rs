@@ -219,8 +219,8 @@ fn describe_at(doc: &Document, c: &Comparison, at: f64, cells: &[Cell]) -> Strin
     let line = |e: Option<u64>, which: DiffSide| match e {
         Some(e) => {
             let (what, value) = match which {
-                DiffSide::A => fields::describe_event(&doc.recording, &doc.facts, doc.numbers, e),
-                DiffSide::B => fields::describe_event(&c.other.recording, &c.other.facts, doc.numbers, e),
+                DiffSide::A => fields::describe_event(&doc.recording, &doc.derived, doc.numbers, e),
+                DiffSide::B => fields::describe_event(&c.other.recording, &c.other.derived, doc.numbers, e),
             };
             format!("{} {what} {value}", text::count(e))
         }

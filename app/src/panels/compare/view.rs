@@ -166,8 +166,8 @@ impl View {
 
     /// Shows the part between two positions, as far as the axis goes.
     pub(super) fn zoom_to_range(&mut self, a: f64, b: f64, end: f64) {
-        let least = 8.0_f64.min(end);
-        let width = (b - a).abs().max(least);
+        let min = 8.0_f64.min(end);
+        let width = (b - a).abs().max(min);
         let start = a.min(b).clamp(0.0, (end - width).max(0.0));
         self.range = (width < end).then_some((start, start + width));
     }

@@ -16,7 +16,7 @@ use trace_core::recording::{MmuFormat, Recording};
 
 /// Returns the index and format of the address space with this number.
 fn space(r: &Recording, number: u8) -> Option<(u32, MmuFormat)> {
-    let spaces = r.facts.address_spaces.iter().enumerate();
+    let spaces = r.metadata.address_spaces.iter().enumerate();
     let found = spaces.into_iter().find(|(_, s)| s.number == number)?;
     Some((u32::try_from(found.0).ok()?, found.1.format))
 }
@@ -38,8 +38,8 @@ fn word(s: Option<&WalkStep>) -> String {
 /// Returns the walks of an address in A and of one in B, line by line.
 fn lines(doc: &Document, c: &Comparison, number: u8, a_va: u64, b_va: u64) -> Vec<Line> {
     let (a, b) = (&*doc.recording, &*c.other.recording);
-    let at_b = doc.other_moment().unwrap_or(0);
-    let in_a = space(a, number).and_then(|(i, f)| Some((lookup::walk(a, i, a_va, doc.moment())?, f)));
+    let at_b = doc.other_event().unwrap_or(0);
+    let in_a = space(a, number).and_then(|(i, f)| Some((lookup::walk(a, i, a_va, doc.current_event())?, f)));
     let in_b = space(b, number).and_then(|(i, f)| Some((lookup::walk(b, i, b_va, at_b)?, f)));
     let steps = |w: &Option<(Walk, MmuFormat)>| w.as_ref().map(|w| w.0.steps.clone()).unwrap_or_default();
     let (x, y) = (steps(&in_a), steps(&in_b));
@@ -95,7 +95,7 @@ fn lines(doc: &Document, c: &Comparison, number: u8, a_va: u64, b_va: u64) -> Ve
 }
 
 /// Draws the walks of the selected mapping, and why it differs.
-pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let at = view.selected.and_then(|r| usize::try_from(r).ok()).unwrap_or(0);
     let Some(m) = c.diff.mappings.list.get(at) else { return };
@@ -129,6 +129,6 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, asks:
                     [(name, font, ink), (or(&l.a), mono(), value), (or(&l.b), mono(), value)],
                 );
             }
-            causes::ui(doc, c, &DifferenceRef::Mapping(at), view, asks, ui);
+            causes::ui(doc, c, &DifferenceRef::Mapping(at), view, actions, ui);
         });
 }

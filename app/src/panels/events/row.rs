@@ -17,7 +17,7 @@ use trace_core::recording::{EventKind, Events};
 pub(super) fn ui(
     doc: &mut Document,
     view: &mut View,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     ui: &mut Ui,
     table: &Table,
     (event, since): (u64, Option<u64>),
@@ -26,7 +26,7 @@ pub(super) fn ui(
     let p = palette(ui);
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     let response = ui.interact(rect, ui.scope_id().with(("event", event)), Sense::CLICK);
-    let selected = doc.moment() == event;
+    let selected = doc.current_event() == event;
     let damaged = doc.recording.damage.has_damage() && doc.recording.events.is_damaged(at);
     response.widget_info(|| {
         let words = if damaged { ", damaged" } else { "" };
@@ -47,7 +47,7 @@ pub(super) fn ui(
         paint_text(ui, cell, Align2::LEFT_CENTER, "damaged in the file", body(), p.quiet);
         return response.clicked();
     }
-    let job = doc.facts.job_of(&doc.recording, event).map(|j| j.index);
+    let job = doc.derived.job_of(&doc.recording, event).map(|j| j.index);
     let ns = |e: u64| i64::try_from(doc.ns(e)).unwrap_or(i64::MAX);
     let time = match since {
         _ if !doc.has_times() => NO_TIMES.to_owned(),
@@ -56,7 +56,7 @@ pub(super) fn ui(
     };
     table.text(ui, "time", rect, &time, mono(), p.quiet);
     let cursor = marks(doc, ui, rect, event);
-    let folded = doc.facts.poll_at(event).is_some();
+    let folded = doc.derived.poll_at(event).is_some();
     let mut cut: Vec<String> = Vec::new();
     if let Some(access) = table.cell("access", rect) {
         let compact = table.is_compact("access");
@@ -89,16 +89,16 @@ pub(super) fn ui(
         } else if !compact {
             word_to(word, access.right(), colour);
         }
-        if doc.facts.interrupt_at(event).is_some() {
+        if doc.derived.interrupt_at(event).is_some() {
             ui.painter()
                 .circle_filled(pos2(access.left() - 6.0, y), 2.5, p.interrupt);
         }
     }
     match doc.recording.events.access(at) {
         Some(a) => {
-            let known = doc.facts.is_access_named(&a);
+            let known = doc.derived.is_access_named(&a);
             let shown = if known { p.text } else { p.warning };
-            let name = doc.facts.access_name(&doc.recording, &a);
+            let name = doc.derived.access_name(&doc.recording, &a);
             if table.text_middle(ui, "register", rect, &name, shown) {
                 cut.push(name);
             }
@@ -128,7 +128,7 @@ pub(super) fn ui(
     if let Some(j) = job {
         table.text(ui, "job", rect, &text::count(u64::from(j)), mono(), p.job);
     }
-    if cursor && doc.moment() != event {
+    if cursor && doc.current_event() != event {
         // The row of a cursor must be visible at a glance.
         ui.painter()
             .hline(left..=rect.right(), rect.bottom() - 0.5, Stroke::new(1.0, p.line));
@@ -139,7 +139,7 @@ pub(super) fn ui(
         response.on_hover_text(RichText::new(cut.join("\n")).font(mono()))
     };
     let clicked = response.clicked();
-    response.context_menu(|ui| menu(doc, view, asks, ui, event));
+    response.context_menu(|ui| menu(doc, view, actions, ui, event));
     clicked
 }
 
@@ -201,7 +201,7 @@ fn kind_label(doc: &Document, at: usize, folded: bool, p: &Palette) -> (&'static
 }
 
 /// Draws the menu of an event: what can be copied, and actions.
-fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, event: u64) {
+fn menu(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, event: u64) {
     let at = usize::try_from(event).unwrap_or(usize::MAX);
     let access = doc.recording.events.access(at);
     let means = descriptions::describe_event(doc, event);
@@ -215,7 +215,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
     ];
     if let Some(a) = access {
         forms.extend([
-            ("Copy register", doc.facts.access_name(&doc.recording, &a)),
+            ("Copy register", doc.derived.access_name(&doc.recording, &a)),
             ("Copy offset", format!("{:#x}", a.offset)),
             ("Copy value", format!("{:#x}", a.value)),
             ("Copy value in decimal", a.value.to_string()),
@@ -238,7 +238,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
     }
     ui.separator();
     if let Some(a) = access {
-        let name = doc.facts.access_name(&doc.recording, &a);
+        let name = doc.derived.access_name(&doc.recording, &a);
         if ui.button(format!("Show only {name}")).clicked() {
             view.filter = format!("offset = {:#x}", a.offset);
             doc.go(event);
@@ -252,10 +252,10 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
     // The link names the current event, so the selected event becomes current first.
     if ui.button("Copy link to this event").clicked() {
         doc.go(event);
-        asks.run_command("copy-link");
+        actions.run_command("copy-link");
     }
-    asks.menu_item(ui, "add-note");
-    asks.menu_item(ui, "pin-register");
+    actions.menu_item(ui, "add-note");
+    actions.menu_item(ui, "pin-register");
 }
 
 /// Returns the label of an access without a value, for the access column.

@@ -3,7 +3,7 @@
 use super::pixel;
 use super::view::View;
 use crate::document::contents::BufferContents;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, values};
 use crate::theme::widgets::paint_text;
 use crate::theme::{field, focus, mono, palette, small, text};

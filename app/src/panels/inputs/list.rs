@@ -3,7 +3,7 @@
 
 use super::view::View;
 use crate::document::buffer_index::Buffers;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::output_diff::MAX_SHOWN_ELEMENTS;
 use crate::document::{Document, descriptions};
 use crate::panels::replay::outputs;
@@ -36,10 +36,10 @@ struct Section {
 
 impl Listing {
     fn new(all: &Arc<Buffers>, find: &str) -> Self {
-        let wanted = find.trim().to_lowercase();
+        let search = find.trim().to_lowercase();
         let mut sections: [Section; 3] = Default::default();
         for (n, b) in all.list().iter().enumerate() {
-            if !b.name.to_lowercase().contains(&wanted) {
+            if !b.name.to_lowercase().contains(&search) {
                 continue;
             }
             let [inputs, outputs, others] = &mut sections;
@@ -74,7 +74,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, now: &Buffer)
         Some(l) => l.clone(),
         None => Listing::new(&all, &view.find),
     };
-    let calls = doc.facts.calls.is_some();
+    let calls = doc.derived.api_trace_metadata.is_some();
     let others = if calls { "Memory at the start" } else { "Other buffers" };
     let mut any = false;
     for (section, title) in listing.sections.iter().zip(["Inputs", "Outputs", others]) {

@@ -4,7 +4,7 @@ use super::shape::{Layout, Shape};
 use super::view::{View, ViewMode};
 use crate::document::Document;
 use crate::document::contents::BufferContents;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use egui::{EventFilter, Key, Response, Ui};
 use trace_core::recording::ElementType;
 

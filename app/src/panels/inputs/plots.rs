@@ -82,11 +82,11 @@ pub fn plot(
         .show(ui, |plot| {
             let (from, to) = plot_range(plot, count);
             let near = to - from <= ONE_BY_ONE;
-            let most = (room.x as usize).max(64);
+            let max = (room.x as usize).max(64);
             let line = |recorded: bool| match (near, recorded) {
                 (true, _) => points(contents, element, from, to, recorded),
-                (false, true) => s.was.as_ref().map(|w| w.line(from, to, most)).unwrap_or_default(),
-                (false, false) => s.now.line(from, to, most),
+                (false, true) => s.was.as_ref().map(|w| w.line(from, to, max)).unwrap_or_default(),
+                (false, false) => s.now.line(from, to, max),
             };
             let draw = |name: &str, mut pts: Vec<[f64; 2]>, c: Color32| {
                 pts.iter_mut().for_each(|q| q[1] = q[1].clamp(-FAR, FAR));

@@ -83,15 +83,15 @@ impl Pyramid {
         (all[0] <= all[1]).then_some((all[0], all[1]))
     }
 
-    /// Returns the elements `from..to` as points of a line that keeps every extreme: at most `most` buckets of two
+    /// Returns the elements `from..to` as points of a line that keeps every extreme: at most `max` buckets of two
     /// points.
     #[must_use]
-    pub fn line(&self, from: u64, to: u64, most: usize) -> Vec<[f64; 2]> {
+    pub fn line(&self, from: u64, to: u64, max: usize) -> Vec<[f64; 2]> {
         let mut size = FINEST;
         let mut chosen = None;
         for level in &self.levels {
             chosen = Some((size, level));
-            if to.saturating_sub(from) / size <= most as u64 {
+            if to.saturating_sub(from) / size <= max as u64 {
                 break;
             }
             size = size.saturating_mul(STEP as u64);
@@ -300,9 +300,9 @@ mod tests {
         }
         p.finish();
         assert_eq!(p.range(), Some((0.0, 99.0)));
-        for most in [10, 300, 5000] {
-            let line = p.line(0, n, most);
-            assert!(line.len() <= 2 * (most + 1), "{} points for {most}", line.len());
+        for max in [10, 300, 5000] {
+            let line = p.line(0, n, max);
+            assert!(line.len() <= 2 * (max + 1), "{} points for {max}", line.len());
             assert!(line.iter().any(|q| q[1] == 99.0), "the peak is there");
         }
         let near = p.line(777_000, 778_000, 300);

@@ -112,8 +112,8 @@ fn ink(p: &Palette, value: f64, low: f64, high: f64) -> Color32 {
         }
     };
     if low < 0.0 && high > 0.0 {
-        let most = high.max(-low);
-        let far = (value.abs() / most) as f32;
+        let max = high.max(-low);
+        let far = (value.abs() / max) as f32;
         return ramp(far, if value < 0.0 { p.write } else { p.read });
     }
     let span = high - low;
@@ -125,7 +125,7 @@ fn ink(p: &Palette, value: f64, low: f64, high: f64) -> Color32 {
 pub(super) fn ui(
     doc: &mut Document,
     view: &mut View,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     ui: &mut Ui,
     contents: &BufferContents,
     element: ElementType,
@@ -134,7 +134,7 @@ pub(super) fn ui(
     let name = contents.buffer().name.clone();
     let count = contents.buffer().bytes / element.bytes() as u64;
     let mut form = view.tensor.take().filter(|f| f.buffer == name).unwrap_or_else(|| {
-        let report = doc.facts.shapes.get(&name);
+        let report = doc.derived.shapes.get(&name);
         let report = report.filter(|_| element.bytes() == contents.buffer().element.bytes());
         let sides = report.cloned().or_else(|| {
             let s = view.shape_of(doc, contents.buffer(), element)?;
@@ -170,7 +170,7 @@ pub(super) fn ui(
         tensor,
         slice: form.slice.clone(),
     };
-    match values_of(view, asks, contents, &key) {
+    match values_of(view, actions, contents, &key) {
         Some(v) => map(doc, view, &mut form, ui, contents, element, &v),
         None => {
             ui.label(RichText::new("reading the slice…").color(p.quiet));
@@ -180,7 +180,12 @@ pub(super) fn ui(
 }
 
 /// Returns the values of a slice if they are known; else reads them off the interface thread.
-fn values_of(view: &mut View, asks: &mut UiActions, contents: &BufferContents, key: &TensorKey) -> Option<Arc<Values>> {
+fn values_of(
+    view: &mut View,
+    actions: &mut UiActions,
+    contents: &BufferContents,
+    key: &TensorKey,
+) -> Option<Arc<Values>> {
     if let Some(v) = view.slice.as_ref().filter(|v| v.key == *key) {
         return Some(Arc::clone(v));
     }
@@ -189,10 +194,10 @@ fn values_of(view: &mut View, asks: &mut UiActions, contents: &BufferContents, k
             old.cancel();
         }
         let (contents, wanted) = (contents.clone(), key.clone());
-        let progress = asks.start_work(format!("reading a slice of {}", key.buffer), move |progress| {
+        let progress = actions.start_work(format!("reading a slice of {}", key.buffer), move |progress| {
             let made = read(&contents, wanted.clone(), progress);
-            Box::new(move |desk| {
-                let view = &mut desk.views.inputs;
+            Box::new(move |context| {
+                let view = &mut context.views.inputs;
                 if view.slicing.as_ref().is_some_and(|(k, _)| *k == wanted) {
                     view.slicing = None;
                     view.slice = made.ok().map(Arc::new);

@@ -4,7 +4,7 @@ use super::shape::{self, Layout, Shape};
 use super::summary::{Key, Summary};
 use super::tensor;
 use crate::document::Document;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::theme::rows::Rows;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl View {
         let count = buffer.bytes / element.bytes() as u64;
         let chosen = self.shape.as_ref().filter(|(n, _)| *n == buffer.name).map(|(_, s)| *s);
         let describe = || {
-            let sides = doc.facts.shapes.get(&buffer.name)?;
+            let sides = doc.derived.shapes.get(&buffer.name)?;
             Shape::from_dimensions(sides).filter(|_| element.bytes() == buffer.element.bytes())
         };
         let chosen = chosen.or_else(describe);
@@ -113,10 +113,10 @@ impl View {
 
     /// Selects a brush for a small picture of an input, which is there to be painted on, unless the user chose
     /// otherwise.
-    pub(super) fn offer_brush(&mut self, buffer: &Buffer, shape: &Shape, most: f64) {
+    pub(super) fn offer_brush(&mut self, buffer: &Buffer, shape: &Shape, max: f64) {
         let small = shape.layout == Layout::Tiles && shape.tiles == 1 && shape.width.max(shape.height) <= PAINTED;
         if !self.chosen && self.brush.is_none() && buffer.role == BufferRole::Input && small {
-            self.brush = Some(Brush::for_value(most));
+            self.brush = Some(Brush::for_value(max));
         }
     }
 

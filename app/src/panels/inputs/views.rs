@@ -16,7 +16,7 @@ use trace_core::recording::ElementType;
 pub fn ui(
     doc: &mut Document,
     view: &mut View,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     ui: &mut Ui,
     contents: &BufferContents,
     element: ElementType,
@@ -24,7 +24,7 @@ pub fn ui(
 ) {
     let count = contents.buffer().bytes / element.bytes() as u64;
     let mut shapes = shape::candidates(count);
-    let report_text = doc.facts.shapes.get(&contents.buffer().name);
+    let report_text = doc.derived.shapes.get(&contents.buffer().name);
     if let Some(report) = report_text.and_then(|sides| Shape::from_dimensions(sides))
         && element.bytes() == contents.buffer().element.bytes()
         && !shapes.contains(&report)
@@ -61,6 +61,6 @@ pub fn ui(
         }
         ViewMode::Plot => plots::plot(doc, view, ui, contents, element, s),
         ViewMode::Histogram => plots::histogram(ui, s),
-        ViewMode::Tensor => tensor::ui(doc, view, asks, ui, contents, element),
+        ViewMode::Tensor => tensor::ui(doc, view, actions, ui, contents, element),
     }
 }

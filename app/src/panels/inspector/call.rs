@@ -2,29 +2,29 @@
 
 use crate::document::Document;
 use crate::document::api_trace;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::panels::launches;
 use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, StyledText};
 use crate::theme::{palette, text};
 use egui::Ui;
-use trace_core::calls::Calls;
+use trace_core::api_trace::ApiTrace;
 use trace_core::recording::{
     AllocationKind, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH, CallEvent, CopyKind, CopyRow, NO_CONTENT, OrderKind,
     OrderRow,
 };
 
 /// Draws the details of the current call; returns `false` if the current event is no call.
-pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool {
-    let event = doc.moment();
-    let (Some(calls), Ok(at)) = (doc.api_trace(), usize::try_from(event)) else {
+pub(super) fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) -> bool {
+    let event = doc.current_event();
+    let (Some(api_trace), Ok(at)) = (doc.api_trace(), usize::try_from(event)) else {
         return false;
     };
     let Some(call) = doc.recording.events.call(at) else {
         return false;
     };
-    if let Some(n) = calls.launch_at(event) {
-        launches::details(doc, asks, ui, n);
+    if let Some(n) = api_trace.launch_at(event) {
+        launches::details(doc, actions, ui, n);
         return true;
     }
     let p = palette(ui);
@@ -43,12 +43,12 @@ pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool 
             widgets::key_value(
                 ui,
                 "kernel",
-                StyledText::mono(api_trace::short_function_name(calls.function_name(l.function))),
+                StyledText::mono(api_trace::short_function_name(api_trace.function_name(l.function))),
             );
         }
-        CallEvent::Copy(c) => copy(doc, asks, ui, &calls, c, event),
+        CallEvent::Copy(c) => copy(doc, actions, ui, &api_trace, c, event),
         CallEvent::Fill(f) => {
-            address_link(asks, ui, &calls, "to", f.to, event);
+            address_link(actions, ui, &api_trace, "to", f.to, event);
             let bytes = f.row_bytes().and_then(|b| b.checked_mul(f.rows));
             widgets::key_value(
                 ui,
@@ -63,19 +63,26 @@ pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool 
             );
             rows(ui, f.rows, f.pitch);
         }
-        CallEvent::Order(o) => stream_order(doc, ui, &calls, o, event),
+        CallEvent::Order(o) => stream_order(doc, ui, &api_trace, o, event),
         CallEvent::Allocation(a) => {
             let takes = AllocationKind::from_raw(a.kind);
             let there = takes.is_some_and(|k| k.takes_device() || k == AllocationKind::TakeHost);
-            address_link(asks, ui, &calls, "at", a.at, if there { event + 1 } else { event });
+            address_link(
+                actions,
+                ui,
+                &api_trace,
+                "at",
+                a.at,
+                if there { event + 1 } else { event },
+            );
             widgets::key_value(ui, "size", StyledText::mono(text::bytes(a.bytes)));
         }
         CallEvent::Call(_) => {
-            widgets::key_value(ui, "what", StyledText::mono(call.describe(Some(calls.facts()))));
+            widgets::key_value(ui, "what", StyledText::mono(call.describe(Some(api_trace.metadata()))));
         }
     }
     if let Some(s) = call.stream() {
-        widgets::key_value(ui, "stream", StyledText::body(calls.stream_name(s)));
+        widgets::key_value(ui, "stream", StyledText::body(api_trace.stream_name(s)));
     }
     let flags = match call {
         CallEvent::Launch(l) => l.flags,
@@ -105,17 +112,17 @@ pub(super) fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) -> bool 
 }
 
 /// Draws a device address as a link to memory.
-fn address_link(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, key: &str, at: u64, event: u64) {
-    let r = widgets::key_link(ui, key, &calls.buffers().format_address(at, event));
+fn address_link(actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, key: &str, at: u64, event: u64) {
+    let r = widgets::key_link(ui, key, &api_trace.buffers().format_address(at, event));
     let r = r.on_hover_text(format!("{at:#x}"));
     widgets::add_copy_menu(&r, &[("address", format!("{at:#x}"))]);
     if r.clicked() {
-        asks.show_memory(Some(0), at, 16);
-        asks.run_command("show-memory");
+        actions.show_memory(Some(0), at, 16);
+        actions.run_command("show-memory");
     }
 }
 
-fn copy(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, c: &CopyRow, event: u64) {
+fn copy(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, c: &CopyRow, event: u64) {
     let p = palette(ui);
     let way = CopyKind::from_raw(c.kind);
     let host = |ui: &mut Ui, key: &str, at: u64| {
@@ -129,15 +136,15 @@ fn copy(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, c:
     match way {
         Some(CopyKind::HostToDevice) => {
             host(ui, "from", c.from);
-            address_link(asks, ui, calls, "to", c.to, event);
+            address_link(actions, ui, api_trace, "to", c.to, event);
         }
         Some(CopyKind::DeviceToHost) => {
-            address_link(asks, ui, calls, "from", c.from, event);
+            address_link(actions, ui, api_trace, "from", c.from, event);
             host(ui, "to", c.to);
         }
         Some(CopyKind::DeviceToDevice) => {
-            address_link(asks, ui, calls, "from", c.from, event);
-            address_link(asks, ui, calls, "to", c.to, event);
+            address_link(actions, ui, api_trace, "from", c.from, event);
+            address_link(actions, ui, api_trace, "to", c.to, event);
         }
         Some(CopyKind::Other) | None => {
             widgets::key_value(ui, "direction", StyledText::body("to or from an array"));
@@ -157,7 +164,7 @@ fn copy(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, c:
             .clicked()
         {
             doc.select(Selection::Buffer(name));
-            asks.run_command("show-inputs");
+            actions.run_command("show-inputs");
         }
     }
     rows(
@@ -190,7 +197,7 @@ fn rows(ui: &mut Ui, rows: u64, pitch: u64) {
 }
 
 /// Draws a stream order, and which stream waits for which.
-fn stream_order(doc: &mut Document, ui: &mut Ui, calls: &Calls, o: &OrderRow, event: u64) {
+fn stream_order(doc: &mut Document, ui: &mut Ui, api_trace: &ApiTrace, o: &OrderRow, event: u64) {
     let message = match OrderKind::from_raw(o.kind) {
         Some(OrderKind::Record) => "an event after the work in the stream",
         Some(OrderKind::StreamWaits) => "the stream waits for an event",
@@ -204,9 +211,13 @@ fn stream_order(doc: &mut Document, ui: &mut Ui, calls: &Calls, o: &OrderRow, ev
     if o.event != OrderRow::NONE {
         widgets::key_value(ui, "event no.", StyledText::mono(o.event.to_string()));
     }
-    let waits = calls.order().edges_in(event..event + 1).first().copied();
+    let waits = api_trace.order().edges_in(event..event + 1).first().copied();
     if let Some(e) = waits {
-        let summary = format!("event {}, {}", text::count(e.from), calls.stream_name(e.from_stream));
+        let summary = format!(
+            "event {}, {}",
+            text::count(e.from),
+            api_trace.stream_name(e.from_stream)
+        );
         if widgets::key_link(ui, "waits for", &summary).clicked() {
             doc.go(e.from);
         }

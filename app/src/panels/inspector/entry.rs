@@ -9,18 +9,18 @@ use crate::theme::{mono, palette, small, text};
 use egui::{RichText, Ui};
 
 /// Draws the section.
-pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, (space, va, level): (u32, u64, u8)) {
+pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, level): (u32, u64, u8)) {
     let p = palette(ui);
     widgets::section(ui, "Page-table entry");
-    let Some(of) = doc.recording.facts.address_spaces.get(space as usize).cloned() else {
+    let Some(of) = doc.recording.metadata.address_spaces.get(space as usize).cloned() else {
         ui.label(RichText::new("This address space is not in the recording.").color(p.quiet));
         return;
     };
-    let step = page_table_entries::read_entry(&doc.recording, space, va, level, doc.moment());
+    let step = page_table_entries::read_entry(&doc.recording, space, va, level, doc.current_event());
     let index = step.map_or_else(String::new, |s| format!(" [{}]", s.index));
     ui.label(RichText::new(format!("L{level}{index} on the walk of {va:#x}")).font(mono()));
     let snapshots = &doc.recording.memory.snapshots;
-    let n = snapshots.partition_point(|s| s.event <= doc.moment()).max(1);
+    let n = snapshots.partition_point(|s| s.event <= doc.current_event()).max(1);
     let message = match snapshots.len() {
         0 => format!("AS {} · no snapshot of memory", of.number),
         1 => format!("AS {} · as in the only snapshot of memory", of.number),
@@ -61,19 +61,19 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, (space, va, lev
     widgets::add_copy_menu(&shown.on_hover_text(&range), &[("range", range)]);
     ui.add_space(8.0);
     ui.horizontal_wrapped(|ui| {
-        let hover = asks.tooltip(
+        let hover = actions.tooltip(
             "select-entry",
             "select the entry that points to this table; from the top entry, select the last one",
         );
         if ui.button("Entry above").on_hover_text(hover).clicked() {
-            asks.run_command("select-entry");
+            actions.run_command("select-entry");
         }
         if ui.button("Show its memory").clicked() {
-            asks.show_memory_at_top(Some(space), va, 16);
-            asks.run_command("show-memory");
+            actions.show_memory_at_top(Some(space), va, 16);
+            actions.run_command("show-memory");
         }
     });
-    reference_list::ui(doc, asks, ui);
+    reference_list::ui(doc, actions, ui);
     ui.add_space(6.0);
     for t in doc.xrefs.static_xrefs().iter().take(4) {
         let rich_text = RichText::new(&t.description).font(small()).color(p.quiet);

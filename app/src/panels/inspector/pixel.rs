@@ -2,7 +2,7 @@
 
 use super::reference_list;
 use crate::document::Document;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::panels::panel_context::UiActions;
 use crate::panels::views::Views;
 use crate::theme::widgets::{self, StyledText};
@@ -38,7 +38,7 @@ pub fn memory_pixel(doc: &mut Document, views: &Views, ui: &mut Ui, (space, va, 
 /// Draws the section for bytes of a framebuffer.
 pub fn framebuffer_pixel(
     doc: &mut Document,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     views: &Views,
     ui: &mut Ui,
     (space, offset, bytes): (u8, u64, u64),
@@ -48,7 +48,7 @@ pub fn framebuffer_pixel(
     widgets::section(ui, if pixel.is_some() { "Pixel" } else { "Framebuffer" });
     let name = doc
         .recording
-        .facts
+        .metadata
         .spaces
         .get(usize::from(space))
         .map(|s| s.name.clone());
@@ -78,9 +78,9 @@ pub fn framebuffer_pixel(
         };
         widgets::key_value(ui, "colour", styled_text);
     }
-    reference_list::ui(doc, asks, ui);
+    reference_list::ui(doc, actions, ui);
     ui.add_space(4.0);
     if ui.button("Show the screen").clicked() {
-        asks.run_command("show-screen");
+        actions.run_command("show-screen");
     }
 }

@@ -32,7 +32,7 @@ fn reference_mark(ui: &mut Ui, deed: AccessKind) {
 }
 
 /// Draws the section; nothing for a register, whose own section shows its accesses.
-pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let followed = match doc.xref_target() {
         None | Some(XrefTarget::Register(_)) => return,
         Some(f) => f,
@@ -48,10 +48,10 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
         return;
     }
-    let moment = doc.moment();
+    let current_event = doc.current_event();
     let (n, before, from, rows) = {
         let list = doc.xrefs.event_xrefs();
-        let before = list.partition_point(|t| t.event < Some(moment));
+        let before = list.partition_point(|t| t.event < Some(current_event));
         // As many references as fit are listed; if there are more, those around the current event.
         let last = list.len().min(before.saturating_sub(BEFORE) + BEFORE + AFTER);
         let from = last.saturating_sub(BEFORE + AFTER);
@@ -61,7 +61,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     if n == 0 {
         let message = "The recording has no known reference to it.";
         ui.add(egui::Label::new(RichText::new(message).color(p.quiet)).wrap());
-        page_references(doc, asks, ui, followed);
+        page_references(doc, actions, ui, followed);
         return;
     }
     let summary = format!(
@@ -69,7 +69,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         text::count_noun(n as u64, "event", "events"),
         text::count(before as u64)
     );
-    let hover = asks.tooltip(
+    let hover = actions.tooltip(
         "next-touch",
         "go to the next reference; the first lane of the timeline marks each one",
     );
@@ -92,7 +92,7 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             if widgets::link(ui, &label, &text::count(event)).clicked() {
                 go = Some(event);
             }
-            let here = if event == moment {
+            let here = if event == current_event {
                 format!("{} · current", t.kind)
             } else {
                 t.kind.to_owned()
@@ -126,24 +126,24 @@ pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             ),
         ] {
             let there = doc.next_xref(forward, deeds).is_some();
-            let hover = asks.tooltip(id, hover);
+            let hover = actions.tooltip(id, hover);
             if ui
                 .add_enabled(there, egui::Button::new(word))
                 .on_hover_text(hover)
                 .clicked()
             {
-                asks.run_command(id);
+                actions.run_command(id);
             }
         }
     });
-    page_references(doc, asks, ui, followed);
+    page_references(doc, actions, ui, followed);
     if let Some(event) = go {
         doc.go_keeping_target(event);
     }
 }
 
 /// Draws how many references concern the page and not the bytes; the Memory panel lists them.
-fn page_references(doc: &Document, asks: &mut UiActions, ui: &mut Ui, followed: XrefTarget) {
+fn page_references(doc: &Document, actions: &mut UiActions, ui: &mut Ui, followed: XrefTarget) {
     let n = doc.xrefs.page_xrefs().len();
     let XrefTarget::Bytes { space, va, .. } = followed else {
         return;
@@ -156,7 +156,7 @@ fn page_references(doc: &Document, asks: &mut UiActions, ui: &mut Ui, followed: 
     if r.on_hover_text("They name the page of this byte, not the byte. Click to list them in Memory.")
         .clicked()
     {
-        asks.push(UiAction::FindReferences { space, va });
-        asks.run_command("show-memory");
+        actions.push(UiAction::FindReferences { space, va });
+        actions.run_command("show-memory");
     }
 }

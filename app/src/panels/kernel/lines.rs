@@ -6,20 +6,20 @@ use crate::theme::widgets::{self, paint_text};
 use crate::theme::{focus, icons, mono, mono_small, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Ui, WidgetInfo, pos2};
-use trace_core::calls::{Calls, KernelCode};
+use trace_core::api_trace::{ApiTrace, KernelCode};
 use trace_core::recording::CodeKind;
 
 /// Width of the line numbers, points.
 const NUMBERS: f32 = 52.0;
 
 /// Draws the lines.
-pub(super) fn ui(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, function: u32) {
+pub(super) fn ui(view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, function: u32) {
     let Some(code) = view.code.clone() else {
         widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Reading the kernel's code…", None);
         return;
     };
     if code.ptx.is_none() {
-        show_no_ptx(ui, &code, calls, function);
+        show_no_ptx(ui, &code, api_trace, function);
         return;
     }
     let p = palette(ui);
@@ -76,7 +76,7 @@ pub(super) fn ui(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Cal
                 ui.ctx().copy_text(line.to_owned());
                 ui.close();
             }
-            asks.menu_item(ui, "copy-ptx");
+            actions.menu_item(ui, "copy-ptx");
         });
         if r.clicked() {
             clicked = Some(row as u32);
@@ -91,7 +91,7 @@ pub(super) fn ui(view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Cal
 }
 
 /// Draws what a module without PTX of the kernel holds, and how to get PTX.
-fn show_no_ptx(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
+fn show_no_ptx(ui: &mut Ui, code: &KernelCode, api_trace: &ApiTrace, function: u32) {
     let p = palette(ui);
     egui::ScrollArea::vertical()
         .id_salt("code")
@@ -122,11 +122,11 @@ fn show_no_ptx(ui: &mut Ui, code: &KernelCode, calls: &Calls, function: u32) {
                                        code, run NVIDIA's cuobjdump --dump-sass on the program or library.";
                         ui.add(egui::Label::new(RichText::new(summary).color(p.quiet)).wrap());
                     }
-                    let module = calls
-                        .facts()
+                    let module = api_trace
+                        .metadata()
                         .functions
                         .get(function as usize)
-                        .and_then(|f| calls.facts().modules.get(f.module? as usize));
+                        .and_then(|f| api_trace.metadata().modules.get(f.module? as usize));
                     if let Some(m) = module.filter(|m| !m.origin.is_empty() && m.origin != "memory") {
                         ui.add_space(6.0);
                         ui.add(

@@ -4,7 +4,7 @@ use crate::document::Document;
 use crate::theme::horizontal_scroll::HorizontalScroll;
 use crate::theme::rows::Rows;
 use std::sync::Arc;
-use trace_core::calls::KernelCode;
+use trace_core::api_trace::KernelCode;
 use trace_core::progress::Progress;
 
 /// State of the panel.

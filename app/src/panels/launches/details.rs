@@ -8,17 +8,17 @@ use crate::theme::widgets::{self, StyledText};
 use crate::theme::{palette, small, text};
 use egui::{RichText, Ui};
 use replay_engine::memory_trace::MemoryTraceRequest;
-use trace_core::calls::{Argument, Calls, Value};
+use trace_core::api_trace::{ApiTrace, Argument, Value};
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
 /// Maximum number of listed arguments, and of addresses of one argument.
 const MAX_LISTED_ARGUMENTS: usize = 128;
 
 /// Draws the details, also for the inspector.
-pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, launch: u32) {
+pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, launch: u32) {
     let p = palette(ui);
-    let Some(calls) = doc.api_trace() else { return };
-    let Some(l) = calls.launches().get(launch as usize).copied() else {
+    let Some(api_trace) = doc.api_trace() else { return };
+    let Some(l) = api_trace.launches().get(launch as usize).copied() else {
         return;
     };
     let Some(row) = api_trace::launch(&doc.recording, l.event) else {
@@ -26,25 +26,25 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, launch: u3
     };
     ui.spacing_mut().item_spacing.y = 0.0;
     widgets::section(ui, &format!("Launch {}", text::count(u64::from(launch))));
-    let name = calls.function_name(l.function);
+    let name = api_trace.function_name(l.function);
     let link = widgets::key_link(ui, "kernel", api_trace::short_function_name(name));
     if link.on_hover_text(name).clicked() {
-        asks.push(UiAction::Kernel(l.function));
-        asks.run_command("show-kernel");
+        actions.push(UiAction::Kernel(l.function));
+        actions.run_command("show-kernel");
     }
     if widgets::key_link(ui, "event", &text::count(l.event)).clicked() {
         doc.go(l.event);
     }
-    dimensions(ui, &calls, &row);
+    dimensions(ui, &api_trace, &row);
     widgets::failed_call(ui, row.result);
     widgets::key_value(ui, "host time", StyledText::mono(text::duration(u64::from(row.took))));
-    let arguments = calls.arguments(&doc.recording, l.event, &row);
+    let arguments = api_trace.arguments(&doc.recording, l.event, &row);
     widgets::section(ui, "Arguments");
     if arguments.is_empty() {
         ui.label(RichText::new("none").font(small()).color(p.quiet));
     }
     for a in arguments.iter().take(MAX_LISTED_ARGUMENTS) {
-        argument(asks, ui, &calls, a);
+        argument(actions, ui, &api_trace, a);
     }
     if arguments.len() > MAX_LISTED_ARGUMENTS {
         let more = format!(
@@ -56,23 +56,23 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, launch: u3
     widgets::section(ui, "Memory");
     if widgets::link(ui, "memory before and after the launch", "before and after").clicked() {
         if let Some((to, _)) = arguments.iter().rev().find_map(find_writable_buffer) {
-            asks.show_memory(Some(0), to, 16);
+            actions.show_memory(Some(0), to, 16);
         }
-        asks.push(UiAction::BeforeAfter);
-        asks.run_command("show-memory");
+        actions.push(UiAction::BeforeAfter);
+        actions.run_command("show-memory");
     }
-    show_changed_memory(doc, asks, ui, &calls, l.event);
+    show_changed_memory(doc, actions, ui, &api_trace, l.event);
 }
 
 /// Draws the memory that the launch changed, as a target reported it; or a button that asks a target.
-fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, event: u64) {
+fn show_changed_memory(doc: &Document, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, event: u64) {
     let p = palette(ui);
     let quiet = |ui: &mut Ui, message: &str| {
         ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).wrap());
     };
-    if let Some(left) = calls.launch_changes(event) {
+    if let Some(left) = api_trace.launch_changes(event) {
         for l in left.list.iter().take(MAX_LISTED_ARGUMENTS) {
-            let name = api_trace::format_change_location(calls, l);
+            let name = api_trace::format_change_location(api_trace, l);
             let summary = text::bytes(l.bytes);
             let r = widgets::key_link(ui, "changed", &format!("{name}, {summary}"));
             let hover = format!(
@@ -80,12 +80,12 @@ fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls:
                 text::count_noun(l.bytes, "byte", "bytes"),
                 l.span.start,
                 l.span.end,
-                api_trace::boards(calls)
+                api_trace::describe_targets(api_trace)
             );
             if r.on_hover_text(hover).clicked() {
-                asks.show_memory(Some(0), l.span.start, 16);
-                asks.push(UiAction::BeforeAfter);
-                asks.run_command("show-memory");
+                actions.show_memory(Some(0), l.span.start, 16);
+                actions.push(UiAction::BeforeAfter);
+                actions.run_command("show-memory");
             }
         }
         match left.list.len() {
@@ -101,7 +101,7 @@ fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls:
     ui.add_space(4.0);
     ui.horizontal(|ui| {
         let message = "the memory that this launch changed";
-        memory_trace_buttons::button(doc, asks, ui, "changes", message, || {
+        memory_trace_buttons::button(doc, actions, ui, "changes", message, || {
             MemoryTraceRequest::for_launch(event, Vec::new())
         });
     });
@@ -109,14 +109,14 @@ fn show_changed_memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, calls:
 }
 
 /// Returns the first address of an argument that the launch may write through.
-fn find_writable_buffer(a: &Argument) -> Option<(u64, trace_core::calls::BufferLocation)> {
+fn find_writable_buffer(a: &Argument) -> Option<(u64, trace_core::api_trace::BufferLocation)> {
     match &a.value {
         Value::Pointer { constant: true, .. } => None,
         _ => a.pointers().next(),
     }
 }
 
-fn dimensions(ui: &mut Ui, calls: &Calls, row: &LaunchRow) {
+fn dimensions(ui: &mut Ui, api_trace: &ApiTrace, row: &LaunchRow) {
     let p = palette(ui);
     let threads = text::count(row.threads());
     widgets::key_value(ui, "grid", StyledText::mono(api_trace::format_dims(row.grid)));
@@ -132,14 +132,14 @@ fn dimensions(ui: &mut Ui, calls: &Calls, row: &LaunchRow) {
     if row.flags & LaunchRow::COOPERATIVE != 0 {
         widgets::key_value(ui, "cooperative", StyledText::body("all blocks run at once"));
     }
-    widgets::key_value(ui, "stream", StyledText::body(calls.stream_name(row.stream)));
+    widgets::key_value(ui, "stream", StyledText::body(api_trace.stream_name(row.stream)));
     if row.flags & CALL_OF_GRAPH != 0 {
         widgets::key_value(ui, "graph", StyledText::body("run by a graph launch"));
     }
 }
 
 /// Draws an argument: number and type, then its value; addresses are links to memory.
-fn argument(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, a: &Argument) {
+fn argument(actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, a: &Argument) {
     let p = palette(ui);
     let key = a.label();
     let kind = match a.parameter.name.as_str() {
@@ -152,7 +152,7 @@ fn argument(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, a: &Argument) {
             to, place, constant, ..
         } if *to != 0 => {
             let words = match place {
-                Some(place) => calls.buffers().format_location(*place),
+                Some(place) => api_trace.buffers().format_location(*place),
                 None => format!("{to:#x}"),
             };
             let r = widgets::key_link(ui, &key, &words);
@@ -160,15 +160,15 @@ fn argument(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, a: &Argument) {
             let r = r.on_hover_text(format!("{hover}\n{to:#x}{how}"));
             widgets::add_copy_menu(&r, &[("address", format!("{to:#x}")), ("name", words)]);
             if r.clicked() {
-                asks.show_memory(Some(0), *to, 16);
-                asks.run_command("show-memory");
+                actions.show_memory(Some(0), *to, 16);
+                actions.run_command("show-memory");
             }
         }
         Value::Bytes(list) => {
             let message = text::count_noun(a.raw.len() as u64, "byte", "bytes");
             widgets::key_value(ui, &key, StyledText::mono(message)).on_hover_text(&hover);
             for (at, to, place) in list.iter().take(MAX_LISTED_ARGUMENTS) {
-                let words = calls.buffers().format_location(*place);
+                let words = api_trace.buffers().format_location(*place);
                 let r = widgets::key_link(ui, &format!("  + {at:#x}"), &words);
                 let r = r.on_hover_text(format!(
                     "a word of argument {} that may be an address: {to:#x}",
@@ -176,8 +176,8 @@ fn argument(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, a: &Argument) {
                 ));
                 widgets::add_copy_menu(&r, &[("address", format!("{to:#x}")), ("name", words)]);
                 if r.clicked() {
-                    asks.show_memory(Some(0), *to, 16);
-                    asks.run_command("show-memory");
+                    actions.show_memory(Some(0), *to, 16);
+                    actions.run_command("show-memory");
                 }
             }
         }
@@ -185,7 +185,7 @@ fn argument(asks: &mut UiActions, ui: &mut Ui, calls: &Calls, a: &Argument) {
             widgets::key_value(ui, &key, StyledText::body("not recorded").colour(p.warning)).on_hover_text(&hover);
         }
         _ => {
-            let words = a.describe(calls);
+            let words = a.describe(api_trace);
             let r = widgets::key_value(ui, &key, StyledText::mono(&words)).on_hover_text(&hover);
             widgets::add_copy_menu(&r, &[("value", words)]);
         }

@@ -3,7 +3,7 @@
 use super::view::View;
 use crate::document::Document;
 use crate::document::api_trace::{self, LaunchSort};
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::panels::copy_menu;
 use crate::panels::panel_context::{UiAction, UiActions};
 use crate::theme::columns::{Column, Table};
@@ -11,7 +11,7 @@ use crate::theme::widgets::{self, paint_middle};
 use crate::theme::{focus, icons, mono, palette, text};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
-use trace_core::calls::Calls;
+use trace_core::api_trace::ApiTrace;
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
 /// Maximum number of arguments of a launch that the list shows.
@@ -21,7 +21,7 @@ const MAX_ARGUMENTS: usize = 12;
 const TABLE: &str = "launches";
 
 /// Returns the columns. Results appear only if a call failed, changes only if a target or the recorder reported them.
-fn columns(doc: &Document, view: &View, calls: &Calls) -> [Column; 11] {
+fn columns(doc: &Document, view: &View, api_trace: &ApiTrace) -> [Column; 11] {
     let sorts = |c: Column, sort: LaunchSort| {
         let now = view.sort == sort && (sort != LaunchSort::Order || view.falling);
         c.sortable(now.then_some(view.falling))
@@ -30,7 +30,7 @@ fn columns(doc: &Document, view: &View, calls: &Calls) -> [Column; 11] {
         sorts(
             Column::new("launch", "launch", 44.0)
                 .number()
-                .fit_count(calls.launches().len() as u64),
+                .fit_count(api_trace.launches().len() as u64),
             LaunchSort::Order,
         ),
         Column::new("event", "event", 52.0)
@@ -57,12 +57,12 @@ fn columns(doc: &Document, view: &View, calls: &Calls) -> [Column; 11] {
         ),
         Column::new("result", "result", 56.0)
             .hide_order(7)
-            .hide_if_empty(calls.failed_calls().is_empty()),
+            .hide_if_empty(api_trace.failed_calls().is_empty()),
         Column::new("arguments", "arguments", 180.0).stretch(1.4).hide_order(3),
         Column::new("changed", "changed", 110.0)
             .stretch(0.9)
             .hide_order(3)
-            .hide_if_empty(!calls.has_changes()),
+            .hide_if_empty(!api_trace.has_changes()),
     ]
 }
 
@@ -80,16 +80,16 @@ fn sort_of(column: &str) -> Option<LaunchSort> {
 }
 
 /// Draws the table.
-pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
-    let columns = columns(doc, view, calls);
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns);
+pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace) {
+    let columns = columns(doc, view, api_trace);
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns);
     if let Some(sort) = table.sorted.and_then(sort_of) {
         view.sort_by(sort);
     }
     let count = view
         .rows
         .as_ref()
-        .map_or(calls.launches().len() as u64, |r| r.len() as u64);
+        .map_or(api_trace.launches().len() as u64, |r| r.len() as u64);
     let meant = doc.current_launch();
     if view.seen_jump != doc.jumps {
         view.seen_jump = doc.jumps;
@@ -97,7 +97,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             view.list.reveal(row);
         }
     }
-    keyed(doc, view, ui, calls, count);
+    keyed(doc, view, ui, api_trace, count);
     if count == 0 {
         widgets::empty_state(ui, icons::LIGHTNING, "No kernel of that name was launched.", None);
         return;
@@ -106,7 +106,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     let (mut go, mut kernel) = (None, None);
     rows.show(ui, "Launches", count, |ui, row, rect| {
         let Some(n) = view.launch(row) else { return };
-        let Some(l) = calls.launches().get(n as usize) else {
+        let Some(l) = api_trace.launches().get(n as usize) else {
             return;
         };
         let Some(launch) = api_trace::launch(&doc.recording, l.event) else {
@@ -114,7 +114,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         };
         let r = ui.interact(rect, ui.scope_id().with(("launch", n)), Sense::CLICK);
         let selected = meant == Some(n);
-        let name = calls.function_name(l.function);
+        let name = api_trace.function_name(l.function);
         let short = api_trace::short_function_name(name).to_owned();
         r.widget_info(|| WidgetInfo::selected(Role::Row, true, selected, format!("launch {n} {short}")));
         let p = palette(ui);
@@ -143,21 +143,21 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             }
         }
         for id in ["launch", "event", "grid", "block", "shared", "host"] {
-            let (message, ink) = cell_text(calls, id, n, l.event, &launch, p);
+            let (message, ink) = cell_text(api_trace, id, n, l.event, &launch, p);
             table.text(ui, id, rect, &message, mono(), ink);
         }
         for id in ["stream", "result"] {
-            let (message, ink) = cell_text(calls, id, n, l.event, &launch, p);
+            let (message, ink) = cell_text(api_trace, id, n, l.event, &launch, p);
             table.text(ui, id, rect, &message, crate::theme::body(), ink);
         }
         if table.has("arguments") {
-            let message = arguments(doc, calls, l.event, &launch);
+            let message = arguments(doc, api_trace, l.event, &launch);
             if table.text(ui, "arguments", rect, &message, mono(), p.quiet) {
                 cut = Some(message);
             }
         }
         if table.has("changed") {
-            let summary = api_trace::describe_launch_changes(calls, l.event);
+            let summary = api_trace::describe_launch_changes(api_trace, l.event);
             let line_text = summary.as_deref().unwrap_or("–");
             if table.text(ui, "changed", rect, line_text, mono(), p.quiet) {
                 cut = Some(line_text.to_owned());
@@ -175,7 +175,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
                 ),
             ),
         ];
-        copy_menu::at(&r, doc, asks, &own, &Selection::Event, Some(l.event));
+        copy_menu::at(&r, doc, actions, &own, &Selection::Event, Some(l.event));
         let r = match cut {
             Some(whole) => r.on_hover_text(whole),
             None => r,
@@ -184,12 +184,12 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             go = Some(l.event);
         }
     });
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     view.list = rows;
     if let Some((event, function)) = kernel {
         doc.go(event);
-        asks.push(UiAction::Kernel(function));
-        asks.run_command("show-kernel");
+        actions.push(UiAction::Kernel(function));
+        actions.run_command("show-kernel");
         view.seen_jump = doc.jumps;
     } else if let Some(event) = go {
         doc.go(event);
@@ -199,12 +199,12 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
 }
 
 /// Formats the arguments of a launch on one line, pointers by their buffers, as many as are useful in a list.
-fn arguments(doc: &Document, calls: &Calls, event: u64, l: &LaunchRow) -> String {
-    let all = calls.arguments(&doc.recording, event, l);
+fn arguments(doc: &Document, api_trace: &ApiTrace, event: u64, l: &LaunchRow) -> String {
+    let all = api_trace.arguments(&doc.recording, event, l);
     let messages: Vec<String> = all
         .iter()
         .take(MAX_ARGUMENTS)
-        .map(|a| a.describe_labelled(calls))
+        .map(|a| a.describe_labelled(api_trace))
         .collect();
     let more = if all.len() > MAX_ARGUMENTS { ", …" } else { "" };
     format!("{}{more}", messages.join(", "))
@@ -212,7 +212,7 @@ fn arguments(doc: &Document, calls: &Calls, event: u64, l: &LaunchRow) -> String
 
 /// Returns the text of a cell, and its colour.
 fn cell_text(
-    calls: &Calls,
+    api_trace: &ApiTrace,
     head: &str,
     n: u32,
     event: u64,
@@ -225,8 +225,8 @@ fn cell_text(
         "grid" => (api_trace::format_dims(l.grid), p.text),
         "block" => (api_trace::format_dims(l.block), p.text),
         "shared" if l.shared > 0 => (text::bytes(u64::from(l.shared)), p.text),
-        "stream" if l.flags & CALL_OF_GRAPH != 0 => (format!("{}, graph", calls.stream_name(l.stream)), p.quiet),
-        "stream" => (calls.stream_name(l.stream), p.quiet),
+        "stream" if l.flags & CALL_OF_GRAPH != 0 => (format!("{}, graph", api_trace.stream_name(l.stream)), p.quiet),
+        "stream" => (api_trace.stream_name(l.stream), p.quiet),
         // If there is no room for the result column, this column shows the failure.
         "host" if l.result != 0 => (format!("▲ {}", l.result), p.error),
         "host" => (text::duration(u64::from(l.took)), p.quiet),
@@ -241,7 +241,7 @@ fn keys_id() -> egui::Id {
 }
 
 /// Handles keys: arrows go from launch to launch in list order; Enter shows the kernel.
-fn keyed(doc: &mut Document, view: &mut View, ui: &Ui, calls: &Calls, count: u64) {
+fn keyed(doc: &mut Document, view: &mut View, ui: &Ui, api_trace: &ApiTrace, count: u64) {
     let id = keys_id();
     let area = ui.available_rect_before_wrap();
     let r = focus::area(ui, area, id);
@@ -269,7 +269,7 @@ fn keyed(doc: &mut Document, view: &mut View, ui: &Ui, calls: &Calls, count: u64
     let to = here.saturating_add_signed(by).min(count.saturating_sub(1));
     let event = view
         .launch(to)
-        .and_then(|n| calls.launches().get(n as usize))
+        .and_then(|n| api_trace.launches().get(n as usize))
         .map(|l| l.event);
     if let Some(event) = event {
         doc.go(event);

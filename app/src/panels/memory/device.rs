@@ -11,8 +11,8 @@ pub use last_writer::last_writer_ui;
 use super::{View, go_to, view_as};
 use crate::document::Document;
 use crate::document::api_trace;
+use crate::document::history::Selection;
 use crate::document::memory_trace;
-use crate::document::moment::Selection;
 use crate::panels::memory_trace_buttons;
 use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, paint_text};
@@ -21,7 +21,7 @@ use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
-use trace_core::calls::{Calls, ContentState, DeviceBuffer};
+use trace_core::api_trace::{ApiTrace, ContentState, DeviceBuffer};
 use view::Side;
 
 /// Width of the list of buffers, points, and the width of the panel from which the list is shown.
@@ -31,16 +31,16 @@ const WIDE: f32 = 640.0;
 const WHO: f32 = 132.0;
 
 /// Draws the panel.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Arc<Calls>) {
-    if calls.buffers().list().is_empty() {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trace: &Arc<ApiTrace>) {
+    if api_trace.buffers().list().is_empty() {
         let message = "This recording holds no device memory allocation.";
         if widgets::empty_state(ui, icons::SQUARES_FOUR, message, Some("Show events")) {
-            asks.run_command("show-events");
+            actions.run_command("show-events");
         }
         return;
     }
-    follow(doc, view, calls);
-    bar(doc, view, asks, ui, calls);
+    follow(doc, view, api_trace);
+    bar(doc, view, actions, ui, api_trace);
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let wide = if full.width() < WIDE { 0.0 } else { LIST };
@@ -48,11 +48,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         let left = Rect::from_min_max(full.min, pos2(full.left() + wide, full.bottom()));
         let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
         child.shrink_clip_rect(left);
-        list::ui(doc, view, asks, &mut child, calls);
+        list::ui(doc, view, actions, &mut child, api_trace);
         ui.painter()
             .vline(left.right(), left.y_range(), Stroke::new(1.0, p.line));
     }
-    let below = if !asks.inspector && matches!(doc.selection(), Selection::Memory { .. }) {
+    let below = if !actions.inspector && matches!(doc.selection(), Selection::Memory { .. }) {
         WHO.min(full.height() * 0.4)
     } else {
         0.0
@@ -63,8 +63,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     );
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right));
     child.shrink_clip_rect(right);
-    head(doc, view, &mut child, calls);
-    lines::ui(doc, view, &mut child, calls);
+    head(doc, view, &mut child, api_trace);
+    lines::ui(doc, view, &mut child, api_trace);
     if below > 0.0 {
         let area = Rect::from_min_max(pos2(right.left(), right.bottom()), full.max);
         ui.painter().hline(area.x_range(), area.top(), Stroke::new(1.0, p.line));
@@ -73,13 +73,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         egui::ScrollArea::vertical()
             .id_salt("who")
             .auto_shrink(false)
-            .show(&mut child, |ui| last_writer_ui(doc, asks, ui, view.device.side));
+            .show(&mut child, |ui| last_writer_ui(doc, actions, ui, view.device.side));
     }
     ui.advance_cursor_after_rect(full);
 }
 
 /// Shows the buffer of what was selected elsewhere; at first the first buffer that data is copied to.
-fn follow(doc: &Document, view: &mut View, calls: &Calls) {
+fn follow(doc: &Document, view: &mut View, api_trace: &ApiTrace) {
     let d = &mut view.device;
     if d.seen_jump != doc.jumps {
         d.seen_jump = doc.jumps;
@@ -89,8 +89,8 @@ fn follow(doc: &Document, view: &mut View, calls: &Calls) {
             _ => None,
         };
         if let Some(va) = va {
-            let at = moment(doc, d.side);
-            if let Some(place) = calls.buffers().locate_nearest(va, at) {
+            let at = event_of_side(doc, d.side);
+            if let Some(place) = api_trace.buffers().locate_nearest(va, at) {
                 d.buffer = Some(place.buffer);
                 d.reveal = Some(va);
                 d.list.reveal(u64::from(place.buffer));
@@ -99,25 +99,25 @@ fn follow(doc: &Document, view: &mut View, calls: &Calls) {
     }
     if d.buffer.is_none() {
         let moved = |b: &DeviceBuffer| b.name.starts_with("in") || b.name.starts_with("memory");
-        let first = calls.buffers().list().iter().position(moved).unwrap_or(0);
+        let first = api_trace.buffers().list().iter().position(moved).unwrap_or(0);
         d.buffer = u32::try_from(first).ok();
     }
 }
 
 /// Returns the event before which memory is shown: the current event, or the event after it.
-fn moment(doc: &Document, side: Side) -> u64 {
+fn event_of_side(doc: &Document, side: Side) -> u64 {
     match side {
-        Side::Before | Side::Both => doc.moment(),
-        Side::After => doc.moment().saturating_add(1),
+        Side::Before | Side::Both => doc.current_event(),
+        Side::After => doc.current_event().saturating_add(1),
     }
 }
 
-fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
+fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
-        let found = go_to(view, ui, |_, wanted| parse_address(doc, calls, wanted));
+        let found = go_to(view, ui, |_, search| parse_address(doc, api_trace, search));
         if let Some(va) = found {
             doc.select(Selection::Memory { space: 0, va, bytes: 1 });
         }
@@ -140,7 +140,7 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, c
                 view.device.side = side;
             }
         }
-        ask(doc, view, asks, ui, calls);
+        trace_button(doc, view, actions, ui, api_trace);
         if let Some(why) = &view.wrong {
             let rich_text = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
             ui.add(egui::Label::new(rich_text).truncate());
@@ -149,13 +149,13 @@ fn bar(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, c
 }
 
 /// Draws a button that asks a target if not all shown bytes are known.
-fn ask(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
-    let Some(b) = view.device.buffer.and_then(|n| calls.buffers().get(n)) else {
+fn trace_button(doc: &Document, view: &View, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace) {
+    let Some(b) = view.device.buffer.and_then(|n| api_trace.buffers().get(n)) else {
         return;
     };
-    let (at, side) = (doc.moment(), view.device.side);
+    let (at, side) = (doc.current_event(), view.device.side);
     let launch = doc.current_launch().is_some();
-    let unwatched = launch && calls.launch_changes(at).is_none_or(|l| !l.complete);
+    let unwatched = launch && api_trace.launch_changes(at).is_none_or(|l| !l.complete);
     let first = at + u64::from(side == Side::After);
     // `unknown` comes from the last computed lines. A target cannot report a buffer that does not exist at the current
     // event.
@@ -167,7 +167,7 @@ fn ask(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, calls: &C
         true => "memory before and after this launch, and all changes of the launch",
         false => "the content of this buffer",
     };
-    memory_trace_buttons::button(doc, asks, ui, "memory", message, || match launch {
+    memory_trace_buttons::button(doc, actions, ui, "memory", message, || match launch {
         true => MemoryTraceRequest::for_launch(at, vec![(b.at, b.bytes)]),
         false => memory_trace::request_for_memory(range, first),
     });
@@ -177,33 +177,36 @@ fn ask(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, calls: &C
 ///
 /// # Errors
 /// Returns a message if the text names no address.
-fn parse_address(doc: &Document, calls: &Calls, wanted: &str) -> Result<u64, String> {
-    let wanted = wanted.trim();
+fn parse_address(doc: &Document, api_trace: &ApiTrace, search: &str) -> Result<u64, String> {
+    let search = search.trim();
     let named = |name: &str| {
-        let buffer = calls.buffers().find(name.trim()).and_then(|n| calls.buffers().get(n));
+        let buffer = api_trace
+            .buffers()
+            .find(name.trim())
+            .and_then(|n| api_trace.buffers().get(n));
         // The content of a copy has a name too, even if it is a part of a buffer.
         let carried = || doc.buffers.get(name.trim()).map(|b| b.va.0);
         buffer.map(|b| b.at).or_else(carried)
     };
-    if let Some(at) = named(wanted).or_else(|| text::parse_number(wanted)) {
+    if let Some(at) = named(search).or_else(|| text::parse_number(search)) {
         return Ok(at);
     }
     let behind = |(name, offset)| named(name)?.checked_add(text::parse_number(offset)?);
-    let found = wanted.rsplit_once('+').and_then(behind);
-    found.ok_or_else(|| format!("{wanted:?} is neither an address nor a buffer"))
+    let found = search.rsplit_once('+').and_then(behind);
+    found.ok_or_else(|| format!("{search:?} is neither an address nor a buffer"))
 }
 
-fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
+fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, api_trace: &ApiTrace) {
     let p = palette(ui);
     let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), Sense::hover());
-    let Some(b) = view.device.buffer.and_then(|n| calls.buffers().get(n)) else {
+    let Some(b) = view.device.buffer.and_then(|n| api_trace.buffers().get(n)) else {
         return;
     };
     let mut parts = vec![b.name.clone()];
     parts.extend(b.alias.clone());
     parts.push(format!("{} at {:#x}", text::bytes(b.bytes), b.at));
     parts.push(b.kind.name().to_owned());
-    let at = moment(doc, view.device.side);
+    let at = event_of_side(doc, view.device.side);
     if !b.is_live_at(at) {
         let when = match b.to {
             Some(to) if at > to => format!("freed at event {}", text::count(to)),
@@ -216,7 +219,7 @@ fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Calls) {
         Side::After => "after",
         Side::Both => "before | after",
     };
-    parts.push(format!("{side} event {}", text::count(doc.moment())));
+    parts.push(format!("{side} event {}", text::count(doc.current_event())));
     let message = parts.join(" · ");
     response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("location {message}")));
     paint_text(
@@ -241,13 +244,13 @@ fn event_of(state: ContentState) -> Option<u64> {
 }
 
 /// Describes a state, with the kernel's name if a launch caused it.
-fn describe_state(calls: &Calls, state: ContentState) -> String {
-    let message = text::group_digits(&api_trace::describe_state(calls, state));
-    let launch = event_of(state).and_then(|e| calls.launch_at(e));
-    match (state, launch.and_then(|n| calls.launches().get(n as usize))) {
+fn describe_state(api_trace: &ApiTrace, state: ContentState) -> String {
+    let message = text::group_digits(&api_trace::describe_state(api_trace, state));
+    let launch = event_of(state).and_then(|e| api_trace.launch_at(e));
+    match (state, launch.and_then(|n| api_trace.launches().get(n as usize))) {
         (ContentState::Unknown(..), Some(l)) => format!(
             "{message}, {}",
-            api_trace::short_function_name(calls.function_name(l.function))
+            api_trace::short_function_name(api_trace.function_name(l.function))
         ),
         _ => message,
     }

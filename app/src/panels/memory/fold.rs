@@ -49,7 +49,7 @@ impl Line {
 
 /// Returns the stretch without content around an address: first byte, one past the last, whether it is mapped.
 fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bool)> {
-    let runs = &doc.facts.spaces.get(space as usize)?.runs;
+    let runs = &doc.derived.spaces.get(space as usize)?.runs;
     let n = runs.partition_point(|r| r.end() <= va);
     let (mut from, mut to, mapped);
     match runs.get(n).filter(|r| r.va <= va) {
@@ -94,7 +94,7 @@ fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bo
     if doc.recording.memory.snapshots.len() > 1 && mapped {
         // The runs hold for the end of the recording; at the current event they may differ.
         let held = |page: u64| {
-            lookup::read(&doc.recording, space, page << 12, doc.moment(), 1)
+            lookup::read(&doc.recording, space, page << 12, doc.current_event(), 1)
                 .first()
                 .is_some_and(Result::is_ok)
         };
@@ -132,7 +132,7 @@ const FAR: usize = 4096;
 
 /// Returns the next address at or after `va` that the recording holds.
 pub(super) fn find_next_recorded(doc: &Document, space: u32, va: u64) -> Option<u64> {
-    let runs = &doc.facts.spaces.get(space as usize)?.runs;
+    let runs = &doc.derived.spaces.get(space as usize)?.runs;
     let n = runs.partition_point(|r| r.end() <= va);
     let held = runs.iter().skip(n).take(FAR).find(|r| r.content != PageContent::None);
     held.map(|r| r.va.max(va))

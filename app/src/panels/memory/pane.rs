@@ -2,7 +2,7 @@
 
 use super::view::{ByteReferences, PlotCache, PlotKey, View};
 use super::writer;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::xref::{self, Xref};
 use crate::document::{Document, lookup, values};
 use crate::panels::panel_context::UiActions;
@@ -19,23 +19,27 @@ use std::sync::Arc;
 const MAX_POINTS: u64 = 2048;
 
 /// Searches for all references to a byte, and shows them under the lines.
-pub fn find_references(doc: &Document, view: &mut View, asks: &mut UiActions, space: u32, va: u64) {
+pub fn find_references(doc: &Document, view: &mut View, actions: &mut UiActions, space: u32, va: u64) {
     view.references = Some(ByteReferences {
         space,
         va,
         ..Default::default()
     });
     view.list = Default::default();
-    let (recording, facts, moment) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), doc.moment());
+    let (recording, derived, current_event) = (
+        Arc::clone(&doc.recording),
+        Arc::clone(&doc.derived),
+        doc.current_event(),
+    );
     let path = doc.path.clone();
-    asks.start_work("searching for references to the byte", move |progress| {
-        let found = xref::find_xrefs(&recording, &facts, (space, va, 1), moment, progress);
-        Box::new(move |desk| {
-            if desk.doc.path != path {
+    actions.start_work("searching for references to the byte", move |progress| {
+        let found = xref::find_xrefs(&recording, &derived, (space, va, 1), current_event, progress);
+        Box::new(move |context| {
+            if context.doc.path != path {
                 return;
             }
             let mine = |t: &&mut ByteReferences| t.space == space && t.va == va;
-            if let Some(t) = desk.views.memory.references.as_mut().filter(mine) {
+            if let Some(t) = context.views.memory.references.as_mut().filter(mine) {
                 match found {
                     Ok(list) => t.list = Some(Arc::new(list)),
                     Err(_) => t.stopped = true,
@@ -58,7 +62,7 @@ fn columns(doc: &Document) -> [Column; 3] {
 }
 
 /// Draws the references to the requested byte.
-pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn references_ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let Some(t) = view.references.clone() else { return };
     let mut close = false;
@@ -79,7 +83,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
             view.show(doc, t.space, t.va, 1);
         }
         ui.label(RichText::new(message).color(p.quiet));
-        writer::ui(doc, view, asks, ui, &t);
+        writer::ui(doc, view, actions, ui, &t);
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(4.0);
             close = widgets::icon_button(ui, icons::X, "Close references").clicked();
@@ -97,7 +101,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
     let fold = usize::from(of_page > 0);
     let count = own + fold + if t.unfolded { of_page } else { 0 };
     let mut toggle = false;
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns(doc));
     rows.show(ui, "References", count as u64, |ui, row, rect| {
         let row = row as usize;
         if fold == 1 && row == own {
@@ -109,7 +113,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
         };
         let r = focus::row_response(ui, rect, ui.scope_id().with(("touch", row)));
         r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("reference {} {}", t.kind, t.description)));
-        let here = t.event.is_some_and(|e| e == doc.moment());
+        let here = t.event.is_some_and(|e| e == doc.current_event());
         if here {
             ui.painter().rect_filled(rect, 0.0, p.selection);
         } else if r.hovered() {
@@ -134,17 +138,17 @@ pub fn references_ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, 
         }
         widgets::add_copy_menu(&r, &forms).on_hover_text(&t.description);
     });
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     view.list = rows;
     if let Some(t) = view.references.as_mut().filter(|_| toggle) {
         t.unfolded = !t.unfolded;
     }
     if let Some(t) = go {
-        let event = t.event.unwrap_or(doc.moment());
+        let event = t.event.unwrap_or(doc.current_event());
         if matches!(t.go, Selection::Buffer(_)) {
-            asks.run_command("show-inputs");
+            actions.run_command("show-inputs");
         } else if t.kind == "page table" {
-            asks.run_command("show-page-tables");
+            actions.run_command("show-page-tables");
         }
         doc.go_with(event, t.go);
     }
@@ -167,7 +171,7 @@ fn folded(ui: &mut Ui, rect: Rect, n: usize, open: bool) -> bool {
 
 /// Returns the values of a range, every nth so that there are at most [`MAX_POINTS`].
 fn points(doc: &Document, made: PlotKey) -> PlotCache {
-    let (space, va, bytes, element, moment, _) = made;
+    let (space, va, bytes, element, current_event, _) = made;
     let size = element.bytes() as u64;
     let count = bytes / size;
     let every = count.div_ceil(MAX_POINTS).max(1);
@@ -177,13 +181,13 @@ fn points(doc: &Document, made: PlotKey) -> PlotCache {
     };
     let mut out = Vec::new();
     if every == 1 {
-        let read = lookup::read(&doc.recording, space, va, moment, (count * size) as usize);
+        let read = lookup::read(&doc.recording, space, va, current_event, (count * size) as usize);
         let parts = read.chunks_exact(size as usize).enumerate();
         out.extend(parts.filter_map(|(i, b)| Some([i as f64, value(b)?])));
     } else {
         for i in (0..count).step_by(every as usize) {
             let at = va.saturating_add(i * size);
-            let read = lookup::read(&doc.recording, space, at, moment, size as usize);
+            let read = lookup::read(&doc.recording, space, at, current_event, size as usize);
             out.extend(value(&read).map(|v| [i as f64, v]));
         }
     }
@@ -201,7 +205,14 @@ pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let size = element.bytes() as u64;
     let chosen = view.selected(doc).filter(|s| s.1 > size);
     let (va, bytes) = chosen.unwrap_or((view.top, view.shown_rows * view.per_line()));
-    let made = (view.space, va, bytes, element, doc.moment(), doc.changes().revision());
+    let made = (
+        view.space,
+        va,
+        bytes,
+        element,
+        doc.current_event(),
+        doc.changes().revision(),
+    );
     let held = match view.plot_cache.clone().filter(|h| h.key == made) {
         Some(h) => h,
         None => {

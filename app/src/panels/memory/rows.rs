@@ -4,7 +4,7 @@ use super::fold::{self, Line};
 use super::line_width::LineWidth;
 use super::pane;
 use super::view::View;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, clipboard, lookup, values};
 use crate::panels::copy_menu;
 use crate::panels::panel_context::UiActions;
@@ -87,7 +87,7 @@ type Cell = (Result<u8, ByteState>, bool);
 
 /// Returns the bytes in view, with edits applied.
 fn cells(doc: &Document, space: u32, top: u64, len: usize) -> Vec<Cell> {
-    let read = lookup::read(&doc.recording, space, top, doc.moment(), len);
+    let read = lookup::read(&doc.recording, space, top, doc.current_event(), len);
     let mut out: Vec<Cell> = read.into_iter().map(|b| (b, false)).collect();
     let end = top.saturating_add(len as u64);
     for (name, edited) in doc.changes().inputs() {
@@ -112,7 +112,7 @@ fn cells(doc: &Document, space: u32, top: u64, len: usize) -> Vec<Cell> {
 }
 
 /// Draws the lines that fit.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let size = ui.available_size_before_wrap();
     let (area, response) = ui.allocate_exact_size(size, Sense::click());
@@ -141,8 +141,8 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         at = line.end();
     }
     let byte_at = |q: Pos2| {
-        let most = lines.len().saturating_sub(1) as f32;
-        let line = ((q.y - area.top()) / ROW).floor().clamp(0.0, most) as usize;
+        let max = lines.len().saturating_sub(1) as f32;
+        let line = ((q.y - area.top()) / ROW).floor().clamp(0.0, max) as usize;
         let none = Line::Bytes {
             va: top,
             bytes: columns.bytes,
@@ -218,7 +218,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             let byte = ui
                 .data(|d| d.get_temp::<u64>(egui::Id::unique("memory-menu")))
                 .unwrap_or(va);
-            menu(doc, view, asks, ui, byte, chosen);
+            menu(doc, view, actions, ui, byte, chosen);
         });
     }
     ui.set_clip_rect(clip);
@@ -245,11 +245,18 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         view.seen_jump = doc.jumps;
     }
     if let Some(va) = asked {
-        pane::find_references(doc, view, asks, space, va);
+        pane::find_references(doc, view, actions, space, va);
     }
 }
 
-fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, byte: u64, chosen: Option<(u64, u64)>) {
+fn menu(
+    doc: &mut Document,
+    view: &mut View,
+    actions: &mut UiActions,
+    ui: &mut Ui,
+    byte: u64,
+    chosen: Option<(u64, u64)>,
+) {
     let space = view.space;
     let (from, len) = match chosen {
         Some((a, n)) if n > 1 && a <= byte && byte - a < n => (a, n.min(MAX_COPY)),
@@ -273,10 +280,10 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
         bytes: len,
     };
     // The menu already has the forms of bytes above.
-    copy_menu::forms(doc, asks, ui, &[], &these, None);
+    copy_menu::forms(doc, actions, ui, &[], &these, None);
     ui.separator();
     if ui.button("Show references").clicked() {
-        pane::find_references(doc, view, asks, space, byte);
+        pane::find_references(doc, view, actions, space, byte);
         ui.close();
     }
     if ui.button("Walk the page tables").clicked() {
@@ -285,7 +292,7 @@ fn menu(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
             va: byte,
             bytes: 1,
         });
-        asks.run_command("show-page-tables");
+        actions.run_command("show-page-tables");
         ui.close();
     }
 }

@@ -1,7 +1,7 @@
 //! Search in memory for bytes, text, a value, an expression or pointers, off the interface thread.
 
 use super::view::View;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, lookup, pattern};
 use crate::panels::panel_context::UiActions;
 use crate::theme::{body, field, icons, mono, palette, small, text, widgets};
@@ -11,7 +11,7 @@ use trace_core::GpuVa;
 use trace_core::memory::{Hit, MAX_HITS, SearchError};
 
 /// Draws the search field and the matches.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let width = (ui.available_width() - 150.0).clamp(90.0, 240.0);
     let hint = "search: 0a ff, \"text\", /re/, ->buffer";
@@ -24,7 +24,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             .hint_text(hint)
     });
     if field.enter {
-        start(doc, view, asks);
+        start(doc, view, actions);
         if view.wrong.is_some() {
             field.select_all();
         }
@@ -79,8 +79,8 @@ fn go_hit(doc: &mut Document, view: &mut View, hits: &[Hit], forward: bool) {
     }
 }
 
-fn start(doc: &Document, view: &mut View, asks: &mut UiActions) {
-    let pattern = match pattern::parse(&view.search, view.element, &doc.recording.facts.buffers) {
+fn start(doc: &Document, view: &mut View, actions: &mut UiActions) {
+    let pattern = match pattern::parse(&view.search, view.element, &doc.recording.metadata.buffers) {
         Ok(p) => p,
         Err(e) => {
             view.wrong = Some(e.to_string());
@@ -94,17 +94,17 @@ fn start(doc: &Document, view: &mut View, asks: &mut UiActions) {
     let id = view.searches;
     view.wrong = None;
     view.hits = None;
-    let (recording, space, moment) = (Arc::clone(&doc.recording), view.space, doc.moment());
+    let (recording, space, current_event) = (Arc::clone(&doc.recording), view.space, doc.current_event());
     let path = doc.path.clone();
-    let progress = asks.start_work("searching memory", move |progress| {
-        let found = match lookup::memory_at(&recording, space, moment) {
+    let progress = actions.start_work("searching memory", move |progress| {
+        let found = match lookup::memory_at(&recording, space, current_event) {
             Some(memory) => memory.search(&pattern, GpuVa(0)..GpuVa(u64::MAX), progress),
             None => Ok(Vec::new()),
         };
-        Box::new(move |desk| {
-            let view = &mut desk.views.memory;
+        Box::new(move |context| {
+            let view = &mut context.views.memory;
             // A search that was replaced by another one has no result to show.
-            if desk.doc.path != path || view.searching.as_ref().is_none_or(|s| s.0 != id) {
+            if context.doc.path != path || view.searching.as_ref().is_none_or(|s| s.0 != id) {
                 return;
             }
             view.searching = None;
@@ -112,7 +112,7 @@ fn start(doc: &Document, view: &mut View, asks: &mut UiActions) {
                 Ok(hits) => {
                     let hits = Arc::new(hits);
                     view.hits = Some(Arc::clone(&hits));
-                    go_hit(desk.doc, view, &hits, true);
+                    go_hit(context.doc, view, &hits, true);
                 }
                 Err(SearchError::Cancelled(_)) => view.wrong = Some("the search was stopped".into()),
                 Err(e) => view.wrong = Some(e.to_string()),

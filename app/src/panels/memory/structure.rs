@@ -2,7 +2,7 @@
 //! after another, addresses as links.
 
 use super::view::View;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, lookup};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
@@ -161,7 +161,7 @@ fn describe_part(doc: &Document, s: &Structure, layout: &Layout, part: &Part<'_>
     let first = u64::from(lo / 8);
     let va = s.address(layout, element).saturating_add(first);
     let bytes = u64::from(hi / 8) - first + 1;
-    let read = lookup::read(&doc.recording, s.space, va, doc.moment(), bytes.min(16) as usize);
+    let read = lookup::read(&doc.recording, s.space, va, doc.current_event(), bytes.min(16) as usize);
     let known: Option<Vec<u8>> = read.iter().map(|b| b.ok()).collect();
     let whole = lo % 8 == 0 && (hi + 1).is_multiple_of(8);
     let place = match (bytes, whole) {
@@ -217,7 +217,7 @@ pub fn toggle(doc: &Document, view: &mut View) {
     if view.structure.take().is_some() {
         return;
     }
-    let Some(map) = doc.facts.device.map(trace_core::registers::RecordedRegisters::map) else {
+    let Some(map) = doc.derived.device.map(trace_core::registers::RecordedRegisters::map) else {
         view.structure = Some(Structure::new("", view.space, view.top));
         return;
     };
@@ -226,7 +226,7 @@ pub fn toggle(doc: &Document, view: &mut View) {
         .memory_at(view.space, at)
         .filter(|(m, _)| map.layout(&m.layout).is_some());
     let head =
-        matches!(doc.selection(), Selection::Job(_)) || !doc.facts.headers_in(at..at.saturating_add(1)).is_empty();
+        matches!(doc.selection(), Selection::Job(_)) || !doc.derived.headers_in(at..at.saturating_add(1)).is_empty();
     let first = || map.layouts().next().map(|l| l.name.clone()).unwrap_or_default();
     let mut made = match named {
         Some((m, _)) => {
@@ -249,7 +249,7 @@ pub fn toggle(doc: &Document, view: &mut View) {
 /// Draws the overlay.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let Some(mut s) = view.structure.take() else { return };
-    let map = doc.facts.device.map(trace_core::registers::RecordedRegisters::map);
+    let map = doc.derived.device.map(trace_core::registers::RecordedRegisters::map);
     let names: Vec<&str> = map.map_or_else(Vec::new, |m| m.layouts().map(|l| l.name.as_str()).collect());
     if names.is_empty() {
         let message = "No register map of this recording has a layout. Add a [[layout]] to a register map of your \

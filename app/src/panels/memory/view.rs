@@ -3,7 +3,7 @@
 use super::device::view::DeviceMemoryView;
 use super::structure::Structure;
 use crate::document::debug::WriterReport;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::writer_cache::EditKey;
 use crate::document::xref::Xref;
 use crate::document::{Document, page_runs};
@@ -139,13 +139,13 @@ impl View {
     pub(super) fn begin(&mut self, doc: &Document) {
         let input = doc
             .recording
-            .facts
+            .metadata
             .buffers
             .iter()
             .find(|b| b.role == trace_core::recording::BufferRole::Input)
             .map(|b| (b.address_space, b.va.0));
         let first = input.or_else(|| {
-            let runs = &doc.facts.spaces.first()?.runs;
+            let runs = &doc.derived.spaces.first()?.runs;
             let data = runs.iter().find(|r| r.content == page_runs::PageContent::Data);
             Some((0, data.or(runs.first())?.va))
         });
@@ -174,7 +174,7 @@ impl View {
                 }
             }
             Selection::Job(j) => {
-                if let Some(va) = doc.facts.jobs.get(j as usize).map(|j| j.head_va) {
+                if let Some(va) = doc.derived.jobs.get(j as usize).map(|j| j.head_va) {
                     self.reveal(va);
                 }
             }
@@ -187,7 +187,7 @@ impl View {
         match doc.selection() {
             Selection::Memory { va, bytes, space } if *space == self.space => Some((*va, (*bytes).max(1))),
             Selection::Buffer(name) => doc.recording.buffer(name).map(|b| (b.va.0, b.bytes)),
-            Selection::Job(j) => doc.facts.jobs.get(*j as usize).map(|j| (j.head_va, 32)),
+            Selection::Job(j) => doc.derived.jobs.get(*j as usize).map(|j| (j.head_va, 32)),
             _ => None,
         }
     }

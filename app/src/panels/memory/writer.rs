@@ -13,9 +13,9 @@ use std::sync::Arc;
 use trace_core::progress::Progress;
 
 /// Draws the last writer.
-pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, t: &ByteReferences) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, t: &ByteReferences) {
     let p = palette(ui);
-    let mut ask = false;
+    let mut clicked = false;
     let link = |ui: &mut Ui| {
         let r = widgets::link(ui, "find last writer", "last writer…");
         r.on_hover_text("replay on the simulator and record every write; later searches need no replay")
@@ -23,7 +23,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     };
     match t.writer.as_ref().filter(|_| t.key == doc.edit_key()) {
         None => {
-            ask = link(ui);
+            clicked = link(ui);
             if t.writer.is_some() {
                 let message = "inputs were edited since";
                 ui.label(RichText::new(message).font(small()).color(p.edited));
@@ -32,7 +32,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         Some(WriterLookup::Pending(progress)) => busy(ui, "replaying", progress),
         Some(WriterLookup::Stopped) => {
             ui.label(RichText::new("stopped").font(small()).color(p.quiet));
-            ask = link(ui);
+            clicked = link(ui);
         }
         Some(WriterLookup::Failed(why)) => {
             let rich_text = RichText::new(format!("▲ {why}")).font(small()).color(p.error);
@@ -44,7 +44,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
                 (Some(_), Some(_)) => {
                     let r = widgets::link(ui, &format!("last writer {short}"), &short);
                     if r.on_hover_text(RichText::new(long).font(mono())).clicked() {
-                        asks.show_writer_thread(report);
+                        actions.show_writer_thread(report);
                     }
                 }
                 (Some(place), None) => {
@@ -62,8 +62,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             }
         }
     }
-    if ask {
-        find_writer(doc, view, asks, t.space, t.va);
+    if clicked {
+        find_writer(doc, view, actions, t.space, t.va);
     }
 }
 
@@ -82,7 +82,7 @@ fn busy(ui: &mut Ui, what: &str, progress: &Progress) {
 }
 
 /// Asks for the last writer of a byte: from the kept run, from the running one, or from a new one.
-fn find_writer(doc: &mut Document, view: &mut View, asks: &mut UiActions, space: u32, va: u64) {
+fn find_writer(doc: &mut Document, view: &mut View, actions: &mut UiActions, space: u32, va: u64) {
     let given = doc.edited_inputs();
     let Some(t) = &mut view.references else { return };
     t.key.clone_from(&given.key);
@@ -91,7 +91,7 @@ fn find_writer(doc: &mut Document, view: &mut View, asks: &mut UiActions, space:
         return;
     }
     if let Some(run) = doc.writers.find_run(&given.key) {
-        answer(doc, view, asks, &run, (space, va));
+        answer(doc, view, actions, &run, (space, va));
         return;
     }
     if let Some(progress) = doc.writers.running(&given.key) {
@@ -101,14 +101,14 @@ fn find_writer(doc: &mut Document, view: &mut View, asks: &mut UiActions, space:
     let (recording, path, key) = (Arc::clone(&doc.recording), doc.path.clone(), given.key.clone());
     let alive = Arc::new(());
     let mine = Arc::clone(&alive);
-    let progress = asks.start_work("replaying and recording every write", move |progress| {
+    let progress = actions.start_work("replaying and recording every write", move |progress| {
         let made = TracedReplay::new(&recording, &given, None, progress);
-        Box::new(move |desk| {
+        Box::new(move |context| {
             let _alive = mine;
-            if desk.doc.path != path {
+            if context.doc.path != path {
                 return;
             }
-            let (doc, view) = (&mut *desk.doc, &mut desk.views.memory);
+            let (doc, view) = (&mut *context.doc, &mut context.views.memory);
             let of = view
                 .references
                 .as_ref()
@@ -123,7 +123,7 @@ fn find_writer(doc: &mut Document, view: &mut View, asks: &mut UiActions, space:
                     let run = Arc::new(run);
                     doc.writers.store_run(&run);
                     if let Some(of) = of.filter(|_| waits) {
-                        answer(doc, view, desk.asks, &run, of);
+                        answer(doc, view, context.actions, &run, of);
                     }
                 }
                 Err(e) => {
@@ -147,7 +147,13 @@ fn failed_writer(e: &WriterError) -> WriterLookup {
 }
 
 /// Answers from a run: the writer at once, what its thread read as soon as it is traced.
-fn answer(doc: &mut Document, view: &mut View, asks: &mut UiActions, run: &Arc<TracedReplay>, (space, va): (u32, u64)) {
+fn answer(
+    doc: &mut Document,
+    view: &mut View,
+    actions: &mut UiActions,
+    run: &Arc<TracedReplay>,
+    (space, va): (u32, u64),
+) {
     let Some(t) = &mut view.references else { return };
     let (recording, key) = (Arc::clone(&doc.recording), t.key.clone());
     let report = match run.writer(&doc.recording, space, va) {
@@ -155,7 +161,7 @@ fn answer(doc: &mut Document, view: &mut View, asks: &mut UiActions, run: &Arc<T
         Err(e) if is_too_many_writes(&e) => {
             let (run, given) = (Arc::clone(run), doc.edited_inputs());
             let path = doc.path.clone();
-            let progress = asks.start_work("replaying and recording the writes to one page", move |progress| {
+            let progress = actions.start_work("replaying and recording the writes to one page", move |progress| {
                 let made = TracedReplay::new(&recording, &given, Some((&run, space, va)), progress);
                 let result = made.and_then(|r| {
                     let report = r.writer(&recording, space, va)?;
@@ -178,7 +184,7 @@ fn answer(doc: &mut Document, view: &mut View, asks: &mut UiActions, run: &Arc<T
         return;
     }
     let (run, given, path, first) = (Arc::clone(run), doc.edited_inputs(), doc.path.clone(), report.clone());
-    let progress = asks.start_work("following the thread that wrote the byte", move |progress| {
+    let progress = actions.start_work("following the thread that wrote the byte", move |progress| {
         let result = run.with_shader_reads(&recording, space, report, progress);
         store_answer(path, given, (space, va), result)
     });
@@ -192,16 +198,16 @@ fn store_answer(
     (space, va): (u32, u64),
     result: Result<WriterReport, WriterError>,
 ) -> WorkCompletion {
-    Box::new(move |desk| {
-        if desk.doc.path != path {
+    Box::new(move |context| {
+        if context.doc.path != path {
             return;
         }
         let outcome = result.map(Arc::new);
         if let Ok(report) = &outcome {
-            desk.doc.writers.store_answer(&given.key, space, va, report);
+            context.doc.writers.store_answer(&given.key, space, va, report);
         }
         let mine = |t: &&mut ByteReferences| t.space == space && t.va == va && t.key == given.key;
-        let Some(t) = desk.views.memory.references.as_mut().filter(mine) else {
+        let Some(t) = context.views.memory.references.as_mut().filter(mine) else {
             return;
         };
         t.writer = Some(match (outcome, t.writer.take()) {

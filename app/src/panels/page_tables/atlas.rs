@@ -33,9 +33,9 @@ const SLACK: f64 = 0.035;
 const STEP: f32 = 64.0;
 
 /// Draws the map, with its controls above and the selection at its side.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, space: &SpaceFact) {
-    let key = AddressMapKey::at(&doc.recording, view.space, doc.moment());
-    requests::request_map(doc, &mut view.atlas, asks, key);
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, space: &SpaceFact) {
+    let key = AddressMapKey::at(&doc.recording, view.space, doc.current_event());
+    requests::request_map(doc, &mut view.atlas, actions, key);
     let made = view.atlas.map(key);
     let fresh = made.is_some();
     let Some(map) = made.or_else(|| view.atlas.fallback_map(key)) else {
@@ -43,7 +43,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         return;
     };
     if fresh {
-        requests::request_entropy(doc, &mut view.atlas, asks, key, &map);
+        requests::request_entropy(doc, &mut view.atlas, actions, key, &map);
     }
     bar(doc, view, ui, &map, key, fresh);
     let full = ui.available_rect_before_wrap();
@@ -71,7 +71,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         let went = view
             .at
             .and_then(|va| links::list(doc, &mut child, &map, view.space, va));
-        walk::ui(doc, view, asks, &mut child);
+        walk::ui(doc, view, actions, &mut child);
         if let Some((space, va)) = went {
             view.space = space;
             view.pick(doc, va, 4096);

@@ -14,13 +14,13 @@ use egui::accesskit::Role;
 use egui::{Color32, Mesh, Rect, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
 
 /// Returns the pixels of a span: one a page up to 220, then compressed.
-fn span_pixels(pages: u64, most: f32) -> f32 {
-    let linear = 220.0_f32.min(most * 0.6);
+fn span_pixels(pages: u64, max: f32) -> f32 {
+    let linear = 220.0_f32.min(max * 0.6);
     if pages as f32 <= linear {
         return (pages as f32).max(2.0);
     }
     let over = (pages as f32 / linear).log2() / 10.0;
-    linear + (most - linear) * over.min(1.0)
+    linear + (max - linear) * over.min(1.0)
 }
 
 /// A row: pages of one mapping, and another address of these pages.
@@ -77,14 +77,14 @@ fn columns(mark: Option<Mark>) -> [Column; 5] {
 }
 
 /// Draws the table and the legend under it.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, space: &SpaceFact) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, space: &SpaceFact) {
     let p = palette(ui);
     let mark = view.mark;
     let full = ui.available_rect_before_wrap();
     let legend = 26.0;
     let area = Rect::from_min_max(full.min, full.max - vec2(0.0, legend));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(area));
-    let table = Table::head(&mut child, asks.tables.state(TABLE), TABLE, &columns(mark));
+    let table = Table::head(&mut child, actions.tables.state(TABLE), TABLE, &columns(mark));
     let mut list = view.list;
     let at = view.at;
     let shown = row_of(space, mark, at.unwrap_or(0));
@@ -117,11 +117,11 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         let ink = colour(p, ColourBy::Rights, &whole);
         table.text(ui, "rights", rect, &format_rights(m.rights), mono(), ink);
         if let Some(cell) = table.cell("span", rect) {
-            let most = (cell.width() - 8.0).max(30.0);
-            let wide = span_pixels(m.pages, most);
+            let max = (cell.width() - 8.0).max(30.0);
+            let wide = span_pixels(m.pages, max);
             let bar = Rect::from_min_size(pos2(cell.left(), y - 5.0), vec2(wide, 10.0));
             spans(view.colour_by, ui, space, &m, bar);
-            if m.pages as f32 > 220.0_f32.min(most * 0.6) {
+            if m.pages as f32 > 220.0_f32.min(max * 0.6) {
                 let cut = bar.left() + wide * 0.85;
                 let ground = if selected { p.selection } else { p.panel };
                 ui.painter().line_segment(
@@ -157,7 +157,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
             r.on_hover_text(format!("{range}\n{held}"));
         }
     });
-    table.finish(&child, asks.tables.state(TABLE));
+    table.finish(&child, actions.tables.state(TABLE));
     view.list = list;
     if let Some(m) = chosen {
         view.frame(m.va, m.pages);
@@ -174,7 +174,7 @@ fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &MappedRun, bar: Rect) {
     let list = &space.runs[from.min(to)..to];
     let x = |va: u64| bar.left() + bar.width() * ((va - m.va) as f64 / (m.pages * 4096) as f64) as f32;
     let mut mesh = Mesh::default();
-    let mut draw = |want: PageContent, least: f32| {
+    let mut draw = |want: PageContent, min: f32| {
         let mut last = f32::MIN;
         let mut next = 0;
         // A pixel is painted once for any number of runs: the next run is the first one at the next pixel.
@@ -184,7 +184,7 @@ fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &MappedRun, bar: Rect) {
                 continue;
             }
             let x0 = x(r.va.max(m.va));
-            let x1 = x(r.end().min(m.end())).max(x0 + least);
+            let x1 = x(r.end().min(m.end())).max(x0 + min);
             if x1 - last >= 0.5 {
                 let at = Rect::from_min_max(pos2(x0, bar.top()), pos2(x1, bar.bottom()));
                 paint(&mut mesh, at, colour(p, by, r), r.content);

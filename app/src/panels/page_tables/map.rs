@@ -37,7 +37,7 @@ fn cell_run(space: &SpaceFact, va: u64, end: u64) -> Option<MappedRun> {
 fn begin(doc: &Document, view: &mut View, space: &SpaceFact) {
     let input = doc
         .recording
-        .facts
+        .metadata
         .buffers
         .iter()
         .find(|b| b.role == trace_core::recording::BufferRole::Input && b.address_space == view.space)

@@ -65,7 +65,7 @@ pub fn mix_colours(a: Color32, b: Color32, part: f32) -> Color32 {
 
 /// Describes the content of a run of pages.
 pub fn describe_content(doc: &Document, va: u64, end: u64) -> String {
-    page_usage::describe_uses(&doc.recording, &doc.facts.page_usage.find_uses(va, end))
+    page_usage::describe_uses(&doc.recording, &doc.derived.page_usage.find_uses(va, end))
 }
 
 /// Formats a run's rights as `rw-`, with what the pages are.

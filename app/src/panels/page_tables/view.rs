@@ -2,7 +2,7 @@
 
 use super::atlas::Atlas;
 use crate::document::Document;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::page_table_marks::Mark;
 use crate::theme::rows::Rows;
 
@@ -67,8 +67,8 @@ impl View {
     /// Shows a mapping in the map, as large as it fits.
     pub fn frame(&mut self, va: u64, pages: u64) {
         let first = va >> 12;
-        let (mut cell, most) = (0, self.max_cell());
-        while cell < most && self.cells() << cell < pages.saturating_add(first & ((1 << cell) - 1)) {
+        let (mut cell, max) = (0, self.max_cell());
+        while cell < max && self.cells() << cell < pages.saturating_add(first & ((1 << cell) - 1)) {
             cell += 1;
         }
         self.cell = Some(cell);
@@ -121,8 +121,8 @@ impl View {
 
     pub(super) fn set_first_page(&mut self, first: u64) {
         let cell = self.cell.unwrap_or(0);
-        let most = (1u64 << SPACE_LOG).saturating_sub(self.cells() << cell);
-        self.first_page = (first >> cell << cell).min(most >> cell << cell);
+        let max = (1u64 << SPACE_LOG).saturating_sub(self.cells() << cell);
+        self.first_page = (first >> cell << cell).min(max >> cell << cell);
     }
 
     /// Selects pages everywhere, without moving the map.
@@ -142,12 +142,12 @@ impl View {
         let place = match doc.selection() {
             Selection::Memory { va, space, .. } | Selection::Entry { va, space, .. } => Some((*space, *va)),
             Selection::Buffer(name) => doc.recording.buffer(name).map(|b| (b.address_space, b.va.0)),
-            Selection::Job(j) => doc.facts.jobs.get(*j as usize).map(|j| (self.space, j.head_va)),
+            Selection::Job(j) => doc.derived.jobs.get(*j as usize).map(|j| (self.space, j.head_va)),
             _ => None,
         };
         let Some((space, va)) = place else { return };
         let mapping = doc
-            .facts
+            .derived
             .spaces
             .get(space as usize)
             .and_then(|s| s.mapping_at(va))

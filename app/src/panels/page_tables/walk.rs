@@ -1,7 +1,7 @@
 //! The walk of an address, level by level: the location of each entry, its kind, the meaning of its bits.
 
 use super::view::View;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::page_table_marks::{describe_entry_kind, format_entry_bits};
 use crate::document::{Document, lookup, page_table_entries, xref};
 use crate::panels::copy_menu;
@@ -14,14 +14,14 @@ use trace_core::mmu::EntryKind;
 use trace_core::recording::MmuFormat;
 
 fn format_of(doc: &Document, space: u32) -> MmuFormat {
-    let s = doc.recording.facts.address_spaces.get(space as usize);
+    let s = doc.recording.metadata.address_spaces.get(space as usize);
     s.map_or(MmuFormat::Aarch64_4k, |s| s.format)
 }
 
 /// Formats the bits of the walk's last entry on one line.
 fn bits_line(doc: &Document, space: u32, step: &trace_core::mmu::WalkStep) -> String {
     let bits = format_entry_bits(&doc.recording, format_of(doc, space), step);
-    let spaces = &doc.recording.facts.address_spaces;
+    let spaces = &doc.recording.metadata.address_spaces;
     let attributes = spaces.get(space as usize).map_or(0, |s| s.memattr);
     let parts: Vec<String> = bits
         .iter()
@@ -44,7 +44,7 @@ fn bits_line(doc: &Document, space: u32, step: &trace_core::mmu::WalkStep) -> St
 #[must_use]
 pub fn describe_walk(doc: &Document, space: u32, va: u64) -> String {
     let mut out = format!("{va:#x}");
-    if let Some(w) = lookup::walk(&doc.recording, space, va, doc.moment()) {
+    if let Some(w) = lookup::walk(&doc.recording, space, va, doc.current_event()) {
         for s in &w.steps {
             let (word, to) = describe_entry_kind(s.kind);
             out += &format!(
@@ -61,14 +61,14 @@ pub fn describe_walk(doc: &Document, space: u32, va: u64) -> String {
         }
         if w.result.is_ok() {
             out += "\nholds ";
-            out += &xref::describe_page(&doc.recording, &doc.facts, space, va, doc.moment());
+            out += &xref::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
         }
     }
     out
 }
 
 /// Draws the walk of the shown address.
-pub fn ui(doc: &mut Document, view: &View, asks: &mut UiActions, ui: &mut Ui) {
+pub fn ui(doc: &mut Document, view: &View, actions: &mut UiActions, ui: &mut Ui) {
     let Some(va) = view.at else { return };
     ui.add_space(4.0);
     egui::ScrollArea::vertical()
@@ -76,7 +76,7 @@ pub fn ui(doc: &mut Document, view: &View, asks: &mut UiActions, ui: &mut Ui) {
         .auto_shrink(false)
         .show(ui, |ui| {
             ui.spacing_mut().item_spacing.y = 0.0;
-            steps(doc, asks, ui, view.space, va);
+            steps(doc, actions, ui, view.space, va);
         });
 }
 
@@ -95,9 +95,9 @@ fn is_selected(doc: &Document, space: u32, va: u64, level: u8) -> bool {
     }
 }
 
-fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, space: u32, va: u64) {
+fn steps(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32, va: u64) {
     let p = palette(ui);
-    let Some(w) = lookup::walk(&doc.recording, space, va, doc.moment()) else {
+    let Some(w) = lookup::walk(&doc.recording, space, va, doc.current_event()) else {
         return;
     };
     ui.horizontal(|ui| {
@@ -106,10 +106,10 @@ fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, space: u32, va: 
         let r = widgets::link(ui, "Go to memory", &format!("{va:#x}"));
         let own = [("address", format!("{va:#x}")), ("walk", describe_walk(doc, space, va))];
         let byte = Selection::Memory { space, va, bytes: 1 };
-        copy_menu::for_selection(&r, doc, asks, &own, &byte);
+        copy_menu::for_selection(&r, doc, actions, &own, &byte);
         if r.on_hover_text("shows it in Memory").clicked() {
-            asks.show_memory_at_top(Some(space), va, 16);
-            asks.run_command("show-memory");
+            actions.show_memory_at_top(Some(space), va, 16);
+            actions.run_command("show-memory");
         }
     });
     let mut chosen = None;
@@ -168,7 +168,7 @@ fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, space: u32, va: 
             va,
             level: s.level,
         };
-        copy_menu::for_selection(&r, doc, asks, &forms, &entry);
+        copy_menu::for_selection(&r, doc, actions, &forms, &entry);
         r.on_hover_text(message);
     }
     if let Some(level) = chosen {
@@ -178,7 +178,7 @@ fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, space: u32, va: 
         (Ok(_), Some(s)) => {
             let rich_text = RichText::new(bits_line(doc, space, s)).font(small()).color(p.quiet);
             ui.add(egui::Label::new(rich_text).wrap());
-            let holds = xref::describe_page(&doc.recording, &doc.facts, space, va, doc.moment());
+            let holds = xref::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
             ui.add(egui::Label::new(RichText::new(format!("holds {holds}")).font(small())).wrap());
         }
         (Err(e), _) => {

@@ -47,24 +47,24 @@ pub(super) fn inline(doc: &mut Document, view: &mut View, ui: &mut Ui) {
 }
 
 /// Returns registers and fields whose names contain a text; fields only if the text is not empty.
-fn find_lines(doc: &Document, wanted: &str) -> Vec<PlotLine> {
-    let wanted = wanted.trim().to_lowercase();
+fn find_lines(doc: &Document, search: &str) -> Vec<PlotLine> {
+    let search = search.trim().to_lowercase();
     let mut out = Vec::new();
-    for (offset, fact) in &doc.facts.registers {
+    for (offset, fact) in &doc.derived.registers {
         let register = PlotLine {
             register: *offset,
             field: None,
         };
         let name = fact.name.to_lowercase();
-        if name.contains(&wanted) {
+        if name.contains(&search) {
             out.push(register);
         }
-        let def = Some(*offset).filter(|_| !wanted.is_empty());
+        let def = Some(*offset).filter(|_| !search.is_empty());
         let Some(def) = def.and_then(|o| lookup::find_register(&doc.recording, o)) else {
             continue;
         };
         let fields = def.layout.fields.iter().map(|f| &f.name);
-        let fits = fields.filter(|f| format!("{name}.{}", f.to_lowercase()).contains(&wanted));
+        let fits = fields.filter(|f| format!("{name}.{}", f.to_lowercase()).contains(&search));
         out.extend(fits.map(|f| PlotLine {
             register: *offset,
             field: Some(f.clone()),
@@ -111,7 +111,11 @@ fn offer(doc: &mut Document, view: &mut View, focus: bool, ui: &mut Ui) {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
         let inner = rect.shrink2(vec2(6.0, 0.0));
-        let accesses = doc.facts.registers.get(&line.register).map_or(0, |f| f.accesses.len());
+        let accesses = doc
+            .derived
+            .registers
+            .get(&line.register)
+            .map_or(0, |f| f.accesses.len());
         let n = match &line.field {
             None => text::count(accesses as u64),
             Some(_) => "field".to_owned(),

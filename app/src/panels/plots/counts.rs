@@ -46,9 +46,9 @@ impl AccessCounts {
 }
 
 /// Draws chart and table.
-pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, actions: &mut UiActions, ui: &mut Ui) {
     // The event table may be hidden.
-    events::find(doc, events, asks);
+    events::find(doc, events, actions);
     let p = palette(ui);
     let by = view.by.0;
     ui.horizontal(|ui| {
@@ -64,7 +64,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
     if let Some(why) = &events.wrong {
         let message = format!("The filter cannot be read: {why}.");
         if widgets::empty_state(ui, icons::WARNING, &message, Some("Edit the filter")) {
-            asks.run_command("filter");
+            actions.run_command("filter");
         }
         return;
     }
@@ -72,8 +72,8 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
         ui.label(RichText::new("filtering…").color(p.quiet));
         return;
     }
-    let key: Key = (events.found_for.clone(), by.label(), doc.facts.pending.len());
-    ask(doc, view, events, asks, &key);
+    let key: Key = (events.found_for.clone(), by.label(), doc.derived.pending.len());
+    start_count(doc, view, events, actions, &key);
     if let Some(why) = view.counted.error(&key) {
         let message = format!("Accesses were not counted: {why}.");
         if widgets::empty_state(ui, icons::WARNING, &message, Some("Count again")) {
@@ -86,27 +86,27 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
         return;
     };
     if counted.groups.is_empty() && doc.recording.events.value.is_empty() {
-        let calls = doc.facts.calls.is_some();
+        let calls = doc.derived.api_trace_metadata.is_some();
         let text = if calls {
             "This recording has no register accesses to count. Launches lists its kernel launches."
         } else {
             "This recording has no register accesses to count."
         };
         if widgets::empty_state(ui, icons::CHART_BAR, text, calls.then_some("Show launches")) {
-            asks.run_command("show-launches");
+            actions.run_command("show-launches");
         }
         return;
     }
     if counted.groups.is_empty() {
         let text = "No access passes the filter.";
         if widgets::empty_state(ui, icons::CHART_BAR, text, Some("Show all events")) {
-            asks.run_command("clear-filter");
+            actions.run_command("clear-filter");
         }
         return;
     }
     let in_order = view.sort_by_key;
     let mut go = None;
-    let (rates, state) = (doc.has_times(), asks.tables.state(TABLE_ID));
+    let (rates, state) = (doc.has_times(), actions.tables.state(TABLE_ID));
     bars::split(ui, TABLE, |left, right| {
         go = draw(left, &counted, by, in_order).or(table(view, state, right, &counted, by, rates));
     });
@@ -115,16 +115,16 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
     }
 }
 
-fn ask(doc: &Document, view: &mut View, events: &events::View, asks: &mut UiActions, key: &Key) {
+fn start_count(doc: &Document, view: &mut View, events: &events::View, actions: &mut UiActions, key: &Key) {
     if view.counted.is_for(key) {
         return;
     }
-    let (recording, facts) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts));
+    let (recording, derived) = (Arc::clone(&doc.recording), Arc::clone(&doc.derived));
     let (among, by, mine) = (events.rows.clone(), view.by.0, key.clone());
     let title = format!("counting accesses by {}", by.label());
-    let progress = asks.start_work(title, move |progress| {
-        let derived = match by {
-            GroupBy::Job => facts.derived(),
+    let progress = actions.start_work(title, move |progress| {
+        let filter_data = match by {
+            GroupBy::Job => derived.filter_data(),
             _ => Default::default(),
         };
         let count = Count {
@@ -132,10 +132,10 @@ fn ask(doc: &Document, view: &mut View, events: &events::View, asks: &mut UiActi
             among: among.as_deref(),
             histogram: false,
         };
-        let found = trace_query::usage(&recording, &derived, count, progress);
+        let found = trace_query::usage(&recording, &filter_data, count, progress);
         let found = found.map(AccessCounts::new).map_err(|e| e.to_string());
         let own = progress.clone();
-        Box::new(move |desk| desk.views.plots.counted.finish(mine, &own, found))
+        Box::new(move |context| context.views.plots.counted.finish(mine, &own, found))
     });
     view.counted.start(key.clone(), progress);
 }

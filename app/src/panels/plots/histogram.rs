@@ -16,7 +16,7 @@ use trace_query::Histogram;
 const TABLE: f32 = 380.0;
 
 /// Draws the histogram of the chosen line.
-pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let plots = doc.changes().plots().to_vec();
     let chosen = view.chosen.clone().and_then(|c| plots.iter().find(|(_, l)| *l == c));
@@ -44,7 +44,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         }
     });
     let key: Key = (line.clone(), view.access_filter);
-    ask(view, asks, &key);
+    start_count(view, actions, &key);
     if let Some(why) = view.histogram.error(&key) {
         let message = format!("The values were not counted: {why}.");
         if widgets::empty_state(ui, icons::WARNING, &message, Some("Count again")) {
@@ -65,7 +65,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         return;
     }
     let ink = line_names::line_colour(p, slot);
-    let state = asks.tables.state(TABLE_ID);
+    let state = actions.tables.state(TABLE_ID);
     bars::split(ui, TABLE, |left, right| {
         draw(doc, view, left, &line, &h, ink);
         table(doc, view, state, right, &line, (&h, ink));
@@ -73,7 +73,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
 }
 
 /// Requests the count of the values once they are gathered.
-fn ask(view: &mut View, asks: &mut UiActions, key: &Key) {
+fn start_count(view: &mut View, actions: &mut UiActions, key: &Key) {
     let Some(values) = view.values_of(&key.0).cloned() else {
         return;
     };
@@ -81,10 +81,10 @@ fn ask(view: &mut View, asks: &mut UiActions, key: &Key) {
         return;
     }
     let mine = key.clone();
-    let progress = asks.start_work("counting values", move |progress| {
+    let progress = actions.start_work("counting values", move |progress| {
         let own = progress.clone();
         let found = Ok(trace_query::histogram(values.values()));
-        Box::new(move |desk| desk.views.plots.histogram.finish(mine, &own, found))
+        Box::new(move |context| context.views.plots.histogram.finish(mine, &own, found))
     });
     view.histogram.start(key.clone(), progress);
 }
@@ -146,7 +146,7 @@ fn table(
     let p = palette(ui);
     let table = Table::head(ui, state, TABLE_ID, &columns());
     let mut rows = view.rows;
-    let most = h.common.first().map_or(1, |c| c.1).max(1);
+    let max = h.common.first().map_or(1, |c| c.1).max(1);
     rows.show(ui, "Most frequent values", h.common.len() as u64, |ui, row, rect| {
         let Some((v, n)) = usize::try_from(row).ok().and_then(|i| h.common.get(i)).copied() else {
             return;
@@ -160,7 +160,7 @@ fn table(
         }
         if let Some(means) = table.cell("means", rect) {
             let bar = means.with_min_y(rect.bottom() - 3.0).with_max_y(rect.bottom() - 1.0);
-            let wide = bar.width() * (n as f32 / most as f32);
+            let wide = bar.width() * (n as f32 / max as f32);
             ui.painter()
                 .rect_filled(bar.with_max_x(bar.left() + wide.max(1.0)), 0.0, ink);
         }

@@ -29,7 +29,7 @@ fn time(ns: i64) -> String {
 }
 
 /// Draws fields, chart and figures.
-pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let mut now = false;
     ui.horizontal(|ui| {
@@ -49,7 +49,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     let key: Key = (view.from.trim().to_owned(), view.to.trim().to_owned());
     let empty = key.0.is_empty() || key.1.is_empty();
     if now && !empty && doc.can_filter() {
-        measure(doc, view, asks, &key);
+        measure(doc, view, actions, &key);
     }
     if let Some(why) = view.between.error(&key) {
         let rich_text = RichText::new(format!("▲ {why}")).color(p.error).font(small());
@@ -73,7 +73,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             view.to = "irq.line = job".into();
             let key = (view.from.clone(), view.to.clone());
             if doc.can_filter() {
-                measure(doc, view, asks, &key);
+                measure(doc, view, actions, &key);
             }
         }
         return;
@@ -93,13 +93,13 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     }
 }
 
-fn measure(doc: &Document, view: &mut View, asks: &mut UiActions, key: &Key) {
-    let (recording, facts, mine) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), key.clone());
-    let progress = asks.start_work("measuring times between events", move |progress: &Progress| {
+fn measure(doc: &Document, view: &mut View, actions: &mut UiActions, key: &Key) {
+    let (recording, derived, mine) = (Arc::clone(&doc.recording), Arc::clone(&doc.derived), key.clone());
+    let progress = actions.start_work("measuring times between events", move |progress: &Progress| {
         let select = |text: &str, which: &str| -> Result<Selection, String> {
             let wrong = |e| format!("{which}: {e}");
             let query = Query::parse(text).map_err(wrong)?;
-            let found = lanes::search(&query, &recording, &facts, progress).map_err(wrong)?;
+            let found = lanes::search(&query, &recording, &derived, progress).map_err(wrong)?;
             found.map_err(|_| "The measurement was stopped; press Enter to measure again.".to_owned())
         };
         let found = select(&mine.0, "from").and_then(|from| {
@@ -107,7 +107,13 @@ fn measure(doc: &Document, view: &mut View, asks: &mut UiActions, key: &Key) {
             Ok(trace_query::measure_intervals(&recording, &from, &to))
         });
         let own = progress.clone();
-        Box::new(move |desk| desk.views.plots.between.finish(mine, &own, found.map(IntervalResult)))
+        Box::new(move |context| {
+            context
+                .views
+                .plots
+                .between
+                .finish(mine, &own, found.map(IntervalResult))
+        })
     });
     view.between.start(key.clone(), progress);
 }

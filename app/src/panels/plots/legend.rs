@@ -4,7 +4,7 @@ use super::line_names;
 use super::view::{View, WorkState};
 use crate::document::Document;
 use crate::document::changes::PlotLine;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::theme::widgets::{paint_middle, paint_text};
 use crate::theme::{ROW, icons, mono, palette, small, text};
 use egui::accesskit::Role;
@@ -19,7 +19,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let (head, _) = ui.allocate_exact_size(vec2(ui.available_width(), HEAD), Sense::hover());
     let cell = head.with_max_x(head.right() - 28.0);
     paint_text(ui, cell, Align2::LEFT_CENTER, "register", small(), p.quiet);
-    let at = format!("at event {}", text::count(doc.moment()));
+    let at = format!("at event {}", text::count(doc.current_event()));
     paint_text(ui, cell, Align2::RIGHT_CENTER, &at, small(), p.quiet);
     ui.painter()
         .hline(head.x_range(), head.bottom(), Stroke::new(1.0, p.line));
@@ -38,7 +38,7 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &PlotLi
     let body = rect.with_max_x(rect.right() - 24.0);
     let r = ui.interact(body, ui.scope_id().with(("line", slot)), Sense::click());
     let values = view.values_of(line).cloned();
-    let held = values.as_ref().and_then(|v| v.at(doc.moment()));
+    let held = values.as_ref().and_then(|v| v.at(doc.current_event()));
     let known = view.values.get(line);
     let message = match (&held, &values) {
         (Some((_, v)), _) => line_names::format_value(doc, line, *v, view.decimal),
@@ -69,8 +69,8 @@ fn row(doc: &mut Document, view: &mut View, ui: &mut Ui, slot: u8, line: &PlotLi
     }
     let inner = body.with_min_x(body.left() + 26.0).with_max_x(body.right() - 4.0);
     let ink = if held.is_some() { p.text } else { p.quiet };
-    let most = inner.with_min_x(inner.left() + inner.width() * 0.42);
-    let used = paint_text(ui, most, Align2::RIGHT_CENTER, &message, mono(), ink);
+    let max = inner.with_min_x(inner.left() + inner.width() * 0.42);
+    let used = paint_text(ui, max, Align2::RIGHT_CENTER, &message, mono(), ink);
     let rest = Rect::from_min_max(inner.min, pos2(inner.right() - used - 8.0, inner.bottom()));
     paint_middle(ui, rest, Align2::LEFT_CENTER, &name, mono(), p.text);
     let gone = rect.with_min_x(rect.right() - 22.0);

@@ -7,7 +7,7 @@ use trace_core::registers::{Field, FieldKind};
 
 /// Returns the name of a line: `JS1_CONFIG_NEXT`, or with its field `JS1_CONFIG_NEXT.start_flush`.
 pub(super) fn line_name(doc: &Document, line: &PlotLine) -> String {
-    let register = doc.facts.register_name(line.register);
+    let register = doc.derived.register_name(line.register);
     match &line.field {
         Some(f) => format!("{register}.{f}"),
         None => register,

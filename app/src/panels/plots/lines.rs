@@ -137,7 +137,7 @@ fn paint(ui: &Ui, to: &PlotTransform, steps: &[Step], ink: egui::Color32, dashed
 
 /// Computes the points again if the view changed.
 fn refresh(doc: &Document, view: &mut View, known: &[(u8, PlotLine, Arc<Values>)], columns: usize) -> DrawnLines {
-    let end = doc.facts.axis.end(view.axis);
+    let end = doc.derived.axis.end(view.axis);
     let key = Key {
         axis: view.axis,
         range: view.range.unwrap_or((0.0, end)),
@@ -157,7 +157,7 @@ fn refresh(doc: &Document, view: &mut View, known: &[(u8, PlotLine, Arc<Values>)
     let (lo, hi) = pad_range(whole.0 as f64, whole.1 as f64);
     let lines = known.iter().enumerate().map(|(i, (_, _, v))| {
         if !key.apart {
-            return steps(v, &doc.facts.axis, &key, &|v| v as f64);
+            return steps(v, &doc.derived.axis, &key, &|v| v as f64);
         }
         let (lo, hi) = v.range().unwrap_or((0, 1));
         let floor = (n - 1 - i) as f64 + 0.06;
@@ -166,7 +166,7 @@ fn refresh(doc: &Document, view: &mut View, known: &[(u8, PlotLine, Arc<Values>)
             0 => 0.5,
             span => v.saturating_sub(lo) as f64 / span as f64,
         };
-        steps(v, &doc.facts.axis, &key, &|v| floor + part(v) * BAND)
+        steps(v, &doc.derived.axis, &key, &|v| floor + part(v) * BAND)
     });
     let room = (hi - lo) * 0.05;
     let drawn = DrawnLines {
@@ -208,12 +208,12 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui) {
 }
 
 /// Returns a grid with marks at 1, 2 or 5 times a power of ten, far enough apart for their numbers.
-fn few_marks(most: f64) -> impl Fn(GridInput) -> Vec<GridMark> {
+fn few_marks(max: f64) -> impl Fn(GridInput) -> Vec<GridMark> {
     move |input| {
         let (low, high) = input.bounds;
-        let least = ((high - low) / most.max(1.0)).max(1.0);
-        let ten = 10f64.powf(least.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * ten).into_iter().find(|s| *s >= least);
+        let min = ((high - low) / max.max(1.0)).max(1.0);
+        let ten = 10f64.powf(min.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * ten).into_iter().find(|s| *s >= min);
         let step_size = step.unwrap_or(ten * 10.0);
         let first = (low.max(0.0) / step_size).ceil();
         let marks = (0..100u32).map(|n| (first + f64::from(n)) * step_size);
@@ -237,7 +237,7 @@ fn draw(doc: &mut Document, view: &mut View, ui: &mut Ui) {
     let (key, height) = (drawn.key.clone(), drawn.height);
     let (axis, decimal, apart) = (key.axis, view.decimal, key.apart);
     let points = Arc::clone(&drawn.lines);
-    let here = doc.facts.axis.position(axis, doc.moment());
+    let here = doc.derived.axis.position(axis, doc.current_event());
     let names: Vec<String> = lines.iter().map(|(_, l, _)| line_names::line_name(doc, l)).collect();
     let mut plot = quiet_plot(ui, "lines")
         .allow_drag(false)
@@ -323,7 +323,7 @@ fn bands(ui: &Ui, to: &PlotTransform, names: &[String], inks: &[egui::Color32]) 
 
 /// Handles zoom, pan, and clicks, which go to the clicked event.
 fn steer(doc: &mut Document, view: &mut View, ui: &Ui, r: &Response, to: &PlotTransform, shown: (f64, f64)) {
-    let end = doc.facts.axis.end(view.axis);
+    let end = doc.derived.axis.end(view.axis);
     let width = f64::from(to.frame().width().max(1.0));
     let mut range = shown;
     let wheel = ui.input(|i| (i.smooth_scroll_delta(), i.modifiers.shift, i.zoom_delta()));
@@ -354,7 +354,7 @@ fn steer(doc: &mut Document, view: &mut View, ui: &Ui, r: &Response, to: &PlotTr
         r.ctx.request_repaint();
     }
     if let Some(at) = r.interact_pointer_pos().filter(|_| r.clicked() && !r.double_clicked()) {
-        let event = doc.facts.axis.nearest(view.axis, to.value_from_position(at).x);
+        let event = doc.derived.axis.nearest(view.axis, to.value_from_position(at).x);
         doc.go(event);
     }
 }
@@ -371,7 +371,7 @@ fn hover(
     let Some(at) = r.hover_pos().filter(|_| !r.dragged()) else {
         return;
     };
-    let event = doc.facts.axis.nearest(axis, to.value_from_position(at).x);
+    let event = doc.derived.axis.nearest(axis, to.value_from_position(at).x);
     let mut message = format!("event {} · {}", text::count(event), doc.format_time(event));
     for (_, line, values) in lines {
         let value = values

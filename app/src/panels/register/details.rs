@@ -1,7 +1,7 @@
 //! Details of a register: its bits and fields, their previous values, its accesses over the recording.
 
-use crate::document::facts::Stage;
-use crate::document::moment::Selection;
+use crate::document::derived_data::Stage;
+use crate::document::history::Selection;
 use crate::document::{Document, NumberFormat, descriptions, lookup};
 use crate::panels::panel_context::UiActions;
 use crate::panels::{copy_menu, jobs};
@@ -16,20 +16,20 @@ use trace_core::registers::{AccessList, Field, FieldKind, Half, Role};
 /// Returns the access that decides what is shown (the current event or the last access before it) and the register's
 /// value after it.
 pub(super) fn current_access(doc: &Document, register: u32) -> Option<(u64, Access, u64)> {
-    let held = lookup::find_register_value(&doc.recording, &doc.facts, register, doc.moment())?;
+    let held = lookup::find_register_value(&doc.recording, &doc.derived, register, doc.current_event())?;
     let access = doc.recording.events.access(usize::try_from(held.event).ok()?)?;
     Some((held.event, access, held.value))
 }
 
 /// Draws the details of a register, also for the inspector.
-pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
+pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let def = lookup::find_register(&doc.recording, register);
     widgets::section(ui, "Register");
-    let name = doc.facts.register_name(register);
+    let name = doc.derived.register_name(register);
     let r = ui.add(egui::Label::new(RichText::new(&name).font(mono())).sense(Sense::click()));
     let own = [("name", name), ("offset", format!("{register:#x}"))];
-    copy_menu::for_selection(&r, doc, asks, &own, &Selection::Register(register));
+    copy_menu::for_selection(&r, doc, actions, &own, &Selection::Register(register));
     let place = match def {
         Some(r) => format!(
             "{} · offset {register:#06x} · {}",
@@ -44,13 +44,13 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: 
     }
     let Some((event, access, held)) = current_access(doc, register) else {
         ui.add_space(8.0);
-        let message = if doc.facts.has_stage(Stage::Registers) {
+        let message = if doc.derived.has_stage(Stage::Registers) {
             "No access before this event."
         } else {
             "Sorting accesses by register …"
         };
         ui.label(RichText::new(message).color(p.quiet));
-        history(doc, asks, ui, register);
+        history(doc, actions, ui, register);
         return;
     };
     ui.add_space(6.0);
@@ -117,17 +117,17 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: 
         ("as binary", format!("{:#b}", access.value)),
     ];
     widgets::add_copy_menu(&value, &forms);
-    addresses(doc, asks, ui, register, event, access);
-    let started = doc.facts.job_submitted_at(event).map(|j| j.index);
+    addresses(doc, actions, ui, register, event, access);
+    let started = doc.derived.job_submitted_at(event).map(|j| j.index);
     if let Some(j) = started {
-        starts(doc, asks, ui, j);
+        starts(doc, actions, ui, j);
     } else {
         let means = descriptions::describe_event(doc, event);
         if !means.is_empty() {
             widgets::key_value(ui, "means", StyledText::body(means));
         }
     }
-    if let Some(f) = doc.facts.poll_at(event).copied() {
+    if let Some(f) = doc.derived.poll_at(event).copied() {
         let waits = format!(
             "{}, events {} to {}",
             text::count_noun(f.reads, "read", "reads"),
@@ -151,22 +151,22 @@ pub fn details(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: 
             shown.on_hover_text(&r.replay.reason);
         }
     }
-    let job = doc.facts.job_of(&doc.recording, event).map(|j| j.index);
+    let job = doc.derived.job_of(&doc.recording, event).map(|j| j.index);
     if let Some(j) = job.filter(|_| started.is_none())
         && widgets::key_link(ui, "job", &format!("job {j}")).clicked()
     {
         doc.go_job(j);
     }
-    history(doc, asks, ui, register);
+    history(doc, actions, ui, register);
     if let Some(j) = started {
-        jobs::show_reachable(doc, asks, ui, j);
+        jobs::show_reachable(doc, actions, ui, j);
     }
 }
 
 /// Draws the job that a write starts: its type, its header, its amount of work, when it was done.
-fn starts(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
-    let facts = Arc::clone(&doc.facts);
-    let Some(j) = facts.jobs.get(index as usize) else {
+fn starts(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32) {
+    let derived = Arc::clone(&doc.derived);
+    let Some(j) = derived.jobs.get(index as usize) else {
         return;
     };
     let kind = j
@@ -181,8 +181,8 @@ fn starts(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
         widgets::key_value(ui, "chain of", StyledText::body(n));
     }
     if widgets::key_link(ui, "header", &format!("{:#x}", j.head_va)).clicked() {
-        asks.show_memory(Some(j.chain.space.unwrap_or(0)), j.head_va, 32);
-        asks.run_command("show-memory");
+        actions.show_memory(Some(j.chain.space.unwrap_or(0)), j.head_va, 32);
+        actions.run_command("show-memory");
     }
     if let Some(d) = j.chain.first().and_then(|c| c.dispatch) {
         widgets::key_value(ui, "dispatch", StyledText::mono(descriptions::format_dispatch(d)));
@@ -204,7 +204,7 @@ fn starts(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, index: u32) {
 
 /// Describes what a replay does at the start of a job.
 fn describe_replay_use(doc: &Document, index: u32) -> String {
-    let waits = doc.facts.jobs.get(index as usize).is_some_and(|j| j.done.is_some());
+    let waits = doc.derived.jobs.get(index as usize).is_some_and(|j| j.done.is_some());
     if !waits {
         return "written; the recording shows no interrupt to wait for".into();
     }
@@ -218,7 +218,7 @@ fn describe_replay_use(doc: &Document, index: u32) -> String {
 }
 
 /// Draws the address that a register and its other half hold together, as a link.
-fn addresses(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32, event: u64, access: Access) {
+fn addresses(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32, event: u64, access: Access) {
     let Some(r) = lookup::find_register(&doc.recording, register) else {
         return;
     };
@@ -230,7 +230,7 @@ fn addresses(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u3
         None => return,
     };
     // The other half has its old value, or the value of the same driver's next write.
-    let Some(fact) = doc.facts.registers.get(&other) else {
+    let Some(fact) = doc.derived.registers.get(&other) else {
         return;
     };
     let [before, near] = fact.accesses.all().neighbors(event);
@@ -252,14 +252,14 @@ fn addresses(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u3
         if let Some(va) = text::parse_number(&f.text)
             && widgets::add_copy_menu(&at, &[("address", f.text.clone())]).clicked()
         {
-            asks.show_memory(None, va, 32);
-            asks.run_command("show-memory");
+            actions.show_memory(None, va, 32);
+            actions.run_command("show-memory");
         }
     }
 }
 
 pub(super) fn value_before(doc: &Document, register: u32, event: u64) -> Option<u64> {
-    let held = lookup::find_register_value(&doc.recording, &doc.facts, register, event.checked_sub(1)?)?;
+    let held = lookup::find_register_value(&doc.recording, &doc.derived, register, event.checked_sub(1)?)?;
     Some(held.value)
 }
 
@@ -380,7 +380,7 @@ enum Strip {
 
 /// Returns the accesses to a register over the full recording, by pixel; cached for the same register and width.
 fn strip(doc: &Document, ui: &Ui, register: u32, pixels: u64) -> Arc<Vec<Strip>> {
-    let Some(fact) = doc.facts.registers.get(&register) else {
+    let Some(fact) = doc.derived.registers.get(&register) else {
         return Arc::default();
     };
     let id = ui.scope_id().with("strip of accesses");
@@ -404,9 +404,9 @@ fn strip(doc: &Document, ui: &Ui, register: u32, pixels: u64) -> Arc<Vec<Strip>>
     strip
 }
 
-fn history(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
+fn history(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32) {
     let p = palette(ui);
-    let Some(fact) = doc.facts.registers.get(&register) else {
+    let Some(fact) = doc.derived.registers.get(&register) else {
         return;
     };
     let n = fact.accesses.len();
@@ -436,7 +436,7 @@ fn history(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32)
         mesh.add_colored_rect(r, colour);
     }
     ui.painter().add(Shape::mesh(mesh));
-    let x = rect.left() + rect.width() * (doc.moment() as f32 / total as f32);
+    let x = rect.left() + rect.width() * (doc.current_event() as f32 / total as f32);
     ui.painter().vline(x, rect.y_range(), Stroke::new(1.0, p.text));
     if let Some(at) = response.interact_pointer_pos().filter(|_| response.clicked()) {
         let event = (f64::from((at.x - rect.left()) / rect.width()) * total as f64) as u64;
@@ -445,25 +445,25 @@ fn history(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32)
             doc.go_with(e, Selection::Register(register));
         }
     }
-    ui.horizontal_wrapped(|ui| steps(doc, asks, ui, register));
+    ui.horizontal_wrapped(|ui| steps(doc, actions, ui, register));
 }
 
 /// Draws the buttons that go to the previous and next access and write, and the pin.
-pub(super) fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32) {
+pub(super) fn steps(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32) {
     let quiet = palette(ui).quiet;
     let (all, writes) = doc
-        .facts
+        .derived
         .registers
         .get(&register)
         .map_or((0, 0), |f| (f.accesses.len(), f.accesses.writes().len()));
     // If every access is a write, both pairs of buttons are the same.
-    pair(doc, asks, ui, register, writes == all);
+    pair(doc, actions, ui, register, writes == all);
     if writes == 0 {
         ui.label(RichText::new("writes: none").font(small()).color(quiet));
     } else if writes < all {
         ui.add_space(8.0);
         ui.label(RichText::new("write").font(small()).color(quiet));
-        pair(doc, asks, ui, register, true);
+        pair(doc, actions, ui, register, true);
     }
     let pinned = doc.changes().pins().contains(&register);
     let r = ui.selectable_label(pinned, RichText::new(icons::PUSH_PIN).size(14.0));
@@ -474,7 +474,7 @@ pub(super) fn steps(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, regis
 }
 
 /// Draws two buttons: to the access or write of a register before the current event, and to the one after it.
-fn pair(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32, writes: bool) {
+fn pair(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32, writes: bool) {
     // The only access has no neighbour to go to.
     if [false, true]
         .iter()
@@ -497,7 +497,7 @@ fn pair(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, register: u32, wr
         };
         let r = ui.add_enabled(to.is_some(), egui::Button::new(RichText::new(label).font(mono())));
         r.widget_info(|| WidgetInfo::labeled(AccessRole::Button, to.is_some(), title));
-        let r = r.on_hover_text(asks.tooltip(id, title));
+        let r = r.on_hover_text(actions.tooltip(id, title));
         let none = match (forward, writes) {
             (false, false) => "No access before this event",
             (true, false) => "No access after this event",

@@ -2,7 +2,7 @@
 //! the interface thread, kept until another register is current.
 
 use super::view::View;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, lookup};
 use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, StyledText};
@@ -16,7 +16,7 @@ use trace_core::registers::{Guess, guess};
 const MAX_SHOWN: usize = 24;
 
 /// Requests the statistics of a register, unless they are known or pending.
-fn ask(doc: &Document, view: &mut View, asks: &mut UiActions, register: u32) {
+fn start_guess(doc: &Document, view: &mut View, actions: &mut UiActions, register: u32) {
     if view.guessing.as_ref().is_some_and(|g| g.0 == register) {
         return;
     }
@@ -25,18 +25,18 @@ fn ask(doc: &Document, view: &mut View, asks: &mut UiActions, register: u32) {
     }
     let recording = Arc::clone(&doc.recording);
     let first = doc
-        .facts
+        .derived
         .registers
         .get(&register)
         .and_then(|f| f.accesses.all().first());
     let access = first.and_then(|e| recording.events.access(e as usize));
     let width = access.map_or(4, |a| lookup::register_width(&recording, register, &a));
-    let space = doc.facts.register_space;
-    let title = format!("analysing the accesses of {}", doc.facts.register_name(register));
-    let progress = asks.start_work(title, move |progress| {
+    let space = doc.derived.register_space;
+    let title = format!("analysing the accesses of {}", doc.derived.register_name(register));
+    let progress = actions.start_work(title, move |progress| {
         let found = guess(&recording, space, register, width, progress);
-        Box::new(move |desk| {
-            let view = &mut desk.views.registers;
+        Box::new(move |context| {
+            let view = &mut context.views.registers;
             if view.guessing.as_ref().is_some_and(|g| g.0 == register) {
                 view.guessing = None;
                 match found {
@@ -51,10 +51,10 @@ fn ask(doc: &Document, view: &mut View, asks: &mut UiActions, register: u32) {
 }
 
 /// Draws the statistics.
-pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, register: u32) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, register: u32) {
     let p = palette(ui);
     let Some(g) = view.guess.clone().filter(|g| g.offset == register) else {
-        ask(doc, view, asks, register);
+        start_guess(doc, view, actions, register);
         ui.label(RichText::new("analysing its accesses…").color(p.quiet));
         return;
     };
@@ -71,7 +71,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
         if hints.is_empty() {
             ui.label(RichText::new("its accesses match no known kind").color(p.quiet));
         }
-        facts(&g, ui);
+        properties(&g, ui);
         values(doc, &g, ui);
         go = followers(doc, &g, ui);
     });
@@ -80,7 +80,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
     }
 }
 
-fn facts(g: &Guess, ui: &mut Ui) {
+fn properties(g: &Guess, ui: &mut Ui) {
     widgets::section(ui, "Bits and accesses");
     let width = g.width;
     for (key, bits) in [
@@ -146,15 +146,15 @@ fn values(doc: &Document, g: &Guess, ui: &mut Ui) {
     let p = palette(ui);
     let more = if g.beyond > 0 { "more than " } else { "" };
     widgets::section(ui, &format!("Values: {more}{} different", text::count(g.different)));
-    let most = g.values.first().map_or(1, |v| v.1).max(1);
-    let map = doc.facts.device.map(trace_core::registers::RecordedRegisters::map);
+    let max = g.values.first().map_or(1, |v| v.1).max(1);
+    let map = doc.derived.device.map(trace_core::registers::RecordedRegisters::map);
     for (value, n) in g.values.iter().take(MAX_SHOWN) {
         let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
         let (shown, times) = (text::hex(*value, g.width), text::count(*n));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("value {shown}, {times} times")));
         let bar = Rect::from_min_size(
             pos2(rect.left() + 170.0, rect.top() + 5.0),
-            vec2(120.0 * *n as f32 / most as f32, ROW - 10.0),
+            vec2(120.0 * *n as f32 / max as f32, ROW - 10.0),
         );
         ui.painter().rect_filled(bar, 1.0, p.quiet.gamma_multiply(0.5));
         ui.painter()
@@ -181,7 +181,7 @@ fn followers(doc: &Document, g: &Guess, ui: &mut Ui) -> Option<u32> {
     widgets::section(ui, "After a write, among the next 16 accesses");
     let mut go = None;
     for f in g.followers.iter().take(MAX_SHOWN) {
-        let name = doc.facts.register_name(f.offset);
+        let name = doc.derived.register_name(f.offset);
         let deed = if f.write { "write" } else { "read" };
         let far = match f.accesses {
             1 => "the next access".to_owned(),

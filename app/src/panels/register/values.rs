@@ -1,6 +1,6 @@
 //! A register's values over the whole recording, in one strip.
 
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, lookup};
 use crate::theme::{SOFT, mono_small, palette};
 use egui::accesskit::Role;
@@ -20,7 +20,7 @@ type CachedSteps = ((u32, u32, usize, u64), Arc<Vec<Step>>);
 
 /// Returns the samples at which the value changes; cached for the same register and width.
 fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> {
-    let Some(fact) = doc.facts.registers.get(&register) else {
+    let Some(fact) = doc.derived.registers.get(&register) else {
         return Arc::default();
     };
     let id = ui.scope_id().with("values over time");
@@ -37,8 +37,8 @@ fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> 
         let upto = fact.accesses.all().count_before(end);
         let last = upto.checked_sub(1).filter(|_| upto > seen);
         seen = upto;
-        let held_value =
-            last.and_then(|_| lookup::find_register_value(&doc.recording, &doc.facts, register, end.saturating_sub(1)));
+        let held_value = last
+            .and_then(|_| lookup::find_register_value(&doc.recording, &doc.derived, register, end.saturating_sub(1)));
         let Some(held) = held_value else { continue };
         if out.last().is_none_or(|s| (s.1, s.2) != (held.value, held.write)) {
             out.push((i, held.value, held.write));
@@ -77,14 +77,14 @@ pub(super) fn strip(doc: &mut Document, ui: &mut Ui, register: u32) {
         }
     }
     let total = doc.len().max(1) as f32;
-    let x = rect.left() + rect.width() * (doc.moment() as f32 / total);
+    let x = rect.left() + rect.width() * (doc.current_event() as f32 / total);
     ui.painter().vline(x, rect.y_range(), Stroke::new(1.0, p.text));
     let Some(at) = r.interact_pointer_pos().filter(|_| r.clicked()) else {
         return;
     };
     let event = (f64::from((at.x - rect.left()) / rect.width()) * f64::from(total)) as u64;
     let Some([before, at]) = doc
-        .facts
+        .derived
         .registers
         .get(&register)
         .map(|f| f.accesses.all().neighbors(event))

@@ -2,7 +2,7 @@
 
 use super::text_lines::wrapped_text;
 use crate::document::Document;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::panels::panel_context::UiActions;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, StyledText, paint_text};
@@ -17,7 +17,7 @@ const FAULTS: usize = 8;
 /// Maximum number of findings that are listed.
 const FINDINGS: usize = 20;
 
-pub(super) fn faults(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &Outcome) {
+pub(super) fn faults(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
     for (i, f) in (0u32..).zip(o.faults.iter().take(FAULTS)) {
         ui.add_space(8.0);
@@ -37,7 +37,7 @@ pub(super) fn faults(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &
             egui::CollapsingHeader::new(RichText::new("registers and walk").font(small()).color(p.quiet))
                 .id_salt("more")
                 .show(ui, |ui| {
-                    place(doc, asks, ui, f);
+                    place(doc, actions, ui, f);
                     registers(ui, f);
                 });
         });
@@ -53,18 +53,18 @@ fn title(f: &FaultReport) -> String {
 }
 
 /// Draws the details of a fault: what happened, its location, its registers, the walk of its address.
-pub fn fault(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultReport) {
+pub fn fault(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, f: &FaultReport) {
     let p = palette(ui);
     ui.add_space(8.0);
     ui.label(RichText::new(title(f)).font(crate::theme::strong()).color(p.error));
     wrapped_text(ui, &f.summary, p.text);
     ui.add_space(2.0);
-    place(doc, asks, ui, f);
+    place(doc, actions, ui, f);
     registers(ui, f);
 }
 
 /// Draws where a fault was reported, its kind, and its subject.
-fn place(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultReport) {
+fn place(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, f: &FaultReport) {
     if widgets::key_link(ui, "reported at", &format!("event {}", text::count(f.event))).clicked() {
         doc.go(f.event);
     }
@@ -72,7 +72,7 @@ fn place(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultReport)
         && widgets::key_link(ui, "job", &j.to_string()).clicked()
     {
         doc.go_job(j);
-        asks.run_command("show-jobs");
+        actions.run_command("show-jobs");
     }
     if f.exception != f.summary {
         widgets::key_wrapped(ui, "exception", StyledText::mono(&f.exception));
@@ -80,8 +80,8 @@ fn place(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultReport)
     if let Some(a) = f.address
         && widgets::key_link(ui, "address", &a.to_string()).clicked()
     {
-        asks.show_memory(Some(0), a.0, 1);
-        asks.run_command("show-page-tables");
+        actions.show_memory(Some(0), a.0, 1);
+        actions.run_command("show-page-tables");
     }
     if let Some((name, by)) = &f.nearest_buffer {
         let message = match by {
@@ -90,7 +90,7 @@ fn place(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, f: &FaultReport)
         };
         if widgets::key_link(ui, "nearest", &message).clicked() {
             doc.select(Selection::Buffer(name.clone()));
-            asks.run_command("show-inputs");
+            actions.run_command("show-inputs");
         }
     }
 }
@@ -230,7 +230,7 @@ fn explain_divergence(doc: &Document, d: &Divergence) -> Vec<String> {
     let access = usize::try_from(d.event)
         .ok()
         .and_then(|e| doc.recording.events.access(e));
-    let device = doc.facts.device;
+    let device = doc.derived.device;
     let value = |v: u64| {
         let message = access.and_then(|a| device?.describe(&Access { value: v, ..a }));
         let means = message.unwrap_or_default();

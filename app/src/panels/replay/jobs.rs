@@ -40,7 +40,7 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
         if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let fact = doc.facts.job_submitted_at(j.submit_event);
+        let fact = doc.derived.job_submitted_at(j.submit_event);
         let why = fact
             .and_then(|f| job_outcome::find_job_outcome(doc, f))
             .and_then(|report| report.1);
@@ -73,7 +73,7 @@ pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
     ui.data_mut(|d| d.insert_temp(id, rows));
     ui.advance_cursor_after_rect(rect);
     if let Some(e) = go {
-        match doc.facts.job_submitted_at(e).map(|j| j.index) {
+        match doc.derived.job_submitted_at(e).map(|j| j.index) {
             Some(j) => doc.go_job(j),
             None => doc.go(e),
         }

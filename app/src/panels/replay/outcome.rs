@@ -13,11 +13,11 @@ use replay_engine::run::{Outcome, Verdict};
 /// Opacity of an outcome that is older than the last attempt.
 const FROM_BEFORE: f32 = 0.5;
 
-pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let Some(o) = doc.replay.outcome.clone() else {
         widgets::section(ui, "Outcome");
-        let words = if doc.facts.calls.is_some() {
+        let words = if doc.derived.api_trace_metadata.is_some() {
             "Nothing was replayed yet. Replay runs the recorded work again and compares the readbacks."
         } else {
             "Nothing was replayed yet. Replay runs the recorded work again and compares every read."
@@ -26,7 +26,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         ui.add_space(6.0);
         let can = doc.replay.running.is_none() && doc.replay.obstacle().is_none();
         if can && ui.button("Replay now").clicked() {
-            asks.run_command("replay");
+            actions.run_command("replay");
         }
         return;
     };
@@ -37,27 +37,27 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             // The old result does not hold for the current attempt.
             ui.multiply_opacity(FROM_BEFORE);
         }
-        show_results(doc, asks, ui, &o);
+        show_results(doc, actions, ui, &o);
     });
 }
 
 /// Draws the results of a replay.
-fn show_results(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &Outcome) {
+fn show_results(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
     if let Some(f) = o.failure.as_ref().filter(|_| o.faults.is_empty()) {
         wrapped_text(ui, format!("▲ {f}"), p.error);
     }
-    actions(asks, ui);
+    action_buttons(actions, ui);
     effects(ui, o);
-    failures::faults(doc, asks, ui, o);
+    failures::faults(doc, actions, ui, o);
     failures::divergences(doc, ui, o);
     failures::findings(doc, ui, o);
-    outputs::draw(doc, asks, ui, o);
+    outputs::draw(doc, actions, ui, o);
     jobs::draw(doc, ui, o);
 }
 
 /// Draws the buttons of the outcome before its lists, which may be long.
-fn actions(asks: &mut UiActions, ui: &mut Ui) {
+fn action_buttons(actions: &mut UiActions, ui: &mut Ui) {
     ui.add_space(4.0);
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.y = 6.0;
@@ -83,7 +83,7 @@ fn actions(asks: &mut UiActions, ui: &mut Ui) {
         ] {
             let button = ui.button(words).accessible_name(name);
             if button.on_hover_text(hover).clicked() {
-                asks.run_command(command);
+                actions.run_command(command);
             }
         }
     });
@@ -156,7 +156,7 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
     };
     let word = format!("{icon} {}", replay::format_verdict(o));
     let took = text::duration(o.timing.runs_ns.first().copied().unwrap_or(0));
-    let board = match doc.replay.outcome_board.as_str() {
+    let target = match doc.replay.outcome_target.as_str() {
         "" => o.device.clone(),
         b => b.to_owned(),
     };
@@ -174,7 +174,7 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
         WidgetInfo::labeled(
             Role::Label,
             true,
-            format!("{} on {board} in {took}", replay::format_verdict(o)),
+            format!("{} on {target} in {took}", replay::format_verdict(o)),
         )
     });
     let used = match apart {
@@ -186,13 +186,13 @@ pub(super) fn pinned(doc: &Document, ui: &mut Ui, o: &Outcome) {
         pos2(row.left() + used + 8.0, row.top()),
         pos2(row.right() - time - 8.0, row.bottom()),
     );
-    let name = ui.painter().layout_no_wrap(board.clone(), mono(), p.text);
+    let name = ui.painter().layout_no_wrap(target.clone(), mono(), p.text);
     if name.size().x <= between.width() {
-        super::target::paint_target(ui, between, &board, p.text);
+        super::target::paint_target(ui, between, &target, p.text);
     } else {
         let (line, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::hover());
-        super::target::paint_target(ui, line, &board, p.text);
-        r.on_hover_text(RichText::new(board).font(mono()));
+        super::target::paint_target(ui, line, &target, p.text);
+        r.on_hover_text(RichText::new(target).font(mono()));
     }
     if let Some(missed) = doc.replay.last_failure {
         wrapped_text(ui, format!("! previous outcome: the last attempt {missed}"), p.warning);

@@ -2,7 +2,7 @@
 
 use super::text_lines::wrapped_text;
 use crate::document::Document;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::output_diff::{MAX_SHOWN_ELEMENTS, OutputDiff};
 use crate::document::values;
 use crate::panels::panel_context::UiActions;
@@ -16,7 +16,7 @@ use trace_core::recording::ElementType;
 /// Width below which bars have less room for numbers, points.
 const NARROW: f32 = 220.0;
 
-pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &Outcome) {
+pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, o: &Outcome) {
     let edited = is_edited(doc, o);
     let whose = match doc.is_edited_copy {
         true => "with the edits of this copy",
@@ -28,7 +28,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, o: &Ou
         let words = format!("output {} · {} {}", out.name, out.element.name(), text::count(n as u64));
         if widgets::link(ui, &format!("Output {}", out.name), &words).clicked() {
             doc.select(Selection::Buffer(out.name.clone()));
-            asks.run_command("show-inputs");
+            actions.run_command("show-inputs");
         }
         let diff = doc.replay.output_diffs.iter().find(|c| c.name == out.name).cloned();
         if let Some(c) = &diff {
@@ -112,12 +112,12 @@ pub(in crate::panels) fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&Out
         let bytes = diff?.recorded.get(i)?.as_ref()?;
         values::element_f64(element, bytes)
     };
-    let most = (0..list.len())
+    let max = (0..list.len())
         .flat_map(|i| [list.get(i).copied(), recorded(i)])
         .flatten()
         .filter(|v| v.is_finite())
         .fold(0.0_f64, |a, v| a.max(v.abs()));
-    if most == 0.0 {
+    if max == 0.0 {
         let words = "all of the first values are zero";
         ui.label(RichText::new(words).font(small()).color(p.quiet));
         return;
@@ -154,7 +154,7 @@ pub(in crate::panels) fn bars(ui: &mut Ui, out: &OutputBuffer, diff: Option<&Out
             (rect.right() - numbers).max(rect.left() + names + 12.0),
         );
         let zero = if signed { (a + b) / 2.0 } else { a };
-        let x = |v: f64| zero + (b - zero) * (v / most) as f32;
+        let x = |v: f64| zero + (b - zero) * (v / max) as f32;
         let bar = Rect::from_min_max(
             pos2(zero.min(x(*v)), y - 5.0),
             pos2(zero.max(x(*v)).max(zero.min(x(*v)) + 1.0), y + 5.0),

@@ -2,9 +2,9 @@
 
 use super::text_lines::{COUNT, MARK, count_row, small_line, wrapped_text};
 use crate::document::Document;
-use crate::document::boards::summarize_containment;
 use crate::document::plan_footprint::ApiFootprint;
 use crate::document::replay::ReplayErrorKind;
+use crate::document::targets::summarize_containment;
 use crate::panels::panel_context::UiActions;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
@@ -29,14 +29,14 @@ fn describe_rewrites(kind: RewriteKind) -> &'static str {
     }
 }
 
-pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "Plan of the replay");
     show_blocker(doc, ui);
-    show_error(doc, asks, ui);
+    show_error(doc, actions, ui);
     let Some((compiled, _)) = doc.replay.plan.clone() else {
         if doc.replay.error.is_none() {
-            let words = if doc.facts.calls.is_some() {
+            let words = if doc.derived.api_trace_metadata.is_some() {
                 "A plan lists every launch, copy and change before anything is sent to the target."
             } else {
                 "A plan lists every write, comparison and change before anything is sent to the target."
@@ -45,7 +45,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             ui.add_space(6.0);
             let can = doc.replay.running.is_none() && doc.replay.plan_obstacle().is_none();
             if can && ui.button("Make plan").clicked() {
-                asks.run_command("plan");
+                actions.run_command("plan");
             }
         }
         return;
@@ -53,7 +53,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     if let Some(d) = &doc.replay.device {
         // A CUDA device has no known name before its first replay: until then the target's name is shown.
         let name = match d.gpu_name.as_str() {
-            "" => doc.replay.board(),
+            "" => doc.replay.target(),
             gpu => gpu,
         };
         small_line(ui, format!("on {name} · {}", summarize_containment(d.containment)));
@@ -68,12 +68,12 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     show_plan(doc, ui, &compiled.plan);
     ui.add_space(6.0);
     if ui.button("Save plan as text…").clicked() {
-        asks.run_command("save-plan");
+        actions.run_command("save-plan");
     }
 }
 
 /// Draws the error, and what to do next.
-fn show_error(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+fn show_error(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let Some(t) = doc.replay.error.clone() else { return };
     let (words, colour) = match t.kind {
@@ -88,13 +88,14 @@ fn show_error(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
                     the range";
         if ui.button(words).on_hover_text(more).clicked() {
             doc.replay.allowed.push(range.clone());
-            asks.run_command("plan");
+            actions.run_command("plan");
         }
     }
     if t.unfit && doc.replay.obstacle().is_none() {
         usable_targets(doc, ui);
     }
-    if t.kind == ReplayErrorKind::Board && doc.replay.has_simulator() && !doc.replay.board().starts_with("software:") {
+    if t.kind == ReplayErrorKind::Target && doc.replay.has_simulator() && !doc.replay.target().starts_with("software:")
+    {
         ui.add_space(4.0);
         if ui.button("Continue with the simulator").clicked() {
             let software = doc.replay.simulator().to_owned();
@@ -117,7 +118,7 @@ fn show_blocker(doc: &mut Document, ui: &mut Ui) {
 fn usable_targets(doc: &mut Document, ui: &mut Ui) {
     let p = palette(ui);
     for target in doc.replay.fitting().to_vec() {
-        if target.name == doc.replay.board() {
+        if target.name == doc.replay.target() {
             continue;
         }
         ui.add_space(4.0);
@@ -353,7 +354,7 @@ fn describe_block(block: &str) -> String {
 }
 
 /// Draws the buttons; during a run, its progress and a button to stop it.
-pub(super) fn actions(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn action_buttons(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     if let Some(progress) = doc.replay.running.clone() {
         let phase = doc.replay.phase.lock().map(|t| t.clone()).unwrap_or_default();
@@ -374,7 +375,7 @@ pub(super) fn actions(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     }
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.y = 6.0;
-        let (word, label) = match (doc.replay.is_hardware(), doc.facts.calls.is_some()) {
+        let (word, label) = match (doc.replay.is_hardware(), doc.derived.api_trace_metadata.is_some()) {
             (true, true) => ("Replay on the GPU", "Replay on the GPU"),
             (true, false) => ("Replay on hardware", "Replay on hardware"),
             (false, _) => ("Replay", "Run replay"),
@@ -384,11 +385,14 @@ pub(super) fn actions(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         let can = obstacle.is_none();
         let button = widgets::primary_button(ui, &words, label, can);
         let button = button.on_disabled_hover_text(obstacle.unwrap_or_default());
-        if button.on_hover_text(asks.tooltip("replay", "Run the replay")).clicked() {
-            asks.run_command("replay");
+        if button
+            .on_hover_text(actions.tooltip("replay", "Run the replay"))
+            .clicked()
+        {
+            actions.run_command("replay");
         }
         if ui.add_enabled(can, egui::Button::new("10 times")).clicked() {
-            asks.run_command("replay-ten");
+            actions.run_command("replay-ten");
         }
         // If there is no plan yet, the button that makes it takes its place.
         let missing = doc.replay.plan.is_none() && doc.replay.error.is_none();
@@ -398,7 +402,7 @@ pub(super) fn actions(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
             "Make plan"
         };
         if !missing && doc.replay.plan_obstacle().is_none() && ui.button(again).clicked() {
-            asks.run_command("plan");
+            actions.run_command("plan");
         }
     });
 }

@@ -24,7 +24,7 @@ const PAIRING: &str = "First run this on the machine of the target:\nkinescope-a
 /// Returns the listed targets: all but those of another kind than the recorded device, which are in the target menu of
 /// the bar.
 fn rows(doc: &Document) -> Vec<TargetRow> {
-    let now = doc.replay.board();
+    let now = doc.replay.target();
     // Only their names distinguish simulators of the same line of GPUs.
     let alike = |t: &TargetRow| t.name.starts_with("software:") && doc.replay.has_simulator();
     let mut all = doc.replay.targets();
@@ -32,10 +32,10 @@ fn rows(doc: &Document) -> Vec<TargetRow> {
     all
 }
 
-pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "Target");
-    let now = doc.replay.board().to_owned();
+    let now = doc.replay.target().to_owned();
     for b in rows(doc) {
         let chosen = now == b.name;
         let ink = match (chosen, b.free, b.fit) {
@@ -74,7 +74,7 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         let words = Rect::from_min_max(pos2(r.rect.left() + NAME, r.rect.top()), r.rect.max);
         paint_target(ui, words, &format!("agent:{agent}"), p.text);
         if r.on_hover_text("queries the devices of all paired agents").clicked() {
-            asks.run_command("find-boards");
+            actions.run_command("find-boards");
         }
         ui.horizontal(|ui| {
             ui.add_space(NAME);
@@ -86,13 +86,13 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         .button("Find targets")
         .on_hover_text("queries the paired agents, and looks for QEMU and a CUDA driver on this machine");
     if look.clicked() {
-        asks.run_command("find-boards");
+        actions.run_command("find-boards");
     }
     widgets::section(ui, "Another target");
     ui.add_space(2.0);
     let id = egui::Id::unique("board address");
     let hint = RichText::new("HOST:PORT/DEVICE").font(mono()).color(p.quiet);
-    let field = field::value(ui, id, "Target address", &mut doc.replay.board_field, None, |text| {
+    let field = field::value(ui, id, "Target address", &mut doc.replay.target_field, None, |text| {
         egui::TextEdit::singleline(text)
             .font(mono())
             .desired_width(f32::INFINITY)
@@ -101,14 +101,14 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
     let how = "agent://HOST:PORT/DEVICE or agent:///PATH.sock/DEVICE; pairing needs no device; \
                qemu:DEVICE,PROPERTY=VALUE for a device that QEMU emulates here";
     field.response.clone().on_hover_text(how);
-    let typed = doc.replay.board_field.trim().to_owned();
+    let typed = doc.replay.target_field.trim().to_owned();
     let named = match typed.as_str() {
         t if t.contains(':') && !["agent:", "software:", "qemu:"].iter().any(|k| t.starts_with(k)) => {
             format!("agent://{t}")
         }
         t => t.to_owned(),
     };
-    let device = replay_engine::client::boards::parse(&named).is_ok();
+    let device = replay_engine::client::targets::parse(&named).is_ok();
     let wrong = id.with("wrong");
     if field.enter && device {
         doc.replay.choose(&named);
@@ -130,13 +130,13 @@ pub(super) fn draw(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
         let r = ui.add_enabled(!typed.is_empty(), egui::Button::new("Pair…"));
         let r = r.on_disabled_hover_text("enter the agent's address above: HOST:PORT");
         if r.on_hover_text(PAIRING).clicked() {
-            asks.run_command("pair");
+            actions.run_command("pair");
         }
     });
-    if doc.facts.calls.is_some() {
+    if doc.derived.api_trace_metadata.is_some() {
         replay_options(doc, ui);
     } else {
-        pace(doc, asks, ui);
+        pace(doc, actions, ui);
     }
 }
 
@@ -176,12 +176,12 @@ fn tolerance_field(doc: &mut Document, ui: &mut Ui) {
     field::error_line(ui, wrong.as_deref());
 }
 
-fn pace(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui) {
+fn pace(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "Pace");
     for (keep, word) in [(false, "fast"), (true, "as recorded")] {
         if ui.radio(doc.replay.keep_gaps == keep, word).clicked() && doc.replay.keep_gaps != keep {
-            asks.run_command("toggle-pace");
+            actions.run_command("toggle-pace");
         }
     }
     let pace = if doc.replay.keep_gaps {
@@ -214,8 +214,10 @@ const UNREAD: f64 = 0.8;
 
 /// Shows the pairing code and asks whether the agent shows the same. It stands above all else: a safety choice must be
 /// always in view.
-pub(super) fn pairing(asks: &UiActions, ui: &mut Ui) {
-    let Ok(mut pairing) = asks.pairing.lock() else { return };
+pub(super) fn pairing(actions: &UiActions, ui: &mut Ui) {
+    let Ok(mut pairing) = actions.pairing.lock() else {
+        return;
+    };
     let Some(now) = pairing.as_mut() else { return };
     let p = palette(ui);
     widgets::section(ui, "Pairing");

@@ -10,12 +10,12 @@ use egui::{RichText, Ui, WidgetInfo, vec2};
 use trace_core::screen::{ByteOrder, PixelFormat};
 
 /// Draws the lines above the picture.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, screen: &Screen) {
-    first(doc, view, asks, ui, screen);
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, screen: &Screen) {
+    first(doc, view, actions, ui, screen);
     if view.manual.is_some() {
         manual_fields(view, ui, screen);
     }
-    facts(doc, view, ui, screen);
+    properties(doc, view, ui, screen);
 }
 
 fn choice(ui: &mut Ui, on: bool, word: &str, label: &str, hover: &str, enabled: bool) -> bool {
@@ -24,7 +24,7 @@ fn choice(ui: &mut Ui, on: bool, word: &str, label: &str, hover: &str, enabled: 
     r.on_hover_text(hover).on_disabled_hover_text(hover).clicked()
 }
 
-fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, screen: &Screen) {
+fn first(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, screen: &Screen) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
@@ -117,8 +117,8 @@ fn first(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui,
             let save = widgets::icon_button(ui, icons::DOWNLOAD_SIMPLE, "Save the picture");
             egui::Popup::menu(&save).show(|ui| {
                 ui.set_min_width(240.0);
-                asks.menu_item(ui, "export-screen");
-                asks.menu_item(ui, "export-film");
+                actions.menu_item(ui, "export-screen");
+                actions.menu_item(ui, "export-film");
             });
             if widgets::icon_button(ui, icons::PLUS, "Zoom picture in").clicked() {
                 view.zoom(1, None);
@@ -147,7 +147,7 @@ fn zoom_text(zoom: f32) -> String {
 
 /// Puts the shown format into the fields.
 fn begin(doc: &Document, view: &mut View, screen: &Screen) {
-    let format = screen.propose_format(doc.moment());
+    let format = screen.propose_format(doc.current_event());
     view.manual = Some(ManualFormat::from_format(&format));
     view.manual_format = Some(format);
     view.wrong = None;
@@ -209,7 +209,7 @@ fn manual_fields(view: &mut View, ui: &mut Ui, screen: &Screen) {
 }
 
 /// Draws what the picture is, and which parts are unknown.
-fn facts(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
+fn properties(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
     let p = palette(ui);
     let mut parts: Vec<(String, bool)> = Vec::new();
     match (view.picture_kind, view.look()) {
@@ -265,7 +265,7 @@ fn facts(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
         }
         (PictureKind::Stores, _) => {}
     }
-    let engine = screen.engine_runs(doc.moment());
+    let engine = screen.engine_runs(doc.current_event());
     if engine > 0
         && matches!(view.picture_kind, PictureKind::Stores | PictureKind::Difference)
         && view.compared_with() == PictureKind::Stores

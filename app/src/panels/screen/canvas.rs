@@ -42,7 +42,7 @@ impl View {
 }
 
 /// Draws the picture and handles input.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, screen: &Screen) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, screen: &Screen) {
     let Some(size) = size(view, screen) else {
         empty(doc, view, ui);
         return;
@@ -99,7 +99,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     if focused {
         let frame = full.shrink(1.0);
         painter.rect_stroke(frame, 0.0, Stroke::new(1.0, p.read), StrokeKind::Inside);
-        keys(doc, view, asks, ui, &response, size);
+        keys(doc, view, actions, ui, &response, size);
     }
     if response.dragged() {
         view.middle = Some(middle - response.drag_delta() / scale);
@@ -116,7 +116,7 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     } else if response.clicked() {
         response.request_focus();
         let under = response.interact_pointer_pos().and_then(pixel);
-        super::choose(doc, view, asks, under);
+        super::choose(doc, view, actions, under);
     }
     if let Some(at) = response.hover_pos().and_then(pixel) {
         let message = describe_pixel(doc, view, screen, at);
@@ -128,7 +128,9 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
 /// Returns the event that set the chosen pixel to its current value.
 fn find_last_store(doc: &Document, view: &View, screen: &Screen) -> Option<u64> {
     let bytes = view.pixel_bytes()?;
-    screen.framebuffer.last_store(bytes, doc.moment().saturating_add(1))
+    screen
+        .framebuffer
+        .last_store(bytes, doc.current_event().saturating_add(1))
 }
 
 fn empty(doc: &mut Document, view: &View, ui: &mut Ui) {
@@ -140,7 +142,7 @@ fn empty(doc: &mut Document, view: &View, ui: &mut Ui) {
     let (why, first) = (none.why.clone(), none.first);
     let message = format!("At this event there is no screen. {why}.");
     let action = match first {
-        Some(e) if e != doc.moment() => format!("Go to event {}, the first with a screen", text::count(e)),
+        Some(e) if e != doc.current_event() => format!("Go to event {}, the first with a screen", text::count(e)),
         _ => {
             widgets::empty_state(
                 ui,
@@ -193,7 +195,7 @@ fn wheel(view: &mut View, ui: &Ui, about: Pos2) {
 }
 
 /// Handles keys: arrows move the chosen pixel, plus and minus zoom about it.
-fn keys(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &Ui, response: &egui::Response, size: Vec2) {
+fn keys(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &Ui, response: &egui::Response, size: Vec2) {
     let filter = EventFilter {
         horizontal_arrows: true,
         vertical_arrows: true,
@@ -221,12 +223,12 @@ fn keys(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &Ui, resp
     } else {
         return;
     };
-    super::choose(doc, view, asks, Some(to));
+    super::choose(doc, view, actions, Some(to));
 }
 
 /// Returns the tooltip of a pixel.
 fn describe_pixel(doc: &Document, view: &mut View, screen: &Screen, [x, y]: [u32; 2]) -> String {
-    let m = doc.moment();
+    let m = doc.current_event();
     if let Some((at, event, text)) = &view.hovered
         && (*at, *event) == ([x, y], m)
         && view.picture_kind == PictureKind::Stores
@@ -271,7 +273,10 @@ fn describe_last_store(doc: &Document, view: &View, screen: &Screen, [x, y]: [u3
     });
     if screen.framebuffer.stores() <= HOVER {
         let bytes = at..at + u64::from(format.pixel.bytes());
-        if let Some(e) = screen.framebuffer.last_store(bytes, doc.moment().saturating_add(1)) {
+        if let Some(e) = screen
+            .framebuffer
+            .last_store(bytes, doc.current_event().saturating_add(1))
+        {
             parts.push(format!("event {}, {}", text::count(e), doc.format_time(e)));
         }
     }
@@ -304,8 +309,8 @@ fn texture(view: &mut View, ui: &Ui, screen: &Screen, size: Vec2, zoom: f32) {
         PictureKind::Difference => view.compared.as_ref().map_or(0, |c| c.number),
     };
     let whole = [size.x as usize, size.y as usize];
-    let most = ui.input(|i| i.max_texture_side).max(1) as f32;
-    let zoom = zoom.min(1.0).min(most / size.x.max(size.y));
+    let max = ui.input(|i| i.max_texture_side).max(1) as f32;
+    let zoom = zoom.min(1.0).min(max / size.x.max(size.y));
     let target = [size.x, size.y].map(|s| ((s * zoom).round() as usize).max(1));
     let key = (view.picture_kind, number, p.background, target);
     if view.texture.as_ref().is_some_and(|(k, _)| *k == key) {

@@ -12,7 +12,7 @@ use egui::{Color32, Rect, RichText, Stroke, StrokeKind, Ui, WidgetInfo, pos2, ve
 use trace_core::screen::{Store, StoreState};
 
 /// Draws the pane.
-pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, screen: &Screen) {
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, screen: &Screen) {
     let Some([x, y]) = view.pixel else {
         let message = "Click a pixel to list every store to it.";
         widgets::empty_state(ui, icons::FILM_STRIP, message, None);
@@ -26,13 +26,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(8.0);
             if widgets::icon_button(ui, icons::X, "Clear the pixel").clicked() {
-                super::choose(doc, view, asks, None);
+                super::choose(doc, view, actions, None);
             }
             if widgets::icon_button(ui, icons::CARET_DOWN, "Next store to this pixel").clicked() {
-                asks.run_command("next-pixel-store");
+                actions.run_command("next-pixel-store");
             }
             if widgets::icon_button(ui, icons::CARET_UP, "Previous store to this pixel").clicked() {
-                asks.run_command("previous-pixel-store");
+                actions.run_command("previous-pixel-store");
             }
         });
     });
@@ -41,13 +41,13 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
     };
     let (look, drawn) = (look.clone(), view.drawn().cloned());
     let inner = ui.available_rect_before_wrap();
-    let mut facts = ui.new_child(egui::UiBuilder::new().max_rect(Rect::from_min_max(
+    let mut properties = ui.new_child(egui::UiBuilder::new().max_rect(Rect::from_min_max(
         inner.min + vec2(12.0, 0.0),
         inner.max - vec2(12.0, 0.0),
     )));
     if let Some(at) = look.format.offset(x, y) {
         widgets::key_value(
-            &mut facts,
+            &mut properties,
             "offset",
             StyledText::mono(format!("{} + {at:#x}", screen.space)),
         );
@@ -60,14 +60,14 @@ pub fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui
         (None, Some(_)) => StyledText::body("never stored so far").colour(p.quiet),
         (None, None) => StyledText::body("outside the screen").colour(p.quiet),
     };
-    let line = widgets::key_value(&mut facts, "colour", text);
+    let line = widgets::key_value(&mut properties, "colour", text);
     if let Some(c) = color {
         let at = pos2(line.rect.right() - 10.0, line.rect.center().y);
         swatch(ui, Rect::from_center_size(at, vec2(20.0, 12.0)), c);
     }
-    ui.advance_cursor_after_rect(facts.min_rect());
+    ui.advance_cursor_after_rect(properties.min_rect());
     ui.add_space(8.0);
-    list(doc, view, asks, ui, &look);
+    list(doc, view, actions, ui, &look);
 }
 
 /// Name of the table in the workspace.
@@ -96,9 +96,9 @@ fn swatch(ui: &Ui, rect: Rect, [r, g, b]: [u8; 3]) {
         .rect_stroke(rect, 2.0, Stroke::new(1.0, line), StrokeKind::Inside);
 }
 
-fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, look: &ScreenSettings) {
+fn list(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, look: &ScreenSettings) {
     let p = palette(ui);
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns(doc));
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns(doc));
     let Some(found) = view.stores.as_ref().and_then(|s| s.found.clone()) else {
         let rich_text = RichText::new("looking for stores …").font(small()).color(p.quiet);
         ui.horizontal(|ui| {
@@ -115,10 +115,10 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
         });
         return;
     }
-    let m = doc.moment();
+    let m = doc.current_event();
     let last = found.list.partition_point(|s| s.event <= m).checked_sub(1);
-    if view.seen_moment != m {
-        view.seen_moment = m;
+    if view.seen_event != m {
+        view.seen_event = m;
         view.list.reveal(last.unwrap_or(0) as u64);
     }
     let mut go = None;
@@ -162,7 +162,7 @@ fn list(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, 
         );
         response.on_hover_text(summary);
     });
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     view.list = rows;
     if let Some(e) = go {
         doc.go_keeping_target(e);

@@ -14,21 +14,21 @@ const EVENTS: u64 = 1 << 18;
 const PIXELS: u64 = 1 << 21;
 
 /// Updates the picture to the current event and the wanted format.
-pub fn follow(doc: &Document, view: &mut View, asks: &mut UiActions, screen: &Arc<Screen>) {
-    let (event, source) = (doc.moment(), view.source());
+pub fn follow(doc: &Document, view: &mut View, actions: &mut UiActions, screen: &Arc<Screen>) {
+    let (event, source) = (doc.current_event(), view.source());
     let done = view
         .store_picture
         .as_ref()
         .is_some_and(|m| (m.event, m.source) == (event, source));
     if !done {
-        step(view, asks, screen, event, source);
+        step(view, actions, screen, event, source);
     }
-    super::stores(view, asks);
-    take_replayed_picture(doc, view, asks);
+    super::stores(view, actions);
+    take_replayed_picture(doc, view, actions);
     compare_pictures(view, screen);
 }
 
-fn step(view: &mut View, asks: &mut UiActions, screen: &Arc<Screen>, event: u64, source: FormatSource) {
+fn step(view: &mut View, actions: &mut UiActions, screen: &Arc<Screen>, event: u64, source: FormatSource) {
     let look = screen.screen_settings(source, event).map(Arc::new);
     let far = view.state.distance(&screen.framebuffer, event.saturating_add(1)) > EVENTS;
     let large = look
@@ -55,14 +55,14 @@ fn step(view: &mut View, asks: &mut UiActions, screen: &Arc<Screen>, event: u64,
         return;
     }
     let (mut state, screen) = (view.state.clone(), Arc::clone(screen));
-    let progress = asks.start_work("drawing the screen", move |_| {
+    let progress = actions.start_work("drawing the screen", move |_| {
         state.seek(&screen.framebuffer, event.saturating_add(1));
         let drawn = look
             .as_ref()
             .ok()
             .map(|l| Arc::new(RenderedScreen::new(&state, &l.format, &l.palette)));
-        Box::new(move |desk| {
-            let view = &mut desk.views.screen;
+        Box::new(move |context| {
+            let view = &mut context.views.screen;
             view.drawing = None;
             view.state = state;
             let stores = view.state.stores();
@@ -111,7 +111,7 @@ fn take(
 }
 
 /// Takes the picture after the last replay from its outcome.
-fn take_replayed_picture(doc: &Document, view: &mut View, asks: &mut UiActions) {
+fn take_replayed_picture(doc: &Document, view: &mut View, actions: &mut UiActions) {
     let Some(outcome) = &doc.replay.outcome else {
         view.replayed = None;
         return;
@@ -122,11 +122,11 @@ fn take_replayed_picture(doc: &Document, view: &mut View, asks: &mut UiActions) 
     }
     view.replayed = Some((key, None));
     let outcome = Arc::clone(outcome);
-    asks.start_work("reading the picture of the replay", move |_| {
+    actions.start_work("reading the picture of the replay", move |_| {
         let recording = KineFile::from_bytes(outcome.recording.clone()).and_then(|f| f.recording());
         let picture = recording.ok().and_then(|r| r.expected_screen().ok().flatten());
-        Box::new(move |desk| {
-            if let Some((k, p)) = &mut desk.views.screen.replayed
+        Box::new(move |context| {
+            if let Some((k, p)) = &mut context.views.screen.replayed
                 && *k == key
             {
                 *p = picture.map(Arc::new);

@@ -95,7 +95,7 @@ pub struct View {
     /// Stores to it.
     pub stores: Option<PixelStores>,
     pub(super) list: Rows,
-    pub(super) seen_moment: u64,
+    pub(super) seen_event: u64,
     pub(super) seen_jump: u64,
     pub(super) state: FramebufferState,
     pub(super) store_picture: Option<StorePicture>,
@@ -149,7 +149,7 @@ impl View {
     #[must_use]
     pub fn find_next_store(&self, doc: &Document, forward: bool) -> Option<u64> {
         let list = &self.stores.as_ref()?.found.as_ref()?.list;
-        let m = doc.moment();
+        let m = doc.current_event();
         let at = match forward {
             true => list.partition_point(|s| s.event <= m),
             false => list.partition_point(|s| s.event < m).checked_sub(1)?,

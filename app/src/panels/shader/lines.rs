@@ -60,9 +60,9 @@ const NARROW: f32 = 256.0;
 const NAME: (usize, usize) = (15, 12);
 
 /// Draws the lines.
-pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, job: u32, listing: &Listing) {
+pub fn ui(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, job: u32, listing: &Listing) {
     let p = palette(ui);
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns());
     let mut list = view.list;
     let mut did = LineActions {
         steps: view.thread.open && super::thread::is_same_code(view, listing),
@@ -90,7 +90,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
         let address = listing.address(line.clause());
         if let (Line::Clause { clause, .. }, Some(a)) = (line, address) {
             let breaks = view.thread.stops.clauses.contains(&a);
-            if margin(ui, asks, rect, &listing.label(*clause), breaks) {
+            if margin(ui, actions, rect, &listing.label(*clause), breaks) {
                 did.stop = Some(a);
             }
         }
@@ -111,7 +111,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
             ui.painter().rect_filled(mark, 1.0, ink);
         }
     });
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     view.list = list;
     if let Some(clause) = did.clicked {
         view.clause = clause;
@@ -129,12 +129,12 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
         super::thread::step_to_clause(view, clause, forward);
     }
     if let Some(va) = did.bytes {
-        super::memory(doc, asks, job, va);
+        super::memory(doc, actions, job, va);
     }
 }
 
 /// Draws the margin before a clause: a click there sets or removes a breakpoint. Returns `true` if it was clicked.
-fn margin(ui: &mut Ui, asks: &UiActions, rect: Rect, label: &str, breaks: bool) -> bool {
+fn margin(ui: &mut Ui, actions: &UiActions, rect: Rect, label: &str, breaks: bool) -> bool {
     let p = palette(ui);
     let place = Rect::from_min_size(rect.min, vec2(MARGIN, rect.height()));
     let r = ui.interact(place, ui.scope_id().with(("break", label)), Sense::CLICK);
@@ -146,7 +146,7 @@ fn margin(ui: &mut Ui, asks: &UiActions, rect: Rect, label: &str, breaks: bool) 
         ui.painter().circle_stroke(dot, 3.5, Stroke::new(1.0, p.error));
     }
     r.on_hover_cursor(egui::CursorIcon::PointingHand)
-        .on_hover_text(asks.tooltip("toggle-break", "set or clear a breakpoint"))
+        .on_hover_text(actions.tooltip("toggle-break", "set or clear a breakpoint"))
         .clicked()
 }
 

@@ -100,21 +100,21 @@ pub const WIDTH: f32 = 268.0;
 
 /// Returns the number of workgroups of the job, and of threads in a workgroup.
 fn sizes(doc: &Document, job: u32, runs: Option<&ChainShader>) -> Option<([u32; 3], [u32; 3])> {
-    let chain = &doc.facts.jobs.get(job as usize)?.chain;
+    let chain = &doc.derived.jobs.get(job as usize)?.chain;
     chain.get(runs.map_or(0, |r| r.position))?.dispatch
 }
 
 /// Draws the view.
-pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, job: u32, runs: Option<&ChainShader>) {
+pub fn ui(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, job: u32, runs: Option<&ChainShader>) {
     let p = palette(ui);
     ui.spacing_mut().item_spacing.y = 2.0;
     if let Some(step) = view.thread.begin
         && view.thread.running.is_none()
     {
         view.thread.begin = None;
-        start(doc, view, asks, job, runs, step);
+        start(doc, view, actions, job, runs, step);
     }
-    fields(doc, view, asks, ui, job, runs);
+    fields(doc, view, actions, ui, job, runs);
     if let Some(w) = &view.thread.wrong {
         let rich_text = RichText::new(format!("▲ {w}")).color(p.error).font(small());
         ui.add(egui::Label::new(rich_text).wrap());
@@ -128,7 +128,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
                 ui.label(rich_text.font(small()));
             }
             steps(view, run, ui);
-            stops(view, run, asks, ui);
+            stops(view, run, actions, ui);
         }
         None if view.thread.wrong.is_none() => {
             let message = match &view.thread.running {
@@ -152,7 +152,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
         .auto_shrink(false)
         .show(ui, |ui| {
             if let Some(run) = &run {
-                state::ui(doc, view, asks, ui, run);
+                state::ui(doc, view, actions, ui, run);
             }
             maps(doc, view, ui, job, runs);
             ui.add_space(8.0);
@@ -160,7 +160,7 @@ pub fn ui(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
 }
 
 /// Draws the fields for workgroup and thread, and the run button.
-fn fields(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, job: u32, runs: Option<&ChainShader>) {
+fn fields(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, job: u32, runs: Option<&ChainShader>) {
     let p = palette(ui);
     let mut enter = false;
     ui.horizontal(|ui| {
@@ -192,7 +192,7 @@ fn fields(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
                 run.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Run the thread"));
                 let message = "replays up to the job on the simulator (R)";
                 if run.on_hover_text(message).clicked() || enter {
-                    start(doc, view, asks, job, runs, 0);
+                    start(doc, view, actions, job, runs, 0);
                 }
             }
         }
@@ -203,7 +203,7 @@ fn fields(doc: &Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, jo
 pub(super) fn start(
     doc: &Document,
     view: &mut View,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     job: u32,
     runs: Option<&ChainShader>,
     step: u64,
@@ -222,8 +222,8 @@ pub(super) fn start(
     let path = doc.path.clone();
     // If the thread has more steps than are kept, those around the wanted step are kept.
     let from = step.saturating_sub(MAX_STEPS as u64 / 2);
-    let progress = asks.start_work(format!("running a thread of job {job}"), move |progress| {
-        let wanted = ThreadQuery {
+    let progress = actions.start_work(format!("running a thread of job {job}"), move |progress| {
+        let query = ThreadQuery {
             chain: job,
             position,
             workgroup,
@@ -232,10 +232,10 @@ pub(super) fn start(
             max_steps: MAX_STEPS,
             mark: None,
         };
-        let done = DebugSession::new(&recording, &given.edits(), progress).and_then(|r| r.follow(wanted, progress));
-        Box::new(move |desk| {
-            let view = &mut desk.views.shader;
-            if desk.doc.path != path || view.thread.running.as_ref().is_none_or(|r| r.0 != id) {
+        let done = DebugSession::new(&recording, &given.edits(), progress).and_then(|r| r.follow(query, progress));
+        Box::new(move |context| {
+            let view = &mut context.views.shader;
+            if context.doc.path != path || view.thread.running.as_ref().is_none_or(|r| r.0 != id) {
                 return;
             }
             view.thread.running = None;
@@ -360,7 +360,7 @@ fn steps(view: &mut View, run: &Run, ui: &mut Ui) {
 }
 
 /// Draws the stop conditions: an address of memory, a lane. Breakpoints of clauses are marked next to the code.
-fn stops(view: &mut View, run: &Run, asks: &UiActions, ui: &mut Ui) {
+fn stops(view: &mut View, run: &Run, actions: &UiActions, ui: &mut Ui) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(24.0);
@@ -386,7 +386,7 @@ fn stops(view: &mut View, run: &Run, asks: &UiActions, ui: &mut Ui) {
             (message, p.quiet)
         };
         ui.label(RichText::new(message).font(small()).color(ink))
-            .on_hover_text(asks.tooltip("toggle-break", "click in the margin of a clause to set a breakpoint"));
+            .on_hover_text(actions.tooltip("toggle-break", "click in the margin of a clause to set a breakpoint"));
     });
     let Some(step) = run.followed.steps.get(view.thread.step) else {
         return;

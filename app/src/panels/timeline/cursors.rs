@@ -14,16 +14,24 @@ use egui::{Align2, CursorIcon, Rect, Sense, Shape, Stroke, StrokeKind, Ui, Widge
 const FLAG: f32 = 15.0;
 
 /// Draws both cursors and the span between them; the flags move their cursors.
-pub fn ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, scale: &Scale, lanes: Rect) {
+pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, scale: &Scale, lanes: Rect) {
     span(doc, ui, scale, lanes);
     for cursor in Cursor::ALL {
         if let Some(event) = doc.cursors.get(cursor) {
-            one(doc, asks, ui, scale, lanes, cursor, event);
+            one(doc, actions, ui, scale, lanes, cursor, event);
         }
     }
 }
 
-fn one(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, scale: &Scale, lanes: Rect, cursor: Cursor, event: u64) {
+fn one(
+    doc: &mut Document,
+    actions: &mut UiActions,
+    ui: &mut Ui,
+    scale: &Scale,
+    lanes: Rect,
+    cursor: Cursor,
+    event: u64,
+) {
     let p = palette(ui);
     let x = event_x(doc, scale, event).round() + 0.5;
     if !(scale.area.left() - 1.0..=scale.area.right() + 1.0).contains(&x) {
@@ -58,7 +66,7 @@ fn one(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, scale: &Scale, lan
         // The flag hangs at the side of its line: the line follows at the same distance.
         let x = at.x - (flag.center().x - x);
         let x = x.clamp(scale.area.left(), scale.area.right());
-        let event = doc.facts.axis.nearest(scale.axis, snap::snap_to_edge(doc, scale, x));
+        let event = doc.derived.axis.nearest(scale.axis, snap::snap_to_edge(doc, scale, x));
         doc.set_cursor(cursor, event);
     }
     r.context_menu(|ui| {
@@ -66,12 +74,12 @@ fn one(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, scale: &Scale, lan
             Cursor::A => ("go-cursor-a", "cursor-b"),
             Cursor::B => ("go-cursor-b", "cursor-a"),
         };
-        asks.menu_item(ui, go);
-        asks.menu_item(ui, other);
+        actions.menu_item(ui, go);
+        actions.menu_item(ui, other);
         if ui.button(format!("Remove cursor {name}")).clicked() {
             doc.cursors.remove(cursor);
         }
-        asks.menu_item(ui, "clear-cursors");
+        actions.menu_item(ui, "clear-cursors");
     });
     if r.clicked() {
         doc.go(event);

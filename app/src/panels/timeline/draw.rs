@@ -5,7 +5,7 @@ use super::lane::Lane;
 use super::scale::{Scale, SingleEvent, event_x};
 use super::{LANE, reference_lane, streams};
 use crate::document::Document;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::theme::{Palette, SOFT, mono_small, palette, small, text, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
 use trace_core::check::Severity;
@@ -41,7 +41,7 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], lane
         }
         Lane::MemoryUse => streams::draw_memory_use(doc, ui, scale, row),
         Lane::Failed => {
-            let list = doc.facts.api_trace.as_ref().map_or(&[][..], |c| c.failed_calls());
+            let list = doc.derived.api_trace.as_ref().map_or(&[][..], |c| c.failed_calls());
             let merged = merge_spans(list, &scale.pixels.edges, |e| (*e, *e));
             for m in &merged {
                 let x = event_x(doc, scale, m.first);
@@ -73,11 +73,11 @@ pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], lane
 }
 
 /// Returns the position of a name that the line of the current event does not cross: after the line, or before it.
-fn place_name_clear_of_cursor(ui: &Ui, inner: Rect, moment: f32, name: &str) -> Rect {
+fn place_name_clear_of_cursor(ui: &Ui, inner: Rect, cursor_x: f32, name: &str) -> Rect {
     let galley = ui.painter().layout_no_wrap(name.to_owned(), small(), Color32::WHITE);
     let wide = galley.size().x;
-    let crossed = moment > inner.left() - 3.0 && moment < inner.left() + wide + 3.0;
-    let behind = moment + 6.0;
+    let crossed = cursor_x > inner.left() - 3.0 && cursor_x < inner.left() + wide + 3.0;
+    let behind = cursor_x + 6.0;
     if crossed && inner.right() - behind >= wide {
         return Rect::from_min_max(pos2(behind, inner.top()), inner.max);
     }
@@ -85,8 +85,8 @@ fn place_name_clear_of_cursor(ui: &Ui, inner: Rect, moment: f32, name: &str) -> 
 }
 
 fn phases(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
-    let moment = event_x(doc, scale, doc.moment());
-    for ph in &doc.facts.phases {
+    let cursor_x = event_x(doc, scale, doc.current_event());
+    for ph in &doc.derived.phases {
         let (x0, x1) = (event_x(doc, scale, ph.first), event_x(doc, scale, ph.last + 1));
         let whole = Rect::from_min_max(
             pos2(x0, row.top() + 4.0),
@@ -99,14 +99,14 @@ fn phases(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
         ui.painter()
             .rect(seen, 2.0, p.raised, Stroke::new(1.0, p.poll), StrokeKind::Inside);
         if seen.width() > 36.0 {
-            let inner = place_name_clear_of_cursor(ui, seen.shrink2(vec2(6.0, 0.0)), moment, &ph.name);
+            let inner = place_name_clear_of_cursor(ui, seen.shrink2(vec2(6.0, 0.0)), cursor_x, &ph.name);
             widgets::paint_text(ui, inner, Align2::LEFT_CENTER, &ph.name, small(), p.quiet);
         }
     }
 }
 
 fn jobs(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
-    let job = |i: &u32| doc.facts.jobs.get(*i as usize);
+    let job = |i: &u32| doc.derived.jobs.get(*i as usize);
     let selected = match doc.selection() {
         Selection::Job(j) => Some(*j),
         _ => None,
@@ -116,10 +116,10 @@ fn jobs(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
         let x1 = scale.x(to).min(row.right() + 8.0).max(x0 + 3.0);
         Rect::from_min_max(pos2(x0, row.top() + 3.0), pos2(x1, row.bottom() - 3.0))
     };
-    for (slot, runs) in doc.facts.slots.iter().zip(&scale.spans.jobs) {
+    for (slot, runs) in doc.derived.slots.iter().zip(&scale.spans.jobs) {
         for m in runs {
             let r = place(m.from, m.to);
-            let failed = &doc.facts.failed;
+            let failed = &doc.derived.failed;
             let n = failed.partition_point(|e| *e < m.first);
             let bad = failed.get(n).is_some_and(|e| *e <= m.last);
             let colour = if bad { p.error } else { p.job };
@@ -140,7 +140,7 @@ fn jobs(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
         }
     }
     if let Some(j) = selected.and_then(|j| job(&j)) {
-        let at = |event| doc.facts.axis.position(scale.axis, event);
+        let at = |event| doc.derived.axis.position(scale.axis, event);
         let (first, last) = j.span();
         let r = place(at(first), at(last));
         let colour = if j.failed { p.error } else { p.job };
@@ -192,7 +192,7 @@ fn polls(doc: &Document, ui: &Ui, scale: &Scale, row: Rect, p: &Palette) {
             continue;
         }
         let one = Some(m.first_item).filter(|_| m.items == 1);
-        let label = match one.and_then(|i| doc.facts.polls.get(i)) {
+        let label = match one.and_then(|i| doc.derived.polls.get(i)) {
             Some(f) => describe_count(f.reads, "read"),
             None => format!("{} polls", text::count(m.items as u64)),
         };
@@ -218,7 +218,7 @@ fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], row: Re
         for s in single.iter().filter(|s| s.lane == lane) {
             let tall = scaled(if s.write { 6.0 } else { 4.0 });
             let r = Rect::from_min_max(pos2(s.x, middle - tall), pos2(s.x + s.width, middle + tall));
-            let polled = doc.facts.poll_at(s.event).is_some();
+            let polled = doc.derived.poll_at(s.event).is_some();
             if s.write {
                 ui.painter().rect_filled(r, 1.0, p.write);
             } else {
@@ -229,13 +229,13 @@ fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], row: Re
         }
         return;
     }
-    let mut most = (1, 1);
+    let mut max = (1, 1);
     for pixel in 0..scale.pixels.len() {
         let (reads, writes) = scale.pixels.count(pixel, lane);
-        most = (most.0.max(reads), most.1.max(writes));
+        max = (max.0.max(reads), max.1.max(writes));
     }
     // A single event is visible next to a pixel of thousands.
-    let strength = |n: u32, most: u32| SOFT + (1.0 - SOFT) * (n as f32).ln_1p() / (most as f32).ln_1p();
+    let strength = |n: u32, max: u32| SOFT + (1.0 - SOFT) * (n as f32).ln_1p() / (max as f32).ln_1p();
     let mut mesh = Mesh::default();
     for pixel in 0..scale.pixels.len() {
         let (reads, writes) = scale.pixels.count(pixel, lane);
@@ -246,8 +246,8 @@ fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], row: Re
                 mesh.add_colored_rect(r, colour);
             }
         };
-        bar(writes, scaled(7.0), p.write.gamma_multiply(strength(writes, most.1)));
-        bar(reads, scaled(3.5), p.read.gamma_multiply(strength(reads, most.0)));
+        bar(writes, scaled(7.0), p.write.gamma_multiply(strength(writes, max.1)));
+        bar(reads, scaled(3.5), p.read.gamma_multiply(strength(reads, max.0)));
     }
     ui.painter().add(Shape::mesh(mesh));
 }

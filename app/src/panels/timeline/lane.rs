@@ -39,7 +39,7 @@ pub enum Lane {
 
 /// Returns the lanes with content in view, in order.
 pub fn list_visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
-    let f = &doc.facts;
+    let f = &doc.derived;
     let mut out = vec![Lane::References];
     if !f.phases.is_empty() {
         out.push(Lane::Phases);
@@ -71,11 +71,11 @@ pub fn list_visible(doc: &Document, scale: &Scale) -> Vec<Lane> {
             out.push(Lane::Stream(n));
         }
     }
-    if let Some(calls) = &f.api_trace {
-        if !calls.allocated_bytes().is_empty() {
+    if let Some(api_trace) = &f.api_trace {
+        if !api_trace.allocated_bytes().is_empty() {
             out.push(Lane::MemoryUse);
         }
-        if !calls.failed_calls().is_empty() {
+        if !api_trace.failed_calls().is_empty() {
             out.push(Lane::Failed);
         }
     }
@@ -95,7 +95,7 @@ pub fn key(doc: &Document, lane: &Lane) -> String {
         Lane::Interrupts => "interrupts".into(),
         Lane::Polls => "polls".into(),
         Lane::Block(i) => {
-            let name = doc.facts.pyramid.lanes().get(*i).map_or("", String::as_str);
+            let name = doc.derived.pyramid.lanes().get(*i).map_or("", String::as_str);
             format!("block {name}")
         }
         Lane::Stream(n) => format!("stream {n}"),
@@ -121,8 +121,8 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
         Lane::Interrupts => ("interrupts".into(), ""),
         Lane::Polls => ("polls".into(), ""),
         Lane::Block(i) => {
-            let name = doc.facts.pyramid.lanes().get(*i).cloned().unwrap_or_default();
-            let kind = match doc.facts.lane_totals.get(*i) {
+            let name = doc.derived.pyramid.lanes().get(*i).cloned().unwrap_or_default();
+            let kind = match doc.derived.lane_totals.get(*i) {
                 Some((0, _)) => "writes",
                 Some((_, 0)) if name != "marks" && name != "other calls" => "reads",
                 _ => "",
@@ -130,13 +130,13 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
             (name, kind)
         }
         Lane::Stream(n) => {
-            let call_stream = doc.facts.calls.as_ref().and_then(|c| c.streams.get(*n));
+            let call_stream = doc.derived.api_trace_metadata.as_ref().and_then(|c| c.streams.get(*n));
             let name = call_stream.map(|s| s.name.clone()).filter(|n| !n.is_empty());
             (name.unwrap_or_else(|| format!("stream {n}")), "")
         }
         Lane::MemoryUse => ("memory".into(), "allocated"),
         Lane::Failed => ("failed".into(), "calls"),
-        Lane::Pin(r) => (doc.facts.register_name(*r), ""),
+        Lane::Pin(r) => (doc.derived.register_name(*r), ""),
         Lane::Divergences => ("differs".into(), ""),
         Lane::Differences => ("A ≠ B".into(), ""),
         Lane::Notes => ("notes".into(), ""),

@@ -8,8 +8,8 @@ use super::streams;
 use crate::document::Document;
 use crate::document::changes::SavedFilter;
 use crate::document::descriptions;
+use crate::document::history::Selection;
 use crate::document::jobs::JobFact;
-use crate::document::moment::Selection;
 use crate::document::xref_trail::XrefTarget;
 use crate::theme::{mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
@@ -83,7 +83,7 @@ const NEAR: f32 = 4.0;
 
 /// Returns the job at a position of the jobs lane: one that runs there, or the nearest.
 fn job_at<'a>(doc: &'a Document, scale: &Scale, x: f32) -> Option<&'a JobFact> {
-    let axis = &doc.facts.axis;
+    let axis = &doc.derived.axis;
     let at = axis.event_at(scale.axis, scale.position(x + NEAR));
     let away = |j: &JobFact| {
         let (first, last) = j.span();
@@ -91,8 +91,8 @@ fn job_at<'a>(doc: &'a Document, scale: &Scale, x: f32) -> Option<&'a JobFact> {
         (x0 - x).max(x - x1).max(0.0)
     };
     let mut near: Vec<&JobFact> = Vec::new();
-    for slot in &doc.facts.slots {
-        let job = |i: &u32| doc.facts.jobs.get(*i as usize);
+    for slot in &doc.derived.slots {
+        let job = |i: &u32| doc.derived.jobs.get(*i as usize);
         let n = slot.partition_point(|i| job(i).is_some_and(|j| j.submit <= at));
         // The last two: if they share pixels, the click may be on the earlier one.
         let last = slot.get(n.saturating_sub(2)..n).unwrap_or_default();
@@ -111,7 +111,7 @@ fn find_nearest<'a, T>(
     x: f32,
     event: impl Fn(&T) -> u64,
 ) -> Option<(usize, &'a T)> {
-    let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
+    let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
     let n = list.partition_point(|i| event(i) < at);
     let away = |i: &T| (event_x(doc, scale, event(i)) - x).abs();
     [n.checked_sub(1), Some(n)]
@@ -131,14 +131,14 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
             }
         }
         Some(Lane::Interrupts) => {
-            let hit = find_nearest(doc, scale, &doc.facts.interrupts, x, |i| i.event).map(|i| i.1.event);
+            let hit = find_nearest(doc, scale, &doc.derived.interrupts, x, |i| i.event).map(|i| i.1.event);
             if let Some(e) = hit.filter(|e| close(doc, *e)) {
                 doc.go(e);
             }
         }
         Some(Lane::Polls) => {
-            let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
-            if let Some(first) = doc.facts.poll_at(at).map(|p| p.first) {
+            let at = doc.derived.axis.nearest(scale.axis, scale.position(x));
+            if let Some(first) = doc.derived.poll_at(at).map(|p| p.first) {
                 doc.go(first);
             }
         }
@@ -152,7 +152,7 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
             }
         }
         Some(Lane::Notes) => {
-            let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
+            let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
             let notes = doc.changes().notes();
             let around = [notes.range(..at).next_back(), notes.range(at..).next()];
             let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
@@ -162,20 +162,20 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
             }
         }
         Some(Lane::Block(i)) => {
-            let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
+            let at = doc.derived.axis.nearest(scale.axis, scale.position(x));
             if let Some(e) = find_event_in_pixel(doc, scale, *i, x)
-                .or_else(|| doc.facts.pyramid.nearest(&doc.recording.events, *i, at))
+                .or_else(|| doc.derived.pyramid.nearest(&doc.recording.events, *i, at))
             {
                 doc.go(e);
             }
         }
         Some(Lane::Stream(n)) => {
-            let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
+            let at = doc.derived.axis.nearest(scale.axis, scale.position(x));
             let lanes = streams::list_streams(doc).get(*n).copied().unwrap_or_default();
             let found = [lanes.launches, lanes.copies].into_iter().flatten();
             let found = found.filter_map(|lane| {
                 find_event_in_pixel(doc, scale, lane, x)
-                    .or_else(|| doc.facts.pyramid.nearest(&doc.recording.events, lane, at))
+                    .or_else(|| doc.derived.pyramid.nearest(&doc.recording.events, lane, at))
             });
             let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
             if let Some(e) = found.min_by(|a, b| away(a).total_cmp(&away(b))) {
@@ -183,8 +183,8 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
             }
         }
         Some(Lane::Failed) => {
-            let calls = doc.facts.api_trace.clone();
-            let hit = calls.and_then(|c| find_nearest(doc, scale, c.failed_calls(), x, |e| *e).map(|(_, e)| *e));
+            let api_trace = doc.derived.api_trace.clone();
+            let hit = api_trace.and_then(|c| find_nearest(doc, scale, c.failed_calls(), x, |e| *e).map(|(_, e)| *e));
             if let Some(e) = hit {
                 doc.go(e);
             }
@@ -199,7 +199,7 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
             }
         }
         Some(Lane::Differences) => {
-            let at = doc.facts.axis.nearest(scale.axis, scale.position(x - NEAR));
+            let at = doc.derived.axis.nearest(scale.axis, scale.position(x - NEAR));
             if let Some(c) = doc.comparison.done.clone()
                 && let Some(row) = c.steps.row_at_or_behind(c.steps.step_of(DiffSide::A, at))
             {
@@ -207,7 +207,7 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
             }
         }
         Some(Lane::FilterMatches(text)) => {
-            let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
+            let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
             if let Some(rows) = doc.lanes.rows(text).map(Arc::clone) {
                 let n = rows.rank(at);
                 let around = [n.checked_sub(1), Some(n)].into_iter().flatten();
@@ -221,8 +221,8 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
             }
         }
         Some(Lane::Pin(r)) => {
-            let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
-            let around = doc.facts.registers.get(r).map(|f| f.accesses.all().neighbors(at));
+            let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
+            let around = doc.derived.registers.get(r).map(|f| f.accesses.all().neighbors(at));
             let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
             let hit = around
                 .into_iter()
@@ -250,14 +250,14 @@ fn find_event_in_pixel(doc: &Document, scale: &Scale, lane: usize, x: f32) -> Op
     ];
     let hit = around.into_iter().find(|i| scale.pixels.count(*i, lane) != (0, 0))?;
     let first = *scale.pixels.edges.get(hit)?;
-    let next = doc.facts.pyramid.nearest(&doc.recording.events, lane, first)?;
+    let next = doc.derived.pyramid.nearest(&doc.recording.events, lane, first)?;
     let end = *scale.pixels.edges.get(hit + 1)?;
     (first..end).contains(&next).then_some(next)
 }
 
 /// Describes what lies at a position of a lane, for the tooltip.
 pub fn describe_at(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -> String {
-    let axis = &doc.facts.axis;
+    let axis = &doc.derived.axis;
     match lane {
         Some(Lane::Jobs) => {
             if let Some(j) = job_at(doc, scale, x) {
@@ -267,8 +267,8 @@ pub fn describe_at(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -
         }
         Some(Lane::Polls) => {
             let at = axis.nearest(scale.axis, scale.position(x));
-            if let Some(f) = doc.facts.poll_at(at) {
-                let name = doc.facts.register_name(f.offset);
+            if let Some(f) = doc.derived.poll_at(at) {
+                let name = doc.derived.register_name(f.offset);
                 return format!(
                     "{} of {name}\nfrom event {}",
                     describe_count(f.reads, "read"),
@@ -303,14 +303,14 @@ pub fn describe_at(doc: &Document, scale: &Scale, lane: Option<&Lane>, x: f32) -
             }
         }
         Some(Lane::MemoryUse) => {
-            if let Some(calls) = &doc.facts.api_trace {
+            if let Some(api_trace) = &doc.derived.api_trace {
                 let at = axis.event_at(scale.axis, scale.position(x));
-                return streams::describe_memory_use(calls, at);
+                return streams::describe_memory_use(api_trace, at);
             }
         }
         Some(Lane::Phases) => {
             let at = axis.nearest(scale.axis, scale.position(x));
-            if let Some(ph) = doc.facts.phase_at(at) {
+            if let Some(ph) = doc.derived.phase_at(at) {
                 return format!("{} · {}", ph.name, describe_count(ph.last - ph.first + 1, "event"));
             }
         }

@@ -5,7 +5,7 @@ use super::scale::{Scale, event_x};
 use super::view::View;
 use crate::document::Document;
 use crate::document::axis::{AxisKind, time_at};
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::theme::{palette, text};
 use egui::accesskit::Role;
 use egui::{Rect, Sense, Shape, Stroke, Ui, WidgetInfo, pos2};
@@ -36,7 +36,7 @@ impl Measure {
     #[must_use]
     pub fn new(doc: &Document, view: &View) -> Option<Self> {
         let (a, b) = view.measure?;
-        let (axis, kind) = (&doc.facts.axis, view.axis);
+        let (axis, kind) = (&doc.derived.axis, view.axis);
         let (from, to) = (a.min(b), a.max(b));
         let has_times = doc.has_times();
         let time = kind != AxisKind::Order && has_times;
@@ -44,14 +44,14 @@ impl Measure {
         let beyond = if time { to.floor() + 1.0 } else { to };
         let (first, end) = (axis.event_at(kind, from), axis.event_at(kind, beyond));
         let span = time_at(axis, kind, to) - time_at(axis, kind, from);
-        let marks = doc.facts.pyramid.lanes().iter().map(|l| l == "marks");
-        let counts = doc.facts.pyramid.count(&doc.recording.events, first..end);
+        let marks = doc.derived.pyramid.lanes().iter().map(|l| l == "marks");
+        let counts = doc.derived.pyramid.count(&doc.recording.events, first..end);
         let (mut reads, mut writes) = (0, 0);
         for ((r, w), marks) in counts.into_iter().zip(marks) {
             reads += if marks { 0 } else { u64::from(r) };
             writes += u64::from(w);
         }
-        let submits = |e: u64| doc.facts.jobs.partition_point(|j| j.submit < e);
+        let submits = |e: u64| doc.derived.jobs.partition_point(|j| j.submit < e);
         Some(Self {
             first,
             events: end.saturating_sub(first),
@@ -102,14 +102,14 @@ impl Measure {
 /// Draws the current event, the selected job's end, and the measurement.
 pub fn overlay(doc: &Document, view: &View, ui: &Ui, scale: &Scale, lanes: Rect) {
     let p = palette(ui);
-    let x = event_x(doc, scale, doc.moment()).round() + 0.5;
+    let x = event_x(doc, scale, doc.current_event()).round() + 0.5;
     if (scale.area.left() - 1.0..=scale.area.right() + 1.0).contains(&x) {
         ui.painter().vline(x, lanes.y_range(), Stroke::new(1.5, p.text));
     }
     if let Some((m, (a, b))) = Measure::new(doc, view).zip(view.measure) {
         measured(ui, scale, lanes, &m, (a.min(b), a.max(b)));
     } else if let Selection::Job(j) = doc.selection()
-        && let Some(job) = doc.facts.jobs.get(*j as usize)
+        && let Some(job) = doc.derived.jobs.get(*j as usize)
         && let (Some(done), Some(ns)) = (job.done, job.duration_ns)
     {
         let (x0, x1) = (event_x(doc, scale, job.submit), event_x(doc, scale, done));

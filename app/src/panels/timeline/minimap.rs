@@ -6,7 +6,7 @@ use super::scale::{Scale, event_x};
 use super::view::{Drag, View};
 use crate::document::Document;
 use crate::document::axis::AxisKind;
-use crate::document::facts::SEVERITIES;
+use crate::document::derived_data::SEVERITIES;
 use crate::theme::{SOFT, palette};
 use egui::accesskit::Role;
 use egui::{Color32, CursorIcon, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2};
@@ -24,7 +24,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, rect: Rect, range: (
     bars(doc, ui, &scale, rect);
     marks(doc, ui, &scale, rect);
     let p = palette(ui);
-    let x = event_x(doc, &scale, doc.moment()).round() + 0.5;
+    let x = event_x(doc, &scale, doc.current_event()).round() + 0.5;
     ui.painter().vline(x, rect.y_range(), Stroke::new(1.0, p.text));
     if view.range.is_some() || view.is_animating() {
         let (x0, x1) = (scale.x(range.0), scale.x(range.1));
@@ -71,7 +71,7 @@ fn interact(doc: &mut Document, view: &mut View, ui: &Ui, scale: &Scale, respons
         if view.range.is_some() {
             view.zoom_to_range(doc, at - (b - a) / 2.0, at + (b - a) / 2.0);
         } else {
-            let event = doc.facts.axis.nearest(view.axis, at);
+            let event = doc.derived.axis.nearest(view.axis, at);
             doc.go(event);
             view.mark_jump_seen(doc.jumps);
         }
@@ -99,7 +99,7 @@ fn bars(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     let sums: Vec<(u32, u32)> = (0..scale.pixels.len()).map(sum).collect();
     let order = scale.axis == AxisKind::Order;
     let tallest = sums.iter().map(|s| if order { s.1 } else { s.0.max(s.1) });
-    let most = tallest.max().unwrap_or(1).max(1) as f32;
+    let max = tallest.max().unwrap_or(1).max(1) as f32;
     let base = rect.bottom() - JOBS;
     let tall = base - rect.top() - 2.0;
     let mut mesh = Mesh::default();
@@ -107,7 +107,7 @@ fn bars(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         let (x0, x1) = (scale.left(i).round(), scale.left(i + 1).round());
         let mut bar = |n: u32, colour: Color32| {
             if n > 0 {
-                let h = (tall * (n as f32 / most).sqrt()).max(2.0);
+                let h = (tall * (n as f32 / max).sqrt()).max(2.0);
                 let bar = Rect::from_min_max(pos2(x0, base - h), pos2(x1.max(x0 + 1.0), base));
                 mesh.add_colored_rect(bar, colour);
             }

@@ -1,7 +1,7 @@
 //! The lane of the selection: every event that read or wrote it is marked.
 
 use super::scale::{Scale, event_x};
-use crate::document::facts::Stage;
+use crate::document::derived_data::Stage;
 use crate::document::xref_trail::XrefTarget;
 use crate::document::{Document, xref};
 use crate::panels::panel_context::UiActions;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use trace_core::timeline::Pixels;
 
 /// Starts to search the references to the selection, once for each selection.
-pub fn find_references(doc: &mut Document, asks: &mut UiActions) {
+pub fn find_references(doc: &mut Document, actions: &mut UiActions) {
     let followed = match doc.xref_target() {
         None | Some(XrefTarget::Register(_)) => {
             doc.xrefs.clear();
@@ -19,14 +19,19 @@ pub fn find_references(doc: &mut Document, asks: &mut UiActions) {
         }
         Some(f) => f,
     };
-    let known = doc.derivation.is_none() || doc.facts.has_stage(Stage::Chains) && doc.facts.has_stage(Stage::Spaces);
+    let known =
+        doc.derivation.is_none() || doc.derived.has_stage(Stage::Chains) && doc.derived.has_stage(Stage::Spaces);
     if doc.xrefs.is_for(followed) || !doc.can_filter() || !known {
         return;
     }
-    let (recording, facts, moment) = (Arc::clone(&doc.recording), Arc::clone(&doc.facts), doc.moment());
-    let progress = asks.start_work("searching references to the selection", move |progress| {
-        let found = followed.find_xrefs(&recording, &facts, moment, progress);
-        Box::new(move |desk| desk.doc.xrefs.set_result(followed, found))
+    let (recording, derived, current_event) = (
+        Arc::clone(&doc.recording),
+        Arc::clone(&doc.derived),
+        doc.current_event(),
+    );
+    let progress = actions.start_work("searching references to the selection", move |progress| {
+        let found = followed.find_xrefs(&recording, &derived, current_event, progress);
+        Box::new(move |context| context.doc.xrefs.set_result(followed, found))
     });
     doc.xrefs.set_pending(followed, progress);
 }
@@ -67,7 +72,7 @@ pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
     });
     match doc.xref_target() {
         Some(XrefTarget::Register(r)) => {
-            let Some(fact) = doc.facts.registers.get(&r) else {
+            let Some(fact) = doc.derived.registers.get(&r) else {
                 return Vec::new();
             };
             let mark = |(a, b)| match fact.accesses.writes().first_in(a..b) {
@@ -107,7 +112,7 @@ pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
 pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
     let p = palette(ui);
     let message = match doc.xref_target() {
-        None if doc.facts.calls.is_some() => {
+        None if doc.derived.api_trace_metadata.is_some() => {
             "select a buffer or a byte of device memory to see the copies and launches that access it"
         }
         None => "select a register, a byte, a pixel or a page-table entry to see its reads and writes",
@@ -142,7 +147,7 @@ pub fn describe_at(doc: &Document, scale: &Scale, x: f32) -> String {
         return String::new();
     }
     let list = doc.xrefs.event_xrefs();
-    let at = doc.facts.axis.nearest(scale.axis, scale.position(x));
+    let at = doc.derived.axis.nearest(scale.axis, scale.position(x));
     let near = |t: &&xref::Xref| t.event.is_some_and(|e| (event_x(doc, scale, e) - x).abs() < MARK + 2.0);
     let n = list.partition_point(|t| t.event < Some(at)).saturating_sub(3);
     let lines = list.get(n..).unwrap_or_default().iter().take(8).filter(near);
@@ -154,10 +159,10 @@ pub fn describe_at(doc: &Document, scale: &Scale, x: f32) -> String {
 
 /// Returns the event of the trail that is nearest to a position.
 pub fn find_nearest(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
-    let at = doc.facts.axis.event_at(scale.axis, scale.position(x));
+    let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
     let around: Vec<u64> = match doc.xref_target()? {
         XrefTarget::Register(r) => {
-            let two = doc.facts.registers.get(&r)?.accesses.all().neighbors(at);
+            let two = doc.derived.registers.get(&r)?.accesses.all().neighbors(at);
             two.into_iter().flatten().collect()
         }
         _ => {

@@ -23,10 +23,10 @@ fn tick_step(width: f64, pixels: f64) -> f64 {
 pub fn ui(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
     let p = palette(ui);
     let order = scale.axis == AxisKind::Order;
-    let least = if order { 1.0 } else { 10.0 };
-    let step = tick_step(scale.range.1 - scale.range.0, f64::from(rect.width())).max(least);
+    let min = if order { 1.0 } else { 10.0 };
+    let step = tick_step(scale.range.1 - scale.range.0, f64::from(rect.width())).max(min);
     let mut at = (scale.range.0 / step).ceil() * step;
-    let moment = event_x(doc, scale, doc.moment());
+    let cursor_x = event_x(doc, scale, doc.current_event());
     for _ in 0..200 {
         if at > scale.range.1 {
             break;
@@ -42,7 +42,7 @@ pub fn ui(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
         let galley = ui.painter().layout_no_wrap(label, mono_small(), p.quiet);
         let end = x + 4.0 + galley.size().x;
         // The ruler also holds the flag of the current event.
-        let free = moment + 40.0 < x || moment - 40.0 > end;
+        let free = cursor_x + 40.0 < x || cursor_x - 40.0 > end;
         if free && end < rect.right() {
             let y = rect.center().y - galley.size().y / 2.0;
             ui.painter().galley(pos2(x + 4.0, y), galley, p.quiet);
@@ -73,7 +73,7 @@ fn gaps(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
             ui.painter().line_segment(slash, Stroke::new(1.0, p.quiet));
         }
         let spot = Rect::from_center_size(pos2(x, y), vec2(8.0, 10.0));
-        let idle = doc.facts.gaps.get(m.first_item).map_or(0, |g| g.1);
+        let idle = doc.derived.gaps.get(m.first_item).map_or(0, |g| g.1);
         let response = ui.interact(spot, ui.scope_id().with(("gap", m.first_item)), Sense::hover());
         let what = if m.items == 1 {
             format!("{} without an event", text::duration(idle))
@@ -88,9 +88,9 @@ fn gaps(doc: &Document, ui: &Ui, scale: &Scale, rect: Rect) {
 /// Draws the current event's number on the ruler; at the edge if the event lies beyond it.
 pub fn flag(doc: &Document, ui: &Ui, scale: &Scale, lanes: Rect) {
     let p = palette(ui);
-    let x = event_x(doc, scale, doc.moment()).round() + 0.5;
+    let x = event_x(doc, scale, doc.current_event()).round() + 0.5;
     let y = lanes.top() - RULER / 2.0;
-    let number = text::count(doc.moment());
+    let number = text::count(doc.current_event());
     let beyond = if x < scale.area.left() - 1.0 {
         Some((
             scale.area.left(),

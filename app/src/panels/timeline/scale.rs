@@ -34,11 +34,14 @@ impl ScaleCache {
             axis,
             range,
             pixels,
-            pending: doc.facts.pending.len(),
+            pending: doc.derived.pending.len(),
             pins: doc.changes().pins().to_vec(),
         };
         if self.key.as_ref() != Some(&key) {
-            let shown = doc.facts.pyramid.pixels(&doc.recording.events, key.axis, range, pixels);
+            let shown = doc
+                .derived
+                .pyramid
+                .pixels(&doc.recording.events, key.axis, range, pixels);
             self.spans = Arc::new(Spans::new(doc, key.axis, &shown));
             self.pixels = Arc::new(shown);
             self.key = Some(key);
@@ -103,12 +106,12 @@ impl Scale {
 
     /// Returns the scale of the minimap. Its bars are two points wide, or as wide as an event if there are few.
     pub fn for_recording(doc: &Document, axis: AxisKind, area: Rect, kept: &mut ScaleCache) -> Self {
-        let range = (0.0, doc.facts.axis.end(axis));
-        let most = match axis {
+        let range = (0.0, doc.derived.axis.end(axis));
+        let max = match axis {
             AxisKind::Order => doc.len() as f32,
             _ => f32::INFINITY,
         };
-        let pixels = (area.width() / 2.0).min(most);
+        let pixels = (area.width() / 2.0).min(max);
         kept.refresh(doc, axis, range, pixels.max(1.0) as usize);
         Self::new(axis, area, range, kept)
     }
@@ -173,7 +176,7 @@ impl Scale {
         if (b.saturating_sub(a)) as f32 * 2.5 > self.area.width() {
             return out;
         }
-        doc.facts
+        doc.derived
             .pyramid
             .each(&doc.recording.events, a..b, |event, lane, write| {
                 let x = event_x(doc, self, event).round();
@@ -196,5 +199,5 @@ impl Scale {
 
 /// Returns the horizontal coordinate of an event.
 pub fn event_x(doc: &Document, scale: &Scale, event: u64) -> f32 {
-    scale.x(doc.facts.axis.position(scale.axis, event))
+    scale.x(doc.derived.axis.position(scale.axis, event))
 }

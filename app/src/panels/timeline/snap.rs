@@ -14,18 +14,18 @@ const JOBS: usize = 3;
 pub fn snap_to_edge(doc: &Document, scale: &Scale, x: f32) -> f64 {
     let place = scale.position(x);
     let near = |event: &u64| (event_x(doc, scale, *event) - x).abs() <= SNAP;
-    let event = doc.facts.axis.nearest(scale.axis, place);
+    let event = doc.derived.axis.nearest(scale.axis, place);
     let found = job_edge(doc, scale, x).or(Some(event)).filter(near);
-    found.map_or(place, |e| doc.facts.axis.position(scale.axis, e))
+    found.map_or(place, |e| doc.derived.axis.position(scale.axis, e))
 }
 
 /// Returns the submit or the end of a job that is nearest to a coordinate, if one is within reach.
 fn job_edge(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
-    let job = |i: &u32| doc.facts.jobs.get(*i as usize);
-    let end = doc.facts.axis.event_at(scale.axis, scale.position(x + SNAP));
+    let job = |i: &u32| doc.derived.jobs.get(*i as usize);
+    let end = doc.derived.axis.event_at(scale.axis, scale.position(x + SNAP));
     let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
     let mut edges: Vec<u64> = Vec::new();
-    for slot in &doc.facts.slots {
+    for slot in &doc.derived.slots {
         let n = slot.partition_point(|i| job(i).is_some_and(|j| j.submit <= end));
         let around = slot.get(n.saturating_sub(JOBS)..n).unwrap_or_default();
         for j in around.iter().filter_map(job) {

@@ -57,7 +57,7 @@ pub struct Spans {
 impl Spans {
     /// Returns the items of a recording that lie in these pixels.
     pub fn new(doc: &Document, axis: AxisKind, pixels: &Pixels) -> Self {
-        let f = &doc.facts;
+        let f = &doc.derived;
         let place = |event: u64| f.axis.position(axis, event);
         let job = |i: &u32| f.jobs.get(*i as usize).map_or((0, 0), JobFact::span);
         let problems = |n: usize| f.by_severity.get(n).map_or(&[][..], |s| &s.events);
@@ -99,16 +99,16 @@ const NARROW: usize = 3;
 /// Returns the stretches of a register: each of its values, or, if it has more accesses than there are pixels, the
 /// last value of every few pixels.
 fn stretches(doc: &Document, axis: AxisKind, pixels: &Pixels, register: u32) -> Option<Vec<Stretch>> {
-    let accesses = &doc.facts.registers.get(&register)?.accesses;
+    let accesses = &doc.derived.registers.get(&register)?.accesses;
     let mut out: Vec<Stretch> = Vec::new();
     let mut put = |place: usize, a: RegisterAccess| {
         let at = (place, a.event);
-        let value = history::value_of(&doc.recording, doc.facts.device, register, accesses, at);
+        let value = history::value_of(&doc.recording, doc.derived.device, register, accesses, at);
         if let Some(value) = value
             && out.last().is_none_or(|s| s.value != value)
         {
             out.push(Stretch {
-                from: doc.facts.axis.position(axis, a.event),
+                from: doc.derived.axis.position(axis, a.event),
                 value,
                 write: a.write,
             });

@@ -5,7 +5,7 @@ use super::scale::{Scale, SingleEvent, event_x};
 use crate::document::{Document, api_trace};
 use crate::theme::{SOFT, mono_small, palette, text, widgets};
 use egui::{Align2, Color32, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, Ui, pos2};
-use trace_core::calls::Calls;
+use trace_core::api_trace::ApiTrace;
 use trace_core::recording::EventKind;
 use trace_core::timeline::StreamLanes;
 
@@ -16,12 +16,12 @@ const WIDEST: f32 = 180.0;
 
 /// Returns the lanes of each stream in the pyramid.
 pub(super) fn list_streams(doc: &Document) -> Vec<StreamLanes> {
-    doc.facts.pyramid.call_lanes().map(|l| l.0).unwrap_or_default()
+    doc.derived.pyramid.call_lanes().map(|l| l.0).unwrap_or_default()
 }
 
 /// Returns the lanes of the pyramid that lanes of calls stand for: they are not shown as blocks of registers.
 pub(super) fn list_hidden_lanes(doc: &Document) -> Vec<usize> {
-    let Some((streams, memory, _)) = doc.facts.pyramid.call_lanes() else {
+    let Some((streams, memory, _)) = doc.derived.pyramid.call_lanes() else {
         return Vec::new();
     };
     let streams = streams.into_iter().flat_map(|s| [s.copies, s.launches]);
@@ -77,7 +77,7 @@ fn launch(doc: &Document, ui: &Ui, scale: &Scale, s: &SingleEvent, row: Rect) {
     };
     let ink = if result != 0 { p.error } else { p.job };
     ui.painter().rect_filled(r, 1.5, ink.gamma_multiply(SOFT));
-    if doc.moment() == s.event {
+    if doc.current_event() == s.event {
         ui.painter()
             .rect_stroke(r.expand(1.0), 2.0, Stroke::new(1.0, p.text), StrokeKind::Outside);
     }
@@ -85,8 +85,8 @@ fn launch(doc: &Document, ui: &Ui, scale: &Scale, s: &SingleEvent, row: Rect) {
     if seen.width() < SHORTEST {
         return;
     }
-    let Some(calls) = doc.api_trace() else { return };
-    let name = api_trace::short_function_name(calls.function_name(function));
+    let Some(api_trace) = doc.api_trace() else { return };
+    let name = api_trace::short_function_name(api_trace.function_name(function));
     let name = name.rsplit("::").next().unwrap_or(name);
     widgets::paint_text(ui, seen, Align2::LEFT_CENTER, name, mono_small(), p.on_accent);
 }
@@ -120,11 +120,11 @@ fn merged(ui: &Ui, scale: &Scale, lanes: StreamLanes, row: Rect) {
 /// Draws orders between streams: a line from the record in one to the wait in another. `rows`: the middle of each
 /// stream's row.
 pub(super) fn edges(doc: &Document, ui: &Ui, scale: &Scale, rows: &[(usize, f32)]) {
-    let Some(calls) = doc.api_trace() else { return };
+    let Some(api_trace) = doc.api_trace() else { return };
     let p = palette(ui);
     let (from, to) = scale.events();
     let y = |stream: u32| rows.iter().find(|(s, _)| *s == stream as usize).map(|(_, y)| *y);
-    for e in calls.order().edges_in(from..to).iter().take(MAX_EDGES) {
+    for e in api_trace.order().edges_in(from..to).iter().take(MAX_EDGES) {
         let (Some(y0), Some(y1)) = (y(e.from_stream), y(e.to_stream)) else {
             continue;
         };
@@ -140,16 +140,16 @@ pub(super) fn edges(doc: &Document, ui: &Ui, scale: &Scale, rows: &[(usize, f32)
 
 /// Draws the bytes of allocated device memory, as steps.
 pub(super) fn draw_memory_use(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
-    let Some(calls) = doc.api_trace() else { return };
+    let Some(api_trace) = doc.api_trace() else { return };
     let p = palette(ui);
-    let Some((_, most)) = calls.allocated_bytes().range().filter(|r| r.1 > 0) else {
+    let Some((_, max)) = api_trace.allocated_bytes().range().filter(|r| r.1 > 0) else {
         return;
     };
     let (top, bottom) = (row.top() + 4.0, row.bottom() - 4.0);
-    let y = |v: u64| bottom - (v as f64 / most as f64) as f32 * (bottom - top);
-    let place = |e: u64| doc.facts.axis.position(scale.axis, e);
+    let y = |v: u64| bottom - (v as f64 / max as f64) as f32 * (bottom - top);
+    let place = |e: u64| doc.derived.axis.position(scale.axis, e);
     let columns = scale.pixels.len().max(1);
-    let (before, pieces) = calls
+    let (before, pieces) = api_trace
         .allocated_bytes()
         .pieces(&place, scale.range.0, scale.range.1, columns);
     let mut now = before.unwrap_or(0);
@@ -208,7 +208,7 @@ pub(super) fn describe_pixel(scale: &Scale, lanes: StreamLanes, pixel: usize) ->
 }
 
 /// Describes the allocated memory at an event.
-pub(super) fn describe_memory_use(calls: &Calls, event: u64) -> String {
-    let now = calls.allocated_bytes().at(event).map_or(0, |t| t.1);
+pub(super) fn describe_memory_use(api_trace: &ApiTrace, event: u64) -> String {
+    let now = api_trace.allocated_bytes().at(event).map_or(0, |t| t.1);
     format!("{} of device memory allocated", text::bytes(now))
 }

@@ -78,21 +78,21 @@ impl View {
     /// Returns the visible part of the axis.
     #[must_use]
     pub fn visible_range(&self, doc: &Document) -> (f64, f64) {
-        let end = doc.facts.axis.end(self.axis);
+        let end = doc.derived.axis.end(self.axis);
         self.range.unwrap_or((0.0, end))
     }
 
     /// Returns the minimum width of the visible part.
     fn min_width(&self, doc: &Document) -> f64 {
-        let end = doc.facts.axis.end(self.axis);
-        let least: f64 = if self.axis == AxisKind::Order { 4.0 } else { 100.0 };
-        least.min(end)
+        let end = doc.derived.axis.end(self.axis);
+        let min: f64 = if self.axis == AxisKind::Order { 4.0 } else { 100.0 };
+        min.min(end)
     }
 
     /// Returns the part of this width that starts at `start`, moved so that it lies on the axis; `None` if it is all
     /// of it.
     fn clamp_range(&self, doc: &Document, start: f64, width: f64) -> Option<(f64, f64)> {
-        let end = doc.facts.axis.end(self.axis);
+        let end = doc.derived.axis.end(self.axis);
         let width = width.max(self.min_width(doc));
         (width < end).then(|| {
             let start = start.clamp(0.0, end - width);
@@ -103,9 +103,9 @@ impl View {
     /// Zooms the timeline about a position, `factor` above 1 showing less.
     pub fn zoom(&mut self, doc: &Document, factor: f64, about: Option<f64>, now: f64) {
         let (a, b) = self.visible_range(doc);
-        let moment = doc.facts.axis.position(self.axis, doc.moment());
-        let in_view = (a..=b).contains(&moment);
-        let about = about.unwrap_or(if in_view { moment } else { (a + b) / 2.0 });
+        let cursor = doc.derived.axis.position(self.axis, doc.current_event());
+        let in_view = (a..=b).contains(&cursor);
+        let about = about.unwrap_or(if in_view { cursor } else { (a + b) / 2.0 });
         let width = ((b - a) / factor).max(self.min_width(doc));
         let part = (about - a) / (b - a).max(f64::MIN_POSITIVE);
         let to = self.clamp_range(doc, about - part * width, width);
@@ -137,7 +137,7 @@ impl View {
     /// Shows everything between two events, with some room on both sides.
     pub fn zoom_to_events(&mut self, doc: &Document, first: u64, last: u64, now: f64) {
         let from = self.visible_range(doc);
-        let place = |event| doc.facts.axis.position(self.axis, event);
+        let place = |event| doc.derived.axis.position(self.axis, event);
         let (a, b) = (place(first), place(last));
         let room = (b - a) * 0.05;
         let to = self.clamp_range(doc, a - room, (b - a) + 2.0 * room);
@@ -157,24 +157,24 @@ impl View {
         }
         let (a, b) = self.visible_range(doc);
         let old = self.axis;
-        let events = (doc.facts.axis.event_at(old, a), doc.facts.axis.event_at(old, b));
+        let events = (doc.derived.axis.event_at(old, a), doc.derived.axis.event_at(old, b));
         let whole = self.range.is_none();
         self.axis = axis;
         self.measure = None;
         self.finish_animation();
-        let place = |event| doc.facts.axis.position(axis, event);
+        let place = |event| doc.derived.axis.position(axis, event);
         let (a, b) = (place(events.0), place(events.1));
         self.range = if whole { None } else { self.clamp_range(doc, a, b - a) };
     }
 
     /// Brings the current event into view after a jump.
-    pub(super) fn follow_moment(&mut self, doc: &Document) {
+    pub(super) fn follow_cursor(&mut self, doc: &Document) {
         if self.seen_jump == doc.jumps {
             return;
         }
         self.seen_jump = doc.jumps;
         let (a, b) = self.visible_range(doc);
-        let at = doc.facts.axis.position(self.axis, doc.moment());
+        let at = doc.derived.axis.position(self.axis, doc.current_event());
         if !(a..=b).contains(&at) {
             self.range = self.clamp_range(doc, at - (b - a) / 2.0, b - a);
             self.finish_animation();

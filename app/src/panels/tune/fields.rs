@@ -2,7 +2,7 @@
 
 use super::view::View;
 use crate::document::Document;
-use crate::document::cuda_board::is_cuda;
+use crate::document::cuda_target::is_cuda;
 use crate::document::tuning::form::{Field, ParsedForm, SearchKind};
 use crate::document::tuning::launches::Launches;
 use crate::document::tuning::map::format_dimensions;
@@ -23,11 +23,11 @@ const NAME: f32 = 72.0;
 pub(super) const DEFAULT_TARGET: &str = "cuda:0";
 
 /// Draws the fields.
-pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn draw(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let Some(launches) = view.launches().cloned() else {
         return;
     };
-    let Some(launch) = view.current_launch(doc.moment()) else {
+    let Some(launch) = view.current_launch(doc.current_event()) else {
         return;
     };
     view.fill(&launch);
@@ -67,7 +67,7 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui
         field(view, &asked, f, ui);
     }
     caches(view, ui);
-    code(view, asks, ui);
+    code(view, actions, ui);
     widgets::section(ui, "Outputs");
     field(view, &asked, Field::Tolerance, ui);
     widgets::section(ui, "Search");
@@ -78,7 +78,7 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui
 
 /// Draws the launch, and the buttons to others.
 fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: &mut Ui) {
-    let Some(launch) = view.current_launch(doc.moment()) else {
+    let Some(launch) = view.current_launch(doc.current_event()) else {
         return;
     };
     let p = palette(ui);
@@ -172,7 +172,7 @@ fn caches(view: &mut View, ui: &mut Ui) {
 }
 
 /// Draws the fields for code that replaces the recorded code.
-fn code(view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+fn code(view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let mut gone = None;
     for (n, module) in view.form.modules.iter_mut().enumerate() {
@@ -211,7 +211,7 @@ fn code(view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
         if r.on_hover_text("PTX, a cubin or CUDA C++ instead of the recorded code")
             .clicked()
         {
-            asks.push(UiAction::TuneCode);
+            actions.push(UiAction::TuneCode);
         }
     });
 }
@@ -257,14 +257,14 @@ fn search(view: &mut View, asked: &ParsedForm, ui: &mut Ui) {
 
 fn target_field(doc: &Document, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
-    if view.board.is_empty() {
-        let chosen = doc.replay.board();
-        view.board = if is_cuda(chosen) { chosen } else { DEFAULT_TARGET }.to_owned();
+    if view.target.is_empty() {
+        let chosen = doc.replay.target();
+        view.target = if is_cuda(chosen) { chosen } else { DEFAULT_TARGET }.to_owned();
     }
     ui.horizontal(|ui| {
         let known: Vec<&str> = doc
             .replay
-            .boards
+            .known_targets
             .iter()
             .flatten()
             .map(|b| b.name.as_str())
@@ -272,7 +272,7 @@ fn target_field(doc: &Document, view: &mut View, ui: &mut Ui) {
             .collect();
         let room = if known.is_empty() { 0.0 } else { 28.0 };
         ui.add(
-            egui::TextEdit::singleline(&mut view.board)
+            egui::TextEdit::singleline(&mut view.target)
                 .font(mono())
                 .desired_width(ui.available_width() - room),
         )
@@ -282,30 +282,30 @@ fn target_field(doc: &Document, view: &mut View, ui: &mut Ui) {
             ui.menu_button("▾", |ui| {
                 for name in known {
                     if ui.button(RichText::new(name).font(mono())).clicked() {
-                        name.clone_into(&mut view.board);
+                        name.clone_into(&mut view.target);
                         ui.close();
                     }
                 }
             });
         }
     });
-    if !is_cuda(view.board.trim()) {
+    if !is_cuda(view.target.trim()) {
         let words = "▲ this target has no CUDA device";
         ui.label(RichText::new(words).font(small()).color(p.error));
     }
 }
 
 /// Draws the button, and what it will do; during a run, its progress and a button to stop it.
-pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn run(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
-    let Some(launch) = view.current_launch(doc.moment()) else {
+    let Some(launch) = view.current_launch(doc.current_event()) else {
         return;
     };
     if let Some(running) = doc.tuning.running() {
         let part = running.progress.fraction();
         let message = match part {
-            Some(f) => format!("{:.0} % on {}", f * 100.0, running.board),
-            None => format!("preparing on {}", running.board),
+            Some(f) => format!("{:.0} % on {}", f * 100.0, running.target),
+            None => format!("preparing on {}", running.target),
         };
         ui.add(
             egui::ProgressBar::new(part.unwrap_or(0.0))
@@ -326,13 +326,13 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui:
         return;
     }
     let asked = view.parse_form(&doc.recording, &launch);
-    let board = view.board.trim().to_owned();
+    let target = view.target.trim().to_owned();
     let lacks = doc
         .replay
-        .lacks(&board)
-        .map(|why| memory_trace_buttons::describe_missing_capability(&board, why));
-    let can = asked.tune.is_some() && is_cuda(&board) && lacks.is_none();
-    let name = format!("Tune on {board}");
+        .lacks(&target)
+        .map(|why| memory_trace_buttons::describe_missing_capability(&target, why));
+    let can = asked.tune.is_some() && is_cuda(&target) && lacks.is_none();
+    let name = format!("Tune on {target}");
     let hit = ui
         .horizontal(|ui| widgets::primary_button(ui, &name, "Run the tuning", can).clicked())
         .inner;
@@ -347,18 +347,18 @@ pub(super) fn run(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui:
         None if !asked.field_errors.is_empty() => ("▲ a field is invalid".to_owned(), p.error),
         None => {
             let points = text::count_noun(asked.points, "point", "points");
-            let most = match view.form.kind {
+            let max = match view.form.kind {
                 SearchKind::Halving => "at most ",
                 SearchKind::Grid | SearchKind::Random => "",
             };
-            (format!("{points}, {most}{} launches", text::count(launches)), p.quiet)
+            (format!("{points}, {max}{} launches", text::count(launches)), p.quiet)
         }
     };
     ui.add(egui::Label::new(RichText::new(&words).font(small()).color(ink)).truncate())
         .on_hover_text(&words);
     if let Some(tune) = asked.tune.clone().filter(|_| hit) {
-        asks.push(UiAction::Tune {
-            board,
+        actions.push(UiAction::Tune {
+            target,
             tune: Box::new(tune),
         });
     }

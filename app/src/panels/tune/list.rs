@@ -257,8 +257,8 @@ fn row(ui: &Ui, of: &Line<'_>, (table, fields): (&Table, &[Field]), rect: Rect, 
 /// Draws the range from the shortest to the longest time, and the median, on a scale from zero to the slowest.
 fn bars(ui: &Ui, s: &Spread, slowest: u64, cell: Rect) {
     let p = palette(ui);
-    let most = slowest.max(1) as f32;
-    let x = |ns: u64| cell.left() + (ns as f32 / most).min(1.0) * cell.width();
+    let max = slowest.max(1) as f32;
+    let x = |ns: u64| cell.left() + (ns as f32 / max).min(1.0) * cell.width();
     let y = cell.center().y.round();
     let painter = ui.painter();
     painter.hline(cell.x_range(), y, Stroke::new(1.0, p.line));

@@ -19,16 +19,16 @@ const MAP: f32 = 0.5;
 const DRIFT: f64 = 0.05;
 
 /// Draws the result.
-pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui) {
+pub(super) fn draw(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
-    let Some((tuned, board)) = doc.tuning.done.clone() else {
+    let Some((tuned, target)) = doc.tuning.done.clone() else {
         show_no_result(doc, ui);
         return;
     };
     let mut head = ui.new_child(UiBuilder::new().id_salt("head").max_rect(full.shrink2(vec2(12.0, 0.0))));
     head.spacing_mut().item_spacing.y = 2.0;
-    answer(doc, view, &tuned, &board, asks, &mut head);
+    answer(doc, view, &tuned, &target, actions, &mut head);
     let mut top = head.min_rect().bottom() + 6.0;
     ui.painter().hline(full.x_range(), top, Stroke::new(1.0, p.line));
     if tuned.points.is_empty() {
@@ -51,7 +51,7 @@ pub(super) fn draw(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui
     let area = Rect::from_min_max(pos2(full.left(), top), full.max);
     let mut child = ui.new_child(UiBuilder::new().id_salt("table").max_rect(area));
     child.shrink_clip_rect(area);
-    list::draw(view, &tuned, &mut asks.tables, &mut child);
+    list::draw(view, &tuned, &mut actions.tables, &mut child);
 }
 
 /// Draws the panel before the first tuning, or after one without a result.
@@ -75,14 +75,21 @@ fn show_no_result(doc: &Document, ui: &mut Ui) {
 }
 
 /// Draws the answer in words, and the buttons that use it.
-fn answer(doc: &Document, view: &mut View, tuned: &Arc<TuneReport>, board: &str, asks: &mut UiActions, ui: &mut Ui) {
+fn answer(
+    doc: &Document,
+    view: &mut View,
+    tuned: &Arc<TuneReport>,
+    target: &str,
+    actions: &mut UiActions,
+    ui: &mut Ui,
+) {
     let p = palette(ui);
     ui.add_space(6.0);
     let (words, wrong) = headline(tuned);
     let ink = if wrong { p.error } else { p.text };
     ui.horizontal(|ui| {
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-            exports(tuned, asks, ui);
+            exports(tuned, actions, ui);
             ui.with_layout(egui::Layout::left_to_right(egui::Align::Center), |ui| {
                 let title = RichText::new(&words).font(strong()).size(14.0).color(ink);
                 ui.add(egui::Label::new(title).truncate()).on_hover_text(&words);
@@ -91,7 +98,7 @@ fn answer(doc: &Document, view: &mut View, tuned: &Arc<TuneReport>, board: &str,
     });
     let rejected = view.update_drawn(tuned).rejected;
     let mut message = format!(
-        "{} of {} points tried, {} rejected · {} · {} on {board} ({})",
+        "{} of {} points tried, {} rejected · {} · {} on {target} ({})",
         text::count(tuned.points.len() as u64),
         text::count(tuned.space),
         text::count(rejected),
@@ -185,7 +192,7 @@ fn phases(ui: &mut Ui, tuned: &TuneReport) {
 }
 
 /// Draws the export buttons of the table.
-fn exports(tuned: &Arc<TuneReport>, asks: &mut UiActions, ui: &mut Ui) {
+fn exports(tuned: &Arc<TuneReport>, actions: &mut UiActions, ui: &mut Ui) {
     ui.menu_button("Export…", |ui| {
         for (word, message, columns, format) in [
             ("CSV", "all columns, as comma-separated text", Columns::All, Format::Csv),
@@ -198,7 +205,7 @@ fn exports(tuned: &Arc<TuneReport>, asks: &mut UiActions, ui: &mut Ui) {
             ),
         ] {
             if ui.button(word).on_hover_text(message).clicked() {
-                asks.push(UiAction::SaveTuned {
+                actions.push(UiAction::SaveTuned {
                     tuned: Arc::clone(tuned),
                     columns,
                     format,

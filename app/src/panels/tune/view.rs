@@ -68,7 +68,7 @@ pub struct View {
     /// The launch that the fields were filled for, and the filled form.
     pub(super) filled: Option<(u64, Form)>,
     /// The target.
-    pub board: String,
+    pub target: String,
     /// Axes of the map that the user chose.
     pub axes: (Option<Axis>, Option<Axis>),
     /// Sort key of the table, and whether the order is reversed.
@@ -94,12 +94,12 @@ impl View {
 
     /// Returns the current launch: the chosen one, or the last one up to the current event, or the first.
     #[must_use]
-    pub fn current_launch(&self, moment: u64) -> Option<Launch> {
+    pub fn current_launch(&self, event: u64) -> Option<Launch> {
         let launches = self.launches()?;
         if let Some(chosen) = self.chosen.and_then(|e| launches.at(e)) {
             return Some(*chosen);
         }
-        let n = launches.list.partition_point(|l| l.event <= moment);
+        let n = launches.list.partition_point(|l| l.event <= event);
         launches.list.get(n.saturating_sub(1)).copied()
     }
 

@@ -100,14 +100,14 @@ fn leave(list: &mut Vec<Candidate<'_>>, room: f32) {
 fn stretch(list: &mut [Candidate<'_>], mut spare: f32) {
     // A column that reaches its limit leaves its share to the others.
     for _ in 0..list.len() {
-        let open = |c: &Candidate<'_>| !c.chosen && c.column.stretch > 0.0 && c.width < c.column.most;
+        let open = |c: &Candidate<'_>| !c.chosen && c.column.stretch > 0.0 && c.width < c.column.max;
         let shares: f32 = list.iter().filter(|c| open(c)).map(|c| c.column.stretch).sum();
         if spare < 0.5 || shares <= 0.0 {
             return;
         }
         let each = spare / shares;
         for c in list.iter_mut().filter(|c| open(c)) {
-            let more = (each * c.column.stretch).min(c.column.most - c.width);
+            let more = (each * c.column.stretch).min(c.column.max - c.width);
             c.width += more;
             spare -= more;
         }

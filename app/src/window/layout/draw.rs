@@ -104,7 +104,7 @@ struct Bar {
 
 /// Draws the dock tiles.
 pub struct TileBehavior<'a> {
-    desk: PanelContext<'a>,
+    context: PanelContext<'a>,
     /// The bar whose tabs are being drawn.
     bar: Option<Bar>,
     /// Padding at each side of the tab titles, points.
@@ -114,9 +114,9 @@ pub struct TileBehavior<'a> {
 impl<'a> TileBehavior<'a> {
     /// Creates a behavior whose panels use this context.
     #[must_use]
-    pub fn new(desk: PanelContext<'a>) -> Self {
+    pub fn new(context: PanelContext<'a>) -> Self {
         Self {
-            desk,
+            context,
             bar: None,
             beside: *TAB_PADDING.end(),
         }
@@ -137,7 +137,7 @@ impl Behavior<Pane> for TileBehavior<'_> {
         let rect = ui.max_rect();
         ui.shrink_clip_rect(rect);
         focus::pane(ui, panel.id, panel.title);
-        ui.push_id(panel.id, |ui| panel.draw(&mut self.desk, ui));
+        ui.push_id(panel.id, |ui| panel.draw(&mut self.context, ui));
         UiResponse::None
     }
 

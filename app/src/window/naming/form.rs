@@ -187,7 +187,7 @@ impl Form {
         match what {
             NameSubject::Register(offset) => Self::for_register(doc, offset),
             NameSubject::Memory { space, address, bytes } => {
-                let known = doc.facts.device.and_then(|d| d.map().memory_at(space, address));
+                let known = doc.derived.device.and_then(|d| d.map().memory_at(space, address));
                 let known = known.filter(|(_, at)| *at == 0).map(|(m, _)| m);
                 let bytes = known.map_or(bytes, |m| m.bytes);
                 Self {
@@ -240,7 +240,7 @@ impl Form {
                 ..Self::empty(NameSubject::Register(r.offset))
             };
         }
-        let fact = doc.facts.registers.get(&offset);
+        let fact = doc.derived.registers.get(&offset);
         let (all, writes) = fact.map_or((0, 0), |f| (f.accesses.len(), f.accesses.writes().len()));
         let first = fact.and_then(|f| f.accesses.all().first());
         let access = first.and_then(|e| doc.recording.events.access(e as usize));

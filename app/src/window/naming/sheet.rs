@@ -24,7 +24,7 @@ pub(in crate::window) fn draw(app: &mut App, ctx: &Context) {
     let layouts: Vec<String> = app
         .doc
         .as_ref()
-        .and_then(|d| d.facts.device)
+        .and_then(|d| d.derived.device)
         .map_or_else(Vec::new, |d| d.map().layouts().map(|l| l.name.clone()).collect());
     let mut act = None;
     if ctx.input_mut(|i| i.consume_key(Modifiers::NONE, Key::Escape)) {

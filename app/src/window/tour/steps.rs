@@ -2,7 +2,7 @@
 
 use super::Tour;
 use crate::document::Document;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::window::App;
 use trace_core::recording::BufferRole;
 
@@ -17,7 +17,7 @@ pub(super) struct Step {
     /// The command that the step asks for.
     pub goal: &'static str,
     /// Effect of the command; the text follows its key.
-    pub ask: &'static str,
+    pub instruction: &'static str,
     /// Description of what the user did, once it is done.
     pub did: &'static str,
     /// Selects what the step explains.
@@ -41,23 +41,23 @@ fn nothing(_: &mut App) {}
 /// Selects the register that is polled first, or any register that is often read and written, at its first access.
 fn register(app: &mut App) {
     with_document(app, |d| {
-        let polled = d.facts.polls.first().map(|p| p.offset);
-        let most = || {
-            d.facts
+        let polled = d.derived.polls.first().map(|p| p.offset);
+        let longest = || {
+            d.derived
                 .registers
                 .iter()
                 .max_by_key(|(_, f)| f.accesses.all().len())
                 .map(|(r, _)| *r)
         };
-        let Some(r) = polled.or_else(most) else { return };
-        let first = d.facts.registers.get(&r).and_then(|f| f.accesses.all().first());
+        let Some(r) = polled.or_else(longest) else { return };
+        let first = d.derived.registers.get(&r).and_then(|f| f.accesses.all().first());
         d.go_with(first.unwrap_or(0), Selection::Register(r));
     });
 }
 
 /// Returns the first bytes of the first input, before the first event.
 fn input(d: &Document) -> Option<Selection> {
-    let all = &d.recording.facts.buffers;
+    let all = &d.recording.metadata.buffers;
     let b = all.iter().find(|b| b.role == BufferRole::Input).or(all.first())?;
     Some(Selection::Memory {
         space: b.address_space,
@@ -92,7 +92,7 @@ pub(super) static STEPS: &[Step] = &[
         words: "Everything that the driver did to the GPU, from left to right: registers, interrupts, jobs. The wheel \
                 zooms about the pointer, a drag measures.",
         goal: "next-job",
-        ask: "goes to the next job.",
+        instruction: "goes to the next job.",
         did: "You are at a job. Every panel shows the state at that event.",
         prepare: |app| {
             crate::window::layout::show(&mut app.dock, "events");
@@ -106,7 +106,7 @@ pub(super) static STEPS: &[Step] = &[
         words: "Each access in order: its register, its value, and what the bits mean. A click goes there, and every \
                 panel follows.",
         goal: "next-event",
-        ask: "goes to the next event.",
+        instruction: "goes to the next event.",
         did: "You are one event further. The timeline and the inspector followed.",
         prepare: nothing,
         done: ran,
@@ -117,7 +117,7 @@ pub(super) static STEPS: &[Step] = &[
         words: "What a register holds, field by field, and every access to it. The first lane of the timeline lights \
                 up where the selection is read or written.",
         goal: "next-touch",
-        ask: "goes to the next reference to this register.",
+        instruction: "goes to the next reference to this register.",
         did: "That was the next access to the register.",
         prepare: register,
         done: ran,
@@ -127,7 +127,7 @@ pub(super) static STEPS: &[Step] = &[
         title: "Memory",
         words: "The content of GPU memory at the current event. The selected bytes are the start of an input.",
         goal: "next-reader",
-        ask: "goes to their next reader.",
+        instruction: "goes to their next reader.",
         did: "A job reads them. Its submit is now the current event.",
         prepare: memory,
         done: ran,
@@ -137,7 +137,7 @@ pub(super) static STEPS: &[Step] = &[
         title: "Page tables",
         words: "Which addresses the GPU can reach and with which rights, and how an address is walked, level by level.",
         goal: "select-entry",
-        ask: "selects the entry behind the selection.",
+        instruction: "selects the entry behind the selection.",
         did: "The inspector shows the last writer of the entry, and the jobs that walk through it.",
         prepare: tables,
         done: ran,
@@ -147,7 +147,7 @@ pub(super) static STEPS: &[Step] = &[
         title: "Inputs",
         words: "The buffers of the jobs, as numbers, pictures and plots. Your edits do not change the recording.",
         goal: "edit-input",
-        ask: "edits a value: type a number, then Enter.",
+        instruction: "edits a value: type a number, then Enter.",
         did: "Your edit is in the inspector. Undo takes it back.",
         // The entry stays selected, because the text describes it.
         prepare: nothing,
@@ -162,7 +162,7 @@ pub(super) static STEPS: &[Step] = &[
         words: "Runs the recording again with your edits, on a simulator or on hardware, and compares the results \
                 with the recording.",
         goal: "replay",
-        ask: "replays it.",
+        instruction: "replays it.",
         did: "The replay is done. The panel shows its outcome.",
         prepare: nothing,
         done: |app, tour| {
@@ -176,7 +176,7 @@ pub(super) static STEPS: &[Step] = &[
         words: "The outcome of a replay is a recording too. Compare shows any two side by side: events, values, \
                 memory, mappings.",
         goal: "compare-outcome",
-        ask: "compares the outcome with the recording.",
+        instruction: "compares the outcome with the recording.",
         did: "The list shows the differences, the earliest cause first.",
         prepare: nothing,
         done: |app, tour| tour.ran && app.doc.as_ref().is_some_and(|d| d.comparison.done.is_some()),

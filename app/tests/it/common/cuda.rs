@@ -1,6 +1,6 @@
 //! CUDA devices without a GPU: a stand-in driver that programs of this build use.
 
-use kinescope::document::boards::Boards;
+use kinescope::document::targets::Targets;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,11 +13,11 @@ pub fn built_program(name: &str) -> PathBuf {
 }
 
 /// Returns targets whose CUDA devices use the stand-in driver.
-pub fn stand_in_boards(folder: &Path) -> Boards {
+pub fn stand_in_targets(folder: &Path) -> Targets {
     let library = folder.join("libcuda.so.1");
     std::os::unix::fs::symlink(built_program("libcuda_stand_in.so"), &library).unwrap();
     let (program, folder) = (built_program("kinescope"), folder.to_owned());
-    Boards::new(Some(folder.join("keys"))).with_player(move || {
+    Targets::new(Some(folder.join("keys"))).with_worker(move || {
         let mut command = Command::new(&program);
         command
             .arg("play-calls")

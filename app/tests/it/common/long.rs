@@ -9,8 +9,8 @@ fn recording(events: EventsBuilder) -> Recording {
         events: events.finish(),
         ..Recording::default()
     };
-    r.facts.identity.gpu_id = 0x6000_0011;
-    r.facts.spaces.push(Space {
+    r.metadata.identity.gpu_id = 0x6000_0011;
+    r.metadata.spaces.push(Space {
         name: "gpu".into(),
         kind: SpaceKind::Registers,
         bytes: 0x4000,

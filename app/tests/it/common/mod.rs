@@ -13,7 +13,7 @@ use egui_kittest::kittest::Queryable as _;
 use egui_kittest::{Harness, LazyRenderer, TestRenderer};
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
-use kinescope::document::boards::Boards;
+use kinescope::document::targets::Targets;
 use kinescope::document::{Document, derive, journal};
 use kinescope::panels::views::Views;
 use kinescope::theme::{Palette, ThemeChoice};
@@ -52,11 +52,11 @@ pub fn sample() -> PathBuf {
         .clone()
 }
 
-/// Writes the sample to `folder` with one bit changed in up to `most` reads of feature registers. Returns the file, and
+/// Writes the sample to `folder` with one bit changed in up to `max` reads of feature registers. Returns the file, and
 /// the events of these reads.
-pub fn write_diverging_sample(folder: &Path, most: usize) -> (PathBuf, Vec<u64>) {
+pub fn write_diverging_sample(folder: &Path, max: usize) -> (PathBuf, Vec<u64>) {
     let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
-    let map = trace_core::registers::RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
+    let map = trace_core::registers::RegisterMap::for_gpu(r.metadata.identity.gpu_id).unwrap();
     let mut changed = Vec::new();
     let mut b = EventsBuilder::new();
     for at in 0..r.events.len() {
@@ -65,7 +65,7 @@ pub fn write_diverging_sample(folder: &Path, most: usize) -> (PathBuf, Vec<u64>)
             EventKind::Read | EventKind::Write => {
                 let mut a = r.events.access(at).unwrap();
                 let feature = map.at(a.offset).is_some_and(|r| r.name.contains("FEATURES"));
-                if !a.write && feature && changed.len() < most {
+                if !a.write && feature && changed.len() < max {
                     changed.push(at as u64);
                     a.value ^= 0x10;
                 }
@@ -76,7 +76,7 @@ pub fn write_diverging_sample(folder: &Path, most: usize) -> (PathBuf, Vec<u64>)
             _ => {}
         }
     }
-    assert_eq!(changed.len(), most);
+    assert_eq!(changed.len(), max);
     r.events = b.finish();
     let path = folder.join("diverging.kine");
     trace_core::container::write(&r, &path, &Progress::new()).unwrap();
@@ -116,7 +116,7 @@ pub fn busy(folder: &Path) -> PathBuf {
 
 /// Returns the events that write a register, in order.
 pub fn writes(doc: &Document, register: u32) -> Vec<u64> {
-    let events = doc.facts.registers[&register].accesses.all().iter();
+    let events = doc.derived.registers[&register].accesses.all().iter();
     events
         .filter(|e| doc.recording.events.access(*e as usize).is_some_and(|a| a.write))
         .collect()
@@ -124,7 +124,7 @@ pub fn writes(doc: &Document, register: u32) -> Vec<u64> {
 
 /// Returns the register with the most writes.
 pub fn find_busiest_register(doc: &Document) -> u32 {
-    let all = doc.facts.registers.keys().copied();
+    let all = doc.derived.registers.keys().copied();
     all.max_by_key(|r| writes(doc, *r).len()).unwrap()
 }
 
@@ -215,13 +215,13 @@ impl Window {
                         let setup = Setup {
                             settings: Some(settings.clone()),
                             theme: Some(theme),
-                            board: None,
+                            target: None,
                             chooser,
                             commands: COMMANDS,
                         };
                         let mut app = App::new(ui.ctx(), setup);
                         // Not the keys of the user who runs the tests.
-                        app.set_boards(Boards::new(Some(keys.clone())));
+                        app.set_targets(Targets::new(Some(keys.clone())));
                         app
                     });
                     app.ui(ui);
@@ -275,8 +275,8 @@ impl Window {
     /// Opens a recording as a newly started program does.
     pub fn start(&mut self, path: &Path) {
         let recording = trace_core::import::open(path, &Progress::new()).unwrap();
-        let facts = derive::derive(&recording, &Progress::new()).unwrap();
-        let doc = Document::new(path.to_owned(), Arc::new(recording), Arc::new(facts));
+        let derived = derive::derive(&recording, &Progress::new()).unwrap();
+        let doc = Document::new(path.to_owned(), Arc::new(recording), Arc::new(derived));
         self.app().show_document(doc);
         self.settle();
     }
@@ -288,8 +288,8 @@ impl Window {
         let wanted = self.doc().changes().len();
         let of = journal::JournalKey {
             events: self.doc().len(),
-            gpu: self.doc().recording.facts.identity.gpu_id,
-            source: self.doc().recording.facts.identity.source.clone(),
+            gpu: self.doc().recording.metadata.identity.gpu_id,
+            source: self.doc().recording.metadata.identity.source.clone(),
         };
         let buffers = Arc::clone(&self.doc().buffers);
         let since = Instant::now();
@@ -310,8 +310,8 @@ impl Window {
     /// Makes the targets independent of this machine: QEMU counts as installed, and no CUDA driver is looked for.
     pub fn fix_targets(&mut self) {
         let keys = self.folder.path().join("client-keys");
-        let boards = Boards::new(Some(keys)).with_qemu_installed(true);
-        self.app().set_boards(boards.with_player(|| Command::new("false")));
+        let targets = Targets::new(Some(keys)).with_qemu_installed(true);
+        self.app().set_targets(targets.with_worker(|| Command::new("false")));
         self.settle();
     }
 
@@ -323,10 +323,10 @@ impl Window {
     /// Creates a window with a synthetic recording and a theme.
     pub fn from_recording_themed(recording: Recording, theme: ThemeChoice) -> Self {
         let mut w = Self::sized(theme, 1.0);
-        let facts = derive::derive(&recording, &Progress::new()).unwrap();
+        let derived = derive::derive(&recording, &Progress::new()).unwrap();
         let path = w.folder.path().join("made-up.kine");
         w.app()
-            .show_document(Document::new(path, Arc::new(recording), Arc::new(facts)));
+            .show_document(Document::new(path, Arc::new(recording), Arc::new(derived)));
         w.settle();
         w
     }
@@ -348,20 +348,20 @@ impl Window {
 
     /// Returns the visible range of the timeline axis.
     pub fn timeline_part(&mut self) -> (f64, f64) {
-        let desk = self.app().panel_context().expect("a recording is open");
-        desk.views.timeline.visible_range(desk.doc)
+        let context = self.app().panel_context().expect("a recording is open");
+        context.views.timeline.visible_range(context.doc)
     }
 
     /// Sets the timeline axis.
     pub fn timeline_axis(&mut self, axis: AxisKind) {
-        let desk = self.app().panel_context().expect("a recording is open");
-        desk.views.timeline.set_axis(desk.doc, axis);
+        let context = self.app().panel_context().expect("a recording is open");
+        context.views.timeline.set_axis(context.doc, axis);
     }
 
     /// Shows an address in Memory and selects bytes there.
     pub fn show_memory(&mut self, space: u32, va: u64, bytes: u64) {
-        let desk = self.app().panel_context().expect("a recording is open");
-        desk.views.memory.show(desk.doc, space, va, bytes);
+        let context = self.app().panel_context().expect("a recording is open");
+        context.views.memory.show(context.doc, space, va, bytes);
     }
 
     /// Runs frames until no task is running.

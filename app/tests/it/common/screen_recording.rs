@@ -35,7 +35,7 @@ pub fn screen_recording() -> Recording {
         ("bar2", SpaceKind::Registers, 0x1000),
         ("bar0", SpaceKind::Framebuffer, 1 << 24),
     ] {
-        r.facts.spaces.push(Space {
+        r.metadata.spaces.push(Space {
             name: name.into(),
             kind,
             bytes,

@@ -40,7 +40,7 @@ fn with_file(text: &str) -> Window {
     let setup = Setup {
         settings: Some(settings),
         theme: Some(ThemeChoice::Dark),
-        board: None,
+        target: None,
         chooser: Arc::new(|_| PickResult::Cancelled),
         commands: COMMANDS,
     };
@@ -85,10 +85,10 @@ fn keyboard_rebinds_a_command_and_all_labels_update() {
 fn user_shortcuts_are_restored_on_the_next_start() {
     let mut w = with_file("next-event = [\"Ctrl K\", \"Alt N\"]\nprevious-event = []\n");
     assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
-    let at = w.doc().moment();
+    let at = w.doc().current_event();
     assert_eq!(w.press(ctrl(Key::K).unwrap()), ["next-event"]);
     assert_eq!(w.press(alt(Key::N).unwrap()), ["next-event"]);
-    assert_eq!(w.doc().moment(), at + 2);
+    assert_eq!(w.doc().current_event(), at + 2);
     assert_eq!(w.type_text(",."), [""; 0]);
 }
 
@@ -108,7 +108,10 @@ fn invalid_shortcuts_are_reported_on_start_and_others_apply() {
     assert_eq!(w.type_text("f"), ["fit"], "its own key is still there");
     w.click("Dismiss");
     w.run("keys");
-    assert!(w.has_part("keys.toml: \"fly\" is not a command"), "the sheet says so too");
+    assert!(
+        w.has_part("keys.toml: \"fly\" is not a command"),
+        "the sheet says so too"
+    );
 }
 
 #[test]
@@ -285,10 +288,10 @@ fn rebound_keys_still_type_into_text_fields() {
 #[test]
 fn keys_sheet_captures_all_keys() {
     let mut w = window();
-    let at = w.doc().moment();
+    let at = w.doc().current_event();
     w.run("keys");
     assert_eq!(w.type_text(".,jk"), [""; 0]);
-    assert_eq!(w.doc().moment(), at);
+    assert_eq!(w.doc().current_event(), at);
     assert!(w.has("no command of that name"));
     assert_eq!(w.type_text("\x1b"), [""; 0]);
     assert_eq!(w.type_text("."), ["next-event"]);

@@ -5,7 +5,7 @@ use crate::common::net::{Net, net};
 use crate::common::{Window, samples};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use kinescope::document::api_trace::{self, LaunchSort};
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::document::xref_trail::AccessFilter;
 use kinescope::panels::memory::Side;
 use trace_core::recording::Recording;
@@ -28,7 +28,7 @@ fn labels(w: &Window, begin: &str) -> Vec<String> {
 fn api_trace_opens_at_its_first_launch() {
     let (mut w, n) = open(2);
     assert!(w.is_panel_active("launches") && !w.is_panel_active("register"));
-    assert_eq!(w.doc().moment(), n.launches[0]);
+    assert_eq!(w.doc().current_event(), n.launches[0]);
     assert_eq!(
         labels(&w, "launch ")[..5],
         [
@@ -99,9 +99,9 @@ fn launches_are_found_by_name_and_sorted() {
     w.click("Sort by grid");
     let rows = w.views().launches.rows.clone().unwrap();
     let doc = w.doc();
-    let calls = doc.api_trace().unwrap();
+    let api_trace = doc.api_trace().unwrap();
     let blocks = |l: &u32| {
-        let event = calls.launches()[*l as usize].event;
+        let event = api_trace.launches()[*l as usize].event;
         api_trace::launch(&doc.recording, event)
             .unwrap()
             .grid
@@ -115,13 +115,13 @@ fn launches_are_found_by_name_and_sorted() {
     assert_eq!(w.views().launches.sort, LaunchSort::Grid);
     // A click goes to the launch; the arrows go on as they are listed.
     w.click("launch 3 softmax");
-    assert_eq!(w.doc().moment(), n.around);
+    assert_eq!(w.doc().current_event(), n.around);
     w.harness.key_press(egui::Key::ArrowDown);
     w.settle();
     let next = w.views().launches.rows.clone().unwrap();
     let at = next.iter().position(|l| *l == 3).unwrap();
     let event = n.launches[next[at + 1] as usize];
-    assert_eq!(w.doc().moment(), event);
+    assert_eq!(w.doc().current_event(), event);
     w.views().launches.filter = "nothing like it".into();
     w.settle();
     assert!(w.has_part("No kernel of that name"));
@@ -132,14 +132,14 @@ fn kernel_panel_shows_code_and_links_to_launches() {
     let (mut w, n) = open(2);
     w.click("kernel of launch 1");
     assert!(w.is_panel_active("kernel"));
-    assert_eq!(w.doc().moment(), n.launches[1]);
+    assert_eq!(w.doc().current_event(), n.launches[1]);
     assert!(
         w.has_part(".visible .entry _Z4reluPfi("),
         "the code begins at the kernel"
     );
     assert!(w.has("registers 24 per thread") && w.has("form PTX") && w.has("compiled for sm_80"));
     w.click("launch 5 of the kernel");
-    assert_eq!(w.doc().moment(), n.launches[5]);
+    assert_eq!(w.doc().current_event(), n.launches[5]);
     // Another launch shows another kernel, whose module is not stored.
     w.doc().go(n.launches[2]);
     w.settle();
@@ -186,7 +186,7 @@ fn memory_before_and_after_a_launch_is_shown() {
     // A word of the kernel behind it may be an address in them too.
     let since = n.launches[2];
     w.click(&format!("unknown since event {since}"));
-    assert_eq!(w.doc().moment(), since);
+    assert_eq!(w.doc().current_event(), since);
     assert!(
         matches!(w.doc().selection(), Selection::Memory { .. }),
         "what is selected stays"
@@ -197,7 +197,7 @@ fn memory_before_and_after_a_launch_is_shown() {
 fn last_writer_links_to_the_launch() {
     let (mut w, n) = open(1);
     w.run("last-event");
-    let end = w.doc().moment() - 2;
+    let end = w.doc().current_event() - 2;
     w.doc().go_with(
         end,
         Selection::Memory {
@@ -211,11 +211,11 @@ fn last_writer_links_to_the_launch() {
     assert!(w.has("changed by launch 3 softmax"));
     assert!(!w.has("possibly launch 2 cutlass::Kernel<Gemm>"));
     w.click("changed by launch 3 softmax");
-    assert_eq!(w.doc().moment(), n.around);
+    assert_eq!(w.doc().current_event(), n.around);
     // Before it the one is in doubt that may have its address.
     assert!(w.has("possibly launch 2 cutlass::Kernel<Gemm>"));
     w.click("possibly launch 2 cutlass::Kernel<Gemm>");
-    assert_eq!(w.doc().moment(), n.launches[2]);
+    assert_eq!(w.doc().current_event(), n.launches[2]);
     // The same by the keyboard: the trail of the byte.
     w.doc().go_with(
         end,
@@ -229,7 +229,7 @@ fn last_writer_links_to_the_launch() {
     assert!(w.has_part("written by event"));
     assert_eq!(w.doc().next_xref(false, AccessFilter::Writes), Some(n.image_in));
     w.run("last-writer");
-    assert_eq!(w.doc().moment(), n.image_in);
+    assert_eq!(w.doc().current_event(), n.image_in);
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn the_outline_lists_kernels_streams_buffers_and_modules() {
     }
     w.click("outline kernel softmax");
     assert!(w.is_panel_active("kernel"));
-    assert_eq!(w.doc().moment(), n.around);
+    assert_eq!(w.doc().current_event(), n.around);
     w.click("outline buffer in0");
     assert_eq!(
         *w.doc().selection(),
@@ -260,7 +260,7 @@ fn the_outline_lists_kernels_streams_buffers_and_modules() {
     w.doc().go(0);
     w.settle();
     w.click("outline stream 1");
-    assert_eq!(w.doc().moment(), n.image_in, "the first that goes to it");
+    assert_eq!(w.doc().current_event(), n.image_in, "the first that goes to it");
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn inspector_describes_every_kind_of_call() {
     w.settle();
     let record = n.image_in + 1;
     w.click(&format!("waits for event {record}, stream 1"));
-    assert_eq!(w.doc().moment(), record);
+    assert_eq!(w.doc().current_event(), record);
     w.doc().go(4);
     w.settle();
     assert!(w.has("at in0"), "memory that is taken has its name");
@@ -291,7 +291,7 @@ fn the_palette_goes_to_kernels_and_buffers() {
     assert_eq!(w.views().kernel.function, Some(1));
     w.run("palette");
     w.type_text("launch 3\n");
-    assert_eq!(w.doc().moment(), n.around);
+    assert_eq!(w.doc().current_event(), n.around);
     w.run("palette");
     w.type_text("alloc 0\n");
     assert_eq!(

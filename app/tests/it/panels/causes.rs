@@ -2,7 +2,7 @@
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::document::xref::{AccessKind, Xref};
 use kinescope::document::{derive, page_table_entries};
 use trace_core::mmu::{self, Rights};
@@ -12,7 +12,7 @@ use trace_core::recording::{
 };
 
 fn of(w: &mut Window, va: u64, level: u8) -> Vec<Xref> {
-    let (r, f) = (w.doc().recording.clone(), w.doc().facts.clone());
+    let (r, f) = (w.doc().recording.clone(), w.doc().derived.clone());
     page_table_entries::find_xrefs(&r, &f, (0, va, level), &Progress::new()).unwrap()
 }
 
@@ -26,7 +26,7 @@ fn at<'t>(list: &'t [Xref], kind: &str) -> Vec<(u64, AccessKind, &'t str)> {
 fn page_table_entry_trail_lists_writes_flushes_and_jobs() {
     let mut w = Window::open_sample("changes.kine");
     let late = w.doc().recording.buffer("late").unwrap().va.0;
-    let submits: Vec<u64> = w.doc().facts.jobs.iter().map(|j| j.submit).collect();
+    let submits: Vec<u64> = w.doc().derived.jobs.iter().map(|j| j.submit).collect();
     // The buffer was mapped between the first job and the second: nothing was there before.
     for level in [3, 2] {
         let list = of(&mut w, late, level);
@@ -89,15 +89,24 @@ fn selected_walk_entry_is_inspected_and_links_to_its_writes() {
     let list = of(&mut w, b.va.0, 3);
     let wrote = at(&list, "CPU write")[0].0;
     w.run("last-writer");
-    assert_eq!((w.doc().moment(), w.doc().selection().clone()), (wrote, entry(3)));
+    assert_eq!(
+        (w.doc().current_event(), w.doc().selection().clone()),
+        (wrote, entry(3))
+    );
     assert!(w.has_part("the CPU wrote it: page → 0x"));
     w.run("next-reader");
-    let submit = w.doc().facts.jobs[1].submit;
-    assert_eq!((w.doc().moment(), w.doc().selection().clone()), (submit, entry(3)));
+    let submit = w.doc().derived.jobs[1].submit;
+    assert_eq!(
+        (w.doc().current_event(), w.doc().selection().clone()),
+        (submit, entry(3))
+    );
     w.run("previous-touch");
-    assert!(wrote < w.doc().moment() && w.doc().moment() < submit);
+    assert!(wrote < w.doc().current_event() && w.doc().current_event() < submit);
     w.click(&format!("reference event {wrote}"));
-    assert_eq!((w.doc().moment(), w.doc().selection().clone()), (wrote, entry(3)));
+    assert_eq!(
+        (w.doc().current_event(), w.doc().selection().clone()),
+        (wrote, entry(3))
+    );
     // The entries above it, as the button and the key choose them.
     w.run("last-event");
     w.doc().select(entry(3));
@@ -163,7 +172,7 @@ fn moved() -> Recording {
         events: b.finish(),
         ..Recording::default()
     };
-    r.facts.address_spaces.push(AddressSpace {
+    r.metadata.address_spaces.push(AddressSpace {
         number: 0,
         format,
         root: PhysAddr(1 << 12),
@@ -176,8 +185,8 @@ fn moved() -> Recording {
 #[test]
 fn snapshots_bound_entry_changes_without_host_writes() {
     let r = moved();
-    let facts = derive::derive(&r, &Progress::new()).unwrap();
-    let list = page_table_entries::find_xrefs(&r, &facts, (0, 0, 3), &Progress::new()).unwrap();
+    let derived = derive::derive(&r, &Progress::new()).unwrap();
+    let list = page_table_entries::find_xrefs(&r, &derived, (0, 0, 3), &Progress::new()).unwrap();
     let entries = at(&list, "snapshot");
     assert_eq!(entries.iter().map(|t| t.0).collect::<Vec<_>>(), [0, 4, 6]);
     assert!(
@@ -201,19 +210,19 @@ fn snapshots_bound_entry_changes_without_host_writes() {
     assert!(entries[2].2.contains("it is invalid"), "{}", entries[2].2);
     // The entry above it never changed.
     assert_eq!(
-        page_table_entries::find_xrefs(&r, &facts, (0, 0, 2), &Progress::new())
+        page_table_entries::find_xrefs(&r, &derived, (0, 0, 2), &Progress::new())
             .unwrap()
             .len(),
         1
     );
     // One that the walk never reaches: reported once, and of an address space that there is none of, nothing.
-    let list = page_table_entries::find_xrefs(&r, &facts, (0, 1 << 30, 3), &Progress::new()).unwrap();
+    let list = page_table_entries::find_xrefs(&r, &derived, (0, 1 << 30, 3), &Progress::new()).unwrap();
     assert!(
         list.len() == 1 && list[0].description.contains("an entry above it is invalid"),
         "{list:?}"
     );
     assert!(
-        page_table_entries::find_xrefs(&r, &facts, (7, 0, 3), &Progress::new())
+        page_table_entries::find_xrefs(&r, &derived, (7, 0, 3), &Progress::new())
             .unwrap()
             .is_empty()
     );

@@ -3,7 +3,7 @@
 
 use crate::common::{Window, samples};
 use egui::{Key, Modifiers};
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use replay_engine::run::Verdict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,10 +54,17 @@ impl egui::DroppedFile for Dropped {
 #[test]
 fn edited_submission_input_changes_its_output() {
     let mut w = opened("twopass");
-    assert_eq!(w.doc().facts.jobs.len(), 2);
-    let names: Vec<String> = w.doc().recording.facts.buffers.iter().map(|b| b.name.clone()).collect();
+    assert_eq!(w.doc().derived.jobs.len(), 2);
+    let names: Vec<String> = w
+        .doc()
+        .recording
+        .metadata
+        .buffers
+        .iter()
+        .map(|b| b.name.clone())
+        .collect();
     assert_eq!(names, ["a", "t", "o", "shader0", "shader1"]);
-    assert_eq!(w.doc().replay.board(), "software:mali-g71");
+    assert_eq!(w.doc().replay.target(), "software:mali-g71");
     w.run("show-jobs");
     assert!(w.has_part("0xf7fe91c0"));
     w.run("replay");
@@ -97,7 +104,7 @@ fn dropped_folder_opens_and_a_wrong_gpu_target_is_refused() {
             .push(Arc::new(Dropped(folder.clone())));
         w.settle();
         assert_eq!(w.doc().path, folder);
-        assert_eq!(w.doc().replay.board(), fits);
+        assert_eq!(w.doc().replay.target(), fits);
         w.run("show-replay");
         w.click(&format!("target {other}"));
         assert!(!w.run("replay"), "it is off");

@@ -4,7 +4,7 @@
 use crate::common::{Window, sample, samples, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::comparison::ComparisonSource;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::panels::compare::Section;
 use std::path::Path;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn two_recordings_share_an_axis_and_step_through_differences() {
     w.settle();
     let first = c.steps.at(c.steps.row(0).unwrap().step).unwrap();
     assert_eq!(
-        (w.doc().moment(), w.doc().other_moment()),
+        (w.doc().current_event(), w.doc().other_event()),
         (first.at_a, Some(first.at_b))
     );
     for _ in 1..c.steps.rows() {
@@ -85,14 +85,14 @@ fn click_and_arrows_select_differences_and_show_fields() {
     let row = w.harness.query_all_by_label_contains("difference 0 ").next();
     row.expect("the first difference").click();
     w.settle();
-    assert_eq!(w.doc().moment(), events[0]);
+    assert_eq!(w.doc().current_event(), events[0]);
     assert!(w.has_part("field value: A 0x"));
     w.harness.key_press(egui::Key::ArrowDown);
     w.settle();
-    assert_eq!(w.doc().moment(), events[1]);
+    assert_eq!(w.doc().current_event(), events[1]);
     w.harness.key_press(egui::Key::ArrowUp);
     w.settle();
-    assert_eq!(w.doc().moment(), events[0]);
+    assert_eq!(w.doc().current_event(), events[0]);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn every_section_opens_and_reports_when_nothing_differs() {
         .unwrap()
         .click();
     w.settle();
-    assert_eq!(w.doc().moment(), at);
+    assert_eq!(w.doc().current_event(), at);
 }
 
 /// The sample beside what a replay of it with another input did.
@@ -183,7 +183,7 @@ fn memory_is_compared_and_the_next_difference_is_reached() {
     w.click("Differences: Memory");
     assert!(w.has("Memory of both recordings"));
     let c = w.doc().comparison.done.clone().expect("a comparison");
-    let at = (w.doc().moment(), w.doc().other_moment().unwrap());
+    let at = (w.doc().current_event(), w.doc().other_event().unwrap());
     let recording = Arc::clone(&w.doc().recording);
     let both = MemoryComparison::new((&recording, at.0), (&c.other.recording, at.1), 0, &c.diff.mappings).unwrap();
     let begin = w.views().compare.byte.expect("where memory differs first");
@@ -283,7 +283,11 @@ fn descriptor_differences_are_listed_by_field_with_links() {
         .unwrap()
         .click();
     w.settle();
-    assert_eq!(w.doc().moment(), d.events.0, "where the job was given to the GPU");
+    assert_eq!(
+        w.doc().current_event(),
+        d.events.0,
+        "where the job was given to the GPU"
+    );
     assert!(
         w.has_part(&format!("field {name}: A {a}, B {b}")),
         "every field stands below"
@@ -362,7 +366,7 @@ fn only_a_diverging_replay_opens_the_comparison() {
         .expect("the outcome beside its original");
     assert!(matches!(c.other.source, ComparisonSource::Outcome(_)));
     assert_eq!(
-        (w.doc().moment(), w.doc().selection().clone()),
+        (w.doc().current_event(), w.doc().selection().clone()),
         (events[0], Selection::Divergence(0))
     );
     let step = w.doc().step().and_then(|s| c.steps.at(s)).unwrap();
@@ -413,8 +417,8 @@ fn set_and_read(value: u64) -> Recording {
         events: b.finish(),
         ..Recording::default()
     };
-    r.facts.identity.gpu_id = 0x6000_0011;
-    r.facts.spaces.push(Space {
+    r.metadata.identity.gpu_id = 0x6000_0011;
+    r.metadata.spaces.push(Space {
         name: "gpu".into(),
         kind: SpaceKind::Registers,
         bytes: 0x4000,
@@ -446,7 +450,7 @@ fn cause_of_a_difference_is_shown_and_linked() {
         .next();
     row.unwrap().click_accesskit();
     w.settle();
-    assert_eq!(w.doc().moment(), 1);
+    assert_eq!(w.doc().current_event(), 1);
     assert!(w.has_part("the recordings diverge here"), "nothing is before the write");
     // The same by its command, from the list of registers.
     w.doc().go(0);
@@ -457,7 +461,7 @@ fn cause_of_a_difference_is_shown_and_linked() {
     assert!(w.has("Why"));
     assert!(w.has_part("field "), "the fields that differ");
     w.run("go-cause");
-    assert_eq!(w.doc().moment(), 1);
+    assert_eq!(w.doc().current_event(), 1);
 }
 
 #[test]
@@ -510,7 +514,7 @@ fn differing_elements_are_grouped_by_decade_and_tolerated() {
     let role = |name: &str| {
         c.other
             .recording
-            .facts
+            .metadata
             .buffers
             .iter()
             .find(|b| b.name == name)

@@ -7,7 +7,7 @@ use kinescope::document::comparison::ComparisonSource;
 use kinescope::panels::compare::Section;
 use kinescope::theme::ThemeChoice;
 use trace_core::container;
-use trace_core::recording::{CALL_FACTS, CallEvent, LaunchRow, MemoryBuilder, PageId, Recording};
+use trace_core::recording::{API_TRACE_METADATA, CallEvent, LaunchRow, MemoryBuilder, PageId, Recording};
 
 /// The net once more, with another image, other scores, and a launch of another grid and code.
 fn other() -> (Net, Recording) {
@@ -34,9 +34,10 @@ fn other() -> (Net, Recording) {
     let mut launches: Vec<LaunchRow> = r.events.launches.iter().collect();
     launches[1].grid = [16, 1, 1];
     r.events.launches = launches.into();
-    let mut facts = r.call_facts().unwrap();
-    facts.modules[0].digest = "11".repeat(32);
-    r.extras.insert(CALL_FACTS.into(), serde_json::to_vec(&facts).unwrap());
+    let mut metadata = r.api_trace_metadata().unwrap();
+    metadata.modules[0].digest = "11".repeat(32);
+    r.extras
+        .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
     (n, r)
 }
 
@@ -75,7 +76,7 @@ fn differing_calls_link_to_events_and_bytes() {
         w.settle();
     };
     click(&mut w, at(n.image_in), "copy");
-    assert_eq!(w.doc().moment(), n.image_in);
+    assert_eq!(w.doc().current_event(), n.image_in);
     assert!(w.has_part("bytes at 0x") && w.has("Show in Memory") && w.has_part("Rule: ignore buffer in2"));
     w.click("Show in Memory");
     w.run("show-compare");
@@ -90,7 +91,7 @@ fn differing_calls_link_to_events_and_bytes() {
     w.doc().go(0);
     w.harness.key_press(egui::Key::F3);
     w.settle();
-    assert_eq!(w.doc().moment(), n.image_in);
+    assert_eq!(w.doc().current_event(), n.image_in);
     assert!(w.has_part("bytes at 0x"));
 }
 

@@ -3,7 +3,7 @@
 use crate::common::Window;
 use crate::panels::hands::{click_and_copied, saxpy};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use serde_json::Value;
 
 /// What an item of the menu of a row copies.
@@ -22,7 +22,7 @@ fn json(text: &str) -> Value {
 #[test]
 fn a_job_is_copied_from_the_outline_and_from_its_panel() {
     let mut w = saxpy();
-    let submit = w.doc().facts.jobs[0].submit;
+    let submit = w.doc().derived.jobs[0].submit;
     w.run("show-jobs");
     for row in ["outline job 0", "job 0"] {
         // The outline lists the jobs of the phase that time stands in.
@@ -37,7 +37,7 @@ fn a_job_is_copied_from_the_outline_and_from_its_panel() {
             "{link}"
         );
         assert_eq!(
-            (w.doc().moment(), w.doc().selection().clone()),
+            (w.doc().current_event(), w.doc().selection().clone()),
             (submit, Selection::Job(0))
         );
     }

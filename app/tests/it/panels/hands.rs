@@ -2,7 +2,7 @@
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use trace_core::recording::ElementType;
 
 /// A sample with an input `x` of 1024 numbers of 32 bits.

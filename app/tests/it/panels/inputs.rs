@@ -3,7 +3,7 @@
 use crate::common::Window;
 use crate::panels::hands::{bytes, edited, floats};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::window::layout;
 use trace_core::recording::ElementType;
 
@@ -305,7 +305,7 @@ fn failed_replay_activates_the_replay_panel() {
     );
     let mut w = write_value();
     let (head, chains) = (
-        w.doc().facts.jobs[0].head_va,
+        w.doc().derived.jobs[0].head_va,
         w.doc().recording.buffer("chains").unwrap().va.0,
     );
     let nowhere = 0x7f_0000_0000_u64.to_le_bytes().to_vec();

@@ -1,12 +1,12 @@
 //! Inputs of recordings of calls: what copies carry is looked at, edited, kept, and given to replays.
 
-use crate::common::cuda::stand_in_boards;
+use crate::common::cuda::stand_in_targets;
 use crate::common::net::net;
 use crate::common::{HANG_LIMIT, Window, samples};
 use crate::panels::hands::{bytes, edited};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::buffer_index::OriginKind;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::theme::ThemeChoice;
 use replay_engine::run::Verdict;
 use replay_engine::tune::Reference;
@@ -74,7 +74,7 @@ fn copies_are_listed_as_replay_inputs_and_outputs() {
     w.settle();
     show(&mut w, "in2");
     w.click("event of the copy");
-    assert_eq!(w.doc().moment(), n.image_in);
+    assert_eq!(w.doc().current_event(), n.image_in);
     assert_eq!(
         *w.doc().selection(),
         Selection::Buffer("in2".into()),
@@ -160,7 +160,7 @@ fn copies_and_bytes_link_to_their_input() {
 #[test]
 fn buffer_search_finds_one_of_many_buffers() {
     let mut b = crate::common::net::Build::new();
-    b.facts.api = "cuda".into();
+    b.metadata.api = "cuda".into();
     b.stream("default stream", 0);
     for n in 0..300u32 {
         let at = b.take(64);
@@ -189,8 +189,8 @@ fn buffer_search_finds_one_of_many_buffers() {
 #[test]
 fn replay_result_follows_the_edit() {
     let mut w = sample();
-    let boards = stand_in_boards(w.folder.path());
-    w.app().set_boards(boards);
+    let targets = stand_in_targets(w.folder.path());
+    w.app().set_targets(targets);
     let name = {
         // The image is the last input of the net.
         let doc = w.doc();
@@ -238,9 +238,9 @@ fn replay_result_follows_the_edit() {
     w.run("show-replay");
     assert!(w.has_part("with your inputs"), "the panel says so");
     // Where the person says how near it has to come, it has to.
-    for (alike, verdict) in [("exact", Verdict::Diverged), ("i32:1e9", Verdict::Match)] {
-        w.doc().replay.tolerance = alike.into();
-        assert_eq!(replay(&mut w), verdict, "{alike}");
+    for (tolerance, verdict) in [("exact", Verdict::Diverged), ("i32:1e9", Verdict::Match)] {
+        w.doc().replay.tolerance = tolerance.into();
+        assert_eq!(replay(&mut w), verdict, "{tolerance}");
     }
     for wrong in ["in0=exact", "near"] {
         w.doc().replay.tolerance = wrong.into();
@@ -259,8 +259,8 @@ fn replay_result_follows_the_edit() {
 #[test]
 fn tune_panel_uses_edited_inputs() {
     let mut w = sample();
-    let boards = stand_in_boards(w.folder.path());
-    w.app().set_boards(boards);
+    let targets = stand_in_targets(w.folder.path());
+    w.app().set_targets(targets);
     w.run("show-tune");
     let mut references = Vec::new();
     for edit in [false, true] {
@@ -268,7 +268,7 @@ fn tune_panel_uses_edited_inputs() {
             let first = w.doc().buffers.list()[0].name.clone();
             assert!(w.doc().edit(&first, 0, vec![3, 0, 0, 0]));
         }
-        w.views().tune.board = "cuda:0".into();
+        w.views().tune.target = "cuda:0".into();
         w.views().tune.form.repeats = 2;
         w.settle();
         w.doc().tuning.done = None;
@@ -281,8 +281,8 @@ fn tune_panel_uses_edited_inputs() {
             std::thread::sleep(Duration::from_millis(5));
         }
         w.settle();
-        let (tuned, board) = w.doc().tuning.done.clone().unwrap();
-        assert_eq!(board, "cuda:0");
+        let (tuned, target) = w.doc().tuning.done.clone().unwrap();
+        assert_eq!(target, "cuda:0");
         assert!(tuned.baseline.rejected.is_none(), "{tuned:?}");
         assert!(tuned.best.is_some() && !tuned.points.is_empty());
         references.push(tuned.reference);

@@ -3,8 +3,8 @@
 use crate::common::{Window, find_busiest_register, writes};
 use crate::panels::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
+use kinescope::document::history::Selection;
 use kinescope::document::lookup;
-use kinescope::document::moment::Selection;
 use trace_core::recording::Recording;
 
 #[test]
@@ -12,9 +12,12 @@ fn an_event_clicked_in_the_table_moves_every_panel() {
     let mut w = Window::open();
     w.run("first-event");
     w.click("event 6");
-    assert_eq!((w.doc().moment(), w.doc().selection().clone()), (6, Selection::Event));
+    assert_eq!(
+        (w.doc().current_event(), w.doc().selection().clone()),
+        (6, Selection::Event)
+    );
     let register = w.doc().current_register().unwrap();
-    let name = w.doc().facts.register_name(register);
+    let name = w.doc().derived.register_name(register);
     assert!(w.has(&name), "the inspector explains {name}");
 }
 
@@ -53,7 +56,7 @@ fn the_register_panel_pins_and_jumps() {
     w.harness.query_all_by_label("Pin to timeline").next().unwrap().click();
     w.settle();
     assert_eq!(w.doc().changes().pins(), [r]);
-    let name = w.doc().facts.register_name(r);
+    let name = w.doc().derived.register_name(r);
     w.click(&format!("Lane {name}"));
     assert!(w.doc().changes().pins().is_empty());
 }
@@ -74,7 +77,7 @@ fn the_register_panel_goes_from_write_to_write() {
             .unwrap()
             .click_accesskit();
         w.settle();
-        assert_eq!(w.doc().moment(), *want);
+        assert_eq!(w.doc().current_event(), *want);
     }
     w.harness
         .query_all_by_label("Previous write")
@@ -82,13 +85,13 @@ fn the_register_panel_goes_from_write_to_write() {
         .unwrap()
         .click_accesskit();
     w.settle();
-    assert_eq!(w.doc().moment(), writes[1]);
+    assert_eq!(w.doc().current_event(), writes[1]);
     let last = *writes.last().unwrap();
     w.harness.query_all_by_label("Accesses").next().unwrap().scroll_down();
     w.settle();
     if w.has(&format!("access at event {last}")) {
         w.click(&format!("access at event {last}"));
-        assert_eq!(w.doc().moment(), last);
+        assert_eq!(w.doc().current_event(), last);
     }
 }
 
@@ -99,11 +102,11 @@ fn register_fields_and_unknown_bits_are_listed() {
     let event = {
         let d = w.doc();
         let offset = d
-            .facts
+            .derived
             .find_register_by_name("JS0_CONFIG_NEXT")
-            .or(d.facts.find_register_by_name("JS1_CONFIG_NEXT"))
+            .or(d.derived.find_register_by_name("JS1_CONFIG_NEXT"))
             .unwrap();
-        d.facts.registers[&offset].accesses.all().first().unwrap()
+        d.derived.registers[&offset].accesses.all().first().unwrap()
     };
     w.doc().go(event);
     w.settle();
@@ -142,7 +145,7 @@ fn empty_panels_explain_why_and_link_to_another() {
 #[test]
 fn arrow_keys_step_through_reads_of_a_read_only_register() {
     let mut w = saxpy();
-    let found = w.doc().facts.registers.iter().find_map(|(offset, f)| {
+    let found = w.doc().derived.registers.iter().find_map(|(offset, f)| {
         let reads: Vec<u64> = f.accesses.all().iter().collect();
         (reads.len() > 1 && f.accesses.writes().is_empty()).then_some((*offset, reads))
     });
@@ -158,7 +161,7 @@ fn arrow_keys_step_through_reads_of_a_read_only_register() {
         w.settle();
     };
     press(&mut w, "Next access");
-    assert_eq!(w.doc().moment(), reads[1]);
+    assert_eq!(w.doc().current_event(), reads[1]);
     press(&mut w, "Previous access");
-    assert_eq!(w.doc().moment(), reads[0]);
+    assert_eq!(w.doc().current_event(), reads[0]);
 }

@@ -3,8 +3,8 @@
 use crate::common::{Window, samples};
 use crate::panels::hands::{at_once, button, bytes, click_and_copied, double_click, saxpy};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::facts::Facts;
-use kinescope::document::moment::Selection;
+use kinescope::document::derived_data::DerivedData;
+use kinescope::document::history::Selection;
 use kinescope::document::spaces::SpaceFact;
 use kinescope::document::{Document, values};
 use kinescope::theme::ThemeChoice;
@@ -34,7 +34,7 @@ fn go_to_accepts_addresses_buffers_and_buffer_offsets() {
     assert!(w.has_part("neither an address, a buffer nor a job"));
     w.views().memory.go_to.clear();
     w.enter("Go to address", "job 0");
-    let head = w.doc().facts.jobs[0].head_va;
+    let head = w.doc().derived.jobs[0].head_va;
     assert_eq!(w.views().memory.top, head & !15);
     assert!(w.has_part("of job 0"), "what the page is used for");
 }
@@ -59,7 +59,7 @@ fn memory_search_finds_bytes_or_reports_no_match() {
 }
 
 /// Tables that map two million pages onto one, so that a search takes long.
-fn endless() -> (Recording, Facts) {
+fn endless() -> (Recording, DerivedData) {
     const LAST: u64 = 4096;
     let format = MmuFormat::Aarch64_4k;
     let mut m = MemoryBuilder::new();
@@ -88,25 +88,25 @@ fn endless() -> (Recording, Facts) {
         memory: m.finish(),
         ..Default::default()
     };
-    r.facts.address_spaces.push(AddressSpace {
+    r.metadata.address_spaces.push(AddressSpace {
         number: 0,
         format,
         root: PhysAddr(1 << 12),
         memattr: 0,
         transcfg: 6,
     });
-    let mut facts = Facts::default();
-    facts.spaces.push(SpaceFact::default());
-    (r, facts)
+    let mut derived = DerivedData::default();
+    derived.spaces.push(SpaceFact::default());
+    (r, derived)
 }
 
 #[test]
 fn a_search_is_stopped() {
     let mut w = Window::empty();
-    let (recording, facts) = endless();
+    let (recording, derived) = endless();
     let path = w.folder.path().join("endless.kine");
     w.app()
-        .show_document(Document::new(path, Arc::new(recording), Arc::new(facts)));
+        .show_document(Document::new(path, Arc::new(recording), Arc::new(derived)));
     w.settle();
     w.run("show-memory");
     w.harness.get_by_label("Search memory").focus();
@@ -152,7 +152,7 @@ fn bytes_are_viewed_as_every_type_and_plotted() {
 fn double_click_on_a_byte_lists_its_references() {
     let mut w = saxpy();
     w.run("show-memory");
-    let head = w.doc().facts.jobs[0].head_va;
+    let head = w.doc().derived.jobs[0].head_va;
     w.show_memory(0, head, 1);
     w.settle();
     let row = w.harness.get_by_label(&format!("memory {:#x}", head & !15)).rect();
@@ -171,7 +171,7 @@ fn double_click_on_a_byte_lists_its_references() {
         .unwrap();
     w.click(&format!("reference job {}", job.description));
     assert_eq!(*w.doc().selection(), Selection::Job(0));
-    assert_eq!(Some(w.doc().moment()), job.event);
+    assert_eq!(Some(w.doc().current_event()), job.event);
     let write = list.iter().find(|t| t.kind == "register").unwrap().clone();
     assert!(
         write.description.contains("HEAD") && write.description.contains(&format!("{head:#x}")),
@@ -206,7 +206,7 @@ fn references_include_jobs_that_point_to_the_buffer() {
 fn references_of_a_byte_are_counted_and_page_ones_fold() {
     let mut w = saxpy();
     w.run("show-memory");
-    let head = w.doc().facts.jobs[0].head_va;
+    let head = w.doc().derived.jobs[0].head_va;
     // A byte of the header's page that is not in the header.
     let va = (head & !4095) | ((head + 0x400) & 0xfff);
     w.show_memory(0, va, 1);

@@ -20,9 +20,9 @@ fn bare() -> Vec<(&'static str, Recording)> {
             ..Recording::default()
         };
         if mali {
-            r.facts.identity.gpu_id = 0x6000_0000;
+            r.metadata.identity.gpu_id = 0x6000_0000;
         }
-        r.facts.spaces.push(Space {
+        r.metadata.spaces.push(Space {
             name: "gpu".into(),
             kind: SpaceKind::Registers,
             bytes: 0x4000,

@@ -5,7 +5,7 @@ use crate::panels::hands::saxpy;
 use crate::panels::page_tables::odd;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::address_map::AddressMapKey;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::panels::page_tables::atlas::{Colour, Shape};
 use trace_core::recording::{GpuVa, PhysAddr};
 
@@ -93,7 +93,7 @@ fn page_map_click_selects_everywhere_and_map_follows_selection() {
     assert!(top <= found && found < top + 4096, "Memory followed to {top:#x}");
     // What is selected elsewhere and lies far away is brought into the view.
     w.run("show-page-tables");
-    let far = w.doc().facts.spaces[0].mappings.last().unwrap().va;
+    let far = w.doc().derived.spaces[0].mappings.last().unwrap().va;
     w.views().tables.atlas.square.centre(0);
     w.show_memory(0, far, 1);
     w.run("show-page-tables");
@@ -117,20 +117,20 @@ fn page_map_colours_rights_owner_entropy_and_change() {
         assert_eq!(w.views().tables.atlas.colour, by);
     }
     let recording = w.doc().recording.clone();
-    let key = AddressMapKey::at(&recording, 0, w.doc().moment());
+    let key = AddressMapKey::at(&recording, 0, w.doc().current_event());
     let map = w.views().tables.atlas.map(key).unwrap();
     let buffer = recording.buffer("x").unwrap();
     let range = buffer.va.0..buffer.va.0 + buffer.bytes;
     let owned = map.owners.over(&range);
     let (main, bytes) = owned.main.unwrap();
-    assert_eq!(recording.facts.buffers[main as usize].name, "x");
+    assert_eq!(recording.metadata.buffers[main as usize].name, "x");
     assert_eq!(bytes, buffer.bytes);
     assert!(map.runs.over(&range).mapped_bytes() >= buffer.bytes);
     let (entropy, all) = w.views().tables.atlas.entropy(key).unwrap();
     let mean = entropy.over(&range).mean().unwrap();
     assert!(all && mean > 0.0 && mean <= 255.0, "{mean}");
     // Every page is mapped to where the walk leads.
-    let space = &recording.facts.address_spaces[0];
+    let space = &recording.metadata.address_spaces[0];
     for r in map.runs.list() {
         let leaf = trace_core::mmu::translate(space.format, space.root, r.va, &recording.memory.at(map.event)).unwrap();
         assert_eq!(leaf.target(r.va), Some(r.pa));
@@ -153,8 +153,8 @@ fn strips_omit_gaps_and_select_the_page() {
     w.settle();
     assert_eq!(w.views().tables.atlas.strips.top, 0.0);
     let (key, space) = (
-        AddressMapKey::at(&w.doc().recording.clone(), 0, w.doc().moment()),
-        w.doc().facts.spaces[0].clone(),
+        AddressMapKey::at(&w.doc().recording.clone(), 0, w.doc().current_event()),
+        w.doc().derived.spaces[0].clone(),
     );
     let map = w.views().tables.atlas.map(key).unwrap();
     let shown: u64 = map.islands.iter().map(|i| i.range.end - i.range.start).sum();

@@ -3,7 +3,7 @@
 use crate::common::Window;
 use crate::panels::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::document::page_runs::PageContent;
 use kinescope::document::page_table_marks::Mark;
 use trace_core::mmu::{self, Rights};
@@ -15,7 +15,7 @@ use trace_core::recording::{
 fn clicked_mapping_shows_its_walk_and_links_to_memory() {
     let mut w = Window::open();
     w.run("show-page-tables");
-    let va = w.doc().facts.spaces[0].mappings[0].va;
+    let va = w.doc().derived.spaces[0].mappings[0].va;
     w.click(&format!("mapping {va:#x}"));
     assert_eq!(w.views().tables.at, Some(va));
     assert!(w.has_part("level 3"), "the walk is reported level by level");
@@ -130,14 +130,14 @@ pub fn odd() -> Recording {
         memory: m.finish(),
         ..Default::default()
     };
-    r.facts.address_spaces.push(AddressSpace {
+    r.metadata.address_spaces.push(AddressSpace {
         number: 0,
         format,
         root: PhysAddr(1 << 12),
         memattr: 0,
         transcfg: 6,
     });
-    r.facts.buffers.push(Buffer {
+    r.metadata.buffers.push(Buffer {
         name: "w0".into(),
         role: BufferRole::Weights,
         address_space: 0,
@@ -159,7 +159,7 @@ fn page_tables_panel_marks_double_and_open_mappings() {
     w.click("Pages executable and writable");
     assert_eq!(w.views().tables.mark, Some(Mark::Open));
     assert!(w.has("mapping 0x4000") && !w.has("mapping 0x1000"));
-    let fact = w.doc().facts.spaces[0].clone();
+    let fact = w.doc().derived.spaces[0].clone();
     assert_eq!(fact.marks.pages(Mark::Missing), 1);
     assert_eq!(fact.pages_with(PageContent::None), 1, "two ways of counting agree");
     w.click("Pages not recorded");

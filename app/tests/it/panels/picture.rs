@@ -4,7 +4,7 @@ use crate::common::Window;
 use crate::panels::hands::{at_once, button, bytes, double_click, floats};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::changes::Change;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::panels::inputs::shape::{Layout, Shape};
 use kinescope::panels::inputs::{Brush, ViewMode};
 use std::sync::Arc;
@@ -73,7 +73,14 @@ fn buffers_of_every_element_type_can_be_displayed() {
     for file in ["write-value.kine", "saxpy.kine"] {
         let mut w = Window::open_sample(file);
         w.run("show-inputs");
-        let names: Vec<String> = w.doc().recording.facts.buffers.iter().map(|b| b.name.clone()).collect();
+        let names: Vec<String> = w
+            .doc()
+            .recording
+            .metadata
+            .buffers
+            .iter()
+            .map(|b| b.name.clone())
+            .collect();
         for name in names {
             w.doc().select(Selection::Buffer(name.clone()));
             for e in ElementType::ALL {
@@ -135,9 +142,9 @@ fn clicked_pixel_selects_its_bytes_and_finds_its_reader() {
     assert!(w.has("pixel 5, 6") && w.has("picture x · 32×32 grey"));
     assert!(w.views().inputs.editing.is_none(), "a click selects, and edits nothing");
     w.run("next-reader");
-    let submit = w.doc().facts.jobs[0].submit;
+    let submit = w.doc().derived.jobs[0].submit;
     assert_eq!(
-        (w.doc().moment(), w.doc().selection().clone()),
+        (w.doc().current_event(), w.doc().selection().clone()),
         (submit, element(6 * 32 + 5))
     );
     // Arrows move it, no further than the border; Enter and a double-click edit.

@@ -3,8 +3,8 @@
 use crate::common::{Window, find_busiest_register, long};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::changes::PlotLine;
+use kinescope::document::history::Selection;
 use kinescope::document::lookup;
-use kinescope::document::moment::Selection;
 use kinescope::panels::plots::{ByKind, Section};
 use std::collections::BTreeMap;
 use trace_core::filter::Query;
@@ -21,7 +21,7 @@ fn whole(register: u32) -> PlotLine {
 fn with_names(w: &mut Window) -> PlotLine {
     use trace_core::registers::FieldKind;
     let doc = w.doc();
-    let found = doc.facts.registers.keys().find_map(|r| {
+    let found = doc.derived.registers.keys().find_map(|r| {
         let def = lookup::find_register(&doc.recording, *r)?;
         let named = |f: &&trace_core::registers::Field| matches!(f.kind, FieldKind::Enum(_));
         let field = def.layout.fields.iter().find(named)?.name.clone();
@@ -39,11 +39,11 @@ fn empty_plots_panel_gives_a_hint_and_plots_on_click() {
     w.run("show-plots");
     assert!(w.has_part("Choose a register"));
     let busy = find_busiest_register(w.doc());
-    let name = w.doc().facts.register_name(busy);
+    let name = w.doc().derived.register_name(busy);
     w.enter("Find what to plot", &name);
     assert!(w.doc().is_plotted(&whole(busy)) || w.doc().changes().plots().len() == 1);
     let line = w.doc().changes().plots()[0].1.clone();
-    let shown = w.doc().facts.register_name(line.register);
+    let shown = w.doc().derived.register_name(line.register);
     assert!(w.has(&format!("Plot of {shown}")));
     assert!(w.views().plots.values_of(&line).is_some_and(|v| !v.is_empty()));
     w.click(&format!("Remove {shown} from the plot"));
@@ -58,10 +58,10 @@ fn plot_values_match_the_register_panel() {
         let mut w = Window::open_sample(name);
         let doc = w.doc();
         let mut reported = 0;
-        for (register, fact) in &doc.facts.registers {
+        for (register, fact) in &doc.derived.registers {
             let got = collect(
                 &doc.recording,
-                doc.facts.device,
+                doc.derived.device,
                 *register,
                 None,
                 &fact.accesses,
@@ -71,7 +71,7 @@ fn plot_values_match_the_register_panel() {
             .unwrap();
             let events = |list: AccessList<'_>| list.iter().map(|e| e as u32).collect::<Vec<_>>();
             let expected: Vec<u64> = (fact.accesses.all().iter())
-                .filter_map(|e| lookup::find_register_value(&doc.recording, &doc.facts, *register, e))
+                .filter_map(|e| lookup::find_register_value(&doc.recording, &doc.derived, *register, e))
                 .map(|held| held.value)
                 .collect();
             assert_eq!(
@@ -80,7 +80,7 @@ fn plot_values_match_the_register_panel() {
             );
             let writes = collect(
                 &doc.recording,
-                doc.facts.device,
+                doc.derived.device,
                 *register,
                 None,
                 &fact.accesses,
@@ -106,7 +106,7 @@ fn legend_shows_values_at_the_current_event() {
         let (event, value) = (u64::from(values.events()[n]), values.values()[n]);
         w.doc().go(event);
         w.settle();
-        let name = w.doc().facts.register_name(busy);
+        let name = w.doc().derived.register_name(busy);
         let message = format!("Line {name} {value:#010x}");
         assert!(w.has(&message), "{message}");
         seen.insert(message);
@@ -124,7 +124,7 @@ fn legend_shows_values_at_the_current_event() {
     let label = told_at(&mut w, &field);
     w.click(&label);
     let last = *values.events().last().unwrap();
-    assert_eq!(w.doc().moment(), u64::from(last));
+    assert_eq!(w.doc().current_event(), u64::from(last));
     assert_eq!(*w.doc().selection(), Selection::Register(field.register));
 }
 
@@ -144,12 +144,15 @@ fn plot_click_sets_the_current_event_and_wheel_zooms() {
     w.doc().plot(&whole(busy));
     w.run("show-plots");
     w.run("first-event");
-    let name = w.doc().facts.register_name(busy);
+    let name = w.doc().derived.register_name(busy);
     let label = format!("Plot of {name}");
     w.click(&label);
-    let (moment, len) = (w.doc().moment(), w.doc().len());
+    let (current_event, len) = (w.doc().current_event(), w.doc().len());
     // The middle of the plot is about the middle of the recording.
-    assert!(moment > len / 3 && moment < len * 2 / 3, "{moment} of {len}");
+    assert!(
+        current_event > len / 3 && current_event < len * 2 / 3,
+        "{current_event} of {len}"
+    );
     assert!(w.views().plots.range.is_none());
     let at = w.harness.get_by_label(&label).rect().center();
     w.harness.hover_at(at);
@@ -176,7 +179,7 @@ fn access_selection_replaces_plotted_values() {
     let written = find_busiest_register(w.doc());
     let read = w
         .doc()
-        .facts
+        .derived
         .registers
         .iter()
         .find(|(_, f)| f.accesses.writes().is_empty());
@@ -189,7 +192,7 @@ fn access_selection_replaces_plotted_values() {
         w.views().plots.access_filter = which;
         w.settle();
         for register in [written, read] {
-            let fact = w.doc().facts.registers[&register].clone();
+            let fact = w.doc().derived.registers[&register].clone();
             let expected: Vec<u32> = match which {
                 AccessFilter::Both => fact.accesses.all().iter().map(|e| e as u32).collect(),
                 AccessFilter::Writes => fact.accesses.writes().iter().map(|e| e as u32).collect(),
@@ -232,14 +235,17 @@ fn plot_counts_apply_the_filter_for_every_grouping() {
     w.views().events.filter = "write".into();
     w.run("show-plots");
     w.views().plots.section = Section::Counts;
-    let derived = w.doc().facts.derived();
+    let filter_data = w.doc().derived.filter_data();
     for by in GroupBy::ALL {
         w.views().plots.by = ByKind(by);
         w.settle();
         let groups = w.views().plots.groups().expect("they were counted").to_vec();
         let recording = &w.doc().recording;
         let select = |text: &str| {
-            let filter = Query::parse(text).unwrap().compile(recording, Some(&derived)).unwrap();
+            let filter = Query::parse(text)
+                .unwrap()
+                .compile(recording, Some(&filter_data))
+                .unwrap();
             filter.select(&recording.events, &Progress::new()).unwrap().len()
         };
         assert_eq!(
@@ -263,7 +269,7 @@ fn plot_counts_apply_the_filter_for_every_grouping() {
         (g.name.clone().unwrap(), g.accesses, g.first_event)
     };
     w.click(&format!("job {name}, {accesses} accesses"));
-    assert_eq!(w.doc().moment(), first);
+    assert_eq!(w.doc().current_event(), first);
     w.views().events.filter = "job = 123456".into();
     w.settle();
     assert!(w.has_part("No access passes the filter"));
@@ -278,7 +284,7 @@ fn times_between_patterns_are_measured_and_errors_shown() {
     w.run("show-plots");
     w.click("Section Times between");
     w.click("From submits to job interrupts");
-    let jobs = w.doc().facts.jobs.len() as u64;
+    let jobs = w.doc().derived.jobs.len() as u64;
     let b = w.views().plots.intervals().expect("they were measured").clone();
     assert!(b.count > 0 && b.count <= jobs);
     assert_eq!(b.bins.iter().map(|b| b.count).sum::<u64>(), b.count);
@@ -305,7 +311,7 @@ fn work_that_is_replaced_or_stopped_leaves_the_window_usable() {
     w.harness.step();
     w.views().plots.access_filter = AccessFilter::Both;
     w.settle();
-    let all = w.doc().facts.registers[&busy].accesses.len();
+    let all = w.doc().derived.registers[&busy].accesses.len();
     assert_eq!(w.views().plots.values_of(&whole(busy)).unwrap().len(), all);
     assert!(
         w.views().plots.point_count() < 8000,

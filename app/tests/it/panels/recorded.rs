@@ -1,7 +1,7 @@
 //! What a recorder tells beside events: how jobs ended where they were recorded, and shapes of buffers.
 
 use crate::common::{Window, samples};
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::panels::inputs::shape::{Layout, Shape};
 use trace_core::Recording;
 use trace_core::recording::{BUFFER_SHAPES, CHAIN_REPORTS, ElementType};
@@ -15,13 +15,13 @@ fn job_shows_why_its_shader_did_not_run() {
     let mut r = recording();
     let mut w = Window::from_recording(r.clone());
     w.settle();
-    let submit = w.doc().facts.jobs[0].submit;
+    let submit = w.doc().derived.jobs[0].submit;
     let report =
         format!(r#"[{{"submit_event":{submit},"status":1,"computed":false,"reason":"nothing is drawn here"}}]"#);
     r.extras.insert(CHAIN_REPORTS.into(), report.into_bytes());
     let mut w = Window::from_recording(r);
     w.settle();
-    assert_eq!(w.doc().facts.jobs[0].report.as_ref().unwrap().computed, Some(false));
+    assert_eq!(w.doc().derived.jobs[0].report.as_ref().unwrap().computed, Some(false));
     w.run("show-jobs");
     w.doc().go_job(0);
     w.settle();
@@ -53,7 +53,7 @@ fn picture_uses_the_recorded_shape() {
         layout: Layout::Tiles,
     };
     assert_eq!(report, expected);
-    assert_eq!(w.doc().facts.shapes.len(), 1, "one that does not fit does not count");
+    assert_eq!(w.doc().derived.shapes.len(), 1, "one that does not fit does not count");
 }
 
 #[test]
@@ -66,5 +66,5 @@ fn inspector_describes_an_undecoded_access() {
     assert!(w.has_part("bar0+0x0 · undecoded access of 4 bytes by the instruction f3 a5 f6 …"));
     let describe =
         |f: &trace_core::check::Finding| f.message.starts_with("28 accesses were recorded without the value");
-    assert!(w.doc().facts.findings.iter().any(describe));
+    assert!(w.doc().derived.findings.iter().any(describe));
 }

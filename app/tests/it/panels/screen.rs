@@ -3,7 +3,7 @@
 use crate::common::Window;
 use crate::common::screen_recording::{HEIGHT, HOLE, TWICE, WIDTH, color, screen_recording};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::document::screen::FormatSource;
 use kinescope::panels::screen::PictureKind;
 use trace_core::recording::Recording;
@@ -77,7 +77,7 @@ fn screen_follows_the_current_event_and_marks_unknown_pixels() {
     assert!(w.views().screen.drawn().is_none());
     assert!(w.has_part("there is no screen") || w.has("Go to event 6, the first with a screen"));
     w.click("Go to event 6, the first with a screen");
-    assert_eq!(w.doc().moment(), 6);
+    assert_eq!(w.doc().current_event(), 6);
     assert_eq!(w.views().screen.drawn().unwrap().counts().known, 0);
 }
 
@@ -98,17 +98,17 @@ fn pixel_lists_and_links_its_stores() {
     );
     assert!(w.has_part("#00ff00"), "the colour is reported");
     w.click(&format!("store at event {first}"));
-    assert_eq!(w.doc().moment(), first);
+    assert_eq!(w.doc().current_event(), first);
     assert_eq!(
         w.views().screen.drawn().unwrap().pixel(TWICE[0], TWICE[1]),
         Some(rgb(color(20, 10)))
     );
     assert!(w.run("next-pixel-store"));
-    assert_eq!(w.doc().moment(), n - 2);
+    assert_eq!(w.doc().current_event(), n - 2);
     assert!(w.run("next-pixel-store"));
     assert!(!w.run("next-pixel-store"), "there is none behind");
     assert!(w.run("previous-pixel-store"));
-    assert_eq!(w.doc().moment(), n - 2);
+    assert_eq!(w.doc().current_event(), n - 2);
     // The keyboard moves it; what stores to its neighbour is another event.
     w.harness.get_by_label("Screen picture").focus();
     w.settle();
@@ -127,7 +127,7 @@ fn two_clicks_on_a_pixel_go_to_the_event_that_set_it() {
     let at = place(&mut w, [5, 7]);
     presses(&mut w, at, 2);
     w.settle();
-    assert_eq!(w.doc().moment(), 7 + u64::from(7 * WIDTH + 5));
+    assert_eq!(w.doc().current_event(), 7 + u64::from(7 * WIDTH + 5));
 }
 
 #[test]
@@ -240,17 +240,17 @@ fn selected_pixel_shows_everywhere_with_its_stores() {
     // The last of them is the last event; the one before it wrote last.
     w.run("last-writer");
     assert_eq!(
-        (w.doc().moment(), w.doc().selection().clone()),
+        (w.doc().current_event(), w.doc().selection().clone()),
         (stores[1], selection(offset))
     );
     w.run("previous-touch");
     assert_eq!(
-        (w.doc().moment(), w.doc().selection().clone()),
+        (w.doc().current_event(), w.doc().selection().clone()),
         (stores[0], selection(offset))
     );
     w.run("next-pixel-store");
     assert_eq!(
-        (w.doc().moment(), w.doc().selection().clone()),
+        (w.doc().current_event(), w.doc().selection().clone()),
         (stores[1], selection(offset))
     );
     w.harness.key_press(egui::Key::ArrowRight);

@@ -4,7 +4,7 @@ use crate::common::{Window, samples};
 use crate::panels::hands::click_and_copied;
 use egui::Key;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::theme::ThemeChoice;
 
 /// The shader of a matrix product: eight clauses with a loop.
@@ -61,10 +61,10 @@ fn shader_branches_are_followed_by_click_and_key_with_history() {
     w.click("from clause_5 to clause_10");
     assert_eq!(at(&mut w), "clause_5");
     // Keys that move in the code do not move along the events.
-    let moment = w.doc().moment();
+    let current_event = w.doc().current_event();
     press(&mut w, Key::PageDown);
     assert_ne!(at(&mut w), "clause_5");
-    assert_eq!(w.doc().moment(), moment);
+    assert_eq!(w.doc().current_event(), current_event);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn job_links_to_its_shader_or_reports_none() {
 fn each_shader_of_a_chain_can_be_chosen() {
     let mut w = Window::open_file(&samples().join("triangle.kine"), ThemeChoice::Light, 1.5);
     w.run("show-shader");
-    let jobs = w.doc().facts.jobs.clone();
+    let jobs = w.doc().derived.jobs.clone();
     let job = jobs
         .iter()
         .find(|j| j.chain.iter().map(|c| c.shaders.len()).sum::<usize>() > 1);
@@ -287,9 +287,9 @@ fn thread_run_uses_edited_inputs_and_marks_itself_stale() {
 /// Asks in Memory who wrote a byte of a buffer last, and gives the words.
 fn who(w: &mut Window, buffer: &str, at: u64) -> String {
     let b = w.doc().recording.buffer(buffer).unwrap().clone();
-    let desk = w.app().panel_context().expect("a recording is open");
-    let memory = &mut desk.views.memory;
-    kinescope::panels::memory::find_references(desk.doc, memory, desk.asks, b.address_space, b.va.0 + at);
+    let context = w.app().panel_context().expect("a recording is open");
+    let memory = &mut context.views.memory;
+    kinescope::panels::memory::find_references(context.doc, memory, context.actions, b.address_space, b.va.0 + at);
     w.run("show-memory");
     w.click("find last writer");
     let t = w.views().memory.references.clone().unwrap();
@@ -334,11 +334,11 @@ fn last_writer_run_is_reused_until_an_input_is_edited() {
 fn memory_panel_shows_the_last_writer_inside_a_job() {
     let mut w = Window::open_sample("vecadd.kine");
     let c = w.doc().recording.buffer("c").unwrap().clone();
-    let desk = w.app().panel_context().expect("a recording is open");
+    let context = w.app().panel_context().expect("a recording is open");
     kinescope::panels::memory::find_references(
-        desk.doc,
-        &mut desk.views.memory,
-        desk.asks,
+        context.doc,
+        &mut context.views.memory,
+        context.actions,
         c.address_space,
         c.va.0 + 4 * 70,
     );

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    AllocationKind, AllocationRow, CALL_FACTS, CallFacts, CallFunction, CallStream, EventsBuilder, LaunchRow,
+    API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CallFunction, CallStream, EventsBuilder,
+    LaunchRow,
 };
 
 /// A recording of three launches of two kernels.
@@ -49,7 +50,7 @@ pub fn recording() -> Recording {
         most_threads: 1024,
         ..Default::default()
     };
-    let facts = CallFacts {
+    let metadata = ApiTraceMetadata {
         api: "cuda".into(),
         functions: vec![function("fill"), function("scale_stride")],
         streams: vec![CallStream {
@@ -62,7 +63,8 @@ pub fn recording() -> Recording {
         events: b.finish(),
         ..Default::default()
     };
-    r.extras.insert(CALL_FACTS.into(), serde_json::to_vec(&facts).unwrap());
+    r.extras
+        .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
     r
 }
 
@@ -172,8 +174,8 @@ fn recording_without_cuda_calls_shows_a_message() {
 fn current_launch_is_the_default_until_one_is_chosen() {
     let mut w = window();
     let meant = |w: &mut Window| {
-        let moment = w.doc().moment();
-        w.views().tune.current_launch(moment).map(|l| l.event)
+        let current_event = w.doc().current_event();
+        w.views().tune.current_launch(current_event).map(|l| l.event)
     };
     w.doc().go(0);
     w.settle();
@@ -219,7 +221,7 @@ fn tune_fields_show_point_counts_and_errors() {
     w.views().tune.form.grid[0] = "1..1024+1".into();
     w.settle();
     assert!(w.has_part("▲ the lists of values make"));
-    w.views().tune.board = "software:mali-g71".into();
+    w.views().tune.target = "software:mali-g71".into();
     w.settle();
     assert!(w.has_part("▲ this target has no CUDA device"));
 }
@@ -229,7 +231,7 @@ fn missing_tuning_device_is_reported_and_old_results_stay() {
     let mut w = window();
     assert!(w.has_part("Nothing was tried yet"));
     // No machine has so many.
-    w.views().tune.board = "cuda:4000".into();
+    w.views().tune.target = "cuda:4000".into();
     w.settle();
     w.click("Run the tuning");
     assert!(w.doc().tuning.running().is_none());

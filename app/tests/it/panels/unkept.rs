@@ -62,8 +62,8 @@ fn edit_unkept(w: &mut Window) {
 fn changes(path: &std::path::Path, w: &mut Window) -> Option<usize> {
     let of = journal::JournalKey {
         events: w.doc().len(),
-        gpu: w.doc().recording.facts.identity.gpu_id,
-        source: w.doc().recording.facts.identity.source.clone(),
+        gpu: w.doc().recording.metadata.identity.gpu_id,
+        source: w.doc().recording.metadata.identity.source.clone(),
     };
     let buffers = std::sync::Arc::clone(&w.doc().buffers);
     let found = journal::read(path, &of, &*buffers).ok().flatten()?;
@@ -87,9 +87,9 @@ fn quitting_asks_before_unsaved_edits_are_lost() {
     assert!(w.has("Quit and lose 1 edit of unkept.kine?"));
     assert!(w.has_part(&format!("{name}: ")), "which edit it is");
     // No key reaches what is behind the question, and Escape is no answer but to stay.
-    let moment = w.doc().moment();
+    let current_event = w.doc().current_event();
     assert_eq!(w.type_text("."), [""; 0]);
-    assert_eq!(w.doc().moment(), moment);
+    assert_eq!(w.doc().current_event(), current_event);
     w.type_text("\x1b");
     assert!(w.app().question.is_none() && w.app().doc.is_some());
     assert_eq!(w.press(ctrl(Key::W).unwrap()), ["close"]);

@@ -2,14 +2,14 @@
 
 use crate::panels::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::panels::inputs::ViewMode;
 
 #[test]
 fn register_statistics_show_hints_and_link_to_followers() {
     let mut w = saxpy();
-    let register = w.doc().facts.find_register_by_name("JS1_COMMAND_NEXT").unwrap();
-    let first = w.doc().facts.registers[&register].accesses.all().first().unwrap();
+    let register = w.doc().derived.find_register_by_name("JS1_COMMAND_NEXT").unwrap();
+    let first = w.doc().derived.registers[&register].accesses.all().first().unwrap();
     w.app()
         .doc
         .as_mut()
@@ -26,7 +26,7 @@ fn register_statistics_show_hints_and_link_to_followers() {
     );
     assert!(w.has_part("bits changed"));
     // Another register has its own.
-    let raw = w.doc().facts.find_register_by_name("JOB_IRQ_RAWSTAT").unwrap();
+    let raw = w.doc().derived.find_register_by_name("JOB_IRQ_RAWSTAT").unwrap();
     w.app().doc.as_mut().unwrap().select(Selection::Register(raw));
     for _ in 0..4 {
         w.settle();
@@ -41,7 +41,7 @@ fn register_statistics_show_hints_and_link_to_followers() {
 fn structure_overlay_rows_select_their_bytes() {
     let mut w = saxpy();
     w.app().doc.as_mut().unwrap().go_job(0);
-    let head = w.doc().facts.jobs[0].head_va;
+    let head = w.doc().derived.jobs[0].head_va;
     assert!(w.run("structure"));
     w.settle();
     let laid = w.views().memory.structure.clone().unwrap();

@@ -1,24 +1,24 @@
 //! Memory between launches in the window: a board is asked, and Launches, Memory, the inspector and who wrote a byte tell
 //! what it saw. The board is the stand-in's.
 
-use crate::common::cuda::stand_in_boards;
+use crate::common::cuda::stand_in_targets;
 use crate::common::{Window, samples};
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::panels::memory::Side;
 use kinescope::theme::ThemeChoice;
-use trace_core::calls::ContentState;
+use trace_core::api_trace::ContentState;
 
 /// The sample of a CUDA program, on a machine with the stand-in.
 fn sample(theme: ThemeChoice) -> Window {
     let mut w = Window::open_file(&samples().join("cuda/net.kine"), theme, 1.0);
-    let boards = stand_in_boards(w.folder.path());
-    w.app().set_boards(boards);
+    let targets = stand_in_targets(w.folder.path());
+    w.app().set_targets(targets);
     w
 }
 
 fn launches(w: &mut Window) -> Vec<u64> {
-    let calls = w.doc().api_trace().unwrap();
-    calls.launches().iter().map(|l| l.event).collect()
+    let api_trace = w.doc().api_trace().unwrap();
+    api_trace.launches().iter().map(|l| l.event).collect()
 }
 
 #[test]
@@ -27,15 +27,15 @@ fn launches_panel_lists_changed_memory() {
     w.run("show-launches");
     assert!(!w.has_part("changed memory"), "nobody was asked");
     w.click("Trace the memory that each launch changed on cuda:0");
-    let calls = w.doc().api_trace().unwrap();
+    let api_trace = w.doc().api_trace().unwrap();
     assert_eq!(
-        (calls.memory_traces().len(), w.doc().memory_trace.failure.clone()),
+        (api_trace.memory_traces().len(), w.doc().memory_trace.failure.clone()),
         (1, None)
     );
-    let left: Vec<usize> = calls
+    let left: Vec<usize> = api_trace
         .launches()
         .iter()
-        .map(|l| calls.launch_changes(l.event).unwrap().list.len())
+        .map(|l| api_trace.launch_changes(l.event).unwrap().list.len())
         .collect();
     assert!(left.iter().all(|n| *n == 1), "{left:?}");
     assert!(
@@ -45,8 +45,8 @@ fn launches_panel_lists_changed_memory() {
     // The list has it in its last column.
     let events = launches(&mut w);
     for (n, row) in [(0, "launch 0 layer"), (3, "launch 3 matmul"), (5, "launch 5 layer")] {
-        let change = &calls.launch_changes(events[n]).unwrap().list[0];
-        let name = &calls.buffers().get(change.buffer.unwrap()).unwrap().name;
+        let change = &api_trace.launch_changes(events[n]).unwrap().list[0];
+        let name = &api_trace.buffers().get(change.buffer.unwrap()).unwrap().name;
         let cells = w.row_texts(row);
         assert_eq!(cells.last(), Some(&format!("{name}: {} B", change.bytes)), "{cells:?}");
         assert_eq!(Some(cells[1].as_str()), row.split(' ').nth(2), "{cells:?}");
@@ -56,8 +56,8 @@ fn launches_panel_lists_changed_memory() {
     let first = events[0];
     w.doc().go(first);
     w.settle();
-    let place = calls.launch_changes(first).unwrap().list[0].clone();
-    let name = calls.buffers().get(place.buffer.unwrap()).unwrap().name.clone();
+    let place = api_trace.launch_changes(first).unwrap().list[0].clone();
+    let name = api_trace.buffers().get(place.buffer.unwrap()).unwrap().name.clone();
     let link = format!("changed {name}, {} B", place.bytes);
     assert!(w.has(&link), "{link}");
     w.click(&link);
@@ -74,12 +74,12 @@ fn memory_around_a_launch_is_traced_and_shown() {
     // The second launch writes a buffer that no copy brings back.
     w.doc().go(events[5]);
     w.settle();
-    let (calls, recording) = (w.doc().api_trace().unwrap(), std::sync::Arc::clone(&w.doc().recording));
+    let (api_trace, recording) = (w.doc().api_trace().unwrap(), std::sync::Arc::clone(&w.doc().recording));
     let row = kinescope::document::api_trace::launch(&recording, events[5]).unwrap();
-    let arguments = calls.arguments(&recording, events[5], &row);
+    let arguments = api_trace.arguments(&recording, events[5], &row);
     let (to, place) = arguments[0].pointers().next().unwrap();
     // Its second value, which is another one each time.
-    let (to, bytes) = (to + 4, calls.buffers().get(place.buffer).unwrap().bytes - 4);
+    let (to, bytes) = (to + 4, api_trace.buffers().get(place.buffer).unwrap().bytes - 4);
     w.doc().select(Selection::Memory {
         space: 0,
         va: to,
@@ -88,8 +88,8 @@ fn memory_around_a_launch_is_traced_and_shown() {
     w.run("show-memory");
     w.click("Memory both");
     let known = |w: &mut Window, event: u64| {
-        let calls = w.doc().api_trace().unwrap();
-        calls
+        let api_trace = w.doc().api_trace().unwrap();
+        api_trace
             .pieces(&recording, to..to + bytes, event)
             .iter()
             .all(|p| p.state.is_known())
@@ -113,7 +113,7 @@ fn memory_around_a_launch_is_traced_and_shown() {
         assert!(events[..5].contains(&c.event));
         // The way along what wrote it leads there, too.
         assert!(w.run("last-writer"));
-        assert_eq!(w.doc().moment(), c.event);
+        assert_eq!(w.doc().current_event(), c.event);
     } else {
         panic!("the launch of the same layer before it changed it: {who:?}");
     }
@@ -127,9 +127,12 @@ fn launches_are_traced_by_shortcut_and_errors_reported() {
     w.settle();
     w.harness.key_press_modifiers(egui::Modifiers::ALT, egui::Key::B);
     w.settle();
-    let calls = w.doc().api_trace().unwrap();
-    assert!(calls.launch_changes(events[1]).unwrap().complete);
-    assert!(calls.launch_changes(events[2]).is_none(), "that one was not asked for");
+    let api_trace = w.doc().api_trace().unwrap();
+    assert!(api_trace.launch_changes(events[1]).unwrap().complete);
+    assert!(
+        api_trace.launch_changes(events[2]).is_none(),
+        "that one was not asked for"
+    );
     assert!(w.run("watch-launches"));
     let before = w.doc().api_trace().unwrap();
     assert!(events.iter().all(|e| before.launch_changes(*e).is_some()));
@@ -156,9 +159,9 @@ fn traced_memory_looks_right_in_the_light() {
     let events = launches(&mut w);
     w.doc().go(events[5]);
     w.settle();
-    let calls = w.doc().api_trace().unwrap();
-    let left = calls.launch_changes(events[5]).unwrap().list[0].clone();
-    assert!(!calls.memory_traces()[0].samples().is_empty());
+    let api_trace = w.doc().api_trace().unwrap();
+    let left = api_trace.launch_changes(events[5]).unwrap().list[0].clone();
+    assert!(!api_trace.memory_traces()[0].samples().is_empty());
     w.doc().select(Selection::Memory {
         space: 0,
         va: left.span.start,

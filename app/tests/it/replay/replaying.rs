@@ -2,7 +2,7 @@
 
 use crate::common::{Window, sample, write_diverging_sample};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::panels::panel_context::Pairing;
 use kinescope::theme::ThemeChoice;
 use std::sync::mpsc::{Receiver, channel};
@@ -98,7 +98,7 @@ fn plan_panel_shows_footprint_and_links_rewrites_to_events() {
         .find_map(|r| r.event.filter(|_| r.kind == kind));
     let event = event.expect("a rewrite of an event");
     w.click(&format!("rewrite at event {event}"));
-    assert_eq!(w.doc().moment(), event);
+    assert_eq!(w.doc().current_event(), event);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_replay_that_diverges_selects_the_first_divergence() {
     let (path, events) = write_diverging_sample(folder.path(), 3);
     let mut w = Window::open_file(&path, ThemeChoice::Dark, 1.0);
     w.run("replay");
-    assert_eq!(w.doc().moment(), events[0]);
+    assert_eq!(w.doc().current_event(), events[0]);
     assert_eq!(*w.doc().selection(), Selection::Divergence(0));
     assert!(w.is_panel_active("compare"), "the outcome stands beside its original");
     w.run("show-replay");
@@ -124,7 +124,7 @@ fn a_replay_that_faults_selects_the_fault() {
     w.run("replay");
     assert_eq!(*w.doc().selection(), Selection::Fault(0));
     let event = w.doc().replay.outcome.clone().unwrap().faults[0].event;
-    assert_eq!(w.doc().moment(), event);
+    assert_eq!(w.doc().current_event(), event);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
 use kinescope::document::axis::AxisKind;
 use kinescope::document::cursors::Cursor;
-use kinescope::document::facts::RegisterFact;
-use kinescope::document::moment::Selection;
+use kinescope::document::derived_data::RegisterFact;
+use kinescope::document::history::Selection;
 use kinescope::document::workspace::TableColumns;
 use kinescope::panels::memory::Side;
 use kinescope::theme::ThemeChoice;
@@ -27,10 +27,10 @@ pub fn ran(w: &mut Window, id: &str) {
 }
 
 pub fn moves(w: &mut Window, id: &str) {
-    let before = (w.doc().moment(), w.doc().selection().clone());
+    let before = (w.doc().current_event(), w.doc().selection().clone());
     ran(w, id);
     assert_ne!(
-        (w.doc().moment(), w.doc().selection().clone()),
+        (w.doc().current_event(), w.doc().selection().clone()),
         before,
         "{id} went nowhere"
     );
@@ -174,9 +174,9 @@ fn offer(w: &mut Window) {
 
 /// A recording that draws, its screen in view after the last event, and a pixel chosen.
 fn screened(w: &mut Window) {
-    let facts = kinescope::document::derive::derive(&screen_recording(), &Default::default()).unwrap();
+    let derived = kinescope::document::derive::derive(&screen_recording(), &Default::default()).unwrap();
     let path = w.folder.path().join("drawn.kine");
-    let doc = kinescope::document::Document::new(path, screen_recording().into(), facts.into());
+    let doc = kinescope::document::Document::new(path, screen_recording().into(), derived.into());
     w.app().show_document(doc);
     w.settle();
     ran(w, "show-screen");
@@ -245,16 +245,21 @@ const CHECKS: &[(&str, Check)] = &[
         let busy = find_busiest_register(w.doc());
         w.doc().select(Selection::Register(busy));
         moves(w, id);
-        let event = w.doc().moment() as usize;
+        let event = w.doc().current_event() as usize;
         assert!(w.doc().recording.events.access(event).is_some_and(|a| a.write));
     }),
     ("next-reader", |w, id| {
         let reads = |f: &RegisterFact| f.accesses.iter().find(|a| a.event > 0 && !a.write).map(|a| a.event);
-        let found = w.doc().facts.registers.iter().find_map(|(r, f)| Some((*r, reads(f)?)));
+        let found = w
+            .doc()
+            .derived
+            .registers
+            .iter()
+            .find_map(|(r, f)| Some((*r, reads(f)?)));
         let (register, first) = found.expect("a register is read");
         w.doc().go_with(first - 1, Selection::Register(register));
         moves(w, id);
-        let event = w.doc().moment() as usize;
+        let event = w.doc().current_event() as usize;
         assert!(w.doc().recording.events.access(event).is_some_and(|a| !a.write));
     }),
     ("show-compare", shows_panel),
@@ -353,18 +358,18 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(!w.doc().changes().inputs().contains_key(&name));
     }),
     ("add-note", |w, id| {
-        let at = w.doc().moment();
+        let at = w.doc().current_event();
         ran(w, id);
         assert!(w.doc().changes().notes().contains_key(&at) && w.has("Note text"));
     }),
     ("remove-note", |w, id| {
-        let at = w.doc().moment();
+        let at = w.doc().current_event();
         w.run("add-note");
         ran(w, id);
         assert!(!w.doc().changes().notes().contains_key(&at));
     }),
     ("keep-view", |w, id| {
-        let at = w.doc().moment();
+        let at = w.doc().current_event();
         w.run("add-note");
         ran(w, "show-jobs");
         ran(w, id);
@@ -400,7 +405,7 @@ const CHECKS: &[(&str, Check)] = &[
         let r = w.doc().current_register().unwrap();
         ran(w, id);
         let name = w.app().name_sheet.as_ref().unwrap().form.name.clone();
-        assert_eq!(name, w.doc().facts.register_name(r));
+        assert_eq!(name, w.doc().derived.register_name(r));
         w.app().name_sheet = None;
     }),
     ("pin-register", |w, id| {
@@ -417,7 +422,7 @@ const CHECKS: &[(&str, Check)] = &[
         let last = w.doc().len() - 1;
         w.doc().go_with(last, Selection::Register(busy));
         let copied = w.run_and_copy(id);
-        let name = w.doc().facts.register_name(busy);
+        let name = w.doc().derived.register_name(busy);
         assert!(
             copied.starts_with(&format!("#define {name} {busy:#x}u\n#define {name}_VALUE 0x")),
             "{copied}"
@@ -426,7 +431,7 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(!w.run(id), "a finding is nothing of C");
     }),
     ("copy-as-json", |w, id| {
-        let va = w.doc().facts.spaces[0].mappings[0].va;
+        let va = w.doc().derived.spaces[0].mappings[0].va;
         w.doc().select(Selection::Memory { space: 0, va, bytes: 3 });
         let copied: serde_json::Value = serde_json::from_str(&w.run_and_copy(id)).unwrap();
         assert_eq!(copied["va"], format!("{va:#x}"));
@@ -456,24 +461,24 @@ const CHECKS: &[(&str, Check)] = &[
         w.doc().go(3);
         w.doc().go(9);
         ran(w, id);
-        assert_eq!(w.doc().moment(), 3);
+        assert_eq!(w.doc().current_event(), 3);
     }),
     ("forward", |w, id| {
         w.doc().go(3);
         w.doc().go(9);
         w.run("back");
         ran(w, id);
-        assert_eq!(w.doc().moment(), 9);
+        assert_eq!(w.doc().current_event(), 9);
     }),
     ("next-event", |w, id| {
         w.doc().go(4);
         ran(w, id);
-        assert_eq!(w.doc().moment(), 5);
+        assert_eq!(w.doc().current_event(), 5);
     }),
     ("previous-event", |w, id| {
         w.doc().go(4);
         ran(w, id);
-        assert_eq!(w.doc().moment(), 3);
+        assert_eq!(w.doc().current_event(), 3);
     }),
     ("next-job", |w, id| {
         w.doc().go(0);
@@ -482,20 +487,20 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("previous-job", |w, id| {
         w.run("last-event");
-        let last = w.doc().facts.jobs.len() as u32 - 1;
+        let last = w.doc().derived.jobs.len() as u32 - 1;
         ran(w, id);
         assert_eq!(*w.doc().selection(), Selection::Job(last));
     }),
     ("next-launch", |w, id| {
         let n = called(w);
         ran(w, id);
-        assert_eq!(w.doc().moment(), n.launches[1]);
+        assert_eq!(w.doc().current_event(), n.launches[1]);
     }),
     ("previous-launch", |w, id| {
         let n = called(w);
         w.run("last-event");
         ran(w, id);
-        assert_eq!(w.doc().moment(), *n.launches.last().unwrap());
+        assert_eq!(w.doc().current_event(), *n.launches.last().unwrap());
     }),
     ("filter-launches", |w, id| {
         called(w);
@@ -532,7 +537,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("show-launches", shows_panel),
     ("show-kernel", shows_panel),
     ("select-entry", |w, id| {
-        let b = w.doc().recording.facts.buffers[0].clone();
+        let b = w.doc().recording.metadata.buffers[0].clone();
         w.doc().select(Selection::Buffer(b.name));
         ran(w, id);
         let entry = |level| Selection::Entry {
@@ -563,8 +568,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("next-interrupt", |w, id| {
         w.doc().go(0);
         ran(w, id);
-        let at = w.doc().moment();
-        assert!(w.doc().facts.interrupt_at(at).is_some());
+        let at = w.doc().current_event();
+        assert!(w.doc().derived.interrupt_at(at).is_some());
     }),
     ("next-note", |w, id| {
         noted(w);
@@ -587,11 +592,14 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, "show-events");
         assert_eq!(*w.doc().selection(), Selection::Note(10));
         ran(w, id);
-        assert_eq!((w.doc().moment(), w.doc().selection().clone()), (10, Selection::Job(0)));
+        assert_eq!(
+            (w.doc().current_event(), w.doc().selection().clone()),
+            (10, Selection::Job(0))
+        );
         assert!(w.is_panel_active("jobs"));
     }),
     ("next-problem", |w, id| {
-        assert!(!w.doc().facts.findings.is_empty(), "the sample has a finding");
+        assert!(!w.doc().derived.findings.is_empty(), "the sample has a finding");
         ran(w, id);
         assert_eq!(*w.doc().selection(), Selection::Finding(0));
         assert!(w.is_panel_active("problems"));
@@ -603,7 +611,7 @@ const CHECKS: &[(&str, Check)] = &[
         w.app().open(&ctx, path);
         w.settle();
         replayed(w);
-        let at = |w: &mut Window| (w.doc().moment(), w.doc().selection().clone());
+        let at = |w: &mut Window| (w.doc().current_event(), w.doc().selection().clone());
         assert_eq!(at(w), (events[0], Selection::Divergence(0)), "the first is selected");
         ran(w, id);
         assert_eq!(at(w), (events[1], Selection::Divergence(1)));
@@ -611,11 +619,11 @@ const CHECKS: &[(&str, Check)] = &[
     ("first-event", |w, id| {
         w.doc().go(9);
         ran(w, id);
-        assert_eq!(w.doc().moment(), 0);
+        assert_eq!(w.doc().current_event(), 0);
     }),
     ("last-event", |w, id| {
         ran(w, id);
-        assert_eq!(w.doc().moment(), w.doc().len() - 1);
+        assert_eq!(w.doc().current_event(), w.doc().len() - 1);
     }),
     ("go-address", |w, id| {
         ran(w, id);
@@ -673,13 +681,13 @@ const CHECKS: &[(&str, Check)] = &[
         w.doc().set_cursor(Cursor::A, 5);
         w.doc().go(9);
         moves(w, id);
-        assert_eq!(w.doc().moment(), 5);
+        assert_eq!(w.doc().current_event(), 5);
     }),
     ("go-cursor-b", |w, id| {
         w.doc().set_cursor(Cursor::B, 9);
         w.doc().go(5);
         moves(w, id);
-        assert_eq!(w.doc().moment(), 9);
+        assert_eq!(w.doc().current_event(), 9);
     }),
     ("clear-cursors", |w, id| {
         w.doc().set_cursor(Cursor::A, 5);
@@ -826,13 +834,13 @@ const CHECKS: &[(&str, Check)] = &[
         w.doc().go(n - 2);
         w.settle();
         ran(w, id);
-        assert_eq!(w.doc().moment(), n - 1);
+        assert_eq!(w.doc().current_event(), n - 1);
     }),
     ("previous-pixel-store", |w, id| {
         screened(w);
         let n = w.doc().len();
         ran(w, id);
-        assert_eq!(w.doc().moment(), n - 2);
+        assert_eq!(w.doc().current_event(), n - 2);
     }),
     ("show-replay", shows_panel),
     ("show-tune", shows_panel),
@@ -880,12 +888,12 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("find-boards", |w, id| {
         ran(w, id);
-        assert!(w.doc().replay.boards.is_some(), "{:?}", w.app().last_error());
+        assert!(w.doc().replay.known_targets.is_some(), "{:?}", w.app().last_error());
     }),
     ("pair", |w, id| {
         assert!(!w.run(id), "no address was typed");
         // Nothing listens on the discard port of this machine: the failure must reach the person.
-        w.doc().replay.board_field = "127.0.0.1:9".into();
+        w.doc().replay.target_field = "127.0.0.1:9".into();
         ran(w, id);
         assert!(w.app().notice.is_some() && w.has("Dismiss"));
     }),

@@ -5,7 +5,7 @@ use super::common::{Window, sample, samples};
 use egui::{Event, Key, Modifiers, PointerButton, Pos2};
 use egui_kittest::kittest::{By, NodeT as _, Queryable as _};
 use kinescope::document::comparison::ComparisonSource;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::document::workspace::Dock;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::{Settings, WindowPlace, layout};
@@ -163,8 +163,8 @@ fn window_title_names_its_recording() {
     let copy = w.folder.path().join("digits.kine");
     std::fs::copy(samples().join("digits.kine"), &copy).unwrap();
     let recording = trace_core::import::open(&copy, &Progress::new()).unwrap();
-    let facts = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
-    let doc = kinescope::document::Document::new(copy, recording.into(), facts.into());
+    let derived = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
+    let doc = kinescope::document::Document::new(copy, recording.into(), derived.into());
     w.app().show_document(doc);
     w.harness.step();
     assert_eq!(titles(&w), ["digits.kine - Kinescope"]);
@@ -375,12 +375,12 @@ fn arrow_keys_stay_inside_their_pane() {
     while pane != "Pane Timeline" {
         pane = press(&mut w, Key::F6);
     }
-    let before = w.doc().moment();
+    let before = w.doc().current_event();
     assert_eq!(press(&mut w, Key::ArrowRight), "Pane Timeline");
-    assert_eq!(w.doc().moment(), before + 1);
+    assert_eq!(w.doc().current_event(), before + 1);
     press(&mut w, Key::ArrowLeft);
     assert_eq!(
-        (press(&mut w, Key::ArrowUp).as_str(), w.doc().moment()),
+        (press(&mut w, Key::ArrowUp).as_str(), w.doc().current_event()),
         ("Pane Timeline", before)
     );
     assert_eq!(press(&mut w, Key::F6), "Pane Jobs");
@@ -392,9 +392,9 @@ fn arrow_keys_stay_inside_their_pane() {
     while pane != "Pane Events" {
         pane = press(&mut w, Key::F6);
     }
-    let before = w.doc().moment();
+    let before = w.doc().current_event();
     press(&mut w, Key::ArrowDown);
-    assert_eq!(w.doc().moment(), before + 1);
+    assert_eq!(w.doc().current_event(), before + 1);
 }
 
 #[test]
@@ -414,8 +414,8 @@ fn changes_of_another_window_are_reported() {
     first.edit();
     // A second window on the same recording, closed in good order.
     let recording = trace_core::import::open(&path, &Progress::new()).unwrap();
-    let facts = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
-    let mut second = kinescope::document::Document::new(path.clone(), recording.into(), facts.into());
+    let derived = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
+    let mut second = kinescope::document::Document::new(path.clone(), recording.into(), derived.into());
     assert!(second.note(3, Some("seen in the second window".into())));
     let _ = second.flush_journal();
     second.close();

@@ -1,7 +1,7 @@
 //! Notes, the notebook, and links: each leads back to what the person looked at.
 
 use crate::common::{Window, sample};
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::window::{AfterOpen, Entry, Goal, Shot, Studio, list_entries};
 use kinescope_files::link::Link;
 use trace_core::progress::Progress;
@@ -32,7 +32,7 @@ fn notebook_lists_notes_and_restores_their_selection() {
     assert_eq!(*w.doc().selection(), Selection::Note(7));
     w.click("Go there");
     assert_eq!(
-        (w.doc().moment(), w.doc().selection().clone()),
+        (w.doc().current_event(), w.doc().selection().clone()),
         (7, Selection::Register(r))
     );
     assert!(w.is_panel_active("memory"));
@@ -72,7 +72,7 @@ fn link_opens_the_same_event_in_another_window() {
     let text = format!(" {link}\n");
     follow(&mut other, &text);
     assert_eq!(
-        (other.doc().moment(), other.doc().selection().clone()),
+        (other.doc().current_event(), other.doc().selection().clone()),
         (12, Selection::Job(0))
     );
     assert!(other.is_panel_active("jobs"));
@@ -81,7 +81,7 @@ fn link_opens_the_same_event_in_another_window() {
     let before = other.doc().changes().revision();
     other.doc().note(1, Some("kept".into()));
     follow(&mut other, &link);
-    assert_eq!(other.doc().moment(), 12);
+    assert_eq!(other.doc().current_event(), 12);
     assert!(other.doc().changes().revision() > before && other.doc().changes().notes().contains_key(&1));
 }
 
@@ -96,7 +96,7 @@ fn the_palette_follows_a_link() {
     assert!(first.0.contains("event 9"), "{}", first.0);
     w.run("palette");
     w.enter("Palette", &link);
-    assert_eq!(w.doc().moment(), 9);
+    assert_eq!(w.doc().current_event(), 9);
 }
 
 #[test]
@@ -106,14 +106,14 @@ fn link_to_a_missing_target_is_reported() {
     let (path, events) = (w.doc().path.clone(), w.doc().len());
     let mut far = link.clone();
     far.scene.as_mut().unwrap().event = events;
-    let at = w.doc().moment();
+    let at = w.doc().current_event();
     follow(&mut w, &far.to_string());
     let message = w.app().last_error().unwrap().to_owned();
     assert!(
         message.contains("has no event") && message.contains(&format!("0 to {}", events - 1)),
         "{message}"
     );
-    assert_eq!(w.doc().moment(), at, "nothing moved");
+    assert_eq!(w.doc().current_event(), at, "nothing moved");
     follow(&mut w, "kinescope:///nowhere/none.kine?event=1");
     assert!(
         w.app()
@@ -127,7 +127,7 @@ fn link_to_a_missing_target_is_reported() {
         &mut w,
         &format!("kinescope:///elsewhere/{name}?event=2&events={}", events + 1),
     );
-    assert_eq!(w.doc().moment(), 2);
+    assert_eq!(w.doc().current_event(), 2);
     assert!(kinescope::log::text().contains("it may show another event"));
 }
 
@@ -159,11 +159,15 @@ fn notebook_export_has_a_picture_per_note() {
         w.run("add-note");
         w.doc().note(event, Some(format!("seen at *{event}*\n\n- one\n- two")));
     }
-    let (at, moment) = (w.folder.path().join("notes.md"), w.doc().moment());
+    let (at, current_event) = (w.folder.path().join("notes.md"), w.doc().current_event());
     w.will_choose(&at);
     w.run("export-notebook");
     let text = std::fs::read_to_string(&at).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().last_error()));
-    assert_eq!(w.doc().moment(), moment, "the window itself stays where it was");
+    assert_eq!(
+        w.doc().current_event(),
+        current_event,
+        "the window itself stays where it was"
+    );
     let (first, second) = (text.find("## Event 5").unwrap(), text.find("## Event 40").unwrap());
     assert!(first < second, "in the order of events");
     let mut pictures = Vec::new();

@@ -2,13 +2,13 @@
 
 use crate::common::{Window, writes};
 use kinescope::document::NumberFormat;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 
 /// The window at a write of a register whose value is more than one digit.
 fn at_a_write(w: &mut Window) -> u64 {
     let doc = w.doc();
     let wide = |doc: &kinescope::document::Document, e: u64| doc.recording.events.access(e as usize).unwrap().value > 9;
-    let registers: Vec<u32> = doc.facts.registers.keys().copied().collect();
+    let registers: Vec<u32> = doc.derived.registers.keys().copied().collect();
     let (register, event) = registers
         .into_iter()
         .find_map(|r| Some((r, writes(doc, r).into_iter().find(|e| wide(doc, *e))?)))
@@ -55,7 +55,7 @@ fn number_format_is_restored_with_the_recording() {
 fn addresses_stay_hex() {
     let mut w = Window::open();
     w.type_text("h");
-    let va = w.doc().facts.spaces[0].mappings[0].va;
+    let va = w.doc().derived.spaces[0].mappings[0].va;
     w.doc().select(Selection::Memory { space: 0, va, bytes: 4 });
     w.settle();
     assert!(w.has_part(&format!("{va:#x}")));

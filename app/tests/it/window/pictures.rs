@@ -3,7 +3,7 @@
 use crate::common::net::net;
 use crate::common::screen_recording::{TWICE, screen_recording};
 use crate::common::{Window, assert_themes_differ_only_in_colours};
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::panels::inputs::ViewMode;
 use kinescope::panels::screen::PictureKind;
 use kinescope::theme::ThemeChoice;

@@ -3,7 +3,7 @@
 use super::common::Window;
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use kinescope::document::boards::Boards;
+use kinescope::document::targets::Targets;
 use replay_engine::client::fitting::Fit;
 use replay_engine::device::qemu;
 use trace_core::Recording;
@@ -20,7 +20,7 @@ fn of_pci(vendor: u16, device: u16) -> Recording {
         device,
         ..PciFunction::default()
     }));
-    recording.facts.spaces = vec![Space {
+    recording.metadata.spaces = vec![Space {
         name: "bar2".into(),
         kind: SpaceKind::Registers,
         bytes: 0x4000,
@@ -47,7 +47,7 @@ fn has_qemu() -> bool {
 #[test]
 fn pci_recording_selects_its_qemu_model() {
     let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
-    assert_eq!(w.doc().replay.board(), RV100);
+    assert_eq!(w.doc().replay.target(), RV100);
     assert_eq!(w.doc().replay.fit(RV100), Fit::Fits);
     w.run("show-replay");
     assert!(w.has(&format!("target {RV100}")));
@@ -62,8 +62,8 @@ fn targets_say_whether_qemu_counts_as_installed() {
     for installed in [true, false] {
         let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
         let keys = w.folder.path().join("client-keys");
-        let boards = Boards::new(Some(keys)).with_qemu_installed(installed);
-        w.app().set_boards(boards);
+        let targets = Targets::new(Some(keys)).with_qemu_installed(installed);
+        w.app().set_targets(targets);
         w.settle();
         let lacks = (!installed).then_some("QEMU not installed");
         assert_eq!(w.doc().replay.lacks(RV100), lacks);
@@ -101,7 +101,7 @@ fn replay_is_disabled_on_an_unfit_target_and_offers_a_fit_one() {
     assert!(is_off);
     if has_qemu() {
         w.click(&format!("Use {RV100}"));
-        assert_eq!(w.doc().replay.board(), RV100);
+        assert_eq!(w.doc().replay.target(), RV100);
         assert!(!w.has_part("the target is software:mali-g71"));
         assert!(w.app().notice.is_none());
     } else {
@@ -118,13 +118,13 @@ fn stored_target_that_does_not_fit_is_not_restored() {
     w.app().close();
     trace_core::container::write(&of_pci(0x1002, 0x5159), &path, &Progress::new()).unwrap();
     w.start(&path);
-    assert_eq!(w.doc().replay.board(), RV100);
+    assert_eq!(w.doc().replay.target(), RV100);
 }
 
 #[test]
 fn target_menu_lists_fit_targets_first_with_reasons() {
     let mut w = Window::open_sample("vecadd.kine");
-    assert_eq!(w.doc().replay.board(), "software:mali-g71");
+    assert_eq!(w.doc().replay.target(), "software:mali-g71");
     let targets = w.doc().replay.targets();
     let names: Vec<&str> = targets.iter().map(|t| t.name.as_str()).collect();
     assert_eq!(names[0], "software:mali-g71");
@@ -143,7 +143,7 @@ fn target_menu_lists_fit_targets_first_with_reasons() {
 fn gpu_without_a_simulator_reports_no_target() {
     let mut recording = of_pci(0, 0);
     recording.extras.clear();
-    recording.facts.identity.gpu_name = "Adreno 630".into();
+    recording.metadata.identity.gpu_name = "Adreno 630".into();
     let mut w = Window::from_recording(recording);
     assert!(w.doc().replay.has_no_target() && !w.run("replay"));
     w.run("show-replay");
@@ -158,7 +158,7 @@ fn cuda_target_without_driver_disables_replay() {
         return;
     }
     let mut w = Window::open_sample("cuda/net.kine");
-    assert_eq!(w.doc().replay.board(), "cuda:0");
+    assert_eq!(w.doc().replay.target(), "cuda:0");
     assert_eq!(w.doc().replay.lacks("cuda:0"), Some("no driver here"));
     assert!(!w.run("replay"), "it is off");
     assert!(w.run("plan"), "what it would do can be looked at");

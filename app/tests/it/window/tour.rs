@@ -120,7 +120,7 @@ fn tour_names_the_users_shortcuts() {
     let setup = Setup {
         settings: Some(settings),
         theme: Some(ThemeChoice::Dark),
-        board: None,
+        target: None,
         chooser: Arc::new(|_| PickResult::Cancelled),
         commands: COMMANDS,
     };

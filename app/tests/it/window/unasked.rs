@@ -3,10 +3,10 @@
 use super::common::Window;
 use device_mali::{Model, SoftwareMali};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::boards::Boards;
 use kinescope::document::safety::Safety;
+use kinescope::document::targets::Targets;
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::{Board, BoardError, Containment, DeviceInfo, JobReport};
+use replay_engine::device::{Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError};
 use replay_engine::run::Verdict;
 use replay_engine::serve::{Factory, Options, Server};
 use replay_engine::wire::KeyStore;
@@ -17,13 +17,13 @@ use trace_core::PhysAddr;
 use trace_core::recording::Page;
 
 /// A software board that says what contains it, and counts what was written to it.
-struct FixedBoard {
+struct FixedDevice {
     mali: SoftwareMali,
     by: Containment,
     writes: Arc<AtomicU64>,
 }
 
-impl Device for FixedBoard {
+impl Device for FixedDevice {
     fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
         self.mali.read(space, offset, width)
     }
@@ -46,7 +46,7 @@ impl Device for FixedBoard {
     }
 }
 
-impl Board for FixedBoard {
+impl ReplayDevice for FixedDevice {
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
             name: "board".into(),
@@ -55,19 +55,19 @@ impl Board for FixedBoard {
         }
     }
 
-    fn reset(&mut self) -> Result<(), BoardError> {
+    fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.mali.reset()
     }
 
-    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.mali.store_page(frame, page)
     }
 
-    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), BoardError> {
+    fn store_bytes(&mut self, at: PhysAddr, bytes: &[u8]) -> Result<(), ReplayDeviceError> {
         self.mali.store_bytes(at, bytes)
     }
 
-    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), ReplayDeviceError> {
         self.mali.load_page(frame, page)
     }
 
@@ -125,7 +125,8 @@ impl Agent {
     /// A window that was started with the board.
     fn window(&self) -> Window {
         let mut w = Window::open();
-        w.app().set_boards(Boards::new(Some(self.folder.path().join("client"))));
+        w.app()
+            .set_targets(Targets::new(Some(self.folder.path().join("client"))));
         w.doc().replay.choose("agent:box/board");
         w.settle();
         w
@@ -145,11 +146,11 @@ impl Drop for Agent {
 fn served(by: Containment, keys: &Arc<KeyStore>, writes: &Arc<AtomicU64>) -> Server {
     let writes = Arc::clone(writes);
     let factory: Factory = Arc::new(move || {
-        Ok(Box::new(FixedBoard {
+        Ok(Box::new(FixedDevice {
             mali: SoftwareMali::new(Model::G71),
             by,
             writes: Arc::clone(&writes),
-        }) as Box<dyn Board>)
+        }) as Box<dyn ReplayDevice>)
     });
     Server::new(&[factory], Some(Arc::clone(keys)), Options::default()).unwrap()
 }
@@ -250,8 +251,8 @@ fn changed_containment_is_confirmed_again() {
 fn unknown_agent_target_shows_an_error_without_a_question() {
     let agent = Agent::with(Containment::None);
     let mut w = agent.window();
-    for (board, why) in [("agent:nobody/board", "nobody"), ("agent:box/other", "other")] {
-        w.doc().replay.choose(board);
+    for (target, why) in [("agent:nobody/board", "nobody"), ("agent:box/other", "other")] {
+        w.doc().replay.choose(target);
         w.run("replay");
         assert!(w.app().confirm.is_none());
         let error = w.doc().replay.error.clone().expect("why it did not run");

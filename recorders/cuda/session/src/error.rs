@@ -16,7 +16,7 @@ pub enum SessionError {
     },
     /// A table could not be serialized.
     #[error("{}: the metadata of the API trace cannot be written: {source}", path.display())]
-    Facts {
+    Metadata {
         /// The file.
         path: PathBuf,
         /// The cause.

@@ -11,8 +11,8 @@ use trace_core::check::{Finding, FindingKind};
 use trace_core::container::{ContainerError, FileSink, SectionKind, Writer};
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    AllocationRow, CALL_FACTS, CallEvent, CallRow, Clock, CopyRow, EventKind, Facts, FillRow, LaunchRow, NO_CONTENT,
-    OrderRow,
+    API_TRACE_METADATA, AllocationRow, CallEvent, CallRow, Clock, CopyRow, EventKind, FillRow, LaunchRow, Metadata,
+    NO_CONTENT, OrderRow,
 };
 
 /// Size of columns and pages that are collected before a write, bytes.
@@ -313,17 +313,17 @@ impl File {
     ) -> Result<(), SessionError> {
         self.flush()?;
         if let Some(snapshot) = tables_snapshot {
-            let mut facts = snapshot.facts.clone();
-            facts.process.ended = last.is_some_and(|cut| cut.is_none());
-            let json = serde_json::to_vec(&facts).map_err(|source| SessionError::Facts {
+            let mut metadata = snapshot.metadata.clone();
+            metadata.process.ended = last.is_some_and(|cut| cut.is_none());
+            let json = serde_json::to_vec(&metadata).map_err(|source| SessionError::Metadata {
                 path: self.path.clone(),
                 source,
             })?;
-            let facts = facts_of(snapshot, last.flatten(), self.events);
+            let metadata = build_metadata(snapshot, last.flatten(), self.events);
             let written = self
                 .writer
-                .facts(&facts)
-                .and_then(|()| self.writer.extra(CALL_FACTS, &json));
+                .metadata(&metadata)
+                .and_then(|()| self.writer.extra(API_TRACE_METADATA, &json));
             written.map_err(|source| self.failed(source))?;
             self.reported = Some(snapshot.version);
         }
@@ -344,11 +344,11 @@ impl File {
 
     /// Ends the file after a failed write: it keeps the content of an earlier commit and says why it ends.
     pub fn finish_truncated(&mut self, snapshot: &TablesSnapshot, why: &str) -> Result<(), SessionError> {
-        let facts = facts_of(snapshot, Some(why), self.safe);
+        let metadata = build_metadata(snapshot, Some(why), self.safe);
         let writer = &mut self.writer;
         let written = writer
             .roll_back()
-            .and_then(|()| writer.facts(&facts))
+            .and_then(|()| writer.metadata(&metadata))
             .and_then(|()| writer.commit());
         written.map_err(|source| self.failed(source))?;
         let _ = self.writer.release_space();
@@ -357,27 +357,27 @@ impl File {
 }
 
 /// Returns the metadata of a recording. `cut` says why it ends after this many events although the program continues.
-fn facts_of(snapshot: &TablesSnapshot, cut: Option<&str>, events: u64) -> Facts {
-    let mut facts = Facts {
+fn build_metadata(snapshot: &TablesSnapshot, cut: Option<&str>, events: u64) -> Metadata {
+    let mut metadata = Metadata {
         identity: snapshot.identity.clone(),
         findings: snapshot.findings.clone(),
-        ..Facts::default()
+        ..Metadata::default()
     };
-    facts.identity.clock = Clock::SinceStart;
+    metadata.identity.clock = Clock::SinceStart;
     // A finding at the last call or after it refers to the last event.
-    for event in facts.findings.iter_mut().filter_map(|f| f.event.as_mut()) {
+    for event in metadata.findings.iter_mut().filter_map(|f| f.event.as_mut()) {
         *event = (*event).min(events.saturating_sub(1));
     }
     if let Some(why) = cut {
         let place = format!("event {events}");
-        facts
+        metadata
             .findings
             .push(Finding::new(FindingKind::LostEvents, place, why).at_event(events.saturating_sub(1)));
-        facts.lost.push(trace_core::recording::LostEvents {
+        metadata.lost.push(trace_core::recording::LostEvents {
             before_event: events,
             count: None,
             reason: why.to_owned(),
         });
     }
-    facts
+    metadata
 }

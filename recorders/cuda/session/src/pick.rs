@@ -54,12 +54,12 @@ pub struct LaunchCounter {
 }
 
 impl LaunchCounter {
-    /// Counts a launch with this many threads. Returns whether to record it; `most` is the maximum number of recorded
+    /// Counts a launch with this many threads. Returns whether to record it; `max` is the maximum number of recorded
     /// launches.
-    pub fn select_next(&mut self, pick: Pick, most: Option<u64>, threads: u64) -> bool {
+    pub fn select_next(&mut self, pick: Pick, max: Option<u64>, threads: u64) -> bool {
         let n = self.seen;
         self.seen = n.saturating_add(1);
-        if most.is_some_and(|m| self.taken >= m) {
+        if max.is_some_and(|m| self.taken >= m) {
             return false;
         }
         match pick {
@@ -81,12 +81,12 @@ impl LaunchCounter {
 mod tests {
     use super::*;
 
-    fn taken(pick: &str, most: Option<u64>, threads: &[u64]) -> Vec<usize> {
+    fn taken(pick: &str, max: Option<u64>, threads: &[u64]) -> Vec<usize> {
         let pick = Pick::parse(pick).unwrap();
         let mut launched = LaunchCounter::default();
         let mut all = Vec::new();
         for (n, t) in threads.iter().enumerate() {
-            if launched.select_next(pick, most, *t) {
+            if launched.select_next(pick, max, *t) {
                 launched.count_recorded(*t);
                 all.push(n);
             }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use trace_core::check::Finding;
-use trace_core::recording::{CallFacts, CallFunction, CallStream, Identity};
+use trace_core::recording::{ApiTraceMetadata, CallFunction, CallStream, Identity};
 
 /// The part of the tables that is written to the file, at one version.
 #[derive(Debug)]
 pub(crate) struct TablesSnapshot {
-    pub facts: CallFacts,
+    pub metadata: ApiTraceMetadata,
     pub identity: Identity,
     pub findings: Vec<Finding>,
     pub version: u64,
@@ -17,7 +17,7 @@ pub(crate) struct TablesSnapshot {
 #[derive(Debug, Default)]
 pub struct Tables {
     /// Metadata for the file.
-    pub facts: CallFacts,
+    pub metadata: ApiTraceMetadata,
     /// Identity of the recorded program and device.
     pub identity: Identity,
     /// Findings about what the recorder could not store, each once.
@@ -44,7 +44,7 @@ impl Tables {
 
     pub(crate) fn snapshot(&self) -> TablesSnapshot {
         TablesSnapshot {
-            facts: self.facts.clone(),
+            metadata: self.metadata.clone(),
             identity: self.identity.clone(),
             findings: self.findings.clone(),
             version: self.version,
@@ -61,8 +61,8 @@ impl Tables {
 
     /// Adds a new stream. From now on a reused handle is this stream's.
     pub fn new_stream(&mut self, handle: usize, flags: u32, priority: i32, name: impl FnOnce(u32) -> String) -> u32 {
-        let n = u32::try_from(self.facts.streams.len()).unwrap_or(u32::MAX);
-        self.facts.streams.push(CallStream {
+        let n = u32::try_from(self.metadata.streams.len()).unwrap_or(u32::MAX);
+        self.metadata.streams.push(CallStream {
             name: name(n),
             flags,
             priority,
@@ -97,12 +97,12 @@ impl Tables {
     /// Adds a function. One of the same name and module keeps its number.
     pub fn new_function(&mut self, handle: usize, function: CallFunction) -> u32 {
         let same = |f: &CallFunction| f.name == function.name && f.module == function.module;
-        let n = match self.facts.functions.iter().position(same) {
+        let n = match self.metadata.functions.iter().position(same) {
             Some(n) => n,
             None => {
-                self.facts.functions.push(function);
+                self.metadata.functions.push(function);
                 self.mark_changed();
-                self.facts.functions.len() - 1
+                self.metadata.functions.len() - 1
             }
         };
         let n = u32::try_from(n).unwrap_or(u32::MAX);
@@ -120,8 +120,8 @@ impl Tables {
         if let Some(n) = self.names.get(name) {
             return *n;
         }
-        let n = u32::try_from(self.facts.names.len()).unwrap_or(u32::MAX);
-        self.facts.names.push(name.to_owned());
+        let n = u32::try_from(self.metadata.names.len()).unwrap_or(u32::MAX);
+        self.metadata.names.push(name.to_owned());
         self.names.insert(name, n);
         self.mark_changed();
         n
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(t.stream(0x100, name), 1);
         assert_eq!(t.new_stream(0x100, 0, 0, name), 2);
         assert_eq!(t.stream(0x100, name), 2);
-        assert_eq!(t.facts.streams[2].name, "stream 2");
+        assert_eq!(t.metadata.streams[2].name, "stream 2");
         assert_eq!((t.event(5), t.new_event(6), t.event(5), t.new_event(5)), (0, 1, 0, 2));
         let f = |name: &str, module| CallFunction {
             name: name.into(),

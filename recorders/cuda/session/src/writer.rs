@@ -106,7 +106,7 @@ impl<'a> Writer<'a> {
             let pages = self.file.code(&bytes)?;
             let digest = blake3::hash(&bytes).to_hex().to_string();
             let mut tables = shared.tables();
-            if let Some(m) = tables.facts.modules.get_mut(module as usize) {
+            if let Some(m) = tables.metadata.modules.get_mut(module as usize) {
                 *m = CallModule {
                     bytes: bytes.len() as u64,
                     digest,
@@ -139,9 +139,9 @@ impl<'a> Writer<'a> {
 
     /// Returns whether the file has its maximum size; the recording then ends.
     fn is_full(&self, shared: &Shared) -> bool {
-        let over = self.limit.filter(|most| self.file.bytes() > *most);
-        if let Some(most) = over {
-            shared.give_up(format!("it reached its limit of {most} bytes"));
+        let over = self.limit.filter(|max| self.file.bytes() > *max);
+        if let Some(max) = over {
+            shared.give_up(format!("it reached its limit of {max} bytes"));
         }
         over.is_some()
     }

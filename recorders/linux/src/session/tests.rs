@@ -116,7 +116,7 @@ fn unloaded_driver_is_recorded_and_changes_are_undone() {
         .map(|(_, a)| (a.write, a.offset, a.value))
         .collect();
     assert_eq!(accesses, [(false, 0x148, 0), (true, 0x50, 1)]);
-    let identity = &r.facts.identity;
+    let identity = &r.metadata.identity;
     assert_eq!(
         (identity.driver.as_str(), identity.board.as_str()),
         ("radeonfb", "QEMU Standard PC")
@@ -351,7 +351,7 @@ fn trace_of_a_killed_recorder_becomes_a_marked_recording() {
         r.capture().unwrap().cut.unwrap(),
         "the recorder was killed while the trace was on"
     );
-    let lost = r.facts.lost.last().unwrap();
+    let lost = r.metadata.lost.last().unwrap();
     assert_eq!(
         (lost.count, lost.reason.as_str()),
         (None, "the recorder was killed while the trace was on")

@@ -2,12 +2,12 @@
 
 use crate::error::NodeError;
 use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId};
-use replay_engine::device::{Board, JobReport};
+use replay_engine::device::{JobReport, ReplayDevice};
 use std::collections::VecDeque;
 use trace_core::container::{ContainerError, FileSink, Writer};
 use trace_core::jobs::JobType;
 use trace_core::mmu::Rights;
-use trace_core::recording::{ChainReport, Facts, MmuFormat};
+use trace_core::recording::{ChainReport, Metadata, MmuFormat};
 use trace_core::{GpuVa, Recording};
 
 /// Slot of fragment work.
@@ -65,9 +65,9 @@ impl std::fmt::Debug for Gpu {
 
 impl Gpu {
     /// Resets a GPU and powers it on; everything is recorded from here on.
-    pub(crate) fn boot(board: Box<dyn Board>, title: &str) -> Result<Self, NodeError> {
+    pub(crate) fn boot(device: Box<dyn ReplayDevice>, title: &str) -> Result<Self, NodeError> {
         // There is one for the life of the process.
-        let driver = Driver::boot(Box::leak(board), Recorder::new(title))?;
+        let driver = Driver::boot(Box::leak(device), Recorder::new(title))?;
         Ok(Self {
             driver,
             free: VecDeque::new(),
@@ -166,7 +166,7 @@ impl Gpu {
     pub(crate) fn append_to(
         &self,
         writer: &mut Writer<FileSink>,
-        describe: impl FnOnce(&mut Facts),
+        describe: impl FnOnce(&mut Metadata),
     ) -> Result<(), ContainerError> {
         self.driver.append_to(writer, describe)
     }

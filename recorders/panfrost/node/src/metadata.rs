@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trace_core::GpuVa;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{
-    BUFFER_SHAPES, Buffer, BufferRole, CHAIN_REPORTS, ChainReport, ElementType, Facts, LostEvents,
+    BUFFER_SHAPES, Buffer, BufferRole, CHAIN_REPORTS, ChainReport, ElementType, LostEvents, Metadata,
 };
 
 /// Maximum number of chains whose ends are recorded: about 20 MB of text.
@@ -85,15 +85,15 @@ impl RecordingMetadata {
     /// Writes the metadata. `open` are the labels of open files.
     pub(crate) fn write_to(
         &self,
-        facts: &mut Facts,
+        metadata: &mut Metadata,
         identity: &Provenance<'_>,
         events: u64,
         open: Vec<LabelledObject>,
     ) {
-        facts.identity.tool = format!("kinescope-panfrost {}: {}", env!("CARGO_PKG_VERSION"), identity.program);
-        facts.identity.source = "panfrost-live".to_owned();
-        identity.when.clone_into(&mut facts.identity.when);
-        facts.buffers.extend(self.named.iter().map(|(n, place)| Buffer {
+        metadata.identity.tool = format!("kinescope-panfrost {}: {}", env!("CARGO_PKG_VERSION"), identity.program);
+        metadata.identity.source = "panfrost-live".to_owned();
+        identity.when.clone_into(&mut metadata.identity.when);
+        metadata.buffers.extend(self.named.iter().map(|(n, place)| Buffer {
             name: n.name.clone(),
             role: n.role,
             address_space: u32::from(place.space.number()),
@@ -101,9 +101,9 @@ impl RecordingMetadata {
             bytes: place.bytes,
             element: n.element,
         }));
-        self.write_labels(facts, open);
-        facts.findings.extend(self.findings());
-        facts.lost.extend(self.error.iter().map(|reason| LostEvents {
+        self.write_labels(metadata, open);
+        metadata.findings.extend(self.findings());
+        metadata.lost.extend(self.error.iter().map(|reason| LostEvents {
             before_event: events,
             count: None,
             reason: reason.clone(),
@@ -111,10 +111,10 @@ impl RecordingMetadata {
     }
 
     /// Makes labels buffer names for objects that the program did not name.
-    fn write_labels(&self, facts: &mut Facts, open: Vec<LabelledObject>) {
+    fn write_labels(&self, metadata: &mut Metadata, open: Vec<LabelledObject>) {
         let mut all: Vec<LabelledObject> = self.labelled.iter().cloned().chain(open).collect();
         all.sort_by_key(|l| l.place);
-        let mut taken: BTreeSet<String> = facts.buffers.iter().map(|b| b.name.clone()).collect();
+        let mut taken: BTreeSet<String> = metadata.buffers.iter().map(|b| b.name.clone()).collect();
         for l in all {
             let within = |n: &GpuRange| {
                 n.space == l.place.space
@@ -130,7 +130,7 @@ impl RecordingMetadata {
                 n += 1;
                 name = format!("{} {n}", l.label);
             }
-            facts.buffers.push(Buffer {
+            metadata.buffers.push(Buffer {
                 name,
                 role: BufferRole::Shared,
                 address_space: u32::from(l.place.space.number()),
@@ -259,8 +259,8 @@ mod tests {
 
     #[test]
     fn labels_name_buffers_without_a_program_name() {
-        let mut board = device_mali::factory("mali-g71").unwrap();
-        let mut driver = driver_mali::Driver::boot(&mut *board, driver_mali::Recorder::new("a test")).unwrap();
+        let mut device = device_mali::factory("mali-g71").unwrap();
+        let mut driver = driver_mali::Driver::boot(&mut *device, driver_mali::Recorder::new("a test")).unwrap();
         let space = driver.new_space(trace_core::recording::MmuFormat::MaliLpae).unwrap();
         let place = |va, bytes| GpuRange {
             space,
@@ -286,9 +286,9 @@ mod tests {
             label("c's own", 0x2000),
             label("Texture", 0x3000),
         ];
-        let mut facts = Facts::default();
-        t.write_to(&mut facts, &Provenance::for_program("a test"), 0, open);
-        let names: Vec<(&str, u64)> = facts.buffers.iter().map(|b| (b.name.as_str(), b.va.0)).collect();
+        let mut metadata = Metadata::default();
+        t.write_to(&mut metadata, &Provenance::for_program("a test"), 0, open);
+        let names: Vec<(&str, u64)> = metadata.buffers.iter().map(|b| (b.name.as_str(), b.va.0)).collect();
         let expected = [
             ("c", 0x2010),
             ("Texture 2", 0x9000),

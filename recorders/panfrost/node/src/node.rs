@@ -16,7 +16,7 @@ use crate::uapi::{self, Request, cap, family, flag, number};
 use crate::user::UserMemory;
 use bytemuck::Pod;
 use driver_mali::SpaceId;
-use replay_engine::device::Board;
+use replay_engine::device::ReplayDevice;
 use std::collections::BTreeMap;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ pub struct OpenedNode {
 /// State of the GPU, from before its boot to after the recording's end.
 enum Stage {
     /// No program has used it yet.
-    Off(Box<dyn Board>),
+    Off(Box<dyn ReplayDevice>),
     On(Box<Gpu>),
     /// After an error: chains complete without running, and the recording so far is still to be handed over.
     Broken(Box<Gpu>),
@@ -113,14 +113,14 @@ impl Node {
     /// # Errors
     /// Returns an error if there is no such device.
     pub fn new(settings: Settings) -> Result<Self, NodeError> {
-        let board = device_mali::factory(&settings.device);
-        let mut board = board.ok_or_else(|| NodeError::NoDevice {
+        let device = device_mali::factory(&settings.device);
+        let mut device = device.ok_or_else(|| NodeError::NoDevice {
             name: settings.device.clone(),
         })?;
         Ok(Self {
-            params: Params::read(&mut *board)?,
+            params: Params::read(&mut *device)?,
             settings,
-            stage: Stage::Off(board),
+            stage: Stage::Off(device),
             files: BTreeMap::new(),
             next_file: 0,
             sync_files: SyncFiles::default(),
@@ -313,7 +313,7 @@ impl Node {
     /// Powers the GPU on, if it is still off.
     fn boot(&mut self) {
         match std::mem::replace(&mut self.stage, Stage::Ended) {
-            Stage::Off(board) => match Gpu::boot(board, &self.settings.program) {
+            Stage::Off(device) => match Gpu::boot(device, &self.settings.program) {
                 Ok(gpu) => self.stage = Stage::On(Box::new(gpu)),
                 Err(e) => self.fail_recording(format!("the GPU could not be started: {e}")),
             },

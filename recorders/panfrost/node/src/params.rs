@@ -1,7 +1,7 @@
 //! GPU parameters for a program, read from the device's registers.
 
 use crate::error::NodeError;
-use replay_engine::device::{Board, space};
+use replay_engine::device::{ReplayDevice, space};
 use std::collections::BTreeMap;
 
 /// Numbers of parameters that are not one register.
@@ -70,10 +70,10 @@ fn product(gpu_id: u32) -> u32 {
 
 impl Params {
     /// Reads the parameters, without changing the device.
-    pub(crate) fn read(board: &mut dyn Board) -> Result<Self, NodeError> {
-        let name = board.info().name;
+    pub(crate) fn read(device: &mut dyn ReplayDevice) -> Result<Self, NodeError> {
+        let name = device.info().name;
         let mut register = |offset: u32| {
-            let read = board.read(space::REGISTERS, u64::from(offset), 4);
+            let read = device.read(space::REGISTERS, u64::from(offset), 4);
             read.map_err(|_| NodeError::Features {
                 name: name.clone(),
                 offset,
@@ -113,8 +113,8 @@ mod tests {
 
     #[test]
     fn every_parameter_of_version_1_2_is_known() {
-        let mut board = device_mali::factory("mali-g71").unwrap();
-        let p = Params::read(&mut *board).unwrap();
+        let mut device = device_mali::factory("mali-g71").unwrap();
+        let p = Params::read(&mut *device).unwrap();
         assert!((0..=40).all(|n| p.get(n).is_some()));
         assert_eq!(p.get(41), None);
         assert_eq!((p.get(0), p.get(2), p.get(38)), (Some(0x6000), Some(0xff), Some(1)));

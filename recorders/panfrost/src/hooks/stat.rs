@@ -1,6 +1,6 @@
 //! Metadata and access rights of a path or a descriptor.
 
-use super::{Known, fail_with, find_node_file, next, place, set_errno};
+use super::{StatBuffer, fail_with, find_node_file, next, place, set_errno};
 use crate::paths::{self, VirtualPath};
 use libc::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, c_char, c_int, c_uint, c_void};
 use panfrost_node::Errno;
@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicPtr;
 ///
 /// # Safety
 /// `to` is the caller's structure.
-unsafe fn describe(place: VirtualPath, follow: bool, to: *mut Known) -> c_int {
+unsafe fn describe(place: VirtualPath, follow: bool, to: *mut StatBuffer) -> c_int {
     let (mode, bytes) = match place {
         VirtualPath::Node => (libc::S_IFCHR | 0o666, 0),
         VirtualPath::File(text) => (libc::S_IFREG | 0o444, text.len()),
@@ -23,7 +23,7 @@ unsafe fn describe(place: VirtualPath, follow: bool, to: *mut Known) -> c_int {
         return fail_with(Errno::FAULT);
     }
     // SAFETY: the structure holds numbers, for which zero is a value.
-    let mut known: Known = unsafe { std::mem::zeroed() };
+    let mut known: StatBuffer = unsafe { std::mem::zeroed() };
     known.st_mode = mode;
     known.st_nlink = 1;
     known.st_size = bytes as i64;
@@ -40,7 +40,7 @@ unsafe fn describe(place: VirtualPath, follow: bool, to: *mut Known) -> c_int {
 ///
 /// # Safety
 /// `to` is the caller's structure, filled in if `reported` is 0.
-unsafe fn disguise(fd: c_int, reported: c_int, to: *mut Known) -> c_int {
+unsafe fn disguise(fd: c_int, reported: c_int, to: *mut StatBuffer) -> c_int {
     if reported == 0 && find_node_file(fd).is_some() {
         // SAFETY: guaranteed by the caller.
         unsafe {
@@ -52,12 +52,12 @@ unsafe fn disguise(fd: c_int, reported: c_int, to: *mut Known) -> c_int {
     reported
 }
 
-type Stat = unsafe extern "C" fn(*const c_char, *mut Known) -> c_int;
-type OldStat = unsafe extern "C" fn(c_int, *const c_char, *mut Known) -> c_int;
-type StatAt = unsafe extern "C" fn(c_int, *const c_char, *mut Known, c_int) -> c_int;
-type OldStatAt = unsafe extern "C" fn(c_int, c_int, *const c_char, *mut Known, c_int) -> c_int;
-type FdStat = unsafe extern "C" fn(c_int, *mut Known) -> c_int;
-type OldFdStat = unsafe extern "C" fn(c_int, c_int, *mut Known) -> c_int;
+type Stat = unsafe extern "C" fn(*const c_char, *mut StatBuffer) -> c_int;
+type OldStat = unsafe extern "C" fn(c_int, *const c_char, *mut StatBuffer) -> c_int;
+type StatAt = unsafe extern "C" fn(c_int, *const c_char, *mut StatBuffer, c_int) -> c_int;
+type OldStatAt = unsafe extern "C" fn(c_int, c_int, *const c_char, *mut StatBuffer, c_int) -> c_int;
+type FdStat = unsafe extern "C" fn(c_int, *mut StatBuffer) -> c_int;
+type OldFdStat = unsafe extern "C" fn(c_int, c_int, *mut StatBuffer) -> c_int;
 
 macro_rules! stats {
     ($($name:ident, $text:literal, $old:ident, $old_text:literal, $follow:literal;)+) => { $(
@@ -66,7 +66,7 @@ macro_rules! stats {
         /// # Safety
         /// The same as the C library's function.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(path: *const c_char, to: *mut Known) -> c_int {
+        pub unsafe extern "C" fn $name(path: *const c_char, to: *mut StatBuffer) -> c_int {
             // SAFETY: path and structure are the caller's.
             match unsafe { place(path) } {
                 // SAFETY: as above.
@@ -80,7 +80,7 @@ macro_rules! stats {
         /// # Safety
         /// The same as the C library's function.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $old(version: c_int, path: *const c_char, to: *mut Known) -> c_int {
+        pub unsafe extern "C" fn $old(version: c_int, path: *const c_char, to: *mut StatBuffer) -> c_int {
             // SAFETY: path and structure are the caller's.
             match unsafe { place(path) } {
                 // SAFETY: as above.
@@ -106,7 +106,7 @@ macro_rules! fd_stats {
         /// # Safety
         /// The same as the C library's function.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(fd: c_int, to: *mut Known) -> c_int {
+        pub unsafe extern "C" fn $name(fd: c_int, to: *mut StatBuffer) -> c_int {
             let reported = real!($text, FdStat, -1, fd, to);
             // SAFETY: the structure is the caller's.
             unsafe { disguise(fd, reported, to) }
@@ -117,7 +117,7 @@ macro_rules! fd_stats {
         /// # Safety
         /// The same as the C library's function.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $old(version: c_int, fd: c_int, to: *mut Known) -> c_int {
+        pub unsafe extern "C" fn $old(version: c_int, fd: c_int, to: *mut StatBuffer) -> c_int {
             let reported = real!($old_text, OldFdStat, -1, version, fd, to);
             // SAFETY: the structure is the caller's.
             unsafe { disguise(fd, reported, to) }
@@ -144,7 +144,7 @@ unsafe fn is_descriptor(fd: c_int, path: *const c_char, flags: c_int) -> bool {
 ///
 /// # Safety
 /// Path and structure are the caller's, the structure filled in if `reported` is 0.
-unsafe fn disguise_at(folder: c_int, path: *const c_char, flags: c_int, reported: c_int, to: *mut Known) -> c_int {
+unsafe fn disguise_at(folder: c_int, path: *const c_char, flags: c_int, reported: c_int, to: *mut StatBuffer) -> c_int {
     // SAFETY: guaranteed by the caller.
     unsafe {
         if is_descriptor(folder, path, flags) {
@@ -162,7 +162,7 @@ macro_rules! stats_at {
         /// # Safety
         /// The same as the C library's function.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(folder: c_int, path: *const c_char, to: *mut Known, flags: c_int) -> c_int {
+        pub unsafe extern "C" fn $name(folder: c_int, path: *const c_char, to: *mut StatBuffer, flags: c_int) -> c_int {
             // SAFETY: path and structure are the caller's.
             if let Some((_inside, place)) = unsafe { place(path) } {
                 // SAFETY: as above.
@@ -182,7 +182,7 @@ macro_rules! stats_at {
             version: c_int,
             folder: c_int,
             path: *const c_char,
-            to: *mut Known,
+            to: *mut StatBuffer,
             flags: c_int,
         ) -> c_int {
             // SAFETY: path and structure are the caller's.
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn statx(
     // SAFETY: the path is the caller's.
     if let Some((_inside, place)) = unsafe { place(path) } {
         // SAFETY: the structures hold numbers, for which zero is a value.
-        let (mut known, mut out): (Known, libc::statx) = unsafe { std::mem::zeroed() };
+        let (mut known, mut out): (StatBuffer, libc::statx) = unsafe { std::mem::zeroed() };
         // SAFETY: the structure is local to this function.
         let reported = unsafe { describe(place, flags & AT_SYMLINK_NOFOLLOW == 0, &raw mut known) };
         if reported == 0 && !to.is_null() {

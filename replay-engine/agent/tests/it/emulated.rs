@@ -10,7 +10,7 @@
 use crate::process;
 
 use process::{Agent, LIMIT, paired};
-use replay_engine::client::boards;
+use replay_engine::client::targets;
 use replay_engine::device::Containment;
 use replay_engine::device::qemu::check_installed;
 use replay_engine::wire::KeyStore;
@@ -71,7 +71,7 @@ fn qemu_devices_are_leased_and_describe_themselves() {
         ("ati-vga,model=rv100", (0x1002, 0x5159), "bar2"),
     ] {
         let name = format!("agent://{address}/{device}");
-        let lease = boards::open(&name, &boards::Factories::new(), &client).unwrap();
+        let lease = targets::open(&name, &targets::Factories::new(), &client).unwrap();
         let info = lease.info();
         assert_eq!((info.name.as_str(), info.containment), (device, Containment::Software));
         let Some(Hardware::Pci(f)) = &info.hardware else {

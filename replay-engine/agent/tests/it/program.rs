@@ -5,7 +5,7 @@ use crate::process;
 
 use process::{Agent, LIMIT, paired};
 use replay_core::{Action, ReadClass};
-use replay_engine::client::{ClientError, Endpoint, Lease, Stage, boards, pair};
+use replay_engine::client::{ClientError, Endpoint, Lease, Stage, pair, targets};
 use replay_engine::plan::{BodyBuilder, Compiled, PLAN_VERSION, Plan, ReadClasses};
 use replay_engine::run::Verdict;
 use replay_engine::wire::{KeyStore, WireError};
@@ -75,7 +75,7 @@ fn agent_serves_paired_clients_on_tcp_and_a_private_socket() {
         format!("agent://{address}/mali-g71"),
         format!("agent://{unix}/mali-g71"),
     ] {
-        let mut lease = boards::open(&name, &boards::Factories::new(), &client).unwrap();
+        let mut lease = targets::open(&name, &targets::Factories::new(), &client).unwrap();
         let outcome = lease.replay(&plan(&lease, 1000), 1, &Progress::new(), false).unwrap();
         assert_eq!(outcome.verdict, Verdict::Match, "{:?}", outcome.failure);
     }
@@ -96,7 +96,7 @@ fn client_notices_a_killed_agent_at_once() {
     let (folder, client) = paired();
     let mut agent = Agent::start(&folder.path().join("agent"), &["serve", "--listen", "127.0.0.1:0"]);
     let name = format!("agent://{}/mali-g71", agent.line("listening on "));
-    let mut lease = boards::open(&name, &boards::Factories::new(), &client).unwrap();
+    let mut lease = targets::open(&name, &targets::Factories::new(), &client).unwrap();
     let compiled = plan(&lease, 200_000);
     let progress = Progress::new();
     let watch = progress.clone();
@@ -123,7 +123,7 @@ fn client_notices_a_killed_agent_at_once() {
     assert!(e.to_string().contains("check that kinescope-agent still runs"), "{e}");
     let e = lease.replay(&compiled, 1, &Progress::new(), false).unwrap_err();
     assert!(matches!(e, ClientError::Lost { .. }), "{e}");
-    let e = boards::open(&name, &boards::Factories::new(), &client).unwrap_err();
+    let e = targets::open(&name, &targets::Factories::new(), &client).unwrap_err();
     assert!(matches!(e, ClientError::Unreachable { .. }), "{e}");
 }
 
@@ -135,10 +135,10 @@ fn running_agent_accepts_a_client_paired_at_the_terminal() {
     let serving = Agent::start(&keys, &["serve", "--listen", "127.0.0.1:0"]);
     let address = serving.line("listening on ");
     let port = address.rsplit_once(':').unwrap().1;
-    let board = format!("agent://{address}/mali-g71");
-    let none = boards::Factories::new();
+    let target = format!("agent://{address}/mali-g71");
+    let none = targets::Factories::new();
     assert!(matches!(
-        boards::open(&board, &none, &client),
+        targets::open(&target, &none, &client),
         Err(ClientError::NotPaired { .. })
     ));
     // Declined at the terminal, then confirmed.
@@ -159,7 +159,7 @@ fn running_agent_accepts_a_client_paired_at_the_terminal() {
     }
     let name = pairing.line("paired with ");
     assert_eq!(pairing.wait(), Some(0));
-    let lease = boards::open("agent:board/mali-g71", &none, &client).unwrap();
+    let lease = targets::open("agent:board/mali-g71", &none, &client).unwrap();
     drop(lease);
     // Listed, forgotten, refused.
     let listed = agent(&["keys", "list"], &keys);
@@ -170,7 +170,7 @@ fn running_agent_accepts_a_client_paired_at_the_terminal() {
     );
     assert!(agent(&["keys", "forget", &name], &keys).status.success());
     assert!(matches!(
-        boards::open(&board, &none, &client),
+        targets::open(&target, &none, &client),
         Err(ClientError::Refused(_))
     ));
     assert_eq!(agent(&["keys", "forget", &name], &keys).status.code(), Some(2));
@@ -180,7 +180,7 @@ fn running_agent_accepts_a_client_paired_at_the_terminal() {
             .status
             .success()
     );
-    boards::open(&board, &none, &client).unwrap();
+    targets::open(&target, &none, &client).unwrap();
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn unopenable_device_is_listed_with_a_reason_and_others_served() {
     client.forget("board").unwrap();
     let there = KeyStore::open(&keys).unwrap();
     client.pin("board", there.key_pair().public(), &address).unwrap();
-    let found = boards::list_paired(&client).unwrap();
+    let found = targets::list_paired(&client).unwrap();
     let names: Vec<&str> = found.iter().map(|b| b.name.as_str()).collect();
     assert_eq!(
         names,
@@ -258,9 +258,9 @@ fn unopenable_device_is_listed_with_a_reason_and_others_served() {
             "agent:board/qemu:no-such-device"
         ]
     );
-    assert_eq!(found[0].reach, boards::Availability::Free);
+    assert_eq!(found[0].reach, targets::Availability::Free);
     for b in &found[1..] {
-        let boards::Availability::Away(why) = &b.reach else {
+        let targets::Availability::Away(why) = &b.reach else {
             panic!("{:?}", b.reach)
         };
         assert!(why.starts_with("it could not be opened: "), "{why}");

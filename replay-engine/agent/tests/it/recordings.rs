@@ -10,7 +10,7 @@
 use crate::process;
 
 use process::{Agent, paired};
-use replay_engine::client::boards;
+use replay_engine::client::targets;
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::run::Verdict;
 use std::collections::BTreeSet;
@@ -41,8 +41,8 @@ fn replays(folder: &str, compared: u64) {
     let Some(recording) = recording(folder) else { return };
     let (keys, client) = paired();
     let agent = Agent::start(&keys.path().join("agent"), &["serve", "--listen", "127.0.0.1:0"]);
-    let board = format!("agent://{}/mali-g71", agent.line("listening on "));
-    let open = || boards::open(&board, &boards::Factories::new(), &client).unwrap();
+    let target = format!("agent://{}/mali-g71", agent.line("listening on "));
+    let open = || targets::open(&target, &targets::Factories::new(), &client).unwrap();
     let mut lease = open();
     let info = lease.info().clone();
     let plan = |edits: &Edits| compile(&recording, edits, &info, &CompileOptions::default(), &Progress::new()).unwrap();

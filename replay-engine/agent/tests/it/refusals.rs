@@ -16,7 +16,7 @@ use crate::process;
 use common::{compiled, edited, published, sample, steps, with_actions, with_entry};
 use process::{Agent, paired};
 use replay_core::Action;
-use replay_engine::client::{ClientError, Lease, boards};
+use replay_engine::client::{ClientError, Lease, targets};
 use replay_engine::plan::{Budgets, Compiled, Edits, Patch, Plan};
 use replay_engine::run::Verdict;
 use replay_engine::verify::{Reason, Refusal};
@@ -141,8 +141,8 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<Bad> {
     });
     // Each budget: needed more than granted, or granted more than an agent grants.
     let over = |r: &Reason| matches!(r, Reason::Budget { .. });
-    let most = Budgets::default();
-    assert!(most.actions > whole.plan.actions);
+    let max = Budgets::default();
+    assert!(max.actions > whole.plan.actions);
     add(
         "too few actions",
         budget(&whole, |p| p.budgets.actions = p.actions - 1),
@@ -208,8 +208,8 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<Bad> {
 fn client_and_agent_refuse_invalid_plans() {
     let (keys, client) = paired();
     let agent = Agent::start(&keys.path().join("agent"), &["serve", "--listen", "127.0.0.1:0"]);
-    let board = format!("agent://{}/mali-g71", agent.line("listening on "));
-    let mut lease = boards::open(&board, &boards::Factories::new(), &client).unwrap();
+    let target = format!("agent://{}/mali-g71", agent.line("listening on "));
+    let mut lease = targets::open(&target, &targets::Factories::new(), &client).unwrap();
     let mut recordings = vec![sample("write-value.kine"), sample("write-value-lpae.kine")];
     recordings.extend(published("mnist"));
     for recording in recordings {

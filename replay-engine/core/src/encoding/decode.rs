@@ -156,12 +156,12 @@ impl<'a> Actions<'a> {
         self.len - self.rest.len()
     }
 
-    /// Returns the remaining bytes, the event of the last action, and a number of further actions, at most `most`. So
+    /// Returns the remaining bytes, the event of the last action, and a number of further actions, at most `max`. So
     /// many actions with the maximum step of a [`CommonAction`] cannot exceed 32 bits of event number.
     #[inline(always)]
-    pub(crate) fn remaining(&self, most: u64) -> (&'a [u8], u32, u64) {
+    pub(crate) fn remaining(&self, max: u64) -> (&'a [u8], u32, u64) {
         let steps = u64::from((u32::MAX - self.event) / MAX_COMMON_STEP);
-        (self.rest, self.event, most.min(steps))
+        (self.rest, self.event, max.min(steps))
     }
 
     /// Continues at `rest`, a tail of the bytes that [`Self::remaining`] returned, after an action of `event`.

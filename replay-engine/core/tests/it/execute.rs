@@ -9,14 +9,14 @@ use replay_core::{
 
 /// Sixteen registers. Register 0 counts down at each pause; the line comes `raise_after` ns after the start.
 #[derive(Default)]
-struct Board {
+struct FakeDevice {
     regs: [u32; 16],
     now: u64,
     raise_after: Option<u64>,
     clock_stands: bool,
 }
 
-impl Device for Board {
+impl Device for FakeDevice {
     fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
         if space != 0 {
             return Err(DeviceError::NoSpace);
@@ -156,7 +156,7 @@ fn reads_count_by_class_and_a_difference_does_not_stop_the_run() {
     ]);
     let mut notes = Notes::default();
     let c = execute(
-        &mut Board::default(),
+        &mut FakeDevice::default(),
         Actions::new(&body),
         &Budget::default(),
         &mut notes,
@@ -185,7 +185,7 @@ fn state_from_before_the_recording_is_noted_not_compared() {
     ]);
     let mut notes = Notes::default();
     let c = execute(
-        &mut Board::default(),
+        &mut FakeDevice::default(),
         Actions::new(&body),
         &Budget::default(),
         &mut notes,
@@ -216,7 +216,7 @@ fn an_observer_may_stop_at_a_difference() {
         ..Notes::default()
     };
     let f = execute(
-        &mut Board::default(),
+        &mut FakeDevice::default(),
         Actions::new(&body),
         &Budget::default(),
         &mut notes,
@@ -227,11 +227,11 @@ fn an_observer_may_stop_at_a_difference() {
 
 #[test]
 fn a_poll_counts_its_recorded_reads_and_waits_for_the_recorded_value() {
-    let mut board = Board::default();
-    board.regs[0] = 3;
+    let mut device = FakeDevice::default();
+    device.regs[0] = 3;
     let mut notes = Notes::default();
     let c = execute(
-        &mut board,
+        &mut device,
         Actions::new(&encode(&[until(9, 599, 0)])),
         &Budget::default(),
         &mut notes,
@@ -245,13 +245,13 @@ fn a_poll_counts_its_recorded_reads_and_waits_for_the_recorded_value() {
 #[test]
 fn endless_poll_diverges_at_its_limit_without_a_clock() {
     for clock_stands in [false, true] {
-        let mut board = Board {
+        let mut device = FakeDevice {
             clock_stands,
-            ..Board::default()
+            ..FakeDevice::default()
         };
         let mut notes = Notes::default();
         let body = encode(&[until(9, 2, 1), write(10, 4, 1)]);
-        let c = execute(&mut board, Actions::new(&body), &Budget::default(), &mut notes).unwrap();
+        let c = execute(&mut device, Actions::new(&body), &Budget::default(), &mut notes).unwrap();
         assert_eq!((c.until, c.matched, c.divergences, c.writes), (2, 0, 1, 1));
         let d = notes.differ[0];
         assert_eq!((d.event, d.expected, d.got), (9, 1, 0));
@@ -267,13 +267,13 @@ fn an_interrupt_is_taken_or_times_out() {
         lines: 4,
         limit_ns: 100,
     };
-    let mut board = Board {
+    let mut device = FakeDevice {
         raise_after: Some(60),
-        ..Board::default()
+        ..FakeDevice::default()
     };
     let mut notes = Notes::default();
     let c = execute(
-        &mut board,
+        &mut device,
         Actions::new(&encode(&[wait])),
         &Budget::default(),
         &mut notes,
@@ -281,7 +281,7 @@ fn an_interrupt_is_taken_or_times_out() {
     .unwrap();
     assert_eq!((c.interrupts, notes.interrupts.as_slice()), (1, &[(3, 4, 60)][..]));
     let f = execute(
-        &mut Board::default(),
+        &mut FakeDevice::default(),
         Actions::new(&encode(&[wait])),
         &Budget::default(),
         &mut (),
@@ -306,7 +306,7 @@ fn budgets_stop_a_run() {
         actions: 2,
         ..Budget::default()
     };
-    let f = execute(&mut Board::default(), Actions::new(&body), &budget, &mut ()).unwrap_err();
+    let f = execute(&mut FakeDevice::default(), Actions::new(&body), &budget, &mut ()).unwrap_err();
     assert_eq!((f.kind, f.counts.actions), (FailureKind::ActionBudget, 2));
 
     let body = encode(&[Action::Pause { event: 5, ns: 200 }, write(6, 4, 1)]);
@@ -314,11 +314,11 @@ fn budgets_stop_a_run() {
         time_ns: 100,
         ..Budget::default()
     };
-    let f = execute(&mut Board::default(), Actions::new(&body), &budget, &mut ()).unwrap_err();
+    let f = execute(&mut FakeDevice::default(), Actions::new(&body), &budget, &mut ()).unwrap_err();
     assert_eq!((f.event, f.kind), (5, FailureKind::TimeBudget));
 
     // Time that passes while only writes are made is noticed too.
-    struct Slow(Board);
+    struct Slow(FakeDevice);
     impl Device for Slow {
         fn read(&mut self, s: u8, o: u64, w: u8) -> Result<u64, DeviceError> {
             self.0.read(s, o, w)
@@ -339,7 +339,7 @@ fn budgets_stop_a_run() {
     }
     let many: Vec<Action> = (0..5000).map(|e| write(e, 4, 1)).collect();
     let f = execute(
-        &mut Slow(Board::default()),
+        &mut Slow(FakeDevice::default()),
         Actions::new(&encode(&many)),
         &budget,
         &mut (),
@@ -352,7 +352,13 @@ fn budgets_stop_a_run() {
 #[test]
 fn device_and_decode_errors_end_the_run_at_their_event() {
     let body = encode(&[write(0, 4, 1), write(7, 0x4000, 1)]);
-    let f = execute(&mut Board::default(), Actions::new(&body), &Budget::default(), &mut ()).unwrap_err();
+    let f = execute(
+        &mut FakeDevice::default(),
+        Actions::new(&body),
+        &Budget::default(),
+        &mut (),
+    )
+    .unwrap_err();
     let kind = FailureKind::Device {
         error: DeviceError::OutOfRange,
         space: 0,
@@ -360,7 +366,7 @@ fn device_and_decode_errors_end_the_run_at_their_event() {
     };
     assert_eq!((f.event, f.kind, f.counts.writes), (7, kind, 1));
     let f = execute(
-        &mut Board::default(),
+        &mut FakeDevice::default(),
         Actions::new(&body[..9]),
         &Budget::default(),
         &mut (),
@@ -404,11 +410,11 @@ struct Expected {
     failed: Option<(u32, bool)>,
 }
 
-fn expected(list: &[Action], most: u64) -> Expected {
+fn expected(list: &[Action], max: u64) -> Expected {
     let mut e = Expected::default();
     let mut registers = vec![0u32; 0x1000];
     for a in list {
-        if e.counts.0 == most {
+        if e.counts.0 == max {
             e.failed = Some((a.event(), true));
             break;
         }
@@ -453,7 +459,7 @@ proptest! {
             0..200,
         ),
         start in prop_oneof![Just(0u32), Just(u32::MAX - 90_000), Just(u32::MAX - 10_000)],
-        most in prop_oneof![Just(u64::MAX), 0u64..200],
+        max in prop_oneof![Just(u64::MAX), 0u64..200],
     ) {
         let mut event = start;
         let list: Vec<Action> = rows
@@ -468,7 +474,7 @@ proptest! {
             })
             .collect();
         let body = encode(&list);
-        let budget = Budget { actions: most, ..Budget::default() };
+        let budget = Budget { actions: max, ..Budget::default() };
         let mut notes = Notes::default();
         let done = execute(&mut Window(vec![0; 0x1000]), Actions::new(&body), &budget, &mut notes);
         let (c, failed) = match done {
@@ -481,7 +487,7 @@ proptest! {
             differ: notes.differ.iter().map(|d| d.event).collect(),
             failed,
         };
-        prop_assert_eq!(&got, &expected(&list, most));
+        prop_assert_eq!(&got, &expected(&list, max));
         // Without an observer it counts the same.
         let quiet = execute(&mut Window(vec![0; 0x1000]), Actions::new(&body), &budget, &mut ());
         let quiet = quiet.unwrap_or_else(|f| f.counts);

@@ -100,20 +100,16 @@ pub(crate) fn dispatch<T: Trace, R: WorkgroupRunner<T>>(
         },
         heaviest: 0,
     };
-    let most = if threads > 1 { threads * CHUNKS_PER_THREAD } else { 1 };
+    let max = if threads > 1 { threads * CHUNKS_PER_THREAD } else { 1 };
     let mut runners: Vec<R> = Vec::new();
     // A job with few workgroups is divided at once. A job with many first finds out whether its workgroups conflict.
-    let cap = total.div_ceil(most as u64 * MIN_ROUNDS).max(1);
+    let cap = total.div_ceil(max as u64 * MIN_ROUNDS).max(1);
     let mut size = cap.div_ceil(16);
-    let mut in_turn = most == 1;
+    let mut in_turn = max == 1;
     let mut strikes = 0;
     let mut next = 0;
     while next < total && job.done.stop.is_none() {
-        let (count, groups) = if in_turn {
-            (1, SERIAL_CHUNK_GROUPS)
-        } else {
-            (most, size)
-        };
+        let (count, groups) = if in_turn { (1, SERIAL_CHUNK_GROUPS) } else { (max, size) };
         let chunks: Vec<Range<u64>> = (0..count as u64)
             .map(|n| next.saturating_add(n.saturating_mul(groups)).min(total))
             .map(|first| first..first.saturating_add(groups).min(total))

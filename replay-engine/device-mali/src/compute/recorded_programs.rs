@@ -201,7 +201,7 @@ fn recorded_programs_match_the_cpu_reference() {
                     .enumerate()
                     .filter(|(n, (a, b))| match close {
                         None => a != b && !left_out.contains(n),
-                        Some((.., most, _)) => relative_error(*a, *b) > *most && !left_out.contains(n),
+                        Some((.., max, _)) => relative_error(*a, *b) > *max && !left_out.contains(n),
                     })
                     .collect();
                 assert!(differ.is_empty(), "{gpu}/{name} {buffer}: {differ:x?}");

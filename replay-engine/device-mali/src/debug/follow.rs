@@ -157,7 +157,7 @@ pub(crate) fn follow(
     va: u64,
     terms: job::ComputeParams<'_>,
     place: JobLocation,
-    wanted: &ThreadQuery,
+    query: &ThreadQuery,
 ) -> Result<ThreadTrace, DebugError> {
     let mut view: View<'_> = View::new(memory, terms.translation, ChunkMode::InOrder);
     let prepared = job::prepare(&mut view, va, terms.model);
@@ -171,7 +171,7 @@ pub(crate) fn follow(
         DebugError::no_shader(place, why)
     })?;
     let dispatch_of = job.dispatch;
-    let order = resolve_query(wanted, dispatch_of.workgroups, dispatch_of.size)?;
+    let order = resolve_query(query, dispatch_of.workgroups, dispatch_of.size)?;
     let running = ShaderContext {
         program: &program,
         job: &job,
@@ -210,7 +210,7 @@ pub(crate) fn follow(
         workgroups: dispatch_of.workgroups,
         size: dispatch_of.size,
         uniforms: job.push_uniforms.clone(),
-        from: wanted.from,
+        from: query.from,
         steps: f.steps,
         executed: f.executed,
         marked_step: f.marked,

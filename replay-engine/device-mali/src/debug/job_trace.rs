@@ -42,9 +42,9 @@ impl JobTrace {
         Self::Writers(Box::new(frame.map_or_else(Writers::default, Writers::for_frame)))
     }
 
-    pub(crate) fn for_thread(wanted: ThreadQuery) -> Self {
+    pub(crate) fn for_thread(query: ThreadQuery) -> Self {
         Self::Thread(Box::new(ThreadSearch {
-            query: wanted,
+            query,
             chains: 0,
             result: None,
         }))
@@ -108,7 +108,7 @@ impl JobTrace {
 /// # Errors
 /// When the workgroup or thread does not exist.
 pub(crate) fn resolve_query(
-    wanted: &ThreadQuery,
+    query: &ThreadQuery,
     workgroups: [u32; 3],
     size: [u32; 3],
 ) -> Result<FollowRequest, DebugError> {
@@ -119,18 +119,18 @@ pub(crate) fn resolve_query(
             Err(DebugError::NoThread { what, asked, has })
         }
     };
-    within("workgroup", wanted.workgroup, workgroups)?;
-    let place = wanted.thread.coordinates(size);
+    within("workgroup", query.workgroup, workgroups)?;
+    let place = query.thread.coordinates(size);
     within("thread", place, size)?;
     let [x, y, z] = place;
     let [sx, sy, _] = size;
     // The threads of a workgroup were counted before it ran, so this cannot wrap.
     let thread = z.wrapping_mul(sy).wrapping_add(y).wrapping_mul(sx).wrapping_add(x);
     Ok(FollowRequest {
-        workgroup: wanted.workgroup,
+        workgroup: query.workgroup,
         thread,
-        from: wanted.from,
-        max_steps: wanted.max_steps,
-        mark: wanted.mark,
+        from: query.from,
+        max_steps: query.max_steps,
+        mark: query.mark,
     })
 }

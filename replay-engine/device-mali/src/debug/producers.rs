@@ -3,7 +3,7 @@
 use super::{DebugError, FlowReport, model_for_recording, trace_flows};
 use crate::device::SoftwareMali;
 use crate::model::Model;
-use replay_engine::device::Board as _;
+use replay_engine::device::ReplayDevice as _;
 use replay_engine::plan::{CompileOptions, Edits, PlacedPlan, compile_placed};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Producers {
             parts,
         };
         let Some(model) = model_for_recording(recording) else {
-            let gpu = recording.facts.identity.gpu_id;
+            let gpu = recording.metadata.identity.gpu_id;
             return Ok(this.with_all_unknown(format!("no simulator behaves like the recording's GPU ({gpu:#x})")));
         };
         let info = SoftwareMali::new(model).info();
@@ -258,7 +258,7 @@ impl Producers {
         if words.len() > MAX_SUPPLIED {
             return Err(TrimError::TooMuchSupplied {
                 pages: words.len() as u64,
-                most: MAX_SUPPLIED as u64,
+                max: MAX_SUPPLIED as u64,
             });
         }
         let keep = words.keys().copied().collect();

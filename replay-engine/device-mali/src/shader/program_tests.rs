@@ -8,9 +8,9 @@ use bifrost::{Constant, Header, Instruction, Op, PcRelative, Registers, Source, 
 const ENTRY: u64 = 0x7000;
 const NEXT: u64 = 3 << 11;
 
-fn first(unit: Unit, wanted: impl Fn(Option<Instruction>) -> bool) -> u32 {
+fn first(unit: Unit, is_match: impl Fn(Option<Instruction>) -> bool) -> u32 {
     (0..1 << unit.bits())
-        .find(|bits| wanted(Instruction::decode(unit, *bits)))
+        .find(|bits| is_match(Instruction::decode(unit, *bits)))
         .unwrap()
 }
 
@@ -137,10 +137,10 @@ fn program_load_stops_at_its_budget_despite_unknown_code() {
     ]
     .concat();
     let fetch = |at: u64| Ok(*code[(at - ENTRY) as usize..].first_chunk::<WORD_BYTES>().unwrap());
-    for most in 0..2 {
+    for max in 0..2 {
         let mut paid = 0;
         let pay = || {
-            if paid == most {
+            if paid == max {
                 return Err("no more");
             }
             paid += 1;

@@ -97,8 +97,8 @@ pub fn choose(texture: &Texture, sampler: &Sampler, lod: i32) -> Levels {
         sampler.minify_nearest
     };
     let last = (texture.levels as i32 - 1).min(texture.max_lod >> 8);
-    let least = (texture.min_lod >> 8).min(last);
-    let level = |l: i32| l.clamp(least, last).max(0) as u32;
+    let min = (texture.min_lod >> 8).min(last);
+    let level = |l: i32| l.clamp(min, last).max(0) as u32;
     let (first, second) = match sampler.mipmap {
         _ if larger => (0, None),
         Mipmap::None => (0, None),

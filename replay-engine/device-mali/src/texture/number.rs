@@ -199,14 +199,14 @@ pub fn rgb9e5_to_f32(word: u32) -> [f32; 3] {
 pub fn f32_to_rgb9e5(c: [f32; 3]) -> u32 {
     const GREATEST: f32 = 65_408.0;
     let c = c.map(|x| if x > 0.0 { x.min(GREATEST) } else { 0.0 });
-    let most = c[0].max(c[1]).max(c[2]);
-    let log = (most.to_bits() >> 23) as i32 - 127;
+    let max = c[0].max(c[1]).max(c[2]);
+    let log = (max.to_bits() >> 23) as i32 - 127;
     let mut exponent = log.max(-16) + 16;
     let mantissa = |x: f32, exponent: i32| {
         let scaled = f64::from(x) * f64::from(power(24 - exponent));
         (scaled + 0.5).floor() as u32
     };
-    if mantissa(most, exponent) == 512 {
+    if mantissa(max, exponent) == 512 {
         exponent += 1;
     }
     let [r, g, b] = c.map(|x| mantissa(x, exponent));

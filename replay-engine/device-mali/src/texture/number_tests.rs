@@ -87,19 +87,19 @@ fn shared_exponents() {
 #[test]
 fn narrow_normalized_values_round_trip() {
     for bits in 1..=16u8 {
-        let most = (1u32 << bits) - 1;
-        for v in 0..=most {
+        let max = (1u32 << bits) - 1;
+        for v in 0..=max {
             let x = unorm_to_f32(v, bits);
-            assert_eq!(x, (f64::from(v) / f64::from(most)) as f32);
+            assert_eq!(x, (f64::from(v) / f64::from(max)) as f32);
             assert_eq!(f32_to_unorm(x, bits), v, "{v} of {bits} bits");
         }
     }
     for bits in 2..=16u8 {
-        let most = (1i32 << (bits - 1)) - 1;
-        for v in -most - 1..=most {
+        let max = (1i32 << (bits - 1)) - 1;
+        for v in -max - 1..=max {
             let x = snorm_to_f32(v as u32, bits);
-            assert_eq!(x, (f64::from(v) / f64::from(most)).max(-1.0) as f32);
-            assert_eq!(sign_extend(f32_to_snorm(x, bits), bits), v.max(-most));
+            assert_eq!(x, (f64::from(v) / f64::from(max)).max(-1.0) as f32);
+            assert_eq!(sign_extend(f32_to_snorm(x, bits), bits), v.max(-max));
         }
     }
 }
@@ -112,8 +112,8 @@ proptest! {
             if x.is_nan() { continue; }
             for mantissa in [5u32, 6, 10] {
                 let got = f32_to_small(x.abs(), mantissa);
-                let most = small_by_definition((31 << mantissa) - 1, mantissa);
-                let want = if f64::from(x.abs()) > most * 2.0 { 31 << mantissa } else { nearest_by_search(f64::from(x.abs()), mantissa) };
+                let max = small_by_definition((31 << mantissa) - 1, mantissa);
+                let want = if f64::from(x.abs()) > max * 2.0 { 31 << mantissa } else { nearest_by_search(f64::from(x.abs()), mantissa) };
                 prop_assert_eq!(got, want, "{} with {} bits", x, mantissa);
             }
         }
@@ -121,32 +121,32 @@ proptest! {
 
     #[test]
     fn wide_norms_round_correctly(v in any::<u32>(), bits in 17u8..=32) {
-        let most = f64::from(u32::MAX >> (32 - bits));
+        let max = f64::from(u32::MAX >> (32 - bits));
         let v = v & u32::MAX >> (32 - bits);
         let x = unorm_to_f32(v, bits);
         // No neighbour is nearer. The comparison uses exact products.
         let error = |x: f32| {
             let (m, e) = (u128::from(x.to_bits() & 0x7f_ffff | 1 << 23), x.to_bits() >> 23);
             let exact = u128::from(v) << 60;
-            let got = if x == 0.0 { 0 } else if e >= 90 { (m * most as u128) << (e - 90) } else { (m * most as u128) >> (90 - e) };
+            let got = if x == 0.0 { 0 } else if e >= 90 { (m * max as u128) << (e - 90) } else { (m * max as u128) >> (90 - e) };
             exact.abs_diff(got)
         };
-        if v != 0 && v < most as u32 {
+        if v != 0 && v < max as u32 {
             let (below, above) = (f32::from_bits(x.to_bits() - 1), f32::from_bits(x.to_bits() + 1));
             prop_assert!(error(x) <= error(below) && error(x) <= error(above));
         }
-        prop_assert!((f64::from(v) / most - f64::from(x)).abs() <= 6e-8);
+        prop_assert!((f64::from(v) / max - f64::from(x)).abs() <= 6e-8);
         let back = f64::from(f32_to_unorm(x, bits));
-        prop_assert!((back - f64::from(v)).abs() <= most * 6e-8 + 1.0);
+        prop_assert!((back - f64::from(v)).abs() <= max * 6e-8 + 1.0);
     }
 
     #[test]
     fn encoding_picks_the_nearest_step(x in -2f32..2.0, bits in 2u8..=16) {
-        let most = f64::from((1u32 << bits) - 1);
-        let want = (f64::from(x).clamp(0.0, 1.0) * most).round_ties_even() as u32;
+        let max = f64::from((1u32 << bits) - 1);
+        let want = (f64::from(x).clamp(0.0, 1.0) * max).round_ties_even() as u32;
         prop_assert_eq!(f32_to_unorm(x, bits), want);
-        let most = f64::from((1u32 << (bits - 1)) - 1);
-        let want = (f64::from(x).clamp(-1.0, 1.0) * most).round_ties_even() as i32;
+        let max = f64::from((1u32 << (bits - 1)) - 1);
+        let want = (f64::from(x).clamp(-1.0, 1.0) * max).round_ties_even() as i32;
         prop_assert_eq!(sign_extend(f32_to_snorm(x, bits), bits), want);
     }
 

@@ -394,10 +394,10 @@ pub fn fetch<M: TexMemory>(
     let size = texture.extent(place.level);
     let mut at = [0; 3];
     for (i, to) in at.iter_mut().enumerate().take(used) {
-        let most = size[i] - 1;
+        let max = size[i] - 1;
         *to = match u32::try_from(place.texel[i]) {
-            Ok(v) if v <= most => v,
-            found if sampler.clamp_integer_coordinates => found.map_or(0, |_| most),
+            Ok(v) if v <= max => v,
+            found if sampler.clamp_integer_coordinates => found.map_or(0, |_| max),
             _ => return Ok(zero),
         };
     }

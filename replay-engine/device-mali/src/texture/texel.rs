@@ -76,14 +76,14 @@ fn decode_number(number: Number, bits: u8, value: u32) -> u32 {
 
 /// Encodes the nearest number of `bits` bits. Integers are saturated.
 fn encode_number(number: Number, bits: u8, value: u32) -> u32 {
-    let most = u32::MAX >> (32 - u32::from(bits.clamp(1, 32)));
+    let max = u32::MAX >> (32 - u32::from(bits.clamp(1, 32)));
     match number {
         Number::Unorm => f32_to_unorm(f32::from_bits(value), bits),
         Number::Snorm => f32_to_snorm(f32::from_bits(value), bits),
-        Number::Uint => value.min(most),
+        Number::Uint => value.min(max),
         Number::Sint => {
-            let half = (most >> 1) as i32;
-            (value as i32).clamp(-half - 1, half) as u32 & most
+            let half = (max >> 1) as i32;
+            (value as i32).clamp(-half - 1, half) as u32 & max
         }
         Number::Float if bits == 16 => u32::from(f32_to_f16(f32::from_bits(value))),
         Number::Float | Number::Fixed => value,

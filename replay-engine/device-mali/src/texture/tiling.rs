@@ -98,8 +98,8 @@ mod tests {
             for (x, y) in (0..w).flat_map(|x| (0..h).map(move |y| (x, y))) {
                 all.push(offset(ordering, x, y, bytes, stride).unwrap());
             }
-            let most = stride * i64::from(h.div_ceil(side)) - i64::from(bytes);
-            prop_assert!(all.iter().all(|a| (0..=most).contains(a) && a % i64::from(bytes) == 0));
+            let max = stride * i64::from(h.div_ceil(side)) - i64::from(bytes);
+            prop_assert!(all.iter().all(|a| (0..=max).contains(a) && a % i64::from(bytes) == 0));
             all.sort_unstable();
             prop_assert!(all.windows(2).all(|p| p[0] != p[1]));
         }

@@ -3,7 +3,7 @@
 
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Action, Actions};
-use replay_engine::device::{Board, DeviceInfo};
+use replay_engine::device::{DeviceInfo, ReplayDevice};
 use replay_engine::plan::{BodyBuilder, CompileOptions, Compiled, Edits, compile};
 use replay_engine::run::{Outcome, run};
 use std::path::{Path, PathBuf};

@@ -37,7 +37,7 @@ fn load_fixture(name: &str) -> DebugFixture {
     }
 }
 
-fn wanted(chain: u32, workgroup: u32, thread: u32) -> ThreadQuery {
+fn thread_query(chain: u32, workgroup: u32, thread: u32) -> ThreadQuery {
     ThreadQuery {
         chain,
         position: 0,
@@ -50,8 +50,8 @@ fn wanted(chain: u32, workgroup: u32, thread: u32) -> ThreadQuery {
 }
 
 impl DebugFixture {
-    fn follow(&self, wanted: ThreadQuery) -> Result<ThreadTrace, DebugError> {
-        follow(&self.compiled, self.model, wanted, &Progress::new())
+    fn follow(&self, query: ThreadQuery) -> Result<ThreadTrace, DebugError> {
+        follow(&self.compiled, self.model, query, &Progress::new())
     }
 
     fn buffer(&self, name: &str) -> Buffer {
@@ -62,7 +62,7 @@ impl DebugFixture {
     fn float(&self, name: &str, n: u64) -> f32 {
         let b = self.buffer(name);
         let job = self.compiled.plan.jobs[0].submit_event;
-        let space = &self.recording.facts.address_spaces[0];
+        let space = &self.recording.metadata.address_spaces[0];
         let memory = trace_core::memory::GpuMemoryView::new(self.recording.memory.at(job), space);
         let bytes = memory.read_range(GpuVa(b.va.0 + 4 * n), 4).bytes;
         f32::from_le_bytes(bytes.try_into().unwrap())
@@ -74,7 +74,7 @@ fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
     let of = load_fixture("vecadd.kine");
     let out = of.buffer("c");
     for (group, thread) in [(0, 0), (0, 5), (1, 3)] {
-        let f = of.follow(wanted(0, group, thread)).unwrap();
+        let f = of.follow(thread_query(0, group, thread)).unwrap();
         assert_eq!(f.end, ThreadEnd::Ended);
         assert!(f.is_complete() && f.steps.len() == 3, "{:?}", f.steps);
         let n = u64::from(group * f.size[0] + thread);
@@ -99,7 +99,7 @@ fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
 #[test]
 fn register_state_matches_the_changes_in_both_directions() {
     let of = load_fixture("matmul.kine");
-    let f = of.follow(wanted(0, 0, 9)).unwrap();
+    let f = of.follow(thread_query(0, 0, 9)).unwrap();
     assert!(f.is_complete() && f.steps.len() > 100, "{} steps", f.steps.len());
     let mut now = f.registers(0);
     for step in 0..f.steps.len() {
@@ -118,28 +118,28 @@ fn register_state_matches_the_changes_in_both_directions() {
         assert_eq!(f.registers(step), now, "{step}");
     }
     // Again, the very same.
-    assert_eq!(of.follow(wanted(0, 0, 9)).unwrap(), f);
+    assert_eq!(of.follow(thread_query(0, 0, 9)).unwrap(), f);
 }
 
 #[test]
 fn partial_thread_trace_equals_the_full_trace() {
     let of = load_fixture("matmul.kine");
-    let whole = of.follow(wanted(0, 1, 2)).unwrap();
+    let whole = of.follow(thread_query(0, 1, 2)).unwrap();
     let n = whole.steps.len();
-    let (from, most) = (n as u64 / 2, 7);
+    let (from, max) = (n as u64 / 2, 7);
     let part = of
         .follow(ThreadQuery {
             from,
-            max_steps: most,
-            ..wanted(0, 1, 2)
+            max_steps: max,
+            ..thread_query(0, 1, 2)
         })
         .unwrap();
     assert_eq!(
         (part.executed, part.steps.len(), part.from),
-        (whole.executed, most, from)
+        (whole.executed, max, from)
     );
     assert!(!part.is_complete());
-    for step in 0..most {
+    for step in 0..max {
         let there = step + from as usize;
         assert_eq!(part.steps[step].clause, whole.steps[there].clause);
         assert_eq!(part.changes(step), whole.changes(there));
@@ -152,7 +152,10 @@ fn partial_thread_trace_equals_the_full_trace() {
 fn traced_memory_is_the_state_before_the_job() {
     // The second job reads what the first one wrote.
     let of = load_fixture("twopass.kine");
-    let (first, second) = (of.follow(wanted(0, 0, 1)).unwrap(), of.follow(wanted(1, 0, 1)).unwrap());
+    let (first, second) = (
+        of.follow(thread_query(0, 0, 1)).unwrap(),
+        of.follow(thread_query(1, 0, 1)).unwrap(),
+    );
     assert_ne!(first.shader, second.shader);
     let accesses = |f: &ThreadTrace, write: bool| -> Vec<(u64, u128)> {
         (0..f.steps.len())
@@ -170,14 +173,14 @@ fn traced_memory_is_the_state_before_the_job() {
 fn missing_items_are_reported() {
     let of = load_fixture("vecadd.kine");
     let describe = |w: ThreadQuery| of.follow(w).unwrap_err().to_string();
-    let e = describe(wanted(0, 1 << 20, 0));
+    let e = describe(thread_query(0, 1 << 20, 0));
     assert!(e.contains("no workgroup [1048576, 0, 0]"), "{e}");
-    let e = describe(wanted(0, 0, 1 << 20));
+    let e = describe(thread_query(0, 0, 1 << 20));
     assert!(e.contains("there is no thread"), "{e}");
-    let e = describe(wanted(7, 0, 0));
+    let e = describe(thread_query(7, 0, 0));
     assert!(e.contains("did not reach job 7"), "{e}");
     let value = load_fixture("write-value.kine");
-    let e = value.follow(wanted(0, 0, 0)).unwrap_err().to_string();
+    let e = value.follow(thread_query(0, 0, 0)).unwrap_err().to_string();
     assert!(e.contains("jobs of type write-value run no shader"), "{e}");
 }
 
@@ -185,7 +188,7 @@ fn missing_items_are_reported() {
 fn last_writer_is_found_inside_jobs() {
     let of = load_fixture("vecadd.kine");
     let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
-    let f = of.follow(wanted(0, 0, 0)).unwrap();
+    let f = of.follow(thread_query(0, 0, 0)).unwrap();
     let (a, c) = (of.buffer("a"), of.buffer("c"));
     for n in [0u64, 5, 700, c.bytes / 4 - 1] {
         for byte in 0..4 {
@@ -221,7 +224,7 @@ fn last_writer_names_write_value_jobs() {
     let of = load_fixture("write-value.kine");
     let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
     let mut found = 0;
-    for b in &of.recording.facts.buffers {
+    for b in &of.recording.metadata.buffers {
         for at in (0..b.bytes).step_by(4) {
             if let Ok(w) = traced.last_writer(b.address_space, GpuVa(b.va.0 + at))
                 && let Writer::WriteValue(place) = w.writer
@@ -271,7 +274,7 @@ fn tracing_changes_no_result_and_the_marked_write_is_found() {
     let plain = common::play(&of.compiled);
     assert_eq!(traced.outcome.fingerprint, plain.fingerprint);
     // An atomic: the value before and the one after stand in one clause.
-    let bins = of.recording.facts.buffers.iter().find(|b| {
+    let bins = of.recording.metadata.buffers.iter().find(|b| {
         let w = traced.last_writer(0, b.va);
         matches!(w.map(|w| w.writer), Ok(Writer::Shader(..)))
     });
@@ -304,7 +307,7 @@ fn tracing_changes_no_result_and_the_marked_write_is_found() {
 fn page_writers_match_the_full_run() {
     let of = load_fixture("conv3x3.kine");
     let whole = trace(&of.compiled, of.model, &Progress::new()).unwrap();
-    let buffers = of.recording.facts.buffers.clone();
+    let buffers = of.recording.metadata.buffers.clone();
     let mut shaders = 0;
     for b in &buffers {
         let page = whole.physical_address(b.address_space, b.va).unwrap();

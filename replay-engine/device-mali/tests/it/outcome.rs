@@ -5,7 +5,7 @@ use crate::common;
 
 use common::sample;
 use device_mali::{Model, SoftwareMali};
-use replay_engine::device::Board;
+use replay_engine::device::ReplayDevice;
 use replay_engine::plan::{CompileOptions, Compiled, Edits, Plan, compile};
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_engine::verify::verify;
@@ -15,21 +15,28 @@ use trace_core::progress::Progress;
 use trace_core::{Recording, container};
 
 /// The software GPU of the model that a recording is of.
-fn board(r: &Recording) -> SoftwareMali {
-    let id = r.facts.identity.gpu_id;
+fn open_device(r: &Recording) -> SoftwareMali {
+    let id = r.metadata.identity.gpu_id;
     SoftwareMali::new(Model::ALL.into_iter().find(|m| m.data().gpu_id == id).unwrap())
 }
 
 fn compiled(r: &Recording, edits: &Edits) -> Compiled {
-    let c = compile(r, edits, &board(r).info(), &CompileOptions::default(), &Progress::new()).unwrap();
-    verify(&c.plan, &c.pages, &board(r).info()).unwrap();
+    let c = compile(
+        r,
+        edits,
+        &open_device(r).info(),
+        &CompileOptions::default(),
+        &Progress::new(),
+    )
+    .unwrap();
+    verify(&c.plan, &c.pages, &open_device(r).info()).unwrap();
     c
 }
 
 /// Replays a recording: what came of it, and that as a recording.
 fn replayed(r: &Recording, edits: &Edits) -> (Outcome, Recording) {
     let c = compiled(r, edits);
-    let o = run(&c.plan, &c.pages, &mut board(r), &Progress::new());
+    let o = run(&c.plan, &c.pages, &mut open_device(r), &Progress::new());
     assert_eq!((o.verdict, &o.failure), (Verdict::Match, &None));
     let recording = container::from_bytes(o.recording.clone()).unwrap();
     (o, recording)
@@ -53,13 +60,13 @@ fn assert_same(name: &str, a: &Recording, b: &Recording) {
     assert_eq!(d.descriptors.unknown, 0, "{name}");
     assert!(diff(b, a).is_empty(), "{name}");
     assert_eq!(
-        a.facts.buffers, b.facts.buffers,
+        a.metadata.buffers, b.metadata.buffers,
         "{name}: names, roles, places and types"
     );
     assert_eq!(a.buffer_shapes(), b.buffer_shapes(), "{name}");
-    assert_eq!(a.facts.regions, b.facts.regions, "{name}");
+    assert_eq!(a.metadata.regions, b.metadata.regions, "{name}");
     let of = |r: &Recording| {
-        let spaces = r.facts.address_spaces.iter();
+        let spaces = r.metadata.address_spaces.iter();
         spaces
             .map(|s| (s.number, s.format, s.memattr, s.transcfg))
             .collect::<Vec<_>>()
@@ -137,7 +144,7 @@ fn outcome_of_a_failed_run_replays_up_to_the_failure() {
     }
     (c.plan.body, c.plan.actions) = body.finish();
     c.plan.jobs.truncate(1);
-    let o = run(&c.plan, &c.pages, &mut board(&original), &Progress::new());
+    let o = run(&c.plan, &c.pages, &mut open_device(&original), &Progress::new());
     assert_eq!(o.verdict, Verdict::Match, "{:?}", o.failure);
     let left = container::from_bytes(o.recording).unwrap();
     assert_eq!(left.chain_reports().len(), 1);
@@ -159,7 +166,7 @@ fn older_plan_version_replays() {
     bytes[12..16].copy_from_slice(&5u32.to_le_bytes());
     let read = Plan::from_bytes(&bytes).unwrap();
     assert_eq!(read, plan);
-    let o = run(&read, &c.pages, &mut board(&original), &Progress::new());
+    let o = run(&read, &c.pages, &mut open_device(&original), &Progress::new());
     let left = container::from_bytes(o.recording).unwrap();
     assert_eq!(replayed(&left, &Edits::default()).0.outputs, o.outputs);
     for version in [4u32, 7] {

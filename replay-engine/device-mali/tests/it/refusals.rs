@@ -143,9 +143,9 @@ fn moved(a: Action, to: u32) -> Action {
     }
 }
 
-fn position(c: &Compiled, wanted: impl Fn(&Action) -> bool) -> usize {
+fn position(c: &Compiled, is_match: impl Fn(&Action) -> bool) -> usize {
     let mut found = None;
-    let _ = with_actions(c.clone(), |list| found = list.iter().position(&wanted));
+    let _ = with_actions(c.clone(), |list| found = list.iter().position(&is_match));
     found.expect("there is such an action")
 }
 

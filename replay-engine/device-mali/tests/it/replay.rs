@@ -6,7 +6,7 @@ use crate::common;
 use common::{compiled, edited, play, published, sample, steps, target, with_accesses, with_entry};
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::{Board, BoardError, DeviceInfo, JobReport};
+use replay_engine::device::{DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError};
 use replay_engine::plan::{CompileOptions, Edits, PLAN_VERSION, Pace, Plan, RewriteKind, compile, text};
 use replay_engine::run::{Outcome, UncomputedJobs, Verdict, run};
 use replay_engine::verify::{Reason, verify};
@@ -79,7 +79,7 @@ fn the_sample_traces_replay_and_match() {
         }
         let r = sample(&name);
         // On the model that it was made on.
-        let id = r.facts.identity.gpu_id;
+        let id = r.metadata.identity.gpu_id;
         let own = Model::ALL.into_iter().find(|m| m.data().gpu_id == id);
         let own = own.unwrap_or_else(|| panic!("{name}: no model is {id:#x}"));
         let mut device = SoftwareMali::new(own);
@@ -333,9 +333,9 @@ fn hundred_runs_are_bit_identical() {
     for name in ["mnist", "alexnet"] {
         let Some(r) = published(name) else { continue };
         let c = compiled(&r);
-        let mut board = SoftwareMali::new(Model::G71);
+        let mut device = SoftwareMali::new(Model::G71);
         let runs: BTreeSet<[u8; 32]> = (0..100)
-            .map(|_| run(&c.plan, &c.pages, &mut board, &Progress::new()).fingerprint)
+            .map(|_| run(&c.plan, &c.pages, &mut device, &Progress::new()).fingerprint)
             .collect();
         assert_eq!(runs.len(), 1, "{name}");
     }
@@ -381,7 +381,7 @@ fn outcomes_are_recordings_that_replay() {
         let o = play(&compiled(&r));
         assert_eq!(o.verdict, Verdict::Match);
         let left = trace_core::container::from_bytes(o.recording).unwrap();
-        assert_eq!(left.facts.identity.source, "outcome");
+        assert_eq!(left.metadata.identity.source, "outcome");
         let count = |k: EventKind| {
             (0..left.events.len())
                 .filter(|e| left.events.kind(*e) == Some(k))
@@ -395,7 +395,7 @@ fn outcomes_are_recordings_that_replay() {
         verify(&again.plan, &again.pages, &target()).unwrap();
         let second = play(&again);
         show(&second);
-        assert_eq!(second.verdict, Verdict::Match, "{}", r.facts.identity.source);
+        assert_eq!(second.verdict, Verdict::Match, "{}", r.metadata.identity.source);
         assert_eq!(second.interrupts, o.interrupts);
     }
 }
@@ -484,18 +484,18 @@ impl Device for FaultyDevice {
     }
 }
 
-impl Board for FaultyDevice {
+impl ReplayDevice for FaultyDevice {
     fn info(&self) -> DeviceInfo {
         self.inner.info()
     }
-    fn reset(&mut self) -> Result<(), BoardError> {
+    fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.resets += 1;
         self.inner.reset()
     }
-    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.inner.store_page(frame, page)
     }
-    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), ReplayDeviceError> {
         self.inner.load_page(frame, page)
     }
     fn take_job_reports(&mut self) -> Vec<JobReport> {
@@ -515,29 +515,29 @@ fn broken(accesses_left: u64, no_interrupts: bool) -> FaultyDevice {
 #[test]
 fn failures_are_in_the_outcome_and_the_device_is_reset() {
     let c = compiled(&sample("write-value.kine"));
-    let mut board = broken(20, false);
-    let o = run(&c.plan, &c.pages, &mut board, &Progress::new());
-    assert_eq!((o.verdict, o.actions, board.resets), (Verdict::Failed, 21, 2));
+    let mut device = broken(20, false);
+    let o = run(&c.plan, &c.pages, &mut device, &Progress::new());
+    assert_eq!((o.verdict, o.actions, device.resets), (Verdict::Failed, 21, 2));
     assert!(o.failure.unwrap().contains("refused the access"));
 
-    let mut board = broken(u64::MAX, true);
-    let o = run(&c.plan, &c.pages, &mut board, &Progress::new());
-    assert_eq!((o.verdict, o.interrupts, board.resets), (Verdict::Failed, 0, 2));
+    let mut device = broken(u64::MAX, true);
+    let o = run(&c.plan, &c.pages, &mut device, &Progress::new());
+    assert_eq!((o.verdict, o.interrupts, device.resets), (Verdict::Failed, 0, 2));
     assert!(o.faults[0].summary.contains("no interrupt came"), "{:#?}", o.faults);
     assert!(o.faults[0].registers.iter().any(|(n, _, _)| n == "GPU_IRQ_RAWSTAT"));
 
     let cancelled = Progress::new();
     cancelled.cancel();
-    let mut board = broken(u64::MAX, false);
-    let o = run(&c.plan, &c.pages, &mut board, &cancelled);
-    assert_eq!((o.verdict, board.resets), (Verdict::Failed, 2));
+    let mut device = broken(u64::MAX, false);
+    let o = run(&c.plan, &c.pages, &mut device, &cancelled);
+    assert_eq!((o.verdict, device.resets), (Verdict::Failed, 2));
     assert!(o.failure.unwrap().contains("cancelled"));
     assert!(o.faults.is_empty());
 
     // A board that cannot tell which frames have content leaves the same outcome.
-    let mut board = broken(u64::MAX, false);
-    let o = run(&c.plan, &c.pages, &mut board, &Progress::new());
-    assert_eq!((o.verdict, board.resets), (Verdict::Match, 1));
+    let mut device = broken(u64::MAX, false);
+    let o = run(&c.plan, &c.pages, &mut device, &Progress::new());
+    assert_eq!((o.verdict, device.resets), (Verdict::Match, 1));
     assert_eq!(o.fingerprint, play(&c).fingerprint);
 }
 
@@ -567,17 +567,17 @@ impl Device for BusyDevice {
     }
 }
 
-impl Board for BusyDevice {
+impl ReplayDevice for BusyDevice {
     fn info(&self) -> DeviceInfo {
         self.0.info()
     }
-    fn reset(&mut self) -> Result<(), BoardError> {
+    fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.0.reset()
     }
-    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), BoardError> {
+    fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.0.store_page(frame, page)
     }
-    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), BoardError> {
+    fn load_page(&mut self, frame: u64, page: &mut Page) -> Result<(), ReplayDeviceError> {
         self.0.load_page(frame, page)
     }
     fn take_job_reports(&mut self) -> Vec<JobReport> {

@@ -7,7 +7,7 @@ use common::{published, sample};
 use device_mali::debug::{DependencyPolicy, FlowReport, KeepReason, Producers, model_for_recording, trace_flows};
 use device_mali::{Model, SoftwareMali};
 use proptest::prelude::*;
-use replay_engine::device::Board as _;
+use replay_engine::device::ReplayDevice as _;
 use replay_engine::plan::{CompileOptions, Edits, PlacedPlan, compile_placed};
 use replay_engine::run::Verdict;
 use replay_engine::verify::verify;
@@ -93,14 +93,14 @@ fn cut(r: &Recording, p: &Producers, chosen: &BTreeSet<u32>, fill: bool, touched
         DependencyPolicy::Jobs
     };
     let kept = p.closure(chosen, needs).jobs;
-    let mut wanted = TrimRequest::new(Part::Jobs(kept.clone()), "whole.kine");
+    let mut request = TrimRequest::new(Part::Jobs(kept.clone()), "whole.kine");
     if fill {
-        wanted.supplied = p.compute_supplied(&kept, &Progress::new()).unwrap();
+        request.supplied = p.compute_supplied(&kept, &Progress::new()).unwrap();
     }
     if touched {
-        wanted.frames = p.used_frames(&kept);
+        request.frames = p.used_frames(&kept);
     }
-    (trim(r, &wanted, &Progress::new()).unwrap(), kept)
+    (trim(r, &request, &Progress::new()).unwrap(), kept)
 }
 
 fn errors(r: &Recording) -> usize {

@@ -4,7 +4,7 @@
 
 use driver_mali::chains::{RecordedChains, record, record_folder};
 use driver_mali::{ChainBuilder, DriverError, JobSpec};
-use replay_engine::device::Board;
+use replay_engine::device::ReplayDevice;
 use replay_engine::plan::{self, CompileOptions, Edits};
 use replay_engine::run::{self, Outcome, Verdict};
 use replay_engine::verify;
@@ -23,7 +23,7 @@ const DATA: u64 = 0x10_0000;
 const CHAIN: u64 = 0x20_0000;
 const LATE: u64 = 0x30_0000;
 
-fn board() -> Box<dyn Board> {
+fn open_device() -> Box<dyn ReplayDevice> {
     device_mali::factory("mali-g71").unwrap()
 }
 
@@ -86,11 +86,11 @@ fn chain(jobs: &[(u64, u64)]) -> Object {
 }
 
 fn recorded(folder: &Path) -> RecordedChains {
-    record_folder(folder, &mut *board()).unwrap()
+    record_folder(folder, &mut *open_device()).unwrap()
 }
 
 fn words(r: &Recording, event: u64, va: u64, count: usize) -> Vec<u64> {
-    let (space, view) = (&r.facts.address_spaces[0], r.memory.at(event));
+    let (space, view) = (&r.metadata.address_spaces[0], r.memory.at(event));
     let word = |n: usize| {
         let va = GpuVa(va + 8 * n as u64);
         let pa = mmu::translate(space.format, space.root, va, &view)
@@ -105,7 +105,7 @@ fn words(r: &Recording, event: u64, va: u64, count: usize) -> Vec<u64> {
 
 /// The events that submit a chain.
 fn submits(r: &Recording) -> Vec<u64> {
-    let map = RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
+    let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id).unwrap();
     let t = timeline::derive(r, map, &Progress::new()).unwrap();
     t.jobs.iter().map(|j| j.submit_event).collect()
 }
@@ -116,14 +116,14 @@ fn host_writes(r: &Recording) -> Vec<HostWriteRow> {
 
 /// Replays with these inputs; all named buffers come out.
 fn replayed(r: &Recording, inputs: &[(&str, Vec<u8>)]) -> Outcome {
-    let mut device = board();
+    let mut device = open_device();
     let target = device.info();
     let mut edits = Edits::default();
     edits
         .inputs
         .extend(inputs.iter().map(|(n, b)| ((*n).to_owned(), b.clone())));
     let options = CompileOptions {
-        outputs: r.facts.buffers.iter().map(|b| b.name.clone()).collect(),
+        outputs: r.metadata.buffers.iter().map(|b| b.name.clone()).collect(),
         ..CompileOptions::default()
     };
     let compiled = plan::compile(r, &edits, &target, &options, &Progress::new()).unwrap();
@@ -154,7 +154,7 @@ fn results_carry_over_and_cpu_changes_are_applied_on_top() {
     let done = recorded(dir.path());
     assert!(done.has_computed() && done.jobs.len() == 3);
     let r = &done.recording;
-    assert_eq!(r.facts.address_spaces.len(), 1);
+    assert_eq!(r.metadata.address_spaces.len(), 1);
     let at = submits(r);
     assert_eq!(at.len(), 2);
     assert_eq!(words(r, at[0], DATA, 5), before);
@@ -216,7 +216,12 @@ fn chains_replay_with_replaced_and_removed_objects() {
         "nothing of the object before"
     );
     assert_eq!(words(r, u64::MAX, LATE, 3), [7, 3, 4]);
-    let entries: Vec<_> = r.facts.findings.iter().map(|f| (f.kind, f.message.as_str())).collect();
+    let entries: Vec<_> = r
+        .metadata
+        .findings
+        .iter()
+        .map(|f| (f.kind, f.message.as_str()))
+        .collect();
     let gone = "buffer \"gone\" is left out: it is not mapped at the end";
     assert_eq!(entries, [(FindingKind::NotUsed, gone)]);
     // An object that is listed no more keeps what it held, for it can be read still.
@@ -249,7 +254,7 @@ fn failed_chain_is_recorded_and_later_chains_run() {
 fn driver_refuses_another_gpu_and_ends_when_cancelled() {
     let one = vec![(1, DATA, pages(1, &[])), chain(&[(DATA, 1)])];
     let dir = folder("0x7212", std::slice::from_ref(&one), &[]);
-    let e = record_folder(dir.path(), &mut *board()).unwrap_err();
+    let e = record_folder(dir.path(), &mut *open_device()).unwrap_err();
     assert!(matches!(e, DriverError::OtherGpu { .. }));
     for part in [
         dir.path().to_str().unwrap(),
@@ -262,9 +267,9 @@ fn driver_refuses_another_gpu_and_ends_when_cancelled() {
     let read = chains::read(dir.path()).unwrap();
     let progress = Progress::new();
     progress.cancel();
-    let e = record(&read, &mut *board(), &progress).unwrap_err();
+    let e = record(&read, &mut *open_device(), &progress).unwrap_err();
     assert_eq!(e.to_string(), "cancelled");
     let progress = Progress::new();
-    record(&read, &mut *board(), &progress).unwrap();
+    record(&read, &mut *open_device(), &progress).unwrap();
     assert_eq!(progress.fraction(), Some(1.0));
 }

@@ -4,7 +4,7 @@
 use driver_mali::samples::{CHANGES_DATA, CHANGES_LATE, record_changes};
 use driver_mali::{ChainBuilder, Driver, DriverError, JobSpec, Recorder, SpaceId};
 use replay_core::{Action, Actions};
-use replay_engine::device::Board;
+use replay_engine::device::ReplayDevice;
 use replay_engine::plan::{self, CompileOptions, Compiled, Edits, Plan};
 use replay_engine::run::{self, Outcome, Verdict};
 use replay_engine::verify;
@@ -17,7 +17,7 @@ use trace_core::{GpuVa, Recording, container};
 
 const FORMATS: [MmuFormat; 2] = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
 
-fn board() -> Box<dyn Board> {
+fn open_device() -> Box<dyn ReplayDevice> {
     device_mali::factory("mali-g71").unwrap()
 }
 
@@ -38,7 +38,7 @@ fn submit(d: &mut Driver<'_>, space: SpaceId, at: GpuVa, jobs: &[JobSpec]) {
 }
 
 fn bytes_at(r: &Recording, view: &MemoryView<'_>, space: usize, va: GpuVa, len: u64) -> Option<Vec<u8>> {
-    let space = &r.facts.address_spaces[space];
+    let space = &r.metadata.address_spaces[space];
     (0..len)
         .map(|at| {
             let va = GpuVa(va.0 + at);
@@ -75,7 +75,7 @@ fn carried(r: &Recording, w: &HostWriteRow) -> Vec<u8> {
 #[test]
 fn host_writes_are_distinguished_from_job_writes() {
     for format in FORMATS {
-        let mut b = board();
+        let mut b = open_device();
         let mut d = Driver::boot(&mut *b, Recorder::new("changes")).unwrap();
         let space = d.new_space(format).unwrap();
         let data = d.alloc(space, 0x3000, Rights::RW).unwrap();
@@ -134,7 +134,7 @@ fn host_writes_are_distinguished_from_job_writes() {
 #[test]
 fn mappings_change_between_submits_and_the_mmu_is_notified() {
     for format in FORMATS {
-        let mut b = board();
+        let mut b = open_device();
         let mut d = Driver::boot(&mut *b, Recorder::new("mappings")).unwrap();
         let space = d.new_space(format).unwrap();
         let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
@@ -193,7 +193,7 @@ fn mappings_change_between_submits_and_the_mmu_is_notified() {
 
 #[test]
 fn shared_memory_is_freed_after_its_last_mapping() {
-    let mut b = board();
+    let mut b = open_device();
     let mut d = Driver::boot(&mut *b, Recorder::new("sharing")).unwrap();
     let one = d.new_space(MmuFormat::MaliLpae).unwrap();
     let chain_one = d.alloc(one, 0x1000, Rights::RW).unwrap();
@@ -211,12 +211,12 @@ fn shared_memory_is_freed_after_its_last_mapping() {
     d.read(two, data, &mut word).unwrap();
     assert_eq!(u64::from_le_bytes(word), 6);
     let r = d.finish().unwrap();
-    assert_eq!(r.facts.address_spaces.len(), 2);
+    assert_eq!(r.metadata.address_spaces.len(), 2);
 }
 
 #[test]
 fn recorded_change_size_depends_on_the_change_only() {
-    let mut b = board();
+    let mut b = open_device();
     let mut d = Driver::boot(&mut *b, Recorder::new("cost")).unwrap();
     let space = d.new_space(MmuFormat::MaliLpae).unwrap();
     let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
@@ -241,7 +241,7 @@ fn recorded_change_size_depends_on_the_change_only() {
 
 /// Compiles, checks the plan in all its forms, runs it: the outcome, with its recording.
 fn replay(r: &Recording, edits: &Edits) -> (Compiled, Outcome, Recording) {
-    let mut device = board();
+    let mut device = open_device();
     let target = device.info();
     let c = plan::compile(r, edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
     let text = plan::text::print(&c.plan);
@@ -270,7 +270,7 @@ fn output_words(o: &Outcome, name: &str) -> Vec<u64> {
 #[test]
 fn host_writes_replay_between_the_same_submits() {
     for format in FORMATS {
-        let r = record_changes(&mut *board(), format).unwrap();
+        let r = record_changes(&mut *open_device(), format).unwrap();
         let (c, o, outcome) = replay(&r, &Edits::default());
         assert_eq!(output_words(&o, "data")[..4], CHANGES_DATA);
         let word = |i: u64| (i % 256) * 0x0101_0101_0101_0101;

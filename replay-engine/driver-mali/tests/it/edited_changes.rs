@@ -4,7 +4,7 @@
 use driver_mali::samples::record_changes;
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder, SpaceId};
 use replay_core::{Action, Actions};
-use replay_engine::device::Board;
+use replay_engine::device::ReplayDevice;
 use replay_engine::plan::{self, BodyBuilder, CompileError, CompileOptions, Compiled, Edits, RewriteKind};
 use replay_engine::run::{self, Verdict};
 use replay_engine::verify::{self, Reason};
@@ -14,7 +14,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{BufferRole, ElementType, FrameRole, MmuFormat};
 use trace_core::{GpuVa, PhysAddr, Recording};
 
-fn board() -> Box<dyn Board> {
+fn open_device() -> Box<dyn ReplayDevice> {
     device_mali::factory("mali-g71").unwrap()
 }
 
@@ -37,7 +37,7 @@ fn word(n: u64) -> [u8; 8] {
 
 /// Four words that the CPU gives at first, or only later; then what `then` writes, a submit after each step.
 fn recorded(first: Option<[u64; 4]>, then: &[&[(u64, u64)]], job_writes: u64) -> Recording {
-    let mut b = board();
+    let mut b = open_device();
     let mut d = Driver::boot(&mut *b, Recorder::new("edits")).unwrap();
     let space = d.new_space(MmuFormat::MaliLpae).unwrap();
     let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
@@ -64,7 +64,7 @@ fn edited(r: &Recording, words: [u64; 4]) -> ([u64; 4], Vec<String>) {
     edits
         .inputs
         .insert("input".to_owned(), words.iter().flat_map(|w| word(*w)).collect());
-    let mut device = board();
+    let mut device = open_device();
     let target = device.info();
     let c = plan::compile(r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
     verify::verify(&c.plan, &c.pages, &target).unwrap();
@@ -127,11 +127,11 @@ fn edit_stays_except_where_jobs_write() {
 
 #[test]
 fn edit_needs_a_buffer_that_is_mapped_at_some_time() {
-    let r = record_changes(&mut *board(), MmuFormat::Aarch64_4k).unwrap();
+    let r = record_changes(&mut *open_device(), MmuFormat::Aarch64_4k).unwrap();
     let late = r.buffer("late").unwrap();
     let mut edits = Edits::default();
     edits.inputs.insert("late".to_owned(), vec![0x33; late.bytes as usize]);
-    let mut device = board();
+    let mut device = open_device();
     let target = device.info();
     let c = plan::compile(&r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
     verify::verify(&c.plan, &c.pages, &target).unwrap();
@@ -157,8 +157,8 @@ fn edit_needs_a_buffer_that_is_mapped_at_some_time() {
 
 /// A sound plan whose memory changes, with actions of the test's own put in behind those that `before` is true of.
 fn with(at: impl Fn(&Action) -> bool, more: impl Fn(u32) -> Vec<Action>) -> Compiled {
-    let r = record_changes(&mut *board(), MmuFormat::MaliLpae).unwrap();
-    let target = board().info();
+    let r = record_changes(&mut *open_device(), MmuFormat::MaliLpae).unwrap();
+    let target = open_device().info();
     let mut c = plan::compile(
         &r,
         &Edits::default(),
@@ -182,7 +182,7 @@ fn with(at: impl Fn(&Action) -> bool, more: impl Fn(u32) -> Vec<Action>) -> Comp
 }
 
 fn refusal(c: &Compiled) -> (u8, Reason) {
-    let r = verify::verify(&c.plan, &c.pages, &board().info()).unwrap_err();
+    let r = verify::verify(&c.plan, &c.pages, &open_device().info()).unwrap_err();
     (r.rule, r.reason)
 }
 
@@ -193,7 +193,7 @@ fn is_change(a: &Action) -> bool {
 #[test]
 fn memory_changes_that_could_break_containment_are_refused() {
     let c = with(is_change, |_| Vec::new());
-    verify::verify(&c.plan, &c.pages, &board().info()).unwrap();
+    verify::verify(&c.plan, &c.pages, &open_device().info()).unwrap();
     let plan = c.plan;
     let base = plan.arena.base;
     let root = plan.spaces[0].root;
@@ -272,7 +272,7 @@ fn memory_changes_that_could_break_containment_are_refused() {
     assert!(matches!(refusal(&with(is_change, half)), (2, Reason::HalfEntry { .. })));
     // Nothing at all may be mapped.
     let c = with(is_change, word(entry(9), INVALID));
-    verify::verify(&c.plan, &c.pages, &board().info()).unwrap();
+    verify::verify(&c.plan, &c.pages, &open_device().info()).unwrap();
     // A chain that loops by what the CPU writes is followed as it then stands.
     let head = plan.jobs[1].head_va;
     let memory = plan::PlanMemory::from_plan(&plan, &c.pages).unwrap();
@@ -305,8 +305,8 @@ fn memory_changes_that_could_break_containment_are_refused() {
 
 #[test]
 fn memory_of_a_running_chain_is_never_changed() {
-    let r = record_changes(&mut *board(), MmuFormat::MaliLpae).unwrap();
-    let target = board().info();
+    let r = record_changes(&mut *open_device(), MmuFormat::MaliLpae).unwrap();
+    let target = open_device().info();
     let c = plan::compile(
         &r,
         &Edits::default(),

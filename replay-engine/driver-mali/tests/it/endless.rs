@@ -8,7 +8,7 @@ use bifrost::{Constant, Header, Modifier, Op, PcRelative, Port2, Port3, Register
 use device_mali::{Budget, Model, SoftwareMali};
 use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId, Submission};
 use replay_core::{Device, WaitResult};
-use replay_engine::device::{Board, space};
+use replay_engine::device::{ReplayDevice, space};
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
 use trace_core::check::FindingKind;
@@ -208,8 +208,8 @@ const REASON: &str = "the shader did not end within 5000 clauses of a wave of 32
 #[test]
 fn endless_shader_hangs_its_slot_until_a_hard_stop() {
     for (code, groups) in [(again(), 1), (again(), 40), (waits_for_zero(), 3)] {
-        let mut board = device();
-        let mut d = Driver::boot(&mut board, Recorder::new("a shader that never ends")).unwrap();
+        let mut device = device();
+        let mut d = Driver::boot(&mut device, Recorder::new("a shader that never ends")).unwrap();
         let space = d.new_space(MmuFormat::MaliLpae).unwrap();
         let endless = job(&mut d, space, &code, groups);
         d.write(space, endless.data, &[7; 8]).unwrap();
@@ -223,7 +223,7 @@ fn endless_shader_hangs_its_slot_until_a_hard_stop() {
         // The slot is free again, and the GPU as well as before.
         d.run_chain(space, 1, after.head).unwrap();
         d.finish().unwrap();
-        let entries: Vec<_> = board
+        let entries: Vec<_> = device
             .take_job_reports()
             .into_iter()
             .map(|r| (r.status, r.computed, r.reason))
@@ -234,58 +234,58 @@ fn endless_shader_hangs_its_slot_until_a_hard_stop() {
         assert_eq!(entries[0].2.as_deref(), Some(REASON));
         assert_eq!(entries.last(), Some(&(1, Some(true), None)));
         // What was executed does not depend on how the budget was spent.
-        assert!(board.work().clauses <= 100_000 + 200, "{:?}", board.work());
+        assert!(device.work().clauses <= 100_000 + 200, "{:?}", device.work());
     }
 }
 
 /// Register offsets: job slot 1, GPU command, interrupts.
 const JS1: u64 = 0x1880;
 
-fn read(board: &mut SoftwareMali, offset: u64) -> u64 {
-    board.read(space::REGISTERS, offset, 4).unwrap()
+fn read(device: &mut SoftwareMali, offset: u64) -> u64 {
+    device.read(space::REGISTERS, offset, 4).unwrap()
 }
 
-fn write(board: &mut SoftwareMali, offset: u64, value: u64) {
-    board.write(space::REGISTERS, offset, 4, value).unwrap();
+fn write(device: &mut SoftwareMali, offset: u64, value: u64) {
+    device.write(space::REGISTERS, offset, 4, value).unwrap();
 }
 
 /// A device whose slot 1 hangs in a shader.
 fn hung() -> SoftwareMali {
-    let mut board = device();
-    let mut d = Driver::boot(&mut board, Recorder::new("a shader that never ends")).unwrap();
+    let mut device = device();
+    let mut d = Driver::boot(&mut device, Recorder::new("a shader that never ends")).unwrap();
     let space = d.new_space(MmuFormat::MaliLpae).unwrap();
     let endless = job(&mut d, space, &again(), 1);
     let chain = submitted(&mut d, space, endless.head);
     hangs(d.wait(chain));
     drop(d);
-    board
+    device
 }
 
 #[test]
 fn registers_report_an_endless_shader_as_active() {
-    let mut board = hung();
-    assert_eq!(read(&mut board, JS1 + 0x24), 8, "the slot is active");
+    let mut device = hung();
+    assert_eq!(read(&mut device, JS1 + 0x24), 8, "the slot is active");
     assert_eq!(
-        (read(&mut board, 0x1000), board.raised_lines()),
+        (read(&mut device, 0x1000), device.raised_lines()),
         (0, 0),
         "no interrupt came"
     );
     // A soft stop asks it to end, and it is reported as stopped.
-    write(&mut board, JS1 + 0x20, 2);
-    assert_eq!(board.wait_interrupt(1, 1_000_000), Ok(WaitResult::Raised { lines: 1 }));
-    assert_eq!((read(&mut board, 0x1000), read(&mut board, JS1 + 0x24)), (1 << 17, 3));
+    write(&mut device, JS1 + 0x20, 2);
+    assert_eq!(device.wait_interrupt(1, 1_000_000), Ok(WaitResult::Raised { lines: 1 }));
+    assert_eq!((read(&mut device, 0x1000), read(&mut device, JS1 + 0x24)), (1 << 17, 3));
 }
 
 #[test]
 fn a_reset_ends_a_shader_that_never_ends() {
     for command in [1, 2] {
-        let mut board = hung();
-        write(&mut board, 0x30, command);
-        write(&mut board, 0x28, 0x100);
-        assert_eq!(board.wait_interrupt(4, 1_000_000), Ok(WaitResult::Raised { lines: 4 }));
-        assert_eq!((read(&mut board, JS1 + 0x24), read(&mut board, 0x1000)), (0, 0));
+        let mut device = hung();
+        write(&mut device, 0x30, command);
+        write(&mut device, 0x28, 0x100);
+        assert_eq!(device.wait_interrupt(4, 1_000_000), Ok(WaitResult::Raised { lines: 4 }));
+        assert_eq!((read(&mut device, JS1 + 0x24), read(&mut device, 0x1000)), (0, 0));
         // It boots and runs again.
-        let mut d = Driver::boot(&mut board, Recorder::new("after the reset")).unwrap();
+        let mut d = Driver::boot(&mut device, Recorder::new("after the reset")).unwrap();
         let space = d.new_space(MmuFormat::MaliLpae).unwrap();
         let short = job(&mut d, space, &end(), 2);
         d.run_chain(space, 1, short.head).unwrap();
@@ -295,8 +295,8 @@ fn a_reset_ends_a_shader_that_never_ends() {
 
 #[test]
 fn threads_that_diverge_before_a_barrier_do_not_hang() {
-    let mut board = device();
-    let mut d = Driver::boot(&mut board, Recorder::new("a barrier")).unwrap();
+    let mut device = device();
+    let mut d = Driver::boot(&mut device, Recorder::new("a barrier")).unwrap();
     let space = d.new_space(MmuFormat::MaliLpae).unwrap();
     // Half of the threads end without coming to the barrier: the others go on, as nobody is left to wait for.
     let apart = job(&mut d, space, &parts_at_a_barrier(end()), 3);
@@ -307,7 +307,7 @@ fn threads_that_diverge_before_a_barrier_do_not_hang() {
     hangs(d.wait(chain));
     assert_eq!(d.stop(chain).unwrap().status, 4);
     d.finish().unwrap();
-    let entries: Vec<_> = board
+    let entries: Vec<_> = device
         .take_job_reports()
         .into_iter()
         .map(|r| (r.computed, r.reason))
@@ -318,8 +318,8 @@ fn threads_that_diverge_before_a_barrier_do_not_hang() {
 
 /// A recording of a shader that waits for a word to be 0, which it is.
 fn recorded() -> Recording {
-    let mut board = device();
-    let mut d = Driver::boot(&mut board, Recorder::new("a shader that waits")).unwrap();
+    let mut device = device();
+    let mut d = Driver::boot(&mut device, Recorder::new("a shader that waits")).unwrap();
     let space = d.new_space(MmuFormat::MaliLpae).unwrap();
     let waits = job(&mut d, space, &waits_for_zero(), 2);
     d.name_buffer("flag", BufferRole::Input, space, waits.data, 4, ElementType::U32);
@@ -328,9 +328,9 @@ fn recorded() -> Recording {
 }
 
 fn replay(r: &Recording, edits: &Edits) -> Outcome {
-    let mut board = device();
-    let c = compile(r, edits, &board.info(), &CompileOptions::default(), &Progress::new()).unwrap();
-    run(&c.plan, &c.pages, &mut board, &Progress::new())
+    let mut device = device();
+    let c = compile(r, edits, &device.info(), &CompileOptions::default(), &Progress::new()).unwrap();
+    run(&c.plan, &c.pages, &mut device, &Progress::new())
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
 use proptest::prelude::*;
-use replay_engine::device::Board;
+use replay_engine::device::ReplayDevice;
 use replay_engine::plan::{self, CompileOptions, Edits};
 use replay_engine::run::{self, Outcome, Verdict};
 use replay_engine::verify;
@@ -57,12 +57,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn board() -> Box<dyn Board> {
+fn open_device() -> Box<dyn ReplayDevice> {
     device_mali::factory("mali-g71").unwrap()
 }
 
 fn recorded(format: MmuFormat, steps: &[Step]) -> Recording {
-    let mut b = board();
+    let mut b = open_device();
     let mut d = Driver::boot(&mut *b, Recorder::new("outcomes")).unwrap();
     let space = d.new_space(format).unwrap();
     let chains = d.alloc(space, 0x4000, Rights::RW).unwrap();
@@ -135,7 +135,7 @@ fn recorded(format: MmuFormat, steps: &[Step]) -> Recording {
 }
 
 fn replayed(r: &Recording) -> (Outcome, Recording) {
-    let mut device = board();
+    let mut device = open_device();
     let target = device.info();
     let c = plan::compile(
         r,
@@ -161,8 +161,8 @@ fn assert_same(a: &Recording, b: &Recording) {
         "{:#?}",
         d.descriptors
     );
-    assert_eq!(a.facts.buffers, b.facts.buffers);
-    assert_eq!(a.facts.regions, b.facts.regions);
+    assert_eq!(a.metadata.buffers, b.metadata.buffers);
+    assert_eq!(a.metadata.regions, b.metadata.regions);
 }
 
 proptest! {

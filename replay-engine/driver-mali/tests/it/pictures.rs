@@ -75,14 +75,14 @@ fn filled(folder: &Path, va: &str, picture: &Picture) -> tempfile::TempDir {
 }
 
 fn run(folder: &Path) -> Recording {
-    let mut board = SoftwareMali::new(Model::G71);
-    let done = record_folder(folder, &mut board).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    let mut device = SoftwareMali::new(Model::G71);
+    let done = record_folder(folder, &mut device).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     done.recording
 }
 
 fn bytes(r: &Recording, va: u64, count: u64) -> Vec<u8> {
     let view = r.memory.last();
-    let space = &r.facts.address_spaces[r.facts.buffers[0].address_space as usize];
+    let space = &r.metadata.address_spaces[r.metadata.buffers[0].address_space as usize];
     let byte = |at: u64| {
         let va = GpuVa(va + at);
         let leaf = mmu::translate(space.format, space.root, va, &view).unwrap();
@@ -123,7 +123,7 @@ fn texture_is_sampled_with_linear_filtering() {
     let picture = picture();
     let copy = filled(&folder, "0xf7fbb000", &picture);
     let r = run(copy.path());
-    let out = bytes(&r, r.facts.buffers[0].va.0, 16 * 16);
+    let out = bytes(&r, r.metadata.buffers[0].va.0, 16 * 16);
     let float = |n: usize| f32::from_le_bytes(out[4 * n..4 * n + 4].try_into().unwrap());
     for x in 0..SIDE {
         // All eight rows store to the same place: which is last is not defined.

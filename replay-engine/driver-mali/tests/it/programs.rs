@@ -23,7 +23,7 @@ fn recordings() -> Option<PathBuf> {
 }
 
 fn bytes_of(r: &Recording, view: &MemoryView<'_>, b: &Buffer) -> Vec<u8> {
-    let space = &r.facts.address_spaces[b.address_space as usize];
+    let space = &r.metadata.address_spaces[b.address_space as usize];
     let byte = |at: u64| {
         let va = GpuVa(b.va.0 + at);
         let pa = mmu::translate(space.format, space.root, va, view)
@@ -36,8 +36,8 @@ fn bytes_of(r: &Recording, view: &MemoryView<'_>, b: &Buffer) -> Vec<u8> {
 }
 
 fn run(folder: &Path, device: &str) -> RecordedChains {
-    let mut board = device_mali::factory(device).unwrap();
-    record_folder(folder, &mut *board).unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+    let mut device = device_mali::factory(device).unwrap();
+    record_folder(folder, &mut *device).unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn every_program_computes_the_cpu_reference_results() {
         assert_eq!(done.has_computed(), p.computes(), "{}", p.name);
         count += 1;
         let r = &done.recording;
-        for b in &r.facts.buffers {
+        for b in &r.metadata.buffers {
             compared += p.assert_agrees(&b.name, &bytes_of(r, &r.memory.last(), b));
         }
     }
@@ -79,7 +79,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
             let done = pool.install(|| run(&root.join(name), "mali-g71"));
             let r = done.recording;
             let last = r.memory.last();
-            let all: Vec<Vec<u8>> = r.facts.buffers.iter().map(|b| bytes_of(&r, &last, b)).collect();
+            let all: Vec<Vec<u8>> = r.metadata.buffers.iter().map(|b| bytes_of(&r, &last, b)).collect();
             (all, done.jobs)
         };
         let one = of(1);

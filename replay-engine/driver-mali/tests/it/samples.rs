@@ -4,7 +4,7 @@
 
 use driver_mali::samples::{FILL, LIVE, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
-use replay_engine::device::Board;
+use replay_engine::device::ReplayDevice;
 use replay_engine::plan::{self, CompileOptions, Edits};
 use replay_engine::run::{self, Verdict};
 use replay_engine::verify;
@@ -18,7 +18,7 @@ use trace_core::{GpuVa, Recording, container, timeline};
 
 const FORMATS: [MmuFormat; 2] = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
 
-fn board(name: &str) -> Box<dyn Board> {
+fn open_device(name: &str) -> Box<dyn ReplayDevice> {
     device_mali::factory(name).unwrap()
 }
 
@@ -40,9 +40,9 @@ fn recordings() -> Option<PathBuf> {
 fn made() -> Vec<(Sample, Recording)> {
     let recordings = recordings();
     let make = |s: &Sample| match (&recordings, s.source) {
-        (Some(r), _) => Some((*s, s.make(r, &mut *board(s.device)).unwrap())),
+        (Some(r), _) => Some((*s, s.make(r, &mut *open_device(s.device)).unwrap())),
         (None, Source::WriteValue(_) | Source::Changes(_)) => {
-            Some((*s, s.make(Path::new(""), &mut *board(s.device)).unwrap()))
+            Some((*s, s.make(Path::new(""), &mut *open_device(s.device)).unwrap()))
         }
         (None, Source::Folder(_)) => None,
     };
@@ -50,7 +50,7 @@ fn made() -> Vec<(Sample, Recording)> {
 }
 
 fn bytes_of(r: &Recording, view: &MemoryView<'_>, b: &Buffer) -> Vec<u8> {
-    let space = &r.facts.address_spaces[b.address_space as usize];
+    let space = &r.metadata.address_spaces[b.address_space as usize];
     let byte = |at: u64| {
         let va = GpuVa(b.va.0 + at);
         let pa = mmu::translate(space.format, space.root, va, view)
@@ -65,7 +65,7 @@ fn bytes_of(r: &Recording, view: &MemoryView<'_>, b: &Buffer) -> Vec<u8> {
 #[test]
 fn write_value_jobs_write_their_values() {
     for format in FORMATS {
-        let r = write_value(&mut *board("mali-g71"), format).unwrap();
+        let r = write_value(&mut *open_device("mali-g71"), format).unwrap();
         let results = r.buffer("results").unwrap();
         assert_eq!(bytes_of(&r, &r.memory.at(0), results), [FILL; RESULT_WORDS * 8]);
         let after = bytes_of(&r, &r.memory.last(), results);
@@ -85,8 +85,8 @@ fn write_value_jobs_write_their_values() {
 
 #[test]
 fn driver_recording_begins_with_gpu_id_and_ends_powered_off() {
-    let r = write_value(&mut *board("mali-g71"), MmuFormat::Aarch64_4k).unwrap();
-    let map = RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
+    let r = write_value(&mut *open_device("mali-g71"), MmuFormat::Aarch64_4k).unwrap();
+    let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id).unwrap();
     let events = &r.events;
     assert!((0..events.len()).all(|e| matches!(events.kind(e), Some(EventKind::Read | EventKind::Write))));
     assert!((0..events.len()).all(|e| map.at(events.access(e).unwrap().offset).is_some()));
@@ -109,14 +109,14 @@ fn driver_recording_begins_with_gpu_id_and_ends_powered_off() {
             .map(|x| u64::from(x.count))
             .sum::<u64>()
     };
-    assert_eq!(pages(FrameRole::Data), r.facts.source_pages);
+    assert_eq!(pages(FrameRole::Data), r.metadata.source_pages);
     assert!(pages(FrameRole::Table) >= 4);
 }
 
 #[test]
 fn every_sample_has_its_jobs_and_each_job_ends() {
     for (sample, r) in made() {
-        let map = RegisterMap::for_gpu(r.facts.identity.gpu_id).unwrap();
+        let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id).unwrap();
         let t = timeline::derive(&r, map, &Progress::new()).unwrap();
         let jobs = match sample.source {
             Source::WriteValue(_) | Source::Changes(_) => 3,
@@ -141,9 +141,9 @@ const NOT_RUN: [&str; 2] = ["triangle.kine", "tri3.kine"];
 #[test]
 fn every_sample_replays_with_a_match() {
     for (sample, r) in made() {
-        let mut device = board(sample.device);
+        let mut device = open_device(sample.device);
         let target = device.info();
-        let outputs = r.facts.buffers.iter().map(|b| b.name.clone()).collect();
+        let outputs = r.metadata.buffers.iter().map(|b| b.name.clone()).collect();
         let options = CompileOptions {
             outputs,
             ..CompileOptions::default()
@@ -184,8 +184,8 @@ fn every_sample_replays_with_a_match() {
 
 #[test]
 fn edited_job_immediate_changes_its_result() {
-    let r = write_value(&mut *board("mali-g71"), MmuFormat::Aarch64_4k).unwrap();
-    let mut device = board("mali-g71");
+    let r = write_value(&mut *open_device("mali-g71"), MmuFormat::Aarch64_4k).unwrap();
+    let mut device = open_device("mali-g71");
     let target = device.info();
     // The first job's immediate, 16 bytes into its payload.
     let chains = r.buffer("chains").unwrap();
@@ -243,7 +243,7 @@ fn sample_traces_are_all_listed_and_documented() {
 #[test]
 fn unmapped_job_write_reports_its_address() {
     for format in FORMATS {
-        let mut b = board("mali-g71");
+        let mut b = open_device("mali-g71");
         let mut d = Driver::boot(&mut *b, Recorder::new("a fault")).unwrap();
         let space = d.new_space(format).unwrap();
         let chain = d.alloc(space, 0x1000, Rights::RW).unwrap();

@@ -6,7 +6,7 @@ use super::error::CudaReplayError;
 use cuda_driver::{CuFunction, CuModule, Driver};
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use trace_core::recording::{CallFacts, CodeKind};
+use trace_core::recording::{ApiTraceMetadata, CodeKind};
 
 /// A variable of a module: its recorded address, its length and its current address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,34 +34,34 @@ impl Code {
     pub fn load(
         driver: Driver,
         contents: &(impl Contents + ?Sized),
-        facts: &CallFacts,
+        metadata: &ApiTraceMetadata,
         wanted: &BTreeSet<u32>,
         touched: &BTreeSet<usize>,
     ) -> Result<Self, CudaReplayError> {
         let mut code = Self {
             driver,
-            modules: vec![None; facts.modules.len()],
-            functions: vec![None; facts.functions.len()],
+            modules: vec![None; metadata.modules.len()],
+            functions: vec![None; metadata.functions.len()],
             moved: Vec::new(),
             memory: Vec::new(),
         };
         for n in wanted {
-            code.function(contents, facts, *n as usize)?;
+            code.function(contents, metadata, *n as usize)?;
         }
         for number in touched {
             let wrong = |why: String| CudaReplayError::Code {
-                function: facts
+                function: metadata
                     .modules
                     .get(*number)
                     .map_or_else(String::new, |m| m.origin.clone()),
                 why,
             };
-            code.module(contents, facts, *number, &wrong)?;
+            code.module(contents, metadata, *number, &wrong)?;
         }
         // Variables may be written by copies before any function of their module runs.
-        for module in 0..facts.modules.len() {
+        for module in 0..metadata.modules.len() {
             if code.modules.get(module).is_some_and(Option::is_some) {
-                code.globals(facts, module);
+                code.globals(metadata, module);
             }
         }
         code.moved.sort_unstable_by_key(|m| m.was);
@@ -71,10 +71,10 @@ impl Code {
     fn function(
         &mut self,
         contents: &(impl Contents + ?Sized),
-        facts: &CallFacts,
+        metadata: &ApiTraceMetadata,
         n: usize,
     ) -> Result<(), CudaReplayError> {
-        let Some(function) = facts.functions.get(n) else {
+        let Some(function) = metadata.functions.get(n) else {
             return Ok(());
         };
         let wrong = |why: String| CudaReplayError::Code {
@@ -84,7 +84,7 @@ impl Code {
         let number = function
             .module
             .ok_or_else(|| wrong("the recording does not name its module".to_owned()))? as usize;
-        let module = self.module(contents, facts, number, &wrong)?;
+        let module = self.module(contents, metadata, number, &wrong)?;
         let name = CString::new(function.name.as_bytes()).map_err(|e| wrong(e.to_string()))?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: a loaded module, a C string, and a valid output pointer.
@@ -104,14 +104,14 @@ impl Code {
     fn module(
         &mut self,
         contents: &(impl Contents + ?Sized),
-        facts: &CallFacts,
+        metadata: &ApiTraceMetadata,
         number: usize,
         wrong: &dyn Fn(String) -> CudaReplayError,
     ) -> Result<CuModule, CudaReplayError> {
         if let Some(module) = self.modules.get(number).copied().flatten() {
             return Ok(module);
         }
-        let call_module = facts.modules.get(number);
+        let call_module = metadata.modules.get(number);
         let report = call_module.ok_or_else(|| wrong("its module is not in the recording's list".to_owned()))?;
         if !report.missing.is_empty() {
             return Err(wrong(format!("its code is not in the recording: {}", report.missing)));
@@ -143,8 +143,8 @@ impl Code {
         self.moved.iter().filter(|m| !self.memory.contains(&m.was))
     }
 
-    fn globals(&mut self, facts: &CallFacts, module: usize) {
-        let (Some(call_module), Some(Some(handle))) = (facts.modules.get(module), self.modules.get(module)) else {
+    fn globals(&mut self, metadata: &ApiTraceMetadata, module: usize) {
+        let (Some(call_module), Some(Some(handle))) = (metadata.modules.get(module), self.modules.get(module)) else {
             return;
         };
         for global in &call_module.globals {

@@ -77,13 +77,13 @@ pub fn compare(recorded: &[u8], got: &[u8], rule: OutputTolerance) -> Option<Dif
             };
             (element, Box::new(near))
         }
-        OutputTolerance::Steps { element, most } => {
+        OutputTolerance::Steps { element, most: max } => {
             let near = move |a: &[u8], b: &[u8]| {
                 let (Some(a), Some(b)) = (of(element, a), of(element, b)) else {
                     return false;
                 };
                 match (a.value.is_nan(), b.value.is_nan()) {
-                    (false, false) => (a.ordinal - b.ordinal).unsigned_abs() <= u128::from(most),
+                    (false, false) => (a.ordinal - b.ordinal).unsigned_abs() <= u128::from(max),
                     (a, b) => a && b,
                 }
             };
@@ -161,9 +161,9 @@ mod tests {
         let d = compare(&a, &b, near(0.1, 0.0)).unwrap();
         assert_eq!((d.at, d.count, d.largest), (16, 1, Some(0.5)));
         assert_eq!(compare(&a, &b, near(0.1, 0.01)), None);
-        let within = |most| OutputTolerance::Steps {
+        let within = |max| OutputTolerance::Steps {
             element: ElementType::F32,
-            most,
+            most: max,
         };
         let d = compare(&a, &b, within(1)).unwrap();
         assert_eq!((d.at, d.count), (16, 1));

@@ -14,7 +14,7 @@ pub(super) struct Context {
 
 impl Context {
     /// Initializes the driver and makes the context of the device of this number current.
-    pub fn open(driver: Driver, wanted: u32) -> Result<Self, CudaReplayError> {
+    pub fn open(driver: Driver, requested: u32) -> Result<Self, CudaReplayError> {
         let mut count = 0;
         let mut device = 0;
         let mut context: CuContext = std::ptr::null_mut();
@@ -23,10 +23,10 @@ impl Context {
             driver.cuInit(0)?;
             driver.cuDeviceGetCount(&raw mut count)?;
             let count = u32::try_from(count).unwrap_or(0);
-            if wanted >= count {
-                return Err(CudaReplayError::NoDevice { wanted, count });
+            if requested >= count {
+                return Err(CudaReplayError::NoDevice { requested, count });
             }
-            driver.cuDeviceGet(&raw mut device, wanted as i32)?;
+            driver.cuDeviceGet(&raw mut device, requested as i32)?;
             driver.cuDevicePrimaryCtxRetain(&raw mut context, device)?;
         }
         let kept = Self { driver, device };

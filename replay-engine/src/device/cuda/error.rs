@@ -13,12 +13,12 @@ pub enum CudaReplayError {
     Driver(#[from] CudaError),
     /// The recording is not an API trace.
     #[error("the recording is not an API trace of CUDA")]
-    NotCalls,
+    NotApiTrace,
     /// There is no such device.
-    #[error("there is no CUDA device {wanted} here, there are {count}")]
+    #[error("there is no CUDA device {requested} here, there are {count}")]
     NoDevice {
         /// The requested device number.
-        wanted: u32,
+        requested: u32,
         /// The number of devices.
         count: u32,
     },
@@ -61,12 +61,12 @@ pub enum CudaReplayError {
         result: CuResult,
     },
     /// An input has the wrong length.
-    #[error("input {name}: it has {given} bytes, the buffer has {wanted}")]
+    #[error("input {name}: it has {given} bytes, the buffer has {expected}")]
     Input {
         /// The buffer.
         name: String,
         /// Expected length, bytes.
-        wanted: u64,
+        expected: u64,
         /// Given length, bytes.
         given: u64,
     },

@@ -338,6 +338,6 @@ impl Capture<'_, '_> {
 
 /// Returns whether a stream was created as non-blocking with respect to the default stream.
 fn is_apart(script: &Script, n: u32) -> bool {
-    let flags = script.facts.streams.get(n as usize).map_or(0, |s| s.flags);
+    let flags = script.metadata.streams.get(n as usize).map_or(0, |s| s.flags);
     flags & STREAM_NON_BLOCKING != 0
 }

@@ -85,7 +85,7 @@ struct Variables {
 
 impl Variables {
     fn new(script: &Script) -> Self {
-        let globals = script.facts.modules.iter().flat_map(|m| &m.globals);
+        let globals = script.metadata.modules.iter().flat_map(|m| &m.globals);
         let mut all: Vec<_> = globals
             .filter(|g| g.bytes > 0)
             .map(|g| (g.at, g.bytes, false))
@@ -151,7 +151,7 @@ fn filled(row: &FillRow) -> u64 {
 #[allow(clippy::unwrap_used, reason = "tests fail in this way")]
 mod tests {
     use super::*;
-    use trace_core::recording::{CallFacts, CallGlobal, CallModule, LaunchRow, OrderRow};
+    use trace_core::recording::{ApiTraceMetadata, CallGlobal, CallModule, LaunchRow, OrderRow};
 
     const VARIABLE: u64 = 0x7000_0000;
 
@@ -184,12 +184,12 @@ mod tests {
         };
         let launch = |argument: u64| Step::Launch(LaunchRow::default(), argument.to_le_bytes().to_vec());
         Script {
-            facts: CallFacts {
+            metadata: ApiTraceMetadata {
                 modules: vec![CallModule {
                     globals: vec![global(0), global(1)],
                     ..CallModule::default()
                 }],
-                ..CallFacts::default()
+                ..ApiTraceMetadata::default()
             },
             inputs: vec![
                 transfer(0x1000, true),

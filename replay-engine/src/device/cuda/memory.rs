@@ -40,7 +40,7 @@ impl MappedMemory {
             same: Vec::new(),
             moved: Vec::new(),
         };
-        let windows = [script.facts.window, script.facts.reserved];
+        let windows = [script.metadata.window, script.metadata.reserved];
         let places = || {
             let same = script.same.iter().map(|s| (s.at, s.bytes));
             script.ranges.iter().copied().chain(same)

@@ -10,15 +10,15 @@ use crate::memory_trace::MemoryTraceRequest;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use trace_core::PAGE_SIZE;
-use trace_core::calls::{MemorySample, MemoryTrace};
+use trace_core::api_trace::{MemorySample, MemoryTrace};
 use trace_core::progress::Progress;
 
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Size of an observation in an answer without its contents, bytes.
-const SIGHT: u64 = 28;
+const SAMPLE_BYTES: u64 = 28;
 /// Maximum number of observations in an answer: the size of a record, with some reserve
 /// (`trace_core::encode::MAX_RECORD`).
-const MAX_SIGHTS: usize = (trace_core::encode::MAX_RECORD - (1 << 20)) / SIGHT as usize;
+const MAX_SAMPLES: usize = (trace_core::encode::MAX_RECORD - (1 << 20)) / SAMPLE_BYTES as usize;
 
 /// The result of a memory trace run.
 #[derive(Debug, Default)]
@@ -53,27 +53,27 @@ pub fn trace_memory(
     contents: &(impl Contents + ?Sized),
     script: &Script,
     options: &StageOptions,
-    ask: &MemoryTraceRequest,
+    request: &MemoryTraceRequest,
     progress: &Progress,
     report: &mut dyn FnMut(u64),
 ) -> Result<MemoryTraceRun, CudaReplayError> {
     let begun = Instant::now();
     let mut stage = Stage::new(contents, script, options)?;
-    let before = script.steps.partition_point(|(e, _)| *e < ask.from);
-    let all = script.steps.partition_point(|(e, _)| *e < ask.to);
+    let before = script.steps.partition_point(|(e, _)| *e < request.from);
+    let all = script.steps.partition_point(|(e, _)| *e < request.to);
     progress.set_total(all as u64 + 1);
-    stage.play_until(ask.from, progress)?;
+    stage.play_until(request.from, progress)?;
     let cancelled = |_| CudaReplayError::Cancelled;
     progress.advance(before as u64 + 1).map_err(cancelled)?;
-    let ranges = TracedRanges::new(&stage, &ask.ranges);
-    let mut seeing = MemoryTracer::new(ask.most);
+    let ranges = TracedRanges::new(&stage, &request.ranges);
+    let mut seeing = MemoryTracer::new(request.most);
     let mut looked_until = None;
-    if !ask.look.is_empty() {
-        let look = TracedRanges::new(&stage, &ask.look);
-        looked_until = seeing.look(&stage, &look, ask.from)?;
+    if !request.look.is_empty() {
+        let look = TracedRanges::new(&stage, &request.look);
+        looked_until = seeing.look(&stage, &look, request.from)?;
     }
     // Both have their own share.
-    seeing.most = seeing.taken().saturating_add(ask.most);
+    seeing.max = seeing.taken().saturating_add(request.most);
     let mut kept = stage.save_ranges(&ranges.device)?;
     let mut seen = MemoryTraceRun {
         device: stage.device_name(),
@@ -84,14 +84,14 @@ pub fn trace_memory(
     let watching = Instant::now();
     // Whether memory may differ from the saved copy.
     let mut stale = false;
-    let mut to = ask.to;
-    while let Some((event, step)) = stage.next().filter(|(e, _)| *e < ask.to) {
+    let mut to = request.to;
+    while let Some((event, step)) = stage.next().filter(|(e, _)| *e < request.to) {
         if step.is_launch() {
             if seeing.is_full() {
                 (seen.full, to) = (Some(*event), *event);
                 break;
             }
-            if ask.time_ns > 0 && watching.elapsed() > Duration::from_nanos(ask.time_ns) {
+            if request.time_ns > 0 && watching.elapsed() > Duration::from_nanos(request.time_ns) {
                 (seen.late, to) = (Some(*event), *event);
                 break;
             }
@@ -129,14 +129,14 @@ pub fn trace_memory(
     }
     seen.watched = MemoryTrace::new(
         "",
-        ask.from..to,
-        ask.ranges.is_empty(),
+        request.from..to,
+        request.ranges.is_empty(),
         ranges.recorded,
-        seeing.sights,
+        seeing.samples,
         seeing.content,
     )
     .map_err(|e| CudaReplayError::Damaged {
-        event: ask.from,
+        event: request.from,
         what: e.to_string(),
     })?;
     Ok(seen)
@@ -207,9 +207,9 @@ impl TracedRanges {
 
 /// The observations so far.
 struct MemoryTracer {
-    sights: Vec<MemorySample>,
+    samples: Vec<MemorySample>,
     content: Vec<u8>,
-    most: u64,
+    max: u64,
     /// Positions of contents that were already stored, by digest.
     known: HashMap<[u8; 32], u64>,
     /// The last event at which each page was observed.
@@ -217,11 +217,11 @@ struct MemoryTracer {
 }
 
 impl MemoryTracer {
-    fn new(most: u64) -> Self {
+    fn new(max: u64) -> Self {
         Self {
-            sights: Vec::new(),
+            samples: Vec::new(),
             content: Vec::new(),
-            most,
+            max,
             known: HashMap::new(),
             last: HashMap::new(),
         }
@@ -229,15 +229,15 @@ impl MemoryTracer {
 
     /// Returns the size of the answer so far, bytes.
     fn taken(&self) -> u64 {
-        (self.content.len() as u64).saturating_add((self.sights.len() as u64).saturating_mul(SIGHT))
+        (self.content.len() as u64).saturating_add((self.samples.len() as u64).saturating_mul(SAMPLE_BYTES))
     }
 
     fn is_full(&self) -> bool {
-        self.taken() >= self.most || self.sights.len() >= MAX_SIGHTS
+        self.taken() >= self.max || self.samples.len() >= MAX_SAMPLES
     }
 
-    fn see(&mut self, at: u64, moment: u64, bytes: &[u8]) {
-        if self.last.insert(at, moment) == Some(moment) {
+    fn see(&mut self, at: u64, next_event: u64, bytes: &[u8]) {
+        if self.last.insert(at, next_event) == Some(next_event) {
             return;
         }
         let digest = *blake3::hash(bytes).as_bytes();
@@ -246,16 +246,21 @@ impl MemoryTracer {
             self.content.extend_from_slice(bytes);
             at
         });
-        self.sights.push(MemorySample {
+        self.samples.push(MemorySample {
             at,
-            moment,
+            next_event,
             bytes: u32::try_from(bytes.len()).unwrap_or(0),
             content,
         });
     }
 
     /// Records the contents of ranges, as far as there is room. Returns the address after which there was none.
-    fn look(&mut self, stage: &Stage<'_>, ranges: &TracedRanges, moment: u64) -> Result<Option<u64>, CudaReplayError> {
+    fn look(
+        &mut self,
+        stage: &Stage<'_>,
+        ranges: &TracedRanges,
+        next_event: u64,
+    ) -> Result<Option<u64>, CudaReplayError> {
         let mut buffer = Vec::new();
         for (first, bytes) in &ranges.device {
             let pages: Vec<u64> = (0..bytes.div_ceil(PAGE)).map(|n| first + n * PAGE).collect();
@@ -267,7 +272,7 @@ impl MemoryTracer {
                     if self.is_full() {
                         return Ok(Some(recorded + n * PAGE));
                     }
-                    self.see(recorded + n * PAGE, moment, place);
+                    self.see(recorded + n * PAGE, next_event, place);
                 }
             }
         }
@@ -287,11 +292,11 @@ impl MemoryTracer {
         if pages.is_empty() {
             return Ok(true);
         }
-        let mark = self.sights.len();
+        let mark = self.samples.len();
         let (mut was, mut is) = (Vec::new(), Vec::new());
         for (at, bytes) in join_pages(&pages, &ranges.device) {
             if self.is_full() {
-                self.sights.truncate(mark);
+                self.samples.truncate(mark);
                 return Ok(false);
             }
             let length = usize::try_from(bytes).unwrap_or(0);

@@ -4,7 +4,7 @@ use super::error::CudaReplayError;
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    AllocationKind, AllocationRow, CALL_ASYNC, CALL_CAPTURED, CallEvent, CallFacts, CopyKind, CopyRow, FillRow,
+    AllocationKind, AllocationRow, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CallEvent, CopyKind, CopyRow, FillRow,
     LaunchRow, NO_CONTENT, OrderKind, OrderRow, Recording,
 };
 
@@ -97,7 +97,7 @@ pub struct Obstacle {
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// The metadata of the recorded calls.
-    pub facts: CallFacts,
+    pub metadata: ApiTraceMetadata,
     /// The steps, each with its event.
     pub steps: Vec<(u64, Step)>,
     /// Number of first steps that write the initial memory contents. The same number of first inputs belong to them.
@@ -137,9 +137,9 @@ impl Script {
     /// Same as [`Self::new`], and if it was cancelled.
     pub fn read(recording: &Recording, progress: &Progress) -> Result<Self, CudaReplayError> {
         progress.set_total(recording.events.len() as u64);
-        let facts = recording.call_facts().filter(|f| f.api == "cuda");
+        let metadata = recording.api_trace_metadata().filter(|f| f.api == "cuda");
         let mut script = Self {
-            facts: facts.ok_or(CudaReplayError::NotCalls)?,
+            metadata: metadata.ok_or(CudaReplayError::NotApiTrace)?,
             ..Default::default()
         };
         let mut ranges: BTreeMap<u64, u64> = BTreeMap::new();
@@ -179,7 +179,7 @@ impl Script {
                     }
                 }
                 CallEvent::Call(c) => {
-                    let name = script.facts.names.get(c.name as usize).map_or("", String::as_str);
+                    let name = script.metadata.names.get(c.name as usize).map_or("", String::as_str);
                     if name == MAPPED_TWICE {
                         let report = recording.events.call_arguments(c.arguments_at, c.arguments);
                         let words = report.as_deref().and_then(|b| <&[u8; 24]>::try_from(b).ok());
@@ -197,7 +197,7 @@ impl Script {
                     // Copies of a snapshot have no stream. Those at the start are the initial memory contents.
                     let first = at_begin && c.stream == OrderRow::NONE;
                     // The addresses of variables depend on where their module is loaded.
-                    let mut variables = script.facts.modules.iter().flat_map(|m| &m.globals);
+                    let mut variables = script.metadata.modules.iter().flat_map(|m| &m.globals);
                     if first && !variables.any(|g| c.from.checked_sub(g.at).is_some_and(|n| n < g.bytes)) {
                         ranges.insert(c.from, c.bytes.max(ranges.get(&c.from).copied().unwrap_or(0)));
                         buffers.begun_with(event, c.from, c.bytes);
@@ -235,7 +235,7 @@ impl Script {
                 CallEvent::Launch(l) if l.flags & CALL_CAPTURED == 0 => {
                     let arguments = recording.events.call_arguments(l.arguments_at, l.arguments);
                     let arguments = arguments.ok_or_else(|| damaged("a launch whose arguments are not in the file"))?;
-                    if script.facts.functions.get(l.function as usize).is_none() {
+                    if script.metadata.functions.get(l.function as usize).is_none() {
                         return Err(damaged("a launch of a function that the recording does not list"));
                     }
                     script.steps.push((event, Step::Launch(l, arguments)));
@@ -338,7 +338,7 @@ impl Script {
     /// Returns the numbers of the modules whose variables are accessed by copies or fills, if their code is available.
     /// They are loaded even if no function of them is launched.
     pub(super) fn touched_modules(&self) -> BTreeSet<usize> {
-        let has_code = |n: &usize| self.facts.modules.get(*n).is_some_and(|m| !m.pages.is_empty());
+        let has_code = |n: &usize| self.metadata.modules.get(*n).is_some_and(|m| !m.pages.is_empty());
         let touched = self.touched_variables();
         touched.iter().map(|(module, ..)| *module).filter(has_code).collect()
     }
@@ -346,7 +346,7 @@ impl Script {
     /// Returns first byte and length in bytes of variables that copies or fills access, in modules without recorded
     /// code because no function of them is launched. They are treated as ordinary memory.
     fn idle_variables(&self) -> Vec<(u64, u64)> {
-        let is_idle = |n: usize| self.facts.modules.get(n).is_some_and(|m| m.pages.is_empty());
+        let is_idle = |n: usize| self.metadata.modules.get(n).is_some_and(|m| m.pages.is_empty());
         let touched = self.touched_variables();
         let idle = touched.iter().filter(|(module, ..)| is_idle(*module));
         idle.map(|(_, at, bytes)| (*at, *bytes)).collect()
@@ -354,7 +354,7 @@ impl Script {
 
     /// Returns module, first byte and length in bytes of the variables that copies or fills access.
     fn touched_variables(&self) -> BTreeSet<(usize, u64, u64)> {
-        let globals = self.facts.modules.iter().enumerate();
+        let globals = self.metadata.modules.iter().enumerate();
         let globals = globals.flat_map(|(n, m)| m.globals.iter().map(move |g| (g.at, (g.bytes, n))));
         let by_address: BTreeMap<u64, (u64, usize)> = globals.collect();
         let mut found = BTreeSet::new();
@@ -387,7 +387,7 @@ impl Script {
         let mut known: Vec<(u64, u64)> = self.ranges.iter().chain(&self.shared).copied().collect();
         known.extend(self.same.iter().map(|s| (s.at, s.bytes)));
         known.extend(
-            self.facts
+            self.metadata
                 .modules
                 .iter()
                 .flat_map(|m| &m.globals)
@@ -421,13 +421,13 @@ impl Script {
     }
 
     fn cannot_launch(&self, row: &LaunchRow, arguments: &[u8]) -> Option<String> {
-        let function = self.facts.functions.get(row.function as usize)?;
+        let function = self.metadata.functions.get(row.function as usize)?;
         let name = function.display_name();
         if arguments.is_empty() && !function.parameters.is_empty() {
             return Some(format!("the arguments of {name} are not in the recording"));
         }
         let module = match function.module {
-            Some(n) => self.facts.modules.get(n as usize),
+            Some(n) => self.metadata.modules.get(n as usize),
             None => return Some(format!("the recording does not name the module of {name}")),
         };
         match module {
@@ -483,8 +483,8 @@ impl Script {
             _ => None,
         });
         // Outputs are numbered in the order of their steps, so those at the end are the last ones.
-        if let Some(least) = outputs.min() {
-            self.outputs.truncate(least);
+        if let Some(min) = outputs.min() {
+            self.outputs.truncate(min);
         }
         self.steps.truncate(self.last);
     }
@@ -765,7 +765,7 @@ mod tests {
         script.steps.truncate(2);
         assert_eq!(script.obstacle(), None);
         // A launch of a function with arguments, of which the recording holds none.
-        script.facts.functions = vec![trace_core::recording::CallFunction {
+        script.metadata.functions = vec![trace_core::recording::CallFunction {
             name: "k".to_owned(),
             parameters: vec![[0, 8]],
             ..Default::default()

@@ -125,7 +125,7 @@ impl<'a> Stage<'a> {
         let driver = Driver::load()?;
         let context = Context::open(driver, options.device)?;
         // Set before code is loaded: the heap size cannot be changed afterwards.
-        context.limit(&script.facts.limits)?;
+        context.limit(&script.metadata.limits)?;
         ready.driver = part();
         let mut inputs = Vec::new();
         for (n, t) in script.inputs.iter().enumerate() {
@@ -156,7 +156,7 @@ impl<'a> Stage<'a> {
         }
         ready.memory = part();
         let wanted: BTreeSet<u32> = script.list_launched_functions().collect();
-        let mut code = Code::load(driver, contents, &script.facts, &wanted, &script.touched_modules())?;
+        let mut code = Code::load(driver, contents, &script.metadata, &wanted, &script.touched_modules())?;
         code.add_moved(&mapped.moved);
         if let Some(guard) = &mut guard {
             guard.begin(&code.moved);
@@ -164,7 +164,7 @@ impl<'a> Stage<'a> {
         if let Some(Obstacle { event, why }) = script.obstacle() {
             return Err(CudaReplayError::Damaged { event, what: why });
         }
-        let streams = Streams::new(driver, &script.facts.streams, options.graph)?;
+        let streams = Streams::new(driver, &script.metadata.streams, options.graph)?;
         ready.code = part();
         Ok(Self {
             inputs,
@@ -498,13 +498,13 @@ fn input(
 }
 
 fn fits(t: &Transfer, given: usize) -> Result<(), CudaReplayError> {
-    let wanted = t.row.total().unwrap_or(0);
-    if given as u64 == wanted {
+    let expected = t.row.total().unwrap_or(0);
+    if given as u64 == expected {
         return Ok(());
     }
     Err(CudaReplayError::Input {
         name: t.name.clone(),
-        wanted,
+        expected,
         given: given as u64,
     })
 }

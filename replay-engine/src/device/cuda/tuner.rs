@@ -59,33 +59,33 @@ pub fn tune(
     contents: &(impl Contents + ?Sized),
     script: &Script,
     options: &StageOptions,
-    ask: &TuneRequest,
+    request: &TuneRequest,
     progress: &Progress,
     report: &mut dyn FnMut(TuneProgress),
 ) -> Result<TuneReport, TunerError> {
     let begun = Instant::now();
-    let no_launch = TunerError::NoLaunch { event: ask.event };
+    let no_launch = TunerError::NoLaunch { event: request.event };
     // NVML takes a while to load, so it loads in parallel with the driver.
     let nvml = std::thread::spawn(Nvml::load);
     let mut stage = Stage::new(contents, script, options)?;
-    let Some((row, arguments)) = stage.find_launch(ask.event) else {
+    let Some((row, arguments)) = stage.find_launch(request.event) else {
         return Err(no_launch);
     };
     let recorded = RecordedLaunch::from(row);
     // Checked before the replay, so that an impossible request fails at once.
-    crate::tune::Space::new(ask, &recorded)?;
-    let facts = &script.facts;
-    let function = facts.functions.get(row.function as usize);
-    let module = function.and_then(|f| facts.modules.get(f.module? as usize));
+    crate::tune::Space::new(request, &recorded)?;
+    let metadata = &script.metadata;
+    let function = metadata.functions.get(row.function as usize);
+    let module = function.and_then(|f| metadata.modules.get(f.module? as usize));
     let code = module.and_then(|m| contents.code(m));
     let mut phases = Phases {
         ready: nanos(stage.prepare_durations().total()),
         ..Phases::default()
     };
     let at = Instant::now();
-    stage.play_until(ask.event, progress)?;
+    stage.play_until(request.event, progress)?;
     phases.before = nanos(at.elapsed());
-    let variants = Variants::new(&stage, row.function, code, &ask.modules).ok_or(no_launch)?;
+    let variants = Variants::new(&stage, row.function, code, &request.modules).ok_or(no_launch)?;
     let sensor = Sensor::open(&stage, nvml);
     let before_health = sensor.health();
     let shown = function.map_or_else(String::new, |f| f.display_name().to_owned());
@@ -99,12 +99,12 @@ pub fn tune(
             other => other,
         });
     };
-    let mut tuner = Tuner::new(&stage, variants, *row, arguments, ask, progress, phases)?;
+    let mut tuner = Tuner::new(&stage, variants, *row, arguments, request, progress, phases)?;
     tuner.begun = begun;
     tuner.reported = Some(&mut named);
     tuner.sensor = Some(&sensor);
     let mut tuned = match tuner.reference(contents) {
-        Ok(None) => search(ask, &recorded, &mut tuner, progress)?,
+        Ok(None) => search(request, &recorded, &mut tuner, progress)?,
         Ok(Some(rejected)) => TuneReport {
             baseline: Measurement::from_rejection(rejected),
             ..TuneReport::default()
@@ -121,9 +121,9 @@ pub fn tune(
             ..TuneReport::default()
         },
     };
-    tuned.event = ask.event;
+    tuned.event = request.event;
     tuned.recorded = recorded.point();
-    tuned.modules = ask.modules.iter().map(|m| m.name.clone()).collect();
+    tuned.modules = request.modules.iter().map(|m| m.name.clone()).collect();
     tuned.device = stage.device_name();
     tuned.function = shown.clone();
     tuned.reference = match tuner.held {
@@ -168,7 +168,7 @@ struct Tuner<'s, 'a> {
     arguments: &'s [u8],
     /// Memory ranges that the copies hold, ascending.
     ranges: Vec<(u64, u64)>,
-    ask: &'s TuneRequest,
+    request: &'s TuneRequest,
     progress: &'s Progress,
     begun: Instant,
     phases: Phases,
@@ -191,7 +191,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         variants: Variants<'s>,
         row: LaunchRow,
         arguments: &'s [u8],
-        ask: &'s TuneRequest,
+        request: &'s TuneRequest,
         progress: &'s Progress,
         phases: Phases,
     ) -> Result<Self, CudaReplayError> {
@@ -213,7 +213,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
             row,
             arguments,
             ranges,
-            ask,
+            request,
             progress,
             begun: Instant::now(),
             phases,
@@ -250,7 +250,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         contents: &(impl Contents + ?Sized),
     ) -> Result<Option<OutputMismatch>, CudaReplayError> {
         let script = self.stage.script();
-        let behind = script.steps.partition_point(|(event, _)| *event <= self.ask.event);
+        let behind = script.steps.partition_point(|(event, _)| *event <= self.request.event);
         let mut all = None;
         for (_, step) in script.steps.get(behind..).unwrap_or_default() {
             let n = match step {
@@ -262,18 +262,21 @@ impl<'s, 'a> Tuner<'s, 'a> {
             let Some(t) = script.outputs.get(n).filter(|t| t.row.rows == 1) else {
                 continue;
             };
-            let Some(wanted) = contents.copied(&t.row) else {
+            let Some(expected) = contents.copied(&t.row) else {
                 continue;
             };
-            let mut got = vec![0; wanted.len()];
+            let mut got = vec![0; expected.len()];
             self.stage.read(self.stage.device_address(t.row.from), &mut got)?;
-            self.held = self.held.saturating_add(wanted.len() as u64);
+            self.held = self.held.saturating_add(expected.len() as u64);
             let piece = MemoryDiff {
                 at: t.row.from,
-                wanted: &wanted,
+                expected: &expected,
                 got: &got,
             };
-            OutputMismatch::join(&mut all, find_mismatch(&[piece], &self.ask.areas, self.ask.rule));
+            OutputMismatch::join(
+                &mut all,
+                find_mismatch(&[piece], &self.request.areas, self.request.rule),
+            );
         }
         Ok(all)
     }
@@ -341,7 +344,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
                 Err(e) => return Err(broken(&e)),
             }
             let waited = begun.elapsed();
-            if nanos(waited) > self.ask.limits.stuck_ns {
+            if nanos(waited) > self.request.limits.stuck_ns {
                 return Err(Stop::Broken {
                     rejected: RejectReason::Stuck { waited: nanos(waited) },
                 });
@@ -390,7 +393,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         let pages = self.stage.find_differing_pages(after)?;
         let mut all: Option<OutputMismatch> = None;
         let mut looked = 0u64;
-        let (mut wanted, mut got) = (Vec::new(), Vec::new());
+        let (mut expected, mut got) = (Vec::new(), Vec::new());
         for (at, bytes) in join_pages(&pages, &self.ranges) {
             if let Some(one) = all.as_mut().filter(|_| looked >= ENOUGH) {
                 one.at_least = true;
@@ -398,16 +401,19 @@ impl<'s, 'a> Tuner<'s, 'a> {
             }
             looked += bytes;
             let length = usize::try_from(bytes).unwrap_or(0);
-            wanted.resize(length, 0);
+            expected.resize(length, 0);
             got.resize(length, 0);
-            self.stage.read_saved(after, at, &mut wanted)?;
+            self.stage.read_saved(after, at, &mut expected)?;
             self.stage.read(at, &mut got)?;
             let piece = MemoryDiff {
                 at: self.stage.recorded_address(at),
-                wanted: &wanted,
+                expected: &expected,
                 got: &got,
             };
-            OutputMismatch::join(&mut all, find_mismatch(&[piece], &self.ask.areas, self.ask.rule));
+            OutputMismatch::join(
+                &mut all,
+                find_mismatch(&[piece], &self.request.areas, self.request.rule),
+            );
         }
         Ok(all)
     }
@@ -434,7 +440,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         let blocks = u32::try_from(blocks).unwrap_or(0);
         let of = match self.multiprocessor_threads {
             0 => 0.0,
-            most => (f64::from(blocks) * f64::from(threads) / f64::from(most)) as f32,
+            max => (f64::from(blocks) * f64::from(threads) / f64::from(max)) as f32,
         };
         Resources {
             registers: attribute(FUNCTION_REGISTERS),
@@ -462,9 +468,9 @@ impl<'s, 'a> Tuner<'s, 'a> {
                 variant.cache_is_set = point.cache.is_some();
             }
             if point.shared > SHARED_UNSAID.max(variant.most_shared) {
-                let most = i32::try_from(point.shared).unwrap_or(i32::MAX);
+                let max = i32::try_from(point.shared).unwrap_or(i32::MAX);
                 // SAFETY: a loaded function. Too large a value is refused here and at the launch.
-                let set = unsafe { driver.cuFuncSetAttribute(variant.function, FUNCTION_MAX_DYNAMIC_SHARED, most) };
+                let set = unsafe { driver.cuFuncSetAttribute(variant.function, FUNCTION_MAX_DYNAMIC_SHARED, max) };
                 if set.is_ok() {
                     variant.most_shared = point.shared;
                 }
@@ -487,7 +493,7 @@ impl Evaluator for Tuner<'_, '_> {
             ..Measurement::default()
         };
         let is_recorded = *point == RecordedLaunch::from(&self.row).point();
-        for n in 0..self.ask.warm_ups.saturating_add(repeats) {
+        for n in 0..self.request.warm_ups.saturating_add(repeats) {
             self.progress.check().map_err(|_| Stop::Cancelled)?;
             self.restore()?;
             let took = match self.launch(point, function, &twins)? {
@@ -502,10 +508,10 @@ impl Evaluator for Tuner<'_, '_> {
                 measured.rejected = Some(RejectReason::Wrong(wrong));
                 return Ok(measured);
             }
-            if n >= self.ask.warm_ups {
+            if n >= self.request.warm_ups {
                 measured.times.push(took);
             }
-            let limit = self.ask.limits.launch_ns;
+            let limit = self.request.limits.launch_ns;
             if took > limit && !is_recorded {
                 measured.rejected = Some(RejectReason::TooSlow { took, limit });
                 return Ok(measured);

@@ -45,7 +45,7 @@ pub(super) struct Variants<'a> {
     driver: Driver,
     /// The recorded function, and its module in the recording.
     recorded: CuFunction,
-    facts: CallFunction,
+    metadata: CallFunction,
     globals: Vec<CallGlobal>,
     code: Option<Vec<u8>>,
     replaced: &'a [ReplacementCode],
@@ -65,9 +65,9 @@ impl<'a> Variants<'a> {
     ) -> Option<Self> {
         let driver = stage.driver();
         let recorded = stage.function(function)?;
-        let facts = &stage.script().facts;
-        let call_function = facts.functions.get(function as usize)?.clone();
-        let module = call_function.module.and_then(|m| facts.modules.get(m as usize));
+        let metadata = &stage.script().metadata;
+        let call_function = metadata.functions.get(function as usize)?.clone();
+        let module = call_function.module.and_then(|m| metadata.modules.get(m as usize));
         let capability = [DEVICE_CAPABILITY_MAJOR, DEVICE_CAPABILITY_MINOR].map(|attribute| {
             let mut value = 0;
             // SAFETY: a valid output pointer. A value that the driver does not report stays 0.
@@ -78,7 +78,7 @@ impl<'a> Variants<'a> {
             driver,
             recorded,
             globals: module.map(|m| m.globals.clone()).unwrap_or_default(),
-            facts: call_function,
+            metadata: call_function,
             code,
             replaced,
             capability,
@@ -117,7 +117,7 @@ impl<'a> Variants<'a> {
                 function: self.recorded,
                 twins: Vec::new(),
                 cache_is_set: false,
-                most_shared: most_shared(&self.facts),
+                most_shared: most_shared(&self.metadata),
             });
         }
         let is_plain = registers.is_none() && bounds.is_none();
@@ -136,7 +136,7 @@ impl<'a> Variants<'a> {
             function: std::ptr::null_mut(),
             twins: Vec::new(),
             cache_is_set: false,
-            most_shared: most_shared(&self.facts),
+            most_shared: most_shared(&self.metadata),
         };
         match self.finish(stage, &mut variant, module, &name, number > 0) {
             Ok(()) => Ok(variant),
@@ -150,7 +150,7 @@ impl<'a> Variants<'a> {
     /// Returns the code that a variant is built from, and the name of its function. Machine code is used if it exists
     /// and no edit is needed.
     fn base(&mut self, number: u32, is_plain: bool) -> Result<(Vec<u8>, String), String> {
-        let recorded = self.facts.name.clone();
+        let recorded = self.metadata.name.clone();
         let Some(at) = number.checked_sub(1) else {
             let code = self.code.as_deref().ok_or("its code is not in the recording")?;
             return Ok((ptx_with(code, &recorded)?, recorded));
@@ -185,9 +185,9 @@ impl<'a> Variants<'a> {
         let mut log = vec![0u8; LOG];
         let mut options = vec![JIT_ERROR_LOG, JIT_ERROR_LOG_BYTES];
         let mut values: Vec<*mut c_void> = vec![log.as_mut_ptr().cast(), LOG as *mut c_void];
-        if let Some(most) = registers {
+        if let Some(max) = registers {
             options.push(JIT_MAX_REGISTERS);
-            values.push(most as usize as *mut c_void);
+            values.push(max as usize as *mut c_void);
         }
         let mut module = std::ptr::null_mut();
         // SAFETY: the driver checks the code, which is zero-terminated. The option count matches, the log buffer has
@@ -232,7 +232,7 @@ impl<'a> Variants<'a> {
                 "the parameters of its function {name} are not those of the recorded one"
             ));
         }
-        for [attribute, value] in &self.facts.attributes {
+        for [attribute, value] in &self.metadata.attributes {
             // SAFETY: a loaded function. A rejected attribute shows at the launch.
             let _ = unsafe { self.driver.cuFuncSetAttribute(variant.function, *attribute, *value) };
         }
@@ -269,7 +269,7 @@ impl<'a> Variants<'a> {
             };
             answer.map(|()| [offset as u64, bytes as u64])
         };
-        let wanted = &self.facts.parameters;
+        let wanted = &self.metadata.parameters;
         match describe(0) {
             Err(cuda_driver::CudaError::Missing { .. }) => return true,
             Err(_) => return wanted.is_empty(),
@@ -339,8 +339,8 @@ fn ptx_with(code: &[u8], name: &str) -> Result<Vec<u8>, String> {
 /// Returns the PTX text with other bounds for a kernel.
 fn bounded(text: &[u8], name: &str, registers: Option<u32>, bounds: Option<Bounds>) -> Result<Vec<u8>, String> {
     let mut change = LaunchBounds::default();
-    if let Some(most) = registers {
-        change.max_registers = Change::Set(most);
+    if let Some(max) = registers {
+        change.max_registers = Change::Set(max);
     }
     if let Some(bounds) = bounds {
         change.max_threads = Change::Set([bounds.max_threads, 1, 1]);

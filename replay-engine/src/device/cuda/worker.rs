@@ -191,13 +191,13 @@ fn play(request: &Request, to: AnswerSink<'_>) -> Result<(), Failure> {
         let to = to_both.into_inner().unwrap_or_else(PoisonError::into_inner);
         return to(&Answer::Tuned(Box::new(tuned))).map_err(Failure::Reply);
     }
-    if let Some(ask) = &request.watch {
+    if let Some(trace_request) = &request.watch {
         let options = StageOptions {
             device: request.device,
             inputs,
             ..StageOptions::default()
         };
-        return watch(request, (&recording, &script), &options, ask, &progress, to);
+        return watch(request, (&recording, &script), &options, trace_request, &progress, to);
     }
     let options = Options {
         device: request.device,
@@ -265,7 +265,7 @@ fn watch(
     request: &Request,
     (recording, script): (&Recording, &Script),
     options: &StageOptions,
-    ask: &MemoryTraceRequest,
+    trace_request: &MemoryTraceRequest,
     progress: &Progress,
     to: AnswerSink<'_>,
 ) -> Result<(), Failure> {
@@ -274,7 +274,7 @@ fn watch(
         // A receiver that does not get this message is gone.
         let _ = send_answer(&to_both, &Answer::At(event));
     };
-    let work = || super::trace_memory(recording, script, options, ask, progress, &mut describe);
+    let work = || super::trace_memory(recording, script, options, trace_request, progress, &mut describe);
     let seen = run_watched(work, progress, None, &to_both)?;
     if let Some(folder) = &request.outputs {
         let path = folder.join("0.bin");

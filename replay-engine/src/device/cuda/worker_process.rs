@@ -36,7 +36,7 @@ pub fn current_program() -> PathBuf {
 }
 
 /// Starts worker processes: a program that calls [`super::worker::serve_request`] on its standard input and output.
-pub struct Players {
+pub struct WorkerProcesses {
     command: Box<dyn Fn() -> Command + Send + Sync>,
     /// A worker that already waits for its request, and its device.
     ahead: Mutex<Option<WaitingWorker>>,
@@ -60,13 +60,13 @@ impl WaitingWorker {
     }
 }
 
-impl std::fmt::Debug for Players {
+impl std::fmt::Debug for WorkerProcesses {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Players({:?})", (self.command)())
+        write!(f, "WorkerProcesses({:?})", (self.command)())
     }
 }
 
-impl Players {
+impl WorkerProcesses {
     /// Creates the set of workers. `command` starts the program.
     #[must_use]
     pub fn new(command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
@@ -170,12 +170,12 @@ pub enum WorkerOutcome {
 /// # Errors
 /// If the process cannot be started.
 pub fn run_worker(
-    players: &Players,
+    workers: &WorkerProcesses,
     request: &Request,
     limit: Duration,
     progress: &Progress,
 ) -> std::io::Result<WorkerOutcome> {
-    let first = once(players, request, limit, progress)?;
+    let first = once(workers, request, limit, progress)?;
     let why = match first.ended {
         WorkerEnd::Answered(Answer::Played(report)) => return Ok(WorkerOutcome::Played(report)),
         WorkerEnd::Answered(Answer::Failed(why)) => return Ok(WorkerOutcome::Failed(why)),
@@ -220,7 +220,7 @@ pub fn run_worker(
         graph: false,
         ..request.clone()
     };
-    let second = once(players, &again, limit, progress)?;
+    let second = once(workers, &again, limit, progress)?;
     Ok(match second.ended {
         WorkerEnd::Cancelled => WorkerOutcome::Cancelled,
         // It did not fail again.
@@ -300,11 +300,16 @@ impl Drop for ChildGuard {
     }
 }
 
-fn once(players: &Players, request: &Request, limit: Duration, progress: &Progress) -> std::io::Result<WorkerRun> {
+fn once(
+    workers: &WorkerProcesses,
+    request: &Request,
+    limit: Duration,
+    progress: &Progress,
+) -> std::io::Result<WorkerRun> {
     let begun = Instant::now();
     let text = serde_json::to_vec(request)?;
-    let mut kept = players.next(request)?;
-    players.settle();
+    let mut kept = workers.next(request)?;
+    workers.settle();
     // Taken, so that the input ends after the request. A process that does not read it is noticed when it ends.
     if let Some(mut to) = kept.0.as_mut().and_then(|c| c.stdin.take()) {
         let _ = to.write_all(&text);
@@ -344,7 +349,7 @@ fn once(players: &Players, request: &Request, limit: Duration, progress: &Progre
                 parts = parts.max(millionths);
             }
             Ok(answer) => {
-                players.ends(kept);
+                workers.ends(kept);
                 break WorkerEnd::Answered(answer);
             }
             // The output has ended, so the process ends too.

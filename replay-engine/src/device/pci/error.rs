@@ -1,7 +1,7 @@
 //! Errors of PCI functions of this machine.
 
 use super::name::Address;
-use crate::device::BoardError;
+use crate::device::ReplayDeviceError;
 use crate::device::host::HostError;
 use crate::device::vfio::VfioError;
 use std::io;
@@ -130,7 +130,7 @@ fn strict(e: &io::Error) -> &'static str {
     }
 }
 
-impl From<PciError> for BoardError {
+impl From<PciError> for ReplayDeviceError {
     fn from(e: PciError) -> Self {
         Self::Failed(e.to_string())
     }

@@ -1,6 +1,5 @@
 //! An opened function: through VFIO if an IOMMU contains it, else through the kernel's files.
 
-use super::board::Options;
 use super::config::{Config, command};
 use super::driver::{self, UIO, VFIO};
 use super::error::PciError;
@@ -8,6 +7,7 @@ use super::function::Function;
 use super::interrupts::Interrupts;
 use super::name::Address;
 use super::region_access::{RegionAccess, RegionSource, windows};
+use super::replay_device::Options;
 use crate::device::guard::{DriverState, Guard};
 use crate::device::host::Host;
 use crate::device::memory::{self, Memory};

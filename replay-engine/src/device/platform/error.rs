@@ -1,6 +1,6 @@
 //! Errors of device-tree devices of this machine.
 
-use crate::device::BoardError;
+use crate::device::ReplayDeviceError;
 use crate::device::host::HostError;
 use std::io;
 
@@ -93,7 +93,7 @@ fn strict(e: &io::Error) -> &'static str {
     }
 }
 
-impl From<PlatformError> for BoardError {
+impl From<PlatformError> for ReplayDeviceError {
     fn from(e: PlatformError) -> Self {
         Self::Failed(e.to_string())
     }

@@ -1,7 +1,7 @@
 //! Errors of QEMU devices.
 
 use super::PACKAGE;
-use crate::device::BoardError;
+use crate::device::ReplayDeviceError;
 use std::io;
 use std::time::Duration;
 use trace_core::screen::PictureError;
@@ -113,7 +113,7 @@ fn said(words: &str) -> String {
     }
 }
 
-impl From<QemuError> for BoardError {
+impl From<QemuError> for ReplayDeviceError {
     fn from(e: QemuError) -> Self {
         Self::Failed(e.to_string())
     }

@@ -92,11 +92,11 @@ impl Vfio {
         kernel::unmask(&self.device, form::VFIO_PCI_INTX_IRQ_INDEX)
     }
 
-    /// Allocates memory as the only memory that the device can access: at most `most` bytes, at addresses below
+    /// Allocates memory as the only memory that the device can access: at most `max` bytes, at addresses below
     /// `limit`. It is less if the machine has less.
-    pub fn memory(&self, most: u64, limit: u64) -> Result<(DmaMapping, Mapping), String> {
+    pub fn memory(&self, max: u64, limit: u64) -> Result<(DmaMapping, Mapping), String> {
         let ranges = self.container.ranges().map_err(|e| e.to_string())?;
-        let mut bytes = most / HUGE * HUGE;
+        let mut bytes = max / HUGE * HUGE;
         let mut why = "none was requested, or less than 2 MiB".to_owned();
         while bytes > 0 {
             let Some(at) = place(&ranges, bytes, limit) else {

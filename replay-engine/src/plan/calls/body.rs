@@ -59,14 +59,14 @@ pub fn push(body: &mut Vec<u8>, c: &CallWithData) {
 
 /// An iterator over the calls of a body.
 #[derive(Clone, Debug)]
-pub struct Calls<'a> {
+pub struct CallReader<'a> {
     body: &'a [u8],
     at: usize,
     images: u64,
     ended: bool,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> CallReader<'a> {
     /// Iterates over the calls of a body whose plan has this many page images.
     #[must_use]
     pub fn new(body: &'a [u8], images: usize) -> Self {
@@ -149,7 +149,7 @@ impl<'a> Calls<'a> {
     }
 }
 
-impl Iterator for Calls<'_> {
+impl Iterator for CallReader<'_> {
     type Item = Result<CallWithData, CallsError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -220,7 +220,7 @@ mod tests {
     fn plan_calls_round_trip() {
         let mut body = Vec::new();
         some().iter().for_each(|c| push(&mut body, c));
-        let back: Result<Vec<_>, _> = Calls::new(&body, 2).collect();
+        let back: Result<Vec<_>, _> = CallReader::new(&body, 2).collect();
         assert_eq!(back.unwrap(), some());
     }
 
@@ -230,7 +230,7 @@ mod tests {
         some().iter().for_each(|c| push(&mut body, c));
         let mut ends = 0;
         for cut in 0..body.len() {
-            let read: Vec<_> = Calls::new(&body[..cut], 2).collect();
+            let read: Vec<_> = CallReader::new(&body[..cut], 2).collect();
             match read.last() {
                 None | Some(Ok(_)) => ends += 1,
                 Some(Err(e)) => assert!(e.at <= cut as u64, "{e}"),
@@ -239,11 +239,11 @@ mod tests {
         }
         // A truncated body is valid only between calls.
         assert_eq!(ends, some().len());
-        let e = Calls::new(&body, 1).find_map(Result::err).unwrap();
+        let e = CallReader::new(&body, 1).find_map(Result::err).unwrap();
         assert!(e.what.contains("page image 2"), "{e}");
         let mut other = body.clone();
         other[12] = 77;
-        let e = Calls::new(&other, 2).next().unwrap().unwrap_err();
+        let e = CallReader::new(&other, 2).next().unwrap().unwrap_err();
         assert_eq!((e.at, e.what.as_str()), (13, "77 is not a kind of call"));
         // A copy of more bytes than there are: no memory is allocated for it.
         let huge = CopyRow {
@@ -263,6 +263,6 @@ mod tests {
                 pages: Some(Vec::new()),
             },
         );
-        assert!(Calls::new(&body, 2).next().unwrap().is_err());
+        assert!(CallReader::new(&body, 2).next().unwrap().is_err());
     }
 }

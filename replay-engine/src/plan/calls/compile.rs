@@ -1,7 +1,7 @@
 //! Compiler from an API trace and its edits to a plan for a CUDA device.
 
 use super::body::{CallWithData, push, without_content};
-use super::{Calls, Images};
+use super::{ApiTracePlan, Images};
 use crate::device::DeviceInfo;
 use crate::device::cuda::{CudaReplayError, MAPPED_TWICE, Script, Transfer};
 use crate::plan::{
@@ -108,8 +108,8 @@ pub fn compile(
             detail: words.clone(),
         });
     }
-    let mut facts = script.facts.clone();
-    for module in &mut facts.modules {
+    let mut metadata = script.metadata.clone();
+    for module in &mut metadata.modules {
         making.module(module)?;
     }
     let mapped = script.mapped_bytes().unwrap_or(u64::MAX) / PAGE_SIZE as u64;
@@ -121,7 +121,7 @@ pub fn compile(
     }));
     rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
     let plan = Plan {
-        title: crate::plan::compile::title(&recording.facts.identity),
+        title: crate::plan::compile::title(&recording.metadata.identity),
         outputs,
         rewrites,
         actions: making.actions,
@@ -131,8 +131,8 @@ pub fn compile(
         },
         body: making.body.into(),
         images: making.images.digests,
-        calls: Some(Calls {
-            facts,
+        calls: Some(ApiTracePlan {
+            metadata,
             graph: options.graph,
             no_restore: options.no_restore,
             step: options.step,
@@ -165,7 +165,7 @@ fn is_replayed(script: &Script, call: &CallEvent) -> bool {
         CallEvent::Allocation(_) => return true,
         // Of other calls only those are kept that mark a snapshot or map memory a second time.
         CallEvent::Call(r) => {
-            let name = script.facts.names.get(r.name as usize);
+            let name = script.metadata.names.get(r.name as usize);
             return name.is_some_and(|n| n.starts_with("snapshot") || n == MAPPED_TWICE);
         }
     };
@@ -181,11 +181,11 @@ pub(in crate::plan) fn find_edited_inputs<'a>(
     for (name, bytes) in &edits.inputs {
         let before = changed.len();
         for t in script.inputs.iter().filter(|t| t.name == *name) {
-            let wanted = t.row.total().unwrap_or(0);
-            if wanted != bytes.len() as u64 {
+            let expected = t.row.total().unwrap_or(0);
+            if expected != bytes.len() as u64 {
                 return Err(CudaReplayError::Input {
                     name: name.clone(),
-                    wanted,
+                    expected,
                     given: bytes.len() as u64,
                 }
                 .into());

@@ -17,11 +17,11 @@ const MAX_CONTENTS: usize = 1 << 16;
 
 /// Reads files that a plan's text refers to.
 pub trait Files {
-    /// Returns the file's bytes, of which at most `most` are needed.
+    /// Returns the file's bytes, of which at most `max` are needed.
     ///
     /// # Errors
     /// A message why they cannot be read.
-    fn read(&self, name: &str, most: u64) -> Result<Vec<u8>, String>;
+    fn read(&self, name: &str, max: u64) -> Result<Vec<u8>, String>;
 }
 
 /// No files.

@@ -37,8 +37,8 @@ impl KeyStore {
             // Writing to a String does not fail.
             let _ = writeln!(text, "{} {count}", key.to_hex());
         }
-        let beside = path.with_extension(format!("closed-{}", std::process::id()));
-        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path));
+        let temporary = path.with_extension(format!("closed-{}", std::process::id()));
+        let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, &path));
         written.map_err(|e| io(&path, &e))
     }
 

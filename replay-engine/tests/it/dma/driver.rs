@@ -2,7 +2,7 @@
 //! the CPU writes into memory.
 
 use replay_core::WaitResult;
-use replay_engine::device::Board;
+use replay_engine::device::ReplayDevice;
 use std::collections::BTreeMap;
 use trace_core::recording::{
     Access, EventsBuilder, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder, Page, PageId, Space, ZERO_PAGE,
@@ -45,7 +45,7 @@ const FIRST_PIXELS: u64 = 13;
 const ANSWER: u64 = 0x800;
 
 pub struct Driver<'b> {
-    board: &'b mut dyn Board,
+    device: &'b mut dyn ReplayDevice,
     base: u64,
     memory: BTreeMap<u64, Box<Page>>,
     pages: MemoryBuilder,
@@ -77,10 +77,10 @@ pub fn picture() -> Picture {
 
 impl<'b> Driver<'b> {
     /// A driver whose memory begins `pages` pages behind the start of the board's.
-    fn new(board: &'b mut dyn Board, pages: u64) -> Self {
-        let base = board.info().arena.base.0 + pages * PAGE;
+    fn new(device: &'b mut dyn ReplayDevice, pages: u64) -> Self {
+        let base = device.info().arena.base.0 + pages * PAGE;
         let mut new = Self {
-            board,
+            device,
             base,
             memory: BTreeMap::new(),
             pages: MemoryBuilder::new(),
@@ -108,13 +108,13 @@ impl<'b> Driver<'b> {
     }
 
     fn write(&mut self, offset: u32, width: u8, value: u64) {
-        self.board.write(0, offset.into(), width, value).unwrap();
+        self.device.write(0, offset.into(), width, value).unwrap();
         let time = self.tick();
         self.events.access(time, 0, access(true, offset, width, value));
     }
 
     fn read(&mut self, offset: u32, width: u8) -> u64 {
-        let value = self.board.read(0, offset.into(), width).unwrap();
+        let value = self.device.read(0, offset.into(), width).unwrap();
         let time = self.tick();
         self.events.access(time, 0, access(false, offset, width, value));
         value
@@ -122,7 +122,7 @@ impl<'b> Driver<'b> {
 
     /// The CPU writes bytes of one page, and a recorder sees it.
     fn store(&mut self, at: u64, bytes: &[u8]) {
-        self.board.store_bytes(PhysAddr(at), bytes).unwrap();
+        self.device.store_bytes(PhysAddr(at), bytes).unwrap();
         let page = self.memory.get_mut(&(at / PAGE)).unwrap();
         let from = (at % PAGE) as usize;
         page[from..from + bytes.len()].copy_from_slice(bytes);
@@ -181,13 +181,13 @@ impl<'b> Driver<'b> {
         self.store(self.at(RING), &ring);
         self.store(at, &command);
         self.write(NOTIFY_0, 2, 0);
-        let waited = self.board.wait_interrupt(1, 20 * SECOND).unwrap();
+        let waited = self.device.wait_interrupt(1, 20 * SECOND).unwrap();
         assert!(matches!(waited, WaitResult::Raised { .. }));
         let time = self.tick();
         self.events.interrupt(time, InterruptRow { line: 0, status: 0 });
         assert_eq!(self.read(ISR, 1) & 1, 1);
         let mut page = ZERO_PAGE;
-        self.board.load_page(at / PAGE, &mut page).unwrap();
+        self.device.load_page(at / PAGE, &mut page).unwrap();
         let from = ANSWER as usize;
         u32::from_le_bytes(page[from..from + 4].try_into().unwrap())
     }
@@ -237,25 +237,25 @@ fn descriptor(at: u64, bytes: u32, flags: u16, next: u16) -> Vec<u8> {
 }
 
 /// Draws on a board and gives the recording of it, with the picture that the device showed.
-pub fn record(board: &mut dyn Board) -> Recording {
-    board.reset().unwrap();
-    board.set_bus_mastering(true).unwrap();
-    let info = board.info();
-    let mut driver = Driver::new(board, 256);
+pub fn record(device: &mut dyn ReplayDevice) -> Recording {
+    device.reset().unwrap();
+    device.set_bus_mastering(true).unwrap();
+    let info = device.info();
+    let mut driver = Driver::new(device, 256);
     driver.start();
     driver.draw();
     let (events, memory) = (driver.events, driver.pages);
-    let shown = board.screen().unwrap().unwrap();
+    let shown = device.screen().unwrap().unwrap();
     let mut recording = Recording {
         events: events.finish(),
         memory: memory.finish(),
         ..Recording::default()
     };
-    recording.facts.identity.gpu_name = "virtio-gpu".into();
-    recording.facts.identity.driver = "a small driver that draws one picture".into();
-    recording.facts.identity.board = info.description.clone();
-    recording.facts.identity.tool = "replay-engine/tests/dma/driver.rs".into();
-    recording.facts.spaces = info
+    recording.metadata.identity.gpu_name = "virtio-gpu".into();
+    recording.metadata.identity.driver = "a small driver that draws one picture".into();
+    recording.metadata.identity.board = info.description.clone();
+    recording.metadata.identity.tool = "replay-engine/tests/dma/driver.rs".into();
+    recording.metadata.spaces = info
         .windows
         .iter()
         .map(|w| Space {

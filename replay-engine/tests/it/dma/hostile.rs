@@ -3,7 +3,7 @@
 
 use super::{EDU, device, edu};
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::{Board, BoardError, DeviceInfo, JobReport, space};
+use replay_engine::device::{DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError, space};
 use replay_engine::plan::text::{NoFiles, assemble};
 use replay_engine::plan::{Compiled, PlanPage};
 use replay_engine::run::{Outcome, Verdict, run};
@@ -277,7 +277,7 @@ fn walking_a_ring_costs_steps_for_its_entries() {
 }
 
 /// What a board was asked, in order.
-type Asked = Arc<Mutex<Vec<String>>>;
+type RequestLog = Arc<Mutex<Vec<String>>>;
 
 /// A device whose machine cannot reset it: its registers stay through everything but what they themselves do.
 struct Kept {
@@ -286,12 +286,12 @@ struct Kept {
     status: (u64, u64),
     /// How often it still reads so.
     reads: u64,
-    asked: Asked,
+    asked: RequestLog,
 }
 
 impl Kept {
-    fn new(info: DeviceInfo, status: (u64, u64), reads: u64) -> (Self, Asked) {
-        let asked = Asked::default();
+    fn new(info: DeviceInfo, status: (u64, u64), reads: u64) -> (Self, RequestLog) {
+        let asked = RequestLog::default();
         let new = Self {
             info,
             status,
@@ -329,23 +329,23 @@ impl Device for Kept {
     }
 }
 
-impl Board for Kept {
+impl ReplayDevice for Kept {
     fn info(&self) -> DeviceInfo {
         self.info.clone()
     }
-    fn reset(&mut self) -> Result<(), BoardError> {
+    fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.note("reset");
         Ok(())
     }
-    fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), BoardError> {
+    fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), ReplayDeviceError> {
         self.note(format!("page {frame:#x}"));
         Ok(())
     }
-    fn load_page(&mut self, _: u64, page: &mut Page) -> Result<(), BoardError> {
+    fn load_page(&mut self, _: u64, page: &mut Page) -> Result<(), ReplayDeviceError> {
         *page = ZERO_PAGE;
         Ok(())
     }
-    fn set_bus_mastering(&mut self, on: bool) -> Result<(), BoardError> {
+    fn set_bus_mastering(&mut self, on: bool) -> Result<(), ReplayDeviceError> {
         self.note(format!("mastering {on}"));
         Ok(())
     }
@@ -354,8 +354,8 @@ impl Board for Kept {
     }
 }
 
-fn ran(plan: &Compiled, (mut board, asked): (Kept, Asked)) -> (Outcome, Vec<String>) {
-    let outcome = run(&plan.plan, &plan.pages, &mut board, &Progress::new());
+fn ran(plan: &Compiled, (mut device, asked): (Kept, RequestLog)) -> (Outcome, Vec<String>) {
+    let outcome = run(&plan.plan, &plan.pages, &mut device, &Progress::new());
     let asked = asked.lock().unwrap().clone();
     (outcome, asked)
 }

@@ -1,9 +1,9 @@
 //! Virtio's rings: a recording with the device's memory, replayed in other memory, and what the check refuses of it.
 
-use super::{board, device, driver, need_qemu, play, refused, with_actions};
+use super::{device, driver, need_qemu, open_device, play, refused, with_actions};
 use replay_core::Action;
 use replay_engine::device::qemu::check_installed;
-use replay_engine::device::{Board, DeviceInfo};
+use replay_engine::device::{DeviceInfo, ReplayDevice};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile, compile_with};
 use replay_engine::run::Verdict;
 use replay_engine::verify::{Reason, verify, verify_with};
@@ -70,14 +70,14 @@ fn map(from: &str, to: &str) -> RegisterMap {
 #[test]
 fn queue_recording_replays_its_picture_at_other_addresses() {
     need_qemu!();
-    let mut b = board(DEVICE);
+    let mut b = open_device(DEVICE);
     let recording = driver::record(&mut b);
     if std::env::var_os("KINESCOPE_WRITE_SAMPLES").is_some() {
         std::fs::write(SAMPLE, trace_core::container::to_bytes(&recording).unwrap()).unwrap();
     }
     for recording in [recording, sample()] {
         assert_eq!(recording.expected_screen().unwrap().unwrap(), driver::picture());
-        let mut b = board(DEVICE);
+        let mut b = open_device(DEVICE);
         let compiled = compiled_for(&recording, &b.info()).unwrap();
         let moved = compiled
             .plan
@@ -344,7 +344,7 @@ fn different_picture_is_not_a_match() {
         *last ^= 1;
     }
     recording.set_expected_screen(&Picture::from_ppm(&ppm).unwrap());
-    let mut b = board(DEVICE);
+    let mut b = open_device(DEVICE);
     let compiled = compiled_for(&recording, &b.info()).unwrap();
     let outcome = play(&compiled, &mut b);
     assert_eq!(outcome.verdict, Verdict::Diverged);

@@ -1,8 +1,8 @@
 //! Logs of real drivers, read here by themselves and played access by access on a board.
 
 use replay_core::Device as _;
-use replay_engine::device::Board;
-use replay_engine::device::qemu::QemuBoard;
+use replay_engine::device::ReplayDevice;
+use replay_engine::device::qemu::QemuReplayDevice;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -118,8 +118,8 @@ impl Log {
     }
 
     /// Plays every access of the device.
-    pub fn play(&self, board: &mut QemuBoard) -> Played {
-        let windows = board.info().windows;
+    pub fn play(&self, device: &mut QemuReplayDevice) -> Played {
+        let windows = device.info().windows;
         let number = |b: &Bar| windows.iter().find(|w| w.name == b.name).unwrap().number;
         let numbers: Vec<u8> = self.bars.iter().map(number).collect();
         let mut played = Played {
@@ -131,12 +131,12 @@ impl Log {
             let space = numbers[a.window];
             if a.write {
                 played.writes += 1;
-                let written = board.write(space, a.offset, a.width, a.value);
-                written.unwrap_or_else(|e| panic!("{e:?}: {:?}", board.trouble()));
+                let written = device.write(space, a.offset, a.width, a.value);
+                written.unwrap_or_else(|e| panic!("{e:?}: {:?}", device.trouble()));
                 continue;
             }
             played.reads += 1;
-            let got = board.read(space, a.offset, a.width).unwrap();
+            let got = device.read(space, a.offset, a.width).unwrap();
             if got != a.value {
                 played.missed.push(Missed {
                     window: self.bars[a.window].name,

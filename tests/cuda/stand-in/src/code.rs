@@ -113,8 +113,8 @@ pub fn read_bytes(bytes: &[u8], wishes: LinkOptions) -> Result<Text, ImageError>
     };
     let ptx = Ptx::parse(text).map_err(|e| image_error(INVALID_PTX, e))?;
     let entries = ptx.entries.iter().map(|e| {
-        let most = e.required_threads.or(e.max_threads);
-        let most = most.map_or(crate::device::BLOCK_THREADS, |t| {
+        let max = e.required_threads.or(e.max_threads);
+        let max = max.map_or(crate::device::BLOCK_THREADS, |t| {
             t.iter().fold(1, |n: u32, d| n.saturating_mul(*d))
         });
         let natural = crate::kernels::registers(e.name);
@@ -126,7 +126,7 @@ pub fn read_bytes(bytes: &[u8], wishes: LinkOptions) -> Result<Text, ImageError>
                 .iter()
                 .map(|p| [p.offset as usize, p.bytes as usize])
                 .collect(),
-            max_threads: most.min(crate::device::BLOCK_THREADS),
+            max_threads: max.min(crate::device::BLOCK_THREADS),
             registers: limits
                 .iter()
                 .filter(|n| **n > 0)

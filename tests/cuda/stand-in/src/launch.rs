@@ -99,7 +99,7 @@ impl Arguments {
 }
 
 impl Launch {
-    fn of(
+    fn prepare(
         context: &Context,
         function: CuFunction,
         shape: LaunchShape,
@@ -107,8 +107,7 @@ impl Launch {
         extra: *mut *mut c_void,
     ) -> Answer<Self> {
         let function = Function::find(context, function)?;
-        let is_within =
-            |sizes: [u32; 3], most: [u32; 3]| sizes.iter().zip(most).all(|(n, most)| (1..=most).contains(n));
+        let is_within = |sizes: [u32; 3], max: [u32; 3]| sizes.iter().zip(max).all(|(n, max)| (1..=max).contains(n));
         let threads = shape.block.iter().fold(1u32, |n, d| n.saturating_mul(*d));
         let most_shared = function.attribute(FUNCTION_MAX_DYNAMIC_SHARED)? as u32;
         if !is_within(shape.grid, MAX_BLOCKS)
@@ -159,7 +158,7 @@ impl Launch {
             shared: form.shared,
             cooperative: false,
         };
-        Self::of(context, function, shape, form.parameters, form.extra)
+        Self::prepare(context, function, shape, form.parameters, form.extra)
     }
 
     /// Returns an attribute, as a graph node does.
@@ -242,7 +241,7 @@ fn launch(
     extra: *mut *mut c_void,
 ) -> Answer {
     let (context, stream) = call.stream(stream)?;
-    let launch = Launch::of(&context, function, shape, parameters, extra)?;
+    let launch = Launch::prepare(&context, function, shape, parameters, extra)?;
     // A missing kernel returns an error at once and does not fail on the device, so that a test reports it.
     launch.function.body.ok_or(NOT_SUPPORTED)?;
     if capture::capture_work(&context, &stream, || Work::Launch(launch.clone()))? {

@@ -431,9 +431,9 @@ fn impossible_launches_are_refused() {
         let p = pointers.as_mut_ptr();
         cuLaunchCooperativeKernel(&CALL, slow, blocks, 1, 1, 128, 1, 1, 0, null_mut(), p)
     };
-    let most = blocks as u32 * MULTIPROCESSORS;
-    assert_eq!(together(most), Ok(()));
-    assert_eq!(together(most + 1), Err(TOO_MANY_BLOCKS));
+    let max = blocks as u32 * MULTIPROCESSORS;
+    assert_eq!(together(max), Ok(()));
+    assert_eq!(together(max + 1), Err(TOO_MANY_BLOCKS));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use device_mali::{Model, SoftwareMali};
 use gles_programs::compare::compare;
 use gles_programs::digits::{self, HELD_OUT, TOLERANCE};
 use gles_programs::work::{Element, floats};
-use replay_engine::device::Board as _;
+use replay_engine::device::ReplayDevice as _;
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_engine::verify::verify;

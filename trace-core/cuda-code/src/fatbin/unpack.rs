@@ -32,11 +32,11 @@ pub(super) fn unpack(method: Compression, packed: &[u8], size: u64, entry: u64, 
         method: name,
         reason,
     };
-    let least = (packed.len() as u64)
+    let min = (packed.len() as u64)
         .saturating_add(1)
         .saturating_mul(ratio)
         .min(MAX_CODE_BYTES);
-    if size > least {
+    if size > min {
         let what = "the unpacked size of an entry";
         let expected = "at most 1 GiB, and what its compressed bytes can hold";
         return Err(Error::Field {

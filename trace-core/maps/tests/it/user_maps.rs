@@ -16,8 +16,8 @@ fn text(name: &str, device: &str, register: &str) -> String {
 
 fn recording(gpu_id: u32, space: &str) -> Recording {
     let mut r = Recording::default();
-    r.facts.identity.gpu_id = gpu_id;
-    r.facts.spaces.push(Space {
+    r.metadata.identity.gpu_id = gpu_id;
+    r.metadata.spaces.push(Space {
         name: space.to_owned(),
         kind: SpaceKind::Registers,
         bytes: 0x100,

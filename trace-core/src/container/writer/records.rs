@@ -5,7 +5,7 @@ use crate::container::error::ContainerError;
 use crate::container::layout::{MAX_EXTRAS, NAMED_BYTES};
 use crate::container::sections::NamedHeader;
 use crate::encode::{self, MAX_RECORD};
-use crate::recording::{Facts, Snapshot};
+use crate::recording::{Metadata, Snapshot};
 use serde::Serialize;
 
 /// Approximate maximum size of one list record, bytes; longer lists go into several.
@@ -31,8 +31,8 @@ impl<S: Sink> Writer<S> {
     ///
     /// # Errors
     /// If they are longer than a record may be, or the sink cannot be written.
-    pub fn facts(&mut self, facts: &Facts) -> Result<(), ContainerError> {
-        self.record(SectionKind::Facts, facts, 1)
+    pub fn metadata(&mut self, metadata: &Metadata) -> Result<(), ContainerError> {
+        self.record(SectionKind::Facts, metadata, 1)
     }
 
     /// Adds snapshots after those pushed before. Parents are indices into all of them.

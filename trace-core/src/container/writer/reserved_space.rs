@@ -78,7 +78,7 @@ impl Writer<FileSink> {
 mod tests {
     use super::*;
     use crate::container::SectionKind;
-    use crate::recording::Facts;
+    use crate::recording::Metadata;
 
     #[test]
     fn writer_reverts_to_the_commit_before_its_reserved_space() {
@@ -104,7 +104,7 @@ mod tests {
         w.roll_back().unwrap();
         assert_eq!(w.rows(SectionKind::EventKind), 3);
         push(&mut w, 2);
-        w.facts(&Facts::default()).unwrap();
+        w.metadata(&Metadata::default()).unwrap();
         let end = w.commit().unwrap().end;
         w.release_space().unwrap();
         drop(w);

@@ -2,7 +2,7 @@
 //!
 //! Addresses, the order of allocations and the names derived from it differ between runs.
 
-use crate::calls::{BufferLocation, Buffers};
+use crate::api_trace::{BufferLocation, Buffers};
 use crate::recording::ElementType;
 use std::cmp::Reverse;
 use std::collections::HashMap;

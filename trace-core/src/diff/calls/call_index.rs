@@ -3,7 +3,7 @@
 
 use super::launches::is_host_address;
 use super::{CallSide, is_piece};
-use crate::calls::{Calls, Value, has_succeeded};
+use crate::api_trace::{ApiTrace, Value, has_succeeded};
 use crate::diff::stream::mix;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallEvent, CopyKind, CopyRow, LaunchRow, PageId, Recording};
@@ -14,7 +14,7 @@ const OUTCOME: &str = "outcome";
 
 /// The index of one side.
 pub(in crate::diff) struct CallIndex {
-    pub(super) calls: Calls,
+    pub(super) api_trace: ApiTrace,
     /// Ids of functions and of call names that mean the same on both sides.
     functions: Vec<u32>,
     names: Vec<u32>,
@@ -42,13 +42,22 @@ pub(in crate::diff) fn index_calls(
     if none(a) || none(b) {
         return Ok(None);
     }
-    let (Some(x), Some(y)) = (Calls::from_recording(a, progress)?, Calls::from_recording(b, progress)?) else {
+    let (Some(x), Some(y)) = (
+        ApiTrace::from_recording(a, progress)?,
+        ApiTrace::from_recording(b, progress)?,
+    ) else {
         return Ok(None);
     };
-    let functions = |c: &Calls| c.facts().functions.iter().map(|f| f.name.clone()).collect::<Vec<_>>();
+    let functions = |c: &ApiTrace| {
+        c.metadata()
+            .functions
+            .iter()
+            .map(|f| f.name.clone())
+            .collect::<Vec<_>>()
+    };
     let (fx, fy) = numbers(&functions(&x), &functions(&y));
-    let (nx, ny) = numbers(&x.facts().names, &y.facts().names);
-    let played = [a, b].iter().any(|r| r.facts.identity.source == OUTCOME);
+    let (nx, ny) = numbers(&x.metadata().names, &y.metadata().names);
+    let played = [a, b].iter().any(|r| r.metadata.identity.source == OUTCOME);
     let untaken: BTreeSet<String> = match played {
         true => {
             let (x, y) = (snapshot_names(a, &x), snapshot_names(b, &y));
@@ -56,8 +65,8 @@ pub(in crate::diff) fn index_calls(
         }
         false => BTreeSet::new(),
     };
-    let of = |r: &Recording, calls: Calls, functions: Vec<u32>, names: Vec<u32>| CallIndex {
-        calls,
+    let of = |r: &Recording, api_trace: ApiTrace, functions: Vec<u32>, names: Vec<u32>| CallIndex {
+        api_trace,
         functions,
         names,
         carried: number_copies(r),
@@ -68,16 +77,16 @@ pub(in crate::diff) fn index_calls(
 }
 
 /// Returns the names of the snapshots that have pieces.
-fn snapshot_names<'a>(recording: &Recording, calls: &'a Calls) -> BTreeSet<&'a str> {
+fn snapshot_names<'a>(recording: &Recording, api_trace: &'a ApiTrace) -> BTreeSet<&'a str> {
     let pieces = (0..recording.events.len())
         .filter(|at| matches!(recording.events.call(*at), Some(CallEvent::Copy(row)) if is_piece(&row)));
-    pieces.filter_map(|at| snapshot_at(calls, at as u64)).collect()
+    pieces.filter_map(|at| snapshot_at(api_trace, at as u64)).collect()
 }
 
 /// Returns the name of the snapshot that an event belongs to, or starts.
-fn snapshot_at(calls: &Calls, event: u64) -> Option<&str> {
-    let n = calls.snapshots().partition_point(|s| s.0 <= event).checked_sub(1)?;
-    calls.snapshots().get(n).map(|s| s.1.as_str())
+fn snapshot_at(api_trace: &ApiTrace, event: u64) -> Option<&str> {
+    let n = api_trace.snapshots().partition_point(|s| s.0 <= event).checked_sub(1)?;
+    api_trace.snapshots().get(n).map(|s| s.1.as_str())
 }
 
 /// Assigns ids to names: equal names get equal ids, whichever side is first.
@@ -137,11 +146,11 @@ impl CallIndex {
 
     /// Returns whether a call is not compared: if one side is a replay, calls that no replay makes.
     pub fn is_excluded(&self, event: u64, call: &CallEvent) -> bool {
-        let untaken = || snapshot_at(&self.calls, event).is_some_and(|name| self.untaken.contains(name));
+        let untaken = || snapshot_at(&self.api_trace, event).is_some_and(|name| self.untaken.contains(name));
         self.played
             && match call {
                 CallEvent::Call(row) => {
-                    let name = self.calls.facts().names.get(row.name as usize);
+                    let name = self.api_trace.metadata().names.get(row.name as usize);
                     !name.is_some_and(|n| n.starts_with("snapshot")) || untaken()
                 }
                 CallEvent::Copy(row) if is_piece(row) => untaken(),
@@ -173,7 +182,7 @@ impl CallIndex {
 
     fn arguments(&self, recording: &Recording, event: u64, row: &LaunchRow) -> u64 {
         let mut digest = 1;
-        for argument in self.calls.arguments(recording, event, row) {
+        for argument in self.api_trace.arguments(recording, event, row) {
             let mut take = |word: u64| digest = mix(digest, word);
             match &argument.value {
                 Value::Pointer { place: Some(place), .. } => take(place.offset),

@@ -89,16 +89,16 @@ impl LaunchedCode {
 }
 
 fn module<'r>(of: &CallSide<'r>, function: u32) -> Option<(&'r CallFunction, &'r CallModule)> {
-    let facts = of.calls().facts();
-    let f = facts.functions.get(function as usize)?;
-    Some((f, facts.modules.get(f.module? as usize)?))
+    let metadata = of.calls().metadata();
+    let f = metadata.functions.get(function as usize)?;
+    Some((f, metadata.modules.get(f.module? as usize)?))
 }
 
 /// Returns the code of one function, as instructions or text; `None` if it cannot be separated from the rest of the
 /// module.
 fn function_code(of: &CallSide<'_>, function: &CallFunction, module: &CallModule) -> Option<Vec<u8>> {
     let code = of.recording.module_code(module)?;
-    let [major, minor] = of.calls().facts().device.capability;
+    let [major, minor] = of.calls().metadata().device.capability;
     let found = Image::detect(&code)
         .find_kernel(&function.name, Capability::new(major, minor))
         .ok()?;

@@ -2,7 +2,7 @@
 
 use super::buffers::BufferPairs;
 use super::{CallSide, Field};
-use crate::calls::{Argument, BufferLocation, Value};
+use crate::api_trace::{Argument, BufferLocation, Value};
 use crate::recording::{ElementType, LaunchRow};
 
 /// Host addresses as Linux gives them to programs. A value in this range on both sides differs between any two runs.

@@ -21,7 +21,7 @@ fn with(r: &Recording, va: u64, bytes: &[u8]) -> Recording {
 
 /// Returns the recording with other bytes at an address, in the snapshots of these events.
 fn with_in(r: &Recording, va: u64, bytes: &[u8], changes: impl Fn(u64) -> bool) -> Recording {
-    let space = &r.facts.address_spaces[0];
+    let space = &r.metadata.address_spaces[0];
     let mut memory = MemoryBuilder::new();
     for s in r.memory.snapshots.iter() {
         let view = r.memory.at(s.event);

@@ -44,7 +44,7 @@ fn buffer(name: &str, va: u64, bytes: u64, element: ElementType) -> Buffer {
 fn outputs() -> (Recording, Recording) {
     let of = |values: &[f32]| {
         let mut r = with_pages(&[RW, RW], &[(0, floats(values))]);
-        r.facts.buffers = vec![
+        r.metadata.buffers = vec![
             buffer("out", 0, 16, ElementType::F32),
             buffer("far", 0x9000, 64, ElementType::U8),
         ];
@@ -150,7 +150,7 @@ fn rules_ignore_unnamed_registers_by_offset() {
     assert!(with(&a, &b, "ignore register 0x3ff0").is_empty());
     // The same without a register map.
     let bare = |mut r: Recording| {
-        r.facts.identity.gpu_id = 0;
+        r.metadata.identity.gpu_id = 0;
         r
     };
     let (a, b) = (bare(a), bare(b));
@@ -261,7 +261,7 @@ fn output_difference_is_traced_to_the_differing_input() {
     let of = |input: f32, output: f32| {
         let mut r = with_pages(&[RW, RW], &[(0, floats(&[input])), (1, floats(&[output]))]);
         r.events = slot(0x10, 1, 1).events;
-        r.facts.buffers = vec![
+        r.metadata.buffers = vec![
             buffer("out", 0x1000, 4, ElementType::F32),
             Buffer {
                 role: BufferRole::Input,

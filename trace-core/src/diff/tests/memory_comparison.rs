@@ -85,7 +85,7 @@ fn memory_comparison_needs_both_address_spaces() {
     let none = MappingDiff::default();
     let a = two_spaces(0x1_0010_0000, [1, 2]);
     let mut b = a.clone();
-    b.facts.address_spaces.truncate(1);
+    b.metadata.address_spaces.truncate(1);
     assert!(MemoryComparison::new((&a, 0), (&b, 0), 1, &none).is_none());
     assert!(MemoryComparison::new((&a, 0), (&a, 0), 7, &none).is_none());
     let stop = Progress::new();

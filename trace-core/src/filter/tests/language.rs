@@ -219,7 +219,10 @@ fn filter_errors_show_their_location() {
             "value = 3us",
             "`value` can only be compared with a number without a unit of time\nvalue = 3us\n        ^^^",
         ),
-        ("value = x", "`value` can only be compared with a number\nvalue = x\n        ^"),
+        (
+            "value = x",
+            "`value` can only be compared with a number\nvalue = x\n        ^",
+        ),
         ("reg = 3", "`reg` is compared with a name\nreg = 3\n      ^"),
         (
             "reg > GPU_ID",
@@ -273,7 +276,7 @@ fn hostile_filters_are_refused() {
 #[test]
 fn unknown_words_are_explained_without_a_register_map() {
     let mut r = sample().0;
-    r.facts.identity.gpu_id = 0;
+    r.metadata.identity.gpu_id = 0;
     let describe = |t: &str| Query::parse(t).unwrap().compile(&r, None).unwrap_err().to_string();
     assert_eq!(
         describe("wirte"),

@@ -207,7 +207,7 @@ impl Naive<'_> {
             return None;
         }
         let space = events.space.get(e as usize)?;
-        let name = self.recording.facts.spaces.get(usize::from(space));
+        let name = self.recording.metadata.spaces.get(usize::from(space));
         Some(name.map(|s| s.name.clone()).into_iter().collect())
     }
 

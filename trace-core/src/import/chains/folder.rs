@@ -56,12 +56,12 @@ impl Folder<'_> {
         }
     }
 
-    /// Reads a file's bytes, at most one more than `most`.
-    pub fn bytes(&self, by: &str, name: &str, most: u64) -> Result<Vec<u8>, ImportError> {
-        let size = self.size(by, name)?.min(most);
+    /// Reads a file's bytes, at most one more than `max`.
+    pub fn bytes(&self, by: &str, name: &str, max: u64) -> Result<Vec<u8>, ImportError> {
+        let size = self.size(by, name)?.min(max);
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
         let opened = File::open(self.path.join(name)).map_err(|e| self.missing_file(by, name, e))?;
-        let read = opened.take(most.saturating_add(1)).read_to_end(&mut bytes);
+        let read = opened.take(max.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|e| self.missing_file(by, name, e))?;
         Ok(bytes)
     }

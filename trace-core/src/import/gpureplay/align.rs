@@ -80,11 +80,11 @@ pub(super) fn align(
     }
     // One of the two is incomplete: equal accesses then mislead the search by threads.
     let whole = align_as_sequences(events, lines, progress)?;
-    let most = matched(&whole);
+    let max = matched(&whole);
     // Two recordings have much in common, polls above all; a history that lost something is still contained in its
     // timeline.
-    let of_this = most >= events.len() - events.len() / MISSING_IN;
-    if !of_this || most < matched(&near) {
+    let of_this = max >= events.len() - events.len() / MISSING_IN;
+    if !of_this || max < matched(&near) {
         return Ok(near);
     }
     // Without the unmatched lines, the search by threads stays aligned and handles swapped lines better.
@@ -95,7 +95,7 @@ pub(super) fn align(
         .into_iter()
         .map(|m| used.get(m?).copied())
         .collect();
-    Ok(if matched(&by_thread) >= most { by_thread } else { whole })
+    Ok(if matched(&by_thread) >= max { by_thread } else { whole })
 }
 
 /// An access of either side: its index there, and its identity.

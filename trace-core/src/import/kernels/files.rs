@@ -73,7 +73,7 @@ impl<'a> RecordingBuilder<'a> {
                     }
                 }
             };
-            self.facts.modules.push(module);
+            self.metadata.modules.push(module);
             self.code.push(found);
         }
         Ok(())

@@ -14,9 +14,9 @@ use crate::import::error::{FilePosition, ImportError};
 use crate::mmu::VA_BITS;
 use crate::progress::Progress;
 use crate::recording::{
-    AddressSpace, AllocationKind, AllocationRow, Buffer, CALL_ASYNC, CALL_FACTS, CallFacts, CallFunction, CallGlobal,
-    CallRow, CallStream, CopyKind, CopyRow, EventsBuilder, Facts, GpuVa, Identity, LaunchRow, MemoryBuilder, MmuFormat,
-    OrderKind, OrderRow, PageId, Recording, Region,
+    API_TRACE_METADATA, AddressSpace, AllocationKind, AllocationRow, ApiTraceMetadata, Buffer, CALL_ASYNC,
+    CallFunction, CallGlobal, CallRow, CallStream, CopyKind, CopyRow, EventsBuilder, GpuVa, Identity, LaunchRow,
+    MemoryBuilder, Metadata, MmuFormat, OrderKind, OrderRow, PageId, Recording, Region,
 };
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +97,7 @@ pub(super) struct RecordingBuilder<'a> {
     pub database: &'a Database,
     pub store: MemoryBuilder,
     pub events: EventsBuilder,
-    pub facts: CallFacts,
+    pub metadata: ApiTraceMetadata,
     pub code: Vec<Option<Loadable>>,
     /// Module of a kernel, and its properties in the code.
     pub known: BTreeMap<Arc<str>, (u32, Option<KernelInfo>)>,
@@ -132,7 +132,7 @@ impl<'a> RecordingBuilder<'a> {
         let window = database.window;
         let behind = window.base.checked_add(window.bytes);
         let next = behind.and_then(|e| e.checked_next_multiple_of(PAGE_SIZE as u64));
-        let facts = CallFacts {
+        let metadata = ApiTraceMetadata {
             api: "cuda".into(),
             window,
             names: NAMES.map(str::to_owned).to_vec(),
@@ -141,13 +141,13 @@ impl<'a> RecordingBuilder<'a> {
                 ..CallStream::default()
             }],
             range: "launches with the memory before and after each".into(),
-            ..CallFacts::default()
+            ..ApiTraceMetadata::default()
         };
         Self {
             database,
             store: MemoryBuilder::new(),
             events: EventsBuilder::new(),
-            facts,
+            metadata,
             code: Vec::new(),
             known: BTreeMap::new(),
             findings: Vec::new(),
@@ -387,7 +387,7 @@ impl<'a> RecordingBuilder<'a> {
         let name = Some(info.name)
             .filter(|n| !n.is_empty())
             .unwrap_or_else(|| launch.name.to_string());
-        let list = &mut self.facts.functions;
+        let list = &mut self.metadata.functions;
         let n = list.iter().position(|f| f.name == name).unwrap_or_else(|| {
             list.push(CallFunction {
                 name,
@@ -406,7 +406,7 @@ impl<'a> RecordingBuilder<'a> {
 
     /// Lists a variable with a module.
     fn global(&mut self, module: u32, name: &str, v: &Variable) {
-        let Some(m) = self.facts.modules.get_mut(module as usize) else {
+        let Some(m) = self.metadata.modules.get_mut(module as usize) else {
             return;
         };
         if self.globals.insert((module, name.to_owned())) {
@@ -446,7 +446,7 @@ impl<'a> RecordingBuilder<'a> {
             flags: 0,
             has_content: true,
         };
-        let facts = Facts {
+        let metadata = Metadata {
             identity: Identity {
                 driver: "CUDA".into(),
                 tool: self.database.tool.into(),
@@ -465,7 +465,7 @@ impl<'a> RecordingBuilder<'a> {
             findings: self.findings,
             source_pages: self.pages,
             source_zero_pages: self.zero_pages,
-            ..Facts::default()
+            ..Metadata::default()
         };
         let beyond = DatabaseDetails {
             tool: self.database.tool,
@@ -476,11 +476,14 @@ impl<'a> RecordingBuilder<'a> {
         };
         let json = |e: serde_json::Error| ImportError::malformed(path, FilePosition::Whole, e.to_string());
         let extras = [
-            (CALL_FACTS.to_owned(), serde_json::to_vec(&self.facts).map_err(json)?),
+            (
+                API_TRACE_METADATA.to_owned(),
+                serde_json::to_vec(&self.metadata).map_err(json)?,
+            ),
             (DATABASE.to_owned(), serde_json::to_vec(&beyond).map_err(json)?),
         ];
         Ok(Recording {
-            facts,
+            metadata,
             events: self.events.finish(),
             memory: self.store.finish(),
             extras: extras.into_iter().collect(),

@@ -95,34 +95,34 @@ impl<'a> Snapshot<'a> {
         read.ok_or_else(|| self.ends(what))
     }
 
-    /// Reads a count of items that take at least `least` bytes each.
-    pub fn count(&mut self, least: u64, what: &str) -> Result<u64, ImportError> {
+    /// Reads a count of items that take at least `min` bytes each.
+    pub fn count(&mut self, min: u64, what: &str) -> Result<u64, ImportError> {
         let at = self.at();
         let count = self.u64(what)?;
-        self.check_count(at, count, least, what)?;
+        self.check_count(at, count, min, what)?;
         Ok(count)
     }
 
-    /// Checks that `count` items of at least `least` bytes each can follow; the count was read at byte `field`.
-    pub fn check_count(&self, field: u64, count: u64, least: u64, what: &str) -> Result<(), ImportError> {
+    /// Checks that `count` items of at least `min` bytes each can follow; the count was read at byte `field`.
+    pub fn check_count(&self, field: u64, count: u64, min: u64, what: &str) -> Result<(), ImportError> {
         let left = self.from.left();
-        if count <= left / least {
+        if count <= left / min {
             return Ok(());
         }
         Err(self.malformed(field, format!("{what} is {count}, but only {left} bytes follow")))
     }
 
     /// Reads a size and as many bytes, which do not become pages.
-    pub fn read_sized(&mut self, most: u64, what: &str) -> Result<Vec<u8>, ImportError> {
+    pub fn read_sized(&mut self, max: u64, what: &str) -> Result<Vec<u8>, ImportError> {
         let at = self.at();
         let bytes = self.u64(what)?;
-        self.some(at, bytes, most, what)
+        self.some(at, bytes, max, what)
     }
 
-    fn some(&mut self, at: u64, bytes: u64, most: u64, what: &str) -> Result<Vec<u8>, ImportError> {
+    fn some(&mut self, at: u64, bytes: u64, max: u64, what: &str) -> Result<Vec<u8>, ImportError> {
         let left = self.from.left();
-        if bytes > left || bytes > most {
-            let message = format!("{what} has {bytes} bytes; {left} bytes follow, and the maximum is {most}");
+        if bytes > left || bytes > max {
+            let message = format!("{what} has {bytes} bytes; {left} bytes follow, and the maximum is {max}");
             return Err(self.malformed(at, message));
         }
         let mut out = vec![0; bytes as usize];

@@ -78,7 +78,7 @@ impl Folder {
             Err(ImportError::Malformed { path, place, message }) => {
                 (path.file_name().unwrap().to_str().unwrap().to_owned(), place, message)
             }
-            other => panic!("{:?}", other.map(|r| r.facts.findings)),
+            other => panic!("{:?}", other.map(|r| r.metadata.findings)),
         }
     }
 }
@@ -128,9 +128,9 @@ fn mneme_whole(steps: u8, first: &[u8], second: &[u8]) -> Vec<u8> {
 
 /// Returns the events of the recording as text.
 fn finding_messages(r: &Recording) -> Vec<String> {
-    let facts = r.call_facts().unwrap();
+    let metadata = r.api_trace_metadata().unwrap();
     let one = |at| match r.events.call(at) {
-        Some(call) => call.describe(Some(&facts)),
+        Some(call) => call.describe(Some(&metadata)),
         None => {
             assert_eq!(r.events.kind(at), Some(EventKind::Mark));
             r.events.marks[r.events.payload.get(at).unwrap() as usize].clone()
@@ -148,7 +148,7 @@ fn copies(r: &Recording) -> Vec<(CopyRow, Vec<u8>)> {
 }
 
 fn messages(r: &Recording, kind: FindingKind) -> Vec<String> {
-    let found = r.facts.findings.iter().filter(|f| f.kind == kind);
+    let found = r.metadata.findings.iter().filter(|f| f.kind == kind);
     found.map(|f| format!("{}, {}", f.place, f.message)).collect()
 }
 
@@ -158,7 +158,7 @@ fn kept(r: &Recording) {
     let report = crate::container::verify_bytes(bytes.clone()).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
     let again = crate::container::from_bytes(bytes).unwrap();
-    assert_eq!(again.facts, r.facts);
+    assert_eq!(again.metadata, r.metadata);
     assert!(crate::diff::diff(r, &again).is_empty());
 }
 
@@ -233,16 +233,16 @@ fn record_replay_database_imports_as_an_api_trace() {
         arguments.unwrap(),
         [&BASE.to_le_bytes()[..], &7u32.to_le_bytes()].concat()
     );
-    let facts = r.call_facts().unwrap();
+    let metadata = r.api_trace_metadata().unwrap();
     assert_eq!(
-        (facts.api.as_str(), facts.window.base, facts.window.bytes),
+        (metadata.api.as_str(), metadata.window.base, metadata.window.bytes),
         ("cuda", BASE, 1 << 30)
     );
-    assert_eq!(facts.functions.len(), 2);
-    assert_eq!(facts.functions[0].parameters, [[0, 8], [8, 4]]);
-    let module = &facts.modules[0];
+    assert_eq!(metadata.functions.len(), 2);
+    assert_eq!(metadata.functions[0].parameters, [[0, 8], [8, 4]]);
+    let module = &metadata.modules[0];
     assert_eq!(
-        (module.origin.as_str(), module.bytes, facts.functions[1].module),
+        (module.origin.as_str(), module.bytes, metadata.functions[1].module),
         ("runmodule.bc", 0, Some(0))
     );
     assert!(
@@ -268,7 +268,7 @@ fn record_replay_database_imports_as_an_api_trace() {
         assert!(assumed.contains(what), "{assumed}");
     }
     assert_eq!(
-        (r.facts.identity.source.as_str(), r.facts.identity.tool.as_str()),
+        (r.metadata.identity.source.as_str(), r.metadata.identity.tool.as_str()),
         ("record-replay", "RecordReplay")
     );
     // Memory by device address, before and after each launch.
@@ -284,7 +284,7 @@ fn record_replay_database_imports_as_an_api_trace() {
         (Some(1), Some(3), None)
     );
     let buffer = r.buffer("memory0").unwrap();
-    let view = crate::memory::GpuMemoryView::new(r.memory.last(), &r.facts.address_spaces[0]);
+    let view = crate::memory::GpuMemoryView::new(r.memory.last(), &r.metadata.address_spaces[0]);
     assert_eq!(view.read_buffer(buffer).bytes, new);
     assert_eq!(r.buffer("counter").unwrap().va, GpuVa(variable));
     kept(&r);
@@ -360,10 +360,13 @@ fn mneme_database_has_full_and_changed_memory() {
         (0x1234, 0x1234),
         "a variable has its own address"
     );
-    let facts = r.call_facts().unwrap();
-    assert_eq!(facts.functions.len(), 1);
+    let metadata = r.api_trace_metadata().unwrap();
+    assert_eq!(metadata.functions.len(), 1);
     assert_eq!(
-        (facts.functions[0].name.as_str(), facts.functions[0].display_name()),
+        (
+            metadata.functions[0].name.as_str(),
+            metadata.functions[0].display_name()
+        ),
         ("_Z1kPf", "k(float*)")
     );
     let weights = r.buffer("weights").unwrap();
@@ -433,14 +436,14 @@ fn available_module_replaces_bitcode() {
         let content = fixture(content);
         f.put(name, &content);
         let r = f.open().unwrap();
-        let facts = r.call_facts().unwrap();
-        let module = &facts.modules[0];
+        let metadata = r.api_trace_metadata().unwrap();
+        let module = &metadata.modules[0];
         assert_eq!((module.origin.as_str(), module.missing.as_str()), (name, ""));
         assert_eq!(r.module_code(module).unwrap(), content);
         assert_eq!(module.digest, blake3::hash(&content).to_hex().to_string());
         assert!(messages(&r, FindingKind::NotRecorded).is_empty());
         if name != "runmodule.fatbin" {
-            assert_eq!(facts.functions[0].parameters, [[0, 8], [16, 24], [40, 1]], "{name}");
+            assert_eq!(metadata.functions[0].parameters, [[0, 8], [16, 24], [40, 1]], "{name}");
             let launch = r.events.launches.get(0).unwrap();
             let arguments = r.events.call_arguments(launch.arguments_at, launch.arguments).unwrap();
             assert_eq!(
@@ -455,7 +458,7 @@ fn available_module_replaces_bitcode() {
     f.put("runmodule.ptx", b"BC\xc0\xde");
     let r = f.open().unwrap();
     assert!(messages(&r, FindingKind::NotUsed)[0].contains("not a cubin, a fatbin or PTX"));
-    assert!(!r.call_facts().unwrap().modules[0].missing.is_empty());
+    assert!(!r.api_trace_metadata().unwrap().modules[0].missing.is_empty());
     let parts = import::parts(&f.database);
     for name in ["a", "b", "runmodule.ptx", "runmodule.cubin", "d.fatbin"] {
         assert!(parts.contains(&f.folder.path().join(name)), "{name}");
@@ -473,13 +476,16 @@ fn missing_module_variables_are_omitted_from_a_replay() {
     let r = f.open().unwrap();
     assert!(messages(&r, FindingKind::NotUsed)[0].contains("does not have the variables counter"));
     assert_eq!(copies(&r).len(), 2);
-    assert!(r.call_facts().unwrap().modules[0].globals.is_empty());
+    assert!(r.api_trace_metadata().unwrap().modules[0].globals.is_empty());
     assert!(r.buffer("counter").is_some());
     f.put("d.ptx", b".version 8.0\n.target sm_80\n.global .u32 counter;\n.visible .entry k(.param .u64 p, .param .u32 n) { ret; }\n");
     let r = f.open().unwrap();
     assert_eq!(messages(&r, FindingKind::NotUsed), Vec::<String>::new());
     assert_eq!(
-        (copies(&r).len(), r.call_facts().unwrap().modules[0].globals.len()),
+        (
+            copies(&r).len(),
+            r.api_trace_metadata().unwrap().modules[0].globals.len()
+        ),
         (4, 1)
     );
 }

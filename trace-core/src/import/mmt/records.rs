@@ -119,9 +119,9 @@ impl<R: Read> Records<R> {
     }
 
     /// Reads `bytes` bytes and keeps the first ones.
-    fn carried(&mut self, bytes: u64, most: usize) -> Result<RecordPayload, Stop> {
+    fn carried(&mut self, bytes: u64, max: usize) -> Result<RecordPayload, Stop> {
         let mut kept = Vec::new();
-        let first = bytes.min(most as u64);
+        let first = bytes.min(max as u64);
         if self.some(first, &mut kept)? < first {
             return Err(Stop::Cut);
         }

@@ -46,16 +46,16 @@ fn read(bytes: &[u8]) -> Result<Recording, ImportError> {
 }
 
 fn kinds(r: &Recording) -> Vec<FindingKind> {
-    r.facts.findings.iter().map(|f| f.kind).collect()
+    r.metadata.findings.iter().map(|f| f.kind).collect()
 }
 
 #[test]
 fn dump_memory_is_at_its_recorded_addresses() {
     let r = read(&dump()).unwrap();
     assert_eq!(kinds(&r), [FindingKind::Assumed]);
-    assert_eq!(r.facts.identity.gpu_id, 0x6000_0000);
-    let [space] = &r.facts.address_spaces[..] else {
-        panic!("{:?}", r.facts)
+    assert_eq!(r.metadata.identity.gpu_id, 0x6000_0000);
+    let [space] = &r.metadata.address_spaces[..] else {
+        panic!("{:?}", r.metadata)
     };
     assert_eq!((space.number, space.root, space.memattr), (1, PhysAddr(0x5000), 0x88));
     let row = r.events.submits.get(0).unwrap();
@@ -65,7 +65,7 @@ fn dump_memory_is_at_its_recorded_addresses() {
     let memory = r.memory.at(0);
     let leaf = crate::mmu::translate(space.format, space.root, GpuVa(0x11000), &memory).unwrap();
     assert_eq!((leaf.pa, leaf.rights), (PhysAddr(0x7000_0000), EVERY_RIGHT));
-    assert_eq!((r.facts.source_pages, r.facts.buffers.len()), (2, 1));
+    assert_eq!((r.metadata.source_pages, r.metadata.buffers.len()), (2, 1));
     assert_eq!(r.source_distinct_pages(), 2);
 }
 
@@ -80,7 +80,7 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
         assert!(
             kinds(&r).contains(&FindingKind::TruncatedSection),
             "{cut}: {:?}",
-            r.facts.findings
+            r.metadata.findings
         );
     }
     let change = |at: usize, to: &[u8]| {
@@ -91,7 +91,7 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
     // A length that the file cannot have is refused before memory is taken.
     let r = change(4000 + 8, &u32::MAX.to_le_bytes());
     assert!(
-        r.facts
+        r.metadata
             .findings
             .iter()
             .any(|f| f.message.contains("more bytes than the file has"))
@@ -105,9 +105,9 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
     ] {
         let r = change(at, &to.to_le_bytes());
         assert!(
-            r.facts.findings.iter().any(|f| f.message.contains(text)),
+            r.metadata.findings.iter().any(|f| f.message.contains(text)),
             "{text}: {:?}",
-            r.facts.findings
+            r.metadata.findings
         );
     }
     // Invalid page addresses.
@@ -117,8 +117,8 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
     }
     // The root is inside an object: the tables go elsewhere.
     let r = change(8000 + 12, &0x8000_0007u32.to_le_bytes());
-    assert_ne!(r.facts.address_spaces[0].root, PhysAddr(0x8000_0000));
-    let view = GpuMemoryView::new(r.memory.at(0), &r.facts.address_spaces[0]);
+    assert_ne!(r.metadata.address_spaces[0].root, PhysAddr(0x8000_0000));
+    let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
     assert_eq!(view.read_range(GpuVa(0x10000), 2).bytes, [1, 1]);
 }
 
@@ -137,7 +137,7 @@ fn real_dumps_match_mesas_reader() {
         let r = import(&folder.join(name), &Progress::new()).unwrap();
         assert_eq!(kinds(&r), [FindingKind::Assumed], "{name}");
         assert_eq!(r.events.submits.get(0).unwrap().head_va, hex(head), "{name}");
-        assert_eq!(u64::from(r.facts.identity.gpu_id >> 16), hex(product), "{name}");
+        assert_eq!(u64::from(r.metadata.identity.gpu_id >> 16), hex(product), "{name}");
         assert!(RegisterMap::for_recording(&r).is_some(), "{name}");
         let accesses: Vec<_> = r.events.accesses(0..r.events.len()).map(|(_, a)| a).collect();
         assert_eq!(accesses.len().to_string(), *registers, "{name}");
@@ -146,9 +146,9 @@ fn real_dumps_match_mesas_reader() {
             .map(|a| format!("{:04X} {:08X}\n", a.offset, a.value))
             .collect();
         assert_eq!(u64::from(crc(&[text.as_bytes()])), hex(lines), "{name}");
-        let view = GpuMemoryView::new(r.memory.at(0), &r.facts.address_spaces[0]);
+        let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
         let own: Vec<String> = r
-            .facts
+            .metadata
             .buffers
             .iter()
             .map(|b| {
@@ -166,7 +166,7 @@ fn real_dumps_match_mesas_reader() {
 fn the_chain_of_a_real_dump_decodes() {
     let Some(folder) = recordings("panfrost") else { return };
     let r = import(&folder.join("g71/saxpy/submit000.panfrostdump"), &Progress::new()).unwrap();
-    let view = GpuMemoryView::new(r.memory.at(0), &r.facts.address_spaces[0]);
+    let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
     let chain = crate::jobs::read_chain(&view, GpuVa(r.events.submits.get(0).unwrap().head_va));
     assert!(
         !chain.jobs.is_empty() && chain.jobs.iter().all(|j| j.header.is_ok()),

@@ -165,7 +165,7 @@ fn sections_are_counted_as_mesas_reader_counts_them() {
         // The latest contents of each buffer are at its addresses at the end.
         assert!(
             recording
-                .facts
+                .metadata
                 .findings
                 .iter()
                 .all(|f| f.kind != FindingKind::TruncatedSection),
@@ -202,10 +202,10 @@ fn register_writes_match_mesas_reference_decodes() {
 fn memory_content_is_known_at_each_submit() {
     let name = "glxgears-a420.rd.gz";
     let recording = import(&sample(name), &Progress::new()).unwrap();
-    let [space] = &recording.facts.address_spaces[..] else {
-        panic!("{:?}", recording.facts)
+    let [space] = &recording.metadata.address_spaces[..] else {
+        panic!("{:?}", recording.metadata)
     };
-    let identity = &recording.facts.identity;
+    let identity = &recording.metadata.identity;
     assert_eq!(
         (identity.gpu_name.as_str(), identity.gpu_id),
         ("Adreno 420", 0x0402_00ff)
@@ -287,10 +287,10 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
     let r = read(&sound).unwrap();
     assert_eq!(written(&r, 0, 1), [(0x10, 1), (0x11, 2)]);
     assert_eq!(
-        (&*r.facts.identity.gpu_name, &r.events.marks[..]),
+        (&*r.metadata.identity.gpu_name, &r.events.marks[..]),
         ("Adreno 330", &["a/1: fence=5".to_owned()][..])
     );
-    let view = GpuMemoryView::new(r.memory.at(0), &r.facts.address_spaces[0]);
+    let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
     assert_eq!(view.read_range(GpuVa(0x10ffc), 12).bytes, commands, "across two pages");
     // Sync words are skipped; other ends are reported.
     assert_eq!(
@@ -302,7 +302,11 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
     );
     for cut in 13..sound.len() {
         let r = read(&sound[..cut]).unwrap();
-        let damage = r.facts.findings.iter().any(|f| f.kind == FindingKind::TruncatedSection);
+        let damage = r
+            .metadata
+            .findings
+            .iter()
+            .any(|f| f.kind == FindingKind::TruncatedSection);
         let ends = [12, 35, 51, 71, 87].contains(&cut);
         assert_eq!(damage, !ends, "{cut}");
     }
@@ -323,7 +327,7 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
         cut.is_err()
             || cut
                 .unwrap()
-                .facts
+                .metadata
                 .findings
                 .iter()
                 .any(|f| f.message.contains("decompressed further"))
@@ -346,7 +350,7 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
     let recording = read(&behind).unwrap();
     assert_eq!(recording.events.len(), r.events.len());
     let finding = recording
-        .facts
+        .metadata
         .findings
         .iter()
         .find(|f| f.message.contains("unknown kinds"))
@@ -362,7 +366,7 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
     ]);
     let messages: Vec<String> = read(&odd)
         .unwrap()
-        .facts
+        .metadata
         .findings
         .into_iter()
         .map(|f| f.message)

@@ -259,13 +259,13 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[M
             SpaceKind::Config => 3,
             SpaceKind::Ports => 4,
         };
-        let most = match class {
+        let max = match class {
             0 if map.is_some_and(|m| m.space() == space.name) => u64::MAX,
             0 => w.accesses,
             _ => 0,
         };
         made.push(SpaceCandidate {
-            order: (class, std::cmp::Reverse(most), number),
+            order: (class, std::cmp::Reverse(max), number),
             window: number,
             space,
         });

@@ -52,14 +52,14 @@ pub(super) fn describe(
 /// Sets the device's name from a register map.
 fn name(recording: &mut Recording, vendor: u16, device: u16) {
     let known = crate::registers::device_name(vendor, device);
-    recording.facts.identity.gpu_name = known.unwrap_or_default().to_owned();
+    recording.metadata.identity.gpu_name = known.unwrap_or_default().to_owned();
 }
 
 /// Sets a device whose windows are only known by physical address.
 fn platform(recording: &mut Recording, named: Option<&DeviceName>) {
     let mut windows = Vec::new();
     for space in recording
-        .facts
+        .metadata
         .spaces
         .iter_mut()
         .filter(|s| s.kind == SpaceKind::Registers)
@@ -96,7 +96,7 @@ const MALI_DRIVERS: [&str; 2] = ["panfrost", "mali_kbase"];
 
 /// Sets the GPU id if the driver's GPUs have it in their first register, and the name if it is known.
 pub(super) fn identify(recording: &mut Recording) {
-    let identity = &recording.facts.identity;
+    let identity = &recording.metadata.identity;
     if !MALI_DRIVERS.contains(&identity.driver.as_str()) {
         return;
     }
@@ -105,6 +105,6 @@ pub(super) fn identify(recording: &mut Recording) {
         a.space == 0 && a.offset == 0 && a.width == 4 && events.kind(*event) == Some(EventKind::Read)
     });
     let id = first.and_then(|(_, a)| u32::try_from(a.value).ok()).unwrap_or(0);
-    recording.facts.identity.gpu_id = id;
-    recording.facts.identity.gpu_name = crate::registers::gpu_name(id).unwrap_or_default().to_owned();
+    recording.metadata.identity.gpu_id = id;
+    recording.metadata.identity.gpu_name = crate::registers::gpu_name(id).unwrap_or_default().to_owned();
 }

@@ -11,8 +11,8 @@ use super::{hardware, merge};
 use crate::check::{Finding, FindingKind};
 use crate::progress::Progress;
 use crate::recording::{
-    Clock, Column, ColumnBuilder, DmaMapRow, EventKind, Events, Facts, Identity, InterruptRow, LostEvents, Recording,
-    UndecodedRow,
+    Clock, Column, ColumnBuilder, DmaMapRow, EventKind, Events, Identity, InterruptRow, LostEvents, Metadata,
+    Recording, UndecodedRow,
 };
 use bytemuck::Pod;
 use rayon::prelude::*;
@@ -235,7 +235,7 @@ impl Log {
             &driver,
         );
         let mut recording = Recording {
-            facts: Facts {
+            metadata: Metadata {
                 identity: Identity {
                     driver,
                     tool: std::mem::take(&mut self.tool),
@@ -245,7 +245,7 @@ impl Log {
                 },
                 spaces: made.spaces,
                 lost: lost(&pieces),
-                ..Facts::default()
+                ..Metadata::default()
             },
             ..Recording::default()
         };
@@ -256,7 +256,7 @@ impl Log {
             (named, guessed),
             &mut self.findings,
         );
-        recording.facts.findings = self.findings;
+        recording.metadata.findings = self.findings;
         recording.events = columns(pieces, &made.of_window);
         hardware::identify(&mut recording);
         progress.check()?;

@@ -19,7 +19,7 @@ use super::text;
 use crate::check::{Finding, FindingKind};
 use crate::import::error::{FilePosition, ImportError};
 use crate::progress::Progress;
-use crate::recording::{Access, Clock, EventsBuilder, Facts, Identity, LostEvents, Recording, Space, SpaceKind};
+use crate::recording::{Access, Clock, EventsBuilder, Identity, LostEvents, Metadata, Recording, Space, SpaceKind};
 use base::{Base, Entry, MAX_BYTES, MIN_BYTES};
 use line::ParsedLine;
 use memchr::memmem;
@@ -205,7 +205,7 @@ impl ParsedLog {
             findings.push(Finding::new(FindingKind::Assumed, "GPU_ID", message));
         }
         let bytes = (made.reach + 1).next_power_of_two().max(MIN_BYTES);
-        let facts = Facts {
+        let metadata = Metadata {
             identity: Identity {
                 gpu_id,
                 gpu_name: crate::registers::gpu_name(gpu_id).unwrap_or_default().to_owned(),
@@ -222,10 +222,10 @@ impl ParsedLog {
             }],
             lost: made.lost,
             findings,
-            ..Facts::default()
+            ..Metadata::default()
         };
         Ok(Recording {
-            facts,
+            metadata,
             events: made.events.finish(),
             ..Recording::default()
         })

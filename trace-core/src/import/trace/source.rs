@@ -56,8 +56,8 @@ fn is_packed(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Returns the first bytes of a log's text, at most `most`.
-pub(super) fn head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
+/// Returns the first bytes of a log's text, at most `max`.
+pub(super) fn head(path: &Path, max: usize) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     let packed = is_packed(&file)?;
     let mut bytes = Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
         Box::new(file)
     };
     let mut part = [0; 4096];
-    while bytes.len() < most {
+    while bytes.len() < max {
         match limited.read(&mut part) {
             Ok(0) => break,
             Ok(n) => bytes.extend_from_slice(part.get(..n).unwrap_or_default()),
@@ -77,22 +77,22 @@ pub(super) fn head(path: &Path, most: usize) -> io::Result<Vec<u8>> {
             Err(e) => return Err(e),
         }
     }
-    bytes.truncate(most);
+    bytes.truncate(max);
     Ok(bytes)
 }
 
-/// Reads a whole file, packed or not. Returns `None` if it has more than `most` bytes.
-pub(super) fn read_file(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+/// Reads a whole file, packed or not. Returns `None` if it has more than `max` bytes.
+pub(super) fn read_file(path: &Path, max: u64) -> io::Result<Option<Vec<u8>>> {
     let file = File::open(path)?;
     let mut bytes = Vec::new();
     let read = if is_packed(&file)? {
         MultiGzDecoder::new(file)
-            .take(most.saturating_add(1))
+            .take(max.saturating_add(1))
             .read_to_end(&mut bytes)?
     } else {
-        file.take(most.saturating_add(1)).read_to_end(&mut bytes)?
+        file.take(max.saturating_add(1)).read_to_end(&mut bytes)?
     };
-    Ok((read as u64 <= most).then_some(bytes))
+    Ok((read as u64 <= max).then_some(bytes))
 }
 
 /// Reads a log and passes its blocks to `each` in order, several at a time. Progress counts bytes of the file.
@@ -150,13 +150,13 @@ fn take_all(
     progress: &Progress,
     each: &mut impl FnMut(&[Vec<u8>]) -> Result<(), ImportError>,
 ) -> Result<(), ImportError> {
-    let most = rayon::current_num_threads().clamp(1, 16);
+    let max = rayon::current_num_threads().clamp(1, 16);
     let mut reported = 0;
-    let mut batch = Vec::with_capacity(most);
+    let mut batch = Vec::with_capacity(max);
     while let Ok(first) = take.recv() {
         let mut read = first.read;
         batch.push(first.bytes);
-        while batch.len() < most
+        while batch.len() < max
             && let Ok(next) = take.recv()
         {
             read = next.read;
@@ -252,16 +252,16 @@ mod tests {
     fn read(bytes: &[u8]) -> (Vec<u8>, usize, End) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(bytes).unwrap();
-        let (mut text, mut most) = (Vec::new(), 0);
+        let (mut text, mut max) = (Vec::new(), 0);
         let end = blocks(file.path(), &Progress::new(), |batch| {
             for block in batch {
                 assert!(block.ends_with(b"\n"));
-                most = most.max(block.len());
+                max = max.max(block.len());
                 text.extend_from_slice(block);
             }
             Ok(())
         });
-        (text, most, end.unwrap())
+        (text, max, end.unwrap())
     }
 
     fn pack(bytes: &[u8]) -> Vec<u8> {
@@ -279,9 +279,9 @@ mod tests {
             &packed,
             &[packed.as_slice(), &pack(b"more\n")].concat(),
         ] {
-            let (read, most, end) = read(bytes);
+            let (read, max, end) = read(bytes);
             assert_eq!(end, End::Whole);
-            assert!(read.starts_with(text.as_bytes()) && most <= BLOCK);
+            assert!(read.starts_with(text.as_bytes()) && max <= BLOCK);
         }
         assert_eq!(read(&packed[..packed.len() / 2]).0.last(), Some(&b'\n'));
         assert!(matches!(read(&packed[..packed.len() / 2]).2, End::Broken(_, at) if at > 1000));
@@ -302,8 +302,8 @@ mod tests {
     fn a_bomb_is_unpacked_block_by_block_and_can_be_cancelled() {
         let bomb = pack(&vec![b'\n'; 64 << 20]);
         assert!(bomb.len() < 1 << 20, "{}", bomb.len());
-        let (_, most, end) = read(&bomb);
-        assert_eq!((most, end), (BLOCK, End::Whole));
+        let (_, max, end) = read(&bomb);
+        assert_eq!((max, end), (BLOCK, End::Whole));
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(&bomb).unwrap();
         let progress = Progress::new();

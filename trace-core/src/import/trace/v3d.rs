@@ -10,7 +10,7 @@ use crate::check::{Finding, FindingKind};
 use crate::import::error::{FilePosition, ImportError};
 use crate::progress::Progress;
 use crate::recording::{
-    Access, Clock, EventsBuilder, Facts, Hardware, Identity, PlatformDevice, Recording, Space, SpaceKind,
+    Access, Clock, EventsBuilder, Hardware, Identity, Metadata, PlatformDevice, Recording, Space, SpaceKind,
 };
 use std::path::Path;
 
@@ -135,7 +135,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
     let message = "the log does not state the chip: the BCM2711 of a Raspberry Pi 4 is assumed, for which the recorder \
                    was written. Registers of its core have names, those of the hub have none";
     findings.push(Finding::new(FindingKind::Assumed, "device", message));
-    let facts = Facts {
+    let metadata = Metadata {
         identity: Identity {
             gpu_name: "Broadcom V3D".into(),
             driver: "v3d".into(),
@@ -146,10 +146,10 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         },
         spaces,
         findings,
-        ..Facts::default()
+        ..Metadata::default()
     };
     let mut recording = Recording {
-        facts,
+        metadata,
         events: events.finish(),
         ..Recording::default()
     };
@@ -200,7 +200,7 @@ mod tests {
             replayed.iter().all(|r| entries.contains(r)),
             "{replayed:x?} {entries:x?}"
         );
-        let names: Vec<&str> = r.facts.spaces.iter().map(|s| s.name.as_str()).collect();
+        let names: Vec<&str> = r.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
         assert_eq!((names, r.events.marks.len()), (vec!["hub", "core0"], 14));
         assert!(r.events.marks[0].starts_with("v3d_map_gpu_region start_page=0x00000020"));
         // Registers of the core have names, and those of the hub have different ones.
@@ -231,9 +231,9 @@ mod tests {
         let r = import(&path, &Progress::new()).unwrap();
         assert_eq!(r.events.len(), 1);
         assert!(
-            r.facts.findings[0].message.starts_with("4 lines"),
+            r.metadata.findings[0].message.starts_with("4 lines"),
             "{:?}",
-            r.facts.findings
+            r.metadata.findings
         );
         write(line(odd[0]));
         assert!(

@@ -142,9 +142,9 @@ proptest! {
         let all = find_pages_without_content(&leaves, &ranges, usize::MAX);
         prop_assert_eq!(all.spans.iter().map(|r| r.pages).sum::<u64>(), counted);
         // A limit changes the list, not the counts.
-        for most in 0..4 {
-            let few = find_pages_without_content(&leaves, &ranges, most);
-            prop_assert_eq!(&few.spans[..], &all.spans[..most.min(all.spans.len())]);
+        for max in 0..4 {
+            let few = find_pages_without_content(&leaves, &ranges, max);
+            prop_assert_eq!(&few.spans[..], &all.spans[..max.min(all.spans.len())]);
             prop_assert_eq!(few.spans.iter().map(|r| r.pages).sum::<u64>() + few.more_pages, counted);
         }
     }

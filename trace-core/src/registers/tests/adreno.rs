@@ -226,7 +226,7 @@ fn newer_adreno_chips_select_a_map_or_suggest_an_import() {
         ("a840-fuse-wildcard", "Adreno 840", None),
     ] {
         let recording = import(&folder.join(format!("{name}.rd.gz")));
-        assert_eq!(recording.facts.identity.gpu_name, gpu);
+        assert_eq!(recording.metadata.identity.gpu_name, gpu);
         let found = RegisterMap::for_recording(&recording);
         assert_eq!(found.map(RegisterMap::name), map, "{name}");
         // Its commands are those of the seventh generation in all files.
@@ -265,8 +265,8 @@ fn newer_adreno_chips_select_a_map_or_suggest_an_import() {
 fn trimmed_recording_has_only_writes_of_its_submits() {
     use crate::trim::{Part, TrimRequest, trim};
     let recording = import(&sample("fd-clouds.rd.gz"));
-    let wanted = TrimRequest::new(Part::Jobs([0].into()), "fd-clouds.rd.gz");
-    let part = trim(&recording, &wanted, &Progress::new()).unwrap().recording;
+    let request = TrimRequest::new(Part::Jobs([0].into()), "fd-clouds.rd.gz");
+    let part = trim(&recording, &request, &Progress::new()).unwrap().recording;
     // As many as the reference decode of the first submit has.
     assert_eq!((part.events.submits.len(), named(&part).0), (1, 931));
 }

@@ -73,7 +73,7 @@ fn recording_map_is_chosen_by_bus_then_gpu_id() {
     let mut r = Recording::default();
     assert!(RegisterMap::for_recording(&r).is_none());
     assert_eq!(recorded_name(&r), "");
-    r.facts.identity.gpu_id = 0x60a0_0002;
+    r.metadata.identity.gpu_id = 0x60a0_0002;
     assert_eq!(RegisterMap::for_recording(&r).unwrap().name(), "mali-jm");
     // A bus device that no map knows does not override the GPU id.
     r.set_hardware(&pci(0x8086, 0x1533));
@@ -82,7 +82,7 @@ fn recording_map_is_chosen_by_bus_then_gpu_id() {
     r.set_hardware(&clock());
     assert_eq!(RegisterMap::for_recording(&r).unwrap().name(), "pl031");
     assert_eq!(recorded_name(&r), "Arm PL031 clock");
-    r.facts.identity.gpu_name = "Mali-G71".into();
+    r.metadata.identity.gpu_name = "Mali-G71".into();
     assert_eq!(recorded_name(&r), "Mali-G71");
 }
 
@@ -96,7 +96,7 @@ fn register_space_is_the_one_named_by_the_map() {
         ("bar4", SpaceKind::Registers),
         ("bar2", SpaceKind::Registers),
     ] {
-        r.facts.spaces.push(Space {
+        r.metadata.spaces.push(Space {
             name: name.into(),
             kind,
             bytes: 0x1000,

@@ -238,8 +238,8 @@ impl MapScreen {
     /// `more` are a controller's own.
     pub fn readable(&self, more: &[Option<Bits>]) -> Vec<(u32, u8)> {
         let palette = [ScreenFact::PaletteIndex, ScreenFact::PaletteColour];
-        let facts = self.sources.iter().filter(|s| !palette.contains(&s.fact.fact));
-        let mut all: Vec<(u32, u8)> = facts.map(|s| (s.register.offset, s.register.width)).collect();
+        let metadata = self.sources.iter().filter(|s| !palette.contains(&s.fact.fact));
+        let mut all: Vec<(u32, u8)> = metadata.map(|s| (s.register.offset, s.register.width)).collect();
         all.extend(more.iter().flatten().map(|b| (b.word, 4)));
         all.sort_unstable();
         all.dedup();

@@ -18,7 +18,7 @@ fn recording(device: (u16, u16), accesses: &[(bool, u32, u8, u64)]) -> Recording
         ..PciFunction::default()
     }));
     for (name, kind) in [("bar2", SpaceKind::Registers), ("bar0", SpaceKind::Framebuffer)] {
-        r.facts.spaces.push(Space {
+        r.metadata.spaces.push(Space {
             name: name.into(),
             kind,
             bytes: 1 << 24,

@@ -3,7 +3,7 @@
 
 use crate::calls::net::{Build, WINDOW};
 use proptest::prelude::*;
-use trace_core::calls::{BufferChange, Calls};
+use trace_core::api_trace::{ApiTrace, BufferChange};
 use trace_core::progress::Progress;
 use trace_core::recording::{CallFunction, OrderRow};
 
@@ -25,7 +25,7 @@ proptest! {
     fn memory_around_launches_matches_its_real_content(rounds in prop::collection::vec(any::<Round>(), 1..12)) {
         let mut b = Build::new();
         b.stream("default stream", 0);
-        b.facts.functions = vec![CallFunction {
+        b.metadata.functions = vec![CallFunction {
             name: "work".into(),
             demangled: "work(float*)".into(),
             parameters: vec![[0, 8]],
@@ -75,30 +75,30 @@ proptest! {
             }
         }
         let r = b.finish();
-        let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
+        let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
         let range = WINDOW..WINDOW + BUFFERS * BYTES;
         for (launch, before, behind, done) in &truth {
-            let read = calls.read(&r, range.clone(), *launch);
+            let read = api_trace.read(&r, range.clone(), *launch);
             prop_assert!(read.pieces.iter().all(|p| p.state.is_known()), "{:?}", read.pieces);
             prop_assert_eq!(&read.bytes, before, "before {}", launch);
             for a in range.clone() {
                 // What nobody recorded came between where the byte is another one than the last launch left.
-                let who = calls.find_last_writer(&r, a, *launch);
+                let who = api_trace.find_last_writer(&r, a, *launch);
                 let other = who.change.is_some_and(|c| c.after != before[(a - WINDOW) as usize]);
                 prop_assert_eq!(who.unrecorded, other, "{:?}", who);
             }
             if !done {
-                prop_assert!(calls.launch_changes(*launch).is_none());
+                prop_assert!(api_trace.launch_changes(*launch).is_none());
                 continue;
             }
-            let read = calls.read(&r, range.clone(), launch + 1);
+            let read = api_trace.read(&r, range.clone(), launch + 1);
             prop_assert!(read.pieces.iter().all(|p| p.state.is_known()), "{:?}", read.pieces);
             prop_assert_eq!(&read.bytes, behind, "behind {}", launch);
             let changed: Vec<u64> = range.clone().filter(|a| before[(a - WINDOW) as usize] != behind[(a - WINDOW) as usize]).collect();
-            let left = calls.launch_changes(*launch).unwrap();
+            let left = api_trace.launch_changes(*launch).unwrap();
             prop_assert_eq!(left.list.iter().map(|l: &BufferChange| l.bytes).sum::<u64>(), changed.len() as u64);
             for a in range.clone() {
-                let who = calls.find_last_writer(&r, a, launch + 1);
+                let who = api_trace.find_last_writer(&r, a, launch + 1);
                 let mine = who.change.filter(|c| c.event == *launch);
                 prop_assert_eq!(mine.is_some(), changed.contains(&a), "{:#x} at {}", a, launch);
                 if let Some(c) = mine {

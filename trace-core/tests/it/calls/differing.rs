@@ -50,7 +50,7 @@ impl Run {
         let mut b = Build::new();
         let stream = b.stream("default stream", 0);
         let module = b.module(CodeKind::Ptx, &self.code);
-        b.facts.modules[module as usize].digest = self.digest.into();
+        b.metadata.modules[module as usize].digest = self.digest.into();
         // Functions in another order mean the same by their names.
         let layout = [[0, 8], [8, 8], [16, 4], [20, 4]];
         let add = |b: &mut Build, name: &str| b.function(name, Some(module), &layout);

@@ -1,14 +1,14 @@
 //! A small net: what is reported of its buffers, arguments, memory, writers, streams and code.
 
 use crate::calls::net::{Build, Net, PTX, net};
-use trace_core::calls::{
-    Calls, CertainWriter, ContentSource, ContentState, ParameterType, ReferenceKind, UnknownReason, Value,
+use trace_core::api_trace::{
+    ApiTrace, CertainWriter, ContentSource, ContentState, ParameterType, ReferenceKind, UnknownReason, Value,
 };
 use trace_core::progress::Progress;
 use trace_core::recording::{AllocationKind, CallEvent, CodeKind, LaunchRow, Recording};
 
-fn calls(r: &Recording) -> Calls {
-    Calls::from_recording(r, &Progress::new()).unwrap().unwrap()
+fn calls(r: &Recording) -> ApiTrace {
+    ApiTrace::from_recording(r, &Progress::new()).unwrap().unwrap()
 }
 
 fn row(r: &Recording, event: u64) -> LaunchRow {
@@ -18,7 +18,7 @@ fn row(r: &Recording, event: u64) -> LaunchRow {
     }
 }
 
-fn arguments(n: &Net, c: &Calls, launch: usize) -> Vec<String> {
+fn arguments(n: &Net, c: &ApiTrace, launch: usize) -> Vec<String> {
     let event = n.launches[launch];
     let list = c.arguments(&n.recording, event, &row(&n.recording, event));
     list.iter().map(|a| a.describe(c)).collect()
@@ -218,7 +218,7 @@ fn stream_order_and_kernel_code_are_available() {
     assert!(gone.problem.unwrap().contains("its memory is gone"));
     assert!(c.kernel(r, 99).problem.is_some());
     assert!(
-        Calls::from_recording(&Recording::default(), &Progress::new())
+        ApiTrace::from_recording(&Recording::default(), &Progress::new())
             .unwrap()
             .is_none()
     );

@@ -4,7 +4,7 @@
 use crate::calls::net::{Build, DeviceMemory, WINDOW};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use trace_core::calls::{Calls, ContentState, UnknownReason};
+use trace_core::api_trace::{ApiTrace, ContentState, UnknownReason};
 use trace_core::progress::Progress;
 use trace_core::recording::{AllocationKind, CallEvent, CallFunction, CopyKind, NO_CONTENT, OrderRow, Recording};
 
@@ -173,7 +173,7 @@ pub type Step = (u8, u64, u64, u8, bool);
 pub fn make(steps: &[Step]) -> (Recording, Vec<DeviceMemory>) {
     let mut b = Build::new();
     b.stream("default stream", 0);
-    b.facts.functions = functions();
+    b.metadata.functions = functions();
     let mut live: BTreeMap<u64, u64> = BTreeMap::new();
     let mut held = Vec::new();
     for (what, one, two, value, held_content) in steps {
@@ -253,10 +253,10 @@ proptest! {
         steps in prop::collection::vec((any::<u8>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..40)
     ) {
         let (r, held) = make(&steps);
-        let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
+        let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
         let range = WINDOW..WINDOW + 90;
         for event in 0..=r.events.len() as u64 {
-            let read = calls.read(&r, range.clone(), event);
+            let read = api_trace.read(&r, range.clone(), event);
             let mut next = range.start;
             for p in &read.pieces {
                 prop_assert_eq!(p.range.start, next);
@@ -289,18 +289,18 @@ proptest! {
         steps in prop::collection::vec((any::<u8>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..40)
     ) {
         let (r, _) = make(&steps);
-        let calls = Calls::from_recording(&r, &Progress::new()).unwrap().unwrap();
+        let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
         for event in 0..=r.events.len() as u64 {
             for address in (WINDOW..WINDOW + 80).step_by(3) {
-                let who = calls.find_last_writer(&r, address, event);
+                let who = api_trace.find_last_writer(&r, address, event);
                 let Some((at, bytes)) = holds(&live(&r, event), address) else {
                     prop_assert_eq!(who.location, None);
                     continue;
                 };
                 let place = who.location.unwrap();
-                let buffer = calls.buffers().get(place.buffer).unwrap();
+                let buffer = api_trace.buffers().get(place.buffer).unwrap();
                 prop_assert_eq!((buffer.at, buffer.bytes, place.offset), (at, bytes, address - at));
-                prop_assert_eq!(calls.buffers().find(&buffer.name), Some(place.buffer));
+                prop_assert_eq!(api_trace.buffers().find(&buffer.name), Some(place.buffer));
                 let since = who.allocated_at.unwrap();
                 let last = (since..event).rev().find(|e| wrote(&r, *e, address));
                 prop_assert_eq!(who.certain.map(|c| c.0), last);

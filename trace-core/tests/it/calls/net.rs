@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
-    AllocationKind, AllocationRow, CALL_ASYNC, CALL_FACTS, CallDevice, CallFacts, CallFunction, CallGlobal, CallModule,
-    CallRow, CallStream, CallWindow, CodeKind, CopyKind, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder,
-    NO_CONTENT, OrderKind, OrderRow, Recording,
+    API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CALL_ASYNC, CallDevice, CallFunction,
+    CallGlobal, CallModule, CallRow, CallStream, CallWindow, CodeKind, CopyKind, CopyRow, EventsBuilder, FillRow,
+    LaunchRow, MemoryBuilder, NO_CONTENT, OrderKind, OrderRow, Recording,
 };
 
 /// First address of the window that allocations are served from.
@@ -114,7 +114,7 @@ impl DeviceMemory {
 #[derive(Default)]
 pub struct Build {
     /// What is reported beside the events.
-    pub facts: CallFacts,
+    pub metadata: ApiTraceMetadata,
     /// The events so far.
     pub events: EventsBuilder,
     pages: MemoryBuilder,
@@ -130,7 +130,7 @@ impl Build {
     pub fn new() -> Self {
         Self {
             next: WINDOW,
-            facts: CallFacts {
+            metadata: ApiTraceMetadata {
                 api: "cuda".into(),
                 version: 13000,
                 ..Default::default()
@@ -151,10 +151,10 @@ impl Build {
 
     /// A call of this name.
     pub fn call(&mut self, name: &str, result: u32) {
-        let known = self.facts.names.iter().position(|n| n == name);
+        let known = self.metadata.names.iter().position(|n| n == name);
         let number = known.unwrap_or_else(|| {
-            self.facts.names.push(name.into());
-            self.facts.names.len() - 1
+            self.metadata.names.push(name.into());
+            self.metadata.names.len() - 1
         });
         let row = CallRow {
             name: number as u32,
@@ -169,12 +169,12 @@ impl Build {
 
     /// A stream.
     pub fn stream(&mut self, name: &str, flags: u32) -> u32 {
-        self.facts.streams.push(CallStream {
+        self.metadata.streams.push(CallStream {
             name: name.into(),
             flags,
             priority: 0,
         });
-        self.facts.streams.len() as u32 - 1
+        self.metadata.streams.len() as u32 - 1
     }
 
     /// Code, stored in pages.
@@ -187,7 +187,7 @@ impl Build {
                 [self.pages.add_page(&page).0, 1]
             })
             .collect();
-        self.facts.modules.push(CallModule {
+        self.metadata.modules.push(CallModule {
             origin: "memory".into(),
             kind,
             bytes: code.len() as u64,
@@ -195,12 +195,12 @@ impl Build {
             pages,
             ..Default::default()
         });
-        self.facts.modules.len() as u32 - 1
+        self.metadata.modules.len() as u32 - 1
     }
 
     /// A function with its layout.
     pub fn function(&mut self, name: &str, module: Option<u32>, layout: &[[u32; 2]]) -> u32 {
-        self.facts.functions.push(CallFunction {
+        self.metadata.functions.push(CallFunction {
             name: name.into(),
             module,
             parameters: layout.to_vec(),
@@ -210,7 +210,7 @@ impl Build {
             most_threads: 1024,
             ..Default::default()
         });
-        self.facts.functions.len() as u32 - 1
+        self.metadata.functions.len() as u32 - 1
     }
 
     /// Memory is taken, of the next free addresses.
@@ -420,11 +420,11 @@ impl Build {
             memory: self.pages.finish(),
             ..Recording::default()
         };
-        r.facts.identity.gpu_name = self.facts.device.name.clone();
-        r.facts.identity.source = "cuda".into();
-        r.facts.identity.driver = "libcuda".into();
+        r.metadata.identity.gpu_name = self.metadata.device.name.clone();
+        r.metadata.identity.source = "cuda".into();
+        r.metadata.identity.driver = "libcuda".into();
         r.extras
-            .insert(CALL_FACTS.into(), serde_json::to_vec(&self.facts).unwrap());
+            .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&self.metadata).unwrap());
         r
     }
 }
@@ -486,28 +486,28 @@ pub struct Net {
 /// comes back. Memory is taken down before and after the last launch of the first run.
 pub fn net(times: u32) -> Net {
     let mut b = Build::new();
-    b.facts.device = CallDevice {
+    b.metadata.device = CallDevice {
         name: "NVIDIA H100 80GB HBM3".into(),
         capability: [9, 0],
         multiprocessors: 132,
         memory: 85_045_346_304,
         uuid: String::new(),
     };
-    b.facts.window = CallWindow {
+    b.metadata.window = CallWindow {
         base: WINDOW,
         bytes: 1 << 40,
     };
-    b.facts.range = "whole".into();
+    b.metadata.range = "whole".into();
     b.stream("default stream", 0);
     let (copies, work) = (b.stream("stream 1", 1), b.stream("stream 2", 1));
     let text = b.module(CodeKind::Ptx, PTX.as_bytes());
     let rounds = WINDOW - 0x10_0000;
-    b.facts.modules[text as usize].globals.push(CallGlobal {
+    b.metadata.modules[text as usize].globals.push(CallGlobal {
         name: "rounds".into(),
         at: rounds,
         bytes: 4,
     });
-    b.facts.modules.push(CallModule {
+    b.metadata.modules.push(CallModule {
         origin: "/usr/lib/x86_64-linux-gnu/libcublasLt.so.13".into(),
         kind: CodeKind::Cubin,
         missing: "its memory is gone".into(),
@@ -521,9 +521,9 @@ pub fn net(times: u32) -> Net {
     let relu = b.function("_Z4reluPfi", Some(text), &[[0, 8], [8, 4]]);
     let gemm = b.function("_ZN7cutlass6KernelI4GemmEEvNT_6ParamsE", Some(1), &[[0, 48]]);
     let softmax = b.function("_Z7softmaxPKfPfif", Some(text), &[[0, 8], [8, 8], [16, 4], [20, 4]]);
-    b.facts.functions[conv as usize].registers = 40;
-    b.facts.functions[gemm as usize].registers = 168;
-    b.facts.functions[gemm as usize].shared = 49_152;
+    b.metadata.functions[conv as usize].registers = 40;
+    b.metadata.functions[gemm as usize].registers = 168;
+    b.metadata.functions[gemm as usize].shared = 49_152;
     for name in [
         "cuInit",
         "cuDevicePrimaryCtxRetain",

@@ -50,9 +50,9 @@ impl Addition {
     }
 
     fn push<S: Sink>(&self, number: u64, w: &mut Writer<S>) -> Result<(), ContainerError> {
-        let mut facts = crate::container::generate::facts();
-        facts.identity.board = format!("commit {number}");
-        w.facts(&facts)?;
+        let mut metadata = crate::container::generate::metadata();
+        metadata.identity.board = format!("commit {number}");
+        w.metadata(&metadata)?;
         let rows = self.kinds.len() as u64;
         w.push(K::EventKind, &self.kinds)?;
         w.push_constant(K::EventSpace, 0u8, rows)?;
@@ -85,8 +85,8 @@ impl Addition {
 /// Everything that the first `number` commits wrote is there, and no more.
 fn assert_holds(r: &Recording, number: u64) {
     assert_eq!(r.events.len() as u64, events_before(number + 1), "commit {number}");
-    assert_eq!(r.facts.identity.board, format!("commit {number}"));
-    assert_eq!(r.facts.findings[0].kind, FindingKind::LostEvents);
+    assert_eq!(r.metadata.identity.board, format!("commit {number}"));
+    assert_eq!(r.metadata.findings[0].kind, FindingKind::LostEvents);
     assert_eq!(r.extras["count"], number.to_le_bytes());
     assert_eq!(r.memory.snapshots.len() as u64, number);
     let mut row = 0;
@@ -213,7 +213,7 @@ fn writer_killed_at_200_random_times_loses_nothing_durable() {
     let mut n = Numbers::new(20);
     let mean = commit_time(&folder.path().join("timed.kine"));
     println!("a commit takes {mean:?} here");
-    let (mut behind, mut beyond, mut most, mut total) = (0, 0, 0, 0);
+    let (mut behind, mut beyond, mut max, mut total) = (0, 0, 0, 0);
     for round in 0..200 {
         // A file lives through five writers, so that appending after a crash is tried too.
         let path = folder.path().join(format!("{}.kine", round / 5));
@@ -246,7 +246,7 @@ fn writer_killed_at_200_random_times_loses_nothing_durable() {
                 assert_eq!(container::verify(&path).unwrap().findings, []);
                 behind += u64::from(file.trailing_bytes() > 0);
                 beyond += u64::from(file.commit() > durable);
-                most = most.max(file.commit());
+                max = max.max(file.commit());
                 total += file.commit() - before;
             }
             Err(ContainerError::NoCommit { .. } | ContainerError::NotKine { .. }) => {
@@ -257,7 +257,7 @@ fn writer_killed_at_200_random_times_loses_nothing_durable() {
         }
     }
     println!(
-        "200 kills: {total} commits, at most {most} in a file; {behind} files ended in a torn commit, {beyond} had one more than reported"
+        "200 kills: {total} commits, at most {max} in a file; {behind} files ended in a torn commit, {beyond} had one more than reported"
     );
     assert!(
         total > 200 && behind > 10,

@@ -441,8 +441,8 @@ fn damaged_section_is_reported_once() {
     let (mut bytes, _) = three_commits();
     let file = KineFile::from_bytes(bytes.clone()).unwrap();
     let sections = file.sections();
-    let facts = sections.iter().rfind(|s| s.kind == Some(SectionKind::Facts)).unwrap();
-    let at = facts.offset;
+    let metadata = sections.iter().rfind(|s| s.kind == Some(SectionKind::Facts)).unwrap();
+    let at = metadata.offset;
     bytes[at as usize] ^= 1;
     let report = container::verify_bytes(bytes).unwrap();
     let entries: Vec<_> = report.findings.iter().map(|p| (p.byte, p.message.clone())).collect();
@@ -467,8 +467,8 @@ fn verify_names_rows_with_invalid_references() {
     let mut widths: Vec<u8> = r.events.width.iter().collect();
     (widths[1], widths[3]) = (3, 1);
     r.events.width = widths.into();
-    r.facts.buffers.push(r.facts.buffers[0].clone());
-    r.facts.buffers[0].address_space = 4;
+    r.metadata.buffers.push(r.metadata.buffers[0].clone());
+    r.metadata.buffers[0].address_space = 4;
     let bytes = container::to_bytes(&r).unwrap();
     let file = KineFile::from_bytes(bytes.clone()).unwrap();
     let at = |kind| file.sections().iter().find(|s| s.kind == Some(kind)).unwrap().offset;
@@ -679,11 +679,11 @@ impl container::Sink for Nowhere {
 #[test]
 fn oversized_extras_are_refused_on_write() {
     let mut w = Writer::begin(Nowhere).unwrap();
-    let most = vec![0; 64 << 20];
+    let max = vec![0; 64 << 20];
     for name in ["a", "b", "c", "d", "a"] {
-        w.extra(name, &most).unwrap();
+        w.extra(name, &max).unwrap();
     }
-    for (name, bytes) in [("e", &most[..1]), ("a", &[&most[..], &[0]].concat()[..])] {
+    for (name, bytes) in [("e", &max[..1]), ("a", &[&max[..], &[0]].concat()[..])] {
         let error = w.extra(name, bytes).unwrap_err();
         assert!(matches!(error, ContainerError::Refused(_)), "{error}");
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use trace_core::check::{Finding, FindingKind};
 use trace_core::recording::{
     Access, AddressSpace, AllocationKind, AllocationRow, Buffer, BufferRole, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH,
-    CallRow, Clock, CopyRow, DmaKind, DmaMapRow, ElementType, EventsBuilder, Facts, FillRow, FrameRole, HostWriteRow,
-    Identity, InterruptRow, LaunchRow, LostEvents, MemoryBuilder, MmuFormat, NO_CONTENT, OrderKind, OrderRow, PageRun,
-    Region, Snapshot, Space, SpaceKind, SubmitRow, UndecodedRow,
+    CallRow, Clock, CopyRow, DmaKind, DmaMapRow, ElementType, EventsBuilder, FillRow, FrameRole, HostWriteRow,
+    Identity, InterruptRow, LaunchRow, LostEvents, MemoryBuilder, Metadata, MmuFormat, NO_CONTENT, OrderKind, OrderRow,
+    PageRun, Region, Snapshot, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
@@ -30,8 +30,8 @@ impl Numbers {
     }
 }
 
-pub fn facts() -> Facts {
-    Facts {
+pub fn metadata() -> Metadata {
+    Metadata {
         identity: Identity {
             gpu_id: 0x6000_0011,
             gpu_name: "Mali-G71".to_owned(),
@@ -259,7 +259,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
     });
     memory.snapshots = Arc::new(snapshots);
     let mut r = Recording {
-        facts: facts(),
+        metadata: metadata(),
         events: b.finish(),
         memory,
         ..Recording::default()
@@ -271,7 +271,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
 
 /// Everything that a recording says, compared.
 pub fn assert_same(a: &Recording, b: &Recording) {
-    assert_eq!(a.facts, b.facts);
+    assert_eq!(a.metadata, b.metadata);
     assert_eq!(a.extras, b.extras);
     assert_eq!(a.events.len(), b.events.len());
     assert_eq!(a.events.marks, b.events.marks);

@@ -4,7 +4,7 @@
 //! `KINESCOPE_BLESS=1 cargo test -p trace-core --test container golden` writes file and dump anew. Only a new version
 //! of the format may need that, and then under a new name: the old file stays.
 
-use crate::container::generate::{assert_same, facts, recording};
+use crate::container::generate::{assert_same, metadata, recording};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use trace_core::container::{self, Encoding, KineFile, MemorySink, SectionInfo, S
 use trace_core::encode;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, AllocationKind, AllocationRow, CALL_ASYNC, CALL_FACTS, CallEvent, CallFacts, CallRow, CopyKind, CopyRow,
-    DmaKind, DmaMapRow, EventKind, EventsBuilder, FillRow, FrameRole, HostWriteRow, InterruptRow, LaunchRow,
-    MemoryBuilder, NO_CONTENT, OrderKind, OrderRow, SubmitRow, UndecodedRow, ZERO_PAGE,
+    API_TRACE_METADATA, Access, AllocationKind, AllocationRow, ApiTraceMetadata, CALL_ASYNC, CallEvent, CallRow,
+    CopyKind, CopyRow, DmaKind, DmaMapRow, EventKind, EventsBuilder, FillRow, FrameRole, HostWriteRow, InterruptRow,
+    LaunchRow, MemoryBuilder, NO_CONTENT, OrderKind, OrderRow, SubmitRow, UndecodedRow, ZERO_PAGE,
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, AxisKind, Pyramid};
@@ -91,7 +91,7 @@ fn tiny_recording(events: usize) -> Recording {
             .map(|(i, id)| (0x10 + i as u64, *id, FrameRole::Data)),
     );
     let mut r = Recording {
-        facts: facts(),
+        metadata: metadata(),
         events: b.finish(),
         memory: m.finish(),
         ..Recording::default()
@@ -188,7 +188,7 @@ fn changed_recording() -> Recording {
     }
     b.access(300, 1, access(1));
     Recording {
-        facts: facts(),
+        metadata: metadata(),
         events: b.finish(),
         memory: m.finish(),
         ..Recording::default()
@@ -241,10 +241,10 @@ fn undecoded_recording() -> Recording {
     };
     b.dma_map(300, 1, given);
     b.undecoded(400, 1, 1, UndecodedRow::from_access(4, false, 2));
-    let mut facts = facts();
-    facts.spaces.push(facts.spaces[0].clone());
+    let mut metadata = metadata();
+    metadata.spaces.push(metadata.spaces[0].clone());
     Recording {
-        facts,
+        metadata,
         events: b.finish(),
         ..Recording::default()
     }
@@ -356,18 +356,18 @@ fn calls_recording() -> Recording {
     };
     b.call(700, 7, call);
     let mut r = Recording {
-        facts: facts(),
+        metadata: metadata(),
         events: b.finish(),
         memory: m.finish(),
         ..Recording::default()
     };
-    let facts = CallFacts {
+    let metadata = ApiTraceMetadata {
         api: "cuda".to_owned(),
         version: 13000,
         ..Default::default()
     };
     r.extras
-        .insert(CALL_FACTS.to_owned(), serde_json::to_vec(&facts).unwrap());
+        .insert(API_TRACE_METADATA.to_owned(), serde_json::to_vec(&metadata).unwrap());
     r
 }
 
@@ -388,7 +388,7 @@ fn golden_file_with_calls_is_readable_and_reproducible() {
         (copied[0], copied[PAGE_SIZE - 0x200], copied.len()),
         (5, 3, 2 * PAGE_SIZE - 0x200)
     );
-    assert_eq!(read.call_facts().unwrap().version, 13000);
+    assert_eq!(read.api_trace_metadata().unwrap().version, 13000);
     assert_eq!(container::verify(&golden_calls()).unwrap().findings, vec![]);
     assert!(
         std::fs::read(golden_calls()).unwrap() == made,
@@ -561,7 +561,7 @@ fn annotations(bytes: &[u8]) -> std::collections::BTreeMap<usize, String> {
             if at != 0 {
                 notes.insert(at, format!("section {name}: {} bytes", word(entry + 16)));
                 if number == SectionKind::Facts as u32 {
-                    let f = facts();
+                    let f = metadata();
                     let end = fields!(at, "gpu_id": f.identity.gpu_id, "gpu_name": f.identity.gpu_name,
                         "driver": f.identity.driver, "board": f.identity.board, "tool": f.identity.tool,
                         "source": f.identity.source, "when": f.identity.when, "clock": f.identity.clock,
@@ -787,7 +787,7 @@ fn compare_with_python(path: &Path) {
     assert_eq!(of("section"), sections);
     let events: Vec<Value> = (0..r.events.len()).map(|i| event_as_json(&r, i)).collect();
     assert_eq!(of("event"), events);
-    assert_eq!(of("facts"), [serde_json::json!({ "facts": r.facts })]);
+    assert_eq!(of("facts"), [serde_json::json!({ "facts": r.metadata })]);
     let snapshots: Vec<Value> = r
         .memory
         .snapshots
@@ -842,7 +842,7 @@ fn golden_reader_written_from_the_page_agrees_on_other_files() {
         w.push_constant(SectionKind::EventSpace, 0u8, 1).unwrap();
         w.push_constant(SectionKind::EventThread, 9u32, 1).unwrap();
         w.marks(&[format!("mark {n}")]).unwrap();
-        w.facts(&facts()).unwrap();
+        w.metadata(&metadata()).unwrap();
         w.extra("count", &n.to_le_bytes()).unwrap();
         w.commit().unwrap();
     }
@@ -860,7 +860,7 @@ fn golden_reader_written_from_the_page_agrees_on_derived_data() {
     timeline::write(&recording(11, 9000), &path, &Progress::new()).unwrap();
     let file = KineFile::open(&path).unwrap();
     let r = file.recording().unwrap();
-    let map = RegisterMap::for_gpu(r.facts.identity.gpu_id);
+    let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id);
     let pyramid = Pyramid::stored(&file, &r, map).unwrap().expect("it was stored");
     let script = root().join("tests/format_reader.py");
     let out = Command::new("python3").arg(script).arg(&path).output().unwrap();

@@ -1,6 +1,6 @@
 //! What is written comes back: whole recordings, streams of chunks, several commits, unknown sections, derived data.
 
-use crate::container::generate::{assert_same, facts, recording};
+use crate::container::generate::{assert_same, metadata, recording};
 use trace_core::Recording;
 use trace_core::container::{self, ContainerError, KineFile, MemorySink, SectionKind, Writer};
 use trace_core::progress::Progress;
@@ -142,7 +142,7 @@ fn accesses(count: u64) -> Recording {
         );
     }
     Recording {
-        facts: facts(),
+        metadata: metadata(),
         events: b.finish(),
         ..Recording::default()
     }
@@ -154,7 +154,7 @@ fn many_commits_accumulate_beyond_the_table_chain_limit() {
     let path = folder.path().join("many.kine");
     let r = accesses(1000);
     let mut w = Writer::create(&path).unwrap();
-    w.facts(&r.facts).unwrap();
+    w.metadata(&r.metadata).unwrap();
     for i in 0..100usize {
         push_accesses(&mut w, &r, i * 5, i * 5 + 5);
         let c = w.commit().unwrap();
@@ -181,7 +181,7 @@ fn append_writes_only_new_rows() {
     let path = folder.path().join("grows.kine");
     let (short, mut long) = (accesses(500), accesses(800));
     container::write(&short, &path, &Progress::new()).unwrap();
-    long.facts.identity.board = "another".to_owned();
+    long.metadata.identity.board = "another".to_owned();
     long.extras.insert("note".to_owned(), b"hello".to_vec());
     long.memory = recording(1, 1).memory;
     let before = std::fs::metadata(&path).unwrap().len();
@@ -284,7 +284,7 @@ fn a_streamed_file_appears_at_once_or_not_at_all() {
     assert_eq!(failed.unwrap_err().to_string(), "cannot be written: the source ended");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     container::write_streamed::<ContainerError>(&path, &Progress::new(), |w| {
-        w.facts(&r.facts)?;
+        w.metadata(&r.metadata)?;
         for i in 0..10 {
             push_accesses(w, &r, i * 100, i * 100 + 100);
         }

@@ -114,7 +114,7 @@ fn agrees(sound: &Recording, lent: &Recording) -> bool {
     };
     let (a, b) = (&sound.memory.snapshots, &lent.memory.snapshots);
     whole &= missing(a == b, b.is_empty());
-    whole &= missing(sound.facts == lent.facts, lent.facts == Default::default());
+    whole &= missing(sound.metadata == lent.metadata, lent.metadata == Default::default());
     whole &= missing(sound.events.marks == lent.events.marks, lent.events.marks.is_empty());
     for (name, bytes) in &lent.extras {
         assert_eq!(sound.extras.get(name), Some(bytes), "{name}");

@@ -5,8 +5,8 @@ use super::describe_state;
 use super::view::Side;
 use crate::document::Document;
 use crate::document::api_trace;
+use crate::document::history::Selection;
 use crate::document::memory_trace;
-use crate::document::moment::Selection;
 use crate::panels::memory_trace_buttons;
 use crate::panels::panel_context::UiActions;
 use crate::theme::widgets::{self, StyledText};
@@ -14,7 +14,7 @@ use crate::theme::{palette, small, text};
 use egui::{RichText, Ui};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
-use trace_core::calls::{BufferKind, Calls, CertainWriter, LastWriter};
+use trace_core::api_trace::{ApiTrace, BufferKind, CertainWriter, LastWriter};
 
 /// Maximum number of launches that are listed.
 const MAX_LISTED_LAUNCHES: usize = 12;
@@ -26,34 +26,34 @@ type Key = (usize, u64, u64, u64);
 type Answer = Arc<(LastWriter, Option<MemoryTraceRequest>)>;
 
 /// Returns the answer, computed once for each byte and event.
-fn find_last_writer(doc: &Document, ui: &Ui, calls: &Arc<Calls>, va: u64, event: u64) -> Answer {
+fn find_last_writer(doc: &Document, ui: &Ui, api_trace: &Arc<ApiTrace>, va: u64, event: u64) -> Answer {
     let id = egui::Id::unique("who wrote the byte");
-    let key: Key = (Arc::as_ptr(calls) as usize, calls.revision(), va, event);
+    let key: Key = (Arc::as_ptr(api_trace) as usize, api_trace.revision(), va, event);
     let kept: Option<(Key, Answer)> = ui.data(|d| d.get_temp(id));
     if let Some((_, who)) = kept.filter(|k| k.0 == key) {
         return who;
     }
-    let who = calls.find_last_writer(&doc.recording, va, event);
-    let ask = memory_trace::request_for_byte(calls, &who, event);
-    let who = Arc::new((who, ask));
+    let who = api_trace.find_last_writer(&doc.recording, va, event);
+    let request = memory_trace::request_for_byte(api_trace, &who, event);
+    let who = Arc::new((who, request));
     ui.data_mut(|d| d.insert_temp(id, (key, Arc::clone(&who))));
     who
 }
 
 /// Draws the last writer of the first selected byte, also for the inspector. `side`: the side of the current event
 /// that Memory shows; for both sides the state after the event counts.
-pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, side: Side) {
+pub fn last_writer_ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, side: Side) {
     let (Some(calls), Selection::Memory { va, bytes, .. }) = (doc.api_trace(), doc.selection().clone()) else {
         return;
     };
     let p = palette(ui);
     ui.spacing_mut().item_spacing.y = 0.0;
     let (event, when) = match side {
-        Side::Before => (doc.moment(), "before"),
-        Side::After | Side::Both => (doc.moment().saturating_add(1), "after"),
+        Side::Before => (doc.current_event(), "before"),
+        Side::After | Side::Both => (doc.current_event().saturating_add(1), "after"),
     };
     let answer = find_last_writer(doc, ui, &calls, va, event);
-    let (who, ask) = &*answer;
+    let (who, request) = &*answer;
     widgets::section(ui, "Memory");
     let name = match who.location {
         Some(place) => calls.buffers().format_location(place),
@@ -79,11 +79,11 @@ pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, sid
             doc.go_keeping_target(b.from);
         }
     }
-    input(doc, asks, ui, va);
+    input(doc, actions, ui, va);
     widgets::key_value(
         ui,
         "as of",
-        StyledText::body(format!("{when} event {}", text::count(doc.moment()))),
+        StyledText::body(format!("{when} event {}", text::count(doc.current_event()))),
     );
     match who.byte {
         Some(b) => {
@@ -98,12 +98,12 @@ pub fn last_writer_ui(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, sid
         "known",
         StyledText::body(describe_state(&calls, who.state)).colour(p.quiet),
     );
-    writers(doc, asks, ui, &calls, who);
-    trace_offer(doc, asks, ui, ask.as_ref());
+    writers(doc, actions, ui, &calls, who);
+    trace_offer(doc, actions, ui, request.as_ref());
 }
 
 /// Draws the input that supplied the byte, which the user may edit.
-fn input(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, va: u64) {
+fn input(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, va: u64) {
     let Some((name, by)) = doc.buffers.input_at(0, va).map(|(b, by)| (b.name.clone(), by)) else {
         return;
     };
@@ -112,19 +112,19 @@ fn input(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, va: u64) {
     let r = widgets::key_link(ui, "input", &format!("{mark}{name} + {by:#x}"));
     if r.on_hover_text("show the values of the input to edit them").clicked() {
         doc.select(Selection::Buffer(name));
-        asks.run_command("show-inputs");
+        actions.run_command("show-inputs");
     }
 }
 
-fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls, who: &LastWriter) {
+fn writers(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, who: &LastWriter) {
     let p = palette(ui);
     widgets::section(ui, "Last writer");
     let quiet = |ui: &mut Ui, message: String| {
         ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).wrap());
     };
     let launch_words = |launch: u32| {
-        let l = calls.launches().get(launch as usize);
-        let name = l.map_or("", |l| calls.function_name(l.function));
+        let l = api_trace.launches().get(launch as usize);
+        let name = l.map_or("", |l| api_trace.function_name(l.function));
         format!(
             "launch {} {}",
             text::count(u64::from(launch)),
@@ -132,7 +132,7 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
         )
     };
     for t in who.launches.iter().take(MAX_LISTED_LAUNCHES) {
-        let Some(l) = calls.launches().get(t.launch as usize) else {
+        let Some(l) = api_trace.launches().get(t.launch as usize) else {
             continue;
         };
         let key = if t.reference.is_certain() {
@@ -145,7 +145,7 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
             "event {} · {}\n{}",
             text::count(t.event),
             t.reference.describe(),
-            calls.function_name(l.function)
+            api_trace.function_name(l.function)
         );
         if r.on_hover_text(message).clicked() {
             doc.go_keeping_target(t.event);
@@ -167,7 +167,7 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
             text::count(c.event),
             c.before,
             c.after,
-            api_trace::boards(calls)
+            api_trace::describe_targets(api_trace)
         );
         if r.on_hover_text(message).clicked() {
             doc.go_keeping_target(c.event);
@@ -185,16 +185,16 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
         let what = match writer {
             CertainWriter::Copy => "copy from the host".to_owned(),
             CertainWriter::Fill => "fill".to_owned(),
-            CertainWriter::CopyFrom(at) => format!("copy of {}", calls.buffers().format_address(at, event)),
+            CertainWriter::CopyFrom(at) => format!("copy of {}", api_trace.buffers().format_address(at, event)),
         };
         let r = widgets::key_link(ui, "written by", &format!("event {}, {what}", text::count(event)));
-        if r.on_hover_text(api_trace::describe_call(calls, &doc.recording, event))
+        if r.on_hover_text(api_trace::describe_call(api_trace, &doc.recording, event))
             .clicked()
         {
             doc.go_keeping_target(event);
         }
         if let CertainWriter::CopyFrom(at) = writer {
-            let r = widgets::key_link(ui, "copied from", &calls.buffers().format_address(at, event));
+            let r = widgets::key_link(ui, "copied from", &api_trace.buffers().format_address(at, event));
             if r.on_hover_text("go to the copy and select the source byte").clicked() {
                 doc.go_with(
                     event,
@@ -204,7 +204,7 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
                         bytes: 1,
                     },
                 );
-                asks.run_command("show-memory");
+                actions.run_command("show-memory");
             }
         }
     } else if who.launches.is_empty() && who.change.is_none() {
@@ -217,10 +217,10 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
     }
     if who.excluded > 0 {
         let message = text::count_noun(who.excluded, "launch has", "launches have");
-        let boards = api_trace::boards(calls);
+        let targets = api_trace::describe_targets(api_trace);
         quiet(
             ui,
-            format!("{message} received its address since then and did not change it, according to {boards}"),
+            format!("{message} received its address since then and did not change it, according to {targets}"),
         );
     }
     if who.readers > 0 {
@@ -243,12 +243,12 @@ fn writers(doc: &mut Document, asks: &mut UiActions, ui: &mut Ui, calls: &Calls,
 }
 
 /// Draws a button that asks a target, if several launches are possible.
-fn trace_offer(doc: &Document, asks: &mut UiActions, ui: &mut Ui, ask: Option<&MemoryTraceRequest>) {
-    if let Some(ask) = ask {
+fn trace_offer(doc: &Document, actions: &mut UiActions, ui: &mut Ui, request: Option<&MemoryTraceRequest>) {
+    if let Some(request) = request {
         ui.add_space(4.0);
         ui.horizontal(|ui| {
             let message = "the launch that changed this byte";
-            memory_trace_buttons::button(doc, asks, ui, "last writer", message, || ask.clone());
+            memory_trace_buttons::button(doc, actions, ui, "last writer", message, || request.clone());
         });
     }
     memory_trace_buttons::show_last_failure(doc, ui);

@@ -4,14 +4,14 @@ use super::super::View;
 use super::super::line_width::LineWidth;
 use super::view::{LinesKey, Side, Stretch};
 use super::{describe_state, event_of};
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::document::{Document, clipboard, values};
 use crate::theme::widgets::paint_text;
 use crate::theme::{mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
 use std::sync::Arc;
-use trace_core::calls::{Calls, DeviceBytes, Piece};
+use trace_core::api_trace::{ApiTrace, DeviceBytes, Piece};
 use trace_core::recording::ElementType;
 
 /// Minimum number of unknown bytes that are folded to one line.
@@ -80,12 +80,12 @@ impl Columns {
 }
 
 /// Draws the lines.
-pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<Calls>) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, api_trace: &Arc<ApiTrace>) {
     let p = palette(ui);
     let Some((index, b)) = view
         .device
         .buffer
-        .and_then(|n| Some((n, calls.buffers().get(n)?.clone())))
+        .and_then(|n| Some((n, api_trace.buffers().get(n)?.clone())))
     else {
         return;
     };
@@ -100,20 +100,23 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
         )
     };
     let events = match view.device.side {
-        Side::Before => [clamped(doc.moment()); 2],
-        Side::After => [clamped(doc.moment().saturating_add(1)); 2],
-        Side::Both => [clamped(doc.moment()), clamped(doc.moment().saturating_add(1))],
+        Side::Before => [clamped(doc.current_event()); 2],
+        Side::After => [clamped(doc.current_event().saturating_add(1)); 2],
+        Side::Both => [
+            clamped(doc.current_event()),
+            clamped(doc.current_event().saturating_add(1)),
+        ],
     };
     let made: LinesKey = (
-        Arc::as_ptr(calls) as usize,
-        calls.revision(),
+        Arc::as_ptr(api_trace) as usize,
+        api_trace.revision(),
         index,
         events[0],
         c.bytes,
         both,
     );
     if view.device.cached_lines.as_ref().is_none_or(|m| m.0 != made) {
-        let (stretches, rows, unknown) = stretches(doc, calls, b.at..b.end(), &events, c.bytes);
+        let (stretches, rows, unknown) = stretches(doc, api_trace, b.at..b.end(), &events, c.bytes);
         view.device.unknown = unknown;
         view.device.cached_lines = Some((made, Arc::new(stretches), rows));
     }
@@ -153,7 +156,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
             if selected.is_some_and(|(from, len)| from < s.end && from.saturating_add(len) > s.at) {
                 ui.painter().rect_filled(rect, 0.0, p.selection);
             }
-            if let Some(event) = folded(ui, calls, s, pieces, rect) {
+            if let Some(event) = folded(ui, api_trace, s, pieces, rect) {
                 go = Some(event);
             }
             if r.clicked() {
@@ -162,7 +165,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, calls: &Arc<C
             return;
         }
         let end = (at + c.bytes).min(s.end);
-        let read = |event| calls.read(&doc.recording, at..end, event);
+        let read = |event| api_trace.read(&doc.recording, at..end, event);
         let (before, after) = (read(events[0]), both.then(|| read(events[1])));
         if let Some((from, len)) = selected {
             highlight(ui, &c, at, rect, from, len);
@@ -221,12 +224,12 @@ fn is_known(d: &DeviceBytes, at: u64) -> bool {
 /// of rows, and whether a side has unknown bytes.
 fn stretches(
     doc: &Document,
-    calls: &Calls,
+    api_trace: &ApiTrace,
     range: std::ops::Range<u64>,
     events: &[u64; 2],
     bytes: u64,
 ) -> (Vec<Stretch>, u64, bool) {
-    let both = [0, 1].map(|n| calls.first_pieces(&doc.recording, range.clone(), events[n], MAX_PIECES));
+    let both = [0, 1].map(|n| api_trace.first_pieces(&doc.recording, range.clone(), events[n], MAX_PIECES));
     let unknown = both.iter().flatten().any(|p| !p.state.is_known());
     let (mut out, mut row, mut at) = (Vec::<Stretch>::new(), 0, range.start);
     let find = |list: &Vec<Piece>, at: u64| {
@@ -296,12 +299,12 @@ fn row_of(stretches: &[Stretch], va: u64, bytes: u64) -> u64 {
 }
 
 /// Draws an unknown stretch. Returns the event that the user goes to.
-fn folded(ui: &mut Ui, calls: &Calls, s: &Stretch, pieces: &[Piece; 2], rect: Rect) -> Option<u64> {
+fn folded(ui: &mut Ui, api_trace: &ApiTrace, s: &Stretch, pieces: &[Piece; 2], rect: Rect) -> Option<u64> {
     let p = palette(ui);
     let state = pieces[0].state;
-    let mut message = format!("{} · {}", text::bytes(s.end - s.at), describe_state(calls, state));
+    let mut message = format!("{} · {}", text::bytes(s.end - s.at), describe_state(api_trace, state));
     if pieces[1].state != state {
-        message.push_str(&format!(" | {}", describe_state(calls, pieces[1].state)));
+        message.push_str(&format!(" | {}", describe_state(api_trace, pieces[1].state)));
     }
     let at = Rect::from_min_max(
         pos2(rect.left() + ADDRESS, rect.top()),

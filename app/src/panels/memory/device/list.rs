@@ -1,16 +1,16 @@
 //! The list of buffers in order of appearance; buffers that do not exist at the current event are dimmed.
 
 use super::super::View;
-use super::moment;
+use super::event_of_side;
 use crate::document::Document;
-use crate::document::moment::Selection;
+use crate::document::history::Selection;
 use crate::panels::panel_context::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, paint_middle};
 use crate::theme::{body, focus, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, Ui, WidgetInfo};
-use trace_core::calls::{BufferKind, Calls};
+use trace_core::api_trace::{ApiTrace, BufferKind};
 
 /// Name of the table in the workspace.
 const TABLE: &str = "buffers";
@@ -24,11 +24,11 @@ fn columns() -> [Column; 2] {
 }
 
 /// Draws the list.
-pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: &mut Ui, calls: &Calls) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace) {
     let p = palette(ui);
-    let table = Table::head(ui, asks.tables.state(TABLE), TABLE, &columns());
-    let at = moment(doc, view.device.side);
-    let all = calls.buffers().list();
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns());
+    let at = event_of_side(doc, view.device.side);
+    let all = api_trace.buffers().list();
     let mut rows = view.device.list;
     let mut chosen = None;
     rows.show(ui, "Buffers", all.len() as u64, |ui, row, rect| {
@@ -64,7 +64,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, asks: &mut UiActions, ui: 
             chosen = Some((row as u32, b.at));
         }
     });
-    table.finish(ui, asks.tables.state(TABLE));
+    table.finish(ui, actions.tables.state(TABLE));
     view.device.list = rows;
     if let Some((buffer, va)) = chosen {
         doc.select(Selection::Memory { space: 0, va, bytes: 1 });

@@ -2,7 +2,7 @@
 
 use crate::theme::rows::Rows;
 use std::sync::Arc;
-use trace_core::calls::Piece;
+use trace_core::api_trace::Piece;
 
 /// The side of the current event that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

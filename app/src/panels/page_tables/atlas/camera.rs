@@ -71,8 +71,8 @@ impl SquareCamera {
     /// Zooms by a power of two; what is under the point stays there.
     pub fn zoom(&mut self, view: Rect, about: Pos2, by: f64) {
         let (x, y) = self.point_at(view, about);
-        let least = (f64::from(view.size().min_elem().max(16.0)) / SIDE).log2() - 0.5;
-        self.zoom = (self.zoom + by).clamp(least, CLOSEST);
+        let min = (f64::from(view.size().min_elem().max(16.0)) / SIDE).log2() - 0.5;
+        self.zoom = (self.zoom + by).clamp(min, CLOSEST);
         let (a, b) = self.point_at(view, about);
         self.middle.0 += x - a;
         self.middle.1 += y - b;
@@ -227,8 +227,8 @@ impl StripsCamera {
         let under = before
             .at(map, x, self.top + y)
             .or_else(|| before.at(map, 0.0, self.top + y));
-        let least = farthest(map, bars).min(CLOSEST);
-        self.zoom = (self.zoom + by).clamp(least, CLOSEST);
+        let min = farthest(map, bars).min(CLOSEST);
+        self.zoom = (self.zoom + by).clamp(min, CLOSEST);
         let now = Layout::new(map, self.zoom, bars.width());
         if let Some((island, row, _)) = under.and_then(|va| now.row(map, va)) {
             self.top = now.row_top(island, row) + STRIP / 2.0 - y;
@@ -238,14 +238,14 @@ impl StripsCamera {
 
     /// Keeps the view where there is content.
     pub fn clamp(&mut self, layout: &Layout, bars: Rect) {
-        let most = (layout.total - f64::from(bars.height())).max(0.0);
-        self.top = self.top.clamp(0.0, most);
+        let max = (layout.total - f64::from(bars.height())).max(0.0);
+        self.top = self.top.clamp(0.0, max);
     }
 
     /// Shows all that is mapped: as close as all rows fit, or else from the start with every island in one row.
     pub fn fit(&mut self, map: &AddressMap, bars: Rect) {
-        let least = farthest(map, bars).min(4.0);
-        let (mut low, mut high) = (least, 4.0f64.max(least));
+        let min = farthest(map, bars).min(4.0);
+        let (mut low, mut high) = (min, 4.0f64.max(min));
         for _ in 0..24 {
             let middle = (low + high) / 2.0;
             if Layout::new(map, middle, bars.width()).total <= f64::from(bars.height()) {

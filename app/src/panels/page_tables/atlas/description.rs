@@ -48,7 +48,7 @@ pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u
             out += &format!("\n{} mapped: {}", text::bytes(mapped), parts.join(", "));
         }
     }
-    let holds = page_usage::describe_uses(&doc.recording, &doc.facts.page_usage.find_uses(cell.start, cell.end));
+    let holds = page_usage::describe_uses(&doc.recording, &doc.derived.page_usage.find_uses(cell.start, cell.end));
     if !holds.is_empty() {
         out += &format!("\nholds {holds}");
     }

@@ -33,7 +33,7 @@ impl Names {
 
     fn write(&self, doc: &Document, inks: &Inks<'_>, painter: &Painter, ui: &Ui) {
         for (rect, buffer) in &self.list {
-            let Some(b) = doc.recording.facts.buffers.get(*buffer as usize) else {
+            let Some(b) = doc.recording.metadata.buffers.get(*buffer as usize) else {
                 continue;
             };
             let ground = ink::owner(inks.map, *buffer);
@@ -153,8 +153,8 @@ fn grid(painter: &Painter, inks: &Inks<'_>, camera: SquareCamera, view: Rect) {
     let (first, last) = (camera.point_at(view, view.min), camera.point_at(view, view.max));
     let cells = (1u64 << (PAGES_ORDER - level)) as f64;
     let along = |a: f64, b: f64| {
-        let most = cells - 1.0;
-        let (a, b) = ((a / side).floor().clamp(0.0, most), (b / side).floor().clamp(0.0, most));
+        let max = cells - 1.0;
+        let (a, b) = ((a / side).floor().clamp(0.0, max), (b / side).floor().clamp(0.0, max));
         a as u64..=b as u64
     };
     for y in along(first.1, last.1) {
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn map_drawing_is_bounded_by_points_not_mappings() {
         let view = Rect::from_min_size(pos2(0.0, 0.0), vec2(800.0, 600.0));
-        let most = (800.0 / MIN_CELL * 600.0 / MIN_CELL) as usize;
+        let max = (800.0 / MIN_CELL * 600.0 / MIN_CELL) as usize;
         for runs in [1000, 1 << 20] {
             let map = alternating(runs);
             let inks = by_rights(&map);
@@ -361,7 +361,7 @@ mod tests {
                 };
                 s.draw(PAGES_ORDER, 0);
                 // A cell has four corners, and three more where it is of several kinds.
-                assert!(s.mesh.vertices.len() <= 7 * most, "{runs}: {}", s.mesh.vertices.len());
+                assert!(s.mesh.vertices.len() <= 7 * max, "{runs}: {}", s.mesh.vertices.len());
                 assert!(!s.mesh.is_empty());
                 camera.zoom(view, view.center(), 1.0);
             }

@@ -237,14 +237,14 @@ impl Inks<'_> {
         } else {
             mean
         };
-        let (least, most) = (self.number(v.min as f64), self.number(v.max as f64));
+        let (min, max) = (self.number(v.min as f64), self.number(v.max as f64));
         let apart = |a: Color32, b: Color32| {
             [(a.r(), b.r()), (a.g(), b.g()), (a.b(), b.b())]
                 .iter()
                 .any(|(a, b)| a.abs_diff(*b) > 40)
         };
         let main = self.number(main);
-        let second = [least, most].into_iter().find(|c| apart(*c, main));
+        let second = [min, max].into_iter().find(|c| apart(*c, main));
         CellStyle {
             main,
             second,

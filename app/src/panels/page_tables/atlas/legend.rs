@@ -118,7 +118,7 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
             row.item("no buffer", unknown);
             let mut written = 0;
             for b in &named {
-                let Some(buffer) = doc.recording.facts.buffers.get(*b as usize) else {
+                let Some(buffer) = doc.recording.metadata.buffers.get(*b as usize) else {
                     continue;
                 };
                 if row.x + 250.0 > rect.right()
@@ -131,7 +131,7 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
                 }
                 written += 1;
             }
-            let buffers = doc.recording.facts.buffers.len();
+            let buffers = doc.recording.metadata.buffers.len();
             if written < named.len() || named.len() < buffers.min(256) && named.len() >= BUFFERS {
                 row.label("…");
             }

@@ -76,7 +76,7 @@ pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) 
                 };
                 let number = doc
                     .recording
-                    .facts
+                    .metadata
                     .address_spaces
                     .get(q.space as usize)
                     .map_or(0, |s| s.number);

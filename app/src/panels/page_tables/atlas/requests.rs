@@ -8,7 +8,7 @@ use std::sync::Arc;
 use trace_core::addresses::Entropies;
 
 /// Requests the map of a key, unless it is known, pending or stopped.
-pub fn request_map(doc: &Document, view: &mut Atlas, asks: &mut UiActions, key: AddressMapKey) {
+pub fn request_map(doc: &Document, view: &mut Atlas, actions: &mut UiActions, key: AddressMapKey) {
     let under_way = view.making.as_ref().is_some_and(|(k, _)| *k == key);
     if under_way || view.map(key).is_some() || view.stopped == Some((key, false)) {
         return;
@@ -17,12 +17,12 @@ pub fn request_map(doc: &Document, view: &mut Atlas, asks: &mut UiActions, key: 
         progress.cancel();
     }
     let recording = Arc::clone(&doc.recording);
-    let progress = asks.start_work("drawing the map of page tables", move |progress| {
+    let progress = actions.start_work("drawing the map of page tables", move |progress| {
         let made = AddressMap::new(&recording, key, progress).ok();
-        Box::new(move |desk| {
+        Box::new(move |context| {
             // Another recording may be open by now.
-            if Arc::ptr_eq(&desk.doc.recording, &recording) {
-                desk.views.tables.atlas.take_map(key, made);
+            if Arc::ptr_eq(&context.doc.recording, &recording) {
+                context.views.tables.atlas.take_map(key, made);
             }
         })
     });
@@ -33,7 +33,7 @@ pub fn request_map(doc: &Document, view: &mut Atlas, asks: &mut UiActions, key: 
 pub fn request_entropy(
     doc: &Document,
     view: &mut Atlas,
-    asks: &mut UiActions,
+    actions: &mut UiActions,
     key: AddressMapKey,
     map: &Arc<AddressMap>,
 ) {
@@ -46,7 +46,7 @@ pub fn request_entropy(
         progress.cancel();
     }
     let (recording, map, pages) = (Arc::clone(&doc.recording), Arc::clone(map), view.pages.clone());
-    let progress = asks.start_work("measuring the entropy of pages", move |progress| {
+    let progress = actions.start_work("measuring the entropy of pages", move |progress| {
         let made = || {
             let pages = match pages {
                 Some(p) => p,
@@ -56,9 +56,9 @@ pub fn request_entropy(
             Ok::<_, trace_core::progress::Cancelled>((pages, found))
         };
         let made = made().ok();
-        Box::new(move |desk| {
-            if Arc::ptr_eq(&desk.doc.recording, &recording) {
-                desk.views.tables.atlas.take_entropy(key, made);
+        Box::new(move |context| {
+            if Arc::ptr_eq(&context.doc.recording, &recording) {
+                context.views.tables.atlas.take_entropy(key, made);
             }
         })
     });

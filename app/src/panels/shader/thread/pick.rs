@@ -111,7 +111,7 @@ pub(super) fn ui(ui: &mut Ui, what: &str, size: [u32; 3], chosen: [u32; 3]) -> O
     };
     let here = grid.cell_of(chosen, size);
     let over = r.hover_pos().map(|q| {
-        let n = |d: f32, most: u64| ((d / grid.cell).max(0.0) as u64).min(most.saturating_sub(1));
+        let n = |d: f32, max: u64| ((d / grid.cell).max(0.0) as u64).min(max.saturating_sub(1));
         (n(q.x - rect.left(), grid.columns), n(q.y - rect.top(), grid.rows))
     });
     for row in 0..grid.rows {

@@ -12,7 +12,7 @@ use egui::accesskit::Role;
 use egui::{Align2, Sense, Ui, WidgetInfo, pos2, vec2};
 
 /// Draws the state.
-pub(super) fn ui(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui, run: &Run) {
+pub(super) fn ui(doc: &Document, view: &View, actions: &mut UiActions, ui: &mut Ui, run: &Run) {
     let p = palette(ui);
     let f = &run.followed;
     let step = view.thread.step;
@@ -21,7 +21,7 @@ pub(super) fn ui(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui,
     if !accesses.is_empty() {
         widgets::section(ui, "Memory");
         for a in accesses {
-            memory(doc, asks, ui, run.job, a);
+            memory(doc, actions, ui, run.job, a);
         }
     }
     widgets::section(ui, "Registers after the clause");
@@ -87,7 +87,7 @@ pub(super) fn ui(doc: &Document, view: &View, asks: &mut UiActions, ui: &mut Ui,
     }
 }
 
-fn memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, job: u32, a: &MemoryAccess) {
+fn memory(doc: &Document, actions: &mut UiActions, ui: &mut Ui, job: u32, a: &MemoryAccess) {
     let p = palette(ui);
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
     let verb = if a.write { "writes" } else { "reads" };
@@ -125,8 +125,8 @@ fn memory(doc: &Document, asks: &mut UiActions, ui: &mut Ui, job: u32, a: &Memor
         .on_hover_text(message)
         .clicked()
     {
-        let submit = doc.facts.jobs.get(job as usize).map_or(0, |j| j.submit);
-        asks.show_memory_at_top(find_job_space(&doc.recording, submit), a.va, u64::from(a.bytes));
-        asks.run_command("show-memory");
+        let submit = doc.derived.jobs.get(job as usize).map_or(0, |j| j.submit);
+        actions.show_memory_at_top(find_job_space(&doc.recording, submit), a.va, u64::from(a.bytes));
+        actions.run_command("show-memory");
     }
 }

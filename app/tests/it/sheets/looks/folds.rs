@@ -2,7 +2,7 @@
 
 use crate::common::{Window, samples};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::moment::Selection;
+use kinescope::document::history::Selection;
 use kinescope::document::page_runs::PageContent;
 use kinescope::panels::register::AccessFilter;
 use kinescope::theme::ThemeChoice;
@@ -15,20 +15,20 @@ fn part(w: &Window, label: &str) -> usize {
 #[test]
 fn findings_of_pages_without_content_fold_into_one_row() {
     let mut w = Window::open();
-    let mut facts = (*w.doc().facts).clone();
+    let mut derived = (*w.doc().derived).clone();
     for i in 0..5u64 {
         let message = format!(
             "{} pages are mapped here, but the recording does not hold their contents",
             16_385 + i
         );
-        facts.findings.push(Finding::new(
+        derived.findings.push(Finding::new(
             FindingKind::MappedWithoutContent,
             format!("{:#x}", i << 24),
             message,
         ));
     }
-    let last = facts.findings.len() as u32 - 1;
-    w.doc().facts = std::sync::Arc::new(facts);
+    let last = derived.findings.len() as u32 - 1;
+    w.doc().derived = std::sync::Arc::new(derived);
     w.run("show-problems");
     assert_eq!(part(&w, "finding "), (last - 4) as usize, "only the others have rows");
     w.click("Unfold mapped-without-content");
@@ -44,7 +44,7 @@ fn findings_of_pages_without_content_fold_into_one_row() {
 fn missing_memory_is_one_row_with_a_link_past_it() {
     let mut w = Window::open_file(&samples().join("vecadd.kine"), ThemeChoice::Dark, 1.0);
     w.run("show-memory");
-    let run = w.doc().facts.spaces[0].runs[0];
+    let run = w.doc().derived.spaces[0].runs[0];
     // Before the first mapping nothing is mapped.
     w.show_memory(0, run.va - 0x2000, 1);
     w.settle();
@@ -53,7 +53,7 @@ fn missing_memory_is_one_row_with_a_link_past_it() {
     assert!(w.has(&label), "{label}");
     assert_eq!(part(&w, &label), 1, "said once");
     w.click(&label);
-    let runs = w.doc().facts.spaces[0].runs.clone();
+    let runs = w.doc().derived.spaces[0].runs.clone();
     let held = runs.iter().find(|r| r.content != PageContent::None).unwrap();
     assert_eq!(w.views().memory.top, held.va);
 }
@@ -61,14 +61,14 @@ fn missing_memory_is_one_row_with_a_link_past_it() {
 #[test]
 fn a_register_lists_all_accesses_or_writes_or_changes() {
     let mut w = Window::open();
-    let facts = w.doc().facts.clone();
+    let derived = w.doc().derived.clone();
     let rows = |w: &Window| part(w, "access at event ");
     let show = |w: &mut Window, offset: u32, event: u64| {
         w.doc().go_with(event, Selection::Register(offset));
         w.run("show-register");
     };
     // One that is read alone.
-    let read = facts
+    let read = derived
         .registers
         .iter()
         .find(|(_, f)| f.accesses.writes().is_empty() && f.accesses.len() > 2);
@@ -86,7 +86,7 @@ fn a_register_lists_all_accesses_or_writes_or_changes() {
         assert_eq!(w.has(&format!("access at event {}", pair[1])), changed, "{pair:?}");
     }
     // One that is written alone.
-    let written = facts.registers.iter().find(|(_, f)| f.accesses.writes().len() > 1);
+    let written = derived.registers.iter().find(|(_, f)| f.accesses.writes().len() > 1);
     let (offset, fact) = written.expect("a register that is written again and again");
     w.click("List all");
     show(&mut w, *offset, fact.accesses.writes().first().unwrap());

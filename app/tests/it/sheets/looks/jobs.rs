@@ -2,8 +2,8 @@
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
+use kinescope::document::history::Selection;
 use kinescope::document::job_buffers;
-use kinescope::document::moment::Selection;
 
 #[test]
 fn writes_that_prepare_a_job_belong_to_it() {
@@ -16,7 +16,7 @@ fn writes_that_prepare_a_job_belong_to_it() {
     let names: Vec<String> = rows
         .iter()
         .filter_map(|e| doc.recording.events.access(e as usize))
-        .map(|a| doc.facts.register_name(a.offset))
+        .map(|a| doc.derived.register_name(a.offset))
         .collect();
     for part in [
         "HEAD_NEXT_LO",
@@ -33,14 +33,14 @@ fn writes_that_prepare_a_job_belong_to_it() {
         );
     }
     let first = rows.get(0).unwrap();
-    let job = doc.facts.job_prepared_at(&doc.recording, first).map(|j| j.index);
+    let job = doc.derived.job_prepared_at(&doc.recording, first).map(|j| j.index);
     assert_eq!(job, Some(1));
 }
 
 #[test]
 fn inspector_shows_the_job_that_a_write_starts() {
     let mut w = Window::open();
-    let j = w.doc().facts.jobs[0].clone();
+    let j = w.doc().derived.jobs[0].clone();
     w.doc().go(j.submit);
     w.settle();
     let part = |w: &Window, l: &str| w.harness.query_all_by_label_contains(l).count();
@@ -55,7 +55,7 @@ fn inspector_shows_the_job_that_a_write_starts() {
         .click();
     w.settle();
     assert_eq!(
-        (w.doc().moment(), w.doc().selection().clone()),
+        (w.doc().current_event(), w.doc().selection().clone()),
         (done, Selection::Job(0))
     );
 }
@@ -64,13 +64,13 @@ fn inspector_shows_the_job_that_a_write_starts() {
 fn buffers_in_job_descriptors_are_listed_first() {
     let mut w = Window::open_sample("vecadd.kine");
     let doc = w.doc();
-    let j = doc.facts.jobs[0].clone();
+    let j = doc.derived.jobs[0].clone();
     assert!(j.chain.space.is_some(), "the slot's configuration names it");
     let list = job_buffers::find_reachable_buffers(&doc.recording, &j);
     let names: Vec<String> = list
         .iter()
         .filter(|r| r.is_pointed_to)
-        .map(|r| doc.recording.facts.buffers[r.buffer as usize].name.clone())
+        .map(|r| doc.recording.metadata.buffers[r.buffer as usize].name.clone())
         .collect();
     assert!(!names.is_empty() && list.iter().all(|r| r.rights & 1 != 0), "{list:?}");
     assert!(list.is_sorted_by_key(|r| !r.is_pointed_to));
@@ -97,10 +97,10 @@ fn a_row_of_a_job_has_its_submit_slot_duration_end_and_kind() {
 fn the_end_of_a_job_is_a_link_in_the_list() {
     let mut w = Window::open();
     w.run("show-jobs");
-    let done = w.doc().facts.jobs[1].done.unwrap();
+    let done = w.doc().derived.jobs[1].done.unwrap();
     w.click(&format!("job 1 done at event {done}"));
     assert_eq!(
-        (w.doc().moment(), w.doc().selection().clone()),
+        (w.doc().current_event(), w.doc().selection().clone()),
         (done, Selection::Job(1))
     );
 }

@@ -55,8 +55,8 @@ fn session_entries_are_written_in_order() {
     s.record(b, 2, copy(CopyKind::HostToDevice, 5), EntryPayload::Content(vec![1; 4]));
     {
         let mut t = s.tables();
-        t.facts.api = "cuda".into();
-        t.facts.modules.push(CallModule {
+        t.metadata.api = "cuda".into();
+        t.metadata.modules.push(CallModule {
             kind: CodeKind::Ptx,
             origin: "memory".into(),
             ..Default::default()
@@ -88,13 +88,13 @@ fn session_entries_are_written_in_order() {
         Some(vec![1, 2, 3])
     );
     assert!(r.events.thread.iter().eq([1, 1, 2, 2, 2]));
-    let facts = r.call_facts().unwrap();
+    let metadata = r.api_trace_metadata().unwrap();
     assert_eq!(
-        r.module_code(&facts.modules[0]).unwrap(),
+        r.module_code(&metadata.modules[0]).unwrap(),
         b"\n.version 7.0".repeat(1000)
     );
     assert_eq!(
-        (facts.modules[0].kind, &*facts.modules[0].origin),
+        (metadata.modules[0].kind, &*metadata.modules[0].origin),
         (CodeKind::Ptx, "memory")
     );
 }
@@ -165,7 +165,7 @@ fn stopped_recording_stores_its_reason() {
     s.end();
     let r = open(&folder.path().join("r.kine"));
     assert_eq!(r.events.len(), 1);
-    assert_eq!(r.facts.lost[0].reason, "the driver is another one");
+    assert_eq!(r.metadata.lost[0].reason, "the driver is another one");
 
     let mut small = settings(&folder);
     small.to = folder.path().join("small.kine");
@@ -185,7 +185,7 @@ fn stopped_recording_stores_its_reason() {
     }
     assert!(s.why().unwrap().contains("limit of 100000 bytes"));
     s.end();
-    assert_eq!(open(&small.to).facts.lost.len(), 1);
+    assert_eq!(open(&small.to).metadata.lost.len(), 1);
 }
 
 /// A caller can hand over more than the queue's limit after a copy whose content depends on that caller. It must not
@@ -268,7 +268,7 @@ fn session_does_not_block_on_pending_copy_content() {
         assert_eq!(arguments, l.function.to_le_bytes().repeat(256));
         assert_eq!(l.function as usize, at - 1);
     }
-    let messages: Vec<&str> = r.facts.findings.iter().map(|f| f.message.as_str()).collect();
+    let messages: Vec<&str> = r.metadata.findings.iter().map(|f| f.message.as_str()).collect();
     assert!(
         messages
             .iter()
@@ -532,7 +532,7 @@ fn writer_thread_failure_is_reported_in_the_recording() {
     s.end();
     let r = open(&path);
     assert_eq!(r.events.len(), 1);
-    assert_eq!(r.facts.lost[0].reason, "the recorder's writer failed");
+    assert_eq!(r.metadata.lost[0].reason, "the recorder's writer failed");
 }
 
 #[test]

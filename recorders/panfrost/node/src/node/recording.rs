@@ -76,7 +76,7 @@ impl Node {
             recording.events.len() as u64,
             Provenance::for_program(&self.settings.program),
         );
-        self.told_of.write_to(&mut recording.facts, &source, events, labels);
+        self.told_of.write_to(&mut recording.metadata, &source, events, labels);
         recording.extras.extend(self.told_of.extras());
         Ok(Some(recording))
     }
@@ -149,12 +149,12 @@ impl Node {
             None => self.journal.insert(Journal::begin(path)?),
         };
         let source = Provenance::for_program(&self.settings.program);
-        let metadata = &self.told_of;
-        journal.commit(events, &metadata.extras(), |writer| {
-            gpu.append_to(writer, |facts| {
-                metadata.write_to(facts, &source, events, labels);
-                if metadata.error.is_none() {
-                    facts.lost.push(LostEvents {
+        let recording_metadata = &self.told_of;
+        journal.commit(events, &recording_metadata.extras(), |writer| {
+            gpu.append_to(writer, |metadata| {
+                recording_metadata.write_to(metadata, &source, events, labels);
+                if recording_metadata.error.is_none() {
+                    metadata.lost.push(LostEvents {
                         before_event: events,
                         count: None,
                         reason: UNFINISHED.to_owned(),

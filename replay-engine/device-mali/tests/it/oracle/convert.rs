@@ -22,8 +22,8 @@ pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
     let mode = i.get(Modifier::Round);
     let nan = |x: &Number| if x.is_nan() { Check::Nan } else { Check::Exact };
     let to_word = |x: Number, sign| {
-        let (least, most) = bounds(sign, 32);
-        Value::exact(x.to_integer(mode, least, most) as u32)
+        let (min, max) = bounds(sign, 32);
+        Value::exact(x.to_integer(mode, min, max) as u32)
     };
     let half_float = || Some(Number::of(F16, lane_of(i, 0, s[0])?.0));
     let from_lane = |sign| {
@@ -31,8 +31,8 @@ pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
         Some(Value::exact(x.rounded(F32, mode)))
     };
     let to_halves = |sign: bool| {
-        let (least, most) = bounds(sign, 16);
-        let [a, b] = float_halves(i, 0, s[0])?.map(|x| x.to_integer(mode, least, most) as u32 & 0xffff);
+        let (min, max) = bounds(sign, 16);
+        let [a, b] = float_halves(i, 0, s[0])?.map(|x| x.to_integer(mode, min, max) as u32 & 0xffff);
         Some(Value::exact(a | b << 16))
     };
     let from_halves = |sign: bool| {

@@ -73,12 +73,12 @@ fn sum(i: &Instruction, s: &[u32], subtract: bool) -> Option<Value> {
     let (shape, sign) = Shape::of(i)?;
     let a = shape.swizzled(s[0], i.get(Modifier::Lanes0), sign)?;
     let b = shape.swizzled(s[1], i.get(Modifier::Lanes1), sign)?;
-    let (least, most) = shape.bounds(sign);
+    let (min, max) = shape.bounds(sign);
     let lanes = a.into_iter().zip(b).map(|(a, b)| {
         let (a, b) = (shape.value(a, sign), shape.value(b, sign));
         let exact = if subtract { a - b } else { a + b };
         match i.get(Modifier::Saturate) {
-            M::Sat => exact.clamp(least, most) as u32,
+            M::Sat => exact.clamp(min, max) as u32,
             _ => exact as u32,
         }
     });

@@ -380,10 +380,10 @@ impl Number {
     }
 
     /// The nearest integer as the rounding mode has it, kept within the bounds; 0 for what is no number.
-    pub fn to_integer(&self, mode: M, least: i64, most: i64) -> i64 {
+    pub fn to_integer(&self, mode: M, min: i64, max: i64) -> i64 {
         let (negative, magnitude, unit) = match self {
             Self::Nan => return 0,
-            Self::Infinite { negative } => return if *negative { least } else { most },
+            Self::Infinite { negative } => return if *negative { min } else { max },
             Self::Finite {
                 negative,
                 magnitude,
@@ -391,11 +391,11 @@ impl Number {
             } => (*negative, magnitude, *unit),
         };
         if magnitude.bits() + unit > 40 {
-            return if negative { least } else { most };
+            return if negative { min } else { max };
         }
         let whole = self.whole(mode, negative, magnitude, unit);
         let signed = if negative { -whole } else { whole };
-        signed.clamp(least, most)
+        signed.clamp(min, max)
     }
 
     fn whole(&self, mode: M, negative: bool, magnitude: &Natural, unit: i64) -> i64 {

@@ -228,7 +228,7 @@ fn published_recordings_with_invalid_tables_are_refused() {
 fn unfit_inputs_and_unknown_buffers_are_compile_errors() {
     let r = sample(SAMPLE);
     let options = CompileOptions::default();
-    let buffer = r.facts.buffers[0].clone();
+    let buffer = r.metadata.buffers[0].clone();
     let input = |name: &str, n: usize| Edits {
         inputs: [(name.to_owned(), vec![0; n])].into(),
         ..Edits::default()

@@ -181,7 +181,7 @@ impl Stage<'_> {
         // form.
         let base = arguments.as_mut_ptr();
         let mut addresses: Vec<*mut c_void> = Vec::new();
-        let function_told = self.script.facts.functions.get(row.function as usize);
+        let function_told = self.script.metadata.functions.get(row.function as usize);
         for [offset, bytes] in function_told.map_or(&[][..], |f| &f.parameters) {
             let end = (*offset as usize).checked_add(*bytes as usize);
             if end.is_none_or(|end| end > size) {

@@ -177,13 +177,13 @@ pub fn cuOccupancyMaxPotentialBlockSize(
 ) -> Answer {
     let context = call.context()?;
     let function = Function::find(&context, function)?;
-    let most = if limit > 0 {
+    let max = if limit > 0 {
         limit as u32
     } else {
         function.entry.max_threads
     };
     let shared = u32::try_from(shared).unwrap_or(u32::MAX);
-    let sizes = (1..=most.min(function.entry.max_threads) / 32).map(|warps| warps * 32);
+    let sizes = (1..=max.min(function.entry.max_threads) / 32).map(|warps| warps * 32);
     let best = sizes
         .max_by_key(|threads| threads * function.max_resident_blocks(*threads, shared))
         .ok_or(INVALID_VALUE)?;

@@ -69,8 +69,8 @@ impl Piece {
     /// Allocates device memory with the content of fresh memory.
     pub fn of_device(bytes: u64) -> Answer<Self> {
         let mut piece = Self::of_host(bytes)?;
-        let most = settings().memory;
-        let take = |used: u64| used.checked_add(piece.bytes).filter(|all| *all <= most);
+        let max = settings().memory;
+        let take = |used: u64| used.checked_add(piece.bytes).filter(|all| *all <= max);
         USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
             .map_err(|_| OUT_OF_MEMORY)?;
         piece.charged = piece.bytes;
