@@ -64,22 +64,17 @@ pub fn program(name: &str) -> PathBuf {
         }
         // This test is in target/PROFILE/deps.
         let exe = std::env::current_exe().unwrap_or_else(|e| panic!("where this test is: {e}"));
-        let folder = exe
-            .parent()
+        exe.parent()
             .and_then(Path::parent)
             .map(Path::to_owned)
-            .unwrap_or_default();
-        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.current_dir(root()).args(["build", "--quiet", "--locked"]);
-        if folder.ends_with("release") {
-            build.arg("--release");
-        }
-        let built = build.status().is_ok_and(|s| s.success());
-        assert!(built, "the programs do not build");
-        folder
+            .unwrap_or_default()
     });
     let path = folder.join(name);
-    assert!(path.exists(), "{}: not built", path.display());
+    assert!(
+        path.exists(),
+        "{}: not built; run `cargo build --workspace --exclude replay-bare`, then the test again",
+        path.display()
+    );
     path
 }
 

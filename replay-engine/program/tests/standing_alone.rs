@@ -426,11 +426,13 @@ fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
 }
 
 #[test]
+#[ignore = "make test-full: builds exported programs"]
 fn exported_digits_program_runs_standalone_on_host_and_arm64() {
     stands_alone("digits.kine", &sample("digits.kine"), true);
 }
 
 #[test]
+#[ignore = "make test-full: builds exported programs"]
 fn programs_apply_host_writes_between_chains() {
     stands_alone("changes.kine", &sample("changes.kine"), true);
     // The same again, after a job wrote over a part of it; something else; and the first contents once more.
@@ -482,6 +484,7 @@ fn rewritten(then: &[&[(u64, u64)]]) -> Recording {
 }
 
 #[test]
+#[ignore = "make test-full: builds exported programs"]
 fn standalone_compute_programs_match_the_engine() {
     for file in ["vecadd.kine", "twopass.kine", "histogram.kine"] {
         stands_alone(file, &sample(file), false);
@@ -489,6 +492,7 @@ fn standalone_compute_programs_match_the_engine() {
 }
 
 #[test]
+#[ignore = "make test-full: builds exported programs"]
 fn device_failure_ends_c_and_rust_programs_alike() {
     let recording = sample("vecadd.kine");
     let program = program(&recording, &[]).unwrap();
@@ -510,6 +514,7 @@ fn device_failure_ends_c_and_rust_programs_alike() {
 }
 
 #[test]
+#[ignore = "make test-full: builds exported programs"]
 fn missing_status_ends_both_programs_early() {
     let recording = sample("vecadd.kine");
     let program = program(&recording, &[]).unwrap();

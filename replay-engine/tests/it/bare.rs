@@ -138,6 +138,7 @@ fn run(program: &Path, body: &[u8]) -> (Option<i32>, String, BTreeMap<String, u6
 }
 
 #[test]
+#[ignore = "make test-full: builds the bare executable"]
 fn the_bare_executable_is_small_has_no_panic_and_runs_real_plans() {
     let program = build("bare", &[]);
     let bytes = loaded(&std::fs::read(&program).unwrap());

@@ -398,6 +398,7 @@ fn errors_of_the_text_name_line_and_column() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn edu_text_plan_computes_and_copies_memory() {
     need_qemu!();
     let whole = assemble(EDU, &NoFiles).unwrap();
@@ -446,6 +447,7 @@ fn edu_text_plan_computes_and_copies_memory() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn wrong_digest_and_endless_poll_do_not_match() {
     need_qemu!();
     let mut b = open_device("edu");

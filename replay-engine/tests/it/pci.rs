@@ -545,6 +545,7 @@ fn guard_quiesces_and_returns_functions_when_the_agent_ends() {
 
 /// On a machine that has QEMU's `edu` (a board in a box), as root: its interrupt, and a copy that it makes by itself.
 #[test]
+#[ignore = "make test-full: needs a machine with QEMU's edu"]
 fn local_edu_function_interrupts_and_copies_memory() {
     let host = Host::local();
     let name = Name::parse("1234:11e8").unwrap();

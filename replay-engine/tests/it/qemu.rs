@@ -81,6 +81,7 @@ const EDU_BUFFER: u64 = 0x4_0000;
 const EDU_INTERRUPT_DMA: u64 = 0x100;
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn edu_identifies_itself_and_responds() {
     need_qemu!();
     let mut b = open_device("edu");
@@ -111,6 +112,7 @@ fn edu_identifies_itself_and_responds() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn invalid_accesses_are_refused_before_qemu() {
     need_qemu!();
     let mut b = open_device("edu");
@@ -133,6 +135,7 @@ fn invalid_accesses_are_refused_before_qemu() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn edu_computes_a_factorial_and_interrupts() {
     need_qemu!();
     let mut b = open_device("edu");
@@ -167,6 +170,7 @@ fn transfer(b: &mut QemuReplayDevice, from: u64, to: u64, bytes: u64, command: u
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn edu_dma_needs_bus_mastering_and_a_running_clock() {
     need_qemu!();
     let mut b = open_device("edu");
@@ -221,6 +225,7 @@ fn edu_dma_needs_bus_mastering_and_a_running_clock() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn qemu_reset_discards_all_state() {
     need_qemu!();
     let mut b = open_device("ati-vga,model=rage128p");
@@ -283,17 +288,20 @@ fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn radeon_log_replays_to_the_same_picture() {
     // State that the video BIOS of the machine of the recording left; none runs here.
     plays("ati-vga,model=rv100", "rv100-radeonfb", &[("bar2", 0x64)]);
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn rage_log_replays_to_the_same_picture() {
     plays("ati-vga,model=rage128p", "rage128p-aty128fb", &[]);
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn bochs_log_replays_with_all_reads_matching() {
     need_qemu!();
     let Some(log) = Log::open("bochs_display-bochs") else {
@@ -318,6 +326,7 @@ fn missing_qemu_error_names_the_package() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn qemu_errors_are_passed_on_verbatim() {
     need_qemu!();
     for (name, word) in [
@@ -335,6 +344,7 @@ fn qemu_errors_are_passed_on_verbatim() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn a_killed_qemu_is_gone_until_a_reset() {
     need_qemu!();
     let mut b = open_device("edu");
@@ -378,6 +388,7 @@ fn a_killed_qemu_is_gone_until_a_reset() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn a_qemu_that_does_not_answer_is_given_up() {
     need_qemu!();
     let mut b = open_device("edu").with_answer_limit(Duration::from_millis(300));
@@ -389,6 +400,7 @@ fn a_qemu_that_does_not_answer_is_given_up() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn two_qemu_instances_are_separate_devices() {
     need_qemu!();
     let (mut a, mut b) = (open_device("edu"), open_device("edu"));
@@ -405,6 +417,7 @@ fn two_qemu_instances_are_separate_devices() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn qemu_leaves_no_process_or_folder() {
     need_qemu!();
     let mut b = open_device("ati-vga,model=rv100");
@@ -427,6 +440,7 @@ fn qemu_leaves_no_process_or_folder() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn mmio_regions_of_qemu_devices_are_known() {
     need_qemu!();
     assert_eq!(open_device("edu").info().register_map, "edu");
@@ -452,6 +466,7 @@ fn mmio_regions_of_qemu_devices_are_known() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn offered_qemu_models_have_the_ids_of_the_table() {
     need_qemu!();
     for model in QEMU_MODELS {

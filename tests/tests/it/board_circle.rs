@@ -100,6 +100,7 @@ fn replay_on_a_board(arch: Arch, file: &str, expected: &str, shown: &Picture, me
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn driver_recording_replays_on_arm64_and_over_qtest() {
     let folder = tempfile::tempdir().unwrap();
     let Some((file, shown, memory)) = record(folder.path()) else {

@@ -52,11 +52,13 @@ fn plays(arch: Arch, edu: &str) {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn edu_and_virtio_gpu_use_dma_on_an_x86_64_board() {
     plays(Arch::X86_64, "edu");
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn edu_and_virtio_gpu_use_dma_on_an_arm64_board() {
     // The board's memory lies above the 28 bits that the device's addresses have otherwise.
     plays(Arch::Arm64, "edu,dma_mask=0xffffffffffff");

@@ -221,21 +221,25 @@ fn nobody_is_left_alone(arch: Arch) {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn hung_run_ends_at_its_limit_and_the_next_succeeds_on_x86_64() {
     ends_within_its_limit(Arch::X86_64);
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn hung_run_ends_at_its_limit_and_the_next_succeeds_on_arm64() {
     ends_within_its_limit(Arch::Arm64);
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn lost_client_and_killed_agent_free_an_x86_64_device() {
     nobody_is_left_alone(Arch::X86_64);
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn lost_client_and_killed_agent_free_an_arm64_device() {
     nobody_is_left_alone(Arch::Arm64);
 }

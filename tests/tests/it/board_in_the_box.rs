@@ -53,11 +53,13 @@ fn boots_and_is_a_board_like_any(arch: Arch) {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn x86_64_board_boots_and_replays() {
     boots_and_is_a_board_like_any(Arch::X86_64);
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn arm64_board_boots_and_replays() {
     boots_and_is_a_board_like_any(Arch::Arm64);
 }

@@ -93,6 +93,7 @@ fn virtio_draws(board: &Board, number: u8) {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn iommu_devices_run_without_confirmation_on_x86_64() {
     // Huge pages are for the one that goes round the IOMMU; the others take none.
     let setup = BoardSetup::new(Arch::X86_64).memory(ENOUGH).with_iommu().hugepages(2);
@@ -166,6 +167,7 @@ fn rv100_shows_its_picture(board: &Board, number: u8) {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn smmu_devices_run_without_confirmation_on_arm64() {
     // With the 28 bits of an address that it has by itself, where the board's own memory begins beyond them.
     let setup = BoardSetup::new(Arch::Arm64).with_iommu().hugepages(0);
@@ -181,6 +183,7 @@ fn smmu_devices_run_without_confirmation_on_arm64() {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn narrow_dma_mask_gets_no_memory_and_is_reported() {
     let Some(board) = BoardSetup::new(Arch::Arm64).device("edu").boot() else {
         return;
@@ -261,6 +264,7 @@ fn spare(board: &Board) -> String {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn iommu_blocks_and_reports_dma_outside_the_plan() {
     // Without an IOMMU the same accesses write: what is tried is what it seems.
     let folder = TempDir::new().unwrap();
@@ -315,6 +319,7 @@ fn iommu_blocks_and_reports_dma_outside_the_plan() {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn killed_agent_clears_bus_mastering_and_rebinds_the_driver() {
     let setup = BoardSetup::new(Arch::X86_64).with_iommu().with_drivers();
     let setup = setup.device("edu").device("bochs-display").without_agent();

@@ -38,7 +38,9 @@ fn function_with_unknown_code_is_a_finding() {
     assert_eq!(listed.ended.code, Some(0), "{:?}", listed.ended);
     let messages = listed.findings();
     assert!(
-        messages.iter().any(|f| f.contains("does not report the module of weigh_globals")),
+        messages
+            .iter()
+            .any(|f| f.contains("does not report the module of weigh_globals")),
         "{messages:?}"
     );
     // Where the kernels' names are known, the name has to do, and it is said that it may be another's.

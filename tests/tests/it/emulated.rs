@@ -47,6 +47,7 @@ fn qemu_target_names_with_extra_options_are_refused() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn qemu_targets_are_listed_and_unknown_models_reported() {
     if !["/usr/bin", "/usr/local/bin"]
         .iter()
@@ -77,6 +78,7 @@ const RV100: &str = "qemu:ati-vga,model=rv100";
 const RAGE128: &str = "qemu:ati-vga,model=rage128p";
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn rage_128_driver_replay_draws_the_same_picture() {
     let Some(file) = log("rage128p-aty128fb") else { return };
     let json = replay(&file, RAGE128, 0);
@@ -123,6 +125,7 @@ fn rage_128_driver_replay_draws_the_same_picture() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn rv100_driver_replay_draws_the_same_picture_without_bios() {
     let Some(file) = log("rv100-radeonfb") else { return };
     let json = replay(&file, RV100, 0);
@@ -146,6 +149,7 @@ fn rv100_driver_replay_draws_the_same_picture_without_bios() {
 
 /// The control: with every read as recorded, a picture that lacks what the 2D engine drew is no match.
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn reads_match_but_the_screen_differs_without_the_2d_engine() {
     let Some(file) = log("rv100-radeonfb") else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -173,6 +177,7 @@ fn reads_match_but_the_screen_differs_without_the_2d_engine() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn undecoded_accesses_are_reported_with_their_location() {
     let Some(file) = log("rage128p-aty128fb-memcpy") else {
         return;
@@ -195,6 +200,7 @@ fn undecoded_accesses_are_reported_with_their_location() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn replay_on_another_device_is_refused() {
     let Some(file) = log("rage128p-aty128fb") else { return };
     let file = file.to_str().unwrap();

@@ -92,6 +92,7 @@ fn command(board: &Board, address: &str) -> String {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn x86_64_board_replays_displays_and_quiesces_on_agent_kill() {
     let Some(board) = BoardSetup::new(Arch::X86_64)
         .device("ati-vga,model=rv100")
@@ -165,6 +166,7 @@ fn clock() -> Recording {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn arm64_board_replays_display_and_device_tree_rtc() {
     let Some(board) = BoardSetup::new(Arch::Arm64).device("ati-vga,model=rv100").boot() else {
         return;

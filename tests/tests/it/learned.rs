@@ -18,6 +18,7 @@ fn effects(json: &Value) -> Vec<(String, Option<bool>, Option<u64>)> {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn learned_dma_results_are_required_on_replay() {
     if !has_qemu() {
         return;
@@ -92,6 +93,7 @@ fn learned_dma_results_are_required_on_replay() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn learned_rv100_drawing_is_required_on_replay() {
     let (Some(recordings), true) = (recordings(), has_qemu()) else {
         return;

@@ -209,6 +209,7 @@ fn agent_outcomes_equal_the_samples() {
 
 /// Devices that QEMU emulates: one that masters the bus, and two as the drivers of a stock Linux drove them.
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn qemu_device_outcomes_equal_the_recordings() {
     if !has_qemu() {
         return;
@@ -229,6 +230,7 @@ fn qemu_device_outcomes_equal_the_recordings() {
 
 /// A plan that a person wrote has no recording; what a device did by it is one.
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn written_plan_outcome_is_a_recording() {
     if !has_qemu() {
         return;

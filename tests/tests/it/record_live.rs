@@ -110,11 +110,13 @@ fn recorded_as_qemu_saw_it(model: &str, driver: &str, registers_at_least: usize)
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn radeonfb_on_rv100_matches_qemus_trace_and_replays() {
     recorded_as_qemu_saw_it("rv100", "radeonfb", 10_000);
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn aty128fb_recording_matches_qemu_trace_and_replays() {
     recorded_as_qemu_saw_it("rage128p", "aty128fb", 100);
 }
@@ -143,6 +145,7 @@ fn killed(board: &Board, arguments: &str, all: bool) {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn killed_recorder_restores_the_machine_and_keeps_the_recording() {
     let Some(board) = BoardSetup::new(Arch::X86_64)
         .device("ati-vga,model=rv100")
@@ -193,6 +196,7 @@ fn killed_recorder_restores_the_machine_and_keeps_the_recording() {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn igb_on_arm64_is_recorded_by_its_accessors() {
     let Some(board) = BoardSetup::new(Arch::Arm64)
         .device("igb")
@@ -217,6 +221,7 @@ fn igb_on_arm64_is_recorded_by_its_accessors() {
 
 /// The memory that a driver maps for its device, and what the kernel's buffers lose when they are too small.
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn dma_memory_and_lost_events_are_in_a_recording() {
     let Some(board) = BoardSetup::new(Arch::X86_64)
         .device("ati-vga,model=rv100")
@@ -337,6 +342,7 @@ fn clock_is_recorded_as_qemu_saw_it(board: Board, options: &str, method: &str, t
 /// A device of the device tree, whose built-in driver has no function that could be probed for a register: its loads and
 /// stores are, in the distribution's own kernel.
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn arm64_clock_is_recorded_by_instruction_probes() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
@@ -355,6 +361,7 @@ fn arm64_clock_is_recorded_by_instruction_probes() {
 
 /// The driver of a PCI function, which writes its registers by inlined code: in the distribution's own kernel.
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn igb_on_arm64_probe_recording_matches_qemu() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
@@ -393,6 +400,7 @@ fn igb_on_arm64_probe_recording_matches_qemu() {
 
 /// On a Cortex-A57 the kernel reads devices by load-acquires, and lets nobody probe behind these.
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn instruction_probes_are_refused_if_they_would_miss_reads() {
     let Some(board) = BoardSetup::new(Arch::Arm64).without_agent().boot() else {
         return;
@@ -434,6 +442,7 @@ fn tracing_board(folder: &Path, devices: &[&str], trace: &Path) -> Option<Board>
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn rwmmio_recording_of_the_rtc_matches_qemu_trace() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
@@ -443,6 +452,7 @@ fn rwmmio_recording_of_the_rtc_matches_qemu_trace() {
 }
 
 #[test]
+#[ignore = "make test-full: boots a board in QEMU"]
 fn rwmmio_recording_of_radeonfb_matches_qemu_trace() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");

@@ -68,6 +68,7 @@ fn plan_text_parses_without_a_target_and_errors_name_the_line() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn edu_replays_a_written_plan_and_its_outcome() {
     if !has_qemu() {
         return;
@@ -120,6 +121,7 @@ fn edu_replays_a_written_plan_and_its_outcome() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn recorded_picture_is_reproduced_by_replay_and_plan_text() {
     if !has_qemu() {
         return;

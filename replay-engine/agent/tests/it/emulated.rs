@@ -62,6 +62,7 @@ fn all_end(processes: &BTreeSet<u32>) {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn qemu_devices_are_leased_and_describe_themselves() {
     let Some((_folder, client, mut agent, address)) = served() else {
         return;
@@ -93,6 +94,7 @@ fn qemu_devices_are_leased_and_describe_themselves() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn qemu_processes_end_with_a_killed_agent() {
     if Command::new("setpriv").arg("--version").output().is_err() {
         println!("skipped: no setpriv (util-linux)");

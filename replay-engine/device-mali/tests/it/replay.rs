@@ -229,6 +229,7 @@ fn cleared_interrupt_status_diverges_at_every_handler() {
 
 /// The same in the larger recording, one read of each register, the value 0 or all ones.
 #[test]
+#[ignore = "make test-full: changes every register's reads in AlexNet, a minute"]
 fn changed_reads_of_alexnet_diverge() {
     let Some(r) = published("alexnet") else { return };
     for (n, of) in compared_reads(&r).values().enumerate() {

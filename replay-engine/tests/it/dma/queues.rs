@@ -68,6 +68,7 @@ fn map(from: &str, to: &str) -> RegisterMap {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn queue_recording_replays_its_picture_at_other_addresses() {
     need_qemu!();
     let mut b = open_device(DEVICE);
@@ -336,6 +337,7 @@ fn invalid_descriptor_rings_are_refused() {
 }
 
 #[test]
+#[ignore = "make test-full: starts a device in QEMU"]
 fn different_picture_is_not_a_match() {
     need_qemu!();
     let mut recording = sample();

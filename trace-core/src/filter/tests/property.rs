@@ -346,8 +346,17 @@ fn joined(test: impl Strategy<Value = String> + 'static) -> impl Strategy<Value 
     })
 }
 
+/// Returns the number of cases: few in `make test`, more in `make test-full`, which sets `PROPTEST_CASES`.
+fn cases(few: u32, more: u32) -> u32 {
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        more
+    } else {
+        few
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(16, 96), ..ProptestConfig::default() })]
 
     #[test]
     fn scan_matches_the_naive_evaluator(on in recorded(), texts in proptest::collection::vec(expression(), 1..6)) {

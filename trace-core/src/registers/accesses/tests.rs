@@ -21,7 +21,18 @@ fn of(distances: &[(u32, bool)], first: u64) -> Vec<(u64, bool)> {
     out
 }
 
+/// Returns the number of cases: few in `make test`, more in `make test-full`, which sets `PROPTEST_CASES`.
+fn cases() -> u32 {
+    if std::env::var_os("PROPTEST_CASES").is_some() {
+        512
+    } else {
+        48
+    }
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), ..ProptestConfig::default() })]
+
     #[test]
     fn packed_accesses_equal_the_pushed_list(d in distances(), first in 0u64..5_000_000, any in 0u64..10_000_000) {
         let plain = of(&d, first);

@@ -78,8 +78,25 @@ fn read_all(r: &Recording) -> u64 {
 #[test]
 fn truncated_file_opens_at_its_last_commit_or_reports_why() {
     let (bytes, commits) = three_commits();
+    // Around each end of a commit every byte, elsewhere samples.
+    let near = |cut: &usize| commits.iter().any(|(end, _)| end.abs_diff(*cut as u64) <= 130);
+    open_truncated(
+        &bytes,
+        &commits,
+        (0..=bytes.len()).filter(|cut| cut % 23 == 0 || near(cut)),
+    );
+}
+
+#[test]
+#[ignore = "make test-full: truncates at every byte"]
+fn file_truncated_at_any_byte_opens_at_its_last_commit_or_reports_why() {
+    let (bytes, commits) = three_commits();
+    open_truncated(&bytes, &commits, 0..=bytes.len());
+}
+
+fn open_truncated(bytes: &[u8], commits: &[(u64, Recording)], cuts: impl Iterator<Item = usize>) {
     assert_eq!(commits.last().unwrap().0, bytes.len() as u64);
-    for cut in 0..=bytes.len() {
+    for cut in cuts {
         let before = commits.iter().rev().find(|(end, _)| *end <= cut as u64);
         match (container::from_bytes(bytes[..cut].to_vec()), before) {
             (Ok(r), Some((_, expected))) => assert_same(expected, &r),
@@ -153,6 +170,17 @@ fn garbage_after_the_last_commit_is_ignored_and_preserved() {
 
 #[test]
 fn flipped_bits_never_panic_and_verify_finds_each() {
+    assert!(flip_bits(2_000) > 100);
+}
+
+#[test]
+#[ignore = "make test-full: flips 20,000 bits"]
+fn many_flipped_bits_never_panic_and_verify_finds_each() {
+    assert!(flip_bits(20_000) > 1000);
+}
+
+/// Flips bits at random. Returns how many are covered by a digest.
+fn flip_bits(rounds: u32) -> u64 {
     let (bytes, _) = three_commits();
     let file = KineFile::from_bytes(bytes.clone()).unwrap();
     let covered = |at: u64| {
@@ -163,7 +191,7 @@ fn flipped_bits_never_panic_and_verify_finds_each() {
     };
     let mut n = Numbers::new(9);
     let mut found = 0;
-    for _ in 0..20_000 {
+    for _ in 0..rounds {
         let at = n.below(bytes.len() as u64);
         let mut damaged = bytes.clone();
         damaged[at as usize] ^= 1 << n.below(8);
@@ -182,7 +210,7 @@ fn flipped_bits_never_panic_and_verify_finds_each() {
             found += 1;
         }
     }
-    assert!(found > 1000, "{found} flips hit a section");
+    found
 }
 
 #[test]
@@ -539,6 +567,16 @@ fn reseal_tables(b: &mut [u8]) {
 
 #[test]
 fn hostile_files_with_valid_digests_never_panic() {
+    open_hostile_files(3_000);
+}
+
+#[test]
+#[ignore = "make test-full: opens 20,000 files"]
+fn many_hostile_files_with_valid_digests_never_panic() {
+    open_hostile_files(20_000);
+}
+
+fn open_hostile_files(rounds: u32) {
     let bytes = container::to_bytes(&recording(3, 40)).unwrap();
     let file = KineFile::from_bytes(bytes.clone()).unwrap();
     let record = bytes.len() - 128;
@@ -570,7 +608,7 @@ fn hostile_files_with_valid_digests_never_panic() {
     ];
     let mut n = Numbers::new(77);
     let (mut opened, mut refused) = (0, 0);
-    for _ in 0..20_000 {
+    for _ in 0..rounds {
         let mut b = bytes.clone();
         for _ in 0..1 + n.below(3) {
             let (start, len) = places[n.below(places.len() as u64) as usize];
