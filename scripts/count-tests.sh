@@ -35,6 +35,9 @@ property_tests() {
         on && match($0, /fn [a-z0-9_]+\(/) { print substr($0, RSTART + 3, RLENGTH - 4) }' | sort -u
 }
 
+# Many tests wait for a program or a peer: two at once for each processor.
+at_once=$(($(getconf _NPROCESSORS_ONLN) * 2))
+
 # run_tests TIER [NAME]: all tests of the tier `usual` or `long`, or those whose names contain NAME; tier `property`: the
 # property tests. The output of tests that pass is kept: it names those that were skipped.
 # count_passed, count_failed, list_failed: of the last run_tests; list_failed comes first and writes target/failed-tests.
@@ -46,7 +49,7 @@ if cargo nextest --version >/dev/null 2>&1; then
             property) set -- --run-ignored default -E "test(/(^|::)($(property_tests | paste -sd '|'))\$/)" ;;
         esac
         # shellcheck disable=SC2086 # a list of words
-        cargo nextest run --locked $common --success-output immediate "$@" >$tests 2>&1
+        cargo nextest run --locked $common --test-threads $at_once --success-output immediate "$@" >$tests 2>&1
     }
     count_passed() { sed -n 's/^ *Summary \[.*\] .* \([0-9]*\) passed.*/\1/p' $tests | tail -n 1; }
     count_failed() { grep -c . target/failed-lines; }

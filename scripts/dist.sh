@@ -43,7 +43,11 @@ export SOURCE_DATE_EPOCH
 
 start=$(date +%s)
 say "building the programs and the recorders' libraries (profile $profile)"
-cargo build --locked --quiet --profile "$profile" \
+# Users' programs have Vulkan beside OpenGL; a package of a development build takes what is built.
+features=""
+[ "$profile" != release ] || features="--features kinescope/wgpu"
+# shellcheck disable=SC2086 # a list of words
+cargo build --locked --quiet --profile "$profile" $features \
     -p kinescope -p kinescope-agent -p kinescope-panfrost -p kinescope-cuda
 bin=$built/$(profile_folder "$profile")
 

@@ -58,6 +58,8 @@ done
 # What a manifest names, its own sources use: code that is gone leaves no dependency behind.
 for member in $(awk '/^members = \[/ { on = 1; next } on && /^\]/ { exit } on' Cargo.toml | tr -d '", '); do
     named=$(awk '/^\[/ { on = /^\[(dev-|build-)?dependencies\]$/ } on && /^[a-z]/ { sub(/[ .=].*/, ""); print }' "$member/Cargo.toml")
+    # The examples that use them are in the READMEs.
+    [ "$member" != tests/readmes ] || continue
     set --
     for folder in src client tests benches examples fuzz_targets; do
         [ -d "$member/$folder" ] || continue
@@ -75,6 +77,21 @@ for member in $(awk '/^members = \[/ { on = 1; next } on && /^\]/ { exit } on' C
         }
     done
 done
+
+# One feature resolution: what `make run` builds, `make test` builds with the same features, so that nothing is built
+# twice. A crate may occur with several feature sets, for this machine and for macros; one of them must agree.
+features() {
+    cargo tree --locked -e "$1" --prefix none --format '{p} [{f}]' $2 | sed 's/ (\*)$//' | grep '\[' | sort -u
+}
+run=$(features normal "-p kinescope -p kinescope-agent -p kinescope-panfrost")
+common=$(features normal,dev "--workspace --exclude replay-bare --exclude export-readers")
+[ -n "$run" ] && [ -n "$common" ] || { echo "cargo tree lists no features"; bad=1; }
+differing=$(printf '%s\n@\n%s\n' "$common" "$run" | awk '
+    /^@$/ { second = 1; next }
+    !second { known[$0] = 1; next }
+    { crate = $0; sub(/ \[.*/, "", crate); seen[crate] = 1; if ($0 in known) agrees[crate] = 1; else line[crate] = $0 }
+    END { for (crate in seen) if (!(crate in agrees)) print line[crate] }')
+[ -z "$differing" ] || { echo "built twice, because tests ask for other features (see: cargo tree -e features -i CRATE):"; echo "$differing"; bad=1; }
 
 # The executor knows nobody: itself is the whole list.
 core=$(tree replay-core)

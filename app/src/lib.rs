@@ -11,4 +11,7 @@ pub mod panels;
 pub mod theme;
 pub mod window;
 
+// Named for its features: see Cargo.toml of the workspace.
+use getrandom as _;
+
 pub use kinescope_files::buffers;

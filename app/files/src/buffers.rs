@@ -255,7 +255,7 @@ mod tests {
         let e = read_file(&bytes, &buffer(ElementType::F32, 16)).unwrap_err();
         assert!(
             e.to_string()
-                .ends_with("holds 4 bytes of u8, buffer 'input' takes exactly 16 bytes of f32"),
+                .ends_with("holds 4 bytes of u8, but buffer 'input' takes exactly 16 bytes of f32"),
             "{e}"
         );
         let e = read_file(dir.path(), &buffer(ElementType::U8, 16)).unwrap_err();

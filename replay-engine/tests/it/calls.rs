@@ -310,7 +310,7 @@ fn invalid_api_trace_plans_are_refused() {
                 ..Default::default()
             });
         },
-        "event 1 is no launch",
+        "event 1 is not a launch",
     );
 }
 

@@ -223,7 +223,7 @@ fn filter_errors_show_their_location() {
             "value = x",
             "`value` can only be compared with a number\nvalue = x\n        ^",
         ),
-        ("reg = 3", "`reg` is compared with a name\nreg = 3\n      ^"),
+        ("reg = 3", "`reg` can only be compared with a name\nreg = 3\n      ^"),
         (
             "reg > GPU_ID",
             "`>` cannot be used with `reg`: names can only be compared with =, !=, =~, !~ and in\nreg > GPU_ID\n^^^",
