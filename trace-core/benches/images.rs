@@ -1,5 +1,5 @@
-//! What it costs to compare two raw images of 4 GiB: against a copy of the same bytes in memory by as many threads, in the
-//! same run.
+//! What it costs to compare two raw images of 4 GiB: against a copy of the same bytes in memory by as many threads, in
+//! the same run.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,

@@ -177,7 +177,7 @@ fn block_sizes() {
     }
 }
 
-/// The first answer with nothing of the file in the page cache: dd asks the system to drop it.
+/// The first answer with nothing of the file in the page cache: dd makes the system drop it.
 fn cold(path: &Path) {
     let mut all = Vec::new();
     for _ in 0..11 {

@@ -166,7 +166,7 @@ fn help(theme: ThemeChoice) -> Window {
     after(theme, "help")
 }
 
-/// The sheet of keys, one row with another key and one that asks whether it may take a key away.
+/// The sheet of keys: one row with another key, and one with the question whether to take a key from a command.
 fn keys(theme: ThemeChoice) -> Window {
     use kinescope::window::shortcut::key;
     let mut w = after(theme, "keys");

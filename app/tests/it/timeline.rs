@@ -671,7 +671,7 @@ fn derivation_can_be_cancelled() {
     assert_eq!(w.doc().derived.pending, []);
 }
 
-/// Presses a key, and tells the moment behind it.
+/// Presses a key, and returns the current event after it.
 fn press(w: &mut Window, key: Key) -> u64 {
     w.harness.key_press(key);
     w.settle();
@@ -912,7 +912,7 @@ fn jobs_are_last_writers_and_next_readers_of_bytes() {
             .any(|t| t.event == Some(submit) && t.access == AccessKind::Write)
     );
     assert!(touches.is_sorted_by_key(|t| t.event));
-    // Nothing selected: the register of the event at the moment is followed.
+    // Nothing selected: the command follows the register of the current event.
     w.doc().go(submit);
     w.settle();
     assert!(w.has("Trail of JS1_COMMAND_NEXT") && w.doc().xrefs.event_xrefs().is_empty());

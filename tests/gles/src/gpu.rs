@@ -33,7 +33,7 @@ pub enum GpuError {
     /// EGL refused a step on the way to a context.
     #[error("EGL {step}: {error}")]
     Egl {
-        /// What was asked for.
+        /// The requested operation.
         step: &'static str,
         /// What it said.
         error: String,
@@ -416,7 +416,7 @@ impl Gpu {
         self.check_error("dispatch")
     }
 
-    /// Waits until everything that was asked for is done.
+    /// Waits until all requested work is done.
     ///
     /// # Errors
     /// When something of it failed.

@@ -119,8 +119,8 @@ fn hurt(dir: &Path) -> PathBuf {
     path
 }
 
-/// What is damaged is not shown, and standard error says so; a verb that does not use it says nothing, and what it prints
-/// is what it prints of the sound recording.
+/// What is damaged is not shown, and standard error says so; a verb that does not use it says nothing, and what it
+/// prints is what it prints of the sound recording.
 #[test]
 fn damaged_pages_are_always_reported() {
     let dir = tempfile::tempdir().unwrap();

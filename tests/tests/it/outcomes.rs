@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Samples of register traces, and the board that each is of.
+/// Samples of register traces, and the target of each.
 fn samples() -> Vec<(PathBuf, &'static str)> {
     let folder = root().join("sample-traces");
     let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
@@ -85,7 +85,7 @@ fn checked(
             }
         }
     }
-    // What can be asked of one can be asked of the other.
+    // Each query works on both.
     for verb in ["info", "jobs", "check"] {
         let of = |file: &Path| play(&[verb, text(file), "--json"]);
         assert_eq!(of(recording).code, of(&first).code, "{name}: {verb}");

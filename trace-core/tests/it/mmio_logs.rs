@@ -340,7 +340,8 @@ fn probed_accessor_entries_all_have_returns() {
     assert!(r.metadata.findings.is_empty(), "{:?}", r.metadata.findings);
 }
 
-/// QEMU's own trace of a run and the kernel's log of the same: every register access of the kernel's is there, in order.
+/// QEMU's own trace of a run and the kernel's log of the same: every register access of the kernel's is there, in
+/// order.
 #[test]
 fn qemus_trace_of_the_same_run_has_the_same_register_accesses() {
     let (Some(kernel), Some(qemu)) = (

@@ -269,7 +269,8 @@ fn descriptor_differences_are_listed_by_field_with_links() {
         .cloned()
         .expect("a descriptor that differs");
     let (name, a, b) = d.fields.first().cloned().expect("a field that differs");
-    // No event and no register differs: the shader that differs from the beginning on is in front, until a person chooses.
+    // No event and no register differs: the shader that differs from the beginning on is in front, until a person
+    // chooses.
     assert_eq!(w.views().compare.section, Section::Buffers);
     w.click("Differences: Events");
     assert!(w.has("No event differs.") && w.views().compare.section == Section::Events);

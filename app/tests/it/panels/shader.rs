@@ -284,7 +284,7 @@ fn thread_run_uses_edited_inputs_and_marks_itself_stale() {
     assert!(!w.has_part("inputs were edited since"));
 }
 
-/// Asks in Memory who wrote a byte of a buffer last, and gives the words.
+/// Requests the last writer of a byte of a buffer in Memory, and returns the text.
 fn who(w: &mut Window, buffer: &str, at: u64) -> String {
     let b = w.doc().recording.buffer(buffer).unwrap().clone();
     let context = w.app().panel_context().expect("a recording is open");

@@ -1,5 +1,5 @@
-//! Edits that can be written nowhere, or not beside the recording, and changes that are forgotten: what the window
-//! says, what it asks, and that nothing is lost unasked.
+//! Edits that can be written nowhere, or not next to the recording, and discarded changes: the messages and questions
+//! of the window. Nothing is lost without a question.
 
 use crate::common::{HANG_LIMIT, Window, sample};
 use egui::Key;

@@ -1,4 +1,4 @@
-//! How the Replay panel tells its plan and its outcome, and where a pairing is answered.
+//! How the Replay panel shows its plan and its outcome, and where a user confirms a pairing.
 
 use crate::common::{Window, sample, write_diverging_sample};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -19,7 +19,7 @@ fn pairing(size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
         answer: Some(answer),
     });
     w.settle();
-    // The code has to be there for a moment before it can be confirmed.
+    // The code must be visible for a short time before the user can confirm it.
     w.settle();
     (w, heard)
 }

@@ -86,7 +86,7 @@ fn planned(w: &mut Window) {
     assert!(w.doc().replay.plan.is_some(), "{:?}", w.doc().replay.error);
 }
 
-/// A recording of calls in place of the sample.
+/// An API trace in place of the sample.
 fn called(w: &mut Window) -> Net {
     let n = net(2);
     let file = w.folder.path().join("calls.kine");
@@ -511,7 +511,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("watch-launch", |w, id| {
         called(w);
         ran(w, id);
-        // There is no driver here, or it cannot play what is made up: that is said.
+        // There is no driver here, or it cannot replay the synthetic trace: the window shows that.
         assert!(w.doc().memory_trace.failure.is_some());
         assert!(w.is_panel_active("launches"));
     }),

@@ -186,7 +186,7 @@ const ALIKE: &[(&str, Modifier, Value, Value, &str)] = &[
     ),
 ];
 
-/// Selectors of sources: every order that an encoding may ask for.
+/// Selectors of sources: every order that an encoding can express.
 const SELECTORS: [[u32; 4]; 3] = [[0, 1, 2, 0], [1, 0, 2, 1], [0, 0, 2, 1]];
 
 fn name(unit: Unit, op: Op) -> String {

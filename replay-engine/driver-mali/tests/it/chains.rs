@@ -1,5 +1,5 @@
-//! Folders of job chains made here: what the CPU changed between submits is distinguished from what jobs left, objects come and
-//! go, and what cannot be run says so.
+//! Folders of job chains made here: what the CPU changed between submits is distinguished from what jobs left, objects
+//! come and go, and what cannot be run says so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use driver_mali::chains::{RecordedChains, record, record_folder};

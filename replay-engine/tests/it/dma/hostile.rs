@@ -276,7 +276,7 @@ fn walking_a_ring_costs_steps_for_its_entries() {
     assert!(e.to_string().contains("steps"), "{e}");
 }
 
-/// What a board was asked, in order.
+/// The requests to a device, in order.
 type RequestLog = Arc<Mutex<Vec<String>>>;
 
 /// A device whose machine cannot reset it: its registers stay through everything but what they themselves do.

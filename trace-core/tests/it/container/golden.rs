@@ -218,8 +218,8 @@ fn golden_undecoded() -> PathBuf {
     golden_of(1, "undecoded")
 }
 
-/// A store whose value is known, two that an instruction made which nobody decodes, memory for the device, and a read of
-/// configuration space of which the value was not seen.
+/// A store whose value is known, two that an instruction made which nobody decodes, memory for the device, and a read
+/// of configuration space of which the value was not seen.
 fn undecoded_recording() -> Recording {
     let mut b = EventsBuilder::new();
     let store = Access {
@@ -763,7 +763,7 @@ fn section_as_json(s: &SectionInfo) -> Value {
     })
 }
 
-/// Runs the page's reader and compares every section, event, snapshot and page, and the facts.
+/// Runs the page's reader and compares every section, event, snapshot and page, and the metadata.
 fn compare_with_python(path: &Path) {
     let script = root().join("tests/format_reader.py");
     let out = Command::new("python3")

@@ -33,7 +33,7 @@ fn inspector_hides_in_narrow_windows_and_returns_in_wide_ones() {
     );
     resize(&mut w, 1200.0);
     assert!(w.app().inspector);
-    // Whoever asks for it gets it, and whoever closed it finds it closed.
+    // It opens on request, and stays closed once it is closed.
     resize(&mut w, 853.0);
     w.click("inspector");
     assert!(w.app().inspector);

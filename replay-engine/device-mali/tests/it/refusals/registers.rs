@@ -1,4 +1,4 @@
-//! Registers that may be written and how reads are compared; what a person asks for that does not fit.
+//! Registers that may be written and how reads are compared; user requests that do not fit.
 
 use super::*;
 
