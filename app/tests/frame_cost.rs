@@ -118,7 +118,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
         .map(|r| *r.0)
         .unwrap();
     w.doc().pin(busy);
-    // The register that is read most and the ones beside it are plotted.
+    // The register that is read most and the ones next to it are plotted.
     let plotted: Vec<u32> = w.doc().derived.registers.keys().copied().take(3).collect();
     for register in plotted
         .into_iter()

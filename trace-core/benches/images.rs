@@ -37,7 +37,7 @@ fn size() -> u64 {
 
 static IMAGES: OnceLock<(PathBuf, PathBuf, PathBuf)> = OnceLock::new();
 
-/// Two images beside the build, the same but for a float in every 16 MiB.
+/// Two images next to the build, the same but for a float in every 16 MiB.
 fn images() -> &'static (PathBuf, PathBuf, PathBuf) {
     IMAGES.get_or_init(|| {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("images");

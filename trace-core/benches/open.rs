@@ -94,7 +94,7 @@ fn file(events: u64) -> PathBuf {
     path
 }
 
-/// What a person sees first: how many events there are, and the first one.
+/// What a user sees first: how many events there are, and the first one.
 fn first_answer(path: &Path) -> (usize, Option<Access>) {
     let r = container::open(path).unwrap();
     (r.events.len(), r.events.access(0))

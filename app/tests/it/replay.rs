@@ -45,7 +45,7 @@ fn divergences_are_listed_and_link_to_events() {
     w.click("Run replay");
     let o = w.doc().replay.outcome.clone().expect("an outcome");
     assert_eq!((o.verdict, o.divergence_count), (Verdict::Diverged, 3));
-    // Where it parted from its original is shown beside it at first.
+    // At first the panel shows the divergence next to it.
     w.run("show-replay");
     assert!(w.has_part("Diverged") && w.has_part("3 divergences"));
     w.click(&format!("divergence at event {}", events[1]));
@@ -350,7 +350,7 @@ fn ask_to_pair(w: &mut Window, agent: &Agent) {
     let there = digits(&agent.hear("pairing code: "));
     let here = w.app().actions.pairing.lock().unwrap().as_ref().unwrap().code.clone();
     assert_eq!((digits(&here), there.len()), (there, 9), "both ends show the same");
-    // The person at the agent says yes, now that the code is there to be seen.
+    // The user at the agent confirms, now that the code is visible.
     agent.child.stdin.as_ref().unwrap().write_all(b"y\n").unwrap();
     assert!(w.has(&here), "the window shows it");
     // A click that was under way when the question came up answers nothing.

@@ -104,7 +104,7 @@ enum InjectedFault {
     Memory(u64),
 }
 
-/// Serves a program on the other end of pipes with a software Mali in its power-on state.
+/// Serves a program on the other end of pipes with a simulated Mali in its power-on state.
 fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], wrong: InjectedFault) -> ProgramReport {
     let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     for i in inputs {

@@ -159,7 +159,7 @@ fn man_in_the_middle_makes_the_pairing_codes_differ() {
             panic!()
         };
         say(&agent, &PairMessage::Reveal(own));
-        // Its best hope: that both persons confirm without looking.
+        // Its best hope: that both users confirm without a look at the code.
         (
             pairing_code::code(&client.hash, &revealed, &nonce),
             pairing_code::code(&agent.hash, &own, &nonce),

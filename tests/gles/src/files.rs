@@ -1,4 +1,4 @@
-//! A program's shaders and buffers as files, and the list of them: `spec.json` beside the file of every shader and
+//! A program's shaders and buffers as files, and the list of them: `spec.json` next to the file of every shader and
 //! buffer.
 
 use crate::session::BufferResult;

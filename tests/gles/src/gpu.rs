@@ -35,7 +35,7 @@ pub enum GpuError {
     Egl {
         /// The requested operation.
         step: &'static str,
-        /// What it said.
+        /// The error.
         error: String,
     },
     /// A shader does not compile or link.
@@ -43,7 +43,7 @@ pub enum GpuError {
     Shader {
         /// Its name.
         name: String,
-        /// What the compiler said.
+        /// The compiler's messages.
         log: String,
     },
     /// GLES refused a call.

@@ -192,7 +192,7 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
         .assert_refused("lab");
 }
 
-/// What an edit may cost on the wire beside the pages that it changes and what names them, bytes.
+/// Maximum size on the wire of an edit without its changed pages and their digests, bytes.
 const BESIDES: u64 = 2048;
 /// What of the plan names a page: frame, digest, role.
 const NAMED: u64 = 44;

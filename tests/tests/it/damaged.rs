@@ -302,7 +302,7 @@ fn verbs_ignore_damage_that_they_do_not_use() {
     assert_eq!(run(["verify", file]).code, Some(1));
 }
 
-/// A packed file is read up to a limit that the person sets, and what was begun is not left behind.
+/// A packed file is read up to a limit that the user sets, and what was begun is not left behind.
 #[test]
 fn a_packed_file_is_unpacked_up_to_a_limit() {
     let dir = tempfile::tempdir().unwrap();

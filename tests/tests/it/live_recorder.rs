@@ -1,4 +1,4 @@
-//! The live recorder, with a small client of the render node in the place of Mesa: what the client gets, and what is
+//! The live recorder, with a small client of the render node in place of Mesa: what the client gets, and what is
 //! in the recording afterwards. The client checks by itself what it is answered and what its jobs write.
 #![allow(
     clippy::unwrap_used,

@@ -284,7 +284,7 @@ fn rights_that_change_in_the_page_tables_are_a_difference() {
     }
 }
 
-/// A stretch of the history is taken away: the timeline beside it still knows how much that was.
+/// A stretch of the history is taken away: the timeline next to it still knows how much that was.
 #[test]
 fn timeline_file_counts_accesses_lost_from_the_history() {
     let Some(recordings) = recordings() else { return };

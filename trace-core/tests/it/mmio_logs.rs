@@ -287,7 +287,7 @@ fn rows_of(message: &str) -> Vec<u32> {
 
 #[test]
 fn the_log_of_virtio_gpu_has_its_interrupts_and_configuration_space() {
-    // The log and its auxiliary one lie beside each other there, the one packed and the other not.
+    // The log and its auxiliary one lie next to each other there, the one packed and the other not.
     let Some(r) = opened("virtio_gpu-virtio_gpu.txt.gz") else {
         return;
     };

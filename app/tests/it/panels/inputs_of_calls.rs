@@ -237,7 +237,7 @@ fn replay_result_follows_the_edit() {
     assert!(differ > 0 && differ <= all && outcome.reads.compared == 0);
     w.run("show-replay");
     assert!(w.has_part("with your inputs"), "the panel says so");
-    // Where the person says how near it has to come, it has to.
+    // The user's tolerance applies.
     for (tolerance, verdict) in [("exact", Verdict::Diverged), ("i32:1e9", Verdict::Match)] {
         w.doc().replay.tolerance = tolerance.into();
         assert_eq!(replay(&mut w), verdict, "{tolerance}");

@@ -137,7 +137,7 @@ fn each_shader_of_a_chain_can_be_chosen() {
     assert_ne!(w.views().shader.listing.clone().unwrap().code.entry, first);
 }
 
-/// The sum of two vectors with a thread that was run beside its code.
+/// The sum of two vectors with a thread that was run next to its code.
 fn followed(workgroup: &str, thread: &str) -> Window {
     let mut w = Window::open_sample("vecadd.kine");
     w.doc().go_job(0);

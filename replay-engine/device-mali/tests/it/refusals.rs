@@ -92,7 +92,7 @@ fn set(c: &Compiled, at: usize, new: u64) -> Compiled {
 
 fn insert(c: &Compiled, at: usize, actions: &[Action]) -> Compiled {
     with_actions(c.clone(), |list| {
-        // Beside another action, and so of its event.
+        // Next to another action, and so of its event.
         let event = list[at.saturating_sub(1)].event();
         for a in actions.iter().rev() {
             list.insert(at, moved(*a, event));

@@ -32,7 +32,7 @@ const NOTIFY_0: u32 = 0x3000;
 /// Entries of the queue.
 pub const ENTRIES: u64 = 16;
 
-/// Where things lie, in pages from the start of the driver's memory; none beside another that it could be taken for.
+/// Where things lie, in pages from the start of the driver's memory; none next to another that it could be taken for.
 const TABLE: u64 = 3;
 const RING: u64 = 5;
 const DONE: u64 = 6;

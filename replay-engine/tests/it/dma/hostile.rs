@@ -398,7 +398,7 @@ fn running_transfer_must_end_before_bus_mastering() {
     let (outcome, asked) = ran(&plan, Kept::new(edu(), (0x98, 7), 100));
     assert_eq!((outcome.verdict, &outcome.failure), (Verdict::Match, &None));
     assert_eq!(asked, ["reset", "reset", &page, "mastering true", "mastering false"]);
-    // Bits beside the start bit stay from the transfer before.
+    // Bits next to the start bit stay from the transfer before.
     let (_, asked) = ran(&plan, Kept::new(edu(), (0x98, 6), u64::MAX));
     assert_eq!(asked, ["reset", &page, "mastering true", "mastering false"]);
     let (outcome, asked) = ran(&plan, Kept::new(edu(), (0x98, 7), u64::MAX));

@@ -83,7 +83,7 @@ fn active_panel_tab_is_visible_on_a_laptop() {
     w.settle();
     assert!(w.app().inspector && seen(&mut w, "Findings"));
     w.run("toggle-inspector");
-    // The person scrolls away from it, and it stays so.
+    // The user scrolls away from it, and it stays so.
     w.run("show-log");
     w.settle();
     for _ in 0..3 {
