@@ -1,9 +1,9 @@
 //! A frame costs what it shows, not what the recording holds: it touches as little memory for millions of events as
 //! for thousands.
 //!
-//! The kernel tells which pages of memory a process touched since it was asked to forget
-//! (`/proc/self/clear_refs`, `Referenced` in `/proc/self/smaps`). A walk over a list of a million things touches all
-//! of its pages; a search among them touches a few. This file holds one test, so that nothing else runs beside it.
+//! The kernel reports which pages of memory a process touched since the last reset
+//! (`/proc/self/clear_refs`, `Referenced` in `/proc/self/smaps`). A walk over a list of a million items touches all
+//! of its pages; a search among them touches a few. This file holds one test, so that nothing else runs next to it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -118,7 +118,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
         .map(|r| *r.0)
         .unwrap();
     w.doc().pin(busy);
-    // The register that is read most and the ones beside it are plotted.
+    // The register that is read most and the ones next to it are plotted.
     let plotted: Vec<u32> = w.doc().derived.registers.keys().copied().take(3).collect();
     for register in plotted
         .into_iter()
@@ -162,8 +162,8 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
     out
 }
 
-/// KiB touched by a frame of the Shader panel, by what is done: of so many clauses, each run by a thread so often, in as
-/// many jobs.
+/// KiB touched by a frame of the Shader panel, by what is done: of so many clauses, each run by a thread so often, in
+/// as many jobs.
 fn shader_costs(n: usize, small: Option<&Costs>) -> Costs {
     let mut w = Window::open_sample("matmul.kine");
     w.doc().go_job(0);
@@ -362,7 +362,7 @@ fn table_costs(tables: u64, small: Option<&Costs>) -> Costs {
     out
 }
 
-/// KiB touched by a frame of each panel of a recording of calls, still and going from launch to launch.
+/// KiB touched by a frame of each panel of an API trace, at rest and on the way from launch to launch.
 fn call_costs(runs: u64, small: Option<&Costs>) -> Costs {
     let n = common::net::net(runs as u32);
     let mut w = Window::from_recording(n.recording);

@@ -267,8 +267,8 @@ pub trait ReplayDevice: replay_core::Device + Send {
     }
 
     /// Enables or disables bus mastering: reads and writes of memory by the device itself. It is off after
-    /// [`ReplayDevice::reset`] and is enabled only for a plan whose every address was proved. A device without such a switch
-    /// does nothing.
+    /// [`ReplayDevice::reset`] and is enabled only for a plan whose every address was proved. A device without such a
+    /// switch does nothing.
     ///
     /// # Errors
     /// If the device or the connection to it failed.

@@ -155,8 +155,8 @@ mod tests {
     /// A limit that ends only a hung test.
     const LONG: Duration = Duration::from_secs(120);
 
-    /// Asks a question at one end of a socket pair, after `early` was written to the other end. Once the question waits,
-    /// `late` is written, or `None` closes it.
+    /// Asks a question at one end of a socket pair, after `early` was written to the other end. Once the question
+    /// waits, `late` is written, or `None` closes it.
     fn put(early: &[u8], late: Option<&[u8]>) -> Answer {
         let (input, mut person) = UnixStream::pair().unwrap();
         person.write_all(early).unwrap();

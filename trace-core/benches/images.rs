@@ -1,5 +1,5 @@
-//! What it costs to compare two raw images of 4 GiB: against a copy of the same bytes in memory by as many threads, in the
-//! same run.
+//! What it costs to compare two raw images of 4 GiB: against a copy of the same bytes in memory by as many threads, in
+//! the same run.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,
@@ -37,7 +37,7 @@ fn size() -> u64 {
 
 static IMAGES: OnceLock<(PathBuf, PathBuf, PathBuf)> = OnceLock::new();
 
-/// Two images beside the build, the same but for a float in every 16 MiB.
+/// Two images next to the build, the same but for a float in every 16 MiB.
 fn images() -> &'static (PathBuf, PathBuf, PathBuf) {
     IMAGES.get_or_init(|| {
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("images");

@@ -1,9 +1,9 @@
-//! How fast text becomes a committed `.kine`, beside `wc -l` and a memory copy of the same bytes: a history of GPUReplay,
-//! and an mmiotrace log.
+//! How fast text becomes a committed `.kine`, next to `wc -l` and a memory copy of the same bytes: a history of
+//! GPUReplay, and an mmiotrace log.
 //!
 //! The history is made up: ten million lines of a driver that boots once and then submits jobs, in the spelling and
 //! with the mix of the published ones. Every round runs all three, so that the ratios are of one run. The figures
-//! include everything up to the synced commit: reading, parsing, derived facts, writing, `fsync`.
+//! include everything up to the synced commit: reading, parsing, derived data, writing, `fsync`.
 
 #![allow(
     clippy::print_stdout,
@@ -188,7 +188,7 @@ fn packed(text: &str) -> Vec<u8> {
 }
 
 fn main() {
-    // `cargo test --benches` asks only whether it runs.
+    // `cargo test --benches` only checks that it runs.
     let whole = std::env::args().any(|a| a == "--bench");
     let (lines, log_lines, bytes, rounds) = if whole {
         (LINES, LOG_LINES, LOG_BYTES, ROUNDS)

@@ -94,7 +94,7 @@ fn file(events: u64) -> PathBuf {
     path
 }
 
-/// What a person sees first: how many events there are, and the first one.
+/// What a user sees first: how many events there are, and the first one.
 fn first_answer(path: &Path) -> (usize, Option<Access>) {
     let r = container::open(path).unwrap();
     (r.events.len(), r.events.access(0))
@@ -177,7 +177,7 @@ fn block_sizes() {
     }
 }
 
-/// The first answer with nothing of the file in the page cache: dd asks the system to drop it.
+/// The first answer with nothing of the file in the page cache: dd makes the system drop it.
 fn cold(path: &Path) {
     let mut all = Vec::new();
     for _ in 0..11 {

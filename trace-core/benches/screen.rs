@@ -1,5 +1,5 @@
-//! How long a look at the screen at any event takes: building what seeks need, seeking, scrubbing, drawing, asking who
-//! stored to a pixel; beside a memory copy of the framebuffer, of the same run.
+//! How long the screen at any event takes: building the index for seeks, seeking, scrubbing, drawing, finding the
+//! stores of a pixel; next to a memory copy of the framebuffer in the same run.
 //!
 //! The recording is made up as a text console draws: a screen of 1280 by 800 bytes cleared once, then lines of glyphs
 //! four bytes at a time, row after row, and the whole screen anew whenever it is full. 600,000 stores are what the

@@ -1,8 +1,8 @@
 //! Queries on an API trace: buffers over time, launch arguments, device memory at an event, last writers, device
 //! order and the code of functions.
 //!
-//! [`ApiTrace`] is built once, with one pass over all events. Later queries are searches in lists sorted by event and in
-//! trees over addresses; their cost depends on the size of the answer.
+//! [`ApiTrace`] is built once, with one pass over all events. Later queries are searches in lists sorted by event and
+//! in trees over addresses; their cost depends on the size of the answer.
 
 mod arguments;
 mod buffers;

@@ -1,5 +1,5 @@
-//! Export of a recording to other formats: its events as CSV, JSON Lines, or GPUReplay's history. Each event is one line
-//! of text, streamed without holding the output in memory.
+//! Export of a recording to other formats: its events as CSV, JSON Lines, or GPUReplay's history. Each event is one
+//! line of text, streamed without holding the output in memory.
 
 use crate::progress::Progress;
 use crate::recording::{Access, EventKind, Recording, UndecodedRow};

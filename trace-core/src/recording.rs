@@ -105,8 +105,8 @@ impl Recording {
         self.metadata.buffers.iter().find(|b| b.name == name)
     }
 
-    /// Returns the number of distinct contents among the page images that [`Metadata::source_pages`] counts, the page of
-    /// zeros included; never more than these in a valid recording.
+    /// Returns the number of distinct contents among the page images that [`Metadata::source_pages`] counts, the page
+    /// of zeros included; never more than these in a valid recording.
     ///
     /// They are the pages of the first snapshot. Later snapshots and page tables are not counted: only a raw dump has
     /// page tables among its pages.

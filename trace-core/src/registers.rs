@@ -245,7 +245,7 @@ pub struct Register {
     pub wide: Option<Arc<Layout>>,
     /// Whether it identifies the GPU: constant during a recording, and different only between GPU models.
     pub identity: bool,
-    /// Facts of the screen that it gives; usually empty.
+    /// Screen facts that it gives; usually empty.
     pub screen: Vec<ScreenSource>,
     /// For a bus address: values that are not bus addresses, because the device's own memory is there.
     pub local: Option<Range<u64>>,

@@ -145,7 +145,7 @@ impl Targets {
         }
     }
 
-    /// Returns all known targets. Asks the paired agents, which takes about two seconds. The second value says why
+    /// Returns all known targets. Queries the paired agents, which takes about two seconds. The second value says why
     /// paired agents are missing if their keys cannot be read.
     #[must_use]
     pub fn list(&self) -> (Vec<ReplayTarget>, Option<ClientError>) {
@@ -159,7 +159,7 @@ impl Targets {
         }
     }
 
-    /// Returns the names of the paired agents, without asking them. The list is empty if no key was ever stored or the
+    /// Returns the names of the paired agents, without a query. The list is empty if no key was ever stored or the
     /// keys cannot be read; [`Self::list`] reports that error.
     #[must_use]
     pub fn paired_agents(&self) -> Vec<String> {

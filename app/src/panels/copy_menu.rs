@@ -48,7 +48,7 @@ pub fn job(response: &Response, doc: &mut Document, actions: &mut UiActions, j: 
     at(response, doc, actions, &own, &Selection::Job(j.index), Some(j.submit));
 }
 
-/// Adds the last items of such a menu: the wanted forms of the items, and a link.
+/// Adds the last items of such a menu: the given forms of the items, and a link.
 pub fn forms(
     doc: &mut Document,
     actions: &mut UiActions,

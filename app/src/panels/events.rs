@@ -317,7 +317,7 @@ pub(super) fn find(doc: &mut Document, view: &mut View, actions: &mut UiActions)
         return;
     }
     view.asked_for = view.filter.clone();
-    // The search that was requested before is no longer wanted.
+    // The search that was requested before is obsolete.
     if let Some(before) = view.searching.take() {
         before.cancel();
     }

@@ -257,7 +257,7 @@ impl App {
     }
 
     /// Asks the user for a path on a separate thread, then calls `act` with it. If the desktop has no file dialog, the
-    /// path prompt of the window asks. Never saves over the open recording.
+    /// window shows its path prompt. Never saves over the open recording.
     pub fn pick(&mut self, ctx: &Context, what: Pick, act: impl FnOnce(&mut Self, &Context, PathBuf) + Send + 'static) {
         let (chooser, again) = (Arc::clone(&self.chooser), ctx.clone());
         let saves = matches!(what, Pick::Save(_));

@@ -93,7 +93,7 @@ impl App {
         let path = doc.path.clone();
         let progress = self.tasks.spawn(ctx, stage.title(), move |progress| {
             let part = derive::find_out(stage, &recording, Some(&path), &derived, progress);
-            // The window can store the part without a copy if nothing else holds the facts.
+            // The window can store the part without a copy if nothing else holds the derived data.
             drop(derived);
             let watched = progress.clone();
             Box::new(move |app| {

@@ -1,4 +1,4 @@
-//! One recording in two windows, and a journal that cannot be read: nothing that a person made is lost or mixed.
+//! One recording in two windows, and a journal that cannot be read: nothing that a user made is lost or mixed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common::net::net;

@@ -1,4 +1,4 @@
-//! Registers and memory named in the window: the name goes to a file of the person's, shows everywhere at once over the
+//! Registers and memory named in the window: the name goes to a file of the user's, shows everywhere at once over the
 //! embedded map, is taken back and given again, and leaves what stands in the file by hand. Maps in use are the
 //! program's: each test runs in a process of its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]

@@ -1,4 +1,4 @@
-//! Register maps of the person's own in the window: names come with the file, change with it and go with it. One test
+//! The user's own register maps in the window: names come with the file, change with it and go with it. One test
 //! alone in its process, because maps in use are the program's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

@@ -1,5 +1,4 @@
-//! Replays driven through the window: boards in this process and in a real agent, pairing, what goes wrong and where
-//! that leads.
+//! Replays in the window: targets in this process and in a real agent, pairing, errors and where they lead.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
@@ -31,7 +30,7 @@ fn until(w: &mut Window, what: &str, mut holds: impl FnMut(&mut Window) -> bool)
     }
 }
 
-/// Steps frames until the board runs the plan.
+/// Steps frames until the target runs the plan.
 fn until_it_runs(w: &mut Window) {
     until(w, "the run", |w| *w.doc().replay.phase.lock().unwrap() == "running");
 }
@@ -46,7 +45,7 @@ fn divergences_are_listed_and_link_to_events() {
     w.click("Run replay");
     let o = w.doc().replay.outcome.clone().expect("an outcome");
     assert_eq!((o.verdict, o.divergence_count), (Verdict::Diverged, 3));
-    // Where it parted from its original is shown beside it at first.
+    // At first the panel shows the divergence next to it.
     w.run("show-replay");
     assert!(w.has_part("Diverged") && w.has_part("3 divergences"));
     w.click(&format!("divergence at event {}", events[1]));
@@ -234,7 +233,7 @@ fn outcome_is_not_applied_to_another_recording() {
     w.settle();
     assert_eq!(w.doc().path, other);
     assert!(w.doc().replay.outcome.is_none() && w.doc().replay.error.is_none());
-    // The run was stopped with its recording, and the board is free again.
+    // The run was stopped with its recording, and the target is free again.
     w.run("replay");
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
 }
@@ -341,7 +340,7 @@ fn with_keys() -> Window {
     w
 }
 
-/// Types the agent's address, asks to pair and waits for the code.
+/// Types the agent's address, starts the pairing and waits for the code.
 fn ask_to_pair(w: &mut Window, agent: &Agent) {
     w.doc().replay.target_field = agent.address.clone();
     w.harness.step();
@@ -351,7 +350,7 @@ fn ask_to_pair(w: &mut Window, agent: &Agent) {
     let there = digits(&agent.hear("pairing code: "));
     let here = w.app().actions.pairing.lock().unwrap().as_ref().unwrap().code.clone();
     assert_eq!((digits(&here), there.len()), (there, 9), "both ends show the same");
-    // The person at the agent says yes, now that the code is there to be seen.
+    // The user at the agent confirms, now that the code is visible.
     agent.child.stdin.as_ref().unwrap().write_all(b"y\n").unwrap();
     assert!(w.has(&here), "the window shows it");
     // A click that was under way when the question came up answers nothing.
@@ -404,7 +403,7 @@ fn window_pairs_replays_on_an_agent_and_survives_its_end() {
     w.click("Find targets");
     assert!(w.has_part("target agent:127.0.0.1"), "it is still known");
 
-    // Another window knows it too, and asks it when the person does.
+    // Another window knows it too, and queries it when the user does.
     let mut other = Window::open();
     other
         .app()

@@ -98,7 +98,7 @@ fn dragged_file_shows_a_hint_and_opens() {
     assert_ne!(w.doc().path, other, "the person is asked what it is for");
     w.click("Open it");
     assert_eq!(w.doc().path, other);
-    // The same once more, beside the open one.
+    // The same once more, next to the open one.
     w.harness
         .input_mut()
         .dropped_files
@@ -166,7 +166,7 @@ fn help(theme: ThemeChoice) -> Window {
     after(theme, "help")
 }
 
-/// The sheet of keys, one row with another key and one that asks whether it may take a key away.
+/// The sheet of keys: one row with another key, and one with the question whether to take a key from a command.
 fn keys(theme: ThemeChoice) -> Window {
     use kinescope::window::shortcut::key;
     let mut w = after(theme, "keys");

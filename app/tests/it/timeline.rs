@@ -365,7 +365,7 @@ fn a_lane_is_resized_by_its_edge_and_reset_by_a_double_click() {
     let edge = w.harness.get_by_label("Height of jobs").rect().center();
     w.harness.hover_at(edge);
     w.settle();
-    // Both clicks within one frame: what a person does quickly.
+    // Both clicks within one frame: what a user does quickly.
     for pressed in [true, false, true, false] {
         w.harness.input_mut().events.push(Event::PointerButton {
             pos: edge,
@@ -549,7 +549,7 @@ fn the_minimap_moves_the_view_and_chooses_another() {
         ((d - c) - (b - a)).abs() < 1e-6 * n && (c / n - 0.5).abs() < 0.02,
         "{c}..{d} of {n}"
     );
-    // A click beside it centres it there.
+    // A click next to it centres it there.
     click_at(&mut w, pos2(x(0.25), y));
     let (e, f) = w.timeline_part();
     assert!(((e + f) / 2.0 / n - 0.25).abs() < 0.02, "{e}..{f} of {n}");
@@ -671,7 +671,7 @@ fn derivation_can_be_cancelled() {
     assert_eq!(w.doc().derived.pending, []);
 }
 
-/// Presses a key, and tells the moment behind it.
+/// Presses a key, and returns the current event after it.
 fn press(w: &mut Window, key: Key) -> u64 {
     w.harness.key_press(key);
     w.settle();
@@ -912,7 +912,7 @@ fn jobs_are_last_writers_and_next_readers_of_bytes() {
             .any(|t| t.event == Some(submit) && t.access == AccessKind::Write)
     );
     assert!(touches.is_sorted_by_key(|t| t.event));
-    // Nothing selected: the register of the event at the moment is followed.
+    // Nothing selected: the command follows the register of the current event.
     w.doc().go(submit);
     w.settle();
     assert!(w.has("Trail of JS1_COMMAND_NEXT") && w.doc().xrefs.event_xrefs().is_empty());

@@ -41,7 +41,7 @@ fn check(mut w: Window, name: &str) {
     w.harness.snapshot_options(name, &options);
 }
 
-/// Puts the sample's seven in the place of the recorded two.
+/// Puts the sample's seven in place of the recorded two.
 fn edit_digit(w: &mut Window) {
     let npy = std::fs::read(samples().join("digits/digit.npy")).unwrap();
     // Bytes 8 and 9 of an NPY file of version 1 are the length of its header.

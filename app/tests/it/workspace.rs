@@ -1,4 +1,4 @@
-//! What of the window comes back with its recording, and where it lies: beside the recording, in the settings where
+//! What of the window comes back with its recording, and where it lies: next to the recording, in the settings where
 //! that place cannot be written, aside when it is damaged.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

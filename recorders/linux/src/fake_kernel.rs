@@ -543,7 +543,7 @@ impl Kernel for FakeKernel {
         )
     }
 
-    /// Waits for a moment: other processes take some time here as well.
+    /// Waits a short time: other processes take some time here as well.
     fn pause(&self, time: Duration) {
         std::thread::sleep(time.min(Duration::from_millis(1)));
     }

@@ -93,7 +93,7 @@ impl Lock {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path).map_err(|e| RecordError::file(&path, e))?;
-        // The holder can be about to end, or to start a process that has the lock for a moment.
+        // The holder can be about to end, or to start a process that has the lock for a short time.
         for _ in 0..LOCK_TRIES {
             match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Self(file)),

@@ -183,7 +183,7 @@ pub fn list_machine_devices() -> Vec<String> {
     let mut lines: Vec<String> = able
         .map(|f| format!("pci:{}\t{}", f.address, f.describe(&host, memory)))
         .collect();
-    // A board's device tree describes hundreds of devices. Devices without a register map cannot have plans.
+    // The device tree of a board describes hundreds of devices. Devices without a register map cannot have plans.
     let devices = platform::list_devices(&host);
     let known = devices.iter().filter(|d| d.is_known());
     lines.extend(known.map(|d| format!("platform:{}\t{}", d.name, d.describe())));

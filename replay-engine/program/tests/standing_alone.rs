@@ -1,5 +1,5 @@
-//! Recordings as programs of their own: built by a C compiler and by cargo, for this machine and for arm64, run on the
-//! software Mali at the other end of a pipe, and held against the replay that they stand for.
+//! Exported programs: built by a C compiler and by cargo, for this machine and for arm64, run on the simulated Mali at
+//! the other end of a pipe, and compared with the replay of the same recording.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -104,7 +104,7 @@ enum InjectedFault {
     Memory(u64),
 }
 
-/// Serves a program on the other end of pipes with a software Mali in its power-on state.
+/// Serves a program on the other end of pipes with a simulated Mali in its power-on state.
 fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], wrong: InjectedFault) -> ProgramReport {
     let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     for i in inputs {
@@ -252,7 +252,8 @@ fn built_in_c(program: &Program, folder: &Path, compiler: &str) -> PathBuf {
 
 const ARM64: &str = "aarch64-unknown-linux-gnu";
 
-/// The Rust compiler that has the standard library for arm64: this toolchain's, or Debian's, which boards in a box bring.
+/// The Rust compiler that has the standard library for arm64: this toolchain's, or Debian's, which the setup of boards
+/// in a box fetches.
 fn rust_for_arm64() -> Option<PathBuf> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let report = Command::new(&rustc).args(["--print", "sysroot"]).output().ok()?;

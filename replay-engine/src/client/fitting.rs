@@ -26,7 +26,7 @@ pub enum Fit {
     Fits,
     /// The target is another device: it would refuse a plan of the recording.
     Unfit,
-    /// Unknown: the target was not asked yet, or the recording does not name its device.
+    /// Unknown: the target was not queried yet, or the recording does not name its device.
     Unknown,
 }
 
@@ -101,7 +101,7 @@ pub fn fitting_hint(targets: &[FittingTarget]) -> String {
 
 impl Factories {
     /// Returns what this machine lacks for a target, in a few words, or `None`. The check only looks for files and is
-    /// fast. Agents are not asked.
+    /// fast. It queries no agent.
     #[must_use]
     pub fn missing(&self, target: &str) -> Option<String> {
         if target.starts_with("qemu:") && !self.has_qemu() {
@@ -152,8 +152,8 @@ impl Factories {
         all
     }
 
-    /// Returns whether the target of this name fits a recording. No device is created or asked, so it may be called at
-    /// every frame. For an agent's device the answer is [`Fit::Unknown`].
+    /// Returns whether the target of this name fits a recording. No device is created or queried, so it may be called
+    /// at every frame. For an agent's device the answer is [`Fit::Unknown`].
     #[must_use]
     pub fn fit_by_name(&self, recorded: &RecordedDevice, target: &str) -> Fit {
         let yes = |fits: bool| if fits { Fit::Fits } else { Fit::Unfit };

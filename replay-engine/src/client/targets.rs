@@ -97,7 +97,7 @@ impl Factories {
         self.cuda_elsewhere
     }
 
-    /// Sets whether QEMU counts as installed when targets are listed, instead of a look into this process's PATH.
+    /// Sets whether QEMU counts as installed when targets are listed, instead of a search of this process's PATH.
     #[must_use]
     pub fn with_qemu_installed(mut self, installed: bool) -> Self {
         self.qemu_installed = Some(installed);
@@ -172,7 +172,7 @@ impl Factories {
         Self::lease(&self.server_with(&format!("qemu:{}", name.text()), factory)?)
     }
 
-    /// Opens a CUDA device of this machine in this process; it needs no key store. The driver is asked whether the
+    /// Opens a CUDA device of this machine in this process; it needs no key store. Queries the driver whether the
     /// device exists, unless device files show it.
     ///
     /// # Errors
@@ -446,7 +446,7 @@ pub fn list_name_forms() -> Vec<(&'static str, &'static str)> {
     qemu::check_installed().map_or_else(|_| Vec::new(), |()| vec![(qemu::FORM, message)])
 }
 
-/// Lists the targets of paired agents. Asks all agents at the same time and takes about two seconds.
+/// Lists the targets of paired agents. Queries all agents at the same time and takes about two seconds.
 ///
 /// # Errors
 /// If the key store cannot be read.

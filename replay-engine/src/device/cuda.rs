@@ -42,16 +42,15 @@ pub use stage::{PrepareDurations, Stage, StageOptions};
 pub use tuner::{TunerError, tune};
 pub use worker_process::{WorkerOutcome, WorkerProcesses, current_program, run_worker};
 
-/// Returns whether this machine probably has a CUDA driver. Initializing the driver takes a moment, so this is checked
-/// first.
+/// Returns whether this machine probably has a CUDA driver. Initializing the driver is slow, so this is checked first.
 #[must_use]
 pub fn is_likely() -> bool {
     let named = std::env::var_os(cuda_driver::LIBRARY_VARIABLE).is_some_and(|v| !v.is_empty());
     named || std::path::Path::new("/dev/nvidiactl").exists()
 }
 
-/// Returns whether device files show that this machine has a CUDA device of this number. Then the driver need not be
-/// asked before a replay.
+/// Returns whether device files show that this machine has a CUDA device of this number. Then a replay need not query
+/// the driver first.
 #[must_use]
 pub fn has_device_files(number: u32) -> bool {
     if let Some(library) = std::env::var_os(cuda_driver::LIBRARY_VARIABLE).filter(|v| !v.is_empty()) {

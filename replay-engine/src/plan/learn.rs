@@ -14,7 +14,7 @@ use trace_core::recording::{Digest, SpaceKind};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 
-/// The contents that a run is asked to report, by expectation number of the plan.
+/// The contents that a run must report, by expectation number of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnRequest {
     numbers: Vec<usize>,

@@ -44,7 +44,7 @@ impl UnknownClients {
     }
 
     /// Admits a new connection. If there is no room, the oldest unauthenticated client is dropped: a real client shows
-    /// its key within moments. Returns `None` if too many are still closing, or the connection is already gone.
+    /// its key at once. Returns `None` if too many are still closing, or the connection is already gone.
     pub fn admit(self: &Arc<Self>, stream: &Stream) -> Option<UnknownClient> {
         let handle = stream.try_clone().ok()?;
         let mut list = self.list();

@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Builds it as a person would, in a target folder of this test's own.
+/// Builds it as a user would, in a target folder of this test's own.
 fn build(name: &str, more: &[&str]) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

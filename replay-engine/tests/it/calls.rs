@@ -1,4 +1,4 @@
-//! Plans of calls: made, checked, pushed to a board in this process, and what comes back.
+//! Plans of API traces: compiled, verified, pushed to a device in this process, and their outcomes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support::until;
@@ -193,7 +193,7 @@ fn call_plan_has_inputs_and_code_but_no_readbacks() {
     let whole = Compiled::from_bytes(&compiled.to_bytes().unwrap()).unwrap();
     assert_eq!(whole.plan, compiled.plan);
     assert_eq!(whole.pages, compiled.pages);
-    // As whoever plays it reads it.
+    // As the worker process reads it.
     let read = PlanRecording::from_plan_bytes(compiled.to_bytes().unwrap()).unwrap();
     assert_eq!(read.events, plan_recording.events);
     let again = read.script().unwrap();
@@ -314,7 +314,7 @@ fn invalid_api_trace_plans_are_refused() {
     );
 }
 
-/// A board whose player is a shell script that gets the request as `$request`, and answers.
+/// A device whose worker process is a shell script that gets the request as `$request`, and answers.
 fn open_target(script: &str) -> Lease {
     let script = format!(
         "request=$(cat); folder=$(printf %s \"$request\" | sed 's/.*\"outputs\":\"\\([^\"]*\\)\".*/\\1/'); {script}"
@@ -402,7 +402,7 @@ fn device_stop_or_worker_death_gives_a_failed_outcome() {
     assert!(outcome.failure.as_ref().unwrap().contains("signal: 9"), "{outcome:?}");
     let outcome = replayed(&mut open_target(r#"echo '{"failed":"there is no CUDA driver here"}'"#));
     assert_eq!(outcome.failure.as_deref(), Some("there is no CUDA driver here"));
-    // The board is there for the next one.
+    // The device is available for the next one.
     let mut lease = open_target("exit 0");
     assert_eq!(replayed(&mut lease).verdict, Verdict::Failed);
     assert_eq!(replayed(&mut lease).verdict, Verdict::Failed);
@@ -410,7 +410,7 @@ fn device_stop_or_worker_death_gives_a_failed_outcome() {
 
 #[test]
 fn endless_launch_is_named_and_its_worker_killed() {
-    // Asked without waits it hangs; asked with waits it tells the launch that it is about to make.
+    // Without waits it hangs; with waits it reports the launch that it is about to start.
     let mut lease = open_target(r#"case $request in *'"step":true'*) echo '{"at":3}';; esac; exec sleep 600"#);
     let mut compiled = compile(
         &recording(),
@@ -460,7 +460,7 @@ fn cancelled_replay_ends_its_worker() {
     });
 }
 
-/// Boards whose player notes each of its starts, with the device that it was to begin, and then answers as `answer` says.
+/// Devices whose worker process logs each of its starts with the device to open, and then answers as `answer` says.
 fn noting(notes: &std::path::Path, answer: &str) -> Factories {
     let script = format!(
         "echo \"${{KINESCOPE_CUDA_AHEAD:-none}}\" >>{}; request=$(cat); test -n \"$request\" || exit 0; \

@@ -1,4 +1,4 @@
-//! A device that nothing contains runs nothing before a person said yes, whatever the client does.
+//! A device without containment runs nothing before a user has confirmed, whatever the client does.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support;

@@ -115,7 +115,7 @@ fn edu_sample_is_parsed_relocated_and_verified() {
     let compiled = checked("kinescope", "kinescope").unwrap();
     assert_eq!((compiled.plan.pages.len(), compiled.pages.len()), (1, 1));
     assert!(compiled.plan.masters);
-    // Addresses of memory are the board's, those of the device's buffer are not touched.
+    // Memory addresses become those of the target; addresses of the device's buffer stay.
     let written: Vec<(u64, u64)> = Actions::new(&compiled.plan.body)
         .filter_map(|a| match a.unwrap() {
             Action::Write {
@@ -403,7 +403,7 @@ fn edu_text_plan_computes_and_copies_memory() {
     need_qemu!();
     let whole = assemble(EDU, &NoFiles).unwrap();
     let mut b = open_device("edu");
-    // The sample is written for this arena, too; another board's is elsewhere.
+    // The sample is written for this arena, too; the arena of another target is elsewhere.
     let compiled = whole.moved_to(&b.info()).unwrap();
     let outcome = play(&compiled, &mut b);
     assert_eq!(

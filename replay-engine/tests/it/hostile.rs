@@ -553,7 +553,7 @@ fn hostile_agent_causes_only_a_typed_error() {
             Ok(())
         })
         .unwrap();
-    // It asks for pages that nobody offered, names pieces of an impossible size.
+    // It requests pages that nobody offered, and names pieces of an impossible size.
     let odd = Outline {
         log2: 63,
         digests: vec![1],

@@ -159,7 +159,7 @@ fn man_in_the_middle_makes_the_pairing_codes_differ() {
             panic!()
         };
         say(&agent, &PairMessage::Reveal(own));
-        // Its best hope: that both persons confirm without looking.
+        // Its best hope: that both users confirm without a look at the code.
         (
             pairing_code::code(&client.hash, &revealed, &nonce),
             pairing_code::code(&agent.hash, &own, &nonce),
@@ -429,8 +429,8 @@ fn a_preamble_changed_on_the_way_ends_the_handshake() {
     });
 }
 
-/// A pairing window whose person answers when a test says so. What comes back: requests as they are asked, a way to
-/// answer, and how attempts end.
+/// A pairing window whose user answers when a test says so. Returns the questions as they arrive, a way to answer, and
+/// the results of attempts.
 #[allow(clippy::type_complexity, reason = "three ends of channels")]
 fn patient(
     server: &Server,

@@ -469,7 +469,8 @@ fn pci_function_is_contained_by_iommu_or_a_reason_is_given() {
         describe_item()
     );
     fs::remove_file(machine.at("sys/kernel/iommu_groups/7/name")).unwrap();
-    // A group is there, and the kernel gives it to no program: the files of the function do, and the reason is reported.
+    // A group is there, and the kernel gives it to no program: the files of the function do, and the reason is
+    // reported.
     let info = machine.open(RV100, false).unwrap().info();
     assert_eq!(info.containment, Containment::None);
     assert!(

@@ -66,7 +66,7 @@ impl Machine {
         let memory = fs::File::create(m.at("dev/mem")).unwrap();
         memory.set_len(RESERVED + RESERVED_BYTES).unwrap();
         m.put(MALI, &G71.to_le_bytes());
-        // A reset that is over as soon as it is asked for.
+        // A reset that completes as soon as it is requested.
         m.put(MALI + 0x20, &0x100u32.to_le_bytes());
         m
     }

@@ -1,5 +1,5 @@
-//! Devices in a real QEMU: registers, memory, interrupts, transfers, screens, and every way in which QEMU can be missing
-//! or go away. Without QEMU they say that they were skipped.
+//! Devices in a real QEMU: registers, memory, interrupts, transfers, screens, and every way in which QEMU can be
+//! missing or go away. Without QEMU they say that they were skipped.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -251,7 +251,7 @@ fn qemu_reset_discards_all_state() {
     assert_eq!(b.read(space::FIRST_OTHER, 0x100, 4), Ok(0));
 }
 
-/// Plays a log on a device and compares the picture at its end. `misses` are the reads that may differ.
+/// Replays a log on a device and compares the picture at its end. `misses` are the reads that may differ.
 fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
     need_qemu!();
     let Some(log) = Log::open(stem) else { return };

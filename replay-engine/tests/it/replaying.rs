@@ -1,4 +1,4 @@
-//! Leases, pushes and runs over real sockets, with a board that misbehaves on demand.
+//! Leases, pushes and runs over real sockets, with a device that misbehaves on demand.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support;
@@ -252,7 +252,7 @@ fn real_time_wait_can_be_cancelled() {
     let e = lease.replay(&c, 1, &progress, false).unwrap_err();
     assert!(matches!(e, ClientError::Cancelled), "{e}");
     cancel.join().unwrap();
-    // Within its grace, which is shorter than the wait: it is the same board still.
+    // Within its grace, which is shorter than the wait: it is still the same device.
     assert_eq!(bench.strings.made.load(Ordering::SeqCst), 1);
     bench.strings.set(SOUND);
     let outcome = lease.replay(&plan(100, &[]), 1, &Progress::new(), false).unwrap();
@@ -315,7 +315,7 @@ fn client_disconnect_during_a_run_frees_the_device() {
         let progress = Progress::new();
         let watch = progress.clone();
         let run = std::thread::spawn(move || lease.replay(&plan(100_000, &[]), 1, &progress, false));
-        // The upload ends at a fifth. A board that hangs gets no further.
+        // The upload ends at a fifth. A device that hangs gets no further.
         let begun = if mood == SLOW { 0.2001 } else { 0.2 };
         until("the run to begin", || watch.fraction().unwrap_or(0.0) >= begun);
         assert_eq!(bench.server.states()[0].holder.as_deref(), Some("bench"));
@@ -381,7 +381,7 @@ fn all_transports_to_a_target_use_the_same_protocol() {
         let paired = targets::list_paired(&ends.client).unwrap();
         targets::list_local(&here).into_iter().chain(paired).collect::<Vec<_>>()
     };
-    // The agent hears of the last lease's end a moment later.
+    // The agent learns of the last lease's end slightly later.
     until("the board to be free", || {
         let listed = list();
         listed

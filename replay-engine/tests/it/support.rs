@@ -1,4 +1,4 @@
-//! A board of the tests' own, plans for it, and ends of the protocol that a test can hold in its hands.
+//! A test device, plans for it, and protocol ends that a test controls.
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use replay_core::{Action, Device, DeviceError, ReadClass, WaitResult};
@@ -25,7 +25,7 @@ const BASE: u64 = 0x1_0000_0000;
 /// Time after which a test counts as hung.
 pub const HANG_LIMIT: Duration = Duration::from_secs(120);
 
-/// How the test board behaves when it is read.
+/// How the test device behaves when it is read.
 pub const SOUND: u8 = 0;
 pub const SLOW: u8 = 1;
 pub const PANICS: u8 = 2;
@@ -34,7 +34,7 @@ pub const HANGS: u8 = 3;
 /// Its time is real, and no interrupt ever comes.
 pub const WAITS: u8 = 4;
 
-/// The name of a board that nothing contains.
+/// The name of a device without containment.
 pub const UNCONTAINED: &str = "uncontained";
 
 /// A register file that reads as the GPU id, and misbehaves as it is reported.
@@ -46,7 +46,7 @@ pub struct TestDevice {
     pages: BTreeMap<u64, Box<Page>>,
 }
 
-/// The handle by which a test sets the mood of a board, and sees how many were made and how many waits began.
+/// A handle that sets the behaviour of a device, and counts created devices and started waits.
 #[derive(Clone, Default)]
 pub struct Strings {
     pub mood: Arc<AtomicU8>,
@@ -279,7 +279,7 @@ pub fn tcp(address: SocketAddr) -> Endpoint {
     Endpoint::Tcp(address.to_string())
 }
 
-/// A server with one test board called `board`, and a client that it knows.
+/// A server with one test device named `board`, and a client that it knows.
 pub struct Bench {
     pub ends: Ends,
     pub server: Server,

@@ -1,4 +1,4 @@
-//! How long the software Mali takes for a dispatch, and how many times as long that is as llvmpipe, Mesa's GLES driver
+//! How long the simulated Mali takes for a dispatch, and how many times as long that is as llvmpipe, Mesa's GLES driver
 //! for processors, takes for the same GLSL over the same data on the same machine in the same run.
 //!
 //! `chains/` holds what Mesa's driver for the Mali-G71 makes of the GLSL: job chains, descriptors and shaders, without
@@ -35,7 +35,7 @@ fn address(v: &Value) -> GpuVa {
     GpuVa(u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap())
 }
 
-/// Runs a chain on the software Mali, checks what it made and measures it.
+/// Runs a chain on the simulated Mali, checks what it made and measures it.
 fn software_mali(name: &str, work: &Work) -> Measurement {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("chains").join(name);
     let (spec, submit) = (json(&dir.join("spec.json")), json(&dir.join("submit000.json")));

@@ -59,8 +59,8 @@ pub enum Mismatch {
 /// Compares a result with what was expected. Gives the greatest difference, in the tolerance's measure.
 ///
 /// # Errors
-/// [`Mismatch`] when an element is further off than the tolerance allows. A value that is no number only equals the same
-/// bytes.
+/// [`Mismatch`] when an element is further off than the tolerance allows. A value that is no number only equals the
+/// same bytes.
 pub fn compare(element: Element, got: &[u8], expected: &[u8], tolerance: Tolerance) -> Result<f64, Mismatch> {
     if got.len() != expected.len() {
         return Err(Mismatch::Length {

@@ -1,4 +1,5 @@
-//! A program's shaders and buffers as files, and the list of them: `spec.json` beside the file of every shader and buffer.
+//! A program's shaders and buffers as files, and the list of them: `spec.json` next to the file of every shader and
+//! buffer.
 
 use crate::session::BufferResult;
 use crate::work::{BufferData, Kind, Role, Work};

@@ -33,9 +33,9 @@ pub enum GpuError {
     /// EGL refused a step on the way to a context.
     #[error("EGL {step}: {error}")]
     Egl {
-        /// What was asked for.
+        /// The requested operation.
         step: &'static str,
-        /// What it said.
+        /// The error.
         error: String,
     },
     /// A shader does not compile or link.
@@ -43,7 +43,7 @@ pub enum GpuError {
     Shader {
         /// Its name.
         name: String,
-        /// What the compiler said.
+        /// The compiler's messages.
         log: String,
     },
     /// GLES refused a call.
@@ -416,7 +416,7 @@ impl Gpu {
         self.check_error("dispatch")
     }
 
-    /// Waits until everything that was asked for is done.
+    /// Waits until all requested work is done.
     ///
     /// # Errors
     /// When something of it failed.

@@ -89,7 +89,7 @@ impl<'a> Session<'a> {
         Ok(self.gpu.read(self.buffer(name)?)?)
     }
 
-    /// Asks for every dispatch in order; does not wait for them.
+    /// Submits every dispatch in order; does not wait for them.
     ///
     /// # Errors
     /// When GLES refuses one.

@@ -35,7 +35,7 @@ impl Element {
 /// What a buffer is for. The numbers are those that the recorder's marker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A person may change it before a replay.
+    /// A user may change it before a replay.
     Input = 0,
     /// What the program makes.
     Output = 1,

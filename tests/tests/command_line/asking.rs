@@ -1,4 +1,4 @@
-//! What is asked for and is not there is said, and never passed over.
+//! A request for something that does not exist is reported, never ignored.
 
 use whole_program_tests::{root, run};
 

@@ -1,4 +1,4 @@
-//! `--where`, `--by`, `--histogram` and `--between`: filters asked for on the command line, on recordings as they are.
+//! `--where`, `--by`, `--histogram` and `--between`: filters on the command line, on unchanged recordings.
 
 use serde_json::Value;
 use whole_program_tests::{root, run};

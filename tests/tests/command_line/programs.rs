@@ -78,7 +78,7 @@ fn program_export_refuses_full_folders_and_invalid_options() {
     } else {
         println!("skipped: no QEMU (qemu-system-x86)");
     }
-    // Neither a table nor a program is asked for; both are.
+    // Neither a table nor a program is requested; then both are.
     for line in [
         vec!["export", &digits(), "-o", to],
         vec!["export", &digits(), "--table", "events", "--to", "program", "-o", to],

@@ -20,7 +20,7 @@ fn events(file: &str, filter: &str) -> Vec<u64> {
     list.as_array().unwrap().iter().map(number).collect()
 }
 
-/// A copy of the log with another text in the place of one.
+/// A copy of the log with another text in place of one.
 fn changed(folder: &Path, from: &str, to: &str) -> String {
     let text = std::fs::read_to_string(several()).unwrap();
     assert!(text.contains(from), "{from}");

@@ -1,4 +1,4 @@
-//! What people type first: options by other names, buffers in the place of addresses, targets without their prefix; and
+//! What people type first: options by other names, buffers in place of addresses, targets without their prefix; and
 //! what is said of files that are none of ours or are cut.
 
 use serde_json::json;

@@ -19,7 +19,7 @@ use whole_program_tests::{
     HANG_LIMIT, ProgramOutput, PromptingProgram, kinescope, program, recordings, root, wait_for_run,
 };
 
-/// An agent that serves the software board over TCP and a unix socket, and lets one client pair.
+/// An agent that serves the simulator over TCP and a unix socket, and lets one client pair.
 struct Agent {
     child: Child,
     lines: Receiver<String>,
@@ -50,7 +50,7 @@ impl Agent {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // The person at the board says yes to the first code that is shown.
+        // The user at the agent confirms the first code.
         let mut person = child.stdin.take().unwrap();
         let (send, lines) = channel();
         let out = BufReader::new(child.stdout.take().unwrap());
@@ -192,7 +192,7 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
         .assert_refused("lab");
 }
 
-/// What an edit may cost on the wire beside the pages that it changes and what names them, bytes.
+/// Maximum size on the wire of an edit without its changed pages and their digests, bytes.
 const BESIDES: u64 = 2048;
 /// What of the plan names a page: frame, digest, role.
 const NAMED: u64 = 44;
@@ -316,7 +316,7 @@ fn hundred_agent_runs_are_bit_identical() {
     }
 }
 
-/// The state of the agent's board, as `targets` shows it.
+/// The state of the agent's target, as `targets` shows it.
 fn state(agent: &Agent) -> (String, String) {
     let targets = agent.run(&["boards", "--json"]).json();
     let target = targets
@@ -329,7 +329,7 @@ fn state(agent: &Agent) -> (String, String) {
     (text("state"), text("reason"))
 }
 
-/// Waits for a state of the agent's board.
+/// Waits for a state of the agent's target.
 fn until_state(agent: &Agent, wanted: &str) -> String {
     let by = Instant::now() + HANG_LIMIT;
     loop {
@@ -352,7 +352,7 @@ fn end_of(mut child: Child) -> ProgramOutput {
     child.wait_with_output().unwrap().into()
 }
 
-/// A client that has the board for as long as ten thousand runs take.
+/// A client that holds the target for ten thousand runs.
 fn long_replay(agent: &Agent) -> Child {
     Command::new(program("kinescope"))
         .args(["replay", "--on", "agent:lab/mali-g71", "--repeat", "10000", "--json"])
@@ -373,7 +373,7 @@ fn interrupted_client_frees_the_device_for_the_next() {
     until_state(&agent, "busy");
     let second = agent.run(&["replay", sample.to_str().unwrap(), "--on", "agent:lab/mali-g71"]);
     second.assert_refused("in use by");
-    // The first one is interrupted, as with Ctrl-C: its run is cancelled, the board reset and free.
+    // The first one is interrupted, as with Ctrl-C: its run is cancelled, the device is reset and free.
     let id = first.id().to_string();
     assert!(
         Command::new("sh")
@@ -403,7 +403,7 @@ fn agent_killed_during_a_run_gives_a_failed_outcome() {
         why.contains("connection to the agent was lost") && why.contains("kinescope-agent"),
         "{why}"
     );
-    // Afterwards there is nobody: the board is away, and a replay cannot start.
+    // Afterwards the agent is gone: the target is offline, and a replay cannot start.
     let reason = until_state(&agent, "away");
     assert!(reason.contains("no agent answers"), "{reason}");
     let sample = root().join("sample-traces/write-value.kine");

@@ -1,4 +1,5 @@
-//! Recordings saved with edits: opened again and replayed unedited they give the edited result, and say what was edited.
+//! Recordings saved with edits: opened again and replayed unedited they give the edited result, and say what was
+//! edited.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};

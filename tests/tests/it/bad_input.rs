@@ -81,7 +81,7 @@ fn truncated_sample_opens_at_a_commit_or_reports_why() {
     let bytes = std::fs::read(&sample).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let cut = dir.path().join("cut.kine");
-    // The container's own tests cut at every byte; here the whole program is asked at some places.
+    // The container's own tests cut at every byte; here the whole program is tested at some offsets.
     let mut places: Vec<usize> = (0..48).map(|i| bytes.len() * i / 48).collect();
     places.extend(
         [1, 7, 8, 63, 64, 65, 4095, 4096, 4097, bytes.len() - 1]

@@ -1,4 +1,4 @@
-//! The whole circle: a stock driver recorded on a board in a box, replayed on boards without it and over qtest.
+//! The whole cycle: a stock driver recorded on a board in a box, replayed on boards without it and over qtest.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::path::Path;
@@ -11,7 +11,7 @@ const DEVICE: &str = "ati-vga,model=rv100";
 /// Longest time for the driver to come up and the command to draw, each of its accesses traced.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Where the graphics device is, behind the network's.
+/// Address of the graphics device, after the network's.
 fn function(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => "0000:00:03.0",

@@ -1,11 +1,11 @@
-//! Devices that read and write memory by themselves, on boards in a box: a plan written by hand, and a recording with the
-//! device's memory, played by the agent on the hardware that it owns.
+//! Bus-mastering devices on boards in a box: a hand-written plan, and a recording with the device's memory, replayed by
+//! the agent on the hardware that it owns.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{root, virtio_gpu};
 
-/// A function of the board by its place behind the network's.
+/// Returns a PCI function of the board by its position after the network's.
 fn function(arch: Arch, place: u8) -> String {
     let first = match arch {
         Arch::X86_64 => 3,
@@ -60,6 +60,6 @@ fn edu_and_virtio_gpu_use_dma_on_an_x86_64_board() {
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn edu_and_virtio_gpu_use_dma_on_an_arm64_board() {
-    // The board's memory lies above the 28 bits that the device's addresses have otherwise.
+    // The board's memory lies above the 28 bits that the device addresses by default.
     plays(Arch::Arm64, "edu,dma_mask=0xffffffffffff");
 }

@@ -1,6 +1,6 @@
-//! Devices that hang on a real board, in a box: an interrupt that does not come, a register that does not change, an agent
-//! that is killed in the middle of a run, a client that vanishes. Each ends within its limit and leaves the device quiet,
-//! and the next client plays a good plan on it.
+//! Devices that hang on a board in a box: an interrupt that does not come, a register that does not change, an
+//! agent that is killed in the middle of a run, a client that vanishes. Each run ends within its limit and leaves the
+//! device quiesced, and the next client replays a valid plan on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{HANG_LIMIT, ProgramOutput, program, root};
 
-/// The one device of the board: QEMU's teaching device, which masters the bus and raises interrupts.
+/// The only device of the board: QEMU's teaching device, which masters the bus and raises interrupts.
 struct Desk {
     board: Board,
     address: &'static str,
@@ -26,7 +26,7 @@ impl Desk {
     fn boot(arch: Arch) -> Option<Self> {
         let (edu, address) = match arch {
             Arch::X86_64 => ("edu", "0000:00:03.0"),
-            // The board's memory lies above the 28 bits that the device's addresses have otherwise.
+            // The board's memory lies above the 28 bits that the device addresses by default.
             Arch::Arm64 => ("edu,dma_mask=0xffffffffffff", "0000:00:02.0"),
         };
         let board = BoardSetup::new(arch).device(edu).boot()?;
@@ -93,7 +93,7 @@ impl Desk {
         self.board.run_checked(&bytes).trim().parse().unwrap()
     }
 
-    /// The device does nothing by itself and calls nobody, and the next client plays a good plan on it.
+    /// The device is quiesced and raises no interrupt, and the next client replays a valid plan on it.
     fn is_free_and_quiet(&self, after: &str) {
         let command = self.command();
         assert_eq!(
@@ -109,7 +109,7 @@ impl Desk {
     }
 }
 
-/// Waits that do not end by themselves: what the device is asked, how the run must end, and in which time on its clock.
+/// Endless waits: the request to the device, how the run must end, and in which time on its clock.
 const HANGS: [(&str, &str, &str, u64); 3] = [
     (
         "an interrupt that never comes",

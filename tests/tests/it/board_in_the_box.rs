@@ -4,7 +4,7 @@
 use whole_program_tests::board::{Arch, BoardSetup};
 use whole_program_tests::root;
 
-/// Boots a board with the devices of `make board`, says what that took, pairs, and replays on its software GPU.
+/// Boots a board with the devices of `make board`, prints the cost, pairs, and replays on its simulator.
 fn boots_and_is_a_board_like_any(arch: Arch) {
     let Some(board) = BoardSetup::new(arch)
         .device("ati-vga,model=rv100")
@@ -39,7 +39,7 @@ fn boots_and_is_a_board_like_any(arch: Arch) {
     for key in ["outcome", "fingerprint", "outputs", "interrupts"] {
         assert_eq!(there[key], here[key], "{key}");
     }
-    // The same in words of the board itself: its devices are there, without a driver but the one for programs.
+    // The board's own report: its devices are present, without a driver except the one for programs.
     let pci = board.run_checked("for d in /sys/bus/pci/devices/*; do echo $(cat $d/vendor):$(cat $d/device) $(basename $(readlink $d/driver)); done");
     for device in ["0x1002:0x5159", "0x1af4:0x1050", "0x1234:0x11e8"] {
         assert!(

@@ -1,5 +1,5 @@
-//! Boards in a box with an IOMMU in front of their devices: the agent drives them through it without a question, they
-//! reach the memory of their plans alone, what they try beyond is reported, and an agent that is killed leaves nothing open.
+//! Boards in a box with an IOMMU for their devices: the agent drives the devices through it without a question. The
+//! devices reach only the memory of their plans, and other accesses are reported. A killed agent leaves nothing open.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,9 +17,9 @@ use trace_core::screen::Picture;
 use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{recordings, root, virtio_gpu};
 
-/// Memory of the x86-64 board that its kernel leaves alone, within the 28 bits that edu reaches.
+/// Memory of the x86-64 board that its kernel does not use, within the 28 bits that edu reaches.
 const SPARE: u64 = 0x800_0000;
-/// Megabytes of a board that has this memory, and of one whose four devices have memory of their own beside a long run.
+/// Memory in MB of a board with this range, and of one whose four devices have their own memory during a long run.
 const ENOUGH: u32 = 256;
 const KEPT: &str = "iomem=relaxed memmap=2M$0x8000000";
 
@@ -112,7 +112,7 @@ fn iommu_devices_run_without_confirmation_on_x86_64() {
     }
     edu_plays(&board, 0);
     virtio_draws(&board, 1);
-    // A second time, and after other devices: the first run leaves nothing behind that a second one trips over.
+    // A second time, and after other devices: the first run leaves nothing that breaks a second one.
     edu_plays(&board, 0);
     // One that does not keep to the IOMMU is reported as what it is.
     let round = listed_target(&board, 3);
@@ -169,7 +169,7 @@ fn rv100_shows_its_picture(board: &Board, number: u8) {
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn smmu_devices_run_without_confirmation_on_arm64() {
-    // With the 28 bits of an address that it has by itself, where the board's own memory begins beyond them.
+    // With its default addresses of 28 bits, where the board's own memory begins beyond them.
     let setup = BoardSetup::new(Arch::Arm64).with_iommu().hugepages(0);
     let setup = setup.device("edu").device("virtio-gpu-pci,vectors=0,iommu_platform=on");
     let Some(board) = setup.boot() else { return };
@@ -255,7 +255,7 @@ fn copies_to(board: &Board, number: u8, address: u64) -> String {
     text.join(" && ")
 }
 
-/// The 4 bytes of the board's memory that nothing of the kernel's has.
+/// The 4 bytes of the board's memory that the kernel does not use.
 fn spare(board: &Board) -> String {
     board
         .run_checked(&format!("devmem {SPARE:#x} 32"))

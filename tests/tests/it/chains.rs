@@ -137,7 +137,7 @@ fn submission_imports_buffers_and_edits_reach_both_submits() {
     assert_eq!(buffers[..3], named);
     assert_eq!(buffers[3..], [("shader0", "shader"), ("shader1", "shader")]);
 
-    // From the .kine, and from the folder where a recording is asked for.
+    // From the .kine, and from the folder where a recording is expected.
     for source in [&kine, &source] {
         let (t, o) = (file("t.bin"), file("o.bin"));
         let ended = replay(source, "mali-g71", &[("--output", "t", &t), ("--output", "o", &o)]);

@@ -1,5 +1,5 @@
 //! CUDA programs on the stand-in for the driver, recorded twice and compared: other inputs, the same again, launches by
-//! themselves, and the outcome of a replay beside its original.
+//! themselves, and the outcome of a replay next to its original.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

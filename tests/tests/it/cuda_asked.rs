@@ -1,5 +1,5 @@
-//! What a person asks of replays and tunings of CUDA recordings, on the stand-in for the driver: which outputs, how alike,
-//! against which bytes, with which inputs; and which launch is named when one fails.
+//! Options of replays and tunings of CUDA recordings, on the stand-in for the driver: outputs, tolerances, expected
+//! bytes, inputs; and which launch is named when one fails.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
@@ -49,7 +49,7 @@ fn requested_output_does_not_disable_other_comparisons() {
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(outputs(&done.json()), all);
     assert!(file.is_file());
-    // A rule for another one is heeded beside it.
+    // A rule for another output applies as well.
     let other = format!("{}=exact", all.last().unwrap());
     let done = replay(&cuda, &recorded, &["--output", &one, "--tolerance", &other], &[]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -100,7 +100,7 @@ fn outputs_are_compared_with_expected_files() {
     assert_eq!(done.code, Some(1), "{done:?}");
     let seen = &done.json()["calls"]["outputs"][0];
     assert!(seen["differs_at"].is_u64() && seen["expected"] == true, "{seen}");
-    // With other inputs, what a person expects is what counts.
+    // With other inputs, the user's expected bytes count.
     let script = replay_engine::device::cuda::Script::new(&second.open()).unwrap();
     let mut arguments = vec!["--expect".to_owned(), wrong];
     for t in &script.inputs {
@@ -112,7 +112,7 @@ fn outputs_are_compared_with_expected_files() {
     let done = replay(&cuda, &first, &given, &[]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(done.json()["reads_matched"], 1);
-    // A plan has no recording beside it, and is held against the same.
+    // A plan has no recording, and is compared with the same bytes.
     let plan = cuda.file("a.plan");
     let made = asked(
         &cuda,
@@ -238,7 +238,7 @@ fn tuning_continues_after_the_point_that_killed_its_worker() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let tuning = command.spawn().unwrap();
-    // A point takes three kernels or more, so that this is behind the baseline and before the last of the points.
+    // A point takes three kernels or more, so this is after the baseline and before the last of the points.
     cuda.wait_for_ticks(50);
     for player in cuda.list_replay_processes() {
         let killed = Command::new("kill")

@@ -1,11 +1,11 @@
-//! What CUDA programs do besides copies and launches, recorded on the stand-in for the driver: what can be played again is, and
-//! what cannot is a finding.
+//! What CUDA programs do besides copies and launches, recorded on the stand-in for the driver: supported calls are
+//! replayed, and unsupported calls are findings.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::json;
 use whole_program_tests::cuda::CudaStandIn;
 
-/// Records a program that has to end well, with one finding that has this in it, or none; and plays it.
+/// Records a program that must succeed, with one finding that contains this text, or none; and replays it.
 fn check_finding(arguments: &[&str], finding: Option<&str>) {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("besides", &[], arguments);

@@ -1,5 +1,5 @@
-//! CUDA devices as boards, on the stand-in for the driver: `replay`, `plan` and `tune` on `cuda:N` and on the device of an
-//! agent in another process; outcomes, inputs, outputs and what goes wrong.
+//! CUDA devices as targets, on the stand-in for the driver: `replay`, `plan` and `tune` on `cuda:N` and on the device
+//! of an agent in another process; outcomes, inputs, outputs and errors.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::Value;
@@ -89,7 +89,7 @@ fn replay_with_other_inputs_matches_the_program() {
             .contains("match: with your inputs 1 of 1 output differs from the recording"),
         "{text:?}"
     );
-    // Where the person says how near it has to come, it has to.
+    // The user's tolerance applies.
     let exact = replay(&cuda, &first, &[&given[..], &["--tolerance", "out0=exact"]].concat());
     assert_eq!(exact.code, Some(1), "{exact:?}");
     assert_eq!(exact.json()["outcome"], "diverged");
@@ -277,7 +277,7 @@ fn killed_cuda_agent_is_reported() {
     assert!(matches!(ended.code, Some(1 | 2)), "{ended:?}");
     let words = format!("{}{}", ended.out, ended.err);
     assert!(words.contains("lost") || words.contains("closed"), "{words}");
-    // What played does not outlive who asked for it, also where its kernel has no end.
+    // The worker process does not outlive its client, even if its kernel never ends.
     let since = Instant::now();
     while !cuda.list_replay_processes().is_empty() {
         assert!(since.elapsed() < LIMIT, "{:?}", cuda.list_replay_processes());
@@ -391,7 +391,7 @@ fn interrupted_tuning_keeps_its_results() {
     drop(agent);
 }
 
-/// A recording that lies with the project: what is written today is played by what comes later.
+/// A recording that the project stores: later versions replay the files of this version.
 #[test]
 fn cuda_sample_replays_and_repeats_without_restore() {
     let cuda = CudaStandIn::default();

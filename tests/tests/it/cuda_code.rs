@@ -1,5 +1,5 @@
-//! Which code a launch is of, and with which arguments, however a CUDA program came to its functions: recorded and played
-//! on the stand-in for the driver.
+//! Code and arguments of a launch, however a CUDA program found its functions: recorded and replayed on the stand-in
+//! for the driver.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::json;
@@ -43,7 +43,7 @@ fn function_with_unknown_code_is_a_finding() {
             .any(|f| f.contains("does not report the module of weigh_globals")),
         "{messages:?}"
     );
-    // Where the kernels' names are known, the name has to do, and it is said that it may be another's.
+    // Where the kernels' names are known, the name must do, and the message says that it may be another's.
     let fail = [("STAND_IN_FAIL", "cuFuncGetModule:1+=801,cuKernelGetFunction:1+=801")];
     let named = cuda.record("named", &[], &["owners", "--via", "library"], &fail);
     let messages = named.findings();
@@ -69,7 +69,7 @@ fn argument_layout_falls_back_to_the_code() {
 
 #[test]
 fn unreadable_arguments_are_a_finding() {
-    // The first function has four parameters and is asked five times; the code of its module is read by then.
+    // The first function has four parameters and is queried five times; the code of its module is read by then.
     let cuda = CudaStandIn::default();
     let fail = [("STAND_IN_FAIL", "cuFuncGetParamInfo:6=801")];
     let recorded = cuda.record("untold", &[], &["graph"], &fail);

@@ -1,5 +1,5 @@
-//! What graphs do, recorded launch by launch and played on the stand-in for the driver: nodes that are changed when the graph
-//! is ready, nodes with attributes, copies that go round by the host, and ranges that end in a graph.
+//! CUDA graphs, recorded launch by launch and replayed on the stand-in for the driver: nodes that change after
+//! instantiation, nodes with attributes, copies through the host, and ranges that end in a graph.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::json;

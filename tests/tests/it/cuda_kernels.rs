@@ -1,5 +1,5 @@
-//! Launches of CUDA programs recorded one by one, on the stand-in for the driver: which of them are in the file, and what
-//! memory held before and after each.
+//! Launches of CUDA programs recorded one by one, on the stand-in for the driver: which of them are in the file, and
+//! what memory held before and after each.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! CUDA programs that map memory themselves, and that share memory between host and device, recorded whole and between
-//! marks on the stand-in for the driver, and played again bit for bit; where that cannot be, the recording says why.
+//! CUDA programs that map memory themselves, and that share memory between host and device. They are recorded whole and
+//! between marks on the stand-in for the driver, and replayed bit for bit; otherwise the recording says why not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ fn late_host_writes_are_recorded_before_delayed_work() {
     cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
-/// `kinescope replay --guard --json` of a recording, on the stand-in: its exit code and what it tells.
+/// `kinescope replay --guard --json` of a recording, on the stand-in: its exit code and its report.
 fn guarded(cuda: &CudaStandIn, recorded: &RecordedProgram, set: &[(&str, &str)]) -> (Option<i32>, Value) {
     let mut command = Command::new(program("kinescope"));
     command

@@ -1,5 +1,5 @@
-//! A CUDA program of several processes, recorded on the stand-in for the driver: one recording a process, and an index of
-//! them that opens.
+//! A CUDA program of several processes, recorded on the stand-in for the driver: one recording a process, and an index
+//! of them that opens.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::{Value, json};
@@ -81,7 +81,8 @@ fn a_single_process_has_no_index() {
     assert!(!cuda.file("one.processes.json").exists());
 }
 
-/// A kernel of NCCL waits for other devices: what the recording of each process lacks is said when it is recorded, once.
+/// A kernel of NCCL waits for other devices: what the recording of each process lacks is said when it is recorded,
+/// once.
 #[test]
 fn inter_process_memory_is_reported_while_recording() {
     let cuda = CudaStandIn::default();

@@ -1,6 +1,6 @@
 //! CUDA programs recorded on the stand-in for the driver when things go wrong: no memory, no addresses, a full disk, a
-//! program that is killed, forks, ends in its own ways or has no driver. The program goes on as if nobody recorded it, and
-//! the file opens and says what it does not hold.
+//! program that is killed, forks, ends in its own ways or has no driver. The program goes on as if nobody recorded it,
+//! and the file opens and says what it does not hold.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::json;
@@ -232,7 +232,7 @@ fn failing_program_keeps_its_exit_code_and_records_the_failure() {
         .collect();
     assert!(results.contains(&700), "{results:?}");
     assert_eq!(launches(&recorded.path), 1);
-    // Played again it goes wrong again, and in the same place.
+    // The replay fails again, at the same launch.
     let (answer, _) = cuda.replay(&recorded.path, &json!({"step": true}), &[]);
     assert!(
         answer["stopped"]["why"]
@@ -319,8 +319,8 @@ fn unsynchronized_readback_is_not_read_early() {
     cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
-/// Records a corner of what programs may do on a device that is slow to begin, and plays it: the recording has what the
-/// program got.
+/// Records an edge case of a program on a device that starts slowly, and replays it: the recording has the results that
+/// the program got.
 fn corner(word: &str, way: &str) -> (CudaStandIn, RecordedProgram) {
     let (cuda, recorded) = goes_on(
         "corner",

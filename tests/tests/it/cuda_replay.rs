@@ -1,5 +1,6 @@
-//! CUDA programs on the stand-in for the driver: run alone, recorded, and played in a new process without the program, by
-//! calls, again and again, as one graph and launch by launch; with other inputs; and on devices and drivers that fail.
+//! CUDA programs on the stand-in for the driver: run alone, recorded, and replayed in a new process without the
+//! program, by calls, repeatedly, as one graph and launch by launch; with other inputs; and on devices and drivers that
+//! fail.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::{Value, json};
@@ -32,7 +33,7 @@ fn inputs(recorded: &RecordedProgram) -> Vec<Vec<u8>> {
     copies.collect()
 }
 
-/// Records a program that finds its driver in one way, and plays the recording in every way.
+/// Records a program that finds its driver in one way, and replays the recording in every way.
 fn played_in_every_way(arguments: &[&str], way: &str) {
     let cuda = CudaStandIn::default();
     let arguments = [arguments, &["--via", way]].concat();
@@ -96,7 +97,7 @@ programs! {
     faulty: ["faulty"];
 }
 
-/// Plays with the inputs of another run of the program in the place of its own: outputs are those of the other run.
+/// Replays with the inputs of another run of the program: the outputs are those of the other run.
 fn played_with_other_inputs(arguments: &[&str], which: &[usize]) {
     let cuda = CudaStandIn::default();
     let first = cuda.record_checked("first", &[], &[arguments, &["--seed", "1"]].concat());
@@ -242,10 +243,10 @@ fn illegal_address_reply_names_its_launch() {
         stopped["why"].as_str().unwrap().contains("CUDA_ERROR_ILLEGAL_ADDRESS"),
         "{answer}"
     );
-    // Without waiting it is reported somewhere behind.
+    // Without waits it is reported at a later launch.
     let (answer, _) = cuda.replay(&recorded.path, &json!({"inputs": order(&cuda, 1)}), &[]);
     assert!(answer["stopped"]["event"].as_u64().unwrap() >= launch, "{answer}");
-    // And the recording plays as before: nothing of that is left.
+    // And the recording replays as before.
     cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
@@ -411,7 +412,7 @@ fn c_driver_api_program_is_recorded_and_replayed() {
     };
     let all = run(&["512"]);
     assert_eq!(all.code, Some(0), "{all:?}");
-    // What the recorder says that it does not hold is left out of what is played.
+    // The replay leaves out what the recorder reported as not recorded.
     let (path, out) = (cuda.file("c.kine"), cuda.file("c.bin"));
     let mut command = vec![exe.as_os_str()];
     let skipped = ["managed", "registered", "pinned", "virtual", "array"];
@@ -435,7 +436,7 @@ fn c_driver_api_program_is_recorded_and_replayed() {
     );
     cuda.replay_checked(&recorded, &json!({}), &[]);
     cuda.replay_checked(&recorded, &json!({"graph": true, "repeat": 2}), &[]);
-    // All of it, recorded: the program goes on as it is, and what is not in the file is said.
+    // All of it, recorded: the program continues unchanged, and findings list what is not in the file.
     let path = cuda.file("whole.kine");
     let whole = run_to_end(&mut cuda.record_command(&path, &["--json"], &[exe.as_os_str(), "512".as_ref()]));
     assert_eq!(whole.code, Some(0), "{whole:?}");

@@ -1,4 +1,5 @@
-//! A recorded launch is tuned on the stand-in: what is right, what is wrong, what is refused, and what breaks a process.
+//! A recorded launch is tuned on the stand-in: what is right, what is wrong, what is refused, and what breaks a
+//! process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,5 @@
-//! Memory between launches, asked of a board, on the stand-in for the driver: what each launch changed, what memory held
-//! before and behind it, who wrote a byte; and boards that fail, have too much to tell, or cannot be asked.
+//! Memory traces on the stand-in for the driver: what each launch changed, memory before and after it, the last writer
+//! of a byte; and targets that fail, exceed the size limit, or cannot trace.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
@@ -46,7 +46,7 @@ fn event(launch: &Value) -> u64 {
 fn memory_trace_around_launches_matches_the_recorder() {
     let cuda = CudaStandIn::default();
     let whole = cuda.record_checked("whole", &[], &["net", "2"]);
-    // The same program with memory taken down before and behind each launch, which is the truth here.
+    // The same program with memory recorded before and after each launch, which is the reference here.
     let each = cuda.record_checked("each", &["--kernels", "*", "--pick", "all"], &["net", "2"]);
     let truth = each.open();
     let api_trace = ApiTrace::from_recording(&truth, &Progress::new()).unwrap().unwrap();
@@ -95,7 +95,7 @@ fn launch_changes_are_listed_by_buffer() {
         assert_eq!(changed[0]["buffer"], to["buffer"], "{l}");
         assert!(changed[0]["bytes"].as_u64().unwrap() > 0, "{l}");
     }
-    // The recorder takes down the same around each launch, and then nobody has to be asked.
+    // The recorder stores the same around each launch, and then no target is needed.
     let each = cuda.record_checked("each", &["--kernels", "*", "--pick", "all"], &["net", "3"]);
     let taken = launches(&cuda, &each, &[]);
     for (mine, right) in all.iter().zip(&taken) {
@@ -155,7 +155,7 @@ fn last_writer_launch_is_found_locally_and_on_an_agent() {
     let here = |more: &[&str]| {
         let place = format!("{out}+4");
         let mut json = run_verb(&cuda, "who", &recorded, &[&[&place, "--at", &end], more].concat());
-        // It names the board.
+        // It names the target.
         let state = json["state"].as_str().unwrap().replace("agent:lab/cuda0", "cuda:0");
         json["state"] = state.into();
         json
@@ -199,7 +199,7 @@ fn buffer_name_refers_to_its_last_allocation() {
     assert_eq!(by_address, who);
     let memory = run_verb(&cuda, "memory", &recorded, &["--buffer", "out0", "--on", "cuda:0"]);
     assert_eq!(memory["holes"].as_array().unwrap().len(), 0, "{memory}");
-    // What is brought back behind a range has the name that a replay gives it, too.
+    // A readback after a range has the name that a replay gives it, too.
     let marked = cuda.record_checked("marked", &["--range", "marks"], &["net", "--marks"]);
     let first = &run_verb(&cuda, "memory", &marked, &[])[0];
     let after = run_verb(&cuda, "memory", &marked, &["--buffer", "after0"]);
@@ -316,7 +316,7 @@ fn memory_trace_limit_names_the_first_omitted_launch() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.err.contains(words), "{refused:?}");
     }
-    // What is looked at has a share of its own, and says where it ends.
+    // The initial content has its own limit, and the report says where it ends.
     let first = all[0]["arguments"][0]["pointers"][0]["va"].as_str().unwrap();
     let part = [
         "--bytes",
@@ -333,7 +333,7 @@ fn memory_trace_limit_names_the_first_omitted_launch() {
     assert_eq!(part.code, Some(1), "{}", part.err);
     assert!(part.err.contains("the report ends at 0x"), "{}", part.err);
     assert!(!part.json()["holes"].as_array().unwrap().is_empty());
-    // One that takes too long tells what it saw until then.
+    // A trace that takes too long reports what it has until then.
     let slow = [("STAND_IN_SLOW", "300000")];
     let late = asked(
         &cuda,

@@ -236,7 +236,7 @@ fn bisect_test_command_decides_failure() {
     let folder = tempfile::tempdir().unwrap();
     let bad = third_job_diverges(folder.path());
     let script = folder.path().join("it fails.sh");
-    // What a person would write: replay, and look for what is wrong.
+    // What a user would write: replay, and look for what is wrong.
     let text = "\"$PROGRAM\" replay \"$1\" --on software:mali-g71 | grep -q JOB_IRQ_JS_STATE || exit 1\n";
     fs::write(&script, text).unwrap();
     let part = folder.path().join("part.kine");
@@ -277,7 +277,7 @@ fn bisect_test_command_decides_failure() {
         ],
     );
     assert_eq!(by_name.json()["jobs_kept"].as_array().unwrap().len(), 1);
-    // Within quotes of the person's it is the same path.
+    // Within the user's quotes it is the same path.
     for command in ["test -s \"{}\"", "test -s '{}'"] {
         let quoted = go(
             &["bisect"],

@@ -119,8 +119,8 @@ fn hurt(dir: &Path) -> PathBuf {
     path
 }
 
-/// What is damaged is not shown, and standard error says so; a verb that does not use it says nothing, and what it prints
-/// is what it prints of the sound recording.
+/// What is damaged is not shown, and standard error says so; a verb that does not use it says nothing, and what it
+/// prints is what it prints of the sound recording.
 #[test]
 fn damaged_pages_are_always_reported() {
     let dir = tempfile::tempdir().unwrap();
@@ -302,7 +302,7 @@ fn verbs_ignore_damage_that_they_do_not_use() {
     assert_eq!(run(["verify", file]).code, Some(1));
 }
 
-/// A packed file is read up to a limit that the person sets, and what was begun is not left behind.
+/// A packed file is read up to a limit that the user sets, and what was begun is not left behind.
 #[test]
 fn a_packed_file_is_unpacked_up_to_a_limit() {
     let dir = tempfile::tempdir().unwrap();

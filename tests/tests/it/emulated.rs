@@ -1,5 +1,5 @@
-//! Boards in QEMU on the command line: where they are listed, and what is said when they cannot be had. Logs of stock
-//! Linux drivers, replayed on the same device in QEMU: what is read, and what the screen shows.
+//! QEMU targets on the command line: where they are listed, and the errors when they are not available. Logs of stock
+//! Linux drivers, replayed on the same device in QEMU: the read values and the screen.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::Value;
@@ -17,7 +17,7 @@ fn with_path(path: &Path, arguments: &[&str]) -> ProgramOutput {
     command.output().unwrap().into()
 }
 
-/// Arguments that ask for a plan on a board.
+/// Arguments that request a plan on a target.
 fn plan(target: &str) -> [String; 4] {
     let sample = root().join("sample-traces/vecadd.kine");
     ["plan", sample.to_str().unwrap(), "--on", target].map(str::to_owned)
@@ -169,7 +169,7 @@ fn reads_match_but_the_screen_differs_without_the_2d_engine() {
     assert_eq!(json["divergence_count"], 0);
     assert_eq!(json["screen"]["differing_pixels"], 922);
     assert_eq!(json["effects"][0]["matched"], false);
-    // Without the picture beside it nobody can tell, and that is said.
+    // Without the picture next to it the result is unknown, and the report says so.
     std::fs::remove_file(folder.path().join("control.ppm.gz")).unwrap();
     let json = replay(&control, RV100, 0);
     assert_eq!(json["screen"]["checked"], false);

@@ -1,5 +1,5 @@
-//! Hardware that an agent owns, on boards in a box: logs of stock drivers give the recorded picture there, a device that
-//! nothing contains wants a yes, and an agent that is killed leaves its devices quiet.
+//! Hardware that an agent owns, on boards in a box: logs of stock drivers produce the recorded picture there, a device
+//! without containment needs a confirmation, and a killed agent leaves its devices quiesced.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -118,7 +118,7 @@ fn x86_64_board_replays_displays_and_quiesces_on_agent_kill() {
     );
 }
 
-/// What a driver does with the PL031 clock: its identity, an alarm two seconds ahead, the interrupt.
+/// What a driver does with the PL031 clock: its identity, an alarm after two seconds, the interrupt.
 fn clock() -> Recording {
     let mut recording = Recording::default();
     recording.set_hardware(&Hardware::Platform(PlatformDevice {

@@ -707,7 +707,7 @@ fn replay() {
     );
 }
 
-/// A recording of calls in a file.
+/// An API trace in a file.
 fn of_calls(folder: &tempfile::TempDir) -> (String, net::Net) {
     let n = net::net(2);
     let path = folder.path().join("calls.kine");
@@ -829,7 +829,7 @@ fn call_verbs_print_readable_text() {
     let who = text(&["who", &file, "in0"]);
     assert!(who.contains("certain write at event"), "{who}");
     assert!(text(&["kernels", &file, "--ptx", "softmax"]).starts_with("//"));
-    // What no recording of calls can be asked says so, and the other way round.
+    // A verb that does not apply to API traces reports that, and so does a verb that applies only to them.
     for wrong in [
         ["launches", &sample("vecadd.kine")].as_slice(),
         &["who", &file, "nothing"],

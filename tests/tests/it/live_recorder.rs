@@ -1,4 +1,4 @@
-//! The live recorder, with a small client of the render node in the place of Mesa: what the client gets, and what is
+//! The live recorder, with a small client of the render node in place of Mesa: what the client gets, and what is
 //! in the recording afterwards. The client checks by itself what it is answered and what its jobs write.
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, Recording, mmu, timeline};
 use whole_program_tests::{ProgramOutput, program, root, run};
 
-/// Runs a scene of the client under the recorder, on a board, into a file of a folder.
+/// Runs a scene of the client under the recorder, on a simulator, into a file of a folder.
 fn record_on(target: &str, to: &Path, scene: &[&str]) -> ProgramOutput {
     let client = program("panfrost-client");
     let mut arguments = vec!["record", "--with", "panfrost", "--no-mesa", "--on", target, "-o"];
@@ -83,8 +83,8 @@ fn live_recorder_serves_and_records_a_program() {
     assert_eq!(given.va.0, results.va.0 + 4096);
     assert_eq!(r.extras["buffer-shapes"], br#"{"results":[8]}"#);
 
-    // What the program wrote between its submits is distinguished from what the jobs wrote there: one word of the page that
-    // a job writes as well, one word of the other, and the new chain.
+    // What the program wrote between its submits is distinguished from what the jobs wrote there: one word of the page
+    // that a job writes as well, one word of the other, and the new chain.
     let written: Vec<_> = (0..r.events.len()).filter_map(|e| r.events.host_write(e)).collect();
     assert!(!written.is_empty());
     let role = |frame: u64| {

@@ -211,8 +211,8 @@ fn host_writes_match_the_outcome_of_a_replay() {
     }
 }
 
-/// A matching replay of a recording of real hardware is the same recording: that page tables lie elsewhere on the board,
-/// how often a status was read and what the flush counter stood at is kept apart from differences.
+/// A matching replay of a recording of real hardware is the same recording. Other locations of page tables on the
+/// target, numbers of status reads and values of the flush counter do not count as differences.
 #[test]
 fn outcome_of_a_hardware_recording_differs_only_per_run() {
     let Some(recordings) = recordings() else { return };
@@ -226,7 +226,7 @@ fn outcome_of_a_hardware_recording_differs_only_per_run() {
             (&json!(2), &json!(flushes), &json!([])),
             "{name}"
         );
-        // Zero pages and memory that was mapped and not dumped are zero on the board too.
+        // Zero pages and memory that was mapped and not dumped are zero on the target too.
         assert_eq!(diff["memory"]["pages_same"], json!(pages), "{name}");
         let mappings = &diff["mappings"];
         assert_eq!(
@@ -284,7 +284,7 @@ fn rights_that_change_in_the_page_tables_are_a_difference() {
     }
 }
 
-/// A stretch of the history is taken away: the timeline beside it still knows how much that was.
+/// A stretch of the history is taken away: the timeline next to it still knows how much that was.
 #[test]
 fn timeline_file_counts_accesses_lost_from_the_history() {
     let Some(recordings) = recordings() else { return };

@@ -1,4 +1,4 @@
-//! Names of items and files, and the English of documents, as `CONTRIBUTING.md` asks.
+//! Names of items and files, and the English of documents, as `CONTRIBUTING.md` requires.
 
 use std::path::{Path, PathBuf};
 use whole_program_tests::root;

@@ -1,4 +1,4 @@
-//! `notebook`, `link` and `--at`: what a person noted, reported to others, and the way back to it.
+//! `notebook`, `link` and `--at`: what a user noted, reported to others, and the way back to it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Samples of register traces, and the board that each is of.
+/// Samples of register traces, and the target of each.
 fn samples() -> Vec<(PathBuf, &'static str)> {
     let folder = root().join("sample-traces");
     let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
@@ -85,7 +85,7 @@ fn checked(
             }
         }
     }
-    // What can be asked of one can be asked of the other.
+    // Each query works on both.
     for verb in ["info", "jobs", "check"] {
         let of = |file: &Path| play(&[verb, text(file), "--json"]);
         assert_eq!(of(recording).code, of(&first).code, "{name}: {verb}");
@@ -228,7 +228,7 @@ fn qemu_device_outcomes_equal_the_recordings() {
     }
 }
 
-/// A plan that a person wrote has no recording; what a device did by it is one.
+/// A plan that a user wrote has no recording; what a device did by it is one.
 #[test]
 #[ignore = "make test-full: starts a device in QEMU"]
 fn written_plan_outcome_is_a_recording() {
@@ -335,7 +335,7 @@ fn match_verdict_reports_uncomputed_jobs() {
     assert_eq!(parsed_json["not_computed"], json!({"a": 0, "b": 2}));
 }
 
-/// The scores of a network are what a person wants to see.
+/// The scores of a network are what a user wants to see.
 #[test]
 fn small_outputs_are_shown_by_value() {
     let digits = root().join("sample-traces/digits.kine");
@@ -351,7 +351,7 @@ fn small_outputs_are_shown_by_value() {
     assert!(bytes.starts_with("40 bytes, blake3 "), "{line}");
 }
 
-/// Of many findings of one kind a person at a terminal sees the first few, by job, and how many there are.
+/// Of many findings of one kind a user at a terminal sees the first few, by job, and how many there are.
 #[test]
 fn findings_of_one_kind_are_folded() {
     let Some(recordings) = recordings() else { return };

@@ -501,7 +501,7 @@ fn pairing_question_shows_a_used_client_name() {
     assert_eq!(names[1], format!("{}-2", names[0]));
 }
 
-/// A stranger that asks for something of a later version, and one that never ends its handshake.
+/// An unknown client that requests a feature of a later version, and one that never ends its handshake.
 #[test]
 fn log_reports_invalid_handshakes_of_unpaired_clients() {
     let folder = TempDir::new().unwrap();

@@ -181,7 +181,7 @@ fn killed_recorder_restores_the_machine_and_keeps_the_recording() {
         (board.run_checked(STATE), board.run_checked(igb)),
         (before.clone(), bound.clone())
     );
-    // With its guard killed too, the next recording puts the board back first.
+    // With its guard killed too, the next recording restores the board first.
     killed(&board, &format!("{options} -o /host/b.kine"), true);
     assert_ne!(board.run_checked(STATE), before);
     let ended = board.run(&format!("kinescope-agent record {options} -o /host/c.kine"));
@@ -339,8 +339,8 @@ fn clock_is_recorded_as_qemu_saw_it(board: Board, options: &str, method: &str, t
     assert_eq!(interrupts, 1);
 }
 
-/// A device of the device tree, whose built-in driver has no function that could be probed for a register: its loads and
-/// stores are, in the distribution's own kernel.
+/// A device of the device tree, whose built-in driver has no function that could be probed for a register: its loads
+/// and stores are, in the distribution's own kernel.
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn arm64_clock_is_recorded_by_instruction_probes() {
@@ -420,7 +420,7 @@ fn tracing_board(folder: &Path, devices: &[&str], trace: &Path) -> Option<Board>
         println!("skipped: KINESCOPE_RWMMIO_KERNEL names no folder with a kernel that has CONFIG_TRACE_MMIO_ACCESS");
         return None;
     };
-    // Its modules come behind the board's own files.
+    // Its modules come after the board's own files.
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let parts = [target.join("board-arm64-drivers.cpio"), kernel.join("modules.cpio")];
     let files = parts.map(|p| std::fs::read(&p).unwrap_or_else(|e| panic!("{}: {e}", p.display())));

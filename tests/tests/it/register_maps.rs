@@ -1,4 +1,4 @@
-//! Register maps from elsewhere and a person's own: imported by a command, and then names in what the program tells.
+//! Imported register maps and a user's own: imported by a command, then the source of names in the program's output.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -44,7 +44,7 @@ fn every_sample_is_sound_and_replays() {
             info["jobs"].as_u64().unwrap() > 0 && info["events"].as_u64().unwrap() > 50,
             "{info}"
         );
-        // Each on the board of the GPU that it was made on.
+        // Each on the simulator of its GPU.
         let model = info["gpu"]["name"].as_str().unwrap().to_lowercase();
         let target = format!("software:{model}");
         let replay = run([

@@ -241,7 +241,7 @@ fn last_writer_verb_names_the_operation() {
     assert!(ended.err.contains("is not mapped"), "{}", ended.err);
 }
 
-/// What is given in the place of an input is what threads read and what bytes come of, with the option of a replay.
+/// What is given in place of an input is what threads read and what bytes come of, with the option of a replay.
 #[test]
 fn thread_traces_and_last_writers_use_edited_inputs() {
     let file = sample("digits.kine");

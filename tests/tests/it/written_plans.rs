@@ -1,4 +1,4 @@
-//! Plans as text and as files, through the command line: printed, read back, played on devices that master the bus.
+//! Plans as text and as files, on the command line: printed, read back, replayed on bus-mastering devices.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::Value;

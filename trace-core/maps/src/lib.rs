@@ -1,5 +1,5 @@
 //! Import of register maps (CMSIS-SVD, rules-ng-ng of envytools and freedreno, Mesa's genxml) into the project's own
-//! format, `docs/register-map.md`, and discovery and watching of the user's maps.
+//! format, `docs/register-map.md`, and discovery and reload of the user's maps.
 //!
 //! Information of a file that the format cannot express becomes a [`Loss`] with its position.
 #![forbid(unsafe_code)]

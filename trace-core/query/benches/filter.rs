@@ -1,6 +1,6 @@
-//! The cost of a filter over a hundred million events: first rows and all of them, against polars and DuckDB on the same
-//! columns in the same run. Prints its own table, because the ratio counts. The Python that `KINESCOPE_DUCKDB` names
-//! (`scripts/bench.sh` creates it) runs both, by `polars_filter.py` and `duckdb_filter.py`.
+//! The cost of a filter over a hundred million events: first rows and all of them, against polars and DuckDB on the
+//! same columns in the same run. Prints its own table, because the ratio counts. The Python that `KINESCOPE_DUCKDB`
+//! names (`scripts/bench.sh` creates it) runs both, by `polars_filter.py` and `duckdb_filter.py`.
 #![allow(
     clippy::print_stdout,
     clippy::panic,

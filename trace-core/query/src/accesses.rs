@@ -9,7 +9,7 @@ use trace_core::recording::Access;
 /// Number of accesses between two checks for cancellation.
 const CHUNK: usize = 1 << 16;
 
-/// An access with its place in time.
+/// An access with its time.
 pub(crate) struct TimedAccess {
     /// Index of its event.
     pub event: u64,
@@ -120,7 +120,7 @@ impl AccessGroup {
     }
 }
 
-/// Returns the time between two moments, ns; below 0 if the clock ran backwards, saturating.
+/// Returns the time from `from` to `to`, ns; below 0 if the clock ran backwards, saturating.
 pub(crate) fn duration(from: u64, to: u64) -> i64 {
     let signed = i128::from(to) - i128::from(from);
     i64::try_from(signed).unwrap_or(if signed < 0 { i64::MIN } else { i64::MAX })
@@ -159,8 +159,8 @@ pub(crate) fn group_accesses(
     Ok(groups)
 }
 
-/// Returns the median of values, which it reorders; the mean of the two in the middle if their number is even. `None` if
-/// there are none.
+/// Returns the median of values, which it reorders; the mean of the two in the middle if their number is even. `None`
+/// if there are none.
 pub(crate) fn median(values: &mut [i64]) -> Option<f64> {
     let (count, middle) = (values.len(), values.len() / 2);
     if count == 0 {

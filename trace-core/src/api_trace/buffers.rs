@@ -104,7 +104,8 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// Finds the buffers of an API trace, without their use by calls. [`super::ApiTrace::from_recording`] computes both.
+    /// Finds the buffers of an API trace, without their use by calls. [`super::ApiTrace::from_recording`] computes
+    /// both.
     #[must_use]
     pub fn from_recording(recording: &Recording, metadata: &ApiTraceMetadata) -> Self {
         let mut tracker = Tracker::new(metadata);

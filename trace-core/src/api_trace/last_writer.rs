@@ -106,7 +106,7 @@ impl ApiTrace {
         self.find_last_writer_where(buffer, events, |_| true)
     }
 
-    /// As [`ApiTrace::find_last_possible_writer`], of the launches that are wanted.
+    /// Same as [`ApiTrace::find_last_possible_writer`], for the launches that match.
     pub(super) fn find_last_writer_where(
         &self,
         buffer: u32,
@@ -125,7 +125,7 @@ impl ApiTrace {
         self.find_first_writer_where(buffer, events, |_| true)
     }
 
-    /// As [`ApiTrace::find_first_possible_writer`], of the launches that are wanted.
+    /// Same as [`ApiTrace::find_first_possible_writer`], for the launches that match.
     pub(super) fn find_first_writer_where(
         &self,
         buffer: u32,

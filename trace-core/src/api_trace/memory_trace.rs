@@ -1,20 +1,20 @@
 //! Memory trace: memory contents observed on a target while it replayed the recorded calls.
 //!
-//! A sample is the content of one address range at one moment. Each range that a traced launch changed has two
-//! samples: one before the launch, one after it. A traced range without samples stayed unchanged. Between two samples
-//! of a range, only untraced launches are in doubt.
+//! A sample is the content of one address range directly before one event. Each range that a traced launch changed has
+//! two samples: one before the launch, one after it. A traced range without samples stayed unchanged. Between two
+//! samples of a range, only untraced launches may have written it.
 
 use crate::PAGE_SIZE;
 use crate::encode::{self, EncodeError};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// The content of one address range at one moment.
+/// The content of one address range directly before one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MemorySample {
     /// First address of the range, as recorded.
     pub at: u64,
-    /// The moment, given as the event that happens next.
+    /// The event that happens next.
     pub next_event: u64,
     /// Size of the range, 1 to 4096 bytes.
     pub bytes: u32,
@@ -43,7 +43,7 @@ struct TraceHeader {
 pub struct MemoryTrace {
     header: TraceHeader,
     content: Vec<u8>,
-    /// Indices of the samples, sorted by moment.
+    /// Indices of the samples, sorted by next event.
     by_event: Vec<u32>,
 }
 
@@ -75,7 +75,7 @@ impl MemoryTrace {
     ///
     /// # Errors
     /// If ranges overlap or are not ascending. Also if a sample is empty or too large, partly overlaps another range,
-    /// has a moment that was not traced, or refers to missing bytes.
+    /// has a next event that was not traced, or refers to missing bytes.
     pub fn new(
         target: &str,
         events: Range<u64>,
@@ -188,7 +188,7 @@ impl MemoryTrace {
         self.header.whole
     }
 
-    /// Returns the samples, sorted by address and moment.
+    /// Returns the samples, sorted by address and next event.
     #[must_use]
     pub fn samples(&self) -> &[MemorySample] {
         &self.header.samples
@@ -272,7 +272,7 @@ impl MemoryTrace {
         range.min(place)
     }
 
-    /// Returns the samples of the range that contains an address, sorted by moment.
+    /// Returns the samples of the range that contains an address, sorted by next event.
     pub(super) fn samples_at(&self, address: u64) -> &[MemorySample] {
         let all = &self.header.samples;
         let end = all.partition_point(|s| s.at <= address);
@@ -284,7 +284,7 @@ impl MemoryTrace {
         all.get(from..end).unwrap_or_default()
     }
 
-    /// Returns the sample that contains an address at a moment.
+    /// Returns the sample that contains an address before `next_event`.
     pub(super) fn sample_at(&self, address: u64, next_event: u64) -> Option<&MemorySample> {
         let place = self.samples_at(address);
         let n = place.binary_search_by_key(&next_event, |s| s.next_event).ok()?;

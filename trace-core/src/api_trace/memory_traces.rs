@@ -141,7 +141,7 @@ impl ApiTrace {
             .unwrap_or(u64::MAX)
     }
 
-    /// Returns the last sample of an address in a range of moments.
+    /// Returns the last sample of an address with a next event in this range.
     pub(super) fn find_last_sample(&self, address: u64, next_events: Range<u64>) -> Option<MemorySample> {
         let last = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);
@@ -153,7 +153,7 @@ impl ApiTrace {
         self.memory_traces.iter().filter_map(last).max_by_key(|s| s.next_event)
     }
 
-    /// Returns the first sample of an address in a range of moments.
+    /// Returns the first sample of an address with a next event in this range.
     pub(super) fn find_first_sample(&self, address: u64, next_events: Range<u64>) -> Option<MemorySample> {
         let first = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);
@@ -163,12 +163,12 @@ impl ApiTrace {
         self.memory_traces.iter().filter_map(first).min_by_key(|s| s.next_event)
     }
 
-    /// Reads sampled bytes from an address on at a moment; returns `None` if no samples hold them.
+    /// Reads sampled bytes from an address on, before `next_event`; returns `None` if no samples hold them.
     pub(super) fn read_samples(&self, address: u64, next_event: u64, to: &mut [u8]) -> Option<()> {
         let mut done = 0;
         while let Some(rest) = to.get_mut(done..).filter(|r| !r.is_empty()) {
             let at = address.checked_add(done as u64)?;
-            // The last trace takes precedence, as in the search for the moment.
+            // The last trace takes precedence, as in the search for the event.
             let found = self
                 .memory_traces
                 .iter()
@@ -184,7 +184,7 @@ impl ApiTrace {
         Some(())
     }
 
-    /// Returns the launch before a moment, if it was observed to change the range that contains an address.
+    /// Returns the launch directly before an event, if it was observed to change the range that contains an address.
     pub(super) fn find_change_before(&self, address: u64, next_event: u64) -> Option<u64> {
         let launch = next_event.checked_sub(1)?;
         self.launch_at(launch)?;
@@ -194,8 +194,8 @@ impl ApiTrace {
             .then_some(launch)
     }
 
-    /// Returns the moment after the last launch, in a range of moments, that was observed to change the range of an
-    /// address.
+    /// Returns the event after the last launch that was observed to change the range of an address. Only launches whose
+    /// next event is in this range count.
     pub(super) fn find_last_change_event(&self, address: u64, next_events: Range<u64>) -> Option<u64> {
         let last = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);

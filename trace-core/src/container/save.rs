@@ -74,7 +74,7 @@ pub fn write_streamed<E: From<ContainerError>>(
 }
 
 /// Appends to a file everything that a recording has beyond it, in a new commit: later events, pages, snapshots,
-/// marks, and changed facts and extras.
+/// marks, and changed metadata and extras.
 ///
 /// # Errors
 /// The same as [`write`], and if the file cannot be opened; it keeps its last commit.
@@ -182,7 +182,7 @@ impl<S: Sink> Writer<S> {
     }
 
     /// Pushes the events, pages and snapshots that a growing recording has beyond what was pushed before. The caller
-    /// pushes its facts and extras.
+    /// pushes its metadata and extras.
     ///
     /// # Errors
     /// The same as [`Writer::put`].

@@ -276,7 +276,7 @@ fn pages(
     Ok(())
 }
 
-/// Checks the indices and names in the facts.
+/// Checks the indices and names in the metadata.
 fn links(file: &KineFile, metadata: &Metadata, report: &mut VerifyReport) {
     let at = file.of_kind(SectionKind::Facts).last().map_or(0, |e| e.offset);
     let spaces = metadata.address_spaces.len();

@@ -1,4 +1,4 @@
-//! What can be asked of recordings of calls, through the public face; memory compared with a second, naive implementation.
+//! Queries on API traces through the public interface; memory compared with a second, naive implementation.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // These are tests.
 
 mod around;

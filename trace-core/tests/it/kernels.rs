@@ -1,5 +1,5 @@
-//! Databases of RecordReplay and Mneme that an independent program wrote and read (`kernels/make.py`): the importers find
-//! the same in them.
+//! Databases of RecordReplay and Mneme that an independent program wrote and read (`kernels/make.py`): the importers
+//! find the same in them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail in these ways")]
 
 use std::collections::BTreeMap;

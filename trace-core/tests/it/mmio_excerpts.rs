@@ -165,7 +165,7 @@ fn the_auxiliary_log_is_merged_by_time() {
             .position(|t| t == text)
             .unwrap_or_else(|| panic!("{text}: {all:?}"))
     };
-    // The driver asks for its vectors in the order configuration changes, control queue, cursor queue.
+    // The driver requests its vectors in the order configuration changes, control queue, cursor queue.
     let asked = [at("request_irq 26"), at("request_irq 27"), at("request_irq 28")];
     assert!(asked.is_sorted());
     assert!(
@@ -431,8 +431,8 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
 
 /// Whole logs of the clock of an arm64 board, and what QEMU traced of the same runs: `rwmmio` of Debian's kernel source
 /// 6.1.192 built with `CONFIG_TRACE_MMIO_ACCESS`, probes of `rtc-pl031`'s own loads and stores in Debian's stock kernel
-/// 6.1.0-56-arm64 on a Cortex-A72. Made by `kinescope-agent record --device platform:9010000.pl031 --settle 0 --keep-log`
-/// (the second with `--functions 'pl031_*'`), with a command that sets the clock and reads it.
+/// 6.1.0-56-arm64 on a Cortex-A72. Made by `kinescope-agent record --device platform:9010000.pl031 --settle 0
+/// --keep-log` (the second with `--functions 'pl031_*'`), with a command that sets the clock and reads it.
 #[test]
 fn clock_logs_match_qemus_trace() {
     for (kind, source) in [("rwmmio", "rwmmio"), ("probes", "kprobe")] {

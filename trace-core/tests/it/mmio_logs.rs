@@ -287,7 +287,7 @@ fn rows_of(message: &str) -> Vec<u32> {
 
 #[test]
 fn the_log_of_virtio_gpu_has_its_interrupts_and_configuration_space() {
-    // The log and its auxiliary one lie beside each other there, the one packed and the other not.
+    // The log and its auxiliary one lie next to each other there, the one packed and the other not.
     let Some(r) = opened("virtio_gpu-virtio_gpu.txt.gz") else {
         return;
     };
@@ -340,7 +340,8 @@ fn probed_accessor_entries_all_have_returns() {
     assert!(r.metadata.findings.is_empty(), "{:?}", r.metadata.findings);
 }
 
-/// QEMU's own trace of a run and the kernel's log of the same: every register access of the kernel's is there, in order.
+/// QEMU's own trace of a run and the kernel's log of the same: every register access of the kernel's is there, in
+/// order.
 #[test]
 fn qemus_trace_of_the_same_run_has_the_same_register_accesses() {
     let (Some(kernel), Some(qemu)) = (

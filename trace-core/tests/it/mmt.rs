@@ -1,8 +1,8 @@
-//! Logs of valgrind's tool mmt, held against what envytools' own reader tells of them.
+//! Logs of valgrind's tool mmt, compared with the output of envytools' own reader.
 //!
-//! `mmt/accesses.mmt` was made by the tool itself: envytools' branch of valgrind, 3.16.1, ran `mmt/accesses.c` under it.
-//! `mmt/accesses.dedma.txt` is what envytools' `mmt_bin2dedma` prints of that log: a line for every four bytes of an
-//! access. `grep -c '^--0000-- [rw] '` counts 188 of them, `grep -c 'got new mmap'` 3.
+//! `mmt/accesses.mmt` was made by the tool itself: envytools' branch of valgrind, 3.16.1, ran `mmt/accesses.c` under
+//! it. `mmt/accesses.dedma.txt` is what envytools' `mmt_bin2dedma` prints of that log: a line for every four bytes of
+//! an access. `grep -c '^--0000-- [rw] '` counts 188 of them, `grep -c 'got new mmap'` 3.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use flate2::Compression;
@@ -77,8 +77,8 @@ fn mmt_log_accesses_match_an_independent_reader() {
     let reference = reference();
     assert_eq!(reference.len(), 188);
     assert_eq!(words(&accesses(&r)), reference);
-    // Six stores, 100 of squares and one over the end of a page, then one more behind the move; six loads, 50 of squares,
-    // one of an instruction that stores too (the tool does not see that), one of the last byte of a range.
+    // Six stores, 100 of squares and one over the end of a page, then one more behind the move; six loads, 50 of
+    // squares, one of an instruction that stores too (the tool does not see that), one of the last byte of a range.
     let count = |kind| tally.records.get(&kind).copied().unwrap_or(0);
     assert_eq!((count(Kind::Write), count(Kind::Read)), (108, 58));
     assert_eq!((tally.wide, tally.pieces), (4, 12));

@@ -1,4 +1,4 @@
-//! Recordings of devices on a bus, whose registers have several widths and lie beside a framebuffer: lanes, findings,
+//! Recordings of devices on a bus, whose registers have several widths and lie next to a framebuffer: lanes, findings,
 //! exports and differences. The published logs too, where they are present.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 

@@ -215,8 +215,8 @@ fn imported_times_and_threads_match_the_timeline() {
     });
 }
 
-/// Whatever a history lost, the accesses that it has keep the times and threads that they have in the whole one: all but
-/// one in forty.
+/// Whatever a history lost, the accesses that it has keep the times and threads that they have in the whole one: all
+/// but one in forty.
 #[test]
 fn history_with_lost_events_keeps_times_and_threads() {
     each(|known, folder, r| {
@@ -237,7 +237,7 @@ fn history_with_lost_events_keeps_times_and_threads() {
                 .zip(cut.events.time.iter().zip(cut.events.thread.iter()))
                 .filter(|(a, b)| a == b)
                 .count();
-            // Of the reads of a wait, which are all alike, it cannot be known which of them were lost.
+            // The reads of a wait are all equal, so which of them were lost is unknown.
             let all = known.events - lost.len();
             assert!(all - right <= all / 40, "{} {lost:?}: {right} of {all}", known.name);
         }

@@ -198,7 +198,7 @@ fn fallback_journal_continues_the_adjacent_journal() {
     let mut j = Journal::new(path.clone(), of());
     j.log_change(&bytes(0, 4));
     j.close();
-    // As a run leaves it that found no room after the first change: a part of a line beside the recording.
+    // As a run leaves it that found no room after the first change: a part of a line next to the recording.
     std::fs::copy(&path, &other).unwrap();
     let mut j = Journal::new(other.clone(), of());
     j.log_change(&bytes(8, 4));

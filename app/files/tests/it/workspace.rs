@@ -1,6 +1,6 @@
-//! The workspace file, which anybody can edit: damaged in many ways, it is read or refused, never a panic.
+//! The workspace file, which anybody can edit: each of many damaged versions is read or refused, never a panic.
 //!
-//! The fuzz target `workspace` asks the same for longer; here the mutations come from a fixed seed, the same in every
+//! The fuzz target `workspace` checks the same for longer. Here the mutations come from a fixed seed, the same in every
 //! run.
 #![allow(
     clippy::unwrap_used,

@@ -6,7 +6,7 @@ use super::report::{Area, Check};
 use replay_engine::wire::{HOW_TO_PAIR, KeyStore};
 use std::path::Path;
 
-/// Checks the key store and counts its agents. No agent is asked.
+/// Checks the key store and counts its agents. Queries no agent.
 pub fn check(machine: &Machine) -> Area {
     let check = match &machine.folders.keys {
         Some(folder) => check_keys(folder),

@@ -1,4 +1,4 @@
-//! File dialogs of the desktop: a portal on the session bus, or zenity. The window asks for a path itself without them.
+//! File dialogs of the desktop: a portal on the session bus, or zenity. Without them the window shows a path prompt.
 
 use super::machine::Machine;
 use super::report::{Area, Check, State, describe_install};
@@ -33,7 +33,7 @@ pub fn check(machine: &Machine) -> Area {
     Area::new("file dialogs", "the desktop's dialogs to open and save files", checks)
 }
 
-/// Checks whether the session bus is named, or lies at its usual place.
+/// Checks whether the session bus is named, or is at its usual path.
 fn check_bus(machine: &Machine) -> Check {
     let name = "session bus";
     if let Some(address) = machine.env("DBUS_SESSION_BUS_ADDRESS") {

@@ -1,4 +1,4 @@
-//! QEMU: the programs that emulate devices for `qemu:` targets, and machines for boards.
+//! QEMU: the programs that emulate devices for `qemu:` targets, and machines for boards in a box.
 
 use super::machine::Machine;
 use super::report::{Area, Check, describe_install};

@@ -186,7 +186,7 @@ fn pass(
 /// Computes the summary of a buffer. The time grows with its size.
 ///
 /// # Errors
-/// Returns [`Cancelled`] if the result is no longer wanted.
+/// Returns [`Cancelled`] if the work was cancelled.
 pub fn compute(key: Key, contents: &BufferContents, progress: &Progress) -> Result<Summary, Cancelled> {
     let element = key.element;
     progress.set_total(contents.buffer().bytes.saturating_mul(2));

@@ -64,7 +64,7 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, launch:
     show_changed_memory(doc, actions, ui, &api_trace, l.event);
 }
 
-/// Draws the memory that the launch changed, as a target reported it; or a button that asks a target.
+/// Draws the memory that the launch changed, as a target traced it; or a button that traces it on a target.
 fn show_changed_memory(doc: &Document, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, event: u64) {
     let p = palette(ui);
     let quiet = |ui: &mut Ui, message: &str| {

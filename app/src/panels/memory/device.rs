@@ -148,7 +148,7 @@ fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui
     });
 }
 
-/// Draws a button that asks a target if not all shown bytes are known.
+/// Draws a button that traces memory on a target, if not all shown bytes are known.
 fn trace_button(doc: &Document, view: &View, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace) {
     let Some(b) = view.device.buffer.and_then(|n| api_trace.buffers().get(n)) else {
         return;

@@ -15,7 +15,7 @@ pub(super) struct LineWidth {
 }
 
 impl LineWidth {
-    /// Returns what fits into `room` points: 16 bytes if they fit, else 8; letters if they are wanted and fit too.
+    /// Returns what fits into `room` points: 16 bytes if they fit, else 8; letters if they are requested and fit too.
     pub fn new(room: f32, digit: f32, element: Option<ElementType>, letters: bool) -> Self {
         if let Some(e) = element {
             // A line of 8 bytes holds one element of 8 bytes, which has no half.

@@ -81,7 +81,7 @@ fn busy(ui: &mut Ui, what: &str, progress: &Progress) {
     ui.ctx().request_repaint_after(std::time::Duration::from_millis(100));
 }
 
-/// Asks for the last writer of a byte: from the kept run, from the running one, or from a new one.
+/// Requests the last writer of a byte: from the kept run, from the running one, or from a new one.
 fn find_writer(doc: &mut Document, view: &mut View, actions: &mut UiActions, space: u32, va: u64) {
     let given = doc.edited_inputs();
     let Some(t) = &mut view.references else { return };

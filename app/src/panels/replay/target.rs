@@ -16,7 +16,7 @@ const NAME: f32 = 16.0;
 /// Required form of a target's address.
 const ADDRESS_HELP: &str = "enter the address with its device, HOST:PORT/DEVICE, or a QEMU device, qemu:DEVICE";
 
-/// Instruction for the first step on the board.
+/// Instruction for the first step on the machine of the target.
 const PAIRING: &str = "First run this on the machine of the target:\nkinescope-agent serve --pair --listen \
                        ADDRESS:PORT\nADDRESS is an address of that machine, or 0.0.0.0 for all its networks. Without \
                        --listen, only programs on that machine can connect.";

@@ -13,7 +13,7 @@ use trace_core::screen::{Picture, RenderedScreen, StoreState, compare_where};
 const EVENTS: u64 = 1 << 18;
 const PIXELS: u64 = 1 << 21;
 
-/// Updates the picture to the current event and the wanted format.
+/// Updates the picture to the current event and the chosen format.
 pub fn follow(doc: &Document, view: &mut View, actions: &mut UiActions, screen: &Arc<Screen>) {
     let (event, source) = (doc.current_event(), view.source());
     let done = view

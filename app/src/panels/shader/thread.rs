@@ -220,7 +220,7 @@ pub(super) fn start(
     let (recording, given) = (Arc::clone(&doc.recording), doc.edited_inputs());
     let position = runs.map_or(0, |r| u32::try_from(r.position).unwrap_or(0));
     let path = doc.path.clone();
-    // If the thread has more steps than are kept, those around the wanted step are kept.
+    // If the thread has more steps than are kept, those around the requested step are kept.
     let from = step.saturating_sub(MAX_STEPS as u64 / 2);
     let progress = actions.start_work(format!("running a thread of job {job}"), move |progress| {
         let query = ThreadQuery {

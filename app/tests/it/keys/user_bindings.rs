@@ -1,4 +1,4 @@
-//! Keys that a person gives to commands: on the sheet, by keyboard alone and by pointer, and in their file.
+//! Keys that a user gives to commands: on the sheet, by keyboard alone and by pointer, and in their file.
 
 use crate::common::Window;
 use egui::{Event, Key, Modifiers};
@@ -30,7 +30,7 @@ fn sheet_message(w: &mut Window) -> String {
     w.app().keys_sheet.as_ref().unwrap().message.clone()
 }
 
-/// A window whose person left this file of keys.
+/// A window whose user left this file of keys.
 fn with_file(text: &str) -> Window {
     let mut w = window();
     let settings = w.folder.path().join("settings");

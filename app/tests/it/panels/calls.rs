@@ -1,5 +1,5 @@
-//! Recordings of calls: Launches, Kernel, Memory, the inspector and the outline, by pointer and keyboard; and panels that
-//! have nothing to show of them.
+//! API traces: Launches, Kernel, Memory, the inspector and the outline, by pointer and keyboard; and panels without
+//! content for them.
 
 use crate::common::net::{Net, net};
 use crate::common::{Window, samples};
@@ -39,7 +39,7 @@ fn api_trace_opens_at_its_first_launch() {
             "launch 4 conv2d"
         ]
     );
-    // The inspector tells its arguments, addresses by buffer.
+    // The inspector shows its arguments, addresses by buffer.
     for message in [
         "0 in2",
         "1 in0",

@@ -8,7 +8,7 @@ use replay_engine::run::Verdict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A copy of a folder of the project, so that a journal lies beside the copy.
+/// A copy of a folder of the project, so that a journal lies next to the copy.
 fn copy(w: &Window, name: &str) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../tests/folders")

@@ -19,7 +19,7 @@ fn compared(w: &mut Window, path: &Path) {
     w.settle();
 }
 
-/// The sample beside itself with two reads changed.
+/// The sample next to itself with two reads changed.
 fn parted() -> (Window, Vec<u64>) {
     let mut w = Window::open();
     let (path, events) = write_diverging_sample(w.folder.path(), 2);
@@ -118,7 +118,7 @@ fn every_section_opens_and_reports_when_nothing_differs() {
     assert_eq!(w.doc().current_event(), at);
 }
 
-/// The sample beside what a replay of it with another input did.
+/// The sample next to what a replay of it with another input did.
 fn computed_otherwise() -> Window {
     let mut w = Window::open_sample("vecadd.kine");
     assert!(w.doc().edit("a", 5, vec![0x5a, 0xa5]));
@@ -134,7 +134,7 @@ fn comparison_panel_opens_at_its_cause() {
     assert_eq!(w.views().compare.section, Section::Buffers, "where the input stands");
     let message = "Input a differs (1 of 1,024), so output c differs after job 0; events, descriptors and page tables are the same.";
     assert!(w.has(message), "{:?}", w.doc().comparison.done.clone().unwrap().summary);
-    // What a person chose stays, and nothing is said of what is the same.
+    // The user's choice stays, and the panel shows nothing about equal parts.
     w.click("Differences: Descriptors");
     assert!(w.has("Jobs have the same descriptors on both sides."));
     let mut w = Window::open_sample("digits.kine");
@@ -269,7 +269,8 @@ fn descriptor_differences_are_listed_by_field_with_links() {
         .cloned()
         .expect("a descriptor that differs");
     let (name, a, b) = d.fields.first().cloned().expect("a field that differs");
-    // No event and no register differs: the shader that differs from the beginning on is in front, until a person chooses.
+    // No event and no register differs: the shader that differs from the beginning on is in front, until a user
+    // chooses.
     assert_eq!(w.views().compare.section, Section::Buffers);
     w.click("Differences: Events");
     assert!(w.has("No event differs.") && w.views().compare.section == Section::Events);
@@ -426,7 +427,7 @@ fn set_and_read(value: u64) -> Recording {
     r
 }
 
-/// What [`set_and_read`] made of one value beside another.
+/// What [`set_and_read`] made of one value next to another.
 fn set_apart() -> Window {
     let mut w = Window::from_recording(set_and_read(1));
     let path = w.folder.path().join("other.kine");

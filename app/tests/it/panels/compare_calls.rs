@@ -1,4 +1,4 @@
-//! Two recordings of calls in the Compare panel: a row for each call that differs, which leads to the event and to the bytes.
+//! Two API traces in the Compare panel: a row for each call that differs, which leads to the event and to the bytes.
 
 use crate::common::net::{Net, net};
 use crate::common::{Window, assert_themes_differ_only_in_colours};

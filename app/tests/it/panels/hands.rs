@@ -1,4 +1,4 @@
-//! What a person does with hand and eye in these tests, and the sample that most of them open.
+//! What a user does with hand and eye in these tests, and the sample that most of them open.
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
@@ -34,7 +34,7 @@ pub fn edited(w: &mut Window, name: &str) -> bool {
     w.doc().changes().inputs().contains_key(name)
 }
 
-/// Several events in one frame: what a person does quickly.
+/// Several events in one frame: what a user does quickly.
 pub fn at_once(w: &mut Window, events: Vec<egui::Event>) {
     w.harness.input_mut().events.extend(events);
     w.settle();

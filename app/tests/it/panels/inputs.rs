@@ -1,4 +1,4 @@
-//! Inputs: values, files and types of a buffer, and outputs of the replay beside the input that a person works on.
+//! Inputs: values, files and types of a buffer, and outputs of the replay next to the input that a user works on.
 
 use crate::common::Window;
 use crate::panels::hands::{bytes, edited, floats};

@@ -1,4 +1,4 @@
-//! Inputs of recordings of calls: what copies carry is looked at, edited, kept, and given to replays.
+//! Inputs of API traces: the panel shows, edits and keeps the contents of copies, and replays use them.
 
 use crate::common::cuda::stand_in_targets;
 use crate::common::net::net;
@@ -198,7 +198,7 @@ fn replay_result_follows_the_edit() {
         let mut given = inputs.filter(|b| doc.buffers.origin(&b.name).is_some_and(|c| c.kind == OriginKind::Input));
         given.next_back().unwrap().name.clone()
     };
-    // The panel is about calls: no registers, no boards that take these, no idle time.
+    // The panel is about calls: no registers, no targets for register traces, no idle time.
     w.run("show-replay");
     assert!(w.has("target cuda:0") && !w.has_part("target software:") && !w.has("Pace"));
     assert_eq!(replay(&mut w), Verdict::Match);
@@ -237,7 +237,7 @@ fn replay_result_follows_the_edit() {
     assert!(differ > 0 && differ <= all && outcome.reads.compared == 0);
     w.run("show-replay");
     assert!(w.has_part("with your inputs"), "the panel says so");
-    // Where the person says how near it has to come, it has to.
+    // The user's tolerance applies.
     for (tolerance, verdict) in [("exact", Verdict::Diverged), ("i32:1e9", Verdict::Match)] {
         w.doc().replay.tolerance = tolerance.into();
         assert_eq!(replay(&mut w), verdict, "{tolerance}");

@@ -1,4 +1,4 @@
-//! What a person made and a run of the program left behind, or could not keep.
+//! What a user made and a run of the program left behind, or could not keep.
 
 use crate::common::HANG_LIMIT;
 use crate::panels::hands::{bytes, edited, floats, saxpy};

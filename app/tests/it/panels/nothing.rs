@@ -1,5 +1,5 @@
-//! Every panel answers on every recording: also where there is nothing of what it shows. None is at work for ever, and no
-//! work ends by an error of the program.
+//! Every panel answers on every recording: also where there is nothing of what it shows. None is at work for ever, and
+//! no work ends by an error of the program.
 
 use crate::common::Window;
 use crate::common::net::net;

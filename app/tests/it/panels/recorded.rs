@@ -1,4 +1,4 @@
-//! What a recorder tells beside events: how jobs ended where they were recorded, and shapes of buffers.
+//! What a recorder stores besides events: how jobs ended where they were recorded, and shapes of buffers.
 
 use crate::common::{Window, samples};
 use kinescope::document::history::Selection;

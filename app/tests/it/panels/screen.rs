@@ -1,4 +1,4 @@
-//! Screen: the picture at the moment, its form, a pixel's stores, what differs.
+//! Screen: the picture at the current event, its format, the stores of a pixel, differences.
 
 use crate::common::Window;
 use crate::common::screen_recording::{HEIGHT, HOLE, TWICE, WIDTH, color, screen_recording};

@@ -137,7 +137,7 @@ fn each_shader_of_a_chain_can_be_chosen() {
     assert_ne!(w.views().shader.listing.clone().unwrap().code.entry, first);
 }
 
-/// The sum of two vectors with a thread that was run beside its code.
+/// The sum of two vectors with a thread that was run next to its code.
 fn followed(workgroup: &str, thread: &str) -> Window {
     let mut w = Window::open_sample("vecadd.kine");
     w.doc().go_job(0);
@@ -284,7 +284,7 @@ fn thread_run_uses_edited_inputs_and_marks_itself_stale() {
     assert!(!w.has_part("inputs were edited since"));
 }
 
-/// Asks in Memory who wrote a byte of a buffer last, and gives the words.
+/// Requests the last writer of a byte of a buffer in Memory, and returns the text.
 fn who(w: &mut Window, buffer: &str, at: u64) -> String {
     let b = w.doc().recording.buffer(buffer).unwrap().clone();
     let context = w.app().panel_context().expect("a recording is open");

@@ -367,7 +367,7 @@ fn tuning_frame_draws_only_visible_points() {
     );
 }
 
-/// Pictures for a person to look at, where a folder for them is named.
+/// Pictures for a user to look at, where a folder for them is named.
 #[test]
 fn pictures() {
     let Some(folder) = std::env::var_os("KINESCOPE_PICTURES") else {

@@ -1,5 +1,5 @@
-//! Edits that can be written nowhere, or not beside the recording, and changes that are forgotten: what the window
-//! says, what it asks, and that nothing is lost unasked.
+//! Edits that can be written nowhere, or not next to the recording, and discarded changes: the messages and questions
+//! of the window. Nothing is lost without a question.
 
 use crate::common::{HANG_LIMIT, Window, sample};
 use egui::Key;
@@ -11,7 +11,7 @@ use kinescope::window::unsaved_edits::{LeaveAction, Question};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// A window that opened a recording as a person does.
+/// A window that opened a recording as a user does.
 fn opened() -> Window {
     let mut w = Window::empty();
     let path = w.folder.path().join("unkept.kine");
@@ -35,7 +35,7 @@ fn settings(w: &Window) -> PathBuf {
     w.folder.path().join("settings/journals")
 }
 
-/// What bars the way holds for every user: folders and files in the place of the other.
+/// What bars the way holds for every user: folders and files in place of the other.
 fn bar(w: &mut Window, settings_too: bool) {
     std::fs::create_dir(journal_of(w)).unwrap();
     if settings_too {

@@ -1,5 +1,5 @@
-//! Memory between launches in the window: a board is asked, and Launches, Memory, the inspector and who wrote a byte tell
-//! what it saw. The board is the stand-in's.
+//! Memory traces in the window: Launches, Memory, the inspector and the last writer show what a target traced. The
+//! target is the stand-in's device.
 
 use crate::common::cuda::stand_in_targets;
 use crate::common::{Window, samples};
@@ -52,7 +52,7 @@ fn launches_panel_lists_changed_memory() {
         assert_eq!(Some(cells[1].as_str()), row.split(' ').nth(2), "{cells:?}");
     }
     assert!(w.has("8 launches"));
-    // The inspector tells it, and leads to it in Memory, before and after.
+    // The inspector shows it, and leads to it in Memory, before and after.
     let first = events[0];
     w.doc().go(first);
     w.settle();
@@ -99,7 +99,7 @@ fn memory_around_a_launch_is_traced_and_shown() {
     w.click("Trace memory before and after this launch, and all changes of the launch on cuda:0");
     assert!(known(&mut w, events[5]) && known(&mut w, events[5] + 1));
     assert!(!w.has_part("unknown since the launch"), "hex stands there now");
-    // Who wrote it before the launch is still in doubt: that launch was not watched.
+    // The last writer before the launch is still unknown: that launch was not traced.
     w.click("Memory before");
     assert!(w.has_part("candidate launch"));
     w.click("Trace the launch that changed this byte on cuda:0");
@@ -136,7 +136,7 @@ fn launches_are_traced_by_shortcut_and_errors_reported() {
     assert!(w.run("watch-launches"));
     let before = w.doc().api_trace().unwrap();
     assert!(events.iter().all(|e| before.launch_changes(*e).is_some()));
-    // A board that is not there: what is known stays.
+    // An unreachable target: the known content stays.
     w.doc().replay.choose("cuda:7");
     assert!(w.run("watch-launch"));
     let missed = w.doc().memory_trace.failure.clone().unwrap();
@@ -145,7 +145,7 @@ fn launches_are_traced_by_shortcut_and_errors_reported() {
         "{missed}"
     );
     assert!(std::sync::Arc::ptr_eq(&before, &w.doc().api_trace().unwrap()));
-    // One that makes no launches cannot be asked.
+    // A target without kernel launches cannot trace them.
     w.doc().replay.choose("software:mali-g71");
     w.settle();
     assert!(!w.run("watch-launch"));

@@ -1,4 +1,4 @@
-//! How the Replay panel tells its plan and its outcome, and where a pairing is answered.
+//! How the Replay panel shows its plan and its outcome, and where a user confirms a pairing.
 
 use crate::common::{Window, sample, write_diverging_sample};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -7,7 +7,7 @@ use kinescope::panels::panel_context::Pairing;
 use kinescope::theme::ThemeChoice;
 use std::sync::mpsc::{Receiver, channel};
 
-/// A window in which two persons compare a code.
+/// A window in which two users compare a code.
 fn pairing(size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
     let mut w = Window::open_file_sized(&sample(), ThemeChoice::Dark, size, scale);
     w.app().settings.hints_read = 9;
@@ -19,7 +19,7 @@ fn pairing(size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
         answer: Some(answer),
     });
     w.settle();
-    // The code has to be there for a moment before it can be confirmed.
+    // The code must be visible for a short time before the user can confirm it.
     w.settle();
     (w, heard)
 }
@@ -28,7 +28,7 @@ fn pairing(size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
 fn pairing_buttons_fit_every_window_size() {
     for (size, scale) in [([1280.0, 800.0], 1.0), ([1280.0, 800.0], 1.5), ([853.0, 533.0], 1.5)] {
         let (mut w, heard) = pairing(size, scale);
-        // The code stands before all else of its column, and the plan beside it.
+        // The code stands before all else of its column, and the plan next to it.
         let column = [
             "Pairing",
             "Does the agent show this code?",
@@ -85,7 +85,7 @@ fn plan_panel_shows_footprint_and_links_rewrites_to_events() {
     w.click(&format!("Unfold writes to {} blocks", reach.writes.len()));
     assert!(w.has(&label), "{label}");
     w.click(&format!("Unfold writes to {} blocks", reach.writes.len()));
-    // What the person did stands over what the program does.
+    // What the user did stands over what the program does.
     let y = |w: &Window, l: &str| w.harness.get_by_label(l).rect().top();
     let (mine, root) = ("Unfold input ← your edit", "Unfold table root → the target's");
     assert!(y(&w, mine) < y(&w, root));

@@ -86,7 +86,7 @@ fn planned(w: &mut Window) {
     assert!(w.doc().replay.plan.is_some(), "{:?}", w.doc().replay.error);
 }
 
-/// A recording of calls in place of the sample.
+/// An API trace in place of the sample.
 fn called(w: &mut Window) -> Net {
     let n = net(2);
     let file = w.folder.path().join("calls.kine");
@@ -102,7 +102,7 @@ fn coded(w: &mut Window) {
     ran(w, "show-shader");
 }
 
-/// The same with a thread that was run beside the code.
+/// The same with a thread that was run next to the code.
 fn followed(w: &mut Window) {
     coded(w);
     ran(w, "run-thread");
@@ -125,7 +125,7 @@ pub fn replayed(w: &mut Window) {
     assert!(w.doc().replay.outcome.is_some(), "{:?}", w.doc().replay.error);
 }
 
-/// The open recording beside one of which two reads differ.
+/// The open recording next to one of which two reads differ.
 /// A picture of a panel in each form, of the panel's size.
 fn pictured(w: &mut Window, id: &str, panel: &str) {
     w.doc().go(5);
@@ -267,7 +267,7 @@ const CHECKS: &[(&str, Check)] = &[
         w.run("close");
         ran(w, id);
         assert!(w.doc().path.starts_with(samples()));
-        // What the window keeps beside the sample is not left there.
+        // What the window keeps next to the sample is not left there.
         let beside = w.doc().path.with_extension("kine-workspace");
         w.run("close");
         let _ = std::fs::remove_file(beside);
@@ -511,7 +511,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("watch-launch", |w, id| {
         called(w);
         ran(w, id);
-        // There is no driver here, or it cannot play what is made up: that is said.
+        // There is no driver here, or it cannot replay the synthetic trace: the window shows that.
         assert!(w.doc().memory_trace.failure.is_some());
         assert!(w.is_panel_active("launches"));
     }),
@@ -892,7 +892,7 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("pair", |w, id| {
         assert!(!w.run(id), "no address was typed");
-        // Nothing listens on the discard port of this machine: the failure must reach the person.
+        // Nothing listens on the discard port of this machine: the failure must reach the user.
         w.doc().replay.target_field = "127.0.0.1:9".into();
         ran(w, id);
         assert!(w.app().notice.is_some() && w.has("Dismiss"));

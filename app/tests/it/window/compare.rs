@@ -4,7 +4,7 @@ use super::commands::{Check, moves, ran, replayed, saves};
 use crate::common::{Window, write_diverging_sample};
 use kinescope::panels::compare::Section;
 
-/// The recording beside itself with two reads changed.
+/// The recording next to itself with two reads changed.
 fn beside(w: &mut Window) {
     let (path, _) = write_diverging_sample(w.folder.path(), 2);
     w.will_choose(&path);

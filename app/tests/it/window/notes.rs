@@ -1,4 +1,4 @@
-//! Notes, the notebook, and links: each leads back to what the person looked at.
+//! Notes, the notebook, and links: each leads back to what the user looked at.
 
 use crate::common::{Window, sample};
 use kinescope::document::history::Selection;

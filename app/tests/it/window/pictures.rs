@@ -44,7 +44,7 @@ fn screen(what: PictureKind, theme: ThemeChoice) -> Window {
     w
 }
 
-/// A recording of calls: a launch with memory on both sides, and a panel in front.
+/// An API trace: a launch with memory before and after it, and a panel in front.
 fn calls(command: &str, theme: ThemeChoice) -> Window {
     let n = net(3);
     let mut w = Window::from_recording_themed(n.recording, theme);

@@ -93,7 +93,7 @@ fn replay_is_disabled_on_an_unfit_target_and_offers_a_fit_one() {
             .is_some_and(|n| n.1.contains("the target is software:mali-g71"))
     );
     assert!(w.harness.get_by_label("Run replay").accesskit_node().is_disabled());
-    // Beside the tab of this name.
+    // Next to the tab of this name.
     let is_off = w
         .harness
         .query_all_by_role_and_label(Role::Button, "Replay")

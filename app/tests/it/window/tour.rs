@@ -36,7 +36,7 @@ fn tour_advances_when_its_commands_run() {
     let mut w = begun();
     assert!(w.has("Tour, 1 of 8: Timeline") && w.has("J goes to the next job."));
     assert_eq!(w.doc().title, "vecadd.kine");
-    // Another command than the one that is asked for leaves the step as it is.
+    // A command other than the requested one leaves the step unchanged.
     w.run("next-event");
     assert_eq!(step(&mut w), Some(1));
     for (n, (id, panel, next)) in [

@@ -1,4 +1,4 @@
-//! Boards that are named before anybody asked them what they are: the board is asked first, then the person, once.
+//! Targets of an unknown kind: the window queries the target first, then asks the user, once.
 
 use super::common::Window;
 use device_mali::{Model, SoftwareMali};
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use trace_core::PhysAddr;
 use trace_core::recording::Page;
 
-/// A software board that says what contains it, and counts what was written to it.
+/// A simulator that reports a given containment, and counts writes.
 struct FixedDevice {
     mali: SoftwareMali,
     by: Containment,
@@ -80,7 +80,7 @@ impl ReplayDevice for FixedDevice {
     }
 }
 
-/// An agent with one board, which a window has paired with as `box`.
+/// An agent with one device, paired with the window as `box`.
 struct Agent {
     folder: tempfile::TempDir,
     keys: Arc<KeyStore>,
@@ -115,14 +115,14 @@ impl Agent {
         std::thread::spawn(move || server.serve_tcp(&listener).unwrap());
     }
 
-    /// The board's machine is started anew, and something else contains the board.
+    /// The target's machine is started anew, and the device has another containment.
     fn comes_back(&mut self, by: Containment) {
         self.server.stop();
         self.server = served(by, &self.keys, &self.writes);
         self.listens();
     }
 
-    /// A window that was started with the board.
+    /// A window that was started with this target.
     fn window(&self) -> Window {
         let mut w = Window::open();
         w.app()

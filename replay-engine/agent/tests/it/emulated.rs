@@ -83,7 +83,7 @@ fn qemu_devices_are_leased_and_describe_themselves() {
     }
     let processes = emulators(agent.child.id());
     assert_eq!(processes.len(), 2, "{processes:?}");
-    // Asked to end, it takes them along.
+    // When it is asked to end, it ends them too.
     // The shell's own `kill`: not every system has the program.
     let asked = Command::new("sh")
         .args(["-c", "kill $0", &agent.child.id().to_string()])

@@ -1,4 +1,4 @@
-//! The program itself, in a process of its own: pairing at its terminal, serving, being killed and being asked to end.
+//! The agent as a separate process: pairing at its terminal, serving, a kill, and a request to end.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::process;
@@ -26,7 +26,7 @@ fn agent(args: &[&str], keys: &Path) -> Output {
         .unwrap()
 }
 
-/// A plan that reads a register of the software board `reads` times and does not care for its value.
+/// A plan that reads a register of the simulator `reads` times and accepts any value.
 fn plan(lease: &Lease, reads: u32) -> Compiled {
     let info = lease.info();
     let mut body = BodyBuilder::new();
@@ -79,7 +79,7 @@ fn agent_serves_paired_clients_on_tcp_and_a_private_socket() {
         let outcome = lease.replay(&plan(&lease, 1000), 1, &Progress::new(), false).unwrap();
         assert_eq!(outcome.verdict, Verdict::Match, "{:?}", outcome.failure);
     }
-    // Asked to end, it ends well and takes its socket along.
+    // When it is asked to end, it exits with success and removes its socket.
     assert!(
         Command::new("sh")
             .args(["-c", "kill $0", &agent.child.id().to_string()])
@@ -114,7 +114,7 @@ fn client_notices_a_killed_agent_at_once() {
     });
     let e = lease.replay(&compiled, 10_000, &progress, false).unwrap_err();
     let _agent = killer.join().unwrap();
-    // The closed connection tells it, not the silence after a while.
+    // The closed connection shows it, not a timeout.
     let silence = WireError::Silent.to_string();
     assert!(
         matches!(&e, ClientError::Lost { stage: Stage::Run, reason } if *reason != silence),
@@ -301,7 +301,8 @@ fn agent_without_usable_devices_gives_reasons_and_exits_2() {
     }
 }
 
-/// What ends programs by name, or a whole service, must not end the guard before the agent: only the end of its pipe does.
+/// What ends programs by name, or a whole service, must not end the guard before the agent: only the end of its pipe
+/// does.
 #[test]
 fn guard_process_ignores_termination_signals() {
     let mut guard = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Recording};
 
-/// What an edit may cost on the wire beside the pages that it changes and what names them, bytes.
+/// Maximum size on the wire of an edit without its changed pages and their digests, bytes.
 const BESIDES: u64 = 2048;
 /// What of the plan names a page: frame, digest, role.
 const NAMED: u64 = 44;

@@ -124,7 +124,7 @@ pub(crate) struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Creates a meter with this many clauses. With `ahead`, running out of clauses only means that the work must run
+    /// Creates a meter with this many clauses. With `ahead`, an exhausted meter only means that the work must run
     /// in order.
     pub(crate) fn new(wave: u64, clauses: u64, ahead: bool, progress: Option<&'a Progress>) -> Self {
         Self {

@@ -90,7 +90,7 @@ fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
         assert_eq!(writes.len(), 1);
         assert_eq!((writes[0].va, writes[0].bytes), (out.va.0 + 4 * n, 4));
         assert_eq!(f32::from_bits(writes[0].value as u32), a + b);
-        // What this shader asks for: its place among all threads.
+        // What this shader reads: its index among all threads.
         assert_eq!(u64::from(f.registers(0)[60]), n);
         assert!(!f.uniforms.is_empty());
     }

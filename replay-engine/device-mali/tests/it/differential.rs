@@ -46,8 +46,8 @@ fn disagreement(want: &[oracle::Lane], got: &[[u32; 64]]) -> Option<(usize, usiz
     })
 }
 
-/// What the executor refuses although the oracle has a meaning for it, by the start of its reason: which of two operands
-/// is taken when one is no number, and the sign of a zero, the oracle infers for these from their names alone.
+/// What the executor refuses although the oracle has a meaning for it, by the start of its reason: which of two
+/// operands is taken when one is no number, and the sign of a zero, the oracle infers for these from their names alone.
 const REFUSED: [&str; 4] = [
     "+FMAX.f32 with sem",
     "+FMAX.v2f16 with sem",

@@ -186,14 +186,14 @@ const ALIKE: &[(&str, Modifier, Value, Value, &str)] = &[
     ),
 ];
 
-/// Selectors of sources: every order that an encoding may ask for.
+/// Selectors of sources: every order that an encoding can express.
 const SELECTORS: [[u32; 4]; 3] = [[0, 1, 2, 0], [1, 0, 2, 1], [0, 0, 2, 1]];
 
 fn name(unit: Unit, op: Op) -> String {
     format!("{}{}", unit.sign(), op.name())
 }
 
-/// What stands beside an operation: what it needs, or nothing.
+/// What stands next to an operation: what it needs, or nothing.
 fn clause(i: &Instruction) -> bifrost::Clause {
     let of = |unit: Unit, op: Op| Instruction::encodings(unit).find(|e| e.0 == op).unwrap().2;
     let (fma, add) = match (i.unit(), i.op()) {
@@ -205,7 +205,7 @@ fn clause(i: &Instruction) -> bifrost::Clause {
             let atomic = Instruction::encodings(Unit::Fma).find(|e| e.0 == Op::AtomCI32).unwrap();
             (all_of(Unit::Fma, atomic, SELECTORS[0])[0].bits(), i.bits())
         }
-        // Which table an address is of, the operation beside it says: the first.
+        // Which table an address is of, the operation next to it says: the first.
         (Unit::Add, op) if op.name().starts_with("LEA_ATTR") => (of(Unit::Fma, Op::DtselImm), i.bits()),
         (Unit::Add, Op::Cubeface2) => (of(Unit::Fma, Op::Cubeface1), i.bits()),
         (Unit::Add, Op::ShaddxhI32) => (of(Unit::Fma, Op::ShaddxlI64), i.bits()),

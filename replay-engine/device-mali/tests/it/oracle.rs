@@ -38,7 +38,7 @@ pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
         .or_else(|| special::result(i, &s))
 }
 
-/// Whether an operation takes something from the FMA operation of its tuple beside the result, and which it must be.
+/// Whether an operation uses more of the FMA operation of its tuple than the result, and which operation it must be.
 pub fn partner(op: Op) -> Option<&'static [Op]> {
     match op {
         Op::ShaddxhI32 => Some(&[Op::ShaddxlI64, Op::ShaddxlS32, Op::ShaddxlU32]),

@@ -111,7 +111,7 @@ fn sample_outcomes_replay_like_the_samples() {
     }
 }
 
-/// An input of a person's does the same to the outcome as to the original.
+/// A user's input changes the outcome as it changes the original.
 #[test]
 fn edited_outcome_replays_like_the_edited_original() {
     let original = sample("digits.kine");

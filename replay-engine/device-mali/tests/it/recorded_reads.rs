@@ -84,7 +84,7 @@ struct ReplayResult {
     device: SoftwareMali,
 }
 
-/// Plays a recording: writes as recorded, waits before an interrupt's handler, repeats reads of a busy status.
+/// Replays a recording: writes as recorded, waits before an interrupt's handler, repeats reads of a busy status.
 fn play(folder: &Path, gap_ns: u64, prepare: impl Fn(&mut SoftwareMali, PhysAddr)) -> ReplayResult {
     let arena = Arena {
         base: PhysAddr(0),

@@ -1,7 +1,7 @@
-//! Every rule that a plan must keep, broken once: refused with its rule, its place and its reason.
+//! Every rule that a plan must keep, broken once: the plan is refused with the rule, the location and the reason.
 //!
-//! `registers.rs`: what may be written, and what a person asks for; `pages.rs`: what the GPU can reach; `chains.rs`: jobs
-//! and their limits. Here: how a plan is broken in one place.
+//! `registers.rs`: allowed writes and user requests; `pages.rs`: memory that the GPU can reach; `chains.rs`:
+//! jobs and their limits. Here: how to break a plan in one location.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -92,7 +92,7 @@ fn set(c: &Compiled, at: usize, new: u64) -> Compiled {
 
 fn insert(c: &Compiled, at: usize, actions: &[Action]) -> Compiled {
     with_actions(c.clone(), |list| {
-        // Beside another action, and so of its event.
+        // Next to another action, and so of its event.
         let event = list[at.saturating_sub(1)].event();
         for a in actions.iter().rev() {
             list.insert(at, moved(*a, event));

@@ -67,7 +67,7 @@ fn the_published_recordings_replay_and_match() {
     }
 }
 
-/// Every recording that the project made itself plays again, whatever its table format and job types.
+/// Every recording that the project made itself replays, whatever its table format and job types.
 #[test]
 fn the_sample_traces_replay_and_match() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-traces");
@@ -362,7 +362,7 @@ fn an_edited_input_changes_only_its_pages() {
         (whole.plan.used_pages, &whole.plan.body)
     );
     assert_eq!(named(&c.plan, RewriteKind::Input), 1);
-    // It is there when the device runs: asked for as an output, it comes back.
+    // It is there when the device runs: requested as an output, it comes back.
     let options = CompileOptions {
         outputs: vec!["input".to_owned()],
         ..CompileOptions::default()
@@ -453,7 +453,7 @@ fn the_recorded_pace_keeps_the_gaps() {
     );
 }
 
-/// A board that stops answering, or loses its interrupts, at a chosen moment.
+/// A device that stops answering, or loses its interrupts, at a chosen action.
 struct FaultyDevice {
     inner: SoftwareMali,
     accesses_left: u64,
@@ -535,14 +535,14 @@ fn failures_are_in_the_outcome_and_the_device_is_reset() {
     assert!(o.failure.unwrap().contains("cancelled"));
     assert!(o.faults.is_empty());
 
-    // A board that cannot tell which frames have content leaves the same outcome.
+    // A device that cannot report which frames have content leaves the same outcome.
     let mut device = broken(u64::MAX, false);
     let o = run(&c.plan, &c.pages, &mut device, &Progress::new());
     assert_eq!((o.verdict, device.resets), (Verdict::Match, 1));
     assert_eq!(o.fingerprint, play(&c).fingerprint);
 }
 
-/// A board whose address spaces never end a command.
+/// A device whose address spaces never end a command.
 struct BusyDevice(SoftwareMali);
 
 impl Device for BusyDevice {

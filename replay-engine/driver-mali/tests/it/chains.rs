@@ -1,5 +1,5 @@
-//! Folders of job chains made here: what the CPU changed between submits is distinguished from what jobs left, objects come and
-//! go, and what cannot be run says so.
+//! Folders of job chains made here: what the CPU changed between submits is distinguished from what jobs left, objects
+//! come and go, and what cannot be run says so.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use driver_mali::chains::{RecordedChains, record, record_folder};
@@ -161,7 +161,7 @@ fn results_carry_over_and_cpu_changes_are_applied_on_top() {
     assert_eq!(words(r, at[1], DATA, 5), [1, 0x91, 0x92, 0xa3, 0xa4]);
     let last = [1, 0x91, 0x92, 3, 0xa4];
     assert_eq!(words(r, u64::MAX, DATA, 5), last);
-    // Words that changed, and none beside them.
+    // Words that changed, and none next to them.
     let frame = host_writes(r)[0].at / 0x1000;
     let entries: Vec<(u64, u32)> = host_writes(r)
         .iter()

@@ -270,7 +270,7 @@ fn registers_report_an_endless_shader_as_active() {
         (0, 0),
         "no interrupt came"
     );
-    // A soft stop asks it to end, and it is reported as stopped.
+    // A soft stop ends it, and it is reported as stopped.
     write(&mut device, JS1 + 0x20, 2);
     assert_eq!(device.wait_interrupt(1, 1_000_000), Ok(WaitResult::Raised { lines: 1 }));
     assert_eq!((read(&mut device, 0x1000), read(&mut device, JS1 + 0x24)), (1 << 17, 3));

@@ -1,5 +1,5 @@
-//! Whatever a CPU and jobs do to memory in turn: the outcome of a replay, and the outcome of that, replay as the recording
-//! does and differ from it in nothing.
+//! Whatever a CPU and jobs do to memory in turn: the outcome of a replay, and the outcome of that, replay as the
+//! recording does and differ from it in nothing.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
@@ -31,8 +31,8 @@ enum Step {
     Toggle(u64),
     /// The CPU writes into the page at a place, where there is one.
     Into(u64, u64, u64),
-    /// The CPU writes a chain at a place of its own or over the last, and the GPU runs it: words of the buffer, or of the
-    /// page at a place.
+    /// The CPU writes a chain at a place of its own or over the last, and the GPU runs it: words of the buffer, or of
+    /// the page at a place.
     Run {
         over: bool,
         writes: Vec<(Option<u64>, u64, u64)>,

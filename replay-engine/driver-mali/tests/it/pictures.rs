@@ -135,7 +135,7 @@ fn texture_is_sampled_with_linear_filtering() {
                     f64::from(f32::from(picture[at][c]) / 255.0)
                 };
                 let mean = (texel(0, 0) + texel(1, 0) + texel(0, 1) + texel(1, 1)) / 4.0;
-                // The shader asked for halves, then added the texture's size.
+                // The shader sampled halves, then added the texture's size.
                 f16_to_f32(f32_to_f16(mean as f32)) + 16.0
             })
         };

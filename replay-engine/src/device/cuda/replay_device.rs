@@ -61,8 +61,8 @@ impl std::fmt::Debug for CudaReplayDevice {
 }
 
 impl CudaReplayDevice {
-    /// Creates the target for the device of this number. `name` is the driver's name for it, or empty if the driver was
-    /// not asked.
+    /// Creates the replay device for the CUDA device of this number. `name` is the driver's name for it, or empty if
+    /// the driver was not queried.
     #[must_use]
     pub fn new(number: u32, name: &str, workers: Arc<WorkerProcesses>) -> Self {
         let description = match name {
@@ -88,11 +88,11 @@ impl CudaReplayDevice {
         Self { number, info, workers }
     }
 
-    /// Returns a factory of such targets. If `check` is set, the driver is first asked for the name, so that a missing
-    /// device is reported at once.
+    /// Returns a factory of such devices. If `check` is set, the driver is first queried for the name, so that a
+    /// missing device is reported at once.
     ///
     /// # Errors
-    /// If the driver was asked and has no such device.
+    /// If the driver was queried and has no such device.
     pub fn factory(number: u32, check: bool, workers: Arc<WorkerProcesses>) -> Result<Factory, ReplayDeviceError> {
         let name = if check {
             let all = list_devices_in_worker(&workers)?;

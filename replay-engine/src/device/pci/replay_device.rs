@@ -52,9 +52,9 @@ impl Options {
 
 /// A PCI function of this machine.
 ///
-/// [`ReplayDevice::reset`] uses the kernel's reset of the function, or the reset of VFIO, if there is one. Otherwise the known
-/// state is: bus mastering off, interrupt masked, windows decoded, memory for plans zero. Registers and memory of the
-/// function itself are unchanged.
+/// [`ReplayDevice::reset`] uses the kernel's reset of the function, or the reset of VFIO, if there is one. Otherwise
+/// the known state is: bus mastering off, interrupt masked, windows decoded, memory for plans zero. Registers and
+/// memory of the function itself are unchanged.
 pub struct PciReplayDevice {
     host: Host,
     function: Function,

@@ -51,8 +51,8 @@ pub struct Options {
 
 /// A device of this machine's device tree.
 ///
-/// [`ReplayDevice::reset`] resets a Mali by its own command. For another device the known state is: its interrupt as it was,
-/// memory for plans zero. Its registers are unchanged, because no reset method is known.
+/// [`ReplayDevice::reset`] resets a Mali by its own command. For another device the known state is: its interrupt as it
+/// was, memory for plans zero. Its registers are unchanged, because no reset method is known.
 pub struct PlatformReplayDevice {
     info: DeviceInfo,
     mali: bool,

@@ -55,8 +55,8 @@ struct NumberedBar {
 /// clock runs from a wait or a pause to the next write, at the pace of real time ([`DeviceInfo::virtual_time`] is
 /// false). [`Device::now_ns`] is that clock.
 ///
-/// If QEMU ends or refuses an access, the target returns [`DeviceError::Gone`] until it is reset. [`ReplayDevice::trouble`]
-/// returns the reason.
+/// If QEMU ends or refuses an access, the device returns [`DeviceError::Gone`] until it is reset.
+/// [`ReplayDevice::trouble`] returns the reason.
 pub struct QemuReplayDevice {
     name: Name,
     /// The folders to search for programs.

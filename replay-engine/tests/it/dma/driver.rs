@@ -32,7 +32,7 @@ const NOTIFY_0: u32 = 0x3000;
 /// Entries of the queue.
 pub const ENTRIES: u64 = 16;
 
-/// Where things lie, in pages from the start of the driver's memory; none beside another that it could be taken for.
+/// Where things lie, in pages from the start of the driver's memory; none next to another that it could be taken for.
 const TABLE: u64 = 3;
 const RING: u64 = 5;
 const DONE: u64 = 6;
@@ -76,7 +76,7 @@ pub fn picture() -> Picture {
 }
 
 impl<'b> Driver<'b> {
-    /// A driver whose memory begins `pages` pages behind the start of the board's.
+    /// A driver whose memory begins `pages` pages after the start of the device's arena.
     fn new(device: &'b mut dyn ReplayDevice, pages: u64) -> Self {
         let base = device.info().arena.base.0 + pages * PAGE;
         let mut new = Self {
@@ -236,7 +236,7 @@ fn descriptor(at: u64, bytes: u32, flags: u16, next: u16) -> Vec<u8> {
     d
 }
 
-/// Draws on a board and gives the recording of it, with the picture that the device showed.
+/// Draws on a device and returns the recording, with the picture that the device showed.
 pub fn record(device: &mut dyn ReplayDevice) -> Recording {
     device.reset().unwrap();
     device.set_bus_mastering(true).unwrap();

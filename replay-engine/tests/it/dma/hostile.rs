@@ -276,7 +276,7 @@ fn walking_a_ring_costs_steps_for_its_entries() {
     assert!(e.to_string().contains("steps"), "{e}");
 }
 
-/// What a board was asked, in order.
+/// The requests to a device, in order.
 type RequestLog = Arc<Mutex<Vec<String>>>;
 
 /// A device whose machine cannot reset it: its registers stay through everything but what they themselves do.
@@ -398,7 +398,7 @@ fn running_transfer_must_end_before_bus_mastering() {
     let (outcome, asked) = ran(&plan, Kept::new(edu(), (0x98, 7), 100));
     assert_eq!((outcome.verdict, &outcome.failure), (Verdict::Match, &None));
     assert_eq!(asked, ["reset", "reset", &page, "mastering true", "mastering false"]);
-    // Bits beside the start bit stay from the transfer before.
+    // Bits next to the start bit stay from the transfer before.
     let (_, asked) = ran(&plan, Kept::new(edu(), (0x98, 6), u64::MAX));
     assert_eq!(asked, ["reset", &page, "mastering true", "mastering false"]);
     let (outcome, asked) = ran(&plan, Kept::new(edu(), (0x98, 7), u64::MAX));

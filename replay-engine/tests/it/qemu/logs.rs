@@ -1,4 +1,4 @@
-//! Logs of real drivers, read here by themselves and played access by access on a board.
+//! Logs of real drivers, parsed here and replayed access by access on a device.
 
 use replay_core::Device as _;
 use replay_engine::device::ReplayDevice;
@@ -15,7 +15,7 @@ struct Access {
     value: u64,
 }
 
-/// A window of the device, as the log tells it.
+/// An MMIO region of the device, as the log describes it.
 struct Bar {
     name: &'static str,
     base: u64,
@@ -117,7 +117,7 @@ impl Log {
         unpacked(Path::new(&name))
     }
 
-    /// Plays every access of the device.
+    /// Replays every access of the device.
     pub fn play(&self, device: &mut QemuReplayDevice) -> Played {
         let windows = device.info().windows;
         let number = |b: &Bar| windows.iter().find(|w| w.name == b.name).unwrap().number;

@@ -1,4 +1,4 @@
-//! Names written into the files of maps: what a person wrote by hand stays, comments too, and every entry can be taken
+//! Names written into the files of maps: what a user wrote by hand stays, comments too, and every entry can be taken
 //! back as it was.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

@@ -1,5 +1,5 @@
-//! A person's own maps that are too large, or too many: left out, and reported. Apart from the other tests of own maps, since
-//! what is in use is the program's.
+//! A user's own maps that are too large, or too many: left out, and reported. Apart from the other tests of own maps,
+//! since what is in use is the program's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use register_maps::UserMaps;

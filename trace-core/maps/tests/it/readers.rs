@@ -1,4 +1,4 @@
-//! The three readers on files of their projects, held against readers that this project did not write.
+//! The three readers on files of their projects, compared with readers that this project did not write.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use register_maps::{Folder, ImportError, ImportedMap, LossKind, NoSources, Options, import};
@@ -449,7 +449,7 @@ fn aliased_imports_are_read_once_and_large_ones_bounded() {
     let made = take(&main, &Options::default());
     assert_eq!((made.registers, made.losses.len()), (1, 0), "{:?}", made.losses);
 
-    /// As many files as are asked for, each of 40 MiB.
+    /// This many files, each of 40 MiB.
     struct Large(usize);
     impl register_maps::Sources for Large {
         fn text(&mut self, _name: &str) -> Option<String> {

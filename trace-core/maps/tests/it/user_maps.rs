@@ -1,4 +1,4 @@
-//! A person's own maps: found, laid over embedded ones, refused with file and line, read again when they change.
+//! A user's own maps: found, laid over embedded ones, refused with file and line, read again when they change.
 //!
 //! What is in use is the program's; these tests run as one, so that none sees another's maps.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
@@ -84,7 +84,7 @@ fn user_maps_override_embedded_maps_and_are_reloaded() {
     assert!(wrong[0].starts_with(&place), "{wrong:?}");
     assert_eq!(first(&g71).as_deref(), Some("GPU_ID"));
 
-    // A map that is a folder, one for a space alone, and one beside the recording.
+    // A map that is a folder, one for a space alone, and one next to the recording.
     std::fs::remove_file(&file).unwrap();
     assert!(own.files.has_changed());
     let parts = folder.path().join("parts.map");
@@ -113,7 +113,7 @@ fn user_maps_override_embedded_maps_and_are_reloaded() {
         ["beside", "parts"],
         "the one beside a recording lies over that of its device"
     );
-    // Another recording of the same device, opened too, with a map of its own beside it and then without one.
+    // Another recording of the same device, opened too, with a map of its own next to it and then without one.
     let mut other = recording(0, "regs");
     let other_kine = folder.path().join("other.kine");
     std::fs::write(sibling_map_path(&other_kine), text("other", "", "OTHERS")).unwrap();

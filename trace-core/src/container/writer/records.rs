@@ -27,10 +27,10 @@ impl<S: Sink> Writer<S> {
         self.close(open, entry)
     }
 
-    /// Sets the facts of the recording; replaces those of earlier commits.
+    /// Sets the metadata of the recording; replaces that of earlier commits.
     ///
     /// # Errors
-    /// If they are longer than a record may be, or the sink cannot be written.
+    /// If it is longer than a record may be, or the sink cannot be written.
     pub fn metadata(&mut self, metadata: &Metadata) -> Result<(), ContainerError> {
         self.record(SectionKind::Facts, metadata, 1)
     }

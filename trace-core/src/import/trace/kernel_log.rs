@@ -1,5 +1,5 @@
 //! The combination of ftrace lines: virtual addresses become physical, accessor entries are joined with their returns,
-//! interrupts are distinguished. The results are the rows of a recording and the facts about the device.
+//! interrupts are distinguished. The results are the rows of a recording and the description of the device.
 
 use super::device::Function;
 use super::ftrace::Head;

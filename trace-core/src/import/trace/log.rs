@@ -32,7 +32,7 @@ pub(super) trait Format: Sync {
     /// Handles the content of a block; blocks come in order.
     fn take(&mut self, parsed: Self::Parsed, log: &mut Log);
 
-    /// Hands over the facts about the device.
+    /// Hands over the description of the device.
     fn finish(self, log: &mut Log);
 }
 

@@ -1,4 +1,4 @@
-//! PCI functions of a machine from accesses to configuration space: their ids and BARs. The firmware asks for the size
+//! PCI functions of a machine from accesses to configuration space: their ids and BARs. The firmware reads the size
 //! of a BAR by writing ones to it and reading back which bits stay; then it writes the base. Source: the PCI Local Bus
 //! Specification, revision 3.0, chapter 6.
 

@@ -1,5 +1,5 @@
-//! The screen described by a register map: follows the registers that it names and reads its facts from them. This is
-//! enough for a controller that the map describes completely.
+//! The screen described by a register map: follows the registers that it names and reads its screen facts from them.
+//! This is enough for a controller that the map describes completely.
 
 use super::registers::Registers;
 use super::{Controller, Effect, Mode, ModeError};
@@ -35,7 +35,7 @@ impl Bits {
     }
 }
 
-/// A fact and its location.
+/// A screen fact and its location.
 #[derive(Debug)]
 struct Source {
     fact: &'static ScreenSource,
@@ -122,7 +122,7 @@ impl MapScreen {
         self.registers.bits(b.word, b.low, b.high)
     }
 
-    /// Returns a fact that every screen needs.
+    /// Returns a screen fact that every screen needs.
     fn get(&self, fact: ScreenFact, what: &'static str) -> Result<u32, ModeError> {
         let source = self.source(fact).ok_or(ModeError::Unset(what))?;
         let name = source.register.name.as_str();
@@ -135,7 +135,7 @@ impl MapScreen {
         reported.and_then(|t| u32::try_from(t).ok()).ok_or(unsupported)
     }
 
-    /// Returns a fact, or 0 if the map lacks it or its register is unknown.
+    /// Returns a screen fact, or 0 if the map lacks it or its register is unknown.
     fn or_zero(&self, fact: ScreenFact) -> u32 {
         self.get(fact, "").unwrap_or(0)
     }
@@ -181,7 +181,7 @@ impl MapScreen {
         })
     }
 
-    /// Whether an access touches the register of a fact.
+    /// Whether an access touches the register of a screen fact.
     fn meets(&self, fact: ScreenFact, offset: u32, width: u8) -> bool {
         let end = u64::from(offset) + u64::from(width);
         self.source(fact)
@@ -234,8 +234,8 @@ impl MapScreen {
         Effect::Mode
     }
 
-    /// Returns the registers of the map's facts that are readable without side effects, with their widths in bytes;
-    /// `more` are a controller's own.
+    /// Returns the registers of the map's screen facts that are readable without side effects, with their widths in
+    /// bytes; `more` are a controller's own.
     pub fn readable(&self, more: &[Option<Bits>]) -> Vec<(u32, u8)> {
         let palette = [ScreenFact::PaletteIndex, ScreenFact::PaletteColour];
         let metadata = self.sources.iter().filter(|s| !palette.contains(&s.fact.fact));

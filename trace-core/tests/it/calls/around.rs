@@ -1,5 +1,5 @@
-//! Launches that memory was taken down around, made up at random: memory before and behind each is what it held, whatever
-//! happened between them, and what each changed is reported to the byte.
+//! Launches that memory was taken down around, made up at random: memory before and behind each is what it held,
+//! whatever happened between them, and what each changed is reported to the byte.
 
 use crate::calls::net::{Build, WINDOW};
 use proptest::prelude::*;

@@ -1,5 +1,5 @@
-//! Two recordings of calls compared: what copies carried, memory as snapshots tell it, arguments, fills, code; what every run
-//! has for itself is no difference.
+//! Two API traces compared: contents of copies, memory of snapshots, arguments, fills, code. What differs in every run
+//! is no difference.
 
 use crate::calls::net::{Arguments, Build, PTX, WINDOW};
 use trace_core::PAGE_SIZE;
@@ -174,7 +174,7 @@ fn input_differences_are_listed_by_copy_and_snapshot() {
     assert_eq!((c.elements.compared, c.elements.equal), (3000, 2999));
     assert_eq!(c.elements.errors.as_ref().unwrap().max_absolute, 0.25);
     assert_eq!(input.place().unwrap().0 - WINDOW, c.first_byte);
-    // They are changed events too, so that they have their places among all others.
+    // They are changed events too, so that they appear among all others.
     assert_eq!(d.events.changed, 4);
     let what = |e: u64| matches!(a.events.call(e as usize), Some(CallEvent::Copy(_)));
     assert!(d.events.list.iter().all(|e| e.a.is_some_and(what)));

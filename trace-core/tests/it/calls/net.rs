@@ -110,10 +110,10 @@ impl DeviceMemory {
     }
 }
 
-/// Builds a recording of calls, call by call.
+/// Builds an API trace, call by call.
 #[derive(Default)]
 pub struct Build {
-    /// What is reported beside the events.
+    /// Data that is reported besides the events.
     pub metadata: ApiTraceMetadata,
     /// The events so far.
     pub events: EventsBuilder,
@@ -482,8 +482,8 @@ pub struct Net {
     pub scores_out: u64,
 }
 
-/// A small net, run `times` times: the image goes in on one stream, kernels run on another that waits for it, the result
-/// comes back. Memory is taken down before and after the last launch of the first run.
+/// A small net, run `times` times: the image goes in on one stream, kernels run on another that waits for it, the
+/// result comes back. Memory is taken down before and after the last launch of the first run.
 pub fn net(times: u32) -> Net {
     let mut b = Build::new();
     b.metadata.device = CallDevice {

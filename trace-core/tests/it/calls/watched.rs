@@ -1,5 +1,5 @@
-//! What boards reported of memory, on recordings that are made up at random: every byte that is known is what memory held,
-//! nothing that was known before is lost, and launches are reported to the byte.
+//! Memory traces of targets, on random recordings: every known byte is the content of memory, no known byte is lost,
+//! and launches are reported to the byte.
 
 use crate::calls::naive::{Step, holds, live, make, may_write, wrote};
 use crate::calls::net::{DeviceMemory, WINDOW};
@@ -23,7 +23,7 @@ fn bytes_at(held: &MemoryAtEvents, next_event: u64, at: u64) -> Vec<u8> {
     (at..at + PLACE).map(byte).collect()
 }
 
-/// What a board tells that watches these places over these events, and looks at all of them first if it is asked to.
+/// The memory trace of a target over these ranges and events, with the initial content of all ranges on request.
 fn build_trace(
     r: &Recording,
     held: &MemoryAtEvents,
@@ -130,7 +130,7 @@ proptest! {
         let (r, held) = make(&steps);
         let end = r.events.len() as u64;
         let bare = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
-        // All that this board has is other than it was, as of a program that leaves other sums each time.
+        // Everything that this target reports differs, like the results of a program that leaves other sums each time.
         let other: MemoryAtEvents = held.iter().map(|m| m.map(|b| b ^ 0xa5)).collect();
         let mut api_trace = bare.clone();
         for (a, b, c, d, look) in asks {
@@ -254,7 +254,7 @@ fn invalid_memory_traces_are_refused() {
     let bytes = good.to_bytes().unwrap();
     assert_eq!(MemoryTrace::from_bytes(&bytes).unwrap(), good);
     for cut in 0..bytes.len() {
-        // What is missing at the end is missed where a sight lies in it.
+        // A missing end is detected where a sample lies in it.
         let read = MemoryTrace::from_bytes(&bytes[..cut]);
         assert!(read.is_err() || cut >= bytes.len() - 92, "{cut}");
     }

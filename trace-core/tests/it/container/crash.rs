@@ -11,7 +11,7 @@ use trace_core::check::FindingKind;
 use trace_core::container::{self, ContainerError, KineFile, SectionKind as K, Sink, Writer};
 use trace_core::recording::{Digest, FrameRole, Page, PageId, PageRun, Snapshot};
 
-/// What commit `number` of the test's writer adds, reported from the number alone: events, a page, a snapshot, facts.
+/// What commit `number` of the test's writer adds, from the number alone: events, a page, a snapshot, metadata.
 struct Addition {
     kinds: Vec<u8>,
     times: Vec<u64>,

@@ -59,7 +59,7 @@ fn lent(bytes: Vec<u8>) -> Result<Recording, ContainerError> {
     KineFile::from_bytes(bytes)?.recording()
 }
 
-/// Reads everything that a recording can be asked for.
+/// Reads everything that a recording offers.
 fn read_all(r: &Recording) -> u64 {
     let mut sum = r.span_ns();
     for i in 0..r.events.len() {

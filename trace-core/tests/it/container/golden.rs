@@ -218,8 +218,8 @@ fn golden_undecoded() -> PathBuf {
     golden_of(1, "undecoded")
 }
 
-/// A store whose value is known, two that an instruction made which nobody decodes, memory for the device, and a read of
-/// configuration space of which the value was not seen.
+/// A store whose value is known, two that an instruction made which nobody decodes, memory for the device, and a read
+/// of configuration space of which the value was not seen.
 fn undecoded_recording() -> Recording {
     let mut b = EventsBuilder::new();
     let store = Access {
@@ -475,7 +475,7 @@ fn verify_reports_host_writes_beyond_or_without_a_page() {
     }
 }
 
-/// What the dump says beside each line of 16 bytes, by the line's place.
+/// What the dump says next to each line of 16 bytes, by the line's place.
 fn annotations(bytes: &[u8]) -> std::collections::BTreeMap<usize, String> {
     let mut notes = std::collections::BTreeMap::new();
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
@@ -639,7 +639,7 @@ fn golden_hexdump_in_the_page_matches_the_file() {
         std::fs::write(&page_at, format!("{}{}{}", &page[..start], dump(&bytes), &page[end..])).unwrap();
         return;
     }
-    // The bytes are compared as a person would type them in, apart from how the dump was printed.
+    // The bytes are compared as a user would type them in, apart from how the dump was printed.
     let mut typed = Vec::new();
     for line in page[start..end].lines().filter(|l| *l != "*") {
         let at = usize::from_str_radix(&line[..6], 16).unwrap();
@@ -763,7 +763,7 @@ fn section_as_json(s: &SectionInfo) -> Value {
     })
 }
 
-/// Runs the page's reader and compares every section, event, snapshot and page, and the facts.
+/// Runs the page's reader and compares every section, event, snapshot and page, and the metadata.
 fn compare_with_python(path: &Path) {
     let script = root().join("tests/format_reader.py");
     let out = Command::new("python3")

@@ -289,7 +289,7 @@ proptest! {
     }
 }
 
-/// Opening costs the metadata: what nobody uses is not looked at.
+/// Opening reads only the metadata: unused sections are not read.
 #[test]
 fn unused_sections_are_not_verified() {
     let r = recording(5, 9_000);
@@ -333,7 +333,7 @@ fn file_changed_while_open_reads_old_or_damaged() {
     std::fs::rename(&other, &path).unwrap();
     assert_same(&r, &lent);
     assert_eq!(lent.damage.count(), 0);
-    // Written over in place, with everything but the first block of times unseen.
+    // Overwritten in place, with only the first block of times read before.
     std::fs::write(&path, &bytes).unwrap();
     let lent = container::open(&path).unwrap();
     assert_eq!(lent.events.time.get(0), r.events.time.get(0));

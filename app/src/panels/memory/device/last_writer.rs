@@ -242,7 +242,7 @@ fn writers(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, api_trace: 
     }
 }
 
-/// Draws a button that asks a target, if several launches are possible.
+/// Draws a button that traces memory on a target, if several launches are possible.
 fn trace_offer(doc: &Document, actions: &mut UiActions, ui: &mut Ui, request: Option<&MemoryTraceRequest>) {
     if let Some(request) = request {
         ui.add_space(4.0);

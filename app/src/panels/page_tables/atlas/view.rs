@@ -106,7 +106,7 @@ impl Atlas {
         self.maps.iter().find(|(k, _)| *k == key).map(|(_, m)| Arc::clone(m))
     }
 
-    /// Returns the map to show until the wanted one is computed: another snapshot of the same address space.
+    /// Returns the map to show until the requested one is computed: another snapshot of the same address space.
     pub(super) fn fallback_map(&self, key: AddressMapKey) -> Option<Arc<AddressMap>> {
         let same = self.maps.iter().rev().find(|(k, _)| k.space == key.space);
         same.map(|(_, m)| Arc::clone(m))

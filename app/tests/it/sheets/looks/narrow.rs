@@ -33,7 +33,7 @@ fn inspector_hides_in_narrow_windows_and_returns_in_wide_ones() {
     );
     resize(&mut w, 1200.0);
     assert!(w.app().inspector);
-    // Whoever asks for it gets it, and whoever closed it finds it closed.
+    // It opens on request, and stays closed once it is closed.
     resize(&mut w, 853.0);
     w.click("inspector");
     assert!(w.app().inspector);
@@ -83,7 +83,7 @@ fn active_panel_tab_is_visible_on_a_laptop() {
     w.settle();
     assert!(w.app().inspector && seen(&mut w, "Findings"));
     w.run("toggle-inspector");
-    // The person scrolls away from it, and it stays so.
+    // The user scrolls away from it, and it stays so.
     w.run("show-log");
     w.settle();
     for _ in 0..3 {

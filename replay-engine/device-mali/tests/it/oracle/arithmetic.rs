@@ -163,7 +163,7 @@ pub fn compared(name: M, a: &Number, b: &Number) -> Option<Option<bool>> {
     condition(name, a.compare(b)).map(Some)
 }
 
-/// The result of a comparison in the type that is asked for, for pieces of so many bits.
+/// The result of a comparison in the given type, for pieces of this many bits.
 pub fn truth(result: M, bits: u32, yes: bool) -> Option<u32> {
     Some(match (yes, result) {
         (false, _) => 0,

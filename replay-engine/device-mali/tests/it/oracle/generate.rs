@@ -103,7 +103,7 @@ pub fn word(rng: &mut Rng) -> u32 {
             let half = |rng: &mut Rng| (rng.next() as u32) & 0x83ff | (8 + rng.below(16)) << 10;
             half(rng) | half(rng) << 16
         }
-        // Half an even number of units beside a power of two, where ties are.
+        // Half an even number of units next to a power of two, where ties are.
         9 => (120 + rng.below(40)) << 23 | 1 << rng.below(23) | u32::from(rng.chance(2)),
         _ => rng.next() as u32,
     }

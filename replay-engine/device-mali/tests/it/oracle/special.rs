@@ -15,8 +15,8 @@
 //! - `FLOG_TABLE.red` has at most five significant bits and is 1 for what has no mantissa.
 //!
 //! Approximations are within 1e-6 of the function; the hardware's tables are not public. Open: denormals, the
-//! what `FREXPM.log` makes of infinity, modifiers `adj`, `offset`, `scale`, `precision`, `divzero`, the exact content of `FLOG_TABLE`, which
-//! `FLOG_TABLE.red` and `FLOG_TABLE.base2` share.
+//! what `FREXPM.log` makes of infinity, modifiers `adj`, `offset`, `scale`, `precision`, `divzero`, the exact content
+//! of `FLOG_TABLE`, which `FLOG_TABLE.red` and `FLOG_TABLE.base2` share.
 
 use super::number::{F16, F32, Format, Number};
 use super::source::{self, denormal, float, floats, lane_of};

@@ -7,7 +7,7 @@ fn rule_3_chains() {
     let r = sample(SAMPLE);
     let whole = compiled(&r);
     let head = whole.plan.jobs[0].head_va;
-    // The head's next-job pointer is made to point at itself, by an edit that a person could make.
+    // The head's next-job pointer is made to point at itself, by an edit that a user could make.
     let edits = Edits {
         patches: vec![Patch {
             address_space: 0,

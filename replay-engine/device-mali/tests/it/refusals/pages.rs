@@ -104,7 +104,7 @@ fn rule_2_roots_and_translation_modes() {
     assert!(matches!(reason(&c, 2), Reason::ForeignRoot { value: 0x8000_0000, .. }));
     let c = set(&whole, at(TRANSTAB_HI), 0x77);
     assert!(matches!(reason(&c, 2), Reason::ForeignRoot { value: 0x77, .. }));
-    // A half that would pass by itself: the high one 0 beside a low one of the agent's root.
+    // A half that would pass by itself: the high one 0 next to a low one of the agent's root.
     let c = set(&whole, at(TRANSTAB_HI), 0);
     assert!(matches!(
         refused(&c).reason,

@@ -1,4 +1,4 @@
-//! Registers that may be written and how reads are compared; what a person asks for that does not fit.
+//! Registers that may be written and how reads are compared; user requests that do not fit.
 
 use super::*;
 
@@ -108,7 +108,7 @@ fn rule_1_at_compile_time() {
     assert!(matches!(e, CompileError::BadAccess { event: 0, width: 2, .. }), "{e}");
     let e = fails(&moved(0, 4), &Edits::default(), &options);
     assert!(matches!(e, CompileError::NotReplayable { event: 0, .. }), "{e}");
-    // An unknown register compiles once a person allows it, and the verification names it.
+    // An unknown register compiles once a user allows it, and the verification names it.
     let allow = CompileOptions {
         allow_unknown: vec![0x3ff0..0x4000],
         ..CompileOptions::default()
@@ -197,7 +197,7 @@ fn rule_5_every_difference_is_named() {
     };
     let r = change(|p| p.reads.equal += 1);
     assert!(matches!(r, Reason::Unnamed { what, .. } if what == "equal reads"));
-    // The list of jobs is what the person read.
+    // The list of jobs is what the user read.
     for r in [
         change(|p| p.jobs[0].slot += 1),
         change(|p| p.jobs[0].submit_event += 1),
