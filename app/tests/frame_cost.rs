@@ -387,6 +387,7 @@ fn call_costs(runs: u64, small: Option<&Costs>) -> Costs {
 }
 
 #[test]
+#[ignore = "make test-full: takes a minute, and alone"]
 fn frame_memory_cost_is_independent_of_event_count() {
     // That the measure tells a walk: a list of a million numbers is 4 MiB, and all of it is touched.
     let list: Vec<u32> = (0..1 << 20).collect();

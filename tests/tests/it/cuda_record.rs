@@ -31,17 +31,22 @@ fn findings(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether a recording that is still being written holds a launch and the code of its first module.
+/// Returns whether the recording that is being written for `path` holds a launch and the code of its first module. Until
+/// the program ends, the recorder keeps it in a folder of its own next to `path`.
 fn is_launch_stored(path: &Path) -> bool {
-    // A file without a commit does not open.
-    let Ok(r) = trace_core::import::open(path, &Progress::new()) else {
-        return false;
-    };
-    let code = r
-        .api_trace_metadata()
-        .and_then(|metadata| r.module_code(metadata.modules.first()?));
-    let is_launch = |at| matches!(r.events.call(at), Some(CallEvent::Launch(_)));
-    code.is_some() && (0..r.events.len()).any(is_launch)
+    let folders = std::fs::read_dir(path.parent().unwrap()).unwrap().flatten();
+    let folders = folders.filter(|e| e.file_name().to_string_lossy().starts_with(".kinescope-record-"));
+    let mut files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
+    files.any(|file| {
+        // A file without a commit does not open.
+        let Ok(r) = trace_core::container::open(&file.path()) else {
+            return false;
+        };
+        let metadata = r.api_trace_metadata();
+        let code = metadata.and_then(|m| r.module_code(m.modules.first()?));
+        let is_launch = |at| matches!(r.events.call(at), Some(CallEvent::Launch(_)));
+        code.is_some() && (0..r.events.len()).any(is_launch)
+    })
 }
 
 /// Why recordings ended early.
@@ -166,7 +171,7 @@ fn a_program_that_is_killed_leaves_a_recording_that_opens() {
     let begun = Instant::now();
     while !is_launch_stored(&path) {
         assert!(begun.elapsed() < LIMIT, "the launch is not in the file");
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(50));
     }
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", recorder.id())).unwrap();
     let child = children.split_whitespace().next().unwrap().to_owned();

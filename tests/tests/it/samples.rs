@@ -335,7 +335,7 @@ fn unfit_inputs_and_outputs_are_refused_before_the_run() {
         .expect("a holds f32 elements");
     let mut ints = whole.clone();
     ints[start + 1] = b'i';
-    refused(&put("ints.npy", &ints), "holds i32 elements, buffer 'a' has f32");
+    refused(&put("ints.npy", &ints), "holds i32 elements, but buffer 'a' has f32");
     refused(&put("cut.npy", &whole[..whole.len() - 4]), "");
     refused(&put("head.npy", &whole[..20]), "");
     refused(&put("letter.npy", b"Dear all"), "");

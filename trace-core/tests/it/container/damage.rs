@@ -642,7 +642,10 @@ fn open_hostile_files(rounds: u32) {
         let _ = container::verify_bytes(b);
     }
     let enough = rounds / 10;
-    assert!(opened > enough && refused > enough, "{opened} opened, {refused} refused");
+    assert!(
+        opened > enough && refused > enough,
+        "{opened} opened, {refused} refused"
+    );
 }
 
 #[test]
