@@ -31,7 +31,7 @@ scripts/board/images.sh "$arch"
 
 case ${IOMMU:-} in '' | no) IOMMU="" ;; yes) ;; *) die "IOMMU=$IOMMU: expected yes or no" ;; esac
 devices=${DEVICES:-$default_devices}
-# QEMU's virtio devices go round an IOMMU unless they are told otherwise.
+# QEMU's virtio devices bypass an IOMMU by default.
 if [ "$IOMMU" = yes ] && [ -z "${DEVICES:-}" ]; then
     devices=$(echo "$devices" | sed 's/virtio-gpu-pci/&,iommu_platform=on/')
 fi

@@ -2,7 +2,7 @@
 # make fuzz: run one fuzz target, or each in turn, under AddressSanitizer for some seconds (default 60).
 # Use: scripts/fuzz.sh [TARGET] [SECONDS]
 # Needs g++ (libFuzzer is C++). libFuzzer's instrumentation is not stable: a nightly toolchain is used where there is
-# one, and otherwise the toolchain at hand, told to allow it; it brings AddressSanitizer's library as well.
+# one, and otherwise the installed toolchain with unstable features allowed; it brings AddressSanitizer's library as well.
 # What it finds is written to target/fuzz/artifacts/TARGET; copy it to fuzz/corpus/TARGET once it is mended.
 set -eu
 cd "$(dirname "$0")/.."

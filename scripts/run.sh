@@ -45,7 +45,7 @@ say "no display: the same tour runs as text, and the window becomes a picture"
 out=target/tour
 mkdir -p $out
 failed=""; worst=0
-# step COUNTS-AS-GOOD ARGUMENT...: shows and runs one line. What fails is told at the end, and the tour goes on.
+# step COUNTS-AS-GOOD ARGUMENT...: shows and runs one line. What fails is listed at the end, and the tour goes on.
 step() {
     good=$1; shift
     say ""; say "\$ kinescope $*"

@@ -23,18 +23,18 @@ json() { python3 -S -c 'import json,sys; d=json.load(open(sys.argv[1])); print(e
 now() { date +%s%N; }
 seconds() { awk "BEGIN { printf \"%.2f\", ($2 - $1) / 1e9 }"; }
 
-# What the program itself told of its second time: seconds of it, and the most memory that the process had.
+# What the program printed of its second run: seconds of it, and the most memory that the process had.
 figure() { sed -n 's/^figure work_s=\([0-9.]*\) peak_mib=\([0-9]*\).*/\1 s, \2 MiB/p' "$WORK/log"; }
 
 # recorded NAME RANGE: recorded so, the program gives what it gives by itself; replayed, outputs are bit-equal.
 recorded() {
-    local name=$1 range=$2 file=$WORK/$1-$2.kine begun ended played told
+    local name=$1 range=$2 file=$WORK/$1-$2.kine begun ended played printed
     rm -f "$WORK/$name-$range"*
     begun=$(now)
-    told=$(timeout "$LIMIT" kinescope record --with cuda --limit 8G --range "$range" -o "$file" -- python3 $program "$name" 2>"$WORK/log" | grep '^ok')
+    printed=$(timeout "$LIMIT" kinescope record --with cuda --limit 8G --range "$range" -o "$file" -- python3 $program "$name" 2>"$WORK/log" | grep '^ok')
     ended=$(now)
-    if [ "$told" != "$plain" ]; then
-        bad "$name $range: recorded it gives '$told', by itself '$plain'"; tail -n 4 "$WORK/log" | sed 's/^/        /'
+    if [ "$printed" != "$plain" ]; then
+        bad "$name $range: recorded it gives '$printed', by itself '$plain'"; tail -n 4 "$WORK/log" | sed 's/^/        /'
         return
     fi
     grep -E 'not recorded|cannot be replayed|ends early' "$WORK/log" | cut -c1-230 | sed 's/^/        /'

@@ -46,8 +46,8 @@ program() {
     file=$WORK/$name.kine
     plain=$("$PROGRAMS/$name" "$@" --out "$WORK/$name.out" 2>&1) || { bad "$name runs by itself: $plain"; return; }
     rm -f "$file" "$WORK/$name"-*.kine
-    told=$(kinescope record --with cuda -o "$file" -- "$PROGRAMS/$name" "$@" --out "$WORK/$name.recorded" 2>"$WORK/log")
-    case $told in *"$plain"*) ;; *) bad "$name gives the same when recorded: '$plain', '$told'"; tail -n 3 "$WORK/log"; return ;; esac
+    printed=$(kinescope record --with cuda -o "$file" -- "$PROGRAMS/$name" "$@" --out "$WORK/$name.recorded" 2>"$WORK/log")
+    case $printed in *"$plain"*) ;; *) bad "$name gives the same when recorded: '$plain', '$printed'"; tail -n 3 "$WORK/log"; return ;; esac
     cmp -s "$WORK/$name.out" "$WORK/$name.recorded" && ok "$name gives the same bytes when recorded" || bad "$name gives other bytes when recorded"
     check "$name: the recording is sound" kinescope verify "$file"
     check "$name: replayed in a new process, outputs bit-equal" kinescope replay "$file" --on cuda:0 -o "$WORK/$name.outcome.kine"
@@ -92,14 +92,14 @@ if wants kernels; then
 fi
 
 if wants watch; then
-    # What a board sees each launch change is what the recorder takes down around each.
+    # Changes that a target traces for each launch are those that the recorder stores around it.
     # Not of programs that take memory again and again: what lies in it before it is first written is anybody's.
     for p in vector_add reduction linked globals streams stride; do
         rm -f "$WORK/w-$p.kine" "$WORK/e-$p.kine"
         kinescope record --with cuda -o "$WORK/w-$p.kine" -- "$PROGRAMS/$p" >"$WORK/log" 2>&1 || { bad "$p recorded: $(tail -n 1 "$WORK/log")"; continue; }
         kinescope record --with cuda --kernels '*' --pick all -o "$WORK/e-$p.kine" -- "$PROGRAMS/$p" >"$WORK/log" 2>&1 || { bad "$p recorded launch by launch: $(tail -n 1 "$WORK/log")"; continue; }
-        if told=$(python3 tests/cuda/watched.py cuda:0 "$WORK/w-$p.kine" "$WORK/e-$p.kine" 2>"$WORK/log"); then
-            ok "$p: a board sees each launch change what the recorder took down: $told"
+        if printed=$(python3 tests/cuda/watched.py cuda:0 "$WORK/w-$p.kine" "$WORK/e-$p.kine" 2>"$WORK/log"); then
+            ok "$p: changes traced on the target are those that the recorder stored: $printed"
         else
             bad "$p: $(cat "$WORK/log")"
         fi
@@ -110,7 +110,7 @@ if wants watch; then
         [ "$(json "$WORK/watched.json" "all(l['changed'] for l in d) and len(d) > 0")" = True ] && ok "$p: what each launch changed" || bad "$p: $(tail -n 2 "$WORK/log")"
         # The first byte that the host reads back: who left it there.
         kinescope last-writer "$WORK/w-$p.kine" out0 --on cuda:0 --json >"$WORK/who.json" 2>"$WORK/log"
-        [ "$(json "$WORK/who.json" "d['known'] and not d['launches'] and (d['changed'] is not None or d['writer'] is not None or d['left_as_it_was'] + d['readers'] > 0)")" = True ] && ok "$p: who wrote out0, to the launch" || bad "$p: who: $(cat "$WORK/log" "$WORK/who.json" | head -c 300)"
+        [ "$(json "$WORK/who.json" "d['known'] and not d['launches'] and (d['changed'] is not None or d['writer'] is not None or d['left_as_it_was'] + d['readers'] > 0)")" = True ] && ok "$p: the last writer of out0, to the launch" || bad "$p: who: $(cat "$WORK/log" "$WORK/who.json" | head -c 300)"
     done
 fi
 
@@ -147,7 +147,7 @@ PY
     check "$name: replayed, output and memory behind it bit-equal" kinescope replay "$WORK/$name.kine" --on cuda:0 --memory
     out=out0
     shape=$([ "$1" = resnet18 ] && echo 1x1000 || echo 1x10)
-    # Other inputs: the recorded one is told as different, which is what is wanted.
+    # Other inputs: the recorded one is printed as different, which is what is wanted.
     kinescope replay "$WORK/$name.kine" --on cuda:0 --input in0="$WORK/$name.in.npy" --as "$out=f32:$shape" --output "$out=$WORK/$name.replayed.npy" >"$WORK/log" 2>&1
     # Shapes and headers may be written differently: the numbers count.
     if python3 -c '
@@ -240,11 +240,11 @@ if wants tune; then
                 "$NVCC" -arch=native -$form -o "$code" tests/cuda/replaced/$which.cu 2>"$WORK/log" || { bad "replaced by $form: $(tail -n 1 "$WORK/log")"; continue; }
             fi
             kinescope tune "$WORK/t-stride.kine" --on cuda:0 --launch scale_add --module "$code" --block 128,256 --grid 640 --repeat 3 --csv "$WORK/replaced.csv" >"$WORK/replaced.txt" 2>"$WORK/log"
-            told=$(python3 -c '
+            printed=$(python3 -c '
 import csv, sys
 rows = list(csv.DictReader(open(sys.argv[1])))
 print(sorted({r["verdict"] for r in rows if r["code"]}), len(rows))' "$WORK/replaced.csv" 2>>"$WORK/log")
-            case $told in "['$which'] "*) ok "scale_add replaced by $which code as $form: $told" ;; *) bad "scale_add replaced by $which code as $form: $told $(tail -n 3 "$WORK/log" "$WORK/replaced.txt")" ;; esac
+            case $printed in "['$which'] "*) ok "scale_add replaced by $which code as $form: $printed" ;; *) bad "scale_add replaced by $which code as $form: $printed $(tail -n 3 "$WORK/log" "$WORK/replaced.txt")" ;; esac
         done
     done
     kinescope tune "$WORK/t-wrong.kine" --on cuda:0 --launch tile_sums --block 32,48,64,96,128,160,192,256,320,512,1024 --grid 64 --repeat 3 --csv "$WORK/wrong.csv" >"$WORK/wrong.txt" 2>"$WORK/log"

@@ -65,23 +65,23 @@ for program in "$@"; do
     done
 done
 
-# told SCENE FILE: what the recording itself says of the scene's jobs, before any replay.
-told() {
+# reported SCENE FILE: what the recording itself says of the scene's jobs, before any replay.
+reported() {
     $bin/kinescope jobs --json "$2" >"$out/jobs.json" && python3 - "$1" "$out/jobs.json" <<'EOF'
 import json, sys
 scene, jobs = sys.argv[1], json.load(open(sys.argv[2]))
-told = [(j["type"], j["recorded"]["status"], j["recorded"]["computed"], j["recorded"]["reason"]) for j in jobs]
-for t in told:
+reported = [(j["type"], j["recorded"]["status"], j["recorded"]["computed"], j["recorded"]["reason"]) for j in jobs]
+for t in reported:
     print(*t)
-drawn = [t for t in told if t[0] != "compute"]
-computed = [t for t in told if t[0] == "compute"]
+drawn = [t for t in reported if t[0] != "compute"]
+computed = [t for t in reported if t[0] == "compute"]
 if scene == "draw":
-    assert drawn and all(t[2] is False and t[3] for t in drawn), "work that is not run is told, with its reason"
+    assert drawn and all(t[2] is False and t[3] for t in drawn), "work that is not run is reported, with its reason"
     assert len(computed) == 2
 else:
     assert not drawn, "nothing is drawn"
 if scene == "endless":
-    assert computed[0][1] != "0x1" and "did not end" in computed[0][3], "a hang is told"
+    assert computed[0][1] != "0x1" and "did not end" in computed[0][3], "a hang is reported"
     computed = computed[1:]
 assert computed and all(t[1:3] == ("0x1", True) for t in computed), "shaders ran"
 EOF
@@ -92,7 +92,7 @@ for scene in $scenes; do
         file=$out/$scene-${board#software:}.kine
         step "$scene runs on $board, is recorded, and is not disturbed" \
             $bin/kinescope record --with panfrost --on "$board" -o "$file" -- $bin/gles-scenes "$scene" || continue
-        step "$scene on $board: the recording tells which jobs ran their shaders" told "$scene" "$file"
+        step "$scene on $board: the recording names the jobs whose shaders ran" reported "$scene" "$file"
     done
 done
 
@@ -112,7 +112,7 @@ elif has_wgpu; then
         step "a WebGPU program runs on $board, is recorded, and is right" \
             $bin/kinescope record --with panfrost --on "$board" -o "$file" -- \
             $webgpu/bin/python docs/tutorials/webgpu/saxpy.py || continue
-        step "the WebGPU program on $board: the recording tells that its shaders ran" told webgpu "$file"
+        step "the WebGPU program on $board: the recording says that its shaders ran" reported webgpu "$file"
         step "the WebGPU program replays on $board from the file alone" $bin/kinescope replay "$file" --on "$board"
     done
 else

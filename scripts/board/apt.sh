@@ -1,5 +1,5 @@
 # apt with a source list, indexes and a record of installed packages of its own: this machine's stay as they are, and it
-# takes packages of another architecture without being told of that architecture. Sourced after scripts/lib.sh, not run.
+# takes packages of another architecture without knowing that architecture. Sourced after scripts/lib.sh, not run.
 
 # private_apt FOLDER ARCH...: prepares it in an empty folder, and reads the indexes.
 private_apt() {
