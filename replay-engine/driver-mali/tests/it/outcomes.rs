@@ -78,6 +78,9 @@ fn recorded(format: MmuFormat, steps: &[Step]) -> Recording {
     );
     let place = |n: u64| GpuVa(0x55_0000_0000 + n * 0x4000_0000);
     let mut mapped = [false; PLACES as usize];
+    // Pages that were mapped, and pages that the CPU wrote, since the last job. A replay applies what the CPU did between
+    // two jobs at once, so a page that comes, is written and goes in between is not in an outcome: no job sees it.
+    let (mut new, mut written) = ([false; PLACES as usize], [false; PLACES as usize]);
     // The last chain, and whether all that it writes is still there.
     let (mut next, mut last) = (chains, None::<(GpuVa, bool)>);
     for step in steps {
@@ -88,19 +91,25 @@ fn recorded(format: MmuFormat, steps: &[Step]) -> Recording {
                 d.write(space, GpuVa(data.0 + at * 8), &vec![*byte; bytes]).unwrap();
             }
             Step::Toggle(n) => {
+                if new[*n as usize] && written[*n as usize] {
+                    continue;
+                }
                 let there = &mut mapped[*n as usize];
                 match *there {
                     true => d.unmap(space, place(*n), 0x1000).unwrap(),
                     false => d.map(space, place(*n), 0x1000, Rights::RW).unwrap(),
                 }
                 *there = !*there;
+                new[*n as usize] = *there;
             }
             Step::Into(n, at, value) if mapped[*n as usize] => {
+                written[*n as usize] = true;
                 d.write(space, GpuVa(place(*n).0 + at * 8), &value.to_le_bytes())
                     .unwrap();
             }
             Step::Into(..) => {}
             Step::Run { over, writes } => {
+                (new, written) = Default::default();
                 let (mut chain, mut stays) = (ChainBuilder::new(), true);
                 for (to, at, value) in writes {
                     let base = match to {
@@ -122,6 +131,7 @@ fn recorded(format: MmuFormat, steps: &[Step]) -> Recording {
             }
             Step::Again => {
                 if let Some((at, true)) = last {
+                    (new, written) = Default::default();
                     d.run_chain(space, 1, at).unwrap();
                 }
             }

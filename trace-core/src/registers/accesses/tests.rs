@@ -24,7 +24,7 @@ fn of(distances: &[(u32, bool)], first: u64) -> Vec<(u64, bool)> {
 /// Returns the number of cases: few in `make test`, more in `make test-full`, which sets `PROPTEST_CASES`.
 fn cases() -> u32 {
     if std::env::var_os("PROPTEST_CASES").is_some() {
-        512
+        256
     } else {
         48
     }
