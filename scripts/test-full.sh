@@ -46,8 +46,8 @@ esac
 tests_step "the long tier" long "${TESTS:-}"
 [ -z "${TESTS:-}" ] || { end_steps; exit; }
 
-# Twice the cases, other ones at each run: what fails names its seed.
-PROPTEST_CASES=512 tests_step "property tests with more cases" property
+# More cases, other ones at each run: what fails names its seed. The number holds for every property test.
+PROPTEST_CASES=320 tests_step "property tests with more cases" property
 
 if cargo clippy --version >/dev/null 2>&1; then
     step "lints" cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
