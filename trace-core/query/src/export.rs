@@ -282,4 +282,30 @@ pub(crate) mod tests {
         assert!(matches!(ended, Err(TableError::Cancelled(_))));
         assert_eq!(Format::from_path(Path::new("t.txt")), None);
     }
+
+    /// A file without room.
+    struct FullDisk;
+
+    impl Write for FullDisk {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn full_disk_is_an_error_of_the_file_in_every_format() {
+        let (recording, timeline) = (recording(), Timeline::default());
+        for format in [Format::Parquet, Format::Ipc, Format::Csv] {
+            let to = &mut FullDisk;
+            let ended = export(Table::Events, &recording, &timeline, format, to, &Progress::new());
+            let Err(TableError::Write(e)) = ended else {
+                panic!("{format:?}: {ended:?}");
+            };
+            assert_eq!(e.kind(), std::io::ErrorKind::StorageFull, "{format:?}");
+        }
+    }
 }

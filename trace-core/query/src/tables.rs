@@ -71,10 +71,10 @@ impl Table {
 pub enum TableError {
     /// Arrow returned an error.
     #[error("the table cannot be written: {0}")]
-    Arrow(#[from] ArrowError),
+    Arrow(ArrowError),
     /// Parquet returned an error.
     #[error("the table cannot be written as Parquet: {0}")]
-    Parquet(#[from] ParquetError),
+    Parquet(ParquetError),
     /// The texts of a column exceed the limit of its type.
     #[error("the texts of one column take {bytes} bytes in one batch of rows (limit 2 GiB); choose fewer events")]
     TextTooLong {
@@ -87,6 +87,28 @@ pub enum TableError {
     /// The work was cancelled.
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
+}
+
+/// An error of the file behind a writer stays one: a full disk is not a fault of the format.
+impl From<ArrowError> for TableError {
+    fn from(e: ArrowError) -> Self {
+        match e {
+            ArrowError::IoError(_, source) => Self::Write(source),
+            other => Self::Arrow(other),
+        }
+    }
+}
+
+impl From<ParquetError> for TableError {
+    fn from(e: ParquetError) -> Self {
+        match e {
+            ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+                Ok(source) => Self::Write(*source),
+                Err(other) => Self::Parquet(ParquetError::External(other)),
+            },
+            other => Self::Parquet(other),
+        }
+    }
 }
 
 /// Receives a batch of rows.
