@@ -13,7 +13,7 @@ use crate::{Answer, lock};
 use cuda_driver::{CuStream, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time that a stream's idle thread waits for more work before it ends.
@@ -26,6 +26,24 @@ pub struct Completion {
     condvar: Condvar,
 }
 
+/// With `STAND_IN_PACE`: the start of the device clock, and the nanoseconds that kernels have taken since.
+static CLOCK_START: LazyLock<Instant> = LazyLock::new(Instant::now);
+static CLOCK_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Advances the device clock.
+pub fn advance_device_clock(time: Duration) {
+    CLOCK_NS.fetch_add(time.as_nanos() as u64, Ordering::SeqCst);
+}
+
+/// Returns the time on the device: that of the host, or with `STAND_IN_PACE` that of the device clock.
+fn device_now() -> Instant {
+    if settings().pace {
+        *CLOCK_START + Duration::from_nanos(CLOCK_NS.load(Ordering::SeqCst))
+    } else {
+        Instant::now()
+    }
+}
+
 impl Completion {
     /// Returns the time of completion, if it is complete.
     pub fn at(&self) -> Option<Instant> {
@@ -33,7 +51,7 @@ impl Completion {
     }
 
     fn notify(&self) {
-        *lock(&self.at) = Some(Instant::now());
+        *lock(&self.at) = Some(device_now());
         self.condvar.notify_all();
     }
 
