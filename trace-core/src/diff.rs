@@ -171,7 +171,8 @@ pub struct EventDifference {
 }
 
 /// CPU writes, compared byte by byte in the interval of the same job. Bytes are identified by address space and GPU
-/// address at the end if both sides have page tables, or else by physical address. Counts are of bytes.
+/// address at the submit of the next job if both sides have page tables, or else by physical address. Counts are of
+/// bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostWriteDiff {
     /// Bytes that both sides wrote with the same value.
@@ -184,9 +185,11 @@ pub struct HostWriteDiff {
     pub only_a: u64,
     /// Bytes that only the second recording wrote.
     pub only_b: u64,
-    /// Bytes of either side in page tables, which are compared as mappings, and in memory that is not mapped at the
-    /// end. They are not compared.
+    /// Bytes of either side that are not compared: those in page tables, which are compared as mappings, those that a
+    /// rule leaves out, and those of `unmapped`.
     pub uncompared: u64,
+    /// Bytes of either side in pages that are not mapped at the submit of the next job, so that no job sees them there.
+    pub unmapped: u64,
     /// Whether the addresses are physical, because not both sides have page tables.
     pub physical: bool,
     /// The first differing ranges, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs, then by address. No

@@ -450,7 +450,7 @@ fn diff() {
     }
     form(
         &diff["host_writes"],
-        "same:n already:n changed:n only_a:n only_b:n uncompared:n by:s list:a",
+        "same:n already:n changed:n only_a:n only_b:n uncompared:n unmapped:n by:s list:a",
     );
     form(
         &diff["descriptors"],

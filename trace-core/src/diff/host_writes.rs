@@ -20,36 +20,68 @@ pub(super) const MAX_SHOWN_BYTES: usize = 16;
 /// The page that a frame is mapped at: number of the address space, and address.
 type PageLocation = (u8, u64);
 
-/// Mappings of frames at the end, in both directions.
+/// Mappings of frames when a job is submitted, in both directions. A frame that was unmapped since its write may hold
+/// another page by then: its write is at no location.
 struct FrameLocations {
+    /// Index of the snapshot whose page tables these are.
+    snapshot: Option<usize>,
     /// By first frame: number of frames, and the location of the first.
     mapped: BTreeMap<u64, (u64, PageLocation)>,
+    /// The reverse map: number of frames, and the first frame, by location.
+    frames: BTreeMap<PageLocation, (u64, u64)>,
+    /// Numbers of the compared address spaces, and their indices in the recording's list.
+    spaces: Vec<(u8, usize)>,
     physical: bool,
     addresses: RecordedAddresses,
 }
 
 impl FrameLocations {
-    /// Collects the mappings. `spaces` holds indices into the recording's list, with their numbers.
-    fn collect(r: &Recording, spaces: impl Iterator<Item = (u8, usize)>, physical: bool) -> Self {
-        let mut mapped = BTreeMap::new();
-        if !physical {
-            let view = r.memory.last();
-            for (number, index) in spaces {
-                let Some(space) = r.metadata.address_spaces.get(index) else {
-                    continue;
-                };
-                for leaf in mmu::scan(space.format, space.root, &view).leaves {
-                    let pages = leaf.bytes >> 12;
-                    // A frame that is mapped twice is reported at the first location found.
-                    mapped.entry(leaf.pa.frame()).or_insert((pages, (number, leaf.va.0)));
-                }
-            }
-        }
+    fn new(r: &Recording, spaces: impl Iterator<Item = (u8, usize)>, physical: bool) -> Self {
         Self {
-            mapped,
+            snapshot: None,
+            mapped: BTreeMap::new(),
+            frames: BTreeMap::new(),
+            spaces: spaces.collect(),
             physical,
             addresses: RecordedAddresses::new(r),
         }
+    }
+
+    /// Takes the mappings at the end of the interval of a job: from the last snapshot in it, or the first one after it.
+    fn advance(&mut self, r: &Recording, course: &Range<u64>) {
+        let snapshots = &r.memory.snapshots;
+        let in_or_after = snapshots.partition_point(|s| s.event <= course.start);
+        let after = snapshots.partition_point(|s| s.event <= course.end);
+        let next = in_or_after
+            .max(after.saturating_sub(1))
+            .min(snapshots.len().saturating_sub(1));
+        let changed = match self.snapshot {
+            Some(before) => {
+                let between = snapshots.iter().take(next + 1).skip(before + 1);
+                between.flat_map(|s| &s.runs).any(|run| run.role == FrameRole::Table)
+            }
+            None => true,
+        };
+        self.snapshot = Some(next);
+        if self.physical || !changed {
+            return;
+        }
+        self.mapped.clear();
+        let view = r.memory.at(snapshots.get(next).map_or(0, |s| s.event));
+        for (number, index) in &self.spaces {
+            let Some(space) = r.metadata.address_spaces.get(*index) else {
+                continue;
+            };
+            for leaf in mmu::scan(space.format, space.root, &view).leaves {
+                let pages = leaf.bytes >> 12;
+                // A frame that is mapped twice is reported at the first location found.
+                self.mapped
+                    .entry(leaf.pa.frame())
+                    .or_insert((pages, (*number, leaf.va.0)));
+            }
+        }
+        let turned = self.mapped.iter().map(|(frame, (pages, at))| (*at, (*pages, *frame)));
+        self.frames = turned.collect();
     }
 
     fn at(&self, frame: u64) -> Option<PageLocation> {
@@ -61,21 +93,15 @@ impl FrameLocations {
         Some((*number, va.checked_add(by << 12)?))
     }
 
-    /// Returns the reverse map: frames by location.
-    fn frames(&self) -> BTreeMap<PageLocation, (u64, u64)> {
-        let turned = self.mapped.iter().map(|(frame, (pages, at))| (*at, (*pages, *frame)));
-        turned.collect()
+    /// Returns the frame that is mapped at a page.
+    fn frame_at(&self, at: PageLocation) -> Option<u64> {
+        if self.physical {
+            return Some(self.addresses.to_local(at.1) >> 12);
+        }
+        let ((number, va), (pages, frame)) = self.frames.range(..=at).next_back()?;
+        let by = at.1.checked_sub(*va)? >> 12;
+        (*number == at.0 && by < *pages).then(|| frame.saturating_add(by))
     }
-}
-
-/// Returns the frame that is mapped at a page.
-fn frame_at(frames: &BTreeMap<PageLocation, (u64, u64)>, places: &FrameLocations, at: PageLocation) -> Option<u64> {
-    if places.physical {
-        return Some(places.addresses.to_local(at.1) >> 12);
-    }
-    let ((number, va), (pages, frame)) = frames.range(..=at).next_back()?;
-    let by = at.1.checked_sub(*va)? >> 12;
-    (*number == at.0 && by < *pages).then(|| frame.saturating_add(by))
 }
 
 /// The CPU writes to a page in the interval of one job.
@@ -119,7 +145,6 @@ impl PageWrites {
 struct Side<'a> {
     recording: &'a Recording,
     places: FrameLocations,
-    frames: BTreeMap<PageLocation, (u64, u64)>,
     /// Frames that hold page tables at some time.
     tables: Vec<Range<u64>>,
     /// Host writes by event.
@@ -130,8 +155,10 @@ struct Side<'a> {
 #[derive(Default)]
 struct JobWrites {
     pages: BTreeMap<PageLocation, PageWrites>,
-    /// Number of bytes in page tables and in pages that are not mapped at the end.
-    elsewhere: u64,
+    /// Number of bytes in page tables.
+    in_tables: u64,
+    /// Number of bytes in pages that are not mapped at the job's submit.
+    unmapped: u64,
 }
 
 impl<'a> Side<'a> {
@@ -147,7 +174,6 @@ impl<'a> Side<'a> {
         let all = 0..recording.events.len();
         let events = all.filter(|e| recording.events.host_write(*e).is_some());
         Ok(Self {
-            frames: places.frames(),
             places,
             tables,
             events: events.map(|e| e as u64).collect(),
@@ -160,9 +186,10 @@ impl<'a> Side<'a> {
         self.tables.iter().take(n).rev().take(8).any(|r| r.contains(&frame))
     }
 
-    fn collect_writes(&self, course: Option<&Range<u64>>) -> JobWrites {
+    fn collect_writes(&mut self, course: Option<&Range<u64>>) -> JobWrites {
         let mut out = JobWrites::default();
         let Some(course) = course else { return out };
+        self.places.advance(self.recording, course);
         let from = self.events.partition_point(|e| *e < course.start);
         let mut pages: BTreeMap<PageLocation, PageWrites> = BTreeMap::new();
         for event in self.events.iter().skip(from).take_while(|e| **e < course.end) {
@@ -171,13 +198,16 @@ impl<'a> Side<'a> {
                 continue;
             };
             let image = self.recording.memory.pages.page(crate::recording::PageId(row.page));
-            let at = self.places.at(row.frame()).filter(|_| !self.is_table(row.frame()));
-            match (at, image) {
-                (Some(at), Some(image)) => {
+            if self.is_table(row.frame()) {
+                out.in_tables += u64::from(row.bytes);
+                continue;
+            }
+            match self.places.at(row.frame()).zip(image) {
+                Some((at, image)) => {
                     let event = u32::try_from(*event).unwrap_or(u32::MAX - 1);
                     pages.entry(at).or_insert_with(PageWrites::new).take(&row, image, event);
                 }
-                _ => out.elsewhere += u64::from(row.bytes),
+                None => out.unmapped += u64::from(row.bytes),
             }
         }
         out.pages = pages;
@@ -190,7 +220,7 @@ impl<'a> Side<'a> {
     }
 
     fn page(&self, view: &MemoryView<'a>, at: PageLocation) -> Option<&'a Page> {
-        view.frame(frame_at(&self.frames, &self.places, at)?)
+        view.frame(self.places.frame_at(at)?)
     }
 }
 
@@ -228,12 +258,13 @@ pub(super) fn diff(
     let pairs = spaces::pairs(a, b);
     let of_a = pairs.iter().filter_map(|p| Some((p.number, p.a?)));
     let of_b = pairs.iter().filter_map(|p| Some((p.number, p.b?)));
-    let one = Side::new(a, FrameLocations::collect(a, of_a, physical), progress)?;
-    let two = Side::new(b, FrameLocations::collect(b, of_b, physical), progress)?;
+    let mut one = Side::new(a, FrameLocations::new(a, of_a, physical), progress)?;
+    let mut two = Side::new(b, FrameLocations::new(b, of_b, physical), progress)?;
     for c in courses {
         progress.check()?;
         let (x, y) = (one.collect_writes(c.a.as_ref()), two.collect_writes(c.b.as_ref()));
-        out.uncompared += x.elsewhere + y.elsewhere;
+        out.unmapped += x.unmapped + y.unmapped;
+        out.uncompared += x.in_tables + y.in_tables + x.unmapped + y.unmapped;
         let (view_a, view_b) = (one.memory_after(c.a.as_ref()), two.memory_after(c.b.as_ref()));
         let mut all: Vec<PageLocation> = x.pages.keys().chain(y.pages.keys()).copied().collect();
         all.sort_unstable();

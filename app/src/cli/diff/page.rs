@@ -150,6 +150,10 @@ fn notes(r: &Report<'_>) -> Markup {
             @if e.foreign.a + e.foreign.b > 0 {
                 " " (e.foreign.a) " and " (e.foreign.b) " accesses to spaces of the machine that one side lacks are not compared."
             }
+            @if r.host_writes.unmapped > 0 {
+                " " (format_count(r.host_writes.unmapped, "byte")) " written by the CPU are not compared: nothing maps their "
+                "pages when the next job is submitted."
+            }
             @if r.descriptors.status > 0 {
                 " Status fields that the device writes (" (r.descriptors.status_fields.join(", ")) ") are not compared; they differ in "
                 (format_count(r.descriptors.status, "descriptor")) "."

@@ -209,6 +209,7 @@ pub struct HostWrites {
     pub only_a: u64,
     pub only_b: u64,
     pub uncompared: u64,
+    pub unmapped: u64,
     pub by: &'static str,
     pub list: Vec<HostWrite>,
 }
@@ -413,6 +414,7 @@ pub fn report<'a>(
             only_a: h.only_a,
             only_b: h.only_b,
             uncompared: h.uncompared,
+            unmapped: h.unmapped,
             by: address_kind(h.physical),
             list: host_list,
         },

@@ -93,6 +93,12 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
             e.uncompared
         ))?;
     }
+    if h.unmapped > 0 {
+        out.line(format_args!(
+            "{} written by the CPU are not compared: nothing maps their pages when the next job is submitted",
+            format_count(h.unmapped, "byte")
+        ))?;
+    }
     if e.folded.a + e.folded.b > 0 {
         out.line(format_args!(
             "{} and {} reads repeat a poll; only its last read is compared",
