@@ -20,7 +20,7 @@ const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// Default maximum time for a command.
 const COMMAND_LIMIT: Duration = Duration::from_secs(120);
 
-/// The two machines.
+/// Architecture of a board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arch {
     /// QEMU's `pc`.
@@ -63,7 +63,7 @@ pub struct BoardSetup {
 }
 
 impl BoardSetup {
-    /// Returns a board without devices, with 128 MB of memory as `make board` gives, with the agent and without drivers
+    /// Returns a board with 128 MB of memory, as `make board` has, and with the agent. It has no devices and no drivers
     /// of graphics devices.
     #[must_use]
     pub fn new(arch: Arch) -> Self {
@@ -117,8 +117,8 @@ impl BoardSetup {
         self
     }
 
-    /// Adds the stock drivers of graphics devices, for recording. They and the recording need memory, 256 MB in all.
-    /// None is loaded.
+    /// Adds the stock drivers of graphics devices, for recording. No driver is loaded. Drivers and recording need 256
+    /// MB of memory in all.
     #[must_use]
     pub fn with_drivers(mut self) -> Self {
         self.drivers = true;
@@ -133,17 +133,17 @@ impl BoardSetup {
         self
     }
 
-    /// Does not start the agent: the test starts it, or something else.
+    /// Boots without the agent. The test starts the agent or another program.
     #[must_use]
     pub fn without_agent(mut self) -> Self {
         self.agent = false;
         self
     }
 
-    /// Boots the board. Returns `None`, and prints a line about it, if the board images are missing
-    /// (`scripts/board/images.sh`).
+    /// Boots the board. Returns `None` if the board images are missing (`scripts/board/images.sh`), and prints a line
+    /// about it.
     ///
-    /// The board ends at the latest with the thread that calls this.
+    /// The board ends no later than the thread that calls this function.
     ///
     /// # Panics
     /// Panics if it does not boot in time.
@@ -213,7 +213,7 @@ impl Board {
         let share = folder.path().join("share");
         std::fs::create_dir(&share).map_err(|e| e.to_string())?;
         let socket = |name: &str| folder.path().join(name);
-        // A killed test process drops nothing: the kernel then ends QEMU.
+        // A killed test process drops nothing. In this case the kernel ends QEMU.
         let mut command = Command::new("setpriv");
         command
             .args(["--pdeathsig", "KILL"])
@@ -270,8 +270,8 @@ impl Board {
         // From here on the child has an owner that ends it after any failure.
         let mut guard = Guard(Some(child));
         let describe = |e: String, console: &Receiver<String>| {
-            let words: Vec<String> = console.try_iter().collect();
-            format!("{e} {}", words.join(" / "))
+            let lines: Vec<String> = console.try_iter().collect();
+            format!("{e} {}", lines.join(" / "))
         };
         let mut monitor = Monitor::connect(&socket("monitor")).map_err(|e| describe(e, &console))?;
         let stream = connect(&socket("commands")).map_err(|e| describe(e, &console))?;
@@ -301,7 +301,7 @@ impl Board {
                 next: 1,
             }),
             port,
-            // The machines' own functions come first, then the network.
+            // The machine's own PCI functions come first, then the network device.
             first: match (setup.arch, setup.iommu) {
                 (Arch::X86_64, false) => 3,
                 _ => 2,
@@ -322,8 +322,8 @@ impl Board {
         self
     }
 
-    /// Waits for a console line that contains this text, and returns the line from there on: a prompt can precede it on
-    /// the same line.
+    /// Waits for a console line that contains this text. Returns the line from the text on, because a prompt can
+    /// precede the text.
     ///
     /// # Panics
     /// Panics if it does not appear within the limit, with the output so far.
@@ -366,13 +366,13 @@ impl Board {
     /// # Panics
     /// Panics if the board accepts no commands.
     pub fn start_command(&self, text: &str) -> RunningCommand {
-        assert!(!text.contains('\n'), "one line: {text}");
+        assert!(!text.contains('\n'), "a command must be one line: {text}");
         let mut commands = lock(&self.commands);
         let number = commands.next;
         commands.next += 1;
         let line = format!("{number} {text}\n");
         let sent = commands.stream.write_all(line.as_bytes());
-        sent.unwrap_or_else(|e| panic!("the board takes no commands: {e}"));
+        sent.unwrap_or_else(|e| panic!("the board accepts no commands: {e}"));
         RunningCommand(number)
     }
 
@@ -464,8 +464,8 @@ impl Board {
                 .env("KINESCOPE_KEYS", self.keys()),
         );
         let shown = self.wait_for("pairing code: ", COMMAND_LIMIT);
-        let yes = lock(&self.input).write_all(b"y\n");
-        yes.unwrap_or_else(|e| panic!("the board's console: {e}"));
+        let confirmed = lock(&self.input).write_all(b"y\n");
+        confirmed.unwrap_or_else(|e| panic!("the board's console: {e}"));
         let ended = client.answer("y");
         assert_eq!(ended.code, Some(0), "{ended:?}");
         let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
@@ -501,14 +501,14 @@ impl Board {
     /// Panics if the function has no such BAR, or if it is not decoded.
     #[must_use]
     pub fn device_memory(&self, function: &str, bar: usize, bytes: usize) -> Vec<u8> {
-        let windows = self.run_checked(&format!("cat /sys/bus/pci/devices/{function}/resource"));
-        let line = windows.lines().nth(bar).and_then(|l| l.split(' ').next());
+        let resource = self.run_checked(&format!("cat /sys/bus/pci/devices/{function}/resource"));
+        let line = resource.lines().nth(bar).and_then(|l| l.split(' ').next());
         let at = line.filter(|l| l.trim_start_matches("0x").bytes().any(|b| b != b'0'));
-        let at = at.unwrap_or_else(|| panic!("{function} has no window {bar}: {windows}"));
+        let at = at.unwrap_or_else(|| panic!("{function} has no BAR {bar}: {resource}"));
         let file = self.folder.path().join("memory.bin");
-        let said = self.monitor(&format!("pmemsave {at} {bytes} \"{}\"", file.display()));
-        let read = std::fs::read(&file).unwrap_or_else(|e| panic!("{said} {e}"));
-        assert_eq!(read.len(), bytes, "{said}");
+        let reply = self.monitor(&format!("pmemsave {at} {bytes} \"{}\"", file.display()));
+        let read = std::fs::read(&file).unwrap_or_else(|e| panic!("{reply} {e}"));
+        assert_eq!(read.len(), bytes, "{reply}");
         read
     }
 
@@ -535,19 +535,19 @@ impl Board {
 
 impl Drop for Board {
     fn drop(&mut self) {
-        // It is this test's own child, and can have ended already.
+        // The child may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Ends a child that got no other owner.
+/// Ends a child process on drop, unless another owner took it.
 struct Guard(Option<Child>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if let Some(child) = &mut self.0 {
-            // It can have ended already.
+            // The child may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -58,7 +58,7 @@ impl Default for CudaStandIn {
         let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("no temporary folder: {e}"));
         let library = program("libcuda_stand_in.so");
         std::os::unix::fs::symlink(library, folder.path().join("libcuda.so.1")).unwrap_or_else(|e| panic!("{e}"));
-        // The recorder's library is in the folder of the program that starts others with it.
+        // The recorder's library must be in the folder of `kinescope`. `program` asserts that it is built.
         let _ = program("libkinescope_cuda.so");
         Self { folder }
     }
@@ -79,18 +79,18 @@ impl CudaStandIn {
             .env("RUST_BACKTRACE", "0")
     }
 
-    /// Lets the processes of a command count the kernels that they run, for [`Self::wait_for_ticks`].
+    /// Makes the processes of a command count the kernels that they run, for [`Self::wait_for_ticks`].
     pub fn count_ticks<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.env("STAND_IN_TICKS", self.file("ticks"))
     }
 
-    /// Returns the number of kernels that counting processes began so far; a kernel that never ends counts on.
+    /// Returns the number of kernels that counting processes have started. A kernel that never ends counts repeatedly.
     #[must_use]
     pub fn ticks(&self) -> u64 {
         std::fs::metadata(self.file("ticks")).map_or(0, |m| m.len())
     }
 
-    /// Waits until counting processes began this many kernels in all.
+    /// Waits until counting processes have started this many kernels in all.
     ///
     /// # Panics
     /// Panics if they do not.
@@ -113,7 +113,7 @@ impl CudaStandIn {
     /// Runs one of the programs without a recorder. Returns its result, and the bytes copied back from the device.
     pub fn run_unrecorded(&self, arguments: &[&str]) -> (ProgramOutput, Vec<u8>) {
         let out = self.file("alone.bin");
-        // A failed program writes none, and must not return another's.
+        // A failed program writes no file. This function must not return the file of an earlier program.
         let _ = std::fs::remove_file(&out);
         let mut command = self.client_command(arguments);
         let ended = run_to_end(command.arg("--out").arg(&out));
@@ -130,7 +130,7 @@ impl CudaStandIn {
         recorder
     }
 
-    /// Records one of the programs; the environment variables are also set for the program.
+    /// Records one of the programs. The environment variables are also set for the program.
     pub fn record(&self, name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)]) -> RecordedProgram {
         let path = self.file(&format!("{name}.kine"));
         let out = self.file(&format!("{name}.bin"));
@@ -147,24 +147,24 @@ impl CudaStandIn {
         }
     }
 
-    /// Records one of the programs, which must succeed as it does without a recorder, with a sound recording.
+    /// Records one of the programs and asserts that it succeeds with the same results as without a recorder. The
+    /// recording must pass `verify`.
     pub fn record_checked(&self, name: &str, options: &[&str], arguments: &[&str]) -> RecordedProgram {
         let (alone, bytes) = self.run_unrecorded(arguments);
         assert_eq!(alone.code, Some(0), "{arguments:?}: {alone:?}");
         let recorded = self.record(name, options, arguments, &[]);
         assert_eq!(recorded.ended.code, Some(0), "{arguments:?}: {:?}", recorded.ended);
+        assert_eq!(recorded.ended.out, alone.out, "a recorded program prints the same text");
         assert_eq!(
-            recorded.ended.out, alone.out,
-            "a recorded program prints what it prints"
+            recorded.out, bytes,
+            "{arguments:?}: the results of the recorded program are the same"
         );
-        assert_eq!(recorded.out, bytes, "{arguments:?}: its results are the same");
         let verified = run([OsStr::new("verify"), recorded.path.as_os_str()]);
         assert_eq!(verified.code, Some(0), "{verified:?}");
         recorded
     }
 
-    /// Replays a recording in a process of its own, as the agent does. Returns its answer, and the outputs one after
-    /// another.
+    /// Replays a recording in a separate process, as the agent does. Returns the reply and the concatenated outputs.
     pub fn replay(&self, path: &Path, more: &Value, set: &[(&str, &str)]) -> (Value, Vec<u8>) {
         let folder = self.folder.path().join("outputs");
         let _ = std::fs::remove_dir_all(&folder);
@@ -200,9 +200,9 @@ impl CudaStandIn {
     #[must_use]
     pub fn list_replay_processes(&self) -> Vec<u32> {
         let library = format!("KINESCOPE_CUDA_LIBRARY={}", self.file("libcuda.so.1").display());
-        let has = |file: PathBuf, what: &str| {
+        let has = |file: PathBuf, text: &str| {
             let bytes = std::fs::read(file).unwrap_or_default();
-            bytes.split(|b| *b == 0).any(|part| part == what.as_bytes())
+            bytes.split(|b| *b == 0).any(|part| part == text.as_bytes())
         };
         let plays = |e: &std::fs::DirEntry| {
             has(e.path().join("cmdline"), "play-calls") && has(e.path().join("environ"), &library)
@@ -213,7 +213,8 @@ impl CudaStandIn {
             .collect()
     }
 
-    /// Replays a recording, which must give the recorded outputs, bit for bit, and these bytes.
+    /// Replays a recording and asserts that its outputs equal the recorded outputs and the program's results, bit for
+    /// bit.
     pub fn replay_checked(&self, recorded: &RecordedProgram, more: &Value, set: &[(&str, &str)]) -> Value {
         let (answer, bytes) = self.replay(&recorded.path, more, set);
         let played = &answer["played"];
@@ -222,7 +223,10 @@ impl CudaStandIn {
             assert_eq!(output["held"], true, "{output}");
             assert_eq!(output["differs_at"], Value::Null, "{output}");
         }
-        assert_eq!(bytes, recorded.out, "{more} {set:?}: outputs are what the program got");
+        assert_eq!(
+            bytes, recorded.out,
+            "{more} {set:?}: the outputs equal the program's results"
+        );
         played.clone()
     }
 }
@@ -236,7 +240,7 @@ pub fn run_to_end(command: &mut Command) -> ProgramOutput {
         .spawn()
         .unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let begun = Instant::now();
-    // Both streams are read by separate threads, so that neither fills up while the other is read.
+    // Separate threads read both streams, so that neither stream fills up while the other is read.
     let read = |from: Option<Box<dyn std::io::Read + Send>>| {
         std::thread::spawn(move || {
             let mut all = Vec::new();

@@ -1,5 +1,5 @@
-//! An agent in a process of its own, whose CUDA device is the stand-in's.
-#![allow(clippy::unwrap_used, clippy::expect_used)] // What goes wrong here is a test that fails.
+//! An agent in a separate process. Its CUDA device is the stand-in.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // An error here fails the test.
 
 use crate::cuda::CudaStandIn;
 use crate::{PromptingProgram, program};
@@ -17,7 +17,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts the agent and pairs with it under the name `bench_support`.
+    /// Starts the agent and pairs with it under the name `lab`.
     #[must_use]
     pub fn start(cuda: &CudaStandIn) -> Self {
         Self::spawn(cuda, &program("kinescope-agent"), "0")
@@ -51,7 +51,7 @@ impl Agent {
             .lines()
             .map_while(Result::ok);
         let address = lines.find_map(|l| l.strip_prefix("listening on ").map(str::to_owned));
-        let address = address.expect("the agent tells where it listens");
+        let address = address.expect("the agent prints its address");
         // The user at the agent confirms the displayed code.
         std::thread::spawn(move || {
             for line in lines {

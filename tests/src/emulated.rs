@@ -4,7 +4,7 @@ use crate::recordings;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Returns the major version of the installed QEMU. Returns `None`, and prints a line about it, if there is none.
+/// Returns the major version of the installed QEMU, or `None` if QEMU is not installed.
 fn version() -> Option<u32> {
     let version = Command::new("qemu-system-x86_64").arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&version.stdout).into_owned();
@@ -14,15 +14,15 @@ fn version() -> Option<u32> {
 /// Returns whether QEMU is installed; prints a line if it is not.
 #[must_use]
 pub fn has_qemu() -> bool {
-    let there = version().is_some();
-    if !there {
+    let is_installed = version().is_some();
+    if !is_installed {
         println!("skipped: no QEMU (qemu-system-x86)");
     }
-    there
+    is_installed
 }
 
-/// Returns a log of a driver on a QEMU device. Returns `None`, and prints the reason, if there are no recordings or
-/// QEMU is older than the recorded device. Devices of older versions answer differently.
+/// Returns a log of a driver on a QEMU device. Returns `None` if the recordings are missing or QEMU is older than the
+/// recorded device, and prints the reason. Devices of older versions answer differently.
 #[must_use]
 pub fn log(name: &str) -> Option<PathBuf> {
     let folder = recordings()?.join("mmiotrace");

@@ -3,7 +3,7 @@
 #![allow(
     clippy::panic,
     clippy::print_stdout,
-    reason = "helpers of tests: they fail and skip in words"
+    reason = "test helpers panic on failure and print why a test is skipped"
 )]
 
 pub mod board;
@@ -63,7 +63,7 @@ pub fn program(name: &str) -> PathBuf {
             return folder.into();
         }
         // This test is in target/PROFILE/deps.
-        let exe = std::env::current_exe().unwrap_or_else(|e| panic!("where this test is: {e}"));
+        let exe = std::env::current_exe().unwrap_or_else(|e| panic!("the path of the test program is unknown: {e}"));
         exe.parent()
             .and_then(Path::parent)
             .map(Path::to_owned)
@@ -115,7 +115,7 @@ impl ProgramOutput {
         assert!(!self.err.contains("panicked"), "{self:?}");
         assert!(
             self.err.trim_end().lines().count() <= 2,
-            "more than a message: {self:?}"
+            "more than one message: {self:?}"
         );
     }
 }
@@ -157,7 +157,7 @@ impl PromptingProgram {
             let _ = writeln!(stdin, "{line}");
         }
         let ended = self.child.wait_with_output();
-        let ended = ProgramOutput::from(ended.unwrap_or_else(|e| panic!("how it ended: {e}")));
+        let ended = ProgramOutput::from(ended.unwrap_or_else(|e| panic!("cannot wait for the program: {e}")));
         ProgramOutput {
             err: self.text + &ended.err,
             ..ended
@@ -180,14 +180,14 @@ pub fn kinescope<S: AsRef<OsStr>>(keys: &Path, arguments: impl IntoIterator<Item
         .into()
 }
 
-/// Runs `kinescope` with keys of its own, for verbs that need no agent.
+/// Runs `kinescope` with a temporary key folder, for verbs that need no agent.
 pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> ProgramOutput {
     let keys = tempfile::tempdir().unwrap_or_else(|e| panic!("no temporary folder: {e}"));
     kinescope(keys.path(), arguments)
 }
 
-/// Returns the folder of real recordings. Returns `None`, and prints a line about it, if it is missing. Each test that
-/// needs it calls this once.
+/// Returns the folder of real recordings. Returns `None` if it is missing, and prints a line about it. Each test that
+/// needs the folder calls this function once.
 #[must_use]
 pub fn recordings() -> Option<PathBuf> {
     let folder =
@@ -199,7 +199,7 @@ pub fn recordings() -> Option<PathBuf> {
     None
 }
 
-/// Returns the folder of inputs from the field. Returns `None`, and prints a line about it, if it is missing.
+/// Returns the folder of inputs from the field. Returns `None` if it is missing, and prints a line about it.
 #[must_use]
 pub fn field_cases() -> Option<PathBuf> {
     let folder = std::env::var_os("KINESCOPE_CASES").map_or_else(|| root().join("../shared/cases"), Into::into);
@@ -222,8 +222,8 @@ pub fn samples() -> Vec<PathBuf> {
     files
 }
 
-/// Copies a sample trace into `folder` with one bit of its first read changed: its replay diverges there and nowhere
-/// else. Returns the path of the copy.
+/// Copies a sample trace into `folder` with one changed bit in its first read. Its replay diverges only there. Returns
+/// the path of the copy.
 pub fn copy_diverging(folder: &Path, sample: &str) -> PathBuf {
     let source = root().join("sample-traces").join(sample);
     let mut recording =
@@ -249,18 +249,17 @@ pub fn copy_diverging(folder: &Path, sample: &str) -> PathBuf {
     path
 }
 
-/// Copies a sample into a folder, with notes at events as a window leaves them after an orderly close. Returns its
-/// path.
+/// Copies a sample into a folder and adds the notes that a window saves when it closes. Returns the path of the copy.
 #[must_use]
 pub fn copy_with_notes(folder: &Path, sample: &str, notes: &[(u64, &str)]) -> PathBuf {
     let to = folder.join(sample);
     std::fs::copy(root().join("sample-traces").join(sample), &to).unwrap_or_else(|e| panic!("{sample}: {e}"));
     let opened = trace_core::import::open(&to, &Progress::new());
     let r = opened.unwrap_or_else(|e| panic!("{sample}: {e}"));
-    let of = serde_json::json!({"of": {
+    let header = serde_json::json!({"of": {
         "events": r.events.len(), "gpu": r.metadata.identity.gpu_id, "source": r.metadata.identity.source,
     }});
-    let mut lines = vec![of.to_string()];
+    let mut lines = vec![header.to_string()];
     for (event, text) in notes {
         let new = serde_json::json!({"text": text, "selection": {"job": 0}, "panels": ["timeline", "jobs"]});
         lines.push(serde_json::json!({"do": {"note": {"event": event, "old": null, "new": new}}}).to_string());

@@ -1,4 +1,4 @@
-//! QEMU's monitor protocol over a Unix socket: one command, one answer.
+//! Client of QEMU's monitor protocol over a Unix socket: each command has one answer.
 
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};

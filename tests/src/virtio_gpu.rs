@@ -1,6 +1,6 @@
 //! Replay of the virtio-gpu sample recording on a target: QEMU captures the picture while the run waits at its end.
 
-#![allow(clippy::unwrap_used, reason = "a helper of tests: it fails in words")]
+#![allow(clippy::unwrap_used, reason = "a test helper panics on failure")]
 
 use crate::board::Board;
 use crate::root;
@@ -26,8 +26,8 @@ fn add_pause(text: &str) -> String {
 }
 
 /// Replays the recording as a plan that waits at its end, and checks QEMU's screen meanwhile. The agent cannot read
-/// this device's screen and therefore cannot report it; after the run the device is reset. `number`: the device's
-/// number on the board; `device`: its name; `replay`: replays a file there and returns the result.
+/// this device's screen and therefore cannot report it. The run ends with a reset of the device. `number` is the
+/// device's number on the board, and `device` is its name. `replay` replays a file there and returns the result.
 ///
 /// # Panics
 /// Panics if the picture differs or is still there after the run, or if the outcome is not the expected one.
@@ -50,8 +50,8 @@ pub fn assert_draws(board: &Board, number: u8, device: &str, replay: impl Fn(&Pa
         }
         (run.join().unwrap(), shown)
     });
-    assert!(shown, "the picture that QEMU shows is another one");
-    assert!(!shows(), "the device still shows what it was asked for");
+    assert!(shown, "QEMU did not show the recorded picture");
+    assert!(!shows(), "the device still shows the picture after the run");
     assert_eq!(json["outcome"], "match");
     let effects = json["effects"].as_array().unwrap().iter();
     let others: Vec<&Value> = effects.filter(|e| e["matched"] != true).collect();

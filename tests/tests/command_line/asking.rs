@@ -28,16 +28,16 @@ fn unmapped_bytes_printed_as_zero_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let file = sample("vecadd.kine");
     let out = dir.path().join("h.bin");
-    let of = |extra: &[&str]| run(["memory", &file, "0x1000", "--bytes", "32"].iter().chain(extra));
+    let read_memory = |extra: &[&str]| run(["memory", &file, "0x1000", "--bytes", "32"].iter().chain(extra));
     let message = "kinescope: 0x1000: 32 bytes not mapped, printed as 0\n";
-    let written = of(&["-o", out.to_str().unwrap()]);
+    let written = read_memory(&["-o", out.to_str().unwrap()]);
     assert_eq!((written.code, written.err.as_str()), (Some(0), message));
     assert_eq!(std::fs::read(&out).unwrap(), [0; 32]);
-    assert_eq!(of(&["--type", "u32"]).err, message);
-    // Hex shows it in its place.
-    let hex = of(&[]);
+    assert_eq!(read_memory(&["--type", "u32"]).err, message);
+    // The hexdump shows the unmapped bytes at their address.
+    let hex = read_memory(&[]);
     assert!(hex.err.is_empty() && hex.out.contains("32 bytes not mapped"), "{hex:?}");
-    let json = of(&["--json", "-o", out.to_str().unwrap()]);
+    let json = read_memory(&["--json", "-o", out.to_str().unwrap()]);
     assert!(json.err.is_empty(), "{json:?}");
     let holes = &json.json()["holes"];
     assert_eq!(holes[0]["va"], "0x1000");
@@ -120,11 +120,11 @@ fn counts_of_one_use_the_singular() {
     }
 }
 
-/// An error names the file that it is about, whatever of it is not there.
+/// The error for a missing item begins with the name of the recording.
 #[test]
 fn missing_items_are_named_with_the_recording() {
     let file = sample("vecadd.kine");
-    for (line, what) in [
+    for (line, message) in [
         (
             &["shader", &file, "--job", "9"][..],
             "job 9 does not exist (the recording has 1 job, counted from 0)",
@@ -152,7 +152,7 @@ fn missing_items_are_named_with_the_recording() {
         ),
     ] {
         let ended = run(line);
-        ended.assert_refused(what);
+        ended.assert_refused(message);
         assert!(ended.err.starts_with(&format!("kinescope: {file}: ")), "{ended:?}");
     }
 }
@@ -170,10 +170,12 @@ fn invalid_input_argument_is_explained() {
     let dir = tempfile::tempdir().unwrap();
     let (file, digit) = (sample("digits.kine"), sample("digits/digit.npy"));
     let replay = |inputs: &[String]| {
-        let given = inputs.iter().flat_map(|i| ["--input", i]);
-        run(["replay", &file, "--on", "software:mali-g71"].into_iter().chain(given))
+        let options = inputs.iter().flat_map(|i| ["--input", i]);
+        run(["replay", &file, "--on", "software:mali-g71"]
+            .into_iter()
+            .chain(options))
     };
-    // An array of as many elements and another shape goes in, and that is said.
+    // An array with the same number of elements and another shape is accepted, with a message.
     let npy = |name: &str, header: &str, data: &[u8]| {
         let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
         bytes.extend_from_slice(format!("{header:<117}\n").as_bytes());

@@ -1,4 +1,4 @@
-//! `doctor`: every area has its rows, the last line counts them, and the exit code is that of the basis.
+//! `doctor`: each area has its rows, the last line counts the areas, and the exit code reflects `basis`.
 
 use whole_program_tests::{kinescope, run};
 
@@ -26,7 +26,10 @@ fn the_report_has_every_area_and_counts_those_that_are_ready() {
     let areas = report["areas"].as_array().unwrap();
     let names: Vec<&str> = areas.iter().map(|a| a["area"].as_str().unwrap()).collect();
     assert_eq!(names, AREAS);
-    assert_eq!(areas[0]["ready"], true, "the simulators need nothing: {ended:?}");
+    assert_eq!(
+        areas[0]["ready"], true,
+        "the simulators need no other software: {ended:?}"
+    );
     for area in areas {
         let checks = area["checks"].as_array().unwrap();
         let broken = checks.iter().filter(|c| c["state"] == "missing").count();

@@ -30,55 +30,58 @@ fn number(v: &Value) -> u64 {
 fn filtered_events_agree_with_the_full_list() {
     let all = json(&["events"]);
     let all = all.as_array().unwrap();
-    let of = |passes: &dyn Fn(&Value) -> bool| -> Vec<u64> {
+    let select = |passes: &dyn Fn(&Value) -> bool| -> Vec<u64> {
         let passing = all.iter().filter(|e| passes(e));
         passing.map(|e| e["event"].as_u64().unwrap()).collect()
     };
     let register = |e: &Value, start: &str| e["register"].as_str().is_some_and(|r| r.starts_with(start));
     for (filter, expected) in [
-        ("write", of(&|e| e["kind"] == "write")),
-        ("reg =~ '^JS'", of(&|e| e["kind"] != "interrupt" && register(e, "JS"))),
+        ("write", select(&|e| e["kind"] == "write")),
+        (
+            "reg =~ '^JS'",
+            select(&|e| e["kind"] != "interrupt" && register(e, "JS")),
+        ),
         (
             "reg =~ \"^JS\" and write and value & 0x100 != 0",
-            of(&|e| e["kind"] == "write" && register(e, "JS") && number(&e["value"]) & 0x100 != 0),
+            select(&|e| e["kind"] == "write" && register(e, "JS") && number(&e["value"]) & 0x100 != 0),
         ),
         (
             "offset in 0x1000..0x2000",
-            of(&|e| e["offset"].is_string() && (0x1000..0x2000).contains(&number(&e["offset"]))),
+            select(&|e| e["offset"].is_string() && (0x1000..0x2000).contains(&number(&e["offset"]))),
         ),
         ("event in 10..20", (10..20).collect()),
-        ("time < 50us", of(&|e| e["time_ns"].as_u64().unwrap() < 50_000)),
+        ("time < 50us", select(&|e| e["time_ns"].as_u64().unwrap() < 50_000)),
     ] {
         assert_eq!(events(filter), expected, "{filter}");
     }
     assert!(events("reg =~ '^JS'").len() > 3 && events("reg =~ 'nothing'").is_empty());
-    // Submits and interrupts as the jobs tell them.
+    // The filters agree with the submits and interrupts in the list of jobs.
     let jobs = json(&["jobs"]);
-    let of = |key: &str| -> Vec<u64> {
+    let job_events = |key: &str| -> Vec<u64> {
         jobs.as_array()
             .unwrap()
             .iter()
             .filter_map(|j| j[key].as_u64())
             .collect()
     };
-    assert_eq!(events("submit"), of("submit_event"));
-    assert_eq!(events("irq.line = job"), of("done_event"));
+    assert_eq!(events("submit"), job_events("submit_event"));
+    assert_eq!(events("irq.line = job"), job_events("done_event"));
 }
 
 #[test]
 fn filter_combines_with_other_options_and_text_output() {
     let file = sample();
     let both = json(&["events", "--where", "reg =~ '^JS'", "--writes", "--range", "5..60"]);
-    let own: Vec<u64> = both
+    let combined: Vec<u64> = both
         .as_array()
         .unwrap()
         .iter()
         .map(|e| e["event"].as_u64().unwrap())
         .collect();
-    let one = events("reg =~ '^JS' and write and event in 5..60");
-    assert_eq!(own, one);
+    let single = events("reg =~ '^JS' and write and event in 5..60");
+    assert_eq!(combined, single);
     let text = run(["events", &file, "--where", "submit"]);
-    // A row of heads comes first.
+    // The first line is the heading.
     assert_eq!(text.out.lines().count(), 1 + events("submit").len());
     assert_eq!(
         run(["events", &file, "--where", "value = 0x123456789", "--json"]).out,
@@ -129,19 +132,19 @@ fn statistics_count_only_filtered_events() {
 fn times_from_submit_to_interrupt_match_job_durations() {
     let between = json(&["stats", "--between", "submit", "irq.line = job"]);
     let jobs = json(&["jobs"]);
-    let mut took: Vec<u64> = jobs
+    let mut durations: Vec<u64> = jobs
         .as_array()
         .unwrap()
         .iter()
         .map(|j| j["duration_ns"].as_u64().unwrap())
         .collect();
-    took.sort_unstable();
-    assert_eq!(between["count"], took.len());
+    durations.sort_unstable();
+    assert_eq!(between["count"], durations.len());
     assert_eq!((&between["repeated"], &between["strays"]), (&0.into(), &0.into()));
     assert!(between["open_event"].is_null());
     assert_eq!(
         (&between["ns"]["min"], &between["ns"]["max"]),
-        (&took[0].into(), &took[took.len() - 1].into())
+        (&durations[0].into(), &durations[durations.len() - 1].into())
     );
     let text = run(["stats", &sample(), "--between", "submit", "irq.line = job"]);
     assert!(text.out.contains("the longest from event"), "{text:?}");

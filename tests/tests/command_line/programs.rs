@@ -1,4 +1,4 @@
-//! `export --to program`: what is written, what is reported, what is refused.
+//! `export --to program`: written files, messages and refused options.
 
 use whole_program_tests::{root, run};
 
@@ -36,11 +36,11 @@ fn exported_program_sources_compile() {
         "{header}"
     );
     assert!(header.contains("#define DIGITS_BASE UINT64_C(0x80000000)"), "{header}");
-    let made = std::process::Command::new("make")
+    let make_output = std::process::Command::new("make")
         .args(["-C", to.join("c").to_str().unwrap(), "CC=cc -Werror"])
         .output();
-    match made {
-        Ok(made) => assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr)),
+    match make_output {
+        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
         Err(e) => println!("skipped: the C library's own Makefile (make: {e})"),
     }
 }
@@ -66,7 +66,7 @@ fn program_export_refuses_full_folders_and_invalid_options() {
         assert!(ended.err.contains(message), "{more:?}: {ended:?}");
         assert!(!to.exists());
     }
-    // A program does not switch bus mastering on and off.
+    // An exported program does not switch bus mastering on and off, so DMA recordings are refused.
     if std::path::Path::new("/usr/bin/qemu-system-x86_64").exists() {
         let recording = root().join("sample-traces/qemu/virtio-gpu.kine").display().to_string();
         let to = dir.path().join("other");
@@ -78,7 +78,7 @@ fn program_export_refuses_full_folders_and_invalid_options() {
     } else {
         println!("skipped: no QEMU (qemu-system-x86)");
     }
-    // Neither a table nor a program is requested; then both are.
+    // The first line requests neither a table nor a program, the second line both.
     for line in [
         vec!["export", &digits(), "-o", to],
         vec!["export", &digits(), "--table", "events", "--to", "program", "-o", to],

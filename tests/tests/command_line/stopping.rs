@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: work ends, nothing half done stays, and the exit code says so.
+//! SIGINT and SIGTERM end the work. No partial file remains, and the exit code names the signal.
 
 use std::fs;
 use std::io::Write as _;
@@ -33,8 +33,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// A history of so many accesses: the GPU's id and a status, in turns.
-fn history(folder: &Path, lines: u64) {
+/// Writes a history of `lines` accesses. Reads of the GPU's id and of a status alternate.
+fn write_history(folder: &Path, lines: u64) {
     fs::create_dir_all(folder).unwrap();
     let mut out = std::io::BufWriter::new(fs::File::create(folder.join("gr_io_history")).unwrap());
     for line in 0..lines {
@@ -50,10 +50,10 @@ fn an_import_that_is_stopped_while_it_writes_leaves_no_file() {
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let mut lines = 200_000;
         let ended = loop {
-            history(&dir.path().join("rec"), lines);
+            write_history(&dir.path().join("rec"), lines);
             fs::create_dir_all(dir.path().join("out")).unwrap();
             let mut child = start(dir.path(), &["import", "rec", "-o", "out/rec.kine"]);
-            // The unfinished file is there: the import writes.
+            // The import writes while its unfinished file exists.
             while child.try_wait().unwrap().is_none()
                 && !names(&dir.path().join("out"))
                     .iter()
@@ -68,10 +68,10 @@ fn an_import_that_is_stopped_while_it_writes_leaves_no_file() {
             if ended.code != Some(0) {
                 break ended;
             }
-            // It was done before the signal came: more work next time.
+            // The import ended before the signal arrived. The next attempt imports more lines.
             fs::remove_file(dir.path().join("out/rec.kine")).unwrap();
             lines *= 2;
-            assert!(lines < 50_000_000, "an import is never met in its middle");
+            assert!(lines < 50_000_000, "every import ended before the signal");
         };
         assert_eq!((ended.code, ended.err.as_str()), (Some(code), "kinescope: stopped\n"));
         assert!(ended.out.is_empty(), "{ended:?}");
@@ -101,7 +101,7 @@ fn a_replay_that_is_stopped_writes_nothing() {
         "c=c.bin",
     ];
     let child = start(dir.path(), &replay);
-    // It is met where it reads its input, and does the rest with the signal on its way.
+    // `open` returns when the replay reads its input. The signal arrives during the rest of the replay.
     fs::OpenOptions::new()
         .write(true)
         .open(&pipe)
@@ -112,11 +112,11 @@ fn a_replay_that_is_stopped_writes_nothing() {
     let ended = ProgramOutput::from(child.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(130), "{ended:?}");
     assert!(ended.out.is_empty(), "{ended:?}");
-    let left: Vec<String> = names(dir.path()).into_iter().filter(|n| n != "keys").collect();
-    assert_eq!(left, ["pipe", "x.kine"]);
+    let remaining: Vec<String> = names(dir.path()).into_iter().filter(|n| n != "keys").collect();
+    assert_eq!(remaining, ["pipe", "x.kine"]);
 }
 
-/// What a process used so far: processor time and major faults, and how often its threads waited.
+/// Usage of a process so far: major faults, processor time, and voluntary waits of its threads.
 #[derive(Clone, Copy, Default)]
 struct Usage {
     work: [u64; 3],
@@ -147,9 +147,9 @@ impl Usage {
     }
 }
 
-/// Waits until all that a process does is to look again and again whether its reader is there: it handles signals, and
-/// its threads wait many times without any processor time.
-fn wait_until_it_waits(verb: &str, child: &mut Child) {
+/// Waits until a process does nothing but check repeatedly whether its reader exists. Such a process handles signals,
+/// and its threads wait many times without processor time.
+fn wait_until_blocked(verb: &str, child: &mut Child) {
     const WAITS: u64 = 25;
     /// SIGINT and SIGTERM.
     const HANDLED: u64 = 1 << 1 | 1 << 14;
@@ -160,30 +160,33 @@ fn wait_until_it_waits(verb: &str, child: &mut Child) {
         caught.is_some_and(|c| c & HANDLED == HANDLED)
     };
     let begin = Instant::now();
-    let mut seen = Usage::default();
+    let mut last = Usage::default();
     loop {
-        assert!(child.try_wait().unwrap().is_none(), "{verb}: it waits for nobody");
+        assert!(
+            child.try_wait().unwrap().is_none(),
+            "{verb}: the process ended before it waited for its reader"
+        );
         let now = Usage::read(child.id()).unwrap_or_default();
-        if now.work != seen.work || now.waits < seen.waits || !handles_signals(child.id()) {
-            seen = now;
-        } else if now.waits >= seen.waits + WAITS {
+        if now.work != last.work || now.waits < last.waits || !handles_signals(child.id()) {
+            last = now;
+        } else if now.waits >= last.waits + WAITS {
             return;
         }
         if begin.elapsed() > HANG_LIMIT {
             child.kill().unwrap();
-            panic!("{verb}: it does not come to its wait");
+            panic!("{verb}: the process does not begin to wait");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// Waits for the end of a process that got a signal.
-fn wait_for_its_end(verb: &str, signal: &str, child: &mut Child) {
+fn wait_for_end(verb: &str, signal: &str, child: &mut Child) {
     let begin = Instant::now();
     while child.try_wait().unwrap().is_none() {
         if begin.elapsed() > HANG_LIMIT {
             child.kill().unwrap();
-            panic!("{verb}: one {signal} does not end it");
+            panic!("{verb}: one {signal} does not end the process");
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -211,29 +214,29 @@ fn first_signal_ends_a_verb_blocked_on_a_pipe() {
         for (signal, code) in [("INT", 130), ("TERM", 143)] {
             let arguments: Vec<&str> = verb.split(' ').collect();
             let mut child = start(dir.path(), &arguments);
-            wait_until_it_waits(verb, &mut child);
+            wait_until_blocked(verb, &mut child);
             send(signal, &child);
-            wait_for_its_end(verb, signal, &mut child);
+            wait_for_end(verb, signal, &mut child);
             let ended = ProgramOutput::from(child.wait_with_output().unwrap());
             assert_eq!(ended.code, Some(code), "{verb}: {ended:?}");
         }
     }
-    // A reader of standard output that reads nothing: `start` gives it a pipe, which nobody reads yet.
-    history(&dir.path().join("rec"), 200_000);
+    // `start` connects standard output to a pipe that nobody reads yet.
+    write_history(&dir.path().join("rec"), 200_000);
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
         let mut child = start(dir.path(), &["events", "rec"]);
-        wait_until_it_waits("events", &mut child);
+        wait_until_blocked("events", &mut child);
         send(signal, &child);
-        wait_for_its_end("events", signal, &mut child);
+        wait_for_end("events", signal, &mut child);
         assert_eq!(child.wait().unwrap().code(), Some(code));
     }
-    // A reader that comes late gets everything.
+    // A late reader receives the complete output.
     let mut child = start(dir.path(), &["memory", "x.kine", "--buffer", "a", "-o", "pipe"]);
-    wait_until_it_waits("memory", &mut child);
+    wait_until_blocked("memory", &mut child);
     let piped = fs::read(dir.path().join("pipe")).unwrap();
     assert_eq!(ProgramOutput::from(child.wait_with_output().unwrap()).code, Some(0));
-    let whole = start(dir.path(), &["memory", "x.kine", "--buffer", "a", "-o", "file"]);
-    assert_eq!(ProgramOutput::from(whole.wait_with_output().unwrap()).code, Some(0));
+    let to_file = start(dir.path(), &["memory", "x.kine", "--buffer", "a", "-o", "file"]);
+    assert_eq!(ProgramOutput::from(to_file.wait_with_output().unwrap()).code, Some(0));
     assert!(!piped.is_empty() && piped == fs::read(dir.path().join("file")).unwrap());
 }
 
@@ -243,8 +246,8 @@ fn leftovers_of_a_killed_import_are_named_and_removed() {
     let out = dir.path().join("out");
     fs::create_dir_all(&out).unwrap();
     let mut lines = 200_000;
-    let left = loop {
-        history(&dir.path().join("rec"), lines);
+    let leftover = loop {
+        write_history(&dir.path().join("rec"), lines);
         let mut child = start(dir.path(), &["import", "rec", "-o", "out/rec.kine"]);
         while child.try_wait().unwrap().is_none() && !names(&out).iter().any(|n| n.starts_with("rec.kine.")) {
             std::thread::sleep(Duration::from_millis(1));
@@ -252,15 +255,15 @@ fn leftovers_of_a_killed_import_are_named_and_removed() {
         send("KILL", &child);
         child.wait().unwrap();
         match names(&out).into_iter().find(|n| n.ends_with(".kine.tmp")) {
-            Some(left) => break left,
-            // It was through before: more of it then.
+            Some(leftover) => break leftover,
+            // The import ended before the signal. The next attempt imports more lines.
             None => lines *= 2,
         }
     };
-    let named = start(&out, &["info", &left]);
-    let named = ProgramOutput::from(named.wait_with_output().unwrap());
-    named.assert_refused("unfinished file");
-    assert!(named.err.contains("remove it"), "{}", named.err);
+    let info = start(&out, &["info", &leftover]);
+    let info = ProgramOutput::from(info.wait_with_output().unwrap());
+    info.assert_refused("unfinished file");
+    assert!(info.err.contains("remove it"), "{}", info.err);
     let again = start(dir.path(), &["import", "rec", "-o", "out/rec.kine"]);
     assert_eq!(ProgramOutput::from(again.wait_with_output().unwrap()).code, Some(0));
     assert_eq!(names(&out), ["rec.kine"]);

@@ -1,4 +1,4 @@
-//! Tables that are exported, read back, and figures: the same as the verbs that print them.
+//! Exported tables, read back, and statistics agree with the output of the verbs.
 
 use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray as _;
@@ -72,8 +72,8 @@ fn every_export_format_contains_every_event() {
         for name in ["thread", "offset", "width"] {
             let cells = column(name);
             let cells = cells.iter().flat_map(|c| c.as_primitive::<UInt32Type>());
-            let theirs = events.iter().map(|e| number(&e[name]));
-            assert!(cells.map(|v| v.map(u64::from)).eq(theirs), "{name}");
+            let expected = events.iter().map(|e| number(&e[name]));
+            assert!(cells.map(|v| v.map(u64::from)).eq(expected), "{name}");
         }
         for name in ["kind", "space", "register", "means"] {
             let cells = column(name);
@@ -117,24 +117,24 @@ fn exported_tables_have_a_row_per_item() {
 #[test]
 fn figures_add_up_to_the_events() {
     let events = json(&["events"]);
-    let of = |kind: &str| events.iter().filter(|e| e["kind"] == kind).count() as u64;
+    let count = |kind: &str| events.iter().filter(|e| e["kind"] == kind).count() as u64;
     for by in ["register", "block", "thread", "job"] {
         let rows = json(&["stats", "--by", by]);
         let sum = |key: &str| rows.iter().map(|r| r[key].as_u64().unwrap()).sum::<u64>();
-        assert_eq!((sum("reads"), sum("writes")), (of("read"), of("write")), "{by}");
-        assert_eq!(sum("accesses"), of("read") + of("write"), "{by}");
+        assert_eq!((sum("reads"), sum("writes")), (count("read"), count("write")), "{by}");
+        assert_eq!(sum("accesses"), count("read") + count("write"), "{by}");
     }
     for row in json(&["stats"]) {
-        let own: Vec<&Value> = events.iter().filter(|e| e["offset"] == row["offset"]).collect();
-        assert_eq!(row["accesses"], own.len());
-        assert_eq!(row["first_event"], own[0]["event"]);
-        assert_eq!(row["last_event"], own[own.len() - 1]["event"]);
-        assert_eq!(row["name"], own[0]["register"]);
-        let mut values: Vec<&str> = own.iter().map(|e| e["value"].as_str().unwrap()).collect();
+        let accesses: Vec<&Value> = events.iter().filter(|e| e["offset"] == row["offset"]).collect();
+        assert_eq!(row["accesses"], accesses.len());
+        assert_eq!(row["first_event"], accesses[0]["event"]);
+        assert_eq!(row["last_event"], accesses[accesses.len() - 1]["event"]);
+        assert_eq!(row["name"], accesses[0]["register"]);
+        let mut values: Vec<&str> = accesses.iter().map(|e| e["value"].as_str().unwrap()).collect();
         values.sort_unstable();
         values.dedup();
         assert_eq!(row["values"], values.len());
-        let times: Vec<i64> = own.iter().map(|e| e["time_ns"].as_i64().unwrap()).collect();
+        let times: Vec<i64> = accesses.iter().map(|e| e["time_ns"].as_i64().unwrap()).collect();
         let longest = times.windows(2).map(|w| w[1] - w[0]).max();
         assert_eq!(row["gap_ns"]["max"].as_i64(), longest);
     }

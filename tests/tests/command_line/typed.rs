@@ -1,5 +1,5 @@
-//! What people type first: options by other names, buffers in place of addresses, targets without their prefix; and
-//! what is said of files that are none of ours or are cut.
+//! Common first attempts: other option names, buffer names instead of addresses, and targets without their prefix.
+//! Messages about foreign and truncated files are tested here too.
 
 use serde_json::json;
 use std::path::Path;
@@ -90,9 +90,9 @@ fn errors_suggest_fit_and_similar_targets() {
         let net = sample("cuda/net.kine");
         run([verb, &net]).assert_refused("cuda:0");
         run([verb, &sample("vecadd-g52.kine")]).assert_refused("`--on software:mali-g52` fits this recording");
-        let near = run([verb, &file, "--on", "mali-g71"]);
-        near.assert_refused("did you mean `software:mali-g71`?");
-        assert!(near.err.contains("cuda:N"), "{near:?}");
+        let similar = run([verb, &file, "--on", "mali-g71"]);
+        similar.assert_refused("did you mean `software:mali-g71`?");
+        assert!(similar.err.contains("cuda:N"), "{similar:?}");
         run([verb, &file, "--on", "software:mali-g17"]).assert_refused("did you mean `software:mali-g71`?");
         run([verb, &file, "--on", "board"]).assert_refused("the forms are software:MODEL");
     }
@@ -121,7 +121,7 @@ fn verbs_describe_unknown_files_and_name_import_help() {
     run(["info", folder.path().to_str().unwrap()]).assert_refused("a folder without a recording");
 }
 
-/// A packed log whose second half is missing is a part of a log in every verb.
+/// Every verb reports that a gzip log without its second half is truncated.
 #[test]
 fn truncated_gzip_log_is_never_treated_as_complete() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,10 +135,10 @@ fn truncated_gzip_log_is_never_treated_as_complete() {
     let zipped = std::process::Command::new("gzip").arg("-c").arg(&log).output().unwrap();
     assert!(zipped.status.success(), "{zipped:?}");
     std::fs::write(&packed, &zipped.stdout).unwrap();
-    let whole = run(["info", packed.to_str().unwrap()]);
+    let complete = run(["info", packed.to_str().unwrap()]);
     assert!(
-        whole.err.is_empty() && whole.out.contains("Lost events  0"),
-        "{whole:?}"
+        complete.err.is_empty() && complete.out.contains("Lost events  0"),
+        "{complete:?}"
     );
     std::fs::write(&packed, &zipped.stdout[..zipped.stdout.len() / 2]).unwrap();
     let cut = packed.to_str().unwrap();
@@ -161,7 +161,7 @@ fn truncated_gzip_log_is_never_treated_as_complete() {
     }
     let info = run(["info", cut]).out;
     assert!(info.contains("Lost events  unknown: the file is truncated"), "{info}");
-    // A recording that was made of it says the same.
+    // A recording that was imported from the log reports the same.
     let kine = folder.path().join("cut.kine");
     run(["import", cut, "-o", kine.to_str().unwrap()]);
     let again = run(["info", kine.to_str().unwrap()]);

@@ -1,5 +1,5 @@
-//! `export --to vcd`, `fst` and `perfetto`, and `--where`: what is written, what is reported, what is refused. What the
-//! files hold is read by others in the tests of `trace-waves`.
+//! `export --to vcd`, `fst` and `perfetto`, and `--where`: written files, messages and refused options. Tests of
+//! `trace-waves` read the content of the files.
 
 use serde_json::Value;
 use std::path::Path;
@@ -9,7 +9,7 @@ fn sample() -> String {
     root().join("sample-traces/chain2.kine").display().to_string()
 }
 
-fn exported(to: &Path, more: &[&str]) -> Value {
+fn export(to: &Path, more: &[&str]) -> Value {
     let file = sample();
     let mut all = vec!["export", &file, "-o", to.to_str().unwrap(), "--json"];
     all.extend(more);
@@ -29,7 +29,7 @@ fn events(more: &[&str]) -> Vec<Value> {
 fn waveform_changes_its_index_at_every_event() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("a.vcd");
-    let json = exported(&to, &["--to", "vcd", "--clock", "events"]);
+    let json = export(&to, &["--to", "vcd", "--clock", "events"]);
     let all = events(&[]);
     assert_eq!(json["events"], all.len());
     assert_eq!((&json["left_out"], &json["held_back"]), (&0.into(), &0.into()));
@@ -39,7 +39,7 @@ fn waveform_changes_its_index_at_every_event() {
         "{}",
         &text[..400]
     );
-    // Each event at a time of its own, rising.
+    // Each event has its own time, and the times increase.
     let times: Vec<u64> = text.lines().filter_map(|l| l.strip_prefix('#')?.parse().ok()).collect();
     assert!(
         times.is_sorted_by(|a, b| a < b) && times.len() >= all.len(),
@@ -54,19 +54,19 @@ fn waveform_changes_its_index_at_every_event() {
 fn export_filter_applies_to_every_format() {
     let dir = tempfile::tempdir().unwrap();
     let filter = ["--where", "write and reg =~ 'JS1_'"];
-    let wanted = events(&filter);
-    assert!(!wanted.is_empty() && wanted.len() < events(&[]).len());
-    for (what, first) in [("vcd", &b"$"[..]), ("fst", &[0]), ("perfetto", &[0x0a])] {
-        let to = dir.path().join(what);
-        let json = exported(&to, &[&["--to", what][..], &filter].concat());
-        assert_eq!(json["events"], wanted.len(), "{what}");
+    let expected = events(&filter);
+    assert!(!expected.is_empty() && expected.len() < events(&[]).len());
+    for (format, first) in [("vcd", &b"$"[..]), ("fst", &[0]), ("perfetto", &[0x0a])] {
+        let to = dir.path().join(format);
+        let json = export(&to, &[&["--to", format][..], &filter].concat());
+        assert_eq!(json["events"], expected.len(), "{format}");
         let bytes = std::fs::read(&to).unwrap();
-        assert!(bytes.starts_with(first), "{what}: {:?}", &bytes[..4]);
+        assert!(bytes.starts_with(first), "{format}: {:?}", &bytes[..4]);
     }
     let csv = dir.path().join("e.csv");
-    exported(&csv, &[&["--table", "events"][..], &filter].concat());
+    export(&csv, &[&["--table", "events"][..], &filter].concat());
     let lines = std::fs::read_to_string(&csv).unwrap().lines().count();
-    assert_eq!(lines, wanted.len() + 1, "a line each, and the head");
+    assert_eq!(lines, expected.len() + 1, "one line per event, and the heading");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn file_extension_selects_the_export_format() {
         ("a.csv", b"event"),
     ] {
         let to = dir.path().join(name);
-        let json = exported(&to, &[]);
+        let json = export(&to, &[]);
         let bytes = std::fs::read(&to).unwrap();
         assert!(bytes.starts_with(first), "{name}: {:?}", &bytes[..16]);
         let is_table = name == "a.csv";

@@ -4,7 +4,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use serde_json::json;
@@ -51,14 +51,14 @@ impl Agent {
             .spawn()
             .unwrap();
         // The user at the agent confirms the first code.
-        let mut person = child.stdin.take().unwrap();
+        let mut user = child.stdin.take().unwrap();
         let (send, lines) = channel();
         let out = BufReader::new(child.stdout.take().unwrap());
         std::thread::spawn(move || {
             for line in out.lines().map_while(Result::ok) {
                 if line.starts_with("pairing code: ") {
-                    // It may be gone already.
-                    let _ = person.write_all(b"y\n");
+                    // The agent may have ended already.
+                    let _ = user.write_all(b"y\n");
                 }
                 if send.send(line).is_err() {
                     break;
@@ -82,7 +82,7 @@ impl Agent {
             let line = self
                 .lines
                 .recv_timeout(HANG_LIMIT)
-                .expect("the agent says nothing more");
+                .expect("the agent prints no more lines");
             if line.starts_with(start) {
                 return line;
             }
@@ -129,7 +129,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It is this test's own child; it may be gone already.
+        // The child may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -161,7 +161,7 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
         ] {
             assert_eq!(outcome[key], local[key], "{target}: {key}");
         }
-        assert_eq!(outcome["board"], target, "as it was asked for");
+        assert_eq!(outcome["board"], target, "the outcome names the requested target");
     }
     let targets = agent.run(&["boards", "--json"]).json();
     let names: Vec<&str> = targets
@@ -177,12 +177,12 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
         (&agents[0]["name"], &agents[0]["address"]),
         (&json!("lab"), &json!(agent.address))
     );
-    // What is forgotten is reported, and nobody else is.
+    // `--forget` refuses an unknown name, and reports the agent that it forgets.
     let key = agents[0]["fingerprint"].as_str().unwrap();
     agent.run(&["boards", "--forget", "nobody"]).assert_refused("nobody");
-    let gone = agent.run(&["boards", "--forget", "lab"]);
+    let forgotten = agent.run(&["boards", "--forget", "lab"]);
     assert_eq!(
-        (gone.code, gone.out),
+        (forgotten.code, forgotten.out),
         (Some(0), format!("forgot lab at {}, key {key}\n", agent.address))
     );
     assert_eq!(agent.run(&["agents", "--json"]).json(), json!([]));
@@ -192,10 +192,10 @@ fn a_client_pairs_once_and_replays_by_name_by_address_and_by_socket() {
         .assert_refused("lab");
 }
 
-/// Maximum size on the wire of an edit without its changed pages and their digests, bytes.
-const BESIDES: u64 = 2048;
-/// What of the plan names a page: frame, digest, role.
-const NAMED: u64 = 44;
+/// Maximum size of an edit on the wire in bytes, without its changed pages and their digests.
+const EDIT_OVERHEAD: u64 = 2048;
+/// Size of the entry for a page in a plan, in bytes: frame, digest and role.
+const PAGE_ENTRY: u64 = 44;
 
 #[test]
 fn a_second_replay_after_an_edit_sends_only_what_changed() {
@@ -215,7 +215,7 @@ fn a_second_replay_after_an_edit_sends_only_what_changed() {
         let first = pushed(agent.replay(&source, target, &[]));
         let again = pushed(agent.replay(&source, target, &[]));
         let file = agent.folder.path().join("input.bin");
-        // Noise of its own for each: no page is one that the agent saw before.
+        // Each network gets different noise, so that the agent has none of the pages.
         let mut noise = vec![0; usize::try_from(bytes).unwrap()];
         blake3::Hasher::new()
             .update(network.as_bytes())
@@ -224,7 +224,7 @@ fn a_second_replay_after_an_edit_sends_only_what_changed() {
         std::fs::write(&file, &noise).unwrap();
         let input = format!("input={}", file.display());
         let edited = pushed(agent.replay(&source, target, &["--input", &input]));
-        // One byte of the edit changed: one page.
+        // One changed byte changes one page.
         noise[100] ^= 0xff;
         std::fs::write(&file, &noise).unwrap();
         let byte = pushed(agent.replay(&source, target, &["--input", &input]));
@@ -233,10 +233,10 @@ fn a_second_replay_after_an_edit_sends_only_what_changed() {
         );
         assert!(again < 512, "{again} of {first}");
         assert!(
-            edited > pages * 4096 && edited <= pages * (4096 + NAMED) + BESIDES,
+            edited > pages * 4096 && edited <= pages * (4096 + PAGE_ENTRY) + EDIT_OVERHEAD,
             "{edited} for {pages} pages"
         );
-        assert!((4096..=4096 + BESIDES).contains(&byte), "{byte} for a byte");
+        assert!((4096..=4096 + EDIT_OVERHEAD).contains(&byte), "{byte} for a byte");
     }
 }
 
@@ -245,7 +245,7 @@ fn edited_input_gives_its_output_locally_and_by_agent() {
     let agent = Agent::start();
     agent.pair();
     let source = root().join("sample-traces/vecadd.kine");
-    // Numbers of many magnitudes, so that sums are rounded.
+    // The numbers have many magnitudes, so that sums are rounded.
     let numbers = |seed: u32| -> Vec<f32> {
         (0..1024u32)
             .map(|n| {
@@ -303,21 +303,21 @@ fn hundred_agent_runs_are_bit_identical() {
     agent.pair();
     for network in ["mnist", "alexnet"] {
         let source = all.join("gpureplay").join(network);
-        let here = agent.replay(&source, "software:mali-g71", &[]);
-        // The agent compares the fingerprints of all runs: another one would be a failed outcome.
-        let many = agent.replay(&source, "agent:lab/mali-g71", &["--repeat", "100"]);
-        assert_eq!(many["fingerprint"], here["fingerprint"], "{network}");
-        let runs = &many["timing"]["runs"];
-        let of = |key: &str| runs[key].as_u64().unwrap_or_else(|| panic!("{key}: {runs}"));
-        assert_eq!(of("count"), 100);
-        let rising = ["min_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"].map(of);
+        let local = agent.replay(&source, "software:mali-g71", &[]);
+        // The agent compares the fingerprints of all runs. A different fingerprint fails the outcome.
+        let remote = agent.replay(&source, "agent:lab/mali-g71", &["--repeat", "100"]);
+        assert_eq!(remote["fingerprint"], local["fingerprint"], "{network}");
+        let runs = &remote["timing"]["runs"];
+        let figure = |key: &str| runs[key].as_u64().unwrap_or_else(|| panic!("{key}: {runs}"));
+        assert_eq!(figure("count"), 100);
+        let rising = ["min_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns"].map(figure);
         assert!(rising.is_sorted() && rising[0] > 0, "{network}: {runs}");
-        assert_eq!(many["timing"]["run_ns"], of("p50_ns"));
+        assert_eq!(remote["timing"]["run_ns"], figure("p50_ns"));
     }
 }
 
-/// The state of the agent's target, as `targets` shows it.
-fn state(agent: &Agent) -> (String, String) {
+/// Returns the state of the agent's target and its reason, as `boards --json` lists them.
+fn read_state(agent: &Agent) -> (String, String) {
     let targets = agent.run(&["boards", "--json"]).json();
     let target = targets
         .as_array()
@@ -329,31 +329,31 @@ fn state(agent: &Agent) -> (String, String) {
     (text("state"), text("reason"))
 }
 
-/// Waits for a state of the agent's target.
-fn until_state(agent: &Agent, wanted: &str) -> String {
+/// Waits for a state of the agent's target. Returns its reason.
+fn wait_for_state(agent: &Agent, expected: &str) -> String {
     let by = Instant::now() + HANG_LIMIT;
     loop {
-        let (state, reason) = state(agent);
-        if state == wanted {
+        let (state, reason) = read_state(agent);
+        if state == expected {
             return reason;
         }
-        assert!(Instant::now() < by, "{state}, not {wanted}");
+        assert!(Instant::now() < by, "{state}, not {expected}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Waits for a process to end, which it must in time.
-fn end_of(mut child: Child) -> ProgramOutput {
+/// Waits for a process to end. Panics if it does not end in time.
+fn wait_for_end(mut child: Child) -> ProgramOutput {
     let by = Instant::now() + HANG_LIMIT;
     while child.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < by, "it does not end");
+        assert!(Instant::now() < by, "the process does not end");
         std::thread::sleep(Duration::from_millis(20));
     }
     child.wait_with_output().unwrap().into()
 }
 
-/// A client that holds the target for ten thousand runs.
-fn long_replay(agent: &Agent) -> Child {
+/// Starts a client that uses the target for ten thousand runs.
+fn start_long_replay(agent: &Agent) -> Child {
     Command::new(program("kinescope"))
         .args(["replay", "--on", "agent:lab/mali-g71", "--repeat", "10000", "--json"])
         .arg(root().join("sample-traces/twopass.kine"))
@@ -369,11 +369,11 @@ fn interrupted_client_frees_the_device_for_the_next() {
     let agent = Agent::start();
     agent.pair();
     let sample = root().join("sample-traces/write-value.kine");
-    let mut first = long_replay(&agent);
-    until_state(&agent, "busy");
+    let mut first = start_long_replay(&agent);
+    wait_for_state(&agent, "busy");
     let second = agent.run(&["replay", sample.to_str().unwrap(), "--on", "agent:lab/mali-g71"]);
     second.assert_refused("in use by");
-    // The first one is interrupted, as with Ctrl-C: its run is cancelled, the device is reset and free.
+    // The first client is interrupted, as with Ctrl-C. The agent cancels its run, then resets and frees the device.
     let id = first.id().to_string();
     assert!(
         Command::new("sh")
@@ -383,7 +383,7 @@ fn interrupted_client_frees_the_device_for_the_next() {
             .success()
     );
     assert!(!first.wait().unwrap().success());
-    until_state(&agent, "free");
+    wait_for_state(&agent, "free");
     agent.replay(&sample, "agent:lab/mali-g71", &[]);
 }
 
@@ -391,10 +391,10 @@ fn interrupted_client_frees_the_device_for_the_next() {
 fn agent_killed_during_a_run_gives_a_failed_outcome() {
     let mut agent = Agent::start();
     agent.pair();
-    let client = long_replay(&agent);
+    let client = start_long_replay(&agent);
     wait_for_run(agent.child.id());
     agent.child.kill().unwrap();
-    let ended = end_of(client);
+    let ended = wait_for_end(client);
     assert_eq!(ended.code, Some(1), "{ended:?}");
     let outcome = ended.json();
     assert_eq!(outcome["outcome"], "failed");
@@ -403,8 +403,8 @@ fn agent_killed_during_a_run_gives_a_failed_outcome() {
         why.contains("connection to the agent was lost") && why.contains("kinescope-agent"),
         "{why}"
     );
-    // Afterwards the agent is gone: the target is offline, and a replay cannot start.
-    let reason = until_state(&agent, "away");
+    // The agent has ended: the target is offline, and a replay cannot start.
+    let reason = wait_for_state(&agent, "away");
     assert!(reason.contains("no agent answers"), "{reason}");
     let sample = root().join("sample-traces/write-value.kine");
     agent
@@ -419,7 +419,7 @@ fn agent_version_mismatch_says_which_end_to_update() {
     for (lowest, highest, update) in [(7u16, 9u16, "update the client"), (0, 0, "update the agent")] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = format!("agent://{}/mali-g71", listener.local_addr().unwrap());
-        // What every version of an agent says first: docs/agent-protocol.md, "Preamble".
+        // Every version of an agent begins with this preamble: docs/agent-protocol.md, "Preamble".
         let agent = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut theirs = [0u8; 64];

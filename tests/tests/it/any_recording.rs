@@ -1,11 +1,11 @@
-//! Every verb answers on every recording: also where there is nothing of what it counts. None panics, none is ended by
-//! a signal, and what cannot be done is said.
+//! Every verb answers on every recording, also if the recording has no data for the verb. No verb panics or ends by a
+//! signal, and each verb reports what it cannot do.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use trace_core::recording::{
 };
 use whole_program_tests::{ProgramOutput, field_cases, recordings, root, run};
 
-/// Verbs with their usual options: `{}` is the recording, `{out}` a path in a folder of the run's own.
+/// Verbs with their usual options. `{}` is the recording, and `{out}` is a path in a temporary folder of the run.
 const VERBS: &[&str] = &[
     "info {}",
     "info {} --json",
@@ -92,7 +92,7 @@ const VERBS: &[&str] = &[
     "replay {}",
 ];
 
-/// Verbs that do much work; for the long tier alone.
+/// Verbs that do much work, for the long tier only.
 const LONG: &[&str] = &[
     "who {} 0x1000",
     "replay {} --on software:mali-g71",
@@ -121,8 +121,8 @@ fn access(offset: u32) -> Access {
     }
 }
 
-/// Recordings that have nothing of something, by what they are; written to a folder.
-fn bare(folder: &Path) -> Vec<PathBuf> {
+/// Writes recordings that each lack some kind of data to a folder. Their names say what they contain or lack.
+fn write_sparse_recordings(folder: &Path) -> Vec<PathBuf> {
     let g71 = |mut r: Recording| {
         r.metadata.identity.gpu_id = 0x6000_0000;
         r.metadata.spaces.push(Space {
@@ -132,19 +132,19 @@ fn bare(folder: &Path) -> Vec<PathBuf> {
         });
         r
     };
-    let of = |fill: &dyn Fn(&mut EventsBuilder)| {
+    let build = |fill: &dyn Fn(&mut EventsBuilder)| {
         let mut b = EventsBuilder::new();
         fill(&mut b);
         recording(b.finish())
     };
-    let mut pci = of(&|b| b.access(1, 0, access(0x10)));
+    let mut pci = build(&|b| b.access(1, 0, access(0x10)));
     pci.set_hardware(&Hardware::Pci(PciFunction::default()));
     let submit = SubmitRow {
         head_va: 0x1000,
         address_space: 0,
         slot: 1,
     };
-    let given = DmaMapRow {
+    let mapping = DmaMapRow {
         bus: 0x8000,
         bytes: 4096,
         kind: 1,
@@ -158,18 +158,18 @@ fn bare(folder: &Path) -> Vec<PathBuf> {
     let all = [
         ("no-events", recording(EventsBuilder::new().finish())),
         ("no-events-of-a-mali", g71(recording(EventsBuilder::new().finish()))),
-        ("marks-alone", of(&|b| b.mark(1, "begin"))),
+        ("marks-alone", build(&|b| b.mark(1, "begin"))),
         (
             "interrupts-alone",
-            g71(of(&|b| b.interrupt(2, InterruptRow { line: 0, status: 1 }))),
+            g71(build(&|b| b.interrupt(2, InterruptRow { line: 0, status: 1 }))),
         ),
-        ("no-jobs", g71(of(&|b| b.access(1, 1, access(0x24))))),
-        ("no-names", of(&|b| b.access(1, 1, access(0x24)))),
+        ("no-jobs", g71(build(&|b| b.access(1, 1, access(0x24))))),
+        ("no-names", build(&|b| b.access(1, 1, access(0x24)))),
         ("nameless-device", pci),
-        ("undecoded-alone", g71(of(&undecoded))),
-        ("undecoded-without-spaces", of(&undecoded)),
-        ("submits-alone", g71(of(&|b| b.submit(1, submit)))),
-        ("given-memory-alone", of(&|b| b.dma_map(1, 1, given))),
+        ("undecoded-alone", g71(build(&undecoded))),
+        ("undecoded-without-spaces", build(&undecoded)),
+        ("submits-alone", g71(build(&|b| b.submit(1, submit)))),
+        ("given-memory-alone", build(&|b| b.dma_map(1, 1, mapping))),
     ];
     let write = |(name, r): (&str, Recording)| {
         let path = folder.join(format!("{name}.kine"));
@@ -179,43 +179,43 @@ fn bare(folder: &Path) -> Vec<PathBuf> {
     all.map(write).to_vec()
 }
 
-/// Every recording below a folder that is small enough for a sweep, in order.
-fn below(folder: &Path, most_bytes: u64) -> Vec<PathBuf> {
-    let mut found = Vec::new();
+/// Returns every recording in a folder and its subfolders with at most `max_bytes`, in order.
+fn find_recordings(folder: &Path, max_bytes: u64) -> Vec<PathBuf> {
+    let mut files = Vec::new();
     let mut folders = vec![folder.to_owned()];
     while let Some(at) = folders.pop() {
         for entry in std::fs::read_dir(&at).into_iter().flatten().flatten() {
             let (path, bytes) = (entry.path(), entry.metadata().map_or(u64::MAX, |m| m.len()));
-            if trace_core::import::fits(&path) && bytes <= most_bytes {
-                found.push(path);
+            if trace_core::import::fits(&path) && bytes <= max_bytes {
+                files.push(path);
             } else if path.is_dir() {
                 folders.push(path);
             }
         }
     }
-    found.sort();
-    found
+    files.sort();
+    files
 }
 
-/// How a run fell short; `None` for one that answered.
-fn fault(line: &str, ended: &ProgramOutput) -> Option<&'static str> {
+/// Returns the fault of a run, or `None` if the verb answered.
+fn find_fault(line: &str, ended: &ProgramOutput) -> Option<&'static str> {
     let json = line.contains("--json");
     let quiet = ended.out.is_empty() && ended.err.is_empty();
     match ended.code {
         None => Some("ended by a signal"),
         Some(0..=2) if ended.err.contains("panicked") || ended.out.contains("panicked") => Some("a thread panicked"),
         Some(0..=2) if ended.err.contains("RUST_BACKTRACE") => Some("a thread panicked"),
-        Some(2) if ended.err.trim().is_empty() => Some("refused without a word"),
+        Some(2) if ended.err.trim().is_empty() => Some("refused without a message"),
         Some(0 | 1) if json && serde_json::from_str::<serde_json::Value>(&ended.out).is_err() => Some("not JSON"),
         Some(0) if quiet && !line.contains("-o ") && !line.contains("{out}") && !line.contains("--search") => {
-            Some("said nothing")
+            Some("printed nothing")
         }
         Some(0..=2) => None,
         Some(_) => Some("another exit code than 0, 1 and 2"),
     }
 }
 
-/// Runs lines over recordings, as many at once as the machine has cores, and fails with a list of what fell short.
+/// Runs command lines on recordings, as many at once as the machine has cores. Fails with a list of all faults.
 fn sweep(all: &[PathBuf], lines: &[&str]) {
     let work: Vec<(&PathBuf, &str)> = all.iter().flat_map(|r| lines.iter().map(move |l| (r, *l))).collect();
     let (next, faults) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -229,10 +229,10 @@ fn sweep(all: &[PathBuf], lines: &[&str]) {
                     let out = out.display().to_string();
                     let arguments = line.split(' ').map(|a| a.replace("{out}", &out).replace("{}", &file));
                     let ended = run(arguments);
-                    if let Some(what) = fault(line, &ended) {
+                    if let Some(fault) = find_fault(line, &ended) {
                         let line = line.replace("{}", &file);
                         let error = ended.err.lines().last().unwrap_or_default().to_owned();
-                        faults.lock().unwrap().push(format!("{line}: {what}: {error}"));
+                        faults.lock().unwrap().push(format!("{line}: {fault}: {error}"));
                     }
                 }
             });
@@ -250,80 +250,80 @@ fn sweep(all: &[PathBuf], lines: &[&str]) {
     println!("{} runs of {} recordings", work.len(), all.len());
 }
 
-fn calls() -> PathBuf {
+fn api_trace() -> PathBuf {
     root().join("sample-traces/cuda/net.kine")
 }
 
 #[test]
 fn verbs_handle_recordings_without_their_data() {
     let folder = tempfile::tempdir().unwrap();
-    let mut all = bare(folder.path());
-    all.push(calls());
+    let mut all = write_sparse_recordings(folder.path());
+    all.push(api_trace());
     all.extend(["several-spaces.txt", "configuration-space.log"].map(|n| root().join("tests/excerpts").join(n)));
     sweep(&all, VERBS);
 }
 
 #[test]
 fn empty_results_print_one_line() {
-    let said = |line: &str, file: &Path| {
+    let run_checked = |line: &str, file: &Path| {
         let arguments = line.split(' ').map(|a| a.replace("{}", &file.display().to_string()));
         let ended = run(arguments);
         assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{line}: {ended:?}");
         ended.out
     };
-    let net = calls();
+    let net = api_trace();
     for by in ["register", "block", "thread", "job"] {
-        let out = said(&format!("stats {{}} --by {by}"), &net);
+        let out = run_checked(&format!("stats {{}} --by {by}"), &net);
         assert!(
             out.ends_with("no register accesses; `launches` and `kernels` count calls\n"),
             "{out}"
         );
-        assert_eq!(said(&format!("stats {{}} --by {by} --json"), &net), "[]\n");
+        assert_eq!(run_checked(&format!("stats {{}} --by {by} --json"), &net), "[]\n");
     }
-    let jobs = said("jobs {}", &net);
+    let jobs = run_checked("jobs {}", &net);
     assert!(
         jobs.contains("API trace with 8 launches; `launches` lists them"),
         "{jobs}"
     );
-    assert!(said("map {}", &net).contains("no page tables in this recording"));
-    let info = said("info {}", &net);
+    assert!(run_checked("map {}", &net).contains("no page tables in this recording"));
+    let info = run_checked("info {}", &net);
     for row in ["Launches", "Streams", "Buffers", "Copies"] {
         assert!(info.contains(row), "{row}: {info}");
     }
     assert!(!info.contains("Interrupts") && !info.contains("Polls"), "{info}");
     let folder = tempfile::tempdir().unwrap();
-    let bare = bare(folder.path());
-    let named = |name: &str| bare.iter().find(|p| p.ends_with(format!("{name}.kine"))).unwrap();
-    assert!(said("stats {}", named("no-events")).contains("no register accesses"));
-    let undecoded = said("stats {}", named("undecoded-alone"));
+    let sparse = write_sparse_recordings(folder.path());
+    let named = |name: &str| sparse.iter().find(|p| p.ends_with(format!("{name}.kine"))).unwrap();
+    assert!(run_checked("stats {}", named("no-events")).contains("no register accesses"));
+    let undecoded = run_checked("stats {}", named("undecoded-alone"));
     assert!(
         undecoded.contains("`events --where undecoded` lists 3 accesses without one"),
         "{undecoded}"
     );
-    assert!(said("jobs {}", named("no-jobs")).ends_with("no jobs\n"));
-    assert!(said("events {}", named("no-events")).contains("No times"));
+    assert!(run_checked("jobs {}", named("no-jobs")).ends_with("no jobs\n"));
+    assert!(run_checked("events {}", named("no-events")).contains("No times"));
     for table in ["registers", "jobs", "mappings", "buffers", "events", "shaders"] {
         for form in ["parquet", "arrow", "csv"] {
             let to = folder.path().join(format!("table.{form}"));
             let line = format!("export {{}} --table {table} -o {}", to.display());
-            let rows = said(&line, named("no-events"));
+            let rows = run_checked(&line, named("no-events"));
             assert!(rows.contains(&format!("{table}, 0 rows")), "{rows}");
             assert!(std::fs::metadata(&to).unwrap().len() > 0, "{table} {form}");
         }
     }
 }
 
-/// Runs every verb on one quarter of all recordings: those of the project, and if they are present the published ones
-/// and the inputs from the field.
+/// Runs every verb on one quarter of all recordings. These are the recordings of the project and, if present, the
+/// published ones and the inputs from the field.
 fn sweep_quarter(quarter: usize) {
     let folder = tempfile::tempdir().unwrap();
-    let mut all = bare(folder.path());
-    all.extend(below(&root().join("sample-traces"), u64::MAX));
-    all.extend(below(&root().join("tests/excerpts"), u64::MAX));
-    all.extend(below(&root().join("trace-core/tests/golden"), 1 << 20));
+    let mut all = write_sparse_recordings(folder.path());
+    all.extend(find_recordings(&root().join("sample-traces"), u64::MAX));
+    all.extend(find_recordings(&root().join("tests/excerpts"), u64::MAX));
+    all.extend(find_recordings(&root().join("trace-core/tests/golden"), 1 << 20));
     for more in [recordings(), field_cases()].into_iter().flatten() {
-        // In a development build the large ones take minutes a verb.
-        all.extend(below(&more, 256 << 10));
+        // Large recordings take minutes per verb in a development build.
+        all.extend(find_recordings(&more, 256 << 10));
     }
     assert!(all.len() > 50, "{all:?}");
     let part: Vec<PathBuf> = all.into_iter().skip(quarter).step_by(4).collect();

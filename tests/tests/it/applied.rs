@@ -1,5 +1,5 @@
-//! Recordings saved with edits: opened again and replayed unedited they give the edited result, and say what was
-//! edited.
+//! Recordings saved with edits. A replay without further edits gives the edited result, and the recording lists its
+//! edits.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ fn sample(name: &str) -> String {
     root().join("sample-traces").join(name).to_str().unwrap().to_owned()
 }
 
-/// An input of as many bytes as the recorded one, with every byte another.
-fn other_input(folder: &Path, recording: &str, buffer: &str) -> PathBuf {
+/// Writes an input of the recorded size in which every byte differs. Returns its path.
+fn write_changed_input(folder: &Path, recording: &str, buffer: &str) -> PathBuf {
     let file = folder.join(format!("{buffer}.bin"));
     let recorded = folder.join(format!("{buffer}.recorded"));
     let ended = run([
@@ -24,17 +24,17 @@ fn other_input(folder: &Path, recording: &str, buffer: &str) -> PathBuf {
     ]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let mut bytes = std::fs::read(&recorded).unwrap();
-    // Small changes, so that floats stay numbers.
+    // The changes are small, so that floats stay numbers.
     bytes.iter_mut().for_each(|b| *b ^= 1);
     std::fs::write(&file, bytes).unwrap();
     file
 }
 
-/// What a replay leaves in an output.
-fn replayed(folder: &Path, recording: &str, output: &str, more: &[&str]) -> Vec<u8> {
+/// Returns the content of an output after a replay.
+fn replay_output(folder: &Path, recording: &str, output: &str, more: &[&str]) -> Vec<u8> {
     let to = folder.join("output.bin");
-    let asked = format!("{output}={}", to.display());
-    let mut arguments = vec!["replay", recording, "--on", "software:mali-g71", "--output", &asked];
+    let option = format!("{output}={}", to.display());
+    let mut arguments = vec!["replay", recording, "--on", "software:mali-g71", "--output", &option];
     arguments.extend(more);
     let ended = run(arguments);
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -54,30 +54,30 @@ fn edited_copy_replays_edited_results_and_diff_names_the_input() {
         let recording = sample(name);
         let opened = trace_core::import::open(Path::new(&recording), &Progress::new()).unwrap();
         let role = |role| {
-            let found = opened.metadata.buffers.iter().find(|b| b.role == role);
-            found.unwrap_or_else(|| panic!("{name}")).name.clone()
+            let buffer = opened.metadata.buffers.iter().find(|b| b.role == role);
+            buffer.unwrap_or_else(|| panic!("{name}")).name.clone()
         };
         let named = |name: &str| opened.buffer(name).map(|b| b.name.clone());
         let input = named(input).unwrap_or_else(|| role(trace_core::recording::BufferRole::Input));
         let output = named(output).unwrap_or_else(|| role(trace_core::recording::BufferRole::Output));
-        let new = other_input(folder.path(), &recording, &input);
-        let given = format!("{input}={}", new.display());
+        let changed = write_changed_input(folder.path(), &recording, &input);
+        let option = format!("{input}={}", changed.display());
         let copy = folder.path().join(format!("copy-{name}"));
         let copy = copy.to_str().unwrap();
-        let ended = run(["apply", &recording, "--input", &given, "-o", copy]);
+        let ended = run(["apply", &recording, "--input", &option, "-o", copy]);
         assert_eq!(ended.code, Some(0), "{name}: {ended:?}");
         assert!(ended.out.contains(&format!("edited   {input}, ")), "{ended:?}");
 
-        let edited = replayed(folder.path(), &recording, &output, &["--input", &given]);
-        let recorded = replayed(folder.path(), &recording, &output, &[]);
+        let edited = replay_output(folder.path(), &recording, &output, &["--input", &option]);
+        let recorded = replay_output(folder.path(), &recording, &output, &[]);
         assert_ne!(edited, recorded, "{name}: the edit changes the result");
-        assert_eq!(replayed(folder.path(), copy, &output, &[]), edited, "{name}");
+        assert_eq!(replay_output(folder.path(), copy, &output, &[]), edited, "{name}");
 
         assert_eq!(run(["verify", copy]).code, Some(0), "{name}");
         let diff = run(["diff", &recording, copy]);
         assert_eq!(diff.code, Some(1), "{name}: {diff:?}");
         assert!(diff.out.contains(&input), "{name}: {diff:?}");
-        // What was not edited is what it was.
+        // The copy has the same events, and lists the edit.
         let back = trace_core::import::open(Path::new(copy), &Progress::new()).unwrap();
         assert_eq!(back.events.len(), opened.events.len());
         let edits = back.applied_edits();
@@ -102,17 +102,17 @@ fn a_copy_of_an_api_trace_carries_the_edited_copies() {
     let file = folder.path().join("in.bin");
     std::fs::write(&file, &bytes).unwrap();
     let copy = folder.path().join("copy.kine");
-    let given = format!("{}={}", input.name, file.display());
-    let ended = run(["apply", &recording, "--input", &given, "-o", copy.to_str().unwrap()]);
+    let option = format!("{}={}", input.name, file.display());
+    let ended = run(["apply", &recording, "--input", &option, "-o", copy.to_str().unwrap()]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let back = trace_core::import::open(&copy, &Progress::new()).unwrap();
     let again = replay_engine::device::cuda::Script::new(&back).unwrap();
     for (before, after) in script.inputs.iter().zip(&again.inputs) {
-        let (recorded, now) = (opened.copy_content(&before.row), back.copy_content(&after.row));
+        let (recorded, copied) = (opened.copy_content(&before.row), back.copy_content(&after.row));
         if before.name == input.name {
-            assert_eq!(now.as_deref(), Some(&*bytes), "event {}", before.event);
+            assert_eq!(copied.as_deref(), Some(&*bytes), "event {}", before.event);
         } else {
-            assert_eq!(now, recorded, "event {}", before.event);
+            assert_eq!(copied, recorded, "event {}", before.event);
         }
     }
     for (before, after) in script.outputs.iter().zip(&again.outputs) {
@@ -133,8 +133,8 @@ fn unfit_inputs_are_refused_before_writing() {
     run(["apply", &recording, "-o", to]).assert_refused("give --input NAME=FILE");
     let short = folder.path().join("short.bin");
     std::fs::write(&short, [1, 2, 3]).unwrap();
-    let given = format!("image={}", short.display());
-    run(["apply", &recording, "--input", &given, "-o", to]).assert_refused("image");
-    run(["apply", &recording, "--input", &given, "-o", &recording]).assert_refused("the recording");
+    let option = format!("image={}", short.display());
+    run(["apply", &recording, "--input", &option, "-o", to]).assert_refused("image");
+    run(["apply", &recording, "--input", &option, "-o", &recording]).assert_refused("the recording");
     assert!(!copy.exists());
 }

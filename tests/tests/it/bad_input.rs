@@ -4,7 +4,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use std::path::Path;
@@ -51,7 +51,7 @@ fn invalid_recording_folder_is_refused_with_file_and_line() {
     .unwrap();
     let ended = run(["info".as_ref(), dir.path().as_os_str()]);
     ended.assert_refused("gr_io_history");
-    assert!(ended.err.contains('3'), "names the line: {}", ended.err);
+    assert!(ended.err.contains('3'), "the message names the line: {}", ended.err);
 }
 
 #[test]
@@ -81,22 +81,22 @@ fn truncated_sample_opens_at_a_commit_or_reports_why() {
     let bytes = std::fs::read(&sample).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let cut = dir.path().join("cut.kine");
-    // The container's own tests cut at every byte; here the whole program is tested at some offsets.
-    let mut places: Vec<usize> = (0..48).map(|i| bytes.len() * i / 48).collect();
-    places.extend(
+    // Tests of the container cut at every byte. This test runs the whole program at some lengths.
+    let mut lengths: Vec<usize> = (0..48).map(|i| bytes.len() * i / 48).collect();
+    lengths.extend(
         [1, 7, 8, 63, 64, 65, 4095, 4096, 4097, bytes.len() - 1]
             .into_iter()
             .filter(|p| *p < bytes.len()),
     );
-    for place in places {
-        std::fs::write(&cut, &bytes[..place]).unwrap();
+    for length in lengths {
+        std::fs::write(&cut, &bytes[..length]).unwrap();
         let ended = run(["info".as_ref(), cut.as_os_str()]);
         if ended.code != Some(0) {
             ended.assert_refused("cut.kine");
         }
         let verified = run(["verify".as_ref(), cut.as_os_str()]);
-        assert!(matches!(verified.code, Some(0..=2)), "{place}: {verified:?}");
-        assert!(!verified.err.contains("panicked"), "{place}: {verified:?}");
+        assert!(matches!(verified.code, Some(0..=2)), "{length}: {verified:?}");
+        assert!(!verified.err.contains("panicked"), "{length}: {verified:?}");
     }
 }
 
@@ -145,7 +145,7 @@ fn missing_display_error_suggests_screenshot() {
     ended.assert_refused("--screenshot");
 }
 
-/// One byte of a page image that is another: reading the recording does not meet it, `check` does.
+/// One byte of a page image is changed. `check` reports it, although the recording opens.
 #[test]
 fn a_flipped_byte_is_an_error_of_check() {
     let folder = tempfile::tempdir().unwrap();

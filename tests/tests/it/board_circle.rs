@@ -1,4 +1,4 @@
-//! The whole cycle: a stock driver recorded on a board in a box, replayed on boards without it and over qtest.
+//! Full cycle: a stock driver is recorded on an emulated board. Boards without the driver and a qtest device replay it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::path::Path;
@@ -8,10 +8,10 @@ use whole_program_tests::board::{Arch, BoardSetup};
 use whole_program_tests::run;
 
 const DEVICE: &str = "ati-vga,model=rv100";
-/// Longest time for the driver to come up and the command to draw, each of its accesses traced.
+/// Maximum time for the driver to start and the command to draw, while every access is traced.
 const LIMIT: Duration = Duration::from_secs(240);
 
-/// Address of the graphics device, after the network's.
+/// Returns the address of the graphics device. The network device comes before it.
 fn function(arch: Arch) -> &'static str {
     match arch {
         Arch::X86_64 => "0000:00:03.0",
@@ -22,13 +22,13 @@ fn function(arch: Arch) -> &'static str {
 fn wait_for(file: &Path) {
     let by = Instant::now() + LIMIT;
     while !file.exists() {
-        assert!(Instant::now() < by, "{}: it does not come", file.display());
+        assert!(Instant::now() < by, "{}: the file does not appear", file.display());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// A recording of the driver and what its command drew: the file, the picture that the device showed meanwhile, and the
-/// display memory of that picture.
+/// Records the driver while a command draws. Returns the file, the picture that the device showed, and the display
+/// memory of that picture.
 fn record(folder: &Path) -> Option<(String, Picture, Vec<u8>)> {
     let board = BoardSetup::new(Arch::X86_64)
         .with_drivers()
@@ -36,7 +36,7 @@ fn record(folder: &Path) -> Option<(String, Picture, Vec<u8>)> {
         .device(DEVICE)
         .boot()?;
     let at = function(Arch::X86_64);
-    // Without a cursor, which would come and go. The recorder ends when the picture has been taken.
+    // The cursor is off because it blinks. The recorder ends after the test has captured the picture.
     let draw = r"printf '\033[?25l\033[2J\033[H\033[1;33mrecorded in a box\033[0m \033[44mblue\033[0m\n' >/dev/tty1; \
         head -n 20 /proc/meminfo >/dev/tty1; sleep 1; touch /host/drawn; while [ ! -e /host/seen ]; do sleep 0.1; done"
         .replace("\\\n        ", "");
@@ -46,12 +46,12 @@ fn record(folder: &Path) -> Option<(String, Picture, Vec<u8>)> {
     ));
     wait_for(&board.share().join("drawn"));
     let shown = board.screendump(0);
-    let memory = board.device_memory(at, 0, bytes_of(&shown));
+    let memory = board.device_memory(at, 0, display_bytes(&shown));
     std::fs::write(board.share().join("seen"), "").unwrap();
     let ended = board.wait_for_command(&recorder, LIMIT);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     println!("{}", ended.err.trim());
-    // The machine is as it was: the device has no driver.
+    // The device has no driver, as before the recording.
     let driver = board.run(&format!("readlink /sys/bus/pci/devices/{at}/driver"));
     assert_eq!(driver.code, Some(1), "{driver:?}");
     let file = folder.join("box.kine");
@@ -59,8 +59,8 @@ fn record(folder: &Path) -> Option<(String, Picture, Vec<u8>)> {
     Some((file.to_str().unwrap().to_owned(), shown, memory))
 }
 
-/// The driver's console has a byte for each pixel, from the start of the memory.
-fn bytes_of(picture: &Picture) -> usize {
+/// Returns the size of a picture in display memory: the driver's console has one byte per pixel, from offset 0.
+fn display_bytes(picture: &Picture) -> usize {
     picture.width() as usize * picture.height() as usize
 }
 
@@ -73,14 +73,14 @@ fn replay_on_a_board(arch: Arch, file: &str, expected: &str, shown: &Picture, me
     let Some(board) = BoardSetup::new(arch).device(DEVICE).boot() else {
         return;
     };
-    assert_ne!(board.run("modprobe radeonfb").code, Some(0), "the driver is not there");
+    assert_ne!(board.run("modprobe radeonfb").code, Some(0), "the board has no driver");
     board.pair();
-    let on = format!("agent:box/pci:{}", function(arch));
+    let target = format!("agent:box/pci:{}", function(arch));
     let arguments = [
         "replay",
         file,
         "--on",
-        &on,
+        &target,
         "--without-containment",
         "--expect-screen",
         expected,
@@ -95,8 +95,8 @@ fn replay_on_a_board(arch: Arch, file: &str, expected: &str, shown: &Picture, me
         (&"match".into(), &0.into())
     );
     assert_eq!(differing(&board.screendump(0), shown), 0, "{}", arch.name());
-    let there = board.device_memory(function(arch), 0, memory.len());
-    assert!(there == memory, "{}: display memory differs", arch.name());
+    let memory_after = board.device_memory(function(arch), 0, memory.len());
+    assert!(memory_after == memory, "{}: display memory differs", arch.name());
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn driver_recording_replays_on_arm64_and_over_qtest() {
         "--json",
     ];
     let ended = run(arguments);
-    let there = Picture::from_ppm(&std::fs::read(picture).unwrap()).unwrap();
-    println!("qtest: {} differ", differing(&there, &shown));
+    let replayed = Picture::from_ppm(&std::fs::read(picture).unwrap()).unwrap();
+    println!("qtest: {} differ", differing(&replayed, &shown));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(ended.json()["outcome"], "match");
     for arch in [Arch::X86_64, Arch::Arm64] {

@@ -1,6 +1,5 @@
-//! Devices that hang on a board in a box: an interrupt that does not come, a register that does not change, an
-//! agent that is killed in the middle of a run, a client that vanishes. Each run ends within its limit and leaves the
-//! device quiesced, and the next client replays a valid plan on it.
+//! Devices that hang on an emulated board: an interrupt or a register change that never comes, a killed agent, a lost
+//! client. Each run ends within its limit and leaves the device quiesced. The next client replays a valid plan on it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
@@ -10,19 +9,19 @@ use tempfile::TempDir;
 use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{HANG_LIMIT, ProgramOutput, program, root};
 
-/// The only device of the board: QEMU's teaching device, which masters the bus and raises interrupts.
-struct Desk {
+/// A board whose only device is QEMU's teaching device `edu`, which masters the bus and raises interrupts.
+struct EduBoard {
     board: Board,
     address: &'static str,
     folder: TempDir,
 }
 
-/// Bit 2 of the command register: the device masters the bus.
-const MASTER: u16 = 1 << 2;
-/// Bit 10: its interrupt is masked.
-const MASKED: u16 = 1 << 10;
+/// Bit 2 of the command register: the device can master the bus.
+const BUS_MASTER: u16 = 1 << 2;
+/// Bit 10 of the command register: the interrupt of the device is masked.
+const INTERRUPT_DISABLE: u16 = 1 << 10;
 
-impl Desk {
+impl EduBoard {
     fn boot(arch: Arch) -> Option<Self> {
         let (edu, address) = match arch {
             Arch::X86_64 => ("edu", "0000:00:03.0"),
@@ -39,13 +38,14 @@ impl Desk {
         format!("agent:box/pci:{}", self.address)
     }
 
-    /// The plan by hand of the samples, with other actions from event 4 on: until then the device answers.
+    /// Writes the hand-written sample plan with other actions from event 4 on. Returns the path. The device answers
+    /// until event 4.
     fn plan(&self, name: &str, actions: &str) -> PathBuf {
         let text = std::fs::read_to_string(root().join("sample-traces/edu.plan.txt")).unwrap();
-        let keep = |line: &&str| !line.starts_with("expect ") && !line.starts_with("output ");
-        let from_body = text.find("\nbody\n").unwrap();
-        let head: Vec<&str> = text[..from_body].lines().filter(keep).collect();
-        let body: Vec<&str> = text[from_body..].lines().take_while(|l| !l.starts_with("4 ")).collect();
+        let is_kept = |line: &&str| !line.starts_with("expect ") && !line.starts_with("output ");
+        let body_at = text.find("\nbody\n").unwrap();
+        let head: Vec<&str> = text[..body_at].lines().filter(is_kept).collect();
+        let body: Vec<&str> = text[body_at..].lines().take_while(|l| !l.starts_with("4 ")).collect();
         let budgets = "budgets actions 1000 pages 16384 time 120000000000 interrupt 60000000000 poll 60000000000";
         let text = format!("{}\n{budgets}{}\n{actions}\n", head.join("\n"), body.join("\n"));
         let path = self.folder.path().join(name);
@@ -67,8 +67,8 @@ impl Desk {
         self.board.kinescope(&arguments)
     }
 
-    /// A client in the middle of its run: the device masters the bus.
-    fn in_its_run(&self, plan: &Path) -> Child {
+    /// Starts a client and returns it after its run has begun: the device masters the bus.
+    fn start_run(&self, plan: &Path) -> Child {
         let client = Command::new(program("kinescope"))
             .args(self.arguments(plan))
             .env("KINESCOPE_KEYS", self.board.keys())
@@ -78,13 +78,13 @@ impl Desk {
             .spawn()
             .unwrap();
         let by = Instant::now() + HANG_LIMIT;
-        while self.command() & MASTER == 0 {
+        while self.command() & BUS_MASTER == 0 {
             assert!(Instant::now() < by, "the run does not begin");
         }
         client
     }
 
-    /// The command register of the device.
+    /// Returns the command register of the device.
     fn command(&self) -> u16 {
         let bytes = format!(
             "dd if=/sys/bus/pci/devices/{}/config bs=1 skip=4 count=2 2>/dev/null | od -An -tu2",
@@ -93,27 +93,31 @@ impl Desk {
         self.board.run_checked(&bytes).trim().parse().unwrap()
     }
 
-    /// The device is quiesced and raises no interrupt, and the next client replays a valid plan on it.
-    fn is_free_and_quiet(&self, after: &str) {
+    /// Asserts that the device is quiesced and raises no interrupt. The next client must replay a valid plan on it.
+    fn assert_quiesced_and_free(&self, after: &str) {
         let command = self.command();
         assert_eq!(
-            command & (MASTER | MASKED),
-            MASKED,
+            command & (BUS_MASTER | INTERRUPT_DISABLE),
+            INTERRUPT_DISABLE,
             "after {after}: command {command:#06x}"
         );
         let good = self.replay(&root().join("sample-traces/edu.plan.txt"));
         assert_eq!(good.code, Some(0), "after {after}: {good:?}");
         assert_eq!(good.json()["outcome"], "match", "after {after}");
         let command = self.command();
-        assert_eq!(command & (MASTER | MASKED), MASKED, "after a good plan after {after}");
+        assert_eq!(
+            command & (BUS_MASTER | INTERRUPT_DISABLE),
+            INTERRUPT_DISABLE,
+            "after a good plan after {after}"
+        );
     }
 }
 
-/// Endless waits: the request to the device, how the run must end, and in which time on its clock.
+/// Waits that never end: name, actions, expected failure, and limit on the device's clock in ns.
 const HANGS: [(&str, &str, &str, u64); 3] = [
     (
         "an interrupt that never comes",
-        // A factorial that raises none.
+        // The factorial raises no interrupt.
         "4 write 0 0x20 4 0x0\n5 write 0 0x8 4 5\n6 wait 0x1 2000000000",
         "no interrupt came on lines 0b1 within 2000000000 ns",
         2_000_000_000,
@@ -133,74 +137,74 @@ const HANGS: [(&str, &str, &str, u64); 3] = [
     ),
 ];
 
-fn ends_within_its_limit(arch: Arch) {
-    let Some(desk) = Desk::boot(arch) else { return };
-    for (what, actions, failure, limit_ns) in HANGS {
-        let plan = desk.plan("hangs.plan.txt", actions);
+fn assert_runs_end_at_limit(arch: Arch) {
+    let Some(edu) = EduBoard::boot(arch) else { return };
+    for (name, actions, failure, limit_ns) in HANGS {
+        let plan = edu.plan("hangs.plan.txt", actions);
         let started = Instant::now();
-        let ended = desk.replay(&plan);
-        let took = started.elapsed();
-        assert_eq!(ended.code, Some(1), "{what}: {ended:?}");
+        let ended = edu.replay(&plan);
+        let elapsed = started.elapsed();
+        assert_eq!(ended.code, Some(1), "{name}: {ended:?}");
         let parsed_json = ended.json();
-        assert_eq!(parsed_json["outcome"], "failed", "{what}");
+        assert_eq!(parsed_json["outcome"], "failed", "{name}");
         assert!(
             parsed_json["failure"].as_str().unwrap().contains(failure),
-            "{what}: {}",
+            "{name}: {}",
             parsed_json["failure"]
         );
         let device_ns = parsed_json["device_ns"].as_u64().unwrap();
         println!(
             "{} on {}: {:.2} s on the device's clock, {:.2} s in all",
-            what,
+            name,
             arch.name(),
             device_ns as f64 / 1e9,
-            took.as_secs_f64()
+            elapsed.as_secs_f64()
         );
-        // The failure names the limit. A machine that shares its processor may look at its clock later.
-        assert!(device_ns >= limit_ns, "{what}: {device_ns} ns");
-        desk.is_free_and_quiet(what);
+        // The failure names the limit. A machine that shares its processor may check the clock later.
+        assert!(device_ns >= limit_ns, "{name}: {device_ns} ns");
+        edu.assert_quiesced_and_free(name);
     }
 }
 
-/// A run that would go on for a minute, while the device masters the bus.
+/// Actions of a run that takes a minute while the device masters the bus.
 const LONG: &str = "4 write 0 0x20 4 0x0\n5 write 0 0x8 4 5\n6 wait 0x1 60000000000";
 
-fn nobody_is_left_alone(arch: Arch) {
-    let Some(desk) = Desk::boot(arch) else { return };
-    let long = desk.plan("long.plan.txt", LONG);
+fn assert_lost_peer_frees_device(arch: Arch) {
+    let Some(edu) = EduBoard::boot(arch) else { return };
+    let long = edu.plan("long.plan.txt", LONG);
 
-    // The client vanishes: the agent hears of it and gives up for it.
-    let mut client = desk.in_its_run(&long);
+    // The client is killed. The agent notices it and cancels the run.
+    let mut client = edu.start_run(&long);
     client.kill().unwrap();
     client.wait().unwrap();
-    let gone = Instant::now();
-    let by = gone + HANG_LIMIT;
-    while desk.command() & MASTER != 0 {
-        assert!(Instant::now() < by, "a client vanished, and its run goes on");
+    let lost_at = Instant::now();
+    let by = lost_at + HANG_LIMIT;
+    while edu.command() & BUS_MASTER != 0 {
+        assert!(Instant::now() < by, "the run of a lost client continues");
     }
     println!(
-        "{}: quiet {:.2} s after its client vanished",
+        "{}: quiesced {:.2} s after its client was lost",
         arch.name(),
-        gone.elapsed().as_secs_f64()
+        lost_at.elapsed().as_secs_f64()
     );
-    desk.is_free_and_quiet("a client that vanished");
+    edu.assert_quiesced_and_free("a lost client");
 
-    // The agent is killed: what stands behind it quiets the device; the client hears of it.
-    let client = desk.in_its_run(&long);
-    let gone = Instant::now();
-    desk.board
+    // The agent is killed. Its guard process quiesces the device, and the client notices the loss.
+    let client = edu.start_run(&long);
+    let lost_at = Instant::now();
+    edu.board
         .run_checked("kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1)");
-    let by = gone + HANG_LIMIT;
-    while desk.command() & MASTER != 0 {
+    let by = lost_at + HANG_LIMIT;
+    while edu.command() & BUS_MASTER != 0 {
         assert!(
             Instant::now() < by,
-            "an agent was killed, and its device masters the bus"
+            "the device of a killed agent still masters the bus"
         );
     }
     println!(
-        "{}: quiet {:.2} s after its agent was killed",
+        "{}: quiesced {:.2} s after its agent was killed",
         arch.name(),
-        gone.elapsed().as_secs_f64()
+        lost_at.elapsed().as_secs_f64()
     );
     let ended = ProgramOutput::from(client.wait_with_output().unwrap());
     assert_eq!(ended.code, Some(1), "{ended:?}");
@@ -214,32 +218,32 @@ fn nobody_is_left_alone(arch: Arch) {
         "{}",
         parsed_json["failure"]
     );
-    // The board's first program starts another one.
-    desk.board.wait_for("is started again", HANG_LIMIT);
-    desk.board.wait_for("pairing is open", HANG_LIMIT);
-    desk.is_free_and_quiet("an agent that was killed");
+    // The board's init program starts a new agent.
+    edu.board.wait_for("is started again", HANG_LIMIT);
+    edu.board.wait_for("pairing is open", HANG_LIMIT);
+    edu.assert_quiesced_and_free("a killed agent");
 }
 
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn hung_run_ends_at_its_limit_and_the_next_succeeds_on_x86_64() {
-    ends_within_its_limit(Arch::X86_64);
+    assert_runs_end_at_limit(Arch::X86_64);
 }
 
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn hung_run_ends_at_its_limit_and_the_next_succeeds_on_arm64() {
-    ends_within_its_limit(Arch::Arm64);
+    assert_runs_end_at_limit(Arch::Arm64);
 }
 
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn lost_client_and_killed_agent_free_an_x86_64_device() {
-    nobody_is_left_alone(Arch::X86_64);
+    assert_lost_peer_frees_device(Arch::X86_64);
 }
 
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn lost_client_and_killed_agent_free_an_arm64_device() {
-    nobody_is_left_alone(Arch::Arm64);
+    assert_lost_peer_frees_device(Arch::Arm64);
 }

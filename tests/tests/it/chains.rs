@@ -1,10 +1,10 @@
-//! Folders of job chains through the command line: imported, and replayed from the `.kine` alone.
+//! Folders of job chains on the command line: imports, and replays from the `.kine` file alone.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 #[path = "../../../replay-engine/driver-mali/tests/it/agreement.rs"]
@@ -19,7 +19,7 @@ fn folder(name: &str) -> PathBuf {
     root().join("tests/folders").join(name)
 }
 
-/// A copy of a folder that a test may break.
+/// Copies a folder, so that a test may break it.
 fn copy(name: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for file in std::fs::read_dir(folder(name)).unwrap() {
@@ -39,13 +39,13 @@ fn import(folder: &Path, to: &Path) -> ProgramOutput {
     ])
 }
 
-fn imported(folder: &Path, to: &Path) -> Value {
+fn import_checked(folder: &Path, to: &Path) -> Value {
     let ended = import(folder, to);
     assert_eq!(ended.code, Some(0), "{}: {ended:?}", folder.display());
     ended.json()
 }
 
-/// Replays with buffers out of files and into files: `--input x=FILE`.
+/// Replays with buffers from files and into files, such as `--input x=FILE`.
 fn replay(source: &Path, device: &str, buffers: &[(&str, &str, &Path)]) -> ProgramOutput {
     let mut arguments = vec![
         "replay".to_owned(),
@@ -54,8 +54,8 @@ fn replay(source: &Path, device: &str, buffers: &[(&str, &str, &Path)]) -> Progr
         format!("software:{device}"),
         "--json".to_owned(),
     ];
-    for (how, name, file) in buffers {
-        arguments.extend([(*how).to_owned(), format!("{name}={}", file.display())]);
+    for (option, name, file) in buffers {
+        arguments.extend([(*option).to_owned(), format!("{name}={}", file.display())]);
     }
     run(arguments)
 }
@@ -83,7 +83,7 @@ fn every_recorded_program_replays_from_its_kine_file() {
     for p in programs(&root) {
         let dir = tempfile::tempdir().unwrap();
         let kine = dir.path().join("x.kine");
-        let report = imported(&p.folder, &kine);
+        let report = import_checked(&p.folder, &kine);
         let target = format!("software:{}", p.device);
         assert_eq!(
             (&report["board"], &report["failed"], &report["computed"]),
@@ -120,7 +120,7 @@ fn submission_imports_buffers_and_edits_reach_both_submits() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str| dir.path().join(name);
     let (source, kine) = (folder("twopass"), file("x.kine"));
-    let report = imported(&source, &kine);
+    let report = import_checked(&source, &kine);
     assert_eq!(
         (&report["board"], &report["jobs"], &report["computed"]),
         (&json!("software:mali-g71"), &json!(2), &json!(true))
@@ -133,11 +133,11 @@ fn submission_imports_buffers_and_edits_reach_both_submits() {
         .iter()
         .map(|b| (b["name"].as_str().unwrap(), b["role"].as_str().unwrap()))
         .collect();
-    let named = [("a", "input"), ("t", "output"), ("o", "output")];
-    assert_eq!(buffers[..3], named);
+    let inputs_and_outputs = [("a", "input"), ("t", "output"), ("o", "output")];
+    assert_eq!(buffers[..3], inputs_and_outputs);
     assert_eq!(buffers[3..], [("shader0", "shader"), ("shader1", "shader")]);
 
-    // From the .kine, and from the folder where a recording is expected.
+    // The `.kine` file and the folder both replay.
     for source in [&kine, &source] {
         let (t, o) = (file("t.bin"), file("o.bin"));
         let ended = replay(source, "mali-g71", &[("--output", "t", &t), ("--output", "o", &o)]);
@@ -162,14 +162,14 @@ fn submission_imports_buffers_and_edits_reach_both_submits() {
         .zip(&a)
         .map(|(i, a)| a.wrapping_mul(3).wrapping_add(i ^ 5))
         .collect();
-    let implied: Vec<i32> = (0..512).map(|i| t[i].wrapping_sub(t[(i + 1) & 511])).collect();
-    assert_eq!(i32s(&std::fs::read(o).unwrap()), implied);
+    let expected: Vec<i32> = (0..512).map(|i| t[i].wrapping_sub(t[(i + 1) & 511])).collect();
+    assert_eq!(i32s(&std::fs::read(o).unwrap()), expected);
 
-    // Its shaders can be read.
+    // The recording's shaders can be disassembled.
     let shader = run(["shader".as_ref(), kine.as_os_str(), "--job".as_ref(), "1".as_ref()]);
     assert!(shader.code == Some(0) && shader.out.contains("IADD"), "{shader:?}");
-    let sound = run(["verify".as_ref(), kine.as_os_str()]);
-    assert_eq!(sound.code, Some(0), "{sound:?}");
+    let verified = run(["verify".as_ref(), kine.as_os_str()]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn submissions_are_refused_on_another_gpu() {
     let dir = tempfile::tempdir().unwrap();
     let kine = dir.path().join("x.kine");
     let out = dir.path().join("out.bin");
-    for (name, device, other, words) in [
+    for (name, device, other, message) in [
         (
             "twopass",
             "mali-g71",
@@ -195,9 +195,9 @@ fn submissions_are_refused_on_another_gpu() {
     ] {
         let output = if name == "twopass" { "o" } else { "c" };
         let source = folder(name);
-        assert_eq!(imported(&source, &kine)["board"], format!("software:{device}"));
+        assert_eq!(import_checked(&source, &kine)["board"], format!("software:{device}"));
         for source in [&kine, &source] {
-            replay(source, other, &[("--output", output, &out)]).assert_refused(words);
+            replay(source, other, &[("--output", output, &out)]).assert_refused(message);
             assert!(!out.exists());
         }
         let ended = replay(&kine, device, &[("--output", output, &out)]);
@@ -222,15 +222,15 @@ fn broken_submission_names_the_file_and_writes_no_output() {
             std::fs::write(dir.join(file), text.replacen(from, to, 1)).unwrap();
         }
     };
-    let gone = |dir: &Path| std::fs::remove_file(dir.join("submit001_bo_f7ffb000.bin")).unwrap();
-    let no_submit = |dir: &Path| std::fs::remove_file(dir.join("submit001.json")).unwrap();
+    let remove_image = |dir: &Path| std::fs::remove_file(dir.join("submit001_bo_f7ffb000.bin")).unwrap();
+    let remove_submit = |dir: &Path| std::fs::remove_file(dir.join("submit001.json")).unwrap();
     let short = |dir: &Path| std::fs::write(dir.join("submit000_bo_f7ffb000.bin"), [0; 4000]).unwrap();
     let cases: [(Break<'_>, &str); 8] = [
         (
-            &gone,
+            &remove_image,
             "submit001_bo_f7ffb000.bin: it is missing, but submit001.json names it: the folder is incomplete, copy it again",
         ),
-        (&no_submit, "submit001.json: it is missing, but spec.json names it"),
+        (&remove_submit, "submit001.json: it is missing, but spec.json names it"),
         (
             &short,
             "submit000_bo_f7ffb000.bin: it has 4000 bytes, but submit000.json states 4096",
@@ -256,13 +256,13 @@ fn broken_submission_names_the_file_and_writes_no_output() {
             "spec.json: gpu_id is \"0x6000 \"",
         ),
     ];
-    for (broken, words) in cases {
+    for (broken, message) in cases {
         let dir = copy("twopass");
         broken(dir.path());
         let out = tempfile::tempdir().unwrap();
-        import(dir.path(), &out.path().join("x.kine")).assert_refused(words);
-        assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "{words}");
-        run(["info".as_ref(), dir.path().as_os_str()]).assert_refused(words);
+        import(dir.path(), &out.path().join("x.kine")).assert_refused(message);
+        assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "{message}");
+        run(["info".as_ref(), dir.path().as_os_str()]).assert_refused(message);
     }
 }
 
@@ -279,7 +279,7 @@ fn outputs_inside_the_submission_folder_are_refused() {
 
 #[test]
 fn uncomputed_jobs_are_reported_at_once() {
-    // The chain's job becomes one that draws: its type stands in the header's byte 16, above a bit for its size.
+    // The chain's job becomes a drawing job. The job type is in byte 16 of the header, above one bit for the size.
     let dir = copy("vecadd-g52");
     let text = std::fs::read_to_string(dir.path().join("submit000.json")).unwrap();
     let jc = text.split("\"jc\": \"0x").nth(1).unwrap().split('"').next().unwrap();
@@ -287,7 +287,7 @@ fn uncomputed_jobs_are_reported_at_once() {
     let image = dir.path().join(format!("submit000_bo_{:08x}.bin", jc & !0xfff));
     let mut bytes = std::fs::read(&image).unwrap();
     let at = (jc & 0xfff) as usize + 16;
-    assert_eq!(bytes[at] >> 1, 4, "a compute job");
+    assert_eq!(bytes[at] >> 1, 4, "the job is a compute job");
     bytes[at] = bytes[at] & 1 | 5 << 1;
     std::fs::write(&image, bytes).unwrap();
     let out = tempfile::tempdir().unwrap();
@@ -305,5 +305,5 @@ fn uncomputed_jobs_are_reported_at_once() {
             .contains("1 job ran on software:mali-g52; the shaders of 1 job did not run"),
         "{plain:?}"
     );
-    assert_eq!(imported(dir.path(), &kine)["computed"], false);
+    assert_eq!(import_checked(dir.path(), &kine)["computed"], false);
 }

@@ -1,9 +1,9 @@
-//! Two runs of one recording with other inputs, and two images, compared through the command line.
+//! Comparisons on the command line: two runs of one recording with different inputs, and two images.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails"
 )]
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use whole_program_tests::{ProgramOutput, root, run};
 
-/// Outcomes of the network that reads digits: as recorded, and with another picture.
+/// Outcomes of the digits network: with the recorded picture, and with another picture.
 struct Runs {
     dir: TempDir,
 }
@@ -52,8 +52,8 @@ impl Runs {
     }
 }
 
-/// A call that is refused with how it would be right.
-fn refused(ended: &ProgramOutput, needle: &str) {
+/// Asserts that a command line is refused with a message that contains `needle`.
+fn assert_refused_with(ended: &ProgramOutput, needle: &str) {
     assert_eq!(ended.code, Some(2), "{ended:?}");
     assert!(ended.err.contains(needle), "{}", ended.err);
 }
@@ -84,14 +84,18 @@ fn diff_compares_elements_and_names_the_differing_input() {
         (&json!(10), &json!(10))
     );
     assert!(logits["errors"]["max_absolute"].as_f64().unwrap() > 1.0);
-    let counted = logits["errors"]["histogram"].as_array().unwrap();
-    let pairs: u64 = counted.iter().map(|d| d["pairs"].as_u64().unwrap()).sum();
+    let histogram = logits["errors"]["histogram"].as_array().unwrap();
+    let pairs: u64 = histogram.iter().map(|d| d["pairs"].as_u64().unwrap()).sum();
     assert_eq!(pairs, 10);
     assert_eq!(buffer(&diff, "dense.weight")["differs"], json!(false));
     let causes = diff["causes"].as_array().unwrap();
-    let of = |name: &str| causes.iter().find(|c| c["buffer"] == name).unwrap();
-    assert_eq!(of("image")["steps"], json!([]), "what a person put there");
-    let steps: Vec<_> = of("logits")["steps"].as_array().unwrap().iter().collect();
+    let cause_of = |name: &str| causes.iter().find(|c| c["buffer"] == name).unwrap();
+    assert_eq!(
+        cause_of("image")["steps"],
+        json!([]),
+        "an edited input has no earlier steps"
+    );
+    let steps: Vec<_> = cause_of("logits")["steps"].as_array().unwrap().iter().collect();
     let entries: Vec<_> = steps
         .iter()
         .map(|s| (s["link"].as_str().unwrap(), s["buffer"].as_str()))
@@ -111,9 +115,9 @@ fn diff_compares_elements_and_names_the_differing_input() {
 #[test]
 fn rules_are_options_and_a_file_that_can_be_shared() {
     let runs = Runs::new();
-    let kept = runs.path("rules.txt");
-    let kept = kept.to_str().unwrap();
-    // Everything between input and result differs too: intermediate buffers have no names here.
+    let rules = runs.path("rules.txt");
+    let rules = rules.to_str().unwrap();
+    // Intermediate buffers differ too. They have no names in this recording.
     let some = ["--ignore", "buffer image", "--tolerance", "buffer logits absolute 100"];
     let all = [
         "--ignore",
@@ -121,36 +125,36 @@ fn rules_are_options_and_a_file_that_can_be_shared() {
         "--ignore",
         "memory 0xa014000..0xa025000",
     ];
-    let ended = runs.diff(&[&some[..], &all[..], &["--save-rules", kept, "--json"]].concat());
+    let ended = runs.diff(&[&some[..], &all[..], &["--save-rules", rules, "--json"]].concat());
     let diff = ended.json();
     assert_eq!((ended.code, &diff["same"]), (Some(0), &json!(true)), "{diff}");
     assert_eq!(buffer(&diff, "logits")["within"], json!(10));
     assert_eq!(
-        fs::read_to_string(kept).unwrap(),
+        fs::read_to_string(rules).unwrap(),
         "ignore buffer image\nignore memory 0xa010000..0xa013000\nignore memory 0xa014000..0xa025000\n\
          tolerance buffer logits absolute 1e2\n"
     );
-    assert_eq!(runs.diff(&["--rules", kept]).code, Some(0));
-    // The last word is the option's.
-    let ended = runs.diff(&["--rules", kept, "--tolerance", "buffer logits ulp 1"]);
+    assert_eq!(runs.diff(&["--rules", rules]).code, Some(0));
+    // An option on the command line overrides the file.
+    let ended = runs.diff(&["--rules", rules, "--tolerance", "buffer logits ulp 1"]);
     assert_eq!(ended.code, Some(1));
     assert!(
         ended.out.contains("By rule: tolerance buffer logits ulp 1"),
         "{}",
         ended.out
     );
-    refused(
+    assert_refused_with(
         &runs.diff(&["--ignore", "buffers image"]),
         "character 1: 'buffers' cannot be ignored",
     );
-    refused(
+    assert_refused_with(
         &runs.diff(&["--tolerance", "buffer x relative"]),
         "character 18: expected a number",
     );
-    fs::write(kept, "ignore mappings\nignore evnts read\n").unwrap();
-    runs.diff(&["--rules", kept])
+    fs::write(rules, "ignore mappings\nignore evnts read\n").unwrap();
+    runs.diff(&["--rules", rules])
         .assert_refused("line 2, column 8: 'evnts' cannot be ignored");
-    runs.diff(&["--rules", kept, "--save-rules", kept])
+    runs.diff(&["--rules", rules, "--save-rules", rules])
         .assert_refused("rules.txt");
     runs.diff(&["--rules", "/nowhere"]).assert_refused("/nowhere");
 }
@@ -169,7 +173,7 @@ fn comparison_html_is_self_contained_and_escaped() {
     assert!(text.contains("&lt;b&gt;&amp;.kine") && !text.contains("<b>&"));
     assert!(text.contains("logits: 10 of 10 f32 differ"));
     for other in ["<script", "src=", "href=", "url(", "http:", "https:", "@import"] {
-        assert!(!text.contains(other), "{other} leads elsewhere");
+        assert!(!text.contains(other), "{other} refers to another file");
     }
     runs.diff(&["--html", runs.path("b.kine").to_str().unwrap()])
         .assert_refused("b.kine");
@@ -205,12 +209,12 @@ fn raw_images_are_compared_by_byte_and_by_element() {
             .starts_with("First difference at f32 [9999]: 9999 becomes 10000.5")
     );
     with(&["--ignore", "events read"]).assert_refused("has no meaning for raw images");
-    refused(
+    assert_refused_with(
         &run(["diff", "--raw", &a, &b, "--element", "f8"]),
         "'f8' is not an element type",
     );
     run(["diff", "--raw", &a, "/nowhere"]).assert_refused("/nowhere: ");
-    refused(&run(["diff", &a, &b, "--element", "f32"]), "--raw");
+    assert_refused_with(&run(["diff", &a, &b, "--element", "f32"]), "--raw");
     let (a, b) = images(dir.path(), |bytes| bytes.truncate(39_999));
     let shorter = run(["diff", "--raw", &a, &b]);
     assert_eq!(shorter.code, Some(1));
@@ -239,7 +243,7 @@ fn a_picture_of_two_recordings_shows_their_comparison() {
     };
     let (alone, same, other) = (shot("a.svg", None), shot("b.svg", Some(&a)), shot("c.svg", Some(&b)));
     assert!(alone != same && same != other && alone != other);
-    // What differs is drawn: more than what to do, and more than that nothing differs.
+    // The panel draws the differences: more than a hint, and more than a message that nothing differs.
     assert!(other.len() > same.len() && other.len() > alone.len());
     let out = dir.path().join("d.svg");
     let nowhere = ["--compare", "/nowhere/b.kine", "--screenshot", out.to_str().unwrap()];

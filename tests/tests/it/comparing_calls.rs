@@ -1,10 +1,10 @@
-//! CUDA programs on the stand-in for the driver, recorded twice and compared: other inputs, the same again, launches by
-//! themselves, and the outcome of a replay next to its original.
+//! CUDA programs recorded twice on the stand-in for the driver and compared: with other inputs, with the same inputs,
+//! and as single launches. A replay outcome is also compared with its original.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails"
 )]
 
 use serde_json::{Value, json};
@@ -18,8 +18,8 @@ fn diff(a: &Path, b: &Path, more: &[&str]) -> ProgramOutput {
     run(fixed.into_iter().chain(more.iter().copied()))
 }
 
-/// What differs of calls: kind and name.
-fn listed(json: &Value) -> Vec<(String, String)> {
+/// Returns kind and name of each difference between calls.
+fn list_differences(json: &Value) -> Vec<(String, String)> {
     let word = |v: &Value| v.as_str().unwrap().to_owned();
     let list = json["calls"]["list"].as_array().unwrap();
     list.iter().map(|c| (word(&c["kind"]), word(&c["a_name"]))).collect()
@@ -37,7 +37,7 @@ fn different_program_inputs_differ_in_their_copies() {
     assert_eq!(other.code, Some(1), "{other:?}");
     let parsed_json = other.json();
     assert_eq!(parsed_json["same"], json!(false));
-    let list = listed(&parsed_json);
+    let list = list_differences(&parsed_json);
     for name in ["in0", "in1", "out0"] {
         assert!(list.contains(&("copy".into(), name.into())), "{name}: {list:?}");
     }
@@ -56,7 +56,7 @@ fn different_program_inputs_differ_in_their_copies() {
         "{text}"
     );
     assert!(!text.contains("CPU writes") && !text.contains("Mapped pages"), "{text}");
-    // Rules are those of buffers.
+    // Rules for buffers apply to copies.
     let rules = [
         "--ignore",
         "buffer in*",
@@ -95,17 +95,17 @@ fn launch_difference_names_dimensions_and_arguments() {
 #[test]
 fn single_launch_recordings_differ_only_in_memory_content() {
     let cuda = CudaStandIn::default();
-    let of = |name: &str, seed: &str| {
+    let record = |name: &str, seed: &str| {
         let recorded = cuda.record(name, &["--kernels", "vector_add"], &["vector_add", "--seed", seed], &[]);
         assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
         recorded
     };
-    let (first, again, second) = (of("first", "1"), of("again", "1"), of("second", "2"));
+    let (first, again, second) = (record("first", "1"), record("again", "1"), record("second", "2"));
     let same = diff(&first.path, &again.path, &[]);
     assert_eq!(same.code, Some(0), "{same:?}");
     let other = diff(&first.path, &second.path, &["--json"]);
     assert_eq!(other.code, Some(1), "{other:?}");
-    let list = listed(&other.json());
+    let list = list_differences(&other.json());
     assert!(
         !list.is_empty() && list.iter().all(|(kind, _)| kind == "snapshot"),
         "{list:?}"
@@ -140,7 +140,7 @@ fn an_outcome_is_compared_with_its_original() {
     assert_eq!(done.code, Some(0), "{done:?}");
     let other = diff(&first.path, &outcome, &["--json"]);
     assert_eq!(other.code, Some(1), "{other:?}");
-    let list = listed(&other.json());
+    let list = list_differences(&other.json());
     assert_eq!(
         list,
         [

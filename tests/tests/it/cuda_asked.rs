@@ -1,5 +1,5 @@
-//! Options of replays and tunings of CUDA recordings, on the stand-in for the driver: outputs, tolerances, expected
-//! bytes, inputs; and which launch is named when one fails.
+//! Options of replays and tunings of CUDA recordings on the stand-in for the driver: outputs, tolerances, expected
+//! bytes and inputs. An error names the launch that failed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
 use whole_program_tests::{ProgramOutput, program};
 
-fn asked(cuda: &CudaStandIn, arguments: &[&str], set: &[(&str, &str)]) -> ProgramOutput {
+fn run_kinescope(cuda: &CudaStandIn, arguments: &[&str], set: &[(&str, &str)]) -> ProgramOutput {
     let mut command = Command::new(program("kinescope"));
     let _ = program("kinescope-agent");
     command
@@ -19,7 +19,7 @@ fn asked(cuda: &CudaStandIn, arguments: &[&str], set: &[(&str, &str)]) -> Progra
 
 fn replay(cuda: &CudaStandIn, recorded: &RecordedProgram, more: &[&str], set: &[(&str, &str)]) -> ProgramOutput {
     let path = recorded.path.to_str().unwrap();
-    asked(
+    run_kinescope(
         cuda,
         &[&["replay", path, "--on", "cuda:0", "--json"], more].concat(),
         set,
@@ -28,7 +28,7 @@ fn replay(cuda: &CudaStandIn, recorded: &RecordedProgram, more: &[&str], set: &[
 
 fn tune(cuda: &CudaStandIn, recorded: &RecordedProgram, more: &[&str]) -> ProgramOutput {
     let path = recorded.path.to_str().unwrap();
-    asked(cuda, &[&["tune", path, "--on", "cuda:0", "--json"], more].concat(), &[])
+    run_kinescope(cuda, &[&["tune", path, "--on", "cuda:0", "--json"], more].concat(), &[])
 }
 
 fn outputs(json: &Value) -> Vec<String> {
@@ -40,8 +40,8 @@ fn outputs(json: &Value) -> Vec<String> {
 fn requested_output_does_not_disable_other_comparisons() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("net", &[], &["net", "5"]);
-    let whole = replay(&cuda, &recorded, &[], &[]).json();
-    let all = outputs(&whole);
+    let complete = replay(&cuda, &recorded, &[], &[]).json();
+    let all = outputs(&complete);
     assert!(all.len() > 1, "{all:?}");
     let file = cuda.file("out0.bin");
     let one = format!("out0={}", file.display());
@@ -59,13 +59,16 @@ fn requested_output_does_not_disable_other_comparisons() {
 fn memory_after_the_range_is_an_output_by_name() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("marks", &["--range", "marks"], &["net", "--marks"]);
-    let whole = replay(&cuda, &recorded, &["--memory"], &[]).json();
-    let after: Vec<String> = outputs(&whole).into_iter().filter(|n| n.starts_with("after")).collect();
+    let complete = replay(&cuda, &recorded, &["--memory"], &[]).json();
+    let after: Vec<String> = outputs(&complete)
+        .into_iter()
+        .filter(|n| n.starts_with("after"))
+        .collect();
     assert!(after.len() > 1, "{after:?}");
     for name in &after {
         let file = cuda.file(name);
-        let given = format!("{name}={}", file.display());
-        let done = replay(&cuda, &recorded, &["--output", &given], &[]);
+        let output_option = format!("{name}={}", file.display());
+        let done = replay(&cuda, &recorded, &["--output", &output_option], &[]);
         assert_eq!(done.code, Some(0), "{name}: {done:?}");
         let mut only = outputs(&done.json());
         only.retain(|n| n.starts_with("after"));
@@ -84,12 +87,12 @@ fn outputs_are_compared_with_expected_files() {
     let cuda = CudaStandIn::default();
     let first = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
     let second = cuda.record_checked("second", &[], &["vector_add", "--seed", "2"]);
-    let of = |recorded: &RecordedProgram, name: &str| {
+    let write_results = |recorded: &RecordedProgram, name: &str| {
         let file = cuda.file(name);
         std::fs::write(&file, &recorded.out).unwrap();
         format!("out0={}", file.display())
     };
-    let (right, wrong) = (of(&first, "right.bin"), of(&second, "wrong.bin"));
+    let (right, wrong) = (write_results(&first, "right.bin"), write_results(&second, "wrong.bin"));
     let done = replay(&cuda, &first, &["--expect", &right], &[]);
     assert_eq!(
         (done.code, &done.json()["outcome"]),
@@ -98,9 +101,9 @@ fn outputs_are_compared_with_expected_files() {
     );
     let done = replay(&cuda, &first, &["--expect", &wrong], &[]);
     assert_eq!(done.code, Some(1), "{done:?}");
-    let seen = &done.json()["calls"]["outputs"][0];
-    assert!(seen["differs_at"].is_u64() && seen["expected"] == true, "{seen}");
-    // With other inputs, the user's expected bytes count.
+    let output = &done.json()["calls"]["outputs"][0];
+    assert!(output["differs_at"].is_u64() && output["expected"] == true, "{output}");
+    // The user's expected bytes also apply with other inputs.
     let script = replay_engine::device::cuda::Script::new(&second.open()).unwrap();
     let mut arguments = vec!["--expect".to_owned(), wrong];
     for t in &script.inputs {
@@ -108,13 +111,13 @@ fn outputs_are_compared_with_expected_files() {
         std::fs::write(&file, second.open().copy_content(&t.row).unwrap()).unwrap();
         arguments.extend(["--input".to_owned(), format!("{}={}", t.name, file.display())]);
     }
-    let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = replay(&cuda, &first, &given, &[]);
+    let options: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = replay(&cuda, &first, &options, &[]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(done.json()["reads_matched"], 1);
-    // A plan has no recording, and is compared with the same bytes.
+    // A plan has no recording. Its outputs are compared with the same expected bytes.
     let plan = cuda.file("a.plan");
-    let made = asked(
+    let plan_result = run_kinescope(
         &cuda,
         &[
             "plan",
@@ -126,10 +129,10 @@ fn outputs_are_compared_with_expected_files() {
         ],
         &[],
     );
-    assert_eq!(made.code, Some(0), "{made:?}");
-    let right = of(&first, "right.bin");
-    for (expect, code) in [(&right, 0), (&of(&second, "wrong.bin"), 1)] {
-        let done = asked(
+    assert_eq!(plan_result.code, Some(0), "{plan_result:?}");
+    let right = write_results(&first, "right.bin");
+    for (expect, code) in [(&right, 0), (&write_results(&second, "wrong.bin"), 1)] {
+        let done = run_kinescope(
             &cuda,
             &[
                 "replay",
@@ -154,7 +157,7 @@ fn a_launch_that_fails_in_a_later_run_is_named() {
         let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
         script.launches()
     };
-    // The second launch of the second run.
+    // The second launch of the second run fails.
     let fails = format!("kernel:{}", launches + 2);
     let set = [("STAND_IN_FAIL", fails.as_str())];
     for more in [
@@ -185,7 +188,7 @@ fn parameter_tolerance_applies_to_memory_before_the_range() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("marks", &["--range", "marks"], &["net", "--marks"]);
     let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
-    assert!(script.first > 0, "memory is there when the range begins");
+    assert!(script.first > 0, "memory exists before the range begins");
     let launch = script.steps.iter().find(|(_, s)| s.is_launch()).unwrap().0.to_string();
     let done = tune(
         &cuda,
@@ -203,15 +206,15 @@ fn tuning_uses_given_inputs() {
     let input = &script.inputs[0];
     let file = cuda.file("zeros.bin");
     std::fs::write(&file, vec![0; usize::try_from(input.row.total().unwrap()).unwrap()]).unwrap();
-    let given = format!("{}={}", input.name, file.display());
+    let input_option = format!("{}={}", input.name, file.display());
     let recorded_reference = tune(&cuda, &recorded, &["--repeat", "1"]);
     assert_eq!(recorded_reference.code, Some(0), "{recorded_reference:?}");
-    let done = tune(&cuda, &recorded, &["--repeat", "1", "--input", &given]);
+    let done = tune(&cuda, &recorded, &["--repeat", "1", "--input", &input_option]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert_eq!(
         done.json()["reference"],
         "device",
-        "what was recorded says nothing of these inputs"
+        "the recorded outputs are for other inputs"
     );
 }
 
@@ -233,19 +236,19 @@ fn tuning_continues_after_the_point_that_killed_its_worker() {
             "3",
         ])
         .env("KINESCOPE_KEYS", cuda.file("keys"))
-        // Of 32 points, each some tenths of a second.
+        // Each of the 32 points takes some tenths of a second.
         .env("STAND_IN_SLOW", "20000")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let tuning = command.spawn().unwrap();
-    // A point takes three kernels or more, so this is after the baseline and before the last of the points.
+    // A point runs at least three kernels, so the kill comes after the baseline and before the last point.
     cuda.wait_for_ticks(50);
     for player in cuda.list_replay_processes() {
-        let killed = Command::new("kill")
+        let kill_status = Command::new("kill")
             .args(["-KILL", &player.to_string()])
             .status()
             .unwrap();
-        assert!(killed.success());
+        assert!(kill_status.success());
     }
     let done = ProgramOutput::from(tuning.wait_with_output().unwrap());
     assert_eq!(done.code, Some(0), "{done:?}");

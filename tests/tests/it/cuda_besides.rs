@@ -1,11 +1,11 @@
-//! What CUDA programs do besides copies and launches, recorded on the stand-in for the driver: supported calls are
-//! replayed, and unsupported calls are findings.
+//! CUDA calls other than copies and launches, recorded on the stand-in for the driver. Supported calls are replayed,
+//! and unsupported calls are findings.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::json;
 use whole_program_tests::cuda::CudaStandIn;
 
-/// Records a program that must succeed, with one finding that contains this text, or none; and replays it.
+/// Records a program that must succeed, asserts its only finding or that it has none, and replays it.
 fn check_finding(arguments: &[&str], finding: Option<&str>) {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("besides", &[], arguments);
@@ -59,13 +59,13 @@ fn program_limits_are_set_for_its_replay() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("limits", &[], &["besides", "--limits"]);
     assert_eq!(recorded.findings(), [""; 0]);
-    // The most that each was set to.
+    // The recording has the maximum value of each limit.
     let limits = recorded.open().api_trace_metadata().unwrap().limits;
     assert_eq!(limits, [[0, 4096], [2, 32 << 20]]);
     cuda.replay_checked(&recorded, &json!({}), &[]);
     let (answer, _) = cuda.replay(&recorded.path, &json!({}), &[("STAND_IN_FAIL", "cuCtxSetLimit:2=2")]);
     assert!(answer.to_string().contains("cuCtxSetLimit"), "{answer}");
-    // Where a program sets none, a replay does not either.
+    // A replay sets no limit if the program sets none.
     let plain = cuda.record_checked("plain", &[], &["besides"]);
     cuda.replay_checked(&plain, &json!({}), &[("STAND_IN_FAIL", "cuCtxSetLimit:1=2")]);
 }

@@ -1,5 +1,5 @@
 //! CUDA devices as targets, on the stand-in for the driver: `replay`, `plan` and `tune` on `cuda:N` and on the device
-//! of an agent in another process; outcomes, inputs, outputs and errors.
+//! of an agent. Covers outcomes, inputs, outputs and errors.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::Value;
@@ -11,7 +11,7 @@ use whole_program_tests::cuda::{CudaStandIn, LIMIT, RecordedProgram, open, run_t
 use whole_program_tests::cuda_agent::Agent;
 use whole_program_tests::{ProgramOutput, program, root};
 
-/// `kinescope` where the stand-in is the driver.
+/// Runs `kinescope` with the stand-in as its driver.
 fn kinescope<S: AsRef<OsStr>>(cuda: &CudaStandIn, arguments: &[S]) -> ProgramOutput {
     let mut command = Command::new(program("kinescope"));
     cuda.set_environment(command.args(arguments))
@@ -38,7 +38,7 @@ fn cuda_replay_outcome_equals_its_recording() {
     assert_eq!(parsed_json["calls"]["graph"], false);
     let verified = kinescope(&cuda, &["verify", outcome.to_str().unwrap()]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
-    // It can be replayed again, with the same outputs.
+    // The outcome can be replayed again, with the same outputs.
     let again = RecordedProgram {
         path: outcome.clone(),
         ended: done,
@@ -75,31 +75,31 @@ fn replay_with_other_inputs_matches_the_program() {
     let out = cuda.file("out.npy");
     arguments.extend(["--as".to_owned(), "out0=f32".to_owned()]);
     arguments.extend(["--output".to_owned(), format!("out0={}", out.display())]);
-    let given: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = replay(&cuda, &first, &given);
-    assert_eq!(done.code, Some(0), "another input, another output: {done:?}");
+    let options: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = replay(&cuda, &first, &options);
+    assert_eq!(done.code, Some(0), "other inputs change the output: {done:?}");
     assert_eq!(done.json()["outcome"], "match");
     assert_eq!(done.json()["reads_compared"], 0);
-    let seen = &done.json()["calls"]["outputs"][0];
-    assert!(seen["differs_at"].is_u64() && seen["expected"] == false, "{seen}");
+    let output = &done.json()["calls"]["outputs"][0];
+    assert!(output["differs_at"].is_u64() && output["expected"] == false, "{output}");
     let path = first.path.to_str().unwrap();
-    let text = kinescope(&cuda, &[&["replay", path, "--on", "cuda:0"], &given[..]].concat());
+    let text = kinescope(&cuda, &[&["replay", path, "--on", "cuda:0"], &options[..]].concat());
     assert!(
         text.out
             .contains("match: with your inputs 1 of 1 output differs from the recording"),
         "{text:?}"
     );
     // The user's tolerance applies.
-    let exact = replay(&cuda, &first, &[&given[..], &["--tolerance", "out0=exact"]].concat());
+    let exact = replay(&cuda, &first, &[&options[..], &["--tolerance", "out0=exact"]].concat());
     assert_eq!(exact.code, Some(1), "{exact:?}");
     assert_eq!(exact.json()["outcome"], "diverged");
     assert_eq!(exact.json()["calls"]["outputs"][0]["expected"], true);
     let npy = std::fs::read(&out).unwrap();
     assert!(npy.starts_with(b"\x93NUMPY") && npy.ends_with(&second.out));
-    // A rule that lets everything pass, and one that is for no output.
-    let near = replay(&cuda, &first, &[&given[..], &["--tolerance", "f32:1e30"]].concat());
-    assert_eq!(near.code, Some(0), "{near:?}");
-    for (wrong, words) in [
+    // The first rule accepts every difference. The other options are invalid or name no output.
+    let tolerant = replay(&cuda, &first, &[&options[..], &["--tolerance", "f32:1e30"]].concat());
+    assert_eq!(tolerant.code, Some(0), "{tolerant:?}");
+    for (wrong, message) in [
         (["--tolerance", "out9=exact"], "no buffer 'out9'"),
         (["--tolerance", "f33:1"], "is not a rule"),
         (["--as", "out0=x"], "expected NAME=TYPE"),
@@ -107,7 +107,7 @@ fn replay_with_other_inputs_matches_the_program() {
     ] {
         let refused = replay(&cuda, &first, &wrong);
         assert_eq!(refused.code, Some(2), "{refused:?}");
-        assert!(refused.err.contains(words), "{}", refused.err);
+        assert!(refused.err.contains(message), "{}", refused.err);
     }
 }
 
@@ -117,21 +117,21 @@ fn a_plan_in_a_file_is_replayed_without_its_recording() {
     let recorded = cuda.record_checked("linked", &[], &["linked"]);
     let plan = cuda.file("linked.plan");
     let path = recorded.path.to_str().unwrap();
-    let made = kinescope(&cuda, &["plan", path, "--on", "cuda:0", "-o", plan.to_str().unwrap()]);
-    assert_eq!(made.code, Some(0), "{made:?}");
+    let plan_result = kinescope(&cuda, &["plan", path, "--on", "cuda:0", "-o", plan.to_str().unwrap()]);
+    assert_eq!(plan_result.code, Some(0), "{plan_result:?}");
     let done = kinescope(&cuda, &["replay", plan.to_str().unwrap(), "--on", "cuda:0", "--json"]);
     assert_eq!(done.code, Some(0), "{done:?}");
-    let whole = replay(&cuda, &recorded, &[]);
-    assert_eq!(done.json()["fingerprint"], whole.json()["fingerprint"]);
+    let direct = replay(&cuda, &recorded, &[]);
+    assert_eq!(done.json()["fingerprint"], direct.json()["fingerprint"]);
 }
 
 #[test]
 fn failures_name_their_launch_and_end_no_other_replay() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("faulty", &[], &["faulty"]);
-    let order = |what: u32| {
+    let order = |code: u32| {
         let path = cuda.file("order.bin");
-        let mut bytes = what.to_le_bytes().to_vec();
+        let mut bytes = code.to_le_bytes().to_vec();
         bytes.resize(16, 0);
         std::fs::write(&path, bytes).unwrap();
         format!("in0={}", path.display())
@@ -150,7 +150,7 @@ fn failures_name_their_launch_and_end_no_other_replay() {
         recorded.open().events.call(event as usize),
         Some(trace_core::recording::CallEvent::Launch(_))
     );
-    assert!(is_launch, "event {event} is the launch that caused it");
+    assert!(is_launch, "event {event} is the launch that failed");
     let hangs = replay(&cuda, &recorded, &["--input", &order(2), "--time-limit", "1"]);
     assert_eq!(hangs.code, Some(1), "{hangs:?}");
     let parsed_json = hangs.json();
@@ -188,9 +188,9 @@ fn agent_replays_cuda_and_survives_device_errors() {
     let faulty = cuda.record_checked("faulty", &[], &["faulty"]);
     let agent = Agent::start(&cuda);
     assert!(agent.socket.exists());
-    let on = |file: &RecordedProgram, more: &[&str]| {
+    let replay_on_agent = |file: &RecordedProgram, more: &[&str]| {
         let path = file.path.to_str().unwrap();
-        // Here there is no driver: it is the agent's.
+        // The client has no driver; only the agent has one.
         let mut command = Command::new(program("kinescope"));
         command
             .args(["replay", path, "--on", "agent:lab/cuda0", "--json"])
@@ -199,19 +199,22 @@ fn agent_replays_cuda_and_survives_device_errors() {
             .env("KINESCOPE_CUDA_LIBRARY", "/nowhere/libcuda.so.1");
         run_to_end(&mut command)
     };
-    let first = on(&recorded, &[]);
+    let first = replay_on_agent(&recorded, &[]);
     assert_eq!(first.code, Some(0), "{first:?}");
     assert_eq!(first.json()["outcome"], "match");
-    let second = on(&recorded, &["--repeat", "3"]);
+    let second = replay_on_agent(&recorded, &["--repeat", "3"]);
     assert_eq!(second.code, Some(0), "{second:?}");
-    let sent = |e: &ProgramOutput| e.json()["pushed_bytes"].as_u64().unwrap();
-    assert!(sent(&second) < sent(&first) / 4, "what is there is not sent again");
+    let pushed_bytes = |e: &ProgramOutput| e.json()["pushed_bytes"].as_u64().unwrap();
+    assert!(
+        pushed_bytes(&second) < pushed_bytes(&first) / 4,
+        "the client does not send known pages again"
+    );
     let order = cuda.file("order.bin");
     std::fs::write(&order, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-    let bad = on(&faulty, &["--input", &format!("in0={}", order.display())]);
+    let bad = replay_on_agent(&faulty, &["--input", &format!("in0={}", order.display())]);
     assert_eq!(bad.code, Some(1), "{bad:?}");
     assert!(bad.json()["failure"].as_str().unwrap().contains("ILLEGAL_ADDRESS"));
-    let after = on(&recorded, &["--graph"]);
+    let after = replay_on_agent(&recorded, &["--graph"]);
     assert_eq!(after.code, Some(0), "{after:?}");
     let targets = kinescope(&cuda, &["boards", "--json"]);
     assert!(targets.out.contains("agent:lab/cuda0"), "{targets:?}");
@@ -224,7 +227,7 @@ fn agent_replays_after_its_executable_was_deleted() {
     let copy = cuda.file("agent");
     std::fs::copy(program("kinescope-agent"), &copy).unwrap();
     let agent = Agent::spawn(&cuda, &copy, "0");
-    // As it is when a newer one is installed while it runs.
+    // An installation of a newer agent does the same while the agent runs.
     std::fs::remove_file(&copy).unwrap();
     let mut command = Command::new(program("kinescope"));
     command
@@ -266,17 +269,17 @@ fn killed_cuda_agent_is_reported() {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let client = command.spawn().unwrap();
-    // The kernel goes round and round.
+    // The kernel runs an endless loop.
     cuda.wait_for_ticks(10);
     let players = cuda.list_replay_processes();
-    assert!(!players.is_empty(), "a process plays");
+    assert!(!players.is_empty(), "a worker process replays");
     agent.child.kill().unwrap();
     agent.child.wait().unwrap();
     let out = client.wait_with_output().unwrap();
     let ended = ProgramOutput::from(out);
     assert!(matches!(ended.code, Some(1 | 2)), "{ended:?}");
-    let words = format!("{}{}", ended.out, ended.err);
-    assert!(words.contains("lost") || words.contains("closed"), "{words}");
+    let output = format!("{}{}", ended.out, ended.err);
+    assert!(output.contains("lost") || output.contains("closed"), "{output}");
     // The worker process does not outlive its client, even if its kernel never ends.
     let since = Instant::now();
     while !cuda.list_replay_processes().is_empty() {
@@ -291,7 +294,7 @@ fn prestarted_worker_exits_without_a_request() {
     let mut player = cuda.replay_command();
     player.env("KINESCOPE_CUDA_AHEAD", "0,1");
     let mut player = player.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // The request stays open: nothing but its own clock ends it.
+    // The request stream stays open, so that only the worker's own time limit ends it.
     let request = player.stdin.take();
     let since = Instant::now();
     let ended = loop {
@@ -300,12 +303,12 @@ fn prestarted_worker_exits_without_a_request() {
         }
         if since.elapsed() > LIMIT {
             player.kill().unwrap();
-            panic!("it still waits");
+            panic!("the worker still waits");
         }
         std::thread::sleep(Duration::from_millis(20));
     };
     drop(request);
-    assert_eq!(ended.signal(), Some(9), "its own clock ends it: {ended}");
+    assert_eq!(ended.signal(), Some(9), "its own time limit ends it: {ended}");
 }
 
 #[test]
@@ -363,18 +366,18 @@ fn interrupted_tuning_keeps_its_results() {
             .args(["--launch", "stride", "--block", "32..=1024+32", "--grid", "1..=64+1"])
             .args(["--repeat", "5", "--csv", csv.to_str().unwrap()])
             .env("KINESCOPE_KEYS", cuda.file("keys"))
-            // Of 2048 points, each some tenths of a second.
+            // Each of the 2048 points takes some tenths of a second.
             .env("STAND_IN_SLOW", "4000")
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let tuning = command.spawn().unwrap();
-        // A point takes some ten kernels.
+        // A point runs about ten kernels.
         cuda.wait_for_ticks(before + 200);
-        let sent = Command::new("kill")
+        let kill_status = Command::new("kill")
             .args(["-INT", &tuning.id().to_string()])
             .status()
             .unwrap();
-        assert!(sent.success());
+        assert!(kill_status.success());
         let ended = ProgramOutput::from(tuning.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(130), "{target}: {ended:?}");
         let parsed_json = ended.json();
@@ -382,16 +385,20 @@ fn interrupted_tuning_keeps_its_results() {
         let points = parsed_json["points"].as_array().unwrap().len();
         assert!((2..1000).contains(&points), "{target}: {points} points");
         let lines = std::fs::read_to_string(&csv).unwrap().lines().count();
-        assert_eq!(lines, points + 2, "{target}: a head, the recorded launch, the points");
+        assert_eq!(
+            lines,
+            points + 2,
+            "{target}: a heading, the recorded launch, the points"
+        );
         assert!(
             parsed_json["best"].is_u64(),
-            "{target}: the fastest of those is reported: {parsed_json}"
+            "{target}: the fastest point is reported: {parsed_json}"
         );
     }
     drop(agent);
 }
 
-/// A recording that the project stores: later versions replay the files of this version.
+/// Later versions must replay this stored recording of the project.
 #[test]
 fn cuda_sample_replays_and_repeats_without_restore() {
     let cuda = CudaStandIn::default();
@@ -410,8 +417,8 @@ fn cuda_sample_replays_and_repeats_without_restore() {
         assert_eq!(parsed_json["outcome"], "match", "{parsed_json}");
         assert_eq!(parsed_json["reads_compared"], 2, "{parsed_json}");
         let restored = parsed_json["calls"]["restored"].as_array().unwrap().len();
-        let puts_back = more.contains(&"--repeat") && !more.contains(&"--no-restore");
-        assert_eq!(restored, if puts_back { 2 } else { 0 }, "{parsed_json}");
+        let restores = more.contains(&"--repeat") && !more.contains(&"--no-restore");
+        assert_eq!(restored, if restores { 2 } else { 0 }, "{parsed_json}");
         assert!(
             parsed_json["calls"]["parts"]["read_ns"].as_u64().unwrap() > 0,
             "{parsed_json}"

@@ -1,5 +1,5 @@
-//! Code and arguments of a launch, however a CUDA program found its functions: recorded and replayed on the stand-in
-//! for the driver.
+//! Code and arguments of launches, recorded and replayed on the stand-in for the driver. A CUDA program can find its
+//! functions in several ways.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::json;
@@ -34,19 +34,20 @@ fn library_and_listed_functions_are_recorded_with_code() {
 fn function_with_unknown_code_is_a_finding() {
     let cuda = CudaStandIn::default();
     let fail = [("STAND_IN_FAIL", "cuFuncGetModule:1+=801,cuKernelGetLibrary:1+=801")];
-    let listed = cuda.record("listed", &[], &["owners", "--listed"], &fail);
-    assert_eq!(listed.ended.code, Some(0), "{:?}", listed.ended);
-    let messages = listed.findings();
+    let without_modules = cuda.record("listed", &[], &["owners", "--listed"], &fail);
+    assert_eq!(without_modules.ended.code, Some(0), "{:?}", without_modules.ended);
+    let messages = without_modules.findings();
     assert!(
         messages
             .iter()
             .any(|f| f.contains("does not report the module of weigh_globals")),
         "{messages:?}"
     );
-    // Where the kernels' names are known, the name must do, and the message says that it may be another's.
+    // If only the names of kernels are known, the recorder uses the name. The message says that the function may be
+    // another one.
     let fail = [("STAND_IN_FAIL", "cuFuncGetModule:1+=801,cuKernelGetFunction:1+=801")];
-    let named = cuda.record("named", &[], &["owners", "--via", "library"], &fail);
-    let messages = named.findings();
+    let by_name = cuda.record("named", &[], &["owners", "--via", "library"], &fail);
+    let messages = by_name.findings();
     assert!(
         messages.iter().any(|f| f.contains("a function of several modules")),
         "{messages:?}"
@@ -69,7 +70,7 @@ fn argument_layout_falls_back_to_the_code() {
 
 #[test]
 fn unreadable_arguments_are_a_finding() {
-    // The first function has four parameters and is queried five times; the code of its module is read by then.
+    // The first function has four parameters and is queried five times. The code of its module has been read by then.
     let cuda = CudaStandIn::default();
     let fail = [("STAND_IN_FAIL", "cuFuncGetParamInfo:6=801")];
     let recorded = cuda.record("untold", &[], &["graph"], &fail);

@@ -1,13 +1,13 @@
-//! CUDA graphs, recorded launch by launch and replayed on the stand-in for the driver: nodes that change after
-//! instantiation, nodes with attributes, copies through the host, and ranges that end in a graph.
+//! CUDA graphs, recorded launch by launch and replayed on the stand-in for the driver. Covers changed nodes, node
+//! attributes, copies through the host, and ranges that end in a graph.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::json;
 use trace_core::recording::{CALL_OF_GRAPH, CallEvent, LaunchRow};
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram};
 
-/// Launches that graphs made.
-fn of_graphs(recorded: &RecordedProgram) -> Vec<LaunchRow> {
+/// Returns the launches that graphs made.
+fn graph_launches(recorded: &RecordedProgram) -> Vec<LaunchRow> {
     let r = recorded.open();
     let calls = (0..r.events.len()).filter_map(|at| r.events.call(at));
     let launches = calls.filter_map(|call| match call {
@@ -32,13 +32,13 @@ fn node_changes_of_an_instantiated_graph_are_recorded() {
 fn nodes_keep_their_clusters_and_cooperative_launches() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("clusters", &[], &["nodes", "--cluster"]);
-    let clusters: Vec<[u32; 3]> = of_graphs(&recorded).iter().map(|l| l.cluster).collect();
-    // Of three kernels the one has clusters, and keeps them when its form is changed; the last graph has none.
+    let clusters: Vec<[u32; 3]> = graph_launches(&recorded).iter().map(|l| l.cluster).collect();
+    // One of three kernels has clusters, and keeps them when its parameters change. The last graph has no clusters.
     assert_eq!(clusters.len(), 33);
     assert_eq!(clusters.iter().filter(|c| **c == [2, 1, 1]).count(), 10, "{clusters:?}");
     cuda.replay_checked(&recorded, &json!({}), &[]);
     let recorded = cuda.record_checked("cooperative", &[], &["cooperative", "--graph"]);
-    let all = of_graphs(&recorded);
+    let all = graph_launches(&recorded);
     assert!(
         matches!(all.as_slice(), [one] if one.flags & LaunchRow::COOPERATIVE != 0),
         "{all:?}"
@@ -64,17 +64,17 @@ fn graph_copies_to_and_from_the_host_are_recorded() {
 #[test]
 fn range_ending_inside_a_graph_ends_after_it() {
     let cuda = CudaStandIn::default();
-    let (alone, whole) = cuda.run_unrecorded(&["graph"]);
+    let (alone, results) = cuda.run_unrecorded(&["graph"]);
     assert_eq!(alone.code, Some(0), "{alone:?}");
-    // Three launches each time that the graph is launched.
+    // Each launch of the graph makes three kernel launches.
     let recorded = cuda.record("range", &["--range", "first:4"], &["graph"], &[]);
     assert_eq!(
         (recorded.ended.code, &recorded.out),
-        (Some(0), &whole),
+        (Some(0), &results),
         "{:?}",
         recorded.ended
     );
-    assert_eq!(of_graphs(&recorded).len(), 6);
+    assert_eq!(graph_launches(&recorded).len(), 6);
     let (answer, _) = cuda.replay(&recorded.path, &json!({"memory": true}), &[("STAND_IN_POISON", "0xa5")]);
     let outputs = answer["played"]["outputs"]
         .as_array()

@@ -1,5 +1,5 @@
-//! Launches of CUDA programs recorded one by one, on the stand-in for the driver: which of them are in the file, and
-//! what memory held before and after each.
+//! Launches of CUDA programs recorded one by one on the stand-in for the driver. Covers which launches the file has,
+//! and the memory before and after each launch.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -9,53 +9,53 @@ use trace_core::recording::{AllocationKind, ApiTraceMetadata, CallEvent, CopyKin
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, open, run_to_end};
 use whole_program_tests::program;
 
-/// Memory as a recording tells it: allocations and variables, by first byte.
+/// Memory content from a recording: allocations and variables, by their first address.
 type Memory = BTreeMap<u64, Vec<u8>>;
 
-/// A launch with what memory held before and after it.
-struct FunctionRow {
+/// A launch with the memory before and after it.
+struct RecordedLaunch {
     function: String,
-    /// Its numbers in the program and among those of its function.
+    /// Numbers of the launch in the program and among the launches of its function.
     numbers: (u64, u64),
     row: LaunchRow,
     before: Memory,
     after: Option<Memory>,
-    /// Bytes that are reported of memory before and after it.
+    /// Number of bytes in the snapshots before and after the launch.
     report: (u64, u64),
 }
 
 fn put(memory: &mut Memory, at: u64, bytes: &[u8], metadata: &ApiTraceMetadata) {
-    let found = memory.range_mut(..=at).next_back();
-    if let Some((first, held)) = found
-        && ((at - first) as usize) < held.len()
+    let allocation = memory.range_mut(..=at).next_back();
+    if let Some((first, content)) = allocation
+        && ((at - first) as usize) < content.len()
     {
-        held[(at - first) as usize..][..bytes.len()].copy_from_slice(bytes);
+        content[(at - first) as usize..][..bytes.len()].copy_from_slice(bytes);
         return;
     }
-    // No allocation: a variable of a module.
+    // The address is in no allocation, so it must be in a variable of a module.
     let variables = metadata.modules.iter().flat_map(|m| &m.globals);
     let g = { variables }
         .find(|g| at >= g.at && at - g.at < g.bytes)
-        .unwrap_or_else(|| panic!("{at:#x} is of no allocation and no variable"));
+        .unwrap_or_else(|| panic!("{at:#x} is in no allocation and no variable"));
     memory.insert(g.at, vec![0; g.bytes as usize]);
     put(memory, at, bytes, metadata);
 }
 
-/// The launches of a recording, as the format says that they are to be read.
-fn shown(r: &Recording) -> Vec<FunctionRow> {
+/// Returns the launches of a recording, read as the format specifies.
+fn read_launches(r: &Recording) -> Vec<RecordedLaunch> {
     let metadata = r.api_trace_metadata().unwrap();
     let mut memory = Memory::new();
-    let mut all: Vec<FunctionRow> = Vec::new();
-    let mut within = String::new();
+    let mut all: Vec<RecordedLaunch> = Vec::new();
+    let mut call_name = String::new();
     let mut reported = 0u64;
-    let mut begun: Option<(u32, (u64, u64))> = None;
+    let mut pending: Option<(u32, (u64, u64))> = None;
     for at in 0..r.events.len() {
-        match r.events.call(at).expect("calls alone") {
+        match r.events.call(at).expect("every event is a call") {
             CallEvent::Call(c) => {
-                within = metadata.names[c.name as usize].clone();
+                call_name = metadata.names[c.name as usize].clone();
                 assert!(
-                    matches!(&*within, "snapshot before launch" | "snapshot after launch"),
-                    "{within}"
+                    matches!(&*call_name, "snapshot before launch" | "snapshot after launch"),
+                    "{call_name}"
                 );
                 let arguments = r.events.call_arguments(c.arguments_at, c.arguments).unwrap();
                 let numbers: Vec<u64> = arguments
@@ -64,11 +64,11 @@ fn shown(r: &Recording) -> Vec<FunctionRow> {
                     .iter()
                     .map(|n| u64::from_le_bytes(*n))
                     .collect();
-                let which = (c.about, (numbers[0], numbers[1]));
-                if within == "snapshot before launch" {
-                    begun = Some(which);
+                let launch_key = (c.about, (numbers[0], numbers[1]));
+                if call_name == "snapshot before launch" {
+                    pending = Some(launch_key);
                 } else {
-                    assert_eq!(begun.take(), Some(which));
+                    assert_eq!(pending.take(), Some(launch_key));
                 }
                 reported = 0;
             }
@@ -77,22 +77,22 @@ fn shown(r: &Recording) -> Vec<FunctionRow> {
             }
             CallEvent::Allocation(a) => {
                 assert_eq!(a.kind, AllocationKind::Give as u32);
-                memory.remove(&a.at).expect("what is given back was there");
+                memory.remove(&a.at).expect("a freed allocation exists");
             }
             CallEvent::Copy(c) => {
                 assert_eq!((c.kind, c.stream), (CopyKind::DeviceToHost as u32, OrderRow::NONE));
                 put(&mut memory, c.from, &r.copy_content(&c).expect("content"), &metadata);
                 reported += c.bytes;
-                if within == "snapshot after launch" {
+                if call_name == "snapshot after launch" {
                     let last = all.last_mut().unwrap();
                     last.report.1 = reported;
                     last.after = Some(memory.clone());
                 }
             }
             CallEvent::Launch(row) => {
-                let (function, numbers) = begun.expect("a launch behind its snapshot");
+                let (function, numbers) = pending.expect("a launch follows its snapshot");
                 assert_eq!(row.function, function);
-                all.push(FunctionRow {
+                all.push(RecordedLaunch {
                     function: metadata.functions[function as usize].name.clone(),
                     numbers,
                     row,
@@ -108,12 +108,12 @@ fn shown(r: &Recording) -> Vec<FunctionRow> {
     all
 }
 
-fn kernels(
+fn record_kernels(
     name: &str,
     options: &[&str],
     arguments: &[&str],
     set: &[(&str, &str)],
-) -> (RecordedProgram, Recording, Vec<FunctionRow>) {
+) -> (RecordedProgram, Recording, Vec<RecordedLaunch>) {
     let cuda = CudaStandIn::default();
     let (alone, bytes) = cuda.run_unrecorded(arguments);
     assert_eq!(alone.code, Some(0), "{alone:?}");
@@ -121,7 +121,7 @@ fn kernels(
     assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
     assert_eq!((&recorded.ended.out, &recorded.out), (&alone.out, &bytes));
     let recording = open(&recorded.path);
-    let all = shown(&recording);
+    let all = read_launches(&recording);
     (recorded, recording, all)
 }
 
@@ -134,34 +134,34 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
         .collect()
 }
 
-/// What a sum of vectors reads and writes is all in the memory around its launch.
+/// The memory before and after its launch contains everything that a vector sum reads and writes.
 #[test]
 fn memory_around_a_launch_covers_its_reads_and_writes() {
-    let (recorded, r, all) = kernels("add", &["--kernels", "vector_add"], &["vector_add", "5000"], &[]);
-    let [one] = all.as_slice() else {
+    let (recorded, r, all) = record_kernels("add", &["--kernels", "vector_add"], &["vector_add", "5000"], &[]);
+    let [single] = all.as_slice() else {
         panic!("{} launches", all.len())
     };
-    assert_eq!((&*one.function, one.numbers), ("vector_add", (1, 1)));
+    assert_eq!((&*single.function, single.numbers), ("vector_add", (1, 1)));
     let arguments = r
         .events
-        .call_arguments(one.row.arguments_at, one.row.arguments)
+        .call_arguments(single.row.arguments_at, single.row.arguments)
         .unwrap();
     let word = |n: usize| u64::from_le_bytes(arguments[n * 8..][..8].try_into().unwrap());
     let (c, a, b, n) = (word(0), word(1), word(2), word(3) as usize);
-    let after = one.after.as_ref().unwrap();
-    let (a, b) = (floats(&one.before[&a]), floats(&one.before[&b]));
+    let after = single.after.as_ref().unwrap();
+    let (a, b) = (floats(&single.before[&a]), floats(&single.before[&b]));
     let sums = floats(&after[&c]);
     assert!(n == 5000 && (0..n).all(|i| sums[i] == a[i] + b[i]));
     assert!(recorded.out.starts_with(&after[&c][..n * 4]) || recorded.out.ends_with(&after[&c][..n * 4]));
-    // What the launch left alone is not reported again: its result takes five pages and two parts of pages at most.
-    assert!(one.report.1 <= 7 * 4096, "{:?}", one.report);
+    // Unchanged memory is not reported again. The result takes five pages and parts of at most two other pages.
+    assert!(single.report.1 <= 7 * 4096, "{:?}", single.report);
     assert_eq!(
         r.api_trace_metadata().unwrap().range,
         "the first launch of functions named vector_add"
     );
 }
 
-/// The device's hashes and copies to the host tell the same, whatever is changed in between.
+/// Hashes on the device and copies to the host find the same changes.
 #[test]
 fn change_detection_by_hash_and_by_copy_agree() {
     for (program, size) in [
@@ -175,7 +175,7 @@ fn change_detection_by_hash_and_by_copy_agree() {
         for hash in ["no", "yes", "check"] {
             let options = ["--kernels", "*", "--pick", "all"];
             let set = [("KINESCOPE_CUDA_HASH", hash), ("KINESCOPE_CUDA_STATS", "yes")];
-            let (recorded, r, mut all) = kernels(hash, &options, &[program, size], &set);
+            let (recorded, r, mut all) = record_kernels(hash, &options, &[program, size], &set);
             assert!(!all.is_empty(), "{program}");
             assert_eq!(r.metadata.findings, [], "{program} {hash}");
             assert!(recorded.ended.err.contains("snapshots took"), "{:?}", recorded.ended);
@@ -187,7 +187,7 @@ fn change_detection_by_hash_and_by_copy_agree() {
                 );
             }
             entries.push(all.iter().map(|s| s.report).collect());
-            // Variables lie elsewhere in each process.
+            // Variables have other addresses in each process.
             let window = r.api_trace_metadata().unwrap().window;
             let mut after = all.pop().unwrap().after.unwrap();
             after.retain(|at, _| at.checked_sub(window.base).is_some_and(|n| n < window.bytes));
@@ -202,7 +202,7 @@ fn change_detection_by_hash_and_by_copy_agree() {
 #[test]
 fn launches_are_picked_by_name_order_and_size() {
     let count = |options: &[&str]| {
-        let (_, _, all) = kernels("picked", options, &["net", "20"], &[]);
+        let (_, _, all) = record_kernels("picked", options, &["net", "20"], &[]);
         let mut functions: BTreeMap<String, Vec<u64>> = BTreeMap::new();
         for s in all {
             functions.entry(s.function).or_default().push(s.numbers.1);
@@ -211,14 +211,14 @@ fn launches_are_picked_by_name_order_and_size() {
     };
     let all = count(&["--kernels", "*", "--pick", "all"]);
     assert!(!all.is_empty());
-    for (name, own) in &all {
-        let n = own.len() as u64;
-        assert_eq!(*own, (1..=n).collect::<Vec<_>>());
+    for (name, numbers) in &all {
+        let n = numbers.len() as u64;
+        assert_eq!(*numbers, (1..=n).collect::<Vec<_>>());
         let one = |options: &[&str]| count(options).remove(name).unwrap();
         assert_eq!(one(&["--kernels", name]), [1]);
         assert_eq!(
             one(&["--kernels", name, "--pick", "all", "--max-launches", "2"]),
-            own[..2.min(own.len())]
+            numbers[..2.min(numbers.len())]
         );
         let third: Vec<u64> = (1..=n).step_by(3).collect();
         assert_eq!(one(&["--kernels", &format!("/^{name}$/"), "--pick", "every:3"]), third);
@@ -226,11 +226,11 @@ fn launches_are_picked_by_name_order_and_size() {
     assert_eq!(count(&["--kernels", "no such function"]), BTreeMap::new());
 }
 
-/// Threads that launch at once: each recorded launch still stands between its own snapshots.
+/// Threads launch at the same time. Each recorded launch is still between its own snapshots.
 #[test]
 fn launches_of_many_threads_do_not_mix() {
     let options = ["--kernels", "turn", "--pick", "every:40"];
-    let (_, _, all) = kernels("threads", &options, &["threads"], &[]);
+    let (_, _, all) = record_kernels("threads", &options, &["threads"], &[]);
     assert!(all.len() >= 10, "{}", all.len());
     assert!(all.iter().all(|s| s.after.is_some()));
 }
@@ -249,12 +249,12 @@ fn invalid_kernel_options_are_refused_before_the_program_runs() {
         (&["--pick", "all"], "--kernels"),
     ] {
         let recorded = cuda.record("refused", options, &["vector_add"], &[]);
-        // The parser of the command line says where its help is, too.
+        // The command-line parser prints more than the message, so `assert_refused` does not fit.
         assert_eq!(recorded.ended.code, Some(2), "{:?}", recorded.ended);
         assert!(recorded.ended.err.contains(needle), "{:?}", recorded.ended);
         assert!(!recorded.path.exists());
     }
-    // The library by itself says it and lets the program go on.
+    // The library alone prints a message and lets the program continue.
     let to = cuda.file("alone.kine");
     let mut command: Command = cuda.client_command(&["vector_add"]);
     command

@@ -1,5 +1,6 @@
-//! CUDA programs that map memory themselves, and that share memory between host and device. They are recorded whole and
-//! between marks on the stand-in for the driver, and replayed bit for bit; otherwise the recording says why not.
+//! CUDA programs that map memory themselves, and programs that share memory between host and device. Complete runs and
+//! ranges between marks are recorded on the stand-in for the driver. They replay bit for bit, or the recording says why
+//! not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ fn memory_that_a_program_maps_is_mapped_by_a_replay() {
     let calls = (0..r.events.len()).filter_map(|at| r.events.call(at));
     let maps = calls.filter(|c| matches!(c, CallEvent::Allocation(a) if a.kind == AllocationKind::Map as u32));
     assert_eq!(maps.count(), 5);
-    // Functions of the host are reported, and what they wrote is in the copies that followed.
+    // Host functions are a finding. Later copies contain what they wrote.
     let messages = recorded.findings();
     assert!(
         matches!(messages.as_slice(), [one] if one.contains("host functions")),
@@ -70,9 +71,9 @@ fn remapping_over_doubly_mapped_memory_is_a_finding() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("confused", &[], &["mapped", "--confused"]);
     let all = recorded.open().metadata.findings;
-    let found = all.iter().find(|f| f.place == "mapped memory").expect("a finding");
-    assert!(found.message.contains("cannot do the same"), "{}", found.message);
-    let event = found.event.unwrap() as usize;
+    let finding = all.iter().find(|f| f.place == "mapped memory").expect("a finding");
+    assert!(finding.message.contains("cannot do the same"), "{}", finding.message);
+    let event = finding.event.unwrap() as usize;
     let r = recorded.open();
     let before = r.events.call(event - 1).unwrap();
     assert!(
@@ -110,8 +111,8 @@ fn late_host_writes_are_recorded_before_delayed_work() {
     cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
-/// `kinescope replay --guard --json` of a recording, on the stand-in: its exit code and its report.
-fn guarded(cuda: &CudaStandIn, recorded: &RecordedProgram, set: &[(&str, &str)]) -> (Option<i32>, Value) {
+/// Runs `kinescope replay --guard --json` for a recording on the stand-in. Returns its exit code and report.
+fn replay_guarded(cuda: &CudaStandIn, recorded: &RecordedProgram, set: &[(&str, &str)]) -> (Option<i32>, Value) {
     let mut command = Command::new(program("kinescope"));
     command
         .arg("replay")
@@ -125,32 +126,32 @@ fn guarded(cuda: &CudaStandIn, recorded: &RecordedProgram, set: &[(&str, &str)])
 
 #[test]
 fn guard_names_launch_and_overrun_buffer() {
-    for (word, buffer) in [("--input", "in0"), ("--output", "out0")] {
+    for (option, buffer) in [("--input", "in0"), ("--output", "out0")] {
         let cuda = CudaStandIn::default();
-        // By itself the stand-in tells it at once: its memory ends where an allocation does. A driver's goes on, as the
-        // recorder's window does.
-        let recorded = cuda.record("past", &[], &["past", word], &[]);
+        // The stand-in alone reports the overrun at once, because its memory ends where an allocation ends. Memory of a
+        // driver continues there, as the recorder's window does.
+        let recorded = cuda.record("past", &[], &["past", option], &[]);
         assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
         cuda.replay_checked(&recorded, &json!({}), &[]);
-        let (code, parsed_json) = guarded(&cuda, &recorded, &[]);
+        let (code, parsed_json) = replay_guarded(&cuda, &recorded, &[]);
         assert_eq!(code, Some(1), "{parsed_json}");
-        let past = &parsed_json["past"];
+        let overrun = &parsed_json["past"];
         let launches: Vec<u64> = {
             let r = recorded.open();
             let is_launch = |at: &usize| matches!(r.events.call(*at), Some(CallEvent::Launch(_)));
             (0..r.events.len()).filter(is_launch).map(|at| at as u64).collect()
         };
-        assert_eq!(past["event"], launches[1], "{parsed_json}");
+        assert_eq!(overrun["event"], launches[1], "{parsed_json}");
         assert_eq!(
-            (&past["sure"], &past["kernel"]),
+            (&overrun["sure"], &overrun["kernel"]),
             (&json!(true), &json!("mix")),
             "{parsed_json}"
         );
         assert!(
-            past["buffer"]["name"].as_str().unwrap().contains(buffer),
+            overrun["buffer"]["name"].as_str().unwrap().contains(buffer),
             "{parsed_json}"
         );
-        assert_eq!(past["buffer"]["bytes"], 4096);
+        assert_eq!(overrun["buffer"]["bytes"], 4096);
     }
 }
 
@@ -159,9 +160,9 @@ fn launches_within_their_buffers_pass_with_guards() {
     for program in ["past", "memory", "streams", "mapped", "net"] {
         let cuda = CudaStandIn::default();
         let recorded = cuda.record_checked("well", &[], &[program]);
-        let (code, json) = guarded(&cuda, &recorded, &[]);
+        let (code, json) = replay_guarded(&cuda, &recorded, &[]);
         assert_eq!((code, &json["past"]), (Some(0), &Value::Null), "{program}: {json}");
-        // Mappings that lie next to each other, or hold the same memory, stay where they are.
+        // Adjacent mappings and mappings of the same memory stay in place.
         assert!(program == "mapped" || json["guarded"].as_u64().unwrap() > 0, "{json}");
         assert_eq!(json["differs"], false, "{program}: {json}");
     }
@@ -171,7 +172,7 @@ fn launches_within_their_buffers_pass_with_guards() {
 fn guarded_replay_keeps_pointed_to_buffers_in_place() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("linked", &[], &["linked", "200"]);
-    let (code, json) = guarded(&cuda, &recorded, &[]);
+    let (code, json) = replay_guarded(&cuda, &recorded, &[]);
     assert_eq!((code, &json["past"]), (Some(0), &Value::Null), "{json}");
 }
 
@@ -179,8 +180,8 @@ fn guarded_replay_keeps_pointed_to_buffers_in_place() {
 fn guard_uses_several_replays_if_memory_is_short() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("short", &[], &["past", "600000"]);
-    // Of three buffers of two granules each, what is left of this much holds one.
-    let (code, json) = guarded(&cuda, &recorded, &[("STAND_IN_MEMORY", "23068672")]);
+    // The remaining memory holds one guarded buffer. There are three buffers of two granules each.
+    let (code, json) = replay_guarded(&cuda, &recorded, &[("STAND_IN_MEMORY", "23068672")]);
     assert_eq!(code, Some(0), "{json}");
     assert_eq!(json["guarded"], 3, "{json}");
     assert!(json["replays"].as_u64().unwrap() > 1, "{json}");
@@ -201,7 +202,7 @@ fn launches_are_measured_on_a_target() {
     let all = parsed_json.as_array().unwrap();
     assert!(!all.is_empty());
     assert!(all.iter().all(|l| l["device_ns"].is_u64()), "{parsed_json}");
-    // Arguments have the names of the PTX.
-    let names = |l: &Value| l["arguments"].as_array().unwrap().iter().all(|a| a["name"] != "");
-    assert!(all.iter().all(names), "{parsed_json}");
+    // Arguments have their names in the PTX.
+    let has_names = |l: &Value| l["arguments"].as_array().unwrap().iter().all(|a| a["name"] != "");
+    assert!(all.iter().all(has_names), "{parsed_json}");
 }

@@ -1,5 +1,5 @@
-//! A CUDA program of several processes, recorded on the stand-in for the driver: one recording a process, and an index
-//! of them that opens.
+//! A CUDA program of several processes, recorded on the stand-in for the driver. Each process has a recording, and an
+//! index of them opens like a recording.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use whole_program_tests::cuda::{CudaStandIn, run_to_end};
 use whole_program_tests::{program, run};
 
-/// Records a script of the shell: what `record --json` tells.
-fn recorded(cuda: &CudaStandIn, name: &str, script: &str) -> Value {
+/// Records a shell script. Returns the report of `record --json`.
+fn record_script(cuda: &CudaStandIn, name: &str, script: &str) -> Value {
     let path = cuda.file(&format!("{name}.kine"));
     let script = script.replace("CLIENT", &program("cuda-client").display().to_string());
     let command = [OsStr::new("bash"), OsStr::new("-c"), OsStr::new(&script)];
@@ -17,15 +17,15 @@ fn recorded(cuda: &CudaStandIn, name: &str, script: &str) -> Value {
             .env("STAND_IN_SLOW", "200"),
     );
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let last = ended.out.lines().position(|l| l.starts_with('{')).expect("a report");
-    let report: Vec<&str> = ended.out.lines().skip(last).collect();
+    let start = ended.out.lines().position(|l| l.starts_with('{')).expect("a report");
+    let report: Vec<&str> = ended.out.lines().skip(start).collect();
     serde_json::from_str(&report.join("\n")).unwrap_or_else(|e| panic!("{e}: {ended:?}"))
 }
 
 #[test]
 fn each_process_has_a_recording_and_an_index_lists_them() {
     let cuda = CudaStandIn::default();
-    let parsed_json = recorded(&cuda, "two", "CLIENT vector_add & CLIENT net 3; wait");
+    let parsed_json = record_script(&cuda, "two", "CLIENT vector_add & CLIENT net 3; wait");
     let index = parsed_json["index"].as_str().expect("an index");
     assert!(index.ends_with("two.processes.json"), "{parsed_json}");
     assert_eq!(parsed_json["also"].as_array().unwrap().len(), 1, "{parsed_json}");
@@ -44,12 +44,12 @@ fn each_process_has_a_recording_and_an_index_lists_them() {
             .all(|p| p["complete"] == true && p["parent"] == all[0]["parent"]),
         "{info}"
     );
-    let has = |word: &str| {
+    let has_argument = |word: &str| {
         all.iter()
             .any(|p| p["command"].as_array().unwrap().contains(&json!(word)))
     };
-    assert!(has("vector_add") && has("net"), "{info}");
-    // It opens as the process that made most launches, and its other files open as themselves.
+    assert!(has_argument("vector_add") && has_argument("net"), "{info}");
+    // The index opens as the process with the most launches. Its other files open as themselves.
     let opened = run([OsStr::new("launches"), OsStr::new(index), OsStr::new("--json")]);
     let opened: Vec<Value> = serde_json::from_str(&opened.out).unwrap();
     assert_eq!(opened.len() as u64, launches[1]);
@@ -64,11 +64,11 @@ fn each_process_has_a_recording_and_an_index_lists_them() {
 fn killed_child_process_keeps_recorded_launches() {
     let cuda = CudaStandIn::default();
     let script = "CLIENT net 1000000 & worker=$!; sleep 1.5; CLIENT vector_add; kill -9 $worker; wait; true";
-    let json = recorded(&cuda, "killed", script);
+    let json = record_script(&cuda, "killed", script);
     let index = json["index"].as_str().expect("an index");
     let index: Value = serde_json::from_slice(&std::fs::read(index).unwrap()).unwrap();
     let all = index["processes"].as_array().unwrap();
-    let worker = all.iter().find(|p| p["complete"] == false).expect("the killed one");
+    let worker = all.iter().find(|p| p["complete"] == false).expect("the killed process");
     assert!(worker["launches"].as_u64().unwrap() > 0, "{index}");
     assert!(all.iter().any(|p| p["complete"] == true), "{index}");
 }
@@ -76,19 +76,18 @@ fn killed_child_process_keeps_recorded_launches() {
 #[test]
 fn a_single_process_has_no_index() {
     let cuda = CudaStandIn::default();
-    let parsed_json = recorded(&cuda, "one", "exec CLIENT vector_add");
+    let parsed_json = record_script(&cuda, "one", "exec CLIENT vector_add");
     assert_eq!(parsed_json["index"], Value::Null, "{parsed_json}");
     assert!(!cuda.file("one.processes.json").exists());
 }
 
-/// A kernel of NCCL waits for other devices: what the recording of each process lacks is said when it is recorded,
-/// once.
+/// A kernel of NCCL waits for other devices. The recorder reports once per process what the recording lacks.
 #[test]
 fn inter_process_memory_is_reported_while_recording() {
     let cuda = CudaStandIn::default();
-    let json = recorded(&cuda, "group", "CLIENT vector_add; CLIENT collective; true");
-    let lacks = |of: &Value| {
-        let all = of["not_recorded"].as_array().unwrap();
+    let json = record_script(&cuda, "group", "CLIENT vector_add; CLIENT collective; true");
+    let lacks = |report: &Value| {
+        let all = report["not_recorded"].as_array().unwrap();
         all.iter().map(|w| w.as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let others = json["processes"].as_array().unwrap();

@@ -1,6 +1,6 @@
-//! CUDA programs recorded on the stand-in for the driver when things go wrong: no memory, no addresses, a full disk, a
-//! program that is killed, forks, ends in its own ways or has no driver. The program goes on as if nobody recorded it,
-//! and the file opens and says what it does not hold.
+//! CUDA programs recorded on the stand-in for the driver while something fails: memory, addresses, the disk or the
+//! driver. Programs also fork, end in several ways, or are killed. The program continues as without a recorder. The
+//! file opens and says what it lacks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::json;
@@ -21,7 +21,7 @@ fn launches(path: &Path) -> usize {
         .count()
 }
 
-/// What a recording says that it does not hold.
+/// Returns the findings of a recording: locations and messages.
 fn findings(path: &Path) -> Vec<String> {
     open(path)
         .metadata
@@ -31,8 +31,8 @@ fn findings(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Returns whether the recording that is being written for `path` holds a launch and the code of its first module. Until
-/// the program ends, the recorder keeps it in a folder of its own next to `path`.
+/// Returns whether the unfinished recording for `path` has a launch and the code of its first module. Until the program
+/// ends, the recorder stores the recording in a separate folder next to `path`.
 fn is_launch_stored(path: &Path) -> bool {
     let folders = std::fs::read_dir(path.parent().unwrap()).unwrap().flatten();
     let folders = folders.filter(|e| e.file_name().to_string_lossy().starts_with(".kinescope-record-"));
@@ -49,13 +49,19 @@ fn is_launch_stored(path: &Path) -> bool {
     })
 }
 
-/// Why recordings ended early.
-fn lost(path: &Path) -> Vec<String> {
+/// Returns the reasons why a recording ended early.
+fn read_losses(path: &Path) -> Vec<String> {
     open(path).metadata.lost.iter().map(|l| l.reason.clone()).collect()
 }
 
-/// Records a program while the driver fails as `set` says: the program's result is what it is without a recorder.
-fn goes_on(name: &str, options: &[&str], arguments: &[&str], set: &[(&str, &str)]) -> (CudaStandIn, RecordedProgram) {
+/// Records a program while the driver fails as `set` says. Asserts that its results are those of a run without a
+/// recorder.
+fn record_unchanged(
+    name: &str,
+    options: &[&str],
+    arguments: &[&str],
+    set: &[(&str, &str)],
+) -> (CudaStandIn, RecordedProgram) {
     let cuda = CudaStandIn::default();
     let (alone, bytes) = cuda.run_unrecorded(arguments);
     assert_eq!(alone.code, Some(0), "{alone:?}");
@@ -73,7 +79,7 @@ fn recorded_file_stores_derived_data_for_the_first_frame() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("kept", &[], &["vector_add"]);
     let opened = trace_core::import::open_with_derived(&recorded.path, &Progress::new()).unwrap();
-    assert!(opened.pyramid.is_some(), "counts of events are in the file");
+    assert!(opened.pyramid.is_some(), "the file has counts of events");
     let report = trace_core::container::verify(&recorded.path).unwrap();
     assert_eq!(report.findings, []);
 }
@@ -81,28 +87,29 @@ fn recorded_file_stores_derived_data_for_the_first_frame() {
 #[test]
 fn memory_outside_the_window_is_allocated_by_the_driver() {
     for fail in ["cuMemCreate:1", "cuMemMap:1=205", "cuMemSetAccess:1", "cuMemCreate:2"] {
-        // Allocations of more than a granule each have memory of their own.
-        let (_folder, recorded) = goes_on("memory", &[], &["vector_add", "600000"], &[("STAND_IN_FAIL", fail)]);
+        // Each allocation of more than a granule has its own memory.
+        let (_folder, recorded) =
+            record_unchanged("memory", &[], &["vector_add", "600000"], &[("STAND_IN_FAIL", fail)]);
         assert_eq!(launches(&recorded.path), 1, "{fail}");
     }
 }
 
 #[test]
 fn refused_addresses_are_a_finding_and_the_program_continues() {
-    let (_folder, recorded) = goes_on("hints", &[], &["linked", "300"], &[("STAND_IN_HINTS", "no")]);
+    let (_folder, recorded) = record_unchanged("hints", &[], &["linked", "300"], &[("STAND_IN_HINTS", "no")]);
     assert_eq!(launches(&recorded.path), 5);
     assert_eq!(open(&recorded.path).api_trace_metadata().unwrap().window.bytes, 0);
     let messages = findings(&recorded.path);
     assert!(messages.iter().any(|f| f.contains("0x153940000000")), "{messages:?}");
-    // Long wishes alone are fulfilled: that is enough.
-    let (cuda, recorded) = goes_on("long", &[], &["linked", "300"], &[("STAND_IN_HINTS", "long")]);
+    // A driver that accepts only hints for long ranges is sufficient.
+    let (cuda, recorded) = record_unchanged("long", &[], &["linked", "300"], &[("STAND_IN_HINTS", "long")]);
     assert_eq!(findings(&recorded.path), [""; 0]);
     cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 #[test]
 fn disabled_address_window_is_not_reserved() {
-    let (_folder, recorded) = goes_on("window", &[], &["vector_add"], &[("KINESCOPE_CUDA_WINDOW", "no")]);
+    let (_folder, recorded) = record_unchanged("window", &[], &["vector_add"], &[("KINESCOPE_CUDA_WINDOW", "no")]);
     assert_eq!(open(&recorded.path).api_trace_metadata().unwrap().window.bytes, 0);
     assert_eq!(launches(&recorded.path), 1);
 }
@@ -115,7 +122,7 @@ fn dirty_memory_and_late_work_do_not_change_recordings() {
         ("early", ("STAND_IN_SLOW", "3000")),
         ("graph", ("STAND_IN_SLOW", "3000")),
     ] {
-        let (cuda, recorded) = goes_on("dirty", &[], &[program], &[set]);
+        let (cuda, recorded) = record_unchanged("dirty", &[], &[program], &[set]);
         assert_eq!(findings(&recorded.path), [""; 0]);
         cuda.replay_checked(&recorded, &json!({}), &[set]);
     }
@@ -123,11 +130,11 @@ fn dirty_memory_and_late_work_do_not_change_recordings() {
 
 #[test]
 fn a_limit_ends_the_recording_and_not_the_program() {
-    let (_folder, recorded) = goes_on("limit", &["--limit", "300000"], &["net", "400"], &[]);
-    assert!(!lost(&recorded.path).is_empty(), "{:?}", recorded.ended);
+    let (_folder, recorded) = record_unchanged("limit", &["--limit", "300000"], &["net", "400"], &[]);
+    assert!(!read_losses(&recorded.path).is_empty(), "{:?}", recorded.ended);
     assert!(recorded.ended.err.contains("ends"), "{:?}", recorded.ended);
-    let made = launches(&recorded.path);
-    assert!(made > 0 && made < 1600, "{made} launches");
+    let count = launches(&recorded.path);
+    assert!(count > 0 && count < 1600, "{count} launches");
 }
 
 #[test]
@@ -135,8 +142,8 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
     let cuda = CudaStandIn::default();
     let (alone, _) = cuda.run_unrecorded(&["net", "400"]);
     let path = cuda.file("full.kine");
-    // No file of the program's may be longer than 1000 KiB; where it would be, writing fails instead of killing it. The
-    // device is slow, so that something was written before.
+    // No file of the program may be longer than 1000 KiB. A longer write fails instead of killing the program. The
+    // device is slow, so that the recorder writes something before that.
     let client = program("cuda-client");
     let script = format!("trap '' XFSZ; ulimit -f 1000; exec {} net 400", client.display());
     let command = [OsStr::new("bash"), OsStr::new("-c"), OsStr::new(&script)];
@@ -144,13 +151,13 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
     let ended = run_to_end(recorder.env("STAND_IN_SLOW", "800"));
     assert_eq!((ended.code, &ended.out), (Some(0), &alone.out), "{ended:?}");
     assert!(ended.err.contains("File too large"), "{ended:?}");
-    let messages = lost(&path);
+    let messages = read_losses(&path);
     assert!(
         messages.iter().any(|why| why.contains("File too large")),
         "{messages:?}"
     );
-    let made = launches(&path);
-    assert!(made > 0 && made < 1600, "{made} launches");
+    let count = launches(&path);
+    assert!(count > 0 && count < 1600, "{count} launches");
     let verified = run([OsStr::new("verify"), path.as_os_str()]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
 }
@@ -189,13 +196,16 @@ fn a_program_that_is_killed_leaves_a_recording_that_opens() {
     let r = open(&path);
     let metadata = r.api_trace_metadata().unwrap();
     assert_eq!(metadata.functions[0].name, "obey");
-    assert!(r.module_code(&metadata.modules[0]).is_some(), "its code is in the file");
+    assert!(
+        r.module_code(&metadata.modules[0]).is_some(),
+        "the code of the module is in the file"
+    );
 }
 
 #[test]
 fn every_kind_of_program_exit_leaves_a_recording() {
-    // Of a program that becomes another one nobody tells the recorder: the device is slow, so that the launch is in the
-    // file before.
+    // Nobody notifies the recorder when a program executes another one. The device is slow, so that the launch is in
+    // the file before that.
     let (slow, fast) = ([("STAND_IN_SLOW", "400000")], [("STAND_IN_SLOW", "0")]);
     for (way, code, device) in [
         ("return", 0, &fast),
@@ -230,14 +240,18 @@ fn failing_program_keeps_its_exit_code_and_records_the_failure() {
     let recorded = cuda.record("bad", &[], &["faulty", "--bad"], &[]);
     assert_eq!(recorded.ended.code, Some(1), "{:?}", recorded.ended);
     let message = recorded.ended.err.lines().next().unwrap();
-    assert_eq!(message, alone.err.trim_end(), "it says what it says");
+    assert_eq!(
+        message,
+        alone.err.trim_end(),
+        "the recorded program prints the same error"
+    );
     let r = recorded.open();
     let results: Vec<u32> = (0..r.events.len())
         .filter_map(|at| Some(r.events.call(at)?.result()))
         .collect();
     assert!(results.contains(&700), "{results:?}");
     assert_eq!(launches(&recorded.path), 1);
-    // The replay fails again, at the same launch.
+    // The replay fails again at the same launch.
     let (answer, _) = cuda.replay(&recorded.path, &json!({"step": true}), &[]);
     assert!(
         answer["stopped"]["why"]
@@ -261,7 +275,7 @@ fn recorder_keeps_the_errors_of_failing_calls() {
         let mut command = cuda.client_command(&arguments);
         let alone = run_to_end(command.env("STAND_IN_FAIL", fail));
         assert_eq!(alone.code, Some(1), "{fail}: {alone:?}");
-        // The recorder serves memory by other calls of the driver's.
+        // The recorder allocates memory with other calls of the driver.
         let set = if fail.starts_with("cuMemAlloc") {
             "cuMemCreate:1,cuMemAlloc_v2:1"
         } else {
@@ -311,7 +325,7 @@ fn each_recorded_process_has_its_own_file() {
 
 #[test]
 fn updated_graph_keeps_its_own_nodes() {
-    // The last two launches of the graph: one as the other graph is, one with its first graph's node changed again.
+    // The last two launches of the graph differ: another graph replaces it, then the factor of one node changes again.
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("update", &[], &["graph", "500"]);
     cuda.replay_checked(&recorded, &json!({}), &[]);
@@ -324,10 +338,10 @@ fn unsynchronized_readback_is_not_read_early() {
     cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
-/// Records an edge case of a program on a device that starts slowly, and replays it: the recording has the results that
-/// the program got.
-fn corner(word: &str, way: &str) -> (CudaStandIn, RecordedProgram) {
-    let (cuda, recorded) = goes_on(
+/// Records an edge case of a program on a device that starts slowly, and replays it. The recording must have the
+/// program's results.
+fn record_edge_case(word: &str, way: &str) -> (CudaStandIn, RecordedProgram) {
+    let (cuda, recorded) = record_unchanged(
         "corner",
         &[],
         &["corners", word, "--via", way],
@@ -339,32 +353,32 @@ fn corner(word: &str, way: &str) -> (CudaStandIn, RecordedProgram) {
 
 #[test]
 fn freeing_host_memory_does_not_end_other_copies() {
-    let (_folder, recorded) = corner("--other-freed", "driver");
+    let (_folder, recorded) = record_edge_case("--other-freed", "driver");
     assert_eq!(findings(&recorded.path), [""; 0]);
 }
 
 #[test]
 fn readback_into_freed_host_memory_is_read_before_the_free() {
-    corner("--freed-early", "driver");
+    record_edge_case("--freed-early", "driver");
 }
 
 #[test]
 fn readback_into_pageable_memory_is_read_at_once() {
-    corner("--pageable", "driver");
+    record_edge_case("--pageable", "driver");
 }
 
 #[test]
 fn recreated_event_has_no_earlier_dependencies() {
-    corner("--event-again", "driver");
+    record_edge_case("--event-again", "driver");
 }
 
 #[test]
 fn copies_record_what_host_functions_wrote_before() {
-    let (_folder, recorded) = corner("--host-fill", "driver");
+    let (_folder, recorded) = record_edge_case("--host-fill", "driver");
     let messages = findings(&recorded.path);
     assert!(
         matches!(&messages[..], [one] if one.contains("host functions")),
-        "only that such a function is there: {messages:?}"
+        "the only finding is about host functions: {messages:?}"
     );
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("streams", &[], &["streams", "--host-function"]);
@@ -373,7 +387,7 @@ fn copies_record_what_host_functions_wrote_before() {
 
 #[test]
 fn blocking_host_function_does_not_block_the_recorder() {
-    let (_folder, recorded) = goes_on("waits", &[], &["corners", "--host-waits"], &[]);
+    let (_folder, recorded) = record_unchanged("waits", &[], &["corners", "--host-waits"], &[]);
     let messages = findings(&recorded.path);
     assert!(
         messages.iter().any(|f| f.contains("could not wait for them")),
@@ -383,43 +397,43 @@ fn blocking_host_function_does_not_block_the_recorder() {
 
 #[test]
 fn memory_used_by_another_context_is_freed_after_its_work() {
-    corner("--two-contexts", "driver");
+    record_edge_case("--two-contexts", "driver");
 }
 
 #[test]
 fn memory_is_freed_in_stream_order_of_another_context() {
-    corner("--elsewhere", "driver");
+    record_edge_case("--elsewhere", "driver");
 }
 
 #[test]
 fn captures_are_not_ended_by_the_recorder() {
     for way in ["driver", "dlsym"] {
-        corner("--capture", way);
-        // Behind the range that is recorded captures are captures too.
+        record_edge_case("--capture", way);
+        // Captures after the recorded range also continue.
         let set = [("KINESCOPE_CUDA_RANGE", "first:1"), ("STAND_IN_SLOW", "20000")];
-        goes_on("range", &[], &["corners", "--capture", "--via", way], &set);
+        record_unchanged("range", &[], &["corners", "--capture", "--via", way], &set);
     }
 }
 
 #[test]
 fn host_accessible_pools_stay_with_the_driver_and_are_tracked() {
-    let (cuda, recorded) = goes_on("pools", &[], &["corners", "--managed-pool"], &[]);
+    let (cuda, recorded) = record_unchanged("pools", &[], &["corners", "--managed-pool"], &[]);
     assert_eq!(findings(&recorded.path), [""; 0]);
     cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 #[test]
 fn recorder_does_not_consume_signals_of_the_program() {
-    goes_on("signal", &[], &["corners", "--signal"], &[]);
+    record_unchanged("signal", &[], &["corners", "--signal"], &[]);
 }
 
 #[test]
 fn every_slice_of_a_copy_is_recorded() {
-    corner("--slices", "driver");
+    record_edge_case("--slices", "driver");
 }
 
 #[test]
 fn last_context_release_frees_its_memory() {
-    let (_folder, recorded) = goes_on("released", &[], &["corners", "--released"], &[]);
+    let (_folder, recorded) = record_unchanged("released", &[], &["corners", "--released"], &[]);
     assert_eq!(findings(&recorded.path), [""; 0]);
 }

@@ -1,6 +1,5 @@
-//! CUDA programs on the stand-in for the driver: run alone, recorded, and replayed in a new process without the
-//! program, by calls, repeatedly, as one graph and launch by launch; with other inputs; and on devices and drivers that
-//! fail.
+//! CUDA programs on the stand-in for the driver: run alone, recorded, and replayed in a new process. Replays run by
+//! calls, repeatedly, as one graph and launch by launch, with other inputs, and on failing devices and drivers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::{Value, json};
@@ -10,19 +9,19 @@ use trace_core::recording::{CallEvent, CopyKind};
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
 use whole_program_tests::program;
 
-/// What memory holds that no call has written.
+/// The stand-in fills memory that no call has written with this byte.
 const DIRTY: [(&str, &str); 1] = [("STAND_IN_POISON", "0xa5")];
-/// Work that begins late, so that whoever does not wait for it comes too early.
+/// Work begins late, so that a missing wait is noticed.
 const LATE: [(&str, &str); 1] = [("STAND_IN_SLOW", "1000")];
 
-/// Events of a kind of a recording.
+/// Returns the events of a recording's launches.
 fn launches(recorded: &RecordedProgram) -> Vec<u64> {
     let r = recorded.open();
     let is_launch = |at: &usize| matches!(r.events.call(*at), Some(CallEvent::Launch(_)));
     (0..r.events.len()).filter(is_launch).map(|at| at as u64).collect()
 }
 
-/// The bytes of a recording's copies to the device, in order.
+/// Returns the bytes of a recording's copies to the device, in order.
 fn inputs(recorded: &RecordedProgram) -> Vec<Vec<u8>> {
     let r = recorded.open();
     let calls = (0..r.events.len()).filter_map(|at| r.events.call(at));
@@ -34,7 +33,7 @@ fn inputs(recorded: &RecordedProgram) -> Vec<Vec<u8>> {
 }
 
 /// Records a program that finds its driver in one way, and replays the recording in every way.
-fn played_in_every_way(arguments: &[&str], way: &str) {
+fn assert_replays_in_every_way(arguments: &[&str], way: &str) {
     let cuda = CudaStandIn::default();
     let arguments = [arguments, &["--via", way]].concat();
     let recorded = cuda.record_checked("program", &[], &arguments);
@@ -55,26 +54,26 @@ fn played_in_every_way(arguments: &[&str], way: &str) {
 macro_rules! programs {
     ($($test:ident: $arguments:expr;)*) => { $(
         mod $test {
-            use super::played_in_every_way;
+            use super::assert_replays_in_every_way;
 
             #[test]
             fn found_by_the_driver() {
-                played_in_every_way(&$arguments, "driver");
+                assert_replays_in_every_way(&$arguments, "driver");
             }
 
             #[test]
             fn found_by_the_loader() {
-                played_in_every_way(&$arguments, "dlsym");
+                assert_replays_in_every_way(&$arguments, "dlsym");
             }
 
             #[test]
             fn of_a_library() {
-                played_in_every_way(&$arguments, "library");
+                assert_replays_in_every_way(&$arguments, "library");
             }
 
             #[test]
             fn with_streams_of_threads() {
-                played_in_every_way(&$arguments, "per-thread");
+                assert_replays_in_every_way(&$arguments, "per-thread");
             }
         }
     )* };
@@ -97,48 +96,51 @@ programs! {
     faulty: ["faulty"];
 }
 
-/// Replays with the inputs of another run of the program: the outputs are those of the other run.
-fn played_with_other_inputs(arguments: &[&str], which: &[usize]) {
+/// Replays with the inputs of another run of the program. The outputs must be those of the other run.
+fn assert_replays_other_inputs(arguments: &[&str], indexes: &[usize]) {
     let cuda = CudaStandIn::default();
     let first = cuda.record_checked("first", &[], &[arguments, &["--seed", "1"]].concat());
     let second = cuda.record_checked("second", &[], &[arguments, &["--seed", "2"]].concat());
     assert_ne!(first.out, second.out);
     let other = inputs(&second);
-    let mut given = serde_json::Map::new();
-    for n in which {
+    let mut input_files = serde_json::Map::new();
+    for n in indexes {
         let path = cuda.file(&format!("input{n}.bin"));
         std::fs::write(&path, &other[*n]).unwrap();
-        given.insert(format!("in{n}"), json!(path));
+        input_files.insert(format!("in{n}"), json!(path));
     }
     for more in [json!({}), json!({"graph": true}), json!({"repeat": 2})] {
-        let mut request = json!({"inputs": given});
+        let mut request = json!({"inputs": input_files});
         request
             .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
         let (answer, bytes) = cuda.replay(&first.path, &request, &DIRTY);
         assert!(answer["played"].is_object(), "{answer}");
-        assert_eq!(bytes, second.out, "{more}: what the program itself gives");
+        assert_eq!(
+            bytes, second.out,
+            "{more}: the outputs equal the results of the program"
+        );
         let differs = |o: &Value| o["differs_at"].is_u64();
         let outputs = answer["played"]["outputs"].as_array().unwrap();
-        assert!(outputs.iter().any(differs), "it is not what was recorded");
+        assert!(outputs.iter().any(differs), "the outputs differ from the recording");
     }
 }
 
 #[test]
 fn edited_inputs_of_a_sum_change_its_result() {
-    played_with_other_inputs(&["vector_add"], &[0, 1]);
+    assert_replays_other_inputs(&["vector_add"], &[0, 1]);
 }
 
 #[test]
 fn edited_inputs_of_atomics_change_their_result() {
-    played_with_other_inputs(&["reduction"], &[0]);
+    assert_replays_other_inputs(&["reduction"], &[0]);
 }
 
 #[test]
 fn network_replay_with_other_inputs_gives_other_scores() {
-    // Layers have weights and biases, the last product has its own: seven copies before the first input.
-    played_with_other_inputs(&["net", "1"], &[7]);
+    // Three layers with weights and biases and the weights of the last product make seven copies before the input.
+    assert_replays_other_inputs(&["net", "1"], &[7]);
 }
 
 #[test]
@@ -157,13 +159,13 @@ fn an_input_that_does_not_fit_is_refused() {
 #[test]
 fn range_ends_after_its_launches() {
     let cuda = CudaStandIn::default();
-    let (alone, whole) = cuda.run_unrecorded(&["net", "4"]);
+    let (alone, results) = cuda.run_unrecorded(&["net", "4"]);
     assert_eq!(alone.code, Some(0), "{alone:?}");
-    // Four launches an inference: two inferences, and what memory holds then.
+    // An inference has four launches. The recording has two inferences and the memory after them.
     let recorded = cuda.record("range", &["--range", "first:8"], &["net", "4"], &[]);
     assert_eq!(
         (recorded.ended.code, &recorded.out),
-        (Some(0), &whole),
+        (Some(0), &results),
         "{:?}",
         recorded.ended
     );
@@ -174,13 +176,13 @@ fn range_ends_after_its_launches() {
         .as_array()
         .unwrap_or_else(|| panic!("{answer}"));
     assert!(outputs.iter().all(|o| o["differs_at"].is_null()), "{answer}");
-    // The first inference's scores come back in the range; the second's are in memory at the end.
-    let scores = whole.len() / 4;
-    assert_eq!(bytes[..scores], whole[..scores]);
-    let second = &whole[scores..2 * scores];
+    // The scores of the first inference are read back in the range. Those of the second are in memory at its end.
+    let scores = results.len() / 4;
+    assert_eq!(bytes[..scores], results[..scores]);
+    let second = &results[scores..2 * scores];
     assert!(
         bytes.windows(scores).any(|w| w == second),
-        "memory at the end holds the second's scores"
+        "memory at the end contains the scores of the second inference"
     );
 }
 
@@ -189,12 +191,12 @@ fn range_between_marks_replays_from_its_initial_memory() {
     let cuda = CudaStandIn::default();
     for (program, size, parts) in [("net", "5", 5), ("vector_add", "3000", 2)] {
         let arguments = [program, size, "--marks"];
-        let (alone, whole) = cuda.run_unrecorded(&arguments);
+        let (alone, results) = cuda.run_unrecorded(&arguments);
         assert_eq!(alone.code, Some(0), "{alone:?}");
         let recorded = cuda.record(program, &["--range", "marks"], &arguments, &[]);
         assert_eq!(
             (recorded.ended.code, &recorded.out),
-            (Some(0), &whole),
+            (Some(0), &results),
             "{:?}",
             recorded.ended
         );
@@ -205,17 +207,13 @@ fn range_between_marks_replays_from_its_initial_memory() {
             .as_array()
             .unwrap_or_else(|| panic!("{answer}"));
         assert!(outputs.iter().all(|o| o["differs_at"].is_null()), "{answer}");
-        let last = &whole[whole.len() / parts * (parts - 1)..];
-        assert_eq!(
-            &bytes[..last.len()],
-            last,
-            "{program}: what came back between the marks"
-        );
+        let last = &results[results.len() / parts * (parts - 1)..];
+        assert_eq!(&bytes[..last.len()], last, "{program}: the readback between the marks");
     }
 }
 
-/// A recording of the program that does what its input says.
-fn obedient(cuda: &CudaStandIn) -> (RecordedProgram, u64) {
+/// Records the program whose input selects what its kernel does. Returns the recording and the event of its launch.
+fn record_faulty(cuda: &CudaStandIn) -> (RecordedProgram, u64) {
     let recorded = cuda.record_checked("obedient", &[], &["faulty"]);
     let launch = launches(&recorded);
     assert_eq!(launch.len(), 1);
@@ -223,10 +221,10 @@ fn obedient(cuda: &CudaStandIn) -> (RecordedProgram, u64) {
     (recorded, launch)
 }
 
-/// What to do, and an address.
-fn order(cuda: &CudaStandIn, what: u32) -> Value {
+/// Returns an input with a command and an address.
+fn order(cuda: &CudaStandIn, command: u32) -> Value {
     let path = cuda.file("order.bin");
-    let bytes: Vec<u8> = [what, 0, 0x10, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
+    let bytes: Vec<u8> = [command, 0, 0x10, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
     std::fs::write(&path, bytes).unwrap();
     json!({"in0": path})
 }
@@ -234,7 +232,7 @@ fn order(cuda: &CudaStandIn, what: u32) -> Value {
 #[test]
 fn illegal_address_reply_names_its_launch() {
     let cuda = CudaStandIn::default();
-    let (recorded, launch) = obedient(&cuda);
+    let (recorded, launch) = record_faulty(&cuda);
     let request = json!({"inputs": order(&cuda, 1), "step": true});
     let (answer, _) = cuda.replay(&recorded.path, &request, &[]);
     let stopped = &answer["stopped"];
@@ -243,32 +241,32 @@ fn illegal_address_reply_names_its_launch() {
         stopped["why"].as_str().unwrap().contains("CUDA_ERROR_ILLEGAL_ADDRESS"),
         "{answer}"
     );
-    // Without waits it is reported at a later launch.
+    // Without waits, a later launch may report the error.
     let (answer, _) = cuda.replay(&recorded.path, &json!({"inputs": order(&cuda, 1)}), &[]);
     assert!(answer["stopped"]["event"].as_u64().unwrap() >= launch, "{answer}");
-    // And the recording replays as before.
+    // The recording still replays afterwards.
     cuda.replay_checked(&recorded, &json!({}), &[]);
 }
 
 #[test]
 fn step_replay_announces_a_launch_before_it_starts() {
     let cuda = CudaStandIn::default();
-    let (recorded, launch) = obedient(&cuda);
+    let (recorded, launch) = record_faulty(&cuda);
     let request = json!({"file": recorded.path, "inputs": order(&cuda, 2), "step": true});
     let mut player = cuda.replay_command();
     cuda.count_ticks(&mut player);
     let mut child = player.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut to = child.stdin.take().unwrap();
-    writeln!(to, "{request}").unwrap();
-    drop(to);
+    let mut request_stream = child.stdin.take().unwrap();
+    writeln!(request_stream, "{request}").unwrap();
+    drop(request_stream);
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
     assert_eq!(serde_json::from_str::<Value>(&line).unwrap(), json!({"at": launch}));
-    // The kernel goes round and round.
+    // The kernel runs an endless loop.
     cuda.wait_for_ticks(cuda.ticks() + 20);
-    assert!(child.try_wait().unwrap().is_none(), "it hangs");
+    assert!(child.try_wait().unwrap().is_none(), "the kernel hangs");
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -329,7 +327,7 @@ fn unavailable_addresses_are_reported() {
     let (answer, _) = cuda.replay(&recorded.path, &json!({}), &[("STAND_IN_HINTS", "no")]);
     let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert!(why.contains("0x153940000000") && why.contains("not free"), "{why}");
-    // A driver that fulfils wishes for long ranges alone is what real ones are.
+    // Real drivers accept only hints for long ranges, as this one does.
     cuda.replay_checked(&recorded, &json!({}), &[("STAND_IN_HINTS", "long")]);
 }
 
@@ -412,7 +410,7 @@ fn c_driver_api_program_is_recorded_and_replayed() {
     };
     let all = run(&["512"]);
     assert_eq!(all.code, Some(0), "{all:?}");
-    // The replay leaves out what the recorder reported as not recorded.
+    // The replay omits everything that the recorder reported as not recorded.
     let (path, out) = (cuda.file("c.kine"), cuda.file("c.bin"));
     let mut command = vec![exe.as_os_str()];
     let skipped = ["managed", "registered", "pinned", "virtual", "array"];
@@ -436,10 +434,10 @@ fn c_driver_api_program_is_recorded_and_replayed() {
     );
     cuda.replay_checked(&recorded, &json!({}), &[]);
     cuda.replay_checked(&recorded, &json!({"graph": true, "repeat": 2}), &[]);
-    // All of it, recorded: the program continues unchanged, and findings list what is not in the file.
+    // The complete program is recorded: it continues unchanged, and findings list what the file lacks.
     let path = cuda.file("whole.kine");
-    let whole = run_to_end(&mut cuda.record_command(&path, &["--json"], &[exe.as_os_str(), "512".as_ref()]));
-    assert_eq!(whole.code, Some(0), "{whole:?}");
+    let complete_run = run_to_end(&mut cuda.record_command(&path, &["--json"], &[exe.as_os_str(), "512".as_ref()]));
+    assert_eq!(complete_run.code, Some(0), "{complete_run:?}");
     let recording = whole_program_tests::cuda::open(&path);
     let findings: Vec<&str> = recording.metadata.findings.iter().map(|f| f.place.as_str()).collect();
     assert!(findings.iter().any(|f| f.contains("arrays")), "{findings:?}");

@@ -1,11 +1,11 @@
-//! A recorded launch is tuned on the stand-in: what is right, what is wrong, what is refused, and what breaks a
+//! Tuning of a recorded launch on the stand-in: correct, wrong and refused points, and points that break a worker
 //! process.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails"
 )]
 
 use serde_json::Value;
@@ -32,13 +32,13 @@ fn json(cuda: &CudaStandIn, file: &Path, arguments: &[&str], set: &[(&str, &str)
     ended.json()
 }
 
-fn recorded(cuda: &CudaStandIn, arguments: &[&str]) -> RecordedProgram {
+fn record(cuda: &CudaStandIn, arguments: &[&str]) -> RecordedProgram {
     let recorded = cuda.record(arguments[0], &[], arguments, &[]);
     assert_eq!(recorded.ended.code, Some(0), "{:?}", recorded.ended);
     recorded
 }
 
-/// Block, grid and verdict of each point.
+/// Returns block, grid and verdict of each point.
 fn verdicts(tuned: &Value) -> Vec<(u64, u64, String)> {
     let first = |p: &Value, key: &str| p[key][0].as_u64().unwrap();
     let points = tuned["points"].as_array().unwrap().iter();
@@ -56,7 +56,7 @@ fn verdicts(tuned: &Value) -> Vec<(u64, u64, String)> {
 #[test]
 fn grid_stride_kernel_is_right_at_every_point() {
     let cuda = CudaStandIn::default();
-    let stride = recorded(&cuda, &["stride"]);
+    let stride = record(&cuda, &["stride"]);
     let axes = ["--block", "32..=1024", "--grid", "1,2,4,8,16", "--repeat", "3"];
     let tuned = json(&cuda, &stride.path, &axes, &[], 0);
     let all = verdicts(&tuned);
@@ -64,12 +64,12 @@ fn grid_stride_kernel_is_right_at_every_point() {
     assert!(all.iter().all(|(_, _, verdict)| verdict == "right"), "{all:?}");
     assert_eq!(
         tuned["reference"], "recorded",
-        "the program copied the output back right behind the launch"
+        "the program copied the output back right after the launch"
     );
     assert_eq!((&tuned["kernel"], &tuned["ended"]), (&"stride".into(), &"done".into()));
     assert_eq!(tuned["baseline"]["block"][0], 64);
-    // One for reference, a warm-up and three for each; the recorded point is measured before and behind, and is not
-    // measured once more among the others.
+    // The reference is one launch, and each point has a warm-up and three runs. The recorded point is measured before
+    // and after the others, and not among them.
     assert_eq!(tuned["launches"], 1 + 4 * (29 + 2));
     assert!(tuned["restored_pages"].as_u64().unwrap() > 30);
 }
@@ -77,7 +77,7 @@ fn grid_stride_kernel_is_right_at_every_point() {
 #[test]
 fn every_search_finds_the_faster_thread_count() {
     let cuda = CudaStandIn::default();
-    let stride = recorded(&cuda, &["stride"]);
+    let stride = record(&cuda, &["stride"]);
     let pace = [("STAND_IN_PACE", "1")];
     let mut launches = Vec::new();
     for search in ["grid", "halving"] {
@@ -107,7 +107,7 @@ fn every_search_finds_the_faster_thread_count() {
 #[test]
 fn tuning_rejects_exactly_the_wrong_blocks() {
     let cuda = CudaStandIn::default();
-    let wrong = recorded(&cuda, &["wrong_for_some"]);
+    let wrong = record(&cuda, &["wrong_for_some"]);
     let blocks = "1,16,32,48,64,96,128,200,256,320,512,1024";
     let tuned = json(
         &cuda,
@@ -125,14 +125,17 @@ fn tuning_rejects_exactly_the_wrong_blocks() {
         );
     }
     assert_eq!(verdicts(&tuned).len(), 24);
-    let a_wrong = tuned["points"]
+    let wrong_point = tuned["points"]
         .as_array()
         .unwrap()
         .iter()
         .find(|p| p["verdict"] == "wrong")
         .unwrap();
-    assert!(a_wrong["wrong"]["at"].as_str().unwrap().starts_with("0x"), "{a_wrong}");
-    assert!(a_wrong["median_ns"].is_null() && a_wrong["speed_up"].is_null());
+    assert!(
+        wrong_point["wrong"]["at"].as_str().unwrap().starts_with("0x"),
+        "{wrong_point}"
+    );
+    assert!(wrong_point["median_ns"].is_null() && wrong_point["speed_up"].is_null());
     let best = &tuned["points"][tuned["best"].as_u64().unwrap() as usize];
     assert_eq!(best["verdict"], "right");
 }
@@ -140,7 +143,7 @@ fn tuning_rejects_exactly_the_wrong_blocks() {
 #[test]
 fn tuning_compiles_bounds_and_accepts_other_code() {
     let cuda = CudaStandIn::default();
-    let stride = recorded(&cuda, &["stride"]);
+    let stride = record(&cuda, &["stride"]);
     let bounds = [
         "--block",
         "64,128,256",
@@ -159,9 +162,9 @@ fn tuning_compiles_bounds_and_accepts_other_code() {
     let registers = ["--block", "64", "--max-registers", "0,16", "--repeat", "1"];
     let tuned = json(&cuda, &stride.path, &registers, &[], 0);
     let points = tuned["points"].as_array().unwrap();
-    let of = |n: usize| points[n]["resources"]["registers"].as_u64().unwrap();
-    assert!(of(1) <= 16 && of(0) > of(1), "{points:?}");
-    // The same text as other code is right; one without the kernel, and a kind that nothing here compiles, are not.
+    let registers_of = |n: usize| points[n]["resources"]["registers"].as_u64().unwrap();
+    assert!(registers_of(1) <= 16 && registers_of(0) > registers_of(1), "{points:?}");
+    // Other code with the same text is correct. Code without the kernel and code that needs a missing compiler are not.
     let text = root().join("tests/cuda/clients/ptx/stride.ptx");
     let other = cuda.file("other.ptx");
     std::fs::write(
@@ -196,9 +199,9 @@ fn tuning_compiles_bounds_and_accepts_other_code() {
 #[test]
 fn tuning_continues_in_a_new_process_after_a_device_error() {
     let cuda = CudaStandIn::default();
-    let stride = recorded(&cuda, &["stride"]);
-    // In every process the device fails at the ninth launch. The first one has five behind it when it tries the fourth
-    // point; the second one knows four points and the recorded launch, and is through before.
+    let stride = record(&cuda, &["stride"]);
+    // In every process, the device fails at the ninth launch. The first process has made five launches when it tries
+    // the fourth point. The second process knows four points and the recorded launch, and ends before its ninth launch.
     let fails = [("STAND_IN_FAIL", "cuLaunchKernelEx:9=700")];
     let tuned = json(
         &cuda,
@@ -217,13 +220,13 @@ fn tuning_continues_in_a_new_process_after_a_device_error() {
 #[test]
 fn tune_tables_are_written_and_invalid_ones_refused() {
     let cuda = CudaStandIn::default();
-    let stride = recorded(&cuda, &["stride"]);
-    let [csv, replay, parquet] = ["a.csv", "b.csv", "c.parquet"].map(|n| cuda.file(n));
+    let stride = record(&cuda, &["stride"]);
+    let [csv, record_replay, parquet] = ["a.csv", "b.csv", "c.parquet"].map(|n| cuda.file(n));
     let files = [
         "--csv",
         csv.to_str().unwrap(),
         "--csv-recordreplay",
-        replay.to_str().unwrap(),
+        record_replay.to_str().unwrap(),
         "--parquet",
         parquet.to_str().unwrap(),
     ];
@@ -234,7 +237,7 @@ fn tune_tables_are_written_and_invalid_ones_refused() {
         "{}",
         text.out
     );
-    let lines = std::fs::read_to_string(&replay).unwrap();
+    let lines = std::fs::read_to_string(&record_replay).unwrap();
     let head =
         "Kernel-Name,GridDim-X,BlockDim-X,MaxThreads,MinBlock,Duration (ms),Duration (stdev),Verify (0 means correct)";
     assert_eq!(lines.lines().next(), Some(head));
@@ -260,11 +263,11 @@ fn tune_tables_are_written_and_invalid_ones_refused() {
     run_to_end(cuda.set_environment(&mut nowhere)).assert_refused("no CUDA device 7");
 }
 
-/// Exactly these keys, because scripts rely on them; all of them are in `docs/json.md`.
+/// The object has exactly these keys, because scripts rely on them. `docs/json.md` lists all keys.
 #[test]
 fn the_json_has_the_documented_keys() {
     let cuda = CudaStandIn::default();
-    let wrong = recorded(&cuda, &["wrong_for_some"]);
+    let wrong = record(&cuda, &["wrong_for_some"]);
     let tuned = json(&cuda, &wrong.path, &["--block", "32,48"], &[], 0);
     let page = std::fs::read_to_string(root().join("docs/json.md")).unwrap();
     let keys = |v: &Value| -> Vec<String> { v.as_object().unwrap().keys().cloned().collect() };
@@ -296,17 +299,23 @@ fn the_json_has_the_documented_keys() {
 #[test]
 fn endless_tuning_launch_is_abandoned_without_leftovers() {
     let cuda = CudaStandIn::default();
-    let faulty = recorded(&cuda, &["faulty"]);
+    let faulty = record(&cuda, &["faulty"]);
     let order = cuda.file("order.bin");
-    // The first word of its order: a kernel that never ends.
+    // The first word of the input selects a kernel that never ends.
     std::fs::write(&order, [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
-    let given = format!("in0={}", order.display());
-    let tuned = json(&cuda, &faulty.path, &["--block", "32,64", "--input", &given], &[], 1);
+    let input_option = format!("in0={}", order.display());
+    let tuned = json(
+        &cuda,
+        &faulty.path,
+        &["--block", "32,64", "--input", &input_option],
+        &[],
+        1,
+    );
     assert_eq!(tuned["baseline"]["verdict"], "stuck", "{tuned}");
     assert!(tuned["best"].is_null(), "{tuned}");
     let since = std::time::Instant::now();
-    let gone = || cuda.list_replay_processes().is_empty();
-    while !gone() {
+    let has_ended = || cuda.list_replay_processes().is_empty();
+    while !has_ended() {
         assert!(
             since.elapsed() < whole_program_tests::cuda::LIMIT,
             "{:?}",

@@ -1,10 +1,10 @@
-//! Damaged and empty files through the command line: what is reported as damage, and what is refused.
+//! Damaged and empty files on the command line: reports of damage, and refusals.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ fn empty_source_is_refused() {
     let paths = ["import", dump.to_str().unwrap(), "-o", kine.to_str().unwrap()];
     run(paths.into_iter().chain(arguments.split(' '))).assert_refused("dump.bin: the dump has 0 bytes");
     assert!(!kine.exists());
-    // An empty history is opened, so that the rest can be looked at, and is an error among the findings.
+    // An empty history opens, so that the rest can be inspected. It is an error among the findings.
     std::fs::write(dir.path().join("gr_io_history"), "").unwrap();
     let check = run(["check".as_ref(), dir.path().as_os_str()]);
     assert_eq!(check.code, Some(1), "{check:?}");
@@ -30,7 +30,7 @@ fn empty_source_is_refused() {
     );
 }
 
-/// Damage is what `verify` looks for, wherever it is: exit code 2 is left for what could not be looked at.
+/// `verify` reports damage anywhere in a file with exit code 1. Exit code 2 is for files that it cannot check.
 #[test]
 fn verify_distinguishes_damaged_from_unreadable_files() {
     let dir = tempfile::tempdir().unwrap();
@@ -60,7 +60,7 @@ fn verify_distinguishes_damaged_from_unreadable_files() {
             "{name}: {json}"
         );
     }
-    // What never was such a file is not damaged.
+    // A file of another format is not damaged.
     for (name, bytes) in [
         ("text.kine", b"Dear all, this is no recording.".to_vec()),
         ("trace.txt", b"MAP 1.000000 1 0xfe000000".to_vec()),
@@ -73,18 +73,18 @@ fn verify_distinguishes_damaged_from_unreadable_files() {
     run(["verify".as_ref(), dir.path().as_os_str()]).assert_refused(dir.path().to_str().unwrap());
     run(["verify", "/nowhere/x.kine"]).assert_refused("/nowhere/x.kine");
     let help = run(["verify", "--help"]).out;
-    // Help is broken into lines where the terminal ends.
+    // Help is wrapped at the width of the terminal.
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(help.contains("exit 1 if damaged"), "{help}");
 }
 
-/// Wherever a file is cut, what is left has a commit or is damaged; either was looked at.
+/// A file that is cut anywhere has a commit or is damaged. `verify` checks both.
 #[test]
 fn verify_handles_files_truncated_anywhere() {
     let bytes = std::fs::read(root().join("sample-traces/write-value.kine")).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let cut = dir.path().join("cut.kine");
-    for place in [
+    for length in [
         0,
         1,
         7,
@@ -98,18 +98,18 @@ fn verify_handles_files_truncated_anywhere() {
         bytes.len() / 2,
         bytes.len() - 1,
     ] {
-        std::fs::write(&cut, &bytes[..place]).unwrap();
+        std::fs::write(&cut, &bytes[..length]).unwrap();
         let verified = run(["verify".as_ref(), cut.as_os_str()]);
         assert_eq!(
             (verified.code, verified.err.as_str()),
             (Some(1), ""),
-            "{place}: {verified:?}"
+            "{length}: {verified:?}"
         );
     }
 }
 
-/// The sample of digits with three bytes of a page image changed.
-fn hurt(dir: &Path) -> PathBuf {
+/// Writes the digits sample with three changed bytes of a page image. Returns its path.
+fn damaged_digits(dir: &Path) -> PathBuf {
     let path = dir.join("hurt.kine");
     let mut bytes = std::fs::read(root().join("sample-traces/digits.kine")).unwrap();
     for b in &mut bytes[90_000..90_003] {
@@ -119,12 +119,12 @@ fn hurt(dir: &Path) -> PathBuf {
     path
 }
 
-/// What is damaged is not shown, and standard error says so; a verb that does not use it says nothing, and what it
-/// prints is what it prints of the sound recording.
+/// Verbs do not show damaged content, and report it on standard error. A verb that does not use it reports nothing, and
+/// prints the same as for the undamaged recording.
 #[test]
 fn damaged_pages_are_always_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let path = hurt(dir.path());
+    let path = damaged_digits(dir.path());
     let file = path.to_str().unwrap();
     let sound = root().join("sample-traces/digits.kine");
     let mut used = 0;
@@ -139,32 +139,32 @@ fn damaged_pages_are_always_reported() {
         &["shader", file, "--job", "0"],
     ] {
         let ended = run(arguments);
-        let whole: Vec<&str> = arguments
+        let expected: Vec<&str> = arguments
             .iter()
             .map(|a| if *a == file { sound.to_str().unwrap() } else { a })
             .collect();
-        let whole = run(whole);
-        assert_eq!(whole.err, "", "{arguments:?}");
+        let expected = run(expected);
+        assert_eq!(expected.err, "", "{arguments:?}");
         if ended.code == Some(0) {
             assert_eq!(
                 (ended.err.as_str(), ended.out.len()),
-                ("", whole.out.len()),
+                ("", expected.out.len()),
                 "{arguments:?}"
             );
             continue;
         }
         used += 1;
         assert_eq!(ended.code, Some(1), "{arguments:?}: {ended:?}");
-        let said = format!("kinescope: {file}: section page-images (bytes 0x");
-        assert!(ended.err.starts_with(&said), "{arguments:?}: {ended:?}");
+        let prefix = format!("kinescope: {file}: section page-images (bytes 0x");
+        assert!(ended.err.starts_with(&prefix), "{arguments:?}: {ended:?}");
         assert!(
             ended.err.contains("page ") && ended.err.lines().count() == 1,
             "{ended:?}"
         );
         assert!(ended.err.contains(&format!("`kinescope verify {file}`")), "{ended:?}");
     }
-    assert!(used > 0, "no verb looked at the page");
-    // Pages are compared by digests that these are not the pages of.
+    assert!(used > 0, "no verb used the page");
+    // Pages are compared by their digests. Damaged pages do not match theirs.
     let sound = sound.to_str().unwrap();
     for sides in [[file, sound], [sound, file]] {
         let ended = run(["diff", sides[0], sides[1]]);
@@ -173,11 +173,11 @@ fn damaged_pages_are_always_reported() {
     }
 }
 
-/// What a replay would compute on a damaged page is nobody's work, and neither is what wrote it.
+/// A replay on a damaged page would compute wrong results, and a wrong last writer.
 #[test]
 fn replay_refuses_a_damaged_page_and_names_the_file() {
     let dir = tempfile::tempdir().unwrap();
-    let path = hurt(dir.path());
+    let path = damaged_digits(dir.path());
     let file = path.to_str().unwrap();
     let input = format!("image={}", root().join("sample-traces/digits/digit.npy").display());
     let to = dir.path().join("to.kine");
@@ -197,7 +197,7 @@ fn replay_refuses_a_damaged_page_and_names_the_file() {
     assert!(!to.exists());
 }
 
-/// A sample in both versions of the format, with the version.
+/// Returns a sample in both versions of the format, with the version.
 fn both_versions(dir: &Path) -> Vec<(u32, PathBuf)> {
     let old = root().join("sample-traces/digits.kine");
     let new = dir.join("new.kine");
@@ -208,8 +208,8 @@ fn both_versions(dir: &Path) -> Vec<(u32, PathBuf)> {
     vec![(version(&old), old), (2, new)]
 }
 
-/// Damage in any section of events: verbs that read print what is sound and say what is not, those that make something
-/// of it refuse and leave nothing, in both versions of the format.
+/// Any section of events is damaged, in both versions of the format. Verbs that read print the undamaged part and
+/// report the damage. Verbs that write a file refuse and leave no file.
 #[test]
 fn damaged_events_are_reported_and_never_exported() {
     let dir = tempfile::tempdir().unwrap();
@@ -242,11 +242,11 @@ fn damaged_events_are_reported_and_never_exported() {
                     && events.err.lines().count() == 1,
                 "{name}: {events:?}"
             );
-            // Times without their section are no times, and the head says so.
+            // Without their section there are no times, and the heading says so.
             for line in events.out.lines().skip(1) {
                 assert!(sound.lines().any(|l| l == line), "{name}: {line}");
             }
-            assert!(events.out.len() < sound.len(), "{name}: nothing is left out");
+            assert!(events.out.len() < sound.len(), "{name}: no event is omitted");
 
             let to = dir.path().join("to");
             let (kine, csv, vcd) = (
@@ -279,7 +279,7 @@ fn damaged_events_are_reported_and_never_exported() {
     assert_eq!(versions, [1, 2]);
 }
 
-/// Derived data that is damaged is made again.
+/// Damaged derived data is computed again.
 #[test]
 fn verbs_ignore_damage_that_they_do_not_use() {
     let dir = tempfile::tempdir().unwrap();
@@ -291,7 +291,7 @@ fn verbs_ignore_damage_that_they_do_not_use() {
     let path = dir.path().join("derived.kine");
     std::fs::write(&path, damaged).unwrap();
     let file = path.to_str().unwrap();
-    // Jobs are found again, and the recording itself is whole: it is written anew.
+    // Jobs are computed again, and the recording itself is undamaged, so that it can be written again.
     let jobs = run(["jobs", file]);
     assert_eq!(jobs.code, Some(0), "{jobs:?}");
     assert_eq!(jobs.out, run(["jobs".as_ref(), sample.as_os_str()]).out);
@@ -302,7 +302,7 @@ fn verbs_ignore_damage_that_they_do_not_use() {
     assert_eq!(run(["verify", file]).code, Some(1));
 }
 
-/// A packed file is read up to a limit that the user sets, and what was begun is not left behind.
+/// A compressed file is read up to a limit that the user sets. No unfinished file remains.
 #[test]
 fn a_packed_file_is_unpacked_up_to_a_limit() {
     let dir = tempfile::tempdir().unwrap();
@@ -319,8 +319,8 @@ fn a_packed_file_is_unpacked_up_to_a_limit() {
         assert!(ended.err.contains("`--limit 8KiB`"), "{ended:?}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    let whole = run(["info", file, "--limit", "1GiB"]);
-    assert_eq!((whole.code, whole.err.as_str()), (Some(0), ""), "{whole:?}");
+    let complete = run(["info", file, "--limit", "1GiB"]);
+    assert_eq!((complete.code, complete.err.as_str()), (Some(0), ""), "{complete:?}");
     let wrong = run(["info", file, "--limit", "much"]);
     assert!(
         wrong.code == Some(2) && wrong.err.contains("'much' is not a number of bytes"),

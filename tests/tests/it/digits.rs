@@ -1,10 +1,10 @@
-//! The sample that reads digits, through the command line: an image goes in and scores come out, as NPY files.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail in these ways")]
+//! The digits sample on the command line: its image is the input, and its scores are the output, as NPY files.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test panics when it fails")]
 
 use std::path::Path;
 use whole_program_tests::{root, run};
 
-/// The elements of an NPY file of version 1: the header's length stands in bytes 8 and 9.
+/// Returns the elements of an NPY file of version 1. Bytes 8 and 9 are the length of the header.
 fn elements(npy: &[u8]) -> &[u8] {
     assert_eq!(&npy[..8], b"\x93NUMPY\x01\x00");
     &npy[10 + usize::from(u16::from_le_bytes([npy[8], npy[9]]))..]
@@ -23,7 +23,7 @@ fn best(scores: &[f32]) -> usize {
         .unwrap()
 }
 
-/// Replays the sample with the image of a file, or as recorded, and gives its scores.
+/// Replays the sample with the image of a file, or as recorded. Returns its scores.
 fn scores(image: Option<&Path>) -> Vec<f32> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("scores.npy");
@@ -53,17 +53,17 @@ fn scores(image: Option<&Path>) -> Vec<f32> {
 #[test]
 fn digit_replay_matches_reference_scores() {
     let data = root().join("sample-traces/digits");
-    let held = |name: &str| std::fs::read(data.join("held-out").join(name)).unwrap();
-    let (images, reference) = (held("images.npy"), held("scores.npy"));
+    let read_held_out = |name: &str| std::fs::read(data.join("held-out").join(name)).unwrap();
+    let (images, reference) = (read_held_out("images.npy"), read_held_out("scores.npy"));
     let (images, reference) = (elements(&images), floats(elements(&reference)));
 
     let digit = data.join("digit.npy");
     let pixels = floats(elements(&std::fs::read(&digit).unwrap()));
     let same = |ink: &[u8]| ink.iter().zip(&pixels).all(|(i, p)| f32::from(*i) / 16.0 == *p);
-    let place = images.chunks_exact(64).position(same).unwrap();
+    let digit_index = images.chunks_exact(64).position(same).unwrap();
 
     let recorded = scores(None);
-    for (image, at) in [(None, 1), (Some(digit.as_path()), place)] {
+    for (image, at) in [(None, 1), (Some(digit.as_path()), digit_index)] {
         let got = scores(image);
         let expected = &reference[at * 10..at * 10 + 10];
         assert!(got.iter().zip(expected).all(|(a, b)| (a - b).abs() <= 1e-4), "{got:?}");

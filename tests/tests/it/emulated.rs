@@ -1,5 +1,5 @@
-//! QEMU targets on the command line: where they are listed, and the errors when they are not available. Logs of stock
-//! Linux drivers, replayed on the same device in QEMU: the read values and the screen.
+//! QEMU targets on the command line: their listing, and the errors if they are missing. Logs of stock Linux drivers
+//! replay on the same device in QEMU, with the same read values and screen.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::process::Command;
 use whole_program_tests::emulated::log;
 use whole_program_tests::{ProgramOutput, program, root, run};
 
-/// Runs `kinescope` with programs looked for in one folder.
+/// Runs `kinescope` with one folder as `PATH`.
 fn with_path(path: &Path, arguments: &[&str]) -> ProgramOutput {
     let keys = tempfile::tempdir().unwrap();
     let mut command = Command::new(program("kinescope"));
@@ -17,7 +17,7 @@ fn with_path(path: &Path, arguments: &[&str]) -> ProgramOutput {
     command.output().unwrap().into()
 }
 
-/// Arguments that request a plan on a target.
+/// Returns arguments that request a plan on a target.
 fn plan(target: &str) -> [String; 4] {
     let sample = root().join("sample-traces/vecadd.kine");
     ["plan", sample.to_str().unwrap(), "--on", target].map(str::to_owned)
@@ -89,7 +89,7 @@ fn rage_128_driver_replay_draws_the_same_picture() {
     );
     assert_eq!(json["screen"]["differing_pixels"], 0);
     assert_eq!(json["effects"][0]["matched"], true);
-    // The picture itself, into a file.
+    // `--screen` writes the picture to a file.
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("shown.ppm");
     let arguments = [
@@ -103,7 +103,7 @@ fn rage_128_driver_replay_draws_the_same_picture() {
     assert_eq!(run(arguments).code, Some(0));
     let shown = trace_core::screen::Picture::from_ppm(&std::fs::read(&picture).unwrap()).unwrap();
     assert_eq!((shown.width(), shown.height()), (640, 480));
-    // Another picture is not what it shows, whatever the reads say.
+    // With another expected picture the outcome diverges, although all reads match.
     let black = folder.path().join("black.ppm");
     let rgb = vec![0; shown.rgb().len()];
     std::fs::write(
@@ -147,7 +147,7 @@ fn rv100_driver_replay_draws_the_same_picture_without_bios() {
     );
 }
 
-/// The control: with every read as recorded, a picture that lacks what the 2D engine drew is no match.
+/// Without the drawing of the 2D engine, the picture does not match, although every read does.
 #[test]
 #[ignore = "make test-full: starts a device in QEMU"]
 fn reads_match_but_the_screen_differs_without_the_2d_engine() {
@@ -155,12 +155,12 @@ fn reads_match_but_the_screen_differs_without_the_2d_engine() {
     let folder = tempfile::tempdir().unwrap();
     let text = Command::new("gzip").args(["-dc"]).arg(&file).output().unwrap().stdout;
     let text = String::from_utf8(text).unwrap();
-    // The engine's registers lie at 0x1400 to 0x14ff of the register window at 0xfebf0000.
+    // The engine's registers are at 0x1400 to 0x14ff of the register BAR at 0xfebf0000.
     let engine = |l: &&str| l.starts_with("W ") && l.contains(" 0xfebf14");
     assert_eq!(text.lines().filter(engine).count(), 8);
-    let kept: String = text.lines().filter(|l| !engine(l)).flat_map(|l| [l, "\n"]).collect();
+    let without_engine: String = text.lines().filter(|l| !engine(l)).flat_map(|l| [l, "\n"]).collect();
     let control = folder.path().join("control.txt");
-    std::fs::write(&control, kept).unwrap();
+    std::fs::write(&control, without_engine).unwrap();
     let picture = file.with_file_name("rv100-radeonfb.ppm.gz");
     std::fs::copy(picture, folder.path().join("control.ppm.gz")).unwrap();
     let json = replay(&control, RV100, 1);
@@ -169,7 +169,7 @@ fn reads_match_but_the_screen_differs_without_the_2d_engine() {
     assert_eq!(json["divergence_count"], 0);
     assert_eq!(json["screen"]["differing_pixels"], 922);
     assert_eq!(json["effects"][0]["matched"], false);
-    // Without the picture next to it the result is unknown, and the report says so.
+    // Without the picture next to the log the result is unknown. The report says so.
     std::fs::remove_file(folder.path().join("control.ppm.gz")).unwrap();
     let json = replay(&control, RV100, 0);
     assert_eq!(json["screen"]["checked"], false);
@@ -186,15 +186,15 @@ fn undecoded_accesses_are_reported_with_their_location() {
     assert_eq!(report["outcome"], "diverged");
     assert_eq!(report["reads_compared"], report["reads_matched"]);
     let findings = report["findings"].as_array().unwrap();
-    let told_of = |f: &&Value| {
+    let reports_lost_values = |f: &&Value| {
         f["message"]
             .as_str()
             .unwrap()
             .contains("10240 accesses were recorded without the value")
     };
-    let left_out = findings.iter().find(told_of).unwrap();
+    let left_out = findings.iter().find(reports_lost_values).unwrap();
     assert!(left_out["message"].as_str().unwrap().contains("bar0"), "{left_out}");
-    // The rows of the copy are wrong and nothing else but the cursor: 64 of 640 pixels, and 16 pixels.
+    // Only the rows of the copy and the cursor are wrong: 64 of 640 pixels, and 16 pixels.
     let differ = report["screen"]["differing_pixels"].as_u64().unwrap();
     assert!((1..=64 * 640 + 16).contains(&differ), "{differ}");
 }

@@ -1,12 +1,12 @@
-//! Hardware that an agent owns, on boards in a box: logs of stock drivers produce the recorded picture there, a device
-//! without containment needs a confirmation, and a killed agent leaves its devices quiesced.
+//! Hardware that an agent owns, on emulated boards. Logs of stock drivers produce the recorded picture, and a device
+//! without containment needs a confirmation. The devices of a killed agent are quiesced.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     clippy::indexing_slicing,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use std::path::Path;
@@ -19,8 +19,8 @@ use trace_core::screen::Picture;
 use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::recordings;
 
-/// The log of a stock driver and its picture, as a plain file.
-fn picture(folder: &Path, recordings: &Path, name: &str) -> (String, Picture) {
+/// Writes the picture of a driver's log to a plain file. Returns its path and the picture.
+fn read_picture(folder: &Path, recordings: &Path, name: &str) -> (String, Picture) {
     let packed = recordings.join(format!("mmiotrace/{name}.ppm.gz"));
     let plain = std::process::Command::new("gzip")
         .arg("-dc")
@@ -35,11 +35,11 @@ fn picture(folder: &Path, recordings: &Path, name: &str) -> (String, Picture) {
     )
 }
 
-/// Replays a log on a device of the board; every pixel is as recorded, read through the agent and by QEMU itself.
-fn gives_the_picture(board: &Board, number: usize, device: &str, log: &str, unread: &[&str]) {
+/// Replays a log on a device of the board. Asserts that every pixel is as recorded, as read by the agent and by QEMU.
+fn assert_draws_picture(board: &Board, number: usize, device: &str, log: &str, bios_reads: &[&str]) {
     let Some(recordings) = recordings() else { return };
     let folder = TempDir::new().unwrap();
-    let (expected, picture) = picture(folder.path(), &recordings, log);
+    let (expected, picture) = read_picture(folder.path(), &recordings, log);
     let shown = folder.path().join("shown.ppm");
     let file = recordings.join(format!("mmiotrace/{log}.txt.gz"));
     let arguments = [
@@ -73,7 +73,7 @@ fn gives_the_picture(board: &Board, number: usize, device: &str, log: &str, unre
         .into_iter()
         .filter(|k| *k == "state-before-recording")
         .collect();
-    assert_eq!(before, unread, "reads that depend on a BIOS");
+    assert_eq!(before, bios_reads, "these reads depend on a BIOS");
     println!(
         "{log} on {device}: {} reads of {}, {:.2} s on the device's clock",
         json["reads_matched"],
@@ -81,11 +81,11 @@ fn gives_the_picture(board: &Board, number: usize, device: &str, log: &str, unre
         json["device_ns"].as_f64().unwrap() / 1e9
     );
     let read = Picture::from_ppm(&std::fs::read(&shown).unwrap()).unwrap();
-    assert!(read == picture, "through the agent");
-    assert!(board.screendump(number) == picture, "as QEMU itself shows it");
+    assert!(read == picture, "the agent reads another picture");
+    assert!(board.screendump(number) == picture, "QEMU shows another picture");
 }
 
-/// The command register of a function, in hexadecimal, low byte first.
+/// Returns the command register of a function in hexadecimal, low byte first.
 fn command(board: &Board, address: &str) -> String {
     let bytes = format!("dd if=/sys/bus/pci/devices/{address}/config bs=1 skip=4 count=2 2>/dev/null | od -An -tx1");
     board.run_checked(&bytes).trim().to_owned()
@@ -103,23 +103,23 @@ fn x86_64_board_replays_displays_and_quiesces_on_agent_kill() {
         return;
     };
     board.pair();
-    gives_the_picture(&board, 0, "agent:box/pci:0000:00:03.0", "rv100-radeonfb", &[]);
-    gives_the_picture(&board, 1, "agent:box/pci:0000:00:04.0", "rage128p-aty128fb", &[]);
-    // As if a plan with DMA were at work: the agent's last word would have been to switch bus mastering on.
+    assert_draws_picture(&board, 0, "agent:box/pci:0000:00:03.0", "rv100-radeonfb", &[]);
+    assert_draws_picture(&board, 1, "agent:box/pci:0000:00:04.0", "rage128p-aty128fb", &[]);
+    // The test switches bus mastering on, as the agent does for a plan with DMA.
     let edu = "0000:00:05.0";
-    let on = format!("printf '\\007\\001' | dd of=/sys/bus/pci/devices/{edu}/config bs=1 seek=4 2>/dev/null");
-    board.run_checked(&on);
+    let enable_dma = format!("printf '\\007\\001' | dd of=/sys/bus/pci/devices/{edu}/config bs=1 seek=4 2>/dev/null");
+    board.run_checked(&enable_dma);
     assert_eq!(command(&board, edu), "07 01");
     board.run_checked("kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1); sleep 0.3");
     let after = command(&board, edu);
     assert!(
         ["03 05", "02 05"].contains(&after.as_str()),
-        "bus mastering or interrupt is left on: {after}"
+        "bus mastering or interrupt is still on: {after}"
     );
 }
 
-/// What a driver does with the PL031 clock: its identity, an alarm after two seconds, the interrupt.
-fn clock() -> Recording {
+/// Returns a recording of a driver of the PL031 clock: its identity, an alarm after two seconds, and the interrupt.
+fn clock_recording() -> Recording {
     let mut recording = Recording::default();
     recording.set_hardware(&Hardware::Platform(PlatformDevice {
         node: "/pl031@9010000".into(),
@@ -174,7 +174,7 @@ fn arm64_board_replays_display_and_device_tree_rtc() {
     board.pair();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("clock.kine");
-    std::fs::write(&file, trace_core::container::to_bytes(&clock()).unwrap()).unwrap();
+    std::fs::write(&file, trace_core::container::to_bytes(&clock_recording()).unwrap()).unwrap();
     let clock = "agent:box/platform:9010000.pl031";
     let arguments = ["replay", file.to_str().unwrap(), "--on", clock, "--json"];
     board
@@ -187,8 +187,8 @@ fn arm64_board_replays_display_and_device_tree_rtc() {
         (json["outcome"].as_str(), json["interrupts"].as_u64()),
         (Some("match"), Some(1))
     );
-    // The one read that depends on the BIOS of a PC is reported as such.
-    gives_the_picture(
+    // The one read that depends on the BIOS of a PC is a finding.
+    assert_draws_picture(
         &board,
         0,
         "agent:box/pci:0000:00:02.0",

@@ -1,5 +1,5 @@
-//! Databases of RecordReplay and Mneme through the command line, like any recording.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail in these ways")]
+//! Databases of RecordReplay and Mneme on the command line. They behave like any recording.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test panics when it fails")]
 
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn database(name: &str) -> PathBuf {
     root().join("trace-core/tests/kernels").join(name)
 }
 
-fn of(verb: &str, file: &Path, more: &[&str]) -> ProgramOutput {
+fn run_verb(verb: &str, file: &Path, more: &[&str]) -> ProgramOutput {
     let mut arguments = vec![verb.to_owned(), file.to_str().unwrap().to_owned()];
     arguments.extend(more.iter().map(|a| (*a).to_owned()));
     run(arguments)
@@ -25,14 +25,14 @@ fn kernel_databases_support_info_export_and_diff() {
         ("mneme/17293822569102704642.json", 2, "mneme"),
     ] {
         let path = database(file);
-        let info = of("info", &path, &["--json"]);
+        let info = run_verb("info", &path, &["--json"]);
         assert_eq!(info.code, Some(0), "{info:?}");
         assert!(info.out.contains(source), "{info:?}");
-        let events = of("events", &path, &["--where", "launch", "--json"]);
+        let events = run_verb("events", &path, &["--where", "launch", "--json"]);
         assert_eq!(events.code, Some(0), "{events:?}");
         assert_eq!(events.json().as_array().unwrap().len(), launches, "{events:?}");
         let csv = folder.path().join("events.csv");
-        let exported = of("export", &path, &["-o", csv.to_str().unwrap()]);
+        let exported = run_verb("export", &path, &["-o", csv.to_str().unwrap()]);
         assert_eq!(exported.code, Some(0), "{exported:?}");
         let text = std::fs::read_to_string(&csv).unwrap();
         assert_eq!(
@@ -40,7 +40,7 @@ fn kernel_databases_support_info_export_and_diff() {
             launches,
             "{text}"
         );
-        let check = of("check", &path, &["--json"]);
+        let check = run_verb("check", &path, &["--json"]);
         assert_eq!(check.code, Some(0), "{check:?}");
         assert!(
             check.out.contains("not-recorded") && check.out.contains("LLVM bitcode"),
@@ -48,7 +48,7 @@ fn kernel_databases_support_info_export_and_diff() {
         );
 
         let kine = folder.path().join(format!("{source}.kine"));
-        let imported = of("import", &path, &["-o", kine.to_str().unwrap()]);
+        let imported = run_verb("import", &path, &["-o", kine.to_str().unwrap()]);
         assert_eq!(imported.code, Some(0), "{imported:?}");
         let same = run(["diff".as_ref(), path.as_os_str(), kine.as_os_str()]);
         assert_eq!(same.code, Some(0), "{same:?}");
@@ -66,32 +66,32 @@ fn unreadable_database_is_refused_with_file_and_offset() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record_replay.json");
     std::fs::copy(database("record-replay/record_replay.json"), &path).unwrap();
-    of("info", &path, &[]).assert_refused("Before1234.bin");
+    run_verb("info", &path, &[]).assert_refused("Before1234.bin");
     std::fs::write(folder.path().join("Before1234.bin"), [1, 0, 0, 0, 0, 0, 0, 0, 8]).unwrap();
-    of("info", &path, &[]).assert_refused("Before1234.bin, byte 0x0: the number of arguments is 1");
+    run_verb("info", &path, &[]).assert_refused("Before1234.bin, byte 0x0: the number of arguments is 1");
 }
 
-/// Where memory of the databases made here lies, and the room that an array has there.
+/// First address of the memory in these databases, and the size of an array in bytes.
 const BASE: u64 = 0x1539_4000_0000;
-const ROOM: u64 = 2 << 20;
+const ARRAY_BYTES: u64 = 2 << 20;
 const COUNT: u64 = 3000;
 
-/// Three arrays, one behind the other in memory: what comes out, and what goes in.
+/// Returns three arrays that are adjacent in memory: the output and the two inputs.
 fn arrays(done: bool) -> [Vec<u8>; 3] {
-    let floats = |of: &dyn Fn(u64) -> f32| -> Vec<u8> {
-        let mut all: Vec<u8> = (0..COUNT).flat_map(|n| of(n).to_le_bytes()).collect();
-        all.resize(ROOM as usize, 0);
+    let to_bytes = |value: &dyn Fn(u64) -> f32| -> Vec<u8> {
+        let mut all: Vec<u8> = (0..COUNT).flat_map(|n| value(n).to_le_bytes()).collect();
+        all.resize(ARRAY_BYTES as usize, 0);
         all
     };
     let (a, b) = (|n: u64| n as f32 * 0.5, |n: u64| 100.0 - n as f32);
     let sum = move |n: u64| if done { a(n) + b(n) } else { 0.0 };
-    [floats(&sum), floats(&a), floats(&b)]
+    [to_bytes(&sum), to_bytes(&a), to_bytes(&b)]
 }
 
-/// The arguments of vector_add: where the arrays lie, and how many numbers each has.
+/// Returns the arguments of vector_add: addresses of the arrays, and number of elements.
 fn arguments() -> Vec<[u8; 8]> {
-    let places = (0..3).map(|n| BASE + n * ROOM);
-    places.chain([COUNT]).map(u64::to_le_bytes).collect()
+    let addresses = (0..3).map(|n| BASE + n * ARRAY_BYTES);
+    addresses.chain([COUNT]).map(u64::to_le_bytes).collect()
 }
 
 fn word(to: &mut Vec<u8>, value: u64) {
@@ -105,11 +105,11 @@ fn record_replay(folder: &Path) -> PathBuf {
         word(&mut file, arguments.len() as u64);
         arguments.iter().for_each(|_| word(&mut file, 8));
         file.extend(arguments.concat());
-        // No variables.
+        // The file has no variables.
         word(&mut file, 0);
         for (n, bytes) in arrays(done).iter().enumerate() {
-            word(&mut file, BASE + n as u64 * ROOM);
-            word(&mut file, ROOM);
+            word(&mut file, BASE + n as u64 * ARRAY_BYTES);
+            word(&mut file, ARRAY_BYTES);
             file.extend(bytes);
         }
         std::fs::write(folder.join(name), file).unwrap();
@@ -132,15 +132,15 @@ fn record_replay(folder: &Path) -> PathBuf {
 fn mneme(folder: &Path) -> PathBuf {
     for (name, done) in [("prologue", false), ("epilogue", true)] {
         let mut file = Vec::new();
-        // No variables.
+        // The file has no variables.
         word(&mut file, 0);
         word(&mut file, 3);
         for (n, bytes) in arrays(done).iter().enumerate() {
             word(&mut file, COUNT * 4);
-            word(&mut file, ROOM);
-            word(&mut file, BASE + n as u64 * ROOM);
+            word(&mut file, ARRAY_BYTES);
+            word(&mut file, BASE + n as u64 * ARRAY_BYTES);
             file.extend(bytes);
-            // Bytes, no threshold, absolute, no norm, no tag.
+            // Type bytes, no threshold, absolute, no norm, no tag.
             file.push(0);
             file.extend(0f64.to_le_bytes());
             file.extend([0, 0]);
@@ -172,7 +172,7 @@ fn mneme(folder: &Path) -> PathBuf {
 #[test]
 fn database_with_adjacent_module_replays_and_tunes() {
     let cuda = CudaStandIn::default();
-    let on_board = |verb: &str, path: &Path, more: &[&str]| {
+    let run_on_target = |verb: &str, path: &Path, more: &[&str]| {
         let mut command = Command::new(program("kinescope"));
         let _ = program("kinescope-agent");
         command
@@ -183,26 +183,26 @@ fn database_with_adjacent_module_replays_and_tunes() {
             .env("KINESCOPE_KEYS", cuda.file("keys"));
         run_to_end(cuda.set_environment(&mut command))
     };
-    for make in [record_replay, mneme] {
+    for write_database in [record_replay, mneme] {
         let folder = tempfile::tempdir().unwrap();
-        let path = make(folder.path());
-        let without = on_board("replay", &path, &[]);
-        assert_ne!(without.code, Some(0), "bitcode is not played: {without:?}");
+        let path = write_database(folder.path());
+        let without = run_on_target("replay", &path, &[]);
+        assert_ne!(without.code, Some(0), "bitcode cannot be replayed: {without:?}");
         let code = root().join("tests/cuda/clients/ptx/vector_add.ptx");
         std::fs::copy(code, folder.path().join("add.ptx")).unwrap();
-        let played = on_board("replay", &path, &[]);
-        assert_eq!(played.code, Some(0), "{played:?}");
-        let parsed_json = played.json();
+        let replayed = run_on_target("replay", &path, &[]);
+        assert_eq!(replayed.code, Some(0), "{replayed:?}");
+        let parsed_json = replayed.json();
         assert_eq!(parsed_json["outcome"], "match", "{parsed_json}");
         assert!(parsed_json["reads_compared"].as_u64().unwrap() > 0, "{parsed_json}");
         assert_eq!(parsed_json["reads_compared"], parsed_json["reads_matched"]);
-        let tuned = on_board("tune", &path, &["--block", "64,128,256", "--repeat", "2"]);
+        let tuned = run_on_target("tune", &path, &["--block", "64,128,256", "--repeat", "2"]);
         assert_eq!(tuned.code, Some(0), "{tuned:?}");
         let parsed_json = tuned.json();
         assert_eq!(parsed_json["points"].as_array().unwrap().len(), 3, "{parsed_json}");
         assert_eq!(
             parsed_json["reference"], "recorded",
-            "what the database holds is what it is held against"
+            "the reference is the memory in the database"
         );
     }
 }

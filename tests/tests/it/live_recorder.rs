@@ -1,11 +1,11 @@
-//! The live recorder, with a small client of the render node in place of Mesa: what the client gets, and what is
-//! in the recording afterwards. The client checks by itself what it is answered and what its jobs write.
+//! The live recorder with a small client of the render node instead of Mesa: results of the client, and the content of
+//! the recording. The client checks its replies and the results of its jobs itself.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, Recording, mmu, timeline};
 use whole_program_tests::{ProgramOutput, program, root, run};
 
-/// Runs a scene of the client under the recorder, on a simulator, into a file of a folder.
+/// Runs a scene of the client under the recorder on a simulator. Writes the recording to a file.
 fn record_on(target: &str, to: &Path, scene: &[&str]) -> ProgramOutput {
     let client = program("panfrost-client");
     let mut arguments = vec!["record", "--with", "panfrost", "--no-mesa", "--on", target, "-o"];
@@ -25,7 +25,7 @@ fn record_on(target: &str, to: &Path, scene: &[&str]) -> ProgramOutput {
     run(arguments)
 }
 
-/// The same on a G71; gives the recording.
+/// Records a scene on a Mali-G71. Returns the recording.
 fn record(scene: &str, expected: i32) -> (Recording, ProgramOutput, tempfile::TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("live.kine");
@@ -47,7 +47,7 @@ fn jobs(r: &Recording) -> usize {
     timeline::derive(r, map, &Default::default()).unwrap().jobs.len()
 }
 
-/// A 64-bit word of the first address space at the recording's end.
+/// Reads a 64-bit word of the first address space at the end of the recording.
 fn word(r: &Recording, va: u64) -> u64 {
     let (space, view) = (&r.metadata.address_spaces[0], r.memory.last());
     let va = GpuVa(va);
@@ -71,7 +71,7 @@ fn live_recorder_serves_and_records_a_program() {
     assert!(r.metadata.lost.is_empty());
     assert_eq!(jobs(&r), 2);
 
-    // The names that the program gave, with where they are and what is there at the end.
+    // The recording has the names that the program gave, with their addresses and final content.
     let results = r.buffer("results").unwrap();
     assert_eq!(
         (results.role.name(), results.element.name(), results.bytes),
@@ -83,8 +83,8 @@ fn live_recorder_serves_and_records_a_program() {
     assert_eq!(given.va.0, results.va.0 + 4096);
     assert_eq!(r.extras["buffer-shapes"], br#"{"results":[8]}"#);
 
-    // What the program wrote between its submits is distinguished from what the jobs wrote there: one word of the page
-    // that a job writes as well, one word of the other, and the new chain.
+    // The recording distinguishes writes of the program between submits from writes of jobs. The program writes one
+    // word of a page that a job writes too, one word of another page, and the new chain.
     let written: Vec<_> = (0..r.events.len()).filter_map(|e| r.events.host_write(e)).collect();
     assert!(!written.is_empty());
     let role = |frame: u64| {
@@ -100,14 +100,18 @@ fn live_recorder_serves_and_records_a_program() {
         let leaf = mmu::translate(space.format, space.root, va, &r.memory.last()).unwrap();
         leaf.target(va).unwrap().frame()
     };
-    let of = |va: GpuVa| -> Vec<(u64, u32)> {
+    let written_ranges = |va: GpuVa| -> Vec<(u64, u32)> {
         let frame = frame(va);
-        let own = written.iter().filter(|w| w.frame() == frame);
-        own.map(|w| (w.at % 4096, w.bytes)).collect()
+        let page_writes = written.iter().filter(|w| w.frame() == frame);
+        page_writes.map(|w| (w.at % 4096, w.bytes)).collect()
     };
     assert_eq!(role(frame(results.va)), Some(FrameRole::Data));
-    assert_eq!(of(results.va), [(8, 4)], "the upper half of the word stayed the same");
-    assert_eq!(of(given.va), [(0, 4)]);
+    assert_eq!(
+        written_ranges(results.va),
+        [(8, 4)],
+        "the upper half of the word is unchanged"
+    );
+    assert_eq!(written_ranges(given.va), [(0, 4)]);
 
     let checked = run(["check", dir.path().join("live.kine").to_str().unwrap()]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
@@ -129,15 +133,15 @@ fn objects_are_created_and_freed_between_submits() {
 fn threads_share_one_gpu() {
     let (r, _, _dir) = record("threads", 0);
     assert_eq!(jobs(&r), 120);
-    // One space for the descriptor that threads share, and one for each of those that have their own. The first has
-    // no object before a thread makes one.
+    // Threads that share a descriptor have one space, and each thread with its own descriptor has one. The first space
+    // has no object before a thread creates one.
     assert_eq!(r.metadata.address_spaces.len(), 3);
 }
 
 #[test]
 fn forked_child_is_not_recorded_and_its_parent_is() {
     let (r, ended, _dir) = record("fork", 0);
-    assert_eq!(jobs(&r), 3, "those of the parent");
+    assert_eq!(jobs(&r), 3, "only jobs of the parent");
     assert!(
         ended
             .err
@@ -159,7 +163,7 @@ fn render_node_is_found_and_no_gpu_work_is_an_error() {
     let file = dir.path().join("live.kine");
     std::fs::write(&file, "before").unwrap();
     let ended = record_on("software:mali-g71", &file, &["paths"]);
-    // The scene is content (it says nothing); what is missing is the recording.
+    // The scene passes and prints nothing. Only the recording is missing.
     assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{ended:?}");
     assert!(ended.err.contains("did no work on the GPU"), "{ended:?}");
     assert_eq!(std::fs::read(&file).unwrap(), b"before");
@@ -186,7 +190,7 @@ fn killed_or_crashed_program_keeps_recorded_events() {
         assert_eq!(r.metadata.lost.len(), 1);
         let file = dir.path().join("live.kine");
         let file = file.to_str().unwrap();
-        // It is a recording like any other: sound, and it replays.
+        // The recording is undamaged, and it replays.
         assert_eq!(run(["verify", file]).code, Some(0));
         let replayed = run(["replay", file, "--on", "software:mali-g71"]);
         assert_eq!(replayed.code, Some(0), "{replayed:?}");
@@ -203,11 +207,7 @@ fn size_limit_ends_the_recording_and_the_program_continues() {
     let head = ["record", "--with", "panfrost", "--no-mesa", "--limit", "200K", "-o"];
     let rest = [file.to_str().unwrap(), "--", client.to_str().unwrap(), "many"];
     let ended = run(head.into_iter().chain(rest));
-    assert_eq!(
-        ended.code,
-        Some(0),
-        "the program's own checks hold to its end: {ended:?}"
-    );
+    assert_eq!(ended.code, Some(0), "all checks of the program pass: {ended:?}");
     assert!(ended.err.contains("it reached its limit of 204800 bytes"), "{ended:?}");
     let r = trace_core::container::open(&file).unwrap();
     assert!((2..60).contains(&jobs(&r)), "{}", jobs(&r));
@@ -236,16 +236,16 @@ fn size_limit_ends_the_recording_and_the_program_continues() {
     }
 }
 
-/// A disk of 400 KB, in a space of names of its own: it takes the rights to make one, which some machines give nobody.
+/// The test mounts a disk of 400 KB in its own mount namespace. Some machines do not permit this.
 #[test]
 fn program_continues_on_a_full_disk_and_the_file_opens() {
     let dir = tempfile::tempdir().unwrap();
     let small = dir.path().join("small");
     std::fs::create_dir(&small).unwrap();
     let mount = format!("mount -t tmpfs -o size=400k none {}", small.display());
-    let may = Command::new("unshare").args(["-rm", "sh", "-c", &mount]).output();
-    if !may.is_ok_and(|o| o.status.success()) {
-        println!("skipped: this machine lets nobody mount a disk of their own");
+    let mounted = Command::new("unshare").args(["-rm", "sh", "-c", &mount]).output();
+    if !mounted.is_ok_and(|o| o.status.success()) {
+        println!("skipped: this machine does not permit mounts in a namespace");
         return;
     }
     let script = format!(
@@ -262,7 +262,7 @@ fn program_continues_on_a_full_disk_and_the_file_opens() {
     assert_eq!(
         ended.status.code(),
         Some(0),
-        "the program's own checks hold to its end: {message}"
+        "all checks of the program pass: {message}"
     );
     assert!(message.contains("No space left on device"), "{message}");
     assert!(message.contains("the recording ends early"), "{message}");
@@ -373,13 +373,13 @@ fn sample_work_is_recorded_live_from_a_program() {
         let before = trace_core::container::open(&sample).unwrap();
         let r = trace_core::container::open(&file).unwrap();
         assert_eq!(jobs(&r), 1);
-        let named = |r: &Recording| -> Vec<(String, GpuVa, u64)> {
+        let named_buffers = |r: &Recording| -> Vec<(String, GpuVa, u64)> {
             let all = r.metadata.buffers.iter().filter(|b| b.role.name() != "shader");
             all.map(|b| (b.name.clone(), b.va, b.bytes)).collect()
         };
-        assert_eq!(named(&r), named(&before));
+        assert_eq!(named_buffers(&r), named_buffers(&before));
         assert_eq!(names(&out), ["c.bin"]);
-        // The client itself checks that c is a + b; this is what the recording says of it.
+        // The client itself checks that c is a + b. A replay of the recording gives the same c.
         let floats = |file: &Path| -> Vec<f32> {
             let bytes = std::fs::read(file).unwrap();
             bytes
@@ -465,7 +465,7 @@ fn invalid_record_requests_are_refused_with_a_reason() {
 fn programs_that_use_no_gpu_do_not_notice_the_library() {
     let library = program("kinescope").with_file_name("libkinescope_panfrost.so");
     assert!(library.exists(), "{}: not built", library.display());
-    // Only what every Linux has: a container or chroot may lack /sys and a host name.
+    // The script uses only what every Linux has: a container or chroot may lack /sys and a host name.
     let script = "ls /dev /proc/self/fd >/dev/null && cat /etc/passwd /proc/self/maps | wc -l && stat /etc >/dev/null";
     let alone = Command::new("sh").args(["-c", script]).output().unwrap();
     let with = Command::new("sh")
@@ -475,7 +475,7 @@ fn programs_that_use_no_gpu_do_not_notice_the_library() {
         .unwrap();
     assert!(alone.status.success() && with.status.success());
     assert_eq!(String::from_utf8_lossy(&with.stderr), "");
-    // A child becomes another program; threads; files in and out.
+    // The script executes another program, starts a thread, and reads and writes files.
     let python = "import os,subprocess,threading,tempfile\n\
                   t=threading.Thread(target=lambda: open('/etc/passwd').read()); t.start(); t.join()\n\
                   assert subprocess.run(['true'], close_fds=True).returncode == 0\n\

@@ -1,17 +1,17 @@
-//! What the page tables map and how recordings compare, through the command line.
+//! Mappings in page tables and comparisons of recordings, on the command line.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use whole_program_tests::{recordings, root, run, samples};
 
-fn of(verb: &str, path: &Path) -> Value {
+fn run_json(verb: &str, path: &Path) -> Value {
     let ended = run([verb.as_ref(), path.as_os_str(), "--json".as_ref()]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     ended.json()
@@ -24,15 +24,15 @@ fn sum(rows: &Value, key: &str) -> u64 {
 #[test]
 fn pagetables_rows_flag_rights_and_double_mappings() {
     let sample = root().join("sample-traces/write-value.kine");
-    let rows = of("map", &sample);
+    let rows = run_json("map", &sample);
     assert_eq!(
         sum(&rows, "pages"),
-        of("info", &sample)["mapped_pages"].as_u64().unwrap()
+        run_json("info", &sample)["mapped_pages"].as_u64().unwrap()
     );
     for row in rows.as_array().unwrap() {
         let rights = row["rights"].as_str().unwrap();
-        let both = rights.contains('w') && rights.contains('x');
-        assert_eq!(row["executable_and_writable"], both, "{row}");
+        let writable_and_executable = rights.contains('w') && rights.contains('x');
+        assert_eq!(row["executable_and_writable"], writable_and_executable, "{row}");
         assert_eq!(
             row["mapped_twice"].as_array().unwrap().is_empty(),
             row["mapped_twice_pages"] == 0
@@ -47,9 +47,9 @@ fn pagetables_rows_flag_rights_and_double_mappings() {
     assert!(text.contains(&line), "{text}");
 }
 
-/// A dump of five pages from 0x8000_0000 on: tables that map one page at address 0x5000, and a second table of the last
-/// level that lies outside the dump.
-fn dump_whose_tables_reach_outside(folder: &Path) -> PathBuf {
+/// Imports a dump of five pages from 0x8000_0000 on and returns its path. Its tables map one page at address 0x5000.
+/// One table of the last level is outside the dump.
+fn import_incomplete_dump(folder: &Path) -> PathBuf {
     const BASE: u64 = 0x8000_0000;
     let mut bytes = vec![0u8; 5 * 4096];
     let entries = [
@@ -70,7 +70,7 @@ fn dump_whose_tables_reach_outside(folder: &Path) -> PathBuf {
         .into_iter()
         .chain(arguments.split(' ')));
     assert_eq!(import.code, Some(0), "{import:?}");
-    // Of the pages of a dump its page tables are some.
+    // The page tables count among the pages of the dump.
     assert!(import.out.contains("5 pages (5 distinct)"), "{import:?}");
     kine
 }
@@ -79,8 +79,8 @@ fn dump_whose_tables_reach_outside(folder: &Path) -> PathBuf {
 fn incomplete_page_tables_are_shown_partially() {
     let dir = tempfile::tempdir().unwrap();
     let golden = root().join("trace-core/tests/golden/v1-tiny.kine");
-    let outside = dump_whose_tables_reach_outside(dir.path());
-    for (kine, pages, place) in [(&golden, 0, "0x1000"), (&outside, 1, "0x90000000")] {
+    let outside = import_incomplete_dump(dir.path());
+    for (kine, pages, address) in [(&golden, 0, "0x1000"), (&outside, 1, "0x90000000")] {
         for verb in ["info", "map"] {
             let text = run([verb.as_ref(), kine.as_os_str()]);
             assert_eq!((text.code, text.err.as_str()), (Some(0), ""), "{verb}: {text:?}");
@@ -91,14 +91,14 @@ fn incomplete_page_tables_are_shown_partially() {
                 .collect();
             assert_eq!(messages.len(), 1, "{verb}: {text:?}");
             assert!(
-                messages[0].contains(place) && messages[0].contains("has no content"),
+                messages[0].contains(address) && messages[0].contains("has no content"),
                 "{messages:?}"
             );
-            // In JSON there is no room for it: the file is named on the other channel.
+            // JSON has no field for this message, so standard error reports it with the file.
             let json = run([verb.as_ref(), kine.as_os_str(), "--json".as_ref()]);
             assert_eq!(json.code, Some(0), "{verb}: {json:?}");
             assert!(
-                json.err.contains(kine.to_str().unwrap()) && json.err.contains(place),
+                json.err.contains(kine.to_str().unwrap()) && json.err.contains(address),
                 "{json:?}"
             );
             let json = json.json();
@@ -116,7 +116,7 @@ fn incomplete_page_tables_are_shown_partially() {
             .as_array()
             .unwrap()
             .iter()
-            .any(|f| f["kind"] == "truncated-section" && f["message"].as_str().unwrap().contains(place));
+            .any(|f| f["kind"] == "truncated-section" && f["message"].as_str().unwrap().contains(address));
         assert!(is_reported, "{check:?}");
         assert_eq!(run(["verify".as_ref(), kine.as_os_str()]).code, Some(0));
     }
@@ -135,18 +135,18 @@ fn no_recording_has_more_distinct_pages_than_pages() {
     for path in all {
         let ended = run(["info".as_ref(), path.as_os_str(), "--json".as_ref()]);
         let info = ended.json();
-        let of = |key: &str| info[key].as_u64().unwrap();
-        let (pages, zeros, distinct) = (of("pages"), of("zero_pages"), of("distinct_pages"));
-        // All of the pages of zeros are one content.
-        let others = pages - zeros;
-        let max = others + u64::from(zeros > 0);
+        let count_of = |key: &str| info[key].as_u64().unwrap();
+        let (pages, zeros, distinct) = (count_of("pages"), count_of("zero_pages"), count_of("distinct_pages"));
+        // All zero pages have the same content.
+        let nonzero = pages - zeros;
+        let max = nonzero + u64::from(zeros > 0);
         assert!(
             distinct <= max && distinct >= u64::from(pages > 0),
             "{}: {info}",
             path.display()
         );
     }
-    let info = of("info", &root().join("sample-traces/write-value.kine"));
+    let info = run_json("info", &root().join("sample-traces/write-value.kine"));
     assert_eq!(
         (&info["pages"], &info["zero_pages"], &info["distinct_pages"]),
         (&json!(3), &json!(1), &json!(3))
@@ -156,8 +156,8 @@ fn no_recording_has_more_distinct_pages_than_pages() {
 #[test]
 fn mnist_pages_without_content_are_counted() {
     let Some(recordings) = recordings() else { return };
-    let rows = of("map", &recordings.join("gpureplay/mnist"));
-    // All 539 dumped pages are mapped; the others are the weights and the like, which were not dumped.
+    let rows = run_json("map", &recordings.join("gpureplay/mnist"));
+    // All 539 dumped pages are mapped. The other pages, such as weights, were not dumped.
     assert_eq!(
         (
             sum(&rows, "pages"),
@@ -168,8 +168,9 @@ fn mnist_pages_without_content_are_counted() {
     );
 }
 
-/// A recording and the outcome of its replay, compared both ways.
-fn compared_with_its_outcome(recording: &Path) -> (Option<i32>, Value) {
+/// Compares a recording with the outcome of its replay in both directions. Returns the exit code and JSON of the first
+/// comparison.
+fn compare_with_outcome(recording: &Path) -> (Option<i32>, Value) {
     let dir = tempfile::tempdir().unwrap();
     let outcome = dir.path().join("outcome.kine");
     let arguments = [
@@ -182,28 +183,34 @@ fn compared_with_its_outcome(recording: &Path) -> (Option<i32>, Value) {
     ];
     assert_eq!(run(arguments).code, Some(0));
     let diff = |a: &Path, b: &Path| run(["diff".as_ref(), a.as_os_str(), b.as_os_str(), "--json".as_ref()]);
-    let (there, back) = (diff(recording, &outcome), diff(&outcome, recording));
-    let json = there.json();
-    assert_eq!(json["events"]["inserted"], back.json()["events"]["deleted"]);
-    assert_eq!(json["events"]["changed"], back.json()["events"]["changed"]);
-    assert_eq!(json["mappings"]["only_a"], back.json()["mappings"]["only_b"]);
-    assert_eq!(json["mappings"]["changed"], back.json()["mappings"]["changed"]);
-    assert_eq!(json["memory"]["pages_only_a"], back.json()["memory"]["pages_only_b"]);
-    assert_eq!(json["memory"]["bytes_differ"], back.json()["memory"]["bytes_differ"]);
-    (there.code, json)
+    let (forward, backward) = (diff(recording, &outcome), diff(&outcome, recording));
+    let json = forward.json();
+    assert_eq!(json["events"]["inserted"], backward.json()["events"]["deleted"]);
+    assert_eq!(json["events"]["changed"], backward.json()["events"]["changed"]);
+    assert_eq!(json["mappings"]["only_a"], backward.json()["mappings"]["only_b"]);
+    assert_eq!(json["mappings"]["changed"], backward.json()["mappings"]["changed"]);
+    assert_eq!(
+        json["memory"]["pages_only_a"],
+        backward.json()["memory"]["pages_only_b"]
+    );
+    assert_eq!(
+        json["memory"]["bytes_differ"],
+        backward.json()["memory"]["bytes_differ"]
+    );
+    (forward.code, json)
 }
 
 #[test]
 fn outcome_of_a_simulator_recording_is_equal() {
-    let (code, diff) = compared_with_its_outcome(&root().join("sample-traces/write-value.kine"));
+    let (code, diff) = compare_with_outcome(&root().join("sample-traces/write-value.kine"));
     assert_eq!((code, &diff["same"]), (Some(0), &json!(true)), "{diff}");
 }
 
-/// What the CPU wrote between jobs is compared, whichever way it is cut, and a replay that matched wrote the same.
+/// CPU writes between jobs are compared, however they are split. A replay that matched writes the same.
 #[test]
 fn host_writes_match_the_outcome_of_a_replay() {
     for name in ["digits.kine", "changes.kine"] {
-        let (code, diff) = compared_with_its_outcome(&root().join("sample-traces").join(name));
+        let (code, diff) = compare_with_outcome(&root().join("sample-traces").join(name));
         assert_eq!((code, &diff["same"]), (Some(0), &json!(true)), "{name}: {diff}");
         let written = &diff["host_writes"];
         assert!(written["same"].as_u64().unwrap() > 0, "{written}");
@@ -217,7 +224,7 @@ fn host_writes_match_the_outcome_of_a_replay() {
 fn outcome_of_a_hardware_recording_differs_only_per_run() {
     let Some(recordings) = recordings() else { return };
     for (name, jobs, pages, flushes) in [("mnist", 23, 1185, 31), ("alexnet", 60, 137_698, 61)] {
-        let (code, diff) = compared_with_its_outcome(&recordings.join("gpureplay").join(name));
+        let (code, diff) = compare_with_outcome(&recordings.join("gpureplay").join(name));
         assert_eq!((code, &diff["same"]), (Some(0), &json!(true)), "{name}: {diff}");
         assert_eq!(diff["jobs"], json!({ "a": jobs, "b": jobs }), "{name}");
         let events = &diff["events"];
@@ -239,13 +246,14 @@ fn outcome_of_a_hardware_recording_differs_only_per_run() {
     }
 }
 
-/// `gr_pgt` begins with 32 bytes about the tables; the tables follow, each with its address before it.
-fn mnist_with_a_changed_entry(folder: &Path, mnist: &Path, change: impl Fn(u64) -> u64) {
+/// Copies mnist with one changed page-table entry. `gr_pgt` begins with 32 bytes about the tables. Each table follows
+/// its address.
+fn copy_mnist_with_changed_entry(folder: &Path, mnist: &Path, change: impl Fn(u64) -> u64) {
     for name in ["gr_io_history", "gr_mem_contents", "gr_sync_as"] {
         std::fs::copy(mnist.join(name), folder.join(name)).unwrap();
     }
     let mut tables = std::fs::read(mnist.join("gr_pgt")).unwrap();
-    // The first entry of a page that is mapped, readable and writable and not executable, at the last level.
+    // The first entry at the last level of a mapped, readable, writable and not executable page.
     let entry = |at: usize| u64::from_le_bytes(tables[at..at + 8].try_into().unwrap());
     let is_leaf = |at: &usize| entry(*at) & 0xffff_0000_0000_0fff == 1 << 54 | 0x743;
     let at = (0..tables.len() - 8).step_by(8).find(is_leaf).unwrap();
@@ -263,7 +271,7 @@ fn rights_that_change_in_the_page_tables_are_a_difference() {
         (|_| 2, "only_a", 1),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        mnist_with_a_changed_entry(dir.path(), &mnist, change);
+        copy_mnist_with_changed_entry(dir.path(), &mnist, change);
         let diff = |a: &Path, b: &Path| run(["diff".as_ref(), a.as_os_str(), b.as_os_str(), "--json".as_ref()]);
         let ended = diff(&mnist, dir.path());
         let json = ended.json();
@@ -275,8 +283,11 @@ fn rights_that_change_in_the_page_tables_are_a_difference() {
             "{mappings}"
         );
         if key == "changed" {
-            let of = |key: &str| mappings["list"][0][key].as_str().unwrap().to_owned();
-            assert_eq!((of("rights_a"), of("rights_b")), ("rw-".to_owned(), "rwx".to_owned()));
+            let text_of = |key: &str| mappings["list"][0][key].as_str().unwrap().to_owned();
+            assert_eq!(
+                (text_of("rights_a"), text_of("rights_b")),
+                ("rw-".to_owned(), "rwx".to_owned())
+            );
             let text = run(["diff".as_ref(), mnist.as_os_str(), dir.path().as_os_str()]).out;
             assert!(text.contains("1 page, rw- becomes rwx"), "{text}");
         }
@@ -284,7 +295,7 @@ fn rights_that_change_in_the_page_tables_are_a_difference() {
     }
 }
 
-/// A stretch of the history is taken away: the timeline next to it still knows how much that was.
+/// Part of the history is removed. The timeline file next to it still counts the lost accesses.
 #[test]
 fn timeline_file_counts_accesses_lost_from_the_history() {
     let Some(recordings) = recordings() else { return };
@@ -298,7 +309,7 @@ fn timeline_file_counts_accesses_lost_from_the_history() {
         let mut lines: Vec<&str> = history.split_inclusive('\n').collect();
         lines.drain(from..to);
         std::fs::write(dir.path().join("gr_io_history"), lines.concat()).unwrap();
-        assert_eq!(of("info", dir.path())["lost_events"], to - from);
+        assert_eq!(run_json("info", dir.path())["lost_events"], to - from);
         let findings = run(["check".as_ref(), dir.path().as_os_str(), "--json".as_ref()]).json();
         let findings = findings.as_array().unwrap();
         let lost: Vec<_> = findings.iter().filter(|f| f["kind"] == "lost-events").collect();
@@ -311,24 +322,24 @@ fn timeline_file_counts_accesses_lost_from_the_history() {
     }
     for network in ["mnist", "alexnet"] {
         let folder = recordings.join("gpureplay").join(network);
-        assert_eq!(of("info", &folder)["lost_events"], 0, "{network}");
-        let findings = of("check", &folder);
+        assert_eq!(run_json("info", &folder)["lost_events"], 0, "{network}");
+        let findings = run_json("check", &folder);
         let findings = findings.as_array().unwrap();
         assert!(findings.iter().all(|f| f["kind"] != "lost-events"), "{network}");
     }
-    // The timeline of another recording has as many accesses more, and says nothing of this one.
+    // The timeline of another recording has more accesses, and says nothing about this recording.
     let dir = tempfile::tempdir().unwrap();
     std::fs::copy(mnist.join("gr_io_history"), dir.path().join("gr_io_history")).unwrap();
     let other = recordings.join("gpureplay/alexnet/alexnet_integrated");
     std::fs::copy(other, dir.path().join("alexnet_integrated")).unwrap();
-    assert_eq!(of("info", dir.path())["lost_events"], 0);
+    assert_eq!(run_json("info", dir.path())["lost_events"], 0);
 }
 
 #[test]
 fn pointers_to_a_buffer_are_found_where_descriptors_hold_them() {
     let sample = root().join("sample-traces/vecadd.kine");
     let file = sample.to_str().unwrap();
-    let buffers = of("info", &sample)["buffers"].clone();
+    let buffers = run_json("info", &sample)["buffers"].clone();
     let a = buffers.as_array().unwrap().iter().find(|b| b["name"] == "a").unwrap();
     let number = |v: &Value| u64::from_str_radix(v.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
     let (va, bytes) = (number(&a["va"]), a["bytes"].as_u64().unwrap());
@@ -348,17 +359,20 @@ fn pointers_to_a_buffer_are_found_where_descriptors_hold_them() {
     let (code, hits) = search("->a");
     assert!(
         code == Some(0) && !hits.is_empty(),
-        "a shader is reported where its input is"
+        "the search finds the pointers of a shader to its input"
     );
     for at in &hits {
         let word = run(["memory", file, &format!("{at:#x}"), "--bytes", "8", "--json"]).json();
         let hex = word["hex"].as_str().unwrap();
         let bytes_of = (0..8).rev().map(|i| &hex[i * 2..i * 2 + 2]).collect::<String>();
         let to = u64::from_str_radix(&bytes_of, 16).unwrap();
-        assert!(at % 8 == 0 && (va..va + bytes).contains(&to), "{at:#x} holds {to:#x}");
+        assert!(
+            at % 8 == 0 && (va..va + bytes).contains(&to),
+            "{at:#x} contains {to:#x}"
+        );
     }
     assert_eq!(search(&format!("->{va:#x}..{:#x}", va + bytes)), (code, hits.clone()));
-    // The same word as bytes, as an expression, and as a number.
+    // The search finds the same word as bytes, as an expression, and as a number.
     let first = run(["memory", file, &format!("{:#x}", hits[0]), "--bytes", "8", "--json"]).json();
     let hex = first["hex"].as_str().unwrap();
     let expression: String = (0..8).map(|i| format!(r"(?-u:\x{})", &hex[i * 2..i * 2 + 2])).collect();

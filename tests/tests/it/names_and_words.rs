@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 use whole_program_tests::root;
 
-/// Words that say nothing of a value when a type or a file has no other: a noun has to stand with them.
+/// Words that do not describe a value. A name of a type or file needs a noun in addition.
 const EMPTY_NAMES: [&str; 21] = [
     "Told", "Found", "Made", "Kept", "Held", "Known", "Wanted", "Left", "Looked", "There", "Which", "What", "Of",
     "Own", "Whole", "Apart", "Beside", "Named", "Meant", "Asked", "Shown",
 ];
 
-/// Average number of words of a sentence that a document may have.
+/// Maximum average number of words in a sentence of a document.
 const MAX_AVERAGE_WORDS: f64 = 20.0;
 
-/// Returns the files of the source tree with an extension, build outputs and hidden folders left out.
+/// Returns the files of the source tree with an extension, without build outputs and hidden folders.
 fn source_files(extension: &str) -> Vec<PathBuf> {
-    let (mut found, mut folders) = (Vec::new(), vec![root()]);
+    let (mut files, mut folders) = (Vec::new(), vec![root()]);
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap().flatten() {
             let (path, name) = (entry.path(), entry.file_name());
@@ -22,21 +22,21 @@ fn source_files(extension: &str) -> Vec<PathBuf> {
             if path.is_dir() && name != "target" && !name.starts_with('.') {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == extension) {
-                found.push(path);
+                files.push(path);
             }
         }
     }
-    found.sort();
-    assert!(!found.is_empty());
-    found
+    files.sort();
+    assert!(!files.is_empty());
+    files
 }
 
-/// Returns the code of a line, without its comment. A text that holds two slashes is cut, which no check here minds.
+/// Returns the code of a line, without its comment. A string with two slashes is cut too. No check here depends on it.
 fn code(line: &str) -> &str {
     line.find("//").and_then(|at| line.get(..at)).unwrap_or(line)
 }
 
-/// Returns the words of a line of code that may be names.
+/// Returns the words of a line of code that can be names.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_alphanumeric() && c != '_')
         .filter(|w| !w.is_empty())
@@ -53,9 +53,9 @@ fn limits_are_named_max_and_min() {
                     .iter()
                     .any(|b| w == *b || w.starts_with(&format!("{b}_")))
             };
-            // Names of environment variables and of the driver's attributes stay as they are.
-            let named = code(line).contains("const ") || code(line).contains("static ");
-            if named
+            // Names of environment variables and driver attributes do not change.
+            let is_constant = code(line).contains("const ") || code(line).contains("static ");
+            if is_constant
                 && words(code(line)).any(is_bad)
                 && !line.contains("EMPTY_NAMES")
                 && !path.ends_with("names_and_words.rs")
@@ -64,7 +64,7 @@ fn limits_are_named_max_and_min() {
             }
         }
     }
-    assert!(bad.is_empty(), "limits are MAX_ or MIN_:\n{}", bad.join("\n"));
+    assert!(bad.is_empty(), "limits must be named MAX_ or MIN_:\n{}", bad.join("\n"));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn types_and_files_have_nouns_for_names() {
         let text = std::fs::read_to_string(&path).unwrap();
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
         if EMPTY_NAMES.iter().any(|name| stem == name.to_lowercase()) {
-            bad.push(format!("{}: the file", path.display()));
+            bad.push(format!("{}: name of the file", path.display()));
         }
         for (n, line) in text.lines().enumerate() {
             let mut rest = words(code(line)).skip_while(|w| !["struct", "enum", "trait", "type"].contains(w));
@@ -86,13 +86,13 @@ fn types_and_files_have_nouns_for_names() {
     }
     assert!(
         bad.is_empty(),
-        "a type or a file has a noun for its name:\n{}",
+        "the name of a type or file needs a noun:\n{}",
         bad.join("\n")
     );
 }
 
-/// Returns the average number of words of the sentences of a Markdown page: code, tables, headings and targets of links
-/// do not count.
+/// Returns the average number of words in the sentences of a Markdown page. Code, tables, headings and link targets do
+/// not count.
 fn average_words(page: &Path) -> f64 {
     let text = std::fs::read_to_string(page).unwrap();
     let (mut prose, mut is_code) = (String::new(), false);
@@ -102,7 +102,7 @@ fn average_words(page: &Path) -> f64 {
         } else if !is_code && !line.starts_with('|') && !line.starts_with('#') {
             let item = line.trim_start_matches(|c: char| c.is_ascii_digit() || "-*. ".contains(c));
             prose.push_str(item);
-            // A list's item ends a sentence, whether or not a point stands there.
+            // A list item ends a sentence, with or without a period.
             prose.push_str(if item.len() < line.len() && !line.ends_with(['.', ',', ':']) {
                 ". "
             } else {
@@ -112,15 +112,15 @@ fn average_words(page: &Path) -> f64 {
     }
     let mut plain = String::new();
     let mut depth = 0;
-    let mut before = ' ';
+    let mut previous = ' ';
     for c in prose.chars() {
         match c {
-            '(' if before == ']' => depth = 1,
+            '(' if previous == ']' => depth = 1,
             ')' if depth > 0 => depth = 0,
             _ if depth == 0 => plain.push(c),
             _ => {}
         }
-        before = c;
+        previous = c;
     }
     let sentences: Vec<usize> = plain
         .split_inclusive(". ")
@@ -147,9 +147,9 @@ fn documents_have_short_sentences() {
         let average = average_words(&root().join(&page));
         assert!(
             average <= MAX_AVERAGE_WORDS,
-            "{}: {average:.1} words a sentence",
+            "{}: {average:.1} words per sentence",
             page.display()
         );
-        assert!(average > 4.0, "{}: {average:.1} words a sentence", page.display());
+        assert!(average > 4.0, "{}: {average:.1} words per sentence", page.display());
     }
 }

@@ -1,11 +1,11 @@
-//! `notebook`, `link` and `--at`: what a user noted, reported to others, and the way back to it.
+//! `notebook`, `link` and `--at`: notes of a user as pages, and links back to their events.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     clippy::indexing_slicing,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use std::fs;
@@ -51,9 +51,9 @@ fn notes_are_printed_in_event_order_with_links() {
         expected.out,
         ended.out
     );
-    let none = root().join("sample-traces/vecadd.kine");
+    let without_notes = root().join("sample-traces/vecadd.kine");
     let copy = folder.path().join("plain.kine");
-    fs::copy(none, &copy).unwrap();
+    fs::copy(without_notes, &copy).unwrap();
     let ended = run(["notebook".as_ref(), copy.as_os_str()]);
     assert!(ended.code == Some(0) && ended.out.contains("no notes"), "{ended:?}");
 }
@@ -68,8 +68,11 @@ fn notebook_page_has_pictures_and_links_that_reproduce_them() {
     let text = fs::read_to_string(&page).unwrap();
     assert_eq!(text.matches("data:image/png;base64,").count(), 2);
     assert!(text.contains("&lt;b&gt;first") && !text.contains("<b>first"));
-    for elsewhere in ["src=\"http", "<script", "<link"] {
-        assert!(!text.contains(elsewhere), "the page stands alone: {elsewhere}");
+    for external in ["src=\"http", "<script", "<link"] {
+        assert!(
+            !text.contains(external),
+            "the page refers to nothing external: {external}"
+        );
     }
     let shot = |name: &str, more: &[&str]| {
         let out = folder.path().join(name);
@@ -91,17 +94,17 @@ fn invalid_events_and_links_are_refused() {
     let out = folder.path().join("x.png");
     let out = out.to_str().unwrap();
     run(["link", path, "--at", "99999999"]).assert_refused("there is no event 99999999: its events are 0 to");
-    // Arguments that say nothing are refused with a hint at the help.
-    let misread = |arguments: &[&str], needle: &str| {
+    // Invalid arguments are refused with a hint to the help.
+    let assert_refused_with = |arguments: &[&str], needle: &str| {
         let ended = run(arguments);
         assert!(
             ended.code == Some(2) && ended.err.contains(needle),
             "expected '{needle}': {ended:?}"
         );
     };
-    misread(&["link", path, "--at", "x"], "is not the number of an event");
-    misread(&["link", path, "--show", "nothing"], "there is no panel 'nothing'");
-    misread(&["link", path, "--select", "pixel:1"], "expected event, register:");
+    assert_refused_with(&["link", path, "--at", "x"], "is not the number of an event");
+    assert_refused_with(&["link", path, "--show", "nothing"], "there is no panel 'nothing'");
+    assert_refused_with(&["link", path, "--select", "pixel:1"], "expected event, register:");
     run([path, "--at", "99,999,999", "--screenshot", out]).assert_refused("has no event");
     run(["kinescope:///a.kine?event=1x", "--screenshot", out])
         .assert_refused("at character 26, '1x' is not a valid event number");
@@ -162,12 +165,12 @@ fn single_panel_exports_as_png_and_svg() {
         fs::read(out).unwrap()
     };
     let text = |name: &str, more: &[&str]| String::from_utf8(draw(name, more)).unwrap();
-    let whole = text("whole.svg", &[]);
+    let window = text("whole.svg", &[]);
     let memory = text("memory.svg", &["--panel", "memory"]);
-    assert!(whole.contains("width=\"900\" height=\"600\""), "{}", &whole[..200]);
-    assert!(!memory.contains("width=\"900\" height=\"600\"") && memory.len() < whole.len());
-    for svg in [&whole, &memory] {
-        // Every reference has its definition, and nothing is fetched.
+    assert!(window.contains("width=\"900\" height=\"600\""), "{}", &window[..200]);
+    assert!(!memory.contains("width=\"900\" height=\"600\"") && memory.len() < window.len());
+    for svg in [&window, &memory] {
+        // Every reference has its definition, and the file refers to nothing external.
         for (i, _) in svg.match_indices("xlink:href=\"#") {
             let id = svg[i + 13..].split('"').next().unwrap();
             assert!(svg.contains(&format!("id=\"{id}\"")), "{id}");
@@ -175,8 +178,8 @@ fn single_panel_exports_as_png_and_svg() {
         assert!(!svg.contains("href=\"http"));
     }
     assert!(
-        whole.contains("Kinescope") || whole.contains("digits.kine"),
-        "letters tell what they say"
+        window.contains("Kinescope") || window.contains("digits.kine"),
+        "the SVG contains its texts as characters"
     );
     let parse = Command::new("python3")
         .args([
@@ -187,8 +190,8 @@ fn single_panel_exports_as_png_and_svg() {
         .output()
         .unwrap();
     assert!(parse.status.success(), "{parse:?}");
-    let (all, one) = (draw("a.png", &[]), draw("b.png", &["--panel", "timeline"]));
-    assert!(all.starts_with(b"\x89PNG") && one.starts_with(b"\x89PNG") && all.len() > one.len());
+    let (full, panel) = (draw("a.png", &[]), draw("b.png", &["--panel", "timeline"]));
+    assert!(full.starts_with(b"\x89PNG") && panel.starts_with(b"\x89PNG") && full.len() > panel.len());
     let out = folder.path().join("x.jpg");
     run([file.to_str().unwrap(), "--screenshot", out.to_str().unwrap()]).assert_refused("expected .png or .svg");
 }

@@ -1,5 +1,5 @@
-//! An outcome is a recording: replayed in process, by an agent and on the stand-in for CUDA it gives what the original
-//! gives, and `diff` finds nothing between the two.
+//! An outcome is a recording. It replays in process, on an agent and on the stand-in for CUDA with the results of the
+//! original. `diff` finds no difference between both.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// Samples of register traces, and the target of each.
+/// Returns the samples of register traces, each with its target.
 fn samples() -> Vec<(PathBuf, &'static str)> {
     let folder = root().join("sample-traces");
     let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
@@ -28,43 +28,43 @@ fn samples() -> Vec<(PathBuf, &'static str)> {
     all.into_iter().map(|p| (p.clone(), target(&p))).collect()
 }
 
-/// The digests of the outputs of a replay, which has to match.
-fn outputs(parsed_json: &Value, what: &str) -> Value {
-    assert_eq!(parsed_json["outcome"], "match", "{what}: {parsed_json}");
+/// Asserts that a replay matched. Returns the digests of its outputs.
+fn outputs(parsed_json: &Value, name: &str) -> Value {
+    assert_eq!(parsed_json["outcome"], "match", "{name}: {parsed_json}");
     let all = parsed_json["outputs"].as_array().unwrap();
     all.iter()
         .map(|o| json!([o["name"], o["bytes"], o["blake3"]]))
         .collect()
 }
 
-fn good(ended: &ProgramOutput, what: &str) -> Value {
-    assert_eq!(ended.code, Some(0), "{what}: {ended:?}");
+fn assert_success(ended: &ProgramOutput, name: &str) -> Value {
+    assert_eq!(ended.code, Some(0), "{name}: {ended:?}");
     ended.json()
 }
 
-/// Replays a recording and its outcome, compares the two, and gives the outputs of both.
-fn checked(
+/// Replays a recording and its outcome, and compares both. Returns the outputs, which must be the same.
+fn check_outcome(
     recording: &Path,
     target: &str,
     folder: &Path,
     name: &str,
-    play: &dyn Fn(&[&str]) -> ProgramOutput,
+    run_command: &dyn Fn(&[&str]) -> ProgramOutput,
 ) -> Value {
     let (first, second) = (
         folder.join(format!("{name}.1.kine")),
         folder.join(format!("{name}.2.kine")),
     );
-    let once = play(&["replay", text(recording), "--on", target, "-o", text(&first), "--json"]);
-    let once = outputs(&good(&once, name), name);
-    let again = play(&["replay", text(&first), "--on", target, "-o", text(&second), "--json"]);
+    let once = run_command(&["replay", text(recording), "--on", target, "-o", text(&first), "--json"]);
+    let once = outputs(&assert_success(&once, name), name);
+    let again = run_command(&["replay", text(&first), "--on", target, "-o", text(&second), "--json"]);
     assert_eq!(
         once,
-        outputs(&good(&again, name), name),
-        "{name}: the outcome gives what the recording gave"
+        outputs(&assert_success(&again, name), name),
+        "{name}: the outcome has the outputs of the recording"
     );
     for (a, b) in [(recording, first.as_path()), (first.as_path(), second.as_path())] {
-        let ended = play(&["diff", text(a), text(b), "--json"]);
-        let parsed_json = good(&ended, name);
+        let ended = run_command(&["diff", text(a), text(b), "--json"]);
+        let parsed_json = assert_success(&ended, name);
         assert_eq!(parsed_json["same"], true, "{name}: {parsed_json}");
         assert!(
             parsed_json["summary"].as_str().unwrap().starts_with("No difference"),
@@ -85,10 +85,10 @@ fn checked(
             }
         }
     }
-    // Each query works on both.
+    // Each verb gives the same exit code for both.
     for verb in ["info", "jobs", "check"] {
-        let of = |file: &Path| play(&[verb, text(file), "--json"]);
-        assert_eq!(of(recording).code, of(&first).code, "{name}: {verb}");
+        let run_verb = |file: &Path| run_command(&[verb, text(file), "--json"]);
+        assert_eq!(run_verb(recording).code, run_verb(&first).code, "{name}: {verb}");
     }
     once
 }
@@ -99,9 +99,9 @@ fn sample_outcomes_equal_the_samples() {
     for (sample, target) in samples() {
         let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
         let all = |arguments: &[&str]| run(arguments);
-        checked(&sample, &format!("software:{target}"), dir.path(), &name, &all);
+        check_outcome(&sample, &format!("software:{target}"), dir.path(), &name, &all);
     }
-    // Chains decode the same, and text of a comparison says one thing.
+    // Chains decode the same, and the text of a comparison has only its verdict.
     let (digits, outcome) = (
         root().join("sample-traces/digits.kine"),
         dir.path().join("digits.1.kine"),
@@ -109,8 +109,8 @@ fn sample_outcomes_equal_the_samples() {
     let jobs = |file: &Path| {
         let parsed_json = run(["jobs", text(file), "--json"]).json();
         let all = parsed_json.as_array().unwrap().clone();
-        let kept = |job: &Value| json!([job["head_va"], job["dispatch"], job["chain"]]);
-        all.iter().map(kept).collect::<Vec<_>>()
+        let structure = |job: &Value| json!([job["head_va"], job["dispatch"], job["chain"]]);
+        all.iter().map(structure).collect::<Vec<_>>()
     };
     assert_eq!(jobs(&digits), jobs(&outcome));
     let ended = run(["diff", text(&digits), text(&outcome)]);
@@ -120,7 +120,7 @@ fn sample_outcomes_equal_the_samples() {
         let parsed_json = run(["info", text(file), "--json"]).json();
         parsed_json["buffers"].clone()
     };
-    assert_eq!(info(&digits), info(&outcome), "roles, shapes and types");
+    assert_eq!(info(&digits), info(&outcome), "roles, shapes and types are the same");
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn plan_file_outcome_keeps_roles_and_shapes() {
     for plan in ["digits.plan", "digits.plan.txt"] {
         let (plan, outcome) = (dir.path().join(plan), dir.path().join("outcome.kine"));
         let on = ["--on", "software:mali-g71"];
-        let made = run([&["plan", text(&sample), "-o", text(&plan)][..], &on].concat());
-        assert_eq!(made.code, Some(0), "{made:?}");
-        let played = run([&["replay", text(&plan), "-o", text(&outcome)][..], &on].concat());
-        assert_eq!(played.code, Some(0), "{played:?}");
+        let planned = run([&["plan", text(&sample), "-o", text(&plan)][..], &on].concat());
+        assert_eq!(planned.code, Some(0), "{planned:?}");
+        let replayed = run([&["replay", text(&plan), "-o", text(&outcome)][..], &on].concat());
+        assert_eq!(replayed.code, Some(0), "{replayed:?}");
         let ended = run(["diff", text(&sample), text(&outcome)]);
         assert_eq!(ended.code, Some(0), "{}", ended.out);
         let info = |file: &Path| run(["info", text(file), "--json"]).json()["buffers"].clone();
@@ -141,23 +141,23 @@ fn plan_file_outcome_keeps_roles_and_shapes() {
     }
 }
 
-/// An agent that serves a simulator, and a client that is paired with it.
+/// An agent that serves a simulator, and a paired client.
 struct Agent {
     child: Child,
-    /// The client's keys.
+    /// Folder of the client's keys.
     client: PathBuf,
 }
 
 impl Agent {
     fn start(folder: &Path, model: &str) -> Self {
         let (keys, client) = (folder.join("agent"), folder.join("client"));
-        let here = kinescope(&client, ["agents", "--own-key", "--json"]).json();
+        let client_key = kinescope(&client, ["agents", "--own-key", "--json"]).json();
         let mut child = Command::new(program("kinescope-agent"))
             .arg("--keys")
             .arg(&keys)
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(["--device", &format!("software:{model}")])
-            .args(["--pair", "--accept", here["fingerprint"].as_str().unwrap()])
+            .args(["--pair", "--accept", client_key["fingerprint"].as_str().unwrap()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -176,10 +176,10 @@ impl Agent {
             .args(["keys", "list"])
             .output()
             .unwrap();
-        let there = String::from_utf8(listed.stdout).unwrap();
-        let there = there.split('\t').nth(1).unwrap();
+        let agent_key = String::from_utf8(listed.stdout).unwrap();
+        let agent_key = agent_key.split('\t').nth(1).unwrap();
         let address = address.split_whitespace().next().unwrap();
-        let paired = kinescope(&client, ["pair", address, "lab", "--accept", there]);
+        let paired = kinescope(&client, ["pair", address, "lab", "--accept", agent_key]);
         assert_eq!(paired.code, Some(0), "{paired:?}");
         Self { child, client }
     }
@@ -200,14 +200,18 @@ fn agent_outcomes_equal_the_samples() {
         for (sample, _) in samples().into_iter().filter(|s| s.1 == model) {
             let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
             let all = |arguments: &[&str]| kinescope(&agent.client, arguments);
-            let there = checked(&sample, &format!("agent:lab/{model}"), dir.path(), &name, &all);
-            let here = run(["replay", text(&sample), "--on", &format!("software:{model}"), "--json"]);
-            assert_eq!(there, outputs(&good(&here, &name), &name), "{name}: the same path");
+            let remote = check_outcome(&sample, &format!("agent:lab/{model}"), dir.path(), &name, &all);
+            let local = run(["replay", text(&sample), "--on", &format!("software:{model}"), "--json"]);
+            assert_eq!(
+                remote,
+                outputs(&assert_success(&local, &name), &name),
+                "{name}: agent and local replay agree"
+            );
         }
     }
 }
 
-/// Devices that QEMU emulates: one that masters the bus, and two as the drivers of a stock Linux drove them.
+/// QEMU emulates one bus-mastering device, and two devices that stock Linux drivers used.
 #[test]
 #[ignore = "make test-full: starts a device in QEMU"]
 fn qemu_device_outcomes_equal_the_recordings() {
@@ -217,18 +221,18 @@ fn qemu_device_outcomes_equal_the_recordings() {
     let dir = TempDir::new().unwrap();
     let all = |arguments: &[&str]| run(arguments);
     let sample = root().join("sample-traces/qemu/virtio-gpu.kine");
-    checked(&sample, "qemu:virtio-gpu-pci,vectors=0", dir.path(), "virtio-gpu", &all);
+    check_outcome(&sample, "qemu:virtio-gpu-pci,vectors=0", dir.path(), "virtio-gpu", &all);
     for (name, device) in [
         ("rage128p-aty128fb", "qemu:ati-vga,model=rage128p"),
         ("rv100-radeonfb", "qemu:ati-vga,model=rv100"),
     ] {
         if let Some(file) = log(name) {
-            checked(&file, device, dir.path(), name, &all);
+            check_outcome(&file, device, dir.path(), name, &all);
         }
     }
 }
 
-/// A plan that a user wrote has no recording; what a device did by it is one.
+/// A plan of a user has no recording. The outcome of the device is a recording.
 #[test]
 #[ignore = "make test-full: starts a device in QEMU"]
 fn written_plan_outcome_is_a_recording() {
@@ -238,9 +242,9 @@ fn written_plan_outcome_is_a_recording() {
     let dir = TempDir::new().unwrap();
     let at = |name: &str| dir.path().join(name).display().to_string();
     let (plan, first) = (root().join("sample-traces/edu.plan.txt"), at("edu.played.kine"));
-    let played = run(["replay", text(&plan), "--on", "qemu:edu", "-o", &first, "--json"]);
-    good(&played, "edu");
-    checked(Path::new(&first), "qemu:edu", dir.path(), "edu", &|arguments| {
+    let replayed = run(["replay", text(&plan), "--on", "qemu:edu", "-o", &first, "--json"]);
+    assert_success(&replayed, "edu");
+    check_outcome(Path::new(&first), "qemu:edu", dir.path(), "edu", &|arguments| {
         run(arguments)
     });
 }
@@ -252,7 +256,7 @@ fn cuda_sample_outcomes_equal_the_samples() {
     let all = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
     let samples: Vec<PathBuf> = all.filter(|p| p.extension().is_some_and(|e| e == "kine")).collect();
     assert!(!samples.is_empty());
-    let play = |arguments: &[&str]| -> ProgramOutput {
+    let run_command = |arguments: &[&str]| -> ProgramOutput {
         let mut command = Command::new(program("kinescope"));
         command.args(arguments).env("KINESCOPE_KEYS", cuda.file("keys"));
         cuda.set_environment(&mut command).output().unwrap().into()
@@ -261,11 +265,11 @@ fn cuda_sample_outcomes_equal_the_samples() {
         let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
         let out = cuda.file("outcomes");
         std::fs::create_dir_all(&out).unwrap();
-        checked(&sample, "cuda:0", &out, &name, &play);
+        check_outcome(&sample, "cuda:0", &out, &name, &run_command);
     }
 }
 
-/// Another input: one sentence with the cause and what follows from it, and exit 1.
+/// With another input, `diff` begins with one sentence about cause and effect, and exits with 1.
 #[test]
 fn diff_output_begins_with_its_cause() {
     let dir = TempDir::new().unwrap();
@@ -300,7 +304,7 @@ fn diff_output_begins_with_its_cause() {
     assert!(!ended.out.contains("Descriptors of jobs"), "{}", ended.out);
 }
 
-/// What was not computed is in the verdict, and outputs are not compared.
+/// The verdict reports jobs that were not computed, and their outputs are not compared.
 #[test]
 fn match_verdict_reports_uncomputed_jobs() {
     let dir = TempDir::new().unwrap();
@@ -335,7 +339,7 @@ fn match_verdict_reports_uncomputed_jobs() {
     assert_eq!(parsed_json["not_computed"], json!({"a": 0, "b": 2}));
 }
 
-/// The scores of a network are what a user wants to see.
+/// Users want to see the scores of a network.
 #[test]
 fn small_outputs_are_shown_by_value() {
     let digits = root().join("sample-traces/digits.kine");
@@ -351,18 +355,18 @@ fn small_outputs_are_shown_by_value() {
     assert!(bytes.starts_with("40 bytes, blake3 "), "{line}");
 }
 
-/// Of many findings of one kind a user at a terminal sees the first few, by job, and how many there are.
+/// Text output shows the first few of many findings of one kind by job, and the number of the others.
 #[test]
 fn findings_of_one_kind_are_folded() {
     let Some(recordings) = recordings() else { return };
     let file = recordings.join("gpureplay/alexnet");
     let ended = run(["replay", text(&file), "--on", "software:mali-g71"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let shown = ended
+    let displayed = ended
         .out
         .lines()
         .filter(|l| l.contains("the shader has unsupported instructions"));
-    assert!(shown.count() <= 3, "{}", ended.out);
+    assert!(displayed.count() <= 3, "{}", ended.out);
     assert!(ended.out.contains("  job 0 (0x"), "{}", ended.out);
     assert!(
         ended

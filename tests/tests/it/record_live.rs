@@ -1,8 +1,10 @@
-//! Drivers recorded live on a board in a box: against QEMU's own trace of the same run, access by access, replayed with
-//! the screen that was read back at the end, with events lost, and with the recorder killed in the middle.
+//! Drivers recorded live on an emulated board. Each recording is compared with QEMU's own trace of the same run, access
+//! by access. It replays with the screen from its end. Other tests lose events, or kill the recorder during a
+//! recording.
 //!
 //! `KINESCOPE_RWMMIO_KERNEL` names a folder with an arm64 kernel that traces all register accesses, `Image`, and its
-//! modules, `modules.cpio` (`docs/recording-linux.md` says how one is made); without it the test of it says so.
+//! modules, `modules.cpio`. `docs/recording-linux.md` describes how to build one. Without it, its tests are skipped
+//! with a message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::collections::BTreeSet;
@@ -17,24 +19,25 @@ use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{root, run};
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// What must be as before: the tracer, its instances and probes, modules, the device's driver.
+/// Prints everything that a recording must restore: the tracer, its instances and probes, modules, and the device's
+/// driver.
 const STATE: &str = "cd /sys/kernel/tracing; cat current_tracer tracing_on kprobe_events; ls instances; \
     cat /sys/bus/pci/drivers_autoprobe; cut -d' ' -f1 /proc/modules | sort; ls /run/kinescope 2>/dev/null | grep changes; \
     readlink /sys/bus/pci/devices/0000:00:03.0/driver; true";
 
-fn opened(path: &Path) -> Recording {
+fn open_recording(path: &Path) -> Recording {
     import::open(path, &Progress::new()).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The accesses to the device's registers, in order.
+/// Returns the accesses to the device's registers, in order.
 fn registers(r: &Recording) -> Vec<(bool, u32, u8, u64)> {
     assert_eq!(r.metadata.spaces[0].kind, SpaceKind::Registers);
     let all = r.events.accesses(0..r.events.len()).filter(|(_, a)| a.space == 0);
     all.map(|(_, a)| (a.write, a.offset, a.width, a.value)).collect()
 }
 
-/// Records a stock driver of a display in the guest, while QEMU traces; compares both, and replays.
-fn recorded_as_qemu_saw_it(model: &str, driver: &str, registers_at_least: usize) {
+/// Records a stock display driver in the guest while QEMU traces. Compares both, and replays the recording.
+fn assert_recording_matches_qemu(model: &str, driver: &str, min_accesses: usize) {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
     let option = format!("enable=memory_region_ops_*,file={}", trace.display());
@@ -60,12 +63,12 @@ fn recorded_as_qemu_saw_it(model: &str, driver: &str, registers_at_least: usize)
     assert_eq!(board.run_checked(STATE), before);
     let live = folder.path().join("live.kine");
     std::fs::copy(board.share().join("live.kine"), &live).unwrap();
-    // QEMU writes what it traced when it ends.
+    // QEMU writes its trace when it ends.
     drop(board);
-    let (mine, theirs) = (opened(&live), opened(&trace));
-    let picture = Picture::from_ppm(mine.extras.get(SCREEN_AT_END).expect("a picture of the end")).unwrap();
+    let (mine, theirs) = (open_recording(&live), open_recording(&trace));
+    let picture = Picture::from_ppm(mine.extras.get(SCREEN_AT_END).expect("a picture at the end")).unwrap();
     let colours: BTreeSet<&[u8]> = picture.rgb().chunks_exact(3).collect();
-    assert!(colours.len() > 1, "something is written on the screen");
+    assert!(colours.len() > 1, "the screen shows text");
     let capture = mine.capture().unwrap();
     assert_eq!(
         (capture.driver.as_str(), capture.exit_code, capture.cut),
@@ -81,11 +84,14 @@ fn recorded_as_qemu_saw_it(model: &str, driver: &str, registers_at_least: usize)
         mine.len(),
         theirs.len()
     );
-    assert!(mine.len() > registers_at_least, "{}", mine.len());
-    // The firmware's accesses come before, those of the driver's end behind.
-    let found = theirs.windows(mine.len()).position(|w| w == mine);
-    assert!(found.is_some(), "the recorded accesses are not among QEMU's in one run");
-    // And it replays.
+    assert!(mine.len() > min_accesses, "{}", mine.len());
+    // Accesses of the firmware come before, and accesses when the driver ends come after.
+    let position = theirs.windows(mine.len()).position(|w| w == mine);
+    assert!(
+        position.is_some(),
+        "the recorded accesses are not one sequence in QEMU's trace"
+    );
+    // The recording replays.
     let ended = run([
         "replay",
         live.to_str().unwrap(),
@@ -99,7 +105,7 @@ fn recorded_as_qemu_saw_it(model: &str, driver: &str, registers_at_least: usize)
         (&parsed_json["outcome"], &parsed_json["reads_compared"]),
         (&"match".into(), &parsed_json["reads_matched"])
     );
-    // What the driver's frame buffer showed is what the replay leaves on the screen, though nobody gave a picture.
+    // The replay leaves the picture of the driver's frame buffer on the screen, although the test passes no picture.
     let screen = &parsed_json["screen"];
     assert_eq!(
         (screen["checked"].as_bool(), screen["differing_pixels"].as_u64()),
@@ -112,36 +118,37 @@ fn recorded_as_qemu_saw_it(model: &str, driver: &str, registers_at_least: usize)
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn radeonfb_on_rv100_matches_qemus_trace_and_replays() {
-    recorded_as_qemu_saw_it("rv100", "radeonfb", 10_000);
+    assert_recording_matches_qemu("rv100", "radeonfb", 10_000);
 }
 
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn aty128fb_recording_matches_qemu_trace_and_replays() {
-    recorded_as_qemu_saw_it("rage128p", "aty128fb", 100);
+    assert_recording_matches_qemu("rage128p", "aty128fb", 100);
 }
 
-/// Begins a shell's test of how many processes of the command there are.
+/// Beginning of a shell test for the number of processes of the command.
 const SLEEPS: &str = "[ $(ps | grep -cE '^ *[0-9]+ [0-9a-z]+ +sleep [67]00$')";
 
-/// Kills a recorder in the middle of its command, and waits until what it started is gone.
-fn killed(board: &Board, arguments: &str, all: bool) {
-    // The command leaves a child in a session of its own, which nobody's signal reaches by way of a group.
+/// Kills a recorder while its command runs, and waits until its processes have ended. `with_guard` also kills the
+/// guard.
+fn kill_recorder(board: &Board, arguments: &str, with_guard: bool) {
+    // The command leaves a child in a separate session, which no signal to the process group reaches.
     let command = "sh -c 'setsid sleep 700 & exec sleep 600'";
     let recording = board.start_command(&format!("kinescope-agent record {arguments} -- {command}"));
     board.run_checked(&format!(
         "for i in $(seq 600); do {SLEEPS} -ge 2 ] && exit 0; sleep 0.1; done; exit 1"
     ));
-    board.run_checked(if all {
+    board.run_checked(if with_guard {
         "kill -9 $(pidof kinescope-agent)"
     } else {
-        // The first of the two is the recorder, the other its guard.
+        // The first process is the recorder, the second its guard.
         "kill -9 $(pidof kinescope-agent | tr ' ' '\\n' | sort -n | head -n 1)"
     });
     let _ = board.wait_for_command(&recording, LIMIT);
     board.run_checked("for i in $(seq 600); do pidof kinescope-agent || exit 0; sleep 0.1; done; exit 1");
-    // With the guard killed they live on, until the next recording.
-    board.run_checked(&format!("{SLEEPS} -eq {} ]", if all { 2 } else { 0 }));
+    // If the guard is killed too, the processes live until the next recording.
+    board.run_checked(&format!("{SLEEPS} -eq {} ]", if with_guard { 2 } else { 0 }));
 }
 
 #[test]
@@ -158,38 +165,38 @@ fn killed_recorder_restores_the_machine_and_keeps_the_recording() {
         return;
     };
     let before = board.run_checked(STATE);
-    killed(
+    kill_recorder(
         &board,
         "--device pci:1002:5159 --driver radeonfb -o /host/cut.kine",
         false,
     );
     assert_eq!(board.run_checked(STATE), before);
-    let cut = opened(&board.share().join("cut.kine"));
+    let cut = open_recording(&board.share().join("cut.kine"));
     assert!(registers(&cut).len() > 5000);
     assert_eq!(
         cut.capture().unwrap().cut.unwrap(),
         "the recorder was killed while the trace was on"
     );
     assert!(!cut.metadata.lost.is_empty());
-    // A driver that was bound is bound again, and its accessors are recorded, on a device that has them.
+    // A driver that was bound is bound again. On a device with accessors, the recorder records them.
     let igb = "readlink /sys/bus/pci/devices/0000:00:04.0/driver";
     board.run_checked("modprobe igb; sleep 1; ip link set eth1 down 2>/dev/null; true");
     let (before, bound) = (board.run_checked(STATE), board.run_checked(igb));
     let options = "--device pci:0000:00:04.0 --with kprobes";
-    killed(&board, &format!("{options} -o /host/a.kine"), false);
+    kill_recorder(&board, &format!("{options} -o /host/a.kine"), false);
     assert_eq!(
         (board.run_checked(STATE), board.run_checked(igb)),
         (before.clone(), bound.clone())
     );
-    // With its guard killed too, the next recording restores the board first.
-    killed(&board, &format!("{options} -o /host/b.kine"), true);
+    // If the guard is killed too, the next recording restores the board first.
+    kill_recorder(&board, &format!("{options} -o /host/b.kine"), true);
     assert_ne!(board.run_checked(STATE), before);
     let ended = board.run(&format!("kinescope-agent record {options} -o /host/c.kine"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!((board.run_checked(STATE), board.run_checked(igb)), (before, bound));
     board.run_checked(&format!("{SLEEPS} -eq 0 ]"));
     for name in ["a", "b", "c"] {
-        let r = opened(&board.share().join(format!("{name}.kine")));
+        let r = open_recording(&board.share().join(format!("{name}.kine")));
         assert!(registers(&r).len() > 500, "{name}");
         assert_eq!(r.capture().unwrap().cut.is_some(), name != "c", "{name}");
     }
@@ -214,12 +221,12 @@ fn igb_on_arm64_is_recorded_by_its_accessors() {
     );
     let ended = board.run("kinescope-agent record --device pci:8086:10c9 --driver igb -o /host/live.kine");
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let r = opened(&board.share().join("live.kine"));
+    let r = open_recording(&board.share().join("live.kine"));
     assert!(registers(&r).len() > 500);
     assert_eq!(r.capture().unwrap().method, "kprobes");
 }
 
-/// The memory that a driver maps for its device, and what the kernel's buffers lose when they are too small.
+/// A recording has the memory that a driver maps for its device, and counts the events that small kernel buffers lose.
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn dma_memory_and_lost_events_are_in_a_recording() {
@@ -237,39 +244,43 @@ fn dma_memory_and_lost_events_are_in_a_recording() {
               sh -c 'ip link set $(ls /sys/bus/pci/devices/0000:00:04.0/net) up; sleep 1'";
     let ended = board.wait_for_command(&board.start_command(&format!("kinescope-agent {up}")), LIMIT);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let igb = opened(&board.share().join("igb.kine"));
-    let of = |kind: DmaKind| igb.events.dma_maps.iter().filter(|m| m.kind == kind as u32).count();
+    let igb = open_recording(&board.share().join("igb.kine"));
+    let count = |kind: DmaKind| igb.events.dma_maps.iter().filter(|m| m.kind == kind as u32).count();
     println!(
         "igb: {} allocated, {} mapped",
-        of(DmaKind::Allocated),
-        of(DmaKind::Mapped)
+        count(DmaKind::Allocated),
+        count(DmaKind::Mapped)
     );
-    // A ring for each direction, and a buffer for each packet that may come.
-    assert!(of(DmaKind::Allocated) >= 2 && of(DmaKind::Mapped) > 100);
+    // There is one ring per direction, and one buffer for each packet.
+    assert!(count(DmaKind::Allocated) >= 2 && count(DmaKind::Mapped) > 100);
     assert!(igb.capture().unwrap().unobserved.is_empty(), "{:?}", igb.capture());
 
     let command =
         "kinescope-agent record --device pci:1002:5159 --driver radeonfb --buffer 1 -o /host/lost.kine -- true";
     let ended = board.wait_for_command(&board.start_command(command), LIMIT);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let lost = opened(&board.share().join("lost.kine"));
-    let all: u64 = lost.metadata.lost.iter().filter_map(|l| l.count).sum();
+    let lost = open_recording(&board.share().join("lost.kine"));
+    let lost_count: u64 = lost.metadata.lost.iter().filter_map(|l| l.count).sum();
     let end = lost.events.len() as u64;
-    println!("{end} events and {all} lost: {:?}", lost.metadata.lost);
+    println!("{end} events and {lost_count} lost: {:?}", lost.metadata.lost);
     assert!(
-        all > 10_000 && ended.err.contains(&format!("{all} or more lost")),
+        lost_count > 10_000 && ended.err.contains(&format!("{lost_count} or more lost")),
         "{ended:?}"
     );
-    assert_eq!(lost.capture().unwrap().lost, all, "what the kernel counts itself, once");
-    // Where they are missing is known: in the middle of what was drawn.
-    let places = lost.metadata.lost.iter().filter(|l| l.count > Some(10_000));
-    assert!(places.clone().count() > 0 && places.clone().all(|l| (1..end).contains(&l.before_event)));
+    assert_eq!(
+        lost.capture().unwrap().lost,
+        lost_count,
+        "the kernel's own count is stored once"
+    );
+    // The recording says where events are missing: during the drawing.
+    let gaps = lost.metadata.lost.iter().filter(|l| l.count > Some(10_000));
+    assert!(gaps.clone().count() > 0 && gaps.clone().all(|l| (1..end).contains(&l.before_event)));
 }
 
-/// The accesses to a window in QEMU's trace, in order, read without the project's importer.
-fn seen(trace: &Path, base: u64, bytes: u64) -> Vec<(bool, u32, u8, u64)> {
+/// Returns the accesses to an MMIO region in QEMU's trace, in order. It does not use the project's importer.
+fn qemu_accesses(trace: &Path, base: u64, bytes: u64) -> Vec<(bool, u32, u8, u64)> {
     let text = std::fs::read_to_string(trace).unwrap();
-    let of = text
+    let accesses = text
         .lines()
         .filter(|l| l.starts_with("memory_region_ops_"))
         .filter_map(|line| {
@@ -279,28 +290,28 @@ fn seen(trace: &Path, base: u64, bytes: u64) -> Vec<(bool, u32, u8, u64)> {
             let write = line.starts_with("memory_region_ops_write ");
             Some((write, offset as u32, after("size ").parse().unwrap(), hex("value 0x")))
         });
-    of.collect()
+    accesses.collect()
 }
 
-/// The accesses in QEMU's trace to the window of a recorded PCI function that holds its registers.
-fn seen_of_function(trace: &Path, recording: &Recording) -> Vec<(bool, u32, u8, u64)> {
+/// Returns the accesses in QEMU's trace to the BAR with the registers of a recorded PCI function.
+fn qemu_accesses_of_function(trace: &Path, recording: &Recording) -> Vec<(bool, u32, u8, u64)> {
     let Some(Hardware::Pci(f)) = recording.hardware() else {
         panic!("{:?}", recording.hardware());
     };
     let name = &recording.metadata.spaces[0].name;
     let bar = f.bars.iter().find(|b| b.space_name() == *name).unwrap();
-    seen(trace, bar.base, bar.bytes)
+    qemu_accesses(trace, bar.base, bar.bytes)
 }
 
-/// What is done with the clock while it is recorded: set, read, and an alarm that it gives.
+/// Use of the clock during a recording: it is set and read, and gives an alarm.
 const CLOCK: &str = "sh -c 'R=$(ls /sys/class/rtc); date -u -s \"2031-01-02 03:04:05\"; hwclock -w -u -f /dev/$R; \
     hwclock -r -u -f /dev/$R; echo +2 > /sys/class/rtc/$R/wakealarm; sleep 4; exit 7'";
-/// What must be as before, of the clock.
+/// Prints everything about the clock that a recording must restore.
 const CLOCK_STATE: &str = "cd /sys/kernel/tracing; cat current_tracer kprobe_events; ls instances; \
     ls /run/kinescope 2>/dev/null | grep changes; readlink /sys/bus/amba/devices/9010000.pl031/driver; true";
 
-/// Records the clock of an arm64 board, and compares it with what QEMU saw.
-fn clock_is_recorded_as_qemu_saw_it(board: Board, options: &str, method: &str, trace: &Path) {
+/// Records the clock of an arm64 board, and compares the recording with QEMU's trace.
+fn assert_clock_matches_qemu(board: Board, options: &str, method: &str, trace: &Path) {
     let before = board.run_checked(CLOCK_STATE);
     assert!(before.contains("rtc-pl031"), "{before}");
     let command =
@@ -309,7 +320,7 @@ fn clock_is_recorded_as_qemu_saw_it(board: Board, options: &str, method: &str, t
     assert_eq!(ended.code, Some(7), "{ended:?}");
     assert!(ended.err.contains("none lost"), "{ended:?}");
     assert_eq!(board.run_checked(CLOCK_STATE), before);
-    let mine = opened(&board.share().join("clock.kine"));
+    let mine = open_recording(&board.share().join("clock.kine"));
     drop(board);
     assert_eq!(mine.capture().unwrap().method, method);
     let Some(Hardware::Platform(platform_device)) = mine.hardware() else {
@@ -321,7 +332,7 @@ fn clock_is_recorded_as_qemu_saw_it(board: Board, options: &str, method: &str, t
     );
     assert_eq!(mine.metadata.identity.driver, "rtc-pl031");
     let interrupts = mine.events.interrupts.len();
-    let (mine, theirs) = (registers(&mine), seen(trace, 0x901_0000, 0x1000));
+    let (mine, theirs) = (registers(&mine), qemu_accesses(trace, 0x901_0000, 0x1000));
     println!(
         "{method}: {} accesses recorded, {} in QEMU's trace, {interrupts} interrupts",
         mine.len(),
@@ -335,12 +346,12 @@ fn clock_is_recorded_as_qemu_saw_it(board: Board, options: &str, method: &str, t
         theirs.windows(mine.len()).any(|w| w == mine),
         "{mine:x?} is not in {theirs:x?}"
     );
-    // The alarm came, and no other device's interrupt is taken for it.
+    // The alarm occurs once, and no interrupt of another device is recorded for it.
     assert_eq!(interrupts, 1);
 }
 
-/// A device of the device tree, whose built-in driver has no function that could be probed for a register: its loads
-/// and stores are, in the distribution's own kernel.
+/// The built-in driver of this device-tree device has no register function to probe. The distribution's kernel permits
+/// probes of its loads and stores.
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn arm64_clock_is_recorded_by_instruction_probes() {
@@ -356,10 +367,10 @@ fn arm64_clock_is_recorded_by_instruction_probes() {
     };
     let check = board.run("kinescope-agent record --check --device platform:9010000.pl031");
     assert!(check.out.contains("--functions 'pl031_*'"), "{check:?}");
-    clock_is_recorded_as_qemu_saw_it(board, "--functions 'pl031_*'", "kprobes", &trace);
+    assert_clock_matches_qemu(board, "--functions 'pl031_*'", "kprobes", &trace);
 }
 
-/// The driver of a PCI function, which writes its registers by inlined code: in the distribution's own kernel.
+/// The driver of a PCI function writes its registers with inlined code. The kernel is that of the distribution.
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn igb_on_arm64_probe_recording_matches_qemu() {
@@ -381,9 +392,9 @@ fn igb_on_arm64_probe_recording_matches_qemu() {
                    sh -c 'ip link set $(ls /sys/bus/pci/devices/0000:00:02.0/net) up; sleep 1'";
     let ended = board.wait_for_command(&board.start_command(command), LIMIT);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let recording = opened(&board.share().join("igb.kine"));
+    let recording = open_recording(&board.share().join("igb.kine"));
     drop(board);
-    let (mine, theirs) = (registers(&recording), seen_of_function(&trace, &recording));
+    let (mine, theirs) = (registers(&recording), qemu_accesses_of_function(&trace, &recording));
     let writes = mine.iter().filter(|a| a.0).count();
     println!(
         "igb: {} accesses by probes, {writes} of them writes, {} in QEMU's trace; {:?}",
@@ -394,11 +405,11 @@ fn igb_on_arm64_probe_recording_matches_qemu() {
     assert!(mine.len() > 3000 && writes > 1000, "{} {writes}", mine.len());
     assert!(
         theirs.windows(mine.len()).any(|w| w == mine),
-        "not among QEMU's in one run"
+        "not one sequence in QEMU's trace"
     );
 }
 
-/// On a Cortex-A57 the kernel reads devices by load-acquires, and lets nobody probe behind these.
+/// On a Cortex-A57, the kernel reads devices by load-acquires, and does not permit probes after them.
 #[test]
 #[ignore = "make test-full: boots a board in QEMU"]
 fn instruction_probes_are_refused_if_they_would_miss_reads() {
@@ -417,13 +428,14 @@ fn instruction_probes_are_refused_if_they_would_miss_reads() {
     assert!(!board.share().join("none.kine").exists());
 }
 
-/// A board whose kernel traces all register accesses; `None`, with a line that says so, where there is no such kernel.
+/// Boots a board whose kernel traces all register accesses. Returns `None` if there is no such kernel, and prints a
+/// line about it.
 fn tracing_board(folder: &Path, devices: &[&str], trace: &Path) -> Option<Board> {
     let Some(kernel) = std::env::var_os("KINESCOPE_RWMMIO_KERNEL").map(PathBuf::from) else {
         println!("skipped: KINESCOPE_RWMMIO_KERNEL names no folder with a kernel that has CONFIG_TRACE_MMIO_ACCESS");
         return None;
     };
-    // Its modules come after the board's own files.
+    // Modules of the kernel come after the board's own files.
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let parts = [target.join("board-arm64-drivers.cpio"), kernel.join("modules.cpio")];
     let files = parts.map(|p| std::fs::read(&p).unwrap_or_else(|e| panic!("{}: {e}", p.display())));
@@ -450,7 +462,7 @@ fn rwmmio_recording_of_the_rtc_matches_qemu_trace() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("qemu.txt");
     if let Some(board) = tracing_board(folder.path(), &[], &trace) {
-        clock_is_recorded_as_qemu_saw_it(board, "", "rwmmio", &trace);
+        assert_clock_matches_qemu(board, "", "rwmmio", &trace);
     }
 }
 
@@ -467,10 +479,10 @@ fn rwmmio_recording_of_radeonfb_matches_qemu_trace() {
     let ended = board.wait_for_command(&board.start_command(command), LIMIT);
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.err.contains("none lost"), "{ended:?}");
-    let mine = opened(&board.share().join("fb.kine"));
+    let mine = open_recording(&board.share().join("fb.kine"));
     drop(board);
     assert_eq!(mine.capture().unwrap().method, "rwmmio");
-    let (mine, theirs) = (registers(&mine), seen_of_function(&trace, &mine));
+    let (mine, theirs) = (registers(&mine), qemu_accesses_of_function(&trace, &mine));
     println!(
         "rv100: {} register accesses by rwmmio, {} in QEMU's trace",
         mine.len(),
@@ -479,6 +491,6 @@ fn rwmmio_recording_of_radeonfb_matches_qemu_trace() {
     assert!(mine.len() > 10_000, "{}", mine.len());
     assert!(
         theirs.windows(mine.len()).any(|w| w == mine),
-        "not among QEMU's in one run"
+        "not one sequence in QEMU's trace"
     );
 }

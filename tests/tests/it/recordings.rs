@@ -1,10 +1,10 @@
-//! The published recordings of mnist and alexnet, through the command line: known figures.
+//! The published recordings of mnist and alexnet on the command line, with known figures.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use serde_json::{Value, json};
@@ -24,8 +24,8 @@ fn info(network: &str) -> Option<Value> {
 }
 
 fn assert_keys(value: &Value, expected: Value) {
-    for (key, want) in expected.as_object().unwrap() {
-        assert_eq!(&value[key], want, "{key}");
+    for (key, expected_value) in expected.as_object().unwrap() {
+        assert_eq!(&value[key], expected_value, "{key}");
     }
 }
 
@@ -133,12 +133,12 @@ fn mnist_kine_file_reports_the_same_as_its_source() {
     assert_eq!(import.code, Some(0), "{import:?}");
     assert_eq!(import.json()["events"], 2977);
     for verb in ["info", "jobs", "check", "map"] {
-        let of = |path: &std::path::Path| run([verb.as_ref(), path.as_os_str(), "--json".as_ref()]);
-        let (a, b) = (of(&folder), of(&kine));
+        let run_verb = |path: &std::path::Path| run([verb.as_ref(), path.as_os_str(), "--json".as_ref()]);
+        let (a, b) = (run_verb(&folder), run_verb(&kine));
         assert_eq!((a.code, a.out), (b.code, b.out), "{verb}");
     }
-    let sound = run(["verify".as_ref(), kine.as_os_str(), "--json".as_ref()]);
-    assert_eq!((sound.code, &sound.json()["sound"]), (Some(0), &json!(true)));
+    let verified = run(["verify".as_ref(), kine.as_os_str(), "--json".as_ref()]);
+    assert_eq!((verified.code, &verified.json()["sound"]), (Some(0), &json!(true)));
     let same = run(["diff".as_ref(), folder.as_os_str(), kine.as_os_str()]);
     assert_eq!(same.code, Some(0), "{same:?}");
 }
@@ -148,7 +148,7 @@ fn names_and_values_agree_with_the_authors_timeline() {
     for network in ["mnist", "alexnet"] {
         let Some(folder) = folder(network) else { return };
         let events = run(["events".as_ref(), folder.as_os_str(), "--json".as_ref()]).json();
-        let ours: Vec<(u64, ReportedRun)> = events
+        let ours: Vec<(u64, ReportedAccess)> = events
             .as_array()
             .unwrap()
             .iter()
@@ -159,25 +159,25 @@ fn names_and_values_agree_with_the_authors_timeline() {
             })
             .collect();
         let integrated = std::fs::read_to_string(folder.join(format!("{network}_integrated"))).unwrap();
-        let theirs: Vec<(u64, ReportedRun)> = integrated.lines().filter_map(theirs).collect();
+        let theirs: Vec<(u64, ReportedAccess)> = integrated.lines().filter_map(parse_timeline_line).collect();
         assert_eq!(ours.len(), theirs.len(), "{network}");
-        // The history is in the order of the accesses; what two threads wrote into the timeline may be swapped there.
-        // Each thread's own accesses are in order in both.
-        let by_thread = |all: &[(u64, ReportedRun)]| {
-            let mut threads: BTreeMap<u64, Vec<ReportedRun>> = BTreeMap::new();
+        // The history is in the order of the accesses. Accesses of two threads can be swapped in the timeline. Each
+        // thread's own accesses are in order in both.
+        let by_thread = |all: &[(u64, ReportedAccess)]| {
+            let mut threads: BTreeMap<u64, Vec<ReportedAccess>> = BTreeMap::new();
             for (thread, reported) in all {
                 threads.entry(*thread).or_default().push(reported.clone());
             }
             threads
         };
         let (ours_by, theirs_by) = (by_thread(&ours), by_thread(&theirs));
-        assert!(ours_by.len() > 1, "{network}: threads are known");
+        assert!(ours_by.len() > 1, "{network}: the recording knows its threads");
         for (thread, entries) in &theirs_by {
-            let of_ours = &ours_by[thread];
-            let differs = entries.iter().zip(of_ours).position(|(a, b)| a != b);
+            let our_entries = &ours_by[thread];
+            let differs = entries.iter().zip(our_entries).position(|(a, b)| a != b);
             assert_eq!(
                 (entries.len(), differs),
-                (of_ours.len(), None),
+                (our_entries.len(), None),
                 "{network}: thread {thread}"
             );
         }
@@ -186,12 +186,13 @@ fn names_and_values_agree_with_the_authors_timeline() {
     }
 }
 
-/// An access as reported: whether it writes, offset, value, name of the register.
-type ReportedRun = (bool, String, String, String);
+/// An access as reported: whether it writes, offset, value, and register name.
+type ReportedAccess = (bool, String, String, String);
 
-/// `… IO … R reg 0x000018e0 val 1  JOB_CTRL | JOB_SLOT1 | JS_COMMAND_NEXT (WO) | JS_COMMAND_START`: block, slot or
-/// address space where there is one, the register with its access note, sometimes what the value means.
-fn theirs(line: &str) -> Option<(u64, ReportedRun)> {
+/// Parses a line of the timeline, such as `… IO … R reg 0x000018e0 val 1  JOB_CTRL | JOB_SLOT1 | JS_COMMAND_NEXT (WO) |
+/// JS_COMMAND_START`. After the value come the block, an optional slot or address space, the register with its access
+/// note, and sometimes the value's meaning.
+fn parse_timeline_line(line: &str) -> Option<(u64, ReportedAccess)> {
     let (head, rest) = line.split_once(" reg ")?;
     let mut head = head.split_whitespace().skip(1);
     if head.next() != Some("IO") {
@@ -275,9 +276,9 @@ fn mnist_and_alexnet_replay_on_the_simulator() {
 
 #[test]
 fn recording_with_truncated_memory_fails_to_replay() {
-    let Some(whole) = folder("mnist") else { return };
+    let Some(complete) = folder("mnist") else { return };
     let dir = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(&whole).unwrap() {
+    for entry in std::fs::read_dir(&complete).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_owned();
         if !path.is_file() {
@@ -292,16 +293,16 @@ fn recording_with_truncated_memory_fails_to_replay() {
         }
     }
     let cut = dir.path().to_str().unwrap();
-    let of = |extra: &[&str]| {
+    let replay_cut = |extra: &[&str]| {
         let ended = run(["replay", cut, "--on", "software:mali-g71"].iter().chain(extra));
         assert_eq!(ended.code, Some(1), "{ended:?}");
         ended
     };
-    let outcome = of(&["--json"]).json();
+    let outcome = replay_cut(&["--json"]).json();
     assert_keys(&outcome, json!({ "outcome": "failed", "computed": false, "jobs": 23 }));
     let done = outcome["job_outcomes"].as_array().unwrap().iter();
     assert_eq!(done.filter(|j| j["done"] == true).count(), 0);
-    let text = of(&[]).out;
+    let text = replay_cut(&[]).out;
     assert!(
         text.contains("no: 23 of 23 jobs did not end as done") && !text.contains("every shader ran"),
         "{text}"
@@ -310,26 +311,26 @@ fn recording_with_truncated_memory_fails_to_replay() {
 
 #[test]
 fn hundred_runs_are_bit_identical() {
-    let Some(one) = replay("mnist", &[]) else { return };
-    let Some(many) = replay("mnist", &["--repeat", "100"]) else {
+    let Some(single) = replay("mnist", &[]) else { return };
+    let Some(repeated) = replay("mnist", &["--repeat", "100"]) else {
         return;
     };
-    assert_eq!(one["fingerprint"], many["fingerprint"]);
-    assert_eq!(many["timing"]["runs"]["count"], 100);
-    assert!(many["timing"]["runs"]["p50_ns"].as_u64() <= many["timing"]["runs"]["p99_ns"].as_u64());
+    assert_eq!(single["fingerprint"], repeated["fingerprint"]);
+    assert_eq!(repeated["timing"]["runs"]["count"], 100);
+    assert!(repeated["timing"]["runs"]["p50_ns"].as_u64() <= repeated["timing"]["runs"]["p99_ns"].as_u64());
 }
 
 #[test]
 fn edited_input_changes_the_requested_outputs() {
     let Some(folder) = folder("mnist") else { return };
     let dir = tempfile::tempdir().unwrap();
-    let (edit, back, outcome) = (
+    let (input, returned, outcome) = (
         dir.path().join("in.bin"),
         dir.path().join("back.npy"),
         dir.path().join("o.kine"),
     );
     let bytes: Vec<u8> = (0..6272u32).map(|i| (i * 7) as u8).collect();
-    std::fs::write(&edit, &bytes).unwrap();
+    std::fs::write(&input, &bytes).unwrap();
     let ended = run([
         "replay",
         folder.to_str().unwrap(),
@@ -337,20 +338,20 @@ fn edited_input_changes_the_requested_outputs() {
         "software:mali-g71",
         "--json",
         "--input",
-        &format!("input={}", edit.display()),
+        &format!("input={}", input.display()),
         "--output",
-        &format!("input={}", back.display()),
+        &format!("input={}", returned.display()),
         "-o",
         outcome.to_str().unwrap(),
     ]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let json = ended.json();
     assert_eq!(json["rewrites"]["input"], 1);
-    let npy = std::fs::read(&back).unwrap();
+    let npy = std::fs::read(&returned).unwrap();
     assert!(npy.starts_with(b"\x93NUMPY"));
     assert!(
         npy.ends_with(&bytes),
-        "no shader ran, so the buffer that was put in comes back"
+        "no shader ran, so the input buffer is returned unchanged"
     );
     let names: Vec<&str> = json["outputs"]
         .as_array()

@@ -1,10 +1,10 @@
-//! The project's own sample traces, through the command line.
+//! The project's sample traces on the command line.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 #[path = "../command_line/asking.rs"]
@@ -36,15 +36,15 @@ fn every_sample_is_sound_and_replays() {
     let samples = samples();
     assert!(samples.len() >= 10, "{samples:?}");
     for sample in samples {
-        let of = |verb: &str| run([verb.as_ref(), sample.as_os_str(), "--json".as_ref()]);
-        assert_eq!(of("check").code, Some(0), "{}", sample.display());
-        assert_eq!(of("verify").code, Some(0), "{}", sample.display());
-        let info = of("info").json();
+        let run_verb = |verb: &str| run([verb.as_ref(), sample.as_os_str(), "--json".as_ref()]);
+        assert_eq!(run_verb("check").code, Some(0), "{}", sample.display());
+        assert_eq!(run_verb("verify").code, Some(0), "{}", sample.display());
+        let info = run_verb("info").json();
         assert!(
             info["jobs"].as_u64().unwrap() > 0 && info["events"].as_u64().unwrap() > 50,
             "{info}"
         );
-        // Each on the simulator of its GPU.
+        // Each sample replays on the simulator of its GPU.
         let model = info["gpu"]["name"].as_str().unwrap().to_lowercase();
         let target = format!("software:{model}");
         let replay = run([
@@ -78,7 +78,7 @@ fn jobs_without_shaders_really_execute() {
             .find(|b| b["name"] == "results")
             .unwrap()
             .clone();
-        // Whatever was there before, the jobs write the known values over it.
+        // The jobs write their known values over any earlier content.
         std::fs::write(&edit, vec![0x5a; buffer["bytes"].as_u64().unwrap() as usize]).unwrap();
         let replay = |input: &[&str]| {
             let output = format!("results={}", result.display());
@@ -94,14 +94,14 @@ fn jobs_without_shaders_really_execute() {
             arguments.extend(input);
             let ended = run(arguments);
             assert_eq!(ended.code, Some(0), "{ended:?}");
-            assert_eq!(ended.json()["computed"], true, "nothing in it needs a shader");
+            assert_eq!(ended.json()["computed"], true, "no job needs a shader");
             std::fs::read(&result).unwrap()
         };
         let plain = replay(&[]);
         let edited = replay(&["--input", &format!("results={}", edit.display())]);
         assert!(plain.iter().any(|b| *b != 0));
-        let kept = edited.iter().filter(|b| **b == 0x5a).count();
-        assert!(kept < edited.len(), "nothing was written");
+        let untouched = edited.iter().filter(|b| **b == 0x5a).count();
+        assert!(untouched < edited.len(), "the jobs wrote nothing");
         for (i, (a, b)) in plain.iter().zip(&edited).enumerate() {
             assert!(a == b || *b == 0x5a, "{name}: byte {i} is {a:#x} or {b:#x}");
         }
@@ -126,8 +126,8 @@ fn another_gpus_recording_is_refused_with_exit_code_two() {
     }
 }
 
-/// Runs `kinescope` as somebody who has no place for files: a folder below a file can be made by nobody.
-fn without_a_home(arguments: &[&str], variable: &str) -> whole_program_tests::ProgramOutput {
+/// Runs `kinescope` without a folder for its files: nobody can create a folder inside a file.
+fn run_without_home(arguments: &[&str], variable: &str) -> whole_program_tests::ProgramOutput {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "no folder").unwrap();
@@ -142,10 +142,10 @@ fn software_target_needs_no_key_folder() {
     let sample = sample.to_str().unwrap();
     for variable in ["HOME", "KINESCOPE_KEYS"] {
         for verb in ["plan", "replay"] {
-            let ended = without_a_home(&[verb, sample, "--on", "software:mali-g71"], variable);
+            let ended = run_without_home(&[verb, sample, "--on", "software:mali-g71"], variable);
             assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{variable}: {ended:?}");
         }
-        let targets = without_a_home(&["boards", "--json"], variable);
+        let targets = run_without_home(&["boards", "--json"], variable);
         assert_eq!(targets.code, Some(0), "{targets:?}");
         let names: Vec<String> = targets
             .json()
@@ -159,19 +159,19 @@ fn software_target_needs_no_key_folder() {
             targets.err.starts_with("kinescope: cannot read the paired agents: ") && targets.err.lines().count() == 1,
             "{targets:?}"
         );
-        // What needs keys says which file it could not have.
-        without_a_home(&["replay", sample, "--on", "agent:lab/mali-g71"], variable).assert_refused("/file/home");
-        without_a_home(&["agents"], variable).assert_refused("/file/home");
-        // A name that is none is reported as such.
-        without_a_home(&["replay", sample, "--on", "cuda:0"], variable).assert_refused("cuda");
+        // A verb that needs keys names the file that it cannot open.
+        run_without_home(&["replay", sample, "--on", "agent:lab/mali-g71"], variable).assert_refused("/file/home");
+        run_without_home(&["agents"], variable).assert_refused("/file/home");
+        // An invalid target name is reported as such.
+        run_without_home(&["replay", sample, "--on", "cuda:0"], variable).assert_refused("cuda");
     }
 }
 
 #[test]
 fn a_plan_is_shown_without_being_run() {
     let sample = root().join("sample-traces/write-value.kine");
-    let of = |form: &str| run(["plan", sample.to_str().unwrap(), "--on", "software:mali-g71", form]);
-    let plan = of("--json").json();
+    let print_plan = |form: &str| run(["plan", sample.to_str().unwrap(), "--on", "software:mali-g71", form]);
+    let plan = print_plan("--json").json();
     assert_eq!(plan["jobs"], 3);
     assert!(plan["verified"]["leaves"].as_u64().unwrap() > 0);
     let rewrites: u64 = plan["rewrites"]
@@ -181,11 +181,11 @@ fn a_plan_is_shown_without_being_run() {
         .map(|v| v.as_u64().unwrap())
         .sum();
     assert_eq!(rewrites, plan["rewrite_list"].as_array().unwrap().len() as u64);
-    let text = of("--text");
+    let text = print_plan("--text");
     assert_eq!(text.code, Some(0), "{text:?}");
     assert!(
         text.out.lines().count() as u64 > plan["actions"].as_u64().unwrap(),
-        "an action a line"
+        "one line per action"
     );
 }
 
@@ -214,30 +214,30 @@ fn unknown_register_replays_only_with_an_allowed_range() {
     recording.events = events.finish();
     let file = dir.path().join("unknown.kine");
     std::fs::write(&file, trace_core::container::to_bytes(&recording).unwrap()).unwrap();
-    let of = |verb: &str, extra: &[&str]| {
+    let run_allowed = |verb: &str, extra: &[&str]| {
         let start = [verb, file.to_str().unwrap(), "--on", "software:mali-g71"];
         run(start.iter().chain(extra))
     };
     for verb in ["plan", "replay"] {
-        of(verb, &[]).assert_refused("event 0: the register map does not know the register at 0x3ff8");
-        of(verb, &[]).assert_refused("--allow START..END");
-        of(verb, &["--allow", "0x3f00..0x3ff8"]).assert_refused("0x3ff8");
-        of(verb, &["--allow", "0x0..0x4000"]).assert_refused("a quarter of the MMIO region");
-        of(verb, &["--allow", "0x0..0x10"]).assert_refused("GPU_ID");
-        for none in ["0x3ff8", "0x3ff8..0x3ffa", "0x3ff8..0x3ff8", "a..b"] {
-            let ended = of(verb, &["--allow", none]);
+        run_allowed(verb, &[]).assert_refused("event 0: the register map does not know the register at 0x3ff8");
+        run_allowed(verb, &[]).assert_refused("--allow START..END");
+        run_allowed(verb, &["--allow", "0x3f00..0x3ff8"]).assert_refused("0x3ff8");
+        run_allowed(verb, &["--allow", "0x0..0x4000"]).assert_refused("a quarter of the MMIO region");
+        run_allowed(verb, &["--allow", "0x0..0x10"]).assert_refused("GPU_ID");
+        for invalid in ["0x3ff8", "0x3ff8..0x3ffa", "0x3ff8..0x3ff8", "a..b"] {
+            let ended = run_allowed(verb, &["--allow", invalid]);
             assert!(
                 ended.code == Some(2) && ended.err.contains("not a range of registers"),
                 "{ended:?}"
             );
         }
-        let ended = of(
+        let ended = run_allowed(
             verb,
             &["--allow", "0x3ff0..0x3ff4", "--allow", "0x3ff8..0x3ffc", "--json"],
         );
         assert_eq!(ended.code, Some(0), "{ended:?}");
         assert_eq!(ended.json()["allowed"], json!(["0x3ff0..0x3ff4", "0x3ff8..0x3ffc"]));
-        let text = of(verb, &["--allow", "0x3ff8..0x3ffc"]);
+        let text = run_allowed(verb, &["--allow", "0x3ff8..0x3ffc"]);
         assert!(text.code == Some(0) && text.out.contains("0x3ff8..0x3ffc"), "{text:?}");
     }
 }
@@ -289,11 +289,11 @@ fn every_buffer_exports_and_imports_as_raw_and_npy() {
             blake3::hash(&raw_bytes).to_hex().to_string(),
             "{name}"
         );
-        // What came out goes in again, in either form, and changes nothing.
+        // An exported buffer can be imported in either form, and changes nothing.
         for path in [&raw, &npy] {
-            let back = replay_vecadd(&["--input", &file(path)]);
+            let reimported = replay_vecadd(&["--input", &file(path)]);
             assert_eq!(
-                (back.code, &back.json()["rewrites"]["input"]),
+                (reimported.code, &reimported.json()["rewrites"]["input"]),
                 (Some(0), &json!(1)),
                 "{name}"
             );
@@ -309,38 +309,41 @@ fn unfit_inputs_and_outputs_are_refused_before_the_run() {
     let at = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
     let npy = at("a.npy");
     assert_eq!(replay_vecadd(&["--output", &format!("a={npy}")]).code, Some(0));
-    let whole = std::fs::read(&npy).unwrap();
-    let put = |name: &str, bytes: &[u8]| {
+    let npy_bytes = std::fs::read(&npy).unwrap();
+    let write_input = |name: &str, bytes: &[u8]| {
         std::fs::write(at(name), bytes).unwrap();
         format!("a={}", at(name))
     };
-    let refused = |input: &str, needle: &str| {
+    let assert_input_refused = |input: &str, needle: &str| {
         let ended = replay_vecadd(&["--input", input]);
         ended.assert_refused(needle);
         assert!(
             ended.err.contains(input.split_once('=').unwrap().1),
-            "names the file: {}",
+            "the message names the file: {}",
             ended.err
         );
     };
-    refused(
-        &put("short.bin", &[0; 4095]),
+    assert_input_refused(
+        &write_input("short.bin", &[0; 4095]),
         "holds 4095 bytes, but buffer 'a' takes exactly 4096",
     );
-    refused(&put("long.bin", &[0; 4097]), "takes exactly 4096");
-    refused(&put("empty.bin", &[]), "holds 0 bytes");
-    let start = whole
+    assert_input_refused(&write_input("long.bin", &[0; 4097]), "takes exactly 4096");
+    assert_input_refused(&write_input("empty.bin", &[]), "holds 0 bytes");
+    let start = npy_bytes
         .windows(3)
         .position(|w| w == b"<f4")
-        .expect("a holds f32 elements");
-    let mut ints = whole.clone();
+        .expect("buffer a has f32 elements");
+    let mut ints = npy_bytes.clone();
     ints[start + 1] = b'i';
-    refused(&put("ints.npy", &ints), "holds i32 elements, but buffer 'a' has f32");
-    refused(&put("cut.npy", &whole[..whole.len() - 4]), "");
-    refused(&put("head.npy", &whole[..20]), "");
-    refused(&put("letter.npy", b"Dear all"), "");
-    refused(&format!("a={}", dir.path().display()), "");
-    refused(&format!("a={}", at("nowhere.bin")), "No such file");
+    assert_input_refused(
+        &write_input("ints.npy", &ints),
+        "holds i32 elements, but buffer 'a' has f32",
+    );
+    assert_input_refused(&write_input("cut.npy", &npy_bytes[..npy_bytes.len() - 4]), "");
+    assert_input_refused(&write_input("head.npy", &npy_bytes[..20]), "");
+    assert_input_refused(&write_input("letter.npy", b"Dear all"), "");
+    assert_input_refused(&format!("a={}", dir.path().display()), "");
+    assert_input_refused(&format!("a={}", at("nowhere.bin")), "No such file");
     for (option, value) in [
         ("--output", format!("a={}", at("missing/out.bin"))),
         ("--output", format!("a={}", dir.path().display())),
@@ -405,7 +408,7 @@ fn exit_codes_distinguish_match_difference_and_error() {
     for (code, arguments) in table {
         let ended = run(*arguments);
         assert_eq!(ended.code, Some(*code), "{arguments:?}: {ended:?}");
-        // What could not be done says so on stderr alone; what could says nothing there.
+        // Errors go to standard error only. A verb that succeeds prints nothing there.
         assert_eq!(ended.err.is_empty(), *code != 2, "{arguments:?}: {}", ended.err);
         assert!(*code != 2 || ended.out.is_empty(), "{arguments:?}: {}", ended.out);
     }
@@ -414,22 +417,22 @@ fn exit_codes_distinguish_match_difference_and_error() {
 #[test]
 fn replay_text_lists_every_job_with_correct_counts() {
     let sample = root().join("sample-traces/twopass.kine");
-    let of = |extra: &[&str]| {
+    let replay = |extra: &[&str]| {
         let start = ["replay", sample.to_str().unwrap(), "--on", "software:mali-g71"];
         let ended = run(start.iter().chain(extra));
         assert_eq!(ended.code, Some(0), "{ended:?}");
         ended.out
     };
-    let plain = of(&[]);
+    let plain = replay(&[]);
     assert!(
         plain.starts_with("match: ") && plain.contains("software:mali-g71"),
         "{plain}"
     );
     assert!(
         plain.contains("yes, every shader ran"),
-        "everything was computed, and it says so: {plain}"
+        "the output says that every job was computed: {plain}"
     );
-    let jobs = of(&["--jobs"]);
+    let jobs = replay(&["--jobs"]);
     let rows: Vec<&str> = jobs.lines().skip_while(|l| !l.starts_with("Job ")).skip(1).collect();
     let info = run(["info".as_ref(), sample.as_os_str(), "--json".as_ref()]).json();
     assert_eq!(rows.len() as u64, info["jobs"].as_u64().unwrap(), "{jobs}");
@@ -457,7 +460,7 @@ fn screenshot_works_without_a_display() {
     }
     let ended = whole_program_tests::ProgramOutput::from(command.output().unwrap());
     assert_eq!(ended.code, Some(0), "{}", ended.err);
-    // PNG's signature, then the header with width and height.
+    // A PNG begins with its signature, followed by a header with width and height.
     let png = std::fs::read(&out).unwrap();
     assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
     assert_eq!(&png[16..24], &[0, 0, 3, 32, 0, 0, 1, 244]);

@@ -1,11 +1,11 @@
-//! `screen`: pictures from the stores of stock drivers, as files, compared with what QEMU showed.
+//! `screen`: pictures from the stores of stock drivers, exported and compared with QEMU's screen.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     clippy::indexing_slicing,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ fn log(name: &str) -> Option<String> {
     if path.is_file() {
         return Some(path.to_str().unwrap().to_owned());
     }
-    println!("skipped: {} is not there", path.display());
+    println!("skipped: {} is missing", path.display());
     None
 }
 
@@ -34,7 +34,7 @@ fn screen_from_plain_stores_matches_and_exports() {
     assert!(all.out.contains("compared 307200 pixels, all the same"), "{}", all.out);
     let picture = Picture::from_ppm(&std::fs::read(&ppm).unwrap()).unwrap();
     assert_eq!((picture.width(), picture.height()), (640, 480));
-    // Halfway it is another one; the difference is a picture too.
+    // The picture halfway differs. The difference is a picture too.
     let (png, heat) = (to("half.png"), to("heat.png"));
     let half = run([
         "screen",
@@ -54,17 +54,17 @@ fn screen_from_plain_stores_matches_and_exports() {
         assert!(std::fs::read(file).unwrap().starts_with(b"\x89PNG"));
     }
     let film = to("film.png");
-    let made = run(["screen", &log, "-o", &film, "--frames", "5"]);
-    assert_eq!(made.code, Some(0), "{}", made.err);
+    let film_result = run(["screen", &log, "-o", &film, "--frames", "5"]);
+    assert_eq!(film_result.code, Some(0), "{}", film_result.err);
     let film = std::fs::read(&film).unwrap();
-    let control = film.windows(4).position(|c| c == b"acTL").expect("a moving PNG");
+    let control = film.windows(4).position(|c| c == b"acTL").expect("an animated PNG");
     assert_eq!(film[control + 4..control + 8], 5u32.to_be_bytes());
-    // Without registers the form is said; the first bytes are the same pixels.
-    let hand = to("hand.ppm");
-    let by_hand = run(["screen", &log, "--format", "640x10,indexed8", "-o", &hand]);
-    assert_eq!(by_hand.code, Some(0), "{}", by_hand.err);
-    let hand = Picture::from_ppm(&std::fs::read(&hand).unwrap()).unwrap();
-    assert_eq!(hand.rgb(), &picture.rgb()[..640 * 10 * 3]);
+    // Without registers, the user gives the format. The first bytes are the same pixels.
+    let first_rows = to("hand.ppm");
+    let with_format = run(["screen", &log, "--format", "640x10,indexed8", "-o", &first_rows]);
+    assert_eq!(with_format.code, Some(0), "{}", with_format.err);
+    let first_rows = Picture::from_ppm(&std::fs::read(&first_rows).unwrap()).unwrap();
+    assert_eq!(first_rows.rgb(), &picture.rgb()[..640 * 10 * 3]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn screen_comparison_names_the_stores_of_the_first_difference() {
     let same = run(["screen", &plain, "--compare", &plain]);
     assert_eq!(same.code, Some(0), "{}", same.err);
     assert!(same.out.contains("after event 561841, all the same"), "{}", same.out);
-    // The same recording at two events: the stores between them made the difference.
+    // The same recording is compared at two events. The stores between them make the difference.
     let heat = to("heat.png");
     let earlier = [
         "screen",
@@ -109,9 +109,9 @@ fn screen_comparison_names_the_stores_of_the_first_difference() {
         "--heat",
         &heat,
     ];
-    let found = run(earlier);
-    assert_eq!(found.code, Some(1), "{}", found.err);
-    assert!(found.out.contains("stored as 0x"), "{}", found.out);
+    let differing = run(earlier);
+    assert_eq!(differing.code, Some(1), "{}", differing.err);
+    assert!(differing.out.contains("stored as 0x"), "{}", differing.out);
     assert!(std::fs::read(&heat).unwrap().starts_with(b"\x89PNG"));
     let json = run(earlier.into_iter().chain(["--json"]));
     let json: serde_json::Value = serde_json::from_str(&json.out).unwrap();
@@ -122,14 +122,15 @@ fn screen_comparison_names_the_stores_of_the_first_difference() {
     assert_ne!(first["own"]["color"], first["other"]["color"], "{c}");
     assert!(first["own"]["event"].as_u64() > Some(280_000), "a later store: {c}");
     assert!(first["other"]["event"].as_u64() <= Some(280_000), "{c}");
-    // What `--pixel` lists last is the store that is named.
+    // The named store is the last one that `--pixel` lists.
     let at = format!("{},{}", first["x"], first["y"]);
     let pixel = run(["screen", &plain, "--pixel", &at, "--json"]);
     let pixel: serde_json::Value = serde_json::from_str(&pixel.out).unwrap();
     let stores = pixel["pixel"]["stores"].as_array().unwrap();
     assert_eq!(stores.last().unwrap()["event"], first["own"]["event"]);
     assert_eq!(pixel["pixel"]["color"], first["own"]["color"]);
-    // Rows of the other that nobody knows are not compared; a PNG of it says the same as the recording.
+    // Rows with unknown content in the other recording are not compared. A PNG of it gives the same result as the
+    // recording.
     let by_recording = run(["screen", &plain, "--compare", &copied, "--json"]);
     let by_recording: serde_json::Value = serde_json::from_str(&by_recording.out).unwrap();
     let compared = by_recording["comparison"]["compared"].as_u64().unwrap();

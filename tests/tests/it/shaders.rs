@@ -1,11 +1,11 @@
-//! The shaders of recordings through the command line.
+//! Shaders of recordings on the command line.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     clippy::indexing_slicing,
-    reason = "tests fail and tell in these ways"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 use serde_json::Value;
@@ -50,16 +50,16 @@ fn branch_targets_are_clauses_and_all_are_reachable() {
     let report = json(&sample("matmul.kine"), &[]);
     let shader = &report["shaders"][0];
     let clauses = shader["clauses"].as_array().unwrap();
-    let places: BTreeSet<&str> = clauses.iter().map(|c| c["va"].as_str().unwrap()).collect();
+    let addresses: BTreeSet<&str> = clauses.iter().map(|c| c["va"].as_str().unwrap()).collect();
     let targets: Vec<&str> = clauses
         .iter()
         .flat_map(|c| c["targets"].as_array().unwrap())
         .map(|t| t.as_str().unwrap())
         .collect();
-    // The loop over the sum is entered or passed, left or gone on with.
+    // The loop over the sum is entered or skipped, and left or repeated.
     assert!(targets.len() >= 2, "{shader}");
     for t in targets {
-        assert!(places.contains(t), "{t}: {shader}");
+        assert!(addresses.contains(t), "{t}: {shader}");
     }
     assert!(clauses.iter().all(|c| c["reached"] == true && c["indirect"] == false));
     assert_eq!((&shader["whole"], &shader["end"]), (&true.into(), &"padding".into()));
@@ -92,10 +92,10 @@ fn job_option_selects_one_job() {
     let mut one_by_one = Vec::new();
     for job in ["0", "1"] {
         let report = json(&file, &["--job", job]);
-        let found = report["shaders"].as_array().unwrap();
-        assert_eq!(found.len(), 1, "{report}");
-        assert_eq!(found[0]["jobs"][0]["job"].to_string(), job);
-        one_by_one.push(entry(&found[0]));
+        let selected = report["shaders"].as_array().unwrap();
+        assert_eq!(selected.len(), 1, "{report}");
+        assert_eq!(selected[0]["jobs"][0]["job"].to_string(), job);
+        one_by_one.push(entry(&selected[0]));
     }
     assert_eq!(one_by_one, shaders);
     let ended = shader(&file, &["--job", "2"]);
@@ -179,12 +179,12 @@ fn thread_trace_lists_every_clause() {
         let hex = a["value"].as_str().unwrap().strip_prefix("0x").unwrap();
         f32::from_bits(u32::from_str_radix(hex, 16).unwrap())
     };
-    let of = |key: &str| -> Vec<&Value> { steps.iter().flat_map(|s| s[key].as_array().unwrap()).collect() };
-    let (reads, writes) = (of("reads"), of("writes"));
+    let accesses = |key: &str| -> Vec<&Value> { steps.iter().flat_map(|s| s[key].as_array().unwrap()).collect() };
+    let (reads, writes) = (accesses("reads"), accesses("writes"));
     assert_eq!((reads.len(), writes.len()), (2, 1));
     assert_eq!(float(reads[0]) + float(reads[1]), float(writes[0]));
     assert!(writes[0]["instruction"].as_str().unwrap().starts_with("+STORE.i32"));
-    // The text says the same; without the trace it leaves out what writes nothing.
+    // The text has the same content. Without `--trace`, it omits steps that write nothing.
     let all: Vec<&str> = thread.iter().copied().chain(["--trace"]).collect();
     let (long, short) = (shader(&file, &all), shader(&file, &thread));
     assert_eq!((long.code, short.code), (Some(0), Some(0)));
@@ -207,8 +207,8 @@ fn last_writer_verb_names_the_operation() {
     let info = run(["info".as_ref(), file.as_os_str(), "--json".as_ref()]).json();
     let va = |name: &str| {
         let all = info["buffers"].as_array().unwrap();
-        let found = all.iter().find(|b| b["name"] == name).unwrap();
-        found["va"].as_str().unwrap().to_owned()
+        let buffer = all.iter().find(|b| b["name"] == name).unwrap();
+        buffer["va"].as_str().unwrap().to_owned()
     };
     let who = |va: &str| {
         let ended = run([
@@ -231,7 +231,7 @@ fn last_writer_verb_names_the_operation() {
     );
     assert_eq!(shader["write"]["va"], format!("{:#x}", at - 1));
     assert_eq!(shader["reads"].as_array().unwrap().len(), 2);
-    // The second byte of the number that was written.
+    // `byte` is the second byte of the number that the shader wrote.
     let written = u32::from_str_radix(shader["write"]["value"].as_str().unwrap().trim_start_matches("0x"), 16);
     assert_eq!(report["byte"], format!("{:#x}", written.unwrap() >> 8 & 0xff));
     let report = who(&va("a"));
@@ -241,7 +241,7 @@ fn last_writer_verb_names_the_operation() {
     assert!(ended.err.contains("is not mapped"), "{}", ended.err);
 }
 
-/// What is given in place of an input is what threads read and what bytes come of, with the option of a replay.
+/// With `--input`, threads read the edited input, and last writers are computed from it.
 #[test]
 fn thread_traces_and_last_writers_use_edited_inputs() {
     let file = sample("digits.kine");
@@ -278,16 +278,19 @@ fn thread_traces_and_last_writers_use_edited_inputs() {
     assert_ne!(edited, read(&[]));
     let who = |more: &[&str]| {
         let at = va("logits");
-        let mut words = vec!["who", "--json", "--va", at.as_str(), file.to_str().unwrap()];
-        words.extend(more);
-        let ended = run(words);
+        let mut arguments = vec!["who", "--json", "--va", at.as_str(), file.to_str().unwrap()];
+        arguments.extend(more);
+        let ended = run(arguments);
         assert_eq!(ended.code, Some(0), "{ended:?}");
         ended.json()
     };
-    let (recorded, given) = (who(&[]), who(&["--input", &input]));
-    assert_eq!(recorded["shader"]["thread"], given["shader"]["thread"]);
-    assert_ne!(recorded["shader"]["write"]["value"], given["shader"]["write"]["value"]);
-    // The code does not depend on it.
+    let (recorded_report, edited_report) = (who(&[]), who(&["--input", &input]));
+    assert_eq!(recorded_report["shader"]["thread"], edited_report["shader"]["thread"]);
+    assert_ne!(
+        recorded_report["shader"]["write"]["value"],
+        edited_report["shader"]["write"]["value"]
+    );
+    // The code does not depend on inputs.
     let ended = shader(&file, &["--input", &input]);
     assert_eq!(ended.code, Some(2));
     assert!(ended.err.contains("give --thread"), "{}", ended.err);

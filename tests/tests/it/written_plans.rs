@@ -1,4 +1,4 @@
-//! Plans as text and as files, on the command line: printed, read back, replayed on bus-mastering devices.
+//! Plans as text and as files on the command line: printed, read back, and replayed on bus-mastering devices.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::Value;
@@ -20,15 +20,15 @@ fn json(arguments: &[&str], code: i32) -> Value {
 #[test]
 fn plan_text_parses_without_a_target_and_errors_name_the_line() {
     let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let (file, edu) = (at("edu.plan"), edu());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (file, edu) = (path("edu.plan"), edu());
     assert_eq!(run(["plan", &edu, "--assemble", "-o", &file]).code, Some(0));
-    // Printed from there, it is the same plan again.
+    // The printed plan file gives the same plan again.
     let printed = run(["plan", &file, "--assemble", "--text"]);
-    std::fs::write(at("again.txt"), &printed.out).unwrap();
-    let again = at("again.plan");
+    std::fs::write(path("again.txt"), &printed.out).unwrap();
+    let again = path("again.plan");
     assert_eq!(
-        run(["plan", &at("again.txt"), "--assemble", "-o", &again]).code,
+        run(["plan", &path("again.txt"), "--assemble", "-o", &again]).code,
         Some(0)
     );
     assert_eq!(std::fs::read(&file).unwrap(), std::fs::read(&again).unwrap());
@@ -60,11 +60,11 @@ fn plan_text_parses_without_a_target_and_errors_name_the_line() {
         ),
     ] {
         assert!(text.contains(from));
-        std::fs::write(at("bad.txt"), text.replacen(from, to, 1)).unwrap();
-        run(["plan", &at("bad.txt"), "--assemble", "--text"]).assert_refused(why);
+        std::fs::write(path("bad.txt"), text.replacen(from, to, 1)).unwrap();
+        run(["plan", &path("bad.txt"), "--assemble", "--text"]).assert_refused(why);
     }
-    std::fs::write(at("cut.plan"), &std::fs::read(&file).unwrap()[..500]).unwrap();
-    run(["plan", &at("cut.plan"), "--assemble", "--text"]).assert_refused("is cut off");
+    std::fs::write(path("cut.plan"), &std::fs::read(&file).unwrap()[..500]).unwrap();
+    run(["plan", &path("cut.plan"), "--assemble", "--text"]).assert_refused("is cut off");
 }
 
 #[test]
@@ -74,8 +74,8 @@ fn edu_replays_a_written_plan_and_its_outcome() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let (edu, file, copy, outcome) = (edu(), at("edu.plan"), at("copy.bin"), at("outcome.kine"));
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (edu, file, copy, outcome) = (edu(), path("edu.plan"), path("copy.bin"), path("outcome.kine"));
     assert_eq!(run(["plan", &edu, "--assemble", "-o", &file]).code, Some(0));
     let output = format!("copy={copy}");
     let parsed_json = json(
@@ -104,7 +104,7 @@ fn edu_replays_a_written_plan_and_its_outcome() {
         (&again["outcome"], &again["mastered_bus"]),
         (&"match".into(), &true.into())
     );
-    // What an output must hold comes from a file, too.
+    // The expected content of an output can also come from a file.
     let expect = format!("copy={copy}");
     let parsed_json = json(&["replay", &edu, "--on", "qemu:edu", "--expect", &expect], 0);
     assert_eq!(parsed_json["effects"][4]["matched"], true);
@@ -115,7 +115,7 @@ fn edu_replays_a_written_plan_and_its_outcome() {
         (&"diverged".into(), &false.into())
     );
     assert_eq!(parsed_json["effects"][4]["source"], copy.as_str());
-    // Another device is none for it.
+    // The plan does not fit another device.
     run(["replay", &edu, "--on", "qemu:bochs-display"]).assert_refused("the plan is for the register map `edu`");
     run(["replay", &edu, "--on", "qemu:edu", "--output", "other=x.bin"]).assert_refused("no output 'other'");
 }
@@ -144,7 +144,7 @@ fn recorded_picture_is_reproduced_by_replay_and_plan_text() {
         (&parsed_json["outcome"], &parsed_json["effects"][0]["kind"]),
         (&"match".into(), &"screen".into())
     );
-    // A picture that is another is none, whatever the device does.
+    // Another expected picture diverges, whatever the device does.
     let line = printed.out.lines().find(|l| l.starts_with("expect screen")).unwrap();
     let other = line.replacen(line.split(' ').nth(4).unwrap(), &"0".repeat(64), 1);
     std::fs::write(&text, printed.out.replacen(line, &other, 1)).unwrap();
