@@ -88,7 +88,7 @@ pub fn driver(n: u64, waits: u64) -> Recording {
             put(&mut b, access(false, *o, 1));
         }
         for left in (0..waits).rev() {
-            // Some waits have an end of their own, as when several flushes follow each other.
+            // Every sixtieth read ends a wait, as if several flushes followed each other.
             put(&mut b, access(false, status, u64::from(!left.is_multiple_of(60))));
         }
         if job.is_multiple_of(4) {
