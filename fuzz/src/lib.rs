@@ -100,7 +100,7 @@ thread_local! {
 /// Runs `run` in this thread's folder.
 fn in_folder(run: impl FnOnce(&Path)) {
     FOLDER.with(|cell| {
-        let made = cell.get_or_init(|| {
+        let folder = cell.get_or_init(|| {
             let shm = PathBuf::from("/dev/shm");
             let dir = if shm.is_dir() {
                 TempDir::new_in(shm)
@@ -109,6 +109,6 @@ fn in_folder(run: impl FnOnce(&Path)) {
             };
             dir.unwrap_or_else(|e| panic!("no temporary folder: {e}"))
         });
-        run(made.path());
+        run(folder.path());
     });
 }

@@ -16,7 +16,7 @@ impl TexMemory for FlatMemory<'_> {
 
     fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), ()> {
         self.reads += 1;
-        assert!(out.len() <= 32, "more is read at once than promised");
+        assert!(out.len() <= 32, "a read exceeds 32 bytes");
         let from = usize::try_from(va).ok().and_then(|at| self.bytes.get(at..)).ok_or(())?;
         out.copy_from_slice(from.get(..out.len()).ok_or(())?);
         Ok(())
@@ -60,8 +60,8 @@ fn operation(arch: Arch, word: u32, xy: (u32, u32), staging: &[u32; MAX_STAGING]
         memory.reads = 0;
         let first = s.run(memory, &texture, &sampler, xy, staging, derivatives);
         assert!(memory.reads <= MAX_READS, "{} reads", memory.reads);
-        let again = s.run(memory, &texture, &sampler, xy, staging, derivatives);
-        assert_eq!(first, again, "the same access gives something else");
+        let second = s.run(memory, &texture, &sampler, xy, staging, derivatives);
+        assert_eq!(first, second, "the same access gives another result");
         let cube = (xy.0, xy.1, staging[0]);
         let _ = s.run_cube(memory, &texture, &sampler, cube, derivatives);
         ran |= first.is_ok();

@@ -198,11 +198,7 @@ mod tests {
         for plus in ["Ctrl +", "ctrl++", "Ctrl+ +"] {
             assert_eq!(of(plus).as_deref(), Some("Ctrl +"), "{plus}");
         }
-        assert_eq!(
-            of("Ctrl"),
-            Some("Ctrl".into()),
-            "the window says that it knows no such key"
-        );
+        assert_eq!(of("Ctrl"), Some("Ctrl".into()), "the window reports an unknown key");
         assert_eq!(of("CtrlP"), Some("CtrlP".into()));
         assert_eq!((of(""), of("Ctrl "), of("a\nb")), (None, Some("Ctrl".into()), None));
         assert_eq!((of(&"x".repeat(25)), of("ctrl + + x"), of("a b")), (None, None, None));

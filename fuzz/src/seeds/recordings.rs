@@ -239,13 +239,13 @@ pub fn recording() -> Recording {
     };
     events.host_write(50, 1, row);
     events.undecoded(60, 1, 0, UndecodedRow::from_instruction(0x3ff0, 0xf3_a5f6));
-    let given = DmaMapRow {
+    let mapped = DmaMapRow {
         bus: PAGE,
         bytes: 4096,
         kind: DmaKind::Allocated as u32,
         reserved: 0,
     };
-    events.dma_map(70, 1, given);
+    events.dma_map(70, 1, mapped);
     let mut memory = MemoryBuilder::new();
     let mut frames = Vec::new();
     let page_of = |bytes: &[u8]| {
