@@ -9,8 +9,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = args.next().unwrap_or_default();
     let found = fuzz_targets::TARGETS.iter().find(|t| name == t.0);
     let Some((_, target)) = found else {
-        let known: Vec<&str> = fuzz_targets::TARGETS.iter().map(|t| t.0).collect();
-        return Err(format!("expected TARGET FILE…, TARGET one of {}", known.join(", ")).into());
+        let names: Vec<&str> = fuzz_targets::TARGETS.iter().map(|t| t.0).collect();
+        return Err(format!("expected TARGET FILE…, TARGET one of {}", names.join(", ")).into());
     };
     for file in args {
         let bytes = std::fs::read(&file)?;

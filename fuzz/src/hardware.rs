@@ -17,9 +17,9 @@ const PROPERTIES: [&str; 7] = [
     "memory-region",
 ];
 
-/// Fuzzes one description. The first byte selects what the rest is: the BARs of a PCI function, lines to the guard, the
-/// text after `pci:` or after `platform:`, device tree properties, VFIO's description of an IOMMU, lines of the
-/// kernel's log.
+/// Fuzzes one description. The first byte selects what the rest is. It is the BARs of a PCI function, lines to the
+/// guard, or the text after `pci:` or after `platform:`. Otherwise it is device tree properties, VFIO's description of
+/// an IOMMU, or lines of the kernel's log.
 pub fn hardware(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;

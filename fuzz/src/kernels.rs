@@ -87,7 +87,7 @@ pub fn record_replay(data: &[u8]) -> bool {
 }
 
 /// Fuzzes a file of a Mneme database. The first byte selects it: 0 the database, 1 the memory before a launch, 2 what
-/// changed, 3 the memory before another launch, 4 the whole memory after it.
+/// changed. A 3 selects the memory before another launch, and a 4 the whole memory after it.
 pub fn mneme(data: &[u8]) -> bool {
     database(MNEME, data, kernels::mneme::import)
 }

@@ -1,8 +1,8 @@
 //! One fuzz target per byte reader: each accepts any bytes and must return without a panic and in bounded memory.
 //!
 //! The programs under `fuzz_targets/` pass inputs from libFuzzer to them; `tests/corpus.rs` replays the committed
-//! inputs as an ordinary test. To add a target, add a function in the file of its kind, its line in [`TARGETS`], a file
-//! in `fuzz_targets/` with its `[[bin]]`, and seeds in `src/seeds.rs`.
+//! inputs as an ordinary test. To add a target, add a function in the file of its kind and its line in [`TARGETS`]. Add
+//! also a file in `fuzz_targets/` with its `[[bin]]`, and seeds in `src/seeds.rs`.
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, reason = "a broken promise of a reader must stop the fuzzer")]
 

@@ -1,9 +1,9 @@
 //! List form of a `.kine` file: its parts without offsets, digests and padding, which a fuzzer can change one at a
 //! time.
 //!
-//! [`lay_out`] puts the parts into a file as `docs/format.md` says and makes every digest agree, so that mutated input
-//! reaches the code behind the digest checks. It is written from that page and shares no code with the writer that it
-//! tests.
+//! [`lay_out`] puts the parts into a file as `docs/format.md` describes. It makes every digest agree, so that mutated
+//! input reaches the code behind the digest checks. It is written from that page and shares no code with the writer
+//! that it tests.
 
 use trace_core::container::{Encoding, KineFile, SectionKind};
 

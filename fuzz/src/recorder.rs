@@ -147,8 +147,8 @@ impl Kernel for InputMachine {
     }
 }
 
-/// Fuzzes the kernel's descriptions. The first byte selects what the rest is: the files of a machine, whose devices are
-/// checked as `record --check` does; the kernel's types; a function's code.
+/// Fuzzes the kernel's descriptions. The first byte selects what the rest is: the files of a machine, the kernel's
+/// types, or a function's code. The devices of a machine are checked as `record --check` does.
 pub fn record_machine(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;

@@ -26,8 +26,8 @@ impl TexMemory for FlatMemory<'_> {
 /// Maximum number of reads of one access: two levels of eight texels, and a surface each.
 const MAX_READS: usize = 20;
 
-/// Fuzzes one access. The input is an architecture, the word of an operation, its operands and staging registers; then
-/// memory: a texture at 0, a sampler at 32, attributes at 64, their buffers at 128.
+/// Fuzzes one access. The input is an architecture, the word of an operation, its operands, staging registers and
+/// memory. The memory holds a texture at 0, a sampler at 32, attributes at 64, and their buffers at 128.
 pub fn textures(data: &[u8]) -> bool {
     let mut input = Input(data);
     let arch = if input.u8() & 1 == 0 { Arch::V6 } else { Arch::V7 };

@@ -1,5 +1,5 @@
-//! Tests of the window around the panels, by its accessible labels: every row of the command table, files, keys, the
-//! palette, replays, and pictures of every panel. Each test asserts that a document, a file or a panel changed.
+//! Tests of the window around the panels, by its accessible labels: commands, files, keys, the palette, replays and
+//! pictures. Each test asserts that a document, a file or a panel changed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod commands;

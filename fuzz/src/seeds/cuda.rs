@@ -50,11 +50,11 @@ pub fn add_memory_trace(add: Add<'_>) {
         sample(BASE + 4096, 5, 4096),
     ];
     let all: Vec<_> = std::iter::once(BASE..BASE + BYTES).collect();
-    for (name, whole, samples, content) in [
+    for (name, is_complete, samples, content) in [
         ("changes", true, samples, content),
         ("nothing", false, Vec::new(), Vec::new()),
     ] {
-        let trace = MemoryTrace::new("cuda:0", 1..6, whole, all.clone(), samples, content);
+        let trace = MemoryTrace::new("cuda:0", 1..6, is_complete, all.clone(), samples, content);
         if let Ok(bytes) = trace.and_then(|w| w.to_bytes()) {
             add("watched", name, bytes);
         }

@@ -123,8 +123,8 @@ pub fn add(add: Add<'_>) {
         };
         add("wire", "done", message(8, &done));
     }
-    // The events are a write of four bytes, a write that continues at its end, a read of a byte in another space, an
-    // interrupt, and a page that the CPU wrote.
+    // The events are two writes, a read, an interrupt and a page that the CPU wrote. The second write continues at the
+    // end of the first, and the read is in another space.
     let events = [
         &[0x09, 0, 4, 1, 2, 3, 4][..],
         &[0x29, 2, 5, 6, 7, 8],

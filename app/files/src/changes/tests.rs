@@ -192,7 +192,7 @@ fn disabled_edit_keeps_later_edits() {
     assert!(!c.apply(switch(9, false), &base) && !c.apply(switch(u64::MAX, true), &base));
     assert!(c.apply(switch(1, false), &base));
     assert!(c.inputs().is_empty(), "recorded content is not an edit");
-    let states: Vec<(u64, bool)> = c.edits().map(|(place, _, on)| (place, on)).collect();
+    let states: Vec<(u64, bool)> = c.edits().map(|(edit, _, on)| (edit, on)).collect();
     assert_eq!(states, [(1, false), (0, false)]);
     assert!(c.apply(bytes(3, &[5]), &base));
     assert!(c.apply(switch(0, true), &base));

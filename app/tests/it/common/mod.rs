@@ -29,7 +29,7 @@ use trace_core::recording::{EventKind, EventsBuilder, Recording};
 /// Time after which a test counts as hung.
 pub const HANG_LIMIT: Duration = Duration::from_secs(120);
 
-/// Returns the folder of the recordings that this project made itself.
+/// Returns the folder of the project's own recordings.
 pub fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()

@@ -272,8 +272,8 @@ fn arrows_choose_a_row_and_the_list_follows() {
 /// Returns the ids of the commands in the order of the sheet.
 fn by_menu() -> Vec<&'static str> {
     let menus = kinescope::window::command::Menu::ALL;
-    let of = |m| COMMANDS.iter().filter(move |c| c.menu == m).map(|c| c.id);
-    menus.into_iter().flat_map(of).collect()
+    let ids_of = |m| COMMANDS.iter().filter(move |c| c.menu == m).map(|c| c.id);
+    menus.into_iter().flat_map(ids_of).collect()
 }
 
 #[test]

@@ -31,14 +31,14 @@ fn page_table_entry_trail_lists_writes_flushes_and_jobs() {
     for level in [3, 2] {
         let list = list_xrefs(&mut w, late, level);
         let cpu = select_kind(&list, "CPU write");
-        let [(wrote, AccessKind::Write, what)] = cpu[..] else {
+        let [(wrote, AccessKind::Write, description)] = cpu[..] else {
             panic!("{list:?}");
         };
         assert!(submits[0] < wrote && wrote < submits[1], "{wrote}");
         let target = if level == 3 { "page → 0x" } else { "table → 0x" };
         assert!(
-            what.starts_with("the CPU wrote it: ") && what.contains(target),
-            "{what}"
+            description.starts_with("the CPU wrote it: ") && description.contains(target),
+            "{description}"
         );
         // The later snapshot only shows the result of the write.
         let snapshots = select_kind(&list, "snapshot");

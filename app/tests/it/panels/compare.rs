@@ -398,13 +398,13 @@ fn sums_of_the_axis_are_the_same_at_every_width() {
 /// Returns a recording that sets a register to `value` and reads it back after other accesses.
 fn set_and_read(value: u64) -> Recording {
     let map = RegisterMap::for_gpu(0x6000_0011).unwrap();
-    let of = |name: &str| map.find_by_name(name).unwrap().offset;
+    let offset_of = |name: &str| map.find_by_name(name).unwrap().offset;
     let mut b = EventsBuilder::new();
     let mut put = |write, name: &str, value| {
         let access = Access {
             space: 0,
             write,
-            offset: of(name),
+            offset: offset_of(name),
             width: 4,
             value,
         };

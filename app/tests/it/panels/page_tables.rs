@@ -167,14 +167,14 @@ fn page_tables_panel_marks_double_and_open_mappings() {
     assert_eq!(w.views().tables.mark, None);
     assert!(w.has("mapping 0x1000") && w.has("mapping 0x6000"));
     w.run("show-memory");
-    for (va, what) in [
+    for (va, content) in [
         (0x6000, "level 3 page table of 0x0"),
         (0x1000, "weights w0"),
         (0x4000, "unknown"),
     ] {
         w.show_memory(0, va, 1);
         w.settle();
-        assert!(w.has(&format!("page holds {what}")), "{va:#x} holds {what}");
+        assert!(w.has(&format!("page holds {content}")), "{va:#x} holds {content}");
     }
     w.click("Show references");
     let list = w.views().memory.references.clone().unwrap().list.unwrap();

@@ -90,15 +90,15 @@ fn buffers_of_every_element_type_can_be_displayed() {
                     old: None,
                     new
                 }));
-                for (show, what) in [
+                for (show, label) in [
                     (ViewMode::Plot, "Plot of"),
                     (ViewMode::Histogram, "Histogram of"),
                     (ViewMode::Picture, "Picture of"),
                 ] {
                     w.views().inputs.show = Some(show);
                     w.settle();
-                    let shown = w.has_part(what) || w.has_part("finite number") || w.has_part("make a row");
-                    assert!(shown, "{name} as {} by {what}", e.name());
+                    let shown = w.has_part(label) || w.has_part("finite number") || w.has_part("make a row");
+                    assert!(shown, "{name} as {} by {label}", e.name());
                 }
             }
         }

@@ -35,8 +35,8 @@ fn settings(w: &Window) -> PathBuf {
     w.folder.path().join("settings/journals")
 }
 
-/// Blocks the path of the journal for every user, root included: a folder takes the place of a file, or a file that of
-/// a folder.
+/// Blocks the path of the journal for every user, root included. A folder takes the path of a file, or a file the path
+/// of a folder.
 fn block_journal(w: &mut Window, settings_too: bool) {
     std::fs::create_dir(journal_of(w)).unwrap();
     if settings_too {
