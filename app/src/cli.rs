@@ -497,9 +497,9 @@ mod tests {
 
     #[test]
     fn groups_cover_the_verbs_in_their_order() {
-        let place = |g: &VerbGroup| VERBS.iter().position(|v| v.name == g.first).unwrap();
-        let places: Vec<usize> = VERB_GROUPS.iter().map(place).collect();
-        assert_eq!(places.first(), Some(&0));
-        assert!(places.is_sorted_by(|a, b| a < b), "{places:?}");
+        let position = |g: &VerbGroup| VERBS.iter().position(|v| v.name == g.first).unwrap();
+        let positions: Vec<usize> = VERB_GROUPS.iter().map(position).collect();
+        assert_eq!(positions.first(), Some(&0));
+        assert!(positions.is_sorted_by(|a, b| a < b), "{positions:?}");
     }
 }

@@ -47,9 +47,9 @@ mod tests {
         let mut ids = HashSet::new();
         let mut keys = HashSet::new();
         for c in COMMANDS {
-            assert!(ids.insert(c.id), "{} twice", c.id);
+            assert!(ids.insert(c.id), "{} is listed twice", c.id);
             if let Some(s) = c.shortcut {
-                assert!(keys.insert(s.text()), "{} of {} twice", s.text(), c.id);
+                assert!(keys.insert(s.text()), "{} of {} is bound twice", s.text(), c.id);
             }
         }
         for p in crate::panels::PANELS {

@@ -1,9 +1,9 @@
-//! A frame costs what it shows, not what the recording holds: it touches as little memory for millions of events as
-//! for thousands.
+//! Tests that a frame touches memory for what it shows, not for what the recording holds. It touches as little memory
+//! for millions of events as for thousands.
 //!
-//! The kernel reports which pages of memory a process touched since the last reset
-//! (`/proc/self/clear_refs`, `Referenced` in `/proc/self/smaps`). A walk over a list of a million items touches all
-//! of its pages; a search among them touches a few. This file holds one test, so that nothing else runs next to it.
+//! The kernel reports which pages of memory a process touched since the last reset (`/proc/self/clear_refs`,
+//! `Referenced` in `/proc/self/smaps`). A walk over a list of a million items touches all of its pages. A search in the
+//! list touches a few. This file holds one test, so that nothing else runs at the same time.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -29,10 +29,10 @@ use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, PhysAddr, Recording};
 
-/// KiB of memory touched while `work` runs, or `None` where the kernel does not tell.
-fn touched(work: impl FnOnce()) -> Option<u64> {
-    // The processor remembers pages that it looked up lately and does not tell of them again. It forgets all of them
-    // when a large mapping goes away; an allocation of this size is always a mapping of its own.
+/// Returns the KiB of memory that `work` touches, or `None` if the kernel does not report touched pages.
+fn measure_touched_kib(work: impl FnOnce()) -> Option<u64> {
+    // The processor caches recent page lookups and does not mark those pages again. It drops the whole cache when a
+    // large mapping is removed. An allocation of this size always has a mapping of its own.
     let mapping = std::hint::black_box(vec![1u8; 40 << 20]);
     std::fs::write("/proc/self/clear_refs", "1").ok()?;
     drop(mapping);
@@ -49,11 +49,11 @@ fn touched(work: impl FnOnce()) -> Option<u64> {
     Some(maps.lines().filter_map(kib).sum())
 }
 
-/// KiB of memory that frames touched, by what was shown.
+/// KiB of memory that a frame touched, by the name of what it showed.
 type Costs = BTreeMap<String, u64>;
 
-/// Returns the smallest cost of several frames: the allocator and the kernel touch things of their own now and then.
-/// With the costs of a small recording, the first frame that is within what `shown` may cost more ends the search.
+/// Returns the smallest cost of several frames, because the allocator and the kernel sometimes touch memory of their
+/// own. With the costs of a small recording, the search ends at the first frame within the allowance of `shown`.
 fn min_cost(small: Option<&Costs>, shown: &str, mut frame: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
     let enough = small.map(|s| s[shown] + allowance(shown));
     let frames = if small.is_some() { 10 } else { 4 };
@@ -68,9 +68,10 @@ fn min_cost(small: Option<&Costs>, shown: &str, mut frame: impl FnMut(u64) -> Op
     min
 }
 
-/// KiB that a frame of a large recording may touch beyond one of a small one. A search touches a page a step, and by
-/// time there is more to draw where every pixel holds something. A walk over the jobs, polls, times or values of the
-/// large one touches many MiB. On a busy machine the kernel tells of more pages, up to 3.2 MiB in the order of events.
+/// Returns how many more KiB a frame of a large recording may touch than a frame of a small one. A search touches one
+/// page per step. On a time axis a frame draws more, because every pixel holds something. A walk over the jobs, polls,
+/// times or values of the large recording touches many MiB. On a busy machine the kernel reports more pages, up to 3.2
+/// MiB on the axis of event order.
 fn allowance(shown: &str) -> u64 {
     if shown.starts_with("show-") && shown.matches(", ").count() == 2 && !shown.contains(", order, ") {
         6144
@@ -79,7 +80,7 @@ fn allowance(shown: &str) -> u64 {
     }
 }
 
-/// A way to change what is in view, one step a frame.
+/// A function that changes the view by one step per frame.
 type Move = fn(&mut Window, u64);
 
 const MOVES: &[(&str, Move)] = &[
@@ -95,7 +96,7 @@ const MOVES: &[(&str, Move)] = &[
     }),
 ];
 
-/// KiB touched by a frame, by what is shown.
+/// Returns the KiB that one frame touches, by panel, axis and movement.
 fn costs(events: u64, small: Option<&Costs>) -> Costs {
     let mut w = Window::empty();
     let path = w.folder.path().join("long.kine");
@@ -108,7 +109,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
     for e in 0..64 {
         assert!(w.doc().note(e * 5, Some("a note".into())));
     }
-    // The register that is read most and the one that is written most have the longest lists.
+    // The register with the most accesses has the longest list.
     let busy = w
         .doc()
         .derived
@@ -118,7 +119,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
         .map(|r| *r.0)
         .unwrap();
     w.doc().pin(busy);
-    // The register that is read most and the ones next to it are plotted.
+    // The first three registers and the busiest one are plotted.
     let plotted: Vec<u32> = w.doc().derived.registers.keys().copied().take(3).collect();
     for register in plotted
         .into_iter()
@@ -139,7 +140,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
     ] {
         for axis in AxisKind::ALL {
             for (name, step) in MOVES {
-                // The timeline is always there: one panel is enough to see it on every axis.
+                // The timeline is visible with every panel, so one panel is enough to test all axes.
                 if axis != AxisKind::Order && (panel != "show-events" || name.starts_with("panning")) {
                     continue;
                 }
@@ -153,7 +154,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
                 let shown = format!("{panel}, {}, {name}", axis.name());
                 let cost = min_cost(small, &shown, |i| {
                     step(&mut w, i);
-                    touched(|| w.harness.step())
+                    measure_touched_kib(|| w.harness.step())
                 });
                 out.extend(cost.map(|kib| (shown, kib)));
             }
@@ -162,8 +163,8 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
     out
 }
 
-/// KiB touched by a frame of the Shader panel, by what is done: of so many clauses, each run by a thread so often, in
-/// as many jobs.
+/// Returns the KiB that a frame of the Shader panel touches, by action. The code has `n` clauses, the thread `n` steps,
+/// and the recording `n` jobs.
 fn shader_costs(n: usize, small: Option<&Costs>) -> Costs {
     let mut w = Window::open_sample("matmul.kine");
     w.doc().go_job(0);
@@ -193,7 +194,7 @@ fn shader_costs(n: usize, small: Option<&Costs>) -> Costs {
     view.thread.stops.toggle(1);
     let derived = Arc::make_mut(&mut w.doc().derived);
     let job = derived.jobs[0].clone();
-    // The longest chain that is read.
+    // No chain that is read has more than `MAX_JOBS` jobs.
     let long = n.min(trace_core::jobs::MAX_JOBS);
     let chain: Vec<_> = (0..long).map(|_| job.chain[0].clone()).collect();
     derived.jobs = (0..n)
@@ -228,14 +229,15 @@ fn shader_costs(n: usize, small: Option<&Costs>) -> Costs {
         w.settle();
         let cost = min_cost(small, name, |i| {
             step(&mut w, i as usize);
-            touched(|| w.harness.step())
+            measure_touched_kib(|| w.harness.step())
         });
         out.extend(cost.map(|kib| (name.to_owned(), kib)));
     }
     out
 }
 
-/// KiB touched by a frame of a comparison, by what is done: two drivers of whom one read another value now and then.
+/// Returns the KiB that a frame of a comparison touches, by action. The second recording reads another value now and
+/// then.
 fn compare_costs(events: u64, small: Option<&Costs>) -> Costs {
     let mut w = Window::empty();
     let (one, other) = (w.folder.path().join("one.kine"), w.folder.path().join("other.kine"));
@@ -243,7 +245,8 @@ fn compare_costs(events: u64, small: Option<&Costs>) -> Costs {
     let mut b = EventsBuilder::new();
     for at in 0..recording.events.len() {
         let mut access = recording.events.access(at).unwrap();
-        // A status is polled in every fourth job: one value in some hundred events is another, none moves.
+        // The driver polls a status in every fourth job. About one read in some hundred events has another value, and
+        // no event moves.
         if at % 128 == 5 && !access.write {
             access.value ^= 2;
         }
@@ -261,7 +264,7 @@ fn compare_costs(events: u64, small: Option<&Costs>) -> Costs {
     w.settle();
     w.app().compare(&ctx, ComparisonSource::File(other));
     w.settle();
-    let c = w.doc().comparison.done.clone().expect("a comparison");
+    let c = w.doc().comparison.done.clone().expect("the comparison is done");
     assert!(c.diff.events.changed > events / 400, "{}", c.diff.events.changed);
     let mut out = BTreeMap::new();
     for section in ["Events", "Registers"] {
@@ -275,7 +278,7 @@ fn compare_costs(events: u64, small: Option<&Costs>) -> Costs {
                 if *name == "stepping" {
                     w.run("next-difference");
                 }
-                touched(|| w.harness.step())
+                measure_touched_kib(|| w.harness.step())
             });
             out.extend(cost.map(|kib| (shown, kib)));
         }
@@ -283,8 +286,8 @@ fn compare_costs(events: u64, small: Option<&Costs>) -> Costs {
     out
 }
 
-/// An address space in which every second page of as many tables is mapped.
-fn paged(tables: u64) -> Recording {
+/// Returns a recording of an address space with `tables` last-level tables. Every second page of each table is mapped.
+fn page_table_recording(tables: u64) -> Recording {
     let format = MmuFormat::Aarch64_4k;
     let entry =
         |page: &mut [u8; 4096], at: usize, raw: u64| page[at * 8..at * 8 + 8].copy_from_slice(&raw.to_le_bytes());
@@ -328,9 +331,9 @@ fn paged(tables: u64) -> Recording {
     r
 }
 
-/// KiB touched by a frame of the page tables, as a list and as a map, zoomed and panned.
+/// Returns the KiB that a frame of Page tables touches: as a list, as a map, and as a zoomed map that pans.
 fn table_costs(tables: u64, small: Option<&Costs>) -> Costs {
-    let mut w = Window::from_recording(paged(tables));
+    let mut w = Window::from_recording(page_table_recording(tables));
     w.run("show-page-tables");
     let mut out = BTreeMap::new();
     for shape in ["list", "map"] {
@@ -354,7 +357,7 @@ fn table_costs(tables: u64, small: Option<&Costs>) -> Costs {
             let shown = format!("{shape}, {name}");
             let cost = min_cost(small, &shown, |i| {
                 step(&mut w, i as usize);
-                touched(|| w.harness.step())
+                measure_touched_kib(|| w.harness.step())
             });
             out.extend(cost.map(|kib| (shown, kib)));
         }
@@ -362,7 +365,8 @@ fn table_costs(tables: u64, small: Option<&Costs>) -> Costs {
     out
 }
 
-/// KiB touched by a frame of each panel of an API trace, at rest and on the way from launch to launch.
+/// Returns the KiB that a frame of each panel of an API trace touches, without input and while it steps from launch to
+/// launch.
 fn call_costs(runs: u64, small: Option<&Costs>) -> Costs {
     let n = common::net::net(runs as u32);
     let mut w = Window::from_recording(n.recording);
@@ -378,7 +382,7 @@ fn call_costs(runs: u64, small: Option<&Costs>) -> Costs {
                 if stepping {
                     w.run("next-launch");
                 }
-                touched(|| w.harness.step())
+                measure_touched_kib(|| w.harness.step())
             });
             out.extend(cost.map(|kib| (shown, kib)));
         }
@@ -387,18 +391,18 @@ fn call_costs(runs: u64, small: Option<&Costs>) -> Costs {
 }
 
 #[test]
-#[ignore = "make test-full: takes a minute, and alone"]
+#[ignore = "make test-full: takes a minute and must run alone"]
 fn frame_memory_cost_is_independent_of_event_count() {
-    // That the measure tells a walk: a list of a million numbers is 4 MiB, and all of it is touched.
+    // The measurement must detect a walk: a list of a million numbers has 4 MiB, and a walk touches all of it.
     let list: Vec<u32> = (0..1 << 20).collect();
     let mut sum = 0u64;
-    let Some(walk) = touched(|| sum = list.iter().map(|x| u64::from(*x)).sum()) else {
-        println!("skipped: this kernel does not tell which pages a process touches");
+    let Some(walk) = measure_touched_kib(|| sum = list.iter().map(|x| u64::from(*x)).sum()) else {
+        println!("skipped: this kernel does not report which pages a process touches");
         return;
     };
     assert!(walk >= 4096 && sum > 0, "a walk over 4 MiB touched {walk} KiB");
-    type Measured = fn(u64, Option<&Costs>) -> Costs;
-    let kinds: [(&str, Measured, [u64; 2], [&str; 2]); 5] = [
+    type MeasureCosts = fn(u64, Option<&Costs>) -> Costs;
+    let kinds: [(&str, MeasureCosts, [u64; 2], [&str; 2]); 5] = [
         ("panels", costs, [10_000, 3_000_000], ["10 000 events", "3 000 000"]),
         (
             "shader",

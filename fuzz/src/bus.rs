@@ -15,7 +15,7 @@ use trace_core::{PAGE_SIZE, PhysAddr};
 /// First byte of a `plan_verified` input that starts from a sound plan of a virtio graphics device.
 pub(crate) const FIRST: u8 = 0xfe;
 
-// Registers that hold the addresses of a queue.
+// Offsets of the registers that configure the device and its queues.
 const STATUS: u64 = 0x14;
 const FEATURE_SELECT: u64 = 0x08;
 const FEATURE: u64 = 0x0c;
@@ -71,8 +71,8 @@ static SOUND: LazyLock<Option<Compiled>> = LazyLock::new(|| {
 });
 
 /// Checks that a relocatable plan is also refused or proved after it is moved to other memory.
-pub(crate) fn check_moved(whole: &Compiled) {
-    if let Ok(moved) = whole.moved_to(&device()) {
+pub(crate) fn check_moved(compiled: &Compiled) {
+    if let Ok(moved) = compiled.moved_to(&device()) {
         let _ = verify(&moved.plan, &moved.pages, &device());
     }
 }
@@ -89,12 +89,12 @@ pub(crate) fn verify_changed(data: &[u8]) -> bool {
     true
 }
 
-/// Value of each register that the plan has not written since a reset: whatever the device's last user chose.
+/// Value of each register that the plan has not written since a reset: the device's last user may have left any value.
 const HOSTILE: u64 = 0xdead_beef;
 
-/// Runs a verified plan on a simple model of the device, in the state that a hostile user left it in: queues in use
-/// that lead elsewhere, and registers that a reset does not clear. At every doorbell, each pending chain names only the
-/// plan's own pages.
+/// Runs a verified plan on a simple model of the device, in the state that a hostile user left. Queues in use lead
+/// elsewhere, and a reset does not clear all registers. At every doorbell, each pending chain names only the plan's own
+/// pages.
 fn follow(compiled: &Compiled) {
     let plan = &compiled.plan;
     let (Ok(mut memory), Ok(images)) = (
@@ -111,7 +111,7 @@ fn follow(compiled: &Compiled) {
     for action in Actions::new(&plan.body).map_while(Result::ok) {
         match action {
             Action::Put { .. } | Action::Copy { .. } => {
-                assert!(memory.apply(&action, &images), "a verified change cannot be made");
+                assert!(memory.apply(&action, &images), "a verified change fails");
             }
             // Verification requires the plan to wait for the end of the reset. The device chooses its first queue and
             // word by itself.
@@ -135,19 +135,19 @@ fn follow(compiled: &Compiled) {
             Action::Write {
                 offset: FEATURE, value, ..
             } => {
-                if let Some(of) = usize::try_from(word).ok().and_then(|w| features.get_mut(w)) {
-                    *of = value;
+                if let Some(feature) = usize::try_from(word).ok().and_then(|w| features.get_mut(w)) {
+                    *feature = value;
                 }
             }
             Action::Write { offset, value, .. } => {
                 registers.insert((selected, offset), value);
                 let part = |r: u64| registers.get(&(selected, r)).copied().unwrap_or(HOSTILE);
-                let whole = |r: u64| part(r) | part(r + 4) << 32;
+                let wide = |r: u64| part(r) | part(r + 4) << 32;
                 if offset == ENABLE {
                     let [low, high] = features;
                     let agreed = low | high << 32;
                     assert_eq!(agreed & !FEATURES, 0, "a queue is used with features {agreed:#x}");
-                    queues.insert(selected, (whole(TABLE), whole(RING), part(SIZE), 0u16));
+                    queues.insert(selected, (wide(TABLE), wide(RING), part(SIZE), 0u16));
                 }
                 if !(NOTIFY..NOTIFY + 0x100).contains(&offset) {
                     continue;
@@ -176,7 +176,7 @@ fn chains(memory: &PlanMemory<'_>, own: &Range<u64>, (table, ring, size): (u64, 
             let end = address.checked_add(bytes);
             assert!(
                 own.contains(&address) && end.is_some_and(|e| e <= own.end),
-                "a verified plan names {bytes} bytes at {address:#x}, which are not its own"
+                "a verified plan names {bytes} bytes at {address:#x}, outside its own pages"
             );
             if flags & 1 == 0 {
                 break;

@@ -21,7 +21,7 @@ pub fn query_all(recording: &Recording) -> bool {
             continue;
         };
         let text = call.describe(metadata.as_ref());
-        assert!(!text.is_empty() || metadata.is_some(), "a call without words");
+        assert!(!text.is_empty() || metadata.is_some(), "a call without a description");
         match call {
             CallEvent::Copy(c) => {
                 if let Some(bytes) = recording.copy_content(&c) {
@@ -68,9 +68,9 @@ pub fn query_all(recording: &Recording) -> bool {
     true
 }
 
-/// Fuzzes an API trace. The input is the length of its JSON metadata in two bytes, and the JSON; the number of pages
-/// that copies name in one byte, and their ids; the length of arguments in two bytes, and the arguments; then rows,
-/// each with its kind in one byte before it.
+/// Fuzzes an API trace. The input starts with the JSON metadata, after its length in two bytes. The ids of the pages
+/// that copies name follow, after their number in one byte. The arguments follow, after their length in two bytes. The
+/// rest is rows, each after its kind in one byte.
 pub fn calls(data: &[u8]) -> bool {
     let mut input = Input(data);
     let json = piece(&mut input);
@@ -107,15 +107,15 @@ pub fn calls(data: &[u8]) -> bool {
     let d = diff::diff(&recording, &other);
     assert!(
         diff::diff(&other, &recording) == d.swapped(),
-        "which is first makes a difference"
+        "the order of the recordings changes their differences"
     );
     query_all(&recording)
 }
 
-/// Reads bytes with their length in two bytes before them, limited to the rest of the input.
+/// Reads a length of two bytes, then that many bytes, limited to the rest of the input.
 fn piece(input: &mut Input<'_>) -> Vec<u8> {
-    let wanted = usize::from(input.u16());
-    let (piece, rest) = input.0.split_at(wanted.min(input.0.len()));
+    let length = usize::from(input.u16());
+    let (piece, rest) = input.0.split_at(length.min(input.0.len()));
     input.0 = rest;
     piece.to_vec()
 }

@@ -15,18 +15,18 @@ pub const SUBMIT: &str = r#"{"jc": "0x10000", "requirements": 1, "bos": [
  {"handle": 3, "va": "0x10000", "size": 4096, "noexec": false, "heap": false, "in_submit": true, "file": "a.bin"}]}
 "#;
 
-/// Fuzzes a folder of job chains. The first byte selects the file that the rest is: the list, or, if it is odd, the
-/// submit.
+/// Fuzzes a folder of job chains. The first byte selects the file that the rest is: the submit if it is odd, otherwise
+/// the list.
 pub fn chains(data: &[u8]) -> bool {
-    let Some((which, text)) = data.split_first() else {
+    let Some((selector, text)) = data.split_first() else {
         return false;
     };
-    let (list, submit) = if which & 1 == 0 {
+    let (list, submit) = if selector & 1 == 0 {
         (text, SUBMIT.as_bytes())
     } else {
         (LIST.as_bytes(), text)
     };
-    let mut taken = false;
+    let mut accepted = false;
     in_folder(|folder| {
         let files = [("spec.json", list), ("submit000.json", submit), ("a.bin", &[7; 4096])];
         for (name, bytes) in files {
@@ -35,7 +35,7 @@ pub fn chains(data: &[u8]) -> bool {
         }
         assert!(
             chains::parts(folder).iter().all(|p| p.parent() == Some(folder)),
-            "a part that lies elsewhere"
+            "a part is in another folder"
         );
         if let Ok(read) = chains::read(folder) {
             for s in &read.submits {
@@ -44,12 +44,12 @@ pub fn chains(data: &[u8]) -> bool {
                     assert!(image.is_ok_and(|i| i.is_empty() || i.len() as u64 == o.bytes));
                 }
             }
-            taken = true;
+            accepted = true;
         }
         // Other targets of this thread use the folder as well.
         for (name, _) in files {
             let _ = std::fs::remove_file(folder.join(name));
         }
     });
-    taken
+    accepted
 }

@@ -13,8 +13,8 @@ pub fn cuda_code(data: &[u8]) -> bool {
     let device = Capability::new(9, 0);
     let image = Image::detect(data);
     let _ = Wrapper::parse(data);
-    let mut left = MAX_UNPACKED;
-    let mut taken = false;
+    let mut remaining = MAX_UNPACKED;
+    let mut accepted = false;
     for fatbin in images(data).map_while(Result::ok) {
         let _ = (
             fatbin.choose(device),
@@ -23,20 +23,20 @@ pub fn cuda_code(data: &[u8]) -> bool {
         );
         for entry in fatbin.entries().map_while(Result::ok) {
             let size = entry.unpacked_bytes.max(entry.padded_bytes);
-            if size > left {
+            if size > remaining {
                 continue;
             }
-            left -= size;
+            remaining -= size;
             if let Ok(code) = entry.code() {
-                taken |= code_of(&code);
+                accepted |= code_of(&code);
             }
         }
     }
-    taken |= code_of(data);
-    if data.len() < 1 << 16 && left > 0 {
+    accepted |= code_of(data);
+    if data.len() < 1 << 16 && remaining > 0 {
         let _ = (image.code(device), image.find_kernel("_Z6vecaddPKfS0_Pfi", device));
     }
-    taken
+    accepted
 }
 
 /// Reads a cubin or PTX.
@@ -44,7 +44,7 @@ fn code_of(bytes: &[u8]) -> bool {
     if let Ok(cubin) = Cubin::parse(bytes) {
         let _ = (cubin.arch(), cubin.abi_version(), cubin.constant_banks());
         for name in cubin.kernel_names().unwrap_or_default().iter().take(4) {
-            assert!(cubin.contains_kernel(name), "a kernel that is listed is not there");
+            assert!(cubin.contains_kernel(name), "a listed kernel is missing");
             let _ = cubin.kernel(name);
         }
         for variable in cubin.variables().unwrap_or_default() {
@@ -61,8 +61,8 @@ fn code_of(bytes: &[u8]) -> bool {
     for entry in ptx.entries.iter().take(4) {
         let _ = entry.parameter_bytes();
         if let Ok(changed) = with_launch_bounds(bytes, entry.name, &change) {
-            let again = Ptx::parse(&changed).unwrap_or_else(|e| panic!("changed text does not read: {e}"));
-            let bounds = again
+            let reparsed = Ptx::parse(&changed).unwrap_or_else(|e| panic!("changed text does not parse: {e}"));
+            let bounds = reparsed
                 .entry(entry.name)
                 .map(|e| (e.max_threads, e.min_blocks, e.max_registers));
             assert_eq!(bounds, Some((Some([64, 1, 1]), None, Some(32))));

@@ -16,9 +16,9 @@ use trace_core::screen::Picture;
 /// Fuzzes an NPY file: an accepted file has as much data as its shape says.
 pub fn npy_file(data: &[u8]) -> bool {
     let Ok(file) = npy::Npy::read(data) else { return false };
-    let again = npy::write(file.element, &file.shape, file.data);
+    let rewritten = npy::write(file.element, &file.shape, file.data);
     assert_eq!(
-        npy::Npy::read(&again).map(|n| (n.element, n.data)),
+        npy::Npy::read(&rewritten).map(|n| (n.element, n.data)),
         Ok((file.element, file.data))
     );
     true
@@ -117,17 +117,17 @@ pub fn journal(data: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(data) else {
         return false;
     };
-    let of = JournalKey {
+    let key = JournalKey {
         events: 10,
         gpu: 1,
         source: "x".into(),
     };
-    let whole = if text.starts_with("{\"of\"") {
+    let complete = if text.starts_with("{\"of\"") {
         text.to_owned()
     } else {
         format!("{{\"of\":{{\"events\":10,\"gpu\":1,\"source\":\"x\"}}}}\n{text}")
     };
-    let Some(found) = journal::parse(&whole, &of, &TwoBuffers) else {
+    let Some(found) = journal::parse(&complete, &key, &TwoBuffers) else {
         return false;
     };
     let sound = found.unusable == 0;
@@ -164,7 +164,7 @@ pub fn buffer_file(data: &[u8]) -> bool {
     let &[kind, element, elements, ref file @ ..] = data else {
         return false;
     };
-    let mut taken = false;
+    let mut accepted = false;
     let element = ElementType::ALL
         .get(usize::from(element) % ElementType::ALL.len())
         .copied()
@@ -186,7 +186,7 @@ pub fn buffer_file(data: &[u8]) -> bool {
         let path = folder.join(name);
         std::fs::write(&path, file).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         if let Ok(bytes) = values::load(&path, &buffer, kind & 4 != 0) {
-            taken = true;
+            accepted = true;
             assert_eq!(bytes.len() as u64, buffer.bytes);
             for one in bytes.chunks(element.bytes()).take(64) {
                 let text = values::format_element(element, one);
@@ -195,5 +195,5 @@ pub fn buffer_file(data: &[u8]) -> bool {
         }
         let _ = std::fs::remove_file(&path);
     });
-    taken
+    accepted
 }

@@ -17,9 +17,9 @@ const PROPERTIES: [&str; 7] = [
     "memory-region",
 ];
 
-/// Fuzzes one description. The first byte selects what the rest is: the BARs of a PCI function, lines to the guard, the
-/// text after `pci:` or after `platform:`, device tree properties, VFIO's description of an IOMMU, lines of the
-/// kernel's log.
+/// Fuzzes one description. The first byte selects what the rest is. It is the BARs of a PCI function, lines to the
+/// guard, or the text after `pci:` or after `platform:`. Otherwise it is device tree properties, VFIO's description of
+/// an IOMMU, or lines of the kernel's log.
 pub fn hardware(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;
@@ -28,7 +28,7 @@ pub fn hardware(data: &[u8]) -> bool {
     match kind % 7 {
         0 => match Resource::parse(&text) {
             Some(list) => {
-                assert!(list.len() <= 6, "{} windows", list.len());
+                assert!(list.len() <= 6, "{} BARs", list.len());
                 !list.is_empty()
             }
             None => false,
@@ -36,7 +36,7 @@ pub fn hardware(data: &[u8]) -> bool {
         // The machine has no files: every accepted device is reported as missing.
         1 => guard::run_guard(rest, &Host::with_root("/nonexistent"))
             .iter()
-            .any(|wrong| wrong.contains("/nonexistent")),
+            .any(|message| message.contains("/nonexistent")),
         2 => match pci::Name::parse(&text) {
             Ok(name) => {
                 assert!(!name.to_string().contains('/'), "{name}");
@@ -69,8 +69,7 @@ pub fn hardware(data: &[u8]) -> bool {
     }
 }
 
-/// Fuzzes a chain of nodes, each inside the one before: one byte for the length of each property, its bytes, then the
-/// next node's.
+/// Fuzzes a chain of nodes, each inside the one before. A node has one byte of length and the bytes of each property.
 fn tree(mut rest: &[u8]) -> bool {
     let mut tree = Tree::default();
     while !rest.is_empty() && tree.nodes.len() < 8 {
@@ -80,14 +79,14 @@ fn tree(mut rest: &[u8]) -> bool {
             ..Node::default()
         };
         for name in PROPERTIES {
-            let Some((length, behind)) = rest.split_first() else {
+            let Some((length, after)) = rest.split_first() else {
                 break;
             };
-            let (bytes, behind) = behind.split_at(usize::from(*length).min(behind.len()));
+            let (bytes, after) = after.split_at(usize::from(*length).min(after.len()));
             if !bytes.is_empty() {
                 node.properties.insert(name.to_owned(), bytes.to_vec());
             }
-            rest = behind;
+            rest = after;
         }
         tree.nodes.push(node);
     }
@@ -97,7 +96,7 @@ fn tree(mut rest: &[u8]) -> bool {
             assert!(bytes > 0 && base.checked_add(bytes).is_some(), "{base:#x} {bytes:#x}");
             found = true;
         }
-        assert!(tree.interrupts(node).len() <= 64, "more interrupts than are looked at");
+        assert!(tree.interrupts(node).len() <= 64, "more interrupts than the limit");
     }
     found
 }

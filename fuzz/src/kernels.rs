@@ -52,15 +52,15 @@ pub const MNEME: &Files = &[
 
 /// Fuzzes one file of a database; the first byte selects the file.
 fn database(files: &Files, data: &[u8], import: fn(&Path, &Progress) -> Result<Recording, ImportError>) -> bool {
-    let Some((which, tried)) = data.split_first() else {
+    let Some((selected, fuzzed)) = data.split_first() else {
         return false;
     };
-    let which = usize::from(*which) % files.len();
-    let mut taken = false;
+    let selected = usize::from(*selected) % files.len();
+    let mut accepted = false;
     in_folder(|folder| {
         for (n, (name, sound)) in files.iter().enumerate() {
             let path = folder.join(name);
-            let bytes = if n == which { tried } else { sound };
+            let bytes = if n == selected { fuzzed } else { sound };
             std::fs::write(&path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         }
         let Some((first, _)) = files.first() else { return };
@@ -69,15 +69,15 @@ fn database(files: &Files, data: &[u8], import: fn(&Path, &Progress) -> Result<R
         if let Ok(recording) = import(&path, &Progress::new()) {
             read_all(&recording);
             check_storable(&recording);
-            assert!(calls::query_all(&recording), "an imported recording cannot be played");
-            taken = true;
+            assert!(calls::query_all(&recording), "an imported recording cannot be replayed");
+            accepted = true;
         }
         // Other targets of this thread use the folder as well.
         for (name, _) in files {
             let _ = std::fs::remove_file(folder.join(name));
         }
     });
-    taken
+    accepted
 }
 
 /// Fuzzes a file of a RecordReplay database. The first byte selects it: 0 the database, 1 the memory before a launch, 2
@@ -87,7 +87,7 @@ pub fn record_replay(data: &[u8]) -> bool {
 }
 
 /// Fuzzes a file of a Mneme database. The first byte selects it: 0 the database, 1 the memory before a launch, 2 what
-/// changed, 3 the memory before another launch, 4 the whole memory after it.
+/// changed. A 3 selects the memory before another launch, and a 4 the whole memory after it.
 pub fn mneme(data: &[u8]) -> bool {
     database(MNEME, data, kernels::mneme::import)
 }

@@ -1,8 +1,8 @@
 //! One fuzz target per byte reader: each accepts any bytes and must return without a panic and in bounded memory.
 //!
 //! The programs under `fuzz_targets/` pass inputs from libFuzzer to them; `tests/corpus.rs` replays the committed
-//! inputs as an ordinary test. To add a target, add a function in the file of its kind, its line in [`TARGETS`], a file
-//! in `fuzz_targets/` with its `[[bin]]`, and seeds in `src/seeds.rs`.
+//! inputs as an ordinary test. To add a target, add a function in the file of its kind and its line in [`TARGETS`]. Add
+//! also a file in `fuzz_targets/` with its `[[bin]]`, and seeds in `src/seeds.rs`.
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, reason = "a broken promise of a reader must stop the fuzzer")]
 
@@ -100,7 +100,7 @@ thread_local! {
 /// Runs `run` in this thread's folder.
 fn in_folder(run: impl FnOnce(&Path)) {
     FOLDER.with(|cell| {
-        let made = cell.get_or_init(|| {
+        let folder = cell.get_or_init(|| {
             let shm = PathBuf::from("/dev/shm");
             let dir = if shm.is_dir() {
                 TempDir::new_in(shm)
@@ -109,6 +109,6 @@ fn in_folder(run: impl FnOnce(&Path)) {
             };
             dir.unwrap_or_else(|e| panic!("no temporary folder: {e}"))
         });
-        run(made.path());
+        run(folder.path());
     });
 }

@@ -16,7 +16,7 @@ use trace_core::{GpuVa, PhysAddr};
 /// Maximum number of frames that a page-table input fills, at least 1.
 const FRAMES: u16 = 24;
 
-/// Memory that does or does not lend whole tables.
+/// Memory that lends whole tables if `lends` is set.
 struct Tables {
     frames: BTreeMap<u64, Box<Page>>,
     lends: bool,
@@ -57,13 +57,13 @@ pub fn page_tables(data: &[u8]) -> bool {
         lends: true,
     };
     while !input.is_empty() {
-        let (frame, place, entry) = (input.u16(), input.u16(), input.u64());
+        let (frame, position, entry) = (input.u16(), input.u16(), input.u64());
         let page = mem
             .frames
             .entry(u64::from(frame % FRAMES) + 1)
             .or_insert_with(|| Box::new(ZERO_PAGE));
         // The upper bits of the index repeat an entry with increasing targets, so that few bytes make many leaves.
-        let (index, repeat) = (usize::from(place & 511), u64::from(place >> 9));
+        let (index, repeat) = (usize::from(position & 511), u64::from(position >> 9));
         for i in 0..=repeat {
             let Some(to) = page.as_chunks_mut::<8>().0.get_mut(index + i as usize) else {
                 break;
@@ -88,10 +88,10 @@ pub fn page_tables(data: &[u8]) -> bool {
         scan.mappings.windows(2).all(|m| m[0].end() <= m[1].va),
         "mappings overlap"
     );
-    let whole = mmu::mappings(format, root, &mem);
+    let mappings = mmu::mappings(format, root, &mem);
     match scan.problems.first() {
-        None => assert_eq!(whole.as_ref(), Ok(&scan.mappings)),
-        Some(first) => assert_eq!(whole.as_ref().err(), Some(first)),
+        None => assert_eq!(mappings.as_ref(), Ok(&scan.mappings)),
+        Some(first) => assert_eq!(mappings.as_ref().err(), Some(first)),
     }
     mem.lends = false;
     let slow = mmu::scan(format, root, &mem);
@@ -254,7 +254,7 @@ fn named(text: &str, map: &RegisterMap) {
             doc: String::new(),
             say: String::new(),
         };
-        let said = NameEntry::Register(NamedRegister {
+        let added = NameEntry::Register(NamedRegister {
             offset,
             name: NAME.into(),
             access: AccessRule::ReadWrite,
@@ -263,16 +263,16 @@ fn named(text: &str, map: &RegisterMap) {
             doc: String::new(),
             fields: vec![field],
         });
-        let Ok(written) = naming::set_entry(text, &MapHeader::default(), &said) else {
+        let Ok(written) = naming::set_entry(text, &MapHeader::default(), &added) else {
             continue;
         };
-        let made = RegisterMap::parse(&[("named", written.text.as_str())]);
-        let made = made
+        let reparsed = RegisterMap::parse(&[("named", written.text.as_str())]);
+        let reparsed = reparsed
             .as_ref()
             .map(|m| (m.at(offset).map(|r| r.name.as_str()), m.layouts().count()));
-        assert_eq!(made, Ok((Some(NAME), map.layouts().count())));
+        assert_eq!(reparsed, Ok((Some(NAME), map.layouts().count())));
         let (new, old) = (written.new.as_deref(), written.old.as_deref());
-        let back = naming::replace_entry(&written.text, &MapHeader::default(), said.key(), new, old);
+        let back = naming::replace_entry(&written.text, &MapHeader::default(), added.key(), new, old);
         let back = back.as_deref().map(|t| RegisterMap::parse(&[("back", t)]));
         let names = |m: &RegisterMap| m.registers().map(|r| r.name.clone()).collect::<Vec<_>>();
         assert!(matches!(&back, Ok(Ok(m)) if names(m) == names(map)), "{back:?}");

@@ -22,10 +22,10 @@ pub fn wire(data: &[u8]) -> bool {
             let Some(Ok(preamble)) = rest.first_chunk::<PREAMBLE_BYTES>().map(Preamble::from_bytes) else {
                 return false;
             };
-            let own = Preamble::new(replay_engine::wire::PreambleWord::Session);
+            let local = Preamble::new(replay_engine::wire::PreambleWord::Session);
             let _ = (
-                own.common_version(&preamble),
-                replay_engine::wire::describe_mismatch(&own, &preamble),
+                local.common_version(&preamble),
+                replay_engine::wire::describe_mismatch(&local, &preamble),
                 preamble.known_word(),
             );
             true
@@ -55,28 +55,28 @@ pub fn wire(data: &[u8]) -> bool {
     }
 }
 
-/// Fuzzes what an agent sends about a run: the length of the small part (four bytes), the small part, the length of the
-/// events, the events, and page images to the end. A recording made of it can be written and read.
+/// Fuzzes what an agent sends about a run. The input is a header and the events, each after its length in four bytes,
+/// and page images to the end. A recording made of it can be written and read.
 pub fn outcome(data: &[u8]) -> bool {
     let piece = |data: &[u8]| -> Option<(Vec<u8>, usize)> {
         let length = u32::from_le_bytes(*data.first_chunk::<4>()?) as usize;
         let bytes = data.get(4..)?.get(..length)?;
         Some((bytes.to_vec(), 4 + length))
     };
-    let Some((left, behind)) = piece(data) else {
+    let Some((header, end)) = piece(data) else {
         return false;
     };
-    let rest = data.get(behind..).unwrap_or_default();
-    let (Ok(left), Some((events, behind))) = (trace_core::encode::from_bytes::<ArtifactsHeader>(&left), piece(rest))
+    let rest = data.get(end..).unwrap_or_default();
+    let (Ok(header), Some((events, end))) = (trace_core::encode::from_bytes::<ArtifactsHeader>(&header), piece(rest))
     else {
         return false;
     };
-    let images = rest.get(behind..).unwrap_or_default();
-    let pixels = left.screen.map_or(0, |(w, h)| u64::from(w) * u64::from(h) * 3);
+    let images = rest.get(end..).unwrap_or_default();
+    let pixels = header.screen.map_or(0, |(w, h)| u64::from(w) * u64::from(h) * 3);
     if pixels > 1 << 20 {
         return false;
     }
-    let Ok(arrived) = ReceivedArtifacts::new(left, events, images, vec![0x80; pixels as usize]) else {
+    let Ok(artifacts) = ReceivedArtifacts::new(header, events, images, vec![0x80; pixels as usize]) else {
         return false;
     };
     let info = crate::plans::device();
@@ -87,12 +87,14 @@ pub fn outcome(data: &[u8]) -> bool {
         ..Plan::empty(replay_engine::plan::PLAN_VERSION)
     };
     let none = std::collections::BTreeMap::new();
-    let Ok(recording) = arrived.recording(&plan, &none, &info, None) else {
+    let Ok(recording) = artifacts.recording(&plan, &none, &info, None) else {
         return false;
     };
-    let bytes = trace_core::container::to_bytes(&recording).unwrap_or_else(|e| panic!("it cannot be written: {e}"));
-    let again = trace_core::container::from_bytes(bytes).unwrap_or_else(|e| panic!("it cannot be read: {e}"));
-    assert_eq!(again.events.len(), recording.events.len());
+    let bytes =
+        trace_core::container::to_bytes(&recording).unwrap_or_else(|e| panic!("the recording cannot be written: {e}"));
+    let reread = trace_core::container::from_bytes(bytes)
+        .unwrap_or_else(|e| panic!("the written recording cannot be read: {e}"));
+    assert_eq!(reread.events.len(), recording.events.len());
     true
 }
 
@@ -104,8 +106,9 @@ where
     let Ok(message) = trace_core::encode::from_bytes::<T>(data) else {
         return false;
     };
-    let again = trace_core::encode::to_bytes(&message).unwrap_or_else(|e| panic!("it does not encode: {e}"));
-    assert_eq!(trace_core::encode::from_bytes::<T>(&again).ok(), Some(message));
+    let encoded =
+        trace_core::encode::to_bytes(&message).unwrap_or_else(|e| panic!("a decoded message does not encode: {e}"));
+    assert_eq!(trace_core::encode::from_bytes::<T>(&encoded).ok(), Some(message));
     true
 }
 
@@ -126,7 +129,7 @@ fn parts(data: &[u8]) {
                 assert_eq!(
                     join(BASE, &sources, new.clone()).len() as u64,
                     reported,
-                    "another length than was announced"
+                    "the length differs from the announced length"
                 );
             }
         }
@@ -144,26 +147,26 @@ fn outlines(data: &[u8]) {
         for step in steps {
             if let Step::Keep { first, count } = step {
                 let end = u64::from(first) + u64::from(count);
-                assert!(end <= outline.digests.len() as u64, "a piece that was not announced");
+                assert!(end <= outline.digests.len() as u64, "a kept piece was not announced");
             }
         }
     }
 }
 
 fn pieces(data: &[u8], limits: Limits) -> bool {
-    let mut whole = false;
+    let mut has_frame = false;
     let mut pieces = Pieces::new(limits);
-    let mut left = data;
-    while let Some((length, after)) = left.split_first_chunk::<2>() {
+    let mut rest = data;
+    while let Some((length, after)) = rest.split_first_chunk::<2>() {
         let length = usize::from(u16::from_le_bytes(*length)).min(after.len());
         let (piece, after) = after.split_at(length);
-        left = after;
+        rest = after;
         match pieces.push(piece) {
             Ok(Some(frame)) => {
-                whole = true;
+                has_frame = true;
                 assert!(
                     frame.payload.len() <= limits.max_bytes(frame.concern),
-                    "a frame beyond its limit"
+                    "a frame exceeds its limit"
                 );
                 let _ = frame.message::<RunReply>();
                 let _ = frame.message::<PagesRequest>();
@@ -172,14 +175,14 @@ fn pieces(data: &[u8], limits: Limits) -> bool {
             Err(_) => break,
         }
     }
-    whole
+    has_frame
 }
 
 /// Fuzzes the key store's file, and names of targets and peers.
 pub fn key_store(data: &[u8]) -> bool {
-    let mut taken = false;
+    let mut accepted = false;
     if let Ok(text) = std::str::from_utf8(data) {
-        taken = targets::parse(text).is_ok();
+        accepted = targets::parse(text).is_ok();
         let _ = PublicKey::from_hex(text);
         if let Ok(TargetName::Paired { agent, .. }) = targets::parse(text) {
             assert!(!agent.is_empty(), "an agent without a name");
@@ -193,10 +196,10 @@ pub fn key_store(data: &[u8]) -> bool {
         if let Ok(store) = KeyStore::open(folder)
             && let Ok(peers) = store.peers()
         {
-            taken = true;
+            accepted = true;
             for peer in peers.iter().take(4) {
                 let found = store.find_by_key(&peer.key);
-                assert!(found.is_ok_and(|f| f.is_some()), "a peer that is listed is not found");
+                assert!(found.is_ok_and(|f| f.is_some()), "a listed peer is not found");
             }
             if let Some(last) = peers.last() {
                 let _ = store.forget(&last.name);
@@ -205,5 +208,5 @@ pub fn key_store(data: &[u8]) -> bool {
         }
         let _ = std::fs::remove_file(&path);
     });
-    taken
+    accepted
 }

@@ -1,9 +1,9 @@
 //! List form of a `.kine` file: its parts without offsets, digests and padding, which a fuzzer can change one at a
 //! time.
 //!
-//! [`lay_out`] puts the parts into a file as `docs/format.md` says and makes every digest agree, so that mutated input
-//! reaches the code behind the digest checks. It is written from that page and shares no code with the writer that it
-//! tests.
+//! [`lay_out`] puts the parts into a file as `docs/format.md` describes. It makes every digest agree, so that mutated
+//! input reaches the code behind the digest checks. It is written from that page and shares no code with the writer
+//! that it tests.
 
 use trace_core::container::{Encoding, KineFile, SectionKind};
 
@@ -64,7 +64,7 @@ pub fn lay_out(parts: &[u8]) -> Vec<u8> {
 }
 
 struct Layout {
-    /// Sections are in blocks: version 2.
+    /// Whether sections are in blocks (version 2).
     blocks: bool,
     out: Vec<u8>,
     table: Vec<u8>,
@@ -92,10 +92,10 @@ fn lay_out_with(parts: &[u8], stamp: [u8; 32]) -> Vec<u8> {
         sequence: 0,
         previous: 0,
     };
-    let mut left = parts;
+    let mut rest = parts;
     let mut open = true;
-    while let Some((part, after)) = take(left) {
-        left = after;
+    while let Some((part, after)) = take(rest) {
+        rest = after;
         if to.out.len() > MAX_FILE_BYTES {
             break;
         }
@@ -139,8 +139,8 @@ impl Part<'_> {
     }
 }
 
-fn take(left: &[u8]) -> Option<(Part<'_>, &[u8])> {
-    let (head, after) = left.split_at_checked(HEAD)?;
+fn take(parts: &[u8]) -> Option<(Part<'_>, &[u8])> {
+    let (head, after) = parts.split_at_checked(HEAD)?;
     let u16_at = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
     let u32_at = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let (data, after) = after.split_at(usize::from(u16_at(12)).min(after.len()));
@@ -161,9 +161,9 @@ fn take(left: &[u8]) -> Option<(Part<'_>, &[u8])> {
 /// Returns the digests of all page images, in the order of the parts.
 fn images(parts: &[u8]) -> Vec<[u8; 32]> {
     let mut all = Vec::new();
-    let mut left = parts;
-    while let Some((part, after)) = take(left) {
-        left = after;
+    let mut rest = parts;
+    while let Some((part, after)) = take(rest) {
+        rest = after;
         if part.known() == Some(SectionKind::PageImages) && all.len() < MAX_FILE_BYTES / 4096 {
             all.extend(part.bytes().chunks_exact(4096).map(|p| *blake3::hash(p).as_bytes()));
         }
@@ -188,9 +188,9 @@ impl Layout {
         }
         if kind == Some(SectionKind::Derived)
             && part.flags & STAMPED != 0
-            && let Some(place) = bytes.get_mut(16..48)
+            && let Some(field) = bytes.get_mut(16..48)
         {
-            place.copy_from_slice(&stamp);
+            field.copy_from_slice(&stamp);
         }
         let mut at = self.align(4096);
         self.out.extend(&bytes);
@@ -221,7 +221,7 @@ impl Layout {
             e.extend(word.to_le_bytes());
         }
         e.extend(u32::from(part.encoding).to_le_bytes());
-        // 255 stands for rows of page images.
+        // The value 255 means rows of page images.
         let row = if part.row_bytes == 255 {
             4096
         } else {
@@ -295,11 +295,11 @@ pub fn split(file: &[u8]) -> Vec<u8> {
     for s in kine.sections() {
         let start = usize::try_from(s.offset).unwrap_or(usize::MAX);
         let end = usize::try_from(s.offset.saturating_add(s.bytes)).unwrap_or(usize::MAX);
-        let whole = file.get(start..end).unwrap_or_default();
+        let content = file.get(start..end).unwrap_or_default();
         let mut head = s.clone();
         let mut first = true;
         // Page images are in pieces of 15, so that their length fits.
-        for piece in whole.chunks(15 * 4096).chain(whole.is_empty().then_some(&[][..])) {
+        for piece in content.chunks(15 * 4096).chain(content.is_empty().then_some(&[][..])) {
             if !first && s.kind != Some(SectionKind::PageImages) {
                 return Vec::new();
             }
@@ -317,7 +317,7 @@ pub fn split(file: &[u8]) -> Vec<u8> {
 fn put(parts: &mut Vec<u8>, s: &trace_core::container::SectionInfo, bytes: &[u8]) {
     let kind = kinds().position(|k| k as u32 == s.number);
     // `lay_out` computes the digests of pages again.
-    let kept = match s.kind {
+    let data_bytes = match s.kind {
         Some(SectionKind::PageDigests) => 0,
         _ => bytes.iter().rposition(|b| *b != 0).map_or(0, |at| at + 1),
     };
@@ -335,10 +335,10 @@ fn put(parts: &mut Vec<u8>, s: &trace_core::container::SectionInfo, bytes: &[u8]
     parts.extend([kind.unwrap_or(0x1e) as u8, encoding, flags, row]);
     parts.extend((s.rows as u32).to_le_bytes());
     parts.extend((s.first_row as u32).to_le_bytes());
-    parts.extend((kept as u16).to_le_bytes());
-    parts.extend(((bytes.len() - kept) as u16).to_le_bytes());
+    parts.extend((data_bytes as u16).to_le_bytes());
+    parts.extend(((bytes.len() - data_bytes) as u16).to_le_bytes());
     parts.extend((s.value as u32).to_le_bytes());
-    parts.extend(bytes.get(..kept).unwrap_or_default());
+    parts.extend(bytes.get(..data_bytes).unwrap_or_default());
 }
 
 /// Changes parts so that they are laid out in version 2.

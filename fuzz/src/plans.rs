@@ -35,11 +35,7 @@ pub fn actions(data: &[u8]) -> bool {
     }
     if sound {
         let used = encoder.len();
-        assert_eq!(
-            out.get(..used),
-            Some(data),
-            "the encoding is not the only one of its actions"
-        );
+        assert_eq!(out.get(..used), Some(data), "the actions have another encoding");
     }
     let budget = Budget {
         actions: 10_000,
@@ -109,7 +105,7 @@ impl Device for Registers {
 
 /// Fuzzes a plan in its wire format: a decoded plan is verified or refused, and its text reads back the same.
 pub fn plan_bytes(data: &[u8]) -> bool {
-    // The input has page images, or none.
+    // The input may have page images.
     let Ok(Compiled { plan, pages }) = Compiled::from_bytes(data) else {
         return false;
     };
@@ -127,17 +123,17 @@ pub fn plan_text(data: &[u8]) -> bool {
         return false;
     };
     check_text_round_trip(&plan);
-    if let Ok(whole) = plan::text::assemble(text, &plan::text::NoFiles) {
-        assert_eq!(whole.plan, plan, "a plan with its images is another one");
-        let text = plan::text::print_with_pages(&whole.plan, &whole.pages);
-        if let Ok(again) = plan::text::assemble(&text, &plan::text::NoFiles) {
+    if let Ok(compiled) = plan::text::assemble(text, &plan::text::NoFiles) {
+        assert_eq!(compiled.plan, plan, "a plan with its images differs");
+        let text = plan::text::print_with_pages(&compiled.plan, &compiled.pages);
+        if let Ok(reread) = plan::text::assemble(&text, &plan::text::NoFiles) {
             let named = |c: &Compiled| c.plan.digests().into_iter().all(|d| c.pages.contains_key(&d));
             assert!(
-                again.plan == plan && named(&again),
+                reread.plan == plan && named(&reread),
                 "a printed plan reads back without its images"
             );
         }
-        bus::check_moved(&whole);
+        bus::check_moved(&compiled);
     }
     true
 }
@@ -146,9 +142,9 @@ fn check_text_round_trip(plan: &Plan) {
     let text = plan::text::print(plan);
     // A body that does not decode cannot be printed as actions, so its text does not have to read back.
     if Actions::new(&plan.body).all(|a| a.is_ok())
-        && let Ok(again) = plan::text::parse(&text)
+        && let Ok(reread) = plan::text::parse(&text)
     {
-        assert_eq!(&again, plan, "a printed plan reads back as another one");
+        assert_eq!(&reread, plan, "a printed plan reads back differently");
     }
 }
 
@@ -269,7 +265,7 @@ fn check_only_own_pages(plan: &Plan, pages: &BTreeMap<[u8; 32], Box<[u8; PAGE_SI
     for action in Actions::new(&plan.body).map_while(Result::ok) {
         match action {
             Action::Put { .. } | Action::Copy { .. } => {
-                assert!(memory.apply(&action, &images), "a verified change cannot be made");
+                assert!(memory.apply(&action, &images), "a verified change fails");
                 changed = true;
             }
             _ if std::mem::take(&mut changed) => check_own_tables(plan, &memory),
@@ -313,12 +309,12 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
     let inside = base + (value % (plan.used_pages + 2)) * PAGE_SIZE as u64;
     let at = usize::from(at);
     if op >= CHANGES_MEMORY {
-        let place = at % (actions.len() + 1);
-        let event = place
+        let index = at % (actions.len() + 1);
+        let event = index
             .checked_sub(1)
             .and_then(|p| actions.get(p))
             .map_or(0, Action::event);
-        // Anywhere in the plan's pages, aligned to a word.
+        // The change is anywhere in the plan's pages, aligned to a word.
         let offset = (value >> 8) % (plan.used_pages.max(1) * PAGE_SIZE as u64) / 8 * 8;
         let new = if op & 1 == 0 {
             Action::Put {
@@ -335,11 +331,11 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
                 image: (value >> 56) as u32,
             }
         };
-        actions.insert(place, new);
+        actions.insert(index, new);
         return;
     }
     match op % 12 {
-        // A word of a page: any value, or an address of the arena with bits of a table entry.
+        // The change is a word of a page: any value, or an address of the arena with bits of a table entry.
         0 | 1 => {
             let count = plan.pages.len().max(1);
             let Some(listed) = plan.pages.get_mut(at % count) else {
@@ -397,14 +393,14 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
             }
         }
         5 | 6 => {
-            let place = at % (actions.len() + 1);
-            let event = place
+            let index = at % (actions.len() + 1);
+            let event = index
                 .checked_sub(1)
                 .and_then(|p| actions.get(p))
                 .map_or(0, Action::event);
             let new = if op % 12 == 5 { value >> 16 } else { inside };
             actions.insert(
-                place,
+                index,
                 Action::Write {
                     event,
                     space: small & 1,
@@ -420,8 +416,8 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
         }
         7 => envelope(plan, small, at, value, inside),
         8 => {
-            // The page images of two frames are swapped, or one gets another frame. A plan of a device with its own
-            // memory can have no pages.
+            // The change swaps the page images of two frames, or gives one another frame. A plan of a device with its
+            // own memory can have no pages.
             let count = plan.pages.len().max(1);
             if small & 1 == 0 && !plan.pages.is_empty() {
                 plan.pages.swap(at % count, small as usize / 2 % count);

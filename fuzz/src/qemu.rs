@@ -20,7 +20,7 @@ pub fn qemu(data: &[u8]) -> bool {
         },
         1 => {
             let ranges = list_plain_ranges(&String::from_utf8_lossy(rest));
-            assert!(ranges.iter().all(|r| r.start < r.end), "an empty range");
+            assert!(ranges.iter().all(|r| r.start < r.end), "a range is empty");
             !ranges.is_empty()
         }
         _ => {
@@ -28,7 +28,11 @@ pub fn qemu(data: &[u8]) -> bool {
                 return false;
             };
             let sound = |c: char| c.is_ascii_alphanumeric() || "-_.,=:+".contains(c);
-            assert!(name.text().chars().all(sound), "another character in {:?}", name.text());
+            assert!(
+                name.text().chars().all(sound),
+                "an unexpected character in {:?}",
+                name.text()
+            );
             assert!(!name.text().starts_with('-') && !name.device().is_empty());
             true
         }

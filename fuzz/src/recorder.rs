@@ -11,7 +11,7 @@ pub fn record_changes(data: &[u8]) -> bool {
     match parse_changes(data) {
         Ok(all) => {
             for change in &all {
-                assert!(!change.to_string().is_empty(), "a change that says nothing");
+                assert!(!change.to_string().is_empty(), "a change without a description");
             }
             !all.is_empty()
         }
@@ -115,40 +115,40 @@ impl Kernel for InputMachine {
 
     // The check is read-only: it never calls the methods below.
     fn write(&self, path: &str, _: &str) -> io::Result<()> {
-        panic!("a look wrote to {path}")
+        panic!("the check wrote to {path}")
     }
 
     fn make_folder(&self, path: &str) -> io::Result<()> {
-        panic!("a look made {path}")
+        panic!("the check created {path}")
     }
 
     fn remove_folder(&self, path: &str) -> io::Result<()> {
-        panic!("a look removed {path}")
+        panic!("the check removed {path}")
     }
 
     fn load(&self, module: &str, _: &mut dyn FnMut(u32)) -> io::Result<()> {
-        panic!("a look loaded {module}")
+        panic!("the check loaded {module}")
     }
 
     fn unload(&self, module: &str) -> io::Result<()> {
-        panic!("a look unloaded {module}")
+        panic!("the check unloaded {module}")
     }
 
     fn open_trace(&self, path: &str) -> io::Result<File> {
-        panic!("a look opened {path}")
+        panic!("the check opened {path}")
     }
 
     fn end_process(&self, pid: u32, _: bool) -> io::Result<()> {
-        panic!("a look ended {pid}")
+        panic!("the check ended {pid}")
     }
 
     fn frame_buffer(&self, path: &str) -> io::Result<FrameBuffer> {
-        panic!("a look read {path}")
+        panic!("the check read {path}")
     }
 }
 
-/// Fuzzes the kernel's descriptions. The first byte selects what the rest is: the files of a machine, whose devices are
-/// checked as `record --check` does; the kernel's types; a function's code.
+/// Fuzzes the kernel's descriptions. The first byte selects what the rest is: the files of a machine, the kernel's
+/// types, or a function's code. The devices of a machine are checked as `record --check` does.
 pub fn record_machine(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else {
         return false;
@@ -157,11 +157,11 @@ pub fn record_machine(data: &[u8]) -> bool {
         0 => {
             let kernel = InputMachine::parse(rest);
             let targets = ["pci:0000:00:03.0", "pci:1002:5159", "platform:9010000.pl031"];
-            let looked = targets.map(|name| {
+            let results = targets.map(|name| {
                 let target = name.parse().unwrap_or_else(|e| panic!("{name}: {e}"));
                 check(&kernel, &target, None, &[], &[]).is_ok()
             });
-            looked.contains(&true)
+            results.contains(&true)
         }
         1 => find_member_offset(rest, "device", "kobj").is_some(),
         _ => match find_accesses(rest) {

@@ -33,11 +33,11 @@ fn query_everything(recording: &Recording) {
     }
     let view = recording.memory.last();
     for space in recording.metadata.address_spaces.iter().take(2) {
-        let mut left = 100_000;
+        let mut remaining = 100_000;
         let _ = mmu::for_each_leaf(space.format, space.root, &view, &mut |leaf| {
-            left -= 1;
+            remaining -= 1;
             let _ = mmu::walk(space.format, space.root, leaf.va, &view);
-            if left == 0 {
+            if remaining == 0 {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -96,23 +96,23 @@ pub(crate) fn check_storable(recording: &Recording) {
 /// Checks that a recording that can be written reads back the same, and is written as the same bytes again.
 fn check_round_trip(recording: &Recording) {
     let Ok(bytes) = kine::to_bytes(recording) else { return };
-    let again = kine::from_bytes(bytes.clone()).unwrap_or_else(|e| panic!("a written recording does not open: {e}"));
-    let (a, b) = (&recording.events, &again.events);
-    assert_eq!(again.metadata, recording.metadata);
-    assert_eq!(again.extras, recording.extras);
+    let reread = kine::from_bytes(bytes.clone()).unwrap_or_else(|e| panic!("a written recording does not open: {e}"));
+    let (a, b) = (&recording.events, &reread.events);
+    assert_eq!(reread.metadata, recording.metadata);
+    assert_eq!(reread.extras, recording.extras);
     assert_eq!((a.len(), &a.marks), (b.len(), &b.marks));
     assert!(a.time.iter().eq(b.time.iter()) && a.thread.iter().eq(b.thread.iter()));
     assert!(a.value.iter().eq(b.value.iter()) && a.offset.iter().eq(b.offset.iter()));
     assert!((0..a.len()).all(|i| a.kind(i) == b.kind(i) && a.access(i) == b.access(i)));
-    let (a, b) = (&recording.memory, &again.memory);
+    let (a, b) = (&recording.memory, &reread.memory);
     assert_eq!((a.pages.len(), a.snapshots.len()), (b.pages.len(), b.snapshots.len()));
     for (x, y) in a.snapshots.iter().zip(b.snapshots.iter()).take(20) {
         assert_eq!((x.event, &x.runs), (y.event, &y.runs));
     }
     assert_eq!(
-        kine::to_bytes(&again).ok(),
+        kine::to_bytes(&reread).ok(),
         Some(bytes),
-        "written again, it is another file"
+        "a second write gives another file"
     );
 }
 
@@ -169,12 +169,12 @@ pub fn container(data: &[u8]) -> bool {
 /// Checks that damaged content has no value and is not written, and that sound content is not reported as damaged.
 fn check_damage_reported(recording: &Recording, sound: bool) {
     let found = recording.find_damage(&Progress::new());
-    let found = found.unwrap_or_else(|e| panic!("nobody cancelled: {e}"));
+    let found = found.unwrap_or_else(|e| panic!("the search for damage failed: {e}"));
     assert!(!(sound && found.is_some()), "a sound file is damaged: {found:?}");
     let events = &recording.events;
     for event in (0..events.len()).step_by(1 + events.len() / 500) {
         if events.is_damaged(event) {
-            assert!(found.is_some(), "event {event} is damaged, and nothing is listed");
+            assert!(found.is_some(), "event {event} is damaged, but no damage is found");
             assert_eq!(events.access(event).filter(|_| events.payload.is_damaged(event)), None);
         }
     }
@@ -182,7 +182,7 @@ fn check_damage_reported(recording: &Recording, sound: bool) {
         let _ = (block.to_string(), recording.damaged_events(block));
         assert!(
             kine::to_bytes(recording).is_err(),
-            "damage is written as if it were sound"
+            "damaged content is written as sound"
         );
     }
 }
@@ -190,44 +190,44 @@ fn check_damage_reported(recording: &Recording, sound: bool) {
 /// Fuzzes the derived data that a file keeps. The first byte selects the section, the rest is its content. The
 /// recording is a small sound one.
 pub fn derived(data: &[u8]) -> bool {
-    let Some((which, content)) = data.split_first() else {
+    let Some((selector, content)) = data.split_first() else {
         return false;
     };
     let recording = seeds::recording();
     let map = RegisterMap::by_name("mali-jm");
-    let (name, version) = if which & 1 == 0 {
+    let (name, version) = if selector & 1 == 0 {
         (timeline::SECTION, timeline::ANALYSIS_VERSION)
     } else {
         (timeline::PYRAMID_SECTION, timeline::PYRAMID_VERSION)
     };
-    let with_it = || {
+    let write_file = || {
         let mut writer = Writer::begin(MemorySink::default())?;
         writer.put(&recording)?;
         writer.derived(name, version, content)?;
         writer.commit()?;
         KineFile::from_bytes(writer.into_sink().bytes)
     };
-    let file = with_it().unwrap_or_else(|e| panic!("the small recording cannot be written: {e}"));
-    if let Ok(Some(kept)) = Timeline::read_from(&file) {
-        assert_eq!(Timeline::from_bytes(&kept.to_bytes()).as_ref(), Some(&kept));
+    let file = write_file().unwrap_or_else(|e| panic!("the small recording cannot be written: {e}"));
+    if let Ok(Some(stored)) = Timeline::read_from(&file) {
+        assert_eq!(Timeline::from_bytes(&stored.to_bytes()).as_ref(), Some(&stored));
         return true;
     }
-    let Ok(Some(kept)) = Pyramid::stored(&file, &recording, map) else {
+    let Ok(Some(stored)) = Pyramid::stored(&file, &recording, map) else {
         return false;
     };
     for kind in AxisKind::ALL {
-        let end = kept.axis().end(kind);
+        let end = stored.axis().end(kind);
         for range in [(0.0, end), (end / 3.0, end / 2.0), (-5.0, end * 2.0)] {
-            let pixels = kept.pixels(&recording.events, kind, range, 50);
+            let pixels = stored.pixels(&recording.events, kind, range, 50);
             assert!(pixels.len() <= 50);
             let _ = (pixels.events(), pixels.sum(7), pixels.total(0));
         }
     }
     let events = recording.events.len() as u64;
-    let _ = kept.count(&recording.events, 0..events);
-    for lane in 0..kept.lanes().len() {
-        let near = kept.nearest(&recording.events, lane, events / 2);
-        assert!(near.is_none_or(|e| e < events), "an event that there is not");
+    let _ = stored.count(&recording.events, 0..events);
+    for lane in 0..stored.lanes().len() {
+        let nearest = stored.nearest(&recording.events, lane, events / 2);
+        assert!(nearest.is_none_or(|e| e < events), "an event that does not exist");
     }
     true
 }
@@ -260,7 +260,7 @@ pub fn container_resealed(data: &[u8]) -> bool {
 
 /// Fuzzes one file of a GPUReplay folder, with the others sound.
 fn gpureplay(name: &str, data: &[u8]) -> bool {
-    let mut taken = false;
+    let mut accepted = false;
     in_folder(|folder| {
         for (file, bytes) in seeds::gpureplay() {
             let path = folder.join(file);
@@ -274,11 +274,11 @@ fn gpureplay(name: &str, data: &[u8]) -> bool {
         let imported = gpureplay::import(folder, &gpureplay::Options::default(), &Progress::new());
         if let Ok(recording) = imported {
             check_storable(&recording);
-            taken = true;
+            accepted = true;
         }
         let _ = std::fs::remove_file(folder.join(name));
     });
-    taken
+    accepted
 }
 
 /// Fuzzes `gr_io_history`, lines of register accesses.
@@ -311,7 +311,7 @@ pub fn raw_memory(data: &[u8]) -> bool {
     let Some((head, dump)) = data.split_at_checked(17) else {
         return false;
     };
-    let mut taken = false;
+    let mut accepted = false;
     let word = |at: usize| {
         let bytes = head
             .get(at..at + 8)
@@ -336,25 +336,25 @@ pub fn raw_memory(data: &[u8]) -> bool {
         write(&path, dump);
         if let Ok(recording) = raw::import(&path, &options, &Progress::new()) {
             check_storable(&recording);
-            taken = true;
+            accepted = true;
         }
         let _ = std::fs::remove_file(path);
     });
-    taken
+    accepted
 }
 
 /// Fuzzes one file with its importer, and runs every query on the recording.
 fn file(name: &str, data: &[u8], import: fn(&Path, &Progress) -> Result<Recording, ImportError>) -> bool {
-    let mut taken = false;
+    let mut accepted = false;
     in_folder(|folder| {
         let path = folder.join(name);
         write(&path, data);
         if let Ok(recording) = import(&path, &Progress::new()) {
             check_storable(&recording);
-            taken = true;
+            accepted = true;
         }
     });
-    taken
+    accepted
 }
 
 /// Fuzzes a log of valgrind's tool mmt, compressed or not.
@@ -379,26 +379,26 @@ pub fn rd(data: &[u8]) -> bool {
 /// Fuzzes a register history, or a kernel log that contains one. The first byte selects whether the base is given; its
 /// bits give the base.
 pub fn regs_history(data: &[u8]) -> bool {
-    let (given, text) = match data.split_first_chunk::<9>() {
+    let (base_address, text) = match data.split_first_chunk::<9>() {
         Some(([1, base @ ..], text)) => (Some(u64::from_le_bytes(*base)), text),
         _ => (None, data),
     };
-    let mut taken = false;
+    let mut accepted = false;
     in_folder(|folder| {
         let path = folder.join("history.txt");
         write(&path, text);
         let options = trace::regs_history::Options {
-            base: given,
-            gpu_id: given.map(|_| 0x6000_0000),
+            base: base_address,
+            gpu_id: base_address.map(|_| 0x6000_0000),
         };
         // The format check by content must accept any file.
         let _ = trace::regs_history::fits(&path);
         if let Ok(recording) = trace::regs_history::import(&path, &options, &Progress::new()) {
             check_storable(&recording);
-            taken = true;
+            accepted = true;
         }
     });
-    taken
+    accepted
 }
 
 /// Fuzzes a log of GPUReplay's recorder for V3D.

@@ -22,8 +22,8 @@ impl GpuMemory for MemoryWithHole<'_> {
         if va.0.checked_add(out.len().saturating_sub(1) as u64).is_none() {
             return false;
         }
-        let held = end <= self.hole.start || at >= self.hole.end;
-        match self.bytes.get(at..end).filter(|_| held) {
+        let readable = end <= self.hole.start || at >= self.hole.end;
+        match self.bytes.get(at..end).filter(|_| readable) {
             Some(bytes) => {
                 out.copy_from_slice(bytes);
                 true
@@ -59,15 +59,15 @@ pub fn shader_code(data: &[u8]) -> bool {
     let mut at = entry;
     for (n, c) in code.clauses.iter().enumerate() {
         assert_eq!(c.clause.address, at, "a gap between clauses");
-        assert!(at - entry < max, "more was read than was asked for");
+        assert!(at - entry < max, "a clause begins beyond the limit");
         assert_eq!(code.at(at), Some(n));
         let mut bytes = vec![0; c.clause.bytes() as usize];
-        assert!(mem.read(GpuVa(at), &mut bytes), "a clause that memory does not hold");
-        let again = bifrost::Clause::from_code(&bytes, 0).map(|mut again| {
-            again.address = at;
-            again
+        assert!(mem.read(GpuVa(at), &mut bytes), "memory does not hold the clause");
+        let decoded = bifrost::Clause::from_code(&bytes, 0).map(|mut decoded| {
+            decoded.address = at;
+            decoded
         });
-        assert_eq!(again.as_ref(), Ok(&c.clause));
+        assert_eq!(decoded.as_ref(), Ok(&c.clause));
         assert!(!bifrost::clause_text(&c.clause, entry).is_empty());
         // The last clause can end at the end of the address space.
         at = at.wrapping_add(c.clause.bytes());
@@ -75,12 +75,12 @@ pub fn shader_code(data: &[u8]) -> bool {
     assert_eq!(code.bytes(), at.wrapping_sub(entry));
     assert!(
         code.clauses.first().is_none_or(|c| c.reachable),
-        "the first clause is where it begins"
+        "the first clause is unreachable"
     );
     let unknown: u64 = code.unknown_operations().values().sum();
     assert!(unknown <= code.operations());
     if let CodeEnd::Unreadable(va) = code.end {
-        assert!(!mem.read(va, &mut [0; 16]), "what is held was reported as missing");
+        assert!(!mem.read(va, &mut [0; 16]), "readable memory was reported as missing");
     }
     let fewer = decode_code_within(&mem, GpuVa(entry), max / 2);
     assert!(fewer.clauses.len() <= code.clauses.len());

@@ -67,8 +67,8 @@ impl Parts {
         out.push(self.pointer.0);
         out.extend(self.pointer.1.to_le_bytes());
         out.push(self.edits.len() as u8);
-        for (place, entry) in &self.edits {
-            out.extend(place.to_le_bytes());
+        for (index, entry) in &self.edits {
+            out.extend(index.to_le_bytes());
             out.extend(entry.to_le_bytes());
         }
         out.extend(code);
@@ -160,9 +160,9 @@ fn device(parts: &Parts, code: &[u8]) -> SoftwareMali {
     let format = parts.format();
     let at = |n: u64| PhysAddr(BASE + n * 4096);
     let mut tables = [ZERO_PAGE; 4];
-    let all = |tables: &mut [Page; 4], place: usize, entry: u64| {
-        let to = tables.get_mut(place >> 9).map(|t| t.as_chunks_mut::<8>().0);
-        if let Some(to) = to.and_then(|t| t.get_mut(place & 511)) {
+    let all = |tables: &mut [Page; 4], index: usize, entry: u64| {
+        let to = tables.get_mut(index >> 9).map(|t| t.as_chunks_mut::<8>().0);
+        if let Some(to) = to.and_then(|t| t.get_mut(index & 511)) {
             *to = entry.to_le_bytes();
         }
     };
@@ -180,14 +180,14 @@ fn device(parts: &Parts, code: &[u8]) -> SoftwareMali {
             mmu::encode_leaf(format, at(n), rights, 0),
         );
     }
-    for (place, entry) in &parts.edits {
+    for (index, entry) in &parts.edits {
         // Some edits point into the arena, whatever address the fuzzer chose.
         let entry = if entry >> 63 == 1 {
             entry & !(0xffff_ffff << 12) | (BASE + (entry >> 12) % FRAMES * 4096)
         } else {
             *entry
         };
-        all(&mut tables, usize::from(*place) % (4 * 512), entry);
+        all(&mut tables, usize::from(*index) % (4 * 512), entry);
     }
     let mut put = |n: u64, page: &Page| {
         let stored = device.store_page(BASE / 4096 + n, page);
@@ -225,7 +225,10 @@ fn play(parts: &Parts, code: &[u8]) -> (String, Vec<(u64, Page)>, bool) {
     let computed = reports.iter().any(|r| r.computed == Some(true));
     let frames = device.memory().backed_frames();
     let inside = BASE / 4096..BASE / 4096 + FRAMES;
-    assert!(frames.iter().all(|f| inside.contains(f)), "memory outside of the arena");
+    assert!(
+        frames.iter().all(|f| inside.contains(f)),
+        "memory outside of the arena is used"
+    );
     let page = |f: u64| Some((f, *device.memory().frame(f)?));
     let message = format!("{status:?} {reports:?} {:?} {:?}", device.work(), device.anomalies());
     (message, frames.into_iter().filter_map(page).collect(), computed)
@@ -242,7 +245,7 @@ pub fn shader_job(data: &[u8]) -> bool {
     };
     let alone = one.install(|| play(&parts, code));
     let together = three.install(|| play(&parts, code));
-    assert_eq!(alone.0, together.0, "threads show");
-    assert!(alone.1 == together.1, "threads show in memory");
+    assert_eq!(alone.0, together.0, "the number of threads changes the report");
+    assert!(alone.1 == together.1, "the number of threads changes memory");
     alone.2
 }

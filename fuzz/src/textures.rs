@@ -16,7 +16,7 @@ impl TexMemory for FlatMemory<'_> {
 
     fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), ()> {
         self.reads += 1;
-        assert!(out.len() <= 32, "more is read at once than promised");
+        assert!(out.len() <= 32, "a read exceeds 32 bytes");
         let from = usize::try_from(va).ok().and_then(|at| self.bytes.get(at..)).ok_or(())?;
         out.copy_from_slice(from.get(..out.len()).ok_or(())?);
         Ok(())
@@ -26,8 +26,8 @@ impl TexMemory for FlatMemory<'_> {
 /// Maximum number of reads of one access: two levels of eight texels, and a surface each.
 const MAX_READS: usize = 20;
 
-/// Fuzzes one access. The input is an architecture, the word of an operation, its operands and staging registers; then
-/// memory: a texture at 0, a sampler at 32, attributes at 64, their buffers at 128.
+/// Fuzzes one access. The input is an architecture, the word of an operation, its operands, staging registers and
+/// memory. The memory holds a texture at 0, a sampler at 32, attributes at 64, and their buffers at 128.
 pub fn textures(data: &[u8]) -> bool {
     let mut input = Input(data);
     let arch = if input.u8() & 1 == 0 { Arch::V6 } else { Arch::V7 };
@@ -60,8 +60,8 @@ fn operation(arch: Arch, word: u32, xy: (u32, u32), staging: &[u32; MAX_STAGING]
         memory.reads = 0;
         let first = s.run(memory, &texture, &sampler, xy, staging, derivatives);
         assert!(memory.reads <= MAX_READS, "{} reads", memory.reads);
-        let again = s.run(memory, &texture, &sampler, xy, staging, derivatives);
-        assert_eq!(first, again, "the same access gives something else");
+        let second = s.run(memory, &texture, &sampler, xy, staging, derivatives);
+        assert_eq!(first, second, "the same access gives another result");
         let cube = (xy.0, xy.1, staging[0]);
         let _ = s.run_cube(memory, &texture, &sampler, cube, derivatives);
         ran |= first.is_ok();

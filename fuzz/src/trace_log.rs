@@ -8,17 +8,17 @@ use trace_core::import::trace;
 use trace_core::progress::Progress;
 
 /// Separator between a log and the file in the same folder.
-pub const BESIDE: &[u8] = b"\n=beside=\n";
+pub const SEPARATOR: &[u8] = b"\n=beside=\n";
 
-/// Fuzzes a log and, after [`BESIDE`], the file in its folder: an auxiliary log for mmiotrace, otherwise a device's
+/// Fuzzes a log and, after [`SEPARATOR`], the file in its folder: an auxiliary log for mmiotrace, otherwise a device's
 /// BARs.
 pub fn trace_log(data: &[u8]) -> bool {
-    let at = data.windows(BESIDE.len()).position(|w| w == BESIDE);
-    let (log, beside) = match at {
-        Some(at) => (data.get(..at + 1).unwrap_or_default(), data.get(at + BESIDE.len()..)),
+    let at = data.windows(SEPARATOR.len()).position(|w| w == SEPARATOR);
+    let (log, other) = match at {
+        Some(at) => (data.get(..at + 1).unwrap_or_default(), data.get(at + SEPARATOR.len()..)),
         None => (data, None),
     };
-    let mut taken = false;
+    let mut accepted = false;
     in_folder(|folder| {
         let (path, aux, windows) = (
             folder.join("log.txt"),
@@ -27,14 +27,14 @@ pub fn trace_log(data: &[u8]) -> bool {
         );
         put(&path, Some(log));
         let form = trace::form(&path);
-        put(&aux, beside.filter(|_| form == Some(trace::Form::Mmiotrace)));
-        put(&windows, beside.filter(|_| form != Some(trace::Form::Mmiotrace)));
+        put(&aux, other.filter(|_| form == Some(trace::Form::Mmiotrace)));
+        put(&windows, other.filter(|_| form != Some(trace::Form::Mmiotrace)));
         if let Ok(recording) = trace::import(&path, &trace::Options::default(), &Progress::new()) {
             check_storable(&recording);
-            taken = true;
+            accepted = true;
         }
     });
-    taken
+    accepted
 }
 
 fn put(path: &Path, bytes: Option<&[u8]>) {

@@ -67,17 +67,17 @@ pub fn watched(data: &[u8]) -> bool {
     let Ok(watched) = MemoryTrace::from_bytes(data) else {
         return false;
     };
-    let again = watched.to_bytes().map(|bytes| MemoryTrace::from_bytes(&bytes));
+    let reread = watched.to_bytes().map(|bytes| MemoryTrace::from_bytes(&bytes));
     assert!(
-        matches!(again, Ok(Ok(ref w)) if *w == watched),
-        "it comes back as it went in"
+        matches!(reread, Ok(Ok(ref w)) if *w == watched),
+        "a memory trace reads back differently"
     );
     let r = recording();
-    let Ok(Some(bare)) = ApiTrace::from_recording(&r, &Progress::new()) else {
-        panic!("it is a recording of calls");
+    let Ok(Some(untraced)) = ApiTrace::from_recording(&r, &Progress::new()) else {
+        panic!("the recording is not an API trace");
     };
-    let Ok(api_trace) = bare.with_memory_trace(Arc::new(watched), &Progress::new()) else {
-        panic!("nobody stopped it");
+    let Ok(api_trace) = untraced.with_memory_trace(Arc::new(watched), &Progress::new()) else {
+        panic!("the memory trace does not apply");
     };
     let end = r.events.len() as u64;
     for event in 0..=end {
@@ -86,23 +86,23 @@ pub fn watched(data: &[u8]) -> bool {
         assert_eq!(read.bytes.len() as u64, range.end - range.start);
         let mut at = range.start;
         for p in &read.pieces {
-            assert!(p.range.start == at && p.range.end > at, "pieces without gaps");
+            assert!(p.range.start == at && p.range.end > at, "a gap between pieces");
             at = p.range.end;
             if let ContentState::Unknown(UnknownReason::Launch { .. }, launch) = p.state {
                 assert!(
                     !api_trace.is_traced(p.range.start, launch),
-                    "a launch that was watched is in no doubt"
+                    "the content after a traced launch is unknown"
                 );
             }
         }
         assert_eq!(at, range.end);
         for address in [BASE, BASE + 99, BASE + 4096, BASE + BYTES - 1, BASE + BYTES] {
-            let who = api_trace.find_last_writer(&r, address, event);
-            assert!(who.launches.iter().all(|l| l.event < event));
+            let writer = api_trace.find_last_writer(&r, address, event);
+            assert!(writer.launches.iter().all(|l| l.event < event));
             let _ = api_trace.list_changes(&r, address, 0..event, 10);
         }
-        let left = api_trace.launch_changes(event);
-        assert!(left.is_none_or(|l| l.list.iter().all(|l| l.bytes > 0 && l.span.start < l.span.end)));
+        let changes = api_trace.launch_changes(event);
+        assert!(changes.is_none_or(|l| l.list.iter().all(|l| l.bytes > 0 && l.span.start < l.span.end)));
     }
     true
 }

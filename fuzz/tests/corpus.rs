@@ -4,7 +4,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "tests fail and report in these ways"
 )]
 
 use fuzz_targets::{TARGETS, parts, seeds};
@@ -54,38 +54,39 @@ fn fuzz_seeds_are_committed_and_valid() {
     let mut refused = Vec::new();
     for seed in seeds::all() {
         let path = here("corpus").join(seed.target).join(seed.file);
-        let kept = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}; see examples/seeds.rs", path.display()));
+        let bytes = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}; see examples/seeds.rs", path.display()));
         let target = TARGETS.iter().find(|t| t.0 == seed.target).unwrap().1;
-        let taken = target(&kept);
+        let accepted = target(&bytes);
         let may_be_refused = seed.target == "plan_verified" && !seed.file.ends_with("unchanged");
-        if !taken && !may_be_refused {
+        if !accepted && !may_be_refused {
             refused.push(path);
         }
     }
-    assert_eq!(refused, Vec::<PathBuf>::new(), "these are refused");
+    assert_eq!(refused, Vec::<PathBuf>::new(), "every seed is accepted");
 }
 
 #[test]
 fn split_and_rebuilt_file_has_the_same_contents() {
     let samples = here("../sample-traces");
-    let mut tried = 0;
+    let mut count = 0;
     for entry in fs::read_dir(samples).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_none_or(|e| e != "kine") {
             continue;
         }
         let bytes = fs::read(&path).unwrap();
-        let laid = parts::lay_out(&parts::split(&bytes));
+        let rebuilt_bytes = parts::lay_out(&parts::split(&bytes));
         let sound = container::from_bytes(bytes).unwrap();
-        let again = container::from_bytes(laid.clone()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-        assert_eq!(again.metadata, sound.metadata);
+        let rebuilt =
+            container::from_bytes(rebuilt_bytes.clone()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        assert_eq!(rebuilt.metadata, sound.metadata);
         assert_eq!(
-            container::to_bytes(&again).unwrap(),
+            container::to_bytes(&rebuilt).unwrap(),
             container::to_bytes(&sound).unwrap()
         );
-        let report = container::verify_bytes(laid).unwrap();
+        let report = container::verify_bytes(rebuilt_bytes).unwrap();
         assert!(report.is_sound(), "{}: {:?}", path.display(), report.findings);
-        tried += 1;
+        count += 1;
     }
-    assert!(tried > 10, "{tried} samples");
+    assert!(count > 10, "{count} samples");
 }

@@ -315,7 +315,7 @@ mod tests {
     use trace_core::PAGE_SIZE;
     use trace_core::recording::{ElementType, EventsBuilder, MemoryBuilder};
 
-    fn carried(recording: Arc<Recording>, all: Vec<(Buffer, BufferOrigin)>) -> Buffers {
+    fn buffers_of_copies(recording: Arc<Recording>, all: Vec<(Buffer, BufferOrigin)>) -> Buffers {
         let index = BufferIndex::from_copies(&recording, all);
         Buffers::new(recording, index)
     }
@@ -323,7 +323,7 @@ mod tests {
     const AT: u64 = 0x1539_4000_0000;
 
     /// Returns a recording of one page and a buffer that a copy carries.
-    fn copied(row: CopyRow, carries: OriginKind) -> (Arc<Recording>, (Buffer, BufferOrigin)) {
+    fn recording_of_copy(row: CopyRow, carries: OriginKind) -> (Arc<Recording>, (Buffer, BufferOrigin)) {
         let mut pages = MemoryBuilder::new();
         let page: [u8; PAGE_SIZE] = std::array::from_fn(|n| n as u8);
         let id = pages.add_page(&page).0;
@@ -345,13 +345,13 @@ mod tests {
             bytes: row.total().unwrap(),
             element: ElementType::U8,
         };
-        let carried = BufferOrigin {
+        let origin = BufferOrigin {
             kind: carries,
             row,
             event: 0,
             times: 1,
         };
-        (recording.into(), (buffer, carried))
+        (recording.into(), (buffer, origin))
     }
 
     fn to_device() -> CopyRow {
@@ -366,16 +366,20 @@ mod tests {
 
     #[test]
     fn copied_content_is_read_in_parts_with_device_addresses() {
-        let (recording, one) = copied(to_device(), OriginKind::Input);
-        let all = carried(recording, vec![one]);
+        let (recording, one) = recording_of_copy(to_device(), OriginKind::Input);
+        let all = buffers_of_copies(recording, vec![one]);
         let mut out = [0xee; 3];
         assert_eq!(all.read("in0", 97, &mut out), 0);
         assert_eq!(out, [97, 98, 99]);
-        assert_eq!(all.read("in0", 98, &mut out), 3, "past its end nothing is known");
+        assert_eq!(all.read("in0", 98, &mut out), 3, "bytes past the end are unknown");
         assert_eq!(out, [0; 3]);
         assert_eq!(all.extent("in0"), Some((AT, 100)));
-        let again = all.find_by_copy(77, &to_device()).map(|b| &*b.name);
-        assert_eq!(again, Some("in0"), "each copy of it carries it");
+        let by_other_event = all.find_by_copy(77, &to_device()).map(|b| &*b.name);
+        assert_eq!(
+            by_other_event,
+            Some("in0"),
+            "every copy of these bytes carries the buffer"
+        );
         let other = CopyRow {
             bytes: 99,
             ..to_device()
@@ -396,13 +400,16 @@ mod tests {
             from_pitch: 10,
             ..to_device()
         };
-        let (recording, one) = copied(row, OriginKind::Input);
-        let all = carried(recording, vec![one]);
+        let (recording, one) = recording_of_copy(row, OriginKind::Input);
+        let all = buffers_of_copies(recording, vec![one]);
         assert_eq!(all.address_of("in0", 9), Some(GpuVa(AT + 9)));
         assert_eq!(all.address_of("in0", 10), Some(GpuVa(AT + 64)));
         assert_eq!(all.at(0, AT + 65, "").map(|(_, n)| n), Some(11));
-        assert!(all.at(0, AT + 10, "").is_none(), "between two rows");
-        assert!(all.at(0, AT + 4 * 64, "").is_none(), "behind the last one");
+        assert!(all.at(0, AT + 10, "").is_none(), "the address is between two rows");
+        assert!(
+            all.at(0, AT + 4 * 64, "").is_none(),
+            "the address is after the last row"
+        );
     }
 
     #[test]
@@ -413,11 +420,14 @@ mod tests {
             kind: CopyKind::DeviceToHost as u32,
             ..to_device()
         };
-        let (recording, one) = copied(row, OriginKind::Output);
-        let all = carried(recording, vec![one]);
+        let (recording, one) = recording_of_copy(row, OriginKind::Output);
+        let all = buffers_of_copies(recording, vec![one]);
         assert!(all.has_contents("out0") && !all.is_editable("out0"));
         assert_eq!(all.find_by_copy(0, &row).map(|b| &*b.name), Some("out0"));
-        assert!(all.find_by_copy(1, &row).is_none(), "another event's");
+        assert!(
+            all.find_by_copy(1, &row).is_none(),
+            "the readback belongs to another event"
+        );
         assert_eq!(all.address_of("out0", 1), Some(GpuVa(AT + 1)));
         assert!(all.at(0, AT, "").is_some() && all.input_at(0, AT).is_none());
         let mut out = [0; 1];
@@ -427,25 +437,25 @@ mod tests {
     #[test]
     fn copies_without_stored_bytes_are_omitted() {
         for wrong in [1 << 50, u64::MAX] {
-            let (recording, (mut b, mut c)) = copied(to_device(), OriginKind::Input);
+            let (recording, (mut b, mut c)) = recording_of_copy(to_device(), OriginKind::Input);
             (b.bytes, c.row.bytes) = (wrong, wrong);
-            assert!(carried(recording, vec![(b, c)]).list().is_empty(), "{wrong}");
+            assert!(buffers_of_copies(recording, vec![(b, c)]).list().is_empty(), "{wrong}");
         }
-        let (recording, (mut b, c)) = copied(to_device(), OriginKind::Input);
+        let (recording, (mut b, c)) = recording_of_copy(to_device(), OriginKind::Input);
         b.bytes = 4096;
         assert!(
-            carried(recording, vec![(b, c)]).list().is_empty(),
-            "longer than its copy"
+            buffers_of_copies(recording, vec![(b, c)]).list().is_empty(),
+            "the buffer is longer than its copy"
         );
     }
 
     #[test]
     fn selected_buffer_is_preferred_over_a_shorter_one() {
-        let (recording, (b, c)) = copied(to_device(), OriginKind::Input);
-        let (mut short, mut few) = (b.clone(), c);
+        let (recording, (b, c)) = recording_of_copy(to_device(), OriginKind::Input);
+        let (mut short, mut short_origin) = (b.clone(), c);
         short.name = "in1".into();
-        (short.bytes, few.row.bytes) = (10, 10);
-        let all = carried(recording, vec![(b, c), (short, few)]);
+        (short.bytes, short_origin.row.bytes) = (10, 10);
+        let all = buffers_of_copies(recording, vec![(b, c), (short, short_origin)]);
         assert_eq!(all.at(0, AT + 4, "").map(|(b, _)| &*b.name), Some("in1"));
         assert_eq!(all.at(0, AT + 4, "in0").map(|(b, _)| &*b.name), Some("in0"));
         assert_eq!(all.at(0, AT + 40, "in1").map(|(b, _)| &*b.name), Some("in0"));

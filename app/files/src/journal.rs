@@ -374,7 +374,7 @@ mod tests {
     use super::*;
     use crate::changes::tests::{Base, bytes, now};
 
-    fn of() -> JournalKey {
+    fn key() -> JournalKey {
         JournalKey {
             events: 10,
             gpu: 1,
@@ -388,27 +388,30 @@ mod tests {
         let path = path_for(&dir.path().join("a.kine"));
         assert!(path.ends_with("a.kine-edits"));
         let base = Base(vec![0; 4]);
-        let mut j = Journal::new(path.clone(), of());
+        let mut j = Journal::new(path.clone(), key());
         j.log_change(&bytes(1, &[7]));
         j.log_change(&Change::Pin { register: 4, on: true });
         j.log_undo();
         j.wait_written();
-        let found = read(&path, &of(), &base).unwrap().unwrap();
+        let found = read(&path, &key(), &base).unwrap().unwrap();
         assert!(!found.closed && found.unusable == 0);
         assert_eq!(now(&found.changes, &base), [0, 7, 0, 0]);
         assert!(found.changes.pins().is_empty() && found.changes.next().is_some());
         let text = std::fs::read_to_string(&path).unwrap();
         for cut in 0..text.len() {
-            if let Some(f) = parse(&text[..cut], &of(), &base) {
+            if let Some(f) = parse(&text[..cut], &key(), &base) {
                 assert!(f.unusable <= 1);
             }
         }
-        let other = JournalKey { events: 11, ..of() };
-        assert!(read(&path, &other, &base).unwrap().is_none(), "another recording");
-        let mut j = Journal::new(path.clone(), of());
+        let other = JournalKey { events: 11, ..key() };
+        assert!(
+            read(&path, &other, &base).unwrap().is_none(),
+            "the journal is of another recording"
+        );
+        let mut j = Journal::new(path.clone(), key());
         j.log_redo();
         j.close();
-        assert!(read(&path, &of(), &base).unwrap().unwrap().closed);
+        assert!(read(&path, &key(), &base).unwrap().unwrap().closed);
     }
 
     #[test]
@@ -416,7 +419,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
         let base = Base(vec![0; 4]);
-        let mut j = Journal::new(path.clone(), of());
+        let mut j = Journal::new(path.clone(), key());
         j.log_change(&bytes(0, &[1]));
         let note = Change::Note {
             event: 1,
@@ -426,13 +429,13 @@ mod tests {
         j.log_change(&note);
         j.wait_written();
         // The machine stopped inside the character.
-        let whole = std::fs::read(&path).unwrap();
-        let cut = whole.iter().rposition(|b| *b == 0xc3).unwrap() + 1;
-        std::fs::write(&path, &whole[..cut]).unwrap();
-        let mut j = Journal::new(path.clone(), of());
+        let content = std::fs::read(&path).unwrap();
+        let cut = content.iter().rposition(|b| *b == 0xc3).unwrap() + 1;
+        std::fs::write(&path, &content[..cut]).unwrap();
+        let mut j = Journal::new(path.clone(), key());
         j.log_change(&bytes(2, &[3]));
         j.wait_written();
-        let found = read(&path, &of(), &base).unwrap().unwrap();
+        let found = read(&path, &key(), &base).unwrap().unwrap();
         assert_eq!((now(&found.changes, &base), found.unusable), (vec![1, 0, 3, 0], 1));
     }
 
@@ -441,20 +444,20 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
         let base = Base(vec![0; 4]);
-        let other = JournalKey { events: 11, ..of() };
+        let other = JournalKey { events: 11, ..key() };
         let mut j = Journal::new(path.clone(), other.clone());
         j.log_change(&bytes(0, &[1]));
         j.wait_written();
-        let mut j = Journal::new(path.clone(), of());
+        let mut j = Journal::new(path.clone(), key());
         j.log_change(&bytes(0, &[2]));
         j.wait_written();
         assert_eq!(
-            now(&read(&path, &of(), &base).unwrap().unwrap().changes, &base),
+            now(&read(&path, &key(), &base).unwrap().unwrap().changes, &base),
             [2, 0, 0, 0]
         );
-        let kept = read_backup(&path, &other, &base).expect("it was put aside");
-        assert_eq!(now(&kept.changes, &base), [1, 0, 0, 0]);
-        let mut j = Journal::new(dir.path().join("none").join("a.kine-edits"), of());
+        let backup = read_backup(&path, &other, &base).expect("the other journal was renamed");
+        assert_eq!(now(&backup.changes, &base), [1, 0, 0, 0]);
+        let mut j = Journal::new(dir.path().join("none").join("a.kine-edits"), key());
         j.log_change(&bytes(0, &[2]));
         j.wait_written();
         let SaveState::InMemory(lost) = j.save_state() else {
@@ -469,37 +472,37 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
         let base = Base(vec![0; 4]);
-        let mut first = Journal::new(path.clone(), of());
-        assert!(first.hold().unwrap(), "there is none yet");
+        let mut first = Journal::new(path.clone(), key());
+        assert!(first.hold().unwrap(), "no journal exists yet");
         first.log_change(&bytes(0, &[1]));
         first.wait_written();
-        // The window that writes first gets the journal. The second was opened before the journal existed, the third
+        // The window that writes first gets the journal. The second window opened before the journal existed, the third
         // after.
-        let mut second = Journal::new(path.clone(), of());
-        let mut first = Journal::new(path.clone(), of());
+        let mut second = Journal::new(path.clone(), key());
+        let mut first = Journal::new(path.clone(), key());
         assert!(first.hold().unwrap());
-        let mut third = Journal::new(path.clone(), of());
-        assert!(!third.hold().unwrap(), "the first has it");
+        let mut third = Journal::new(path.clone(), key());
+        assert!(!third.hold().unwrap(), "the first window holds the journal");
         second.log_change(&bytes(1, &[2]));
         third.log_change(&bytes(2, &[3]));
         while !(backup_path(&path, 1).exists() && backup_path(&path, 2).exists()) {
             std::thread::yield_now();
         }
-        assert!(read_backup(&path, &of(), &base).is_none(), "they are in use");
+        assert!(read_backup(&path, &key(), &base).is_none(), "the backups are in use");
         first.log_change(&bytes(3, &[4]));
         first.close();
         second.close();
         third.close();
-        let found = read(&path, &of(), &base).unwrap().unwrap();
+        let found = read(&path, &key(), &base).unwrap().unwrap();
         assert_eq!(now(&found.changes, &base), [1, 0, 0, 4]);
         let mut seen: Vec<Vec<u8>> = Vec::new();
-        while let Some(found) = read_backup(&path, &of(), &base) {
+        while let Some(found) = read_backup(&path, &key(), &base) {
             seen.push(now(&found.changes, &base));
             std::fs::remove_file(&found.path).unwrap();
         }
         seen.sort();
         assert_eq!(seen, [[0, 0, 3, 0], [0, 2, 0, 0]]);
-        assert!(Journal::new(path, of()).hold().unwrap(), "all locks were given back");
+        assert!(Journal::new(path, key()).hold().unwrap(), "all locks are released");
     }
 
     #[test]
@@ -507,11 +510,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.kine-edits");
         File::create(&path).unwrap().set_len(MAX_BYTES + 1).unwrap();
-        let error = read(&path, &of(), &Base(vec![0; 4])).unwrap_err();
+        let error = read(&path, &key(), &Base(vec![0; 4])).unwrap_err();
         assert!(
             matches!(error, JournalError::TooLong { bytes, .. } if bytes == MAX_BYTES + 1),
             "{error}"
         );
-        assert!(read(&dir.path().join("none"), &of(), &Base(vec![])).unwrap().is_none());
+        assert!(read(&dir.path().join("none"), &key(), &Base(vec![])).unwrap().is_none());
     }
 }

@@ -191,21 +191,27 @@ mod tests {
 
     #[test]
     fn shortcut_spellings_are_normalized() {
-        let of = |t: &str| Chord::parse(t).map(|c| c.to_string());
-        assert_eq!(of("Ctrl Shift P").as_deref(), Some("Ctrl Shift P"));
-        assert_eq!(of(" ctrl+shift + p").as_deref(), Some("Ctrl Shift p"));
-        assert_eq!(of("alt  Left").as_deref(), Some("Alt Left"));
+        let normalize = |t: &str| Chord::parse(t).map(|c| c.to_string());
+        assert_eq!(normalize("Ctrl Shift P").as_deref(), Some("Ctrl Shift P"));
+        assert_eq!(normalize(" ctrl+shift + p").as_deref(), Some("Ctrl Shift p"));
+        assert_eq!(normalize("alt  Left").as_deref(), Some("Alt Left"));
         for plus in ["Ctrl +", "ctrl++", "Ctrl+ +"] {
-            assert_eq!(of(plus).as_deref(), Some("Ctrl +"), "{plus}");
+            assert_eq!(normalize(plus).as_deref(), Some("Ctrl +"), "{plus}");
         }
         assert_eq!(
-            of("Ctrl"),
+            normalize("Ctrl"),
             Some("Ctrl".into()),
-            "the window says that it knows no such key"
+            "the window reports an unknown key"
         );
-        assert_eq!(of("CtrlP"), Some("CtrlP".into()));
-        assert_eq!((of(""), of("Ctrl "), of("a\nb")), (None, Some("Ctrl".into()), None));
-        assert_eq!((of(&"x".repeat(25)), of("ctrl + + x"), of("a b")), (None, None, None));
+        assert_eq!(normalize("CtrlP"), Some("CtrlP".into()));
+        assert_eq!(
+            (normalize(""), normalize("Ctrl "), normalize("a\nb")),
+            (None, Some("Ctrl".into()), None)
+        );
+        assert_eq!(
+            (normalize(&"x".repeat(25)), normalize("ctrl + + x"), normalize("a b")),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -213,15 +219,15 @@ mod tests {
         let text = "fit = \"F2\"\nundo = [\"Ctrl Z\", \"Ctrl U\"]\nredo = []\nopen = 7\nhelp = [1]\nquit = \"\\u0007\"\n\
                     back = [\"1\", \"2\", \"3\", \"4\", \"5\"]\nplan = \"\"";
         let read = KeysFile::parse(text).unwrap();
-        let of = |id: &str| {
+        let keys_of = |id: &str| {
             let found = read.commands.iter().find(|c| c.0 == id);
             found.map(|c| c.1.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
-        assert_eq!(of("fit"), Some(vec!["F2".into()]));
-        assert_eq!(of("undo"), Some(vec!["Ctrl Z".into(), "Ctrl U".into()]));
-        assert_eq!((of("redo"), of("plan")), (Some(vec![]), Some(vec![])));
-        assert_eq!((of("open"), of("help"), of("quit")), (None, None, None));
-        assert_eq!(of("back").map(|k| k.len()), Some(MAX_KEYS));
+        assert_eq!(keys_of("fit"), Some(vec!["F2".into()]));
+        assert_eq!(keys_of("undo"), Some(vec!["Ctrl Z".into(), "Ctrl U".into()]));
+        assert_eq!((keys_of("redo"), keys_of("plan")), (Some(vec![]), Some(vec![])));
+        assert_eq!((keys_of("open"), keys_of("help"), keys_of("quit")), (None, None, None));
+        assert_eq!(keys_of("back").map(|k| k.len()), Some(MAX_KEYS));
         assert_eq!(read.problems.len(), 4, "{:?}", read.problems);
         assert!(matches!(KeysFile::parse("= no"), Err(KeysError::Form(_))));
         let long = "#".repeat(MAX_BYTES + 1);

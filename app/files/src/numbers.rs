@@ -121,7 +121,11 @@ mod tests {
                 "0b00111111 10000000 00000000 00000000"
             ]
         );
-        assert_eq!(all(0x41, 1), ["0x41", "65", "0x41", "0b01000001"], "a byte is no float");
+        assert_eq!(
+            all(0x41, 1),
+            ["0x41", "65", "0x41", "0b01000001"],
+            "a byte is not a float"
+        );
         assert_eq!(all(0x3c00, 2)[..3], ["0x3c00", "15 360", "1"]);
         assert_eq!(all(0x4009_21fb_5444_2d18, 8)[2], "3.141592653589793");
         assert_eq!(all(0xffff_ffff, 4)[2], "NaN");

@@ -387,7 +387,10 @@ mod tests {
             .to_string();
         assert!(twice.contains("-o names the same file as --output a"), "{twice}");
         let null = Path::new("/dev/null");
-        assert!(check_distinct(&[], &[out(null), out(null)]).is_ok(), "holds nothing");
+        assert!(
+            check_distinct(&[], &[out(null), out(null)]).is_ok(),
+            "/dev/null holds nothing"
+        );
     }
 
     #[test]

@@ -132,13 +132,13 @@ mod tests {
 
     /// Time after which a test counts as hung.
     const HANG_LIMIT: Duration = Duration::from_secs(60);
-    /// Number of the check that requests a stop in tests: the writer waits for a while before.
+    /// Number of the check that requests a stop, so that the writer waits for several checks first.
     const STOPPING_CHECK: u32 = 4;
 
     fn fifo(folder: &Path) -> std::path::PathBuf {
         let path = folder.join("pipe");
-        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
-        assert!(made.success());
+        let status = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(status.success());
         path
     }
 
@@ -151,7 +151,7 @@ mod tests {
         checks.fetch_add(1, Ordering::SeqCst) + 1 >= STOPPING_CHECK
     }
 
-    /// Waits until the writer has checked again for a stop request: it waits for its reader.
+    /// Waits until the writer checks again for a stop request, which shows that it waits for its reader.
     fn wait_for_a_check(checks: &AtomicU32) {
         let (before, since) = (checks.load(Ordering::SeqCst), Instant::now());
         while checks.load(Ordering::SeqCst) == before {
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(
             CHECKS.load(Ordering::SeqCst),
             STOPPING_CHECK,
-            "it ends at the first request"
+            "the writer ends at the first stop request"
         );
     }
 
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(
             CHECKS.load(Ordering::SeqCst),
             STOPPING_CHECK,
-            "it ends at the first request"
+            "the writer ends at the first stop request"
         );
     }
 
@@ -198,12 +198,12 @@ mod tests {
         let path = fifo(dir.path());
         let from = path.clone();
         let reader = thread::spawn(move || {
-            // Late: the writer already waits for a reader.
+            // The reader is late: the writer already waits for it.
             wait_for_a_check(&CHECKS);
             let mut file = File::open(from).unwrap();
             let mut all = Vec::new();
             let mut part = [0; 10_000];
-            // Slowly: the pipe is full, and the writer waits for room. The whole does not fit into any pipe.
+            // The reader is slow: the pipe is full and the writer waits for room. No pipe has room for all bytes.
             for _ in 0..3 {
                 wait_for_a_check(&CHECKS);
                 let n = file.read(&mut part).unwrap();

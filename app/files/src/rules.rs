@@ -82,6 +82,6 @@ mod tests {
             read(&folder.path().join("none")),
             Err(RulesFileError::Io { .. })
         ));
-        assert!(read(Path::new("/dev/zero")).is_err(), "ends where nothing does");
+        assert!(read(Path::new("/dev/zero")).is_err(), "an endless file is refused");
     }
 }

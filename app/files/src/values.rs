@@ -259,7 +259,7 @@ mod tests {
         let wrong = |p: std::path::PathBuf| {
             let e = load(&p, &buffer, false).unwrap_err();
             let name = p.file_name().unwrap().to_string_lossy().into_owned();
-            assert_eq!(e.matches(&name).count(), 1, "the file is named once: {e}");
+            assert_eq!(e.matches(&name).count(), 1, "the error names the file once: {e}");
             e
         };
         let e = wrong(put("b.bin", &[0; 8]));

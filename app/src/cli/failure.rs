@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn error_message_names_its_file_exactly_once() {
-        let describe = |path: &str, what: &str| Failure::file(Path::new(path), what).to_string();
+        let describe = |path: &str, message: &str| Failure::file(Path::new(path), message).to_string();
         assert_eq!(describe("x.kine", "x.kine: damaged"), "x.kine: damaged");
         assert_eq!(
             describe("rec", "rec/gr_pgt, byte 3: damaged"),

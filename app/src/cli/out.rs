@@ -64,10 +64,10 @@ impl Out {
                 Ok(())
             }
         }
-        let kept = SharedBuffer::default();
-        let to = Box::new(kept.clone());
+        let buffer = SharedBuffer::default();
+        let to = Box::new(buffer.clone());
         work(&mut Self { to, json: false });
-        let bytes = kept.0.lock().unwrap().clone();
+        let bytes = buffer.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     }
 

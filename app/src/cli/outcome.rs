@@ -480,14 +480,14 @@ mod tests {
 
     #[test]
     fn fault_report_lists_registers_walk_buffer_and_jobs() {
-        let of = OutcomeContext {
+        let context = OutcomeContext {
             target: "agent:lab/mali-g71",
             events: 1,
             map: RegisterMap::by_name("mali-jm"),
             jobs: false,
             screen: None,
         };
-        let text = Out::capture(|out| print(&failed(), &of, "run 1.00 ms".into(), out).unwrap());
+        let text = Out::capture(|out| print(&failed(), &context, "run 1.00 ms".into(), out).unwrap());
         for line in [
             "failed: 0 of 0 compared reads as recorded",
             "  event 31: a fault on the job interrupt in job 3",
@@ -509,13 +509,14 @@ mod tests {
         }
         assert!(
             text.contains("event 0: JOB_IRQ_STATUS read 0x20000 ("),
-            "meanings of both values:\n{text}"
+            "the divergence shows the meaning of both values:\n{text}"
         );
         let jobs: Vec<&str> = text.lines().skip_while(|l| !l.starts_with("Job ")).skip(1).collect();
-        assert_eq!(jobs.len(), 2, "those that did not end well:\n{text}");
+        assert_eq!(jobs.len(), 2, "only the jobs that did not end well are listed:\n{text}");
         assert!(jobs[0].contains("0xc3") && jobs[1].contains("never"), "{jobs:?}");
-        let all =
-            Out::capture(|out| print(&failed(), &OutcomeContext { jobs: true, ..of }, String::new(), out).unwrap());
+        let all = Out::capture(|out| {
+            print(&failed(), &OutcomeContext { jobs: true, ..context }, String::new(), out).unwrap()
+        });
         assert!(
             all.lines().last().is_some_and(|l| l.starts_with('4')) && all.contains("40.2 us"),
             "{all}"

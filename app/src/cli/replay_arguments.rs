@@ -476,7 +476,7 @@ mod tests {
 
     #[test]
     fn mistyped_target_gets_a_suggestion() {
-        for (typed, meant) in [
+        for (typed, expected) in [
             ("mali-g71", Some("software:mali-g71")),
             ("Mali-G71", Some("software:mali-g71")),
             ("software:mali-g17", Some("software:mali-g71")),
@@ -485,7 +485,7 @@ mod tests {
             ("lab", None),
             ("", None),
         ] {
-            assert_eq!(suggest_target(typed).as_deref(), meant, "{typed}");
+            assert_eq!(suggest_target(typed).as_deref(), expected, "{typed}");
         }
         assert!(list_targets().starts_with("software:") && list_targets().ends_with("cuda:N"));
     }

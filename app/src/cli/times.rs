@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use trace_core::recording::EventsBuilder;
 
-    fn of(times: &[u64]) -> (&'static str, Vec<String>) {
+    fn format_times(times: &[u64]) -> (&'static str, Vec<String>) {
         let mut b = EventsBuilder::new();
         times.iter().for_each(|t| b.mark(*t, "x"));
         let recording = Recording {
@@ -87,26 +87,29 @@ mod tests {
     #[test]
     fn times_begin_with_the_first_event_in_a_unit_that_fits() {
         let long = 317_493_093_701_250;
-        assert_eq!(of(&[long, long + 520]), ("Time, ns", vec!["0".into(), "520".into()]));
         assert_eq!(
-            of(&[long, long + 180_250]),
+            format_times(&[long, long + 520]),
+            ("Time, ns", vec!["0".into(), "520".into()])
+        );
+        assert_eq!(
+            format_times(&[long, long + 180_250]),
             ("Time, us", vec!["0.000".into(), "180.250".into()])
         );
         assert_eq!(
-            of(&[5, 8_840_000_005]),
+            format_times(&[5, 8_840_000_005]),
             ("Time, ms", vec!["0.000000".into(), "8840.000000".into()])
         );
         assert_eq!(
-            of(&[0, 500_000_000_001]),
+            format_times(&[0, 500_000_000_001]),
             ("Time, s", vec!["0.000000000".into(), "500.000000001".into()])
         );
     }
 
     #[test]
     fn time_column_handles_backward_and_missing_clocks() {
-        assert_eq!(of(&[200_000, 20_000]).1, ["0.000", "-180.000"]);
-        assert_eq!(of(&[0, 0]), ("No times", vec![String::new(), String::new()]));
-        assert_eq!(of(&[]).0, "No times");
-        assert_eq!(of(&[7, 7]), ("Time, ns", vec!["0".into(), "0".into()]));
+        assert_eq!(format_times(&[200_000, 20_000]).1, ["0.000", "-180.000"]);
+        assert_eq!(format_times(&[0, 0]), ("No times", vec![String::new(), String::new()]));
+        assert_eq!(format_times(&[]).0, "No times");
+        assert_eq!(format_times(&[7, 7]), ("Time, ns", vec!["0".into(), "0".into()]));
     }
 }

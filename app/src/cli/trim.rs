@@ -394,10 +394,10 @@ mod tests {
 
     #[test]
     fn job_ranges_exclude_or_include_their_end() {
-        let of = |text: &str| range(text).map(|n| (n.all, n.leaves_out.is_some()));
-        assert_eq!(of("4..=9"), Ok((4..=9, false)));
-        assert_eq!(of("4..9"), Ok((4..=8, true)));
-        assert_eq!(of("7"), Ok((7..=7, false)));
+        let parse_range = |text: &str| range(text).map(|n| (n.all, n.leaves_out.is_some()));
+        assert_eq!(parse_range("4..=9"), Ok((4..=9, false)));
+        assert_eq!(parse_range("4..9"), Ok((4..=8, true)));
+        assert_eq!(parse_range("7"), Ok((7..=7, false)));
         for (text, why) in [
             ("9..4", "ends before it begins"),
             ("4..4", "is empty: it excludes 4 (4..=4 includes it)"),

@@ -89,7 +89,7 @@ fn switch_before<'a>(verb: &Command, given: &str, arguments: &'a [OsString]) -> 
 mod tests {
     use super::*;
 
-    fn meant_by(arguments: &[&str]) -> Option<String> {
+    fn suggest(arguments: &[&str]) -> Option<String> {
         let all: Vec<OsString> = arguments.iter().map(Into::into).collect();
         let with_program = std::iter::once(OsString::from("kinescope")).chain(all.iter().cloned());
         let error = super::super::command().try_get_matches_from(with_program).err()?;
@@ -112,15 +112,15 @@ mod tests {
             (&["events", "x.kine", "--json", "write"], "--where 'write'"),
             (&["memory", "x.kine", "0x1000", "--length", "64"], "--bytes N"),
         ] {
-            let said = meant_by(arguments).unwrap();
-            assert!(said.contains(hint), "{arguments:?}: {said}");
+            let suggestion = suggest(arguments).unwrap();
+            assert!(suggestion.contains(hint), "{arguments:?}: {suggestion}");
         }
         for none in [
             &["events", "x.kine", "--wat"][..],
             &["info", "x.kine", "y"],
             &["events"],
         ] {
-            assert_eq!(meant_by(none), None, "{none:?}");
+            assert_eq!(suggest(none), None, "{none:?}");
         }
     }
 

@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn short_name_omits_return_type_and_parameters() {
-        for (whole, message) in [
+        for (full_name, short_name) in [
             ("conv2d(float const*, float*)", "conv2d"),
             ("void at::native::relu<float>(float*)", "at::native::relu<float>"),
             (
@@ -447,7 +447,7 @@ mod tests {
             ("_Zodd_name", "_Zodd_name"),
             ("", ""),
         ] {
-            assert_eq!(short_function_name(whole), message);
+            assert_eq!(short_function_name(full_name), short_name);
         }
     }
 

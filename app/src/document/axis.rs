@@ -46,8 +46,8 @@ mod tests {
                 assert_eq!(time_at(&axis, kind, at), axis.ns(e) as f64, "{kind:?} {e}");
             }
         }
-        let place = |event| axis.position(AxisKind::Compressed, event);
-        let middle = (place(2) + place(3)) / 2.0;
+        let position = |event| axis.position(AxisKind::Compressed, event);
+        let middle = (position(2) + position(3)) / 2.0;
         assert_eq!(time_at(&axis, AxisKind::Compressed, middle), 30_001_000.0);
         assert_eq!(time_at(&axis, AxisKind::Time, 500.0), 500.0);
         assert!(!has_times(&Axis::new(vec![5u64; 300].into())));

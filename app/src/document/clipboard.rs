@@ -345,17 +345,17 @@ mod tests {
     fn bytes_are_copied_in_every_form() {
         let bytes = [Some(0x41), Some(0), None, Some(0xff)];
         let all = format_bytes(0x1000, &bytes, Some(ElementType::U16));
-        let of = |name: &str| all.iter().find(|f| f.0 == name).unwrap().1.clone();
-        assert_eq!(of("address"), "0x1000");
-        assert_eq!(of("as hex"), "41 00 ?? ff");
-        assert_eq!(of("as decimal"), "65, 0, 0, 255");
+        let form = |name: &str| all.iter().find(|f| f.0 == name).unwrap().1.clone();
+        assert_eq!(form("address"), "0x1000");
+        assert_eq!(form("as hex"), "41 00 ?? ff");
+        assert_eq!(form("as decimal"), "65, 0, 0, 255");
         assert_eq!(
-            of("as C array"),
+            form("as C array"),
             "/* 1 of these bytes are not known, and 0 here */\nconst unsigned char mem_1000[4] = {\n    0x41, 0x00, 0x00, 0xff,\n};\n"
         );
-        assert_eq!(of("as JSON"), r#"{"bytes":[65,0,null,255],"va":"0x1000"}"#);
-        assert_eq!(of("as text"), "A...");
-        assert_eq!(of("as values"), "65, 65280");
+        assert_eq!(form("as JSON"), r#"{"bytes":[65,0,null,255],"va":"0x1000"}"#);
+        assert_eq!(form("as text"), "A...");
+        assert_eq!(form("as values"), "65, 65280");
     }
 
     #[test]

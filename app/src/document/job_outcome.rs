@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn uncomputed_jobs_show_a_reason() {
         let mut o = Outcome::unfinished("board".into());
-        let not_run = |place: &str, why: &str| Finding::new(FindingKind::ShaderNotRun, place, why);
+        let not_run = |location: &str, why: &str| Finding::new(FindingKind::ShaderNotRun, location, why);
         o.findings
             .push(not_run("jobs 0xa00, 0xa0 and 3 more", "it holds what is not known").at_event(7));
         o.findings

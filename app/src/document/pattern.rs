@@ -170,13 +170,13 @@ mod tests {
             bytes: 0x20,
             element: ElementType::F32,
         }];
-        let of = |t: &str| match parse(t, None, &buffers) {
+        let pointer = |t: &str| match parse(t, None, &buffers) {
             Ok(Pattern::Pointer { to, width }) => (to, width),
             other => panic!("{t}: {other:?}"),
         };
-        assert_eq!(of("->0x1000"), (0x1000..0x1001, 8));
-        assert_eq!(of("-> 0x1000..0x2000"), (0x1000..0x2000, 8));
-        assert_eq!(of("->0x1000..=0x1fff"), (0x1000..0x2000, 8));
-        assert_eq!(of("->4:in"), (0x5000..0x5020, 4));
+        assert_eq!(pointer("->0x1000"), (0x1000..0x1001, 8));
+        assert_eq!(pointer("-> 0x1000..0x2000"), (0x1000..0x2000, 8));
+        assert_eq!(pointer("->0x1000..=0x1fff"), (0x1000..0x2000, 8));
+        assert_eq!(pointer("->4:in"), (0x5000..0x5020, 4));
     }
 }

@@ -663,7 +663,7 @@ mod tests {
         assert!(checked(&compiled, &device, &Progress::new()).unwrap().is_ok());
         let stopped = Progress::new();
         stopped.cancel();
-        let trouble = checked(&compiled, &device, &stopped).unwrap_err();
-        assert_eq!(trouble.kind, ReplayErrorKind::Stopped);
+        let error = checked(&compiled, &device, &stopped).unwrap_err();
+        assert_eq!(error.kind, ReplayErrorKind::Stopped);
     }
 }

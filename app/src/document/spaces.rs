@@ -215,7 +215,7 @@ mod tests {
     const F: MmuFormat = MmuFormat::Aarch64_4k;
 
     /// Returns a recording with a table at frame 1 that points to `tables` tables of one image, whose entries are all
-    /// `leaf`. Zero pages are in the given frames.
+    /// `leaf`. Each frame of `frames` holds a zero page.
     fn recording(tables: u64, leaf: u64, frames: impl Iterator<Item = u64>) -> Recording {
         let mut m = MemoryBuilder::new();
         let page = |entry: &dyn Fn(u64) -> u64| {

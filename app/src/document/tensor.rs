@@ -179,15 +179,16 @@ mod tests {
 
     #[test]
     fn tensor_elements_are_addressed_by_order_or_strides() {
-        let of = |order| Tensor::read("2×3×4", "", order, 24).unwrap();
-        assert_eq!(of(ElementOrder::Rows).strides, [12, 4, 1]);
-        assert_eq!(of(ElementOrder::Columns).strides, [1, 2, 6]);
-        assert_eq!(of(ElementOrder::Rows).element(&[1, 2, 3]), Some(23));
-        assert_eq!(of(ElementOrder::Columns).element(&[1, 2, 3]), Some(23));
-        assert_eq!(of(ElementOrder::Rows).element(&[1, 0, 2]), Some(14));
-        assert_eq!(of(ElementOrder::Columns).element(&[1, 0, 2]), Some(13));
-        assert_eq!(of(ElementOrder::Rows).element(&[2, 0, 0]), None);
-        // Rows of 8 elements of which 4 are used, every other row; and one element that all indices share.
+        let tensor = |order| Tensor::read("2×3×4", "", order, 24).unwrap();
+        assert_eq!(tensor(ElementOrder::Rows).strides, [12, 4, 1]);
+        assert_eq!(tensor(ElementOrder::Columns).strides, [1, 2, 6]);
+        assert_eq!(tensor(ElementOrder::Rows).element(&[1, 2, 3]), Some(23));
+        assert_eq!(tensor(ElementOrder::Columns).element(&[1, 2, 3]), Some(23));
+        assert_eq!(tensor(ElementOrder::Rows).element(&[1, 0, 2]), Some(14));
+        assert_eq!(tensor(ElementOrder::Columns).element(&[1, 0, 2]), Some(13));
+        assert_eq!(tensor(ElementOrder::Rows).element(&[2, 0, 0]), None);
+        // The first tensor uses 4 elements of every other row of 8. In the second tensor, all indices share one
+        // element.
         let padded = Tensor::read("3, 4", "16, 1", ElementOrder::Rows, 36).unwrap();
         assert_eq!(padded.element(&[2, 3]), Some(35));
         assert_eq!(

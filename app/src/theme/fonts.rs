@@ -112,7 +112,7 @@ mod tests {
         install(&ctx, crate::theme::ThemeChoice::Dark);
         let mut out = ctx.run_ui(egui::RawInput::default(), |ui| {
             for font in [body(), small(), strong(), mono()] {
-                // A letter after a letter is never swapped.
+                // A letter between letters has no alternate, so the word shows the plain x.
                 let glyph = |t: &str, i: usize| {
                     let g = ui
                         .painter()
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn alternates_are_removed_from_every_text_font() {
         let tags = |f: &[u8]| -> Vec<[u8; 4]> {
-            let at = feature_tags(f).expect("an OpenType font with substitutions");
+            let at = feature_tags(f).expect("the font is OpenType with substitutions");
             at.iter().map(|a| f[*a..a + 4].try_into().unwrap()).collect()
         };
         let had = tags(include_bytes!("../../../assets/fonts/Inter-Regular.otf"));

@@ -177,9 +177,9 @@ mod tests {
             r.follow(row);
             r.top
         };
-        assert_eq!(to(15), 10.5, "in view");
-        assert_eq!(to(10), 10.0, "its upper part was hidden");
-        assert_eq!(to(30), 11.0, "one below the last");
+        assert_eq!(to(15), 10.5, "the row is already visible");
+        assert_eq!(to(10), 10.0, "the upper part of the row was hidden");
+        assert_eq!(to(30), 11.0, "the row is below the last visible row");
         assert_eq!(to(2), 2.0);
         assert_eq!(to(0), 0.0);
     }

@@ -16,7 +16,7 @@ fn pairs(p: &Palette, theme: ThemeChoice) -> Vec<(String, Color32, Color32, f32)
     // WCAG 2 requires this of text at level AA, and at AAA for the high-contrast theme.
     let text = if theme == ThemeChoice::Contrast { 7.0 } else { 4.5 };
     let grounds = [("panel", p.panel), ("raised", p.raised), ("selection", p.selection)];
-    let words = [
+    let texts = [
         ("text", p.text),
         ("quiet", p.quiet),
         ("read", p.read),
@@ -31,15 +31,15 @@ fn pairs(p: &Palette, theme: ThemeChoice) -> Vec<(String, Color32, Color32, f32)
     ];
     let mut out = vec![
         (
-            "words on a job".to_owned(),
+            "text on a job".to_owned(),
             p.on_accent,
             over(p.job, SOFT, p.panel),
             text,
         ),
-        ("words on the main button".to_owned(), p.on_accent, p.accent, text),
-        ("the moment's number".to_owned(), p.panel, p.text, text),
-        ("a bit that is set".to_owned(), p.background, p.write, text),
-        ("a bit that is set, read".to_owned(), p.background, p.read, text),
+        ("text on the main button".to_owned(), p.on_accent, p.accent, text),
+        ("number of the current event".to_owned(), p.panel, p.text, text),
+        ("set bit".to_owned(), p.background, p.write, text),
+        ("set bit, read".to_owned(), p.background, p.read, text),
         ("text under the pointer".to_owned(), p.text, p.hover, text),
         ("quiet under the pointer".to_owned(), p.quiet, p.hover, text),
         ("edge of a phase, hatch".to_owned(), p.poll, p.panel, MARK),
@@ -47,20 +47,20 @@ fn pairs(p: &Palette, theme: ThemeChoice) -> Vec<(String, Color32, Color32, f32)
         ("pages not recorded".to_owned(), p.poll, p.background, MARK),
     ];
     for (ground, at) in grounds {
-        for (name, ink) in words {
+        for (name, ink) in texts {
             out.push((format!("{name} on {ground}"), ink, at, text));
         }
         out.push((format!("poll on {ground}"), p.poll, at, MARK));
     }
     for (name, ink) in [("text", p.text), ("quiet", p.quiet)] {
         let faded = over(ink, DISABLED, p.panel);
-        out.push((format!("{name}, which cannot be used"), faded, p.panel, text));
+        out.push((format!("{name}, disabled"), faded, p.panel, text));
     }
     for (n, ink) in p.lines.into_iter().enumerate() {
         out.push((format!("line {n} of a plot"), ink, p.panel, MARK));
         out.push((format!("line {n} of a plot, selected"), ink, p.selection, MARK));
     }
-    for (name, ink) in words {
+    for (name, ink) in texts {
         out.push((format!("soft {name}"), over(ink, SOFT, p.panel), p.panel, MARK));
         out.push((format!("{name} in the map of pages"), ink, p.background, MARK));
     }
@@ -71,9 +71,9 @@ fn pairs(p: &Palette, theme: ThemeChoice) -> Vec<(String, Color32, Color32, f32)
 fn every_colour_pair_in_use_has_enough_contrast() {
     for theme in ThemeChoice::ALL {
         let p = Palette::parse(theme.file()).unwrap();
-        for (what, ink, ground, min) in pairs(&p, theme) {
+        for (purpose, ink, ground, min) in pairs(&p, theme) {
             let c = contrast(ink, ground);
-            assert!(c >= min, "{theme:?} {what}: {c:.2} to 1, {ink:?} on {ground:?}");
+            assert!(c >= min, "{theme:?} {purpose}: {c:.2} to 1, {ink:?} on {ground:?}");
         }
     }
 }

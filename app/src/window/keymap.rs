@@ -373,7 +373,7 @@ mod tests {
         let (map, _f) = loaded(
             "one = \"Ctrl Foo\"\ntwo = [\"Ctrl K\", \"F40\"]\ngone = \"G\"\nthree = [\"Ctrl C\", \"Tab\", \"Enter\", \"Escape\"]\nstop = \"Escape\"",
         );
-        assert_eq!(map.text("one"), "A", "it keeps its own");
+        assert_eq!(map.text("one"), "A", "the command keeps its default key");
         assert_eq!((map.text("two").as_str(), map.text("three").as_str()), ("Ctrl K", ""));
         assert_eq!(map.text("stop"), "Escape");
         let message = map.problems.join("\n");

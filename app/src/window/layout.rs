@@ -374,10 +374,10 @@ mod tests {
         assert_eq!(
             arranged_dock(&t, fitted),
             Some(default_dock(RecordingContent::Accesses)),
-            "another window fits by itself"
+            "the fitted height is not saved"
         );
         fit_timeline(&mut t, 1200.0, 5000.0, &mut fitted);
-        assert_eq!(shares(&t), DEFAULT_SHARES, "never more than at first");
+        assert_eq!(shares(&t), DEFAULT_SHARES, "the fit never exceeds the default shares");
         fit_timeline(&mut t, 1000.0, 300.0, &mut fitted);
         assert_eq!(shares(&t)[0], 0.6);
         let Some(Tile::Container(Container::Linear(c))) = t.root().and_then(|r| t.tiles.get_mut(r)) else {

@@ -146,15 +146,15 @@ mod tests {
 
     #[test]
     fn suggested_path_selects_only_the_file_stem() {
-        let of = |text: &str| {
+        let selected_part = |text: &str| {
             let part = name_stem_range(text);
             let chars: Vec<char> = text.chars().collect();
             chars[part].iter().collect::<String>()
         };
-        assert_eq!(of("/traces/digits-edited.kine"), "digits-edited");
-        assert_eq!(of("/tr\u{e4}ces/log.txt.kine"), "log");
-        assert_eq!(of("/traces/plan"), "plan");
-        assert_eq!(of("/traces/.hidden"), ".hidden");
-        assert_eq!(of("/traces/"), "");
+        assert_eq!(selected_part("/traces/digits-edited.kine"), "digits-edited");
+        assert_eq!(selected_part("/tr\u{e4}ces/log.txt.kine"), "log");
+        assert_eq!(selected_part("/traces/plan"), "plan");
+        assert_eq!(selected_part("/traces/.hidden"), ".hidden");
+        assert_eq!(selected_part("/traces/"), "");
     }
 }

@@ -211,18 +211,18 @@ mod tests {
 
     #[test]
     fn older_and_newer_settings_still_load() {
-        let of = |text: &str| {
+        let load = |text: &str| {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(dir.path().join("settings.toml"), text).unwrap();
             Settings::load(Some(dir.path().into()))
         };
-        let before = of("light = true\nhints_read = 3\nrecent = [\"/a\"]\n");
+        let before = load("light = true\nhints_read = 3\nrecent = [\"/a\"]\n");
         assert_eq!(
             (before.theme(), before.scale(), before.hints_read),
             (ThemeChoice::Light, 100, 3)
         );
-        assert_eq!(of("light = false\n").theme(), ThemeChoice::Dark);
-        let later = of("light = true\ntheme_name = \"sepia\"\nscale = 100000\nhints_read = 2\n");
+        assert_eq!(load("light = false\n").theme(), ThemeChoice::Dark);
+        let later = load("light = true\ntheme_name = \"sepia\"\nscale = 100000\nhints_read = 2\n");
         assert_eq!(
             (later.theme(), later.scale(), later.hints_read),
             (ThemeChoice::Light, 300, 2)
@@ -239,22 +239,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut s = Settings::load(Some(dir.path().into()));
         assert_eq!(s.window(), WindowPlace::default());
-        let place = WindowPlace {
+        let placement = WindowPlace {
             at: Some([-300.0, 40.0]),
             size: [1024.0, 700.0],
             maximized: true,
         };
-        s.window = Some(place);
+        s.window = Some(placement);
         s.save();
-        assert_eq!(Settings::load(Some(dir.path().into())).window(), place);
+        assert_eq!(Settings::load(Some(dir.path().into())).window(), placement);
         let far = WindowPlace {
             at: Some([f32::NAN, 0.0]),
             size: [1.0, 1e9],
             maximized: false,
         };
         s.window = Some(far);
-        let kept = s.window();
-        assert_eq!((kept.at, kept.size), (None, [800.0, 16_384.0]));
+        let bounded = s.window();
+        assert_eq!((bounded.at, bounded.size), (None, [800.0, 16_384.0]));
     }
 
     #[test]

@@ -299,12 +299,12 @@ mod tests {
                 assert_eq!(back, Some(s), "{written}");
             }
         }
-        let of = |t: &str| Shortcut::from_chord(&Chord::parse(t).unwrap()).map(Shortcut::text);
-        assert_eq!(of("ctrl+shift+left").as_deref(), Some("Ctrl Shift ←"));
-        assert_eq!(of("Alt PageUp").as_deref(), Some("Alt PageUp"));
-        assert_eq!(of("Alt ↑").as_deref(), Some("Alt ↑"));
-        assert_eq!(of("Shift /").as_deref(), Some("?"));
-        assert_eq!((of("Ctrl Foo"), of("Ctrl")), (None, None));
+        let normalize = |t: &str| Shortcut::from_chord(&Chord::parse(t).unwrap()).map(Shortcut::text);
+        assert_eq!(normalize("ctrl+shift+left").as_deref(), Some("Ctrl Shift ←"));
+        assert_eq!(normalize("Alt PageUp").as_deref(), Some("Alt PageUp"));
+        assert_eq!(normalize("Alt ↑").as_deref(), Some("Alt ↑"));
+        assert_eq!(normalize("Shift /").as_deref(), Some("?"));
+        assert_eq!((normalize("Ctrl Foo"), normalize("Ctrl")), (None, None));
     }
 
     #[test]

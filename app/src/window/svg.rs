@@ -509,7 +509,11 @@ mod tests {
             ui.painter().galley(pos2(5.0, 5.0), galley, Color32::WHITE);
         });
         assert!(text.contains("aria-label=\"a&lt;ba\""), "{text}");
-        assert_eq!(text.matches("<path id=\"g").count(), 3, "each outline once: {text}");
+        assert_eq!(
+            text.matches("<path id=\"g").count(),
+            3,
+            "each outline is defined once: {text}"
+        );
         assert_eq!(text.matches("<use ").count(), 4);
         let (red, green) = (text.find("#ff0000").unwrap(), text.find("#00ff00").unwrap());
         assert!(red < green);

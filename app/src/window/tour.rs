@@ -320,7 +320,7 @@ mod tests {
         let card = |panel| Rect::from_min_size(card_position(window, panel, size), size);
         let upper = Rect::from_min_max(pos2(200.0, 40.0), pos2(990.0, 380.0));
         let lower = Rect::from_min_max(pos2(200.0, 412.0), pos2(990.0, 774.0));
-        for (panel, apart) in [
+        for (panel, outside) in [
             (Some(upper), true),
             (Some(lower), true),
             (Some(window), false),
@@ -328,7 +328,10 @@ mod tests {
         ] {
             let at = card(panel);
             assert!(window.contains_rect(at), "{panel:?}: {at:?}");
-            assert!(!apart || panel.is_some_and(|r| !r.intersects(at)), "{panel:?}: {at:?}");
+            assert!(
+                !outside || panel.is_some_and(|r| !r.intersects(at)),
+                "{panel:?}: {at:?}"
+            );
         }
     }
 

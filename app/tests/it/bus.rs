@@ -1,4 +1,4 @@
-//! A recording that another program cuts short while it is mapped: the program dies by SIGBUS, and says which file.
+//! Tests that a program dies by SIGBUS and names the recording if another program truncates it while it is mapped.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::fs::{File, OpenOptions};
@@ -10,11 +10,11 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder, Recording, Space, SpaceKind};
 
 const SIGBUS: i32 = 7;
-/// Names the recording to the child that is this very test.
+/// Environment variable with the path of the recording. It is set in a child process that runs the same test.
 const CHILD: &str = "KINESCOPE_TEST_BUS_RECORDING";
 
-/// A recording of several megabytes at `path`.
-fn recording(path: &Path) {
+/// Writes a recording of several megabytes to `path`.
+fn write_recording(path: &Path) {
     let mut b = EventsBuilder::new();
     for i in 0..200_000u64 {
         let access = Access {
@@ -51,7 +51,7 @@ fn cut(path: &Path) {
 fn command_line_names_a_recording_truncated_while_reading() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cut.kine");
-    recording(&path);
+    write_recording(&path);
     let mut child = Command::new(env!("CARGO_BIN_EXE_kinescope"))
         .arg("events")
         .arg(&path)
@@ -60,7 +60,7 @@ fn command_line_names_a_recording_truncated_while_reading() {
         .spawn()
         .unwrap();
     let mut out = child.stdout.take().unwrap();
-    // It has begun to print, and stands still while nobody reads on.
+    // The child has started to print, and it blocks until its output is read.
     let mut first = [0; 100];
     out.read_exact(&mut first).unwrap();
     cut(&path);
@@ -82,8 +82,8 @@ fn crash_report_names_a_recording_truncated_while_open() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (path, other) = (dir.path().join("cut.kine"), dir.path().join("other.kine"));
-    recording(&path);
-    recording(&other);
+    write_recording(&path);
+    write_recording(&other);
     let ended = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "bus::crash_report_names_a_recording_truncated_while_open"])
         .arg("--nocapture")
@@ -107,14 +107,18 @@ fn crash_report_names_a_recording_truncated_while_open() {
     }
 }
 
-/// What the window does, as far as it matters here, until it dies.
+/// Runs the part of the window that this test needs, until SIGBUS ends the process.
 fn die(path: &Path) -> ! {
     let folder = path.parent().unwrap();
     kinescope::window::crash::install(folder.join("crashes"));
-    let whole = trace_core::container::open(&folder.join("other.kine")).unwrap();
+    let other = trace_core::container::open(&folder.join("other.kine")).unwrap();
     let r = trace_core::container::open(path).unwrap();
     cut(path);
-    assert_eq!(whole.events.value.iter().count(), 200_000, "the other one can be read");
+    assert_eq!(
+        other.events.value.iter().count(),
+        200_000,
+        "the other recording is readable"
+    );
     let sum = r.events.value.iter().fold(0u64, u64::wrapping_add);
     panic!(
         "{sum} was read from {} bytes",

@@ -1,4 +1,4 @@
-//! One recording in two windows, and a journal that cannot be read: nothing that a user made is lost or mixed.
+//! Tests that no change of a user is lost or mixed, with two windows on one recording or with an unreadable journal.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common::net::net;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace_core::progress::Progress;
 
-/// A copy of a recording in a folder of its own.
+/// Copies a recording into `dir` and returns its path.
 fn copy(dir: &Path) -> PathBuf {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -31,7 +31,7 @@ fn pin(doc: &mut Document, register: u32) {
     assert!(doc.change(Change::Pin { register, on: true }));
 }
 
-fn written(path: &Path) {
+fn wait_for_journal(path: &Path) {
     let journal = journal::path_for(path);
     while std::fs::metadata(&journal).map_or(0, |m| m.len()) == 0 {
         std::thread::yield_now();
@@ -45,7 +45,7 @@ fn a_second_window_neither_reads_nor_writes_the_journal_of_the_first() {
     let mut first = open(&path);
     assert!(first.notice.is_none());
     pin(&mut first, 4);
-    written(&path);
+    wait_for_journal(&path);
     let mut second = open(&path);
     assert!(second.notice.as_ref().is_some_and(|n| n.contains("another window")));
     assert!(second.offered.is_none() && second.changes().pins().is_empty());
@@ -55,7 +55,10 @@ fn a_second_window_neither_reads_nor_writes_the_journal_of_the_first() {
     let third = open(&path);
     assert!(third.notice.is_none());
     assert_eq!(third.changes().pins(), [4]);
-    let offered = third.offered.as_ref().expect("what the second window changed");
+    let offered = third
+        .offered
+        .as_ref()
+        .expect("the change of the second window is offered");
     assert_eq!(offered.changes.pins(), [8]);
 }
 
@@ -91,7 +94,7 @@ fn api_trace_buffers_load_late_unless_edits_need_them() {
     assert!(doc.edit("in0", 0, vec![0x5a]));
     doc.close();
     drop(doc);
-    let again = Document::new(path, Arc::clone(&recording), first());
-    assert!(again.derived.has_stage(Stage::Buffers) && again.buffers.get("in0").is_some());
-    assert!(again.changes().inputs().contains_key("in0"), "{:?}", again.notice);
+    let reopened = Document::new(path, Arc::clone(&recording), first());
+    assert!(reopened.derived.has_stage(Stage::Buffers) && reopened.buffers.get("in0").is_some());
+    assert!(reopened.changes().inputs().contains_key("in0"), "{:?}", reopened.notice);
 }

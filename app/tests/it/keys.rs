@@ -1,5 +1,5 @@
-//! Keys, typed as a keyboard sends them: shortcuts run their own command and no other, fields take what is typed and
-//! nothing of it runs a command, undo means what was done last.
+//! Tests of keys, typed as a keyboard sends them. A shortcut runs only its own command, a field takes typed text
+//! without running a command, and undo reverts the last change.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
@@ -19,7 +19,7 @@ use kinescope::window::{App, PickResult, Setup};
 use replay_engine::device::Containment;
 use std::sync::Arc;
 
-/// A window with the sample whose buffer holds floating-point values.
+/// Opens the sample whose buffer holds floating-point values.
 fn floats() -> Window {
     let mut w = Window::open_sample("vecadd.kine");
     w.app().settings.hints_read = 9;
@@ -27,7 +27,7 @@ fn floats() -> Window {
     w
 }
 
-/// An element of the buffer that is meant, as text.
+/// Returns an element of the selected buffer as text.
 fn value(w: &mut Window, index: usize) -> String {
     let name = w.input();
     let element = {
@@ -44,13 +44,13 @@ fn field(w: &Window) -> String {
     w.harness.get_by_label("Value").value().unwrap()
 }
 
-fn writing(w: &Window) -> bool {
+fn is_value_focused(w: &Window) -> bool {
     w.harness.get_by_label("Value").is_focused()
 }
 
 #[test]
 fn every_shortcut_within_one_frame_runs_only_its_command() {
-    // Every command may run at any time here, so that one that is not meant cannot hide behind a state.
+    // Every command is enabled here, so that a wrong command always runs and is detected.
     let table: Vec<Command<App>> = COMMANDS
         .iter()
         .map(|c| Command {
@@ -80,11 +80,11 @@ fn every_shortcut_within_one_frame_runs_only_its_command() {
         pressed += 1;
     }
     assert!(pressed > 30, "{pressed} shortcuts");
-    // A modifier too many is another key.
+    // A key with an extra modifier is another shortcut.
     assert_eq!(
         w.press(ctrl_shift(Key::Q).unwrap()),
         [""; 0],
-        "Ctrl Shift Q is no shortcut"
+        "Ctrl Shift Q is not a shortcut"
     );
     assert_eq!(w.press(ctrl(Key::Y).unwrap()), ["redo"]);
 }
@@ -97,7 +97,7 @@ fn typing_replaces_a_value_and_enter_moves_on() {
     let before = value(&mut w, 1);
     assert_eq!(w.type_text("7\n"), [""; 0]);
     assert_eq!((value(&mut w, 0), value(&mut w, 1)), ("7".into(), before));
-    assert!(writing(&w), "the next value has the keyboard");
+    assert!(is_value_focused(&w), "the next value has the focus");
     assert_eq!(field(&w), value(&mut w, 1));
     assert_eq!(w.type_text("8\n"), [""; 0]);
     assert_eq!((value(&mut w, 0), value(&mut w, 1)), ("7".into(), "8".into()));
@@ -111,11 +111,11 @@ fn typing_replaces_a_clicked_value() {
     w.click("value 2");
     assert_eq!(w.type_text("5"), [""; 0]);
     assert_eq!(field(&w), "5");
-    // A click into the field takes all of it, as coming there by key does.
+    // A click into the field selects its whole text, as focusing it by key does.
     w.type_text("\x1b");
     w.click("value 3");
     w.type_text("\t");
-    assert!(!writing(&w));
+    assert!(!is_value_focused(&w));
     w.click("Value");
     assert_eq!(w.type_text("6\n"), [""; 0]);
     assert_eq!(value(&mut w, 3), "6");
@@ -127,16 +127,20 @@ fn invalid_value_keeps_focus_and_shows_why() {
     w.type_text("e");
     let (axis, current_event, was) = (w.views().timeline.axis, w.doc().current_event(), value(&mut w, 0));
     assert_eq!(w.type_text("zz\n"), [""; 0]);
-    assert!(writing(&w));
-    let why = w.views().inputs.wrong.clone().expect("it is reported");
-    assert!(w.has(&format!("▲ {why}")), "at the field");
+    assert!(is_value_focused(&w));
+    let why = w.views().inputs.wrong.clone().expect("an error is shown");
+    assert!(w.has(&format!("▲ {why}")), "the error is shown at the field");
     assert_eq!(value(&mut w, 0), was);
-    assert_eq!(w.type_text("3.5"), [""; 0], "no command runs while a value is mended");
+    assert_eq!(
+        w.type_text("3.5"),
+        [""; 0],
+        "no command runs while a value is corrected"
+    );
     assert_eq!(
         (w.views().timeline.axis, w.doc().current_event()),
         (axis, current_event)
     );
-    assert_eq!(field(&w), "3.5", "what is typed writes over what was wrong");
+    assert_eq!(field(&w), "3.5", "typed text replaces the invalid text");
     assert!(w.views().inputs.wrong.is_none());
     w.type_text("\n");
     assert_eq!(value(&mut w, 0), "3.5");
@@ -148,7 +152,7 @@ fn undo_and_redo_work_right_after_a_value_edit() {
     w.type_text("e");
     let was = value(&mut w, 0);
     w.type_text("7\n");
-    assert!(writing(&w));
+    assert!(is_value_focused(&w));
     assert_eq!(w.press(ctrl(Key::Z).unwrap()), ["undo"]);
     assert_eq!(value(&mut w, 0), was);
     assert_eq!(w.press(ctrl_shift(Key::Z).unwrap()), ["redo"]);
@@ -156,12 +160,16 @@ fn undo_and_redo_work_right_after_a_value_edit() {
     w.press(ctrl(Key::Z).unwrap());
     assert_eq!(w.press(ctrl(Key::Y).unwrap()), ["redo"]);
     assert_eq!(value(&mut w, 0), "7");
-    // Once something was typed, undo is about that.
+    // After typing, undo first reverts the typed text.
     let next = field(&w);
     w.type_text("9");
     assert_eq!(w.press(ctrl(Key::Z).unwrap()), [""; 0]);
     assert_eq!((field(&w), value(&mut w, 0)), (next, "7".into()));
-    assert_eq!(w.press(ctrl(Key::Z).unwrap()), ["undo"], "the field is as it was");
+    assert_eq!(
+        w.press(ctrl(Key::Z).unwrap()),
+        ["undo"],
+        "the field has no typed text left to undo"
+    );
 }
 
 #[test]
@@ -175,7 +183,7 @@ fn value_field_follows_undo() {
     w.press(ctrl(Key::Z).unwrap());
     assert_eq!(field(&w), was);
     w.type_text("4\n");
-    assert_eq!(value(&mut w, 0), "4", "all of it was selected");
+    assert_eq!(value(&mut w, 0), "4", "the whole text was selected");
 }
 
 #[test]
@@ -233,14 +241,19 @@ fn escape_closes_every_dialog_and_keys_do_not_act_behind_it() {
     assert_eq!(
         w.press(shift(Key::Questionmark).unwrap()),
         ["help"],
-        "its own key closes it"
+        "the shortcut of the sheet closes it"
     );
     assert!(!w.app().help);
     w.run("about");
     assert_eq!(w.type_text("w\x1b"), [""; 0]);
     assert!(!w.app().about);
     w.run("plan");
-    let mut info = w.doc().replay.device.clone().expect("the board's own words");
+    let mut info = w
+        .doc()
+        .replay
+        .device
+        .clone()
+        .expect("the device of the target is known");
     info.containment = Containment::Iommu;
     w.doc().replay.choose("agent://127.0.0.1:9/mali");
     w.doc().replay.queried_device = Some(info);
@@ -249,11 +262,11 @@ fn escape_closes_every_dialog_and_keys_do_not_act_behind_it() {
     assert_eq!(
         w.press(ctrl(Key::Enter).unwrap()),
         [""; 0],
-        "a question is not answered by a shortcut"
+        "a shortcut does not answer a question"
     );
     assert_eq!(w.type_text("w\x1b"), [""; 0]);
     assert_eq!(w.app().confirm, None);
-    assert_eq!(w.type_text("."), ["next-event"], "the keys are back");
+    assert_eq!(w.type_text("."), ["next-event"], "keys run commands again");
 }
 
 #[test]
@@ -261,7 +274,7 @@ fn next_job_of_a_chain_is_a_link() {
     let mut w = floats();
     let va = w.doc().derived.spaces[0].mappings[0].va;
     let (job, next) = (0, format!("{va:#x}"));
-    // The samples submit their jobs one by one: a chain of two is made of one.
+    // The samples submit their jobs one by one, so the test adds a next job to one of them.
     let derived = Arc::make_mut(&mut w.doc().derived);
     let mut chain = derived.jobs[0].chain.to_vec();
     chain[0].fields.push(("next".into(), next.clone()));
@@ -301,15 +314,15 @@ fn previous_outcome_is_marked_after_a_failed_connection() {
     w.run("replay");
     assert!(w.has_part("no agent answers"));
     assert!(w.has("! previous outcome: the last attempt did not run"));
-    assert!(w.has_part("on software:mali-g71 in "), "whose outcome it is");
-    assert!(w.has("no answer"), "the board says so");
-    // A replay that runs is the last attempt again.
+    assert!(w.has_part("on software:mali-g71 in "), "the outcome names its target");
+    assert!(w.has("no answer"), "the target shows it");
+    // A replay that runs is the last attempt, so its outcome is current again.
     w.click("Continue with the simulator");
     w.click("Run replay");
     assert!(!w.has_part("previous outcome") && !w.has("no answer"));
 }
 
-/// The T that goes to the field of a thread stood in it afterwards.
+/// Regression test: the T that focuses the field of a thread was also typed into it.
 #[test]
 fn focus_shortcut_types_nothing_into_its_field() {
     let mut w = Window::open_sample("vecadd.kine");

@@ -1,6 +1,6 @@
-//! Registers and memory named in the window: the name goes to a file of the user's, shows everywhere at once over the
-//! embedded map, is taken back and given again, and leaves what stands in the file by hand. Maps in use are the
-//! program's: each test runs in a process of its own.
+//! Tests of names that a user gives to registers and memory. A name is written to the user's map file and shows
+//! everywhere, over the embedded map. Undo and redo remove and restore it, and they keep text that was written by hand.
+//! Register maps are global to the program, so each test runs in its own process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
@@ -11,20 +11,24 @@ use kinescope::window::{FieldForm, NameSubject, NamingForm, list_entries};
 use std::time::{Duration, Instant};
 use trace_core::registers::AccessRule;
 
-/// Steps frames until something holds.
-fn until(w: &mut Window, what: &str, holds: impl Fn(&mut Window) -> bool) {
+/// Steps frames until a condition holds.
+fn until(w: &mut Window, condition: &str, holds: impl Fn(&mut Window) -> bool) {
     let since = Instant::now();
     loop {
         w.settle();
         if holds(w) {
             return;
         }
-        assert!(since.elapsed() < HANG_LIMIT, "{what}: {}", kinescope::log::text());
+        assert!(
+            since.elapsed() < HANG_LIMIT,
+            "timed out: {condition}: {}",
+            kinescope::log::text()
+        );
         std::thread::sleep(Duration::from_millis(30));
     }
 }
 
-/// Name of the register that the first job's submit writes.
+/// Returns the name of the register that the first job's submit writes.
 fn submit(w: &mut Window) -> String {
     let doc = w.doc();
     let access = doc
@@ -35,14 +39,15 @@ fn submit(w: &mut Window) -> String {
     doc.derived.access_name(&doc.recording, &access)
 }
 
-/// A copy of a sample in a folder of its own, open, at the submit of its first job.
-fn opened() -> (Window, std::path::PathBuf) {
+/// Opens a copy of a sample in its own folder, at the submit of its first job. Returns the window and the path of the
+/// map file.
+fn open_copy() -> (Window, std::path::PathBuf) {
     let mut w = Window::open_sample("vecadd.kine");
     let file = w.folder.path().join("mine.kine");
     std::fs::copy(samples().join("vecadd.kine"), &file).unwrap();
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, file.clone());
-    until(&mut w, "it is open", |w| {
+    until(&mut w, "the recording is open", |w| {
         w.doc().title == "mine.kine" && w.doc().derived.pending.is_empty()
     });
     let at = w.doc().derived.jobs[0].submit;
@@ -50,20 +55,20 @@ fn opened() -> (Window, std::path::PathBuf) {
     (w, file.with_file_name("mine.map.toml"))
 }
 
-/// Says something in the sheet, and saves it.
-fn name(w: &mut Window, say: impl FnOnce(&mut NamingForm)) {
-    assert!(w.run("name"), "nothing can be named here");
+/// Fills the name sheet and saves it.
+fn name(w: &mut Window, fill: impl FnOnce(&mut NamingForm)) {
+    assert!(w.run("name"), "the name command cannot run here");
     let ctx = w.harness.ctx.clone();
-    say(&mut w.app().name_sheet.as_mut().unwrap().form);
+    fill(&mut w.app().name_sheet.as_mut().unwrap().form);
     w.app().submit_name(&ctx);
-    until(w, "it is written", |w| {
+    until(w, "the name is saved or refused", |w| {
         w.app().name_sheet.as_ref().is_none_or(|n| n.error.is_some())
     });
 }
 
 #[test]
 fn user_register_name_overrides_the_map_and_can_be_removed() {
-    let (mut w, map) = opened();
+    let (mut w, map) = open_copy();
     assert_eq!(submit(&mut w), "JS1_COMMAND_NEXT");
     let registers = w.doc().derived.registers.len();
     let jobs = w.doc().derived.jobs.len();
@@ -76,8 +81,10 @@ fn user_register_name_overrides_the_map_and_can_be_removed() {
         form.name = "KICK".into();
     });
     until(&mut w, "the name shows", |w| submit(w) == "KICK");
-    until(&mut w, "all is found out again", |w| w.doc().derived.pending.is_empty());
-    // Everywhere, and nothing else is lost: jobs, spaces, other names, their roles.
+    until(&mut w, "the derived data is complete again", |w| {
+        w.doc().derived.pending.is_empty()
+    });
+    // The name shows everywhere, and the jobs, other names and their roles stay.
     let offset = w.doc().current_register().unwrap();
     assert_eq!(w.doc().derived.register_name(offset), "KICK");
     assert_eq!(w.doc().derived.registers[&offset].name, "KICK");
@@ -95,13 +102,13 @@ fn user_register_name_overrides_the_map_and_can_be_removed() {
     let text = std::fs::read_to_string(&map).unwrap();
     assert!(
         text.contains("name = \"KICK\"") && !text.contains("fields"),
-        "the embedded fields stay there\n{text}"
+        "the map file must not repeat the embedded fields\n{text}"
     );
     assert!(w.run("undo"));
     until(&mut w, "the embedded name is back", |w| submit(w) == "JS1_COMMAND_NEXT");
     assert!(w.run("redo"));
-    until(&mut w, "the name is given again", |w| submit(w) == "KICK");
-    // A comment by hand stays when the register is named anew, and when that is taken back.
+    until(&mut w, "the name is restored", |w| submit(w) == "KICK");
+    // A hand-written comment stays when the register is renamed, and when the rename is undone.
     let by_hand = std::fs::read_to_string(&map)
         .unwrap()
         .replace("[[register]]", "# found by me\n[[register]]");
@@ -123,24 +130,26 @@ fn user_register_name_overrides_the_map_and_can_be_removed() {
         "{text}"
     );
     assert!(w.run("undo"));
-    until(&mut w, "the name before is back", |w| submit(w) == "KICK");
+    until(&mut w, "the previous name is back", |w| submit(w) == "KICK");
     assert_eq!(std::fs::read_to_string(&map).unwrap(), by_hand);
-    // The first name was given without the comment: taking it back would take that too.
+    // The comment is newer than the first name, so undoing that name would also remove the comment.
     assert!(w.run("undo"));
-    until(&mut w, "it is refused", |w| w.app().last_error().is_some());
+    until(&mut w, "the undo is refused", |w| w.app().last_error().is_some());
     assert_eq!(std::fs::read_to_string(&map).unwrap(), by_hand);
 }
 
 #[test]
 fn undo_does_not_overwrite_external_map_changes() {
-    let (mut w, map) = opened();
+    let (mut w, map) = open_copy();
     name(&mut w, |form| form.name = "KICK".into());
     until(&mut w, "the name shows", |w| submit(w) == "KICK");
     let text = std::fs::read_to_string(&map).unwrap().replace("\"KICK\"", "\"MINE\"");
     std::fs::write(&map, &text).unwrap();
-    until(&mut w, "the change is seen", |w| submit(w) == "MINE");
+    until(&mut w, "the window shows the change of the file", |w| {
+        submit(w) == "MINE"
+    });
     assert!(w.run("undo"));
-    until(&mut w, "it is refused", |w| w.app().last_error().is_some());
+    until(&mut w, "the undo is refused", |w| w.app().last_error().is_some());
     assert!(w.app().last_error().unwrap().contains("has changed in the file since"));
     assert_eq!(std::fs::read_to_string(&map).unwrap(), text);
     assert_eq!(submit(&mut w), "MINE");
@@ -148,7 +157,7 @@ fn undo_does_not_overwrite_external_map_changes() {
 
 #[test]
 fn invalid_name_stays_in_the_form_and_writes_nothing() {
-    let (mut w, map) = opened();
+    let (mut w, map) = open_copy();
     name(&mut w, |form| form.name = "two words".into());
     assert!(
         w.app()
@@ -174,7 +183,7 @@ fn invalid_name_stays_in_the_form_and_writes_nothing() {
         },
     ];
     w.app().submit_name(&ctx);
-    until(&mut w, "it is refused", |w| {
+    until(&mut w, "the name is refused", |w| {
         w.app().name_sheet.as_ref().unwrap().error.is_some()
     });
     assert!(
@@ -192,7 +201,7 @@ fn invalid_name_stays_in_the_form_and_writes_nothing() {
 
 #[test]
 fn memory_can_be_named_and_found_by_name() {
-    let (mut w, _) = opened();
+    let (mut w, _) = open_copy();
     let buffer = w.doc().recording.metadata.buffers[0].clone();
     let at = buffer.va.0 + 0x20;
     let selection = Selection::Memory {
@@ -206,12 +215,12 @@ fn memory_can_be_named_and_found_by_name() {
         form.name = "first rows".into();
         form.doc = "What comes first.".into();
     });
-    let place = |w: &mut Window| {
+    let name_at = |w: &mut Window| {
         let (doc, space) = (w.doc(), 0);
         kinescope::document::derived_data::find_name_at(&doc.recording, &doc.derived, space, at + 4)
     };
-    until(&mut w, "memory has its name", |w| {
-        place(w) == Some(("first rows".into(), 4))
+    until(&mut w, "the memory has its name", |w| {
+        name_at(w) == Some(("first rows".into(), 4))
     });
     assert!(
         list_entries(w.app(), "first rows")
@@ -219,7 +228,7 @@ fn memory_can_be_named_and_found_by_name() {
             .any(|e| e.1 == format!("memory at {at:#x}"))
     );
     assert!(w.run("undo"));
-    until(&mut w, "the buffer is there again", |w| {
-        place(w) == Some((buffer.name.clone(), 0x24))
+    until(&mut w, "the buffer's name shows again", |w| {
+        name_at(w) == Some((buffer.name.clone(), 0x24))
     });
 }

@@ -1,5 +1,5 @@
-//! The user's own register maps in the window: names come with the file, change with it and go with it. One test
-//! alone in its process, because maps in use are the program's.
+//! Tests that register names follow the user's own map file: they appear, change and disappear with it. Register maps
+//! are global to the program, so the test runs alone in its process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
@@ -8,7 +8,7 @@ use common::{HANG_LIMIT, Window, samples};
 use std::time::{Duration, Instant};
 
 /// Steps frames until the register at the submit of the first job has this name.
-fn named(w: &mut Window, name: &str) {
+fn wait_for_name(w: &mut Window, name: &str) {
     let since = Instant::now();
     loop {
         w.settle();
@@ -32,7 +32,7 @@ fn register_names_follow_the_map_file_of_the_recording() {
     std::fs::copy(samples().join("vecadd.kine"), &file).unwrap();
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, file);
-    named(&mut w, "JS1_COMMAND_NEXT");
+    wait_for_name(&mut w, "JS1_COMMAND_NEXT");
     let map = |name: &str| {
         format!(
             "[map]\nname = \"mine\"\nwindow = 0x4000\ndoc = \"Mine.\"\n[block]\nname = \"mine\"\nbase = 0\n\
@@ -40,18 +40,18 @@ fn register_names_follow_the_map_file_of_the_recording() {
              replay = false\nreason = \"By hand.\"\ndoc = \"Starts.\"\n"
         )
     };
-    let beside = folder.join("mine.map.toml");
-    std::fs::write(&beside, map("KICK")).unwrap();
-    named(&mut w, "KICK");
-    std::fs::write(&beside, map("KICKED_OFF")).unwrap();
-    named(&mut w, "KICKED_OFF");
-    // A damaged one is reported, and the embedded names are back.
-    std::fs::write(&beside, "[map").unwrap();
-    named(&mut w, "JS1_COMMAND_NEXT");
+    let map_file = folder.join("mine.map.toml");
+    std::fs::write(&map_file, map("KICK")).unwrap();
+    wait_for_name(&mut w, "KICK");
+    std::fs::write(&map_file, map("KICKED_OFF")).unwrap();
+    wait_for_name(&mut w, "KICKED_OFF");
+    // A damaged map file is reported, and the embedded names return.
+    std::fs::write(&map_file, "[map").unwrap();
+    wait_for_name(&mut w, "JS1_COMMAND_NEXT");
     assert!(kinescope::log::text().contains("mine.map.toml"));
-    std::fs::write(&beside, map("KICK")).unwrap();
-    named(&mut w, "KICK");
-    // Another recording of the same device has no names of this one's map.
+    std::fs::write(&map_file, map("KICK")).unwrap();
+    wait_for_name(&mut w, "KICK");
+    // Another recording of the same device does not use the map of this recording.
     w.app().open(&ctx, samples().join("saxpy.kine"));
-    named(&mut w, "JS1_COMMAND_NEXT");
+    wait_for_name(&mut w, "JS1_COMMAND_NEXT");
 }

@@ -1,5 +1,5 @@
-//! Events, Jobs, Memory, Page tables, Inputs, Register and the inspector, driven by their accessible labels.
-//! Each test asserts that a document, a file or a panel changed.
+//! Tests of Events, Jobs, Memory, Page tables, Inputs, Register and the inspector, by their accessible labels. Each
+//! test asserts that a document, a file or a panel changed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod calls;

@@ -1,4 +1,4 @@
-//! Replays in the window: targets in this process and in a real agent, pairing, errors and where they lead.
+//! Tests of replays in the window: targets in this process and in a real agent, pairing, errors and their links.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
@@ -20,19 +20,21 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Steps frames until something holds.
-fn until(w: &mut Window, what: &str, mut holds: impl FnMut(&mut Window) -> bool) {
+/// Steps frames until a condition holds.
+fn until(w: &mut Window, condition: &str, mut holds: impl FnMut(&mut Window) -> bool) {
     let since = Instant::now();
     while !holds(w) {
         w.harness.step();
         std::thread::sleep(Duration::from_millis(2));
-        assert!(since.elapsed() < HANG_LIMIT, "{what} did not come");
+        assert!(since.elapsed() < HANG_LIMIT, "timed out: {condition}");
     }
 }
 
 /// Steps frames until the target runs the plan.
 fn until_it_runs(w: &mut Window) {
-    until(w, "the run", |w| *w.doc().replay.phase.lock().unwrap() == "running");
+    until(w, "the target runs the plan", |w| {
+        *w.doc().replay.phase.lock().unwrap() == "running"
+    });
 }
 
 #[test]
@@ -43,9 +45,9 @@ fn divergences_are_listed_and_link_to_events() {
     assert!(!w.run("next-divergence"), "nothing was replayed, so nothing diverged");
     w.run("show-replay");
     w.click("Run replay");
-    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
     assert_eq!((o.verdict, o.divergence_count), (Verdict::Diverged, 3));
-    // At first the panel shows the divergence next to it.
+    // A diverging replay opens the comparison, so the test returns to Replay.
     w.run("show-replay");
     assert!(w.has_part("Diverged") && w.has_part("3 divergences"));
     w.click(&format!("divergence at event {}", events[1]));
@@ -54,7 +56,7 @@ fn divergences_are_listed_and_link_to_events() {
         (events[1], Selection::Divergence(1))
     );
     assert!(w.has_part("recorded 0x"), "both values are explained");
-    // The key walks through them, and begins again after the last.
+    // The command steps through the divergences and starts again after the last one.
     for next in [2, 0, 1] {
         w.run("next-divergence");
         assert_eq!(w.doc().current_event(), events[next]);
@@ -62,8 +64,8 @@ fn divergences_are_listed_and_link_to_events() {
     }
 }
 
-/// Makes the first job write its value to an address that is not mapped, by an edit of the buffer that holds its
-/// chain, and gives that address.
+/// Edits the buffer with the first job's chain, so that the job writes its value to an unmapped address. Returns that
+/// address.
 fn faulty(w: &mut Window) -> u64 {
     let head = w.doc().derived.jobs[0].head_va;
     let chains = w
@@ -89,19 +91,19 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
     let nowhere = faulty(&mut w);
     w.run("show-replay");
     w.click("Run replay");
-    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
     assert_eq!(o.verdict, Verdict::Failed, "{:?}", o.failure);
     assert!(w.has_part("Failed") && w.has("▲ Fault in job 0"));
     let report = &o.faults[0];
     assert_eq!(report.address.map(|a| a.0), Some(nowhere));
     for (name, value, _) in &report.registers {
-        assert!(w.has_part(&format!("{name} {value:#x}")), "{name} is reported");
+        assert!(w.has_part(&format!("{name} {value:#x}")), "{name} is shown");
     }
     assert!(w.has_part("does not translate") && w.has_part("nearest"));
     w.click(&format!("address {nowhere:#x}"));
     assert!(w.is_panel_active("page-tables"));
     assert!(matches!(w.doc().selection(), Selection::Memory { va, .. } if *va == nowhere));
-    // The window goes on: the edit is taken back, and the replay matches.
+    // The window stays usable: after undo the replay matches.
     w.run("undo");
     w.run("replay");
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
@@ -111,15 +113,19 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
 fn jobs_without_an_executed_shader_are_marked() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("replay");
-    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
     let skipped = o.jobs.iter().filter(|j| j.computed == Some(false)).count();
     assert_eq!(o.computed, skipped == 0);
-    assert_eq!(w.has_part("not computed: "), skipped > 0, "as a whole");
+    assert_eq!(
+        w.has_part("not computed: "),
+        skipped > 0,
+        "the outcome reports whether a job was not computed"
+    );
     let rows = w.harness.query_all_by_label_contains("replayed job").count();
     let reported = w.harness.query_all_by_label_contains("! not computed").count();
     assert!(
         rows >= 1 && reported >= skipped.min(rows),
-        "and for each job: {reported} of {rows}"
+        "each job that was not computed is marked: {reported} of {rows}"
     );
 }
 
@@ -137,7 +143,7 @@ fn recording_selects_its_gpu_model_and_is_refused_on_others() {
         );
     }
     w.click("target software:mali-g71");
-    assert!(!w.run("replay"), "it is off before anybody tries");
+    assert!(!w.run("replay"), "replay is disabled before any attempt");
     for part in ["Mali-G52", "Mali-G71", "does not fit"] {
         assert!(w.has_part(part), "{part}");
     }
@@ -173,13 +179,13 @@ fn unknown_register_can_be_allowed_from_its_error() {
     let mut w = Window::from_recording(recording);
     w.run("show-replay");
     w.run("replay");
-    let trouble = w.doc().replay.error.clone().expect("it is refused");
-    assert!(trouble.text.contains("0x3ff8"), "{}", trouble.text);
+    let error = w.doc().replay.error.clone().expect("the plan is refused");
+    assert!(error.text.contains("0x3ff8"), "{}", error.text);
     w.click("Allow 0x3ff8..0x3ffc and plan again");
     assert_eq!(w.doc().replay.error, None);
     assert!(w.has_part("registers 0x3ff8..0x3ffc are in no register map; you allowed them"));
     w.run("replay");
-    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
     assert_eq!(o.verdict, Verdict::Match);
     assert!(o.findings.iter().any(|f| f.place == "registers 0x3ff8..0x3ffc"));
 }
@@ -191,7 +197,7 @@ fn a_second_replay_sends_only_what_changed() {
     let first = w.doc().replay.outcome.clone().unwrap().pushed_bytes;
     w.edit();
     w.run("replay");
-    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
     assert!(o.pushed_bytes < first, "{} after {first}", o.pushed_bytes);
     w.run("replay");
     let same = w.doc().replay.outcome.clone().unwrap().pushed_bytes;
@@ -212,7 +218,7 @@ fn status_bar_shows_known_containment() {
     assert_eq!(
         w.doc().safety(),
         Safety::Contained(Containment::Software),
-        "the plan is older"
+        "the plan is outdated"
     );
     assert!(w.has("Safety: software"));
     w.doc().replay.choose("agent://127.0.0.1:9/mali-g71");
@@ -233,7 +239,7 @@ fn outcome_is_not_applied_to_another_recording() {
     w.settle();
     assert_eq!(w.doc().path, other);
     assert!(w.doc().replay.outcome.is_none() && w.doc().replay.error.is_none());
-    // The run was stopped with its recording, and the target is free again.
+    // Opening the other recording stopped the run, so the target is free again.
     w.run("replay");
     assert_eq!(w.doc().replay.outcome.clone().unwrap().verdict, Verdict::Match);
 }
@@ -246,8 +252,13 @@ fn a_replay_is_stopped_in_the_middle() {
     until_it_runs(&mut w);
     w.harness.step();
     w.click("Cancel replay");
-    let trouble = w.doc().replay.error.clone().expect("what became of it");
-    assert_eq!(trouble.kind, ReplayErrorKind::Stopped);
+    let error = w
+        .doc()
+        .replay
+        .error
+        .clone()
+        .expect("the replay reports that it was stopped");
+    assert_eq!(error.kind, ReplayErrorKind::Stopped);
     assert!(w.doc().replay.outcome.is_none() && w.doc().replay.running.is_none());
     assert!(w.has_part("Stopped."));
     w.click("Run replay");
@@ -255,7 +266,7 @@ fn a_replay_is_stopped_in_the_middle() {
     assert_eq!(outcome.verdict, Verdict::Match);
     assert!(!w.has_part("Stopped."));
 
-    // What was replayed before stays when a later run is stopped.
+    // The previous outcome stays when a later run is stopped.
     w.app().replay(&ctx, 10_000, "replay");
     until_it_runs(&mut w);
     w.harness.step();
@@ -265,7 +276,7 @@ fn a_replay_is_stopped_in_the_middle() {
     assert!(Arc::ptr_eq(&now, &outcome));
 }
 
-/// A real agent in another process, which lets one client pair.
+/// A real agent in another process that allows one client to pair.
 struct Agent {
     child: Child,
     lines: Receiver<String>,
@@ -301,17 +312,17 @@ impl Agent {
             address: String::new(),
             _keys: keys,
         };
-        agent.address = agent.hear("listening on ").replace("listening on ", "");
-        agent.hear("pairing is open");
+        agent.address = agent.wait_for_line("listening on ").replace("listening on ", "");
+        agent.wait_for_line("pairing is open");
         agent
     }
 
-    fn hear(&self, start: &str) -> String {
+    fn wait_for_line(&self, start: &str) -> String {
         loop {
             let line = self
                 .lines
                 .recv_timeout(HANG_LIMIT)
-                .expect("the agent says nothing more");
+                .expect("the agent prints the line in time");
             if line.starts_with(start) {
                 return line;
             }
@@ -319,7 +330,7 @@ impl Agent {
     }
 
     fn kill(&mut self) {
-        // It is this test's own child.
+        // The process is a child of this test.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -331,7 +342,7 @@ impl Drop for Agent {
     }
 }
 
-/// A window with the sample and keys of its own.
+/// Opens the busy sample in a window with its own folder of keys.
 fn with_keys() -> Window {
     let mut w = Window::busy();
     let keys = w.folder.path().join("keys");
@@ -341,19 +352,19 @@ fn with_keys() -> Window {
 }
 
 /// Types the agent's address, starts the pairing and waits for the code.
-fn ask_to_pair(w: &mut Window, agent: &Agent) {
+fn start_pairing(w: &mut Window, agent: &Agent) {
     w.doc().replay.target_field = agent.address.clone();
     w.harness.step();
     w.harness.get_by_label("Pair…").click();
-    until(w, "the code", |w| w.has("Codes are the same"));
+    until(w, "the pairing code is shown", |w| w.has("Codes are the same"));
     let digits = |t: &str| t.chars().filter(char::is_ascii_digit).collect::<String>();
-    let there = digits(&agent.hear("pairing code: "));
+    let there = digits(&agent.wait_for_line("pairing code: "));
     let here = w.app().actions.pairing.lock().unwrap().as_ref().unwrap().code.clone();
-    assert_eq!((digits(&here), there.len()), (there, 9), "both ends show the same");
+    assert_eq!((digits(&here), there.len()), (there, 9), "both ends show the same code");
     // The user at the agent confirms, now that the code is visible.
     agent.child.stdin.as_ref().unwrap().write_all(b"y\n").unwrap();
     assert!(w.has(&here), "the window shows it");
-    // A click that was under way when the question came up answers nothing.
+    // A click that started before the question appeared does not answer it.
     w.harness.get_by_label("Codes are the same").click();
     w.harness.step();
     assert!(w.app().actions.pairing.lock().unwrap().is_some());
@@ -364,46 +375,46 @@ fn ask_to_pair(w: &mut Window, agent: &Agent) {
 fn window_pairs_replays_on_an_agent_and_survives_its_end() {
     let mut agent = Agent::start();
     let mut w = with_keys();
-    ask_to_pair(&mut w, &agent);
+    start_pairing(&mut w, &agent);
     w.click("Codes are the same");
     let target = "target agent:127.0.0.1/mali-g71";
-    until(&mut w, "the board", |w| w.has(target));
+    until(&mut w, "the target is listed", |w| w.has(target));
     w.settle();
     assert!(w.app().notice.is_none(), "{:?}", w.app().notice);
 
     w.click(target);
     assert_eq!(w.doc().replay.target(), "agent:127.0.0.1/mali-g71");
-    assert!(!w.doc().replay.is_hardware(), "its agent says that it is software");
+    assert!(!w.doc().replay.is_hardware(), "the agent reports a software device");
     w.click("Run replay");
-    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
     assert_eq!(o.verdict, Verdict::Match, "{:?}", o.failure);
 
-    // The agent dies in the middle of a run.
+    // The agent is killed during a run.
     let ctx = w.harness.ctx.clone();
     w.app().replay(&ctx, 10_000, "replay");
     until_it_runs(&mut w);
     agent.kill();
     w.settle();
-    let trouble = w.doc().replay.error.clone().expect("the window says what happened");
-    assert_eq!(trouble.kind, ReplayErrorKind::Target);
+    let error = w.doc().replay.error.clone().expect("the window shows an error");
+    assert_eq!(error.kind, ReplayErrorKind::Target);
     assert!(
-        trouble.text.contains("was lost while the plan was running"),
+        error.text.contains("was lost while the plan was running"),
         "{}",
-        trouble.text
+        error.text
     );
     assert!(w.has_part("was lost while the plan was running"));
     assert!(w.has_part("previous outcome: the last attempt did not run"));
     assert!(w.has_part("no answer"));
     assert!(w.doc().replay.running.is_none());
 
-    // And again: now nobody answers.
+    // The next replay finds no agent.
     w.click("Run replay");
-    let trouble = w.doc().replay.error.clone().unwrap();
-    assert!(trouble.text.contains("no agent answers"), "{}", trouble.text);
+    let error = w.doc().replay.error.clone().unwrap();
+    assert!(error.text.contains("no agent answers"), "{}", error.text);
     w.click("Find targets");
-    assert!(w.has_part("target agent:127.0.0.1"), "it is still known");
+    assert!(w.has_part("target agent:127.0.0.1"), "the agent is still listed");
 
-    // Another window knows it too, and queries it when the user does.
+    // Another window also knows the agent, and queries it when the user requests it.
     let mut other = Window::open();
     other
         .app()
@@ -422,10 +433,10 @@ fn window_pairs_replays_on_an_agent_and_survives_its_end() {
 fn rejected_pairing_code_saves_no_key() {
     let agent = Agent::start();
     let mut w = with_keys();
-    ask_to_pair(&mut w, &agent);
+    start_pairing(&mut w, &agent);
     w.click("They differ");
-    let (what, why) = w.app().notice.clone().expect("the person is reported");
-    assert!(what.contains("pairing") && why.contains("no key was saved"), "{why}");
+    let (title, why) = w.app().notice.clone().expect("a notice is shown");
+    assert!(title.contains("pairing") && why.contains("no key was saved"), "{why}");
     w.run("find-boards");
     assert!(!w.has_part("target agent:"));
 }
@@ -434,14 +445,14 @@ fn rejected_pairing_code_saves_no_key() {
 fn pairing_is_stopped_while_the_code_is_shown() {
     let agent = Agent::start();
     let mut w = with_keys();
-    ask_to_pair(&mut w, &agent);
+    start_pairing(&mut w, &agent);
     w.run("cancel");
     assert!(w.app().tasks.running().is_empty() && !w.has("Codes are the same"));
     w.run("find-boards");
     assert!(!w.has_part("target agent:"));
 }
 
-/// Times of the clock on the wall differ from run to run; the picture must not.
+/// Replaces the wall-clock times, which differ from run to run, so that the picture stays the same.
 fn with_fixed_times(w: &mut Window) {
     let doc = w.doc();
     let mut o = (**doc.replay.outcome.as_ref().unwrap()).clone();
@@ -466,7 +477,7 @@ fn picture_diverged(theme: ThemeChoice) -> Window {
     let mut w = Window::open_file(&path, theme, 1.0);
     w.run("replay");
     w.run("next-divergence");
-    // The picture is of the Replay panel.
+    // The picture shows the Replay panel.
     layout::close(&mut w.app().dock, "compare");
     w.run("show-replay");
     with_fixed_times(&mut w);
@@ -481,7 +492,7 @@ fn picture_fault(theme: ThemeChoice) -> Window {
     w
 }
 
-/// A draw, which is not computed.
+/// Replays a draw, which is not computed.
 fn picture_not_computed(theme: ThemeChoice) -> Window {
     let mut w = Window::open_file(&common::samples().join("triangle.kine"), theme, 1.0);
     w.run("replay");

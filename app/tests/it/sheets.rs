@@ -1,5 +1,5 @@
-//! What lies around the panels: the page without a recording, hints, notices, sheets, the palette, a file held over
-//! the window. Driven by label; some have a picture.
+//! Tests of what surrounds the panels: the start page, hints, notices, sheets, the palette, and dropped files. The
+//! tests click labels, and some compare a picture.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
@@ -41,11 +41,11 @@ fn previous_crash_is_reported_once() {
     let report = crash::write(&folder, "what happened").unwrap();
     w.app().report_last_crash(&folder);
     w.settle();
-    let (_, details) = w.app().notice.clone().expect("it is reported");
+    let (_, details) = w.app().notice.clone().expect("a notice is shown");
     assert!(details.contains(&report.display().to_string()), "{details}");
     w.click("Dismiss");
     w.app().report_last_crash(&folder);
-    assert!(w.app().notice.is_none(), "once is enough");
+    assert!(w.app().notice.is_none(), "the crash is reported only once");
 }
 
 #[test]
@@ -63,11 +63,11 @@ fn a_path_typed_into_the_palette_opens() {
     assert_eq!(w.doc().path, other);
 }
 
-/// A file as the desktop hands it over.
+/// A file that the desktop drops on the window.
 #[derive(Debug)]
-struct Dropped(PathBuf);
+struct DroppedPath(PathBuf);
 
-impl egui::DroppedFile for Dropped {
+impl egui::DroppedFile for DroppedPath {
     fn path(&self) -> &Path {
         &self.0
     }
@@ -92,17 +92,17 @@ fn dragged_file_shows_a_hint_and_opens() {
     w.harness
         .input_mut()
         .dropped_files
-        .push(std::sync::Arc::new(Dropped(other.clone())));
+        .push(std::sync::Arc::new(DroppedPath(other.clone())));
     w.settle();
     assert!(!w.has_part("Drop to open it"));
-    assert_ne!(w.doc().path, other, "the person is asked what it is for");
+    assert_ne!(w.doc().path, other, "the user is asked first");
     w.click("Open it");
     assert_eq!(w.doc().path, other);
-    // The same once more, next to the open one.
+    // The user drops the file again and compares it with the open one.
     w.harness
         .input_mut()
         .dropped_files
-        .push(std::sync::Arc::new(Dropped(other.clone())));
+        .push(std::sync::Arc::new(DroppedPath(other.clone())));
     w.settle();
     w.click("Compare with dragged.kine");
     assert!(w.doc().comparison.done.is_some() && !w.has("Neither"));
@@ -114,7 +114,7 @@ fn findings_link_to_their_location() {
     w.run("show-problems");
     assert!(!w.doc().derived.findings.is_empty());
     let row = w.harness.query_all_by_label_contains("finding 0 ").next();
-    row.expect("the first problem").click();
+    row.expect("the first finding is listed").click();
     w.settle();
     assert_eq!(*w.doc().selection(), Selection::Finding(0));
 }
@@ -134,7 +134,7 @@ fn log_panel_filters_by_level() {
     assert!(w.has("log a quiet line of this test"));
 }
 
-fn still(w: &mut Window) {
+fn hide_hints(w: &mut Window) {
     w.app().settings.hints_read = 9;
     w.settle();
 }
@@ -146,16 +146,16 @@ fn welcome(theme: ThemeChoice) -> Window {
     w
 }
 
-fn after(theme: ThemeChoice, command: &str) -> Window {
+fn open_and_run(theme: ThemeChoice, command: &str) -> Window {
     let mut w = Window::open_with(theme, 1.0);
-    still(&mut w);
+    hide_hints(&mut w);
     w.run(command);
     w.settle();
     w
 }
 
 fn palette(theme: ThemeChoice) -> Window {
-    let mut w = after(theme, "palette");
+    let mut w = open_and_run(theme, "palette");
     w.app().settings.recent.clear();
     w.harness.get_by_label("Palette").type_text("js1");
     w.settle();
@@ -163,13 +163,13 @@ fn palette(theme: ThemeChoice) -> Window {
 }
 
 fn help(theme: ThemeChoice) -> Window {
-    after(theme, "help")
+    open_and_run(theme, "help")
 }
 
-/// The sheet of keys: one row with another key, and one with the question whether to take a key from a command.
+/// Opens the keys sheet with one changed key, and with the question whether to take a key from another command.
 fn keys(theme: ThemeChoice) -> Window {
     use kinescope::window::shortcut::key;
-    let mut w = after(theme, "keys");
+    let mut w = open_and_run(theme, "keys");
     w.type_text("next\n");
     w.press(key(egui::Key::F4).unwrap());
     w.stroke(egui::Modifiers::NONE, egui::Key::ArrowDown, None);
@@ -180,10 +180,10 @@ fn keys(theme: ThemeChoice) -> Window {
 
 #[test]
 fn the_about_sheet_names_version_purpose_licences_and_fonts() {
-    let w = after(ThemeChoice::Dark, "about");
+    let w = open_and_run(ThemeChoice::Dark, "about");
     assert!(
         w.painted_texts().iter().any(|t| t.text == "About Kinescope"),
-        "its title"
+        "the sheet has a title"
     );
     let lines = [
         concat!("Kinescope ", env!("CARGO_PKG_VERSION")),
@@ -208,7 +208,7 @@ fn the_about_sheet_names_version_purpose_licences_and_fonts() {
 }
 
 fn problems(theme: ThemeChoice) -> Window {
-    let mut w = after(theme, "next-problem");
+    let mut w = open_and_run(theme, "next-problem");
     w.settle();
     w
 }
@@ -226,7 +226,7 @@ fn path_field(theme: ThemeChoice) -> Window {
     let mut w = Window::open_with(theme, 1.0);
     w.disable_dialogs();
     w.run("save-kine");
-    // A place that is nowhere, so that the picture is the same on every machine.
+    // The path does not exist, so that the picture is the same on every machine.
     w.app().path_prompt.as_mut().unwrap().text = "/nowhere/at-all/alexnet.kine".into();
     w.settle();
     w
@@ -270,8 +270,8 @@ themes! {
     notice_and_hint_in_every_theme window_with_notice
 }
 
-/// Where the desktop has no dialog for files a field takes the path: completed by Tab, opened by Enter, and a file that
-/// is there is written over only by a button that says so.
+/// Tests the path field that replaces a missing file dialog. Tab completes a path, Enter opens a file, and only a
+/// button overwrites a file.
 #[test]
 fn path_field_replaces_a_missing_file_dialog() {
     let mut w = Window::open();
@@ -279,23 +279,26 @@ fn path_field_replaces_a_missing_file_dialog() {
     std::fs::copy(sample(), &other).unwrap();
     w.disable_dialogs();
     assert!(w.run("open"));
-    let typed = |w: &mut Window, text: &str| {
+    let type_path = |w: &mut Window, text: &str| {
         w.harness.get_by_label("Path").type_text(text);
         w.settle();
     };
-    let beside = format!("{}/", w.folder.path().display());
-    assert_eq!(w.app().path_prompt.as_ref().unwrap().text, beside);
-    assert!(w.has("other.kine"), "what lies there is shown");
-    typed(&mut w, "zz");
-    assert!(w.has("No such file.") && !w.has_part("nothing lies there"), "said once");
+    let start = format!("{}/", w.folder.path().display());
+    assert_eq!(w.app().path_prompt.as_ref().unwrap().text, start);
+    assert!(w.has("other.kine"), "the files of the folder are listed");
+    type_path(&mut w, "zz");
+    assert!(
+        w.has("No such file.") && !w.has_part("nothing lies there"),
+        "the error is shown once"
+    );
     w.harness.key_press(egui::Key::Enter);
     w.settle();
-    assert!(w.app().path_prompt.is_some(), "what is not there is not opened");
+    assert!(w.app().path_prompt.is_some(), "a missing file is not opened");
     for _ in 0..2 {
         w.harness.key_press(egui::Key::Backspace);
     }
     w.settle();
-    typed(&mut w, "oth");
+    type_path(&mut w, "oth");
     w.harness.key_press(egui::Key::Tab);
     w.settle();
     assert_eq!(w.app().path_prompt.as_ref().unwrap().text, other.to_string_lossy());
@@ -304,16 +307,16 @@ fn path_field_replaces_a_missing_file_dialog() {
     assert!(w.app().path_prompt.is_none());
     assert_eq!(w.doc().path, other);
 
-    // Saving begins in the recording's folder with a name that is not the recording's, which is selected.
+    // Saving starts in the recording's folder with a new file name, which is selected.
     assert!(w.run("save-kine"));
     let offered = w.folder.path().join("other-copy.kine");
     assert_eq!(w.app().path_prompt.as_ref().unwrap().text, offered.to_string_lossy());
     assert!(w.has("New file"));
-    typed(&mut w, "other");
+    type_path(&mut w, "other");
     assert_eq!(
         w.app().path_prompt.as_ref().unwrap().text,
         other.to_string_lossy(),
-        "typed over the name"
+        "typing replaces the selected name"
     );
     assert!(w.has("! The file is there already."));
     let before = std::fs::metadata(&other).unwrap().modified().unwrap();
@@ -332,7 +335,7 @@ fn path_field_replaces_a_missing_file_dialog() {
     assert!(w.has("Saved copy.kine, as recorded"));
 }
 
-/// Tab completes as a shell does, and the keyboard stays in the field.
+/// Tests that Tab completes as in a shell and keeps the focus in the field.
 #[test]
 fn tab_completes_the_common_prefix_and_keeps_the_focus() {
     let mut w = Window::open();
@@ -364,14 +367,14 @@ fn tab_completes_the_common_prefix_and_keeps_the_focus() {
     assert!(w.harness.get_by_label("Path").is_focused());
 }
 
-/// Down and Up choose among the names below the field, which keeps the keyboard; Enter goes into a folder.
+/// Tests that Down and Up choose a name while the field keeps the focus. Enter opens a folder.
 #[test]
 fn arrows_choose_among_the_names_below_the_path() {
     let mut w = Window::open();
     let folder = w.folder.path().join("trace-box");
     std::fs::create_dir(&folder).unwrap();
-    for place in [w.folder.path().join("trace-one.kine"), folder.join("inner.kine")] {
-        std::fs::copy(sample(), place).unwrap();
+    for path in [w.folder.path().join("trace-one.kine"), folder.join("inner.kine")] {
+        std::fs::copy(sample(), path).unwrap();
     }
     w.disable_dialogs();
     assert!(w.run("open"));
@@ -383,14 +386,14 @@ fn arrows_choose_among_the_names_below_the_path() {
         assert!(w.harness.get_by_label("Path").is_focused());
         w.app().path_prompt.as_ref().unwrap().text.clone()
     };
-    let named = |p: &Path| p.to_string_lossy().into_owned();
-    let one = named(&w.folder.path().join("trace-one.kine"));
-    assert_eq!(press(&mut w, egui::Key::ArrowDown), named(&folder));
+    let path_text = |p: &Path| p.to_string_lossy().into_owned();
+    let one = path_text(&w.folder.path().join("trace-one.kine"));
+    assert_eq!(press(&mut w, egui::Key::ArrowDown), path_text(&folder));
     assert_eq!(press(&mut w, egui::Key::ArrowDown), one);
-    assert_eq!(press(&mut w, egui::Key::ArrowDown), one, "the last one");
-    assert_eq!(press(&mut w, egui::Key::ArrowUp), named(&folder));
+    assert_eq!(press(&mut w, egui::Key::ArrowDown), one, "the last name stays chosen");
+    assert_eq!(press(&mut w, egui::Key::ArrowUp), path_text(&folder));
     assert_eq!(press(&mut w, egui::Key::Enter), format!("{}/", folder.display()));
-    assert!(w.has("inner.kine"), "what lies in the folder is shown");
+    assert!(w.has("inner.kine"), "the files of the folder are listed");
     press(&mut w, egui::Key::ArrowDown);
     w.harness.key_press(egui::Key::Enter);
     w.settle();

@@ -1,5 +1,5 @@
-//! Drives the timeline, the events, the jobs and the outline by pointer and keyboard, on recordings of the samples and
-//! on long ones that the tests make up. Each test asserts a changed document or something painted.
+//! Tests of the timeline, events, jobs and outline by pointer and keyboard, on samples and on long synthetic
+//! recordings. Each test asserts a changed document or something painted.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
@@ -30,7 +30,7 @@ fn minimap(w: &Window) -> Rect {
     w.harness.get_by_label("Minimap").rect()
 }
 
-/// The row of a lane, without its name.
+/// Returns the row of a lane, without its name.
 fn lane(w: &Window, name: &str) -> Rect {
     let row = w.harness.get_by_label(&format!("Lane {name}")).rect();
     Rect::from_x_y_ranges(lanes(w).x_range(), row.y_range())
@@ -81,14 +81,14 @@ fn drag(w: &mut Window, from: Pos2, to: Pos2) {
     w.settle();
 }
 
-/// Position of the axis under a horizontal place of the lanes.
+/// Returns the axis position under a horizontal position of the lanes.
 fn position(w: &mut Window, x: f32) -> f64 {
     let r = lanes(w);
     let (a, b) = w.timeline_part();
     a + f64::from((x - r.left()) / r.width()) * (b - a)
 }
 
-/// Horizontal place of an event in the lanes.
+/// Returns the horizontal position of an event in the lanes.
 fn x_of(w: &mut Window, event: u64) -> f32 {
     let r = lanes(w);
     let (a, b) = w.timeline_part();
@@ -102,7 +102,7 @@ fn job_events(w: &mut Window, job: usize) -> (u64, u64) {
     (j.submit, j.done.expect("the job ended"))
 }
 
-fn measured(w: &mut Window) -> Option<Measure> {
+fn current_measure(w: &mut Window) -> Option<Measure> {
     let context = w.app().panel_context()?;
     Measure::new(context.doc, &context.views.timeline)
 }
@@ -126,7 +126,7 @@ fn the_wheel_zooms_about_the_pointer() {
             "{axis:?}: {under} moved to {now}"
         );
         wheel(&mut w, at, -40.0, Modifiers::NONE);
-        assert_eq!(w.views().timeline.range, None, "all of it is in view again");
+        assert_eq!(w.views().timeline.range, None, "the whole range is visible again");
     }
 }
 
@@ -159,7 +159,7 @@ fn a_drag_measures_events_time_and_accesses() {
         let (x0, x1) = (x_of(&mut w, 0) + 2.0, x_of(&mut w, n - 1) - 2.0);
         let before = w.doc().current_event();
         drag(&mut w, pos2(x0, y), pos2(x1, y));
-        let m = measured(&mut w).expect("something is measured");
+        let m = current_measure(&mut w).expect("something is measured");
         let end = m.first + m.events;
         let doc = w.doc();
         let accesses: Vec<_> = (m.first..end)
@@ -169,25 +169,29 @@ fn a_drag_measures_events_time_and_accesses() {
         assert_eq!(m.reads, accesses.iter().filter(|a| !a.write).count() as u64, "{axis:?}");
         assert_eq!(m.ns, doc.ns(end - 1) - doc.ns(m.first), "{axis:?}");
         assert!(m.first <= submit && done < end && m.jobs >= 1, "{axis:?}: {m:?}");
-        assert_eq!(doc.current_event(), before, "measuring does not move the moment");
+        assert_eq!(
+            doc.current_event(),
+            before,
+            "measuring does not change the current event"
+        );
         assert!(
             w.has(&format!("Measured {}", m.describe())),
-            "{axis:?}: it is reported on the screen"
+            "{axis:?}: the measurement is shown"
         );
     }
-    // Escape and a click measure no more.
+    // Escape and a click remove the measurement.
     w.harness.key_press(Key::Escape);
     w.settle();
-    assert!(measured(&mut w).is_none());
+    assert!(current_measure(&mut w).is_none());
     let at = lanes(&w).center();
     drag(&mut w, at, at + vec2(50.0, 0.0));
-    assert!(measured(&mut w).is_some());
+    assert!(current_measure(&mut w).is_some());
     click_at(&mut w, at);
-    assert!(measured(&mut w).is_none());
+    assert!(current_measure(&mut w).is_none());
 }
 
-/// A recording with gaps between its events, of which some have times in common, and with no job.
-fn spaced() -> Window {
+/// Opens a recording with gaps between its events and without jobs. Each pair of events has one time.
+fn open_spaced_events() -> Window {
     let mut b = EventsBuilder::new();
     for i in 0..40u64 {
         b.access(
@@ -209,22 +213,22 @@ fn spaced() -> Window {
 
 #[test]
 fn drag_on_time_axes_measures_the_drawn_span() {
-    let mut w = spaced();
+    let mut w = open_spaced_events();
     for axis in [AxisKind::Time, AxisKind::Compressed] {
         w.timeline_axis(axis);
         w.run("fit");
         let y = lanes(&w).center().y;
-        // Events are 10 µs apart, in pairs. From between two pairs to between two others: nothing is near enough.
+        // Pairs of events are 10 µs apart. Both edges of the drag lie between pairs and snap to no event.
         let per_us = lanes(&w).width() / (w.timeline_part().1 / 1_000.0) as f32;
         assert!(
             per_us * 5.0 > 10.0,
-            "an edge is further from events than it snaps: {per_us}"
+            "the edges are too far from events to snap: {per_us}"
         );
         let left = lanes(&w).left();
         let at = |us: f32| left + us * per_us;
         let (x0, x1) = (at(55.0), at(125.0));
         drag(&mut w, pos2(x0, y), pos2(x1, y));
-        let m = measured(&mut w).unwrap();
+        let m = current_measure(&mut w).unwrap();
         let span = m.span_ns.expect("an axis of time has a span");
         assert!(
             span.abs_diff(70_000) < 1_000,
@@ -232,9 +236,9 @@ fn drag_on_time_axes_measures_the_drawn_span() {
         );
         assert_eq!((m.ns, m.events), (60_000, 14), "{axis:?}: first to last event");
         assert!(m.describe().contains("first to last event 60 µs"), "{}", m.describe());
-        // Within a gap there is time and no event.
+        // A drag inside a gap measures time but no event.
         drag(&mut w, pos2(at(142.0), y), pos2(at(147.0), y));
-        let m = measured(&mut w).unwrap();
+        let m = current_measure(&mut w).unwrap();
         assert_eq!(m.events, 0);
         assert!(m.span_ns.unwrap().abs_diff(5_000) < 1_000, "{m:?}");
         assert!(m.describe().contains("no events"), "{}", m.describe());
@@ -243,18 +247,15 @@ fn drag_on_time_axes_measures_the_drawn_span() {
 
 #[test]
 fn edges_of_a_measure_snap_to_events_and_both_ends_count() {
-    let mut w = spaced();
+    let mut w = open_spaced_events();
     w.timeline_axis(AxisKind::Time);
     w.run("fit");
     let y = lanes(&w).center().y;
     let (x0, x1) = (x_of(&mut w, 10) + 4.0, x_of(&mut w, 20) - 4.0);
     drag(&mut w, pos2(x0, y), pos2(x1, y));
-    let m = measured(&mut w).unwrap();
+    let m = current_measure(&mut w).unwrap();
     assert_eq!((m.first, m.span_ns, m.ns), (10, Some(50_000), 50_000));
-    assert_eq!(
-        m.events, 12,
-        "events 10 to 21: the pair at the right edge belongs to it"
-    );
+    assert_eq!(m.events, 12, "the pair at the right edge counts: events 10 to 21");
 }
 
 #[test]
@@ -293,16 +294,16 @@ fn recording_without_times_shows_a_message() {
     let mut w = Window::from_recording(r);
     assert!(
         !w.run("axis-time") && !w.run("axis-compressed"),
-        "there is one axis only"
+        "only the order axis is available"
     );
-    assert!(w.has("no times"), "the status bar says so");
+    assert!(w.has("no times"), "the status bar shows that there are no times");
     assert!(!w.has("Width of time"), "the event table has no column for times");
     w.timeline_axis(AxisKind::Time);
     w.settle();
     assert_eq!(w.views().timeline.axis, AxisKind::Order);
     let r = lanes(&w);
     drag(&mut w, r.center(), r.center() + vec2(120.0, 0.0));
-    let words = measured(&mut w).unwrap().describe();
+    let words = current_measure(&mut w).unwrap().describe();
     assert!(!words.contains("ns") && words.contains("event"), "{words}");
 }
 
@@ -337,13 +338,16 @@ fn cursors_are_set_by_mouse_and_moved_by_their_flags() {
     let words = w.doc().cursor_span().unwrap().describe();
     assert!(words.ends_with("20 events"), "{words}");
     let reported = w.harness.query_all_by_label(&words).count();
-    assert!(reported >= 2, "the timeline and the status bar say {words}: {reported}");
+    assert!(
+        reported >= 2,
+        "the timeline and the status bar show {words}: {reported}"
+    );
     let flag = w.harness.get_by_label("Cursor B at event 30").rect();
     let to = x_of(&mut w, 40);
     let by = to - x_of(&mut w, 30);
     drag(&mut w, flag.center(), flag.center() + vec2(by, 0.0));
     assert_eq!(w.doc().cursors.b, Some(40));
-    // A click on a flag goes there.
+    // A click on a flag goes to its event.
     let flag = w.harness.get_by_label("Cursor A at event 10").rect();
     click_at(&mut w, flag.center());
     assert_eq!(w.doc().current_event(), 10);
@@ -365,7 +369,7 @@ fn a_lane_is_resized_by_its_edge_and_reset_by_a_double_click() {
     let edge = w.harness.get_by_label("Height of jobs").rect().center();
     w.harness.hover_at(edge);
     w.settle();
-    // Both clicks within one frame: what a user does quickly.
+    // Both clicks are in one frame, as in a fast double click.
     for pressed in [true, false, true, false] {
         w.harness.input_mut().events.push(Event::PointerButton {
             pos: edge,
@@ -426,9 +430,9 @@ fn a_click_on_a_lane_selects_an_event_of_that_lane() {
     let at = pos2(x_of(&mut w, interrupt), lane(&w, "interrupts").center().y);
     click_at(&mut w, at);
     assert_eq!(w.doc().current_event(), interrupt);
-    let lanes_there = w.doc().derived.pyramid.lanes().to_vec();
-    for (i, name) in lanes_there.iter().enumerate() {
-        // Somewhere in the lane there is an event; a click on its place selects one of the lane.
+    let all_lanes = w.doc().derived.pyramid.lanes().to_vec();
+    for (i, name) in all_lanes.iter().enumerate() {
+        // A click on an event of the lane selects an event of the same lane.
         let doc = w.doc();
         let some = doc
             .derived
@@ -494,7 +498,7 @@ fn key_zoom_ends_after_120_ms_and_repeats_from_its_position() {
     w.harness.step();
     w.harness.step();
     w.harness.step();
-    assert!(!w.views().timeline.is_animating(), "nothing moves any more");
+    assert!(!w.views().timeline.is_animating(), "the animation has ended");
     let n = w.doc().len() as f64;
     let (a, b) = w.timeline_part();
     assert!(
@@ -524,7 +528,7 @@ fn axis_change_keeps_the_visible_range() {
         let at = |e: u64, w: &mut Window| w.doc().derived.axis.position(axis, e);
         let (x, y) = (at(submit, &mut w), at(done, &mut w));
         assert!(a <= x && y <= b, "{to}: {x} and {y} are in {a}..{b}");
-        assert!(b < w.doc().derived.axis.end(axis), "{to}: not all is in view");
+        assert!(b < w.doc().derived.axis.end(axis), "{to}: only a part is visible");
     }
 }
 
@@ -535,34 +539,34 @@ fn the_minimap_moves_the_view_and_chooses_another() {
     let m = minimap(&w);
     let y = m.center().y;
     let x = |part: f32| m.left() + m.width() * part;
-    // With all in view a drag chooses a part.
+    // A drag selects a part while the whole range is visible.
     drag(&mut w, pos2(x(0.2), y), pos2(x(0.4), y));
     let (a, b) = w.timeline_part();
     assert!(
         (a / n - 0.2).abs() < 0.02 && (b / n - 0.4).abs() < 0.02,
         "{a}..{b} of {n}"
     );
-    // A drag in the frame moves it.
+    // A drag inside the frame moves the view.
     drag(&mut w, pos2(x(0.3), y), pos2(x(0.6), y));
     let (c, d) = w.timeline_part();
     assert!(
         ((d - c) - (b - a)).abs() < 1e-6 * n && (c / n - 0.5).abs() < 0.02,
         "{c}..{d} of {n}"
     );
-    // A click next to it centres it there.
+    // A click next to the frame centres the view there.
     click_at(&mut w, pos2(x(0.25), y));
     let (e, f) = w.timeline_part();
     assert!(((e + f) / 2.0 / n - 0.25).abs() < 0.02, "{e}..{f} of {n}");
-    // With all in view a click goes to the event there.
+    // A click goes to the event there while the whole range is visible.
     w.run("fit");
     click_at(&mut w, pos2(x(0.75), y));
     assert!((w.doc().current_event() as f64 / n - 0.75).abs() < 0.02);
 }
 
-/// Whether something of a colour is painted at a horizontal place of a row.
-fn painted(w: &Window, row: Rect, x: f32, colour: egui::Color32) -> bool {
-    // Strength varies, the hue does not.
-    let alike = |c: egui::Color32| {
+/// Returns whether a shape of a colour is painted at a horizontal position of a row.
+fn is_painted(w: &Window, row: Rect, x: f32, colour: egui::Color32) -> bool {
+    // The opacity varies, but the hue does not.
+    let is_same_hue = |c: egui::Color32| {
         let (c, k) = (c.to_normalized_gamma_f32(), colour.to_normalized_gamma_f32());
         c[3] > 0.3 && (0..3).all(|i| (c[i] / c[3] - k[i]).abs() < 0.04)
     };
@@ -583,7 +587,7 @@ fn painted(w: &Window, row: Rect, x: f32, colour: egui::Color32) -> bool {
     let shapes = &w.harness.output().shapes;
     shapes.iter().any(|s| {
         any(&s.shape, &|r, c| {
-            r.intersects(spot) && row.contains(r.center()) && alike(c)
+            r.intersects(spot) && row.contains(r.center()) && is_same_hue(c)
         })
     })
 }
@@ -599,10 +603,13 @@ fn one_write_among_a_million_reads_is_painted_on_every_axis() {
         w.settle();
         let row = lane(&w, "JS1");
         let x = x_of(&mut w, at);
-        assert!(painted(&w, row, x, ink), "{axis:?}: nothing at {x} in {row:?}");
-        assert!(!painted(&w, row, x - 100.0, ink), "{axis:?}: it is there alone");
+        assert!(is_painted(&w, row, x, ink), "{axis:?}: nothing at {x} in {row:?}");
+        assert!(
+            !is_painted(&w, row, x - 100.0, ink),
+            "{axis:?}: the write is painted at one position only"
+        );
         let m = minimap(&w);
-        assert!(painted(&w, m, x, ink), "{axis:?}: it is in the minimap too");
+        assert!(is_painted(&w, m, x, ink), "{axis:?}: the minimap shows the write too");
     }
 }
 
@@ -619,7 +626,7 @@ fn lanes_with_nothing_in_view_collapse() {
     assert!(w.has("Lane JS1"));
 }
 
-/// Opens a recording up to its first frame, while the rest is still found out.
+/// Opens a recording up to its first frame, before the derived data is complete.
 fn show_first(w: &mut Window, path: std::path::PathBuf) {
     let ctx = w.harness.ctx.clone();
     w.app().open(&ctx, path);
@@ -628,7 +635,7 @@ fn show_first(w: &mut Window, path: std::path::PathBuf) {
         w.harness.step();
         assert!(
             since.elapsed() < HANG_LIMIT,
-            "it never opened: {:?}",
+            "the recording did not open: {:?}",
             w.app().last_error()
         );
     }
@@ -644,16 +651,16 @@ fn stored_analyses_show_in_the_first_frame() {
     assert!(!w.doc().derived.jobs.is_empty());
     assert!(
         w.has("Timeline lanes") && w.has("Lane jobs"),
-        "the first frame shows them"
+        "the first frame shows the lanes"
     );
     w.settle();
-    assert_eq!(w.doc().derived.pending, [], "everything was found out");
-    let whole = kinescope::document::derive::derive(&w.doc().recording, &Progress::new()).unwrap();
+    assert_eq!(w.doc().derived.pending, [], "the derived data is complete");
+    let complete = kinescope::document::derive::derive(&w.doc().recording, &Progress::new()).unwrap();
     let derived = &w.doc().derived;
-    assert_eq!(derived.jobs.len(), whole.jobs.len());
-    assert_eq!(derived.polls.len(), whole.polls.len());
-    assert_eq!(derived.registers.len(), whole.registers.len());
-    assert_eq!(derived.findings, whole.findings);
+    assert_eq!(derived.jobs.len(), complete.jobs.len());
+    assert_eq!(derived.polls.len(), complete.polls.len());
+    assert_eq!(derived.registers.len(), complete.registers.len());
+    assert_eq!(derived.findings, complete.findings);
 }
 
 #[test]
@@ -666,7 +673,7 @@ fn derivation_can_be_cancelled() {
     w.settle();
     assert!(!w.doc().derived.pending.is_empty() && w.doc().derivation.is_none());
     assert!(kinescope::log::text().contains("was stopped"));
-    assert!(w.has("Timeline lanes"), "what is known is still shown");
+    assert!(w.has("Timeline lanes"), "known data is still shown");
     w.run("reload");
     assert_eq!(w.doc().derived.pending, []);
 }
@@ -694,12 +701,12 @@ fn arrow_and_page_keys_move_between_filtered_events() {
     assert_eq!(press(&mut w, Key::Home), 0);
     w.views().events.filter = "write".into();
     w.settle();
-    let rows = w.views().events.rows.clone().expect("writes were found");
+    let rows = w.views().events.rows.clone().expect("the filter has rows");
     let row = |n: u64| rows.get(n).unwrap();
     assert_eq!(press(&mut w, Key::Home), row(0));
     assert_eq!(press(&mut w, Key::ArrowDown), row(1));
     assert_eq!(press(&mut w, Key::End), row(rows.len() - 1));
-    // A row that was clicked keeps the keyboard.
+    // A clicked row keeps the focus.
     let label = format!("event {}", row(rows.len() - 3));
     w.click(&label);
     assert_eq!(press(&mut w, Key::ArrowDown), row(rows.len() - 2));
@@ -723,7 +730,7 @@ fn invalid_filter_shows_why_and_an_example_fixes_it() {
         .harness
         .query_all_by_label_contains("value >= 0x1000")
         .next()
-        .expect("it is offered");
+        .expect("the example is offered");
     example.click();
     w.settle();
     assert_eq!(w.views().events.filter, "value >= 0x1000");
@@ -760,7 +767,7 @@ fn filter_completions_are_offered_and_accepted_by_keyboard() {
     w.settle();
     assert_eq!(w.views().events.filter, "write and reg = JS1_COMMAND_NEXT");
     assert_eq!(w.views().events.wrong, None);
-    let rows = w.views().events.rows.clone().expect("it was filtered");
+    let rows = w.views().events.rows.clone().expect("the filter has rows");
     let jobs = w.doc().derived.jobs.len() as u64;
     assert_eq!(rows.len(), jobs, "each job is started once");
 }
@@ -799,7 +806,7 @@ fn saved_filters_can_be_shown_as_timeline_lanes() {
     for _ in 0..3 {
         w.run("undo");
     }
-    // It is shown again by a click, and every step is taken back.
+    // A click shows the filter again, and undo reverts every step.
     w.click("Saved filters");
     w.click("Filter starts");
     w.settle();
@@ -834,7 +841,7 @@ fn new_filter_replaces_the_running_search() {
     }
     w.settle();
     assert_eq!(w.views().events.found_for, "write");
-    let rows = w.views().events.rows.clone().expect("writes were found");
+    let rows = w.views().events.rows.clone().expect("the filter has rows");
     assert!(
         rows.iter()
             .all(|e| w.doc().recording.events.access(e as usize).is_some_and(|a| a.write))
@@ -858,25 +865,25 @@ fn accesses_of_a_register_are_highlighted_and_stepped() {
         let at = w.doc().current_event();
         seen.push(at);
     }
-    // Every access once, those of a poll as one.
+    // Every access is visited once, and a poll counts as one access.
     let derived = &w.doc().derived;
-    let mut want: Vec<u64> = Vec::new();
+    let mut expected: Vec<u64> = Vec::new();
     for e in fact.accesses.all().iter() {
-        let same = want
+        let same = expected
             .last()
             .is_some_and(|b| derived.poll_at(*b).is_some_and(|p| e <= p.last));
         if !same {
-            want.push(e);
+            expected.push(e);
         }
     }
-    assert_eq!(seen, want);
+    assert_eq!(seen, expected);
     let mut back = vec![*seen.last().unwrap()];
     while press(&mut w, Key::OpenBracket) != *back.last().unwrap() {
         let at = w.doc().current_event();
         back.push(at);
     }
     back.reverse();
-    assert_eq!(back, want);
+    assert_eq!(back, expected);
     assert_eq!(*w.doc().selection(), Selection::Register(register));
 }
 
@@ -901,18 +908,18 @@ fn jobs_are_last_writers_and_next_readers_of_bytes() {
     let last = w
         .doc()
         .next_xref(false, AccessFilter::Writes)
-        .expect("something wrote it");
+        .expect("the byte has a writer");
     assert!(last >= submit);
     w.run("last-writer");
     assert_eq!(w.doc().current_event(), last);
-    let touches = w.doc().xrefs.event_xrefs().to_vec();
+    let xrefs = w.doc().xrefs.event_xrefs().to_vec();
     assert!(
-        touches
+        xrefs
             .iter()
             .any(|t| t.event == Some(submit) && t.access == AccessKind::Write)
     );
-    assert!(touches.is_sorted_by_key(|t| t.event));
-    // Nothing selected: the command follows the register of the current event.
+    assert!(xrefs.is_sorted_by_key(|t| t.event));
+    // Without a selection, the trail follows the register of the current event.
     w.doc().go(submit);
     w.settle();
     assert!(w.has("Trail of JS1_COMMAND_NEXT") && w.doc().xrefs.event_xrefs().is_empty());
@@ -987,10 +994,10 @@ fn stream_lanes_show_launches_copies_and_waits() {
     }
     assert!(
         !w.has("Lane stream 0") && !w.has("Lane launches 2"),
-        "no lane of the counts behind them"
+        "the lanes of internal counts are hidden"
     );
     let p = Palette::for_theme(ThemeChoice::Dark);
-    // Each launch is a block of its colour in the lane of its stream, and none in another's.
+    // Each launch is a coloured block in the lane of its own stream only.
     let blocks = |w: &Window, lane: Rect| {
         let job = p.job.gamma_multiply(kinescope::theme::SOFT);
         let shapes = w.harness.output().shapes.iter();
@@ -999,26 +1006,26 @@ fn stream_lanes_show_launches_copies_and_waits() {
     };
     assert_eq!(blocks(&w, lane(&w, "stream 2")), n.launches.len());
     assert_eq!(blocks(&w, lane(&w, "stream 1")), 0);
-    // A line leads from the event that stream 1 recorded to where stream 2 waits.
+    // A line connects the event that stream 1 records with the wait of stream 2.
     let (from, to) = (lane(&w, "stream 1").center().y, lane(&w, "stream 2").center().y);
     let crosses = w.harness.output().shapes.iter().any(|s| match &s.shape {
         Shape::Path(path) if path.points.len() == 4 => path.points[0].y == from && path.points[3].y == to,
         _ => false,
     });
-    assert!(crosses, "an order between streams is drawn");
+    assert!(crosses, "the order between streams is drawn");
     // A click on a block goes to its launch.
     let axis = w.views().timeline.axis;
-    let place = {
+    let launch_position = {
         let d = w.doc();
         d.derived.axis.position(axis, n.launches[2])
     };
     let part = w.timeline_part();
     let row = lane(&w, "stream 2");
-    let x = row.left() + ((place - part.0) / (part.1 - part.0)) as f32 * row.width() + 2.0;
+    let x = row.left() + ((launch_position - part.0) / (part.1 - part.0)) as f32 * row.width() + 2.0;
     click_at(&mut w, pos2(x, row.center().y));
     w.settle();
     assert_eq!(w.doc().current_event(), n.launches[2]);
-    // The trail of a byte marks what wrote it.
+    // The trail of a byte marks its writes.
     w.doc().select(Selection::Memory {
         space: 0,
         va: n.image,
@@ -1032,7 +1039,7 @@ fn stream_lanes_show_launches_copies_and_waits() {
         .iter()
         .filter(|t| t.access == AccessKind::Write)
         .count();
-    assert_eq!(writes, 3, "it was taken, and copied to in each run");
+    assert_eq!(writes, 3, "the writes are one allocation and one copy per run");
 }
 
 #[test]
@@ -1049,5 +1056,5 @@ fn launches_share_pixels_and_a_single_failure_stays_visible() {
     let mark = w.harness.output().shapes.iter().any(|s| {
         matches!(&s.shape, Shape::Text(t) if t.galley.text() == "▲" && failed.contains(t.visual_bounding_rect().center()))
     });
-    assert!(mark, "the one call that failed is seen among {}", w.doc().len());
+    assert!(mark, "the failed call is visible among {} events", w.doc().len());
 }

@@ -89,7 +89,7 @@ fn first_look_memory() {
     check(w, "first-look-memory");
 }
 
-/// The replay with another digit, compared with its recording.
+/// Returns the replay with another digit, compared with its recording.
 fn compared_digits() -> Window {
     let mut w = open("digits.kine");
     edit_digit(&mut w);
@@ -106,7 +106,7 @@ fn divergence_compare() {
 #[test]
 fn divergence_cause() {
     let mut w = compared_digits();
-    let c = w.doc().comparison.done.clone().expect("a comparison");
+    let c = w.doc().comparison.done.clone().expect("the comparison is done");
     let buffers = &w.doc().recording.metadata.buffers;
     let role = |name: &str| buffers.iter().find(|b| b.name == name).map(|b| b.role);
     let mut differing = c.diff.buffers.iter().filter(|b| b.differs());
@@ -140,7 +140,7 @@ fn input_digit() {
 fn input_pairing() {
     let mut w = open("digits.kine");
     w.run("show-replay");
-    let (answer, _heard) = channel();
+    let (answer, _answers) = channel();
     *w.app().actions.pairing.lock().unwrap() = Some(Pairing {
         code: "335 908 512".to_owned(),
         answer: Some(answer),
@@ -179,7 +179,7 @@ fn linux_screen() {
     check(w, "linux-screen");
 }
 
-/// The sample of a CUDA program, on a machine with the stand-in for the driver.
+/// Opens the sample of a CUDA program on a machine with the stand-in driver.
 fn net() -> Window {
     let mut w = open("cuda/net.kine");
     let targets = stand_in_targets(w.folder.path());

@@ -1,5 +1,5 @@
-//! The window around the panels, driven by its accessible labels: every row of the command table, files, keys, the
-//! palette, replays, and pictures of every panel. Each test asserts that a document, a file or a panel changed.
+//! Tests of the window around the panels, by its accessible labels: commands, files, keys, the palette, replays and
+//! pictures. Each test asserts that a document, a file or a panel changed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod commands;
@@ -48,7 +48,7 @@ fn replay_panel_shows_the_outcome_of_an_edited_input() {
     w.edit();
     w.run("show-replay");
     w.click("Run replay");
-    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
     assert_eq!(o.rewrites.get(&replay_engine::plan::RewriteKind::Input), Some(&1));
     assert!(w.has_part("Matched") || o.verdict != replay_engine::run::Verdict::Match);
 }
@@ -92,10 +92,7 @@ fn unreachable_target_shows_an_error_without_a_question() {
     w.run("replay");
     assert_eq!(w.app().confirm, None);
     assert!(w.doc().replay.running.is_none());
-    assert!(
-        w.doc().replay.error.is_some(),
-        "nothing answers there, and the person is reported"
-    );
+    assert!(w.doc().replay.error.is_some(), "the missing agent is reported");
 }
 
 #[test]
@@ -119,7 +116,12 @@ fn outline_shows_how_a_recording_was_captured() {
 fn uncontained_devices_are_badged_and_confirmed_once() {
     let mut w = Window::open();
     w.run("plan");
-    let mut info = w.doc().replay.device.clone().expect("the board's own words");
+    let mut info = w
+        .doc()
+        .replay
+        .device
+        .clone()
+        .expect("the device of the target is known");
     info.containment = Containment::None;
     w.doc().replay.choose("agent://127.0.0.1:9/pci:1002:5159");
     w.doc().replay.device = Some(info);
@@ -127,12 +129,15 @@ fn uncontained_devices_are_badged_and_confirmed_once() {
     assert!(w.has("Safety: ! not contained"));
     w.run("replay");
     assert!(w.has_part("without containment"));
-    // The keyboard says no.
+    // Escape declines the question.
     w.type_text("\x1b");
     assert!(w.app().confirm.is_none() && w.doc().replay.needs_containment_consent());
     w.run("replay");
     w.click("Touch the hardware");
-    assert!(!w.doc().replay.needs_containment_consent(), "the yes is for this board");
+    assert!(
+        !w.doc().replay.needs_containment_consent(),
+        "the confirmation counts for this target"
+    );
     w.run("replay");
     assert!(w.has_part("real hardware") && !w.has_part("without containment"));
     w.click("Cancel");

@@ -1,5 +1,5 @@
-//! What of the window comes back with its recording, and where it lies: next to the recording, in the settings where
-//! that place cannot be written, aside when it is damaged.
+//! Tests of the workspace file, which restores the state of the window with its recording. The file is next to the
+//! recording, or in the settings if that folder is not writable. A damaged file is renamed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use trace_core::check::{FindingKind, Severity};
 
-fn again(w: &mut Window) {
+fn reopen(w: &mut Window) {
     let path = w.doc().path.clone();
     w.run("close");
     let ctx = w.harness.ctx.clone();
@@ -24,14 +24,14 @@ fn again(w: &mut Window) {
     w.settle();
 }
 
-fn beside(w: &mut Window) -> PathBuf {
+fn workspace_file(w: &mut Window) -> PathBuf {
     w.doc().path.with_file_name("sample.kine-workspace")
 }
 
 #[test]
 fn workspace_is_saved_next_to_the_recording_and_restored() {
     let mut w = Window::open();
-    let file = beside(&mut w);
+    let file = workspace_file(&mut w);
     w.run("show-jobs");
     w.run("axis-time");
     w.run("zoom-in");
@@ -55,7 +55,7 @@ fn workspace_is_saved_next_to_the_recording_and_restored() {
     let own = BTreeMap::from([("events".to_owned(), columns)]);
     w.app().actions.tables = Tables::from_workspace(&own);
     let view = w.views().timeline.range;
-    again(&mut w);
+    reopen(&mut w);
     assert_eq!((w.doc().cursors.a, w.doc().cursors.b), (Some(3), Some(17)));
     assert_eq!(w.views().timeline.heights.get("jobs"), Some(&64.0));
     assert_eq!(w.app().workspace().unwrap().tables, own);
@@ -67,9 +67,9 @@ fn workspace_is_saved_next_to_the_recording_and_restored() {
     assert!(w.doc().replay.keep_gaps);
     assert!(w.doc().replay.api_options.graph && !w.doc().replay.api_options.step);
     assert_eq!(w.doc().replay.tolerance, "f32:1e-5");
-    assert_eq!(w.app().sides.inspector, 340.0, "the width is drawn as it was left");
+    assert_eq!(w.app().sides.inspector, 340.0, "the width is restored");
     let folder = w.folder.path().join("settings/workspaces");
-    assert!(!folder.exists(), "nothing is kept elsewhere");
+    assert!(!folder.exists(), "the settings hold no workspace");
 }
 
 #[test]
@@ -77,11 +77,11 @@ fn floating_panel_restores_its_position() {
     let mut w = Window::open();
     w.run("show-memory");
     w.run("tear-off");
-    let place = FloatingGeometry {
+    let geometry = FloatingGeometry {
         at: Some([320.0, 64.0]),
         size: [500.0, 410.0],
     };
-    w.app().floating[0].now = place;
+    w.app().floating[0].now = geometry;
     let path = w.doc().path.clone();
     w.run("close");
     let ctx = w.harness.ctx.clone();
@@ -90,14 +90,14 @@ fn floating_panel_restores_its_position() {
         w.harness.step();
     }
     let torn = &w.app().floating[0];
-    assert_eq!((torn.panel, torn.start), ("memory", place));
-    assert!(!w.is_panel_active("memory"), "it is in one place only");
+    assert_eq!((torn.panel, torn.start), ("memory", geometry));
+    assert!(!w.is_panel_active("memory"), "the panel is only in its own window");
 }
 
 #[test]
 fn viewing_a_recording_writes_no_workspace_file() {
     let mut w = Window::open();
-    let file = beside(&mut w);
+    let file = workspace_file(&mut w);
     w.run("close");
     assert!(!file.exists());
 }
@@ -105,43 +105,43 @@ fn viewing_a_recording_writes_no_workspace_file() {
 #[test]
 fn workspace_is_saved_while_the_window_is_open() {
     let mut w = Window::open();
-    let file = beside(&mut w);
+    let file = workspace_file(&mut w);
     w.doc().go(9);
-    let kept = || std::fs::read_to_string(&file).is_ok_and(|t| t.contains("moment = 9"));
+    let is_saved = || std::fs::read_to_string(&file).is_ok_and(|t| t.contains("moment = 9"));
     let since = std::time::Instant::now();
-    while !kept() {
+    while !is_saved() {
         w.harness.step();
         std::thread::sleep(std::time::Duration::from_millis(2));
-        assert!(since.elapsed() < HANG_LIMIT, "it was not kept");
+        assert!(since.elapsed() < HANG_LIMIT, "the workspace was not saved");
     }
 }
 
 #[test]
 fn workspace_falls_back_to_the_settings_and_the_log_says_so() {
     let mut w = Window::open();
-    // What bars the way holds for every user: a folder of that name.
-    let file = beside(&mut w);
+    // A folder of that name blocks the file for every user, root included.
+    let file = workspace_file(&mut w);
     std::fs::create_dir(&file).unwrap();
     w.doc().go(13);
-    again(&mut w);
-    assert_eq!(w.doc().current_event(), 13, "it comes back from the settings");
-    let elsewhere = w.folder.path().join("settings/workspaces");
-    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 1);
+    reopen(&mut w);
+    assert_eq!(w.doc().current_event(), 13, "the event is restored from the settings");
+    let fallback = w.folder.path().join("settings/workspaces");
+    assert_eq!(std::fs::read_dir(&fallback).unwrap().count(), 1);
     let message = format!("not next to the recording ({}", file.display());
     assert!(log::text().contains(&message), "{}", log::text());
-    // The place becomes writable: the file moves there.
+    // The path is free again, so the file moves next to the recording.
     std::fs::remove_dir(&file).unwrap();
     w.doc().go(14);
-    again(&mut w);
+    reopen(&mut w);
     assert_eq!(w.doc().current_event(), 14);
     assert!(file.is_file());
-    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(&fallback).unwrap().count(), 0);
 }
 
 #[test]
 fn damaged_workspace_is_reported_and_renamed() {
     let mut w = Window::open();
-    let file = beside(&mut w);
+    let file = workspace_file(&mut w);
     for (text, reason) in [
         ("version = 1\nmoment = \"x\"\n", "moment"),
         ("version = 99\nmoment = 1\n", "version 99"),
@@ -159,21 +159,21 @@ fn damaged_workspace_is_reported_and_renamed() {
         w.settle();
         let aside = PathBuf::from(format!("{}.damaged", file.display()));
         assert_eq!(std::fs::read_to_string(&aside).unwrap(), text);
-        let (what, details) = w.app().notice.clone().expect("the person is reported");
-        assert!(what.contains("damaged") && details.contains(reason), "{details}");
+        let (title, details) = w.app().notice.clone().expect("a notice is shown");
+        assert!(title.contains("damaged") && details.contains(reason), "{details}");
         assert!(details.contains(&aside.display().to_string()), "{details}");
         assert_eq!(
             layout::dock(&w.app().dock),
             Some(layout::default_dock(layout::RecordingContent::Accesses))
         );
-        // And a new one is kept in its place.
+        // A new workspace file replaces the damaged one.
         w.doc().go(5);
-        again(&mut w);
+        reopen(&mut w);
         assert_eq!(w.doc().current_event(), 5);
     }
 }
 
-/// A file whose recording opens, of which a page does not agree with its digest: the window says so by itself.
+/// Tests that the window reports a page that does not match its digest, without a user action.
 #[test]
 fn background_check_reports_a_damaged_page() {
     let mut w = Window::empty();
@@ -194,7 +194,7 @@ fn background_check_reports_a_damaged_page() {
     assert!(w.has("finding 0 damaged-section"));
 }
 
-/// Events that damage takes away are grey, and a strip names section and block; nothing is replayed from them.
+/// Tests that damaged events are grey, that a strip names section and block, and that they are not replayed.
 #[test]
 fn damaged_events_are_grey_with_a_warning_strip() {
     use trace_core::container::{self, SectionKind};

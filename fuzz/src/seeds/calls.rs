@@ -9,7 +9,7 @@ use trace_core::recording::{
 /// Base address of the memory.
 const BASE: u64 = 0x1539_4000_0000;
 /// Metadata of the recording.
-const FACTS: &[u8] = br#"{"api":"cuda","version":13000,"device":{"name":"d","capability":[9,0]},
+const METADATA: &[u8] = br#"{"api":"cuda","version":13000,"device":{"name":"d","capability":[9,0]},
 "window":{"base":23338203119616,"bytes":1099511627776},"names":["snapshot at the begin","cuCtxSynchronize","snapshot before launch","snapshot after launch"],
 "modules":[{"origin":"memory","kind":"ptx","bytes":5000,"pages":[[1,2]],"globals":[{"name":"g","at":4096,"bytes":8}]},
 {"origin":"x.bc","missing":"not here"}],"functions":[{"name":"_Z1kPf","demangled":"k(float*)","module":0,
@@ -84,7 +84,7 @@ pub fn add(add: Add<'_>) {
         allocation(AllocationKind::Give),
     ];
     let arguments = BASE.to_le_bytes();
-    add("calls", "small", encode(FACTS, &[1, 2, 3, 0], &arguments, &small));
+    add("calls", "small", encode(METADATA, &[1, 2, 3, 0], &arguments, &small));
     let begun = [
         call(0),
         copy(CopyKind::DeviceToHost, BASE + 100, 0, OrderRow::NONE),
@@ -104,11 +104,11 @@ pub fn add(add: Add<'_>) {
     add(
         "calls",
         "memory-around",
-        encode(FACTS, &[1, 2, 3, 4], &arguments, &around),
+        encode(METADATA, &[1, 2, 3, 4], &arguments, &around),
     );
     add(
         "calls",
         "memory-before",
-        encode(FACTS, &[4, 4, 2, 2], &arguments, &begun),
+        encode(METADATA, &[4, 4, 2, 2], &arguments, &begun),
     );
 }

@@ -22,7 +22,7 @@ pub fn add_code(add: Add<'_>) {
 
 /// Adds the seeds of single-kernel databases: each file that `trace-core/tests/kernels/make.py` wrote.
 pub fn add_kernels(add: Add<'_>) {
-    let file = |which: u8, (_, bytes): &(&str, &[u8])| [&[which], *bytes].concat();
+    let file = |selector: u8, (_, bytes): &(&str, &[u8])| [&[selector], *bytes].concat();
     for (n, (entry, name)) in (0..).zip(RECORD_REPLAY.iter().zip(["database", "before", "behind"])) {
         add("record_replay", name, file(n, entry));
     }
@@ -50,12 +50,12 @@ pub fn add_memory_trace(add: Add<'_>) {
         sample(BASE + 4096, 5, 4096),
     ];
     let all: Vec<_> = std::iter::once(BASE..BASE + BYTES).collect();
-    for (name, whole, samples, content) in [
+    for (name, is_complete, samples, content) in [
         ("changes", true, samples, content),
         ("nothing", false, Vec::new(), Vec::new()),
     ] {
-        let made = MemoryTrace::new("cuda:0", 1..6, whole, all.clone(), samples, content);
-        if let Ok(bytes) = made.and_then(|w| w.to_bytes()) {
+        let trace = MemoryTrace::new("cuda:0", 1..6, is_complete, all.clone(), samples, content);
+        if let Ok(bytes) = trace.and_then(|w| w.to_bytes()) {
             add("watched", name, bytes);
         }
     }

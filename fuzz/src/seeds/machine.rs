@@ -121,7 +121,7 @@ role = "bus-address"
 doc = "Where it writes."
 "#;
 
-/// Names as a user gives them: a register, memory.
+/// Names that a user gives to a register and to memory.
 const MEMORY: &str = r#"# Found out by hand.
 [map]
 name = "named"

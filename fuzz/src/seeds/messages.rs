@@ -31,8 +31,8 @@ fn message<T: Serialize>(kind: u8, message: &T) -> Vec<u8> {
     [vec![kind], trace_core::encode::to_bytes(message).unwrap_or_default()].concat()
 }
 
-/// Returns the small part of what a run sends.
-fn left() -> ArtifactsHeader {
+/// Returns the header of what a run sends.
+fn artifacts_header() -> ArtifactsHeader {
     ArtifactsHeader {
         spaces: vec![(1, 0x88, 0x4e)],
         host_pages: vec![1],
@@ -41,12 +41,19 @@ fn left() -> ArtifactsHeader {
     }
 }
 
-/// Returns what an agent sends about a run: the length of the small part, the small part, the length of the events, the
-/// events, page images.
-fn material(left: &ArtifactsHeader, events: &[u8], images: &[u8]) -> Vec<u8> {
-    let left = trace_core::encode::to_bytes(left).unwrap_or_default();
+/// Returns what an agent sends about a run: the length of the header, the header, the length of the events, the events,
+/// page images.
+fn material(header: &ArtifactsHeader, events: &[u8], images: &[u8]) -> Vec<u8> {
+    let header = trace_core::encode::to_bytes(header).unwrap_or_default();
     let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes().to_vec();
-    [length(&left), left, length(events), events.to_vec(), images.to_vec()].concat()
+    [
+        length(&header),
+        header,
+        length(events),
+        events.to_vec(),
+        images.to_vec(),
+    ]
+    .concat()
 }
 
 /// Adds the seeds.
@@ -111,13 +118,13 @@ pub fn add(add: Add<'_>) {
         add("wire", "refused", message(6, &PagesReply::Refused(refusal)));
         let done = RunReply::Done {
             outcome: Box::new(outcome),
-            left: Some(Box::new(left())),
+            left: Some(Box::new(artifacts_header())),
             bulk: vec![10, 4096, 0, 64],
         };
         add("wire", "done", message(8, &done));
     }
-    // A write of four bytes, a write that continues at its end, a read of a byte in another space, an interrupt, a page
-    // that the CPU wrote.
+    // The events are two writes, a read, an interrupt and a page that the CPU wrote. The second write continues at the
+    // end of the first, and the read is in another space.
     let events = [
         &[0x09, 0, 4, 1, 2, 3, 4][..],
         &[0x29, 2, 5, 6, 7, 8],
@@ -126,7 +133,11 @@ pub fn add(add: Add<'_>) {
         &[0x03, 1, 0x80, 0x80, 0x40, 64],
     ]
     .concat();
-    add("outcome", "events", material(&left(), &events, &[0x5a; 4096]));
+    add(
+        "outcome",
+        "events",
+        material(&artifacts_header(), &events, &[0x5a; 4096]),
+    );
     add("outcome", "nothing", material(&ArtifactsHeader::default(), &[], &[]));
     add("wire", "start", message(7, &RunRequest::Start { repeat: 2 }));
     add("wire", "progress", message(8, &RunReply::Progress(5)));

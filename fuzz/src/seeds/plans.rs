@@ -21,7 +21,7 @@ pub fn add(add: Add<'_>) {
     add("plan_verified", "unchanged", Vec::new());
     add_changing(add);
     add_bus(add);
-    // One change of each kind, small enough to tell them apart.
+    // Each seed has one small change, so that the kinds differ.
     for op in 0..12u8 {
         let mut change = vec![op, 3, 1, 0];
         change.extend((0x1_0000_0000u64 + u64::from(op) * 0x1000).to_le_bytes());
@@ -37,8 +37,8 @@ pub fn add(add: Add<'_>) {
 fn add_bus(add: Add<'_>) {
     let edu = include_str!("../../../sample-traces/edu.plan.txt");
     add("plan_text", "edu", edu.as_bytes().to_vec());
-    let whole = text::assemble(edu, &text::NoFiles).ok().and_then(|c| c.to_bytes().ok());
-    add("plan_bytes", "edu", whole.unwrap_or_default());
+    let bytes = text::assemble(edu, &text::NoFiles).ok().and_then(|c| c.to_bytes().ok());
+    add("plan_bytes", "edu", bytes.unwrap_or_default());
     add("plan_verified", "bus-unchanged", vec![bus::FIRST]);
     for (op, name) in [
         (0, "bus-page-word"),

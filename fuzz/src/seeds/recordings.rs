@@ -47,9 +47,9 @@ pub fn add(add: Add<'_>) {
     );
     add("rd", "packed", packed.to_vec());
     let small = without_blocks(&recording()).unwrap_or_default();
-    let apart = parts::split(&small);
+    let split_parts = parts::split(&small);
     let second = [
-        apart.clone(),
+        split_parts.clone(),
         parts::end_of_commit(false),
         parts::named_section(15, "note", b"more", false),
         parts::named_section(16, trace_core::timeline::SECTION, &timeline(), true),
@@ -60,13 +60,13 @@ pub fn add(add: Add<'_>) {
     add("container", "small", small);
     let blocks = container::to_bytes(&recording()).unwrap_or_default();
     add("container", "blocks", blocks);
-    add("container_resealed", "blocks", parts::with_blocks(apart.clone()));
+    add("container_resealed", "blocks", parts::with_blocks(split_parts.clone()));
     add(
         "container_resealed",
         "blocks-two-commits",
         parts::with_blocks(second.concat()),
     );
-    add("container_resealed", "small", apart);
+    add("container_resealed", "small", split_parts);
     add("container_resealed", "two-commits", second.concat());
     add(
         "container_resealed",
@@ -239,13 +239,13 @@ pub fn recording() -> Recording {
     };
     events.host_write(50, 1, row);
     events.undecoded(60, 1, 0, UndecodedRow::from_instruction(0x3ff0, 0xf3_a5f6));
-    let given = DmaMapRow {
+    let mapped = DmaMapRow {
         bus: PAGE,
         bytes: 4096,
         kind: DmaKind::Allocated as u32,
         reserved: 0,
     };
-    events.dma_map(70, 1, given);
+    events.dma_map(70, 1, mapped);
     let mut memory = MemoryBuilder::new();
     let mut frames = Vec::new();
     let page_of = |bytes: &[u8]| {
@@ -302,8 +302,8 @@ fn panfrostdump() -> Vec<u8> {
     out
 }
 
-/// Returns a log: a file that is opened and mapped, a store to it, loads by address, an ioctl with memory, and records
-/// of older releases.
+/// Returns a log: a file that is opened and mapped, a store to it, and loads by address. An ioctl with memory and
+/// records of older releases follow.
 fn mmt() -> Vec<u8> {
     let records: [&[u8]; 10] = [
         b"==1== mmaptrace, an MMAP tracer\n",

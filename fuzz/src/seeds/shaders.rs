@@ -87,8 +87,8 @@ fn first_job(sample: &str) -> Option<FirstJob> {
     };
     let state = words(compute.state.0, 16)?;
     let renderer = compute.renderer?;
-    let whole = decode_code(&memory, renderer.shader);
-    let mut shader = vec![0; usize::try_from(whole.bytes()).ok()?];
+    let decoded = decode_code(&memory, renderer.shader);
+    let mut shader = vec![0; usize::try_from(decoded.bytes()).ok()?];
     if !memory.read(renderer.shader, &mut shader) {
         return None;
     }

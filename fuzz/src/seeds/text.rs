@@ -1,9 +1,9 @@
 //! Seeds of the readers of text: filters, register maps, logs of register accesses, QEMU's answers.
 
 use super::Add;
-use crate::trace_log::BESIDE;
+use crate::trace_log::SEPARATOR;
 
-/// Kind and direction, thread, offset, value.
+/// Events of the recording: kind and direction, thread, offset, value.
 const EVENTS: [(u8, u8, u16, u32); 10] = [
     (0x20, 1, 0x0, 0x6000_0000),
     (0x21, 1, 0x18d8, 0x8_7b00),
@@ -134,11 +134,11 @@ memory_region_ops_write cpu -1 mr 0x3 addr 0xfee00000 value 0x0 size 4 name 'api
 
 /// Adds the seeds of the importers of text logs: a few lines of each format.
 pub fn add_trace_log(add: Add<'_>) {
-    let beside = |log: &[u8], other: &[u8]| [log, &BESIDE[1..], other].concat();
+    let with_other = |log: &[u8], other: &[u8]| [log, &SEPARATOR[1..], other].concat();
     add("trace_log", "mmiotrace", MMIOTRACE.to_vec());
-    add("trace_log", "mmiotrace-and-auxiliary", beside(MMIOTRACE, AUXILIARY));
+    add("trace_log", "mmiotrace-and-auxiliary", with_other(MMIOTRACE, AUXILIARY));
     add("trace_log", "ftrace", FTRACE.to_vec());
-    add("trace_log", "ftrace-and-windows", beside(FTRACE, WINDOWS));
+    add("trace_log", "ftrace-and-windows", with_other(FTRACE, WINDOWS));
     add("trace_log", "qemu", QEMU.to_vec());
 }
 

@@ -23,7 +23,7 @@ fn input(v7: bool, op: [u32; 3], staging: &[u32], memory: &[(usize, &[u32])]) ->
     out
 }
 
-/// Level of detail 0 to 32, filtered, trilinear, repeated.
+/// A sampler with level of detail 0 to 32, filtered, trilinear, repeated.
 const SAMPLER: [u32; 3] = [1 | 0x888 << 8 | 1 << 23 | 1 << 25 | 1 << 26 | 3 << 30, 0x1fff << 16, 0];
 
 /// Adds the seeds.
@@ -31,7 +31,7 @@ pub fn add(add: Add<'_>) {
     let mut seed = |file, bytes| add("textures", file, bytes);
     let half = 0.5f32.to_bits();
     let surface: [u32; 8] = [1024, 0, 1024, 1024, 2048, 0, 512, 512];
-    // A recorded fetch: integers, 2D, tiled.
+    // The seed is a recorded fetch: integers, 2D, tiled.
     let t = [
         2 | 2 << 4 | (133 << 12 | 0o5440) << 10,
         15 | 7 << 16,
@@ -41,7 +41,7 @@ pub fn add(add: Add<'_>) {
     ];
     let memory: [(usize, &[u32]); 3] = [(0, &t), (32, &SAMPLER), (512, &surface)];
     seed("fetch", input(false, [0xfe18_6800, 3, 1], &[0], &memory));
-    // Sampled at an explicit level of detail between two levels, 8 bits a component.
+    // The seed samples at an explicit level of detail between two levels, 8 bits a component.
     let t = [
         2 | 2 << 4 | 187 << 22,
         15 | 15 << 16,
@@ -51,7 +51,7 @@ pub fn add(add: Add<'_>) {
     ];
     let memory: [(usize, &[u32]); 3] = [(0, &t), (32, &SAMPLER), (512, &surface)];
     seed("sample", input(true, [0xf448_7800, half, half], &[128], &memory));
-    // A gather on a cube, and ETC2 in rows.
+    // The seeds are a gather on a cube, and ETC2 in rows.
     let t = [2 | 187 << 22, 3 | 3 << 16, 0o3210 | 2 << 12, 0, 512];
     let faces: [u32; 24] = std::array::from_fn(|i| {
         if i % 4 == 0 {
@@ -68,7 +68,7 @@ pub fn add(add: Add<'_>) {
     let t = [2 | 2 << 4 | 3 << 22, 15 | 15 << 16, 0o3210 | 2 << 12, 0, 512];
     let memory: [(usize, &[u32]); 3] = [(0, &t), (32, &SAMPLER), (512, &surface)];
     seed("etc2", input(true, [0xf468_7800, half, half], &[], &memory));
-    // An image, loaded, and a conversion of four floats to 8 bits a component.
+    // The seed loads an image and converts four floats to 8 bits a component.
     let attribute = [(187 << 12 | 0o3210) << 10, 0];
     let buffers = [6 | 1024, 0, 4, 2048, 32 | 15 << 16, 15, 1024, 0];
     let memory: [(usize, &[u32]); 2] = [(64, &attribute), (128, &buffers)];

@@ -1,4 +1,4 @@
-//! Waveforms and traces opened by readers that this project did not write: what they read is what the recording holds.
+//! Tests that independent readers of waveforms and traces read what the recording holds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use perfetto_protos::trace::Trace;
@@ -19,8 +19,8 @@ use trace_core::timeline::{self, JobSpan, Timeline};
 use trace_waves::{Clock, ExportSummary, MAX_LANES, MAX_SIGNALS, MAX_THREADS, Source, WavesError};
 use wellen::simple::Waveform;
 
-/// Every kind of event; several at one time, a clock that runs backwards, names with odd characters, 64-bit accesses,
-/// parts of registers and places that no map names.
+/// Returns a recording with every kind of event. Some events have one time, the clock runs backwards, and names have
+/// odd characters. The accesses include 64 bits, parts of registers, and offsets that no map names.
 fn mixed() -> Recording {
     let access = |space, write, offset, width, value| Access {
         space,
@@ -34,9 +34,9 @@ fn mixed() -> Recording {
     b.access(100, 7, access(0, true, 0x18e0, 4, 1));
     b.access(100, 7, access(0, true, 0x18e0, 4, 1));
     b.access(90, 8, access(0, true, 0x18e0, 4, 0));
-    // A pair of halves in one access.
+    // One access covers both halves of a pair of registers.
     b.access(110, 8, access(0, true, 0x1840, 8, 0xffff_ffff_0000_2000));
-    // Between registers.
+    // The next two accesses are between registers.
     b.access(120, 7, access(0, true, 0x3ff0, 4, 0xdead_beef));
     b.access(121, 7, access(0, false, 0x3ff0, 1, 0x11));
     b.access(130, 0, access(1, true, 0x10, 8, u64::MAX));
@@ -62,19 +62,19 @@ fn mixed() -> Recording {
         },
     );
     b.undecoded(170, 7, 0, UndecodedRow::from_access(0x3ff0, true, 4));
-    let given = DmaMapRow {
+    let mapping = DmaMapRow {
         bus: 0x1000,
         bytes: 64,
         kind: DmaKind::Mapped as u32,
         reserved: 0,
     };
-    b.dma_map(180, 7, given);
+    b.dma_map(180, 7, mapping);
     b.dma_map(
         181,
         7,
         DmaMapRow {
             bus: DmaMapRow::UNKNOWN,
-            ..given
+            ..mapping
         },
     );
     let mut r = Recording {
@@ -107,7 +107,7 @@ fn derived(r: &Recording) -> Timeline {
 
 type Write = fn(&Source<'_>, &mut dyn std::io::Write, &Progress) -> Result<ExportSummary, WavesError>;
 
-fn written(write: Write, r: &Recording, events: Option<&Selection>, clock: Clock) -> (Vec<u8>, ExportSummary) {
+fn export(write: Write, r: &Recording, events: Option<&Selection>, clock: Clock) -> (Vec<u8>, ExportSummary) {
     let source = Source {
         recording: r,
         timeline: &derived(r),
@@ -139,7 +139,7 @@ fn read(bytes: Vec<u8>) -> Waves {
         .map(|(name, id)| {
             let changes = file.get_signal(id).unwrap().iter_changes();
             let changes = changes.map(|(t, v)| (times[t as usize], v.to_bit_string().unwrap()));
-            // FST knows all signals from the first time on: what is not known yet is no change.
+            // FST has a value of every signal from the first time on. An unknown value is not a change.
             let known = changes.skip_while(|(_, v)| v.bytes().all(|b| b == b'x'));
             (name, known.collect())
         })
@@ -150,8 +150,8 @@ fn bits(width: usize, value: u64) -> String {
     format!("{value:0width$b}")
 }
 
-/// Of changes at one time the last; then only those that change something.
-fn settled(changes: impl IntoIterator<Item = (u64, String)>) -> Vec<(u64, String)> {
+/// Returns the last change at each time, without changes that repeat the value.
+fn settle(changes: impl IntoIterator<Item = (u64, String)>) -> Vec<(u64, String)> {
     let mut out: Vec<(u64, String)> = Vec::new();
     for (time, value) in changes {
         match out.last_mut() {
@@ -169,14 +169,14 @@ const BOTH: [Write; 2] = [trace_waves::vcd, trace_waves::fst];
 fn every_kind_of_event_is_in_a_waveform() {
     let r = mixed();
     for write in BOTH {
-        let (bytes, done) = written(write, &r, None, Clock::Events);
+        let (bytes, done) = export(write, &r, None, Clock::Events);
         let waves = read(bytes);
         assert_eq!(done.events, r.events.len() as u64);
         assert_eq!(done.signals, waves.len() as u64);
         assert_eq!((done.left_out, done.held_back), (0, 0));
-        let of = |name: &str| {
+        let changes_of = |name: &str| {
             let found = waves.get(name);
-            settled(
+            settle(
                 found
                     .unwrap_or_else(|| panic!("{name} in {:?}", waves.keys()))
                     .iter()
@@ -184,20 +184,23 @@ fn every_kind_of_event_is_in_a_waveform() {
             )
         };
         let event: Vec<(u64, String)> = (0..r.events.len() as u64).map(|e| (e, bits(64, e))).collect();
-        assert_eq!(of("kinescope.event"), event);
+        assert_eq!(changes_of("kinescope.event"), event);
         let command = "kinescope.gpu.JOB_SLOT1.JS1_COMMAND_NEXT";
-        assert_eq!(of(command), [(1, bits(32, 1)), (3, bits(32, 0))]);
+        assert_eq!(changes_of(command), [(1, bits(32, 1)), (3, bits(32, 0))]);
         assert_eq!(
-            of(&format!("{command}_writes")),
+            changes_of(&format!("{command}_writes")),
             [(1, bits(32, 1)), (2, bits(32, 2)), (3, bits(32, 3))]
         );
-        assert_eq!(of("kinescope.gpu.GPU_CONTROL.GPU_ID"), [(0, bits(32, 0x60a0_0002))]);
-        // This device takes accesses of 4 bytes alone: one of 8 is a place of its own.
-        let wide = of("kinescope.gpu.unnamed.at_1840");
-        assert_eq!(wide, [(4, bits(64, 0xffff_ffff_0000_2000))]);
-        let place = of("kinescope.gpu.unnamed.at_3ff0");
         assert_eq!(
-            place,
+            changes_of("kinescope.gpu.GPU_CONTROL.GPU_ID"),
+            [(0, bits(32, 0x60a0_0002))]
+        );
+        // This device takes only accesses of 4 bytes, so an access of 8 bytes has a signal of its own.
+        let wide = changes_of("kinescope.gpu.unnamed.at_1840");
+        assert_eq!(wide, [(4, bits(64, 0xffff_ffff_0000_2000))]);
+        let unnamed = changes_of("kinescope.gpu.unnamed.at_3ff0");
+        assert_eq!(
+            unnamed,
             [
                 (5, bits(32, 0xdead_beef)),
                 (6, bits(32, 0xdead_be11)),
@@ -206,19 +209,22 @@ fn every_kind_of_event_is_in_a_waveform() {
         );
         let other = "kinescope.bar_1___end__0.unnamed.at_10";
         assert_eq!(
-            of(other),
+            changes_of(other),
             [(7, bits(64, u64::MAX)), (8, bits(64, 0xffff_ffff_ffff_0000))]
         );
-        assert_eq!(of("kinescope.interrupts.job_status"), [(9, bits(64, 2))]);
-        assert_eq!(of("kinescope.interrupts.line9_status"), [(10, bits(64, 5))]);
-        assert_eq!(of("kinescope.marks"), [(11, bits(32, 1))]);
+        assert_eq!(changes_of("kinescope.interrupts.job_status"), [(9, bits(64, 2))]);
+        assert_eq!(changes_of("kinescope.interrupts.line9_status"), [(10, bits(64, 5))]);
+        assert_eq!(changes_of("kinescope.marks"), [(11, bits(32, 1))]);
         assert_eq!(
-            of("kinescope.jobs.slot1_submitted_head"),
+            changes_of("kinescope.jobs.slot1_submitted_head"),
             [(12, bits(64, 0x1_0000_2000))]
         );
-        assert_eq!(of("kinescope.memory.cpu_write_address"), [(13, bits(64, 0x8000_1000))]);
         assert_eq!(
-            of("kinescope.memory.dma_address"),
+            changes_of("kinescope.memory.cpu_write_address"),
+            [(13, bits(64, 0x8000_1000))]
+        );
+        assert_eq!(
+            changes_of("kinescope.memory.dma_address"),
             [(15, bits(64, 0x1000)), (16, "x".repeat(64))]
         );
     }
@@ -228,18 +234,17 @@ fn every_kind_of_event_is_in_a_waveform() {
 fn exports_keep_event_order_with_equal_or_backward_times() {
     let r = mixed();
     for write in BOTH {
-        let (bytes, done) = written(write, &r, None, Clock::Time);
+        let (bytes, done) = export(write, &r, None, Clock::Time);
         let waves = read(bytes);
         assert_eq!(done.held_back, 1);
-        let command = settled(waves["kinescope.gpu.JOB_SLOT1.JS1_COMMAND_NEXT"].iter().cloned());
-        assert_eq!(command, [(100, bits(32, 0))], "the last value at a time");
-        let writes = settled(waves["kinescope.gpu.JOB_SLOT1.JS1_COMMAND_NEXT_writes"].iter().cloned());
-        assert_eq!(writes, [(100, bits(32, 3))], "none is lost");
+        let command = settle(waves["kinescope.gpu.JOB_SLOT1.JS1_COMMAND_NEXT"].iter().cloned());
+        assert_eq!(command, [(100, bits(32, 0))], "only the last value at a time remains");
+        let writes = settle(waves["kinescope.gpu.JOB_SLOT1.JS1_COMMAND_NEXT_writes"].iter().cloned());
+        assert_eq!(writes, [(100, bits(32, 3))], "no write is lost");
     }
 }
 
-/// What the registers of a recording did, found without the walk of the library: whole registers of accesses of their
-/// own width alone.
+/// Returns the values of all registers without the walk of the library. Every access has the width of its register.
 fn naive(r: &Recording) -> HashMap<String, Vec<(u64, String)>> {
     let map = RegisterMap::for_recording(r).unwrap();
     let mut out: HashMap<String, Vec<(u64, String)>> = HashMap::new();
@@ -260,7 +265,7 @@ fn register_signals_have_the_values_of_their_accesses() {
     let jobs = derived(&r).jobs;
     assert!(!jobs.is_empty());
     for write in BOTH {
-        let (bytes, _) = written(write, &r, None, Clock::Events);
+        let (bytes, _) = export(write, &r, None, Clock::Events);
         let waves = read(bytes);
         let naive = naive(&r);
         assert!(naive.len() > 20, "{}", naive.len());
@@ -268,11 +273,11 @@ fn register_signals_have_the_values_of_their_accesses() {
             let end = format!(".{name}");
             let found: Vec<_> = waves.iter().filter(|(n, _)| n.ends_with(&end)).collect();
             assert_eq!(found.len(), 1, "{name}");
-            assert_eq!(settled(found[0].1.iter().cloned()), settled(changes), "{name}");
+            assert_eq!(settle(found[0].1.iter().cloned()), settle(changes), "{name}");
         }
         let slot = jobs[0].slot;
         let rises = |n: &&(u64, String)| n.1 == "1";
-        let running = settled(waves[&format!("kinescope.jobs.slot{slot}_running")].iter().cloned());
+        let running = settle(waves[&format!("kinescope.jobs.slot{slot}_running")].iter().cloned());
         assert_eq!(running.iter().find(rises).unwrap().0, jobs[0].submit_event);
     }
 }
@@ -284,7 +289,7 @@ fn exported_waves_contain_only_the_selection() {
     let chosen: Selection = [0u64, 9].into_iter().collect();
     let none = Selection::default();
     for write in BOTH {
-        let (bytes, done) = written(write, &r, Some(&chosen), Clock::Time);
+        let (bytes, done) = export(write, &r, Some(&chosen), Clock::Time);
         let waves = read(bytes);
         assert_eq!(done.events, 2);
         let names: Vec<&str> = waves.keys().map(String::as_str).collect();
@@ -298,10 +303,10 @@ fn exported_waves_contain_only_the_selection() {
                 "kinescope.interrupts.job_status",
             ]
         );
-        let (bytes, _) = written(write, &r, Some(&first), Clock::Events);
+        let (bytes, _) = export(write, &r, Some(&first), Clock::Events);
         let id = &read(bytes)["kinescope.gpu.GPU_CONTROL.GPU_ID"];
-        assert_eq!(settled(id.iter().cloned()), [(0, bits(32, 0x60a0_0002))]);
-        let (bytes, done) = written(write, &r, Some(&none), Clock::Time);
+        assert_eq!(settle(id.iter().cloned()), [(0, bits(32, 0x60a0_0002))]);
+        let (bytes, done) = export(write, &r, Some(&none), Clock::Time);
         assert_eq!((done.events, done.signals), (0, 1));
         assert_eq!(read(bytes), Waves::from([("kinescope.event".to_owned(), Vec::new())]));
     }
@@ -327,7 +332,7 @@ fn vcd_signals_over_the_limit_are_counted() {
         events: b.finish(),
         ..Recording::default()
     };
-    let (_, done) = written(trace_waves::vcd, &r, None, Clock::Time);
+    let (_, done) = export(trace_waves::vcd, &r, None, Clock::Time);
     assert_eq!(done.signals, MAX_SIGNALS as u64);
     assert!(done.left_out > 30_000, "{}", done.left_out);
 }
@@ -349,7 +354,7 @@ fn cancelled_waveform_export_ends() {
     }
 }
 
-/// A trace by the published schema: slices, instants and counters with the names of their tracks.
+/// A trace that was read with the published schema: slices, instants and counters with the names of their tracks.
 #[derive(Default)]
 struct Tracks {
     /// Track, begin, end, name.
@@ -373,7 +378,10 @@ fn perfetto(bytes: &[u8]) -> Tracks {
         assert_eq!(unknown(&p.special_fields), 0);
         assert_eq!(p.trusted_packet_sequence_id(), 1);
         for n in &p.interned_data.event_names {
-            assert!(names.insert(n.iid(), n.name().to_owned()).is_none(), "reported once");
+            assert!(
+                names.insert(n.iid(), n.name().to_owned()).is_none(),
+                "a name is defined once"
+            );
         }
         if p.has_track_descriptor() {
             let d = p.track_descriptor();
@@ -384,7 +392,10 @@ fn perfetto(bytes: &[u8]) -> Tracks {
                 d.name()
             };
             assert!(d.process.is_some() || tracks.contains_key(&d.parent_uuid()));
-            assert!(tracks.insert(d.uuid(), name.to_owned()).is_none(), "a number each");
+            assert!(
+                tracks.insert(d.uuid(), name.to_owned()).is_none(),
+                "a track has its own number"
+            );
             out.threads.extend(d.thread.as_ref().map(|t| t.tid()));
         }
         if !p.has_track_event() {
@@ -433,7 +444,7 @@ fn perfetto(bytes: &[u8]) -> Tracks {
 #[test]
 fn perfetto_trace_has_every_event_kind() {
     let r = mixed();
-    let (bytes, done) = written(trace_waves::perfetto, &r, None, Clock::Events);
+    let (bytes, done) = export(trace_waves::perfetto, &r, None, Clock::Events);
     let t = perfetto(&bytes);
     assert_eq!(done.events, r.events.len() as u64);
     assert_eq!(t.instants.len(), r.events.len());
@@ -461,7 +472,7 @@ fn perfetto_trace_has_every_event_kind() {
 fn jobs_and_phases_are_exported_as_slices() {
     let r = sample("vecadd.kine");
     let timeline = derived(&r);
-    let (bytes, _) = written(trace_waves::perfetto, &r, None, Clock::Time);
+    let (bytes, _) = export(trace_waves::perfetto, &r, None, Clock::Time);
     let t = perfetto(&bytes);
     let time = |e: u64| r.events.time.get(e as usize).unwrap();
     let jobs: Vec<_> = t.slices.iter().filter(|s| s.0.starts_with("Job slot")).collect();
@@ -476,13 +487,13 @@ fn jobs_and_phases_are_exported_as_slices() {
     let phases = t.slices.iter().filter(|s| s.0 == "Phases").count();
     assert_eq!(phases, timeline.phases.len());
     let none = Selection::default();
-    let (bytes, done) = written(trace_waves::perfetto, &r, Some(&none), Clock::Time);
+    let (bytes, done) = export(trace_waves::perfetto, &r, Some(&none), Clock::Time);
     let t = perfetto(&bytes);
     assert_eq!((done.events, t.instants.len(), t.counters.len()), (0, 0, 0));
     assert_eq!(t.slices.len(), timeline.phases.len());
 }
 
-/// A write of a register of the first space.
+/// Returns a write of a register of the first space.
 fn write(offset: u32, value: u64) -> Access {
     Access {
         space: 0,
@@ -493,14 +504,14 @@ fn write(offset: u32, value: u64) -> Access {
     }
 }
 
-fn of_events(b: EventsBuilder) -> Recording {
+fn recording_of(b: EventsBuilder) -> Recording {
     Recording {
         events: b.finish(),
         ..Recording::default()
     }
 }
 
-fn with(write: Write, r: &Recording, timeline: &Timeline) -> (Vec<u8>, ExportSummary) {
+fn export_timeline(write: Write, r: &Recording, timeline: &Timeline) -> (Vec<u8>, ExportSummary) {
     let source = Source {
         recording: r,
         timeline,
@@ -532,12 +543,12 @@ fn fst_file_keeps_only_the_last_value_at_one_time() {
         b.access(5, 1, write(0x10, u64::from(i.wrapping_mul(0x9e37_79b9))));
     }
     b.access(6, 1, write(0x10, 7));
-    let r = of_events(b);
-    let (bytes, _) = written(trace_waves::fst, &r, None, Clock::Time);
+    let r = recording_of(b);
+    let (bytes, _) = export(trace_waves::fst, &r, None, Clock::Time);
     assert!(bytes.len() < 4096, "{}", bytes.len());
     let waves = read(bytes);
     let last = u64::from(99_999u32.wrapping_mul(0x9e37_79b9));
-    let changes = settled(waves["kinescope.space0.unnamed.at_10"].iter().cloned());
+    let changes = settle(waves["kinescope.space0.unnamed.at_10"].iter().cloned());
     assert_eq!(changes, [(5, bits(32, last)), (6, bits(32, 7))]);
 }
 
@@ -547,19 +558,19 @@ fn fst_file_starts_at_its_first_event() {
     for i in 0..10u32 {
         b.access(317_000_000_000 + u64::from(i), 1, write(0x10, u64::from(i)));
     }
-    let r = of_events(b);
-    // The head: its kind and length, then the begin as eight bytes, the highest first.
-    let begin = |bytes: &[u8]| u64::from_be_bytes(bytes[9..17].try_into().unwrap());
-    let (bytes, _) = written(trace_waves::fst, &r, None, Clock::Time);
-    assert_eq!(begin(&bytes), 317_000_000_000);
+    let r = recording_of(b);
+    // The header is its kind and length, then the start time as eight bytes in big-endian order.
+    let start_time = |bytes: &[u8]| u64::from_be_bytes(bytes[9..17].try_into().unwrap());
+    let (bytes, _) = export(trace_waves::fst, &r, None, Clock::Time);
+    assert_eq!(start_time(&bytes), 317_000_000_000);
     let waves = read(bytes);
-    let changes = settled(waves["kinescope.space0.unnamed.at_10"].iter().cloned());
+    let changes = settle(waves["kinescope.space0.unnamed.at_10"].iter().cloned());
     assert_eq!(changes.len(), 10);
     assert_eq!(changes[9], (317_000_000_009, bits(32, 9)));
-    let (bytes, _) = written(trace_waves::fst, &r, None, Clock::Events);
-    assert_eq!(begin(&bytes), 0);
-    let (bytes, _) = written(trace_waves::fst, &of_events(EventsBuilder::new()), None, Clock::Time);
-    assert_eq!(begin(&bytes), 0);
+    let (bytes, _) = export(trace_waves::fst, &r, None, Clock::Events);
+    assert_eq!(start_time(&bytes), 0);
+    let (bytes, _) = export(trace_waves::fst, &recording_of(EventsBuilder::new()), None, Clock::Time);
+    assert_eq!(start_time(&bytes), 0);
 }
 
 #[test]
@@ -569,17 +580,17 @@ fn registers_over_the_signal_limit_are_counted() {
     for i in 0..2 * max {
         b.access(u64::from(i), 1, write(i * 4, 1));
     }
-    let r = of_events(b);
-    let (bytes, done) = written(trace_waves::perfetto, &r, None, Clock::Time);
+    let r = recording_of(b);
+    let (bytes, done) = export(trace_waves::perfetto, &r, None, Clock::Time);
     assert_eq!(perfetto(&bytes).counters.len(), MAX_SIGNALS);
     assert_eq!(done.left_out, u64::from(max));
-    // A register that is shown is shown to the end.
+    // A register that has a signal keeps it to the end.
     let mut b = EventsBuilder::new();
     for i in 0..2 * max {
         b.access(u64::from(i), 1, write(i * 4, 1));
     }
     b.access(u64::from(3 * max), 1, write(0, 9));
-    let (bytes, _) = written(trace_waves::vcd, &of_events(b), None, Clock::Time);
+    let (bytes, _) = export(trace_waves::vcd, &recording_of(b), None, Clock::Time);
     let waves = read(bytes);
     assert_eq!(
         waves["kinescope.space0.unnamed.at_0"].last(),
@@ -594,13 +605,13 @@ fn threads_and_jobs_without_a_track_are_counted() {
     for i in 0..max + 10 {
         b.access(u64::from(i), i + 1, write(0, 1));
     }
-    let r = of_events(b);
+    let r = recording_of(b);
     let last = r.events.len() as u64 - 1;
     let timeline = Timeline {
         jobs: (0..4000).map(|n| job(n, u64::from(n), Some(last))).collect(),
         ..Timeline::default()
     };
-    let (bytes, done) = with(trace_waves::perfetto, &r, &timeline);
+    let (bytes, done) = export_timeline(trace_waves::perfetto, &r, &timeline);
     assert_eq!((done.jobs_left_out, done.threads_joined), (4000 - MAX_LANES as u64, 10));
     let t = perfetto(&bytes);
     assert_eq!((t.threads.len(), t.slices.len()), (MAX_THREADS, MAX_LANES));
@@ -615,12 +626,12 @@ fn slices_match_the_events_of_a_backwards_clock() {
     for time in [100, 500, 200, 300, 600, 50] {
         b.access(time, 1, write(0, 1));
     }
-    let r = of_events(b);
+    let r = recording_of(b);
     let timeline = Timeline {
         jobs: vec![job(0, 2, Some(3)), job(1, 3, Some(5))],
         ..Timeline::default()
     };
-    let (bytes, done) = with(trace_waves::perfetto, &r, &timeline);
+    let (bytes, done) = export_timeline(trace_waves::perfetto, &r, &timeline);
     let t = perfetto(&bytes);
     assert_eq!(done.held_back, 3);
     let at: Vec<u64> = t.instants.iter().map(|i| i.1).collect();

@@ -1,4 +1,4 @@
-//! The examples in the READMEs of the workspace. They compile with today's interfaces; none runs.
+//! The examples in the READMEs of the workspace. They compile with the current interfaces, and none of them runs.
 
 include!(concat!(env!("OUT_DIR"), "/examples.rs"));
 

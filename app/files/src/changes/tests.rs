@@ -130,7 +130,7 @@ fn edit_past_the_end_is_refused_and_a_restoring_edit_dropped() {
     assert!(c.is_empty());
     assert!(c.apply(bytes(0, &[7]), &base));
     assert!(c.apply(bytes(0, &[1]), &base));
-    assert!(c.inputs().is_empty(), "as recorded is not an edit");
+    assert!(c.inputs().is_empty(), "recorded content is not an edit");
 }
 
 #[test]
@@ -142,13 +142,13 @@ fn edit_stores_only_changed_pages() {
     assert_eq!(c.inputs()["in"].pages(), 2);
     let part: Vec<u8> = vec![77; 9000];
     assert!(c.apply(bytes(20_000, &part), &base));
-    let mut want = base.0.clone();
-    want[..3].copy_from_slice(&[5, 5, 5]);
-    want[20_000..29_000].fill(77);
-    assert_eq!(now(&c, &base), want);
+    let mut expected = base.0.clone();
+    expected[..3].copy_from_slice(&[5, 5, 5]);
+    expected[20_000..29_000].fill(77);
+    assert_eq!(now(&c, &base), expected);
     let mut window = base.0[28_990..29_010].to_vec();
     c.inputs()["in"].overlay(28_990, &mut window);
-    assert_eq!(window, want[28_990..29_010]);
+    assert_eq!(window, expected[28_990..29_010]);
     let stamp = c.stamp("in");
     c.undo();
     assert!(c.stamp("in") > stamp);
@@ -169,13 +169,13 @@ fn text_only_notes_of_old_journals_are_parsed() {
             new: Some(note.clone())
         }
     );
-    let whole = Note {
+    let with_view = Note {
         selection: Selection::Job(2),
         panels: vec!["memory".into()],
         ..note
     };
-    let text = serde_json::to_string(&whole).unwrap();
-    assert_eq!(serde_json::from_str::<Note>(&text).unwrap(), whole);
+    let text = serde_json::to_string(&with_view).unwrap();
+    assert_eq!(serde_json::from_str::<Note>(&text).unwrap(), with_view);
 }
 
 #[test]
@@ -187,18 +187,18 @@ fn disabled_edit_keeps_later_edits() {
     let switch = |edit, on| Change::Switch { edit, on };
     assert!(c.apply(switch(0, false), &base));
     assert_eq!(now(&c, &base), [1, 7, 3, 4], "the later edit stays");
-    assert!(!c.apply(switch(0, false), &base), "it is left out already");
-    assert!(!c.apply(switch(2, false), &base), "a switch is no edit");
+    assert!(!c.apply(switch(0, false), &base), "the edit is already disabled");
+    assert!(!c.apply(switch(2, false), &base), "a switch is not an edit");
     assert!(!c.apply(switch(9, false), &base) && !c.apply(switch(u64::MAX, true), &base));
     assert!(c.apply(switch(1, false), &base));
-    assert!(c.inputs().is_empty(), "as recorded is not an edit");
-    let states: Vec<(u64, bool)> = c.edits().map(|(place, _, on)| (place, on)).collect();
+    assert!(c.inputs().is_empty(), "recorded content is not an edit");
+    let states: Vec<(u64, bool)> = c.edits().map(|(edit, _, on)| (edit, on)).collect();
     assert_eq!(states, [(1, false), (0, false)]);
     assert!(c.apply(bytes(3, &[5]), &base));
     assert!(c.apply(switch(0, true), &base));
     assert_eq!(now(&c, &base), [9, 9, 3, 5]);
     // Undoes everything and redoes it.
-    let forth = now(&c, &base);
+    let before_undo = now(&c, &base);
     for expected in [
         [1, 2, 3, 5],
         [1, 2, 3, 4],
@@ -211,8 +211,8 @@ fn disabled_edit_keeps_later_edits() {
         assert_eq!(now(&c, &base), expected);
     }
     while c.redo(&base).is_some() {}
-    assert_eq!(now(&c, &base), forth);
-    // A reverted buffer stays reverted, whatever earlier edit is switched.
+    assert_eq!(now(&c, &base), before_undo);
+    // A reverted buffer stays reverted when an earlier edit is switched.
     assert!(c.apply(Change::Revert { buffer: "in".into() }, &base));
     assert!(c.apply(switch(1, true), &base));
     assert!(c.inputs().is_empty());

@@ -1,5 +1,5 @@
-//! A journal on a disk that is full, in a folder that cannot be written, and after such a run: no change is lost while
-//! there is any place for it, and nobody reads that one is kept that is not.
+//! Tests of a journal on a full disk, in a folder that cannot be written, and after such a run. No change is lost while
+//! any folder has room for it, and no unsaved change is reported as saved.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use kinescope_files::changes::{Change, Changes, Piece, RecordedContents};
@@ -24,7 +24,7 @@ impl RecordedContents for Base {
     }
 }
 
-fn of() -> JournalKey {
+fn key() -> JournalKey {
     JournalKey {
         events: 10,
         gpu: 1,
@@ -44,29 +44,30 @@ fn bytes(offset: u64, count: usize) -> Change {
 }
 
 fn change_titles(path: &Path) -> Vec<String> {
-    let found = journal::read(path, &of(), &Base).unwrap().expect("a journal");
+    let found = journal::read(path, &key(), &Base).unwrap().expect("the journal exists");
     assert_eq!(found.unusable, 0, "{}", std::fs::read_to_string(path).unwrap());
-    words(&found.changes)
+    describe_changes(&found.changes)
 }
 
-fn words(changes: &Changes) -> Vec<String> {
+fn describe_changes(changes: &Changes) -> Vec<String> {
     changes.applied().map(Change::describe).collect()
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
+fn until(failure: &str, holds: impl Fn() -> bool) {
     let since = Instant::now();
     while !holds() {
-        assert!(since.elapsed() < HANG_LIMIT, "{what}");
+        assert!(since.elapsed() < HANG_LIMIT, "{failure}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Runs a test of this file again as a program whose files may have 1024 bytes at most. `true`: this is that program.
+/// Runs a test of this file in a child process whose files may have at most 1024 bytes. Returns `true` in that child
+/// process.
 fn in_a_program_without_room(test: &str) -> bool {
     if std::env::var_os("WITHOUT_ROOM").is_some() {
         return true;
     }
-    // Longer writes fail, as on a full disk: a part is written, then none.
+    // Longer writes fail as on a full disk: a part is written, then nothing.
     let done = Command::new("bash")
         .args(["-c", "trap '' XFSZ; ulimit -S -f 1; exec \"$0\" --exact \"$1\""])
         .arg(std::env::current_exe().unwrap())
@@ -79,7 +80,7 @@ fn in_a_program_without_room(test: &str) -> bool {
     false
 }
 
-/// There is room again for this program.
+/// Removes the limit on the size of files of this process.
 fn make_room() {
     let done = Command::new("prlimit")
         .args(["--fsize=unlimited", "--pid", &std::process::id().to_string()])
@@ -94,7 +95,7 @@ fn journal_keeps_changes_in_memory_while_the_disk_is_full() {
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.kine-edits");
-    let mut j = Journal::new(path.clone(), of());
+    let mut j = Journal::new(path.clone(), key());
     j.log_change(&bytes(0, 300));
     assert_eq!(j.flush(), SaveState::NextToRecording);
     let one = std::fs::read(&path).unwrap();
@@ -108,13 +109,17 @@ fn journal_keeps_changes_in_memory_while_the_disk_is_full() {
         lost.changes,
         ["in: 300 bytes at offset 400", "in: 1 byte at offset 800"]
     );
-    assert_eq!(std::fs::read(&path).unwrap(), one, "no part of a line is left");
-    let whole = String::from_utf8(j.read_all().unwrap()).unwrap();
-    let whole = journal::parse(&whole, &of(), &Base).unwrap();
-    assert_eq!(words(&whole.changes).len(), 3, "all of it can be saved elsewhere");
+    assert_eq!(std::fs::read(&path).unwrap(), one, "no part of a line remains");
+    let complete = String::from_utf8(j.read_all().unwrap()).unwrap();
+    let complete = journal::parse(&complete, &key(), &Base).unwrap();
+    assert_eq!(
+        describe_changes(&complete.changes).len(),
+        3,
+        "all changes can be saved elsewhere"
+    );
     make_room();
-    // Nothing more is changed: it tries by itself.
-    until("it was not tried again", || {
+    // The journal retries by itself, without another change.
+    until("the journal was not written again", || {
         j.save_state() == SaveState::NextToRecording
     });
     j.log_change(&bytes(900, 2));
@@ -137,23 +142,23 @@ fn journal_restarts_after_a_full_disk_at_its_first_line() {
     }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.kine-edits");
-    let of = JournalKey {
+    let key = JournalKey {
         source: "x".repeat(2000),
-        ..of()
+        ..key()
     };
-    let mut j = Journal::new(path.clone(), of.clone());
+    let mut j = Journal::new(path.clone(), key.clone());
     j.log_change(&bytes(0, 1));
     assert!(matches!(j.flush(), SaveState::InMemory(_)));
     make_room();
     j.log_change(&bytes(1, 1));
     assert_eq!(j.flush(), SaveState::NextToRecording);
     j.close();
-    let found = journal::read(&path, &of, &Base).unwrap().unwrap();
-    assert_eq!(words(&found.changes).len(), 2);
+    let found = journal::read(&path, &key, &Base).unwrap().unwrap();
+    assert_eq!(describe_changes(&found.changes).len(), 2);
     assert_eq!(
         std::fs::read_dir(dir.path()).unwrap().count(),
         1,
-        "nothing was put aside"
+        "no journal was renamed"
     );
 }
 
@@ -162,9 +167,9 @@ fn journal_falls_back_to_another_folder_and_is_found_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.kine-edits");
     let other = dir.path().join("settings/journals/a.kine-edits");
-    // What bars the way holds for every user: a folder of that name.
+    // A folder of that name blocks the journal for every user, root included.
     std::fs::create_dir(&path).unwrap();
-    let mut j = Journal::new(path.clone(), of()).with_fallback(Some(other.clone()));
+    let mut j = Journal::new(path.clone(), key()).with_fallback(Some(other.clone()));
     j.log_change(&bytes(0, 4));
     let SaveState::InFallback { path: at, why } = j.flush() else {
         panic!("{:?}", j.save_state())
@@ -173,58 +178,58 @@ fn journal_falls_back_to_another_folder_and_is_found_again() {
     j.log_change(&bytes(8, 4));
     j.close();
     assert_eq!(change_titles(&other).len(), 2);
-    // The next run, while it still cannot be written there, and the one after, when it can.
-    for (n, barred) in [(3, true), (4, false)] {
-        if !barred {
+    // The next run still cannot write there, and the run after it can.
+    for (n, blocked) in [(3, true), (4, false)] {
+        if !blocked {
             std::fs::remove_dir(&path).unwrap();
         }
-        let mut j = Journal::new(path.clone(), of()).with_fallback(Some(other.clone()));
-        let text = j.resume().expect("it goes on with what was kept elsewhere");
-        let found = journal::parse(&text, &of(), &Base).unwrap();
+        let mut j = Journal::new(path.clone(), key()).with_fallback(Some(other.clone()));
+        let text = j.resume().expect("the journal resumes from the other folder");
+        let found = journal::parse(&text, &key(), &Base).unwrap();
         assert!(found.closed && found.changes.len() == n - 1);
         j.log_change(&bytes(16 * n as u64, 4));
         let now = j.flush();
-        assert_eq!(matches!(now, SaveState::InFallback { .. }), barred, "{now:?}");
+        assert_eq!(matches!(now, SaveState::InFallback { .. }), blocked, "{now:?}");
         j.close();
-        assert_eq!(change_titles(if barred { &other } else { &path }).len(), n);
+        assert_eq!(change_titles(if blocked { &other } else { &path }).len(), n);
     }
-    assert!(!other.exists(), "it lies beside the recording now");
+    assert!(!other.exists(), "the journal is next to the recording now");
 }
 
 #[test]
 fn fallback_journal_continues_the_adjacent_journal() {
     let dir = tempfile::tempdir().unwrap();
     let (path, other) = (dir.path().join("a.kine-edits"), dir.path().join("b.kine-edits"));
-    let mut j = Journal::new(path.clone(), of());
+    let mut j = Journal::new(path.clone(), key());
     j.log_change(&bytes(0, 4));
     j.close();
-    // As a run leaves it that found no room after the first change: a part of a line next to the recording.
+    // A run without room after its first change leaves a part of a line next to the recording.
     std::fs::copy(&path, &other).unwrap();
-    let mut j = Journal::new(other.clone(), of());
+    let mut j = Journal::new(other.clone(), key());
     j.log_change(&bytes(8, 4));
     j.wait_written();
     let mut cut = std::fs::read(&path).unwrap();
     cut.extend_from_slice(b"{\"do\":{\"by");
     std::fs::write(&path, cut).unwrap();
-    let mut j = Journal::new(path.clone(), of()).with_fallback(Some(other.clone()));
-    let text = j.resume().expect("it goes on");
-    assert_eq!(journal::parse(&text, &of(), &Base).unwrap().changes.len(), 2);
+    let mut j = Journal::new(path.clone(), key()).with_fallback(Some(other.clone()));
+    let text = j.resume().expect("the journal resumes");
+    assert_eq!(journal::parse(&text, &key(), &Base).unwrap().changes.len(), 2);
     j.log_change(&bytes(16, 4));
     j.close();
-    let found = journal::read(&path, &of(), &Base).unwrap().unwrap();
+    let found = journal::read(&path, &key(), &Base).unwrap().unwrap();
     assert_eq!(
-        (words(&found.changes).len(), found.unusable),
+        (describe_changes(&found.changes).len(), found.unusable),
         (3, 1),
-        "the cut line alone is lost"
+        "only the truncated line is lost"
     );
     assert!(!other.exists());
-    // One that tells another story is no continuation.
+    // A journal with other changes is not a continuation.
     std::fs::write(
         &other,
         std::fs::read_to_string(&path).unwrap().replace("offset", "ofset"),
     )
     .unwrap();
-    let mut j = Journal::new(path, of()).with_fallback(Some(other));
+    let mut j = Journal::new(path, key()).with_fallback(Some(other));
     assert_eq!(j.resume(), None);
 }
 
@@ -245,12 +250,12 @@ fn journal_dates_each_change_and_is_renamed_when_discarded() {
         &pin(4),
     ]
     .join("\n");
-    let found = journal::parse(&text, &of(), &Base).unwrap();
+    let found = journal::parse(&text, &key(), &Base).unwrap();
     assert_eq!((found.times, found.unusable), (vec![None, Some(100), Some(200)], 0));
-    let mut j = Journal::new(path.clone(), of());
+    let mut j = Journal::new(path.clone(), key());
     j.log_change(&bytes(0, 1));
     j.close();
-    let found = journal::read(&path, &of(), &Base).unwrap().unwrap();
+    let found = journal::read(&path, &key(), &Base).unwrap().unwrap();
     assert!(found.times[0].is_some_and(|t| t > 1_700_000_000));
     let first = journal::discard(&path).unwrap();
     assert_eq!(first, dir.path().join("a.kine-edits.forgotten"));

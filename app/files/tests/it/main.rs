@@ -5,7 +5,7 @@
     clippy::panic,
     clippy::print_stdout,
     missing_docs,
-    reason = "tests fail so, and say what they skip"
+    reason = "tests fail by panicking and print what they skip"
 )]
 
 mod journal;

@@ -1,4 +1,4 @@
-//! The workspace file, which anybody can edit: each of many damaged versions is read or refused, never a panic.
+//! Tests of damaged workspace files, which anybody can edit: each is read or refused without a panic.
 //!
 //! The fuzz target `workspace` checks the same for longer. Here the mutations come from a fixed seed, the same in every
 //! run.
@@ -7,7 +7,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "tests fail and tell in these ways"
+    reason = "tests fail and report in these ways"
 )]
 
 use kinescope_files::workspace::{Workspace, WorkspaceError};
@@ -77,7 +77,7 @@ const PIECES: &[&str] = &[
 #[test]
 fn a_damaged_workspace_is_read_or_refused() {
     let sound = parse(SOUND).unwrap().text();
-    assert_eq!(parse(&sound).unwrap().text(), sound, "what is written reads back");
+    assert_eq!(parse(&sound).unwrap().text(), sound, "a written workspace reads back");
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let (mut read, mut refused) = (0, 0);
     for _ in 0..5_000 {
@@ -106,7 +106,10 @@ fn a_damaged_workspace_is_read_or_refused() {
         match parse(&text.into_iter().collect::<String>()) {
             Ok(w) => {
                 read += 1;
-                assert!(parse(&w.text()).is_ok(), "what was read can be written and read again");
+                assert!(
+                    parse(&w.text()).is_ok(),
+                    "a parsed workspace can be written and read again"
+                );
             }
             Err(e) => {
                 refused += 1;
@@ -126,5 +129,5 @@ fn unbounded_nesting_is_refused() {
         let deep = format!("version = {}1{}", open.repeat(100_000), close.repeat(100_000));
         assert!(parse(&deep).is_err());
     }
-    assert!(parse(&"#".repeat(2 << 20)).is_err(), "too long");
+    assert!(parse(&"#".repeat(2 << 20)).is_err(), "a long file is refused");
 }

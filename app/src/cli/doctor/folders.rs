@@ -125,8 +125,8 @@ mod tests {
     fn a_folder_is_written_or_can_be_created() {
         let fake = FakeMachine::empty();
         let home = fake.root.path().canonicalize().unwrap();
-        let wanted = home.join("not/yet");
-        let state = |bytes| check_folder(&fake.machine, "x", Some(&wanted), bytes).state;
+        let nested = home.join("not/yet");
+        let state = |bytes| check_folder(&fake.machine, "x", Some(&nested), bytes).state;
         set_mode(&home, 0o777);
         assert_eq!(state(0), State::Ok);
         assert_eq!(state(u64::MAX), State::Note);

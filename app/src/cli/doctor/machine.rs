@@ -353,8 +353,8 @@ pub mod fake {
         }
     }
 
-    /// Returns whether users other than the owner and the group have an access. Root has every access, so a test as
-    /// root must not ask the kernel.
+    /// Returns whether users other than the owner and the group have an access. The kernel grants root every access, so
+    /// the mode decides here.
     fn may_others(path: &Path, access: Access) -> bool {
         let Ok(meta) = std::fs::metadata(path) else {
             return false;

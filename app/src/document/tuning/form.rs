@@ -331,7 +331,7 @@ mod tests {
         }
     }
 
-    fn asked(form: &Form) -> ParsedForm {
+    fn parse(form: &Form) -> ParsedForm {
         form.parse(&Recording::default(), &Launches::default(), &launch())
     }
 
@@ -339,7 +339,7 @@ mod tests {
     fn form_fields_become_a_tune_request() {
         let mut form = Form::for_launch(&RecordedLaunch::from(&launch().row).default_axes(1024));
         assert_eq!(form.block[0], "32, 64, 128, 256, 512, 1024");
-        let first = asked(&form);
+        let first = parse(&form);
         assert_eq!((first.points, first.field_errors.len()), (6, 0));
         let tune = first.tune.unwrap();
         assert!(tune.event == 7 && tune.axes.cover && tune.repeats == 5);
@@ -348,7 +348,7 @@ mod tests {
         form.bounds = "0,2; 256".into();
         form.tolerance = "f32:1e-5; 0x10..0x20=exact".into();
         (form.kind, form.points) = (SearchKind::Halving, "20".into());
-        let all = asked(&form);
+        let all = parse(&form);
         assert_eq!((all.points, all.field_errors.clone()), (20, vec![]));
         let tune = all.tune.unwrap();
         assert_eq!(
@@ -372,7 +372,7 @@ mod tests {
             *form.text(field) = text.into();
         }
         form.kind = SearchKind::Random;
-        let a = asked(&form);
+        let a = parse(&form);
         let fields: Vec<Field> = a.field_errors.iter().map(|(f, _)| *f).collect();
         assert_eq!(
             fields,
@@ -389,9 +389,9 @@ mod tests {
         assert_eq!(a.tune, None);
         let mut form = Form::default();
         form.block[0] = "2048".into();
-        let a = asked(&form);
+        let a = parse(&form);
         assert!(a.error.unwrap().contains("1 to 1024") && a.tune.is_none());
         form.tolerance = "arg0=f32:1".into();
-        assert_eq!(asked(&form).field_errors.len(), 1, "the launch has no such parameter");
+        assert_eq!(parse(&form).field_errors.len(), 1, "the launch has no such parameter");
     }
 }

@@ -257,13 +257,13 @@ mod tests {
 
     fn recording() -> Recording {
         let mut b = EventsBuilder::new();
-        let taken = AllocationRow {
+        let allocation = AllocationRow {
             at: 0x1000,
             bytes: 256,
             kind: AllocationKind::Take as u32,
             ..Default::default()
         };
-        b.allocation(0, 0, taken);
+        b.allocation(0, 0, allocation);
         let arguments_at = b.call_bytes(&0x1010u64.to_le_bytes());
         let row = |function| LaunchRow {
             function,

@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(
             parse_list("2147483648..4294967295").unwrap(),
             [1 << 31],
-            "no value that does not fit"
+            "a value that does not fit is left out"
         );
         assert_eq!(find_omitted_end("1, 32..1024"), Some(("32..1024", 1024)));
         assert_eq!(find_omitted_end("64..256+64"), Some(("64..256+64", 256)));

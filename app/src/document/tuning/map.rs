@@ -342,7 +342,7 @@ mod tests {
         let m = TuningMap::with_axes(&t, Some(Axis::Block), None);
         let cell = m.cell(0, 0).unwrap();
         assert_eq!((cell.points, cell.rejected, cell.median), (3, 1, Some(9)));
-        assert_eq!(cell.place, 1, "the best one stands for its cell");
+        assert_eq!(cell.place, 1, "the best point represents its cell");
         let t = TuneReport { best: Some(3), ..t };
         let cell = TuningMap::with_axes(&t, Some(Axis::Block), None).cell(0, 0).unwrap();
         assert_eq!((cell.place, cell.median), (2, Some(5)));

@@ -174,6 +174,10 @@ mod tests {
         assert_eq!(&text[byte_at(text, &e)..][..5], "buffr");
         let end = "ignore\n";
         let e = end.parse::<Rules>().unwrap_err();
-        assert_eq!(byte_at(end, &e), 6, "the end of the line, not that of the text");
+        assert_eq!(
+            byte_at(end, &e),
+            6,
+            "the offset is the end of the line, not of the text"
+        );
     }
 }

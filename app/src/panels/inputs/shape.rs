@@ -179,14 +179,14 @@ mod tests {
 
     #[test]
     fn tensor_dimensions_give_picture_shapes() {
-        let of = |sides: &[u64]| Shape::from_dimensions(sides).map(|s| (s.width, s.height, s.tiles, s.layout));
-        assert_eq!(of(&[8, 8]), Some((8, 8, 1, Layout::Tiles)));
-        assert_eq!(of(&[4, 6]), Some((6, 4, 1, Layout::Tiles)));
-        assert_eq!(of(&[3, 4, 6]), Some((6, 4, 1, Layout::Planes)));
-        assert_eq!(of(&[1, 4, 6, 3]), Some((6, 4, 1, Layout::Interleaved)));
-        assert_eq!(of(&[2, 16, 5, 7]), Some((7, 5, 32, Layout::Tiles)));
+        let shape = |sides: &[u64]| Shape::from_dimensions(sides).map(|s| (s.width, s.height, s.tiles, s.layout));
+        assert_eq!(shape(&[8, 8]), Some((8, 8, 1, Layout::Tiles)));
+        assert_eq!(shape(&[4, 6]), Some((6, 4, 1, Layout::Tiles)));
+        assert_eq!(shape(&[3, 4, 6]), Some((6, 4, 1, Layout::Planes)));
+        assert_eq!(shape(&[1, 4, 6, 3]), Some((6, 4, 1, Layout::Interleaved)));
+        assert_eq!(shape(&[2, 16, 5, 7]), Some((7, 5, 32, Layout::Tiles)));
         for none in [&[][..], &[10], &[1, 10], &[8192, 8192], &[u64::MAX, u64::MAX, 4, 4]] {
-            assert_eq!(of(none), None, "{none:?}");
+            assert_eq!(shape(none), None, "{none:?}");
         }
     }
 
@@ -201,7 +201,7 @@ mod tests {
             first(227 * 227 * 3).map(|s| (s.width, s.layout)),
             Some((227, Layout::Planes))
         );
-        // Two pictures, as in the recording of mnist.
+        // The buffer holds two pictures, as in the recording of mnist.
         assert_eq!(first(1568).map(|s| (s.width, s.tiles)), Some((28, 2)));
         assert!(first(1).is_none());
         assert!(first(17).is_none());

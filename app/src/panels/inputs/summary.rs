@@ -303,10 +303,10 @@ mod tests {
         for max in [10, 300, 5000] {
             let line = p.line(0, n, max);
             assert!(line.len() <= 2 * (max + 1), "{} points for {max}", line.len());
-            assert!(line.iter().any(|q| q[1] == 99.0), "the peak is there");
+            assert!(line.iter().any(|q| q[1] == 99.0), "the line keeps the peak");
         }
-        let near = p.line(777_000, 778_000, 300);
-        assert!(near.iter().any(|q| q[1] == 99.0) && near.len() < 40);
+        let zoomed = p.line(777_000, 778_000, 300);
+        assert!(zoomed.iter().any(|q| q[1] == 99.0) && zoomed.len() < 40);
         assert!(p.line(0, 700_000, 300).iter().all(|q| q[1] <= 6.0));
         assert!(Pyramid::default().line(0, 10, 10).is_empty());
     }

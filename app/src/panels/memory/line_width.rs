@@ -41,17 +41,17 @@ mod tests {
 
     #[test]
     fn hexdump_line_width_fits_the_panel() {
-        let of = |room: f32, element, letters| {
+        let width = |room: f32, element, letters| {
             let w = LineWidth::new(room, 7.0, element, letters);
             (w.bytes, w.letters)
         };
-        assert_eq!(of(500.0, None, true), (16, true));
-        assert_eq!(of(500.0, None, false), (16, false));
-        assert_eq!(of(400.0, None, true), (16, false));
-        assert_eq!(of(300.0, None, true), (8, true));
-        assert_eq!(of(200.0, None, true), (8, false));
-        assert_eq!(of(500.0, Some(ElementType::F32), true), (16, false));
-        assert_eq!(of(200.0, Some(ElementType::F32), true), (8, false));
-        assert_eq!(of(100.0, Some(ElementType::F64), true), (16, false));
+        assert_eq!(width(500.0, None, true), (16, true));
+        assert_eq!(width(500.0, None, false), (16, false));
+        assert_eq!(width(400.0, None, true), (16, false));
+        assert_eq!(width(300.0, None, true), (8, true));
+        assert_eq!(width(200.0, None, true), (8, false));
+        assert_eq!(width(500.0, Some(ElementType::F32), true), (16, false));
+        assert_eq!(width(200.0, Some(ElementType::F32), true), (8, false));
+        assert_eq!(width(100.0, Some(ElementType::F64), true), (16, false));
     }
 }

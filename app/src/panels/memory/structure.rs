@@ -518,7 +518,7 @@ mod tests {
         assert_eq!(s.rows(2), 9);
         let all: Vec<_> = (0..9).map(|r| s.at_row(r, 2)).collect();
         let f = Some;
-        let wanted = [
+        let expected = [
             (0, None),
             (1, None),
             (1, f(0)),
@@ -529,7 +529,7 @@ mod tests {
             (3, f(1)),
             (4, None),
         ];
-        assert_eq!(all, wanted);
+        assert_eq!(all, expected);
     }
 
     #[test]

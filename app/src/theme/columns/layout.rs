@@ -184,7 +184,7 @@ mod tests {
         assert!((total - 800.0).abs() < 0.5, "{total}");
         state.widths.insert("means".into(), 1200.0);
         let (placed, total) = place_columns(&columns(), &state, 800.0);
-        assert_eq!(ids(&placed).len(), 6, "a wide column drives none out");
+        assert_eq!(ids(&placed).len(), 6, "a wide column hides no other column");
         assert!(total > 1400.0, "the table scrolls sideways: {total}");
         let means = placed.iter().find(|c| c.id == "means").unwrap();
         assert_eq!(means.to - means.from, 1200.0);

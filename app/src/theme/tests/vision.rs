@@ -1,8 +1,8 @@
 //! Tests that users with any of the common colour-vision deficiencies can distinguish the colours.
 //!
-//! The view of a person without one kind of cones is simulated with the matrices of G. Machado, M. Oliveira and L.
-//! Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009), severity 1.0, on
-//! linear light; the distance of two colours is their distance in OKLab (B. Ottosson, 2020).
+//! The test simulates the view of a person without one kind of cones. It uses the matrices of G. Machado, M. Oliveira
+//! and L. Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009), severity 1.0, on
+//! linear light. The distance of two colours is their distance in OKLab (B. Ottosson, 2020).
 
 use super::*;
 
@@ -37,12 +37,12 @@ const SIGHTS: [(&str, Sight); 4] = [
     ),
 ];
 
-/// Minimum distance: four times what is just noticeable on large fields side by side, 0.02 in OKLab (CSS Color 4 uses
-/// that for its mapping of gamuts). For marks of a third of a degree, some eight points at arm's length, M. Stone, D.
-/// Szafir and V. Setlur (2014) measured differences of that order before half of their readers saw one.
+/// Minimum distance: four times what is just noticeable on large adjacent fields, 0.02 in OKLab (CSS Color 4 uses that
+/// for its mapping of gamuts). For marks of a third of a degree, some eight points at arm's length, M. Stone, D. Szafir
+/// and V. Setlur (2014) measured differences of that order. Half of their readers noticed such a difference.
 const MIN_DISTANCE: f64 = 0.08;
 
-fn seen(c: Color32, sight: &Sight) -> [f64; 3] {
+fn perceive(c: Color32, sight: &Sight) -> [f64; 3] {
     let linear = |v: u8| {
         let v = f64::from(v) / 255.0;
         if v <= 0.040_45 {
@@ -66,15 +66,14 @@ fn oklab([r, g, b]: [f64; 3]) -> [f64; 3] {
     ]
 }
 
-fn apart(a: Color32, b: Color32, sight: &Sight) -> f64 {
-    let (a, b) = (oklab(seen(a, sight)), oklab(seen(b, sight)));
+fn distance(a: Color32, b: Color32, sight: &Sight) -> f64 {
+    let (a, b) = (oklab(perceive(a, sight)), oklab(perceive(b, sight)));
     a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt()
 }
 
-/// Returns groups of colours that a reader must distinguish. None of them is the only sign. Reads are hollow and
-/// writes filled. An interrupt is as high as its lane and a job a block. A page that is writable and executable is
-/// crossed, and rights are also letters. − + ≠ ↗ show the kind of change of events, and ▲ ! · show the severity of a
-/// finding.
+/// Returns groups of colours that a reader must distinguish. Colour is never the only sign. Reads are hollow and writes
+/// filled. An interrupt is as high as its lane and a job a block. A page that is writable and executable is crossed,
+/// and rights are also letters. − + ≠ ↗ show the kind of change of events, and ▲ ! · show the severity of a finding.
 fn groups(p: &Palette) -> Vec<(&'static str, Vec<(&'static str, Color32)>)> {
     vec![
         (
@@ -122,22 +121,22 @@ fn groups(p: &Palette) -> Vec<(&'static str, Vec<(&'static str, Color32)>)> {
 
 #[test]
 fn colours_are_distinguishable_with_colour_blindness() {
-    let mut near = Vec::new();
+    let mut too_close = Vec::new();
     for theme in ThemeChoice::ALL {
-        for (what, colours) in groups(Palette::for_theme(theme)) {
+        for (group, colours) in groups(Palette::for_theme(theme)) {
             for (n, (a, x)) in colours.iter().enumerate() {
                 for (b, y) in colours.iter().skip(n + 1) {
                     for (sight, matrix) in &SIGHTS {
-                        let d = apart(*x, *y, matrix);
+                        let d = distance(*x, *y, matrix);
                         if d < MIN_DISTANCE {
-                            near.push(format!("{theme:?}, {what}: {a} and {b}, {sight}: {d:.3}"));
+                            too_close.push(format!("{theme:?}, {group}: {a} and {b}, {sight}: {d:.3}"));
                         }
                     }
                 }
             }
         }
     }
-    assert!(near.is_empty(), "{}", near.join("\n"));
+    assert!(too_close.is_empty(), "{}", too_close.join("\n"));
 }
 
 #[test]
@@ -146,18 +145,18 @@ fn colour_vision_simulation_removes_unseen_differences() {
     // Grey must stay grey, and white must stay white.
     for sight in [prot, deut, trit] {
         for grey in [Color32::WHITE, Color32::from_gray(90)] {
-            assert!(apart(grey, grey, &sight) == 0.0);
-            let (plain, through) = (oklab(seen(grey, &all)), oklab(seen(grey, &sight)));
+            assert!(distance(grey, grey, &sight) == 0.0);
+            let (plain, through) = (oklab(perceive(grey, &all)), oklab(perceive(grey, &sight)));
             let off: f64 = plain.iter().zip(through).map(|(a, b)| (a - b).abs()).sum();
             assert!(off < 1e-3, "{off}");
         }
     }
-    // Two kinds cannot distinguish a red and a green of one lightness; the third cannot distinguish a blue and a
-    // green.
+    // Without red or green cones, a red and a green of one lightness look the same. Without blue cones, a blue and a
+    // green look the same.
     let (red, green) = (Color32::from_rgb(190, 110, 60), Color32::from_rgb(125, 140, 60));
-    assert!(apart(red, green, &all) > 0.1);
-    assert!(apart(red, green, &deut) < 0.5 * apart(red, green, &all));
+    assert!(distance(red, green, &all) > 0.1);
+    assert!(distance(red, green, &deut) < 0.5 * distance(red, green, &all));
     let (blue, teal) = (Color32::from_rgb(70, 130, 200), Color32::from_rgb(50, 145, 130));
-    assert!(apart(blue, teal, &all) > 0.1);
-    assert!(apart(blue, teal, &trit) < 0.5 * apart(blue, teal, &all));
+    assert!(distance(blue, teal, &all) > 0.1);
+    assert!(distance(blue, teal, &trit) < 0.5 * distance(blue, teal, &all));
 }

@@ -178,14 +178,18 @@ mod tests {
     #[test]
     fn a_panel_dropped_on_half_of_a_tab_splits_the_group() {
         assert_eq!(repair_dock(broken(), Some("memory")), repaired("memory"));
-        assert_eq!(repair_dock(broken(), None), repaired("memory"), "the first panel stays");
-        // Dropped on the left half, it comes first and leaves to the left.
+        assert_eq!(
+            repair_dock(broken(), None),
+            repaired("memory"),
+            "the first panel stays in its group"
+        );
+        // A panel that was dropped on the left half becomes the left group.
         let turned = repair_dock(broken(), Some("events"));
         let Dock::Column { children, .. } = turned else {
             panic!()
         };
-        let wanted = row(vec![group(0, &["events"]), group(0, &["memory", "register", "jobs"])]);
-        assert_eq!(children[1], wanted);
+        let expected = row(vec![group(0, &["events"]), group(0, &["memory", "register", "jobs"])]);
+        assert_eq!(children[1], expected);
     }
 
     #[test]

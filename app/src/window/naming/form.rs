@@ -333,10 +333,10 @@ mod tests {
                 say: "f {}".into(),
                 status: false,
             };
-            let said = FieldForm::from_field(&field).parse();
-            let said = said.map(|f| (f.name, f.lo, f.hi, f.kind, f.doc, f.say));
-            let wanted = ("F".to_owned(), 4, 9, kind, "It.".to_owned(), "f {}".to_owned());
-            assert_eq!(said, Ok(wanted));
+            let parsed = FieldForm::from_field(&field).parse();
+            let parsed = parsed.map(|f| (f.name, f.lo, f.hi, f.kind, f.doc, f.say));
+            let expected = ("F".to_owned(), 4, 9, kind, "It.".to_owned(), "f {}".to_owned());
+            assert_eq!(parsed, Ok(expected));
         }
         let wrong = FieldForm {
             name: "F".into(),

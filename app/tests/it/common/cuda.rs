@@ -8,7 +8,7 @@ use std::process::Command;
 pub fn built_program(name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_kinescope"));
     let path = program.with_file_name(name);
-    assert!(path.is_file(), "{} is not there: cargo build first", path.display());
+    assert!(path.is_file(), "{} is missing: run `cargo build` first", path.display());
     path
 }
 

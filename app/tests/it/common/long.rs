@@ -56,21 +56,21 @@ pub fn busy(n: u64) -> Recording {
 
 /// Returns events like [`busy`], with `waits` more status reads before each job.
 pub fn driver(n: u64, waits: u64) -> Recording {
-    let of = |names: &[&str]| names.iter().map(|n| offset(n)).collect::<Vec<_>>();
-    let power = of(&[
+    let offsets = |names: &[&str]| names.iter().map(|n| offset(n)).collect::<Vec<_>>();
+    let power = offsets(&[
         "TILER_READY_LO",
         "TILER_READY_HI",
         "L2_READY_LO",
         "L2_READY_HI",
         "SHADER_READY_LO",
     ]);
-    let submit = of(&[
+    let submit = offsets(&[
         "JS1_HEAD_NEXT_LO",
         "JS1_HEAD_NEXT_HI",
         "JS1_CONFIG_NEXT",
         "JS1_COMMAND_NEXT",
     ]);
-    let handler = of(&["JOB_IRQ_STATUS", "JOB_IRQ_CLEAR", "JOB_IRQ_RAWSTAT"]);
+    let handler = offsets(&["JOB_IRQ_STATUS", "JOB_IRQ_CLEAR", "JOB_IRQ_RAWSTAT"]);
     let (command, status) = (offset("AS0_COMMAND"), offset("AS0_STATUS"));
     let mut b = EventsBuilder::new();
     let mut time = 0;
@@ -88,7 +88,7 @@ pub fn driver(n: u64, waits: u64) -> Recording {
             put(&mut b, access(false, *o, 1));
         }
         for left in (0..waits).rev() {
-            // Some waits have an end of their own, as when several flushes follow each other.
+            // Every sixtieth read ends a wait, as if several flushes followed each other.
             put(&mut b, access(false, status, u64::from(!left.is_multiple_of(60))));
         }
         if job.is_multiple_of(4) {

@@ -1,5 +1,5 @@
 //! Shared helpers for window tests: the sample, and a window driven without a screen.
-// Every test file uses a part of this.
+// Every test file uses only some of these helpers.
 #![allow(dead_code)]
 
 pub mod cuda;
@@ -29,7 +29,7 @@ use trace_core::recording::{EventKind, EventsBuilder, Recording};
 /// Time after which a test counts as hung.
 pub const HANG_LIMIT: Duration = Duration::from_secs(120);
 
-/// Returns the folder of the recordings that this project made itself.
+/// Returns the folder of the project's own recordings.
 pub fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
@@ -84,7 +84,7 @@ pub fn write_diverging_sample(folder: &Path, max: usize) -> (PathBuf, Vec<u64>) 
 }
 
 /// Writes the sample to `folder` with its first read repeated many times. Ten thousand runs of it take minutes, so that
-/// a test catches the run in the middle on any machine.
+/// a test can interrupt the run on any machine.
 pub fn busy(folder: &Path) -> PathBuf {
     let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
     let mut b = EventsBuilder::new();
@@ -95,7 +95,7 @@ pub fn busy(folder: &Path) -> PathBuf {
             EventKind::Read | EventKind::Write => {
                 let a = r.events.access(at).unwrap();
                 let first = *again.get_or_insert(a);
-                assert!(!first.write, "it begins with a read");
+                assert!(!first.write, "the sample begins with a read");
                 b.access(time, 0, a);
                 if at == 0 {
                     for _ in 0..20_000 {
@@ -131,15 +131,15 @@ pub fn find_busiest_register(doc: &Document) -> u32 {
 /// Text that a window paints.
 #[derive(Clone, Debug)]
 pub struct PaintedText {
-    /// The whole text, also if its end is cut.
+    /// The whole text, even if its end is clipped.
     pub text: String,
-    /// Its place in the window, points.
+    /// Its position in the window, points.
     pub rect: egui::Rect,
     /// Its colour; the first one of several.
     pub ink: egui::Color32,
 }
 
-/// Checks that themes differ only in colours: each paints the same texts at the same places, in its own colours.
+/// Checks that themes differ only in colours: each paints the same texts at the same positions, in its own colours.
 pub fn assert_themes_differ_only_in_colours(make: impl Fn(ThemeChoice) -> Window) {
     let mut first: Option<Vec<(String, [i32; 2])>> = None;
     for theme in ThemeChoice::ALL {
@@ -173,9 +173,9 @@ impl TestRenderer for Pictures {
     }
 }
 
-/// A window without a screen, and what a test needs with it.
+/// A window without a screen, with the state that tests need.
 pub struct Window {
-    /// Runs its frames.
+    /// Runs the frames of the window.
     pub harness: Harness<'static, Option<App>>,
     /// Folder for settings and copies of recordings.
     pub folder: tempfile::TempDir,
@@ -198,7 +198,7 @@ impl Window {
     fn with_size(theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let answer = Arc::new(Mutex::new(PickResult::Cancelled));
-        let (settings, again) = (folder.path().join("settings"), Arc::clone(&answer));
+        let (settings, next_answer) = (folder.path().join("settings"), Arc::clone(&answer));
         let keys = folder.path().join("client-keys");
         let mut harness = Harness::builder()
             .with_size(egui::Vec2::from(size))
@@ -210,8 +210,8 @@ impl Window {
             .build_ui_state(
                 move |ui, app: &mut Option<App>| {
                     let app = app.get_or_insert_with(|| {
-                        let again = Arc::clone(&again);
-                        let chooser = Arc::new(move |_: &Pick| again.lock().unwrap().clone());
+                        let next_answer = Arc::clone(&next_answer);
+                        let chooser = Arc::new(move |_: &Pick| next_answer.lock().unwrap().clone());
                         let setup = Setup {
                             settings: Some(settings.clone()),
                             theme: Some(theme),
@@ -220,7 +220,7 @@ impl Window {
                             commands: COMMANDS,
                         };
                         let mut app = App::new(ui.ctx(), setup);
-                        // Not the keys of the user who runs the tests.
+                        // Tests must not use the keys of the user who runs them.
                         app.set_targets(Targets::new(Some(keys.clone())));
                         app
                     });
@@ -251,7 +251,7 @@ impl Window {
         Self::open_file(&samples().join(name), ThemeChoice::Dark, 1.0)
     }
 
-    /// Creates a window with a recording of which many runs take long.
+    /// Creates a window with a recording whose repeated runs take long.
     pub fn busy() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self::open_file(&busy(folder.path()), ThemeChoice::Dark, 1.0)
@@ -265,7 +265,7 @@ impl Window {
     /// Creates a window of a size in points with a `.kine` file, a theme and a scale.
     pub fn open_file_sized(file: &Path, theme: ThemeChoice, size: [f32; 2], scale: f32) -> Self {
         let mut w = Self::with_size(theme, size, scale);
-        // A copy, so that journals are not written next to the samples.
+        // The window opens a copy, so that it writes no journal next to the samples.
         let copy = w.folder.path().join("sample.kine");
         std::fs::copy(file, &copy).unwrap();
         w.start(&copy);
@@ -285,18 +285,18 @@ impl Window {
     pub fn crash_and_restart(&mut self) {
         let path = self.doc().path.clone();
         let file = journal::path_for(&path);
-        let wanted = self.doc().changes().len();
-        let of = journal::JournalKey {
+        let expected = self.doc().changes().len();
+        let key = journal::JournalKey {
             events: self.doc().len(),
             gpu: self.doc().recording.metadata.identity.gpu_id,
             source: self.doc().recording.metadata.identity.source.clone(),
         };
         let buffers = Arc::clone(&self.doc().buffers);
         let since = Instant::now();
-        while journal::read(&file, &of, &*buffers)
+        while journal::read(&file, &key, &*buffers)
             .ok()
             .flatten()
-            .is_none_or(|f| f.changes.len() < wanted)
+            .is_none_or(|f| f.changes.len() < expected)
         {
             assert!(since.elapsed() < HANG_LIMIT, "the journal was not written");
             std::thread::sleep(Duration::from_millis(5));
@@ -307,7 +307,7 @@ impl Window {
         self.start(&path);
     }
 
-    /// Makes the targets independent of this machine: QEMU counts as installed, and no CUDA driver is looked for.
+    /// Makes the targets independent of this machine: QEMU counts as installed, and no CUDA driver is found.
     pub fn fix_targets(&mut self) {
         let keys = self.folder.path().join("client-keys");
         let targets = Targets::new(Some(keys)).with_qemu_installed(true);
@@ -376,7 +376,7 @@ impl Window {
                 quiet = 0;
                 std::thread::sleep(Duration::from_millis(5));
             }
-            assert!(since.elapsed() < HANG_LIMIT, "work did not end");
+            assert!(since.elapsed() < HANG_LIMIT, "tasks are still running");
         }
     }
 
@@ -397,17 +397,17 @@ impl Window {
     /// Runs a copy command and returns the clipboard text.
     pub fn run_and_copy(&mut self, id: &str) -> String {
         let ctx = self.harness.ctx.clone();
-        assert!(self.app().run(&ctx, id), "{id} may not run here");
+        assert!(self.app().run(&ctx, id), "{id} cannot run here");
         self.harness.step();
         let commands = &self.harness.output().platform_output.commands;
         let text = commands.iter().find_map(|c| match c {
             egui::OutputCommand::CopyText(t) => Some(t.clone()),
             _ => None,
         });
-        text.expect("something was copied")
+        text.expect("the command copies a text")
     }
 
-    /// Returns whether a panel is in front.
+    /// Returns whether a panel is the active tab of its group.
     pub fn is_panel_active(&mut self, panel: &str) -> bool {
         layout::active_panels(&self.app().dock).contains(&panel)
     }
@@ -428,11 +428,11 @@ impl Window {
         let texts = shapes.filter_map(|s| match &s.shape {
             egui::Shape::Text(t) => {
                 let sections = &t.galley.job.sections;
-                let named = t.override_text_color.or(sections.first().map(|s| s.format.color));
+                let colour = t.override_text_color.or(sections.first().map(|s| s.format.color));
                 let text = PaintedText {
                     text: t.galley.text().to_owned(),
                     rect: t.galley.rect.translate(t.pos.to_vec2()),
-                    ink: named
+                    ink: colour
                         .filter(|c| *c != egui::Color32::PLACEHOLDER)
                         .unwrap_or(t.fallback_color),
                 };
@@ -443,7 +443,7 @@ impl Window {
         texts.collect()
     }
 
-    /// Returns the cells of the table row with this label, from left to right, and checks that none lies over another.
+    /// Returns the cells of the table row with this label, from left to right, and checks that no two overlap.
     pub fn row_texts(&self, label: &str) -> Vec<String> {
         let row = self.harness.get_by_label(label).rect();
         let mut cells = self.painted_texts();
@@ -478,11 +478,11 @@ impl Window {
     /// Returns the name of the selected buffer.
     pub fn input(&mut self) -> String {
         let app = self.app();
-        let meant = app
+        let buffer = app
             .views
             .inputs
             .current_buffer(app.doc.as_ref().expect("a recording is open"));
-        meant.expect("the sample names a buffer").name
+        buffer.expect("the sample names a buffer").name
     }
 
     /// Edits the first byte of the selected buffer and returns the name of the buffer.

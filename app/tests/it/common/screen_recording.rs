@@ -8,7 +8,7 @@ pub const WIDTH: u32 = 160;
 pub const HEIGHT: u32 = 120;
 /// Rectangle in the middle that no store writes: left, top, right, bottom; the last two are exclusive.
 pub const HOLE: [u32; 4] = [64, 48, 96, 72];
-/// The pixel that is stored to three times. Its two later stores come after those that draw the picture.
+/// Pixel with three stores. The last two follow the stores that draw the picture.
 pub const TWICE: [u32; 2] = [20, 10];
 
 /// Returns the colour of a drawn pixel.

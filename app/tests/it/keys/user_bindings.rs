@@ -1,4 +1,4 @@
-//! Keys that a user gives to commands: on the sheet, by keyboard alone and by pointer, and in their file.
+//! Tests that users can bind keys to commands: in the sheet by keyboard or pointer, and in their key file.
 
 use crate::common::Window;
 use egui::{Event, Key, Modifiers};
@@ -16,10 +16,10 @@ fn window() -> Window {
     w
 }
 
-/// Opens the sheet and searches.
-fn searched(w: &mut Window, wanted: &str) {
+/// Opens the keys sheet and types a search.
+fn search(w: &mut Window, text: &str) {
     w.run("keys");
-    w.type_text(wanted);
+    w.type_text(text);
 }
 
 fn file(w: &Window) -> String {
@@ -30,7 +30,7 @@ fn sheet_message(w: &mut Window) -> String {
     w.app().keys_sheet.as_ref().unwrap().message.clone()
 }
 
-/// A window whose user left this file of keys.
+/// Opens a window for a user with this key file.
 fn with_file(text: &str) -> Window {
     let mut w = window();
     let settings = w.folder.path().join("settings");
@@ -55,21 +55,21 @@ fn with_file(text: &str) -> Window {
 #[test]
 fn keyboard_rebinds_a_command_and_all_labels_update() {
     let mut w = window();
-    searched(&mut w, "next event");
+    search(&mut w, "next event");
     assert!(w.has("Next event: ."));
     assert_eq!(w.type_text("\n"), [""; 0]);
     assert!(w.has_part("Press the key for Next event"));
     assert_eq!(
         w.press(ctrl(Key::K).unwrap()),
         [""; 0],
-        "the key is heard and not obeyed"
+        "the sheet captures the key and runs no command"
     );
     assert!(w.has("Next event: Ctrl K, changed"));
     assert_eq!(file(&w).lines().last(), Some("next-event = \"Ctrl K\""));
     w.type_text("\x1b");
     assert!(w.app().keys_sheet.is_none());
     assert_eq!(w.press(ctrl(Key::K).unwrap()), ["next-event"]);
-    assert_eq!(w.type_text("."), [""; 0], "its old key is no key any more");
+    assert_eq!(w.type_text("."), [""; 0], "the old key no longer runs the command");
     w.run("palette");
     let entries = kinescope::window::list_entries(w.app(), "next event");
     assert!(
@@ -95,7 +95,7 @@ fn user_shortcuts_are_restored_on_the_next_start() {
 #[test]
 fn invalid_shortcuts_are_reported_on_start_and_others_apply() {
     let mut w = with_file("next-event = \"Ctrl K\"\nfly = \"F4\"\nfit = \"Ctrl Foo\"\nhelp = \"K\"\n");
-    let (_, details) = w.app().notice.clone().expect("it is reported");
+    let (_, details) = w.app().notice.clone().expect("a notice is shown");
     for part in [
         "keys.toml",
         "\"fly\" is not a command",
@@ -105,19 +105,19 @@ fn invalid_shortcuts_are_reported_on_start_and_others_apply() {
         assert!(details.contains(part), "{part}: {details}");
     }
     assert_eq!(w.press(ctrl(Key::K).unwrap()), ["next-event"]);
-    assert_eq!(w.type_text("f"), ["fit"], "its own key is still there");
+    assert_eq!(w.type_text("f"), ["fit"], "the command keeps its default key");
     w.click("Dismiss");
     w.run("keys");
     assert!(
         w.has_part("keys.toml: \"fly\" is not a command"),
-        "the sheet says so too"
+        "the sheet shows the error too"
     );
 }
 
 #[test]
 fn used_key_is_rebound_only_on_a_second_press() {
     let mut w = window();
-    searched(&mut w, "whole recording");
+    search(&mut w, "whole recording");
     w.type_text("\n");
     w.press(key(Key::F3).unwrap());
     assert_eq!(
@@ -126,9 +126,9 @@ fn used_key_is_rebound_only_on_a_second_press() {
     );
     assert!(
         w.has("Show the whole recording: F") && file(&w).is_empty(),
-        "nothing changed yet"
+        "no key has changed yet"
     );
-    // Another key is another question.
+    // Another key starts a new question.
     w.press(key(Key::J).unwrap());
     assert!(sheet_message(&mut w).starts_with("! J runs Next job"));
     w.press(key(Key::F3).unwrap());
@@ -150,8 +150,8 @@ fn used_key_is_rebound_only_on_a_second_press() {
 #[test]
 fn command_binding_can_be_added_removed_and_reset() {
     let mut w = window();
-    searched(&mut w, "next job");
-    // Shift Enter: one more.
+    search(&mut w, "next job");
+    // Shift Enter adds a key.
     w.stroke(Modifiers::SHIFT, Key::Enter, None);
     w.settle();
     w.press(ctrl_shift(Key::J).unwrap());
@@ -165,7 +165,12 @@ fn command_binding_can_be_added_removed_and_reset() {
     w.stroke(Modifiers::NONE, Key::Delete, None);
     w.settle();
     assert!(w.has("Next job: J"));
-    assert_eq!(file(&w).lines().count(), 1, "only what differs is kept: {}", file(&w));
+    assert_eq!(
+        file(&w).lines().count(),
+        1,
+        "the file holds only changed keys: {}",
+        file(&w)
+    );
     assert_eq!(w.app().keys.count_changed(), 0);
 }
 
@@ -173,7 +178,7 @@ fn command_binding_can_be_added_removed_and_reset() {
 fn resetting_a_shortcut_asks_before_moving_a_key() {
     let mut w = with_file("next-job = \"F12\"\nfit = \"J\"\n");
     assert_eq!(w.app().notice, None);
-    searched(&mut w, "next job");
+    search(&mut w, "next job");
     w.type_text("\n");
     w.stroke(Modifiers::NONE, Key::Delete, None);
     w.settle();
@@ -190,7 +195,7 @@ fn resetting_a_shortcut_asks_before_moving_a_key() {
 #[test]
 fn escape_cancels_rebinding_and_reserved_keys_are_refused() {
     let mut w = window();
-    searched(&mut w, "next job");
+    search(&mut w, "next job");
     w.type_text("\n");
     w.type_text("\t");
     assert_eq!(
@@ -210,11 +215,11 @@ fn escape_cancels_rebinding_and_reserved_keys_are_refused() {
     assert_eq!(
         w.app().keys_sheet.as_ref().unwrap().search,
         "next job",
-        "nothing was typed"
+        "the search text is unchanged"
     );
-    // The one command whose own key Escape is keeps it.
+    // The command with the default key Escape gets it back on reset.
     w.type_text("\x1b");
-    searched(&mut w, "stop what");
+    search(&mut w, "stop what");
     w.type_text("\n");
     w.press(key(Key::F3).unwrap());
     w.type_text("\n");
@@ -226,7 +231,7 @@ fn escape_cancels_rebinding_and_reserved_keys_are_refused() {
 #[test]
 fn shortcuts_can_be_changed_and_reset_by_pointer() {
     let mut w = window();
-    searched(&mut w, "next event");
+    search(&mut w, "next event");
     w.click("Next event: .");
     w.press(key(Key::F4).unwrap());
     assert!(w.has("Next event: F4, changed"));
@@ -241,7 +246,7 @@ fn shortcuts_can_be_changed_and_reset_by_pointer() {
     w.press(key(Key::F4).unwrap());
     w.click("Reset all keys");
     assert!(sheet_message(&mut w).contains("1 command has keys other than the defaults"));
-    assert_eq!(w.app().keys.count_changed(), 1, "not yet");
+    assert_eq!(w.app().keys.count_changed(), 1, "the reset waits for a confirmation");
     w.click("Confirm the reset");
     assert_eq!(w.app().keys.count_changed(), 0);
     assert!(w.has("Next event: ."));
@@ -264,11 +269,11 @@ fn arrows_choose_a_row_and_the_list_follows() {
     assert_eq!(w.app().keys_sheet.as_ref().unwrap().chosen, Some(by_menu()[48]));
 }
 
-/// Ids as the sheet lists them.
+/// Returns the ids of the commands in the order of the sheet.
 fn by_menu() -> Vec<&'static str> {
     let menus = kinescope::window::command::Menu::ALL;
-    let of = |m| COMMANDS.iter().filter(move |c| c.menu == m).map(|c| c.id);
-    menus.into_iter().flat_map(of).collect()
+    let ids_of = |m| COMMANDS.iter().filter(move |c| c.menu == m).map(|c| c.id);
+    menus.into_iter().flat_map(ids_of).collect()
 }
 
 #[test]
@@ -282,7 +287,11 @@ fn rebound_keys_still_type_into_text_fields() {
     assert_eq!(w.press(ctrl(Key::ArrowLeft).unwrap()), [""; 0]);
     assert_eq!(w.press(ctrl(Key::A).unwrap()), [""; 0]);
     w.type_text("z");
-    assert_eq!(w.views().events.filter, "z", "all of it was selected and written over");
+    assert_eq!(
+        w.views().events.filter,
+        "z",
+        "the typed letter replaces the selected text"
+    );
 }
 
 #[test]

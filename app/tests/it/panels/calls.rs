@@ -1,5 +1,5 @@
-//! API traces: Launches, Kernel, Memory, the inspector and the outline, by pointer and keyboard; and panels without
-//! content for them.
+//! Tests of API traces in Launches, Kernel, Memory, the inspector and the outline, by pointer and keyboard. The other
+//! panels explain that they have no content.
 
 use crate::common::net::{Net, net};
 use crate::common::{Window, samples};
@@ -16,7 +16,7 @@ fn open(times: u32) -> (Window, Net) {
     (w, n)
 }
 
-/// What the labels of a kind begin with, in the order in which they are drawn.
+/// Returns the labels that start with `begin`, in drawing order.
 fn labels(w: &Window, begin: &str) -> Vec<String> {
     let all = w.harness.query_all_by_label_contains(begin);
     all.filter_map(|n| n.accesskit_node().label())
@@ -39,7 +39,7 @@ fn api_trace_opens_at_its_first_launch() {
             "launch 4 conv2d"
         ]
     );
-    // The inspector shows its arguments, addresses by buffer.
+    // The inspector shows the arguments of the launch, with addresses as buffers.
     for message in [
         "0 in2",
         "1 in0",
@@ -58,7 +58,7 @@ fn a_row_of_a_launch_has_its_size_stream_arguments_and_changes() {
     let (mut w, n) = open(3);
     w.doc().go(n.around);
     w.settle();
-    // Memory was recorded around this launch alone.
+    // The recording holds memory around this launch only.
     assert_eq!(
         w.row_texts("launch 3 softmax"),
         [
@@ -113,7 +113,7 @@ fn launches_are_found_by_name_and_sorted() {
     w.click("Sort by grid");
     assert!(!w.views().launches.falling);
     assert_eq!(w.views().launches.sort, LaunchSort::Grid);
-    // A click goes to the launch; the arrows go on as they are listed.
+    // A click goes to the launch. The arrow keys follow the sorted list.
     w.click("launch 3 softmax");
     assert_eq!(w.doc().current_event(), n.around);
     w.harness.key_press(egui::Key::ArrowDown);
@@ -135,7 +135,7 @@ fn kernel_panel_shows_code_and_links_to_launches() {
     assert_eq!(w.doc().current_event(), n.launches[1]);
     assert!(
         w.has_part(".visible .entry _Z4reluPfi("),
-        "the code begins at the kernel"
+        "the code starts at the kernel"
     );
     assert!(w.has("registers 24 per thread") && w.has("form PTX") && w.has("compiled for sm_80"));
     w.click("launch 5 of the kernel");
@@ -150,7 +150,7 @@ fn kernel_panel_shows_code_and_links_to_launches() {
     w.harness.get_by_label("Search the PTX").focus();
     w.settle();
     w.type_text("ld.const");
-    assert!(w.has("1 line"), "what was found is counted");
+    assert!(w.has("1 line"), "the matching lines are counted");
     let copied = w.run_and_copy("copy-ptx");
     assert!(copied.contains(".version 8.0") && copied.contains("_Z7softmaxPKfPfif"));
 }
@@ -163,7 +163,7 @@ fn memory_before_and_after_a_launch_is_shown() {
     w.click("memory before and after the launch");
     assert!(w.is_panel_active("memory"));
     assert_eq!(w.views().memory.device.side, Side::Both);
-    // The softmax's result: what it writes differs, and is marked so.
+    // The softmax writes this result, so its bytes differ and are marked.
     assert_eq!(
         *w.doc().selection(),
         Selection::Memory {
@@ -180,16 +180,16 @@ fn memory_before_and_after_a_launch_is_shown() {
     assert!(marks(&w) > 10, "{}", marks(&w));
     w.click("Memory before");
     assert_eq!(marks(&w), 0);
-    // The features are unknown since the kernel that wrote them, and the line leads there.
+    // The content of the features is unknown since a kernel wrote them. The line links to that kernel.
     w.click("device buffer alloc 0");
     assert!(w.has_part("unknown since event"));
-    // A word of the kernel behind it may be an address in them too.
+    // A later kernel may also take an address in the features, so the content is unknown since its launch.
     let since = n.launches[2];
     w.click(&format!("unknown since event {since}"));
     assert_eq!(w.doc().current_event(), since);
     assert!(
         matches!(w.doc().selection(), Selection::Memory { .. }),
-        "what is selected stays"
+        "the selection stays"
     );
 }
 
@@ -207,16 +207,16 @@ fn last_writer_links_to_the_launch() {
         },
     );
     w.run("show-memory");
-    // Memory was taken down around the last launch, which changed it.
+    // The recording holds memory before and after the last launch, which changed it.
     assert!(w.has("changed by launch 3 softmax"));
     assert!(!w.has("possibly launch 2 cutlass::Kernel<Gemm>"));
     w.click("changed by launch 3 softmax");
     assert_eq!(w.doc().current_event(), n.around);
-    // Before it the one is in doubt that may have its address.
+    // Before that launch the writer is uncertain: another launch may have the address.
     assert!(w.has("possibly launch 2 cutlass::Kernel<Gemm>"));
     w.click("possibly launch 2 cutlass::Kernel<Gemm>");
     assert_eq!(w.doc().current_event(), n.launches[2]);
-    // The same by the keyboard: the trail of the byte.
+    // The keyboard follows the same references of the byte.
     w.doc().go_with(
         end,
         Selection::Memory {
@@ -260,7 +260,11 @@ fn the_outline_lists_kernels_streams_buffers_and_modules() {
     w.doc().go(0);
     w.settle();
     w.click("outline stream 1");
-    assert_eq!(w.doc().current_event(), n.image_in, "the first that goes to it");
+    assert_eq!(
+        w.doc().current_event(),
+        n.image_in,
+        "the first event of the stream is current"
+    );
 }
 
 #[test]
@@ -279,7 +283,7 @@ fn inspector_describes_every_kind_of_call() {
     assert_eq!(w.doc().current_event(), record);
     w.doc().go(4);
     w.settle();
-    assert!(w.has("at in0"), "memory that is taken has its name");
+    assert!(w.has("at in0"), "allocated memory has its name");
 }
 
 #[test]
@@ -307,27 +311,27 @@ fn the_palette_goes_to_kernels_and_buffers() {
 #[test]
 fn panels_explain_when_the_recording_kind_does_not_fit() {
     let mut w = Window::from_recording(Recording::default());
-    for (panel, what) in [
+    for (panel, text) in [
         ("show-launches", "kernel launches"),
         ("show-kernel", "kernels with their PTX"),
     ] {
         w.run(panel);
-        assert!(w.has_part(what), "{panel} says {what}");
+        assert!(w.has_part(text), "{panel} shows {text}");
         assert!(w.has_part("kinescope record --with cuda"));
     }
     let (mut w, _) = open(1);
-    for (panel, what) in [
+    for (panel, text) in [
         ("show-register", "no register accesses"),
         ("show-page-tables", "no page tables"),
         ("show-jobs", "kernel launches"),
         ("show-shader", "kernels"),
     ] {
         w.run(panel);
-        assert!(w.has_part(what), "{panel} says {what}");
+        assert!(w.has_part(text), "{panel} shows {text}");
     }
 }
 
-/// A program of two processes has a recording for each, and its index opens as the one that did more.
+/// Tests that the index of a program with two processes opens the recording of the process with more launches.
 #[test]
 fn other_processes_of_the_program_are_in_a_menu() {
     let folder = tempfile::tempdir().unwrap();
@@ -345,7 +349,7 @@ fn other_processes_of_the_program_are_in_a_menu() {
     std::fs::write(&index, text.to_string()).unwrap();
     let mut w = Window::empty();
     w.start(&index);
-    assert!(w.has("process 8, one of 2"), "it opens as the process that did more");
+    assert!(w.has("process 8, one of 2"), "the process with more launches opens");
     w.click("process 8, one of 2");
     w.settle();
     assert!(w.has_part("python3 serve.py 8") && w.has_part("killed"));
@@ -353,8 +357,8 @@ fn other_processes_of_the_program_are_in_a_menu() {
     other.click();
     w.settle();
     assert_eq!(w.doc().path, first);
-    assert!(w.has("process 7, one of 2"), "the index beside the recording lists it");
-    // A recording that no index lists has no such menu.
+    assert!(w.has("process 7, one of 2"), "the index next to the recording lists it");
+    // A recording that no index lists has no process menu.
     let alone = folder.path().join("alone.kine");
     std::fs::copy(&first, &alone).unwrap();
     w.start(&alone);

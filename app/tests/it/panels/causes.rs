@@ -1,4 +1,4 @@
-//! What wrote a page-table entry, and whose walk can have read it.
+//! Tests of the references of a page-table entry: its writers, and the jobs whose page walks may read it.
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
@@ -11,12 +11,12 @@ use trace_core::recording::{
     Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, PhysAddr, Recording,
 };
 
-fn of(w: &mut Window, va: u64, level: u8) -> Vec<Xref> {
+fn list_xrefs(w: &mut Window, va: u64, level: u8) -> Vec<Xref> {
     let (r, f) = (w.doc().recording.clone(), w.doc().derived.clone());
     page_table_entries::find_xrefs(&r, &f, (0, va, level), &Progress::new()).unwrap()
 }
 
-fn at<'t>(list: &'t [Xref], kind: &str) -> Vec<(u64, AccessKind, &'t str)> {
+fn select_kind<'t>(list: &'t [Xref], kind: &str) -> Vec<(u64, AccessKind, &'t str)> {
     let mine = list.iter().filter(|t| t.kind == kind);
     mine.filter_map(|t| Some((t.event?, t.access, &*t.description)))
         .collect()
@@ -27,42 +27,46 @@ fn page_table_entry_trail_lists_writes_flushes_and_jobs() {
     let mut w = Window::open_sample("changes.kine");
     let late = w.doc().recording.buffer("late").unwrap().va.0;
     let submits: Vec<u64> = w.doc().derived.jobs.iter().map(|j| j.submit).collect();
-    // The buffer was mapped between the first job and the second: nothing was there before.
+    // The buffer was mapped between the first and the second job. No mapping existed before.
     for level in [3, 2] {
-        let list = of(&mut w, late, level);
-        let cpu = at(&list, "CPU write");
-        let [(wrote, AccessKind::Write, what)] = cpu[..] else {
+        let list = list_xrefs(&mut w, late, level);
+        let cpu = select_kind(&list, "CPU write");
+        let [(wrote, AccessKind::Write, description)] = cpu[..] else {
             panic!("{list:?}");
         };
         assert!(submits[0] < wrote && wrote < submits[1], "{wrote}");
-        let is = if level == 3 { "page → 0x" } else { "table → 0x" };
-        assert!(what.starts_with("the CPU wrote it: ") && what.contains(is), "{what}");
-        // Its snapshot only shows what came of it.
-        let snapshots = at(&list, "snapshot");
+        let target = if level == 3 { "page → 0x" } else { "table → 0x" };
+        assert!(
+            description.starts_with("the CPU wrote it: ") && description.contains(target),
+            "{description}"
+        );
+        // The later snapshot only shows the result of the write.
+        let snapshots = select_kind(&list, "snapshot");
         assert_eq!(snapshots.len(), 2, "{snapshots:?}");
         assert!(snapshots[0].2.contains("its earlier writer is not recorded"));
         assert!(snapshots[1].1 == AccessKind::AddressOf && snapshots[1].2.contains("the CPU wrote this value"));
-        let jobs: Vec<(u64, AccessKind)> = at(&list, "job").iter().map(|j| (j.0, j.1)).collect();
+        let jobs: Vec<(u64, AccessKind)> = select_kind(&list, "job").iter().map(|j| (j.0, j.1)).collect();
         assert_eq!(jobs, [(submits[1], AccessKind::Read), (submits[2], AccessKind::Read)]);
         let rest = list
             .iter()
             .find(|t| t.event.is_none())
-            .expect("the first job is counted");
+            .expect("the other job is counted");
         assert!(
             rest.description.starts_with("1 more job runs in this address space"),
             "{}",
             rest.description
         );
-        let flushed = at(&list, "command");
+        let flushed = select_kind(&list, "command");
         let flush = flushed.iter().find(|c| c.2.contains("flush of page tables"));
         assert!(flush.is_some_and(|f| wrote < f.0 && f.0 < submits[1]), "{flushed:?}");
         assert!(list.is_sorted_by_key(|t| t.event.unwrap_or(u64::MAX)));
     }
-    // A flush of a range that the entry has no address of is none of its events; of its table's entry it is one.
+    // A flush of a range without the entry's address is not listed for the entry. It is listed for the table entry
+    // above.
     let data = w.doc().recording.buffer("data").unwrap().va.0;
     let flushes = |w: &mut Window, level| {
-        let list = of(w, data, level);
-        at(&list, "command")
+        let list = list_xrefs(w, data, level);
+        select_kind(&list, "command")
             .iter()
             .filter(|c| c.2.contains("flush of page tables"))
             .count()
@@ -86,8 +90,8 @@ fn selected_walk_entry_is_inspected_and_links_to_its_writes() {
     };
     assert_eq!(*w.doc().selection(), entry(3));
     assert!(w.has("Page-table entry") && w.has(&format!("Trail of L3 {:#x}", b.va.0)));
-    let list = of(&mut w, b.va.0, 3);
-    let wrote = at(&list, "CPU write")[0].0;
+    let list = list_xrefs(&mut w, b.va.0, 3);
+    let wrote = select_kind(&list, "CPU write")[0].0;
     w.run("last-writer");
     assert_eq!(
         (w.doc().current_event(), w.doc().selection().clone()),
@@ -107,7 +111,7 @@ fn selected_walk_entry_is_inspected_and_links_to_its_writes() {
         (w.doc().current_event(), w.doc().selection().clone()),
         (wrote, entry(3))
     );
-    // The entries above it, as the button and the key choose them.
+    // The button and the key select the entries above.
     w.run("last-event");
     w.doc().select(entry(3));
     w.settle();
@@ -116,7 +120,7 @@ fn selected_walk_entry_is_inspected_and_links_to_its_writes() {
     w.harness.key_press_modifiers(egui::Modifiers::SHIFT, egui::Key::E);
     w.settle();
     assert_eq!(*w.doc().selection(), entry(1));
-    // From bytes it is the entry that maps them.
+    // From selected bytes, the link leads to the entry that maps them.
     w.show_memory(0, b.va.0 + 8, 4);
     w.settle();
     let link = w.harness.get_all_by_label_contains("entry L3 [").next();
@@ -128,12 +132,12 @@ fn selected_walk_entry_is_inspected_and_links_to_its_writes() {
         level: 3,
     };
     assert_eq!(*w.doc().selection(), of_bytes);
-    // A link leads there again.
+    // A copied link contains the entry.
     let link = w.run_and_copy("copy-link");
     assert!(link.contains("select=entry"), "{link}");
 }
 
-/// One page mapped in the first snapshot, elsewhere in the second, and not any more in the third.
+/// Returns a recording of one page: mapped in the first snapshot, remapped in the second, and unmapped in the third.
 fn moved() -> Recording {
     let format = MmuFormat::Aarch64_4k;
     let mut m = MemoryBuilder::new();
@@ -187,7 +191,7 @@ fn snapshots_bound_entry_changes_without_host_writes() {
     let r = moved();
     let derived = derive::derive(&r, &Progress::new()).unwrap();
     let list = page_table_entries::find_xrefs(&r, &derived, (0, 0, 3), &Progress::new()).unwrap();
-    let entries = at(&list, "snapshot");
+    let entries = select_kind(&list, "snapshot");
     assert_eq!(entries.iter().map(|t| t.0).collect::<Vec<_>>(), [0, 4, 6]);
     assert!(
         entries.iter().all(|t| t.1 == AccessKind::Write) && list.len() == 3,
@@ -215,7 +219,7 @@ fn snapshots_bound_entry_changes_without_host_writes() {
             .len(),
         1
     );
-    // One that the walk never reaches: reported once, and of an address space that there is none of, nothing.
+    // An entry that the walk does not reach has one reference. A missing address space has none.
     let list = page_table_entries::find_xrefs(&r, &derived, (0, 1 << 30, 3), &Progress::new()).unwrap();
     assert!(
         list.len() == 1 && list[0].description.contains("an entry above it is invalid"),

@@ -1,5 +1,5 @@
-//! A folder of job chains in the window: opened and dropped, looked at, edited, replayed; refused where it does not
-//! fit, reported by its file where it is broken.
+//! Tests of a folder of job chains in the window: it is opened, dropped, edited and replayed. An unfit target refuses
+//! it, and a broken folder is reported by its missing file.
 
 use crate::common::{Window, samples};
 use egui::{Key, Modifiers};
@@ -8,7 +8,7 @@ use replay_engine::run::Verdict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A copy of a folder of the project, so that a journal lies next to the copy.
+/// Copies a folder of the project, so that a journal lies next to the copy. Returns its path.
 fn copy(w: &Window, name: &str) -> PathBuf {
     let from = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../tests/folders")
@@ -22,7 +22,7 @@ fn copy(w: &Window, name: &str) -> PathBuf {
     to
 }
 
-fn opened(name: &str) -> Window {
+fn open_folder(name: &str) -> Window {
     let mut w = Window::empty();
     let folder = copy(&w, name);
     w.will_choose(&folder);
@@ -39,9 +39,9 @@ fn output(w: &mut Window, name: &str) -> Vec<u8> {
 }
 
 #[derive(Debug)]
-struct Dropped(PathBuf);
+struct DroppedFolder(PathBuf);
 
-impl egui::DroppedFile for Dropped {
+impl egui::DroppedFile for DroppedFolder {
     fn path(&self) -> &Path {
         &self.0
     }
@@ -53,7 +53,7 @@ impl egui::DroppedFile for Dropped {
 
 #[test]
 fn edited_submission_input_changes_its_output() {
-    let mut w = opened("twopass");
+    let mut w = open_folder("twopass");
     assert_eq!(w.doc().derived.jobs.len(), 2);
     let names: Vec<String> = w
         .doc()
@@ -85,7 +85,7 @@ fn edited_submission_input_changes_its_output() {
     let implied: Vec<u8> = (0..512).flat_map(|i| (t[i] - t[(i + 1) & 511]).to_le_bytes()).collect();
     assert_eq!(output(&mut w, "o"), implied);
 
-    // Read again, it is the same recording, with what was changed.
+    // Reloading keeps the recording and its changes.
     w.run("reload");
     assert_eq!(w.doc().changes().len(), 1);
 }
@@ -101,13 +101,13 @@ fn dropped_folder_opens_and_a_wrong_gpu_target_is_refused() {
         w.harness
             .input_mut()
             .dropped_files
-            .push(Arc::new(Dropped(folder.clone())));
+            .push(Arc::new(DroppedFolder(folder.clone())));
         w.settle();
         assert_eq!(w.doc().path, folder);
         assert_eq!(w.doc().replay.target(), fits);
         w.run("show-replay");
         w.click(&format!("target {other}"));
-        assert!(!w.run("replay"), "it is off");
+        assert!(!w.run("replay"), "replay is disabled");
         for part in ["Mali-G52", "Mali-G71", &format!("Use {fits}")] {
             assert!(w.has_part(part), "{part}");
         }
@@ -121,7 +121,7 @@ fn window_names_the_missing_file_of_a_broken_submission() {
     std::fs::remove_file(folder.join("submit001_bo_f7ffb000.bin")).unwrap();
     w.will_choose(&folder);
     w.click("Open folder…");
-    let (title, text) = w.app().notice.clone().expect("it is reported");
+    let (title, text) = w.app().notice.clone().expect("a notice is shown");
     assert!(w.app().doc.is_none() && title == "twopass was not opened", "{title}");
     let words = "submit001_bo_f7ffb000.bin: it is missing, but submit001.json names it: the folder is incomplete, copy it again";
     assert!(text.contains(words), "{text}");

@@ -1,4 +1,4 @@
-//! Columns of tables: dragged, fitted, hidden, chosen, scrolled sideways.
+//! Tests of table columns: they are dragged, fitted, hidden, chosen and scrolled sideways.
 
 use crate::common::net::net;
 use crate::common::{Window, samples};
@@ -50,12 +50,12 @@ fn column_width_is_dragged_fitted_and_reset() {
     drag(&mut w, before, 60.0);
     let after = edge(&w, "register");
     assert!((after.x - before.x - 60.0).abs() < 2.0, "{before} to {after}");
-    let kept = w.app().workspace().unwrap().tables["events"].widths["register"];
-    assert!(kept > 100.0, "{kept}");
-    // A double click makes it as wide as what is in view.
+    let dragged = w.app().workspace().unwrap().tables["events"].widths["register"];
+    assert!(dragged > 100.0, "{dragged}");
+    // A double click fits the column to the visible rows.
     double_click(&mut w, after);
     let fitted = w.app().workspace().unwrap().tables["events"].widths["register"];
-    assert!(fitted != kept, "{fitted}");
+    assert!(fitted != dragged, "{fitted}");
     w.run("reset-columns");
     assert!((edge(&w, "register").x - before.x).abs() < 1.0);
 }
@@ -66,9 +66,9 @@ fn columns_are_chosen_in_the_menu_of_the_head() {
     assert!(w.has("Width of means"));
     menu(&mut w, "events");
     w.click("means");
-    assert!(!w.has("Width of means"), "it is hidden");
+    assert!(!w.has("Width of means"), "the column is hidden");
     w.click("means");
-    assert!(w.has("Width of means"), "it is back, and the menu stayed open");
+    assert!(w.has("Width of means"), "the column is back, and the menu stayed open");
 }
 
 #[test]
@@ -102,14 +102,14 @@ fn small_windows_show_the_meaning_column() {
 fn a_table_that_is_wider_than_its_panel_scrolls_sideways() {
     let mut w = Window::open();
     let from = edge(&w, "means");
-    // Taken beyond the panel's edge twice.
+    // The test makes the column wider than the panel.
     drag(&mut w, from, -60.0);
     let tables = w.app().workspace().unwrap().tables;
     let mut own = tables.clone();
     own.get_mut("events").unwrap().widths.insert("means".into(), 2000.0);
     w.app().actions.tables = kinescope::theme::columns::Tables::from_workspace(&own);
     w.settle();
-    assert!(w.has("events sideways"), "there is a bar");
+    assert!(w.has("events sideways"), "the table has a horizontal scroll bar");
     let before = w.harness.get_by_label("Width of event").rect().left();
     let bar = w.harness.get_by_label("events sideways").rect();
     drag(&mut w, bar.left_center() + vec2(20.0, 0.0), bar.width() / 2.0);

@@ -1,5 +1,5 @@
-//! The Compare panel: what differs as a list and on one timeline, the way through it, and what it says when there is
-//! nothing to compare.
+//! Tests of the Compare panel: the differences as a list and on one timeline, stepping through them, and messages when
+//! nothing can be compared.
 
 use crate::common::{Window, sample, samples, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
@@ -13,25 +13,25 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Access, BufferRole, EventsBuilder, Recording, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
 
-fn compared(w: &mut Window, path: &Path) {
+fn compare_with(w: &mut Window, path: &Path) {
     let ctx = w.harness.ctx.clone();
     w.app().compare(&ctx, ComparisonSource::File(path.to_owned()));
     w.settle();
 }
 
-/// The sample next to itself with two reads changed.
-fn parted() -> (Window, Vec<u64>) {
+/// Compares the sample with a copy in which two reads changed. Returns the events of these reads.
+fn compare_with_changes() -> (Window, Vec<u64>) {
     let mut w = Window::open();
     let (path, events) = write_diverging_sample(w.folder.path(), 2);
-    compared(&mut w, &path);
+    compare_with(&mut w, &path);
     (w, events)
 }
 
 #[test]
 fn two_recordings_share_an_axis_and_step_through_differences() {
-    let (mut w, events) = parted();
+    let (mut w, events) = compare_with_changes();
     assert!(w.is_panel_active("compare"));
-    let c = w.doc().comparison.done.clone().expect("a comparison");
+    let c = w.doc().comparison.done.clone().expect("the comparison is done");
     for label in [
         "Aligned timeline",
         "Minimap of the comparison",
@@ -49,7 +49,7 @@ fn two_recordings_share_an_axis_and_step_through_differences() {
         .filter_map(|s| s.a)
         .collect();
     assert_eq!(changed, events);
-    // Every event stands where its step says, on both sides.
+    // Every event is at the step that lists it, on both sides.
     for e in [0, events[0], events[1], w.doc().len() - 1] {
         let step = c.steps.at(c.steps.step_of(DiffSide::A, e)).unwrap();
         assert!(step.a.is_none_or(|a| a >= e), "{e}: {step:?}");
@@ -81,9 +81,9 @@ fn two_recordings_share_an_axis_and_step_through_differences() {
 
 #[test]
 fn click_and_arrows_select_differences_and_show_fields() {
-    let (mut w, events) = parted();
+    let (mut w, events) = compare_with_changes();
     let row = w.harness.query_all_by_label_contains("difference 0 ").next();
-    row.expect("the first difference").click();
+    row.expect("the first difference is listed").click();
     w.settle();
     assert_eq!(w.doc().current_event(), events[0]);
     assert!(w.has_part("field value: A 0x"));
@@ -97,12 +97,12 @@ fn click_and_arrows_select_differences_and_show_fields() {
 
 #[test]
 fn every_section_opens_and_reports_when_nothing_differs() {
-    let (mut w, _) = parted();
+    let (mut w, _) = compare_with_changes();
     for section in Section::ALL {
         w.click(&format!("Differences: {}", section.name()));
         assert_eq!(w.views().compare.section, section);
     }
-    // Enter goes where the chosen row leads.
+    // A click on a row goes to its first event.
     w.click("Differences: Registers");
     let at = w.doc().comparison.done.clone().unwrap().diff.registers[0]
         .first
@@ -118,8 +118,8 @@ fn every_section_opens_and_reports_when_nothing_differs() {
     assert_eq!(w.doc().current_event(), at);
 }
 
-/// The sample next to what a replay of it with another input did.
-fn computed_otherwise() -> Window {
+/// Compares the sample with the outcome of a replay that had another input.
+fn compare_edited_replay() -> Window {
     let mut w = Window::open_sample("vecadd.kine");
     assert!(w.doc().edit("a", 5, vec![0x5a, 0xa5]));
     w.run("replay");
@@ -130,11 +130,15 @@ fn computed_otherwise() -> Window {
 
 #[test]
 fn comparison_panel_opens_at_its_cause() {
-    let mut w = computed_otherwise();
-    assert_eq!(w.views().compare.section, Section::Buffers, "where the input stands");
+    let mut w = compare_edited_replay();
+    assert_eq!(
+        w.views().compare.section,
+        Section::Buffers,
+        "Buffers lists the differing input"
+    );
     let message = "Input a differs (1 of 1,024), so output c differs after job 0; events, descriptors and page tables are the same.";
     assert!(w.has(message), "{:?}", w.doc().comparison.done.clone().unwrap().summary);
-    // The user's choice stays, and the panel shows nothing about equal parts.
+    // A section that the user chooses stays open. Equal recordings have no message per section.
     w.click("Differences: Descriptors");
     assert!(w.has("Jobs have the same descriptors on both sides."));
     let mut w = Window::open_sample("digits.kine");
@@ -176,21 +180,21 @@ fn verdict_and_comparison_report_uncomputed_jobs() {
 
 #[test]
 fn memory_is_compared_and_the_next_difference_is_reached() {
-    let mut w = computed_otherwise();
+    let mut w = compare_edited_replay();
     let end = w.doc().len();
     w.doc().go(end);
     w.settle();
     w.click("Differences: Memory");
     assert!(w.has("Memory of both recordings"));
-    let c = w.doc().comparison.done.clone().expect("a comparison");
+    let c = w.doc().comparison.done.clone().expect("the comparison is done");
     let at = (w.doc().current_event(), w.doc().other_event().unwrap());
     let recording = Arc::clone(&w.doc().recording);
     let both = MemoryComparison::new((&recording, at.0), (&c.other.recording, at.1), 0, &c.diff.mappings).unwrap();
-    let begin = w.views().compare.byte.expect("where memory differs first");
+    let begin = w.views().compare.byte.expect("the panel shows the first difference");
     let next = both
         .find_next_difference(begin, true, &Progress::new())
         .unwrap()
-        .expect("a byte that differs");
+        .expect("another byte differs");
     w.click("Next bytes that differ");
     w.settle();
     assert_eq!(w.views().compare.byte, Some(next));
@@ -200,18 +204,18 @@ fn memory_is_compared_and_the_next_difference_is_reached() {
     let shown = format!("memory {line:#x}: {n} bytes differ");
     let half = format!("memory {:#x}: ", next & !7);
     assert!(n > 0 && (w.has(&shown) || w.has_part(&half)), "{shown}");
-    // The key goes on from there, and the way back leads to where it was.
+    // The key continues from there, and the command for the previous byte goes back.
     w.harness.key_press(egui::Key::F3);
     w.settle();
-    let behind = both.find_next_difference(next, true, &Progress::new()).unwrap();
-    assert_eq!(w.views().compare.byte, behind.or(Some(next)));
+    let following = both.find_next_difference(next, true, &Progress::new()).unwrap();
+    assert_eq!(w.views().compare.byte, following.or(Some(next)));
     w.run("previous-byte");
     w.settle();
     let before = both
-        .find_next_difference(behind.unwrap_or(next), false, &Progress::new())
+        .find_next_difference(following.unwrap_or(next), false, &Progress::new())
         .unwrap();
     assert_eq!(w.views().compare.byte, before.or(Some(next)));
-    // Behind the last one it says so and stays.
+    // After the last difference, the panel shows a message and does not move.
     w.enter("Address in both", "0xfffffffff000");
     w.run("next-byte");
     w.settle();
@@ -223,19 +227,23 @@ fn memory_is_compared_and_the_next_difference_is_reached() {
 
 #[test]
 fn memory_row_links_to_both_sides_and_timeline_marks_it() {
-    let mut w = computed_otherwise();
+    let mut w = compare_edited_replay();
     w.click("Differences: Buffers, pages");
     let row = w.harness.query_all_by_label_contains("difference 0 ").next();
-    row.expect("a buffer that differs").click();
+    row.expect("a differing buffer is listed").click();
     w.settle();
-    assert_eq!(w.views().compare.section, Section::Buffers, "a click tells more of it");
+    assert_eq!(
+        w.views().compare.section,
+        Section::Buffers,
+        "a click shows details in the same section"
+    );
     w.harness.get_by_label("Bytes side by side").click_accesskit();
     w.settle();
     assert_eq!(w.views().compare.section, Section::Memory);
     let c = w.doc().comparison.done.clone().unwrap();
     let first = c.diff.buffers.iter().find(|b| b.differs()).and_then(|b| b.a).unwrap();
     assert_eq!(w.views().compare.byte, Some(first.0.0));
-    let (mut w, events) = parted();
+    let (mut w, events) = compare_with_changes();
     assert!(w.has("Lane A ≠ B"));
     for e in 0..w.doc().len() {
         assert_eq!(w.doc().differs_within(e, e + 1), events.contains(&e), "{e}");
@@ -247,9 +255,9 @@ fn memory_row_links_to_both_sides_and_timeline_marks_it() {
 #[test]
 fn walks_of_a_differing_mapping_are_shown_together() {
     let mut w = Window::open_sample("saxpy.kine");
-    compared(&mut w, &samples().join("vecadd.kine"));
-    let c = w.doc().comparison.done.clone().expect("a comparison");
-    let m = c.diff.mappings.list.first().copied().expect("a mapping that differs");
+    compare_with(&mut w, &samples().join("vecadd.kine"));
+    let c = w.doc().comparison.done.clone().expect("the comparison is done");
+    let m = c.diff.mappings.list.first().copied().expect("a mapping differs");
     w.click("Differences: Mappings");
     assert!(w.has_part(&format!("walks of A {:#x}", m.va.0)));
     assert!(w.has_part("level 3: A ") || w.has_part("level 2: A "));
@@ -259,23 +267,17 @@ fn walks_of_a_differing_mapping_are_shown_together() {
 #[test]
 fn descriptor_differences_are_listed_by_field_with_links() {
     let mut w = Window::open_sample("saxpy.kine");
-    compared(&mut w, &samples().join("vecadd.kine"));
-    let c = w.doc().comparison.done.clone().expect("a comparison");
-    let d = c
-        .diff
-        .descriptors
-        .list
-        .first()
-        .cloned()
-        .expect("a descriptor that differs");
-    let (name, a, b) = d.fields.first().cloned().expect("a field that differs");
-    // No event and no register differs: the shader that differs from the beginning on is in front, until a user
-    // chooses.
+    compare_with(&mut w, &samples().join("vecadd.kine"));
+    let c = w.doc().comparison.done.clone().expect("the comparison is done");
+    let d = c.diff.descriptors.list.first().cloned().expect("a descriptor differs");
+    let (name, a, b) = d.fields.first().cloned().expect("a field differs");
+    // No event and no register differs, so the panel opens at Buffers: the shader differs from the start. It stays
+    // there until the user chooses another section.
     assert_eq!(w.views().compare.section, Section::Buffers);
     w.click("Differences: Events");
     assert!(w.has("No event differs.") && w.views().compare.section == Section::Events);
     w.click("Differences: Descriptors");
-    // Its row is cut where it is long; what is selected tells all of it.
+    // A long row is clipped, but the selected difference shows its full text.
     assert!(w.has_part(&format!("{} {:#x}", d.layout, d.a.unwrap().0)), "{d:?}");
     w.doc().go(0);
     w.harness
@@ -287,11 +289,11 @@ fn descriptor_differences_are_listed_by_field_with_links() {
     assert_eq!(
         w.doc().current_event(),
         d.events.0,
-        "where the job was given to the GPU"
+        "the event that submits the job is current"
     );
     assert!(
         w.has_part(&format!("field {name}: A {a}, B {b}")),
-        "every field stands below"
+        "every field is listed below"
     );
     w.harness.get_by_label("Bytes side by side").click_accesskit();
     w.settle();
@@ -302,22 +304,22 @@ fn descriptor_differences_are_listed_by_field_with_links() {
 #[test]
 fn a_recording_is_equal_to_itself() {
     let mut w = Window::open();
-    compared(&mut w, &sample());
+    compare_with(&mut w, &sample());
     assert!(w.has_part("The recordings are equal") && w.has("No event differs."));
     assert!(!w.has("Next difference"));
 }
 
 #[test]
 fn unreadable_second_file_keeps_the_previous_comparison() {
-    let (mut w, _) = parted();
+    let (mut w, _) = compare_with_changes();
     let bad = w.folder.path().join("bad.kine");
     std::fs::write(&bad, b"not a recording").unwrap();
-    compared(&mut w, &bad);
-    let (what, _) = w.app().notice.clone().expect("it is reported");
-    assert_eq!(what, "bad.kine was not compared");
+    compare_with(&mut w, &bad);
+    let (title, _) = w.app().notice.clone().expect("a notice is shown");
+    assert_eq!(title, "bad.kine was not compared");
     assert!(
         w.has_part("The recordings differ"),
-        "what was compared before is still shown"
+        "the previous comparison is still shown"
     );
     w.run("end-compare");
     assert!(w.has("Compare with file…") && w.doc().comparison.done.is_none());
@@ -326,8 +328,8 @@ fn unreadable_second_file_keeps_the_previous_comparison() {
 #[test]
 fn recordings_of_different_devices_are_compared_with_a_warning() {
     let mut w = Window::open_sample("vecadd.kine");
-    compared(&mut w, &samples().join("vecadd-g52.kine"));
-    let c = w.doc().comparison.done.clone().expect("a comparison");
+    compare_with(&mut w, &samples().join("vecadd-g52.kine"));
+    let c = w.doc().comparison.done.clone().expect("the comparison is done");
     assert!(
         !c.warnings.is_empty() && w.has_part("different devices"),
         "{:?}",
@@ -341,9 +343,9 @@ fn newer_comparison_cancels_the_running_one() {
     let ctx = w.harness.ctx.clone();
     let (path, _) = write_diverging_sample(w.folder.path(), 1);
     w.app().compare(&ctx, ComparisonSource::File(path));
-    let (_, first) = w.doc().comparison.running.clone().expect("it is going on");
+    let (_, first) = w.doc().comparison.running.clone().expect("the comparison is running");
     w.app().compare(&ctx, ComparisonSource::File(sample()));
-    assert!(first.check().is_err(), "the first was given up");
+    assert!(first.check().is_err(), "the first comparison is cancelled");
     w.settle();
     assert!(w.has_part("The recordings are equal"));
 }
@@ -364,7 +366,7 @@ fn only_a_diverging_replay_opens_the_comparison() {
         .comparison
         .done
         .clone()
-        .expect("the outcome beside its original");
+        .expect("the outcome is compared with its recording");
     assert!(matches!(c.other.source, ComparisonSource::Outcome(_)));
     assert_eq!(
         (w.doc().current_event(), w.doc().selection().clone()),
@@ -376,7 +378,7 @@ fn only_a_diverging_replay_opens_the_comparison() {
 
 #[test]
 fn sums_of_the_axis_are_the_same_at_every_width() {
-    let (mut w, _) = parted();
+    let (mut w, _) = compare_with_changes();
     let c = w.doc().comparison.done.clone().unwrap();
     let n = c.steps.len();
     let count = |cells: Vec<kinescope::document::comparison::Cell>| {
@@ -393,16 +395,16 @@ fn sums_of_the_axis_are_the_same_at_every_width() {
     }
 }
 
-/// A register is set, left alone for a while, and read back; the two recordings set other values.
+/// Returns a recording that sets a register to `value` and reads it back after other accesses.
 fn set_and_read(value: u64) -> Recording {
     let map = RegisterMap::for_gpu(0x6000_0011).unwrap();
-    let of = |name: &str| map.find_by_name(name).unwrap().offset;
+    let offset_of = |name: &str| map.find_by_name(name).unwrap().offset;
     let mut b = EventsBuilder::new();
     let mut put = |write, name: &str, value| {
         let access = Access {
             space: 0,
             write,
-            offset: of(name),
+            offset: offset_of(name),
             width: 4,
             value,
         };
@@ -427,19 +429,19 @@ fn set_and_read(value: u64) -> Recording {
     r
 }
 
-/// What [`set_and_read`] made of one value next to another.
-fn set_apart() -> Window {
+/// Compares two recordings of [`set_and_read`] with different values.
+fn compare_set_values() -> Window {
     let mut w = Window::from_recording(set_and_read(1));
     let path = w.folder.path().join("other.kine");
     trace_core::container::write(&set_and_read(3), &path, &Progress::new()).unwrap();
-    compared(&mut w, &path);
+    compare_with(&mut w, &path);
     assert_eq!(w.doc().comparison.done.as_ref().unwrap().diff.events.changed, 2);
     w
 }
 
 #[test]
 fn cause_of_a_difference_is_shown_and_linked() {
-    let mut w = set_apart();
+    let mut w = compare_set_values();
     let last = w.doc().len() - 1;
     w.doc().go(last);
     w.settle();
@@ -452,22 +454,25 @@ fn cause_of_a_difference_is_shown_and_linked() {
     row.unwrap().click_accesskit();
     w.settle();
     assert_eq!(w.doc().current_event(), 1);
-    assert!(w.has_part("the recordings diverge here"), "nothing is before the write");
-    // The same by its command, from the list of registers.
+    assert!(
+        w.has_part("the recordings diverge here"),
+        "no difference precedes the write"
+    );
+    // The command does the same from the list of registers.
     w.doc().go(0);
     w.views().compare.select_section("Registers");
     w.settle();
-    assert!(!w.has("Why"), "no row is meant");
+    assert!(!w.has("Why"), "no row is selected");
     w.click("difference 0 2 accesses JS1_CONFIG_NEXT");
     assert!(w.has("Why"));
-    assert!(w.has_part("field "), "the fields that differ");
+    assert!(w.has_part("field "), "the differing fields are shown");
     w.run("go-cause");
     assert_eq!(w.doc().current_event(), 1);
 }
 
 #[test]
 fn ignored_difference_adds_an_editable_rule() {
-    let mut w = set_apart();
+    let mut w = compare_set_values();
     w.doc().go(1);
     w.settle();
     w.harness
@@ -478,14 +483,14 @@ fn ignored_difference_adds_an_editable_rule() {
     assert!(w.doc().comparison.done.as_ref().unwrap().diff.is_empty());
     w.run("compare-rules");
     assert!(w.has_part("1 rule in force"));
-    // A rule that is none says where, and nothing is compared by it.
+    // An invalid rule reports its position, and the comparison keeps the previous rules.
     w.views().compare.rules.text = "ignore mappings\nignore regster X\n".into();
     w.settle();
     assert!(w.has_part("compare again to apply them"));
     w.click("Compare with these rules");
     assert!(w.has_part("line 2, column 8: 'regster' cannot be ignored"));
     assert_eq!(w.doc().comparison.done.as_ref().unwrap().rules.list.len(), 1);
-    // By the keyboard alone.
+    // The keyboard alone can edit and apply rules.
     w.views().compare.rules.text = String::new();
     w.settle();
     w.harness.get_by_label("Comparison rules").focus();
@@ -499,17 +504,17 @@ fn ignored_difference_adds_an_editable_rule() {
         (c.rules.to_string().as_str(), c.diff.events.changed),
         ("ignore mappings\n", 2)
     );
-    assert_eq!(w.views().compare.rules.text, "ignore mappings", "no line was added");
     assert_eq!(
-        w.views().compare.section,
-        Section::Rules,
-        "the panel stays where it was"
+        w.views().compare.rules.text,
+        "ignore mappings",
+        "no line break was added"
     );
+    assert_eq!(w.views().compare.section, Section::Rules, "the panel stays at Rules");
 }
 
 #[test]
 fn differing_elements_are_grouped_by_decade_and_tolerated() {
-    let mut w = computed_otherwise();
+    let mut w = compare_edited_replay();
     w.click("Differences: Buffers, pages");
     let c = w.doc().comparison.done.clone().unwrap();
     let role = |name: &str| {
@@ -524,23 +529,23 @@ fn differing_elements_are_grouped_by_decade_and_tolerated() {
     };
     let differing: Vec<_> = c.diff.buffers.iter().filter(|b| b.differs()).collect();
     let at = differing.iter().position(|b| role(&b.name) == BufferRole::Output);
-    let at = at.expect("what is computed differs");
+    let at = at.expect("a computed output differs");
     let first = differing[at];
     w.views().compare.selected = Some(at as u64);
     w.settle();
     let elements = first.elements.as_ref().unwrap();
-    let off = elements.errors.as_ref().unwrap();
-    assert!(off.max_absolute > 0.0);
+    let errors = elements.errors.as_ref().unwrap();
+    assert!(errors.max_absolute > 0.0);
     for label in ["elements", "differ", "first", "largest", "mean", "relative", "ulp"] {
         assert!(w.has(label), "{label}");
     }
-    for d in &off.histogram {
+    for d in &errors.histogram {
         assert!(w.has(&format!("error 1e{} to 1e{}: {}", d.exponent, d.exponent + 1, d.pairs)));
     }
-    assert!(w.has_part("cause: "), "the job that wrote it, at least");
+    assert!(w.has_part("cause: "), "the cause is at least the job that wrote it");
     let rule = format!("Rule: tolerance buffer {} absolute", first.name);
     let found = w.harness.query_all_by_label_contains(&rule).next();
-    found.expect("what it is off by is proposed").click_accesskit();
+    found.expect("a tolerance is proposed").click_accesskit();
     w.settle();
     let c = w.doc().comparison.done.clone().unwrap();
     let same = c.diff.buffers.iter().find(|b| b.name == first.name).unwrap();

@@ -1,4 +1,4 @@
-//! Two API traces in the Compare panel: a row for each call that differs, which leads to the event and to the bytes.
+//! Tests of two API traces in the Compare panel: each differing call has a row that links to its event and bytes.
 
 use crate::common::net::{Net, net};
 use crate::common::{Window, assert_themes_differ_only_in_colours};
@@ -9,8 +9,8 @@ use kinescope::theme::ThemeChoice;
 use trace_core::container;
 use trace_core::recording::{API_TRACE_METADATA, CallEvent, LaunchRow, MemoryBuilder, PageId, Recording};
 
-/// The net once more, with another image, other scores, and a launch of another grid and code.
-fn other() -> (Net, Recording) {
+/// Returns the net and a changed copy: another image, other scores, and a launch with another grid and other code.
+fn net_and_changed_copy() -> (Net, Recording) {
     let n = net(1);
     let mut r = n.recording.clone();
     let copy = |event: u64| match r.events.call(event as usize) {
@@ -42,7 +42,7 @@ fn other() -> (Net, Recording) {
 }
 
 fn compared(theme: ThemeChoice) -> (Window, Net) {
-    let (n, other) = other();
+    let (n, other) = net_and_changed_copy();
     let mut w = Window::from_recording_themed(n.recording.clone(), theme);
     let path = w.folder.path().join("other.kine");
     std::fs::write(&path, container::to_bytes(&other).unwrap()).unwrap();
@@ -60,19 +60,19 @@ fn differing_calls_link_to_events_and_bytes() {
     assert_eq!(
         w.views().compare.section,
         Section::Calls,
-        "the first that has something to tell"
+        "the first section with differences is open"
     );
     assert!(w.has("Differences: Calls") && w.has("Differences: Events") && w.has("Differences: Rules"));
     assert!(!w.has("Differences: Registers") && !w.has("Differences: Mappings"));
     let c = w.doc().comparison.done.clone().unwrap();
     let at = |event: u64| c.diff.calls.list.iter().position(|d| d.events.0 == event).unwrap();
-    // Every row is in view.
+    // The window is tall enough to show every row.
     w.harness.set_size(egui::vec2(1280.0, 1000.0));
     w.settle();
     let click = |w: &mut Window, row: usize, word: &str| {
         let begin = format!("difference {row} {word} ");
         let row = w.harness.query_all_by_label_contains(&begin).next();
-        row.expect("a row").click();
+        row.expect("the difference has a row").click();
         w.settle();
     };
     click(&mut w, at(n.image_in), "copy");
@@ -81,7 +81,7 @@ fn differing_calls_link_to_events_and_bytes() {
     w.click("Show in Memory");
     w.run("show-compare");
     w.settle();
-    // A launch by its fields, as an event too.
+    // A differing launch shows its differing fields.
     click(&mut w, at(n.launches[1]), "launch");
     assert!(w.has("field grid: A 32×1×1, B 16×1×1"));
     click(&mut w, c.diff.calls.list.len(), "code");
@@ -95,7 +95,7 @@ fn differing_calls_link_to_events_and_bytes() {
     assert!(w.has_part("bytes at 0x"));
 }
 
-/// The scores that differ, selected among the calls.
+/// Returns a comparison with the differing scores selected in the list of calls.
 fn differing_scores(theme: ThemeChoice) -> Window {
     let (mut w, n) = compared(theme);
     w.fix_targets();

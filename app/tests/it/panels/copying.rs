@@ -1,4 +1,4 @@
-//! Copying: jobs, buffers, registers and page-table entries have the same forms in their menus wherever they stand.
+//! Tests that jobs, buffers, registers and page-table entries have the same copy forms in the menus of every panel.
 
 use crate::common::Window;
 use crate::panels::hands::{click_and_copied, saxpy};
@@ -6,8 +6,8 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::document::history::Selection;
 use serde_json::Value;
 
-/// What an item of the menu of a row copies.
-fn copied(w: &mut Window, row: &str, item: &str) -> String {
+/// Returns the text that an item of a row's menu copies.
+fn copy_from_menu(w: &mut Window, row: &str, item: &str) -> String {
     w.harness.get_by_label(row).click_secondary();
     w.settle();
     let message = click_and_copied(w, item);
@@ -25,13 +25,13 @@ fn a_job_is_copied_from_the_outline_and_from_its_panel() {
     let submit = w.doc().derived.jobs[0].submit;
     w.run("show-jobs");
     for row in ["outline job 0", "job 0"] {
-        // The outline lists the jobs of the phase that time stands in.
+        // The outline lists the jobs of the phase of the current event.
         w.doc().go(submit + 1);
         w.settle();
-        assert_eq!(copied(&mut w, row, "Copy submit event"), submit.to_string());
-        let j = json(&copied(&mut w, row, "Copy as JSON"));
+        assert_eq!(copy_from_menu(&mut w, row, "Copy submit event"), submit.to_string());
+        let j = json(&copy_from_menu(&mut w, row, "Copy as JSON"));
         assert_eq!(j["job"], 0, "{j}");
-        let link = copied(&mut w, row, "Copy link to it");
+        let link = copy_from_menu(&mut w, row, "Copy link to it");
         assert!(
             link.starts_with("kinescope://") && link.contains(&submit.to_string()),
             "{link}"
@@ -47,10 +47,10 @@ fn a_job_is_copied_from_the_outline_and_from_its_panel() {
 fn a_buffer_and_a_pinned_register_are_copied_from_the_outline() {
     let mut w = saxpy();
     let va = w.doc().recording.buffer("x").unwrap().va.0;
-    assert_eq!(copied(&mut w, "buffer x", "Copy address"), format!("{va:#x}"));
-    assert!(copied(&mut w, "buffer x", "Copy as C").contains("x["));
-    assert_eq!(json(&copied(&mut w, "buffer x", "Copy as JSON"))["buffer"], "x");
-    assert!(copied(&mut w, "buffer x", "Copy link to it").starts_with("kinescope://"));
+    assert_eq!(copy_from_menu(&mut w, "buffer x", "Copy address"), format!("{va:#x}"));
+    assert!(copy_from_menu(&mut w, "buffer x", "Copy as C").contains("x["));
+    assert_eq!(json(&copy_from_menu(&mut w, "buffer x", "Copy as JSON"))["buffer"], "x");
+    assert!(copy_from_menu(&mut w, "buffer x", "Copy link to it").starts_with("kinescope://"));
     assert_eq!(*w.doc().selection(), Selection::Buffer("x".into()));
 }
 
@@ -62,11 +62,11 @@ fn bytes_and_entries_are_copied_as_json_and_as_a_link() {
     w.show_memory(0, va, 1);
     w.settle();
     let row = format!("memory {va:#x}");
-    let j = json(&copied(&mut w, &row, "Copy as JSON"));
+    let j = json(&copy_from_menu(&mut w, &row, "Copy as JSON"));
     assert_eq!(j["va"], format!("{va:#x}"), "{j}");
-    let link = copied(&mut w, &row, "Copy link to it");
+    let link = copy_from_menu(&mut w, &row, "Copy link to it");
     assert!(link.contains(&format!("{va:#x}")), "{link}");
     w.run("show-page-tables");
-    let entry = json(&copied(&mut w, "level 1 table", "Copy as JSON"));
+    let entry = json(&copy_from_menu(&mut w, "level 1 table", "Copy as JSON"));
     assert_eq!(entry["level"], 1, "{entry}");
 }

@@ -1,4 +1,4 @@
-//! Inputs: the recording that reads digits, painted on and replayed.
+//! Tests of Inputs with the recording that reads digits: the test paints a digit and replays it.
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
@@ -12,7 +12,7 @@ fn digits() -> Window {
     w
 }
 
-/// The scores of the last replay, which computed them.
+/// Returns the scores that the last replay computed.
 fn scores(w: &mut Window) -> Vec<f32> {
     let o = w.doc().replay.outcome.clone().unwrap();
     assert!(o.computed, "{:?}", o.failure);
@@ -52,7 +52,7 @@ fn press(w: &mut Window, button: egui::PointerButton, from: egui::Pos2, to: egui
     w.settle();
 }
 
-/// What began and ended between two frames, as taps of a trackpad do, left no trace.
+/// Regression test: a stroke that began and ended between two frames, such as a trackpad tap, painted nothing.
 #[test]
 fn taps_and_quick_strokes_paint_from_their_start() {
     let mut w = digits();
@@ -76,8 +76,8 @@ fn taps_and_quick_strokes_paint_from_their_start() {
     w.harness.hover_at(at(5.0, 1.0));
     w.settle();
     let to = at(5.0, 4.0);
-    let begun = [button(at(5.0, 1.0), true), egui::Event::PointerMoved(to)];
-    w.harness.input_mut().events.extend(begun);
+    let stroke = [button(at(5.0, 1.0), true), egui::Event::PointerMoved(to)];
+    w.harness.input_mut().events.extend(stroke);
     w.harness.step();
     w.harness.input_mut().events.push(button(to, false));
     w.settle();
@@ -88,8 +88,8 @@ fn taps_and_quick_strokes_paint_from_their_start() {
 fn painted_digit_replays_to_the_network_result() {
     let mut w = digits();
     w.run("replay");
-    assert_eq!(best(&scores(&mut w)), 2, "as recorded");
-    // All paper, then a stroke down the middle: a one.
+    assert_eq!(best(&scores(&mut w)), 2, "the recorded digit is a two");
+    // A stroke down the middle of a cleared picture is a one.
     w.click("Clear");
     assert!(pixels(&mut w).iter().all(|p| *p == 0.0));
     let rect = w.harness.get_by_label("Picture of image").rect();
@@ -99,14 +99,14 @@ fn painted_digit_replays_to_the_network_result() {
     press(&mut w, egui::PointerButton::Primary, at(4.0, 0.0), at(4.0, 7.0));
     press(&mut w, egui::PointerButton::Primary, at(7.0, 3.0), at(7.0, 4.0));
     assert_eq!(pixels(&mut w).iter().filter(|p| **p == 1.0).count(), 18);
-    // The right button takes away.
+    // The right button erases.
     press(&mut w, egui::PointerButton::Secondary, at(7.0, 3.0), at(7.0, 4.0));
     let painted = pixels(&mut w);
     assert_eq!(painted.iter().filter(|p| **p == 1.0).count(), 16);
     assert_eq!(painted.iter().filter(|p| **p == 0.0).count(), 48);
     w.run("replay");
     assert_eq!(best(&scores(&mut w)), 1);
-    // Its ten scores stand as bars beside the image.
+    // The ten scores are bars next to the image.
     let got = scores(&mut w);
     for (digit, score) in got.iter().enumerate() {
         let message = format!("output value {digit} {}", f64::from(*score));

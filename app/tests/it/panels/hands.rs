@@ -1,11 +1,11 @@
-//! What a user does with hand and eye in these tests, and the sample that most of them open.
+//! Helpers of the panel tests: pointer actions, and the sample that most tests open.
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::history::Selection;
 use trace_core::recording::ElementType;
 
-/// A sample with an input `x` of 1024 numbers of 32 bits.
+/// Opens a sample with an input `x` of 1024 numbers of 32 bits.
 pub fn saxpy() -> Window {
     let mut w = Window::open_sample("saxpy.kine");
     w.run("show-inputs");
@@ -14,7 +14,7 @@ pub fn saxpy() -> Window {
     w
 }
 
-/// The same with the elements of `x` read as floats.
+/// Opens the same sample and reads the elements of `x` as floats.
 pub fn floats() -> Window {
     let mut w = saxpy();
     let b = w.doc().recording.buffer("x").unwrap().clone();
@@ -34,7 +34,7 @@ pub fn edited(w: &mut Window, name: &str) -> bool {
     w.doc().changes().inputs().contains_key(name)
 }
 
-/// Several events in one frame: what a user does quickly.
+/// Sends several events in one frame, as fast user input does.
 pub fn at_once(w: &mut Window, events: Vec<egui::Event>) {
     w.harness.input_mut().events.extend(events);
     w.settle();
@@ -63,7 +63,8 @@ pub fn double_click(w: &mut Window, pos: egui::Pos2) {
     );
 }
 
-/// The texts that were copied in the frames since `settle` was left out.
+/// Clicks a widget and returns the text that it copies. `settle` would discard the text, so the helper steps single
+/// frames.
 pub fn click_and_copied(w: &mut Window, label: &str) -> String {
     w.harness.get_by_label(label).click();
     let mut out = String::new();

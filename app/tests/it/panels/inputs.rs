@@ -1,4 +1,4 @@
-//! Inputs: values, files and types of a buffer, and outputs of the replay next to the input that a user works on.
+//! Tests of Inputs: values, files and element types of a buffer, and replay outputs next to the edited input.
 
 use crate::common::Window;
 use crate::panels::hands::{bytes, edited, floats};
@@ -71,13 +71,13 @@ fn clicked_value_is_selected_everywhere_and_alt_left_returns() {
     let mut w = floats();
     let va = w.doc().recording.buffer("x").unwrap().va.0;
     w.click("value 5");
-    let place = Selection::Memory {
+    let selection = Selection::Memory {
         space: 0,
         va: va + 20,
         bytes: 4,
     };
-    assert_eq!(*w.doc().selection(), place);
-    assert!(w.has_part("buffer x + 0x14"), "the inspector names the place");
+    assert_eq!(*w.doc().selection(), selection);
+    assert!(w.has_part("buffer x + 0x14"), "the inspector names the address");
     w.harness
         .key_press_modifiers(egui::Modifiers::ALT, egui::Key::ArrowLeft);
     w.settle();
@@ -85,7 +85,7 @@ fn clicked_value_is_selected_everywhere_and_alt_left_returns() {
     w.harness
         .key_press_modifiers(egui::Modifiers::ALT, egui::Key::ArrowRight);
     w.settle();
-    assert_eq!(*w.doc().selection(), place);
+    assert_eq!(*w.doc().selection(), selection);
 }
 
 #[test]
@@ -193,14 +193,17 @@ fn invalid_input_files_report_a_position_and_change_nothing() {
         ("many.csv", big.as_bytes(), "line 1, value 1025"),
         ("size.png", &[], "3×2"),
     ];
-    for (file, data, place) in cases {
+    for (file, data, position) in cases {
         if !data.is_empty() {
             std::fs::write(folder.join(file), data).unwrap();
         }
         w.will_choose(&folder.join(file));
         w.click("Load…");
         let message = w.app().notice.clone().expect(file).1;
-        assert!(message.contains(place) && message.contains(file), "{file}: {message}");
+        assert!(
+            message.contains(position) && message.contains(file),
+            "{file}: {message}"
+        );
         w.click("Dismiss");
     }
     w.will_choose(&folder.join("absent.raw"));
@@ -222,7 +225,7 @@ fn a_buffer_is_cleared_saved_and_loaded_back() {
     w.click("Load…");
     assert!(
         bytes(&mut w, "x") == recorded && !edited(&mut w, "x"),
-        "as recorded is not edited"
+        "recorded content does not count as an edit"
     );
 }
 
@@ -255,7 +258,7 @@ fn edit_checkbox_disables_one_edit_only() {
     w.click("apply edit 0");
     let (now, _) = w.doc().buffer_now(&name).unwrap();
     assert_eq!(&now[..2], &[!was[0], !was[1]]);
-    // It stands in the journal: the next window has it.
+    // The journal keeps the switched edit, so the next window has it.
     w.click("apply edit 0");
     let path = w.doc().path.clone();
     w.run("close");
@@ -283,11 +286,11 @@ fn successful_replay_shows_outputs_in_the_inputs_panel() {
     assert!(!w.has_part("output value"), "nothing was replayed yet");
     w.run("replay");
     assert!(front(&mut w, "inputs") && w.has("replayed"));
-    // The bars stand in the list, left of what is edited.
+    // The bars are in the list, left of the editor.
     let bar = w.harness.get_by_label_contains("output value 4 ").rect();
     let name = w.harness.get_by_label_contains("input results").rect();
     assert!(bar.top() > name.bottom() && bar.left() >= name.left() && bar.right() <= name.right());
-    // An edit makes it a result of before; another replay is of now again.
+    // An edit makes the outputs outdated, and another replay updates them.
     w.edit();
     assert!(w.has("replayed before your last edit"));
     w.run("replay");
@@ -301,7 +304,7 @@ fn failed_replay_activates_the_replay_panel() {
     w.run("replay");
     assert!(
         front(&mut w, "replay"),
-        "outputs of a thousand values are shown there alone"
+        "only the Replay panel shows outputs of a thousand values"
     );
     let mut w = write_value();
     let (head, chains) = (

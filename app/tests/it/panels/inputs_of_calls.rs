@@ -13,7 +13,7 @@ use replay_engine::tune::Reference;
 use std::time::{Duration, Instant};
 use trace_core::recording::ElementType;
 
-/// The sample of a CUDA program, with Inputs in front.
+/// Opens the sample of a CUDA program with Inputs in front.
 fn sample() -> Window {
     let mut w = Window::open_file(&samples().join("cuda/net.kine"), ThemeChoice::Dark, 1.0);
     w.run("show-inputs");
@@ -25,14 +25,14 @@ fn show(w: &mut Window, name: &str) {
     w.run("show-inputs");
 }
 
-/// Replays, and answers whether everything was as recorded or not expected.
+/// Replays, confirms the question if one appears, and returns the verdict.
 fn replay(w: &mut Window) -> Verdict {
     w.doc().replay.outcome = None;
     w.run("replay");
     let since = Instant::now();
     while w.app().confirm.is_none() && w.doc().replay.outcome.is_none() && w.doc().replay.needs_confirmation() {
         w.harness.step();
-        assert!(since.elapsed() < HANG_LIMIT, "no question came");
+        assert!(since.elapsed() < HANG_LIMIT, "no question appeared");
     }
     if w.app().confirm.is_some() {
         w.harness.step();
@@ -46,7 +46,7 @@ fn replay(w: &mut Window) -> Verdict {
             return o.verdict;
         }
         assert!(state.error.is_none(), "{:?}", state.error);
-        assert!(since.elapsed() < HANG_LIMIT, "no outcome came");
+        assert!(since.elapsed() < HANG_LIMIT, "the replay did not end");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -60,12 +60,12 @@ fn copies_are_listed_as_replay_inputs_and_outputs() {
         assert!(w.has(label), "{label}");
     }
     assert!(w.has("Memory at the start"));
-    // Floats are seen as such: 144 weights.
+    // The 144 weights are detected as floats.
     w.click("input in0");
     assert!(w.has("copied from the host") && w.has("144 values"));
     let weights = w.doc().buffers.get("in0").unwrap().clone();
     assert_eq!((weights.va.0, weights.element), (n.weights, ElementType::F32));
-    // The image goes to its place for each run.
+    // Each run copies the image to the same address.
     w.click("input in2");
     assert!(w.has("2 copies"));
     let carried = *w.doc().buffers.origin("in2").unwrap();
@@ -78,7 +78,7 @@ fn copies_are_listed_as_replay_inputs_and_outputs() {
     assert_eq!(
         *w.doc().selection(),
         Selection::Buffer("in2".into()),
-        "it stays in sight"
+        "the buffer stays selected"
     );
 }
 
@@ -101,7 +101,7 @@ fn cuda_input_value_edit_is_undone_and_saved() {
     assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == at));
     w.crash_and_restart();
     w.doc().accept_offered();
-    assert_eq!(bytes(&mut w, "in0"), now, "the journal holds it");
+    assert_eq!(bytes(&mut w, "in0"), now, "the journal restores the edit");
     w.run("undo");
     assert!(!edited(&mut w, "in0"));
     assert_eq!(bytes(&mut w, "in0"), before);
@@ -116,7 +116,7 @@ fn readbacks_are_shown_but_not_editable() {
     assert!(w.views().inputs.editing.is_none());
     assert!(
         matches!(w.doc().selection(), Selection::Memory { .. }),
-        "it is selected"
+        "the value is selected"
     );
     assert!(!w.doc().edit("out0", 0, vec![1]));
     assert!(!edited(&mut w, "out0"));
@@ -141,17 +141,17 @@ fn copies_and_bytes_link_to_their_input() {
     assert!(w.doc().edit("in2", 8, vec![0, 0, 0x80, 0x3f]));
     w.doc().go(n.image_in);
     w.settle();
-    assert!(w.has("carries ● in2"), "an edit is seen where the copy is");
+    assert!(w.has("carries ● in2"), "the inspector marks the copy as edited");
     w.show_memory(0, n.image + 8, 1);
     w.settle();
     w.click("input ● in2 + 0x8");
     assert!(w.is_panel_active("inputs") && w.views().inputs.buffer == "in2");
-    // The copy back carries an output.
+    // The readback carries an output.
     w.doc().go(n.scores_out);
     w.settle();
     w.click("carries out0");
     assert_eq!(*w.doc().selection(), Selection::Buffer("out0".into()));
-    // The palette knows it too.
+    // The palette finds buffers too.
     w.run("palette");
     w.type_text("memory0\n");
     assert_eq!(*w.doc().selection(), Selection::Buffer("memory0".into()));
@@ -177,7 +177,7 @@ fn buffer_search_finds_one_of_many_buffers() {
     assert!(!w.has("input in23"));
     w.click("input in299");
     assert_eq!(bytes(&mut w, "in299"), [43; 64]);
-    // What is shown has its row, also where the name fits it no more.
+    // The shown buffer has a row, even if the list is cut before it.
     w.click("All buffers");
     assert!(w.has("input in299") && w.has("Shown"));
     w.harness.get_by_label("Find buffers by name").focus();
@@ -195,10 +195,11 @@ fn replay_result_follows_the_edit() {
         // The image is the last input of the net.
         let doc = w.doc();
         let inputs = doc.buffers.list().iter();
-        let mut given = inputs.filter(|b| doc.buffers.origin(&b.name).is_some_and(|c| c.kind == OriginKind::Input));
-        given.next_back().unwrap().name.clone()
+        let mut replay_inputs =
+            inputs.filter(|b| doc.buffers.origin(&b.name).is_some_and(|c| c.kind == OriginKind::Input));
+        replay_inputs.next_back().unwrap().name.clone()
     };
-    // The panel is about calls: no registers, no targets for register traces, no idle time.
+    // For API traces the panel has no registers, no targets of register traces and no idle time.
     w.run("show-replay");
     assert!(w.has("target cuda:0") && !w.has_part("target software:") && !w.has("Pace"));
     assert_eq!(replay(&mut w), Verdict::Match);
@@ -211,7 +212,7 @@ fn replay_result_follows_the_edit() {
     ] {
         assert!(w.has(message), "{message}");
     }
-    // As one graph it is another plan, and the same answer.
+    // A replay as one graph has another plan and the same result.
     w.click("as one graph");
     assert!(w.doc().replay.plan.is_none() && w.doc().replay.api_options.graph);
     assert_eq!(replay(&mut w), Verdict::Match);
@@ -219,7 +220,7 @@ fn replay_result_follows_the_edit() {
     w.click("synchronize after each launch");
     assert!(
         !w.doc().replay.api_options.graph && w.doc().replay.api_options.step,
-        "one or the other"
+        "the two options exclude each other"
     );
     w.click("synchronize after each launch");
     let outputs = |w: &mut Window| -> Vec<Vec<u8>> {
@@ -227,16 +228,19 @@ fn replay_result_follows_the_edit() {
         o.outputs.iter().map(|o| o.data.clone()).collect()
     };
     let recorded = outputs(&mut w);
-    assert!(!w.doc().replay.needs_confirmation(), "a yes counts for the board");
+    assert!(
+        !w.doc().replay.needs_confirmation(),
+        "one confirmation is enough for a target"
+    );
     assert!(w.doc().edit(&name, 0, vec![9, 0, 0, 0, 7, 0, 0, 0]));
-    assert_eq!(replay(&mut w), Verdict::Match, "nothing is expected of it");
+    assert_eq!(replay(&mut w), Verdict::Match, "edited inputs have no expected outputs");
     let other = outputs(&mut w);
     assert_ne!(other, recorded);
     let outcome = w.doc().replay.outcome.clone().unwrap();
     let (differ, all) = outcome.calls.as_ref().unwrap().free_outputs();
     assert!(differ > 0 && differ <= all && outcome.reads.compared == 0);
     w.run("show-replay");
-    assert!(w.has_part("with your inputs"), "the panel says so");
+    assert!(w.has_part("with your inputs"), "the panel mentions the edited inputs");
     // The user's tolerance applies.
     for (tolerance, verdict) in [("exact", Verdict::Diverged), ("i32:1e9", Verdict::Match)] {
         w.doc().replay.tolerance = tolerance.into();
@@ -277,7 +281,7 @@ fn tune_panel_uses_edited_inputs() {
         while w.doc().tuning.done.is_none() {
             assert_eq!(w.doc().tuning.failure, None);
             w.harness.step();
-            assert!(since.elapsed() < HANG_LIMIT, "no answer came");
+            assert!(since.elapsed() < HANG_LIMIT, "the tuning did not end");
             std::thread::sleep(Duration::from_millis(5));
         }
         w.settle();
@@ -290,6 +294,6 @@ fn tune_panel_uses_edited_inputs() {
     assert_eq!(
         references[1],
         Reference::Device,
-        "what was recorded says nothing of these inputs"
+        "the recording has no outputs for the edited inputs"
     );
 }

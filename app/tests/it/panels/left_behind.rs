@@ -1,4 +1,4 @@
-//! What a user made and a run of the program left behind, or could not keep.
+//! Tests of edits that a crashed run left behind, and of a journal that cannot be written.
 
 use crate::common::HANG_LIMIT;
 use crate::panels::hands::{bytes, edited, floats, saxpy};
@@ -10,17 +10,17 @@ fn edits_of_a_crashed_run_can_be_restored() {
     w.click("value 0");
     w.views().inputs.field = "42".into();
     w.click("Set");
-    let made = bytes(&mut w, "x");
+    let edited_bytes = bytes(&mut w, "x");
     w.crash_and_restart();
     w.run("show-inputs");
-    assert!(!edited(&mut w, "x"), "nothing is taken up unasked");
+    assert!(!edited(&mut w, "x"), "edits are not restored without a question");
     w.click("Restore");
-    assert!(bytes(&mut w, "x") == made);
-    // Closed in good order, they hold without a question.
+    assert!(bytes(&mut w, "x") == edited_bytes);
+    // After a normal close, the edits return without a question.
     let path = w.doc().path.clone();
     w.run("close");
     w.start(&path);
-    assert!(bytes(&mut w, "x") == made && w.doc().offered.is_none());
+    assert!(bytes(&mut w, "x") == edited_bytes && w.doc().offered.is_none());
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn edits_before_restore_keep_old_and_new_changes() {
     w.run("show-inputs");
     assert!(w.doc().edit("x", 8, vec![5, 6, 7, 8]));
     w.settle();
-    // It dies again: the newer edits are offered first, the older ones are still there.
+    // After another crash, the newer edits are offered first and the older ones are kept.
     w.crash_and_restart();
     w.run("show-inputs");
     w.click("Restore");
@@ -50,12 +50,12 @@ fn edits_before_restore_keep_old_and_new_changes() {
 #[test]
 fn journal_write_failure_is_reported() {
     let mut w = saxpy();
-    // A folder stands where the journal would go.
+    // A folder blocks the path of the journal.
     std::fs::create_dir(journal::path_for(&w.doc().path.clone())).unwrap();
     assert!(w.doc().edit("x", 0, vec![1]));
     let since = std::time::Instant::now();
     while w.app().notice.is_none() {
-        assert!(since.elapsed() < HANG_LIMIT, "nobody was reported");
+        assert!(since.elapsed() < HANG_LIMIT, "no notice was shown");
         w.settle();
     }
     assert!(w.app().notice.clone().unwrap().1.contains("kine-edits"));

@@ -1,4 +1,4 @@
-//! Events, Jobs and Register: a row clicked is shown everywhere; and panels without anything to show.
+//! Tests of Events, Jobs and Register: every panel shows a clicked row, and empty panels explain why.
 
 use crate::common::{Window, find_busiest_register, writes};
 use crate::panels::hands::saxpy;
@@ -28,7 +28,7 @@ fn event_filter_shows_only_matching_events() {
     w.settle();
     w.harness.get_by_label("Filter events").type_text("write");
     w.settle();
-    let rows = w.views().events.rows.clone().expect("rows were found");
+    let rows = w.views().events.rows.clone().expect("the filter has rows");
     assert!(!rows.is_empty() && rows.len() < w.doc().len());
     for e in rows.iter() {
         assert!(w.doc().recording.events.access(e as usize).is_some_and(|a| a.write));
@@ -125,7 +125,7 @@ fn register_fields_and_unknown_bits_are_listed() {
 #[test]
 fn empty_panels_explain_why_and_link_to_another() {
     let mut w = Window::from_recording(Recording::default());
-    for (panel, what) in [
+    for (panel, text) in [
         ("show-memory", "no address space"),
         ("show-page-tables", "no page tables"),
         ("show-inputs", "names no buffers"),
@@ -133,7 +133,7 @@ fn empty_panels_explain_why_and_link_to_another() {
         ("show-shader", "No job was submitted"),
     ] {
         w.run(panel);
-        assert!(w.has_part(what), "{panel} says {what}");
+        assert!(w.has_part(text), "{panel} shows {text}");
     }
     w.run("show-inputs");
     w.click("Show memory");
@@ -153,7 +153,10 @@ fn arrow_keys_step_through_reads_of_a_read_only_register() {
     w.doc().go_with(reads[0], Selection::Register(register));
     w.settle();
     assert!(w.has_part("writes: none"));
-    assert!(!w.has("Next write") && !w.has("Previous write"), "no dead arrows");
+    assert!(
+        !w.has("Next write") && !w.has("Previous write"),
+        "a read-only register has no write buttons"
+    );
     let press = |w: &mut Window, label: &str| {
         let mut all = w.harness.query_all_by_label(label);
         all.next().unwrap().click_accesskit();

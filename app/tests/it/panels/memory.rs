@@ -1,4 +1,4 @@
-//! Memory: places, searches, types, what touches a byte, copies, the keyboard.
+//! Tests of Memory: addresses, searches, element types, references of a byte, copies and the keyboard.
 
 use crate::common::{Window, samples};
 use crate::panels::hands::{at_once, button, bytes, click_and_copied, double_click, saxpy};
@@ -36,7 +36,7 @@ fn go_to_accepts_addresses_buffers_and_buffer_offsets() {
     w.enter("Go to address", "job 0");
     let head = w.doc().derived.jobs[0].head_va;
     assert_eq!(w.views().memory.top, head & !15);
-    assert!(w.has_part("of job 0"), "what the page is used for");
+    assert!(w.has_part("of job 0"), "the panel shows the use of the page");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn memory_search_finds_bytes_or_reports_no_match() {
     assert!(w.has_part("'zz' is not a pattern"));
 }
 
-/// Tables that map two million pages onto one, so that a search takes long.
+/// Returns tables that map two million pages to one frame, so that a search takes long.
 fn endless() -> (Recording, DerivedData) {
     const LAST: u64 = 4096;
     let format = MmuFormat::Aarch64_4k;
@@ -72,7 +72,8 @@ fn endless() -> (Recording, DerivedData) {
         }
         p
     };
-    // Frame 1 is the top, 2 the next, from 10 on those of level 2, from 100 on the last: no table stands twice.
+    // Frame 1 is the root and frame 2 the next level. Frames from 10 on are level 2, and frames from 100 on the last
+    // level. No table occurs twice.
     let mut frames = vec![
         (1, m.add_page(&filled(1, &|_| table(2)))),
         (2, m.add_page(&filled(LAST as usize / 512, &|i| table(10 + i)))),
@@ -118,7 +119,7 @@ fn a_search_is_stopped() {
         w.harness.step();
     }
     let wrong = w.views().memory.wrong.clone();
-    assert!(w.views().memory.searching.is_some(), "it goes on: {wrong:?}");
+    assert!(w.views().memory.searching.is_some(), "the search is running: {wrong:?}");
     w.click("Stop searching");
     assert!(w.views().memory.searching.is_none() && w.views().memory.hits.is_none());
     assert!(w.has_part("the search was stopped"));
@@ -156,11 +157,16 @@ fn double_click_on_a_byte_lists_its_references() {
     w.show_memory(0, head, 1);
     w.settle();
     let row = w.harness.get_by_label(&format!("memory {:#x}", head & !15)).rect();
-    // The first byte of the line stands at the begin of its hex digits.
+    // The hex digits of the line's first byte begin at this position.
     double_click(&mut w, egui::pos2(row.left() + 136.0, row.center().y));
-    let t = w.views().memory.references.clone().expect("asked");
+    let t = w
+        .views()
+        .memory
+        .references
+        .clone()
+        .expect("the references are requested");
     assert_eq!(t.va, head & !15);
-    let list = t.list.expect("found");
+    let list = t.list.expect("the references are listed");
     let kinds: std::collections::BTreeSet<&str> = list.iter().map(|t| t.kind).collect();
     for k in ["job", "register", "page table", "snapshot"] {
         assert!(kinds.contains(k), "{k} in {kinds:?}");
@@ -207,7 +213,7 @@ fn references_of_a_byte_are_counted_and_page_ones_fold() {
     let mut w = saxpy();
     w.run("show-memory");
     let head = w.doc().derived.jobs[0].head_va;
-    // A byte of the header's page that is not in the header.
+    // This byte is on the page of the header but not in the header.
     let va = (head & !4095) | ((head + 0x400) & 0xfff);
     w.show_memory(0, va, 1);
     w.settle();
@@ -218,13 +224,13 @@ fn references_of_a_byte_are_counted_and_page_ones_fold() {
     assert!(of_page > 0, "the header is on this page: {list:?}");
     assert!(
         list.iter().take(own.len()).all(|t| !t.page),
-        "the byte's own come first"
+        "references of the byte come first"
     );
     let events = own.iter().filter(|t| t.event.is_some()).count();
     assert_eq!(
         w.doc().xrefs.event_xrefs().len(),
         events,
-        "the inspector counts the same"
+        "the inspector counts the same events"
     );
     let message = match events {
         0 => "has no reference".to_owned(),
@@ -234,8 +240,8 @@ fn references_of_a_byte_are_counted_and_page_ones_fold() {
     assert!(w.has_part(&message), "{message}");
     let job = list.iter().find(|t| t.page && t.kind == "job").unwrap();
     let label = format!("reference job {}", job.description);
-    assert!(!w.has(&label), "it is folded");
-    // Tall enough for all of the byte's own.
+    assert!(!w.has(&label), "references of the page are folded");
+    // The window is tall enough for all references of the byte itself.
     w.harness.set_size(egui::vec2(1280.0, 2400.0));
     w.settle();
     w.click("References to the page");
@@ -312,7 +318,7 @@ fn a_narrow_panel_has_lines_of_eight_bytes() {
     w.settle();
     let row = |at: u64| format!("memory {at:#x}");
     assert!(w.has(&row(va + 8)) && w.has(&row(va + 16)));
-    // The last byte of the line stands within the panel.
+    // The last byte of the line is inside the panel.
     let line = w.harness.get_by_label(&row(va)).rect();
     let last = egui::pos2(
         line.left() + 132.0 + (line.right() - line.left() - 144.0) * 0.6,

@@ -1,5 +1,5 @@
-//! Every panel answers on every recording: also where there is nothing of what it shows. None is at work for ever, and
-//! no work ends by an error of the program.
+//! Tests that every panel handles every recording, even one without its data. No panel works forever, and no work ends
+//! with an internal error.
 
 use crate::common::Window;
 use crate::common::net::net;
@@ -10,9 +10,9 @@ use trace_core::recording::{
 };
 use trace_query::GroupBy;
 
-/// Recordings that have nothing of something, by what they are.
-fn bare() -> Vec<(&'static str, Recording)> {
-    let of = |mali: bool, fill: &dyn Fn(&mut EventsBuilder)| {
+/// Returns recordings that lack some kind of data, with their names.
+fn incomplete_recordings() -> Vec<(&'static str, Recording)> {
+    let recording = |mali: bool, fill: &dyn Fn(&mut EventsBuilder)| {
         let mut b = EventsBuilder::new();
         fill(&mut b);
         let mut r = Recording {
@@ -42,32 +42,32 @@ fn bare() -> Vec<(&'static str, Recording)> {
         slot: 1,
     };
     vec![
-        ("no events", of(true, &|_| {})),
-        ("no events and no map", of(false, &|_| {})),
-        ("marks alone", of(true, &|b| b.mark(1, "begin"))),
+        ("no events", recording(true, &|_| {})),
+        ("no events and no map", recording(false, &|_| {})),
+        ("only marks", recording(true, &|b| b.mark(1, "begin"))),
         (
-            "interrupts alone",
-            of(true, &|b| b.interrupt(2, InterruptRow { line: 0, status: 1 })),
+            "only interrupts",
+            recording(true, &|b| b.interrupt(2, InterruptRow { line: 0, status: 1 })),
         ),
-        ("no jobs", of(true, &|b| b.access(1, 1, access))),
-        ("no names", of(false, &|b| b.access(1, 1, access))),
+        ("no jobs", recording(true, &|b| b.access(1, 1, access))),
+        ("no names", recording(false, &|b| b.access(1, 1, access))),
         (
-            "undecoded accesses alone",
-            of(true, &|b| {
+            "only undecoded accesses",
+            recording(true, &|b| {
                 b.undecoded(1, 1, 0, UndecodedRow::from_access(0x20, true, 4))
             }),
         ),
-        ("submits alone", of(true, &|b| b.submit(1, submit))),
-        ("calls alone", net(1).recording),
+        ("only submits", recording(true, &|b| b.submit(1, submit))),
+        ("only calls", net(1).recording),
     ]
 }
 
-/// What a panel says while it is at work.
+/// Texts that a panel shows while it works.
 const AT_WORK: [&str; 4] = ["counting accesses…", "filtering…", "sorting…", "looking for changes…"];
 
 #[test]
 fn panels_handle_recordings_without_their_data() {
-    for (name, recording) in bare() {
+    for (name, recording) in incomplete_recordings() {
         let mut w = Window::from_recording(recording);
         for panel in PANELS {
             w.run(&format!("show-{}", panel.id));

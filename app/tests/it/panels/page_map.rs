@@ -1,4 +1,4 @@
-//! Page tables as a map: square and strips, zoom and pan, colours, selection, links.
+//! Tests of Page tables as a map: square and strips, zoom and pan, colours, selection, links.
 
 use crate::common::Window;
 use crate::panels::hands::saxpy;
@@ -72,7 +72,7 @@ fn page_map_click_selects_everywhere_and_map_follows_selection() {
     w.settle();
     assert_eq!(w.views().tables.at, Some(va));
     let rect = w.harness.get_by_label("Map of the address space").rect();
-    // As close as it goes, the page in the middle.
+    // The map is zoomed in fully, with the page in the middle.
     w.views().tables.atlas.square.centre(va);
     w.views().tables.atlas.square.zoom(rect, rect.center(), 40.0);
     let at = w.views().tables.atlas.square.point_of(rect, va);
@@ -83,15 +83,15 @@ fn page_map_click_selects_everywhere_and_map_follows_selection() {
     w.settle();
     w.click("Map of the address space");
     let Selection::Memory { va: found, .. } = *w.doc().selection() else {
-        panic!("a page is selected: {:?}", w.doc().selection());
+        panic!("no page is selected: {:?}", w.doc().selection());
     };
     let shown = w.harness.get_by_label("Map of the address space").rect();
     let under = w.views().tables.atlas.square.page_at(shown, shown.center());
     assert_eq!(Some(found >> 12), under);
     w.run("show-memory");
     let top = w.views().memory.top;
-    assert!(top <= found && found < top + 4096, "Memory followed to {top:#x}");
-    // What is selected elsewhere and lies far away is brought into the view.
+    assert!(top <= found && found < top + 4096, "Memory shows {top:#x}");
+    // The map moves to a distant address that another panel selects.
     w.run("show-page-tables");
     let far = w.doc().derived.spaces[0].mappings.last().unwrap().va;
     w.views().tables.atlas.square.centre(0);
@@ -129,7 +129,7 @@ fn page_map_colours_rights_owner_entropy_and_change() {
     let (entropy, all) = w.views().tables.atlas.entropy(key).unwrap();
     let mean = entropy.over(&range).mean().unwrap();
     assert!(all && mean > 0.0 && mean <= 255.0, "{mean}");
-    // Every page is mapped to where the walk leads.
+    // Every page maps to the address that a page walk returns.
     let space = &recording.metadata.address_spaces[0];
     for r in map.runs.list() {
         let leaf = trace_core::mmu::translate(space.format, space.root, r.va, &recording.memory.at(map.event)).unwrap();
@@ -186,7 +186,7 @@ fn doubly_mapped_page_links_to_its_other_address() {
     w.click("address 0 0x1000");
     w.settle();
     assert!(matches!(*w.doc().selection(), Selection::Memory { va: 0x1000, .. }));
-    // A mark keeps its place in the map.
+    // A mark keeps the map open.
     w.click("Pages mapped twice");
     w.settle();
     assert!(w.has("Map of the address space"));

@@ -1,4 +1,4 @@
-//! Page tables: the map, the list, the walk, and what stands out.
+//! Tests of Page tables: the map, the list, the walk and the marks.
 
 use crate::common::Window;
 use crate::panels::hands::saxpy;
@@ -18,7 +18,7 @@ fn clicked_mapping_shows_its_walk_and_links_to_memory() {
     let va = w.doc().derived.spaces[0].mappings[0].va;
     w.click(&format!("mapping {va:#x}"));
     assert_eq!(w.views().tables.at, Some(va));
-    assert!(w.has_part("level 3"), "the walk is reported level by level");
+    assert!(w.has_part("level 3"), "the walk is shown level by level");
     w.click("Go to memory");
     assert!(w.is_panel_active("memory"));
     assert_eq!(w.views().memory.top, va & !15);
@@ -73,14 +73,14 @@ fn page_map_zooms_to_one_page_and_selects_it() {
         w.settle();
     }
     assert!(w.views().tables.cell.unwrap() > 1, "{:?}", w.views().tables.cell);
-    // The keyboard too, once the map has the focus.
+    // The keyboard works too when the map has the focus.
     w.click("Map of the page");
     w.click("Address map");
     let Selection::Memory {
         va: at, bytes: 4096, ..
     } = *w.doc().selection()
     else {
-        panic!("a page is selected: {:?}", w.doc().selection());
+        panic!("no page is selected: {:?}", w.doc().selection());
     };
     assert_eq!(w.views().tables.at, Some(at));
     w.harness.key_press(egui::Key::ArrowRight);
@@ -91,14 +91,12 @@ fn page_map_zooms_to_one_page_and_selects_it() {
     assert_eq!(w.views().tables.cell, Some(1));
     w.run("show-memory");
     let top = w.views().memory.top;
-    assert!(
-        top <= at + 4096 && at + 4096 < top + 4096,
-        "Memory followed to {top:#x}"
-    );
+    assert!(top <= at + 4096 && at + 4096 < top + 4096, "Memory shows {top:#x}");
     assert_ne!(va, 0);
 }
 
-/// Tables that map a page twice, once executable and writable, and one that the recording does not hold.
+/// Returns a recording whose tables map one page twice, once executable and writable, and one page that is not
+/// recorded.
 pub fn odd() -> Recording {
     let format = MmuFormat::Aarch64_4k;
     let mut m = MemoryBuilder::new();
@@ -116,7 +114,7 @@ pub fn odd() -> Recording {
     };
     set(3, 1, mmu::encode_leaf(format, PhysAddr(9 << 12), Rights::RW, 0));
     set(3, 4, mmu::encode_leaf(format, PhysAddr(9 << 12), rwx, 0));
-    // The level 3 table can be seen through the tables.
+    // The tables also map the level 3 table itself.
     set(3, 6, mmu::encode_leaf(format, PhysAddr(4 << 12), Rights::RO, 0));
     set(3, 8, mmu::encode_leaf(format, PhysAddr(77 << 12), Rights::RW, 0));
     let mut frames: Vec<_> = tables
@@ -161,7 +159,7 @@ fn page_tables_panel_marks_double_and_open_mappings() {
     assert!(w.has("mapping 0x4000") && !w.has("mapping 0x1000"));
     let fact = w.doc().derived.spaces[0].clone();
     assert_eq!(fact.marks.pages(Mark::Missing), 1);
-    assert_eq!(fact.pages_with(PageContent::None), 1, "two ways of counting agree");
+    assert_eq!(fact.pages_with(PageContent::None), 1, "both counts agree");
     w.click("Pages not recorded");
     w.click("mapping 0x8000");
     assert_eq!(w.views().tables.at, Some(0x8000));
@@ -169,14 +167,14 @@ fn page_tables_panel_marks_double_and_open_mappings() {
     assert_eq!(w.views().tables.mark, None);
     assert!(w.has("mapping 0x1000") && w.has("mapping 0x6000"));
     w.run("show-memory");
-    for (va, what) in [
+    for (va, content) in [
         (0x6000, "level 3 page table of 0x0"),
         (0x1000, "weights w0"),
         (0x4000, "unknown"),
     ] {
         w.show_memory(0, va, 1);
         w.settle();
-        assert!(w.has(&format!("page holds {what}")), "{va:#x} holds {what}");
+        assert!(w.has(&format!("page holds {content}")), "{va:#x} holds {content}");
     }
     w.click("Show references");
     let list = w.views().memory.references.clone().unwrap().list.unwrap();

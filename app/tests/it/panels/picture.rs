@@ -1,4 +1,4 @@
-//! Inputs: the picture that is painted on, plots and histograms.
+//! Tests of pictures in Inputs: painting, plots and histograms.
 
 use crate::common::Window;
 use crate::panels::hands::{at_once, button, bytes, double_click, floats};
@@ -29,7 +29,7 @@ fn each_paint_stroke_is_one_change() {
     w.harness.drag_at(at(4.0, 6.0));
     w.harness.hover_at(at(20.0, 6.0));
     w.settle();
-    assert!(w.doc().changes().is_empty(), "a stroke counts when it ends");
+    assert!(w.doc().changes().is_empty(), "a stroke becomes a change when it ends");
     w.harness.drop_at(at(20.0, 6.0));
     w.settle();
     assert_eq!(w.doc().changes().len(), 1);
@@ -40,7 +40,7 @@ fn each_paint_stroke_is_one_change() {
         assert_eq!(value(6 * 32 + x), 9.0, "pixel {x}, 6");
         assert_eq!(value(5 * 32 + x), 9.0, "the brush is two pixels high");
     }
-    assert_eq!(now[8 * 128..], before[8 * 128..], "nothing below was painted");
+    assert_eq!(now[8 * 128..], before[8 * 128..], "the rows below are unchanged");
     w.run("undo");
     assert!(bytes(&mut w, "x") == before);
 }
@@ -60,14 +60,14 @@ fn values_are_plotted_and_counted() {
     assert!(w.has("Histogram of x"));
     assert_eq!(s.bars.iter().sum::<u64>(), 1024);
     assert_eq!(s.bars.last(), Some(&1));
-    // The plot leads to the value under the pointer.
+    // A click on the plot selects the value under the pointer.
     w.click("Values as Plot");
     w.views().inputs.editing = None;
     w.click("Plot of x");
     assert!(w.views().inputs.editing.is_some());
 }
 
-/// A plot of values so large that their neighbours are the same number, or of one value, has no height of its own.
+/// Tests plots without a height: all values are equal, or so large that neighbouring numbers are the same.
 #[test]
 fn buffers_of_every_element_type_can_be_displayed() {
     for file in ["write-value.kine", "saxpy.kine"] {
@@ -90,15 +90,15 @@ fn buffers_of_every_element_type_can_be_displayed() {
                     old: None,
                     new
                 }));
-                for (show, what) in [
+                for (show, label) in [
                     (ViewMode::Plot, "Plot of"),
                     (ViewMode::Histogram, "Histogram of"),
                     (ViewMode::Picture, "Picture of"),
                 ] {
                     w.views().inputs.show = Some(show);
                     w.settle();
-                    let shown = w.has_part(what) || w.has_part("finite number") || w.has_part("make a row");
-                    assert!(shown, "{name} as {} by {what}", e.name());
+                    let shown = w.has_part(label) || w.has_part("finite number") || w.has_part("make a row");
+                    assert!(shown, "{name} as {} by {label}", e.name());
                 }
             }
         }
@@ -112,7 +112,7 @@ fn buffers_of_every_element_type_can_be_displayed() {
     }
 }
 
-/// The middle of a pixel of the picture of `x`, which is so many pixels wide.
+/// Returns the middle of a pixel of the picture of `x`, which is `across` pixels wide.
 fn pixel(w: &Window, across: f32, [x, y]: [f32; 2]) -> egui::Pos2 {
     let rect = w.harness.get_by_label("Picture of x").rect();
     rect.min + egui::vec2(x + 0.5, y + 0.5) * (rect.width() / across)
@@ -140,14 +140,14 @@ fn clicked_pixel_selects_its_bytes_and_finds_its_reader() {
     click(&mut w, at);
     assert_eq!(*w.doc().selection(), element(6 * 32 + 5));
     assert!(w.has("pixel 5, 6") && w.has("picture x · 32×32 grey"));
-    assert!(w.views().inputs.editing.is_none(), "a click selects, and edits nothing");
+    assert!(w.views().inputs.editing.is_none(), "a click selects and does not edit");
     w.run("next-reader");
     let submit = w.doc().derived.jobs[0].submit;
     assert_eq!(
         (w.doc().current_event(), w.doc().selection().clone()),
         (submit, element(6 * 32 + 5))
     );
-    // Arrows move it, no further than the border; Enter and a double-click edit.
+    // Arrows move the selection inside the border. Enter and a double click start an edit.
     for (key, n) in [
         (egui::Key::ArrowDown, 7 * 32 + 5),
         (egui::Key::ArrowLeft, 7 * 32 + 4),

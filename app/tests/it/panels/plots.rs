@@ -1,4 +1,5 @@
-//! Plots: registers and fields as lines and histograms, what a filter finds as charts, and the times between patterns.
+//! Tests of Plots: registers and fields as lines and histograms, counts of filtered accesses, and times between
+//! patterns.
 
 use crate::common::{Window, find_busiest_register, long};
 use egui_kittest::kittest::Queryable as _;
@@ -13,12 +14,12 @@ use trace_core::registers::AccessList;
 use trace_core::values::{AccessFilter, collect};
 use trace_query::GroupBy;
 
-fn whole(register: u32) -> PlotLine {
+fn register_line(register: u32) -> PlotLine {
     PlotLine { register, field: None }
 }
 
-/// A register of which an access reported a field with names, and the field.
-fn with_names(w: &mut Window) -> PlotLine {
+/// Returns a register with a field whose values have names, and that field.
+fn find_named_field(w: &mut Window) -> PlotLine {
     use trace_core::registers::FieldKind;
     let doc = w.doc();
     let found = doc.derived.registers.keys().find_map(|r| {
@@ -41,7 +42,7 @@ fn empty_plots_panel_gives_a_hint_and_plots_on_click() {
     let busy = find_busiest_register(w.doc());
     let name = w.doc().derived.register_name(busy);
     w.enter("Find what to plot", &name);
-    assert!(w.doc().is_plotted(&whole(busy)) || w.doc().changes().plots().len() == 1);
+    assert!(w.doc().is_plotted(&register_line(busy)) || w.doc().changes().plots().len() == 1);
     let line = w.doc().changes().plots()[0].1.clone();
     let shown = w.doc().derived.register_name(line.register);
     assert!(w.has(&format!("Plot of {shown}")));
@@ -72,7 +73,7 @@ fn plot_values_match_the_register_panel() {
             let events = |list: AccessList<'_>| list.iter().map(|e| e as u32).collect::<Vec<_>>();
             let expected: Vec<u64> = (fact.accesses.all().iter())
                 .filter_map(|e| lookup::find_register_value(&doc.recording, &doc.derived, *register, e))
-                .map(|held| held.value)
+                .map(|found| found.value)
                 .collect();
             assert_eq!(
                 (got.events(), got.values()),
@@ -97,10 +98,10 @@ fn plot_values_match_the_register_panel() {
 #[test]
 fn legend_shows_values_at_the_current_event() {
     let mut w = Window::open_sample("vecadd.kine");
-    let (busy, field) = (find_busiest_register(w.doc()), with_names(&mut w));
-    assert!(w.doc().plot(&whole(busy)) && w.doc().plot(&field));
+    let (busy, field) = (find_busiest_register(w.doc()), find_named_field(&mut w));
+    assert!(w.doc().plot(&register_line(busy)) && w.doc().plot(&field));
     w.run("show-plots");
-    let values = w.views().plots.values_of(&whole(busy)).unwrap().clone();
+    let values = w.views().plots.values_of(&register_line(busy)).unwrap().clone();
     let mut seen = std::collections::BTreeSet::new();
     for n in [0, values.len() / 2, values.len() - 1] {
         let (event, value) = (u64::from(values.events()[n]), values.values()[n]);
@@ -116,32 +117,37 @@ fn legend_shows_values_at_the_current_event() {
     w.doc().go(u64::from(values.events()[0]));
     w.settle();
     let def = lookup::find_register(&w.doc().recording, field.register).unwrap();
-    let of = def.layout.field(field.field.as_deref().unwrap()).unwrap();
-    let message = format!("Line {}.{} {}", def.name, of.name, of.text(values.values()[0]));
-    assert!(w.has(&message), "the field is reported by its name: {message}");
-    // The row leads to the access that reported the value.
+    let layout_field = def.layout.field(field.field.as_deref().unwrap()).unwrap();
+    let message = format!(
+        "Line {}.{} {}",
+        def.name,
+        layout_field.name,
+        layout_field.text(values.values()[0])
+    );
+    assert!(w.has(&message), "the legend names the value of the field: {message}");
+    // A click on the row goes to the access with the value.
     w.run("last-event");
-    let label = told_at(&mut w, &field);
+    let label = label_at_last_event(&mut w, &field);
     w.click(&label);
     let last = *values.events().last().unwrap();
     assert_eq!(w.doc().current_event(), u64::from(last));
     assert_eq!(*w.doc().selection(), Selection::Register(field.register));
 }
 
-/// The label of a line's row at the last event.
-fn told_at(w: &mut Window, line: &PlotLine) -> String {
+/// Returns the label of a line's row at the last event.
+fn label_at_last_event(w: &mut Window, line: &PlotLine) -> String {
     let values = w.views().plots.values_of(line).unwrap().clone();
     let def = lookup::find_register(&w.doc().recording, line.register).unwrap();
-    let of = def.layout.field(line.field.as_deref().unwrap()).unwrap();
+    let layout_field = def.layout.field(line.field.as_deref().unwrap()).unwrap();
     let value = *values.values().last().unwrap();
-    format!("Line {}.{} {}", def.name, of.name, of.text(value))
+    format!("Line {}.{} {}", def.name, layout_field.name, layout_field.text(value))
 }
 
 #[test]
 fn plot_click_sets_the_current_event_and_wheel_zooms() {
     let mut w = Window::open_sample("vecadd.kine");
     let busy = find_busiest_register(w.doc());
-    w.doc().plot(&whole(busy));
+    w.doc().plot(&register_line(busy));
     w.run("show-plots");
     w.run("first-event");
     let name = w.doc().derived.register_name(busy);
@@ -164,13 +170,13 @@ fn plot_click_sets_the_current_event_and_wheel_zooms() {
         modifiers: egui::Modifiers::NONE,
     });
     w.settle();
-    let (from, to) = w.views().plots.range.expect("a part is in view");
+    let (from, to) = w.views().plots.range.expect("the plot shows a part");
     assert!(
         from > 0.0 && to < len as f64 && to - from < len as f64 * 0.9,
         "{from} to {to}"
     );
     w.click("Plot by time");
-    assert!(w.views().plots.range.is_none(), "another axis begins as a whole");
+    assert!(w.views().plots.range.is_none(), "another axis shows the whole range");
 }
 
 #[test]
@@ -185,15 +191,15 @@ fn access_selection_replaces_plotted_values() {
         .find(|(_, f)| f.accesses.writes().is_empty());
     let read = *read.expect("a register is only read").0;
     for register in [written, read] {
-        w.doc().plot(&whole(register));
+        w.doc().plot(&register_line(register));
     }
     w.run("show-plots");
-    for which in [AccessFilter::Writes, AccessFilter::Reads, AccessFilter::Both] {
-        w.views().plots.access_filter = which;
+    for filter in [AccessFilter::Writes, AccessFilter::Reads, AccessFilter::Both] {
+        w.views().plots.access_filter = filter;
         w.settle();
         for register in [written, read] {
             let fact = w.doc().derived.registers[&register].clone();
-            let expected: Vec<u32> = match which {
+            let expected: Vec<u32> = match filter {
                 AccessFilter::Both => fact.accesses.all().iter().map(|e| e as u32).collect(),
                 AccessFilter::Writes => fact.accesses.writes().iter().map(|e| e as u32).collect(),
                 AccessFilter::Reads => fact
@@ -203,7 +209,10 @@ fn access_selection_replaces_plotted_values() {
                     .map(|a| a.event as u32)
                     .collect(),
             };
-            assert_eq!(w.views().plots.values_of(&whole(register)).unwrap().events(), expected);
+            assert_eq!(
+                w.views().plots.values_of(&register_line(register)).unwrap().events(),
+                expected
+            );
         }
     }
 }
@@ -211,7 +220,7 @@ fn access_selection_replaces_plotted_values() {
 #[test]
 fn the_histogram_counts_every_value_and_names_it() {
     let mut w = Window::open_sample("vecadd.kine");
-    let field = with_names(&mut w);
+    let field = find_named_field(&mut w);
     w.doc().plot(&field);
     w.run("show-plots");
     w.click("Section Histogram");
@@ -220,13 +229,13 @@ fn the_histogram_counts_every_value_and_names_it() {
     for v in values.values() {
         *expected.entry(*v).or_default() += 1;
     }
-    let h = w.views().plots.histogram().expect("it was made").clone();
+    let h = w.views().plots.histogram().expect("the histogram is computed").clone();
     assert_eq!((h.total, h.different), (values.len() as u64, expected.len() as u64));
     assert_eq!(h.common.iter().copied().collect::<BTreeMap<_, _>>(), expected);
     let def = lookup::find_register(&w.doc().recording, field.register).unwrap();
-    let of = def.layout.field(field.field.as_deref().unwrap()).unwrap();
+    let layout_field = def.layout.field(field.field.as_deref().unwrap()).unwrap();
     let (value, n) = h.common[0];
-    assert!(w.has(&format!("Value {value:#x} {}, {n} times", of.text(value))));
+    assert!(w.has(&format!("Value {value:#x} {}, {n} times", layout_field.text(value))));
 }
 
 #[test]
@@ -239,7 +248,7 @@ fn plot_counts_apply_the_filter_for_every_grouping() {
     for by in GroupBy::ALL {
         w.views().plots.by = ByKind(by);
         w.settle();
-        let groups = w.views().plots.groups().expect("they were counted").to_vec();
+        let groups = w.views().plots.groups().expect("the groups are counted").to_vec();
         let recording = &w.doc().recording;
         let select = |text: &str| {
             let filter = Query::parse(text)
@@ -263,7 +272,7 @@ fn plot_counts_apply_the_filter_for_every_grouping() {
             }
         }
     }
-    // A group leads to its first access.
+    // A click on a group goes to its first access.
     let (name, accesses, first) = {
         let g = &w.views().plots.groups().unwrap()[0];
         (g.name.clone().unwrap(), g.accesses, g.first_event)
@@ -285,7 +294,7 @@ fn times_between_patterns_are_measured_and_errors_shown() {
     w.click("Section Times between");
     w.click("From submits to job interrupts");
     let jobs = w.doc().derived.jobs.len() as u64;
-    let b = w.views().plots.intervals().expect("they were measured").clone();
+    let b = w.views().plots.intervals().expect("the intervals are measured").clone();
     assert!(b.count > 0 && b.count <= jobs);
     assert_eq!(b.bins.iter().map(|b| b.count).sum::<u64>(), b.count);
     assert!(w.has_part("median"));
@@ -295,24 +304,24 @@ fn times_between_patterns_are_measured_and_errors_shown() {
     w.views().plots.from = "offset = ".into();
     w.settle();
     w.click("Measure");
-    assert!(w.has_part("▲ from"), "what is wrong is reported");
+    assert!(w.has_part("▲ from"), "the error is shown");
 }
 
 #[test]
 fn work_that_is_replaced_or_stopped_leaves_the_window_usable() {
     let mut w = Window::from_recording(long::busy(200_000));
     let busy = find_busiest_register(w.doc());
-    w.doc().plot(&whole(busy));
+    w.doc().plot(&register_line(busy));
     let ctx = w.harness.ctx.clone();
     w.app().run(&ctx, "show-plots");
     w.harness.step();
-    // Another choice before the first came to its end.
+    // The user chooses another filter before the first work ends.
     w.views().plots.access_filter = AccessFilter::Writes;
     w.harness.step();
     w.views().plots.access_filter = AccessFilter::Both;
     w.settle();
     let all = w.doc().derived.registers[&busy].accesses.len();
-    assert_eq!(w.views().plots.values_of(&whole(busy)).unwrap().len(), all);
+    assert_eq!(w.views().plots.values_of(&register_line(busy)).unwrap().len(), all);
     assert!(
         w.views().plots.point_count() < 8000,
         "{} points for {all} values",

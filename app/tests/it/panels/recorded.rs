@@ -1,4 +1,4 @@
-//! What a recorder stores besides events: how jobs ended where they were recorded, and shapes of buffers.
+//! Tests of recorded data besides events: outcomes of jobs and shapes of buffers.
 
 use crate::common::{Window, samples};
 use kinescope::document::history::Selection;
@@ -53,7 +53,7 @@ fn picture_uses_the_recorded_shape() {
         layout: Layout::Tiles,
     };
     assert_eq!(report, expected);
-    assert_eq!(w.doc().derived.shapes.len(), 1, "one that does not fit does not count");
+    assert_eq!(w.doc().derived.shapes.len(), 1, "a shape that does not fit is ignored");
 }
 
 #[test]

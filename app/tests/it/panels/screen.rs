@@ -1,4 +1,4 @@
-//! Screen: the picture at the current event, its format, the stores of a pixel, differences.
+//! Tests of Screen: the picture at the current event, its format, the stores of a pixel, and differences.
 
 use crate::common::Window;
 use crate::common::screen_recording::{HEIGHT, HOLE, TWICE, WIDTH, color, screen_recording};
@@ -9,7 +9,7 @@ use kinescope::panels::screen::PictureKind;
 use trace_core::recording::Recording;
 use trace_core::screen::{PixelFormat, StoreState};
 
-/// The made-up recording with Screen in front, after its last event.
+/// Opens the synthetic recording with Screen in front, after its last event.
 fn open() -> Window {
     let mut w = Window::from_recording(screen_recording());
     w.run("show-screen");
@@ -21,8 +21,8 @@ fn rgb(c: u32) -> [u8; 3] {
     [(c >> 16) as u8, (c >> 8) as u8, c as u8]
 }
 
-/// The place on the window of a pixel of the picture, which fits.
-fn place(w: &mut Window, [x, y]: [u32; 2]) -> egui::Pos2 {
+/// Returns the window position of a pixel of the picture, which fits the panel.
+fn pixel_position(w: &mut Window, [x, y]: [u32; 2]) -> egui::Pos2 {
     let area = w.harness.get_by_label("Screen picture").rect();
     let zoom = ((area.width() - 16.0) / WIDTH as f32)
         .min((area.height() - 16.0) / HEIGHT as f32)
@@ -35,7 +35,7 @@ fn press(w: &mut Window, at: egui::Pos2) {
     presses(w, at, 1);
 }
 
-/// So many clicks, fast enough for each other.
+/// Clicks several times, fast enough for a double click.
 fn presses(w: &mut Window, at: egui::Pos2, times: usize) {
     // A frame takes a quarter of a second here.
     w.harness
@@ -64,14 +64,14 @@ fn screen_follows_the_current_event_and_marks_unknown_pixels() {
     let hole = u64::from((HOLE[2] - HOLE[0]) * (HOLE[3] - HOLE[1]));
     assert_eq!(picture.counts().never, hole);
     assert!(w.has_part(&format!("{hole} pixels never stored")));
-    // Halfway the lower rows are not there yet.
+    // Halfway through the recording, the lower rows are not drawn yet.
     let half = w.doc().len() / 2;
     w.doc().go(half);
     w.settle();
     let now = w.views().screen.drawn().unwrap().clone();
     assert_eq!(now.pixel(0, 0), Some(rgb(color(0, 0))));
     assert_eq!(now.pixel(0, HEIGHT - 1), None);
-    // An event that stores nothing to the screen leaves the same picture, which is not drawn again.
+    // Before event 6 no mode is set, so there is no screen.
     w.doc().go(2);
     w.settle();
     assert!(w.views().screen.drawn().is_none());
@@ -84,7 +84,7 @@ fn screen_follows_the_current_event_and_marks_unknown_pixels() {
 #[test]
 fn pixel_lists_and_links_its_stores() {
     let mut w = open();
-    let at = place(&mut w, TWICE);
+    let at = pixel_position(&mut w, TWICE);
     press(&mut w, at);
     w.settle();
     assert_eq!(w.views().screen.pixel, Some(TWICE));
@@ -96,7 +96,7 @@ fn pixel_lists_and_links_its_stores() {
         stores.list.iter().map(|s| s.event).collect::<Vec<_>>(),
         [first, n - 2, n - 1]
     );
-    assert!(w.has_part("#00ff00"), "the colour is reported");
+    assert!(w.has_part("#00ff00"), "the colour is shown");
     w.click(&format!("store at event {first}"));
     assert_eq!(w.doc().current_event(), first);
     assert_eq!(
@@ -106,17 +106,17 @@ fn pixel_lists_and_links_its_stores() {
     assert!(w.run("next-pixel-store"));
     assert_eq!(w.doc().current_event(), n - 2);
     assert!(w.run("next-pixel-store"));
-    assert!(!w.run("next-pixel-store"), "there is none behind");
+    assert!(!w.run("next-pixel-store"), "there is no later store");
     assert!(w.run("previous-pixel-store"));
     assert_eq!(w.doc().current_event(), n - 2);
-    // The keyboard moves it; what stores to its neighbour is another event.
+    // The arrow keys move the pixel. Another event stores to its neighbour.
     w.harness.get_by_label("Screen picture").focus();
     w.settle();
     w.harness.key_press(egui::Key::ArrowRight);
     w.settle();
     assert_eq!(w.views().screen.pixel, Some([TWICE[0] + 1, TWICE[1]]));
-    let beside = w.views().screen.stores.clone().unwrap().found.unwrap();
-    assert_eq!(beside.list.iter().map(|s| s.event).collect::<Vec<_>>(), [first + 1]);
+    let neighbour = w.views().screen.stores.clone().unwrap().found.unwrap();
+    assert_eq!(neighbour.list.iter().map(|s| s.event).collect::<Vec<_>>(), [first + 1]);
     w.click("Clear the pixel");
     assert_eq!(w.views().screen.pixel, None);
 }
@@ -124,7 +124,7 @@ fn pixel_lists_and_links_its_stores() {
 #[test]
 fn two_clicks_on_a_pixel_go_to_the_event_that_set_it() {
     let mut w = open();
-    let at = place(&mut w, [5, 7]);
+    let at = pixel_position(&mut w, [5, 7]);
     presses(&mut w, at, 2);
     w.settle();
     assert_eq!(w.doc().current_event(), 7 + u64::from(7 * WIDTH + 5));
@@ -136,7 +136,7 @@ fn screen_format_can_be_entered_and_errors_are_shown() {
     assert_eq!(w.views().screen.source(), FormatSource::Registers);
     w.click("Form by hand");
     let FormatSource::Manual(f) = w.views().screen.source() else {
-        panic!("by hand");
+        panic!("the format is not manual");
     };
     assert_eq!((f.width, f.height, f.pixel), (WIDTH, HEIGHT, PixelFormat::Xrgb8888));
     w.enter("Screen height", "40");
@@ -146,7 +146,7 @@ fn screen_format_can_be_entered_and_errors_are_shown() {
     assert_eq!(
         w.views().screen.drawn().unwrap().height(),
         40,
-        "the last sound form stays"
+        "the last valid format stays"
     );
     w.click("Form from registers");
     assert_eq!(w.views().screen.drawn().unwrap().height(), HEIGHT);
@@ -221,7 +221,7 @@ fn selected_pixel_shows_everywhere_with_its_stores() {
         offset,
         bytes: 4,
     };
-    let at = place(&mut w, TWICE);
+    let at = pixel_position(&mut w, TWICE);
     press(&mut w, at);
     w.settle();
     assert_eq!(*w.doc().selection(), selection(offset));
@@ -237,7 +237,7 @@ fn selected_pixel_shows_everywhere_with_its_stores() {
     assert_eq!(found, stores.iter().map(|e| Some(*e)).collect::<Vec<_>>());
     assert!(stores.len() == 3 && w.doc().xrefs.event_xrefs().iter().all(|t| t.access.may_write()));
     assert!(w.has("20, 10 of the screen") && w.has(&format!("Trail of bar0 + {offset:#x}..{:#x}", offset + 4)));
-    // The last of them is the last event; the one before it wrote last.
+    // The last store is the current event, so the store before it is the last writer.
     w.run("last-writer");
     assert_eq!(
         (w.doc().current_event(), w.doc().selection().clone()),
@@ -257,7 +257,7 @@ fn selected_pixel_shows_everywhere_with_its_stores() {
     w.settle();
     assert_eq!(*w.doc().selection(), selection(offset + 4));
     assert!(w.has("21, 10 of the screen") && w.doc().xrefs.event_xrefs().len() == 1);
-    // The way back leads to the pixel too.
+    // Going back also restores the pixel.
     w.run("back");
     assert_eq!(
         (w.doc().selection().clone(), w.views().screen.pixel),
@@ -269,13 +269,16 @@ fn selected_pixel_shows_everywhere_with_its_stores() {
 fn selecting_a_pixel_does_not_move_the_picture() {
     let mut w = open();
     let before = w.harness.get_by_label("Screen picture").rect();
-    assert!(w.has_part("Click a pixel"), "the room for its history is there");
-    let at = place(&mut w, TWICE);
+    assert!(
+        w.has_part("Click a pixel"),
+        "the panel reserves room for the history of a pixel"
+    );
+    let at = pixel_position(&mut w, TWICE);
     press(&mut w, at);
     w.settle();
     assert_eq!(w.views().screen.pixel, Some(TWICE));
     assert_eq!(w.harness.get_by_label("Screen picture").rect(), before);
-    // The same spot is the same pixel.
+    // The same position selects the same pixel.
     press(&mut w, at);
     w.settle();
     assert_eq!(w.views().screen.pixel, Some(TWICE));

@@ -1,4 +1,5 @@
-//! The Shader panel: the code of the job that is meant, moving along it, searching it, copying it.
+//! Tests of the Shader panel: the code of the selected job, moving along it, searching and copying it, and threads that
+//! run next to it.
 
 use crate::common::{Window, samples};
 use crate::panels::hands::click_and_copied;
@@ -7,7 +8,7 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::document::history::Selection;
 use kinescope::theme::ThemeChoice;
 
-/// The shader of a matrix product: eight clauses with a loop.
+/// Opens the shader of a matrix product: eight clauses with a loop.
 fn loops() -> Window {
     let mut w = Window::open_sample("matmul.kine");
     w.doc().go_job(0);
@@ -23,11 +24,11 @@ fn press(w: &mut Window, key: Key) {
 #[test]
 fn shader_panel_shows_the_code_of_the_selected_job() {
     let mut w = loops();
-    let listing = w.views().shader.listing.clone().expect("code was read");
+    let listing = w.views().shader.listing.clone().expect("the code is read");
     assert_eq!((listing.begins.len(), listing.code.operations()), (8, 60));
     assert!(w.has("clause_0") && w.has("clause_5"));
     assert!(w.has_part("8 clauses · 60 operations"));
-    // Another job, another shader.
+    // Another job shows another shader.
     let mut w = Window::open_sample("twopass.kine");
     w.run("show-shader");
     let mut entries = Vec::new();
@@ -60,7 +61,7 @@ fn shader_branches_are_followed_by_click_and_key_with_history() {
     assert_eq!(at(&mut w), "clause_3");
     w.click("from clause_5 to clause_10");
     assert_eq!(at(&mut w), "clause_5");
-    // Keys that move in the code do not move along the events.
+    // Keys that move in the code do not change the current event.
     let current_event = w.doc().current_event();
     press(&mut w, Key::PageDown);
     assert_ne!(at(&mut w), "clause_5");
@@ -137,8 +138,8 @@ fn each_shader_of_a_chain_can_be_chosen() {
     assert_ne!(w.views().shader.listing.clone().unwrap().code.entry, first);
 }
 
-/// The sum of two vectors with a thread that was run next to its code.
-fn followed(workgroup: &str, thread: &str) -> Window {
+/// Opens the sum of two vectors and runs a thread next to its code.
+fn follow_thread(workgroup: &str, thread: &str) -> Window {
     let mut w = Window::open_sample("vecadd.kine");
     w.doc().go_job(0);
     w.run("show-shader");
@@ -155,8 +156,8 @@ fn followed(workgroup: &str, thread: &str) -> Window {
 
 #[test]
 fn thread_steps_forward_and_back_next_to_the_code() {
-    let mut w = followed("1", "3");
-    let run = w.views().shader.thread.run.clone().expect("it was run");
+    let mut w = follow_thread("1", "3");
+    let run = w.views().shader.thread.run.clone().expect("the thread ran");
     assert_eq!((run.workgroup, run.followed.steps.len()), ([1, 0, 0], 3));
     assert!(w.has("1 of 3"));
     w.click("Step forward");
@@ -166,13 +167,13 @@ fn thread_steps_forward_and_back_next_to_the_code() {
     assert_eq!(view.listing.as_ref().unwrap().label(view.clause), "clause_7");
     w.click("Step back");
     assert_eq!(w.views().shader.thread.step, 1);
-    // A break, and on to it.
+    // The thread continues to a breakpoint.
     let last = run.followed.steps[2].clause;
     w.views().shader.thread.stops.toggle(last);
     w.settle();
     w.click("Forward to a breakpoint");
     assert_eq!(w.views().shader.thread.step, 2);
-    // Registers that the clause changed are marked with what they held before.
+    // Registers that the clause changed are marked with their previous values.
     let changed = run.followed.changes(2)[0];
     let label = format!(
         "r{} {:#010x} was {:#010x}",
@@ -183,12 +184,12 @@ fn thread_steps_forward_and_back_next_to_the_code() {
 
 #[test]
 fn missing_thread_is_reported() {
-    let mut w = followed("0", "5000");
+    let mut w = follow_thread("0", "5000");
     assert!(w.has_part("there is no thread [5000, 0, 0]"));
     assert!(w.views().shader.thread.run.is_none());
 }
 
-/// The first layer of the network that reads digits: threads at the border part from the others.
+/// Opens the first layer of the network that reads digits. Threads at the border diverge from the others.
 fn layer() -> Window {
     let mut w = Window::open_sample("digits.kine");
     w.doc().go_job(0);
@@ -200,7 +201,7 @@ fn layer() -> Window {
 fn a_thread_is_chosen_by_a_click_and_run() {
     let mut w = layer();
     let rect = w.harness.get_by_label_contains("Choose a thread").rect();
-    // Eight threads along x and eight along y: the cell in the third column and the second line.
+    // The workgroup has 8 by 8 threads. The click hits the third column of the second row.
     let cell = rect.width() / 8.0;
     let at = rect.min + egui::vec2(2.5 * cell, 1.5 * cell);
     w.harness.hover_at(at);
@@ -215,7 +216,7 @@ fn a_thread_is_chosen_by_a_click_and_run() {
         w.harness.step();
     }
     w.settle();
-    let run = w.views().shader.thread.run.clone().expect("it ran");
+    let run = w.views().shader.thread.run.clone().expect("the thread ran");
     assert_eq!((run.workgroup, run.thread), ([0; 3], [2, 1, 0]));
     assert!(w.has("Choose a thread, 2,1,0 of 8×8×1"));
 }
@@ -224,14 +225,14 @@ fn a_thread_is_chosen_by_a_click_and_run() {
 fn thread_runs_to_an_address_or_a_lane_divergence() {
     let mut w = layer();
     w.run("run-thread");
-    let run = w.views().shader.thread.run.clone().expect("it ran");
-    // The last byte that it writes.
+    let run = w.views().shader.thread.run.clone().expect("the thread ran");
+    // The breakpoint address lies inside the last write of the thread.
     let steps = 0..run.followed.steps.len();
     let write = steps
         .clone()
         .flat_map(|n| run.followed.accesses(n).iter().map(move |a| (n, *a)))
         .rfind(|(_, a)| a.write)
-        .expect("it writes");
+        .expect("the thread writes memory");
     w.harness.get_by_label("Break at a memory address").focus();
     w.settle();
     let text = format!("{:#x}", write.1.va + 1);
@@ -239,16 +240,22 @@ fn thread_runs_to_an_address_or_a_lane_divergence() {
     w.settle();
     w.click("Forward to a breakpoint");
     assert_eq!(w.views().shader.thread.step, write.0);
-    assert!(w.has(&format!("writes {text}")), "it says why it stopped");
-    // Thread 0 stands in the corner of the image, thread 9 does not: where the one leaves out what the other does.
+    assert!(
+        w.has(&format!("writes {text}")),
+        "the panel shows why the thread stopped"
+    );
+    // Thread 0 is in a corner of the image and thread 9 is not, so one skips what the other does.
     w.views().shader.thread.stops.memory.clear();
     w.views().shader.thread.stops.lane = Some(9);
     w.views().shader.thread.step = 0;
     w.settle();
     let with = |n: usize| run.followed.steps[n].lanes >> 9 & 1 == 1;
-    let parts = steps.skip(1).find(|n| with(*n) != with(n - 1)).expect("they part");
+    let diverging_step = steps
+        .skip(1)
+        .find(|n| with(*n) != with(n - 1))
+        .expect("the threads diverge");
     w.run("on-to-break");
-    assert_eq!(w.views().shader.thread.step, parts);
+    assert_eq!(w.views().shader.thread.step, diverging_step);
     assert!(w.has("thread 9 diverges here") || w.has("thread 9 rejoins here"));
     w.run("back-to-break");
     assert!(w.has("no breakpoint is reached before this step"));
@@ -269,11 +276,11 @@ fn thread_run_uses_edited_inputs_and_marks_itself_stale() {
     let mut w = layer();
     let reads = |w: &mut Window| {
         w.run("run-thread");
-        let run = w.views().shader.thread.run.clone().expect("it ran");
+        let run = w.views().shader.thread.run.clone().expect("the thread ran");
         let image = w.doc().recording.buffer("image").unwrap().va.0;
         let mut all = (0..run.followed.steps.len()).flat_map(|n| run.followed.accesses(n).to_vec());
         all.find(|a| !a.write && a.va == image)
-            .expect("it reads the first pixel")
+            .expect("the thread reads the first pixel")
             .value as u32
     };
     assert_eq!(f32::from_bits(reads(&mut w)), 0.0);
@@ -285,7 +292,7 @@ fn thread_run_uses_edited_inputs_and_marks_itself_stale() {
 }
 
 /// Requests the last writer of a byte of a buffer in Memory, and returns the text.
-fn who(w: &mut Window, buffer: &str, at: u64) -> String {
+fn find_last_writer(w: &mut Window, buffer: &str, at: u64) -> String {
     let b = w.doc().recording.buffer(buffer).unwrap().clone();
     let context = w.app().panel_context().expect("a recording is open");
     let memory = &mut context.views.memory;
@@ -302,32 +309,35 @@ fn who(w: &mut Window, buffer: &str, at: u64) -> String {
 #[test]
 fn last_writer_run_is_reused_until_an_input_is_edited() {
     let mut w = Window::open_sample("digits.kine");
-    let first = who(&mut w, "logits", 0);
+    let first = find_last_writer(&mut w, "logits", 0);
     assert!(
         first.contains("written by job 3") && first.contains("read 0x"),
         "{first}"
     );
-    let kept = |w: &mut Window| {
+    let stored_run = |w: &mut Window| {
         let key = w.doc().edit_key();
-        w.doc().writers.find_run(&key).expect("the run is kept")
+        w.doc().writers.find_run(&key).expect("the run is stored")
     };
-    let run = kept(&mut w);
+    let run = stored_run(&mut w);
     assert!(run.bytes() > 0);
-    let second = who(&mut w, "logits", 5);
+    let second = find_last_writer(&mut w, "logits", 5);
     assert_ne!(first, second);
-    assert!(std::sync::Arc::ptr_eq(&run, &kept(&mut w)), "no second run was made");
-    // The same question again costs no work at all.
+    assert!(
+        std::sync::Arc::ptr_eq(&run, &stored_run(&mut w)),
+        "no second run started"
+    );
+    // The same request starts only the search for references, because the last writer is stored.
     let started = w.app().tasks.latest();
-    assert_eq!(who(&mut w, "logits", 5), second);
-    let touched = 1;
-    assert_eq!(w.app().tasks.latest(), started.map(|n| n + touched));
-    // An edited input is another replay, and gives other values.
+    assert_eq!(find_last_writer(&mut w, "logits", 5), second);
+    let reference_searches = 1;
+    assert_eq!(w.app().tasks.latest(), started.map(|n| n + reference_searches));
+    // An edited input needs another run and gives other values.
     assert!(w.doc().edit("image", 0, 1f32.to_le_bytes().to_vec()));
     w.settle();
     assert!(w.has_part("inputs were edited since"));
-    let edited = who(&mut w, "logits", 5);
+    let edited = find_last_writer(&mut w, "logits", 5);
     assert_ne!(edited, second);
-    assert!(!std::sync::Arc::ptr_eq(&run, &kept(&mut w)));
+    assert!(!std::sync::Arc::ptr_eq(&run, &stored_run(&mut w)));
 }
 
 #[test]
@@ -345,14 +355,14 @@ fn memory_panel_shows_the_last_writer_inside_a_job() {
     w.run("show-memory");
     w.click("find last writer");
     let label = "last writer written by job 0, workgroup ";
-    assert!(w.has_part(label), "it is reported");
+    assert!(w.has_part(label), "the last writer is shown");
     let link = w.harness.query_all_by_label_contains(label).next().unwrap();
     link.click();
     w.settle();
-    // The thread that wrote it is run and shown at the clause that did.
+    // The thread that wrote the byte runs, and the panel shows its writing clause.
     assert!(w.is_panel_active("shader"));
     let t = &w.views().shader.thread;
-    let run = t.run.clone().expect("it was run");
+    let run = t.run.clone().expect("the thread ran");
     let accesses = run.followed.accesses(t.step);
     assert!(accesses.iter().any(|a| a.write && a.va == c.va.0 + 4 * 70));
 }

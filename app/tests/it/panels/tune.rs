@@ -1,4 +1,4 @@
-//! The Tune panel: what it says where there is nothing to tune, its fields, and what came of a tuning as map and table.
+//! Tests of the Tune panel: messages without anything to tune, the fields, and the results as map and table.
 
 use crate::common::{Window, sample};
 use egui_kittest::kittest::Queryable as _;
@@ -16,7 +16,7 @@ use trace_core::recording::{
     LaunchRow,
 };
 
-/// A recording of three launches of two kernels.
+/// Returns a recording of three launches of two kernels.
 pub fn recording() -> Recording {
     let mut b = EventsBuilder::new();
     b.allocation(
@@ -89,13 +89,14 @@ fn measured(ns: u64) -> Measurement {
     }
 }
 
-/// Six blocks and five grids; blocks of 1024 threads are refused, those of 512 wrong.
+/// Returns a report of six blocks and five grids. Blocks of 1024 threads are refused, and blocks of 512 give wrong
+/// results.
 pub fn tuned() -> TuneReport {
     let mut points = Vec::new();
     for block in [32, 64, 128, 256, 512, 1024] {
         for grid in [80, 160, 320, 640, 1280] {
-            let far = |a: u32, b: f64| (f64::from(a).log2() - b.log2()).powi(2);
-            let ns = 20_000.0 * (1.0 + 0.25 * far(block, 128.0) + 0.2 * far(grid, 640.0));
+            let distance = |a: u32, b: f64| (f64::from(a).log2() - b.log2()).powi(2);
+            let ns = 20_000.0 * (1.0 + 0.25 * distance(block, 128.0) + 0.2 * distance(grid, 640.0));
             let measured = match block {
                 512 => Measurement::from_rejection(RejectReason::Wrong(OutputMismatch {
                     at: 0x1539_4000_0040,
@@ -144,7 +145,7 @@ pub fn tuned() -> TuneReport {
     t
 }
 
-/// As high as all fields need.
+/// Opens the Tune panel in a window that is tall enough for all fields.
 fn window() -> Window {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("launches.kine");
@@ -173,28 +174,32 @@ fn recording_without_cuda_calls_shows_a_message() {
 #[test]
 fn current_launch_is_the_default_until_one_is_chosen() {
     let mut w = window();
-    let meant = |w: &mut Window| {
+    let current_launch = |w: &mut Window| {
         let current_event = w.doc().current_event();
         w.views().tune.current_launch(current_event).map(|l| l.event)
     };
     w.doc().go(0);
     w.settle();
-    assert_eq!(meant(&mut w), Some(1), "before the first launch it is the first");
+    assert_eq!(
+        current_launch(&mut w),
+        Some(1),
+        "before the first launch, the first one is the default"
+    );
     assert!(w.has("launch of fill"));
     w.doc().go(3);
     w.settle();
-    assert_eq!(meant(&mut w), Some(3));
+    assert_eq!(current_launch(&mut w), Some(3));
     assert!(w.has("launch of scale_stride"));
     w.click("Previous launch of the kernel");
-    assert_eq!(meant(&mut w), Some(2));
+    assert_eq!(current_launch(&mut w), Some(2));
     w.doc().go(1);
     w.settle();
-    assert_eq!(meant(&mut w), Some(2), "a chosen launch stays");
-    // There is none before it of its kernel.
+    assert_eq!(current_launch(&mut w), Some(2), "a chosen launch stays");
+    // The kernel has no earlier launch.
     w.click("Previous launch of the kernel");
-    assert_eq!(meant(&mut w), Some(2));
+    assert_eq!(current_launch(&mut w), Some(2));
     w.click("keep this launch");
-    assert_eq!(meant(&mut w), Some(1));
+    assert_eq!(current_launch(&mut w), Some(1));
 }
 
 #[test]
@@ -210,7 +215,7 @@ fn tune_fields_show_point_counts_and_errors() {
     assert!(w.has_part("▲ 'f32' is not a rule") && w.has_part("▲ a field is invalid"));
     w.views().tune.form.tolerance = "arg0=f32:1e-5".into();
     w.settle();
-    assert!(!w.has_part("▲"), "a parameter that is a pointer has a buffer");
+    assert!(!w.has_part("▲"), "a pointer parameter has a buffer");
     w.click("search halving");
     assert_eq!(w.views().tune.form.kind, SearchKind::Halving);
     assert!(w.has_part("30 points, at most 180 launches"));
@@ -230,7 +235,7 @@ fn tune_fields_show_point_counts_and_errors() {
 fn missing_tuning_device_is_reported_and_old_results_stay() {
     let mut w = window();
     assert!(w.has_part("Nothing was tried yet"));
-    // No machine has so many.
+    // No machine has this many devices.
     w.views().tune.target = "cuda:4000".into();
     w.settle();
     w.click("Run the tuning");
@@ -253,10 +258,14 @@ fn map_and_table_show_each_point_and_share_the_selection() {
     assert!(w.has("recorded launch"));
     assert!(w.has("cell grid 640, block 128") && w.has("cell grid 80, block 1024"));
     let selected = |w: &mut Window| w.views().tune.point.map(|n| tuned().points[n as usize].point);
-    assert_eq!(selected(&mut w), Some(point(128, 640)), "the best is selected at first");
+    assert_eq!(
+        selected(&mut w),
+        Some(point(128, 640)),
+        "the best point is selected first"
+    );
     w.click("cell grid 80, block 1024");
     assert_eq!(selected(&mut w), Some(point(1024, 80)));
-    assert!(w.has("point grid 80, block 1024"), "the table goes there");
+    assert!(w.has("point grid 80, block 1024"), "the table scrolls to the point");
     w.click("Sort by block");
     assert_eq!(w.views().tune.sort, (Sort::Block, false));
     w.click("Sort by block");
@@ -331,10 +340,10 @@ fn replacement_code_is_added_and_removed() {
     assert!(w.views().tune.form.modules.is_empty());
 }
 
-/// As many points as there may be: what is drawn of them is what there is room for.
+/// Tests that a frame draws only the visible points, even with the maximum number of points.
 #[test]
 fn tuning_frame_draws_only_visible_points() {
-    let labelled = |points: u32| {
+    let count_labels = |points: u32| {
         let mut w = window();
         let points = (0..points).map(|n| PointResult {
             point: point(1 + n % 512, 1 + n / 512),
@@ -356,18 +365,18 @@ fn tuning_frame_draws_only_visible_points() {
         ));
         (cells, rows)
     };
-    let (cells, rows) = labelled(1 << 16);
+    let (cells, rows) = count_labels(1 << 16);
     assert!((20..1500).contains(&cells), "{cells} cells");
     assert!((3..60).contains(&rows), "{rows} rows");
-    // The map of fewer points is lower, and leaves the table more room.
-    let fewer = labelled(1 << 13).1;
+    // With fewer points the map is lower, so the table has more room.
+    let fewer = count_labels(1 << 13).1;
     assert!(
         (rows..60).contains(&fewer),
-        "{fewer} rows of fewer points, {rows} of more"
+        "{fewer} rows with fewer points, {rows} with more"
     );
 }
 
-/// Pictures for a user to look at, where a folder for them is named.
+/// Renders pictures for a person into the folder that `KINESCOPE_PICTURES` names.
 #[test]
 fn pictures() {
     let Some(folder) = std::env::var_os("KINESCOPE_PICTURES") else {

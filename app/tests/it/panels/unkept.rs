@@ -1,5 +1,5 @@
-//! Edits that can be written nowhere, or not next to the recording, and discarded changes: the messages and questions
-//! of the window. Nothing is lost without a question.
+//! Tests of edits that cannot be saved, or not next to the recording, and of discarded changes. Nothing is lost without
+//! a question.
 
 use crate::common::{HANG_LIMIT, Window, sample};
 use egui::Key;
@@ -11,8 +11,8 @@ use kinescope::window::unsaved_edits::{LeaveAction, Question};
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// A window that opened a recording as a user does.
-fn opened() -> Window {
+/// Opens a copy of the sample as a user does.
+fn open_copy() -> Window {
     let mut w = Window::empty();
     let path = w.folder.path().join("unkept.kine");
     std::fs::copy(sample(), &path).unwrap();
@@ -35,58 +35,61 @@ fn settings(w: &Window) -> PathBuf {
     w.folder.path().join("settings/journals")
 }
 
-/// What bars the way holds for every user: folders and files in place of the other.
-fn bar(w: &mut Window, settings_too: bool) {
+/// Blocks the path of the journal for every user, root included. A folder takes the path of a file, or a file the path
+/// of a folder.
+fn block_journal(w: &mut Window, settings_too: bool) {
     std::fs::create_dir(journal_of(w)).unwrap();
     if settings_too {
         std::fs::write(settings(w), b"").unwrap();
     }
 }
 
-fn until(w: &mut Window, what: &str, holds: impl Fn(&mut Window) -> bool) {
+fn until(w: &mut Window, condition: &str, holds: impl Fn(&mut Window) -> bool) {
     let since = Instant::now();
     while !holds(w) {
-        assert!(since.elapsed() < HANG_LIMIT, "there was no: {what}");
+        assert!(since.elapsed() < HANG_LIMIT, "timed out: {condition}");
         w.harness.step();
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }
 
-/// Types a value, and waits until the window knows that it stands in no file.
-fn edit_unkept(w: &mut Window) {
+/// Types a value and waits until the window shows that the edit is not saved.
+fn make_unsaved_edit(w: &mut Window) {
     w.type_text("e7\n");
     assert_eq!(w.doc().changes().len(), 1);
-    until(w, "word that it is not kept", |w| w.has("▲ edits not saved"));
+    until(w, "the window shows that the edit is not saved", |w| {
+        w.has("▲ edits not saved")
+    });
 }
 
-fn changes(path: &std::path::Path, w: &mut Window) -> Option<usize> {
-    let of = journal::JournalKey {
+fn count_saved_changes(path: &std::path::Path, w: &mut Window) -> Option<usize> {
+    let key = journal::JournalKey {
         events: w.doc().len(),
         gpu: w.doc().recording.metadata.identity.gpu_id,
         source: w.doc().recording.metadata.identity.source.clone(),
     };
     let buffers = std::sync::Arc::clone(&w.doc().buffers);
-    let found = journal::read(path, &of, &*buffers).ok().flatten()?;
+    let found = journal::read(path, &key, &*buffers).ok().flatten()?;
     Some(found.changes.len())
 }
 
 #[test]
 fn quitting_asks_before_unsaved_edits_are_lost() {
-    let mut w = opened();
+    let mut w = open_copy();
     let file = journal_of(&mut w);
-    bar(&mut w, true);
-    edit_unkept(&mut w);
-    let (what, why) = w.app().notice.clone().expect("it is reported");
+    block_journal(&mut w, true);
+    make_unsaved_edit(&mut w);
+    let (title, why) = w.app().notice.clone().expect("a notice is shown");
     assert!(
-        what.contains("could not be saved") && why.contains("unkept.kine-edits"),
+        title.contains("could not be saved") && why.contains("unkept.kine-edits"),
         "{why}"
     );
     let name = w.input();
     assert_eq!(w.press(ctrl(Key::Q).unwrap()), ["quit"]);
-    assert!(w.app().doc.is_some(), "nothing is closed");
+    assert!(w.app().doc.is_some(), "the recording stays open");
     assert!(w.has("Quit and lose 1 edit of unkept.kine?"));
-    assert!(w.has_part(&format!("{name}: ")), "which edit it is");
-    // No key reaches what is behind the question, and Escape is no answer but to stay.
+    assert!(w.has_part(&format!("{name}: ")), "the question names the edit");
+    // No key acts behind the question, and Escape only closes the question.
     let current_event = w.doc().current_event();
     assert_eq!(w.type_text("."), [""; 0]);
     assert_eq!(w.doc().current_event(), current_event);
@@ -95,13 +98,11 @@ fn quitting_asks_before_unsaved_edits_are_lost() {
     assert_eq!(w.press(ctrl(Key::W).unwrap()), ["close"]);
     assert!(w.has("Close and lose 1 edit of unkept.kine?"));
     w.click("Stay");
-    // The way is free: the edit is written without anybody doing anything, and leaving needs no question.
+    // The path is free again. The edit is written without a user action, and leaving needs no question.
     std::fs::remove_dir(&file).unwrap();
-    until(&mut w, "edit in the journal", |w| !w.has("▲ edits not saved"));
-    until(&mut w, "an end of what was reported and holds no more", |w| {
-        w.app().notice.is_none()
-    });
-    assert_eq!(changes(&file, &mut w), Some(1));
+    until(&mut w, "the edit is in the journal", |w| !w.has("▲ edits not saved"));
+    until(&mut w, "the outdated notice disappears", |w| w.app().notice.is_none());
+    assert_eq!(count_saved_changes(&file, &mut w), Some(1));
     w.press(ctrl(Key::Q).unwrap());
     assert!(w.app().doc.is_none());
     assert!(
@@ -114,9 +115,9 @@ fn quitting_asks_before_unsaved_edits_are_lost() {
 
 #[test]
 fn window_close_button_asks_before_edits_are_lost() {
-    let mut w = opened();
-    bar(&mut w, true);
-    edit_unkept(&mut w);
+    let mut w = open_copy();
+    block_journal(&mut w, true);
+    make_unsaved_edit(&mut w);
     let input = w.harness.input_mut();
     let root = input.viewports.entry(egui::ViewportId::ROOT).or_default();
     root.events.push(egui::ViewportEvent::Close);
@@ -136,25 +137,25 @@ fn window_close_button_asks_before_edits_are_lost() {
 
 #[test]
 fn unsaved_journal_can_be_saved_elsewhere_before_quit() {
-    let mut w = opened();
-    bar(&mut w, true);
-    edit_unkept(&mut w);
+    let mut w = open_copy();
+    block_journal(&mut w, true);
+    make_unsaved_edit(&mut w);
     let saved = w.folder.path().join("saved.kine-edits");
     w.will_choose(&saved);
     w.press(ctrl(Key::Q).unwrap());
     w.click("Save journal elsewhere…");
     assert!(w.app().doc.is_none(), "{:?}", w.app().last_error());
-    let again = w.folder.path().join("unkept.kine");
-    std::fs::remove_dir(journal::path_for(&again)).unwrap();
-    open(&mut w, again);
-    assert_eq!(changes(&saved, &mut w), Some(1));
+    let recording = w.folder.path().join("unkept.kine");
+    std::fs::remove_dir(journal::path_for(&recording)).unwrap();
+    open(&mut w, recording);
+    assert_eq!(count_saved_changes(&saved, &mut w), Some(1));
 }
 
 #[test]
 fn opening_another_recording_asks_before_edits_are_lost() {
-    let mut w = opened();
-    bar(&mut w, true);
-    edit_unkept(&mut w);
+    let mut w = open_copy();
+    block_journal(&mut w, true);
+    make_unsaved_edit(&mut w);
     let other = w.folder.path().join("other.kine");
     std::fs::copy(sample(), &other).unwrap();
     w.will_choose(&other);
@@ -167,57 +168,60 @@ fn opening_another_recording_asks_before_edits_are_lost() {
 
 #[test]
 fn edits_fall_back_to_the_settings_folder_and_are_restored() {
-    let mut w = opened();
+    let mut w = open_copy();
     let file = journal_of(&mut w);
-    bar(&mut w, false);
+    block_journal(&mut w, false);
     w.type_text("e7\n");
-    until(&mut w, "word where it is kept", |w| {
+    until(&mut w, "the window shows where the edit is saved", |w| {
         w.has("! edits saved in the settings folder")
     });
     assert!(log::text().contains("edits are saved in "));
     let path = w.doc().path.clone();
     w.press(ctrl(Key::Q).unwrap());
-    assert!(w.app().doc.is_none(), "nothing would be lost, so nothing is asked");
+    assert!(w.app().doc.is_none(), "no edit would be lost, so there is no question");
     open(&mut w, path.clone());
     assert!(
         w.app().notice.is_none() && w.doc().offered.is_none(),
         "{:?}",
         w.app().notice
     );
-    assert_eq!(w.doc().changes().len(), 1, "it is found there");
-    // The place becomes free: everything moves there.
+    assert_eq!(w.doc().changes().len(), 1, "the edit is restored from the settings");
+    // The path is free again, so all changes move there.
     std::fs::remove_dir(&file).unwrap();
     w.type_text("e8\n");
     assert_eq!(w.doc().changes().len(), 2);
     assert_eq!(w.doc().flush_journal(), SaveState::NextToRecording);
-    assert_eq!(changes(&file, &mut w), Some(2));
+    assert_eq!(count_saved_changes(&file, &mut w), Some(2));
     assert_eq!(std::fs::read_dir(settings(&w)).unwrap().count(), 0);
 }
 
 #[test]
 fn recovered_changes_are_discarded_only_after_confirmation() {
-    let mut w = opened();
+    let mut w = open_copy();
     w.type_text("e7\n8\n");
     w.crash_and_restart();
     assert!(w.has_part("2 unsaved edits were recovered"));
     let name = w.input();
     w.click("Discard…");
-    assert!(w.doc().offered.is_some(), "nothing is done unasked");
+    assert!(w.doc().offered.is_some(), "nothing is discarded without a confirmation");
     assert!(w.has("Discard 2 changes?"));
     let lines = w.harness.query_all_by_label_contains(&format!("{name}: ")).count();
-    assert!(lines >= 2, "each is listed: buffer, bytes, offset");
-    assert!(w.has_part(" UTC"), "and when it was made");
+    assert!(lines >= 2, "each change is listed with buffer, bytes and offset");
+    assert!(w.has_part(" UTC"), "each change is listed with its time");
     w.click("Keep them");
     assert!(w.doc().offered.is_some());
     w.click("Discard…");
-    let left = std::fs::read(journal_of(&mut w)).unwrap();
+    let journal = std::fs::read(journal_of(&mut w)).unwrap();
     w.click("Discard");
     assert!(w.doc().offered.is_none() && w.doc().changes().is_empty());
     let aside = w.folder.path().join("unkept.kine-edits.forgotten");
-    assert!(w.has(&aside.display().to_string()), "it is said where they are");
-    assert!(std::fs::read(&aside).unwrap() == left);
+    assert!(
+        w.has(&aside.display().to_string()),
+        "the window shows where the changes are"
+    );
+    assert!(std::fs::read(&aside).unwrap() == journal);
     w.click("Done with that");
-    // They do not come back by themselves.
+    // The discarded changes do not return.
     let path = w.doc().path.clone();
     w.run("close");
     w.start(&path);
@@ -226,7 +230,7 @@ fn recovered_changes_are_discarded_only_after_confirmation() {
 
 #[test]
 fn one_recovered_edit_is_reported_in_the_singular() {
-    let mut w = opened();
+    let mut w = open_copy();
     w.type_text("e7\n");
     w.crash_and_restart();
     assert!(w.has_part("1 unsaved edit was recovered"));

@@ -1,4 +1,4 @@
-//! What helps with what nobody described: statistics of a register, structures over memory, buffers as tensors.
+//! Tests of tools for undocumented hardware: statistics of a register, structures over memory, buffers as tensors.
 
 use crate::panels::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
@@ -25,7 +25,7 @@ fn register_statistics_show_hints_and_link_to_followers() {
         "no statistics are shown"
     );
     assert!(w.has_part("bits changed"));
-    // Another register has its own.
+    // Another register has statistics of its own.
     let raw = w.doc().derived.find_register_by_name("JOB_IRQ_RAWSTAT").unwrap();
     w.app().doc.as_mut().unwrap().select(Selection::Register(raw));
     for _ in 0..4 {
@@ -44,10 +44,13 @@ fn structure_overlay_rows_select_their_bytes() {
     let head = w.doc().derived.jobs[0].head_va;
     assert!(w.run("structure"));
     w.settle();
-    let laid = w.views().memory.structure.clone().unwrap();
-    assert_eq!((laid.layout.as_str(), laid.at, laid.count), ("job-header", head, 1));
+    let overlay = w.views().memory.structure.clone().unwrap();
+    assert_eq!(
+        (overlay.layout.as_str(), overlay.at, overlay.count),
+        ("job-header", head, 1)
+    );
     assert!(w.has(&format!("Structure job-header at {head:#x}")));
-    // Keys go from row to row, and what a row is about is selected.
+    // Keys move from row to row, and each row selects its bytes.
     w.click(&format!("Structure job-header at {head:#x}"));
     w.harness.key_press(egui::Key::ArrowDown);
     w.settle();
@@ -58,7 +61,7 @@ fn structure_overlay_rows_select_their_bytes() {
     w.harness.key_press(egui::Key::ArrowLeft);
     w.settle();
     assert!(w.views().memory.structure.as_ref().unwrap().open.is_empty());
-    // Many of them.
+    // The structure can repeat as an array.
     w.views().memory.structure.as_mut().unwrap().count = 3;
     w.settle();
     assert!(w.has_part("job-header[2] at"));
@@ -87,13 +90,13 @@ fn tensor_view_shows_the_value_of_a_cell() {
     w.harness.key_press(egui::Key::ArrowRight);
     w.settle();
     assert_eq!(w.views().inputs.tensor.as_ref().unwrap().cell, (0, 1));
-    // The axes change places.
+    // The button swaps the axes.
     w.click("Axis 0 runs down");
     for _ in 0..4 {
         w.settle();
     }
     assert!(w.has("Axis 0 runs across") && w.has("Axis 1 runs down"));
-    // One that does not fit says so.
+    // A shape that does not fit shows an error.
     w.views().inputs.tensor.as_mut().unwrap().shape = format!("{elements}×2");
     w.settle();
     assert!(w.has_part("the buffer has"));

@@ -8,7 +8,7 @@ use kinescope::panels::memory::Side;
 use kinescope::theme::ThemeChoice;
 use trace_core::api_trace::ContentState;
 
-/// The sample of a CUDA program, on a machine with the stand-in.
+/// Opens the sample of a CUDA program on a machine with the stand-in driver.
 fn sample(theme: ThemeChoice) -> Window {
     let mut w = Window::open_file(&samples().join("cuda/net.kine"), theme, 1.0);
     let targets = stand_in_targets(w.folder.path());
@@ -25,24 +25,24 @@ fn launches(w: &mut Window) -> Vec<u64> {
 fn launches_panel_lists_changed_memory() {
     let mut w = sample(ThemeChoice::Dark);
     w.run("show-launches");
-    assert!(!w.has_part("changed memory"), "nobody was asked");
+    assert!(!w.has_part("changed memory"), "no target has traced memory yet");
     w.click("Trace the memory that each launch changed on cuda:0");
     let api_trace = w.doc().api_trace().unwrap();
     assert_eq!(
         (api_trace.memory_traces().len(), w.doc().memory_trace.failure.clone()),
         (1, None)
     );
-    let left: Vec<usize> = api_trace
+    let change_counts: Vec<usize> = api_trace
         .launches()
         .iter()
         .map(|l| api_trace.launch_changes(l.event).unwrap().list.len())
         .collect();
-    assert!(left.iter().all(|n| *n == 1), "{left:?}");
+    assert!(change_counts.iter().all(|n| *n == 1), "{change_counts:?}");
     assert!(
         !w.has("Trace the memory that each launch changed on cuda:0"),
-        "it is known"
+        "all changes are known"
     );
-    // The list has it in its last column.
+    // The last column of the list shows the change.
     let events = launches(&mut w);
     for (n, row) in [(0, "launch 0 layer"), (3, "launch 3 matmul"), (5, "launch 5 layer")] {
         let change = &api_trace.launch_changes(events[n]).unwrap().list[0];
@@ -52,34 +52,42 @@ fn launches_panel_lists_changed_memory() {
         assert_eq!(Some(cells[1].as_str()), row.split(' ').nth(2), "{cells:?}");
     }
     assert!(w.has("8 launches"));
-    // The inspector shows it, and leads to it in Memory, before and after.
+    // The inspector shows the change and links to it in Memory, before and after the launch.
     let first = events[0];
     w.doc().go(first);
     w.settle();
-    let place = api_trace.launch_changes(first).unwrap().list[0].clone();
-    let name = api_trace.buffers().get(place.buffer.unwrap()).unwrap().name.clone();
-    let link = format!("changed {name}, {} B", place.bytes);
+    let first_change = api_trace.launch_changes(first).unwrap().list[0].clone();
+    let name = api_trace
+        .buffers()
+        .get(first_change.buffer.unwrap())
+        .unwrap()
+        .name
+        .clone();
+    let link = format!("changed {name}, {} B", first_change.bytes);
     assert!(w.has(&link), "{link}");
     w.click(&link);
     assert!(w.is_panel_active("memory"));
     assert_eq!(w.views().memory.device.side, Side::Both);
-    assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == place.span.start));
-    assert!(w.has("▲") || w.has_part("changed by launch"), "what differs is marked");
+    assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == first_change.span.start));
+    assert!(
+        w.has("▲") || w.has_part("changed by launch"),
+        "differing bytes are marked"
+    );
 }
 
 #[test]
 fn memory_around_a_launch_is_traced_and_shown() {
     let mut w = sample(ThemeChoice::Dark);
     let events = launches(&mut w);
-    // The second launch writes a buffer that no copy brings back.
+    // This launch writes a buffer that no copy reads back.
     w.doc().go(events[5]);
     w.settle();
     let (api_trace, recording) = (w.doc().api_trace().unwrap(), std::sync::Arc::clone(&w.doc().recording));
     let row = kinescope::document::api_trace::launch(&recording, events[5]).unwrap();
     let arguments = api_trace.arguments(&recording, events[5], &row);
-    let (to, place) = arguments[0].pointers().next().unwrap();
-    // Its second value, which is another one each time.
-    let (to, bytes) = (to + 4, api_trace.buffers().get(place.buffer).unwrap().bytes - 4);
+    let (to, pointer) = arguments[0].pointers().next().unwrap();
+    // The test uses the second value, because every launch changes it.
+    let (to, bytes) = (to + 4, api_trace.buffers().get(pointer.buffer).unwrap().bytes - 4);
     w.doc().select(Selection::Memory {
         space: 0,
         va: to,
@@ -98,24 +106,27 @@ fn memory_around_a_launch_is_traced_and_shown() {
     assert!(w.has_part("unknown since the launch"));
     w.click("Trace memory before and after this launch, and all changes of the launch on cuda:0");
     assert!(known(&mut w, events[5]) && known(&mut w, events[5] + 1));
-    assert!(!w.has_part("unknown since the launch"), "hex stands there now");
-    // The last writer before the launch is still unknown: that launch was not traced.
+    assert!(
+        !w.has_part("unknown since the launch"),
+        "the bytes are shown in hex now"
+    );
+    // The last writer before this launch is still unknown, because the earlier launch was not traced.
     w.click("Memory before");
     assert!(w.has_part("candidate launch"));
     w.click("Trace the launch that changed this byte on cuda:0");
     assert!(!w.has_part("candidate launch"));
-    let who = w.doc().api_trace().unwrap().find_last_writer(&recording, to, events[5]);
-    assert!(who.launches.is_empty() && who.byte.is_some(), "{who:?}");
-    assert!(matches!(who.state, ContentState::Known(..)));
-    assert!(w.has_part("content on cuda:0"), "with the target's name");
-    if let Some(c) = who.change {
+    let writer = w.doc().api_trace().unwrap().find_last_writer(&recording, to, events[5]);
+    assert!(writer.launches.is_empty() && writer.byte.is_some(), "{writer:?}");
+    assert!(matches!(writer.state, ContentState::Known(..)));
+    assert!(w.has_part("content on cuda:0"), "the content names its target");
+    if let Some(c) = writer.change {
         assert!(w.has_part("changed by launch"));
         assert!(events[..5].contains(&c.event));
-        // The way along what wrote it leads there, too.
+        // The command for the last writer leads to the same launch.
         assert!(w.run("last-writer"));
         assert_eq!(w.doc().current_event(), c.event);
     } else {
-        panic!("the launch of the same layer before it changed it: {who:?}");
+        panic!("the earlier launch of the layer is not the last writer: {writer:?}");
     }
 }
 
@@ -131,18 +142,18 @@ fn launches_are_traced_by_shortcut_and_errors_reported() {
     assert!(api_trace.launch_changes(events[1]).unwrap().complete);
     assert!(
         api_trace.launch_changes(events[2]).is_none(),
-        "that one was not asked for"
+        "only the requested launch is traced"
     );
     assert!(w.run("watch-launches"));
     let before = w.doc().api_trace().unwrap();
     assert!(events.iter().all(|e| before.launch_changes(*e).is_some()));
-    // An unreachable target: the known content stays.
+    // A failed trace on an unreachable target keeps the known content.
     w.doc().replay.choose("cuda:7");
     assert!(w.run("watch-launch"));
-    let missed = w.doc().memory_trace.failure.clone().unwrap();
+    let failure = w.doc().memory_trace.failure.clone().unwrap();
     assert!(
-        missed.contains("cuda:7") && missed.contains("no CUDA device 7"),
-        "{missed}"
+        failure.contains("cuda:7") && failure.contains("no CUDA device 7"),
+        "{failure}"
     );
     assert!(std::sync::Arc::ptr_eq(&before, &w.doc().api_trace().unwrap()));
     // A target without kernel launches cannot trace them.
@@ -160,11 +171,11 @@ fn traced_memory_looks_right_in_the_light() {
     w.doc().go(events[5]);
     w.settle();
     let api_trace = w.doc().api_trace().unwrap();
-    let left = api_trace.launch_changes(events[5]).unwrap().list[0].clone();
+    let change = api_trace.launch_changes(events[5]).unwrap().list[0].clone();
     assert!(!api_trace.memory_traces()[0].samples().is_empty());
     w.doc().select(Selection::Memory {
         space: 0,
-        va: left.span.start,
+        va: change.span.start,
         bytes: 1,
     });
     w.run("show-memory");

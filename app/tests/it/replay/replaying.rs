@@ -1,4 +1,4 @@
-//! How the Replay panel shows its plan and its outcome, and where a user confirms a pairing.
+//! Tests how the Replay panel shows its plan and its outcome, and how a user confirms a pairing.
 
 use crate::common::{Window, sample, write_diverging_sample};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
@@ -7,12 +7,12 @@ use kinescope::panels::panel_context::Pairing;
 use kinescope::theme::ThemeChoice;
 use std::sync::mpsc::{Receiver, channel};
 
-/// A window in which two users compare a code.
+/// Opens a window in which a user compares a pairing code. The receiver gets the user's answer.
 fn pairing(size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
     let mut w = Window::open_file_sized(&sample(), ThemeChoice::Dark, size, scale);
     w.app().settings.hints_read = 9;
     w.run("show-replay");
-    let (answer, heard) = channel();
+    let (answer, answers) = channel();
     let code = "335 908 512".to_owned();
     *w.app().actions.pairing.lock().unwrap() = Some(Pairing {
         code,
@@ -21,14 +21,14 @@ fn pairing(size: [f32; 2], scale: f32) -> (Window, Receiver<bool>) {
     w.settle();
     // The code must be visible for a short time before the user can confirm it.
     w.settle();
-    (w, heard)
+    (w, answers)
 }
 
 #[test]
 fn pairing_buttons_fit_every_window_size() {
     for (size, scale) in [([1280.0, 800.0], 1.0), ([1280.0, 800.0], 1.5), ([853.0, 533.0], 1.5)] {
-        let (mut w, heard) = pairing(size, scale);
-        // The code stands before all else of its column, and the plan next to it.
+        let (mut w, answers) = pairing(size, scale);
+        // The code is above the other items of its column, and the plan is next to it.
         let column = [
             "Pairing",
             "Does the agent show this code?",
@@ -43,23 +43,23 @@ fn pairing_buttons_fit_every_window_size() {
             assert!(pair[0].bottom() <= pair[1].top() + 0.5, "{pair:?} in {size:?}");
         }
         assert!(column.iter().all(|r| r.right() <= plan.left()), "{column:?} {plan:?}");
-        assert_eq!(w.row_texts("335 908 512"), ["335 908 512"], "the whole code");
+        assert_eq!(w.row_texts("335 908 512"), ["335 908 512"], "the code is not clipped");
         let rects = ["Codes are the same", "They differ"].map(|l| w.harness.get_by_label(l).rect());
         assert!((rects[0].width() - rects[1].width()).abs() < 1.0, "{rects:?}");
         for r in rects {
             assert!(r.width() > 120.0 && r.bottom() < size[1] - 26.0, "{r:?} in {size:?}");
         }
         w.click("They differ");
-        assert_eq!(heard.try_recv(), Ok(false));
+        assert_eq!(answers.try_recv(), Ok(false));
         assert!(!w.has("They differ"));
     }
 }
 
 #[test]
 fn confirmed_code_is_shown_until_the_agent_confirms() {
-    let (mut w, heard) = pairing([1280.0, 800.0], 1.0);
+    let (mut w, answers) = pairing([1280.0, 800.0], 1.0);
     w.click("Codes are the same");
-    assert_eq!(heard.try_recv(), Ok(true));
+    assert_eq!(answers.try_recv(), Ok(true));
     assert!(w.has("335 908 512") && w.has_part("confirm the code on the agent"));
     assert!(!w.has("Codes are the same") && !w.has("They differ"));
 }
@@ -71,21 +71,21 @@ fn plan_panel_shows_footprint_and_links_rewrites_to_events() {
     w.run("show-replay");
     w.click("Make plan");
     let (plan, _) = w.doc().replay.plan.clone().unwrap();
-    let reach = w.doc().replay.footprint.clone();
-    let all: u64 = reach.writes.iter().map(|b| b.1).sum();
+    let footprint = w.doc().replay.footprint.clone();
+    let all: u64 = footprint.writes.iter().map(|b| b.1).sum();
     assert_eq!(all, plan.plan.writes().values().sum::<u64>());
-    assert!(all > 0 && reach.writes.windows(2).all(|w| w[0].1 >= w[1].1));
-    let (from, to) = reach.memory.unwrap();
+    assert!(all > 0 && footprint.writes.windows(2).all(|w| w[0].1 >= w[1].1));
+    let (from, to) = footprint.memory.unwrap();
     assert_eq!(to.0 - from.0, plan.plan.used_pages * 4096);
     let part = |w: &Window, l: &str| w.harness.query_all_by_label_contains(l).count();
     assert_eq!(part(&w, &format!("{from}..{to}")), 1);
-    let (block, n) = &reach.writes[0];
+    let (block, n) = &footprint.writes[0];
     let label = format!("{n} {}", block.to_lowercase().replace('_', " "));
     assert!(!w.has(&label));
-    w.click(&format!("Unfold writes to {} blocks", reach.writes.len()));
+    w.click(&format!("Unfold writes to {} blocks", footprint.writes.len()));
     assert!(w.has(&label), "{label}");
-    w.click(&format!("Unfold writes to {} blocks", reach.writes.len()));
-    // What the user did stands over what the program does.
+    w.click(&format!("Unfold writes to {} blocks", footprint.writes.len()));
+    // The user's edits are above the rewrites of the program.
     let y = |w: &Window, l: &str| w.harness.get_by_label(l).rect().top();
     let (mine, root) = ("Unfold input ← your edit", "Unfold table root → the target's");
     assert!(y(&w, mine) < y(&w, root));
@@ -96,7 +96,7 @@ fn plan_panel_shows_footprint_and_links_rewrites_to_events() {
         .rewrites
         .iter()
         .find_map(|r| r.event.filter(|_| r.kind == kind));
-    let event = event.expect("a rewrite of an event");
+    let event = event.expect("a rewrite names an event");
     w.click(&format!("rewrite at event {event}"));
     assert_eq!(w.doc().current_event(), event);
 }
@@ -109,12 +109,15 @@ fn a_replay_that_diverges_selects_the_first_divergence() {
     w.run("replay");
     assert_eq!(w.doc().current_event(), events[0]);
     assert_eq!(*w.doc().selection(), Selection::Divergence(0));
-    assert!(w.is_panel_active("compare"), "the outcome stands beside its original");
+    assert!(
+        w.is_panel_active("compare"),
+        "the outcome is compared with its recording"
+    );
     w.run("show-replay");
     let report = w
         .harness
         .query_all_by_label_contains("Diverged on software:mali-g71 in ");
-    assert_eq!(report.count(), 1, "verdict, board and time are pinned");
+    assert_eq!(report.count(), 1, "one line shows verdict, target and time");
 }
 
 #[test]
@@ -154,14 +157,14 @@ fn before_a_replay_target_plan_and_outcome_stand_side_by_side() {
     for label in ["Use", "Pair…"] {
         assert!(
             w.harness.get_by_label(label).accesskit_node().is_disabled(),
-            "{label}: no address"
+            "{label} is disabled without an address"
         );
     }
     assert!(w.has_part("A plan lists every write") && w.has_part("Nothing was replayed yet."));
     let (plan, outcome) = (rect("Make plan"), rect("Replay now"));
     assert!(column.iter().all(|r| r.right() <= plan.left()), "{column:?} {plan:?}");
     assert!(plan.right() <= outcome.left() && plan.left() < outcome.left());
-    // The buttons that start it are at the bottom of the plan.
+    // The buttons that start a replay are at the bottom of the plan.
     let (run, ten) = (rect("Run replay"), rect("10 times"));
     assert!(
         run.right() <= ten.left() && ten.right() <= outcome.left(),

@@ -1,4 +1,5 @@
-//! How panels look where room is scarce, and what stands in them: a laptop's screen of 1280 by 800 at one and a half.
+//! Tests of panels on a small screen, and of what they list. A laptop's screen has 1280 by 800 pixels at a scale of one
+//! and a half.
 
 mod folds;
 mod jobs;

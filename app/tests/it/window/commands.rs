@@ -1,4 +1,4 @@
-//! Every row of the command table changes something.
+//! Tests that every row of the command table changes something.
 
 use super::compare;
 use crate::common::net::{Net, net};
@@ -19,11 +19,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use trace_core::progress::Progress;
 
-/// What a command changed, reported by a check that runs it.
+/// A check that runs a command and asserts what it changed.
 pub type Check = fn(&mut Window, &str);
 
 pub fn ran(w: &mut Window, id: &str) {
-    assert!(w.run(id), "{id} may not run here");
+    assert!(w.run(id), "{id} cannot run here");
 }
 
 pub fn moves(w: &mut Window, id: &str) {
@@ -32,7 +32,7 @@ pub fn moves(w: &mut Window, id: &str) {
     assert_ne!(
         (w.doc().current_event(), w.doc().selection().clone()),
         before,
-        "{id} went nowhere"
+        "{id} did not move"
     );
 }
 
@@ -51,7 +51,7 @@ fn shows_panel(w: &mut Window, id: &str) {
 }
 
 pub fn saves(w: &mut Window, id: &str) {
-    // Never over what is open.
+    // The command must not overwrite the open recording.
     let own = w.doc().path.clone();
     let before = std::fs::read(&own).unwrap();
     w.will_choose(&own);
@@ -86,8 +86,8 @@ fn planned(w: &mut Window) {
     assert!(w.doc().replay.plan.is_some(), "{:?}", w.doc().replay.error);
 }
 
-/// An API trace in place of the sample.
-fn called(w: &mut Window) -> Net {
+/// Opens an API trace in place of the sample.
+fn open_api_trace(w: &mut Window) -> Net {
     let n = net(2);
     let file = w.folder.path().join("calls.kine");
     trace_core::container::write(&n.recording, &file, &Progress::new()).unwrap();
@@ -95,22 +95,22 @@ fn called(w: &mut Window) -> Net {
     n
 }
 
-/// The sum of two vectors, its code in view.
-fn coded(w: &mut Window) {
+/// Opens the sum of two vectors with its code in view.
+fn open_shader(w: &mut Window) {
     w.start(&samples().join("vecadd.kine"));
     w.doc().go_job(0);
     ran(w, "show-shader");
 }
 
-/// The same with a thread that was run next to the code.
-fn followed(w: &mut Window) {
-    coded(w);
+/// Opens the sum of two vectors and runs a thread next to its code.
+fn open_thread(w: &mut Window) {
+    open_shader(w);
     ran(w, "run-thread");
     assert_eq!(w.views().shader.thread.run.as_ref().unwrap().followed.steps.len(), 3);
 }
 
-/// Takes the meaning of two operations of the code away.
-fn unknown(w: &mut Window) {
+/// Removes the meaning of two operations from the code.
+fn remove_meanings(w: &mut Window) {
     let view = &mut w.views().shader;
     let mut code = view.listing.as_ref().unwrap().code.clone();
     for n in [0, 1] {
@@ -125,9 +125,8 @@ pub fn replayed(w: &mut Window) {
     assert!(w.doc().replay.outcome.is_some(), "{:?}", w.doc().replay.error);
 }
 
-/// The open recording next to one of which two reads differ.
-/// A picture of a panel in each form, of the panel's size.
-fn pictured(w: &mut Window, id: &str, panel: &str) {
+/// Checks that a command saves a picture of a panel in each format, with the size of the panel.
+fn check_pictures(w: &mut Window, id: &str, panel: &str) {
     w.doc().go(5);
     w.settle();
     let saved = |w: &mut Window, name: &str| {
@@ -152,14 +151,14 @@ fn pictured(w: &mut Window, id: &str, panel: &str) {
     let svg = String::from_utf8(saved(w, "panel.svg")).unwrap();
     assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
     let words = if panel == "events" { "register" } else { "phases" };
-    assert!(svg.contains(words), "its words stand in it");
+    assert!(svg.contains(words), "the picture contains its texts");
     w.will_choose(&w.folder.path().join("panel.jpg"));
     ran(w, id);
     assert!(w.app().last_error().unwrap().contains("expected .png or .svg"));
 }
 
-/// Notes at two events, at the first of them.
-fn noted(w: &mut Window) {
+/// Adds notes at two events and stays at the first of them.
+fn add_notes(w: &mut Window) {
     for event in [20, 10] {
         w.doc().go(event);
         w.run("add-note");
@@ -172,8 +171,8 @@ fn offer(w: &mut Window) {
     assert!(w.has("Restore"), "the changes are offered");
 }
 
-/// A recording that draws, its screen in view after the last event, and a pixel chosen.
-fn screened(w: &mut Window) {
+/// Opens a recording that draws, with its screen in view after the last event and a chosen pixel.
+fn open_screen(w: &mut Window) {
     let derived = kinescope::document::derive::derive(&screen_recording(), &Default::default()).unwrap();
     let path = w.folder.path().join("drawn.kine");
     let doc = kinescope::document::Document::new(path, screen_recording().into(), derived.into());
@@ -186,14 +185,14 @@ fn screened(w: &mut Window) {
 }
 
 fn saves_screen(w: &mut Window, id: &str) {
-    screened(w);
+    open_screen(w);
     let out = w.folder.path().join("saved.png");
     w.will_choose(&out);
     ran(w, id);
     let png = std::fs::read(&out).unwrap_or_else(|e| panic!("{e}: {:?}", w.app().last_error()));
     assert!(png.starts_with(b"\x89PNG"));
-    let moves = png.windows(4).any(|c| c == b"acTL");
-    assert_eq!(moves, id == "export-film");
+    let is_animated = png.windows(4).any(|c| c == b"acTL");
+    assert_eq!(is_animated, id == "export-film");
 }
 
 /// Every row of the command table with the check that shows what it changed.
@@ -210,7 +209,10 @@ const CHECKS: &[(&str, Check)] = &[
         w.will_choose(&samples().join("digits"));
         ran(w, id);
         let c = &w.doc().comparison;
-        assert!(c.done.is_some() || c.failed.is_some(), "it was read, or is reported");
+        assert!(
+            c.done.is_some() || c.failed.is_some(),
+            "the folder is compared, or the failure is shown"
+        );
     }),
     ("save-filter", |w, id| {
         assert!(!w.run(id), "there is no filter");
@@ -267,10 +269,10 @@ const CHECKS: &[(&str, Check)] = &[
         w.run("close");
         ran(w, id);
         assert!(w.doc().path.starts_with(samples()));
-        // What the window keeps next to the sample is not left there.
-        let beside = w.doc().path.with_extension("kine-workspace");
+        // The test removes the workspace file that the window saves next to the sample.
+        let workspace = w.doc().path.with_extension("kine-workspace");
         w.run("close");
-        let _ = std::fs::remove_file(beside);
+        let _ = std::fs::remove_file(workspace);
     }),
     ("save-kine", |w, id| {
         saves(w, id);
@@ -281,10 +283,10 @@ const CHECKS: &[(&str, Check)] = &[
         replayed(w);
         saves(w, id);
     }),
-    ("export-panel", |w, id| pictured(w, id, "events")),
-    ("export-timeline", |w, id| pictured(w, id, "timeline")),
+    ("export-panel", |w, id| check_pictures(w, id, "events")),
+    ("export-timeline", |w, id| check_pictures(w, id, "timeline")),
     ("export-notebook", |w, id| {
-        noted(w);
+        add_notes(w);
         let out = w.folder.path().join("notes.html");
         w.will_choose(&out);
         ran(w, id);
@@ -308,7 +310,7 @@ const CHECKS: &[(&str, Check)] = &[
                 w.app().last_error()
             );
         }
-        // A line of names, then a line an event.
+        // The file has a line of names, then one line per event.
         let csv = std::fs::read_to_string(w.folder.path().join("all.csv")).unwrap();
         assert_eq!(csv.lines().count() as u64, w.doc().len() + 1);
         w.will_choose(&w.folder.path().join("events.txt"));
@@ -324,7 +326,7 @@ const CHECKS: &[(&str, Check)] = &[
         w.doc().go(7);
         w.doc().title = "changed".into();
         ran(w, id);
-        assert_ne!(w.doc().title, "changed", "read again");
+        assert_ne!(w.doc().title, "changed", "the recording is read again");
     }),
     ("close", |w, id| {
         ran(w, id);
@@ -388,7 +390,7 @@ const CHECKS: &[(&str, Check)] = &[
         w.doc().select(Selection::Register(busy));
         ran(w, id);
         assert!(w.is_panel_active("plots") && w.doc().changes().plots().len() == 1);
-        assert!(w.views().plots.point_count() > 2, "its steps are drawn");
+        assert!(w.views().plots.point_count() > 2, "the steps of the register are drawn");
         w.doc().select(Selection::Register(busy));
         ran(w, id);
         assert!(w.doc().changes().plots().is_empty());
@@ -428,7 +430,7 @@ const CHECKS: &[(&str, Check)] = &[
             "{copied}"
         );
         w.doc().select(Selection::Finding(0));
-        assert!(!w.run(id), "a finding is nothing of C");
+        assert!(!w.run(id), "a finding has no form in C");
     }),
     ("copy-as-json", |w, id| {
         let va = w.doc().derived.spaces[0].mappings[0].va;
@@ -449,7 +451,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("forget-edits", |w, id| {
         offer(w);
         ran(w, id);
-        assert!(w.doc().offered.is_some(), "the person is asked first");
+        assert!(w.doc().offered.is_some(), "the user is asked first");
         w.click("Discard");
         assert!(w.doc().changes().is_empty() && w.doc().offered.is_none());
     }),
@@ -492,36 +494,37 @@ const CHECKS: &[(&str, Check)] = &[
         assert_eq!(*w.doc().selection(), Selection::Job(last));
     }),
     ("next-launch", |w, id| {
-        let n = called(w);
+        let n = open_api_trace(w);
         ran(w, id);
         assert_eq!(w.doc().current_event(), n.launches[1]);
     }),
     ("previous-launch", |w, id| {
-        let n = called(w);
+        let n = open_api_trace(w);
         w.run("last-event");
         ran(w, id);
         assert_eq!(w.doc().current_event(), *n.launches.last().unwrap());
     }),
     ("filter-launches", |w, id| {
-        called(w);
+        open_api_trace(w);
         ran(w, id);
         assert!(w.is_panel_active("launches"));
         assert!(w.harness.get_by_label("Filter launches by name").is_focused());
     }),
     ("watch-launch", |w, id| {
-        called(w);
+        open_api_trace(w);
         ran(w, id);
-        // There is no driver here, or it cannot replay the synthetic trace: the window shows that.
+        // The trace fails: this machine has no driver, or its driver cannot replay the synthetic trace. The window
+        // shows the failure.
         assert!(w.doc().memory_trace.failure.is_some());
         assert!(w.is_panel_active("launches"));
     }),
     ("watch-launches", |w, id| {
-        called(w);
+        open_api_trace(w);
         ran(w, id);
         assert!(w.doc().memory_trace.failure.is_some());
     }),
     ("before-after", |w, id| {
-        called(w);
+        open_api_trace(w);
         ran(w, id);
         assert!(w.is_panel_active("memory"));
         assert_eq!(w.views().memory.device.side, Side::Both);
@@ -529,7 +532,7 @@ const CHECKS: &[(&str, Check)] = &[
         assert_eq!(w.views().memory.device.side, Side::Before);
     }),
     ("copy-ptx", |w, id| {
-        called(w);
+        open_api_trace(w);
         ran(w, "show-kernel");
         let copied = w.run_and_copy(id);
         assert!(copied.contains(".entry _Z6conv2dPKfS0_Pfii"), "{copied}");
@@ -547,7 +550,7 @@ const CHECKS: &[(&str, Check)] = &[
         };
         assert_eq!(*w.doc().selection(), entry(3));
         assert!(w.is_panel_active("page-tables"));
-        // The one above it, up to the top and back to the last.
+        // The command selects the entry above, up to the root, and then the last level again.
         for level in [2, 1, 0, 3] {
             ran(w, id);
             assert_eq!(*w.doc().selection(), entry(level));
@@ -572,16 +575,24 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(w.doc().derived.interrupt_at(at).is_some());
     }),
     ("next-note", |w, id| {
-        noted(w);
+        add_notes(w);
         ran(w, id);
         assert_eq!(*w.doc().selection(), Selection::Note(20));
         ran(w, id);
-        assert_eq!(*w.doc().selection(), Selection::Note(10), "round the end");
+        assert_eq!(
+            *w.doc().selection(),
+            Selection::Note(10),
+            "the notes wrap around at the end"
+        );
     }),
     ("previous-note", |w, id| {
-        noted(w);
+        add_notes(w);
         ran(w, id);
-        assert_eq!(*w.doc().selection(), Selection::Note(20), "round the begin");
+        assert_eq!(
+            *w.doc().selection(),
+            Selection::Note(20),
+            "the notes wrap around at the start"
+        );
         ran(w, id);
         assert_eq!(*w.doc().selection(), Selection::Note(10));
     }),
@@ -612,7 +623,11 @@ const CHECKS: &[(&str, Check)] = &[
         w.settle();
         replayed(w);
         let at = |w: &mut Window| (w.doc().current_event(), w.doc().selection().clone());
-        assert_eq!(at(w), (events[0], Selection::Divergence(0)), "the first is selected");
+        assert_eq!(
+            at(w),
+            (events[0], Selection::Divergence(0)),
+            "the first divergence is selected"
+        );
         ran(w, id);
         assert_eq!(at(w), (events[1], Selection::Divergence(1)));
     }),
@@ -758,20 +773,20 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         assert_eq!((w.app().settings.scale(), w.harness.ctx.zoom_factor()), (110, 1.1));
         w.app().settings.scale = 300;
-        assert!(!w.run(id), "larger than this is not asked for");
+        assert!(!w.run(id), "the scale is at its maximum");
     }),
     ("smaller", |w, id| {
         ran(w, id);
         assert_eq!((w.app().settings.scale(), w.harness.ctx.zoom_factor()), (90, 0.9));
         w.app().settings.scale = 50;
-        assert!(!w.run(id), "smaller than this is not asked for");
+        assert!(!w.run(id), "the scale is at its minimum");
     }),
     ("first-size", |w, id| {
-        assert!(!w.run(id), "it is as large as at first");
+        assert!(!w.run(id), "the scale is already the default");
         ran(w, "larger");
         ran(w, id);
         assert_eq!((w.app().settings.scale(), w.harness.ctx.zoom_factor()), (100, 1.0));
-        assert_eq!(w.app().settings.scale, 0, "nothing is kept of it");
+        assert_eq!(w.app().settings.scale, 0, "the default scale is not stored");
     }),
     ("next-pane", |w, id| {
         ran(w, id);
@@ -829,7 +844,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("export-screen", saves_screen),
     ("export-film", saves_screen),
     ("next-pixel-store", |w, id| {
-        screened(w);
+        open_screen(w);
         let n = w.doc().len();
         w.doc().go(n - 2);
         w.settle();
@@ -837,7 +852,7 @@ const CHECKS: &[(&str, Check)] = &[
         assert_eq!(w.doc().current_event(), n - 1);
     }),
     ("previous-pixel-store", |w, id| {
-        screened(w);
+        open_screen(w);
         let n = w.doc().len();
         ran(w, id);
         assert_eq!(w.doc().current_event(), n - 2);
@@ -855,7 +870,7 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("replay-ten", |w, id| {
         ran(w, id);
-        let o = w.doc().replay.outcome.clone().expect("an outcome");
+        let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
         assert_eq!(o.timing.runs_ns.len(), 10);
     }),
     ("plan", |w, _| {
@@ -892,37 +907,37 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("pair", |w, id| {
         assert!(!w.run(id), "no address was typed");
-        // Nothing listens on the discard port of this machine: the failure must reach the user.
+        // No agent listens on the discard port of this machine, and the window must show the failure.
         w.doc().replay.target_field = "127.0.0.1:9".into();
         ran(w, id);
         assert!(w.app().notice.is_some() && w.has("Dismiss"));
     }),
     ("follow-thread", |w, id| {
-        coded(w);
+        open_shader(w);
         ran(w, id);
         assert!(w.is_panel_active("shader") && w.has("Run the thread"));
         ran(w, id);
         assert!(!w.has("Run the thread"));
     }),
     ("run-thread", |w, id| {
-        coded(w);
+        open_shader(w);
         ran(w, id);
         assert!(w.views().shader.thread.run.is_some());
     }),
     ("next-clause", |w, id| {
-        followed(w);
+        open_thread(w);
         ran(w, id);
         assert_eq!(w.views().shader.thread.step, 1);
     }),
     ("previous-clause", |w, id| {
-        followed(w);
+        open_thread(w);
         ran(w, "next-clause");
         ran(w, id);
         assert_eq!(w.views().shader.thread.step, 0);
     }),
     ("on-to-break", |w, id| {
-        followed(w);
-        assert!(!w.run(id), "there is no break");
+        open_thread(w);
+        assert!(!w.run(id), "there is no breakpoint");
         ran(w, "next-clause");
         ran(w, "toggle-break");
         ran(w, "previous-clause");
@@ -930,49 +945,49 @@ const CHECKS: &[(&str, Check)] = &[
         assert_eq!(w.views().shader.thread.step, 1);
     }),
     ("back-to-break", |w, id| {
-        followed(w);
+        open_thread(w);
         ran(w, "toggle-break");
         ran(w, "next-clause");
         ran(w, id);
         assert_eq!(w.views().shader.thread.step, 0);
     }),
     ("toggle-break", |w, id| {
-        coded(w);
+        open_shader(w);
         ran(w, id);
         assert_eq!(w.views().shader.thread.stops.clauses.len(), 1);
         ran(w, id);
         assert!(w.views().shader.thread.stops.is_empty());
     }),
     ("thread-to-clause", |w, id| {
-        followed(w);
+        open_thread(w);
         w.views().shader.clause = 1;
         ran(w, id);
         assert_eq!(w.views().shader.thread.step, 1);
     }),
     ("back-to-clause", |w, id| {
-        followed(w);
+        open_thread(w);
         ran(w, "next-clause");
         w.views().shader.clause = 0;
         ran(w, id);
         assert_eq!(w.views().shader.thread.step, 0);
     }),
     ("search-shader", |w, id| {
-        coded(w);
+        open_shader(w);
         ran(w, id);
         let field = w.harness.get_by_label("Search the shader");
         assert!(field.is_focused());
     }),
     ("next-unknown", |w, id| {
-        coded(w);
+        open_shader(w);
         assert!(!w.run(id), "every operation is known");
-        unknown(w);
+        remove_meanings(w);
         let before = w.views().shader.clause;
         ran(w, id);
         ran(w, id);
         assert_ne!(w.views().shader.clause, before);
     }),
     ("copy-shader", |w, id| {
-        coded(w);
+        open_shader(w);
         let ctx = w.harness.ctx.clone();
         assert!(w.app().run(&ctx, id));
         w.harness.step();
@@ -981,7 +996,7 @@ const CHECKS: &[(&str, Check)] = &[
         assert!(commands.iter().any(text));
     }),
     ("show-clause-bytes", |w, id| {
-        coded(w);
+        open_shader(w);
         ran(w, id);
         assert!(w.is_panel_active("memory"));
     }),

@@ -1,45 +1,45 @@
-//! What the commands of a comparison change.
+//! Checks of what the commands of a comparison change.
 
 use super::commands::{Check, moves, ran, replayed, saves};
 use crate::common::{Window, write_diverging_sample};
 use kinescope::panels::compare::Section;
 
-/// The recording next to itself with two reads changed.
-fn beside(w: &mut Window) {
+/// Compares the recording with a copy in which two reads changed.
+fn compare_with_changes(w: &mut Window) {
     let (path, _) = write_diverging_sample(w.folder.path(), 2);
     w.will_choose(&path);
     ran(w, "compare-with");
 }
 
-/// What each command changes.
+/// The commands of a comparison, each with the check that shows what it changed.
 pub const CHECKS: &[(&str, Check)] = &[
     ("end-compare", |w, id| {
-        beside(w);
+        compare_with_changes(w);
         ran(w, id);
         assert!(w.doc().comparison.done.is_none() && !w.run(id));
     }),
     ("next-difference", |w, id| {
         assert!(!w.run(id), "nothing was compared");
-        beside(w);
+        compare_with_changes(w);
         w.doc().go(0);
         moves(w, id);
         assert!(w.is_panel_active("compare"));
     }),
     ("previous-difference", |w, id| {
-        beside(w);
+        compare_with_changes(w);
         w.run("last-event");
         moves(w, id);
     }),
     ("next-byte", |w, id| {
-        beside(w);
+        compare_with_changes(w);
         ran(w, id);
         w.settle();
-        // The two differ in what was read, and in no memory.
+        // The recordings differ in reads but not in memory.
         assert_eq!(w.views().compare.section, Section::Memory);
         assert!(w.has_part("no difference after"));
     }),
     ("previous-byte", |w, id| {
-        beside(w);
+        compare_with_changes(w);
         ran(w, id);
         w.settle();
         assert!(w.has_part("no difference before"));
@@ -51,7 +51,7 @@ pub const CHECKS: &[(&str, Check)] = &[
         assert!(w.is_panel_active("compare") && w.doc().comparison.done.is_some());
     }),
     ("leave-out", |w, id| {
-        beside(w);
+        compare_with_changes(w);
         w.doc().go(0);
         w.run("next-difference");
         let before = w.doc().comparison.done.clone().unwrap().diff.events.changed;
@@ -62,15 +62,15 @@ pub const CHECKS: &[(&str, Check)] = &[
         assert_eq!(w.views().compare.rules.text, c.rules.to_string());
     }),
     ("go-cause", |w, id| {
-        beside(w);
+        compare_with_changes(w);
         w.run("previous-difference");
         w.run("next-difference");
         ran(w, id);
-        // A read of what never changes has no cause in the recordings.
+        // The recordings hold no cause for a read of a constant register.
         assert!(w.doc().comparison.jump_message.contains("no earlier difference"));
     }),
     ("open-rules", |w, id| {
-        beside(w);
+        compare_with_changes(w);
         let file = w.folder.path().join("ours.rules");
         std::fs::write(&file, "# every read\nignore register *\n").unwrap();
         w.will_choose(&file);
@@ -84,14 +84,14 @@ pub const CHECKS: &[(&str, Check)] = &[
         assert!(message.contains("ours.rules: line 1, column 8"), "{message}");
     }),
     ("save-rules", |w, id| {
-        beside(w);
+        compare_with_changes(w);
         w.views().compare.rules.text = "ignore mappings\n".into();
         saves(w, id);
         let text = std::fs::read_to_string(w.folder.path().join("saved.out")).unwrap();
         assert_eq!(text, "ignore mappings\n");
     }),
     ("compare-rules", |w, id| {
-        beside(w);
+        compare_with_changes(w);
         w.run("show-events");
         ran(w, id);
         assert!(w.is_panel_active("compare") && w.has("Comparison rules"));

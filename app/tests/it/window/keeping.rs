@@ -1,5 +1,5 @@
-//! What is kept: copies with edits, the window's title, size and comparison, and how panels are docked; and where the
-//! keyboard goes.
+//! Tests of what the window saves and restores: copies with edits, its title, size and comparison, and docked panels.
+//! Other tests follow the keyboard focus.
 
 use super::common::{Window, sample, samples};
 use egui::{Event, Key, Modifiers, PointerButton, Pos2};
@@ -21,7 +21,7 @@ fn button(w: &mut Window, pos: Pos2, pressed: bool) {
     w.harness.step();
 }
 
-/// Drags from one place to another, as a hand does: in steps.
+/// Drags from one position to another in steps, as a hand does.
 fn drag(w: &mut Window, from: Pos2, to: Pos2) {
     w.harness.hover_at(from);
     w.harness.step();
@@ -34,20 +34,20 @@ fn drag(w: &mut Window, from: Pos2, to: Pos2) {
     w.settle();
 }
 
-/// The tab of a panel.
+/// Returns the tab of a panel.
 fn tab(w: &Window, title: &str) -> egui::Rect {
     let all = w.harness.query_all_by_label(title);
     let tabs = all.filter(|n| n.rect().height() < 40.0);
     tabs.map(|n| n.rect()).next().unwrap()
 }
 
-/// The label of what has the keyboard.
+/// Returns the label of the widget that has the focus.
 fn focused(w: &Window) -> Option<String> {
     let node = w.harness.query_all(By::new()).find(|n| n.is_focused());
     node.and_then(|n| n.accesskit_node().label())
 }
 
-/// Presses a key and returns the label of what has the keyboard then.
+/// Presses a key and returns the label of the widget that then has the focus.
 fn press(w: &mut Window, key: Key) -> String {
     w.harness.key_press(key);
     w.settle();
@@ -76,12 +76,12 @@ fn saved_copy_has_edits_or_original_and_the_window_shows_which() {
     assert!(w.has("Saved two.kine, as recorded"));
     let recorded = w.doc().recording.clone();
 
-    // Opened again, the one holds what was edited, and the other what was recorded.
+    // After reopening, one copy holds the edited content and the other the recorded content.
     w.start(&with);
     assert!(w.doc().changes().is_empty());
     assert_eq!(w.doc().buffer_now(&input).unwrap().0, edited);
     assert_eq!(w.doc().recording.applied_edits()[0].buffer, input);
-    // Its recorded outputs are those without the edits, so that others are what was wanted.
+    // The recorded outputs belong to the unedited input, so other outputs are expected.
     w.run("replay");
     w.run("show-replay");
     w.settle();
@@ -117,7 +117,10 @@ fn a_panel_dragged_to_the_right_half_of_the_tabs_splits_the_group() {
     let from = tab(&w, "Memory").center();
     drag(&mut w, from, panel.center() + egui::vec2(panel.width() * 0.25, 0.0));
     let titles = ["Horizontal", "Vertical", "Tabs", "Grid"];
-    assert!(titles.iter().all(|t| !w.has(t)), "no tab is called by how tiles lie");
+    assert!(
+        titles.iter().all(|t| !w.has(t)),
+        "no tab is named after the layout of its tiles"
+    );
     let Some(Dock::Column { children, .. }) = layout::dock(&w.app().dock) else {
         panic!("{:?}", layout::dock(&w.app().dock))
     };
@@ -141,11 +144,11 @@ fn a_panel_dragged_to_the_right_half_of_the_tabs_splits_the_group() {
         layout::active_panels(&w.app().dock).contains(&"memory")
             && layout::active_panels(&w.app().dock).contains(&"events")
     );
-    // It comes back as it was left.
-    let (path, kept) = (w.doc().path.clone(), layout::dock(&w.app().dock));
+    // Reopening the recording restores the layout.
+    let (path, saved) = (w.doc().path.clone(), layout::dock(&w.app().dock));
     w.app().close();
     w.start(&path);
-    assert_eq!(layout::dock(&w.app().dock), kept);
+    assert_eq!(layout::dock(&w.app().dock), saved);
 }
 
 #[test]
@@ -186,15 +189,15 @@ fn window_placement_survives_maximizing_and_restart() {
     };
     place(&mut w, egui::pos2(40.0, 30.0), egui::vec2(1100.0, 700.0), false);
     place(&mut w, egui::pos2(0.0, 0.0), egui::vec2(1920.0, 1080.0), true);
-    let wanted = WindowPlace {
+    let expected = WindowPlace {
         at: Some([40.0, 30.0]),
         size: [1100.0, 700.0],
         maximized: true,
     };
-    assert_eq!(w.app().settings.window(), wanted);
+    assert_eq!(w.app().settings.window(), expected);
     w.app().settings.save();
     let folder = w.app().settings.folder().unwrap().to_owned();
-    assert_eq!(Settings::load(Some(folder)).window(), wanted);
+    assert_eq!(Settings::load(Some(folder)).window(), expected);
 }
 
 #[test]
@@ -211,10 +214,10 @@ fn restored_comparison_keeps_the_panel_layout() {
     w.app().close();
     w.app().open(&ctx, path.clone());
     w.settle();
-    let done = w.doc().comparison.done.clone().expect("it is compared again");
+    let done = w.doc().comparison.done.clone().expect("the comparison is restored");
     assert!(matches!(&done.other.source, ComparisonSource::File(p) if *p == other));
-    assert!(w.is_panel_active("memory"), "what was in front is in front");
-    // One that is gone is reported and no error.
+    assert!(w.is_panel_active("memory"), "the active panel is restored");
+    // A missing second recording is no error: the comparison is empty and there is no notice.
     w.app().close();
     std::fs::remove_file(&other).unwrap();
     w.app().open(&ctx, path);
@@ -225,7 +228,7 @@ fn restored_comparison_keeps_the_panel_layout() {
 #[test]
 fn outline_rows_are_one_tab_stop_with_arrow_navigation() {
     let mut w = Window::open_sample("digits.kine");
-    // From the first pane into it.
+    // The focus goes from the first pane into the outline.
     w.harness.key_press(Key::F6);
     w.settle();
     assert_eq!(focused(&w).as_deref(), Some("Pane Outline"));
@@ -235,7 +238,7 @@ fn outline_rows_are_one_tab_stop_with_arrow_navigation() {
     w.harness.key_press(Key::ArrowDown);
     w.settle();
     let second = focused(&w).unwrap();
-    assert_ne!(first, second, "the next row");
+    assert_ne!(first, second, "the next row has the focus");
     w.harness.key_press(Key::ArrowDown);
     w.harness.key_press(Key::ArrowUp);
     w.settle();
@@ -243,7 +246,7 @@ fn outline_rows_are_one_tab_stop_with_arrow_navigation() {
     w.harness.key_press(Key::ArrowUp);
     w.settle();
     assert_eq!(focused(&w).unwrap(), first);
-    // One press of Tab leaves the list, and Shift Tab comes back to where it was.
+    // Tab leaves the list, and Shift Tab returns to the same row.
     w.harness.key_press(Key::ArrowDown);
     w.settle();
     w.harness.key_press(Key::Tab);
@@ -287,10 +290,14 @@ fn table_rows_are_one_tab_stop_with_arrow_navigation() {
     assert_eq!(press(&mut w, Key::ArrowDown), "job 1");
     assert_eq!(press(&mut w, Key::ArrowDown), "job 2");
     assert_eq!(press(&mut w, Key::ArrowUp), "job 1");
-    assert_eq!(press(&mut w, Key::PageDown), "job 3", "the last one");
-    assert_eq!(press(&mut w, Key::ArrowDown), "job 3", "and no further");
+    assert_eq!(press(&mut w, Key::PageDown), "job 3", "the last job has the focus");
+    assert_eq!(
+        press(&mut w, Key::ArrowDown),
+        "job 3",
+        "the focus stays at the last job"
+    );
     assert_eq!(press(&mut w, Key::ArrowUp), "job 2");
-    // Enter does what a click does; then the links of the row follow, and no other row.
+    // Enter acts like a click. Tab then visits the links of the row and no other row.
     press(&mut w, Key::Enter);
     assert_eq!(*w.doc().selection(), Selection::Job(2));
     let mut stops = Vec::new();
@@ -301,19 +308,19 @@ fn table_rows_are_one_tab_stop_with_arrow_navigation() {
     assert!(stops.iter().any(|s| s.starts_with("job 2 done at")), "{stops:?}");
 }
 
-/// A list that is longer than its panel follows the keyboard.
+/// Tests that a list longer than its panel scrolls with the keyboard.
 #[test]
 fn arrows_go_to_rows_that_are_out_of_view() {
     let digits = samples().join("digits.kine");
     let mut w = Window::open_file_sized(&digits, ThemeChoice::Dark, [1024.0, 420.0], 1.0);
     w.run("show-register");
-    // At an event that is no access, the panel offers all registers.
+    // At an event that is not an access, the panel offers all registers.
     let other = (0..w.doc().len()).find(|e| w.doc().recording.events.access(*e as usize).is_none());
     w.doc().go_with(other.unwrap(), Selection::Event);
     w.settle();
     w.harness.get_by_label("Find register").focus();
     w.settle();
-    // The head comes first: Enter opens the menu of columns and closes it.
+    // The header is the first tab stop. Enter opens and closes its menu of columns.
     assert_eq!(press(&mut w, Key::Tab), "Columns of registers");
     press(&mut w, Key::Enter);
     assert!(w.has("Fit all columns"));
@@ -354,13 +361,13 @@ fn f6_cycles_through_the_panes() {
     assert_eq!(seen[1], "Pane Timeline");
     assert!(seen[2].starts_with("Pane ") && seen[2] != seen[1], "{seen:?}");
     assert_eq!(seen[3], "Pane Inspector");
-    assert_eq!(seen[4], "Pane Outline", "behind the last one comes the first");
+    assert_eq!(seen[4], "Pane Outline", "the first pane follows the last one");
     w.harness.key_press_modifiers(Modifiers::SHIFT, Key::F6);
     w.settle();
     assert_eq!(focused(&w).as_deref(), Some("Pane Inspector"));
 }
 
-/// An arrow in a pane goes into its list, or along the events of the timeline: never to a button that lies that way.
+/// Tests that an arrow key moves in the list of its pane or along the timeline, and never to a button.
 #[test]
 fn arrow_keys_stay_inside_their_pane() {
     let mut w = Window::open_sample("digits.kine");
@@ -412,7 +419,7 @@ fn changes_of_another_window_are_reported() {
     let mut first = Window::open_sample("digits.kine");
     let path = first.doc().path.clone();
     first.edit();
-    // A second window on the same recording, closed in good order.
+    // A second window opens the same recording and closes normally.
     let recording = trace_core::import::open(&path, &Progress::new()).unwrap();
     let derived = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
     let mut second = kinescope::document::Document::new(path.clone(), recording.into(), derived.into());

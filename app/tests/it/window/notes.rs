@@ -1,4 +1,4 @@
-//! Notes, the notebook, and links: each leads back to what the user looked at.
+//! Tests that notes, the notebook and links lead back to what the user looked at.
 
 use crate::common::{Window, sample};
 use kinescope::document::history::Selection;
@@ -26,7 +26,7 @@ fn notebook_lists_notes_and_restores_their_selection() {
     w.run("show-notebook");
     assert!(
         w.has("note 7 why is this written twice?"),
-        "the list names it by its first line"
+        "the list shows the first line of the note"
     );
     w.click("note 7 why is this written twice?");
     assert_eq!(*w.doc().selection(), Selection::Note(7));
@@ -58,7 +58,7 @@ fn notebook_text_appears_in_the_inspector() {
     w.settle();
     assert!(
         w.has("Notebook text") && w.has("first"),
-        "the inspector tells the note of the event"
+        "the inspector shows the note of the event"
     );
 }
 
@@ -76,7 +76,7 @@ fn link_opens_the_same_event_in_another_window() {
         (12, Selection::Job(0))
     );
     assert!(other.is_panel_active("jobs"));
-    // Open already: nothing is read again.
+    // The recording is already open, so it is not read again.
     other.doc().go(1);
     let before = other.doc().changes().revision();
     other.doc().note(1, Some("kept".into()));
@@ -113,7 +113,7 @@ fn link_to_a_missing_target_is_reported() {
         message.contains("has no event") && message.contains(&format!("0 to {}", events - 1)),
         "{message}"
     );
-    assert_eq!(w.doc().current_event(), at, "nothing moved");
+    assert_eq!(w.doc().current_event(), at, "the current event is unchanged");
     follow(&mut w, "kinescope:///nowhere/none.kine?event=1");
     assert!(
         w.app()
@@ -121,7 +121,7 @@ fn link_to_a_missing_target_is_reported() {
             .unwrap()
             .contains("/nowhere/none.kine was not found")
     );
-    // Of the same name and another folder, as a link from another machine is.
+    // A link from another machine has the same file name in another folder.
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     follow(
         &mut w,
@@ -166,10 +166,10 @@ fn notebook_export_has_a_picture_per_note() {
     assert_eq!(
         w.doc().current_event(),
         current_event,
-        "the window itself stays where it was"
+        "the current event is unchanged after the export"
     );
     let (first, second) = (text.find("## Event 5").unwrap(), text.find("## Event 40").unwrap());
-    assert!(first < second, "in the order of events");
+    assert!(first < second, "the notes are in the order of events");
     let mut pictures = Vec::new();
     for event in [5, 40] {
         let name = format!("notes-pictures/event-{event}.png");
@@ -179,7 +179,7 @@ fn notebook_export_has_a_picture_per_note() {
         pictures.push(picture);
     }
     assert_ne!(pictures[0], pictures[1]);
-    // Each link in it is one.
+    // Every link in the notebook parses.
     let links: Vec<&str> = text
         .match_indices("[open](")
         .filter_map(|(i, m)| text[i + m.len()..].split(')').next())

@@ -1,11 +1,11 @@
-//! One key writes values in another form wherever they are seen, and the form comes back with the recording.
+//! Tests that one key changes the number format everywhere, and that the recording restores the format.
 
 use crate::common::{Window, writes};
 use kinescope::document::NumberFormat;
 use kinescope::document::history::Selection;
 
-/// The window at a write of a register whose value is more than one digit.
-fn at_a_write(w: &mut Window) -> u64 {
+/// Goes to a write of a register whose value has more than one digit. Returns the value.
+fn go_to_write(w: &mut Window) -> u64 {
     let doc = w.doc();
     let wide = |doc: &kinescope::document::Document, e: u64| doc.recording.events.access(e as usize).unwrap().value > 9;
     let registers: Vec<u32> = doc.derived.registers.keys().copied().collect();
@@ -21,7 +21,7 @@ fn at_a_write(w: &mut Window) -> u64 {
 #[test]
 fn one_key_cycles_the_number_format_of_all_views() {
     let mut w = Window::open();
-    let value = at_a_write(&mut w);
+    let value = go_to_write(&mut w);
     assert!(w.has("Values in hex"));
     for form in [
         NumberFormat::Hex,
@@ -35,9 +35,9 @@ fn one_key_cycles_the_number_format_of_all_views() {
         assert!(w.has(&message), "{message}");
         assert_eq!(w.type_text("h"), ["numbers"]);
     }
-    assert_eq!(w.doc().numbers, NumberFormat::Hex, "round");
+    assert_eq!(w.doc().numbers, NumberFormat::Hex, "the formats cycle");
     w.click("Values in hex");
-    assert_eq!(w.doc().numbers, NumberFormat::Decimal, "a click does it too");
+    assert_eq!(w.doc().numbers, NumberFormat::Decimal, "a click changes the format too");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Pictures of the window, a panel in front. One theme has the picture; a test compares the texts of all themes.
+//! Pictures of the window, each with one panel in front. One theme has the picture, and a test compares the texts of
+//! all themes.
 
 use crate::common::net::net;
 use crate::common::screen_recording::{TWICE, screen_recording};
@@ -9,7 +10,7 @@ use kinescope::panels::screen::PictureKind;
 use kinescope::theme::ThemeChoice;
 use trace_core::recording::ElementType;
 
-/// The sample at its first job, a panel in front.
+/// Opens the sample at its first job, with a panel in front.
 fn panel(command: &str, theme: ThemeChoice) -> Window {
     let mut w = Window::open_with(theme, 1.0);
     // Hints and the path of the copy differ from run to run; the name of the file does not.
@@ -20,7 +21,7 @@ fn panel(command: &str, theme: ThemeChoice) -> Window {
     w
 }
 
-/// The code of a shader with a loop; the sample that the others show runs none.
+/// Opens the code of a shader with a loop. The sample of the other pictures runs no shader.
 fn shader(theme: ThemeChoice, scale: f32) -> Window {
     let file = crate::common::samples().join("matmul.kine");
     let mut w = Window::open_file(&file, theme, scale);
@@ -31,20 +32,20 @@ fn shader(theme: ThemeChoice, scale: f32) -> Window {
     w
 }
 
-/// The screen of a recording that draws, a pixel of it chosen.
-fn screen(what: PictureKind, theme: ThemeChoice) -> Window {
+/// Opens the screen of a recording that draws, with a chosen pixel.
+fn screen(kind: PictureKind, theme: ThemeChoice) -> Window {
     let mut w = Window::from_recording_themed(screen_recording(), theme);
     w.fix_targets();
     w.app().settings.hints_read = 9;
     w.run("show-screen");
     w.run("last-event");
     w.views().screen.pixel = Some(TWICE);
-    w.views().screen.picture_kind = what;
+    w.views().screen.picture_kind = kind;
     w.settle();
     w
 }
 
-/// An API trace: a launch with memory before and after it, and a panel in front.
+/// Opens an API trace at a launch with memory before and after it, with a panel in front.
 fn calls(command: &str, theme: ThemeChoice) -> Window {
     let n = net(3);
     let mut w = Window::from_recording_themed(n.recording, theme);
@@ -61,7 +62,7 @@ fn calls(command: &str, theme: ThemeChoice) -> Window {
         w.run("before-after");
     }
     if command == "show-inputs" {
-        // The image of all runs, with a few of its pixels made white.
+        // The image of all runs gets a few white pixels.
         let white = [1f32; 6].iter().flat_map(|f| f.to_le_bytes()).collect::<Vec<u8>>();
         for row in 4..9 {
             assert!(w.doc().edit("in2", (row * 28 + 6) * 4, white.clone()));
@@ -73,7 +74,7 @@ fn calls(command: &str, theme: ThemeChoice) -> Window {
     w
 }
 
-/// At a scale of one and a half.
+/// Compares a picture at a scale of one and a half.
 #[test]
 fn shader_light() {
     shader(ThemeChoice::Light, 1.5).harness.snapshot("shader_light");
@@ -106,7 +107,7 @@ fn screen_in_every_theme() {
     });
 }
 
-/// A page-table entry that the CPU wrote between two jobs, with what wrote and read it.
+/// Compares a picture of a page-table entry that the CPU wrote between two jobs, with its references.
 #[test]
 fn entry_dark() {
     let mut w = Window::open_sample("changes.kine");
@@ -119,7 +120,7 @@ fn entry_dark() {
     w.harness.snapshot("entry_dark");
 }
 
-/// A pixel of a picture, whose bytes are selected.
+/// Compares a picture of a chosen pixel, whose bytes are selected.
 #[test]
 fn pixel_light() {
     let file = crate::common::samples().join("conv3x3.kine");

@@ -1,4 +1,4 @@
-//! Targets of replays: the one that fits is chosen and offered by name, and nothing is replayed on one that does not.
+//! Tests of replay targets: the one that fits is chosen and offered by name, and a target that does not fit is refused.
 
 use super::common::Window;
 use egui::accesskit::Role;
@@ -12,8 +12,8 @@ use trace_core::recording::{Access, EventsBuilder, Hardware, PciFunction, Space,
 
 const RV100: &str = "qemu:ati-vga,model=rv100";
 
-/// A recording of a PCI device: a few accesses to its registers.
-fn of_pci(vendor: u16, device: u16) -> Recording {
+/// Returns a recording of a PCI device with a few accesses to its registers.
+fn pci_recording(vendor: u16, device: u16) -> Recording {
     let mut recording = Recording::default();
     recording.set_hardware(&Hardware::Pci(PciFunction {
         vendor,
@@ -46,21 +46,21 @@ fn has_qemu() -> bool {
 
 #[test]
 fn pci_recording_selects_its_qemu_model() {
-    let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
+    let mut w = Window::from_recording(pci_recording(0x1002, 0x5159));
     assert_eq!(w.doc().replay.target(), RV100);
     assert_eq!(w.doc().replay.fit(RV100), Fit::Fits);
     w.run("show-replay");
     assert!(w.has(&format!("target {RV100}")));
     if !has_qemu() {
         assert!(w.has_part("QEMU not installed"));
-        assert!(!w.run("replay"), "nothing is there to replay on");
+        assert!(!w.run("replay"), "no target is available");
     }
 }
 
 #[test]
 fn targets_say_whether_qemu_counts_as_installed() {
     for installed in [true, false] {
-        let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
+        let mut w = Window::from_recording(pci_recording(0x1002, 0x5159));
         let keys = w.folder.path().join("client-keys");
         let targets = Targets::new(Some(keys)).with_qemu_installed(installed);
         w.app().set_targets(targets);
@@ -76,14 +76,14 @@ fn targets_say_whether_qemu_counts_as_installed() {
 
 #[test]
 fn replay_is_disabled_on_an_unfit_target_and_offers_a_fit_one() {
-    let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
+    let mut w = Window::from_recording(pci_recording(0x1002, 0x5159));
     w.run("show-replay");
     w.doc().replay.choose("software:mali-g71");
     w.settle();
     assert!(w.has_part("The recording is of 1002:5159"));
     assert!(w.has_part("the target is software:mali-g71, Mali-G71."));
     assert!(!w.run("replay") && !w.run("plan"));
-    // Its key says why, until a target is chosen that fits.
+    // The shortcut shows the reason until the user chooses a target that fits.
     w.harness.key_press_modifiers(egui::Modifiers::CTRL, egui::Key::Enter);
     w.settle();
     assert!(
@@ -93,7 +93,7 @@ fn replay_is_disabled_on_an_unfit_target_and_offers_a_fit_one() {
             .is_some_and(|n| n.1.contains("the target is software:mali-g71"))
     );
     assert!(w.harness.get_by_label("Run replay").accesskit_node().is_disabled());
-    // Next to the tab of this name.
+    // A tab has the same label, so the test looks for any disabled button with it.
     let is_off = w
         .harness
         .query_all_by_role_and_label(Role::Button, "Replay")
@@ -111,12 +111,12 @@ fn replay_is_disabled_on_an_unfit_target_and_offers_a_fit_one() {
 
 #[test]
 fn stored_target_that_does_not_fit_is_not_restored() {
-    let mut w = Window::from_recording(of_pci(0x1002, 0x5159));
+    let mut w = Window::from_recording(pci_recording(0x1002, 0x5159));
     w.doc().replay.choose("software:mali-g71");
     w.settle();
     let path = w.doc().path.clone();
     w.app().close();
-    trace_core::container::write(&of_pci(0x1002, 0x5159), &path, &Progress::new()).unwrap();
+    trace_core::container::write(&pci_recording(0x1002, 0x5159), &path, &Progress::new()).unwrap();
     w.start(&path);
     assert_eq!(w.doc().replay.target(), RV100);
 }
@@ -141,7 +141,7 @@ fn target_menu_lists_fit_targets_first_with_reasons() {
 
 #[test]
 fn gpu_without_a_simulator_reports_no_target() {
-    let mut recording = of_pci(0, 0);
+    let mut recording = pci_recording(0, 0);
     recording.extras.clear();
     recording.metadata.identity.gpu_name = "Adreno 630".into();
     let mut w = Window::from_recording(recording);
@@ -152,7 +152,7 @@ fn gpu_without_a_simulator_reports_no_target() {
 
 #[test]
 fn cuda_target_without_driver_disables_replay() {
-    // Where this machine has a driver, it is its to say.
+    // With a CUDA driver, the driver decides whether the device exists.
     if replay_engine::device::cuda::is_likely() {
         println!("skipped: this machine has a CUDA driver");
         return;
@@ -160,11 +160,8 @@ fn cuda_target_without_driver_disables_replay() {
     let mut w = Window::open_sample("cuda/net.kine");
     assert_eq!(w.doc().replay.target(), "cuda:0");
     assert_eq!(w.doc().replay.lacks("cuda:0"), Some("no driver here"));
-    assert!(!w.run("replay"), "it is off");
-    assert!(w.run("plan"), "what it would do can be looked at");
+    assert!(!w.run("replay"), "replay is disabled");
+    assert!(w.run("plan"), "the plan can still be made");
     assert!(w.has_part("no driver here"));
-    assert!(
-        w.app().confirm.is_none(),
-        "nobody is asked about a GPU that is not there"
-    );
+    assert!(w.app().confirm.is_none(), "there is no question about a missing GPU");
 }

@@ -1,4 +1,4 @@
-//! The tour: offered once, gone through by running its commands or by its buttons, left at any time.
+//! Tests of the tour: it is offered once, advances by its commands or by its buttons, and can be left at any time.
 
 use crate::common::Window;
 use kinescope::commands::COMMANDS;
@@ -10,12 +10,12 @@ fn step(w: &mut Window) -> Option<usize> {
     w.app().tour.as_ref().and_then(|t| t.step())
 }
 
-/// A window at the first step.
-fn begun() -> Window {
-    taken(Window::empty())
+/// Opens a window at the first step of the tour.
+fn begin_tour() -> Window {
+    take_tour(Window::empty())
 }
 
-fn taken(mut w: Window) -> Window {
+fn take_tour(mut w: Window) -> Window {
     assert!(w.has("Here for the first time?"));
     w.click("Take the tour");
     w.settle();
@@ -33,7 +33,7 @@ fn every_tour_step_names_an_existing_command() {
 
 #[test]
 fn tour_advances_when_its_commands_run() {
-    let mut w = begun();
+    let mut w = begin_tour();
     assert!(w.has("Tour, 1 of 8: Timeline") && w.has("J goes to the next job."));
     assert_eq!(w.doc().title, "vecadd.kine");
     // A command other than the requested one leaves the step unchanged.
@@ -49,15 +49,15 @@ fn tour_advances_when_its_commands_run() {
     .into_iter()
     .enumerate()
     {
-        assert!(w.run(id), "{id} may not run where step {} asks for it", n + 1);
+        assert!(w.run(id), "{id} cannot run at step {}, which asks for it", n + 1);
         assert_eq!(step(&mut w), Some(n + 2), "{id}");
         assert!(w.is_panel_active(panel) && w.has(next), "{next}");
     }
     assert!(
         w.has_part("The inspector shows the last writer of the entry"),
-        "what was done is reported"
+        "the tour describes the last action"
     );
-    // A value is to be edited, not only the field opened; whoever does not want to goes on all the same.
+    // Opening the field is not enough, because the step asks for an edit. The user can continue without one.
     w.run("edit-input");
     assert_eq!(step(&mut w), Some(6));
     w.click("On in the tour");
@@ -75,7 +75,7 @@ fn tour_advances_when_its_commands_run() {
 
 #[test]
 fn tour_steps_back_and_forth_and_ends_on_escape() {
-    let mut w = begun();
+    let mut w = begin_tour();
     for n in 2..=8 {
         w.click("On in the tour");
         assert_eq!(step(&mut w), Some(n));
@@ -84,18 +84,21 @@ fn tour_steps_back_and_forth_and_ends_on_escape() {
         w.click("Back in the tour");
         assert_eq!(step(&mut w), Some(n));
     }
-    // Nothing is in its way: any panel, the palette, a sheet.
+    // The tour stays open next to any panel and any sheet.
     w.run("show-log");
     assert!(w.is_panel_active("log") && step(&mut w) == Some(1));
     w.run("help");
     w.harness.key_press(egui::Key::Escape);
     w.settle();
-    assert!(!w.app().help && step(&mut w) == Some(1), "the sheet goes first");
+    assert!(
+        !w.app().help && step(&mut w) == Some(1),
+        "Escape closes the sheet first"
+    );
     w.harness.key_press(egui::Key::Escape);
     w.settle();
     assert_eq!(step(&mut w), None);
     assert!(w.app().doc.is_some(), "the sample stays open");
-    // It can be had again, and ends where its recording is left.
+    // The tour can start again, and it ends when its recording is closed.
     assert!(w.run("tour"));
     assert_eq!(step(&mut w), Some(1));
     w.click("Leave the tour");
@@ -104,10 +107,10 @@ fn tour_steps_back_and_forth_and_ends_on_escape() {
     w.run("close");
     assert!(
         w.app().tour.is_none() && !w.has("Here for the first time?"),
-        "it is offered once"
+        "the tour is offered only once"
     );
-    let kept = Settings::load(Some(w.folder.path().join("settings")));
-    assert!(kept.tour_seen);
+    let settings = Settings::load(Some(w.folder.path().join("settings")));
+    assert!(settings.tour_seen);
 }
 
 #[test]
@@ -126,12 +129,12 @@ fn tour_names_the_users_shortcuts() {
     };
     *w.app() = App::new(&ctx, setup);
     w.settle();
-    let mut w = taken(w);
+    let mut w = take_tour(w);
     assert!(w.has("Y goes to the next job."));
     w.harness.key_press(egui::Key::Y);
     w.settle();
     assert_eq!(step(&mut w), Some(2));
-    // Without a key a command is found by its name.
+    // The tour names the palette for a command without a key.
     assert!(w.has("Ctrl P and “Next event” goes to the next event."));
 }
 
@@ -150,14 +153,14 @@ fn tour_is_not_offered_after_opening_a_recording() {
     assert!(!w.has("Here for the first time?") && w.has("Open file…"));
 }
 
-fn pictured(name: &str, theme: ThemeChoice, steps: usize) {
-    let mut w = taken(Window::sized(theme, 1.0));
-    // The sample may have been left another way.
+fn check_picture(name: &str, theme: ThemeChoice, steps: usize) {
+    let mut w = take_tour(Window::sized(theme, 1.0));
+    // An earlier run may have left the sample with another layout.
     for id in ["reset-layout", "axis-order", "fit"] {
         assert!(w.run(id));
     }
     w.settle();
-    // Left in front, Inputs has found out already which pixel the selected bytes are, and Memory how many rows fit.
+    // If its panel was in front, Inputs already knows the pixel of the selected bytes, and Memory its number of rows.
     w.views().inputs = Default::default();
     w.views().memory = Default::default();
     w.app().tour = None;
@@ -171,15 +174,15 @@ fn pictured(name: &str, theme: ThemeChoice, steps: usize) {
 
 #[test]
 fn tour_dark() {
-    pictured("tour_dark", ThemeChoice::Dark, 1);
+    check_picture("tour_dark", ThemeChoice::Dark, 1);
 }
 
 #[test]
 fn tour_light() {
-    pictured("tour_light", ThemeChoice::Light, 5);
+    check_picture("tour_light", ThemeChoice::Light, 5);
 }
 
 #[test]
 fn tour_contrast() {
-    pictured("tour_contrast", ThemeChoice::Contrast, 4);
+    check_picture("tour_contrast", ThemeChoice::Contrast, 4);
 }

@@ -19,7 +19,7 @@ use trace_core::recording::Page;
 /// A simulator that reports a given containment, and counts writes.
 struct FixedDevice {
     mali: SoftwareMali,
-    by: Containment,
+    containment: Containment,
     writes: Arc<AtomicU64>,
 }
 
@@ -50,7 +50,7 @@ impl ReplayDevice for FixedDevice {
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
             name: "board".into(),
-            containment: self.by,
+            containment: self.containment,
             ..self.mali.info()
         }
     }
@@ -89,23 +89,23 @@ struct Agent {
 }
 
 impl Agent {
-    fn with(by: Containment) -> Self {
+    fn start(containment: Containment) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let keys = Arc::new(KeyStore::open(&folder.path().join("agent")).unwrap());
         let writes = Arc::default();
-        let server = served(by, &keys, &writes);
+        let server = start_server(containment, &keys, &writes);
         let agent = Self {
             folder,
             keys,
             server,
             writes,
         };
-        agent.listens();
+        agent.listen();
         agent
     }
 
-    /// Listens on a free port, which the window knows `box` by from now on.
-    fn listens(&self) {
+    /// Listens on a free port, and registers it as `box` in the keys of the window.
+    fn listen(&self) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = KeyStore::open(&self.folder.path().join("client")).unwrap();
         self.keys.pin("window", client.key_pair().public(), "").unwrap();
@@ -115,14 +115,14 @@ impl Agent {
         std::thread::spawn(move || server.serve_tcp(&listener).unwrap());
     }
 
-    /// The target's machine is started anew, and the device has another containment.
-    fn comes_back(&mut self, by: Containment) {
+    /// Restarts the machine of the target with another containment of the device.
+    fn restart(&mut self, containment: Containment) {
         self.server.stop();
-        self.server = served(by, &self.keys, &self.writes);
-        self.listens();
+        self.server = start_server(containment, &self.keys, &self.writes);
+        self.listen();
     }
 
-    /// A window that was started with this target.
+    /// Opens a window that was started with this target.
     fn window(&self) -> Window {
         let mut w = Window::open();
         w.app()
@@ -143,12 +143,12 @@ impl Drop for Agent {
     }
 }
 
-fn served(by: Containment, keys: &Arc<KeyStore>, writes: &Arc<AtomicU64>) -> Server {
+fn start_server(containment: Containment, keys: &Arc<KeyStore>, writes: &Arc<AtomicU64>) -> Server {
     let writes = Arc::clone(writes);
     let factory: Factory = Arc::new(move || {
         Ok(Box::new(FixedDevice {
             mali: SoftwareMali::new(Model::G71),
-            by,
+            containment,
             writes: Arc::clone(&writes),
         }) as Box<dyn ReplayDevice>)
     });
@@ -157,7 +157,7 @@ fn served(by: Containment, keys: &Arc<KeyStore>, writes: &Arc<AtomicU64>) -> Ser
 
 #[test]
 fn initial_target_shows_containment_before_one_question() {
-    let agent = Agent::with(Containment::None);
+    let agent = Agent::start(Containment::None);
     let mut w = agent.window();
     assert_eq!(w.doc().safety(), Safety::Unqueried);
     assert!(w.has("Safety: ! plan not made"));
@@ -166,16 +166,21 @@ fn initial_target_shows_containment_before_one_question() {
     assert_eq!(w.doc().replay.error, None);
     assert_eq!(w.app().confirm, Some("replay"));
     assert!(w.has_part("without containment") && w.has("Safety: ! not contained"));
-    assert_eq!(agent.writes(), 0, "nothing was touched");
+    assert_eq!(agent.writes(), 0, "no register was written");
     w.click("Touch the hardware");
-    let outcome = w.doc().replay.outcome.clone().expect("no second question");
+    let outcome = w
+        .doc()
+        .replay
+        .outcome
+        .clone()
+        .expect("the replay runs without a second question");
     assert_eq!(outcome.verdict, Verdict::Match);
     assert!(w.app().confirm.is_none() && agent.writes() > 0);
 }
 
 #[test]
 fn declined_replay_writes_nothing_and_next_one_confirms_again() {
-    let agent = Agent::with(Containment::None);
+    let agent = Agent::start(Containment::None);
     let mut w = agent.window();
     w.run("replay");
     w.type_text("\x1b");
@@ -188,7 +193,7 @@ fn declined_replay_writes_nothing_and_next_one_confirms_again() {
 
 #[test]
 fn question_works_by_keyboard_and_defaults_to_cancel() {
-    let agent = Agent::with(Containment::None);
+    let agent = Agent::start(Containment::None);
     let mut w = agent.window();
     w.app().settings.hints_read = 9;
     let replay = w.app().command("replay").unwrap().shortcut.unwrap();
@@ -206,7 +211,7 @@ fn question_works_by_keyboard_and_defaults_to_cancel() {
 
 #[test]
 fn contained_hardware_has_its_own_confirmation_text() {
-    let agent = Agent::with(Containment::Iommu);
+    let agent = Agent::start(Containment::Iommu);
     let mut w = agent.window();
     w.run("replay");
     assert!(w.has("Safety: IOMMU") && w.has_part("Replay on real hardware?"));
@@ -217,7 +222,7 @@ fn contained_hardware_has_its_own_confirmation_text() {
 
 #[test]
 fn software_target_replays_without_confirmation() {
-    let agent = Agent::with(Containment::Software);
+    let agent = Agent::start(Containment::Software);
     let mut w = agent.window();
     w.run("replay");
     w.settle();
@@ -229,11 +234,11 @@ fn software_target_replays_without_confirmation() {
 #[test]
 fn changed_containment_is_confirmed_again() {
     for first in [Containment::Software, Containment::Iommu] {
-        let mut agent = Agent::with(first);
+        let mut agent = Agent::start(first);
         let mut w = agent.window();
         w.run("plan");
         assert!(w.doc().replay.info().is_some_and(|i| i.containment == first));
-        agent.comes_back(Containment::None);
+        agent.restart(Containment::None);
         w.run("replay");
         if first == Containment::Iommu {
             w.click("Touch the hardware");
@@ -249,13 +254,18 @@ fn changed_containment_is_confirmed_again() {
 
 #[test]
 fn unknown_agent_target_shows_an_error_without_a_question() {
-    let agent = Agent::with(Containment::None);
+    let agent = Agent::start(Containment::None);
     let mut w = agent.window();
     for (target, why) in [("agent:nobody/board", "nobody"), ("agent:box/other", "other")] {
         w.doc().replay.choose(target);
         w.run("replay");
         assert!(w.app().confirm.is_none());
-        let error = w.doc().replay.error.clone().expect("why it did not run");
+        let error = w
+            .doc()
+            .replay
+            .error
+            .clone()
+            .expect("the error shows why the replay did not run");
         assert!(error.text.contains(why), "{}", error.text);
         assert!(w.harness.query_all_by_label_contains("▲").next().is_some());
     }

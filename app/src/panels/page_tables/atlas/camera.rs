@@ -372,7 +372,7 @@ mod tests {
             let now = Layout::new(&m, s.zoom, bars.width());
             let (island, row, _) = now.row(&m, under).unwrap();
             let off = now.row_top(island, row) + STRIP / 2.0 - s.top - y;
-            assert!(off.abs() < 1.0 || s.top == 0.0, "the row went {off} points");
+            assert!(off.abs() < 1.0 || s.top == 0.0, "the row moved by {off} points");
         }
         for _ in 0..80 {
             s.zoom(&m, bars, about, -0.25);
@@ -382,7 +382,7 @@ mod tests {
         assert_eq!(
             layout.at(&m, 0.0, 0.0),
             Some(0x1000),
-            "the mark stands for what follows it"
+            "a gap has the address that follows it"
         );
         assert_eq!(Layout::new(&map(&[]), 0.0, 800.0).at(&map(&[]), 0.0, 0.0), None);
     }

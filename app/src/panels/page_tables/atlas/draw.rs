@@ -313,7 +313,7 @@ mod tests {
     use trace_core::mmu::Rights;
     use trace_core::{GpuVa, PhysAddr};
 
-    /// Returns a map with every second page mapped, each unlike the one before.
+    /// Returns a map with every second page mapped and with two kinds of rights.
     fn alternating(runs: u64) -> AddressMap {
         let run = |i: u64| MapRun {
             va: GpuVa(0x4000_0000 + (i << 13)),
@@ -360,7 +360,7 @@ mod tests {
                     names: Names { list: Vec::new() },
                 };
                 s.draw(PAGES_ORDER, 0);
-                // A cell has four corners, and three more where it is of several kinds.
+                // A cell has four vertices, and three more if it has several kinds.
                 assert!(s.mesh.vertices.len() <= 7 * max, "{runs}: {}", s.mesh.vertices.len());
                 assert!(!s.mesh.is_empty());
                 camera.zoom(view, view.center(), 1.0);

@@ -1,4 +1,4 @@
-//! What is said once instead of on every line, and what a register's panel lists.
+//! Tests that repeated findings and missing memory fold into one row, and which accesses Register lists.
 
 use crate::common::{Window, samples};
 use egui_kittest::kittest::Queryable as _;
@@ -30,11 +30,15 @@ fn findings_of_pages_without_content_fold_into_one_row() {
     let last = derived.findings.len() as u32 - 1;
     w.doc().derived = std::sync::Arc::new(derived);
     w.run("show-problems");
-    assert_eq!(part(&w, "finding "), (last - 4) as usize, "only the others have rows");
+    assert_eq!(
+        part(&w, "finding "),
+        (last - 4) as usize,
+        "only the other findings have rows"
+    );
     w.click("Unfold mapped-without-content");
     assert_eq!(part(&w, "finding "), last as usize + 1);
     w.click("Unfold mapped-without-content");
-    // Whoever is led to one of them sees it.
+    // Going to a folded finding shows its row.
     w.doc().go_finding(last);
     w.settle();
     assert!(w.has(&format!("finding {last} mapped-without-content")));
@@ -51,11 +55,11 @@ fn missing_memory_is_one_row_with_a_link_past_it() {
     let top = w.views().memory.top;
     let label = format!("next recorded bytes after {top:#x}");
     assert!(w.has(&label), "{label}");
-    assert_eq!(part(&w, &label), 1, "said once");
+    assert_eq!(part(&w, &label), 1, "the message is shown once");
     w.click(&label);
     let runs = w.doc().derived.spaces[0].runs.clone();
-    let held = runs.iter().find(|r| r.content != PageContent::None).unwrap();
-    assert_eq!(w.views().memory.top, held.va);
+    let recorded_run = runs.iter().find(|r| r.content != PageContent::None).unwrap();
+    assert_eq!(w.views().memory.top, recorded_run.va);
 }
 
 #[test]
@@ -67,12 +71,12 @@ fn a_register_lists_all_accesses_or_writes_or_changes() {
         w.doc().go_with(event, Selection::Register(offset));
         w.run("show-register");
     };
-    // One that is read alone.
+    // The first register is only read.
     let read = derived
         .registers
         .iter()
         .find(|(_, f)| f.accesses.writes().is_empty() && f.accesses.len() > 2);
-    let (offset, fact) = read.expect("a register that is read again and again");
+    let (offset, fact) = read.expect("a register is read several times and never written");
     show(&mut w, *offset, fact.accesses.all().first().unwrap());
     assert!(rows(&w) > 1);
     w.click("List writes");
@@ -85,9 +89,9 @@ fn a_register_lists_all_accesses_or_writes_or_changes() {
         let changed = value(&mut w, pair[0]) != value(&mut w, pair[1]);
         assert_eq!(w.has(&format!("access at event {}", pair[1])), changed, "{pair:?}");
     }
-    // One that is written alone.
+    // The second register is written several times.
     let written = derived.registers.iter().find(|(_, f)| f.accesses.writes().len() > 1);
-    let (offset, fact) = written.expect("a register that is written again and again");
+    let (offset, fact) = written.expect("a register is written several times");
     w.click("List all");
     show(&mut w, *offset, fact.accesses.writes().first().unwrap());
     let all = rows(&w);

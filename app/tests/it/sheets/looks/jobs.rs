@@ -1,4 +1,4 @@
-//! What belongs to a job: the writes that make it ready, what it reaches, when it was done.
+//! Tests of what belongs to a job: the writes that prepare it, the buffers that it reaches, and its end.
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
@@ -11,7 +11,7 @@ fn writes_that_prepare_a_job_belong_to_it() {
     w.run("show-events");
     w.views().events.filter = "job = 1 and write".into();
     w.settle();
-    let rows = w.views().events.rows.clone().expect("it was filtered");
+    let rows = w.views().events.rows.clone().expect("the filter has rows");
     let doc = w.doc();
     let names: Vec<String> = rows
         .iter()
@@ -51,7 +51,7 @@ fn inspector_shows_the_job_that_a_write_starts() {
     w.harness
         .query_all_by_label_contains("done after ")
         .next()
-        .expect("it was done")
+        .expect("the job has an end")
         .click();
     w.settle();
     assert_eq!(
@@ -65,7 +65,10 @@ fn buffers_in_job_descriptors_are_listed_first() {
     let mut w = Window::open_sample("vecadd.kine");
     let doc = w.doc();
     let j = doc.derived.jobs[0].clone();
-    assert!(j.chain.space.is_some(), "the slot's configuration names it");
+    assert!(
+        j.chain.space.is_some(),
+        "the slot's configuration names the address space"
+    );
     let list = job_buffers::find_reachable_buffers(&doc.recording, &j);
     let names: Vec<String> = list
         .iter()

@@ -1,4 +1,4 @@
-//! The window on a small screen: what folds, what goes, what stays readable.
+//! Tests of the window on a small screen: what folds, what hides and what stays readable.
 
 use crate::common::{Window, assert_themes_differ_only_in_colours, sample};
 use egui::accesskit::Role;
@@ -29,11 +29,11 @@ fn inspector_hides_in_narrow_windows_and_returns_in_wide_ones() {
     assert!(!w.app().inspector && w.app().outline);
     assert!(
         w.app().workspace().unwrap().inspector.shown,
-        "it is not closed for good"
+        "the workspace keeps the inspector open"
     );
     resize(&mut w, 1200.0);
     assert!(w.app().inspector);
-    // It opens on request, and stays closed once it is closed.
+    // The inspector opens on request, and stays closed after the user closes it.
     resize(&mut w, 853.0);
     w.click("inspector");
     assert!(w.app().inspector);
@@ -53,7 +53,7 @@ fn event_table_between_side_panels_keeps_a_readable_width() {
 #[test]
 fn active_panel_tab_is_visible_on_a_laptop() {
     let mut w = laptop(ThemeChoice::Dark);
-    let seen = |w: &mut Window, tab: &str| {
+    let is_visible = |w: &mut Window, tab: &str| {
         let at = w.harness.get_by_role_and_label(Role::Button, tab).rect();
         at.left() >= 0.0 && at.right() <= LAPTOP[0] + 1.0
     };
@@ -63,8 +63,8 @@ fn active_panel_tab_is_visible_on_a_laptop() {
     w.run("show-events");
     w.settle();
     assert!(
-        seen(&mut w, "Events") && !seen(&mut w, "Screen"),
-        "not all tabs have room"
+        is_visible(&mut w, "Events") && !is_visible(&mut w, "Screen"),
+        "not all tabs fit"
     );
     for (command, tab) in [
         ("show-log", "Log"),
@@ -74,16 +74,16 @@ fn active_panel_tab_is_visible_on_a_laptop() {
     ] {
         w.run(command);
         w.settle();
-        assert!(seen(&mut w, tab), "{tab}");
+        assert!(is_visible(&mut w, tab), "{tab}");
     }
-    // What takes its room away leaves it in view.
+    // The active tab stays visible when the inspector narrows the tabs.
     w.run("show-problems");
     w.settle();
     w.run("toggle-inspector");
     w.settle();
-    assert!(w.app().inspector && seen(&mut w, "Findings"));
+    assert!(w.app().inspector && is_visible(&mut w, "Findings"));
     w.run("toggle-inspector");
-    // The user scrolls away from it, and it stays so.
+    // The tabs stay where the user scrolls them.
     w.run("show-log");
     w.settle();
     for _ in 0..3 {
@@ -94,7 +94,7 @@ fn active_panel_tab_is_visible_on_a_laptop() {
             w.settle();
         }
     }
-    assert!(seen(&mut w, "Events") && !seen(&mut w, "Screen"));
+    assert!(is_visible(&mut w, "Events") && !is_visible(&mut w, "Screen"));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn status_bar_items_never_overlap() {
         let parts: Vec<_> = w
             .harness
             .query_all_by(|n| matches!(n.role(), Role::Label | Role::Button))
-            // Text without a role of its own is a value.
+            // A plain text has a value and no label.
             .map(|n| {
                 let node = n.accesskit_node();
                 (node.label().or_else(|| node.value()).unwrap_or_default(), n.rect())
@@ -153,7 +153,7 @@ fn status_bar_items_never_overlap() {
             assert!(a.right() <= size[0], "{name} leaves the window at {size:?}");
             for (other, b) in &parts[i + 1..] {
                 let over = a.intersect(*b);
-                assert!(over.width() <= 0.5, "{name} lies over {other} at {size:?}: {a:?} {b:?}");
+                assert!(over.width() <= 0.5, "{name} overlaps {other} at {size:?}: {a:?} {b:?}");
             }
         }
         let hints = parts
