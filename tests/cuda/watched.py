@@ -1,7 +1,8 @@
-"""What a board saw each launch change, held against what the recorder took down around the same launches.
+"""Compares the changes of each launch on a target with the changes that the recorder saved for the same launches.
 
-Use: watched.py BOARD WHOLE.kine EACH.kine: WHOLE is a recording of a whole program, EACH one of the same program with
-`--kernels '*' --pick all`. Prints how many launches changed how many bytes, or the first that differs, and exits with 1.
+Use: watched.py TARGET WHOLE.kine EACH.kine. WHOLE is a recording of a whole program. EACH is a recording of the same
+program with `--kernels '*' --pick all`. Prints the numbers of launches and of changed bytes. If a launch differs,
+prints it and exits with 1.
 """
 import json
 import subprocess
@@ -16,10 +17,13 @@ def launches(*arguments):
 
 
 def changed(launch, window):
-    """What it changed, so that two recordings of one program can be held against each other: memory of the window lies
-    at the same addresses in both, a variable where the driver put its module."""
+    """Returns the changes of a launch in a form that is equal in two recordings of one program.
+
+    Memory of the recorder's window has the same addresses in both recordings. A variable does not, because the driver
+    chooses the address of its module.
+    """
     if launch["changed"] is None:
-        sys.exit(f"launch {launch['launch']} was not watched")
+        sys.exit(f"launch {launch['launch']} has no list of changes")
     rows = []
     for c in launch["changed"]:
         first, end = int(c["va"], 16), int(c["end_va"], 16)
@@ -28,10 +32,10 @@ def changed(launch, window):
 
 
 def main():
-    board, whole, each = sys.argv[1:]
-    # Where the recorder serves memory from (`recorders/cuda/session/src/window.rs`).
+    target, whole, each = sys.argv[1:]
+    # The recorder allocates memory in this range (`recorders/cuda/session/src/window.rs`).
     window = range(0x1539_4000_0000, 0x1539_4000_0000 + (1 << 40))
-    ours, theirs = launches(whole, "--on", board), launches(each)
+    ours, theirs = launches(whole, "--on", target), launches(each)
     if len(ours) != len(theirs):
         sys.exit(f"{len(ours)} launches in {whole}, {len(theirs)} in {each}")
     total = 0
@@ -40,7 +44,7 @@ def main():
             sys.exit(f"launch {a['launch']} is of {a['kernel']} and of {b['kernel']}")
         mine, right = changed(a, window), changed(b, window)
         if mine != right:
-            sys.exit(f"launch {a['launch']}, {a['kernel']}: the board saw {mine}, the recorder {right}")
+            sys.exit(f"launch {a['launch']}, {a['kernel']}: the target changed {mine}, the recorder saved {right}")
         total += sum(bytes for bytes, _, _ in mine)
     print(f"{len(ours)} launches changed {total} bytes")
 

@@ -1,14 +1,13 @@
-//! Benchmark of CUDA driver calls with the recorder's library: the extra time when a call is not recorded, and when it
-//! is.
+//! Benchmark of CUDA driver calls with the recorder's library: the extra time of calls that are not recorded, and of
+//! recorded calls.
 //!
-//! The library is the real one. It is loaded into a process of this program with a driver that does nothing
-//! (`driver.c`), and its functions are looked up as programs do. Each case is a process of its own, the first one
-//! without the library.
+//! The benchmark loads the real library into a process of this program, with a driver that does nothing (`driver.c`).
+//! It looks up functions like programs do. Each case is a separate process, the first one without the library.
 #![allow(
     unsafe_code,
-    reason = "calls functions of a C library, as a program of CUDA does; why each is sound stands at it"
+    reason = "calls functions of a C library, like a CUDA program; each has a comment on its soundness"
 )]
-#![allow(clippy::expect_used, reason = "a benchmark that cannot run says so and ends")]
+#![allow(clippy::expect_used, reason = "a benchmark that cannot run ends with a message")]
 
 use divan::Bencher;
 use std::ffi::{CStr, c_void};
@@ -18,12 +17,12 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-/// Environment variable that selects the case which a process measures.
+/// Environment variable that names the case of a process.
 const CASE: &str = "KINESCOPE_BENCH_CASE";
-/// Environment variable with the file that this process writes its figures to.
+/// Environment variable that names the file for the figures of a process.
 const FIGURES: &str = "KINESCOPE_BENCH_FIGURES";
 
-/// A case: its name, whether the library is loaded, and the environment; `{}` is a file that does not exist.
+/// A case: its name, whether the library is loaded, and the environment. `{}` is a file that does not exist.
 struct Case {
     name: &'static str,
     library: bool,
@@ -37,7 +36,7 @@ const CASES: [Case; 6] = [
         environment: &[],
     },
     Case {
-        name: "no recording wanted",
+        name: "no recording requested",
         library: true,
         environment: &[],
     },
@@ -47,12 +46,12 @@ const CASES: [Case; 6] = [
         environment: &[("KINESCOPE_RECORD_TO", "{}"), ("KINESCOPE_CUDA_RANGE", "marks")],
     },
     Case {
-        name: "behind the range",
+        name: "after the range",
         library: true,
         environment: &[("KINESCOPE_RECORD_TO", "{}"), ("KINESCOPE_CUDA_RANGE", "first:1")],
     },
     Case {
-        name: "launches of other functions wanted",
+        name: "other kernels selected",
         library: true,
         environment: &[("KINESCOPE_RECORD_TO", "{}"), ("KINESCOPE_CUDA_KERNELS", "other")],
     },
@@ -92,9 +91,9 @@ struct Functions {
 fn functions() -> &'static Functions {
     static ALL: OnceLock<Functions> = OnceLock::new();
     ALL.get_or_init(|| {
-        // SAFETY: the name ends in a zero; the driver of the benchmark is never unloaded.
+        // SAFETY: the name ends in a zero, and the driver of the benchmark is never unloaded.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
-        assert!(!library.is_null(), "the benchmark's driver is not there");
+        assert!(!library.is_null(), "the benchmark's driver is missing");
         let find = |name: &CStr| {
             // SAFETY: the handle is from the loader, and the name ends in a zero.
             let at = unsafe { libc::dlsym(library, name.as_ptr()) };
@@ -207,12 +206,12 @@ fn main() {
 /// Measures one case, in its own process.
 fn one(figures: &Path) {
     let f = functions();
-    // The first launch is the last one that is recorded, where that is the case.
+    // With `first:1`, this launch is the last recorded launch.
     assert_eq!(launch(f), 0);
     divan::main();
     let mut text = String::new();
     for (_, call, _) in MEASURED {
-        // The median of many short runs: other load on the machine affects only a few of them.
+        // The figure is the median of many short runs, because other load on the machine affects only a few of them.
         let mut runs: Vec<f64> = (0..101)
             .map(|_| {
                 let begun = Instant::now();
@@ -239,12 +238,16 @@ fn all() {
         built.expect("cc").success(),
         "the benchmark's driver could not be built"
     );
-    let own = std::env::current_exe().expect("this program");
-    // Cargo puts libraries two folders above benchmarks.
-    let library = own.ancestors().nth(2).expect("a folder").join("libkinescope_cuda.so");
+    let program = std::env::current_exe().expect("this program");
+    // Cargo builds libraries into a parent folder of the benchmarks' folder.
+    let library = program
+        .ancestors()
+        .nth(2)
+        .expect("a folder")
+        .join("libkinescope_cuda.so");
     assert!(
         library.exists(),
-        "{} is not there: cargo build --release -p kinescope-cuda",
+        "{} is missing: run cargo build --release -p kinescope-cuda",
         library.display()
     );
     let mut out = std::io::stdout();
@@ -252,7 +255,7 @@ fn all() {
     for (n, case) in CASES.iter().enumerate() {
         writeln!(out, "== {}", case.name).expect("output");
         let figures = folder.path().join(format!("figures-{n}"));
-        let mut child = Command::new(&own);
+        let mut child = Command::new(&program);
         child
             .args(std::env::args_os().skip(1))
             .env(CASE, case.name)
@@ -275,7 +278,7 @@ fn all() {
     for (n, (name, _, max)) in MEASURED.iter().enumerate() {
         writeln!(
             out,
-            "{name}: {:.1} ns without the library; with it so much more:",
+            "{name}: {:.1} ns without the library; extra time with it:",
             plain[n]
         )
         .expect("output");
@@ -290,11 +293,11 @@ fn all() {
                     late = true;
                     format!(", more than {max:.0} ns")
                 }
-                Some(max) => format!(", at most {max:.0} ns wanted"),
+                Some(max) => format!(", limit {max:.0} ns"),
                 None => String::new(),
             };
             writeln!(out, "  {}: {more:.1} ns{aim}", case.name).expect("output");
         }
     }
-    assert!(!late, "a call takes longer than it may");
+    assert!(!late, "a call exceeds its limit");
 }

@@ -1,20 +1,20 @@
-/* A CUDA driver that does nothing, and quickly: what a call costs beyond it is the recorder's. Built by cuda_hooks.rs. */
+/* A fast CUDA driver that does nothing, so that the extra time of a call is the recorder's. Built by cuda_hooks.rs. */
 #include <stddef.h>
 #include <stdint.h>
 
 typedef uint32_t result;
 
-#define SAYS_NOTHING(name) result name(void) { return 0; }
+#define DO_NOTHING(name) result name(void) { return 0; }
 
-SAYS_NOTHING(cuInit)
-SAYS_NOTHING(cuCtxSynchronize)
-SAYS_NOTHING(cuStreamSynchronize)
-SAYS_NOTHING(cuStreamQuery)
-SAYS_NOTHING(cuStreamIsCapturing)
-SAYS_NOTHING(cuEventRecord)
-SAYS_NOTHING(cuLaunchKernel)
-SAYS_NOTHING(cuMemcpyHtoDAsync_v2)
-SAYS_NOTHING(cuMemFree_v2)
+DO_NOTHING(cuInit)
+DO_NOTHING(cuCtxSynchronize)
+DO_NOTHING(cuStreamSynchronize)
+DO_NOTHING(cuStreamQuery)
+DO_NOTHING(cuStreamIsCapturing)
+DO_NOTHING(cuEventRecord)
+DO_NOTHING(cuLaunchKernel)
+DO_NOTHING(cuMemcpyHtoDAsync_v2)
+DO_NOTHING(cuMemFree_v2)
 
 static int context;
 
@@ -36,7 +36,7 @@ result cuMemAlloc_v2(uint64_t *at, size_t bytes) {
 result cuFuncGetName(const char **name, void *function) { (void)function; *name = "_Z3addPfS_i"; return 0; }
 result cuFuncGetAttribute(int *value, int which, void *function) { (void)which; (void)function; *value = 0; return 0; }
 
-/* Two pointers and a number. */
+/* The function has two pointers and a number as parameters. */
 result cuFuncGetParamInfo(void *function, size_t index, size_t *offset, size_t *bytes) {
     (void)function;
     if (index > 2) return 1;

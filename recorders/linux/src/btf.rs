@@ -85,18 +85,18 @@ pub(crate) fn find_device_name_offset(kernel: &dyn Kernel) -> Option<u64> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Returns the types of a kernel whose devices have eight bytes before their object, and whose objects start with
-    /// their name.
+    /// Returns the types of a kernel. Its devices have their object at byte 8, and its objects have their name at
+    /// byte 0.
     pub(crate) fn types() -> Vec<u8> {
         let strings = b"\0int\0device\0kobj\0kobject\0name\0parent\0";
         let name = |n: &str| {
-            let wanted = [n.as_bytes(), &[0]].concat();
-            strings.windows(wanted.len()).position(|w| w == wanted).unwrap() as u32
+            let terminated = [n.as_bytes(), &[0]].concat();
+            strings.windows(terminated.len()).position(|w| w == terminated).unwrap() as u32
         };
         let words: Vec<u32> = [
             vec![name("int"), 1 << 24, 4, 32],
             vec![0, 2 << 24, 1],
-            // A structure of the same name without such a member comes first.
+            // The first structure of this name does not have the member.
             vec![name("device"), STRUCT << 24 | 1, 8, name("name"), 2, 0],
             vec![name("kobject"), STRUCT << 24 | 1, 8, name("name"), 2, 0],
             vec![

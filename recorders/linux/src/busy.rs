@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::fake_kernel::FakeKernel;
 
-    fn why(kernel: &FakeKernel, name: &str) -> String {
+    fn check_message(kernel: &FakeKernel, name: &str) -> String {
         let device = Device::find(kernel, &name.parse().unwrap()).unwrap();
         check(kernel, &device).map_or_else(|e| e.to_string(), |()| "free".into())
     }
@@ -116,20 +116,20 @@ mod tests {
     #[test]
     fn users_of_a_busy_device_are_named() {
         let mut kernel = FakeKernel::pc();
-        assert_eq!(why(&kernel, "pci:1002:5159"), "free");
+        assert_eq!(check_message(&kernel, "pci:1002:5159"), "free");
         kernel.put_link("/sys/class/graphics/fb0/device", "../../../0000:00:03.0");
         kernel.put("/sys/class/vtconsole/vtcon0/name", "(S) dummy device\n");
         kernel.put("/sys/class/vtconsole/vtcon0/bind", "1\n");
         kernel.put("/proc/77/comm", "Xorg\n");
         kernel.put_link("/proc/77/fd/9", "/dev/fb0");
-        assert!(why(&kernel, "pci:1002:5159").contains("Xorg (process 77) has /dev/fb0 open; end it first"));
+        assert!(check_message(&kernel, "pci:1002:5159").contains("Xorg (process 77) has /dev/fb0 open; end it first"));
         kernel.put("/sys/class/vtconsole/vtcon1/name", "(M) frame buffer device\n");
         kernel.put("/sys/class/vtconsole/vtcon1/bind", "1\n");
-        assert!(why(&kernel, "pci:1002:5159").contains("echo 0 > /sys/class/vtconsole/vtcon1/bind"));
+        assert!(check_message(&kernel, "pci:1002:5159").contains("echo 0 > /sys/class/vtconsole/vtcon1/bind"));
         kernel.put("/sys/bus/pci/devices/0000:00:04.0/net/eth0/x", "");
         kernel.put("/sys/class/net/eth0/flags", "0x1003\n");
-        assert!(why(&kernel, "pci:0000:00:04.0").contains("eth0 is up"));
+        assert!(check_message(&kernel, "pci:0000:00:04.0").contains("eth0 is up"));
         kernel.put("/sys/class/net/eth0/flags", "0x1002\n");
-        assert_eq!(why(&kernel, "pci:0000:00:04.0"), "free");
+        assert_eq!(check_message(&kernel, "pci:0000:00:04.0"), "free");
     }
 }

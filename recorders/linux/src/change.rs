@@ -255,7 +255,7 @@ mod tests {
     /// Time after which a test counts as hung.
     const HANG_LIMIT: Duration = Duration::from_secs(60);
 
-    /// All processes of a command end with it, even one in a session of its own, without a parent, that ignores
+    /// All processes of a command end with it. This includes an orphaned process that has its own session and ignores
     /// signals.
     #[test]
     fn all_descendants_of_a_command_are_killed() {
@@ -282,7 +282,7 @@ mod tests {
         Change::Command { mark: mark.clone() }.undo(&kernel).unwrap();
         assert_eq!(list_marked_processes(&kernel, &mark), []);
         reaped.join().unwrap();
-        // Nothing is left to do, and no other process is affected.
+        // A second undo finds no process, and affects no other process.
         Change::Command { mark }.undo(&kernel).unwrap();
     }
 }

@@ -101,31 +101,31 @@ fn exit_code(status: ExitStatus) -> u8 {
 mod tests {
     use super::*;
 
-    fn of(words: &[&str]) -> Vec<String> {
+    fn to_strings(words: &[&str]) -> Vec<String> {
         words.iter().map(|w| (*w).to_owned()).collect()
     }
 
     #[test]
     fn missing_command_is_reported_before_any_change() {
         assert_eq!(find(&[]).unwrap(), None);
-        assert!(find(&of(&["sh"])).unwrap().is_some());
-        for (wrong, why) in [
+        assert!(find(&to_strings(&["sh"])).unwrap().is_some());
+        for (program, reason) in [
             ("no-such-program", "PATH"),
             ("/no/such", "no such program"),
             ("/etc/passwd", "not an executable program"),
         ] {
-            let e = find(&of(&[wrong])).unwrap_err().to_string();
-            assert!(e.contains(why) && e.contains("nothing was changed"), "{e}");
+            let e = find(&to_strings(&[program])).unwrap_err().to_string();
+            assert!(e.contains(reason) && e.contains("nothing was changed"), "{e}");
         }
     }
 
     #[test]
     fn command_wait_ends_at_exit_or_stop_request() {
         let stop = StopRequest::default();
-        let command = of(&["sh", "-c", "exit 3"]);
+        let command = to_strings(&["sh", "-c", "exit 3"]);
         let program = find(&command).unwrap().unwrap();
         assert_eq!(wait(&mut start(&program, &command, "").unwrap(), &stop).unwrap(), 3);
-        let command = of(&["sleep", "60"]);
+        let command = to_strings(&["sleep", "60"]);
         let program = find(&command).unwrap().unwrap();
         let mut child = start(&program, &command, "").unwrap();
         stop.request(15);

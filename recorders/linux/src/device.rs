@@ -243,7 +243,7 @@ mod tests {
             "pci:00:03.0".parse::<DeviceSelector>().unwrap().to_string(),
             "pci:0000:00:03.0"
         );
-        for wrong in [
+        for invalid in [
             "",
             "pci:",
             "pci:arm,mali",
@@ -253,8 +253,8 @@ mod tests {
             "usb:1",
         ] {
             assert!(
-                matches!(wrong.parse::<DeviceSelector>(), Err(RecordError::BadName(_))),
-                "{wrong}"
+                matches!(invalid.parse::<DeviceSelector>(), Err(RecordError::BadName(_))),
+                "{invalid}"
             );
         }
     }

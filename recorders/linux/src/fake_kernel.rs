@@ -1,5 +1,5 @@
-//! Fake kernel for tests: a file tree in memory that handles binding, probes, instances, modules and tracers as the
-//! kernel does, logs all changes, and fails on request.
+//! Fake kernel for tests: a file tree in memory that handles binding, probes, instances, modules and tracers like the
+//! kernel. It logs all changes, and fails on request.
 
 use crate::kernel::{FrameBuffer, Kernel};
 use rustix::io::Errno;
@@ -22,13 +22,13 @@ struct State {
     nodes: BTreeMap<String, FakeFile>,
     /// Actions so far, in order.
     done: Vec<String>,
-    /// Number of changes from now on, the last of which fails.
+    /// Number of changes that succeed before a change fails; `None` if no change fails.
     fail_in: Option<usize>,
     /// Drivers that refuse every device.
     refusing: Vec<String>,
-    /// Drivers by their module.
+    /// Driver of each module.
     brings: BTreeMap<String, String>,
-    /// Traces: a file on the real disk by its path here.
+    /// Traces: the path of a file on the real disk by its path in the fake kernel.
     traces: BTreeMap<String, PathBuf>,
 }
 
@@ -50,7 +50,7 @@ impl State {
         for part in path
             .trim_start_matches('/')
             .rsplit_once('/')
-            .map_or("", |(above, _)| above)
+            .map_or("", |(parent, _)| parent)
             .split('/')
         {
             at = format!("{at}/{part}");
@@ -71,9 +71,9 @@ impl State {
         self.nodes.retain(|p, _| p != path && !p.starts_with(&below));
     }
 
-    /// Counts a change, and fails if it is the one that must fail.
-    fn change(&mut self, what: String) -> io::Result<()> {
-        self.done.push(what);
+    /// Counts a change, and returns an error if this change must fail.
+    fn change(&mut self, description: String) -> io::Result<()> {
+        self.done.push(description);
         match &mut self.fail_in {
             Some(0) => {
                 self.fail_in = None;
@@ -94,7 +94,7 @@ impl State {
         }
     }
 
-    /// Empties a trace except for its header, as a restart does.
+    /// Empties a trace except for its header, like a restart.
     fn restart(&self, path: &str) {
         if let Some(file) = self.traces.get(path) {
             let head = if path.contains("instances") {
@@ -140,8 +140,8 @@ impl State {
     fn write(&mut self, path: &str, text: &str) -> io::Result<()> {
         let value = text.trim();
         if let Some((bus, rest)) = path.split_once("/drivers/") {
-            let (driver, what) = rest.split_once('/').unwrap();
-            return match what {
+            let (driver, file) = rest.split_once('/').unwrap();
+            return match file {
                 "bind" => self.bind(bus, driver, value),
                 "unbind" => {
                     let link = format!("{bus}/devices/{value}/driver");
@@ -157,12 +157,12 @@ impl State {
             };
         }
         if path.ends_with("kprobe_events") {
-            let mut now = self.text(path).ok_or(Errno::NOENT)?;
+            let mut events = self.text(path).ok_or(Errno::NOENT)?;
             if let Some(name) = value.strip_prefix("-:") {
                 if self.nodes.contains_key(&format!("{TRACING}/instances/kinescope")) {
                     return Err(Errno::BUSY.into());
                 }
-                now = now
+                events = events
                     .lines()
                     .filter(|l| l.split([':', ' ']).nth(1) != Some(name))
                     .flat_map(|l| [l, "\n"])
@@ -170,13 +170,13 @@ impl State {
                 self.remove(&format!("{TRACING}/events/{name}"));
             } else {
                 let name = value.split([':', ' ']).nth(1).ok_or(Errno::INVAL)?;
-                now += &format!("{value}\n");
+                events += &format!("{value}\n");
                 self.put(
                     &format!("{TRACING}/events/{name}/enable"),
                     FakeFile::File(b"0".to_vec()),
                 );
             }
-            self.nodes.insert(path.to_owned(), FakeFile::File(now.into_bytes()));
+            self.nodes.insert(path.to_owned(), FakeFile::File(events.into_bytes()));
             return Ok(());
         }
         if let Some(folder) = path.strip_suffix("/trace_marker") {
@@ -226,11 +226,11 @@ impl FakeKernel {
         std::mem::take(&mut self.state().done)
     }
 
-    /// Returns the visible state, without what tracing leaves behind.
+    /// Returns the visible state, without folders.
     pub(crate) fn list_visible(&self) -> BTreeMap<String, String> {
         let state = self.state();
         let shown = |(path, node): (&String, &FakeFile)| match node {
-            // Folders that are left empty do not count.
+            // Empty folders can remain and do not count.
             FakeFile::Folder => None,
             FakeFile::File(bytes) => Some((path.clone(), String::from_utf8_lossy(bytes).trim().to_owned())),
             FakeFile::Link(to) => Some((path.clone(), format!("-> {to}"))),
@@ -375,7 +375,7 @@ impl Kernel for FakeKernel {
     fn read_bytes(&self, path: &str) -> io::Result<Vec<u8>> {
         match self.state().nodes.get(path) {
             Some(FakeFile::File(bytes)) => Ok(bytes.clone()),
-            // The process files are those of the test's real processes.
+            // These files are from the real processes of the test.
             None if path.starts_with("/proc/") && (path.ends_with("/stat") || path.ends_with("/environ")) => {
                 std::fs::read(path)
             }
@@ -442,8 +442,8 @@ impl Kernel for FakeKernel {
         if path == "/proc" {
             let mut all = crate::kernel::Machine::default().list(path)?;
             let state = self.state();
-            let own = state.nodes.keys().filter_map(|k| k.strip_prefix("/proc/"));
-            all.extend(own.filter(|n| !n.contains('/')).map(str::to_owned));
+            let added = state.nodes.keys().filter_map(|k| k.strip_prefix("/proc/"));
+            all.extend(added.filter(|n| !n.contains('/')).map(str::to_owned));
             return Ok(all);
         }
         let below = format!("{path}/");
@@ -489,12 +489,12 @@ impl Kernel for FakeKernel {
             return Err(Errno::AGAIN.into());
         }
         let loaded = state.text("/proc/modules").unwrap_or_default();
-        let left: String = loaded
+        let remaining: String = loaded
             .lines()
             .filter(|l| l.split(' ').next() != Some(module))
             .flat_map(|l| [l, "\n"])
             .collect();
-        state.put("/proc/modules", FakeFile::File(left.into_bytes()));
+        state.put("/proc/modules", FakeFile::File(remaining.into_bytes()));
         state.remove(&format!("/sys/module/{module}"));
         if !driver.is_empty() {
             state.remove(&format!("/sys/bus/pci/drivers/{driver}"));
@@ -543,7 +543,7 @@ impl Kernel for FakeKernel {
         )
     }
 
-    /// Waits a short time: other processes take some time here as well.
+    /// Waits for a short time only, because other processes still need some time.
     fn pause(&self, time: Duration) {
         std::thread::sleep(time.min(Duration::from_millis(1)));
     }

@@ -142,7 +142,7 @@ mod tests {
         words.iter().flat_map(|w| w.to_le_bytes()).collect()
     }
 
-    /// From Debian's arm64 kernel 6.1: `pl031_interrupt`, as it is on a Cortex-A72.
+    /// `pl031_interrupt` of Debian's arm64 kernel 6.1, in its version for a Cortex-A72.
     const INTERRUPT: [u32; 14] = [
         0xf940_0820, // ldr x0, [x1, #16]
         0x9100_6000, // add x0, x0, #0x18
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn store_probes_have_width_offset_and_zero_register() {
-        // strb wzr, [x3, #5]; str x4, [x5, #24]; the kernel has no load with sign extension.
+        // strb wzr, [x3, #5]; str x4, [x5, #24]; then a load with sign extension, which the kernel does not use.
         let all = find_accesses(&code(&[
             BEFORE_WRITE,
             0x3900_147f,

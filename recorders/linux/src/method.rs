@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn most_complete_capture_method_is_chosen_with_reasons() {
         let pc = FakeKernel::pc();
-        fn sought<'a>(driver: &'a str, accessors: &'a [Accessor]) -> MethodQuery<'a> {
+        fn query<'a>(driver: &'a str, accessors: &'a [Accessor]) -> MethodQuery<'a> {
             MethodQuery {
                 driver,
                 module: None,
@@ -206,30 +206,30 @@ mod tests {
                 functions: &[],
             }
         }
-        let all = list_abilities(&pc, find_tracing_folder(&pc).unwrap(), &sought("radeonfb", &[]));
+        let all = list_abilities(&pc, find_tracing_folder(&pc).unwrap(), &query("radeonfb", &[]));
         assert_eq!(choose(&all, None, false), Ok(Method::Mmiotrace));
-        let why = choose(&all, Some(Method::Rwmmio), false).unwrap_err();
+        let error = choose(&all, Some(Method::Rwmmio), false).unwrap_err();
         assert!(
-            why.starts_with(
+            error.starts_with(
                 "this machine cannot record by rwmmio. rwmmio: the kernel 6.1.0-56-amd64 was built without"
             ),
-            "{why}"
+            "{error}"
         );
-        assert!(why.contains("mmiotrace is available (--with mmiotrace)"), "{why}");
-        let why = choose(&all, Some(Method::Kprobes), false).unwrap_err();
-        assert!(why.contains("--accessor FUNCTION:OFFSET[:VALUE]"), "{why}");
+        assert!(error.contains("mmiotrace is available (--with mmiotrace)"), "{error}");
+        let error = choose(&all, Some(Method::Kprobes), false).unwrap_err();
+        assert!(error.contains("--accessor FUNCTION:OFFSET[:VALUE]"), "{error}");
         let all = list_abilities(
             &pc,
             find_tracing_folder(&pc).unwrap(),
-            &sought("x", &["x_rd32:2".parse().unwrap()]),
+            &query("x", &["x_rd32:2".parse().unwrap()]),
         );
         assert_eq!(choose(&all, None, true), Ok(Method::Kprobes));
         let board = FakeKernel::board();
-        let all = list_abilities(&board, find_tracing_folder(&board).unwrap(), &sought("rtc-pl031", &[]));
-        let why = choose(&all, None, false).unwrap_err();
-        assert!(why.contains("only for x86, and this machine is aarch64"), "{why}");
-        assert!(why.contains("--functions 'pl031_*'"), "{why}");
-        let all = list_abilities(&board, find_tracing_folder(&board).unwrap(), &sought("igb", &[]));
+        let all = list_abilities(&board, find_tracing_folder(&board).unwrap(), &query("rtc-pl031", &[]));
+        let error = choose(&all, None, false).unwrap_err();
+        assert!(error.contains("only for x86, and this machine is aarch64"), "{error}");
+        assert!(error.contains("--functions 'pl031_*'"), "{error}");
+        let all = list_abilities(&board, find_tracing_folder(&board).unwrap(), &query("igb", &[]));
         assert_eq!(choose(&all, None, false), Ok(Method::Kprobes));
         assert_eq!(find_tracing_folder(&FakeKernel::default()), None);
     }

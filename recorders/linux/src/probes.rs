@@ -261,8 +261,8 @@ mod tests {
             probes[0].line,
             "p:kinescope/access7 kbase_reg_write of=%x0:x64 off=%x1:x32 value=%x2:x32"
         );
-        for wrong in ["", "f", "f:", "f:0", "f:7", "f:1:2:3", "f g:1", ":1", "f:x"] {
-            assert!(wrong.parse::<Accessor>().is_err(), "{wrong}");
+        for invalid in ["", "f", "f:", "f:0", "f:7", "f:1:2:3", "f g:1", ":1", "f:x"] {
+            assert!(invalid.parse::<Accessor>().is_err(), "{invalid}");
         }
         assert!(
             KNOWN_ACCESSORS
@@ -280,10 +280,10 @@ mod tests {
             pci_location: parse_pci_location("0000:00:03.0"),
         };
         let all = build_event_probes(&device, false, "x86_64", &x86);
-        let of = |name: &str| all.iter().find(|p| p.name == name).unwrap();
-        assert_eq!(of("config_write").filter, "bus==0 && devfn==24");
-        assert_eq!(of("dma_alloc").filter, "name==\"0000:00:03.0\"");
-        assert!(of("dma_alloc").line.ends_with(" name=+0(+8(%di)):string"));
+        let find_probe = |name: &str| all.iter().find(|p| p.name == name).unwrap();
+        assert_eq!(find_probe("config_write").filter, "bus==0 && devfn==24");
+        assert_eq!(find_probe("dma_alloc").filter, "name==\"0000:00:03.0\"");
+        assert!(find_probe("dma_alloc").line.ends_with(" name=+0(+8(%di)):string"));
         assert!(all.iter().all(|p| p.line.contains(&format!(":{} ", p.full_name()))));
         assert!(!all.iter().any(|p| p.name == "ioremap"));
         let arm = build_event_probes(

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::fake_kernel::FakeKernel;
 
-    /// A reader that returns its pieces one by one, and nothing between them.
+    /// A reader that returns its pieces one by one, and `WouldBlock` before each of them.
     struct Pieces(Vec<&'static [u8]>, bool);
 
     impl Read for Pieces {
@@ -222,7 +222,7 @@ mod tests {
         }
     }
 
-    fn pumped(pieces: &[&'static [u8]], limit: u64) -> (Result<(), String>, Vec<u8>) {
+    fn copy_pieces(pieces: &[&'static [u8]], limit: u64) -> (Result<(), String>, Vec<u8>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log.txt");
         let file = File::create(&path).unwrap();
@@ -233,16 +233,16 @@ mod tests {
 
     #[test]
     fn a_trace_is_read_to_the_mark_of_its_end() {
-        let (ended, log) = pumped(&[b"W 1\nW 2\n", b"MARK kinescope: end (0)\nW 3\n", b"W 4\n"], 1 << 20);
+        let (ended, log) = copy_pieces(&[b"W 1\nW 2\n", b"MARK kinescope: end (0)\nW 3\n", b"W 4\n"], 1 << 20);
         assert_eq!(
             (ended, log.as_slice()),
             (Ok(()), &b"W 1\nW 2\nMARK kinescope: end (0)\n"[..])
         );
-        let (ended, log) = pumped(&[b"W 1\n", b"W 2\n"], 6);
+        let (ended, log) = copy_pieces(&[b"W 1\n", b"W 2\n"], 6);
         assert_eq!(log, b"W 1\n");
         assert!(ended.unwrap_err().contains("limit of 6 bytes"));
-        // Without its mark it ends when no more data arrives.
-        assert_eq!(pumped(&[b"W 1\n"], 100).0, Ok(()));
+        // A trace without the end mark ends when no more data arrives.
+        assert_eq!(copy_pieces(&[b"W 1\n"], 100).0, Ok(()));
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
         kernel.put("/t", "VERSION 1\nPCIDEV 0\nW 3\n");
         resume_log(&kernel, "/t", &log, 1 << 20).unwrap();
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "VERSION 1\nW 1\nW 3\n");
-        // If the trace does not exist any more, the log stays as it is.
+        // A missing trace leaves the log unchanged.
         resume_log(&kernel, "/gone", &log, 1 << 20).unwrap();
         resume_log(&kernel, "/gone", &dir.path().join("new.txt"), 1 << 20).unwrap();
         assert_eq!(std::fs::read(dir.path().join("new.txt")).unwrap(), b"");

@@ -1,4 +1,4 @@
-//! Node access as a driver does it: open, query, map.
+//! Access to the node like a driver: open, query, map.
 
 use driver_mali::{ChainBuilder, JobSpec};
 use panfrost_node::uapi::{self, family::DRM, flag, iow, iowr, number};
@@ -13,8 +13,8 @@ pub const NODE: &str = "/dev/dri/renderD128";
 /// Fails with a message if a condition is false.
 #[macro_export]
 macro_rules! ensure {
-    ($so:expr, $($text:tt)+) => {
-        if !$so {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
             return Err(format!($($text)+));
         }
     };
@@ -38,7 +38,7 @@ pub struct Object {
     pub at: *mut u8,
 }
 
-// SAFETY: the memory is shared, and any thread can use it; the scenes' threads keep to objects of their own.
+// SAFETY: the memory is shared, and any thread can use it. Each thread of a scene uses only its own objects.
 unsafe impl Send for Object {}
 
 impl Node {
@@ -53,14 +53,14 @@ impl Node {
         Ok(Self(fd))
     }
 
-    /// Makes a request; `Err` holds the error number.
+    /// Makes a request, or returns the error number.
     pub fn ioctl<T>(self, request: u32, value: &mut T) -> Result<(), i32> {
         self.ioctl_raw(request, std::ptr::from_mut(value).cast())
     }
 
     /// Makes a request with an address of any kind.
     pub fn ioctl_raw(self, request: u32, at: *mut c_void) -> Result<(), i32> {
-        // SAFETY: the request contains the structure's size; a scene can pass wrong addresses on purpose.
+        // SAFETY: the request contains the structure's size. A scene can pass wrong addresses on purpose.
         let done = unsafe { libc::ioctl(self.0, u64::from(request), at) };
         if done < 0 { Err(errno()) } else { Ok(()) }
     }
@@ -86,7 +86,7 @@ impl Node {
         Ok(c)
     }
 
-    /// Returns the offset to map an object by.
+    /// Returns the offset for the mapping of an object.
     pub fn get_map_offset(self, handle: u32) -> Result<u64, i32> {
         let mut m = uapi::MmapBo {
             handle,
@@ -111,12 +111,12 @@ impl Node {
     /// Creates an object and maps it.
     pub fn create_mapped(self, bytes: usize, flags: u32) -> Result<Object, String> {
         let describe = |e| format!("an object of {bytes} bytes: error {e}");
-        let made = self.create_bo(bytes as u32, flags).map_err(describe)?;
-        let offset = self.get_map_offset(made.handle).map_err(describe)?;
+        let created = self.create_bo(bytes as u32, flags).map_err(describe)?;
+        let offset = self.get_map_offset(created.handle).map_err(describe)?;
         let at = self.map(offset, bytes, libc::MAP_SHARED).map_err(describe)?;
         Ok(Object {
-            handle: made.handle,
-            va: made.offset,
+            handle: created.handle,
+            va: created.offset,
             bytes,
             at,
         })
@@ -174,7 +174,7 @@ impl Node {
         Ok(w.first)
     }
 
-    /// Runs a chain that writes 64-bit values, stored in an object of its own.
+    /// Runs a chain that writes 64-bit values. The chain is stored in its own object.
     pub fn run_value_writes(self, chain: &Object, values: &[(u64, u64)]) -> Result<(), String> {
         let job = |(to, value): &(u64, u64)| JobSpec::WriteValue {
             to: GpuVa(*to),
@@ -192,14 +192,14 @@ impl Node {
 impl Object {
     /// Writes bytes into the object.
     pub fn write(&self, at: usize, bytes: &[u8]) {
-        assert!(at + bytes.len() <= self.bytes, "outside the object");
+        assert!(at + bytes.len() <= self.bytes, "the range is outside the object");
         // SAFETY: the range is inside the mapping.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.add(at), bytes.len()) };
     }
 
     /// Reads bytes from the object.
     pub fn read(&self, at: usize, bytes: usize) -> Vec<u8> {
-        assert!(at + bytes <= self.bytes, "outside the object");
+        assert!(at + bytes <= self.bytes, "the range is outside the object");
         let mut out = vec![0; bytes];
         // SAFETY: the range is inside the mapping.
         unsafe { std::ptr::copy_nonoverlapping(self.at.add(at), out.as_mut_ptr(), bytes) };
@@ -218,19 +218,19 @@ impl Object {
     }
 }
 
-/// Names a range for a recorder, if there is one. Returns its answer.
+/// Names a range for a recorder. Returns the recorder's result, or `None` if there is no recorder.
 pub fn name_buffer(at: *const u8, bytes: usize, name: &str, role: c_int, element: &str, shape: &str) -> Option<c_int> {
     type Marker = unsafe extern "C" fn(*const c_void, usize, *const i8, c_int, *const i8, *const i8) -> c_int;
     // SAFETY: the call looks a symbol up by a name that ends in a zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"kinescope_buffer".as_ptr()) };
-    if found.is_null() {
+    let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"kinescope_buffer".as_ptr()) };
+    if symbol.is_null() {
         return None;
     }
     let text = |t: &str| CString::new(t).unwrap_or_default();
     let (name, element, shape) = (text(name), text(element), text(shape));
-    // SAFETY: the recorder's function of this name has this type; the strings end in a zero.
+    // SAFETY: the recorder's function of this name has this type, and the strings end in a zero.
     Some(unsafe {
-        let marker = std::mem::transmute::<*mut c_void, Marker>(found);
+        let marker = std::mem::transmute::<*mut c_void, Marker>(symbol);
         marker(
             at.cast(),
             bytes,

@@ -1,5 +1,5 @@
-//! The work of a recording, repeated by a separate program: objects at the same GPU addresses with the same content,
-//! and the same chains.
+//! The work of a recording, repeated by a separate program: the same chains, and objects at the same GPU addresses with
+//! the same content.
 
 use crate::calls::{Node, Object, name_buffer};
 use crate::ensure;
@@ -16,12 +16,12 @@ const LARGE: u64 = 2 << 20;
 /// First address that the node assigns.
 const START: u64 = 32 << 20;
 
-/// The objects of a recording's program, laid out again.
+/// The objects and chains of a recording's program, created again.
 struct ReplayedProgram {
     recording: Recording,
     node: Node,
     objects: Vec<Object>,
-    /// Address of each chain's first job, and its kind of work.
+    /// Address of the first job and requirements of each chain.
     chains: Vec<(u64, u32)>,
 }
 
@@ -52,7 +52,7 @@ impl ReplayedProgram {
             next = fill(node, next, from)?;
             let flags = if execute { 0 } else { flag::BO_NOEXEC };
             let object = node.create_mapped((to - from) as usize, flags)?;
-            ensure!(object.va == from, "an object at {:#x} and not at {from:#x}", object.va);
+            ensure!(object.va == from, "an object is at {:#x}, not at {from:#x}", object.va);
             for page in 0..(to - from) / PAGE {
                 let at = mmu::translate(space.format, space.root, GpuVa(from + page * PAGE), &view);
                 let frame = at.ok().and_then(|leaf| leaf.target(GpuVa(from + page * PAGE)));
@@ -85,7 +85,7 @@ impl ReplayedProgram {
         let buffer = self.recording.buffer(name).ok_or_else(|| format!("no buffer {name}"))?;
         let mut objects = self.objects.iter();
         let object = objects.find(|o| (o.va..o.va + o.bytes as u64).contains(&buffer.va.0));
-        let object = object.ok_or_else(|| format!("{name}: nowhere"))?;
+        let object = object.ok_or_else(|| format!("{name}: no object contains the buffer"))?;
         Ok((buffer, object, (buffer.va.0 - object.va) as usize))
     }
 
@@ -100,12 +100,12 @@ impl ReplayedProgram {
         Ok(words.iter().map(|w| f32::from_le_bytes(*w)).collect())
     }
 
-    /// Returns whether `c` holds the sums of `a` and `b`, each of which is correctly rounded in every IEEE arithmetic.
+    /// Returns whether `c` contains the sums of `a` and `b`. IEEE arithmetic rounds each sum correctly.
     fn has_correct_sums(&self) -> Result<bool, String> {
         let (a, b, c) = (self.floats("a")?, self.floats("b")?, self.floats("c")?);
         ensure!(
             a.len() == c.len() && b.len() == c.len() && !c.is_empty(),
-            "{} and {} numbers make {}",
+            "{} and {} numbers have {} sums",
             a.len(),
             b.len(),
             c.len()
@@ -115,23 +115,23 @@ impl ReplayedProgram {
     }
 }
 
-/// `compute RECORDING FOLDER`: runs the job that adds `a` and `b` to `c`, checks the sums, and writes the outputs into
-/// the folder.
+/// `compute RECORDING FOLDER`: runs the job that computes `c = a + b`, checks the sums, and writes the outputs to the
+/// folder.
 pub fn compute(arguments: &[String]) -> Result<(), String> {
     let [file, folder] = arguments else {
         return Err("expected a recording and a folder".into());
     };
     let work = ReplayedProgram::lay_out(file)?;
-    ensure!(!work.has_correct_sums()?, "the sums are there before anything ran");
+    ensure!(!work.has_correct_sums()?, "the sums are correct before any chain ran");
     work.run()?;
     ensure!(work.has_correct_sums()?, "c is not a + b");
-    for known in &work.recording.metadata.buffers {
-        let role = match known.role {
+    for recorded in &work.recording.metadata.buffers {
+        let role = match recorded.role {
             BufferRole::Input => 0,
             BufferRole::Output => 1,
             _ => continue,
         };
-        let (buffer, object, at) = work.find(&known.name)?;
+        let (buffer, object, at) = work.find(&recorded.name)?;
         let bytes = buffer.bytes as usize;
         let start = object.at.wrapping_add(at);
         name_buffer(start, bytes, &buffer.name, role, buffer.element.name(), "");
@@ -160,14 +160,14 @@ pub fn endless(arguments: &[String]) -> Result<(), String> {
     let before = work.bytes("c")?;
     object.write(at, &ENDLESS);
     work.run()?;
-    ensure!(work.bytes("c")? == before, "a shader without end wrote something");
+    ensure!(work.bytes("c")? == before, "the endless shader changed c");
     object.write(at, &shader);
     work.run()?;
-    ensure!(work.has_correct_sums()?, "c is not a + b after a shader without end");
+    ensure!(work.has_correct_sums()?, "c is not a + b after the endless shader");
     Ok(())
 }
 
-/// Fills addresses up to `to` with empty objects: a heap takes no memory, the last part is pages.
+/// Fills addresses up to `to` with empty objects: first a heap, which needs no memory, then objects with pages.
 fn fill(node: Node, from: u64, to: u64) -> Result<u64, String> {
     let large = (to.saturating_sub(from)) / LARGE * LARGE;
     let describe = |e| format!("a filler: error {e}");

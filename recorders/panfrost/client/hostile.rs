@@ -6,54 +6,62 @@ use panfrost_node::uapi::{self, family::DRM, flag, iow, iowr, number};
 
 const PAGE: usize = 4096;
 
-/// Runs a chain at an unmapped address, one that loops, and one that writes to an unmapped address; then valid work.
+/// Runs invalid chains: at an unmapped address, with a write to an unmapped address, and endless. Then runs valid work.
 pub fn fault(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let (data, chain) = (
         node.create_mapped(PAGE, flag::BO_NOEXEC)?,
         node.create_mapped(PAGE, flag::BO_NOEXEC)?,
     );
-    let describe = |what: &'static str| move |e: i32| format!("{what}: error {e}");
+    let describe = |operation: &'static str| move |e: i32| format!("{operation}: error {e}");
     node.submit(0xdead_0000, &[], 0, 0)
-        .map_err(describe("a chain that is nowhere"))?;
+        .map_err(describe("a chain at an unmapped address"))?;
     node.run_value_writes(&chain, &[(data.va, 1)])?;
-    ensure!(data.word(0) == 1, "after a chain that is nowhere: {:#x}", data.word(0));
-    // A write to an unmapped address: the job fails, the call does not.
+    ensure!(
+        data.word(0) == 1,
+        "after a chain at an unmapped address: {:#x}",
+        data.word(0)
+    );
+    // A write to an unmapped address fails the job, but not the call.
     node.run_value_writes(&chain, &[(0x40, 1)])?;
     node.run_value_writes(&chain, &[(data.va + 8, 2)])?;
-    ensure!(data.word(1) == 2, "after a write that is nowhere: {:#x}", data.word(1));
-    // A chain whose first job is its own next one.
+    ensure!(
+        data.word(1) == 2,
+        "after a write to an unmapped address: {:#x}",
+        data.word(1)
+    );
+    // The first job of this chain is its own next job.
     let mut job = chain.read(0, 64);
     for (to, from) in job.iter_mut().skip(24).zip(chain.va.to_le_bytes()) {
         *to = from;
     }
     chain.write(0, &job);
     node.submit(chain.va, &[chain.handle], 0, 0)
-        .map_err(describe("a chain without end"))?;
-    // Bytes that are not a job.
+        .map_err(describe("an endless chain"))?;
+    // These bytes are not a job.
     chain.write(0, &[0xff; 256]);
     node.submit(chain.va, &[chain.handle], flag::FRAGMENT, 0)
-        .map_err(describe("no job"))?;
+        .map_err(describe("a chain that is not a job"))?;
     node.run_value_writes(&chain, &[(data.va + 16, 3)])?;
-    ensure!(data.word(2) == 3, "after all of it: {:#x}", data.word(2));
+    ensure!(data.word(2) == 3, "after all invalid chains: {:#x}", data.word(2));
     Ok(())
 }
 
-/// Requests with every kind of error.
+/// Makes requests with every kind of error.
 pub fn calls(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
-    let is = |what: &str, got: Result<(), i32>, expected: i32| {
-        ensure!(got == Err(expected), "{what}: {got:?}, expected error {expected}");
+    let is = |case: &str, got: Result<(), i32>, expected: i32| {
+        ensure!(got == Err(expected), "{case}: {got:?}, expected error {expected}");
         Ok(())
     };
     let create = iowr::<uapi::CreateBo>(DRM, number::CREATE_BO);
-    let made = |size, flags| node.create_bo(size, flags).map(drop);
-    is("no bytes", made(0, flag::BO_NOEXEC), libc::EINVAL)?;
-    is("unknown flags", made(4096, 1 << 7), libc::EINVAL)?;
-    is("a heap for shaders", made(4096, flag::BO_HEAP), libc::EINVAL)?;
-    // More than is free: the node looks for room and finds none.
+    let create_object = |size, flags| node.create_bo(size, flags).map(drop);
+    is("no bytes", create_object(0, flag::BO_NOEXEC), libc::EINVAL)?;
+    is("unknown flags", create_object(4096, 1 << 7), libc::EINVAL)?;
+    is("a heap for shaders", create_object(4096, flag::BO_HEAP), libc::EINVAL)?;
+    // The object is larger than the free address space.
     let largest = 0xffff_f000;
-    is("all addresses", made(largest, flag::BO_NOEXEC), libc::ENOSPC)?;
+    is("all addresses", create_object(largest, flag::BO_NOEXEC), libc::ENOSPC)?;
     let mut padded = uapi::CreateBo {
         size: 4096,
         pad: 1,
@@ -139,7 +147,7 @@ pub fn calls(_: &[String]) -> Result<(), String> {
             libc::EOPNOTSUPP,
         )?;
     }
-    // A program with a shorter or longer version of a structure.
+    // A program can have a shorter or longer version of a structure.
     let short = 3 << 30 | 8 << 16 | 0x6442;
     let mut small = [4096u32, 1];
     node.ioctl(short, &mut small)
@@ -160,24 +168,29 @@ pub fn memory(_: &[String]) -> Result<(), String> {
     let offset = node
         .get_map_offset(object.handle)
         .map_err(|e| format!("offset: error {e}"))?;
-    for (what, at, bytes, flags) in [
+    for (case, at, bytes, flags) in [
         ("too long", offset, 3 * PAGE, libc::MAP_SHARED),
-        ("not from its begin", offset + PAGE as u64, PAGE, libc::MAP_SHARED),
-        ("nothing there", 0, PAGE, libc::MAP_SHARED),
-        ("far away", 1 << 50, PAGE, libc::MAP_SHARED),
+        (
+            "not from the start of the object",
+            offset + PAGE as u64,
+            PAGE,
+            libc::MAP_SHARED,
+        ),
+        ("no object at the offset", 0, PAGE, libc::MAP_SHARED),
+        ("an offset after all objects", 1 << 50, PAGE, libc::MAP_SHARED),
         ("private", offset, PAGE, libc::MAP_PRIVATE),
     ] {
         let got = node.map(at, bytes, flags);
-        ensure!(got == Err(libc::EINVAL), "{what}: {got:?}");
+        ensure!(got == Err(libc::EINVAL), "{case}: {got:?}");
     }
     object.write(PAGE, &[7; 16]);
     node.close_handle(object.handle)
         .map_err(|e| format!("close: error {e}"))?;
     ensure!(
         node.map(offset, PAGE, libc::MAP_SHARED) == Err(libc::EINVAL),
-        "mapped after it was closed"
+        "an object was mapped after its close"
     );
-    // Large enough that freed memory is released, but not memory that is mapped.
+    // These objects are so large that the node releases their memory. It must not release mapped memory.
     for _ in 0..3 {
         let large = node.create_mapped(40 << 20, flag::BO_NOEXEC)?;
         large.write(0, &[1; 64]);
@@ -185,42 +198,54 @@ pub fn memory(_: &[String]) -> Result<(), String> {
         node.close_handle(large.handle)
             .map_err(|e| format!("close: error {e}"))?;
     }
-    ensure!(object.read(PAGE, 16) == [7; 16], "the mapping lost its bytes");
+    ensure!(object.read(PAGE, 16) == [7; 16], "the mapping lost its content");
     object.write(0, &[8; 16]);
     // SAFETY: the descriptor is the scene's own.
     unsafe { libc::close(node.0) };
     ensure!(
         object.read(0, 16) == [8; 16],
-        "the mapping lost its bytes with the descriptor"
+        "the mapping lost its content at the close of the descriptor"
     );
-    ensure!(node.create_bo(4096, 1) == Err(libc::EBADF), "asked after it was closed");
+    ensure!(
+        node.create_bo(4096, 1) == Err(libc::EBADF),
+        "a request after the close of the descriptor succeeded"
+    );
     ensure!(
         node.map(offset, PAGE, libc::MAP_SHARED) == Err(libc::EBADF),
-        "mapped after all was closed"
+        "a mapping after the close of the descriptor succeeded"
     );
 
     let stack = [0u8; 16];
     let named = |at: *const u8, bytes| name_buffer(at, bytes, "x", 1, "u8", "");
     if let Some(refused) = named(stack.as_ptr(), 16) {
-        ensure!(refused == libc::EFAULT, "the stack has a name: {refused}");
-        ensure!(named(std::ptr::null(), 16) == Some(libc::EFAULT), "nothing has a name");
+        ensure!(refused == libc::EFAULT, "a name for the stack was accepted: {refused}");
+        ensure!(
+            named(std::ptr::null(), 16) == Some(libc::EFAULT),
+            "a name for a null pointer was accepted"
+        );
         let node = Node::open()?;
         let object = node.create_mapped(PAGE, flag::BO_NOEXEC)?;
-        ensure!(named(object.at, PAGE + 1) == Some(libc::EINVAL), "more than the object");
-        ensure!(named(object.at, 0) == Some(libc::EINVAL), "nothing of it");
+        ensure!(
+            named(object.at, PAGE + 1) == Some(libc::EINVAL),
+            "a name for more than the object was accepted"
+        );
+        ensure!(
+            named(object.at, 0) == Some(libc::EINVAL),
+            "a name for no bytes was accepted"
+        );
         for (role, element, shape) in [(9, "u8", ""), (0, "u9", ""), (0, "u8", "8x"), (0, "u8", "0")] {
             let got = name_buffer(object.at, 8, "x", role, element, shape);
             ensure!(got == Some(libc::EINVAL), "{role} {element} {shape}: {got:?}");
         }
         ensure!(
             name_buffer(object.at, 8, "", 0, "u8", "8") == Some(libc::EINVAL),
-            "no name"
+            "an empty name was accepted"
         );
     }
     Ok(())
 }
 
-/// Descriptors that are copied, closed in bulk, and used by number.
+/// Uses descriptors that are copied, closed in bulk, and used by number.
 pub fn descriptors(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let (data, chain) = (
@@ -243,10 +268,10 @@ pub fn descriptors(_: &[String]) -> Result<(), String> {
     unsafe { libc::close(node.0) };
     ensure!(
         node.wait_bo(data.handle) == Err(libc::EBADF),
-        "a closed descriptor works"
+        "a request with a closed descriptor succeeded"
     );
     Node(77).run_value_writes(&chain, &[(data.va, 5)])?;
-    // Every number: the node's own descriptor is among them.
+    // The recorder's own descriptor of the node is one of these numbers.
     for fd in 3..200 {
         if fd != 77 {
             // SAFETY: this scene needs only descriptor 77 from here on.
@@ -254,15 +279,19 @@ pub fn descriptors(_: &[String]) -> Result<(), String> {
         }
     }
     Node(77).run_value_writes(&chain, &[(data.va, 6)])?;
-    ensure!(data.word(0) == 6, "after all was closed: {:#x}", data.word(0));
+    ensure!(
+        data.word(0) == 6,
+        "after the close of all other descriptors: {:#x}",
+        data.word(0)
+    );
     let more = Node(77).create_mapped(PAGE, flag::BO_NOEXEC)?;
-    ensure!(more.word(0) == 0, "a new object");
-    // SAFETY: as above; the call is the C library's own.
+    ensure!(more.word(0) == 0, "a new object is not zero");
+    // SAFETY: the descriptors belong to this scene. The system call is not intercepted.
     let closed = unsafe { libc::syscall(libc::SYS_dup2, 2, 77) };
     ensure!(closed == 77, "dup2: error {}", errno());
     ensure!(
         Node(77).wait_bo(data.handle) == Err(libc::ENOTTY),
-        "another file answers for the node"
+        "a request for another file was not forwarded"
     );
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Small client of the panfrost render node, for tests: it uses the node as a driver does, one scene per run, and exits
-//! with 0 if everything was correct. It does not depend on the node's implementation.
+//! Small client of the panfrost render node, for tests. It uses the node like a driver, with one scene per run, and
+//! exits with 0 if everything was correct. It does not depend on the node's implementation.
 //!
 //! Use: `panfrost-client SCENE ARGS…`, under `kinescope record --with panfrost --no-mesa`.
 #![allow(
     unsafe_code,
     clippy::print_stdout,
-    reason = "system calls and mapped memory, as a driver has them; a program that tells what it saw"
+    reason = "system calls and mapped memory, like a driver; the program prints its results"
 )]
 
 mod calls;
@@ -42,7 +42,7 @@ const SCENES: &[Scene] = &[
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let Some((name, rest)) = arguments.split_first() else {
-        println!("which scene?");
+        println!("no scene is named");
         return ExitCode::from(2);
     };
     let Some((_, scene)) = SCENES.iter().find(|(n, _)| n == name) else {

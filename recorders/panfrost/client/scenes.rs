@@ -1,4 +1,4 @@
-//! Scenes of a well-behaved program, and the ways in which it ends.
+//! Scenes of a well-behaved program, and of its different ends.
 
 use crate::calls::{NODE, Node, errno, name_buffer};
 use crate::ensure;
@@ -44,8 +44,11 @@ pub fn work(_: &[String]) -> Result<(), String> {
         handle: data.handle,
         ..Default::default()
     };
-    let asked = node.ioctl(iowr::<uapi::GetBoOffset>(DRM, number::GET_BO_OFFSET), &mut where_is);
-    ensure!(asked.is_ok() && where_is.offset == data.va, "{asked:?}: {where_is:x?}");
+    let result = node.ioctl(iowr::<uapi::GetBoOffset>(DRM, number::GET_BO_OFFSET), &mut where_is);
+    ensure!(
+        result.is_ok() && where_is.offset == data.va,
+        "{result:?}: {where_is:x?}"
+    );
 
     data.write(0, &[0xa5; 64]);
     node.run_value_writes(&chain, &[(data.va, 0x1111), (data.va + 8, 0x2222)])?;
@@ -56,11 +59,11 @@ pub fn work(_: &[String]) -> Result<(), String> {
     );
     ensure!(
         data.word(2) == 0xa5a5_a5a5_a5a5_a5a5,
-        "the rest stays: {:x?}",
+        "the other words changed: {:x?}",
         data.read(0, 64)
     );
 
-    // The program changes a word between two that the GPU wrote, and one that the GPU did not write.
+    // The program changes a word between two words of the GPU, and a word that the GPU did not write.
     data.write(8, &7u64.to_le_bytes());
     data.write(PAGE, &9u64.to_le_bytes());
     node.run_value_writes(&chain, &[(data.va + 16, 0x3333), (data.va + PAGE as u64 + 8, 0x4444)])?;
@@ -68,10 +71,10 @@ pub fn work(_: &[String]) -> Result<(), String> {
     ensure!(words == [0x1111, 7, 0x3333, 9, 0x4444], "{words:x?}");
 
     if name_buffer(data.at, 64, "results", 1, "u64", "8").is_some_and(|e| e != 0) {
-        return Err("the recorder takes no name".into());
+        return Err("the recorder refused the name".into());
     }
     let input = name_buffer(data.at.wrapping_add(PAGE), 16, "given", 0, "u64", "");
-    ensure!(input.is_none_or(|e| e == 0), "the recorder takes no second name");
+    ensure!(input.is_none_or(|e| e == 0), "the recorder refused the second name");
     // SAFETY: the descriptor is the scene's own.
     unsafe { libc::close(node.0) };
     Ok(())
@@ -84,7 +87,7 @@ pub fn many(_: &[String]) -> Result<(), String> {
     for round in 0..60u64 {
         let pages = 1 + (round % 5) as usize;
         let data = node.create_mapped(pages * PAGE, flag::BO_NOEXEC)?;
-        ensure!(data.word(0) == 0, "round {round}: not zero");
+        ensure!(data.word(0) == 0, "round {round}: a new object is not zero");
         let last = ((pages - 1) * PAGE) as u64;
         node.run_value_writes(&chain, &[(data.va, round), (data.va + last, round + 1)])?;
         let first = if pages == 1 { round + 1 } else { round };
@@ -96,29 +99,29 @@ pub fn many(_: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs several threads, each with its own objects, two of them with their own descriptor.
+/// Runs several threads with their own objects. Two of the threads have their own descriptor.
 pub fn threads(_: &[String]) -> Result<(), String> {
     let shared = Node::open()?;
-    let work = |node: Node, own: u64| -> Result<(), String> {
+    let work = |node: Node, index: u64| -> Result<(), String> {
         let (data, chain) = (
             node.create_mapped(PAGE, flag::BO_NOEXEC)?,
             node.create_mapped(PAGE, flag::BO_NOEXEC)?,
         );
         for n in 0..20 {
-            node.run_value_writes(&chain, &[(data.va + 8 * n, own << 32 | n)])?;
+            node.run_value_writes(&chain, &[(data.va + 8 * n, index << 32 | n)])?;
             let got = data.word(n as usize);
-            ensure!(got == own << 32 | n, "thread {own}, chain {n}: {got:#x}");
+            ensure!(got == index << 32 | n, "thread {index}, chain {n}: {got:#x}");
         }
         Ok(())
     };
     let all: Vec<_> = (0..6)
-        .map(|own| std::thread::spawn(move || work(if own < 2 { Node::open()? } else { shared }, own)))
+        .map(|number| std::thread::spawn(move || work(if number < 2 { Node::open()? } else { shared }, number)))
         .collect();
     all.into_iter()
-        .try_for_each(|t| t.join().unwrap_or_else(|_| Err("a thread died".into())))
+        .try_for_each(|t| t.join().unwrap_or_else(|_| Err("a thread panicked".into())))
 }
 
-/// Forks: the child continues with what it has, and so does its parent.
+/// Forks. Child and parent continue with their objects and chains.
 pub fn fork(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let (data, chain) = (
@@ -130,11 +133,11 @@ pub fn fork(_: &[String]) -> Result<(), String> {
     let child = unsafe { libc::fork() };
     if child == 0 {
         let done = node.run_value_writes(&chain, &[(data.va + 8, 2)]).is_ok() && data.word(1) == 2;
-        let again = Node::open()
+        let reopened = Node::open()
             .and_then(|n| n.create_mapped(PAGE, flag::BO_NOEXEC))
             .is_ok();
         // SAFETY: the call ends the child.
-        unsafe { libc::_exit(if done && again { 0 } else { 9 }) };
+        unsafe { libc::_exit(if done && reopened { 0 } else { 9 }) };
     }
     let mut status = 0;
     // SAFETY: the child is this process's own.
@@ -142,7 +145,7 @@ pub fn fork(_: &[String]) -> Result<(), String> {
     ensure!(status == 0, "the child ended with {status:#x}");
     node.run_value_writes(&chain, &[(data.va + 16, 3)])?;
     ensure!((data.word(0), data.word(2)) == (1, 3), "{:x?}", data.read(0, 24));
-    // A child that executes another program, which does not exist.
+    // The second child executes a program that does not exist.
     // SAFETY: the child makes only calls that are allowed in a child.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -166,7 +169,7 @@ pub fn fork(_: &[String]) -> Result<(), String> {
 }
 
 fn monotonic_ns() -> i64 {
-    // SAFETY: the structure holds numbers, which the call fills in.
+    // SAFETY: the structure contains only numbers, and the call fills it.
     unsafe {
         let mut now: libc::timespec = std::mem::zeroed();
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);
@@ -177,28 +180,28 @@ fn monotonic_ns() -> i64 {
 /// Creates sync objects, waits for them, signals them by work, and exports them as files.
 pub fn sync(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
-    let describe = |what: &'static str| move |e: i32| format!("{what}: error {e}");
+    let describe = |operation: &'static str| move |e: i32| format!("{operation}: error {e}");
     let ready = node.create_syncobj(true).map_err(describe("signaled"))?;
     let later = node.create_syncobj(false).map_err(describe("not signaled"))?;
     ensure!(
         node.wait_syncobjs(&[ready], 0, 0) == Ok(0),
-        "a signaled one is waited for"
+        "the wait for a signaled object failed"
     );
     ensure!(
         node.wait_syncobjs(&[later], 0, 0) == Err(libc::EINVAL),
-        "no fence is an error"
+        "the wait for an object without a fence did not fail"
     );
     ensure!(
         node.wait_syncobjs(&[later, ready], flag::WAIT_FOR_SUBMIT, 0) == Ok(1),
-        "one of two"
+        "the wait for one of two objects failed"
     );
     let both = flag::WAIT_FOR_SUBMIT | flag::WAIT_ALL;
     let soon = monotonic_ns() + 20_000_000;
     ensure!(
         node.wait_syncobjs(&[later, ready], both, soon) == Err(libc::ETIME),
-        "both of two"
+        "the wait for both objects did not time out"
     );
-    ensure!(monotonic_ns() >= soon, "it did not wait");
+    ensure!(monotonic_ns() >= soon, "the wait ended before its time");
 
     // One thread waits until another thread's work signals it.
     let waits = std::thread::spawn(move || node.wait_syncobjs(&[later], flag::WAIT_FOR_SUBMIT, i64::MAX));
@@ -252,55 +255,51 @@ pub fn sync(_: &[String]) -> Result<(), String> {
         .map_err(describe("a file as a fence"))?;
     ensure!(
         node.wait_syncobjs(&[third], 0, 0) == Ok(0),
-        "the imported fence is signaled"
+        "the imported fence is not signaled"
     );
-    let mut whole = uapi::SyncobjFile {
+    let mut shared = uapi::SyncobjFile {
         handle: third,
         flags: 0,
         fd: -1,
         pad: 0,
     };
-    node.ioctl(to_file, &mut whole)
+    node.ioctl(to_file, &mut shared)
         .map_err(describe("an object as a file"))?;
-    node.ioctl(to_handle, &mut whole)
+    node.ioctl(to_handle, &mut shared)
         .map_err(describe("a file as an object"))?;
-    ensure!(whole.handle != third, "the same handle");
+    ensure!(shared.handle != third, "the import returned the same handle");
     ensure!(
-        node.wait_syncobjs(&[whole.handle], 0, 0) == Ok(0),
-        "both are one object"
+        node.wait_syncobjs(&[shared.handle], 0, 0) == Ok(0),
+        "the imported object is another object"
     );
     Ok(())
 }
 
-/// Checks what a program finds of the node in the file system.
+/// Checks the files of the node that a program can see.
 pub fn paths(_: &[String]) -> Result<(), String> {
     let path = CString::new(NODE).map_err(|e| e.to_string())?;
-    // SAFETY: the strings end in a zero, the structures hold numbers, and the lists are from the calls.
+    // SAFETY: the strings end in a zero, the structures contain only numbers, and the lists are from the calls.
     unsafe {
-        let mut known: libc::stat = std::mem::zeroed();
-        ensure!(
-            libc::stat(path.as_ptr(), &raw mut known) == 0,
-            "stat: error {}",
-            errno()
-        );
+        let mut stat: libc::stat = std::mem::zeroed();
+        ensure!(libc::stat(path.as_ptr(), &raw mut stat) == 0, "stat: error {}", errno());
         let device = libc::makedev(226, 128);
         ensure!(
-            known.st_mode & libc::S_IFMT == libc::S_IFCHR && known.st_rdev == device,
+            stat.st_mode & libc::S_IFMT == libc::S_IFCHR && stat.st_rdev == device,
             "stat: {:#x}",
-            known.st_rdev
+            stat.st_rdev
         );
         let node = Node::open()?;
-        let mut known: libc::stat = std::mem::zeroed();
-        ensure!(libc::fstat(node.0, &raw mut known) == 0, "fstat: error {}", errno());
+        let mut stat: libc::stat = std::mem::zeroed();
+        ensure!(libc::fstat(node.0, &raw mut stat) == 0, "fstat: error {}", errno());
         ensure!(
-            known.st_mode & libc::S_IFMT == libc::S_IFCHR && known.st_rdev == device,
+            stat.st_mode & libc::S_IFMT == libc::S_IFCHR && stat.st_rdev == device,
             "fstat: {:#x}",
-            known.st_rdev
+            stat.st_rdev
         );
         ensure!(libc::access(path.as_ptr(), libc::R_OK | libc::W_OK) == 0, "access");
         ensure!(
             libc::access(c"/dev/dri/card7".as_ptr(), libc::F_OK) != 0,
-            "another device is there"
+            "another device exists"
         );
 
         let folder = libc::opendir(c"/dev/dri".as_ptr());
@@ -324,7 +323,7 @@ pub fn paths(_: &[String]) -> Result<(), String> {
         );
         ensure!(got == 17, "readlink: {got}");
     }
-    // The standard library of another language must read it as well.
+    // Rust's standard library must see the same files.
     let uevent = std::fs::read_to_string("/sys/dev/char/226:128/device/uevent").map_err(|e| format!("uevent: {e}"))?;
     ensure!(uevent.contains("DRIVER=panfrost\n"), "{uevent}");
     let listed: Vec<_> = std::fs::read_dir("/dev/dri")
@@ -333,20 +332,23 @@ pub fn paths(_: &[String]) -> Result<(), String> {
         .map(|e| e.file_name())
         .collect();
     ensure!(listed == ["renderD128"], "{listed:?}");
-    let known = std::fs::metadata(NODE).map_err(|e| format!("metadata: {e}"))?;
+    let metadata = std::fs::metadata(NODE).map_err(|e| format!("metadata: {e}"))?;
     ensure!(
-        std::os::unix::fs::FileTypeExt::is_char_device(&known.file_type()),
-        "{known:?}"
+        std::os::unix::fs::FileTypeExt::is_char_device(&metadata.file_type()),
+        "{metadata:?}"
     );
-    ensure!(std::fs::metadata("/dev/dri/card0").is_err(), "another device is there");
-    ensure!(std::fs::metadata("/dev/null").is_ok(), "what is not the node's is gone");
+    ensure!(std::fs::metadata("/dev/dri/card0").is_err(), "another device exists");
+    ensure!(
+        std::fs::metadata("/dev/null").is_ok(),
+        "a file of another device is missing"
+    );
     Ok(())
 }
 
-/// Uses two descriptors in one thread: their objects are separate, and one continues after the other is closed.
+/// Uses two descriptors in one thread. Their objects are separate, and one works after the other is closed.
 pub fn twice(_: &[String]) -> Result<(), String> {
     let (first, second) = (Node::open()?, Node::open()?);
-    ensure!(first.0 != second.0, "one descriptor for both");
+    ensure!(first.0 != second.0, "both descriptors are equal");
     let (data, chain) = (
         first.create_mapped(PAGE, flag::BO_NOEXEC)?,
         first.create_mapped(PAGE, flag::BO_NOEXEC)?,
@@ -362,27 +364,27 @@ pub fn twice(_: &[String]) -> Result<(), String> {
         second.map(offset, PAGE, libc::MAP_SHARED) == Err(libc::EINVAL),
         "the second maps an object of the first"
     );
-    let (own, own_chain) = (
+    let (other, other_chain) = (
         second.create_mapped(PAGE, flag::BO_NOEXEC)?,
         second.create_mapped(PAGE, flag::BO_NOEXEC)?,
     );
-    ensure!(own.va == data.va, "the address spaces are not apart");
+    ensure!(other.va == data.va, "the address spaces are not separate");
     first.run_value_writes(&chain, &[(data.va, 1)])?;
-    second.run_value_writes(&own_chain, &[(own.va, 2)])?;
+    second.run_value_writes(&other_chain, &[(other.va, 2)])?;
     ensure!(
-        (data.word(0), own.word(0)) == (1, 2),
+        (data.word(0), other.word(0)) == (1, 2),
         "{:#x} and {:#x}",
         data.word(0),
-        own.word(0)
+        other.word(0)
     );
-    // SAFETY: the descriptor is the scene's own.
+    // SAFETY: the descriptor is the scene's other.
     unsafe { libc::close(first.0) };
-    second.run_value_writes(&own_chain, &[(own.va + 8, 3)])?;
-    ensure!(own.word(1) == 3, "after the first is closed: {:#x}", own.word(1));
+    second.run_value_writes(&other_chain, &[(other.va + 8, 3)])?;
+    ensure!(other.word(1) == 3, "after the first is closed: {:#x}", other.word(1));
     Ok(())
 }
 
-/// Labels objects by the driver's own request; one also has a name from the recorder.
+/// Labels objects by the driver's own request. One object also has a name for the recorder.
 pub fn labels(_: &[String]) -> Result<(), String> {
     let node = Node::open()?;
     let label = |handle: u32, text: &str| -> Result<(), String> {
@@ -403,16 +405,19 @@ pub fn labels(_: &[String]) -> Result<(), String> {
     label(second.handle, "Texture")?;
     label(named.handle, "Buffer")?;
     if name_buffer(named.at, 16, "results", 1, "u64", "2").is_some_and(|e| e != 0) {
-        return Err("the recorder takes no name".into());
+        return Err("the recorder refused the name".into());
     }
-    let mut gone = uapi::SetLabelBo {
+    let mut unknown = uapi::SetLabelBo {
         handle: 999,
         ..Default::default()
     };
-    let refused = node.ioctl(iow::<uapi::SetLabelBo>(DRM, number::SET_LABEL_BO), &mut gone);
-    ensure!(refused == Err(libc::ENOENT), "a label of nothing: {refused:?}");
+    let refused = node.ioctl(iow::<uapi::SetLabelBo>(DRM, number::SET_LABEL_BO), &mut unknown);
+    ensure!(
+        refused == Err(libc::ENOENT),
+        "a label for an unknown handle was accepted: {refused:?}"
+    );
     node.run_value_writes(&chain, &[(first.va, 1), (second.va, 2), (named.va, 3)])?;
-    // An object that is released after the last chain is still in the recording.
+    // The recording must contain an object that is released after the last chain.
     node.close_handle(second.handle)
         .map_err(|e| format!("close: error {e}"))
 }
@@ -443,7 +448,7 @@ pub fn aborted(_: &[String]) -> Result<(), String> {
     unsafe { libc::abort() }
 }
 
-/// Runs a chain, and ends without the work of an orderly exit.
+/// Runs a chain, and ends without exit handlers.
 pub fn leave(_: &[String]) -> Result<(), String> {
     run_one_chain()?;
     // SAFETY: the call ends the process.

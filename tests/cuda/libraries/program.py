@@ -1,7 +1,7 @@
-"""Programs of PyTorch, Triton, CuPy and JAX, each small, ordinary and the same each time: `program.py NAME`.
+"""Programs of PyTorch, Triton, CuPy and JAX, each small, ordinary and deterministic: `program.py NAME`.
 
-Each does its work once to warm up, then once between the marks `begin` and `end` where a recorder gives them, and prints
-`ok NAME checksum=<16 hex digits>` of what came back from the GPU, whole and from the second time alone.
+Each program does its work once to warm up, then once between the marks `begin` and `end` if there is a recorder. It
+prints `ok NAME checksum=<16 hex digits> second=<16 hex digits>` of all results, and of the second results alone.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ SEED = 20240607
 
 
 def marker():
-    """The recorder's function that marks a place, where there is one."""
+    """Returns the recorder's function that sets a mark, if there is a recorder."""
     with contextlib.suppress(AttributeError):
         mark = ctypes.CDLL(None).kinescope_mark
         mark.argtypes = [ctypes.c_char_p]
@@ -24,7 +24,7 @@ def marker():
 
 
 def checksum(data):
-    """FNV-1a of 64 bits over blocks of eight bytes: quick enough for Python."""
+    """Returns an FNV-1a checksum of 64 bits over blocks of eight bytes, which is fast enough in Python."""
     import numpy
 
     data = bytes(data)
@@ -49,14 +49,14 @@ def bytes_of(tensor):
     return tensor.detach().float().cpu().contiguous().numpy().tobytes()
 
 
-def inference(net, made):
-    """A net's inference on an input that is copied to the GPU each time."""
+def inference(net, inputs):
+    """Returns a function that runs a net on an input, which it copies to the GPU each time."""
     torch = torch_of()
     net = net.eval().cuda()
 
     def work():
         with torch.no_grad():
-            return bytes_of(net(made.cuda()))
+            return bytes_of(net(inputs.cuda()))
 
     return work
 
@@ -140,7 +140,7 @@ def training1000():
 
 
 def expandable():
-    """The same in memory that PyTorch maps itself, in segments that grow."""
+    """Trains the net in memory that PyTorch maps itself, in segments that grow."""
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = "expandable_segments:True"
     torch = torch_of()
     inner = training_of_net()
@@ -156,7 +156,7 @@ def expandable():
 
 
 def async_pool():
-    """The same in memory of the driver's pool."""
+    """Trains the net in memory of the driver's pool."""
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = "backend:cudaMallocAsync"
     return training_of_net()
 
@@ -164,23 +164,23 @@ def async_pool():
 def cuda_graph():
     torch = torch_of()
     net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 16)).cuda().eval()
-    place = torch.zeros(32, 64, device="cuda")
+    static_input = torch.zeros(32, 64, device="cuda")
     with torch.no_grad():
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
-                net(place)
+                net(static_input)
         torch.cuda.current_stream().wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            out = net(place)
+            out = net(static_input)
     inputs = [torch.rand(32, 64) for _ in range(3)]
 
     def work():
         all = b""
         for one in inputs:
-            place.copy_(one)
+            static_input.copy_(one)
             graph.replay()
             all += bytes_of(out)
         return all
@@ -192,11 +192,11 @@ def compiled():
     torch = torch_of()
     net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.GELU(), torch.nn.LayerNorm(256), torch.nn.Linear(256, 16))
     net = torch.compile(net.cuda().eval())
-    made = torch.rand(32, 64)
+    inputs = torch.rand(32, 64)
 
     def work():
         with torch.no_grad():
-            return bytes_of(net(made.cuda()))
+            return bytes_of(net(inputs.cuda()))
 
     return work
 
@@ -213,8 +213,8 @@ def cupy_work():
     import cupy
     import numpy
 
-    made = numpy.random.default_rng(SEED)
-    values, matrix = made.random(20000, dtype=numpy.float32), made.random((96, 96), dtype=numpy.float32)
+    random = numpy.random.default_rng(SEED)
+    values, matrix = random.random(20000, dtype=numpy.float32), random.random((96, 96), dtype=numpy.float32)
     kernel = cupy.RawKernel(
         r"""extern "C" __global__ void twice(const float* in, float* out, int n) {
             int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -224,25 +224,25 @@ def cupy_work():
     )
 
     def work():
-        there, square = cupy.asarray(values), cupy.asarray(matrix)
-        out = cupy.empty_like(there)
-        kernel((len(values) // 128 + 1,), (128,), (there, out, numpy.int32(len(values))))
-        parts = [out, cupy.sort(there), cupy.cumsum(there), cupy.abs(cupy.fft.fft(there)), square @ square]
+        device, square = cupy.asarray(values), cupy.asarray(matrix)
+        out = cupy.empty_like(device)
+        kernel((len(values) // 128 + 1,), (128,), (device, out, numpy.int32(len(values))))
+        parts = [out, cupy.sort(device), cupy.cumsum(device), cupy.abs(cupy.fft.fft(device)), square @ square]
         return b"".join(cupy.asnumpy(p).astype(numpy.float32).tobytes() for p in parts)
 
     return work
 
 
 def cupy_managed():
-    """Managed memory that the host writes between launches, and pinned memory that a kernel reads by itself."""
+    """Uses managed memory that the host writes between launches, and pinned memory that a kernel reads directly."""
     import cupy
     import numpy
 
     cupy.cuda.set_allocator(cupy.cuda.MemoryPool(cupy.cuda.malloc_managed).malloc)
-    made = numpy.random.default_rng(SEED)
-    values = made.random(4096, dtype=numpy.float32)
-    there = cupy.zeros(4096, dtype=cupy.float32)
-    view = numpy.ctypeslib.as_array(ctypes.cast(there.data.ptr, ctypes.POINTER(ctypes.c_float)), (4096,))
+    random = numpy.random.default_rng(SEED)
+    values = random.random(4096, dtype=numpy.float32)
+    managed = cupy.zeros(4096, dtype=cupy.float32)
+    view = numpy.ctypeslib.as_array(ctypes.cast(managed.data.ptr, ctypes.POINTER(ctypes.c_float)), (4096,))
     pinned = numpy.frombuffer(cupy.cuda.alloc_pinned_memory(4096 * 4), numpy.float32, 4096)
     kernel = cupy.RawKernel(
         r"""extern "C" __global__ void add(const float* a, const float* b, float* out, int n) {
@@ -259,7 +259,7 @@ def cupy_managed():
             cupy.cuda.Device().synchronize()
             view[:] = values * (n + 1)
             pinned[:] = values[::-1]
-            kernel((32,), (128,), (there, ctypes.c_void_p(pinned.ctypes.data).value, out, numpy.int32(4096)))
+            kernel((32,), (128,), (managed, ctypes.c_void_p(pinned.ctypes.data).value, out, numpy.int32(4096)))
             cupy.cuda.Device().synchronize()
             all += cupy.asnumpy(out).tobytes()
         return all
@@ -277,9 +277,9 @@ def jax_grad():
     import jax.numpy as jnp
     import numpy
 
-    made = numpy.random.default_rng(SEED)
-    weights = [made.standard_normal(s).astype(numpy.float32) / 8 for s in [(32, 64), (64, 8)]]
-    inputs, targets = made.random((16, 32), dtype=numpy.float32), made.random((16, 8), dtype=numpy.float32)
+    random = numpy.random.default_rng(SEED)
+    weights = [random.standard_normal(s).astype(numpy.float32) / 8 for s in [(32, 64), (64, 8)]]
+    inputs, targets = random.random((16, 32), dtype=numpy.float32), random.random((16, 8), dtype=numpy.float32)
 
     @jax.jit
     def step(weights, x, y):
@@ -320,7 +320,7 @@ PROGRAMS = {
 def main():
     name = sys.argv[1] if len(sys.argv) == 2 else ""
     if name not in PROGRAMS:
-        sys.exit(f"program.py: which program? One of {', '.join(PROGRAMS)}")
+        sys.exit(f"program.py: no program is named; expected one of {', '.join(PROGRAMS)}")
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     work = PROGRAMS[name]()
     first = work()

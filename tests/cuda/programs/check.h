@@ -1,4 +1,4 @@
-// Ends a program at the first call of the CUDA runtime that fails, and tells which.
+// Ends a program at the first failed call of the CUDA runtime, and prints this call.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +17,7 @@ static inline unsigned blocks_for(size_t items, unsigned block) {
     return (unsigned)((items + block - 1) / block);
 }
 
-// Mean time of a launch in microseconds, behind one that does not count.
+// Returns the mean time of a launch in microseconds, after a launch that is not measured.
 template <typename Launch> static inline double time_of(Launch launch) {
     const int times = 20;
     cudaEvent_t begin, end;

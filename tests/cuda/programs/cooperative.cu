@@ -1,4 +1,4 @@
-// Waits across a whole grid in a cooperative launch, and within clusters of blocks where the GPU has them.
+// Waits across a whole grid in a cooperative launch, and within clusters of blocks if the GPU supports clusters.
 #include <algorithm>
 #include <vector>
 
@@ -11,20 +11,20 @@ namespace cg = cooperative_groups;
 const unsigned BLOCK = 128;
 const unsigned CLUSTER = 4;
 
-// Running sums: every step reads what other blocks wrote in the step before. The sums end in `one` or `other`.
+// Computes running sums in `one` or `other`. Every step reads sums that other blocks wrote in the previous step.
 __global__ void running_sums(uint32_t *one, uint32_t *other, uint32_t n) {
     const cg::grid_group grid = cg::this_grid();
     for (uint32_t distance = 1; distance < n; distance *= 2) {
         for (uint32_t i = (uint32_t)grid.thread_rank(); i < n; i += (uint32_t)grid.size())
             other[i] = one[i] + (i >= distance ? one[i - distance] : 0);
         grid.sync();
-        uint32_t *const turned = one;
+        uint32_t *const swapped = one;
         one = other;
-        other = turned;
+        other = swapped;
     }
 }
 
-// Each block puts its sum into its own shared memory, and reads that of every other block in its cluster.
+// Each block writes its sum to its own shared memory, and reads the sums of all blocks in its cluster.
 __global__ void cluster_sums(uint32_t *sums, const uint32_t *values, uint32_t n) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     __shared__ uint32_t mine;
@@ -40,7 +40,7 @@ __global__ void cluster_sums(uint32_t *sums, const uint32_t *values, uint32_t n)
             sum = sum * 3 + *cluster.map_shared_rank(&mine, rank);
         sums[blockIdx.x] = sum + cluster.block_rank();
     }
-    // Nobody's shared memory goes away while another block reads it.
+    // A block must not end while another block reads its shared memory.
     cluster.sync();
 #endif
 }
@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
         CHECK(cudaFree(device_sums));
         printf("clusters of %u blocks\n", CLUSTER);
     } else {
-        printf("no clusters: they want a GPU of compute capability 9.0 and code for it\n");
+        printf("no clusters: they need a GPU of compute capability 9.0 and code for it\n");
     }
     CHECK(cudaFree(one));
     CHECK(cudaFree(other));

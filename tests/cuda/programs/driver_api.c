@@ -1,11 +1,11 @@
-// Uses the driver alone, from C: PTX text, both ways to hand arguments over, and every kind of memory.
+// Uses only the driver, from C: PTX text, both ways to pass arguments, and every kind of memory.
 //
-// The driver's functions are looked up in libcuda.so.1; with -DLINKED the program is linked with them instead.
+// The program looks up the driver's functions in libcuda.so.1. With -DLINKED, the program is linked with them instead.
 #include <cuda.h>
 
 #include "result.h"
 
-// What is used, without the `cu`; cuda.h gives each its newest name.
+// Names of the used functions, without `cu`. cuda.h maps each name to its newest version.
 #define FUNCTIONS(X)                                                                                                   \
     X(GetErrorString)                                                                                                  \
     X(Init)                                                                                                            \
@@ -78,9 +78,9 @@ static void find_driver(void) { FUNCTIONS(TAKE) }
 #define TAKE(name) cu.name = (__typeof__(cu.name))find(library, TEXT(cu##name));
 
 static void *find(void *library, const char *name) {
-    void *found = dlsym(library, name);
-    if (found == NULL) fail("the driver has no %s", name);
-    return found;
+    void *symbol = dlsym(library, name);
+    if (symbol == NULL) fail("the driver has no %s", name);
+    return symbol;
 }
 
 static void find_driver(void) {
@@ -127,7 +127,7 @@ static const char *const ptx =
     "    ret;\n"
     "}\n"
     "\n"
-    // out[i] = in[i] * weights[i % 4] + small; there is a gap between the first two arguments.
+    // out[i] = in[i] * weights[i % 4] + small; the layout has a gap between the first two arguments.
     ".visible .entry weigh(.param .u8 small, .param .u32 count, .param .u64 out, .param .u64 in)\n"
     "{\n"
     "    .reg .pred %past;\n"
@@ -193,7 +193,7 @@ static void check_words(const char *part, const uint32_t *words) {
     give(words, bytes);
 }
 
-// A copy from ordinary memory may still be on its way when the call returns, and the stream does not wait for it.
+// Copies and waits. A copy from pageable memory can be pending after the call, and the stream does not wait for it.
 static void put(CUdeviceptr to, const void *from, size_t count) {
     CHECK(cu.MemcpyHtoD(to, from, count));
     CHECK(cu.CtxSynchronize());
@@ -241,7 +241,7 @@ static void global(const char *part) {
     check_words(part, got);
 }
 
-// Words everywhere, then shorts and bytes over parts of them.
+// Fills all words, then overwrites parts of them with shorts and bytes.
 static void set(const char *part) {
     uint32_t i;
     const uint32_t shorts = n / 2, chars = n / 4;
@@ -254,20 +254,20 @@ static void set(const char *part) {
     check_words(part, got);
 }
 
-// The two halves change places.
+// Swaps the two halves by copies on the device.
 static void device_copy(const char *part) {
     uint32_t i;
     const uint32_t half = n / 2;
-    const size_t behind = (size_t)half * sizeof(uint32_t);
-    CHECK(cu.MemcpyDtoDAsync(target, source + behind, bytes - behind, stream));
-    CHECK(cu.MemcpyDtoDAsync(target + (bytes - behind), source, behind, stream));
+    const size_t offset = (size_t)half * sizeof(uint32_t);
+    CHECK(cu.MemcpyDtoDAsync(target, source + offset, bytes - offset, stream));
+    CHECK(cu.MemcpyDtoDAsync(target + (bytes - offset), source, offset, stream));
     synchronize();
     CHECK(cu.MemcpyDtoH(got, target, bytes));
     for (i = 0; i < n; i++) right[i] = input[(i + half) % n];
     check_words(part, got);
 }
 
-// Memory from the stream's pool, given back and taken again before anything of it has run.
+// Frees and allocates memory of the stream's pool before any submitted work has run.
 static void pool(const char *part) {
     CUdeviceptr from = source;
     uint32_t i, round;
@@ -285,7 +285,7 @@ static void pool(const char *part) {
     check_words(part, got);
 }
 
-// One address for host and GPU: the host writes between two launches.
+// Uses one address for host and GPU. The host writes between two launches.
 static void managed(const char *part) {
     CUdeviceptr address;
     uint32_t *words, i;
@@ -302,30 +302,30 @@ static void managed(const char *part) {
     CHECK(cu.MemFree(address));
 }
 
-// Memory of the C library that the GPU is then told of: copied from, read and written by kernels.
+// Registers memory of the C library. Copies use it, and kernels read and write it.
 static void registered(const char *part) {
     void *memory;
     CUdeviceptr seen;
-    const size_t whole = (bytes + PAGE - 1) / PAGE * PAGE;
-    if (posix_memalign(&memory, PAGE, 2 * whole) != 0) fail("%s: no memory", part);
-    memset(memory, 0, 2 * whole);
+    const size_t rounded = (bytes + PAGE - 1) / PAGE * PAGE;
+    if (posix_memalign(&memory, PAGE, 2 * rounded) != 0) fail("%s: no memory", part);
+    memset(memory, 0, 2 * rounded);
     memcpy(memory, input, bytes);
-    CHECK(cu.MemHostRegister(memory, 2 * whole, CU_MEMHOSTREGISTER_DEVICEMAP));
+    CHECK(cu.MemHostRegister(memory, 2 * rounded, CU_MEMHOSTREGISTER_DEVICEMAP));
     CHECK(cu.MemHostGetDevicePointer(&seen, memory, 0));
     CHECK(cu.MemcpyHtoDAsync(target, memory, bytes, stream));
-    launch_scale_add(seen + whole, target, 13, 6);
-    launch_scale_add(target, seen + whole, 1, 1);
+    launch_scale_add(seen + rounded, target, 13, 6);
+    launch_scale_add(target, seen + rounded, 1, 1);
     CHECK(cu.MemcpyDtoHAsync(memory, target, bytes, stream));
     synchronize();
     expect_scale_add(13, 6);
-    check_words(part, (const uint32_t *)((const char *)memory + whole));
+    check_words(part, (const uint32_t *)((const char *)memory + rounded));
     expect_scale_add(13, 7);
     check_words(part, (const uint32_t *)memory);
     CHECK(cu.MemHostUnregister(memory));
     free(memory);
 }
 
-// Pinned memory that a kernel reads and writes where it is, and pinned memory for copies alone.
+// Uses pinned memory that kernels access directly, and pinned memory that only copies use.
 static void pinned(const char *part) {
     void *mapped, *plain;
     CUdeviceptr seen;
@@ -345,7 +345,7 @@ static void pinned(const char *part) {
     CHECK(cu.MemFreeHost(plain));
 }
 
-// Addresses first, memory later: the words lie across the seam of two pieces of memory.
+// Reserves addresses and maps two pieces of memory. The words are partly in the first piece and partly in the second.
 static void virtual_memory(const char *part) {
     CUmemAllocationProp property;
     CUmemAccessDesc access;
@@ -380,7 +380,7 @@ static void virtual_memory(const char *part) {
     CHECK(cu.MemAddressFree(addresses, 2 * grain));
 }
 
-// Two rows with space behind them, there and back.
+// Copies two rows with padding to the device and back.
 static void pitched(const char *part) {
     CUDA_MEMCPY2D copy;
     CUdeviceptr rows;
@@ -414,21 +414,21 @@ static void pitched(const char *part) {
 
 static void array(const char *part) {
     CUDA_ARRAY_DESCRIPTOR description;
-    CUarray made;
+    CUarray created;
     memset(&description, 0, sizeof(description));
     description.Width = n;
     description.Height = 0;
     description.Format = CU_AD_FORMAT_UNSIGNED_INT32;
     description.NumChannels = 1;
-    CHECK(cu.ArrayCreate(&made, &description));
-    CHECK(cu.MemcpyHtoA(made, 0, input, bytes));
-    CHECK(cu.MemcpyAtoD(target, made, 0, bytes));
+    CHECK(cu.ArrayCreate(&created, &description));
+    CHECK(cu.MemcpyHtoA(created, 0, input, bytes));
+    CHECK(cu.MemcpyAtoD(target, created, 0, bytes));
     launch_scale_add(target, target, 19, 12);
     synchronize();
     CHECK(cu.MemcpyDtoH(got, target, bytes));
     expect_scale_add(19, 12);
     check_words(part, got);
-    CHECK(cu.ArrayDestroy(made));
+    CHECK(cu.ArrayDestroy(created));
 }
 
 static const struct {
@@ -447,7 +447,7 @@ int main(int argc, char **argv) {
     CUcontext context;
     const char *name;
     int i, skipped[PARTS] = {0};
-    uint32_t place;
+    uint32_t index;
     while ((name = option(&argc, argv, "--skip")) != NULL) {
         for (i = 0; i < PARTS && strcmp(parts[i].name, name) != 0; i++) {}
         if (i == PARTS) fail("--skip: there is no part '%s'", name);
@@ -459,7 +459,7 @@ int main(int argc, char **argv) {
     got = malloc(bytes);
     right = malloc(bytes);
     if (input == NULL || got == NULL || right == NULL) fail("no memory");
-    for (place = 0; place < n; place++) input[place] = scramble(place);
+    for (index = 0; index < n; index++) input[index] = scramble(index);
 
     find_driver();
     CHECK(cu.Init(0));

@@ -1,4 +1,4 @@
-// Writes to an illegal address with --bad, and never ends with --hang; without either it is right.
+// Writes to an illegal address with --bad, and never ends with --hang. Without an option, the result is correct.
 #include <unistd.h>
 
 #include "check.h"
@@ -6,18 +6,18 @@
 const unsigned BLOCK = 128;
 const uint32_t RIGHT = 0, BAD = 1, HANG = 2;
 
-// What to do lies in device memory, so that a replay with another input can be told to go wrong too.
+// The order is in device memory, so that another input can make a replay fail too.
 struct Orders {
-    uint32_t what;
+    uint32_t order;
     uint32_t spare;
     uint64_t address;
 };
 
 __global__ void obey(uint32_t *out, const Orders *orders, uint32_t n) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (orders->what == BAD && i == 0) *(volatile uint32_t *)orders->address = 1;
-    while (*(const volatile uint32_t *)&orders->what == HANG) {}
-    if (i < n) out[i] = i * 3 + orders->what;
+    if (orders->order == BAD && i == 0) *(volatile uint32_t *)orders->address = 1;
+    while (*(const volatile uint32_t *)&orders->order == HANG) {}
+    if (i < n) out[i] = i * 3 + orders->order;
 }
 
 int main(int argc, char **argv) {
@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     CHECK(cudaMalloc(&device_orders, sizeof(Orders)));
     CHECK(cudaMemset(out, 0, n * sizeof(uint32_t)));
     CHECK(cudaMemcpy(device_orders, &orders, sizeof(Orders), cudaMemcpyHostToDevice));
-    // An endless kernel is ended from outside, or by the alarm that goes off after a minute.
+    // Another process or the alarm after one minute ends the endless kernel.
     if (hang) {
         printf("faulty: hanging now\n");
         fflush(stdout);

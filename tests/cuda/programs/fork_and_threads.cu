@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
     for (unsigned i = 0; i < CHILDREN; i++) fork_a_child();
     for (std::thread &thread : threads) thread.join();
 
-    // The results come back when all threads are done, so that their order is the same every time.
+    // The program copies results back after all threads have ended, so that their order is always the same.
     std::vector<uint32_t> values(THREADS * (size_t)n);
     CHECK(cudaMemcpy(values.data(), device, THREADS * bytes, cudaMemcpyDeviceToHost));
     CHECK(cudaFree(device));

@@ -1,4 +1,4 @@
-// Multiplies matrices with cuBLAS, in floats and in halves: kernels of a library whose source nobody here has.
+// Multiplies matrices of floats and of halves with cuBLAS. The source of the library's kernels is not available.
 #include <vector>
 
 #include <cublas_v2.h>
@@ -12,7 +12,7 @@ static void check_cublas(cublasStatus_t status, const char *call, int line) {
     if (status != CUBLAS_STATUS_SUCCESS) fail("gemm.cu:%d: %s: %s", line, call, cublasGetStatusString(status));
 }
 
-// All numbers are small and whole, so that no order of adding rounds anything, in halves either.
+// All numbers are small integers, so that sums are exact in any order, also in halves.
 static void multiply(std::vector<int> &c, const std::vector<int> &a, const std::vector<int> &b, size_t m, size_t n,
                      size_t k) {
     for (size_t column = 0; column < n; column++) {
@@ -24,10 +24,10 @@ static void multiply(std::vector<int> &c, const std::vector<int> &a, const std::
 }
 
 template <typename T> static T *on_device(const std::vector<T> &values) {
-    T *made;
-    CHECK(cudaMalloc(&made, values.size() * sizeof(T)));
-    CHECK(cudaMemcpy(made, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
-    return made;
+    T *device;
+    CHECK(cudaMalloc(&device, values.size() * sizeof(T)));
+    CHECK(cudaMemcpy(device, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
+    return device;
 }
 
 static void check(const char *which, size_t at, double got, double right) {
@@ -35,7 +35,7 @@ static void check(const char *which, size_t at, double got, double right) {
 }
 
 int main(int argc, char **argv) {
-    // Columns are stored one behind the other, as cuBLAS has them: a is m x k, b is k x n, c is m x n.
+    // Matrices are in column-major order, as in cuBLAS: a is m x k, b is k x n, c is m x n.
     const size_t m = start("gemm", argc, argv, 256, 8, 1024), n = m / 8 * 4, k = m / 8 * 8 + 64;
     std::vector<int> a(m * k), b(k * n), product(m * n, 0);
     for (size_t i = 0; i < a.size(); i++) a[i] = (int)(scramble((uint32_t)i) % 3) - 1;
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     CHECK(cudaStreamCreate(&stream));
     CHECK_CUBLAS(cublasSetStream(cublas, stream));
 
-    // c = 2 a b + 3 c, which was 5 everywhere.
+    // c = 2 a b + 3 c; each element of c is 5 before.
     std::vector<float> c(m * n, 5);
     const float two = 2, three = 3;
     float *device_a = on_device(std::vector<float>(a.begin(), a.end()));
@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < c.size(); i++) check("floats", i, c[i], 2 * product[i] + 15);
     give(c.data(), c.size() * sizeof(float));
 
-    // The same numbers as halves, added up in floats.
+    // The second product uses the same numbers as halves, and sums in floats.
     std::vector<__half> half_a(m * k), half_b(k * n), half_c(m * n);
     for (size_t i = 0; i < a.size(); i++) half_a[i] = __float2half((float)a[i]);
     for (size_t i = 0; i < b.size(); i++) half_b[i] = __float2half((float)b[i]);

@@ -1,4 +1,4 @@
-// Keeps what its kernels need in __constant__ and __device__ variables, pointers to allocated memory among them.
+// Kernels use data in __constant__ and __device__ variables, which include pointers to allocated memory.
 #include <vector>
 
 #include "check.h"
@@ -13,7 +13,7 @@ struct Settings {
     const uint32_t *lookup;
 };
 
-// Some start with values from the program's file, some with zero.
+// Some variables have initial values in the program's file, others are zero.
 __constant__ uint32_t weights[8] = {3, 1, 4, 1, 5, 9, 2, 6};
 __constant__ Settings settings;
 __device__ uint32_t table[TABLE];
@@ -30,7 +30,7 @@ __global__ void mix(uint32_t n) {
     if (i == 0) rounds++;
 }
 
-// The GPU itself changes the table that the next round reads.
+// Changes the table on the GPU. The next round reads it.
 __global__ void turn_table() {
     const uint32_t value = table[(threadIdx.x + 1) % TABLE];
     __syncthreads();
@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
     CHECK(cudaMemcpy(device_lookup, lookup.data(), n * sizeof(uint32_t), cudaMemcpyHostToDevice));
     CHECK(cudaMemset(device_values, 0, n * sizeof(uint32_t)));
     CHECK(cudaMemcpyToSymbol(buffer, &device_values, sizeof(device_values)));
-    // The second half of the table by symbol and offset, the first by its address.
+    // One copy writes the second half of the table by symbol and offset, another writes the first half by address.
     void *table_address;
     const size_t half = TABLE / 2 * sizeof(uint32_t);
     CHECK(cudaMemcpyToSymbol(table, right_table.data() + TABLE / 2, half, half));

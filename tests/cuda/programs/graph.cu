@@ -1,4 +1,4 @@
-// Launches a graph that was captured from streams, and one built node by node whose kernel gets other arguments.
+// Launches a graph that is captured from streams, and a graph that is built from nodes and gets other kernel arguments.
 #include <vector>
 
 #include "check.h"
@@ -21,7 +21,7 @@ __global__ void gather(uint32_t *state, const uint32_t *left, const uint32_t *ri
     if (i < n) state[i] = state[i] * 31 + left[i] * 5 + right[i];
 }
 
-// A graph reads its arguments when it is built: what differs from launch to launch lies in the memory that it names.
+// A graph reads its arguments when it is built. Data that changes between launches is in the memory at these addresses.
 struct Work {
     uint32_t *input;  // Pinned memory of the host.
     uint32_t *output; // Pinned memory of the host.
@@ -35,7 +35,7 @@ static void set_input(const Work &work, uint32_t launch) {
     for (uint32_t i = 0; i < work.n; i++) work.input[i] = input_at(launch, i);
 }
 
-// What one launch does to the state, whatever graph it is.
+// Computes the state after one launch of either graph, and compares it with the output.
 static void expect(const char *which, const Work &work, std::vector<uint32_t> &state, uint32_t launch,
                    uint32_t factor) {
     const uint32_t n = work.n;
@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
     cudaStream_t stream;
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 
-    // The captured graph adds to a state that lasts from launch to launch.
+    // Each launch of the captured graph continues with the state of the previous launch.
     std::vector<uint32_t> state(work.n, 0);
     cudaGraphExec_t ready = captured(work, stream);
     CHECK(cudaMemsetAsync(work.state, 0, bytes, stream));
@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
     }
     CHECK(cudaGraphExecDestroy(ready));
 
-    // The same by hand, with a state that is set anew in each launch, and a factor that changes.
+    // The built graph does the same work, but each launch resets the state, and the factor changes.
     cudaGraph_t graph;
     CHECK(cudaGraphCreate(&graph, 0));
     cudaMemsetParams clear = {};

@@ -1,4 +1,4 @@
-// Walks lists and a tree whose links are device pointers, stored by the host and by a kernel, in several allocations.
+// Walks lists and a tree whose links are device pointers. The host and a kernel store links in several allocations.
 #include <algorithm>
 #include <numeric>
 #include <vector>
@@ -13,7 +13,7 @@ const uint32_t ABSENT = 0xffffffffu;
 struct Link {
     Link *next;
     uint32_t value;
-    uint32_t place;
+    uint32_t index;
 };
 
 struct Branch {
@@ -23,20 +23,20 @@ struct Branch {
     uint32_t value;
 };
 
-// Pointers in an argument that is passed by value, and pointers to arrays of pointers.
+// An argument that is passed by value. It contains pointers, also to arrays of pointers.
 struct Structures {
     Link **heads;
     const Branch *root;
     uint32_t lists;
-    uint32_t wanted;
+    uint32_t lookups;
 };
 
-// Link number i of all lists lies in allocation i % PARTS.
+// Link i of all lists is in allocation i % PARTS.
 struct Parts {
     Link *part[PARTS];
 };
 
-// List number l is made of the links l, l + LISTS, ... in falling order: links are stored by the GPU here.
+// Builds lists on the GPU. List l consists of the links l, l + LISTS, ... in descending order.
 __global__ void tie(Link **heads, Parts parts, uint32_t count) {
     const uint32_t list = blockIdx.x * blockDim.x + threadIdx.x;
     if (list >= LISTS) return;
@@ -45,7 +45,7 @@ __global__ void tie(Link **heads, Parts parts, uint32_t count) {
         Link *link = parts.part[i % PARTS] + i / PARTS;
         link->next = head;
         link->value = i * 2654435761u;
-        link->place = i;
+        link->index = i;
         head = link;
     }
     heads[list] = head;
@@ -64,27 +64,27 @@ __global__ void reverse(Structures s) {
     s.heads[list] = before;
 }
 
-// A sum in which the order of the links counts.
+// Computes a sum that depends on the order of the links.
 __global__ void walk(uint32_t *sums, Structures s) {
     const uint32_t list = blockIdx.x * blockDim.x + threadIdx.x;
     if (list >= s.lists) return;
     uint32_t sum = 17;
-    for (const Link *at = s.heads[list]; at != nullptr; at = at->next) sum = sum * 31 + (at->value ^ at->place);
+    for (const Link *at = s.heads[list]; at != nullptr; at = at->next) sum = sum * 31 + (at->value ^ at->index);
     sums[list] = sum;
 }
 
-__global__ void look_up(uint32_t *found, Structures s) {
+__global__ void look_up(uint32_t *values, Structures s) {
     const uint32_t key = blockIdx.x * blockDim.x + threadIdx.x;
-    if (key >= s.wanted) return;
+    if (key >= s.lookups) return;
     const Branch *at = s.root;
     while (at != nullptr && at->key != key) at = key < at->key ? at->below : at->above;
-    found[key] = at == nullptr ? ABSENT : at->value;
+    values[key] = at == nullptr ? ABSENT : at->value;
 }
 
 int main(int argc, char **argv) {
     const uint32_t n = (uint32_t)start("linked", argc, argv, 1 << 16, 1, 1 << 24);
 
-    // Lists that the host links, in an order that has nothing to do with their addresses.
+    // The host links these lists, in an order that does not depend on the addresses.
     Link *links;
     Link **heads;
     CHECK(cudaMalloc(&links, n * sizeof(Link)));
@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
     CHECK(cudaMemcpy(links, host_links.data(), n * sizeof(Link), cudaMemcpyHostToDevice));
     CHECK(cudaMemcpy(heads, host_heads.data(), LISTS * sizeof(Link *), cudaMemcpyHostToDevice));
 
-    // Lists that a kernel links, turned round by another.
+    // A kernel links these lists, and another kernel reverses them.
     Parts parts;
     Link **tied_heads;
     for (unsigned i = 0; i < PARTS; i++) CHECK(cudaMalloc(&parts.part[i], (n / PARTS + 1) * sizeof(Link)));
@@ -121,7 +121,7 @@ int main(int argc, char **argv) {
         sum = sum * 31 + ((i * 2654435761u) ^ i);
     }
 
-    // A search tree of the even keys, put in as they come; its branches take turns among the allocations.
+    // The search tree has the even keys, inserted in random order. Its branches alternate among the allocations.
     Branch *branches[PARTS];
     std::vector<Branch> host_branches[PARTS];
     for (unsigned i = 0; i < PARTS; i++) {
@@ -148,13 +148,13 @@ int main(int argc, char **argv) {
         CHECK(cudaMemcpy(branches[i], host_branches[i].data(), (n / PARTS + 1) * sizeof(Branch),
                          cudaMemcpyHostToDevice));
 
-    uint32_t *device_sums, *device_found;
-    const uint32_t wanted = 2 * n + 2;
+    uint32_t *device_sums, *device_values;
+    const uint32_t lookups = 2 * n + 2;
     CHECK(cudaMalloc(&device_sums, 3 * LISTS * sizeof(uint32_t)));
-    CHECK(cudaMalloc(&device_found, wanted * sizeof(uint32_t)));
+    CHECK(cudaMalloc(&device_values, lookups * sizeof(uint32_t)));
 
-    const Structures linked = {heads, branches[0], LISTS, wanted};
-    const Structures tied = {tied_heads, branches[0], LISTS, wanted};
+    const Structures linked = {heads, branches[0], LISTS, lookups};
+    const Structures tied = {tied_heads, branches[0], LISTS, lookups};
     const unsigned grid = blocks_for(LISTS, BLOCK);
     walk<<<grid, BLOCK>>>(device_sums, linked);
     CHECK(cudaGetLastError());
@@ -166,12 +166,12 @@ int main(int argc, char **argv) {
     CHECK(cudaGetLastError());
     walk<<<grid, BLOCK>>>(device_sums + 2 * LISTS, tied);
     CHECK(cudaGetLastError());
-    look_up<<<blocks_for(wanted, BLOCK), BLOCK>>>(device_found, linked);
+    look_up<<<blocks_for(lookups, BLOCK), BLOCK>>>(device_values, linked);
     CHECK(cudaGetLastError());
 
-    std::vector<uint32_t> sums(3 * LISTS), found(wanted);
+    std::vector<uint32_t> sums(3 * LISTS), values(lookups);
     CHECK(cudaMemcpy(sums.data(), device_sums, 3 * LISTS * sizeof(uint32_t), cudaMemcpyDeviceToHost));
-    CHECK(cudaMemcpy(found.data(), device_found, wanted * sizeof(uint32_t), cudaMemcpyDeviceToHost));
+    CHECK(cudaMemcpy(values.data(), device_values, lookups * sizeof(uint32_t), cudaMemcpyDeviceToHost));
     for (unsigned i = 0; i < PARTS; i++) {
         CHECK(cudaFree(parts.part[i]));
         CHECK(cudaFree(branches[i]));
@@ -180,16 +180,16 @@ int main(int argc, char **argv) {
     CHECK(cudaFree(heads));
     CHECK(cudaFree(tied_heads));
     CHECK(cudaFree(device_sums));
-    CHECK(cudaFree(device_found));
+    CHECK(cudaFree(device_values));
 
     for (uint32_t i = 0; i < 3 * LISTS; i++)
         if (sums[i] != right_sums[i])
             fail("walk %u of list %u gives %08x, not %08x", i / LISTS, i % LISTS, sums[i], right_sums[i]);
-    for (uint32_t key = 0; key < wanted; key++) {
+    for (uint32_t key = 0; key < lookups; key++) {
         const uint32_t right = key % 2 == 0 && key < 2 * n ? scramble(key) >> 1 : ABSENT;
-        if (found[key] != right) fail("key %u gives %08x, not %08x", key, found[key], right);
+        if (values[key] != right) fail("key %u gives %08x, not %08x", key, values[key], right);
     }
     give(sums.data(), 3 * LISTS * sizeof(uint32_t));
-    give(found.data(), wanted * sizeof(uint32_t));
+    give(values.data(), lookups * sizeof(uint32_t));
     return finish();
 }

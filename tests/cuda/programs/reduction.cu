@@ -1,4 +1,4 @@
-// Reduces an array with atomics: of integers, whose order leaves no trace, and with --float-out of floats, whose does.
+// Reduces an array by atomics. Integer results do not depend on the order; float results, with --float-out, do.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -43,7 +43,7 @@ __global__ void reduce(Totals *totals, const uint32_t *values, size_t n) {
     for (unsigned i = lane; i < BINS; i += BLOCK) atomicAdd(&totals->bins[i], bins[i]);
 }
 
-// Every thread adds its own rounded sum: the last bits depend on who comes first.
+// Every thread adds its own rounded sum, so that the last bits depend on the order of the threads.
 __global__ void reduce_floats(float *total, const uint32_t *values, size_t n) {
     float sum = 0;
     for (size_t i = (size_t)blockIdx.x * BLOCK + threadIdx.x; i < n; i += (size_t)gridDim.x * BLOCK)

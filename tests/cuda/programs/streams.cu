@@ -1,4 +1,4 @@
-// Hands work to and fro between two streams by events and copies from pinned memory: another order, another result.
+// Two streams alternate work by events and copies from pinned memory. Another order gives another result.
 #include <vector>
 
 #include "check.h"
@@ -7,7 +7,7 @@ const unsigned BLOCK = 256;
 const unsigned ROUNDS = 8;
 const unsigned STEPS = 4000;
 
-// Slow, so that whoever does not wait for it comes too early. A step cannot be taken before the one before it.
+// This function is slow, so that a missing wait gives a wrong result. Each step depends on the previous step.
 __host__ __device__ static uint32_t churn(uint32_t x, unsigned steps) {
     for (unsigned i = 0; i < steps; i++) x = x * 1664525u + 1013904223u + (x >> 16);
     return x;
@@ -37,7 +37,7 @@ static void fill(void *data) {
 }
 
 int main(int argc, char **argv) {
-    // The pinned memory is filled by a function in the stream, just before the copy: not before the call of the copy.
+    // With this flag, a function in the stream fills the pinned memory before the copy, but after the copy's call.
     const bool late = flag(&argc, argv, "--host-function");
     const uint32_t n = (uint32_t)start("streams", argc, argv, 1 << 12, 1, 1 << 20);
     const size_t bytes = n * sizeof(uint32_t);
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     CHECK(cudaMalloc(&input, bytes));
     CHECK(cudaMalloc(&state, bytes));
     CHECK(cudaMalloc(&sum, bytes));
-    // Neither stream waits for the default one, or for the other.
+    // Neither stream waits for the default stream or for the other stream.
     cudaStream_t one, two;
     cudaEvent_t zeroed, copied, stated, summed;
     CHECK(cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking));
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     CHECK(cudaStreamWaitEvent(one, zeroed, 0));
     std::vector<Filling> fillings(ROUNDS);
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        // The staging memory is the same in every round: it is free again once the copy before is done.
+        // Every round uses the same staging memory, after the copy of the previous round is done.
         fillings[round] = {staging, n, round};
         if (late) {
             CHECK(cudaLaunchHostFunc(one, fill, &fillings[round]));

@@ -1,4 +1,4 @@
-// Scales and adds with a kernel that is right for every number of blocks and threads: what a tuner can make faster.
+// Scales and adds with a kernel that is correct for any number of blocks and threads. A tuner can make it faster.
 #include <cmath>
 #include <vector>
 
@@ -9,17 +9,17 @@ __global__ void scale_add(float *out, const float *x, const float *y, float fact
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += all) out[i] = fmaf(factor, x[i], y[i]);
 }
 
-// What the neighbours do around a launch: all memory of the device in whole steps of 2 MiB, to the host and into a file.
+// Saves buffers to a file like comparable tools around a launch: in multiples of 2 MiB, by copies to the host.
 static void dump(const char *folder, const char *name, void *const *at, size_t count, size_t bytes) {
-    const size_t step = 2u << 20, whole = (bytes + step - 1) / step * step;
-    std::vector<char> host(whole);
+    const size_t step = 2u << 20, rounded = (bytes + step - 1) / step * step;
+    std::vector<char> host(rounded);
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.bin", folder, name);
     FILE *file = fopen(path, "wb");
     if (!file) fail("%s cannot be written", path);
     for (size_t i = 0; i < count; i++) {
         CHECK(cudaMemcpy(host.data(), at[i], bytes, cudaMemcpyDeviceToHost));
-        if (fwrite(host.data(), 1, whole, file) != whole) fail("%s cannot be written", path);
+        if (fwrite(host.data(), 1, rounded, file) != rounded) fail("%s cannot be written", path);
     }
     if (fclose(file) != 0) fail("%s cannot be written", path);
 }

@@ -11,13 +11,13 @@ __global__ void from_linear(float *out, cudaTextureObject_t floats, cudaTextureO
     if (i < n) out[i] = tex1Dfetch<float>(floats, n - 1 - i) + tex1Dfetch<float>(bytes, i);
 }
 
-// One texel left and up of each place: the first row and column show how the edge is treated.
+// Reads one texel left of and above each pixel. The first row and column show the address mode of the edge.
 __global__ void from_plane(float *out, cudaTextureObject_t plane, int width, int height) {
     const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x < width && y < height) out[y * width + x] = tex2D<float>(plane, x - 1 + 0.5f, y - 1 + 0.5f);
 }
 
-// A quarter of a texel right and half a texel down, so that four texels are blended; the edges wrap round.
+// Reads a quarter of a texel right and half a texel down, so that the filter blends four texels. The edges wrap around.
 __global__ void blended(float *out, cudaTextureObject_t plane, int width, int height) {
     const int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
     if (x < width && y < height) out[y * width + x] = tex2D<float>(plane, (x + 0.75f) / width, (y + 1.0f) / height);
@@ -39,9 +39,9 @@ static cudaTextureObject_t texture(const cudaResourceDesc &resource, cudaTexture
     description.filterMode = filter;
     description.readMode = read;
     description.normalizedCoords = normalized;
-    cudaTextureObject_t made;
-    CHECK(cudaCreateTextureObject(&made, &resource, &description, nullptr));
-    return made;
+    cudaTextureObject_t object;
+    CHECK(cudaCreateTextureObject(&object, &resource, &description, nullptr));
+    return object;
 }
 
 static float texel(const std::vector<float> &plane, int x, int y, int side) {
@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
     float *out;
     CHECK(cudaMalloc(&out, n * sizeof(float)));
 
-    // Linear memory: floats as they are, bytes as numbers from 0 to 1.
+    // Textures over linear memory return floats unchanged, and bytes as numbers from 0 to 1.
     float *linear;
     unsigned char *linear_bytes;
     CHECK(cudaMalloc(&linear, n * sizeof(float)));
@@ -76,14 +76,14 @@ int main(int argc, char **argv) {
     resource.res.linear.devPtr = linear;
     resource.res.linear.desc = cudaCreateChannelDesc<float>();
     resource.res.linear.sizeInBytes = n * sizeof(float);
-    const cudaTextureObject_t of_floats =
+    const cudaTextureObject_t floats_texture =
         texture(resource, cudaAddressModeClamp, cudaFilterModePoint, cudaReadModeElementType, false);
     resource.res.linear.devPtr = linear_bytes;
     resource.res.linear.desc = cudaCreateChannelDesc<unsigned char>();
     resource.res.linear.sizeInBytes = n;
-    const cudaTextureObject_t of_bytes =
+    const cudaTextureObject_t bytes_texture =
         texture(resource, cudaAddressModeClamp, cudaFilterModePoint, cudaReadModeNormalizedFloat, false);
-    from_linear<<<blocks_for(n, 256), 256>>>(out, of_floats, of_bytes, n);
+    from_linear<<<blocks_for(n, 256), 256>>>(out, floats_texture, bytes_texture, n);
     CHECK(cudaGetLastError());
     CHECK(cudaMemcpy(got.data(), out, n * sizeof(float), cudaMemcpyDeviceToHost));
     for (int i = 0; i < n; i++) {
@@ -92,7 +92,7 @@ int main(int argc, char **argv) {
     }
     give(got.data(), n * sizeof(float));
 
-    // Rows with space behind them.
+    // This texture is over rows with padding.
     float *pitched;
     size_t pitch;
     CHECK(cudaMallocPitch(&pitched, &pitch, row, side));
@@ -104,9 +104,9 @@ int main(int argc, char **argv) {
     resource.res.pitch2D.width = side;
     resource.res.pitch2D.height = side;
     resource.res.pitch2D.pitchInBytes = pitch;
-    const cudaTextureObject_t of_pitched =
+    const cudaTextureObject_t pitched_texture =
         texture(resource, cudaAddressModeBorder, cudaFilterModePoint, cudaReadModeElementType, false);
-    from_plane<<<grid, block>>>(out, of_pitched, side, side);
+    from_plane<<<grid, block>>>(out, pitched_texture, side, side);
     CHECK(cudaGetLastError());
     CHECK(cudaMemcpy(got.data(), out, n * sizeof(float), cudaMemcpyDeviceToHost));
     for (int i = 0; i < n; i++) {
@@ -116,7 +116,7 @@ int main(int argc, char **argv) {
     }
     give(got.data(), n * sizeof(float));
 
-    // An array, which only the GPU knows the layout of: point by point, then blended.
+    // These textures are over an array, whose layout only the GPU knows: first unfiltered, then blended.
     const cudaChannelFormatDesc float_format = cudaCreateChannelDesc<float>();
     cudaArray_t array;
     CHECK(cudaMallocArray(&array, &float_format, side, side));
@@ -124,9 +124,9 @@ int main(int argc, char **argv) {
     resource = {};
     resource.resType = cudaResourceTypeArray;
     resource.res.array.array = array;
-    const cudaTextureObject_t of_array =
+    const cudaTextureObject_t array_texture =
         texture(resource, cudaAddressModeClamp, cudaFilterModePoint, cudaReadModeElementType, false);
-    from_plane<<<grid, block>>>(out, of_array, side, side);
+    from_plane<<<grid, block>>>(out, array_texture, side, side);
     CHECK(cudaGetLastError());
     CHECK(cudaMemcpy(got.data(), out, n * sizeof(float), cudaMemcpyDeviceToHost));
     for (int i = 0; i < n; i++) {
@@ -136,21 +136,21 @@ int main(int argc, char **argv) {
     }
     give(got.data(), n * sizeof(float));
 
-    const cudaTextureObject_t of_wrapped =
+    const cudaTextureObject_t wrapped_texture =
         texture(resource, cudaAddressModeWrap, cudaFilterModeLinear, cudaReadModeElementType, true);
-    blended<<<grid, block>>>(out, of_wrapped, side, side);
+    blended<<<grid, block>>>(out, wrapped_texture, side, side);
     CHECK(cudaGetLastError());
     CHECK(cudaMemcpy(got.data(), out, n * sizeof(float), cudaMemcpyDeviceToHost));
     for (int i = 0; i < n; i++) {
         const int x = i % side, y = i / side, right_of = (x + 1) % side, below = (y + 1) % side;
         const float right = 0.5f * (0.75f * texel(plane, x, y, side) + 0.25f * texel(plane, right_of, y, side)) +
                             0.5f * (0.75f * texel(plane, x, below, side) + 0.25f * texel(plane, right_of, below, side));
-        // The GPU rounds the place to 1/256 of a texel; values go up to 4096.
+        // The tolerance is 64, because the GPU rounds positions to 1/256 of a texel, and values are up to 4096.
         if (!(std::fabs(got[i] - right) <= 64)) fail("blended: %d is %g, not about %g", i, got[i], right);
     }
     give(got.data(), n * sizeof(float));
 
-    // An array that a kernel reads and writes.
+    // A kernel reads and writes this array through a surface.
     const cudaChannelFormatDesc word_format = cudaCreateChannelDesc<unsigned int>();
     cudaArray_t written;
     CHECK(cudaMallocArray(&written, &word_format, side, side, cudaArraySurfaceLoadStore));
@@ -168,11 +168,11 @@ int main(int argc, char **argv) {
     give(got_words.data(), n * sizeof(uint32_t));
 
     CHECK(cudaDestroySurfaceObject(surface));
-    CHECK(cudaDestroyTextureObject(of_floats));
-    CHECK(cudaDestroyTextureObject(of_bytes));
-    CHECK(cudaDestroyTextureObject(of_pitched));
-    CHECK(cudaDestroyTextureObject(of_array));
-    CHECK(cudaDestroyTextureObject(of_wrapped));
+    CHECK(cudaDestroyTextureObject(floats_texture));
+    CHECK(cudaDestroyTextureObject(bytes_texture));
+    CHECK(cudaDestroyTextureObject(pitched_texture));
+    CHECK(cudaDestroyTextureObject(array_texture));
+    CHECK(cudaDestroyTextureObject(wrapped_texture));
     CHECK(cudaFreeArray(array));
     CHECK(cudaFreeArray(written));
     CHECK(cudaFree(out));

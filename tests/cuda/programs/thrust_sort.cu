@@ -1,4 +1,4 @@
-// Sorts and adds up by key with Thrust: many kernels from templates, and memory that comes and goes.
+// Sorts and sums by key with Thrust, which uses many kernels from templates, and allocates and frees memory often.
 #include <algorithm>
 #include <exception>
 #include <numeric>

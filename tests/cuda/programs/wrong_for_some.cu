@@ -1,4 +1,4 @@
-// Adds up tiles with a kernel that is right for 1, 2, 4, ... 256 threads a block only: a tuner must not fall for it.
+// Sums tiles with a kernel that is correct only for 1, 2, 4, ... 256 threads per block. Tuners must reject other sizes.
 #include <vector>
 
 #include "check.h"
@@ -6,12 +6,12 @@
 const unsigned SHARED = 256;
 const unsigned TILE = 2048;
 
-// Any number of blocks will do. The number of threads must be a power of two, so that the halving reaches every sum,
-// and 256 at most, since the sums of later threads are not kept. Nothing is read or written out of bounds.
+// Any number of blocks is correct. The number of threads must be a power of two, because the halving must include every
+// sum. It must be at most 256, because the sums of later threads are lost. No access is out of bounds.
 __global__ void tile_sums(uint32_t *sums, const uint32_t *values, uint32_t tiles) {
     __shared__ uint32_t partial[SHARED];
     const unsigned lane = threadIdx.x;
-    const unsigned kept = blockDim.x < SHARED ? blockDim.x : SHARED;
+    const unsigned lanes = blockDim.x < SHARED ? blockDim.x : SHARED;
     for (uint32_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         uint32_t sum = 0;
         for (unsigned i = lane; i < TILE; i += blockDim.x) {
@@ -20,7 +20,7 @@ __global__ void tile_sums(uint32_t *sums, const uint32_t *values, uint32_t tiles
         }
         if (lane < SHARED) partial[lane] = sum;
         __syncthreads();
-        for (unsigned step = kept / 2; step > 0; step /= 2) {
+        for (unsigned step = lanes / 2; step > 0; step /= 2) {
             if (lane < step) partial[lane] += partial[lane + step];
             __syncthreads();
         }

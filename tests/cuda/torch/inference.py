@@ -1,7 +1,7 @@
-"""One inference of a net on the GPU, with its options, marks and times: what the programs here share.
+"""Shared code of the programs here: one inference of a net on the GPU, with options, marks and times.
 
-The weights go to the GPU first. Then an inference is one copy of the input to the GPU, the net, and one copy of the
-output back. All arithmetic is set to give the same bytes each time.
+The program copies the weights to the GPU first. An inference is one copy of the input to the GPU, the net, and one copy
+of the output back. The arithmetic settings give the same bytes in each run.
 """
 
 import argparse
@@ -23,23 +23,23 @@ MAGIC = b"\x93NUMPY"
 def options_of(name):
     parser = argparse.ArgumentParser(prog=name)
     parser.add_argument("--input", metavar="F.npy", help="the input, instead of one from the seed")
-    parser.add_argument("--output", metavar="F.npy", help="where the output goes")
-    parser.add_argument("--seed", type=int, default=1, help="makes the input (1)")
+    parser.add_argument("--output", metavar="F.npy", help="file for the output")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the input (1)")
     parser.add_argument("--iterations", type=int, default=1, metavar="N", help="inferences, the marked one first (1)")
     parser.add_argument("--warmup", type=int, default=0, metavar="N", help="inferences before the marked one (0)")
     parser.add_argument(
         "--precision",
         choices=["ieee", "tf32"],
         default="tf32",
-        help="of convolutions: factors rounded to TF32, which is PyTorch's own choice (tf32), or single precision as IEEE "
-        "has it (ieee)",
+        help="precision of convolutions: factors rounded to TF32, which is PyTorch's default (tf32), "
+        "or IEEE single precision (ieee)",
     )
     parser.add_argument("--pinned", action="store_true", help="input and output in pinned memory of the host")
-    parser.add_argument("--time", action="store_true", help="say how long it took; wants some iterations")
+    parser.add_argument("--time", action="store_true", help="print times; needs more than one iteration")
     parser.add_argument("--check", action="store_true", help="compare with the same net on the processor")
     options = parser.parse_args()
     if options.iterations < 1 or options.warmup < 0:
-        parser.error("--iterations wants one or more, --warmup none or more")
+        parser.error("--iterations needs one or more, --warmup zero or more")
     return options
 
 
@@ -48,11 +48,11 @@ def fail(name, text):
 
 
 def since_process_start():
-    """Seconds since the kernel started this process, or since this file was read where that cannot be told."""
+    """Returns the seconds since the start of this process, or since the import of this file if that is unknown."""
     with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
         with open("/proc/self/stat") as file:
-            behind_name = file.read().rpartition(")")[2].split()
-        started = int(behind_name[19]) / os.sysconf("SC_CLK_TCK")
+            fields = file.read().rpartition(")")[2].split()
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
         passed = time.clock_gettime(time.CLOCK_BOOTTIME) - started
         if 0 < passed < 24 * 3600:
             return passed
@@ -60,7 +60,7 @@ def since_process_start():
 
 
 def read_npy(path):
-    """Shape and bytes of an array of floats, without numpy."""
+    """Returns the shape and the bytes of an array of floats, without numpy."""
     with open(path, "rb") as file:
         data = file.read()
     if data[:6] != MAGIC or len(data) < 12:
@@ -82,7 +82,7 @@ def write_npy(path, shape, data):
 
 
 def checksum(data):
-    """FNV-1a of 64 bits, as the other programs have it."""
+    """Returns the FNV-1a checksum of 64 bits, as in the other programs."""
     value = 0xCBF29CE484222325
     for byte in data:
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -90,7 +90,7 @@ def checksum(data):
 
 
 def marker():
-    """The recorder's function that marks a place, where there is a recorder and marks are wanted."""
+    """Returns the recorder's function that sets a mark, if there is a recorder and marks are requested."""
     if os.environ.get("KINESCOPE_MARKS") == "1":
         with contextlib.suppress(AttributeError):
             mark = ctypes.CDLL(None).kinescope_mark
@@ -101,11 +101,11 @@ def marker():
 
 
 def same_each_time(torch, precision):
-    """No choice of algorithms by their speed, none whose result depends on order; factors of convolutions rounded to TF32 or not."""
+    """Disables nondeterministic algorithms and choices by speed, and sets the precision of convolutions."""
     backends = torch.backends
     backends.cudnn.deterministic = True
     backends.cudnn.benchmark = False
-    # The old names first, then the new ones where there are some: what asks by an old name finds both agree.
+    # Old names are set before new names, so that code that reads an old name finds equal settings.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         backends.cudnn.allow_tf32 = precision == "tf32"
@@ -129,9 +129,9 @@ def times_of(work, count):
     return times
 
 
-def told(what, times):
+def describe(name, times):
     return (
-        f"{what}_us mean={statistics.fmean(times):.1f} median={statistics.median(times):.1f} "
+        f"{name}_us mean={statistics.fmean(times):.1f} median={statistics.median(times):.1f} "
         f"min={min(times):.1f} count={len(times)}"
     )
 
@@ -196,7 +196,7 @@ def run(name, make_net, input_shape, output_shape):
         if options.time:
             line = f"time first_output_s={first_output:.3f} import_s={imported:.3f}"
             if steady:
-                line += f" {told('inference', steady)} {told('forward', times_of(forward, len(steady)))}"
+                line += f" {describe('inference', steady)} {describe('forward', times_of(forward, len(steady)))}"
             print(line)
 
         if options.check:

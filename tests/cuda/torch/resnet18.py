@@ -1,4 +1,4 @@
-"""ResNet-18 as torchvision has it, with random weights: one inference of a picture of 224 by 224."""
+"""ResNet-18 of torchvision with random weights: one inference of a picture of 224 by 224 pixels."""
 
 import inference
 

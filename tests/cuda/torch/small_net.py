@@ -1,4 +1,4 @@
-"""A small convolutional net with random weights: one inference, from PyTorch alone."""
+"""A small convolutional net with random weights: one inference, with only PyTorch."""
 
 import inference
 

@@ -1,13 +1,13 @@
-//! How long the simulated Mali takes for a dispatch, and how many times as long that is as llvmpipe, Mesa's GLES driver
-//! for processors, takes for the same GLSL over the same data on the same machine in the same run.
+//! Compares the time of a dispatch on the simulated Mali and on llvmpipe, Mesa's GLES driver for processors.
 //!
-//! `chains/` holds what Mesa's driver for the Mali-G71 makes of the GLSL: job chains, descriptors and shaders, without
-//! the data of the buffers, which comes from the programs themselves. What both made is checked before it is measured.
+//! Both run the same GLSL over the same data on the same machine in the same run. `chains/` has the output of Mesa's
+//! driver for the Mali-G71 for this GLSL: job chains, descriptors and shaders. The data of the buffers comes from the
+//! programs. The benchmark checks both results before it measures.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a benchmark: what it says is its output, and what goes wrong ends it"
+    reason = "a benchmark prints its output, and an error ends it"
 )]
 
 use driver_mali::{Driver, Recorder};
@@ -35,7 +35,7 @@ fn address(v: &Value) -> GpuVa {
     GpuVa(u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap())
 }
 
-/// Runs a chain on the simulated Mali, checks what it made and measures it.
+/// Runs a chain on the simulated Mali, checks its results and measures it.
 fn software_mali(name: &str, work: &Work) -> Measurement {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("chains").join(name);
     let (spec, submit) = (json(&dir.join("spec.json")), json(&dir.join("submit000.json")));
@@ -56,19 +56,19 @@ fn software_mali(name: &str, work: &Work) -> Measurement {
                 .unwrap();
         }
     }
-    let place = |buffer: &str| {
+    let buffer_address = |buffer: &str| {
         let all = spec["buffers"].as_array().unwrap();
         address(&all.iter().find(|b| b["name"] == buffer).unwrap()["gpu_va"])
     };
     for b in &work.buffers {
-        driver.write(space, place(b.name), &b.init).unwrap();
+        driver.write(space, buffer_address(b.name), &b.init).unwrap();
     }
     let head = address(&submit["jc"]);
     driver.run_chain(space, 1, head).unwrap();
     for b in &work.buffers {
         if let Some((expected, tolerance)) = &b.expected {
             let mut got = vec![0; expected.len()];
-            driver.read(space, place(b.name), &mut got).unwrap();
+            driver.read(space, buffer_address(b.name), &mut got).unwrap();
             compare(b.element, &got, expected, *tolerance).unwrap_or_else(|e| panic!("{name} {}: {e}", b.name));
         }
     }
@@ -78,7 +78,7 @@ fn software_mali(name: &str, work: &Work) -> Measurement {
     .unwrap()
 }
 
-/// Runs the GLSL on the machine's GLES driver, checks what it made and measures it.
+/// Runs the GLSL on the machine's GLES driver, checks its results and measures it.
 fn gles(gpu: &Gpu, work: &Work) -> Measurement {
     let session = Session::new(gpu, work).unwrap();
     session.run().unwrap();
@@ -105,7 +105,7 @@ fn main() {
     };
     let other = gpu.as_ref().map_or_else(|| "-".to_owned(), |g| g.names().0);
     println!(
-        "{:14}{:>18}{:>18}{:>8}   ns a dispatch, the quickest of many rounds; GLES is {other}",
+        "{:14}{:>18}{:>18}{:>8}   ns per dispatch, the fastest of many rounds; GLES is {other}",
         "", "software Mali", "GLES", "ratio"
     );
     for e in BENCHMARKS {

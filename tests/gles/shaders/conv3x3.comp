@@ -1,5 +1,5 @@
 #version 310 es
-// A 3 by 3 convolution with bias and relu; pixels outside repeat the edge.
+// Computes a 3 by 3 convolution with bias and relu. Pixels outside repeat the edge.
 precision highp float;
 precision highp int;
 layout(local_size_x = 16, local_size_y = 4) in;

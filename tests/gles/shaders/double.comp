@@ -1,5 +1,5 @@
 #version 310 es
-// Twice each number.
+// Doubles each number.
 precision highp int;
 layout(local_size_x = 64) in;
 uniform uint n;

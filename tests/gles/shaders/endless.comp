@@ -1,5 +1,5 @@
 #version 310 es
-// Waits for a number that nobody writes.
+// Never ends: waits for a number that no other code writes.
 precision highp int;
 layout(local_size_x = 4) in;
 layout(std430, binding = 0) coherent buffer X { uint go; uint x; };

@@ -1,5 +1,5 @@
 #version 310 es
-// How many values fall into each of 64 bins: counted in shared memory first, then added to what bins hold already.
+// Counts the values in each of 64 bins, first in shared memory, then in the bins.
 precision highp int;
 layout(local_size_x = 128) in;
 layout(std430, binding = 0) readonly buffer Values { uint values[]; };

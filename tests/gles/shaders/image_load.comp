@@ -1,5 +1,5 @@
 #version 310 es
-// Adds each pixel of an image to the one below it, the last row to the first.
+// Adds each pixel of an image and the pixel below it. The first row is below the last row.
 precision highp int;
 layout(local_size_x = 8, local_size_y = 8) in;
 layout(r32ui, binding = 0) readonly uniform highp uimage2D source;

@@ -1,5 +1,5 @@
 #version 310 es
-// Mirrors a texture into an image, with some bits turned over.
+// Mirrors a texture into an image, and inverts some bits.
 precision highp int;
 layout(local_size_x = 8, local_size_y = 8) in;
 uniform highp usampler2D source;

@@ -1,5 +1,5 @@
 #version 310 es
-// Steps until a point of the plane escapes, in whole numbers with 12 bits behind the point: neighbours part early.
+// Counts steps until a point escapes, in integers with 12 fractional bits. Neighbouring threads diverge early.
 precision highp int;
 layout(local_size_x = 8, local_size_y = 8) in;
 uniform uvec2 size;

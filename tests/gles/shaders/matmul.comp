@@ -1,5 +1,5 @@
 #version 310 es
-// c = a b for square matrices of n rows (a multiple of 8), with tiles of 8 by 8 in shared memory.
+// Computes c = a b for square matrices of n rows (a multiple of 8), with tiles of 8 by 8 in shared memory.
 precision highp float;
 precision highp int;
 layout(local_size_x = 8, local_size_y = 8) in;

@@ -1,5 +1,5 @@
 #version 310 es
-// c = a b for square matrices of n rows, one element an invocation, straight from memory.
+// Computes c = a b for square matrices of n rows, one element per invocation, with all reads from memory.
 precision highp float;
 precision highp int;
 layout(local_size_x = 8, local_size_y = 8) in;

@@ -1,5 +1,5 @@
 #version 310 es
-// Arithmetic that a GPU may do in 16-bit floats.
+// Computes in arithmetic that can use 16-bit floats.
 precision mediump float;
 precision highp int;
 layout(local_size_x = 64) in;

@@ -1,5 +1,5 @@
 #version 310 es
-// y = k x + y on the first n elements.
+// Computes y = k x + y for the first n elements.
 precision highp float;
 precision highp int;
 layout(local_size_x = 64) in;

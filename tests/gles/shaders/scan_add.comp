@@ -1,5 +1,5 @@
 #version 310 es
-// Adds to the running sums of a block what all blocks before it hold.
+// Adds the sums of all earlier blocks to the running sums of a block.
 precision highp int;
 layout(local_size_x = 128) in;
 layout(std430, binding = 1) buffer Sums { uint sums[]; };

@@ -1,5 +1,5 @@
 #version 310 es
-// Running sums within blocks of 128 elements, and the sum of each block.
+// Computes running sums within blocks of 128 elements, and the sum of each block.
 precision highp int;
 layout(local_size_x = 128) in;
 layout(std430, binding = 0) readonly buffer Values { uint values[]; };

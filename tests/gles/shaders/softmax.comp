@@ -1,6 +1,6 @@
 #version 310 es
-// Softmax of rows of 64: a workgroup a row, its greatest value and its sum found in shared memory. The two have memory
-// of their own: llvmpipe of Mesa 22.3 may read `top[0]` again behind the barrier that follows its first read.
+// Computes the softmax of rows of 64. A workgroup finds the maximum and the sum of a row, in separate shared arrays:
+// llvmpipe of Mesa 22.3 can read `top[0]` again after the barrier that follows its first read.
 precision highp float;
 precision highp int;
 layout(local_size_x = 64) in;

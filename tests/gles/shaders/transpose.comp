@@ -1,5 +1,5 @@
 #version 310 es
-// Rows become columns, through tiles of 8 by 8 in shared memory.
+// Transposes a matrix through tiles of 8 by 8 in shared memory.
 precision highp int;
 layout(local_size_x = 8, local_size_y = 8) in;
 uniform uvec2 size;

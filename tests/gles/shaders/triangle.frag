@@ -1,5 +1,5 @@
 #version 310 es
-// One colour.
+// Writes one colour.
 precision highp float;
 layout(location = 0) out vec4 colour;
 

@@ -1,15 +1,15 @@
-//! When what a GPU made is what was expected.
+//! Comparison of a GPU's results with expected values.
 
 use crate::work::Element;
 
-/// How near a result has to be.
+/// Allowed difference between a result and its expected value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
-    /// The same bytes.
+    /// No difference: the bytes are equal.
     Exact,
-    /// Each element within this part of the expected one's size.
+    /// Maximum difference of each element, relative to the size of the expected element.
     Relative(f64),
-    /// Each element within this distance.
+    /// Maximum absolute difference of each element.
     Absolute(f64),
 }
 
@@ -23,15 +23,15 @@ impl std::fmt::Display for Tolerance {
     }
 }
 
-/// Where a result is not what was expected.
+/// Difference of a result from its expected value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Mismatch {
-    /// There is more or less of it.
+    /// The lengths differ.
     #[error("{got} bytes, expected {expected}")]
     Length {
-        /// Bytes there are.
+        /// Length of the result, bytes.
         got: usize,
-        /// Bytes expected.
+        /// Expected length, bytes.
         expected: usize,
     },
     /// Elements differ.
@@ -39,28 +39,27 @@ pub enum Mismatch {
         "{differ} of {all} elements differ ({tolerance}); the first is [{index}]: {got}, expected {expected}; the furthest is off by {worst:e}"
     )]
     Elements {
-        /// Elements that differ.
+        /// Number of elements that differ.
         differ: usize,
-        /// Elements there are.
+        /// Number of all elements.
         all: usize,
-        /// How near they had to be.
+        /// Allowed difference.
         tolerance: Tolerance,
-        /// Index of the first that differs.
+        /// Index of the first element that differs.
         index: usize,
-        /// What it is, in words.
+        /// Value of this element, as text.
         got: String,
-        /// What it should be, in words.
+        /// Expected value of this element, as text.
         expected: String,
-        /// The greatest difference, in the tolerance's measure.
+        /// Greatest difference, in the measure of the tolerance.
         worst: f64,
     },
 }
 
-/// Compares a result with what was expected. Gives the greatest difference, in the tolerance's measure.
+/// Compares a result with its expected value. Returns the greatest difference, in the measure of the tolerance.
 ///
 /// # Errors
-/// [`Mismatch`] when an element is further off than the tolerance allows. A value that is no number only equals the
-/// same bytes.
+/// Returns [`Mismatch`] if a difference is greater than the tolerance. A NaN matches only the same bytes.
 pub fn compare(element: Element, got: &[u8], expected: &[u8], tolerance: Tolerance) -> Result<f64, Mismatch> {
     if got.len() != expected.len() {
         return Err(Mismatch::Length {
@@ -79,7 +78,7 @@ pub fn compare(element: Element, got: &[u8], expected: &[u8], tolerance: Toleran
             Tolerance::Relative(t) => ((a - b).abs() / b.abs(), t),
             Tolerance::Absolute(t) => ((a - b).abs(), t),
         };
-        // `worst` takes a value that is no number too: `max` would pass over it.
+        // `max` would ignore a NaN, but `worst` must not.
         worst = if off > worst || off.is_nan() { off } else { worst };
         if off.is_nan() || off > limit {
             differ += 1;

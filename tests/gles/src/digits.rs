@@ -1,6 +1,6 @@
 //! The network that reads handwritten digits, as compute shaders: its layers, its weights, its held-out images.
 //!
-//! `sample-traces/digits/train.py` made the weights; the shaders lie beside it.
+//! `sample-traces/digits/train.py` computed the weights. The shaders are in the same folder.
 
 use crate::compare::Tolerance;
 use crate::work::{BufferData, Dispatch, Element, Role, Work, floats};
@@ -8,35 +8,35 @@ use kinescope_files::buffers::npy::Npy;
 use std::path::{Path, PathBuf};
 use trace_core::recording::ElementType;
 
-/// How near scores have to be to those of the reference network.
+/// Allowed difference between scores and those of the reference network.
 pub const TOLERANCE: Tolerance = Tolerance::Absolute(1e-4);
 
-/// Why the files of the network cannot be used.
+/// The reason why a file of the network cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct DataError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The problem with the file.
     pub why: String,
 }
 
-/// The folder that this project keeps the network in.
+/// Returns the folder of the network in this repository.
 #[must_use]
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-traces/digits")
 }
 
-/// The elements of an NPY file, little-endian, of this type and shape.
+/// Returns the little-endian elements of an NPY file, which must have this type and shape.
 fn npy(path: PathBuf, element: ElementType, shape: &[u64]) -> Result<Vec<u8>, DataError> {
-    let wrong = |why: String| DataError {
+    let data_error = |why: String| DataError {
         path: path.clone(),
         why,
     };
-    let bytes = std::fs::read(&path).map_err(|e| wrong(e.to_string()))?;
-    let npy = Npy::read(&bytes).map_err(|e| wrong(e.to_string()))?;
+    let bytes = std::fs::read(&path).map_err(|e| data_error(e.to_string()))?;
+    let npy = Npy::read(&bytes).map_err(|e| data_error(e.to_string()))?;
     if npy.element != element || npy.shape != shape {
-        return Err(wrong(format!(
+        return Err(data_error(format!(
             "{:?} {:?}, expected {element:?} {shape:?}",
             npy.element, npy.shape
         )));
@@ -44,7 +44,7 @@ fn npy(path: PathBuf, element: ElementType, shape: &[u64]) -> Result<Vec<u8>, Da
     Ok(npy.data.to_vec())
 }
 
-/// The 32-bit floats of little-endian bytes.
+/// Returns the 32-bit floats of little-endian bytes.
 #[must_use]
 pub fn numbers(bytes: &[u8]) -> Vec<f32> {
     bytes
@@ -53,26 +53,26 @@ pub fn numbers(bytes: &[u8]) -> Vec<f32> {
         .collect()
 }
 
-/// An image that the network was not trained on.
+/// A held-out image, which is not in the training data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldOutImage {
-    /// Its pixels, row by row: 0 is paper, 1 is ink.
+    /// Pixels, row by row: 0 is paper, 1 is ink.
     pub image: Vec<f32>,
-    /// The digit that a person saw.
+    /// The digit that a person reads in the image.
     pub label: u8,
-    /// The scores that the reference network gives it.
+    /// Scores of the reference network.
     pub scores: Vec<f32>,
 }
 
-/// Number of images that were held out.
+/// Number of held-out images.
 pub const HELD_OUT: usize = 360;
-/// The held-out image that is read where none is named, and that the sample was recorded with: a two.
+/// Index of the held-out image that the sample was recorded with, and that is the default: a two.
 pub const RECORDED: usize = 1;
 
 /// Reads the held-out images of a folder.
 ///
 /// # Errors
-/// When a file is missing or not what it must be.
+/// Returns an error if a file is missing or has another type or shape.
 pub fn held_out(folder: &Path) -> Result<Vec<HeldOutImage>, DataError> {
     let dir = folder.join("held-out");
     let n = HELD_OUT as u64;
@@ -94,12 +94,12 @@ pub fn held_out(folder: &Path) -> Result<Vec<HeldOutImage>, DataError> {
 /// Reads one image: an NPY file of 8 by 8 32-bit floats.
 ///
 /// # Errors
-/// When it is missing or something else.
+/// Returns an error if the file is missing or has another type or shape.
 pub fn image(path: &Path) -> Result<Vec<f32>, DataError> {
     Ok(numbers(&npy(path.to_owned(), ElementType::F32, &[8, 8])?))
 }
 
-/// The digit with the highest score; of equal ones the first.
+/// Returns the digit with the highest score. Of equal scores, the first digit counts.
 #[must_use]
 pub fn class(scores: &[f32]) -> usize {
     let mut best = 0;
@@ -111,11 +111,11 @@ pub fn class(scores: &[f32]) -> usize {
     best
 }
 
-/// The network over an image, its weights from a folder. `expected`: the scores that it has to give, within
-/// [`TOLERANCE`]; empty: nobody knows.
+/// Returns the network as a program over an image, with weights from a folder. `expected` are the scores that it must
+/// compute, within [`TOLERANCE`]; empty if they are unknown.
 ///
 /// # Errors
-/// When a file of the weights is missing or of another shape.
+/// Returns an error if a file of the weights is missing or has another shape.
 pub fn network(folder: &Path, image: &[f32], expected: &[f32]) -> Result<Work, DataError> {
     let weights = |name: &'static str, binding: u32, shape: &[usize]| -> Result<BufferData, DataError> {
         let sides: Vec<u64> = shape.iter().map(|s| *s as u64).collect();
@@ -199,8 +199,8 @@ mod tests {
         let right = all.iter().filter(|h| class(&h.scores) == usize::from(h.label)).count();
         assert!(right * 100 >= HELD_OUT * 97, "{right} of {HELD_OUT}");
         let other = image(&folder().join("digit.npy")).unwrap();
-        let place = all.iter().position(|h| h.image == other).unwrap();
-        assert_eq!((all[place].label, all[RECORDED].label), (7, 2));
-        network(&folder(), &other, &all[place].scores).unwrap();
+        let index = all.iter().position(|h| h.image == other).unwrap();
+        assert_eq!((all[index].label, all[RECORDED].label), (7, 2));
+        network(&folder(), &other, &all[index].scores).unwrap();
     }
 }

@@ -1,5 +1,4 @@
-//! A program's shaders and buffers as files, and the list of them: `spec.json` next to the file of every shader and
-//! buffer.
+//! A program's shaders and buffers as files, and their list, `spec.json`, in the same folder.
 
 use crate::session::BufferResult;
 use crate::work::{BufferData, Kind, Role, Work};
@@ -22,10 +21,10 @@ fn describe(b: &BufferData) -> Value {
     })
 }
 
-/// Writes a program's shaders, its buffers as they are before, and what they have to be afterwards.
+/// Writes a program's shaders, the buffers before a run, and their expected contents after it.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn write_before(dir: &Path, program: &str, work: &Work, gpu: &(String, String)) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     for s in &work.steps {
@@ -50,10 +49,10 @@ pub fn write_before(dir: &Path, program: &str, work: &Work, gpu: &(String, Strin
     std::fs::write(dir.join("spec.json"), format!("{spec:#}\n"))
 }
 
-/// Writes what the storage buffers hold after a run, as `NAME.after.bin`.
+/// Writes the contents of the storage buffers after a run, as `NAME.after.bin`.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub fn write_after(dir: &Path, results: &[BufferResult]) -> io::Result<()> {
     for r in results {
         std::fs::write(dir.join(format!("{}.after.bin", r.name)), &r.contents)?;

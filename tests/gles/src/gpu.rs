@@ -1,9 +1,10 @@
-//! A GLES 3.1 context without a window, and the little of GLES that compute programs use.
+//! A GLES 3.1 context without a window, and the part of GLES that compute programs use.
 //!
-//! The only `unsafe` of this crate: EGL and GLES are C, found when the program runs, as is the recorder's marker.
+//! This is the only module with `unsafe` in this crate. EGL, GLES and the recorder's marker are C functions that are
+//! looked up at run time.
 #![allow(
     unsafe_code,
-    reason = "calls to EGL, GLES and the recorder's marker are foreign calls; why each is sound is said at the call"
+    reason = "calls to EGL, GLES and the recorder's marker are foreign calls; each has a comment on its soundness"
 )]
 
 use crate::work::{Access, Kind, Role, Uniform};
@@ -20,17 +21,17 @@ type Egl = egl::DynamicInstance<egl::EGL1_5>;
 /// EGL's platform without a window system (extension `EGL_MESA_platform_surfaceless`).
 const SURFACELESS: egl::Enum = 0x31DD;
 
-/// `kinescope_buffer(address, bytes, name, role, element type, shape)` of the recorder: names what lies at an address.
-/// Gives 0, or the number of an error.
+/// `kinescope_buffer(address, bytes, name, role, element type, shape)` of the recorder: names a buffer by its address.
+/// Returns 0 or an error number.
 type Marker = unsafe extern "C" fn(*const c_void, usize, *const c_char, c_int, *const c_char, *const c_char) -> c_int;
 
-/// Why there is no GPU, or what it refused.
+/// The reason why there is no GPU, or the call that it refused.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuError {
     /// There is no EGL library.
     #[error("EGL cannot be loaded (Debian: libegl1): {0}")]
     Library(String),
-    /// EGL refused a step on the way to a context.
+    /// EGL refused a step of the creation of a context.
     #[error("EGL {step}: {error}")]
     Egl {
         /// The requested operation.
@@ -41,31 +42,31 @@ pub enum GpuError {
     /// A shader does not compile or link.
     #[error("{name}: {log}")]
     Shader {
-        /// Its name.
+        /// Name of the shader.
         name: String,
-        /// The compiler's messages.
+        /// Messages of the compiler.
         log: String,
     },
     /// GLES refused a call.
     #[error("GLES {step}: error {code:#x}")]
     Gles {
-        /// What was done.
+        /// The refused operation.
         step: &'static str,
-        /// The number of the error.
+        /// The error number.
         code: u32,
     },
-    /// GLES could not make an object, or has no memory to show.
+    /// GLES cannot create an object or map its memory.
     #[error("GLES {0}")]
     Object(String),
-    /// The recorder did not take the name of a buffer.
+    /// The recorder refused the name of a buffer.
     #[error("the recorder refuses the buffer {name}: error {code}")]
     Marker {
-        /// The name.
+        /// The name of the buffer.
         name: String,
-        /// The number of the error.
+        /// The error number.
         code: c_int,
     },
-    /// A name that C cannot take.
+    /// A name is not a valid C string.
     #[error("the name {0:?} has a zero in it")]
     Name(String),
 }
@@ -86,20 +87,20 @@ pub struct Buffer {
 #[derive(Clone, Copy, Debug)]
 pub struct Texture(glow::Texture);
 
-/// What a recording is to say of a buffer.
+/// Description of a buffer for a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Label<'a> {
-    /// Its name.
+    /// Name of the buffer.
     pub name: &'a str,
-    /// What it is for.
+    /// Purpose of the buffer.
     pub role: Role,
-    /// Type of its elements, as recordings name it.
+    /// Type of its elements, with the name that recordings use.
     pub element: &'a str,
-    /// Its shape, as recordings write it: `8x8`.
+    /// Shape in the notation of recordings: `8x8`.
     pub shape: &'a str,
 }
 
-/// A GLES 3.1 context, current on the thread that opened it; it stays there (the type is not `Send`).
+/// A GLES 3.1 context. It is always current on the thread that opened it, so the type is not `Send`.
 pub struct Gpu {
     egl: Egl,
     display: egl::Display,
@@ -127,20 +128,20 @@ impl Gpu {
     /// Opens the GPU that EGL finds first.
     ///
     /// # Errors
-    /// When there is no EGL, or it has no GLES 3.1 without a window.
+    /// Returns an error if there is no EGL, or if it has no GLES 3.1 without a window.
     pub fn open() -> Result<Self, GpuError> {
-        // SAFETY: loads the system's libEGL.so.1, whose functions have the types that the crate gives them.
+        // SAFETY: this loads the system's libEGL.so.1, whose functions have the types of the crate.
         let egl = unsafe { Egl::load_required() }.map_err(|e| GpuError::Library(e.to_string()))?;
-        // SAFETY: this platform takes no native display (null), and the list of attributes ends.
+        // SAFETY: this platform requires no native display (null), and the list of attributes is terminated.
         let display = unsafe { egl.get_platform_display(SURFACELESS, std::ptr::null_mut(), &[egl::ATTRIB_NONE]) }
             .map_err(egl_error("display without a window system"))?;
         egl.initialize(display).map_err(egl_error("initialize"))?;
         egl.bind_api(egl::OPENGL_ES_API).map_err(egl_error("bind GLES"))?;
-        // SAFETY: EGL_NO_CONFIG_KHR is null, which the extension allows where no surface is ever made.
+        // SAFETY: EGL_NO_CONFIG_KHR is null, which the extension allows if a program creates no surface.
         let no_config = unsafe { egl::Config::from_ptr(std::ptr::null_mut()) };
-        let wanted = [egl::CONTEXT_MAJOR_VERSION, 3, egl::CONTEXT_MINOR_VERSION, 1, egl::NONE];
+        let attributes = [egl::CONTEXT_MAJOR_VERSION, 3, egl::CONTEXT_MINOR_VERSION, 1, egl::NONE];
         let context = egl
-            .create_context(display, no_config, None, &wanted)
+            .create_context(display, no_config, None, &attributes)
             .map_err(egl_error("context of GLES 3.1"))?;
         egl.make_current(display, None, None, Some(context))
             .map_err(egl_error("make current"))?;
@@ -148,11 +149,11 @@ impl Gpu {
             egl.get_proc_address(name)
                 .map_or(std::ptr::null(), |f| f as *const c_void)
         };
-        // SAFETY: a context is current, and EGL gives the functions of it; missing ones are null, which glow checks.
+        // SAFETY: a context is current, and EGL returns its functions. Missing functions are null, which glow checks.
         let gl = unsafe { glow::Context::from_loader_function(find) };
-        // SAFETY: looks a symbol up by a name that ends in zero.
+        // SAFETY: this looks up a symbol by a name that ends in zero.
         let symbol = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"kinescope_buffer".as_ptr()) };
-        // SAFETY: the recorder gives this name to a function of this type and to nothing else.
+        // SAFETY: only the recorder has a function of this name, and it has this type.
         let marker = (!symbol.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Marker>(symbol) });
         Ok(Self {
             egl,
@@ -164,7 +165,7 @@ impl Gpu {
         })
     }
 
-    /// The GPU and the version of GLES, as the driver tells them.
+    /// Returns the names of the GPU and of the GLES version, from the driver.
     #[must_use]
     pub fn names(&self) -> (String, String) {
         // SAFETY: the context is current on this thread, and both names are of strings.
@@ -176,7 +177,7 @@ impl Gpu {
         }
     }
 
-    /// `true`: a recorder listens, and learns the names of buffers.
+    /// Returns whether a recorder is present, which gets the names of buffers.
     #[must_use]
     pub fn is_recorded(&self) -> bool {
         self.marker.is_some()
@@ -193,47 +194,47 @@ impl Gpu {
     /// Compiles and links a compute shader.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// Returns the messages of the compiler.
     pub fn program(&self, name: &str, source: &str) -> Result<Program, GpuError> {
         self.linked(name, &[(glow::COMPUTE_SHADER, source)])
     }
 
     /// Compiles the stages of a program and links them.
     fn linked(&self, name: &str, stages: &[(u32, &str)]) -> Result<Program, GpuError> {
-        let wrong = |log| GpuError::Shader {
+        let shader_error = |log| GpuError::Shader {
             name: name.to_owned(),
             log,
         };
         let gl = &self.gl;
-        // SAFETY: the context is current on this thread; the objects are made here.
+        // SAFETY: the context is current on this thread, and this function creates the objects.
         unsafe {
-            let program = gl.create_program().map_err(wrong)?;
+            let program = gl.create_program().map_err(shader_error)?;
             for (stage, source) in stages {
-                let shader = gl.create_shader(*stage).map_err(wrong)?;
+                let shader = gl.create_shader(*stage).map_err(shader_error)?;
                 gl.shader_source(shader, source);
                 gl.compile_shader(shader);
                 if !gl.get_shader_compile_status(shader) {
-                    return Err(wrong(gl.get_shader_info_log(shader)));
+                    return Err(shader_error(gl.get_shader_info_log(shader)));
                 }
                 gl.attach_shader(program, shader);
-                // It goes with the program.
+                // GLES deletes the shader with the program.
                 gl.delete_shader(shader);
             }
             gl.link_program(program);
             if !gl.get_program_link_status(program) {
-                return Err(wrong(gl.get_program_info_log(program)));
+                return Err(shader_error(gl.get_program_info_log(program)));
             }
             Ok(Program(program))
         }
     }
 
-    /// Makes a buffer with these contents.
+    /// Creates a buffer with these contents.
     ///
     /// # Errors
-    /// When GLES has no memory for it.
+    /// Returns an error if GLES has no memory for it.
     pub fn buffer(&self, kind: Kind, contents: &[u8]) -> Result<Buffer, GpuError> {
         let bytes = i32::try_from(contents.len()).map_err(|e| GpuError::Object(format!("buffer: {e}")))?;
-        // SAFETY: the context is current on this thread; GLES copies the slice before it returns.
+        // SAFETY: the context is current on this thread, and GLES copies the slice before it returns.
         let object = unsafe {
             let object = self.gl.create_buffer().map_err(GpuError::Object)?;
             self.gl.bind_buffer(target(kind), Some(object));
@@ -257,23 +258,23 @@ impl Gpu {
             return Err(GpuError::Object("maps no memory for a buffer".into()));
         }
         let out = f(at, buffer.bytes as usize);
-        // SAFETY: it is still bound and mapped.
+        // SAFETY: the buffer is still bound and mapped.
         unsafe { self.gl.unmap_buffer(t) };
         self.check_error("unmap a buffer")?;
         Ok(out)
     }
 
-    /// Tells the recorder, where one listens, what a buffer is. `false`: none does.
+    /// Describes a buffer to the recorder. Returns `false` if there is no recorder.
     ///
     /// # Errors
-    /// When the buffer cannot be mapped, a name has a zero in it, or the recorder refuses.
+    /// Returns an error if the buffer cannot be mapped, or if a name contains a zero.
     pub fn label(&self, buffer: &Buffer, label: &Label<'_>) -> Result<bool, GpuError> {
         let Some(marker) = self.marker else { return Ok(false) };
         let c = |s: &str| CString::new(s).map_err(|_| GpuError::Name(s.to_owned()));
         let (name, element, shape) = (c(label.name)?, c(label.element)?, c(label.shape)?);
         self.mapped(buffer, |at, bytes| {
             let role = label.role as c_int;
-            // SAFETY: the range is mapped during the call, and the strings end in zero; the recorder copies them.
+            // SAFETY: the range is mapped during the call, the strings end in zero, and the recorder copies them.
             unsafe {
                 marker(at.cast(), bytes, name.as_ptr(), role, element.as_ptr(), shape.as_ptr());
             }
@@ -284,9 +285,9 @@ impl Gpu {
     /// Writes a buffer from its start.
     ///
     /// # Errors
-    /// When the contents are longer than the buffer.
+    /// Returns an error if the contents are longer than the buffer.
     pub fn write(&self, buffer: &Buffer, contents: &[u8]) -> Result<(), GpuError> {
-        // SAFETY: the context is current on this thread; GLES checks the length and copies before it returns.
+        // SAFETY: the context is current on this thread, and GLES checks the length and copies before it returns.
         unsafe {
             self.gl.bind_buffer(target(buffer.kind), Some(buffer.object));
             self.gl.buffer_sub_data_u8_slice(target(buffer.kind), 0, contents);
@@ -294,23 +295,23 @@ impl Gpu {
         self.check_error("write a buffer")
     }
 
-    /// Reads a whole buffer, after everything that writes it.
+    /// Reads a whole buffer, after all work that writes it.
     ///
     /// # Errors
-    /// When it cannot be mapped.
+    /// Returns an error if the buffer cannot be mapped.
     pub fn read(&self, buffer: &Buffer) -> Result<Vec<u8>, GpuError> {
         // SAFETY: the context is current on this thread.
         unsafe { self.gl.memory_barrier(glow::BUFFER_UPDATE_BARRIER_BIT) };
         self.mapped(buffer, |at, bytes| {
-            // SAFETY: this many bytes are mapped at `at` for reading while this runs, and nobody writes them.
+            // SAFETY: this many bytes are mapped at `at` for reading during this call, and no other code writes them.
             unsafe { std::slice::from_raw_parts(at, bytes) }.to_vec()
         })
     }
 
-    /// Makes a 2D texture of one unsigned 32-bit number a pixel.
+    /// Creates a 2D texture with one unsigned 32-bit number per pixel.
     ///
     /// # Errors
-    /// When there are too few pixels for its size, or GLES has no memory for it.
+    /// Returns an error if the number of pixels does not match the size, or if GLES has no memory for it.
     pub fn texture(&self, width: u32, height: u32, pixels: &[u32]) -> Result<Texture, GpuError> {
         let sides = |n: u32| i32::try_from(n).map_err(|e| GpuError::Object(format!("texture: {e}")));
         let (w, h) = (sides(width)?, sides(height)?);
@@ -322,7 +323,7 @@ impl Gpu {
         }
         let bytes = crate::work::words(pixels);
         let t = glow::TEXTURE_2D;
-        // SAFETY: the context is current on this thread; the slice holds every pixel, and GLES copies it.
+        // SAFETY: the context is current on this thread, the slice contains every pixel, and GLES copies it.
         let object = unsafe {
             let object = self.gl.create_texture().map_err(GpuError::Object)?;
             self.gl.bind_texture(t, Some(object));
@@ -339,10 +340,10 @@ impl Gpu {
         Ok(Texture(object))
     }
 
-    /// Binds a buffer where dispatches that follow look for it.
+    /// Binds a buffer for later dispatches.
     ///
     /// # Errors
-    /// When there are not that many bindings.
+    /// Returns an error if the binding does not exist.
     pub fn bind(&self, buffer: &Buffer, binding: u32) -> Result<(), GpuError> {
         // SAFETY: the context is current on this thread.
         unsafe {
@@ -355,7 +356,7 @@ impl Gpu {
     /// Binds a texture to a unit of samplers or of images.
     ///
     /// # Errors
-    /// When there are not that many units.
+    /// Returns an error if the unit does not exist.
     pub fn bind_texture(&self, texture: &Texture, unit: u32, access: Access) -> Result<(), GpuError> {
         // SAFETY: the context is current on this thread.
         unsafe {
@@ -365,44 +366,44 @@ impl Gpu {
                     self.gl.bind_texture(glow::TEXTURE_2D, Some(texture.0));
                 }
                 Access::Read | Access::Write => {
-                    let way = if access == Access::Read {
+                    let mode = if access == Access::Read {
                         glow::READ_ONLY
                     } else {
                         glow::WRITE_ONLY
                     };
                     self.gl
-                        .bind_image_texture(unit, Some(texture.0), 0, false, 0, way, glow::R32UI);
+                        .bind_image_texture(unit, Some(texture.0), 0, false, 0, mode, glow::R32UI);
                 }
             }
         }
         self.check_error("bind a texture")
     }
 
-    /// Makes a program current and sets its uniforms. One that the compiler left out is passed over.
+    /// Makes a program current and sets its uniforms. Uniforms that the compiler removed are ignored.
     ///
     /// # Errors
-    /// When a uniform is of another type.
+    /// Returns an error if a uniform has another type.
     pub fn uniforms(&self, program: &Program, uniforms: &[(&'static str, Uniform)]) -> Result<(), GpuError> {
         // SAFETY: the context is current on this thread, and the program is linked.
         unsafe {
             self.gl.use_program(Some(program.0));
             for (name, value) in uniforms {
-                let place = self.gl.get_uniform_location(program.0, name);
+                let location = self.gl.get_uniform_location(program.0, name);
                 match *value {
-                    Uniform::F32(v) => self.gl.uniform_1_f32(place.as_ref(), v),
-                    Uniform::U32(v) => self.gl.uniform_1_u32(place.as_ref(), v),
-                    Uniform::U32x2([x, y]) => self.gl.uniform_2_u32(place.as_ref(), x, y),
-                    Uniform::I32x2([x, y]) => self.gl.uniform_2_i32(place.as_ref(), x, y),
+                    Uniform::F32(v) => self.gl.uniform_1_f32(location.as_ref(), v),
+                    Uniform::U32(v) => self.gl.uniform_1_u32(location.as_ref(), v),
+                    Uniform::U32x2([x, y]) => self.gl.uniform_2_u32(location.as_ref(), x, y),
+                    Uniform::I32x2([x, y]) => self.gl.uniform_2_i32(location.as_ref(), x, y),
                 }
             }
         }
         self.check_error("uniforms")
     }
 
-    /// Runs the current program; what it wrote is seen by dispatches that follow.
+    /// Runs the current program. Later dispatches see its writes.
     ///
     /// # Errors
-    /// When GLES refuses it.
+    /// Returns an error if GLES refuses the dispatch.
     pub fn dispatch(&self, [x, y, z]: [u32; 3]) -> Result<(), GpuError> {
         // SAFETY: the context is current on this thread.
         unsafe {
@@ -419,16 +420,16 @@ impl Gpu {
     /// Waits until all requested work is done.
     ///
     /// # Errors
-    /// When something of it failed.
+    /// Returns an error if a part of the work failed.
     pub fn finish(&self) -> Result<(), GpuError> {
         // SAFETY: the context is current on this thread.
         unsafe { self.gl.finish() };
         self.check_error("finish")
     }
 
-    /// Gives objects back.
+    /// Deletes objects.
     pub fn free(&self, programs: &[Program], buffers: &[Buffer], textures: &[Texture]) {
-        // SAFETY: the context is current on this thread; GLES keeps what is still in use, and passes over what is gone.
+        // SAFETY: the context is current on this thread. GLES keeps objects in use, and ignores deleted objects.
         unsafe {
             programs.iter().for_each(|p| self.gl.delete_program(p.0));
             buffers.iter().for_each(|b| self.gl.delete_buffer(b.object));
@@ -439,7 +440,7 @@ impl Gpu {
 
 impl Drop for Gpu {
     fn drop(&mut self) {
-        // Nothing is left to do about a refusal here.
+        // A drop cannot report errors.
         let _ = self.egl.make_current(self.display, None, None, None);
         let _ = self.egl.destroy_context(self.display, self.context);
         let _ = self.egl.terminate(self.display);

@@ -1,5 +1,5 @@
-//! GLES 3.1 compute programs that check themselves: ten of general kinds, and the network of the sample that reads
-//! digits. They run on any GLES driver; with the live recorder in front of Mesa's Mali driver they make recordings.
+//! GLES 3.1 compute programs that check their own results: ten general programs, and the sample network that reads
+//! digits. They run on any GLES driver. With the live recorder and Mesa's Mali driver, they make recordings.
 
 pub mod compare;
 pub mod digits;

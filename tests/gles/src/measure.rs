@@ -1,26 +1,26 @@
-//! The time of something that is done again and again.
+//! Measurement of the time of a repeated operation.
 
 use std::time::{Duration, Instant};
 
-/// Shortest round that a clock is trusted with.
+/// Minimum duration of a round for a precise measurement.
 const ROUND: Duration = Duration::from_millis(20);
 
 /// A measured time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measurement {
-    /// Nanoseconds of one, in the quickest round.
+    /// Nanoseconds per operation, in the fastest round.
     pub ns: f64,
-    /// Rounds that were measured.
+    /// Number of measured rounds.
     pub rounds: u32,
-    /// How often it was done in a round.
+    /// Number of operations per round.
     pub count: u32,
 }
 
-/// Measures rounds of `many(count)`, which does something `count` times and waits for it, for about `seconds` and for
-/// three rounds at least. A round is as many as take 20 ms.
+/// Measures `many(count)`, which runs an operation `count` times and waits for it. The measurement takes about
+/// `seconds`, and has at least three rounds. A round takes at least 20 ms, or has 65536 operations.
 ///
 /// # Errors
-/// The first that `many` gives.
+/// Returns the first error of `many`.
 pub fn measure<E>(seconds: f64, mut many: impl FnMut(u32) -> Result<(), E>) -> Result<Measurement, E> {
     let (begin, total) = (Instant::now(), Duration::from_secs_f64(seconds.clamp(0.0, 600.0)));
     let mut best = Measurement {

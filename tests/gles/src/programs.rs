@@ -1,4 +1,4 @@
-//! The table of programs. Each function of the files makes one of any size, with what the CPU expects of it.
+//! The table of programs. Each function of the submodules creates a program of any size, with results from the CPU.
 
 mod elements;
 mod grids;
@@ -9,11 +9,11 @@ use crate::work::Work;
 /// A program that can be run by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its name.
+    /// Name of the program.
     pub name: &'static str,
-    /// What it does and what of GLES it uses.
+    /// Description of the program and of the features of GLES that it uses.
     pub description: &'static str,
-    /// Makes it.
+    /// Creates the program.
     pub make: fn() -> Work,
 }
 
@@ -46,12 +46,12 @@ pub const PROGRAMS: &[Entry] = &[
     },
     Entry {
         name: "transpose",
-        description: "a 64 by 40 matrix turned over through shared memory",
+        description: "a 64 by 40 matrix transposed through shared memory",
         make: || grids::transpose(64, 40),
     },
     Entry {
         name: "mandelbrot",
-        description: "steps to escape at 64 by 48 points, in whole numbers: threads that part",
+        description: "steps to escape at 64 by 48 points, in integers: divergent threads",
         make: || elements::mandelbrot(64, 48),
     },
     Entry {
@@ -61,7 +61,7 @@ pub const PROGRAMS: &[Entry] = &[
     },
     Entry {
         name: "image",
-        description: "a texture mirrored into an image, neighbours of it added up: texelFetch, imageStore, imageLoad",
+        description: "a texture mirrored into an image, then sums of neighbours: texelFetch, imageStore, imageLoad",
         make: || grids::image(16, 8),
     },
     Entry {
@@ -71,7 +71,7 @@ pub const PROGRAMS: &[Entry] = &[
     },
 ];
 
-/// The programs whose speed is compared, at the sizes that are compared.
+/// The programs of the speed comparison, with their sizes.
 pub const BENCHMARKS: &[Entry] = &[
     Entry {
         name: "matmul",

@@ -1,26 +1,26 @@
-//! Programs that are not one computation with a result: pictures that are drawn, a texture of a common size, a shader
-//! without end. Each tells what it saw; on a GPU that draws and never stops, that is what GLES promises.
+//! Programs that are not a single computation with a result: a drawn picture, a texture of a common size, an endless
+//! shader. Each program reports its observations, which depend on the features of the GPU.
 
 use crate::gpu::{Gpu, GpuError};
 use crate::work::{Access, Kind, Uniform, words};
 
 /// A scene of the table.
 pub struct Scene {
-    /// Its name.
+    /// Name of the scene.
     pub name: &'static str,
-    /// What it shows.
+    /// Description of the scene.
     pub description: &'static str,
-    /// Runs it; gives what to say of it.
+    /// Runs the scene and returns a message.
     pub run: fn(&Gpu) -> Result<String, SceneError>,
 }
 
-/// Why a scene did not come to its end.
+/// The reason why a scene failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SceneError {
-    /// The GPU refused something.
+    /// The GPU refused a call.
     #[error(transparent)]
     Gpu(#[from] GpuError),
-    /// What was computed is wrong.
+    /// A result is wrong.
     #[error("{0}")]
     Wrong(String),
 }
@@ -50,7 +50,7 @@ const DOUBLE: &str = include_str!("../shaders/double.comp");
 const TEXELS: &str = include_str!("../shaders/texels.comp");
 const ENDLESS: &str = include_str!("../shaders/endless.comp");
 
-/// What `double` is run on.
+/// Number of values that `double` processes.
 const NUMBERS: u32 = 256;
 
 /// Doubles numbers on the GPU and compares them.
@@ -115,13 +115,13 @@ fn endless(gpu: &Gpu) -> Result<String, SceneError> {
     let ended = gpu.finish();
     let message = match gpu.read(&buffer) {
         Ok(bytes) if bytes == words(&[0, 7]) => "its buffer is as before".to_owned(),
-        Ok(bytes) => return Err(SceneError::Wrong(format!("a shader without end left {bytes:?}"))),
+        Ok(bytes) => return Err(SceneError::Wrong(format!("the endless shader left {bytes:?}"))),
         Err(e) => e.to_string(),
     };
     doubled(gpu, 3)?;
     gpu.free(&[program], &[buffer], &[]);
     let ended = ended.map_or_else(|e| e.to_string(), |()| "no error".into());
     Ok(format!(
-        "after the shader without end: {ended}, {message}; the next one is right"
+        "after the endless shader: {ended}, {message}; the next shader is correct"
     ))
 }

@@ -1,13 +1,13 @@
-//! A program on a GPU: its objects, made once, and its dispatches, run as often as wanted.
+//! A program on a GPU: its objects, which are created once, and its dispatches, which can run many times.
 
 use crate::compare::{Mismatch, Tolerance, compare};
 use crate::gpu::{Buffer, Gpu, GpuError, Label, Program, Texture};
 use crate::work::{Kind, Role, Work};
 
-/// Why a program did not do what it must.
+/// The reason why a program failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The GPU refused something.
+    /// The GPU refused a call.
     #[error(transparent)]
     Gpu(#[from] GpuError),
     /// The program has no buffer of this name.
@@ -16,14 +16,14 @@ pub enum SessionError {
     /// The contents of a buffer are wrong.
     #[error("{buffer}: {mismatch}")]
     Wrong {
-        /// Its name.
+        /// Name of the buffer.
         buffer: String,
-        /// How it is wrong.
+        /// Difference from the expected contents.
         mismatch: Mismatch,
     },
 }
 
-/// A program's objects on a GPU. Given back when dropped.
+/// A program's objects on a GPU, which are deleted on drop.
 pub struct Session<'a> {
     gpu: &'a Gpu,
     work: &'a Work,
@@ -33,10 +33,10 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Makes a program's objects, and tells the recorder the names of its buffers.
+    /// Creates a program's objects, and describes its buffers to the recorder.
     ///
     /// # Errors
-    /// When a shader does not compile or GLES has no memory.
+    /// Returns an error if a shader does not compile or if GLES has no memory.
     pub fn new(gpu: &'a Gpu, work: &'a Work) -> Result<Self, SessionError> {
         let mut s = Self {
             gpu,
@@ -52,8 +52,8 @@ impl<'a> Session<'a> {
             s.textures.push(gpu.texture(t.width, t.height, &t.pixels)?);
         }
         for b in &work.buffers {
-            let made = gpu.buffer(b.kind, &b.init)?;
-            s.buffers.push(made);
+            let created = gpu.buffer(b.kind, &b.init)?;
+            s.buffers.push(created);
             if let Some(role) = b.role {
                 let label = Label {
                     name: b.name,
@@ -61,7 +61,7 @@ impl<'a> Session<'a> {
                     element: b.element.name(),
                     shape: &b.shape_text(),
                 };
-                gpu.label(&made, &label)?;
+                gpu.label(&created, &label)?;
             }
         }
         Ok(s)
@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
     /// Writes a buffer.
     ///
     /// # Errors
-    /// When there is none of this name, or the contents are longer than it.
+    /// Returns an error if there is no buffer of this name, or if the contents are longer than it.
     pub fn write(&self, name: &str, contents: &[u8]) -> Result<(), SessionError> {
         Ok(self.gpu.write(self.buffer(name)?, contents)?)
     }
@@ -84,15 +84,15 @@ impl<'a> Session<'a> {
     /// Reads a buffer.
     ///
     /// # Errors
-    /// When there is none of this name, or it cannot be mapped.
+    /// Returns an error if there is no buffer of this name, or if it cannot be mapped.
     pub fn read(&self, name: &str) -> Result<Vec<u8>, SessionError> {
         Ok(self.gpu.read(self.buffer(name)?)?)
     }
 
-    /// Submits every dispatch in order; does not wait for them.
+    /// Submits all dispatches in order, and does not wait for them.
     ///
     /// # Errors
-    /// When GLES refuses one.
+    /// Returns an error if GLES refuses a dispatch.
     pub fn run(&self) -> Result<(), SessionError> {
         for (step, program) in self.work.steps.iter().zip(&self.programs) {
             for (data, buffer) in self.work.buffers.iter().zip(&self.buffers) {
@@ -117,20 +117,20 @@ impl<'a> Session<'a> {
     /// Waits until every dispatch is done.
     ///
     /// # Errors
-    /// When one failed.
+    /// Returns an error if a dispatch failed.
     pub fn finish(&self) -> Result<(), SessionError> {
         Ok(self.gpu.finish()?)
     }
 
-    /// The contents of every storage buffer, each compared with what it must hold; an input must be as it was.
+    /// Returns the contents of all storage buffers, compared with the expected contents. Inputs must be unchanged.
     ///
     /// # Errors
-    /// When one cannot be read. A wrong one is reported in its place.
+    /// Returns an error if a buffer cannot be read. A wrong buffer has an error in its own result.
     pub fn results(&self) -> Result<Vec<BufferResult>, SessionError> {
         let mut out = Vec::new();
         for b in self.work.buffers.iter().filter(|b| b.kind == Kind::Storage) {
             let contents = self.read(b.name)?;
-            let wrong = |mismatch| SessionError::Wrong {
+            let session_error = |mismatch| SessionError::Wrong {
                 buffer: b.name.to_owned(),
                 mismatch,
             };
@@ -144,7 +144,7 @@ impl<'a> Session<'a> {
             out.push(BufferResult {
                 name: b.name,
                 contents,
-                verdict: verdict.map(|v| v.map_err(wrong)),
+                verdict: verdict.map(|v| v.map_err(session_error)),
             });
         }
         Ok(out)
@@ -157,13 +157,13 @@ impl Drop for Session<'_> {
     }
 }
 
-/// What a storage buffer holds after a run.
+/// A storage buffer after a run.
 #[derive(Debug)]
 pub struct BufferResult {
-    /// Its name.
+    /// Name of the buffer.
     pub name: &'static str,
-    /// What it holds.
+    /// Contents of the buffer.
     pub contents: Vec<u8>,
-    /// The greatest difference from what it must hold, or how it is wrong; `None`: nothing is expected of it.
+    /// Greatest difference from the expected contents, or an error. `None` if there are no expected contents.
     pub verdict: Option<Result<f64, SessionError>>,
 }

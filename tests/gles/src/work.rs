@@ -1,8 +1,8 @@
-//! What a compute program is made of: buffers, textures and the dispatches over them. Knows no GPU.
+//! Parts of a compute program: buffers, textures and dispatches. This module does not use a GPU.
 
 use crate::compare::Tolerance;
 
-/// Type of the elements of a buffer; all are of four bytes, little-endian.
+/// Type of the elements of a buffer. Each element has four bytes, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// 32-bit floats.
@@ -12,7 +12,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// The name that recordings use.
+    /// Returns the name that recordings use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -21,7 +21,7 @@ impl Element {
         }
     }
 
-    /// The value of four bytes; less give 0.
+    /// Returns the value of four bytes, or 0 for another number of bytes.
     #[must_use]
     pub fn value(self, bytes: &[u8]) -> f64 {
         let four = bytes.try_into().unwrap_or_default();
@@ -32,19 +32,19 @@ impl Element {
     }
 }
 
-/// What a buffer is for. The numbers are those that the recorder's marker takes.
+/// Purpose of a buffer. The recorder's marker uses these numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// A user may change it before a replay.
+    /// An input, which a user can change before a replay.
     Input = 0,
-    /// What the program makes.
+    /// A result of the program.
     Output = 1,
     /// Learned or fixed numbers.
     Weights = 2,
 }
 
 impl Role {
-    /// The name that recordings use.
+    /// Returns the name that recordings use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl Role {
     }
 }
 
-/// Where a buffer is bound.
+/// Kind of the binding of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A shader storage buffer.
@@ -64,29 +64,29 @@ pub enum Kind {
     Uniform,
 }
 
-/// A buffer, what is in it before, and what has to be in it afterwards.
+/// A buffer, its contents before a run, and its expected contents after the run.
 #[derive(Clone, Debug)]
 pub struct BufferData {
-    /// Its name.
+    /// Name of the buffer.
     pub name: &'static str,
-    /// Where it is bound.
+    /// Kind of its binding.
     pub kind: Kind,
-    /// Binding point of its kind, for dispatches that name none.
+    /// Binding point of this kind, for dispatches that name no bindings.
     pub binding: u32,
-    /// What it is for; `None`: between two dispatches, of nobody's interest.
+    /// Purpose of the buffer, or `None` for intermediate data between two dispatches.
     pub role: Option<Role>,
     /// Type of its elements.
     pub element: Element,
-    /// Length of each dimension, the slowest first.
+    /// Length of each dimension, the slowest-varying first.
     pub shape: Vec<usize>,
-    /// Contents before.
+    /// Contents before a run.
     pub init: Vec<u8>,
-    /// Contents afterwards, and how near; `None`: it is not changed.
+    /// Expected contents after a run, with the tolerance. `None` if a run must not change the buffer.
     pub expected: Option<(Vec<u8>, Tolerance)>,
 }
 
 impl BufferData {
-    /// A storage buffer that is read.
+    /// Returns a storage buffer that the program reads.
     #[must_use]
     pub fn input(name: &'static str, binding: u32, element: Element, shape: &[usize], init: Vec<u8>) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl BufferData {
         }
     }
 
-    /// A storage buffer that is written. Before, it holds a pattern that no result looks like.
+    /// Returns a storage buffer that the program writes. Its initial contents are a pattern that differs from results.
     #[must_use]
     pub fn output(
         name: &'static str,
@@ -119,7 +119,7 @@ impl BufferData {
         }
     }
 
-    /// The shape as recordings write it: `8x8`.
+    /// Returns the shape in the notation of recordings: `8x8`.
     #[must_use]
     pub fn shape_text(&self) -> String {
         let sides: Vec<String> = self.shape.iter().map(usize::to_string).collect();
@@ -127,25 +127,25 @@ impl BufferData {
     }
 }
 
-/// A 2D texture of one unsigned 32-bit number a pixel.
+/// A 2D texture with one unsigned 32-bit number per pixel.
 #[derive(Clone, Debug)]
 pub struct Texture {
-    /// Pixels in a row.
+    /// Number of pixels in a row.
     pub width: u32,
-    /// Rows.
+    /// Number of rows.
     pub height: u32,
-    /// Its pixels, row by row.
+    /// Pixels, row by row.
     pub pixels: Vec<u32>,
 }
 
-/// How a dispatch sees a texture.
+/// Access of a dispatch to a texture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Through a sampler.
     Sampled,
-    /// As an image that is only read.
+    /// As an image, only for reads.
     Read,
-    /// As an image that is only written.
+    /// As an image, only for writes.
     Write,
 }
 
@@ -167,20 +167,20 @@ pub enum Uniform {
 pub struct Dispatch {
     /// Name of the shader, for messages and files.
     pub name: &'static str,
-    /// GLSL.
+    /// GLSL source.
     pub source: &'static str,
-    /// Its uniforms.
+    /// Uniforms by name.
     pub uniforms: Vec<(&'static str, Uniform)>,
-    /// Textures: the unit, which of the work's, and how it is seen.
+    /// Textures: the unit, the index in the program's textures, and the access.
     pub textures: Vec<(u32, usize, Access)>,
-    /// The buffers that it sees, by name, and their bindings; empty: all, where each says.
+    /// Bindings and names of the bound buffers. If empty, all buffers are bound at their own bindings.
     pub bound: Vec<(u32, &'static str)>,
-    /// Workgroups along each axis.
+    /// Number of workgroups along each axis.
     pub groups: [u32; 3],
 }
 
 impl Dispatch {
-    /// A dispatch of a shader over the work's buffers.
+    /// Returns a dispatch of a shader over the program's buffers.
     #[must_use]
     pub fn new(name: &'static str, source: &'static str, groups: [u32; 3]) -> Self {
         Self {
@@ -194,30 +194,30 @@ impl Dispatch {
     }
 }
 
-/// A whole program.
+/// A complete program.
 #[derive(Clone, Debug, Default)]
 pub struct Work {
-    /// Its buffers.
+    /// All buffers.
     pub buffers: Vec<BufferData>,
-    /// Its textures.
+    /// All textures.
     pub textures: Vec<Texture>,
-    /// Its dispatches, in order; each sees what those before it wrote.
+    /// Dispatches in order. Each sees the writes of earlier dispatches.
     pub steps: Vec<Dispatch>,
 }
 
-/// Little-endian bytes of 32-bit floats.
+/// Returns the little-endian bytes of 32-bit floats.
 #[must_use]
 pub fn floats(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// Little-endian bytes of unsigned 32-bit numbers.
+/// Returns the little-endian bytes of unsigned 32-bit numbers.
 #[must_use]
 pub fn words(values: &[u32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// A pattern that differs from buffer to buffer and from word to word.
+/// Returns a pattern that is different for each buffer and each word.
 fn poison(name: &str, bytes: usize) -> Vec<u8> {
     let tag = name
         .bytes()
@@ -227,18 +227,18 @@ fn poison(name: &str, bytes: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Numbers that are the same on every machine and in every run.
+/// Pseudo-random numbers that are the same on every machine and in every run.
 #[derive(Clone, Debug)]
 pub struct RandomNumbers(u32);
 
 impl RandomNumbers {
-    /// Begins a series; 0 begins the same as 1.
+    /// Returns a generator for a seed. Seed 0 gives the same series as seed 1.
     #[must_use]
     pub fn new(seed: u32) -> Self {
         Self(seed.max(1))
     }
 
-    /// The next number (xorshift32).
+    /// Returns the next number (xorshift32).
     pub fn word(&mut self) -> u32 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 17;
@@ -246,12 +246,13 @@ impl RandomNumbers {
         self.0
     }
 
-    /// `count` numbers.
+    /// Returns the next `count` numbers.
     pub fn words(&mut self, count: usize) -> Vec<u32> {
         (0..count).map(|_| self.word()).collect()
     }
 
-    /// `count` multiples of `unit` within `max` of it either way: sums and products of a few are exact in floats.
+    /// Returns `count` multiples of `unit`, with factors from `-max` to `max`. Sums and products of a few are exact in
+    /// floats.
     pub fn multiples(&mut self, count: usize, max: u32, unit: f32) -> Vec<f32> {
         (0..count)
             .map(|_| (f64::from(self.word() % (2 * max + 1)) - f64::from(max)) as f32 * unit)

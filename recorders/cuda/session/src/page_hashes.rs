@@ -149,7 +149,10 @@ impl PageHashes {
 }
 
 #[cfg(test)]
-#[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, of which some have one")]
+#[allow(
+    clippy::single_range_in_vec_init,
+    reason = "some expected lists of ranges have only one range"
+)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -158,7 +161,7 @@ mod tests {
     fn page_hash_distinguishes_positions_and_words() {
         let zero = hash_page(0, &[0; PAGE_SIZE]);
         let mut seen = std::collections::HashSet::from([zero]);
-        // One bit anywhere, and the same word at any offset.
+        // The hash depends on each bit, and on the offset of a word.
         for at in 0..PAGE_SIZE {
             let mut page = [0; PAGE_SIZE];
             page[at] = 1 << (at % 8);
@@ -168,19 +171,19 @@ mod tests {
                 assert!(seen.insert(hash_page(0, &page)), "{at}");
             }
         }
-        // Two words that swap their offsets.
+        // Swapped words change the hash.
         let mut page = [7; PAGE_SIZE];
         page[..8].copy_from_slice(&[1; 8]);
         let mut other = [7; PAGE_SIZE];
         other[8..16].copy_from_slice(&[1; 8]);
         assert_ne!(hash_page(0, &page), hash_page(0, &other));
-        // Part of a page is a page with zeros around it.
+        // A partial page has the hash of a page with zeros around it.
         page = [0; PAGE_SIZE];
         page[100..105].copy_from_slice(&[9; 5]);
         assert_eq!(hash_page(100, &[9; 5]), hash_page(0, &page));
     }
 
-    /// The device's hash must give these numbers as well.
+    /// The hash on the device must return the same values.
     #[test]
     fn page_hash_values_are_stable() {
         let page: Vec<u8> = (0..PAGE_SIZE as u32).map(|n| ((n * 31) >> 3) as u8).collect();
@@ -203,28 +206,28 @@ mod tests {
         let at = 0x1539_4000_0200;
         let mut content = vec![1u8; 3 * PAGE_SIZE];
         let bytes = content.len() as u64;
-        let mut held = PageHashes::default();
+        let mut stored = PageHashes::default();
         assert_eq!(count_pages(at, bytes), 4);
-        assert!(!held.has_range(at, bytes));
-        assert_eq!(held.update(at, bytes, 0, &hash_pages(at, &content)), [0..bytes]);
-        assert!(held.has_range(at, bytes) && !held.has_range(at, bytes - 1));
-        assert_eq!(held.update(at, bytes, 0, &hash_pages(at, &content)), []);
+        assert!(!stored.has_range(at, bytes));
+        assert_eq!(stored.update(at, bytes, 0, &hash_pages(at, &content)), [0..bytes]);
+        assert!(stored.has_range(at, bytes) && !stored.has_range(at, bytes - 1));
+        assert_eq!(stored.update(at, bytes, 0, &hash_pages(at, &content)), []);
         content[0] = 2;
         content[3 * PAGE_SIZE - 1] = 2;
         let first = PAGE - 0x200;
         assert_eq!(
-            held.update(at, bytes, 0, &hash_pages(at, &content)),
+            stored.update(at, bytes, 0, &hash_pages(at, &content)),
             [0..first, first + 2 * PAGE..bytes]
         );
-        // In pieces.
+        // The hashes can be updated in pieces.
         content[PAGE_SIZE] = 3;
         let hashes = hash_pages(at, &content);
-        assert_eq!(held.update(at, bytes, 0, &hashes[..1]), []);
-        assert_eq!(held.update(at, bytes, 1, &hashes[1..]), [first..first + PAGE]);
-        // Another range at the same address is new.
-        assert_eq!(held.update(at, 10, 0, &hash_pages(at, &content[..10])), [0..10]);
-        held.forget(at);
-        assert_eq!(held.ranges().count(), 0);
+        assert_eq!(stored.update(at, bytes, 0, &hashes[..1]), []);
+        assert_eq!(stored.update(at, bytes, 1, &hashes[1..]), [first..first + PAGE]);
+        // A range of another length at the same address is new.
+        assert_eq!(stored.update(at, 10, 0, &hash_pages(at, &content[..10])), [0..10]);
+        stored.forget(at);
+        assert_eq!(stored.ranges().count(), 0);
     }
 
     proptest! {
@@ -237,14 +240,14 @@ mod tests {
         ) {
             let at = 0x7000_0000 + phase;
             let bytes = content.len() as u64;
-            let mut held = PageHashes::default();
-            prop_assert_eq!(held.update(at, bytes, 0, &hash_pages(at, &content)), vec![0..bytes]);
+            let mut stored = PageHashes::default();
+            prop_assert_eq!(stored.update(at, bytes, 0, &hash_pages(at, &content)), vec![0..bytes]);
             let mut changed = content.clone();
-            for (place, by) in &changes {
-                let n = place.index(changed.len());
+            for (position, by) in &changes {
+                let n = position.index(changed.len());
                 changed[n] = changed[n].wrapping_add(*by);
             }
-            let ranges = held.update(at, bytes, 0, &hash_pages(at, &changed));
+            let ranges = stored.update(at, bytes, 0, &hash_pages(at, &changed));
             let page = |n: usize| (at + n as u64) / 4096;
             let differ: std::collections::BTreeSet<u64> =
                 (0..content.len()).filter(|n| content[*n] != changed[*n]).map(page).collect();

@@ -69,11 +69,15 @@ mod tests {
         let mut m = PhysicalMappings::default();
         let (a, b, c) = (0x1000_0000, 0x2000_0000, 0x3000_0000);
         assert_eq!(m.relate(a, GRANULE, 1), Relation::Separate);
-        // Other memory at the same address counts as separate: it was never mapped elsewhere.
+        // Other memory at the same address counts as separate, because it was never mapped elsewhere.
         assert_eq!(m.relate(a, GRANULE, 2), Relation::Separate);
         assert_eq!(m.relate(b, GRANULE, 2), Relation::SameAs(a));
-        assert_eq!(m.relate(a, GRANULE, 2), Relation::Separate, "where it was first");
-        // At the address of memory that is mapped elsewhere as well.
+        assert_eq!(
+            m.relate(a, GRANULE, 2),
+            Relation::Separate,
+            "a mapping at the first address counts as separate"
+        );
+        // The address belongs to memory that is also mapped elsewhere.
         assert_eq!(m.relate(b, GRANULE, 3), Relation::Ambiguous);
         assert_eq!(m.relate(c, GRANULE, 4), Relation::Separate);
         assert_eq!(m.relate(c, GRANULE, 2), Relation::Ambiguous);

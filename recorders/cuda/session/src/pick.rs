@@ -81,7 +81,7 @@ impl LaunchCounter {
 mod tests {
     use super::*;
 
-    fn taken(pick: &str, max: Option<u64>, threads: &[u64]) -> Vec<usize> {
+    fn recorded_launches(pick: &str, max: Option<u64>, threads: &[u64]) -> Vec<usize> {
         let pick = Pick::parse(pick).unwrap();
         let mut launched = LaunchCounter::default();
         let mut all = Vec::new();
@@ -97,19 +97,19 @@ mod tests {
     #[test]
     fn launches_are_picked_by_their_order_and_size() {
         let threads = [64, 32, 128, 128, 256, 1, 300];
-        assert_eq!(taken("first", None, &threads), [0]);
-        assert_eq!(taken("largest", None, &threads), [0, 2, 4, 6]);
-        assert_eq!(taken("largest", Some(2), &threads), [0, 2]);
-        assert_eq!(taken("every:3", None, &threads), [0, 3, 6]);
-        assert_eq!(taken("every:3", Some(2), &threads), [0, 3]);
-        assert_eq!(taken("all", None, &threads), [0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!(taken("all", Some(0), &threads), [0; 0]);
-        for wrong in ["", "every", "every:0", "every:-1", "last", "first "] {
-            assert_eq!(Pick::parse(wrong), None, "{wrong}");
+        assert_eq!(recorded_launches("first", None, &threads), [0]);
+        assert_eq!(recorded_launches("largest", None, &threads), [0, 2, 4, 6]);
+        assert_eq!(recorded_launches("largest", Some(2), &threads), [0, 2]);
+        assert_eq!(recorded_launches("every:3", None, &threads), [0, 3, 6]);
+        assert_eq!(recorded_launches("every:3", Some(2), &threads), [0, 3]);
+        assert_eq!(recorded_launches("all", None, &threads), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(recorded_launches("all", Some(0), &threads), [0; 0]);
+        for invalid in ["", "every", "every:0", "every:-1", "last", "first "] {
+            assert_eq!(Pick::parse(invalid), None, "{invalid}");
         }
     }
 
-    /// If the first launch cannot be recorded because a graph is being captured, the next one counts as the first.
+    /// If the first launch cannot be recorded because of a graph capture, the next launch counts as the first.
     #[test]
     fn a_launch_that_was_not_recorded_does_not_count() {
         let mut l = LaunchCounter::default();

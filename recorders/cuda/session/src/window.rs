@@ -238,20 +238,20 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// Memory that counts mappings and refuses overlapping ones.
+    /// Memory that counts mappings and refuses overlapping mappings.
     #[derive(Default)]
-    struct Counted {
+    struct CountingMemory {
         mapped: BTreeMap<u64, u64>,
-        left: Option<u64>,
+        remaining: Option<u64>,
     }
 
-    impl Backing for Counted {
+    impl Backing for CountingMemory {
         type Error = String;
 
         fn map(&mut self, at: u64, bytes: u64) -> Result<(), String> {
             assert!(at.is_multiple_of(GRANULE) && bytes.is_multiple_of(GRANULE) && bytes > 0);
-            if let Some(left) = &mut self.left {
-                *left = left.checked_sub(bytes).ok_or("no memory left")?;
+            if let Some(remaining) = &mut self.remaining {
+                *remaining = remaining.checked_sub(bytes).ok_or("no memory left")?;
             }
             let before = self.mapped.range(..at + bytes).next_back();
             assert!(before.is_none_or(|(a, n)| a + n <= at), "{at:#x} is mapped already");
@@ -261,8 +261,8 @@ mod tests {
 
         fn unmap(&mut self, at: u64, bytes: u64) -> Result<(), String> {
             assert_eq!(self.mapped.remove(&at), Some(bytes));
-            if let Some(left) = &mut self.left {
-                *left += bytes;
+            if let Some(remaining) = &mut self.remaining {
+                *remaining += bytes;
             }
             Ok(())
         }
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn small_allocations_share_a_granule_and_large_ones_do_not() {
         let mut w = Window::new(BASE, 64 * GRANULE);
-        let mut b = Counted::default();
+        let mut b = CountingMemory::default();
         let one = w.allocate(1000, &mut b).unwrap();
         let two = w.allocate(1, &mut b).unwrap();
         assert_eq!((one, two), (BASE, BASE + 1024));
@@ -290,7 +290,11 @@ mod tests {
         assert!(w.contains(BASE) && !w.contains(BASE - 1) && !w.contains(BASE + 64 * GRANULE));
         assert_eq!(w.free(large, &mut b), Some(Ok(3 * GRANULE + 1)));
         assert_eq!(w.free(large, &mut b), None);
-        assert_eq!(w.free(one + 512, &mut b), None, "only what begins there");
+        assert_eq!(
+            w.free(one + 512, &mut b),
+            None,
+            "only the start address of an allocation can be freed"
+        );
         for at in [one, two, BASE + 1536] {
             assert!(w.free(at, &mut b).unwrap().is_ok());
         }
@@ -305,8 +309,8 @@ mod tests {
     #[test]
     fn failed_allocation_leaks_no_memory() {
         let mut w = Window::new(BASE, 64 * GRANULE);
-        let mut b = Counted {
-            left: Some(2 * GRANULE),
+        let mut b = CountingMemory {
+            remaining: Some(2 * GRANULE),
             ..Default::default()
         };
         let one = w.allocate(100, &mut b).unwrap();
@@ -316,11 +320,11 @@ mod tests {
         assert!(w.allocate(GRANULE, &mut b).is_ok());
     }
 
-    /// A list of nodes, each an allocation of its own: any number works, in a time that grows only with their number.
+    /// A program can allocate each node of a list separately. The time must grow only linearly with their number.
     #[test]
     fn very_many_small_pieces_are_served_quickly() {
         let mut w = Window::new(BASE, 4096 * GRANULE);
-        let mut b = Counted::default();
+        let mut b = CountingMemory::default();
         let all: Vec<u64> = (0..200_000).map(|_| w.allocate(48, &mut b).unwrap()).collect();
         assert_eq!(w.free.len(), 1);
         for at in all.iter().step_by(2).chain(all.iter().skip(1).step_by(2)) {
@@ -331,31 +335,31 @@ mod tests {
     }
 
     proptest! {
-        /// After any allocations and frees: nothing overlaps, all allocations have memory, and nothing else has.
+        /// After any allocations and frees, allocations do not overlap, and exactly the allocations have memory.
         #[test]
         fn pieces_never_overlap_and_have_memory(steps in proptest::collection::vec((0u8..4, 1u64..5 * GRANULE), 1..200)) {
             let mut w = Window::new(BASE, 40 * GRANULE);
-            let mut b = Counted { left: Some(30 * GRANULE), ..Default::default() };
-            let mut taken: Vec<(u64, u64)> = Vec::new();
-            for (what, n) in steps {
-                if what == 0 && !taken.is_empty() {
-                    let (at, bytes) = taken.remove(n as usize % taken.len());
+            let mut b = CountingMemory { remaining: Some(30 * GRANULE), ..Default::default() };
+            let mut allocated: Vec<(u64, u64)> = Vec::new();
+            for (action, n) in steps {
+                if action == 0 && !allocated.is_empty() {
+                    let (at, bytes) = allocated.remove(n as usize % allocated.len());
                     prop_assert_eq!(w.free(at, &mut b), Some(Ok(bytes)));
                 } else {
-                    // Many small allocations, some large ones.
-                    let bytes = if what == 1 { n } else { n % 60_000 + 1 };
+                    // Most allocations are small.
+                    let bytes = if action == 1 { n } else { n % 60_000 + 1 };
                     if let Ok(at) = w.allocate(bytes, &mut b) {
                         prop_assert!(at.is_multiple_of(512) && at >= BASE && at + bytes <= BASE + 40 * GRANULE);
-                        prop_assert!(taken.iter().all(|(a, n)| a + n <= at || at + bytes <= *a));
-                        taken.push((at, bytes));
+                        prop_assert!(allocated.iter().all(|(a, n)| a + n <= at || at + bytes <= *a));
+                        allocated.push((at, bytes));
                     }
                 }
-                for (at, bytes) in &taken {
-                    let behind = |a: u64| b.mapped.range(..=a).next_back().is_some_and(|(m, n)| a - m < *n);
-                    prop_assert!(behind(*at) && behind(at + bytes - 1));
+                for (at, bytes) in &allocated {
+                    let is_mapped = |a: u64| b.mapped.range(..=a).next_back().is_some_and(|(m, n)| a - m < *n);
+                    prop_assert!(is_mapped(*at) && is_mapped(at + bytes - 1));
                 }
             }
-            for (at, _) in taken {
+            for (at, _) in allocated {
                 prop_assert!(w.free(at, &mut b).unwrap().is_ok());
             }
             prop_assert!(b.mapped.is_empty());

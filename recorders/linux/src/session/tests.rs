@@ -1,4 +1,4 @@
-//! Tests with a kernel in memory: changes and their undo order, a failure at every step, a killed recorder at every
+//! Tests with a kernel in memory: changes and their undo order, a failure at every step, and a killed recorder at every
 //! step.
 
 use super::*;
@@ -36,7 +36,7 @@ fn dir() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Returns the content of a folder, except for the lock.
+/// Returns the names of the files in a folder and in its run folder, except for the lock.
 fn list_leftovers(dir: &TempDir) -> Vec<String> {
     let mut all = Vec::new();
     for folder in [dir.path().to_owned(), dir.path().join("run")] {
@@ -49,25 +49,26 @@ fn list_leftovers(dir: &TempDir) -> Vec<String> {
     all
 }
 
-/// Returns the state of the machine, except for the size that a buffer has once it was used.
+/// Returns the state of the machine, except for the buffer size, which changes at the first use.
 fn capture_state(kernel: &FakeKernel) -> std::collections::BTreeMap<String, String> {
     let mut all = kernel.list_visible();
     all.remove("/sys/kernel/tracing/buffer_size_kb");
     all
 }
 
-/// Asserts that two machines are equal; the message lists the differences.
+/// Asserts that the states of two machines are equal. The message lists the differences.
 #[track_caller]
 fn assert_same_state(
     now: &std::collections::BTreeMap<String, String>,
     before: &std::collections::BTreeMap<String, String>,
-    when: &str,
+    context: &str,
 ) {
-    let other = |a: &std::collections::BTreeMap<String, String>, b: &std::collections::BTreeMap<String, String>| {
+    let differences = |a: &std::collections::BTreeMap<String, String>,
+                       b: &std::collections::BTreeMap<String, String>| {
         let all = a.iter().filter(|(k, v)| b.get(*k) != Some(v));
         all.map(|(k, v)| format!("{k}: {v}")).collect::<Vec<_>>()
     };
-    assert_eq!(other(now, before), other(before, now), "{when}");
+    assert_eq!(differences(now, before), differences(before, now), "{context}");
 }
 
 #[test]
@@ -83,12 +84,13 @@ fn unloaded_driver_is_recorded_and_changes_are_undone() {
     );
     assert_eq!(summary.notes, Vec::<String>::new());
     assert_eq!(list_leftovers(&dir), ["out.kine"]);
-    let done = kernel.take_actions();
+    let actions = kernel.take_actions();
     let tracing = "/sys/kernel/tracing";
-    let at = |what: &str| {
-        done.iter()
-            .position(|d| d == what)
-            .unwrap_or_else(|| panic!("{what}: {done:#?}"))
+    let at = |action: &str| {
+        actions
+            .iter()
+            .position(|d| d == action)
+            .unwrap_or_else(|| panic!("{action}: {actions:#?}"))
     };
     let order = [
         format!("100000 > {tracing}/buffer_size_kb"),
@@ -107,8 +109,8 @@ fn unloaded_driver_is_recorded_and_changes_are_undone() {
         format!("1408 > {tracing}/buffer_size_kb"),
         format!("-:kinescope/dma_alloc > {tracing}/kprobe_events"),
     ];
-    assert!(order.iter().map(|o| at(o)).is_sorted(), "{done:#?}");
-    // Check its content.
+    assert!(order.iter().map(|o| at(o)).is_sorted(), "{actions:#?}");
+    // The recording contains the accesses and the description of the machine.
     let r = import::open(&request.output, &Progress::new()).unwrap();
     let accesses: Vec<_> = r
         .events
@@ -149,15 +151,15 @@ fn final_display_content_becomes_the_expected_screen() {
     request.keep_log = true;
     record(&kernel, &request, &StopRequest::default()).unwrap();
     assert_same_state(&capture_state(&kernel), &before, "");
-    let done = kernel.take_actions();
+    let actions = kernel.take_actions();
     let tracer = "nop > /sys/kernel/tracing/current_tracer";
-    assert_eq!(done.iter().filter(|d| *d == tracer).count(), 1, "{done:#?}");
+    assert_eq!(actions.iter().filter(|d| *d == tracer).count(), 1, "{actions:#?}");
     let r = import::open(&request.output, &Progress::new()).unwrap();
     let shown =
         trace_core::screen::Picture::from_ppm(r.extras.get(trace_core::screen::SCREEN_AT_END).unwrap()).unwrap();
     assert_eq!((shown.width(), shown.rgb()), (2, &[1, 2, 3, 4, 5, 6][..]));
     assert_eq!(list_leftovers(&dir), ["out.aux.txt", "out.kine", "out.ppm", "out.txt"]);
-    // A driver that lets programs see only a copy has no picture, and a note says so.
+    // If a driver shows programs only a copy of the picture, the recording has no picture and a note about it.
     kernel.put("/sys/bus/pci/devices/0000:00:03.0/drm/card0", "");
     (request.keep_log, request.output) = (false, dir.path().join("other.kine"));
     let summary = record(&kernel, &request, &StopRequest::default()).unwrap();
@@ -180,7 +182,7 @@ fn bound_driver_is_rebound_and_its_accessors_are_recorded() {
     let mut request = request(&dir, "pci:0000:00:04.0", None, &[]);
     (request.method, request.keep_log) = (Some(Method::Kprobes), true);
     let summary = record(&kernel, &request, &StopRequest::default()).unwrap();
-    // Not even a buffer's size changes: the instance has its own.
+    // Even the buffer size is unchanged, because the instance has its own buffer.
     assert_same_state(&kernel.list_visible(), &before, "");
     assert_eq!(
         (summary.capture.driver.as_str(), summary.capture.exit_code),
@@ -200,7 +202,7 @@ fn bound_driver_is_rebound_and_its_accessors_are_recorded() {
         (f.vendor, f.device, f.address.as_str()),
         (0x8086, 0x10c9, "0000:00:04.0")
     );
-    // A log that would be overwritten is reported before any change.
+    // An existing log is reported before any change.
     kernel.take_actions();
     let why = record(&kernel, &request, &StopRequest::default())
         .unwrap_err()
@@ -209,7 +211,7 @@ fn bound_driver_is_rebound_and_its_accessors_are_recorded() {
     assert_eq!(kernel.take_actions(), Vec::<String>::new());
 }
 
-/// Whatever step fails, the machine is restored, nothing is left on the disk, and the next recording works.
+/// After a failure of any step, the machine is restored, no files remain, and the next recording works.
 #[test]
 fn recorder_failure_at_any_step_restores_the_machine() {
     for (device, driver, with) in [
@@ -229,7 +231,7 @@ fn recorder_failure_at_any_step_restores_the_machine() {
                 assert!(step > 30, "{step} steps");
                 break;
             }
-            // The failed step can be an undo step: the next recording does it.
+            // The failed step can be an undo step, which the next recording repeats.
             if matches!(result, Err(RecordError::NotRestored(_))) {
                 let again = record(&kernel, &request, &StopRequest::default());
                 assert!(again.is_ok(), "{with}, step {step}: {result:?}, then {again:?}");
@@ -251,7 +253,7 @@ fn recorder_failure_at_any_step_restores_the_machine() {
     }
 }
 
-/// A list of changes that is left at any step is undone by its next reader, and a second undo does nothing.
+/// The next reader of a journal that ends at any step undoes its changes. A second undo does nothing.
 #[test]
 fn changes_of_a_recorder_killed_at_any_step_are_undone() {
     for step in 0..40 {
@@ -273,7 +275,7 @@ fn changes_of_a_recorder_killed_at_any_step_are_undone() {
             probed_functions: Vec::new(),
             tracer: None,
         };
-        // The recorder ends in the middle of the step, without its cleanup.
+        // The recorder ends in the middle of this step, without its cleanup.
         let _ = session.run(&StopRequest::default());
         kernel.fail_in(usize::MAX);
         drop(journal);
@@ -316,7 +318,7 @@ fn trace_of_a_killed_recorder_becomes_a_marked_recording() {
         tracer: None,
     };
     session.add_probes().unwrap();
-    // The reader threads end with the recorder; here they have already ended.
+    // The reader threads end with a killed recorder, so this test ends them.
     drop(session.start_trace().unwrap());
     session
         .bind_and_run(&StopRequest::default(), &mut Capture::default())
@@ -332,12 +334,12 @@ fn trace_of_a_killed_recorder_becomes_a_marked_recording() {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let messages = std::thread::scope(|s| {
         let guard = s.spawn(|| guard::watch(theirs, &kernel, &request.run_folder).unwrap());
-        // The command is a child of this test. A zombie counts as ended, so the wait for it may begin at any time.
+        // The command is a child of this test. A zombie counts as ended, so the wait for it can begin at any time.
         let ended = s.spawn(move || child.wait().unwrap());
         let mut line = String::new();
         BufReader::new(&ours).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
-        // Killed: the socket closes without a message.
+        // The socket of a killed recorder closes without a message.
         drop(ours);
         ended.join().unwrap();
         guard.join().unwrap()
@@ -410,18 +412,18 @@ fn record_errors_explain_the_remedy() {
         "{report}"
     );
     assert_same_state(&capture_state(&kernel), &before, "");
-    let mut away = rv100(Some("radeonfb"), &[]);
-    away.output = dir.path().join("no/such/out.kine");
-    assert!(why(&kernel, &away).contains("no/such"));
+    let mut missing_folder = rv100(Some("radeonfb"), &[]);
+    missing_folder.output = dir.path().join("no/such/out.kine");
+    assert!(why(&kernel, &missing_folder).contains("no/such"));
     kernel.put("/sys/kernel/tracing/current_tracer", "function_graph\n");
     let report = why(&kernel, &rv100(Some("radeonfb"), &[]));
     assert!(
         report.contains("echo nop > /sys/kernel/tracing/current_tracer"),
         "{report}"
     );
-    let held = Lock::acquire(&dir.path().join("run")).unwrap();
+    let lock = Lock::acquire(&dir.path().join("run")).unwrap();
     assert!(why(&kernel, &rv100(Some("radeonfb"), &[])).contains("another recording is running"));
-    drop(held);
+    drop(lock);
     let (lines, abilities) = check(&kernel, &"pci:1002:5159".parse().unwrap(), Some("radeonfb"), &[], &[]).unwrap();
     assert!(
         lines[0].starts_with("0000:00:03.0 (1002:5159), on QEMU Standard PC"),
@@ -432,21 +434,21 @@ fn record_errors_explain_the_remedy() {
 
 #[test]
 fn invalid_recorder_journal_is_refused_with_its_line() {
-    let wrong = |text: &str| crate::journal::parse(text.as_bytes()).unwrap_err();
+    let parse_error = |text: &str| crate::journal::parse(text.as_bytes()).unwrap_err();
     let first = "{\"line\":\"recording\",\"version\":1,\"boot\":\"\",\"job\":{\"output\":\"\",\"folder\":\"\",\"keep_log\":false,\
                  \"hardware\":null,\"board\":\"\",\"tool\":\"\",\"when\":\"\",\"capture\":{},\"traces\":[]}}\n";
     assert_eq!(crate::journal::parse(first.as_bytes()).unwrap().changes, []);
-    // A change whose line is incomplete was not made.
+    // The change of an incomplete line did not happen.
     assert!(crate::journal::parse(&[first.as_bytes(), b"{\"line\":\"chan"].concat()).is_ok());
     assert!(crate::journal::parse(b"").unwrap().changes.is_empty());
     assert_eq!(
-        wrong("{\"line\":\"undone\",\"number\":0}\n"),
+        parse_error("{\"line\":\"undone\",\"number\":0}\n"),
         (1, "out of place".into())
     );
     assert_eq!(
-        wrong(&format!("{first}{{\"line\":\"undone\",\"number\":0}}\n")),
+        parse_error(&format!("{first}{{\"line\":\"undone\",\"number\":0}}\n")),
         (2, "there is no change 0".into())
     );
-    assert_eq!(wrong(&first.replace("version\":1", "version\":9")).0, 1);
-    assert_eq!(wrong(&format!("{first}x\n")).0, 2);
+    assert_eq!(parse_error(&first.replace("version\":1", "version\":9")).0, 1);
+    assert_eq!(parse_error(&format!("{first}x\n")).0, 2);
 }

@@ -224,11 +224,14 @@ mod tests {
         let at = p.allocate(1 << 20).unwrap();
         assert_eq!(p.list_resident(at..at + (1 << 20)).unwrap(), []);
         p.write(at + 5 * 4096 + 7, &[1]).unwrap();
-        let touched = p.list_resident(at..at + (1 << 20)).unwrap();
-        assert_eq!((touched.len(), touched[0].clone()), (1, at + 5 * 4096..at + 6 * 4096));
+        let resident = p.list_resident(at..at + (1 << 20)).unwrap();
+        assert_eq!((resident.len(), resident[0].clone()), (1, at + 5 * 4096..at + 6 * 4096));
         assert_eq!(p.list_resident(at..at + 4096).unwrap(), []);
         let other = p.allocate(4096).unwrap();
-        assert!(other > at + (1 << 20), "a page stays free between objects");
+        assert!(
+            other > at + (1 << 20),
+            "the allocator leaves a free page between objects"
+        );
     }
 
     #[test]
@@ -250,8 +253,11 @@ mod tests {
         assert_ne!(other.inode(), p.inode());
         assert_eq!(Inode::from_descriptor(-1), None);
         assert_eq!(rustix::io::fcntl_getfd(&again).unwrap(), rustix::io::FdFlags::CLOEXEC);
-        let kept = p.reopen(false).unwrap();
-        assert_eq!(rustix::io::fcntl_getfd(&kept).unwrap(), rustix::io::FdFlags::empty());
+        let inherited = p.reopen(false).unwrap();
+        assert_eq!(
+            rustix::io::fcntl_getfd(&inherited).unwrap(),
+            rustix::io::FdFlags::empty()
+        );
     }
 
     #[test]

@@ -218,7 +218,7 @@ impl<'a> Provenance<'a> {
 mod tests {
     use super::*;
 
-    fn ran(event: u64, reason: Option<&str>) -> ChainResult {
+    fn chain_result(event: u64, reason: Option<&str>) -> ChainResult {
         ChainResult {
             end: driver_mali::JobEnd {
                 status: 1,
@@ -239,10 +239,10 @@ mod tests {
         for n in 0..20 {
             t.add_chain(
                 GpuVa(0x1000 * (n + 1)),
-                &ran(n * 10, (n % 2 == 1).then_some("not drawn")),
+                &chain_result(n * 10, (n % 2 == 1).then_some("not drawn")),
             );
         }
-        t.add_chain(GpuVa(0x5_0000), &ran(300, Some("another")));
+        t.add_chain(GpuVa(0x5_0000), &chain_result(300, Some("another")));
         let found = t.findings();
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].message.as_str(), found[0].event), ("not drawn", Some(10)));

@@ -105,14 +105,14 @@ mod tests {
         let path = dir.path().join("a.kine");
         std::fs::write(&path, "mine").unwrap();
         let recording = Recording::default();
-        let kept = dir.path().join("a-unfinished.kine");
-        std::fs::write(&kept, "kept").unwrap();
-        let whole = |saved: SaveOutcome| match saved {
+        let unfinished = dir.path().join("a-unfinished.kine");
+        std::fs::write(&unfinished, "kept").unwrap();
+        let complete_path = |saved: SaveOutcome| match saved {
             SaveOutcome::Complete(path) => path,
             SaveOutcome::Partial { path, why } => panic!("{}: {why}", path.display()),
         };
-        let first = whole(save(&recording, &path, None).unwrap());
-        let second = whole(save(&recording, &path, Some(&kept)).unwrap());
+        let first = complete_path(save(&recording, &path, None).unwrap());
+        let second = complete_path(save(&recording, &path, Some(&unfinished)).unwrap());
         assert_eq!(std::fs::read(&path).unwrap(), b"mine");
         let process = std::process::id();
         assert_eq!(first, dir.path().join(format!("a-{process}.kine")));
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(
             std::fs::read_dir(dir.path()).unwrap().count(),
             3,
-            "nothing is left beside them"
+            "the folder contains only these three files"
         );
     }
 }

@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn request_numbers_match_the_c_header() {
-        // Values from the C preprocessor.
+        // These values are from the C preprocessor.
         assert_eq!(iow::<Submit>(family::DRM, number::SUBMIT), 0x4028_6440);
         assert_eq!(iowr::<CreateBo>(family::DRM, number::CREATE_BO), 0xc018_6442);
         assert_eq!(iowr::<Version>(family::DRM, number::VERSION), 0xc040_6400);

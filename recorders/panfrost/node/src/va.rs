@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(
             a.allocate(PAGE, false),
             Some(START + 4 * PAGE),
-            "not the one just given back"
+            "the allocator does not reuse a freed range at once"
         );
         let large = a.allocate(LARGE, false).unwrap();
         assert_eq!(large % LARGE, 0);

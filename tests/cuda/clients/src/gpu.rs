@@ -11,8 +11,8 @@ pub type ClientResult<T = ()> = Result<T, String>;
 const VERSION: c_int = 13_000;
 /// Flag: stream 0 is the calling thread's own.
 const PER_THREAD: u64 = 2;
-/// Functions whose newest version has another signature than the name says: the driver must not return them for these
-/// names.
+/// Functions whose names have a newer version with another signature. The driver returns that version, so that a lookup
+/// by the driver must skip these names.
 const OTHER_FORMS: [&str; 7] = [
     "cuGraphInstantiate_v2",
     "cuCtxCreate_v2",
@@ -30,7 +30,7 @@ type GetProcAddress =
 #[derive(Clone, Copy)]
 pub struct Gpu {
     pub d: Driver,
-    way: LookupMode,
+    lookup: LookupMode,
 }
 
 // SAFETY: the pointers are to functions of a library that stays loaded, and any thread can call them.
@@ -90,8 +90,8 @@ fn c(name: &str) -> CString {
     CString::new(name).unwrap_or_default()
 }
 
-/// Loads the driver with this kind of lookup.
-fn driver(way: LookupMode) -> ClientResult<Driver> {
+/// Loads the driver with this lookup mode.
+fn driver(lookup: LookupMode) -> ClientResult<Driver> {
     // SAFETY: the call loads the driver, as every program that uses the device does.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if library.is_null() {
@@ -101,7 +101,7 @@ fn driver(way: LookupMode) -> ClientResult<Driver> {
     }
     // SAFETY: the handle is from the loader, and the string ends in a zero.
     let by_name = |name: &str| unsafe { libc::dlsym(library, c(name).as_ptr()) };
-    if way == LookupMode::Loader {
+    if lookup == LookupMode::Loader {
         let find = |name: &'static str| Some(by_name(name)).filter(|at| !at.is_null());
         // SAFETY: a library of this name has the driver's functions with their signatures.
         return Ok(unsafe { Driver::from_symbols(find) });
@@ -120,11 +120,11 @@ fn driver(way: LookupMode) -> ClientResult<Driver> {
             .iter()
             .find_map(|end| name.strip_suffix(end))
             .unwrap_or(name);
-        let flags = if way == LookupMode::PerThread { PER_THREAD } else { 0 };
+        let flags = if lookup == LookupMode::PerThread { PER_THREAD } else { 0 };
         let (mut at, mut status) = (std::ptr::null_mut(), 0);
         // SAFETY: the argument is a string, and the pointers are valid for the answers.
-        let asked = unsafe { ask(c(first).as_ptr(), &raw mut at, VERSION, flags, &raw mut status) };
-        (asked == 0 && !at.is_null()).then_some(at)
+        let result = unsafe { ask(c(first).as_ptr(), &raw mut at, VERSION, flags, &raw mut status) };
+        (result == 0 && !at.is_null()).then_some(at)
     };
     // SAFETY: the driver returns its functions by their names.
     Ok(unsafe { Driver::from_symbols(find) })
@@ -134,8 +134,8 @@ impl Gpu {
     /// Starts the driver, with the primary context of the first device current.
     pub fn begin(options: &Options) -> ClientResult<Self> {
         let gpu = Self {
-            d: driver(options.way)?,
-            way: options.way,
+            d: driver(options.lookup)?,
+            lookup: options.lookup,
         };
         // SAFETY: the call starts the driver.
         unsafe { gpu.d.cuInit(0) }.map_err(text)?;
@@ -160,7 +160,7 @@ impl Gpu {
     pub fn load(&self, ptx: &str) -> ClientResult<Code> {
         let image = c(ptx);
         let (mut handle, none) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let library = self.way == LookupMode::Library;
+        let library = self.lookup == LookupMode::Library;
         // SAFETY: the string ends in a zero, and the pointer is valid for the answer.
         unsafe {
             if library {
@@ -192,7 +192,7 @@ impl Gpu {
         Ok(function)
     }
 
-    /// Returns a library's module in the context; a module is its own.
+    /// Returns the module of a library in the context. Returns a module unchanged.
     pub fn module(&self, code: Code) -> ClientResult<Code> {
         if !code.library {
             return Ok(code);
@@ -203,7 +203,7 @@ impl Gpu {
         Ok(Code { handle, library: false })
     }
 
-    /// Returns a function by its name, found in the list of all functions.
+    /// Returns a function by its name, from the list of all functions.
     pub fn find_listed_function(&self, code: Code, name: &str) -> ClientResult<CuFunction> {
         let mut count = 0;
         // SAFETY: the code is loaded, and the list has as many elements as the count says.
@@ -227,19 +227,19 @@ impl Gpu {
             all
         };
         let named = |function: &&CuFunction| {
-            let mut own = std::ptr::null();
+            let mut function_name = std::ptr::null();
             // SAFETY: the function is of this code, and the pointer is valid for the answer, which is a string.
             unsafe {
                 let result = if code.library {
-                    self.d.cuKernelGetName(&raw mut own, **function)
+                    self.d.cuKernelGetName(&raw mut function_name, **function)
                 } else {
-                    self.d.cuFuncGetName(&raw mut own, **function)
+                    self.d.cuFuncGetName(&raw mut function_name, **function)
                 };
-                result.is_ok() && CStr::from_ptr(own).to_bytes() == name.as_bytes()
+                result.is_ok() && CStr::from_ptr(function_name).to_bytes() == name.as_bytes()
             }
         };
-        let found = all.iter().find(named).copied();
-        found.ok_or_else(|| format!("{name} is not in the list"))
+        let function = all.iter().find(named).copied();
+        function.ok_or_else(|| format!("{name} is not in the list"))
     }
 
     /// Returns the address and the size in bytes of a variable.

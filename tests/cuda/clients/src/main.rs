@@ -1,6 +1,8 @@
-//! Small CUDA programs that use only the driver, one for each feature that a recorder has to handle. Each checks its
-//! own result on the CPU, prints `ok NAME checksum=<16 hex digits>`, and exits with 0, or prints the error and exits
-//! with 1. They do not depend on recorders, and run on NVIDIA's driver and on the tests' stand-in.
+//! Small CUDA programs that use only the driver, one for each feature that a recorder has to handle.
+//!
+//! Each program checks its own result on the CPU. If the result is correct, the program prints
+//! `ok NAME checksum=<16 hex digits>` and exits with 0. Otherwise, it prints the error and exits with 1. The programs
+//! do not depend on recorders, and run on NVIDIA's driver and on the tests' stand-in.
 #![allow(unsafe_code, clippy::print_stdout, reason = "programs that call a driver, and print")]
 
 mod gpu;

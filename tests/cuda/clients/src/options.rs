@@ -10,7 +10,7 @@ pub enum LookupMode {
     Driver,
     /// By the loader's `dlsym`.
     Loader,
-    /// Like CUDA's current runtime: by the driver, with code as libraries whose kernels are launched.
+    /// Like CUDA's current runtime: by the driver, with code as libraries whose kernels the program launches.
     Library,
     /// By the driver, with stream 0 as each thread's own.
     PerThread,
@@ -32,7 +32,7 @@ pub enum ExitMode {
 }
 
 impl ExitMode {
-    /// Ends the process. The code is ignored if the way of ending has none.
+    /// Ends the process with an exit code. A mode without an exit code ignores it.
     pub fn now(self, code: i32) -> ! {
         match self {
             Self::Return => std::process::exit(code),
@@ -57,19 +57,19 @@ impl ExitMode {
 #[derive(Clone, Debug)]
 pub struct Options {
     pub program: String,
-    /// Amount of work, in the program's own measure; `None` for the program's default.
+    /// Amount of work in the program's own unit, or `None` for the program's default.
     pub size: Option<u32>,
     /// File for all bytes that were copied back from the device.
     pub out: Option<PathBuf>,
-    pub way: LookupMode,
+    pub lookup: LookupMode,
     pub end: ExitMode,
     /// Seed of the inputs.
     pub seed: u32,
     pub block: Option<u32>,
     pub grid: Option<u32>,
-    /// Send the marks `begin` and `end` to a recorder around the second half.
+    /// Whether to send the marks `begin` and `end` to a recorder around the second half.
     pub marks: bool,
-    /// Options of one program: `--bad`, `--hang`.
+    /// Options that only some programs have, such as `--bad` and `--hang`.
     pub words: Vec<String>,
 }
 
@@ -79,12 +79,12 @@ impl Options {
         let mut arguments = arguments;
         let program = arguments
             .next()
-            .ok_or("which program? One of the table in tests/cuda/README.md")?;
+            .ok_or("no program is named: see the table in tests/cuda/README.md")?;
         let mut o = Self {
             program,
             size: None,
             out: None,
-            way: LookupMode::Driver,
+            lookup: LookupMode::Driver,
             end: ExitMode::Return,
             seed: 0,
             block: None,
@@ -93,11 +93,11 @@ impl Options {
             words: Vec::new(),
         };
         while let Some(word) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{word} wants a value"));
+            let mut value = || arguments.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
                 "--out" => o.out = Some(value()?.into()),
                 "--via" => {
-                    o.way = match value()?.as_str() {
+                    o.lookup = match value()?.as_str() {
                         "driver" => LookupMode::Driver,
                         "dlsym" => LookupMode::Loader,
                         "library" => LookupMode::Library,

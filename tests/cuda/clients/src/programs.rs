@@ -17,7 +17,7 @@ use crate::gpu::{ClientResult, Gpu};
 use crate::options::Options;
 use crate::result::ProgramResult;
 
-/// Context of a program: the device, its options, and its result.
+/// Context of a program: the device, the options, and the result.
 pub struct ProgramContext<'a> {
     gpu: Gpu,
     options: &'a Options,
@@ -54,8 +54,8 @@ const PROGRAMS: [(&str, Program); 23] = [
 
 /// Runs a program.
 pub fn run(options: &Options) -> ClientResult {
-    let known = PROGRAMS.iter().find(|(name, _)| *name == options.program);
-    let (name, program) = known.ok_or_else(|| {
+    let entry = PROGRAMS.iter().find(|(name, _)| *name == options.program);
+    let (name, program) = entry.ok_or_else(|| {
         let names: Vec<&str> = PROGRAMS.iter().map(|(name, _)| *name).collect();
         format!("there is no such program (expected {})", names.join(", "))
     })?;

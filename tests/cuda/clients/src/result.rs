@@ -1,4 +1,4 @@
-//! A program's result: bytes copied back from the device, as a checksum and a file; and the source of inputs.
+//! A program's result, and the source of its inputs. The result is the bytes copied back, as a checksum and a file.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ impl ProgramResult {
         if let Some(path) = out {
             std::fs::write(path, &self.bytes).map_err(|e| format!("{}: {e}", path.display()))?;
         }
-        // FNV-1a, 64 bits.
+        // The checksum is FNV-1a with 64 bits.
         let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         let checksum = self.bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);
         println!("ok {name} checksum={checksum:016x}");
@@ -27,15 +27,15 @@ impl ProgramResult {
     }
 }
 
-/// Returns a fixed pseudo-random number for an index, from which inputs are made.
-pub fn scramble(place: u32) -> u32 {
-    let mut x = place.wrapping_add(0x9e37_79b9);
+/// Returns a fixed pseudo-random number for an index. Programs make their inputs from these numbers.
+pub fn scramble(index: u32) -> u32 {
+    let mut x = index.wrapping_add(0x9e37_79b9);
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
     x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
     x ^ (x >> 16)
 }
 
-/// Returns this many words for a seed.
+/// Returns `n` pseudo-random words for a seed.
 pub fn words(seed: u32, n: u32) -> Vec<u32> {
     (0..n)
         .map(|i| scramble(seed.wrapping_mul(0x0100_0193).wrapping_add(i)))
@@ -43,12 +43,12 @@ pub fn words(seed: u32, n: u32) -> Vec<u32> {
 }
 
 /// Checks that the values are the expected ones.
-pub fn check<T: PartialEq + std::fmt::Debug>(what: &str, got: &[T], right: &[T]) -> Result<(), String> {
+pub fn check<T: PartialEq + std::fmt::Debug>(name: &str, got: &[T], right: &[T]) -> Result<(), String> {
     if got.len() != right.len() {
-        return Err(format!("{what}: {} values in the place of {}", got.len(), right.len()));
+        return Err(format!("{name}: {} values instead of {}", got.len(), right.len()));
     }
     match got.iter().zip(right).enumerate().find(|(_, (a, b))| a != b) {
         None => Ok(()),
-        Some((n, (a, b))) => Err(format!("{what}: value {n} is {a:?}, not {b:?}")),
+        Some((n, (a, b))) => Err(format!("{name}: value {n} is {a:?}, not {b:?}")),
     }
 }

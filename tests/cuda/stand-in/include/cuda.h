@@ -1,5 +1,5 @@
-// The part of the driver's interface that programs/driver_api.c uses, for machines without NVIDIA's toolkit: names,
-// numbers and forms as on 64-bit Linux. With the toolkit its own cuda.h is taken instead.
+// The part of the driver's interface that programs/driver_api.c uses, for machines without NVIDIA's toolkit.
+// Names, numbers and types are those of 64-bit Linux. A build with the toolkit uses the toolkit's own cuda.h.
 #pragma once
 
 #include <stddef.h>

@@ -27,7 +27,7 @@ thread_local! {
 
 /// A call of a driver function.
 pub struct Call {
-    /// The default stream is the thread's own.
+    /// Whether the default stream is the calling thread's own stream.
     pub per_thread: bool,
 }
 

@@ -1,14 +1,14 @@
-//! Exported functions: one for each line of the list of signatures, in both of its forms.
+//! Exported functions: one for each line of the list of signatures, in both forms of the function.
 //!
-//! Each forwards its arguments to the function of the same name in one of the modules. A line of the list without such
-//! a function does not compile.
+//! Each function forwards its arguments to the function of the same name in one of the modules. A line of the list
+//! without such a function does not compile.
 
 use crate::call::answer;
 use cuda_driver::*;
 use std::ffi::{c_char, c_void};
 
 /// The functions that the exported ones call.
-mod rooms {
+mod implementations {
     pub use crate::code::functions::*;
     pub use crate::code::libraries::*;
     pub use crate::code::modules::*;
@@ -35,7 +35,7 @@ macro_rules! export {
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments, reason = "the driver's own")]
         unsafe extern "C" fn $own($($arg: $type),*) -> CuResult {
-            answer(stringify!($name), $per_thread, |call| rooms::$name(call $(, $arg)*))
+            answer(stringify!($name), $per_thread, |call| implementations::$name(call $(, $arg)*))
         }
     };
 }
@@ -47,7 +47,7 @@ macro_rules! exports {
             $(export!($name, $other, true, $args);)?
         )*
 
-        /// Returns both forms of a function by its exported name; the second one if it exists.
+        /// Returns both forms of a function by its exported name. The second form is `None` if it does not exist.
         pub fn exported(name: &str) -> Option<(*mut c_void, Option<*mut c_void>)> {
             type Form = *const ();
             let all: &[(&str, Form, &[Form])] = &[

@@ -38,7 +38,7 @@ pub struct Entry {
 pub struct Variable {
     pub name: String,
     pub bytes: u64,
-    /// Initial words, each as long as an element.
+    /// Initial values, each as long as an element.
     pub values: Vec<values::Value>,
     pub element: u64,
 }
@@ -67,13 +67,13 @@ fn image_error(code: u32, why: impl ToString) -> ImageError {
 /// Reads a program's image: zero-terminated PTX, a container, or the wrapper structure that points to a container.
 ///
 /// The device runs no machine code: only the PTX of a container is used.
-pub fn read(image: *const c_void, wishes: LinkOptions) -> Result<Text, ImageError> {
+pub fn read(image: *const c_void, options: LinkOptions) -> Result<Text, ImageError> {
     if image.is_null() {
         return Err(image_error(INVALID_VALUE, "there is no image"));
     }
     let mut at = image.cast::<u8>();
-    // SAFETY: the program guarantees an image that is as long as its header; a text can be shorter, and is read byte by
-    // byte.
+    // SAFETY: the program guarantees an image that is as long as its header. A text can be shorter, so this code reads
+    // byte by byte.
     let begins = |at: *const u8, bytes: &[u8]| bytes.iter().enumerate().all(|(n, b)| unsafe { *at.add(n) } == *b);
     let wrapper = 0x4662_43b1_u32.to_le_bytes();
     if begins(at, &wrapper) {
@@ -86,29 +86,29 @@ pub fn read(image: *const c_void, wishes: LinkOptions) -> Result<Text, ImageErro
         // SAFETY: a container has a header of this size, which contains its length.
         let head = unsafe { std::slice::from_raw_parts(at, HEADER_BYTES) };
         let bytes = fatbin::total_bytes(head).map_err(|e| image_error(INVALID_IMAGE, e))?;
-        // SAFETY: as above.
-        let whole = unsafe { std::slice::from_raw_parts(at, bytes as usize) };
-        return read_bytes(whole, wishes);
+        // SAFETY: the header contains the length of the container.
+        let container = unsafe { std::slice::from_raw_parts(at, bytes as usize) };
+        return read_bytes(container, options);
     }
     if begins(at, b"\x7fELF") {
         return Err(image_error(NO_BINARY, "the stand-in runs no machine code"));
     }
-    // SAFETY: everything else is a text, which ends in a zero.
-    read_bytes(unsafe { CStr::from_ptr(at.cast()) }.to_bytes(), wishes)
+    // SAFETY: every other image is a text, which ends in a zero.
+    read_bytes(unsafe { CStr::from_ptr(at.cast()) }.to_bytes(), options)
 }
 
 /// Does the same as [`read`] for bytes of known length.
-pub fn read_bytes(bytes: &[u8], wishes: LinkOptions) -> Result<Text, ImageError> {
+pub fn read_bytes(bytes: &[u8], options: LinkOptions) -> Result<Text, ImageError> {
     let text;
     let text: &[u8] = if is_ptx(bytes) {
         bytes
     } else {
-        let found = Image::detect(bytes).code(Capability::new(CAPABILITY.0, CAPABILITY.1));
-        let found = found.map_err(|e| image_error(INVALID_IMAGE, e))?;
-        if found.form != Form::Ptx {
+        let selected = Image::detect(bytes).code(Capability::new(CAPABILITY.0, CAPABILITY.1));
+        let selected = selected.map_err(|e| image_error(INVALID_IMAGE, e))?;
+        if selected.form != Form::Ptx {
             return Err(image_error(NO_BINARY, "the stand-in runs no machine code"));
         }
-        text = found.code;
+        text = selected.code;
         &text
     };
     let ptx = Ptx::parse(text).map_err(|e| image_error(INVALID_PTX, e))?;
@@ -118,7 +118,7 @@ pub fn read_bytes(bytes: &[u8], wishes: LinkOptions) -> Result<Text, ImageError>
             t.iter().fold(1, |n: u32, d| n.saturating_mul(*d))
         });
         let natural = crate::kernels::registers(e.name);
-        let limits = [e.max_registers.unwrap_or(0), wishes.registers];
+        let limits = [e.max_registers.unwrap_or(0), options.registers];
         Entry {
             name: e.name.to_owned(),
             layout: e

@@ -16,11 +16,11 @@ use std::sync::{Arc, Mutex};
 
 /// A context.
 pub struct Context {
-    /// Its handle, by which other objects refer to it.
+    /// Handle of the context, by which other objects refer to it.
     pub handle: usize,
     /// Sticky error.
     hurt: AtomicU32,
-    /// The context was destroyed: no new work starts.
+    /// Whether the context was destroyed. No new work starts then.
     ended: AtomicBool,
     /// Streams, and the last work of each.
     pub order: Mutex<StreamOrder>,
@@ -30,14 +30,14 @@ pub struct Context {
     pub captures: Mutex<Vec<Arc<Capture>>>,
 }
 
-/// Default limits: sizes of the stack, the print buffer and the heap of kernels, bytes.
+/// Default limits for kernels: sizes of the stack, the print buffer and the heap, bytes.
 const LIMITS: [(u32, usize); 3] = [(LIMIT_STACK, 1 << 10), (LIMIT_PRINTF, 1 << 20), (LIMIT_HEAP, 8 << 20)];
 
 /// The primary context, and its retain count.
 struct Primary {
     retained: u32,
     context: Option<Arc<Context>>,
-    /// The last context was destroyed with an error: a real device has no next one in the same process.
+    /// Error of the last context when it was destroyed. A real device has no next context in the same process.
     broken: Option<CuResult>,
 }
 
@@ -72,7 +72,7 @@ impl Context {
         }
     }
 
-    /// Stores a sticky error; the first one is kept.
+    /// Stores a sticky error, unless the context already has one.
     pub fn hurt(&self, code: CuResult) {
         if is_sticky(code) {
             let _ = self
@@ -98,14 +98,14 @@ impl Context {
     /// Destroys the context: waits for submitted work, and removes everything that belongs to it.
     fn end(&self) -> Answer {
         self.ended.store(true, Ordering::Release);
-        let how = self.synchronize();
+        let result = self.synchronize();
         lock(&self.captures).clear();
         streams::forget(self.handle);
         code::forget(self.handle);
         memory::forget(self.handle);
-        // Another call can have destroyed it already.
+        // Another call can have destroyed the context already.
         let _ = CONTEXTS.take(pointer(self.handle));
-        how
+        result
     }
 }
 
@@ -191,7 +191,7 @@ pub fn cuCtxCreate_v4(call: &Call, to: *mut CuContext, _how: *mut c_void, flags:
     cuCtxCreate_v2(call, to, flags, device)
 }
 
-/// A program cannot destroy the primary context.
+/// Destroys a context. A program cannot destroy the primary context.
 pub fn cuCtxDestroy_v2(_: &Call, context: CuContext) -> Answer {
     let context = find(context)?;
     if lock(&PRIMARY)
@@ -206,7 +206,7 @@ pub fn cuCtxDestroy_v2(_: &Call, context: CuContext) -> Answer {
             stack.pop();
         }
     })?;
-    // Only calls that wait return the result.
+    // Only calls that wait return the result of the submitted work.
     let _ = context.end();
     Ok(())
 }
@@ -236,8 +236,8 @@ pub fn cuCtxPushCurrent_v2(_: &Call, context: CuContext) -> Answer {
 }
 
 pub fn cuCtxPopCurrent_v2(_: &Call, to: *mut CuContext) -> Answer {
-    let gone = change(Vec::pop)?.ok_or(INVALID_CONTEXT)?;
-    give_if_wanted(to, pointer(gone.handle));
+    let popped = change(Vec::pop)?.ok_or(INVALID_CONTEXT)?;
+    give_if_wanted(to, pointer(popped.handle));
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// One side of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Side {
-    /// The memory is known to the device; otherwise it is the program's own.
+    /// Whether the device knows the memory. Otherwise, it is the program's own memory.
     device: bool,
     /// First address.
     at: u64,
@@ -49,7 +49,7 @@ impl Side {
         }
     }
 
-    /// Returns the side for an address whose kind the driver finds out.
+    /// Returns the side for an address. The driver determines the kind of its memory.
     fn any(at: u64) -> Self {
         Self::linear(find_containing(&ranges(), at).is_some(), at)
     }
@@ -108,17 +108,17 @@ impl Transfer {
                 }
                 _ => return Err(INVALID_VALUE),
             };
-            let whole = Side {
+            let strided = Side {
                 pitch,
                 slice: pitch.checked_mul(height).ok_or(INVALID_VALUE)?,
                 ..base
             };
-            let at = whole
+            let at = strided
                 .row(at[1] as u64, at[2] as u64)
                 .and_then(|row| row.checked_add(at[0] as u64));
             Ok(Side {
                 at: at.ok_or(INVALID_VALUE)?,
-                ..whole
+                ..strided
             })
         };
         let transfer = Self {
@@ -187,7 +187,7 @@ impl Transfer {
         (0..self.depth).flat_map(move |z| (0..height).map(move |y| (y, z)))
     }
 
-    /// Checks whether all of it is accessible now.
+    /// Checks that all bytes of both sides are accessible now.
     fn check(&self) -> Answer {
         let ranges = ranges();
         for (y, z) in self.rows() {
@@ -199,7 +199,7 @@ impl Transfer {
 
     /// Runs the copy.
     pub fn run(&self) -> Answer {
-        // Locked during the copy: a concurrent free waits.
+        // The lock makes a concurrent free wait until the copy is done.
         let ranges = ranges();
         for (y, z) in self.rows() {
             let to = self.to.spans(&ranges, y, z, self.width, true, ILLEGAL_ADDRESS)?;
@@ -209,7 +209,7 @@ impl Transfer {
         Ok(())
     }
 
-    /// Replaces the program's memory by a copy of its current bytes: rows one after another.
+    /// Returns a copy of the source's current bytes, row after row, and a transfer that reads this copy.
     fn stage(&self) -> (Vec<u8>, Self) {
         let mut bytes = Vec::new();
         for (y, z) in self.rows() {
@@ -238,15 +238,15 @@ fn move_bytes(to: &[Span], from: &[Span]) {
     let (mut t, mut f) = (to.next(), from.next());
     while let (Some(into), Some(out)) = (t, f) {
         let bytes = into.bytes.min(out.bytes);
-        // SAFETY: both are in memory that the table of ranges holds, or that the program guarantees to be accessible.
+        // SAFETY: the table of ranges has both memories, or the program guarantees that they are accessible.
         unsafe { std::ptr::copy(out.pointer(), into.pointer(), bytes as usize) };
         t = if into.bytes > bytes {
-            Some(into.behind(bytes))
+            Some(into.skip(bytes))
         } else {
             to.next()
         };
         f = if out.bytes > bytes {
-            Some(out.behind(bytes))
+            Some(out.skip(bytes))
         } else {
             from.next()
         };
@@ -273,7 +273,7 @@ fn copy(context: &Arc<Context>, stream: &Arc<Stream>, transfer: Transfer, back: 
     let to_pageable = Transfer::is_pageable(&transfer.to);
     let waits = to_pageable || back == CopyReturn::WhenDone && !(transfer.to.device && transfer.from.device);
     let done = if !waits && Transfer::is_pageable(&transfer.from) {
-        // The driver takes the bytes before the call returns.
+        // The driver reads the bytes before the call returns.
         let (bytes, staged) = transfer.stage();
         submit(context, stream, Vec::new(), move |_| {
             let done = staged.run();
@@ -355,7 +355,7 @@ pub fn cuMemcpyAsync(call: &Call, to: CuDevicePtr, from: CuDevicePtr, bytes: usi
     later(call, any(to, from, bytes), stream)
 }
 
-/// Copies a batch; attributes of the sources have no effect here.
+/// Copies a batch. Attributes of the sources have no effect here.
 #[allow(clippy::too_many_arguments, reason = "the driver's own")]
 pub fn cuMemcpyBatchAsync_v2(
     call: &Call,
@@ -364,7 +364,7 @@ pub fn cuMemcpyBatchAsync_v2(
     bytes: *mut usize,
     count: usize,
     _attributes: *mut c_void,
-    _places: *mut usize,
+    _indices: *mut usize,
     _attribute_count: usize,
     stream: CuStream,
 ) -> Answer {
@@ -377,8 +377,9 @@ pub fn cuMemcpyBatchAsync_v2(
     })
 }
 
-/// Copies a batch by the function's first version, which also returns the index of the failed copy, if one failed by
-/// itself.
+/// Copies a batch by the function's first version, which also returns the index of a copy that failed by itself.
+///
+/// No copy fails by itself here.
 #[allow(clippy::too_many_arguments, reason = "the driver's own")]
 pub fn cuMemcpyBatchAsync(
     call: &Call,
@@ -387,7 +388,7 @@ pub fn cuMemcpyBatchAsync(
     bytes: *mut usize,
     count: usize,
     attributes: *mut c_void,
-    places: *mut usize,
+    indices: *mut usize,
     attribute_count: usize,
     failed: *mut usize,
     stream: CuStream,
@@ -400,7 +401,7 @@ pub fn cuMemcpyBatchAsync(
         bytes,
         count,
         attributes,
-        places,
+        indices,
         attribute_count,
         stream,
     )

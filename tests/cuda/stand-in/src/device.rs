@@ -1,4 +1,4 @@
-//! The device, with the properties that tests need; and the driver's initialization.
+//! The device with the properties that tests need, and the driver's initialization.
 
 use crate::Answer;
 use crate::call::Call;
@@ -34,11 +34,11 @@ const NAME: &[u8] = b"Stand-in GPU\0";
 const UUID: Uuid = Uuid {
     bytes: *b"kinescope-stand-",
 };
-/// Attribute numbers are below this.
+/// One past the highest attribute number.
 const ATTRIBUTES: i32 = 148;
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
-/// This process is a child of the one that initialized the driver: its threads and locks are the parent's.
+/// Whether this process is a fork of the process that initialized the driver. Its locks have the parent's state.
 static CHILD: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether `cuInit` was called.
@@ -46,7 +46,7 @@ pub fn is_initialized() -> bool {
     BEGUN.load(Ordering::Acquire)
 }
 
-/// Returns whether this process is a fork of one that initialized the driver.
+/// Returns whether this process is a fork of a process that initialized the driver.
 pub fn is_child() -> bool {
     CHILD.load(Ordering::Relaxed)
 }
@@ -60,7 +60,7 @@ pub fn check(device: CuDevice) -> Answer {
     if device == 0 { Ok(()) } else { Err(INVALID_DEVICE) }
 }
 
-/// Returns an attribute; unknown ones are zero.
+/// Returns an attribute by its number, or 0 if the number is unknown.
 fn attribute(number: i32) -> i32 {
     match number {
         1..=3 => BLOCK_THREADS as i32,
@@ -84,8 +84,8 @@ fn attribute(number: i32) -> i32 {
         97 => MAX_SHARED as i32,
         106 => BLOCKS as i32,
         111 => 1 << 10,
-        // Supported features: concurrent kernels, mapped host memory, unified addresses, managed memory, priorities,
-        // cooperative launches, virtual memory, pools, clusters.
+        // These are supported features: concurrent kernels, mapped host memory, unified addresses, managed memory,
+        // priorities, cooperative launches, virtual memory, pools and clusters.
         15 | 19 | 31 | 32 | 33 | 41 | 78 | 83 | 90 | 91 | 95 | 99 | 102 | 115 | 120 => 1,
         _ => 0,
     }

@@ -54,7 +54,7 @@ impl Fill {
     }
 
     fn row(&self, y: u64) -> Answer<(u64, u64)> {
-        let at = self.pitch.checked_mul(y).and_then(|behind| self.to.checked_add(behind));
+        let at = self.pitch.checked_mul(y).and_then(|offset| self.to.checked_add(offset));
         Ok((at.ok_or(INVALID_VALUE)?, self.width * u64::from(self.element)))
     }
 
@@ -73,21 +73,21 @@ impl Fill {
         let pattern = value.get(..self.element as usize).unwrap_or(&value);
         for y in 0..self.height {
             let (at, bytes) = self.row(y)?;
-            let mut place = 0;
+            let mut offset = 0;
             for span in spans(&ranges, at, bytes, true, ILLEGAL_ADDRESS)? {
                 for n in 0..span.bytes {
-                    let byte = pattern.get((place + n) as usize % pattern.len()).copied().unwrap_or(0);
+                    let byte = pattern.get((offset + n) as usize % pattern.len()).copied().unwrap_or(0);
                     // SAFETY: the table of ranges holds the memory, which cannot be freed during the access.
                     unsafe { span.pointer().add(n as usize).write(byte) };
                 }
-                place += span.bytes;
+                offset += span.bytes;
             }
         }
         Ok(())
     }
 }
 
-/// Fills memory in a stream; the call does not wait.
+/// Fills memory in a stream and does not wait.
 fn fill(call: &Call, stream: Option<CuStream>, form: FillNode) -> Answer {
     let (context, stream) = match stream {
         Some(stream) => call.stream(stream)?,

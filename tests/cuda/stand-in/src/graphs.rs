@@ -1,4 +1,4 @@
-//! Graphs: work that is first put together, by hand or by capture, and then run by each launch.
+//! Graphs: a program builds a graph from nodes or by capture. Each launch runs it.
 
 pub mod capture;
 pub mod exec;

@@ -1,5 +1,5 @@
-//! Handles: numbers for the driver's objects, checked at each call. A freed handle is reused, as by a real driver's
-//! heap.
+//! Handles: numbers for the driver's objects, checked at each call. Like a real driver's heap, a table reuses a freed
+//! handle.
 
 use crate::Answer;
 use crate::codes::INVALID_HANDLE;
@@ -32,10 +32,10 @@ impl<T> Handles<T> {
     pub fn put(&self, make: impl FnOnce(usize) -> T) -> Arc<T> {
         let mut objects = lock(&self.objects);
         let first = FIRST + self.kind * KIND + STEP;
-        // The lowest free one.
+        // A new object gets the lowest free handle.
         let mut handle = first;
-        for taken in objects.keys() {
-            if *taken != handle {
+        for used in objects.keys() {
+            if *used != handle {
                 break;
             }
             handle += STEP;

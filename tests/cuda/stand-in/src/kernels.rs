@@ -1,5 +1,5 @@
-//! Kernels: a function for each kernel name in a program's PTX, which does the text's work block by block and thread by
-//! thread. The texts are with the programs, `tests/cuda/clients/ptx/` and `programs/driver_api.c`.
+//! Kernels: one function for each kernel name in the programs' PTX texts. It does the work of the text block by block
+//! and thread by thread. The texts are in `tests/cuda/clients/ptx/` and `tests/cuda/programs/driver_api.c`.
 
 mod linked;
 mod numbers;
@@ -12,11 +12,11 @@ use crate::memory::view::View;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Order: write to an illegal address.
+/// Order for `obey`: write to an illegal address.
 const BAD: u32 = 1;
-/// Order: never end.
+/// Order for `obey`: never end.
 const HANG: u32 = 2;
-/// Time between two polls for the end.
+/// Time between two polls of an order that never ends.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Implementation of a kernel.
@@ -28,7 +28,7 @@ struct KernelEntry {
     body: Body,
     /// Registers per thread that a compiler would use by default.
     registers: u32,
-    /// Size of its own shared memory, bytes.
+    /// Size of the kernel's own shared memory, bytes.
     shared: u32,
 }
 
@@ -71,32 +71,34 @@ const ORDERS: [KernelEntry; 4] = [
     kernel_entry("obey", obey, 14, 0),
     kernel_entry("slow", slow, 10, 0),
 ];
-/// Registers of an unknown kernel.
+/// Registers per thread of an unknown kernel.
 const REGISTERS: u32 = 32;
 
 fn find(name: &str) -> Option<&'static KernelEntry> {
     const BOTH: [&[KernelEntry]; 2] = [&KERNELS, &ORDERS];
-    BOTH.iter().flat_map(|all| all.iter()).find(|known| known.name == name)
+    BOTH.iter()
+        .flat_map(|all| all.iter())
+        .find(|kernel| kernel.name == name)
 }
 
 /// Returns the implementation of a kernel by name, if there is one.
 pub fn find_body(name: &str) -> Option<Body> {
-    find(name).map(|known| known.body)
+    find(name).map(|kernel| kernel.body)
 }
 
 /// Returns the registers per thread that a compiler uses by default.
 pub fn registers(name: &str) -> u32 {
-    find(name).map_or(REGISTERS, |known| known.registers)
+    find(name).map_or(REGISTERS, |kernel| kernel.registers)
 }
 
-/// Returns the size of its own shared memory, bytes.
+/// Returns the size of a kernel's own shared memory, bytes.
 pub fn shared(name: &str) -> u32 {
-    find(name).map_or(0, |known| known.shared)
+    find(name).map_or(0, |kernel| kernel.shared)
 }
 
 /// Returns the size of a thread's local memory for values that do not fit into this many registers, bytes.
-pub fn spilled(name: &str, given: u32) -> u32 {
-    registers(name).saturating_sub(given) * 4
+pub fn spilled(name: &str, available: u32) -> u32 {
+    registers(name).saturating_sub(available) * 4
 }
 
 /// A running kernel: its launch parameters, and the memory that it can access.
@@ -150,7 +152,7 @@ impl KernelRun<'_> {
     }
 
     /// Returns the indices below `n` that have a thread each, for a kernel whose threads process one element.
-    pub fn places(&self, n: u64) -> std::ops::Range<u64> {
+    pub fn indices(&self, n: u64) -> std::ops::Range<u64> {
         0..n.min(self.threads())
     }
 
@@ -165,27 +167,27 @@ impl KernelRun<'_> {
     }
 }
 
-/// `obey(out, orders, n)`: `orders` holds what to do, a spare word, and an address; out[i] = i · 3 + what.
+/// `obey(out, orders, n)`: `orders` has an order, a spare word and an address; out[i] = i · 3 + order.
 fn obey(r: &KernelRun<'_>) -> Answer {
     let (out, orders) = (r.u64(0)?, r.u64(1)?);
     if r.memory.u32(orders)? == BAD {
         r.memory.set_u32(r.memory.u64(orders + 8)?, 1)?;
     }
-    // The end of a process ends its threads, and the failure of a context ends its kernels.
+    // A failure of the context ends the loop. The end of the process ends this thread.
     while r.memory.u32(orders)? == HANG {
         r.context.check()?;
         crate::settings::settings().tick();
         std::thread::sleep(TICK);
     }
-    let what = r.memory.u32(orders)?;
-    let places = r.places(r.u32(2)?.into());
-    places.into_iter().try_for_each(|i| {
+    let order = r.memory.u32(orders)?;
+    let indices = r.indices(r.u32(2)?.into());
+    indices.into_iter().try_for_each(|i| {
         r.memory
-            .set_u32(out + i * 4, (i as u32).wrapping_mul(3).wrapping_add(what))
+            .set_u32(out + i * 4, (i as u32).wrapping_mul(3).wrapping_add(order))
     })
 }
 
-/// `slow(nanoseconds)`: takes this long.
+/// `slow(nanoseconds)`: takes this many nanoseconds.
 fn slow(r: &KernelRun<'_>) -> Answer {
     std::thread::sleep(Duration::from_nanos(r.u64(0)?));
     Ok(())

@@ -28,10 +28,10 @@ const MAX_BLOCKS: [u32; 3] = [i32::MAX as u32, 65_535, 65_535];
 /// Maximum number of threads of a block, by dimension.
 const MAX_THREADS: [u32; 3] = [1024, 1024, 64];
 
-/// Arguments in the layout of the function's parameters, and the offset of each, as a graph node returns them.
+/// Arguments in the layout of the function's parameters, and the address of each, as a graph node returns them.
 struct Arguments {
     buffer: Box<[u8]>,
-    each: Box<[usize]>,
+    addresses: Box<[usize]>,
 }
 
 /// A launch.
@@ -59,8 +59,8 @@ struct LaunchShape {
 impl Arguments {
     fn pack(function: &Function, parameters: *mut *mut c_void, extra: *mut *mut c_void) -> Answer<Self> {
         let layout = &function.entry.layout;
-        let whole = layout.iter().map(|[at, bytes]| at + bytes).max().unwrap_or(0);
-        let mut buffer = vec![0u8; whole];
+        let total = layout.iter().map(|[at, bytes]| at + bytes).max().unwrap_or(0);
+        let mut buffer = vec![0u8; total];
         if !parameters.is_null() {
             for (n, [at, length]) in layout.iter().enumerate() {
                 let from = get_at(parameters.cast_const(), n)?;
@@ -83,18 +83,18 @@ impl Arguments {
                     _ => return Err(INVALID_VALUE),
                 }
             }
-            if length > MAX_ARGUMENTS || length < whole {
+            if length > MAX_ARGUMENTS || length < total {
                 return Err(INVALID_VALUE);
             }
-            let given = bytes(from, length)?;
-            buffer.copy_from_slice(given.get(..whole).ok_or(INVALID_VALUE)?);
-        } else if whole > 0 {
+            let packed = bytes(from, length)?;
+            buffer.copy_from_slice(packed.get(..total).ok_or(INVALID_VALUE)?);
+        } else if total > 0 {
             return Err(INVALID_VALUE);
         }
         let buffer = buffer.into_boxed_slice();
         let base = buffer.as_ptr().expose_provenance();
-        let each = layout.iter().map(|[at, _]| base + at).collect();
-        Ok(Self { buffer, each })
+        let addresses = layout.iter().map(|[at, _]| base + at).collect();
+        Ok(Self { buffer, addresses })
     }
 }
 
@@ -109,11 +109,11 @@ impl Launch {
         let function = Function::find(context, function)?;
         let is_within = |sizes: [u32; 3], max: [u32; 3]| sizes.iter().zip(max).all(|(n, max)| (1..=max).contains(n));
         let threads = shape.block.iter().fold(1u32, |n, d| n.saturating_mul(*d));
-        let most_shared = function.attribute(FUNCTION_MAX_DYNAMIC_SHARED)? as u32;
+        let max_shared = function.attribute(FUNCTION_MAX_DYNAMIC_SHARED)? as u32;
         if !is_within(shape.grid, MAX_BLOCKS)
             || !is_within(shape.block, MAX_THREADS)
             || threads > function.entry.max_threads
-            || shape.shared > most_shared
+            || shape.shared > max_shared
         {
             return Err(INVALID_VALUE);
         }
@@ -128,8 +128,8 @@ impl Launch {
             }
         }
         let blocks = shape.grid.iter().fold(1u64, |n, d| n.saturating_mul(u64::from(*d)));
-        let held = u64::from(function.max_resident_blocks(threads, shape.shared)) * u64::from(MULTIPROCESSORS);
-        if shape.cooperative && blocks > held {
+        let resident = u64::from(function.max_resident_blocks(threads, shape.shared)) * u64::from(MULTIPROCESSORS);
+        if shape.cooperative && blocks > resident {
             return Err(TOO_MANY_BLOCKS);
         }
         let arguments = Arc::new(Arguments::pack(&function, parameters, extra)?);
@@ -184,24 +184,24 @@ impl Launch {
         Ok(())
     }
 
-    /// Takes over the attributes of the launch that it replaces: a node's structure has none.
+    /// Returns the launch with the attributes of the launch that it replaces: a node's structure has none.
     pub fn with_attributes_of(mut self, old: &Self) -> Self {
         (self.cluster, self.cooperative) = (old.cluster, old.cooperative);
         self
     }
 
-    /// Returns the launch as a graph node's structure: the arguments are the node's own, and live as long as it.
+    /// Returns the launch as a graph node's structure. The node owns the arguments, which live as long as it.
     pub fn to_node(&self) -> KernelNode {
-        let each = self.arguments.each.as_ptr().cast::<*mut c_void>().cast_mut();
+        let addresses = self.arguments.addresses.as_ptr().cast::<*mut c_void>().cast_mut();
         KernelNode {
             function: pointer(self.function.handle),
             grid: self.grid,
             block: self.block,
             shared: self.shared,
-            parameters: if self.arguments.each.is_empty() {
+            parameters: if self.arguments.addresses.is_empty() {
                 std::ptr::null_mut()
             } else {
-                each
+                addresses
             },
             extra: std::ptr::null_mut(),
             kernel: std::ptr::null_mut(),
@@ -242,7 +242,7 @@ fn launch(
 ) -> Answer {
     let (context, stream) = call.stream(stream)?;
     let launch = Launch::prepare(&context, function, shape, parameters, extra)?;
-    // A missing kernel returns an error at once and does not fail on the device, so that a test reports it.
+    // A missing kernel returns an error at once instead of a failure on the device, so that a test reports it.
     launch.function.body.ok_or(NOT_SUPPORTED)?;
     if capture::capture_work(&context, &stream, || Work::Launch(launch.clone()))? {
         return Ok(());

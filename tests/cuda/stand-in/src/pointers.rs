@@ -1,8 +1,8 @@
 //! Accesses through a program's pointers: the only module that follows them.
 //!
-//! Every exported function is `unsafe`, and its caller guarantees what the driver's manual requires: a result pointer
-//! is writable, an argument pointer is readable, a string ends in a zero. The functions here rely on that, so that the
-//! functions behind the exported ones need no `unsafe` of their own. A null pointer is never followed.
+//! Every exported function is `unsafe`. Its caller guarantees what the driver's manual requires: result pointers are
+//! writable, argument pointers are readable, and strings end in a zero. The functions here rely on that, so that the
+//! implementations of the exported functions need no `unsafe`. No function here follows a null pointer.
 
 use crate::Answer;
 use crate::codes::INVALID_VALUE;
@@ -20,7 +20,7 @@ pub fn give<T>(to: *mut T, value: T) -> Answer {
 
 /// Writes an optional result.
 pub fn give_if_wanted<T>(to: *mut T, value: T) {
-    // An unwanted result is not an error.
+    // A null pointer is not an error: the caller does not request the result.
     let _ = give(to, value);
 }
 
@@ -59,10 +59,10 @@ pub fn text(from: *const c_char) -> Answer<CString> {
     Ok(unsafe { CStr::from_ptr(from) }.to_owned())
 }
 
-/// Writes a list into `room` elements: a longer list is truncated, unused elements become `rest`.
+/// Writes a list into `room` elements. A longer list is truncated, and unused elements become `rest`.
 pub fn give_list<T: Copy>(to: *mut T, list: &[T], room: usize, rest: T) -> Answer {
-    for place in 0..room {
-        give(to.wrapping_add(place), list.get(place).copied().unwrap_or(rest))?;
+    for index in 0..room {
+        give(to.wrapping_add(index), list.get(index).copied().unwrap_or(rest))?;
     }
     Ok(())
 }

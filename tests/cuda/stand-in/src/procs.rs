@@ -11,10 +11,10 @@ use std::sync::Mutex;
 
 /// Flag: stream 0 is the calling thread's own.
 const PER_THREAD: u64 = 2;
-/// The name is not one of the driver's.
+/// Status: the driver has no function of this name.
 const SYMBOL_NOT_FOUND: i32 = 1;
 
-/// Names that refer to another function from a version on.
+/// Names that refer to another function since a version: the name, the version, and the other function.
 const RENAMED: [(&str, i32, &str); 1] = [("cuGraphInstantiate", 12_000, "cuGraphInstantiateWithFlags")];
 
 fn find(name: &str, version: i32, flags: u64) -> Option<*mut c_void> {
@@ -41,25 +41,25 @@ pub fn cuGetProcAddress_v2(
     flags: u64,
     status: *mut i32,
 ) -> Answer {
-    let found = cuGetProcAddress(call, symbol, to, version, flags);
-    give_if_wanted(status, if found.is_err() { SYMBOL_NOT_FOUND } else { 0 });
-    found
+    let result = cuGetProcAddress(call, symbol, to, version, flags);
+    give_if_wanted(status, if result.is_err() { SYMBOL_NOT_FOUND } else { 0 });
+    result
 }
 
 pub fn cuGetProcAddress(_: &Call, symbol: *const c_char, to: *mut *mut c_void, version: i32, flags: u64) -> Answer {
     let name = text(symbol)?;
-    let found = name.to_str().ok().and_then(|name| find(name, version, flags));
-    give(to, found.unwrap_or(std::ptr::null_mut()))?;
-    found.map(|_| ()).ok_or(NOT_FOUND)
+    let address = name.to_str().ok().and_then(|name| find(name, version, flags));
+    give(to, address.unwrap_or(std::ptr::null_mut()))?;
+    address.map(|_| ()).ok_or(NOT_FOUND)
 }
 
-/// There are no private tables here.
+/// Returns an error: the stand-in has no private tables.
 pub fn cuGetExportTable(_: &Call, to: *mut *const c_void, _of: *const Uuid) -> Answer {
     give_if_wanted(to, std::ptr::null());
     Err(NOT_FOUND)
 }
 
-/// Strings that programs hold pointers to: created once, and never freed.
+/// Strings that programs keep pointers to. Each string is created once and is never freed.
 static TEXTS: Mutex<Vec<(CuResult, CString)>> = Mutex::new(Vec::new());
 
 pub fn cuGetErrorName(_: &Call, error: CuResult, to: *mut *const c_char) -> Answer {
@@ -69,16 +69,16 @@ pub fn cuGetErrorName(_: &Call, error: CuResult, to: *mut *const c_char) -> Answ
     {
         texts.push((error, CString::new(name).map_err(|_| INVALID_VALUE)?));
     }
-    // The string itself is on the heap, and stays there when the list grows.
-    let found = texts
+    // The string is on the heap, and does not move when the list grows.
+    let text = texts
         .iter()
         .find(|(code, _)| *code == error)
         .map(|(_, text)| text.as_ptr());
-    give(to, found.unwrap_or(std::ptr::null()))?;
-    found.map(|_| ()).ok_or(INVALID_VALUE)
+    give(to, text.unwrap_or(std::ptr::null()))?;
+    text.map(|_| ()).ok_or(INVALID_VALUE)
 }
 
-/// The name is also the description.
+/// Returns the name of an error as its description.
 pub fn cuGetErrorString(call: &Call, error: CuResult, to: *mut *const c_char) -> Answer {
     cuGetErrorName(call, error, to)
 }
@@ -89,17 +89,23 @@ mod tests {
 
     #[test]
     fn newest_version_of_a_function_is_found() {
-        let of = |name: &str| exported(name).map(|(at, _)| at);
-        assert_eq!(find("cuMemAlloc", 13_000, 0), of("cuMemAlloc_v2"));
-        assert_eq!(find("cuGetProcAddress", 13_000, 0), of("cuGetProcAddress_v2"));
-        assert_eq!(find("cuLaunchKernel", 13_000, 0), of("cuLaunchKernel"));
+        let address_of = |name: &str| exported(name).map(|(at, _)| at);
+        assert_eq!(find("cuMemAlloc", 13_000, 0), address_of("cuMemAlloc_v2"));
+        assert_eq!(find("cuGetProcAddress", 13_000, 0), address_of("cuGetProcAddress_v2"));
+        assert_eq!(find("cuLaunchKernel", 13_000, 0), address_of("cuLaunchKernel"));
         assert_eq!(
             find("cuLaunchKernel", 13_000, PER_THREAD),
             exported("cuLaunchKernel").and_then(|(_, o)| o)
         );
-        assert_ne!(find("cuLaunchKernel", 13_000, PER_THREAD), of("cuLaunchKernel"));
-        assert_eq!(find("cuGraphInstantiate", 11_000, 0), of("cuGraphInstantiate_v2"));
-        assert_eq!(find("cuGraphInstantiate", 12_000, 0), of("cuGraphInstantiateWithFlags"));
+        assert_ne!(find("cuLaunchKernel", 13_000, PER_THREAD), address_of("cuLaunchKernel"));
+        assert_eq!(
+            find("cuGraphInstantiate", 11_000, 0),
+            address_of("cuGraphInstantiate_v2")
+        );
+        assert_eq!(
+            find("cuGraphInstantiate", 12_000, 0),
+            address_of("cuGraphInstantiateWithFlags")
+        );
         assert_eq!(find("cuMemAlloc_v2", 13_000, 0), None);
         assert_eq!(find("cuNothing", 13_000, 0), None);
     }

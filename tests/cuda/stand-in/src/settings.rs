@@ -8,27 +8,27 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// `cuMemCreate:3,cuLaunchKernel:2=719,kernel:5,device:40=999`: see `README.md`.
+/// List of failures, `cuMemCreate:3,cuLaunchKernel:2=719,kernel:5,device:40=999`: see `README.md`.
 const FAIL: &str = "STAND_IN_FAIL";
 /// Size of the device's memory, bytes.
 const MEMORY: &str = "STAND_IN_MEMORY";
 /// Value of each byte of fresh memory; zero by default.
 const POISON: &str = "STAND_IN_POISON";
-/// `no`: address hints are ignored. `long`: hints for less than 32 MiB are ignored, as by a real device.
+/// `no`: the driver ignores address hints. `long`: like a real driver, it ignores hints for less than 32 MiB.
 const HINTS: &str = "STAND_IN_HINTS";
 /// Microseconds that each piece of work of a stream waits before it starts.
 const SLOW: &str = "STAND_IN_SLOW";
-/// `1`: kernels take a time that decreases with the number of their threads, so that a tuner has something to find.
+/// `1`: kernels take a time that decreases with the number of their threads, so that a tuner has a result to find.
 const PACE: &str = "STAND_IN_PACE";
-/// File to which each kernel appends a byte when it begins, and a kernel that never ends appends one at each poll.
+/// File to which each kernel appends a byte at its start. A kernel that never ends also appends a byte at each poll.
 const TICKS: &str = "STAND_IN_TICKS";
 
-/// Name for each kernel run, in the list of failures.
+/// Name for each kernel run in the list of failures.
 const KERNEL: &str = "kernel";
-/// Name for all calls from one on, in the list of failures.
+/// Name for all calls since a call number in the list of failures.
 const DEVICE: &str = "device";
 
-/// The address hints that are followed.
+/// The address hints that the driver follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hints {
     All,
@@ -41,7 +41,7 @@ pub enum Hints {
 struct Failure {
     function: String,
     call: u64,
-    /// Every later call fails as well.
+    /// Whether every later call fails as well.
     and_later: bool,
     code: CuResult,
     so_far: AtomicU64,
@@ -61,8 +61,8 @@ pub struct Settings {
 
 /// Returns the settings of this process.
 pub fn settings() -> &'static Settings {
-    static OWN: OnceLock<Settings> = OnceLock::new();
-    OWN.get_or_init(|| Settings::parse(|name| std::env::var(name).ok().filter(|v| !v.is_empty())))
+    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+    SETTINGS.get_or_init(|| Settings::parse(|name| std::env::var(name).ok().filter(|v| !v.is_empty())))
 }
 
 /// Parses a number: decimal, or hexadecimal after `0x`.
@@ -73,26 +73,26 @@ fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Ends a test with a misspelled setting, which must not pass by chance.
-fn wrong(name: &str, value: &str) -> ! {
+/// Ends the process: a test with a misspelled setting must not pass by chance.
+fn reject(name: &str, value: &str) -> ! {
     eprintln!("the stand-in for the CUDA driver does not know {name}={value}");
     std::process::exit(86)
 }
 
 impl Settings {
     fn parse(get: impl Fn(&str) -> Option<String>) -> Self {
-        let numbered = |name: &str| get(name).map(|text| number(text.trim()).unwrap_or_else(|| wrong(name, &text)));
+        let numbered = |name: &str| get(name).map(|text| number(text.trim()).unwrap_or_else(|| reject(name, &text)));
         let hints = match get(HINTS).as_deref() {
             None | Some("all") => Hints::All,
             Some("long") => Hints::Long,
             Some("no") => Hints::None,
-            Some(other) => wrong(HINTS, other),
+            Some(other) => reject(HINTS, other),
         };
         let text = get(FAIL).unwrap_or_default();
         let parts = text.split(',').map(str::trim).filter(|p| !p.is_empty());
         Self {
             failures: parts
-                .map(|p| Failure::parse(p).unwrap_or_else(|| wrong(FAIL, p)))
+                .map(|p| Failure::parse(p).unwrap_or_else(|| reject(FAIL, p)))
                 .collect(),
             memory: numbered(MEMORY).unwrap_or(1 << 30),
             poison: numbered(POISON).map(|n| n as u8),
@@ -101,7 +101,7 @@ impl Settings {
             pace: numbered(PACE).is_some_and(|n| n != 0),
             ticks: get(TICKS).map(|path| {
                 let file = OpenOptions::new().create(true).append(true).open(&path);
-                file.unwrap_or_else(|_| wrong(TICKS, &path))
+                file.unwrap_or_else(|_| reject(TICKS, &path))
             }),
         }
     }
@@ -109,7 +109,7 @@ impl Settings {
     /// Reports to the test that a kernel runs.
     pub fn tick(&self) {
         if let Some(mut file) = self.ticks.as_ref() {
-            // A test that has ended has removed the folder.
+            // The folder is missing if the test has ended.
             let _ = file.write_all(b".");
         }
     }
@@ -120,7 +120,7 @@ impl Settings {
             let call = f.so_far.fetch_add(1, Ordering::Relaxed) + 1;
             call == f.call || f.and_later && call > f.call
         });
-        // Each is counted, whatever the others are.
+        // `last` visits every failure, so that each counts the call.
         due.map(|f| f.code).last()
     }
 
@@ -129,7 +129,7 @@ impl Settings {
         if self.failures.is_empty() {
             return None;
         }
-        self.due(function).or_else(|| self.device_gone())
+        self.due(function).or_else(|| self.lost_device_error())
     }
 
     /// Returns the error that the next kernel must end with.
@@ -138,7 +138,7 @@ impl Settings {
     }
 
     /// Returns the error of a lost device, which stays lost.
-    fn device_gone(&self) -> Option<CuResult> {
+    fn lost_device_error(&self) -> Option<CuResult> {
         let device = self.failures.iter().find(|f| f.function == DEVICE)?;
         (device.so_far.fetch_add(1, Ordering::Relaxed) + 1 >= device.call).then_some(device.code)
     }
@@ -160,9 +160,9 @@ impl Failure {
             DEVICE => DEVICE_UNAVAILABLE,
             _ => OUT_OF_MEMORY,
         };
-        let known = matches!(function, KERNEL | DEVICE) || crate::calls::exported(function).is_some();
+        let exists = matches!(function, KERNEL | DEVICE) || crate::calls::exported(function).is_some();
         let call = call.parse().ok().filter(|n| *n > 0)?;
-        known.then(|| Self {
+        exists.then(|| Self {
             function: function.to_owned(),
             call,
             and_later,
@@ -194,17 +194,21 @@ mod tests {
             (2 << 20, Some(165), Hints::Long, false)
         );
         assert_eq!(s.slow, Duration::from_micros(250));
-        let of = |name: &str, times: usize| (0..times).map(|_| s.due(name)).collect::<Vec<_>>();
-        assert_eq!(of("cuMemCreate", 4), [None, None, Some(2), None]);
-        assert_eq!(of("cuMemUnmap", 3), [None, Some(801), Some(801)]);
-        assert_eq!(of("cuLaunchKernel", 2), [Some(719), None]);
+        let due_codes = |name: &str, times: usize| (0..times).map(|_| s.due(name)).collect::<Vec<_>>();
+        assert_eq!(due_codes("cuMemCreate", 4), [None, None, Some(2), None]);
+        assert_eq!(due_codes("cuMemUnmap", 3), [None, Some(801), Some(801)]);
+        assert_eq!(due_codes("cuLaunchKernel", 2), [Some(719), None]);
         assert_eq!(
             (s.due_kernel(), s.due_kernel(), s.due_kernel()),
             (None, Some(700), None)
         );
-        let gone: Vec<_> = (0..11).map(|_| s.due_call("cuMemFree_v2").is_some()).collect();
-        assert_eq!(gone.iter().position(|g| *g), Some(8), "and it stays so");
-        assert!(gone[8..].iter().all(|g| *g));
+        let failed: Vec<_> = (0..11).map(|_| s.due_call("cuMemFree_v2").is_some()).collect();
+        assert_eq!(
+            failed.iter().position(|g| *g),
+            Some(8),
+            "the ninth call is the first that fails"
+        );
+        assert!(failed[8..].iter().all(|g| *g));
         for text in [
             "cuMemCreate",
             "cuMemCreate:0",

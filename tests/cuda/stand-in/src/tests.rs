@@ -1,5 +1,6 @@
-//! Tests of the driver's rules that tests of the recorder and the replayer rely on. Each test has a context of its own,
-//! so that errors in one do not affect another.
+//! Tests of the driver's rules that tests of the recorder and the replayer rely on.
+//!
+//! Each test has a context of its own, so that errors in one test do not affect another test.
 
 use crate::call::Call;
 use crate::calls::exported;
@@ -27,9 +28,9 @@ use std::ptr::null_mut;
 const CALL: Call = Call { per_thread: false };
 
 /// A context that is current on this thread.
-struct Own(CuContext);
+struct TestContext(CuContext);
 
-impl Own {
+impl TestContext {
     fn new() -> Self {
         let mut context = null_mut();
         cuInit(&CALL, 0).unwrap();
@@ -38,7 +39,7 @@ impl Own {
     }
 }
 
-impl Drop for Own {
+impl Drop for TestContext {
     fn drop(&mut self) {
         let _ = cuCtxDestroy_v2(&CALL, self.0);
     }
@@ -60,7 +61,7 @@ fn function(ptx: &str, name: &str) -> (CuModule, CuFunction) {
 
 const MIX: &str = include_str!("../../clients/ptx/graph.ptx");
 const ORDERS: &str = include_str!("../../clients/ptx/faulty.ptx");
-/// The order of `obey` that never ends.
+/// Order for `obey`: never end.
 const HANG: u32 = 2;
 
 fn launch(function: CuFunction, grid: u32, block: u32, stream: CuStream, arguments: &[u64]) -> Answer {
@@ -88,8 +89,8 @@ fn read(from: u64, n: usize) -> Answer<Vec<u32>> {
     Ok(words)
 }
 
-/// Returns whether this process can access an address directly: the kernel checks it, and nothing crashes.
-fn is_reached(at: u64) -> bool {
+/// Returns whether this process can access an address directly. The operating system checks it, so nothing crashes.
+fn is_accessible(at: u64) -> bool {
     let mut byte = 0u8;
     let local = libc::iovec {
         iov_base: (&raw mut byte).cast(),
@@ -99,7 +100,7 @@ fn is_reached(at: u64) -> bool {
         iov_base: at as *mut c_void,
         iov_len: 1,
     };
-    // SAFETY: the kernel checks the other side itself.
+    // SAFETY: the operating system checks the remote address.
     let n = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
     n == 1
 }
@@ -127,13 +128,13 @@ fn stand_in_driver_exports_listed_functions() {
 
 #[test]
 fn address_reservation_follows_hints_and_needs_mapped_memory() {
-    let _own = Own::new();
+    let _context = TestContext::new();
     let (hint, long) = (0x1777_4000_0000, 1 << 40);
     let (mut at, mut other) = (0, 0);
     cuMemAddressReserve(&CALL, &mut at, long, 0, hint, 0).unwrap();
-    assert_eq!(at, hint, "a wish for a terabyte is fulfilled");
+    assert_eq!(at, hint, "the driver follows a hint for a terabyte");
     cuMemAddressReserve(&CALL, &mut other, GRANULE as usize, 0, hint, 0).unwrap();
-    assert_ne!(other, hint, "what is taken is not given twice");
+    assert_ne!(other, hint, "reserved addresses are not reserved again");
     let location = MemLocation {
         kind: LOCATION_DEVICE,
         id: 0,
@@ -152,35 +153,35 @@ fn address_reservation_follows_hints_and_needs_mapped_memory() {
         Err(INVALID_VALUE)
     );
     cuMemCreate(&CALL, &mut handle, granule, &properties, 0).unwrap();
-    let place = at + 5 * GRANULE;
+    let mapped = at + 5 * GRANULE;
     assert_eq!(
         cuMemMap(&CALL, at + long as u64, granule, 0, handle, 0),
         Err(INVALID_VALUE)
     );
-    cuMemMap(&CALL, place, granule, 0, handle, 0).unwrap();
-    assert_eq!(cuMemMap(&CALL, place, granule, 0, handle, 0), Err(INVALID_VALUE));
-    // Nothing can access it before access is set; the host never can.
-    assert_eq!(read(place, 1), Err(INVALID_VALUE));
+    cuMemMap(&CALL, mapped, granule, 0, handle, 0).unwrap();
+    assert_eq!(cuMemMap(&CALL, mapped, granule, 0, handle, 0), Err(INVALID_VALUE));
+    // The device cannot access the memory before access is set. The host never can.
+    assert_eq!(read(mapped, 1), Err(INVALID_VALUE));
     let access = AccessDescription {
         location,
         flags: ACCESS_READ_WRITE,
     };
-    cuMemSetAccess(&CALL, place, granule, &access, 1).unwrap();
-    cuMemsetD32_v2(&CALL, place, 7, 4).unwrap();
-    assert_eq!(read(place, 4).unwrap(), [7; 4]);
-    assert!(!is_reached(place));
+    cuMemSetAccess(&CALL, mapped, granule, &access, 1).unwrap();
+    cuMemsetD32_v2(&CALL, mapped, 7, 4).unwrap();
+    assert_eq!(read(mapped, 4).unwrap(), [7; 4]);
+    assert!(!is_accessible(mapped));
     assert_eq!(
-        read(place + GRANULE - 4, 2),
+        read(mapped + GRANULE - 4, 2),
         Err(INVALID_VALUE),
-        "the granule behind is not mapped"
+        "the next granule is not mapped"
     );
     assert_eq!(
         cuMemAddressFree(&CALL, at, long),
         Err(INVALID_VALUE),
-        "something is mapped"
+        "the range contains a mapping"
     );
-    cuMemUnmap(&CALL, place, granule).unwrap();
-    assert_eq!(read(place, 1), Err(INVALID_VALUE));
+    cuMemUnmap(&CALL, mapped, granule).unwrap();
+    assert_eq!(read(mapped, 1), Err(INVALID_VALUE));
     cuMemRelease(&CALL, handle).unwrap();
     assert_eq!(cuMemRelease(&CALL, handle), Err(INVALID_VALUE));
     cuMemAddressFree(&CALL, at, long).unwrap();
@@ -189,39 +190,39 @@ fn address_reservation_follows_hints_and_needs_mapped_memory() {
 
 #[test]
 fn out_of_bounds_kernel_leaves_its_context_failed() {
-    let own = Own::new();
+    let failed = TestContext::new();
     let (_, mix) = function(MIX, "mix");
     let (from, to) = (alloc(40), alloc(40));
     let words: Vec<u32> = (0..10).collect();
     cuMemcpyHtoD_v2(&CALL, from, words.as_ptr().cast(), 40).unwrap();
     launch(mix, 1, 32, null_mut(), &[to, from, 10, 3]).unwrap();
     assert_eq!(read(to, 10).unwrap(), (0..10).map(|i| i * 4).collect::<Vec<_>>());
-    assert!(!is_reached(from));
-    // One word too many.
+    assert!(!is_accessible(from));
+    // This launch accesses one word more than the buffers have.
     launch(mix, 1, 32, null_mut(), &[to, from, 11, 3]).unwrap();
     assert_eq!(cuCtxSynchronize(&CALL), Err(ILLEGAL_ADDRESS));
     assert_eq!(cuMemAlloc_v2(&CALL, &mut 0, 4), Err(ILLEGAL_ADDRESS));
     assert_eq!(launch(mix, 1, 32, null_mut(), &[to, from, 10, 3]), Err(ILLEGAL_ADDRESS));
     // Another context has no error.
-    let other = Own::new();
+    let other = TestContext::new();
     let at = alloc(4);
     cuMemFree_v2(&CALL, at).unwrap();
     assert_eq!(cuMemFree_v2(&CALL, at), Err(INVALID_VALUE));
     drop(other);
-    drop(own);
+    drop(failed);
 }
 
 #[test]
 fn default_stream_waits_only_for_blocking_streams() {
-    let _own = Own::new();
+    let _context = TestContext::new();
     let (_, obey) = function(ORDERS, "obey");
     let (_, slow) = function(ORDERS, "slow");
-    let (mut apart, mut joined, mut free) = (null_mut(), null_mut(), null_mut());
-    cuStreamCreate(&CALL, &mut apart, STREAM_NON_BLOCKING).unwrap();
-    cuStreamCreate(&CALL, &mut joined, 0).unwrap();
+    let (mut non_blocking, mut blocking, mut free) = (null_mut(), null_mut(), null_mut());
+    cuStreamCreate(&CALL, &mut non_blocking, STREAM_NON_BLOCKING).unwrap();
+    cuStreamCreate(&CALL, &mut blocking, 0).unwrap();
     cuStreamCreate(&CALL, &mut free, STREAM_NON_BLOCKING).unwrap();
     let at = alloc(4);
-    // Kernels that run until their order changes. Then they write a number.
+    // Each kernel runs until its order changes, and then writes a number.
     let orders = [(); 3].map(|()| alloc(16));
     let out = [(); 3].map(|()| alloc(4));
     for (order, result) in orders.into_iter().zip(out) {
@@ -230,41 +231,45 @@ fn default_stream_waits_only_for_blocking_streams() {
     }
     cuCtxSynchronize(&CALL).unwrap();
     let hang = |n: usize, stream| launch(obey, 1, 1, stream, &[out[n], orders[n], 1]).unwrap();
-    // The release comes late, so that whoever waits begins before. A wait that begins later holds nothing up.
+    // The release takes 50 ms, so that a wait begins before it is done. A wait that begins later succeeds as well.
     let release = |n: usize| {
         launch(slow, 1, 1, free, &[50_000_000]).unwrap();
         cuMemsetD32Async(&CALL, orders[n], n as u32 + 5, 1, free).unwrap();
     };
-    hang(0, apart);
+    hang(0, non_blocking);
     cuMemsetD32_v2(&CALL, at, 1, 1).unwrap();
     assert_eq!(read(at, 1).unwrap(), [1]);
     assert_eq!(
-        cuStreamQuery(&CALL, apart),
+        cuStreamQuery(&CALL, non_blocking),
         Err(NOT_READY),
-        "the default stream waits for no stream apart"
+        "the default stream does not wait for a non-blocking stream"
     );
-    hang(1, joined);
+    hang(1, blocking);
     assert_eq!(cuStreamQuery(&CALL, null_mut()), Err(NOT_READY));
     release(1);
-    assert_eq!(read(out[1], 1).unwrap(), [6], "it waits for the other");
-    // The other stream waits for it.
+    assert_eq!(
+        read(out[1], 1).unwrap(),
+        [6],
+        "the default stream waits for the blocking stream"
+    );
+    // The blocking stream waits for the default stream.
     hang(2, null_mut());
-    cuMemsetD32Async(&CALL, at, 2, 1, joined).unwrap();
-    assert_eq!(cuStreamQuery(&CALL, joined), Err(NOT_READY));
+    cuMemsetD32Async(&CALL, at, 2, 1, blocking).unwrap();
+    assert_eq!(cuStreamQuery(&CALL, blocking), Err(NOT_READY));
     release(2);
-    cuStreamSynchronize(&CALL, joined).unwrap();
+    cuStreamSynchronize(&CALL, blocking).unwrap();
     assert_eq!(cuStreamQuery(&CALL, null_mut()), Ok(()));
     assert_eq!((read(out[2], 1).unwrap(), read(at, 1).unwrap()), (vec![7], vec![2]));
-    assert_eq!(cuStreamQuery(&CALL, apart), Err(NOT_READY));
+    assert_eq!(cuStreamQuery(&CALL, non_blocking), Err(NOT_READY));
     release(0);
     cuCtxSynchronize(&CALL).unwrap();
-    assert_eq!(cuStreamQuery(&CALL, apart), Ok(()));
+    assert_eq!(cuStreamQuery(&CALL, non_blocking), Ok(()));
     assert_eq!(read(out[0], 1).unwrap(), [5]);
 }
 
 #[test]
 fn cuda_events_order_streams_and_measure_time() {
-    let _own = Own::new();
+    let _context = TestContext::new();
     let (_, slow) = function(ORDERS, "slow");
     let (mut one, mut two, mut from, mut to, mut plain) = (null_mut(), null_mut(), null_mut(), null_mut(), null_mut());
     cuStreamCreate(&CALL, &mut one, STREAM_NON_BLOCKING).unwrap();
@@ -272,7 +277,11 @@ fn cuda_events_order_streams_and_measure_time() {
     cuEventCreate(&CALL, &mut from, 0).unwrap();
     cuEventCreate(&CALL, &mut to, 0).unwrap();
     cuEventCreate(&CALL, &mut plain, EVENT_NO_TIMING).unwrap();
-    assert_eq!(cuEventQuery(&CALL, to), Ok(()), "an event that stands nowhere is done");
+    assert_eq!(
+        cuEventQuery(&CALL, to),
+        Ok(()),
+        "an event that was never recorded is complete"
+    );
     cuEventRecord(&CALL, from, one).unwrap();
     launch(slow, 1, 1, one, &[50_000_000]).unwrap();
     cuEventRecord(&CALL, to, one).unwrap();
@@ -288,7 +297,7 @@ fn cuda_events_order_streams_and_measure_time() {
 
 #[test]
 fn unsupported_calls_end_the_stream_capture() {
-    let _own = Own::new();
+    let _context = TestContext::new();
     let (mut stream, mut graph, mut status) = (null_mut(), null_mut(), 9);
     cuStreamCreate(&CALL, &mut stream, 0).unwrap();
     let at = alloc(16);
@@ -320,15 +329,15 @@ fn unsupported_calls_end_the_stream_capture() {
             CAPTURE_IMPLICIT,
         ),
     ];
-    for (what, call, code) in calls {
+    for (case, call, code) in calls {
         begin();
-        assert_eq!(call(), Err(code), "{what}");
+        assert_eq!(call(), Err(code), "{case}");
         cuStreamIsCapturing(&CALL, stream, &mut status).unwrap();
-        assert_eq!(status, 2, "{what}");
+        assert_eq!(status, 2, "{case}");
         assert_eq!(
             cuStreamEndCapture(&CALL, stream, &mut graph),
             Err(CAPTURE_INVALIDATED),
-            "{what}"
+            "{case}"
         );
         assert!(graph.is_null());
     }
@@ -345,7 +354,7 @@ fn unsupported_calls_end_the_stream_capture() {
 
 #[test]
 fn capture_end_requires_forked_streams_to_rejoin() {
-    let _own = Own::new();
+    let _context = TestContext::new();
     let (mut one, mut two, mut event, mut graph) = (null_mut(), null_mut(), null_mut(), null_mut());
     cuStreamCreate(&CALL, &mut one, STREAM_NON_BLOCKING).unwrap();
     cuStreamCreate(&CALL, &mut two, STREAM_NON_BLOCKING).unwrap();
@@ -359,7 +368,7 @@ fn capture_end_requires_forked_streams_to_rejoin() {
     assert_eq!(cuEventSynchronize(&CALL, event), Err(CAPTURED_EVENT));
     assert_eq!(cuStreamEndCapture(&CALL, two, &mut graph), Err(CAPTURE_UNMATCHED));
     assert_eq!(cuStreamEndCapture(&CALL, one, &mut graph), Err(CAPTURE_UNJOINED));
-    // Both streams are free again.
+    // The failed end of the capture released both streams.
     cuMemsetD32Async(&CALL, at, 3, 1, two).unwrap();
     cuStreamSynchronize(&CALL, two).unwrap();
     assert_eq!(read(at, 1).unwrap(), [3]);
@@ -367,24 +376,30 @@ fn capture_end_requires_forked_streams_to_rejoin() {
 
 #[test]
 fn module_variables_have_their_ptx_initial_values() {
-    let _own = Own::new();
+    let _context = TestContext::new();
     let (module, _) = function(include_str!("../../clients/ptx/globals.ptx"), "through");
-    let of = |name: &str| {
+    let variable = |name: &str| {
         let (mut at, mut bytes) = (0, 0);
         let name = CString::new(name).unwrap();
         cuModuleGetGlobal_v2(&CALL, &mut at, &mut bytes, module, name.as_ptr()).map(|()| (at, bytes))
     };
-    let (weights, bytes) = of("weights").unwrap();
+    let (weights, bytes) = variable("weights").unwrap();
     assert_eq!((bytes, read(weights, 4).unwrap()), (16, vec![3, 1, 4, 1]));
-    assert_eq!(read(of("bank").unwrap().0, 6).unwrap(), [100, 101, 102, 103, 0, 0]);
-    let (home, target) = (read(of("home").unwrap().0, 2).unwrap(), of("target").unwrap().0);
+    assert_eq!(
+        read(variable("bank").unwrap().0, 6).unwrap(),
+        [100, 101, 102, 103, 0, 0]
+    );
+    let (home, target) = (
+        read(variable("home").unwrap().0, 2).unwrap(),
+        variable("target").unwrap().0,
+    );
     assert_eq!(u64::from(home[0]) | u64::from(home[1]) << 32, target);
-    assert_eq!(of("through"), Err(NOT_FOUND), "a function is no variable");
+    assert_eq!(variable("through"), Err(NOT_FOUND), "a function is not a variable");
 }
 
 #[test]
 fn registers_are_limited_by_an_option_and_errors_are_logged() {
-    let _own = Own::new();
+    let _context = TestContext::new();
     let text = CString::new(include_str!("../../clients/ptx/stride.ptx")).unwrap();
     let bad = CString::new(".version 7.0\n.target sm_75\n.visible .entry broken(.param .what x)\n{ ret; }\n").unwrap();
     let mut log = [0u8; 128];
@@ -398,14 +413,14 @@ fn registers_are_limited_by_an_option_and_errors_are_logged() {
         let (mut module, at) = (null_mut(), image.as_ptr().cast());
         cuModuleLoadDataEx(&CALL, &mut module, at, 3, options.as_mut_ptr(), values.as_mut_ptr()).map(|()| module)
     };
-    for (limit, right, local) in [(64, 24, 0), (16, 16, 32)] {
+    for (limit, expected, local) in [(64, 24, 0), (16, 16, 32)] {
         let module = load(&text, limit, &mut log).unwrap();
         let (mut function, mut value) = (null_mut(), 0);
         cuModuleGetFunction(&CALL, &mut function, module, c"stride".as_ptr()).unwrap();
         cuFuncGetAttribute(&CALL, &mut value, FUNCTION_REGISTERS, function).unwrap();
-        assert_eq!(value, right);
+        assert_eq!(value, expected);
         cuFuncGetAttribute(&CALL, &mut value, FUNCTION_LOCAL, function).unwrap();
-        assert_eq!(value, local, "what does not fit is spilled");
+        assert_eq!(value, local, "values that do not fit into registers are spilled");
     }
     assert_eq!(load(&bad, 0, &mut log), Err(INVALID_PTX));
     assert!(log.starts_with(b"ptxas fatal"), "{}", String::from_utf8_lossy(&log));
@@ -413,7 +428,7 @@ fn registers_are_limited_by_an_option_and_errors_are_logged() {
 
 #[test]
 fn impossible_launches_are_refused() {
-    let _own = Own::new();
+    let _context = TestContext::new();
     let (_, slow) = function(ORDERS, "slow");
     for (grid, block) in [(0, 1), (1, 0), (1, 1025)] {
         assert_eq!(
@@ -424,7 +439,7 @@ fn impossible_launches_are_refused() {
     }
     let mut blocks = 0;
     cuOccupancyMaxActiveBlocksPerMultiprocessor(&CALL, &mut blocks, slow, 128, 0).unwrap();
-    assert_eq!(blocks, 16, "as many threads as there are");
+    assert_eq!(blocks, 16, "16 blocks of 128 threads fill a multiprocessor");
     let together = |blocks: u32| {
         let mut none = 0u64;
         let mut pointers = [(&raw mut none).cast::<c_void>()];
@@ -438,7 +453,7 @@ fn impossible_launches_are_refused() {
 
 #[test]
 fn host_memory_has_the_right_pointer_type() {
-    let _own = Own::new();
+    let _context = TestContext::new();
     let mut at = null_mut();
     cuMemHostAlloc(&CALL, &mut at, 64, 0).unwrap();
     let kind = |at: u64| {

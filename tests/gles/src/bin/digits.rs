@@ -1,5 +1,5 @@
-//! `digits`: reads handwritten digits with the network's compute shaders, on whatever GPU EGL finds.
-#![allow(clippy::print_stdout, reason = "a command line: what it says is its output")]
+//! `digits`: reads handwritten digits with the network's compute shaders, on the first GPU that EGL finds.
+#![allow(clippy::print_stdout, reason = "a command line program prints its output")]
 
 use clap::Parser;
 use gles_programs::compare::compare;
@@ -17,16 +17,16 @@ use std::process::ExitCode;
     version
 )]
 struct Args {
-    /// Folder of the network: weights, held-out images.
+    /// Folder of the network: weights and held-out images.
     #[arg(long, default_value_os_t = digits::folder())]
     data: PathBuf,
-    /// The image to read: NPY, 8 by 8 32-bit floats from 0 (paper) to 1 (ink). Default: one of the held-out images, a two.
+    /// Image to read: NPY, 8 by 8 32-bit floats from 0 (paper) to 1 (ink). The default is a held-out image of a two.
     #[arg(long)]
     image: Option<PathBuf>,
-    /// Reads every held-out image and compares with the reference network; exit code 1 when one differs.
+    /// Reads every held-out image and compares with the reference network; exits with 1 if an image differs.
     #[arg(long, conflicts_with = "image")]
     held_out: bool,
-    /// Folder that gets the shaders and the buffers as they are before, and spec.json that lists them.
+    /// Folder for the shaders, the buffers before the run, and spec.json, which lists them.
     #[arg(long)]
     out: Option<PathBuf>,
 }
@@ -39,7 +39,7 @@ fn scores(session: &Session<'_>) -> anyhow::Result<Vec<f32>> {
 }
 
 fn all(session: &Session<'_>, held_out: &[HeldOutImage]) -> anyhow::Result<bool> {
-    let (mut classes, mut near, mut right, mut worst) = (0, 0, 0, 0f64);
+    let (mut classes, mut close, mut right, mut worst) = (0, 0, 0, 0f64);
     for h in held_out {
         session.write("image", &floats(&h.image))?;
         let got = scores(session)?;
@@ -47,7 +47,7 @@ fn all(session: &Session<'_>, held_out: &[HeldOutImage]) -> anyhow::Result<bool>
         right += usize::from(digits::class(&got) == usize::from(h.label));
         match compare(Element::F32, &floats(&got), &floats(&h.scores), TOLERANCE) {
             Ok(off) => {
-                near += 1;
+                close += 1;
                 worst = worst.max(off);
             }
             Err(e) => println!("FAILED {e}"),
@@ -55,9 +55,9 @@ fn all(session: &Session<'_>, held_out: &[HeldOutImage]) -> anyhow::Result<bool>
     }
     let n = held_out.len();
     println!(
-        "{classes} of {n} images in the class of the reference network, {near} with its scores within 1e-4 (at most {worst:.1e} off), {right} read right"
+        "{classes} of {n} images in the class of the reference network, {close} with its scores within 1e-4 (at most {worst:.1e} off), {right} read right"
     );
-    Ok(classes == n && near == n)
+    Ok(classes == n && close == n)
 }
 
 fn program() -> anyhow::Result<bool> {

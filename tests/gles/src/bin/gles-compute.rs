@@ -1,5 +1,5 @@
-//! `gles-compute`: runs compute programs on whatever GPU EGL finds, and checks what they made.
-#![allow(clippy::print_stdout, reason = "a command line: what it says is its output")]
+//! `gles-compute`: runs compute programs on the first GPU that EGL finds, and checks their results.
+#![allow(clippy::print_stdout, reason = "a command line program prints its output")]
 
 use anyhow::{Context, bail};
 use clap::{Parser, Subcommand};
@@ -21,40 +21,40 @@ use std::process::ExitCode;
 struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
-    /// Programs to run; none: all of them.
+    /// Programs to run; all if none is named.
     programs: Vec<String>,
-    /// Shows the programs and runs none.
+    /// Lists the programs and runs none.
     #[arg(long)]
     list: bool,
-    /// Folder that gets a folder of files for each program: its shaders, its buffers before and after, spec.json.
+    /// Folder for one folder per program: its shaders, its buffers before and after the run, and spec.json.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Times that each program is run and checked.
+    /// Number of times to run and check each program.
     #[arg(long, default_value_t = 1)]
     repeat: u32,
 }
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Compares files with what buffers of a program have to hold after a run. Needs no GPU.
+    /// Compares files with the expected contents of a program's buffers after a run. Needs no GPU.
     Check {
         /// The program.
         program: String,
-        /// A buffer, and the file that holds its bytes.
+        /// A buffer, and the file with its bytes.
         #[arg(required = true, value_name = "BUFFER=FILE")]
         files: Vec<String>,
     },
     /// Measures the time of a dispatch.
     Bench {
-        /// Programs to measure; none: all of them.
+        /// Programs to measure; all if none is named.
         programs: Vec<String>,
-        /// Shows the programs and measures none.
+        /// Lists the programs and measures none.
         #[arg(long)]
         list: bool,
-        /// Seconds that each is measured for, after its first dispatch, which is checked and not counted.
+        /// Seconds to measure each program, after a first dispatch that is checked and not measured.
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
-        /// Folder that gets a folder of files for each program, which is then run once and not measured.
+        /// Folder for one folder per program. Each program then runs once and is not measured.
         #[arg(long)]
         out: Option<PathBuf>,
     },
@@ -64,8 +64,8 @@ fn chosen(table: &'static [Entry], names: &[String]) -> anyhow::Result<Vec<&'sta
     if names.is_empty() {
         return Ok(table.iter().collect());
     }
-    let found = |n: &String| programs::find(table, n).with_context(|| format!("there is no program {n}: see --list"));
-    names.iter().map(found).collect()
+    let entry = |n: &String| programs::find(table, n).with_context(|| format!("there is no program {n}: see --list"));
+    names.iter().map(entry).collect()
 }
 
 fn list(table: &[Entry]) {
@@ -74,7 +74,7 @@ fn list(table: &[Entry]) {
     }
 }
 
-/// Runs a program once, checks it, and writes its files. Gives what to say of it, and whether all was right.
+/// Runs a program once, checks it, and writes its files. Returns a message, and whether all buffers are correct.
 fn run(gpu: &Gpu, name: &str, work: &Work, out: Option<&Path>) -> anyhow::Result<(String, bool)> {
     let dir = out.map(|o| o.join(name));
     if let Some(d) = &dir {
@@ -143,7 +143,7 @@ fn check(program: &str, list: &[String]) -> anyhow::Result<bool> {
     Ok(good)
 }
 
-/// Prints the nanoseconds of a dispatch: the least of many rounds, each of enough dispatches to be measured.
+/// Prints the nanoseconds of a dispatch: the minimum over many rounds. Each round has enough dispatches for the clock.
 fn bench(gpu: &Gpu, e: &Entry, seconds: f64) -> anyhow::Result<bool> {
     let work = (e.make)();
     let session = Session::new(gpu, &work)?;
@@ -162,7 +162,7 @@ fn bench(gpu: &Gpu, e: &Entry, seconds: f64) -> anyhow::Result<bool> {
         session.finish()
     })?;
     println!(
-        "{:12} {:.0} ns a dispatch (least of {} rounds of {})",
+        "{:12} {:.0} ns per dispatch (minimum of {} rounds of {})",
         e.name, m.ns, m.rounds, m.count
     );
     Ok(true)
@@ -201,8 +201,8 @@ fn program() -> anyhow::Result<bool> {
         None => {
             let table = chosen(PROGRAMS, &args.programs)?;
             let gpu = Gpu::open()?;
-            let heard = if gpu.is_recorded() { ", recorded" } else { "" };
-            println!("{}{heard}", gpu.names().0);
+            let recorded = if gpu.is_recorded() { ", recorded" } else { "" };
+            println!("{}{recorded}", gpu.names().0);
             run_all(&gpu, &table, args.out.as_deref(), args.repeat)
         }
     }

@@ -1,5 +1,5 @@
-//! `gles-scenes`: runs scenes of the table on whatever GPU EGL finds, and tells what each saw.
-#![allow(clippy::print_stdout, reason = "a command line: what it says is its output")]
+//! `gles-scenes`: runs scenes of the table on the first GPU that EGL finds, and prints the result of each scene.
+#![allow(clippy::print_stdout, reason = "a command line program prints its output")]
 
 use gles_programs::gpu::Gpu;
 use gles_programs::scenes::SCENES;

@@ -1,9 +1,9 @@
-//! Drawing: pictures that are drawn into and read, and textures of four bytes a pixel.
+//! Drawing: pictures that programs draw into and read, and textures with four bytes per pixel.
 
 use super::{Gpu, GpuError, Program, Texture};
 use glow::HasContext;
 
-/// What is drawn into: a texture of four bytes a pixel.
+/// A target for drawing: a texture with four bytes per pixel.
 #[derive(Clone, Copy, Debug)]
 pub struct Picture {
     frame: glow::Framebuffer,
@@ -21,7 +21,7 @@ impl Gpu {
     /// Compiles and links a program that draws.
     ///
     /// # Errors
-    /// What the compiler says.
+    /// Returns the messages of the compiler.
     pub fn drawing_program(&self, name: &str, vertex: &str, fragment: &str) -> Result<Program, GpuError> {
         self.linked(
             name,
@@ -29,22 +29,22 @@ impl Gpu {
         )
     }
 
-    /// Makes a 2D texture of red, green, blue and alpha, a byte each, which is filtered where it is sampled. Without
-    /// `pixels` it holds nothing yet.
+    /// Creates a 2D texture of red, green, blue and alpha, one byte each, with a linear filter. Without `pixels`, its
+    /// contents are undefined.
     ///
     /// # Errors
-    /// When there are too few pixels for its size, or GLES has no memory for it.
+    /// Returns an error if the number of pixels does not match the size, or if GLES has no memory for it.
     pub fn colours(&self, width: u32, height: u32, pixels: Option<&[u8]>) -> Result<Texture, GpuError> {
         let (w, h) = sides(width, height)?;
-        let wanted = u64::from(width) * u64::from(height) * 4;
-        if let Some(pixels) = pixels.filter(|p| p.len() as u64 != wanted) {
+        let expected = u64::from(width) * u64::from(height) * 4;
+        if let Some(pixels) = pixels.filter(|p| p.len() as u64 != expected) {
             return Err(GpuError::Object(format!(
                 "texture: {} bytes for {width}x{height}",
                 pixels.len()
             )));
         }
         let t = glow::TEXTURE_2D;
-        // SAFETY: the context is current on this thread; the slice holds every pixel, and GLES copies it.
+        // SAFETY: the context is current on this thread, the slice contains every pixel, and GLES copies it.
         let object = unsafe {
             let object = self.gl.create_texture().map_err(GpuError::Object)?;
             self.gl.bind_texture(t, Some(object));
@@ -63,14 +63,14 @@ impl Gpu {
         Ok(Texture(object))
     }
 
-    /// Makes a picture to draw into.
+    /// Creates a picture to draw into.
     ///
     /// # Errors
-    /// When GLES has no memory for it, or cannot draw into such a texture.
+    /// Returns an error if GLES has no memory for it, or cannot draw into such a texture.
     pub fn picture(&self, width: u32, height: u32) -> Result<Picture, GpuError> {
         let (w, h) = sides(width, height)?;
         let texture = self.colours(width, height, None)?.0;
-        // SAFETY: the context is current on this thread; the objects are made here.
+        // SAFETY: the context is current on this thread, and this function creates the objects.
         let frame = unsafe {
             let frame = self.gl.create_framebuffer().map_err(GpuError::Object)?;
             self.gl.bind_framebuffer(glow::FRAMEBUFFER, Some(frame));
@@ -95,13 +95,13 @@ impl Gpu {
         })
     }
 
-    /// Clears a picture and draws a triangle into it with a program that makes its corners by their numbers.
+    /// Clears a picture and draws a triangle into it. The program computes the corners from the vertex numbers.
     ///
     /// # Errors
-    /// When GLES refuses it.
+    /// Returns an error if GLES refuses a call.
     pub fn draw(&self, picture: &Picture, program: &Program, clear: [f32; 4]) -> Result<(), GpuError> {
         let [r, g, b, a] = clear;
-        // SAFETY: the context is current on this thread; the program reads no array of the client's.
+        // SAFETY: the context is current on this thread, and the program reads no client arrays.
         unsafe {
             self.gl.bind_framebuffer(glow::FRAMEBUFFER, Some(picture.frame));
             self.gl.viewport(0, 0, picture.width, picture.height);
@@ -113,10 +113,10 @@ impl Gpu {
         self.check_error("draw")
     }
 
-    /// Reads a picture, four bytes a pixel, after everything that draws into it.
+    /// Reads a picture, four bytes per pixel, after all work that draws into it.
     ///
     /// # Errors
-    /// When GLES refuses it.
+    /// Returns an error if GLES refuses a call.
     pub fn read_picture(&self, picture: &Picture) -> Result<Vec<u8>, GpuError> {
         let mut pixels = vec![0; picture.width as usize * picture.height as usize * 4];
         // SAFETY: the context is current on this thread, and there is room for every pixel.
@@ -130,7 +130,7 @@ impl Gpu {
         Ok(pixels)
     }
 
-    /// Gives a picture back.
+    /// Deletes a picture.
     pub fn free_picture(&self, picture: Picture) {
         // SAFETY: the context is current on this thread.
         unsafe {

@@ -1,12 +1,12 @@
-//! Programs that compute each element by itself.
+//! Programs that compute each element independently.
 
 use crate::compare::Tolerance;
 use crate::work::{BufferData, Dispatch, Element, RandomNumbers, Role, Uniform, Work, floats, words};
 
 const SAXPY_K: f32 = 2.5;
 
-/// `y = k x + y`: of `count` elements (a multiple of 64) the first `n`. Exact: every product and sum is a short binary
-/// fraction.
+/// Computes `y = k x + y` for the first `n` of `count` elements (a multiple of 64). The results are exact, because all
+/// products and sums are short binary fractions.
 pub fn saxpy(count: usize, n: usize) -> Work {
     let mut numbers = RandomNumbers::new(12345);
     let x = numbers.multiples(count, 4096, 1.0 / 256.0);
@@ -34,13 +34,13 @@ pub fn saxpy(count: usize, n: usize) -> Work {
     }
 }
 
-/// Arithmetic that may be done in 16-bit floats, on `count` pairs, a multiple of 64. Exact in 16-bit and in 32-bit
-/// floats: everything is a multiple of 1/16 below 32.
+/// Computes with `count` pairs (a multiple of 64) in arithmetic that can use 16-bit floats. The results are exact in
+/// 16-bit and in 32-bit floats, because all values are multiples of 1/16 below 32.
 pub fn mediump(count: usize) -> Work {
     let mut numbers = RandomNumbers::new(16);
     let a = numbers.multiples(count, 16, 0.25);
     let b = numbers.multiples(count, 16, 0.25);
-    let made: Vec<f32> = (a.iter().zip(&b))
+    let results: Vec<f32> = (a.iter().zip(&b))
         .map(|(x, y)| {
             let product = (x * y + 0.5).max(-2.0);
             let between = x * 0.75 + y * 0.25;
@@ -56,15 +56,15 @@ pub fn mediump(count: usize) -> Work {
         buffers: vec![
             BufferData::input("a", 0, Element::F32, &[count], floats(&a)),
             BufferData::input("b", 1, Element::F32, &[count], floats(&b)),
-            BufferData::output("o", 2, Element::F32, &[count], floats(&made), Tolerance::Exact),
+            BufferData::output("o", 2, Element::F32, &[count], floats(&results), Tolerance::Exact),
         ],
         steps: vec![Dispatch::new("mediump", source, [count as u32 / 64, 1, 1])],
         ..Work::default()
     }
 }
 
-/// Steps until points of the plane escape, at `w` by `h` points, both multiples of 8. Exact: whole numbers, 12 bits
-/// behind the point.
+/// Counts the steps until points of the plane escape, at `w` by `h` points, both multiples of 8. The results are exact,
+/// because the arithmetic is in integers with 12 fractional bits.
 pub fn mandelbrot(w: usize, h: usize) -> Work {
     let mut steps = Vec::with_capacity(w * h);
     for gy in 0..h as i32 {

@@ -5,17 +5,17 @@ use crate::work::{
     Access, BufferData, Dispatch, Element, Kind, RandomNumbers, Role, Texture, Uniform, Work, floats, words,
 };
 
-/// A product of square matrices, each element straight from memory; `n` is a multiple of 8.
+/// Multiplies square matrices, with all reads from memory; `n` is a multiple of 8.
 pub fn matmul_plain(n: usize) -> Work {
     matmul(n, "matmul_plain", include_str!("../../shaders/matmul_plain.comp"))
 }
 
-/// A product of square matrices through tiles in shared memory; `n` is a multiple of 8.
+/// Multiplies square matrices through tiles in shared memory; `n` is a multiple of 8.
 pub fn matmul_tiled(n: usize) -> Work {
     matmul(n, "matmul", include_str!("../../shaders/matmul.comp"))
 }
 
-/// Exact: small whole numbers.
+/// Multiplies square matrices. The results are exact, because all numbers are small integers.
 fn matmul(n: usize, name: &'static str, source: &'static str) -> Work {
     let mut numbers = RandomNumbers::new(777);
     let a = numbers.multiples(n * n, 8, 1.0);
@@ -42,7 +42,7 @@ fn matmul(n: usize, name: &'static str, source: &'static str) -> Work {
     }
 }
 
-/// Rows become columns, of a matrix of `h` rows of `w` elements, both multiples of 8.
+/// Transposes a matrix of `h` rows of `w` elements, both multiples of 8.
 pub fn transpose(w: usize, h: usize) -> Work {
     let src = RandomNumbers::new(5).words(w * h);
     let dst: Vec<u32> = (0..w).flat_map(|x| src.iter().skip(x).step_by(w).copied()).collect();
@@ -64,8 +64,8 @@ pub fn transpose(w: usize, h: usize) -> Work {
 
 const CONV_BIAS: f32 = 0.25;
 
-/// A 3 by 3 convolution with bias and relu, of `w` by `h` pixels (multiples of 16 and 4). Exact: every product and sum
-/// is a short binary fraction.
+/// Computes a 3 by 3 convolution with bias and relu, of `w` by `h` pixels (multiples of 16 and 4). The results are
+/// exact, because all products and sums are short binary fractions.
 pub fn conv3x3(w: usize, h: usize) -> Work {
     let mut numbers = RandomNumbers::new(4711);
     let src = numbers.multiples(w * h, 64, 1.0 / 32.0);
@@ -84,8 +84,8 @@ pub fn conv3x3(w: usize, h: usize) -> Work {
     }
     // In std140 each element of an array of floats takes 16 bytes.
     let mut uniform = vec![0f32; 40];
-    for (place, v) in uniform.iter_mut().step_by(4).zip(k.iter().chain([&CONV_BIAS])) {
-        *place = *v;
+    for (slot, v) in uniform.iter_mut().step_by(4).zip(k.iter().chain([&CONV_BIAS])) {
+        *slot = *v;
     }
     let mut step = Dispatch::new(
         "conv3x3",
@@ -108,8 +108,7 @@ pub fn conv3x3(w: usize, h: usize) -> Work {
     }
 }
 
-/// Textures and images: one of `w` by `h` pixels, both multiples of 8, mirrored into another, neighbours of that one
-/// added up.
+/// Mirrors a texture of `w` by `h` pixels, both multiples of 8, into an image, and adds up neighbours in the image.
 pub fn image(w: usize, h: usize) -> Work {
     let pixels = RandomNumbers::new(8).words(w * h);
     let mirrored: Vec<u32> = pixels

@@ -1,10 +1,10 @@
-//! Programs whose threads combine their values: bins, running sums, rows that are normalized.
+//! Programs whose threads combine their values: histograms, running sums, normalized rows.
 
 use crate::compare::Tolerance;
 use crate::work::{BufferData, Dispatch, Element, RandomNumbers, Role, Work, floats, words};
 
-/// How many of `count` values, a multiple of 128, fall into each of 64 bins. The bins hold something before, which has
-/// to stay in the sums.
+/// Counts how many of `count` values (a multiple of 128) are in each of 64 bins. The counts are added to initial values
+/// of the bins.
 pub fn histogram(count: usize) -> Work {
     let values = RandomNumbers::new(99).words(count);
     let before: Vec<u32> = (0..64).map(|i| 0x5000 + i * 3).collect();
@@ -29,7 +29,7 @@ pub fn histogram(count: usize) -> Work {
     }
 }
 
-/// Running sums of `count` numbers, a multiple of 128; sums wrap around.
+/// Computes running sums of `count` numbers (a multiple of 128). Sums wrap around.
 pub fn scan(count: usize) -> Work {
     let values = RandomNumbers::new(31).words(count);
     let running = |part: &[u32]| -> Vec<u32> {
@@ -56,10 +56,10 @@ pub fn scan(count: usize) -> Work {
     }
 }
 
-/// GLSL's `exp` is allowed an error that grows with its argument; the arguments here reach down to -12.
+/// GLSL allows an error of `exp` that increases with its argument. The arguments here are not below -12.
 const SOFTMAX_TOLERANCE: Tolerance = Tolerance::Relative(2e-6);
 
-/// Softmax of `rows` rows of 64. The CPU computes in 64-bit floats.
+/// Computes the softmax of `rows` rows of 64 values. The CPU uses 64-bit floats.
 pub fn softmax(rows: usize) -> Work {
     let x = RandomNumbers::new(24).multiples(rows * 64, 6000, 0.001);
     let mut y = Vec::with_capacity(x.len());

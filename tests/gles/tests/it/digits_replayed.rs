@@ -1,5 +1,6 @@
-//! The committed recording of the network, replayed on the software Mali with images that it did not hold when it was
-//! made: all 360 that were held out, each with the class and the scores of the reference network.
+//! Replays of the network's committed recording on the simulated Mali with other images.
+//!
+//! All 360 held-out images must have the class and the scores of the reference network.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "tests")]
 
 use device_mali::{Model, SoftwareMali};
@@ -19,7 +20,7 @@ fn recording() -> Recording {
     trace_core::import::open(&path, &Progress::new()).unwrap()
 }
 
-/// Replays the recording with another image, through the plan that an agent would be sent.
+/// Replays the recording with another image, by the plan that an agent would get.
 fn replay(recording: &Recording, image: Option<&[f32]>) -> (Vec<f32>, Outcome) {
     let mut device = SoftwareMali::new(Model::G71);
     let mut edits = Edits::default();
@@ -87,5 +88,5 @@ fn held_out_images_match_reference_class_and_scores() {
         worst = worst.max(off.unwrap_or_else(|e| panic!("image {n}: {e}")));
         right += usize::from(digits::class(&scores) == usize::from(h.label));
     }
-    println!("{HELD_OUT} images, scores at most {worst:.1e} off the reference's, {right} read right");
+    println!("{HELD_OUT} images, scores at most {worst:.1e} off the reference's, {right} correct");
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs a program. `None`: there is no GLES 3.1 here.
+/// Runs a program. Returns `None` if this machine has no GLES 3.1.
 fn run(program: &str, args: &[&str]) -> Option<Output> {
     let out = Command::new(program)
         .args(args)
@@ -46,7 +46,7 @@ fn ten_programs_match_the_cpu_and_write_their_results() {
         "{message}"
     );
 
-    // What was left is what `check` takes, and a changed byte is what it refuses.
+    // `check` accepts the written results, and refuses a changed byte.
     let bins = dir.path().join("histogram/bins.after.bin");
     let pair = |p: &Path| format!("bins={}", p.display());
     let good = run(COMPUTE, &["check", "histogram", &pair(&bins)]).unwrap();

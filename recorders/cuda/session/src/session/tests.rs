@@ -1,4 +1,4 @@
-//! Tests of sessions that hand calls over themselves.
+//! Tests of sessions, without a recorder: the tests supply the calls.
 
 use super::*;
 use trace_core::progress::Progress;
@@ -78,7 +78,7 @@ fn session_entries_are_written_in_order() {
     assert_eq!(
         (copied(3), copied(4)),
         (None, None),
-        "never supplied, and of another length"
+        "the first content is never supplied, the second has another length"
     );
     let Some(CallEvent::Launch(l)) = r.events.call(2) else {
         panic!()
@@ -123,10 +123,10 @@ fn concurrent_events_are_stored_before_the_session_ends() {
         }
     });
     let path = folder.path().join("r.kine");
-    // A reader finds what is committed while the recording goes on.
+    // A reader finds committed events during the recording.
     let deadline = Instant::now() + HANG_LIMIT;
     while trace_core::container::open(&path).map_or(0, |r| r.events.len()) < 20_000 {
-        assert!(Instant::now() < deadline, "nothing was committed");
+        assert!(Instant::now() < deadline, "no event was committed");
         std::thread::sleep(Duration::from_millis(20));
     }
     drop(s);
@@ -188,8 +188,8 @@ fn stopped_recording_stores_its_reason() {
     assert_eq!(open(&small.to).metadata.lost.len(), 1);
 }
 
-/// A caller can hand over more than the queue's limit after a copy whose content depends on that caller. It must not
-/// wait for itself.
+/// A caller can supply more than the queue's limit after a copy whose content depends on the same caller. The caller
+/// must not wait for itself.
 #[test]
 fn caller_never_waits_for_its_own_pending_copy() {
     let folder = tempfile::tempdir().unwrap();
@@ -228,8 +228,7 @@ fn caller_never_waits_for_its_own_pending_copy() {
     }
 }
 
-/// Only the caller can make a copy's content known. It must not wait for the content, whatever it hands over
-/// afterwards.
+/// Only the caller can supply the content of a copy. Later calls of the same caller must not wait for this content.
 #[test]
 fn session_does_not_block_on_pending_copy_content() {
     let folder = tempfile::tempdir().unwrap();
@@ -241,7 +240,7 @@ fn session_does_not_block_on_pending_copy_content() {
         copy(CopyKind::DeviceToHost, 8),
         EntryPayload::Awaited(slot),
     );
-    // A call that waited for the copy would wait for ever: this thread supplies it afterwards.
+    // A call that waits for the copy would never end, because this thread supplies the content after it.
     for n in 0..40_000u32 {
         let row = LaunchRow {
             function: n,
@@ -255,7 +254,7 @@ fn session_does_not_block_on_pending_copy_content() {
             EntryPayload::Arguments(arguments),
         );
     }
-    // Too late by now.
+    // The session no longer waits for the content.
     s.supply(slot, Some(vec![5; 8]));
     s.end();
     let r = open(&folder.path().join("r.kine"));
@@ -277,7 +276,7 @@ fn session_does_not_block_on_pending_copy_content() {
     );
 }
 
-/// As above, but what follows the copy is content of copies that are known to be complete.
+/// Contents of complete copies are stored after a copy whose content is pending.
 #[test]
 fn content_after_an_abandoned_copy_is_stored() {
     let folder = tempfile::tempdir().unwrap();
@@ -325,19 +324,19 @@ fn content_sent_in_parts_is_one_copy() {
         ..Default::default()
     };
     let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n / 3) as u8).collect();
-    let hand = |slot| {
+    let supply = |slot| {
         s.supply_part(slot, 0x1f00, bytes[..0x100 + 4096 * 300].to_vec());
         s.supply_part(slot, 0x2000 + 4096 * 300, bytes[0x100 + 4096 * 300..].to_vec());
     };
-    let whole = s.new_slot();
-    hand(whole);
+    let complete = s.new_slot();
+    supply(complete);
     s.record(
         s.start_call(),
         1,
         CallEvent::Copy(row(3_000_000)),
-        EntryPayload::Parts(whole),
+        EntryPayload::Parts(complete),
     );
-    // Its length differs from the row's, and nothing was handed over.
+    // These copies have a content of another length, and no content.
     let short = s.new_slot();
     s.supply_part(short, 0x1f00, vec![1; 100]);
     s.record(
@@ -352,7 +351,7 @@ fn content_sent_in_parts_is_one_copy() {
         CallEvent::Copy(row(9000)),
         EntryPayload::Parts(s.new_slot()),
     );
-    // Known later.
+    // The content of this copy is supplied after its row.
     let later = s.new_slot();
     s.record(
         s.start_call(),
@@ -360,7 +359,7 @@ fn content_sent_in_parts_is_one_copy() {
         CallEvent::Copy(row(3_000_000)),
         EntryPayload::Awaited(later),
     );
-    hand(later);
+    supply(later);
     s.supply_parts(later);
     s.end();
     let r = open(&folder.path().join("r.kine"));
@@ -373,7 +372,7 @@ fn content_sent_in_parts_is_one_copy() {
     assert_eq!(copied(3).unwrap(), bytes);
 }
 
-/// A range's second snapshot is handed over as what changed; its row holds all of it.
+/// A second snapshot of a range is supplied as its changes. Its row contains the complete range.
 #[test]
 fn snapshot_stores_only_changes_since_the_last_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -388,7 +387,7 @@ fn snapshot_stores_only_changes_since_the_last_one() {
             ..Default::default()
         })
     };
-    let give = |from: u64, length: u64, parts| {
+    let record_snapshot = |from: u64, length: u64, parts| {
         s.record(
             s.start_call(),
             1,
@@ -401,9 +400,9 @@ fn snapshot_stores_only_changes_since_the_last_one() {
     };
     let mut memory: Vec<u8> = (0..bytes as u32).map(|n| (n / 100) as u8).collect();
     let second = 4096 - 0x200;
-    // In two pieces, then a page of each anew, then nothing.
-    give(at, second + 4096, vec![(0, memory[..second as usize + 4096].to_vec())]);
-    give(
+    // The range is supplied in two pieces, then with a changed page in each piece, then without changes.
+    record_snapshot(at, second + 4096, vec![(0, memory[..second as usize + 4096].to_vec())]);
+    record_snapshot(
         at + second + 4096,
         bytes - second - 4096,
         vec![(0, memory[second as usize + 4096..].to_vec())],
@@ -411,7 +410,7 @@ fn snapshot_stores_only_changes_since_the_last_one() {
     memory[..second as usize].fill(9);
     memory[19_999] = 9;
     let last = second + 4 * 4096;
-    give(
+    record_snapshot(
         at,
         bytes,
         vec![
@@ -419,8 +418,8 @@ fn snapshot_stores_only_changes_since_the_last_one() {
             (last, memory[last as usize..].to_vec()),
         ],
     );
-    give(at, bytes, vec![]);
-    // Unknown content is not invented: another range, and more than there is.
+    record_snapshot(at, bytes, vec![]);
+    // The session does not invent unknown content: of another range, and of more bytes than the range has.
     s.record(
         s.start_call(),
         1,
@@ -430,7 +429,7 @@ fn snapshot_stores_only_changes_since_the_last_one() {
             parts: vec![],
         },
     );
-    give(at, bytes + 1, vec![]);
+    record_snapshot(at, bytes + 1, vec![]);
     s.end();
     let r = open(&folder.path().join("r.kine"));
     let copied = |event| match r.events.call(event) {
@@ -469,8 +468,8 @@ fn pending_copies_are_collected_at_exit() {
     assert_eq!(r.copy_content(&c).unwrap(), [3; 5]);
 }
 
-/// The writer thread hands over the rest at the end. It does not wait for itself, and it is called again, so that it
-/// need not hold everything at once.
+/// The writer thread supplies pending content at the end. It must not wait for itself. It calls the hook repeatedly, so
+/// that the hook need not have all content in memory at once.
 #[test]
 fn entries_over_the_queue_limit_are_supplied_at_exit() {
     const COPIES: u64 = 6;
@@ -501,7 +500,10 @@ fn entries_over_the_queue_limit_are_supplied_at_exit() {
         );
     }
     s.end();
-    assert!(s.shared.done.load(Ordering::Acquire), "it waited for itself");
+    assert!(
+        s.shared.done.load(Ordering::Acquire),
+        "the writer thread waited for itself"
+    );
     let r = open(&folder.path().join("r.kine"));
     assert_eq!(r.events.len() as u64, COPIES);
     for n in 0..COPIES {
@@ -525,7 +527,7 @@ fn writer_thread_failure_is_reported_in_the_recording() {
     let path = folder.path().join("r.kine");
     let deadline = Instant::now() + HANG_LIMIT;
     while trace_core::container::open(&path).map_or(0, |r| r.events.len()) < 1 {
-        assert!(Instant::now() < deadline, "nothing was committed");
+        assert!(Instant::now() < deadline, "no event was committed");
         std::thread::sleep(Duration::from_millis(5));
     }
     s.set_exit_hook(|| panic!("a fault, for a test"));

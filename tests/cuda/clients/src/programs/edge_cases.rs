@@ -42,11 +42,11 @@ pub fn corners(w: &mut ProgramContext<'_>) -> ClientResult {
 }
 
 fn mixed(values: &[u32], factor: u32) -> Vec<u32> {
-    let places = values.iter().zip(0..);
-    places.map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i)).collect()
+    let indexed = values.iter().zip(0..);
+    indexed.map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i)).collect()
 }
 
-/// Words on the device, and a function that mixes them there.
+/// Words on the device, and code that mixes them there.
 struct Mixing {
     gpu: Gpu,
     code: Code,
@@ -121,7 +121,7 @@ fn pageable(w: &mut ProgramContext<'_>) -> ClientResult {
     m.gpu.finish(stream)
 }
 
-/// Queries an event that was never recorded: it is complete, whatever an earlier event with its handle waited for.
+/// Queries an event that was never recorded. It is complete, even if an earlier event with its handle waited for work.
 fn event_again(w: &mut ProgramContext<'_>) -> ClientResult {
     let m = Mixing::new(w)?;
     let (out, stream, result) = (m.gpu.alloc(m.bytes())?, m.gpu.stream()?, m.gpu.pinned(m.values.len())?);
@@ -140,7 +140,7 @@ fn event_again(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Words that a host function writes into pinned memory.
+/// Data of a host function that writes words into pinned memory.
 struct Filling {
     to: *mut u32,
     values: Vec<u32>,
@@ -155,8 +155,8 @@ unsafe extern "C" fn fill(data: *mut c_void) {
     unsafe { std::ptr::copy_nonoverlapping(filling.values.as_ptr(), filling.to, filling.values.len()) };
 }
 
-/// Copies to the device from memory that a host function fills earlier in the stream. `waits`: the function continues
-/// only after the program has requested the copy.
+/// Copies to the device from memory that a host function fills earlier in the stream. If `waits` is `true`, the host
+/// function continues only after the program has requested the copy.
 fn filled(w: &mut ProgramContext<'_>, waits: bool) -> ClientResult {
     let m = Mixing::new(w)?;
     let (stream, staging) = (m.gpu.stream()?, m.gpu.pinned(m.values.len())?);
@@ -193,7 +193,7 @@ fn host_waits(w: &mut ProgramContext<'_>) -> ClientResult {
     filled(w, true)
 }
 
-/// Creates another context and makes it current on this thread. Returns it and the one before.
+/// Creates another context and makes it current on this thread. Returns the previous context and the new context.
 fn another_context(gpu: &Gpu) -> ClientResult<[*mut c_void; 2]> {
     let (mut first, mut second) = (null_mut(), null_mut());
     // SAFETY: the pointers are valid for the answers.
@@ -209,7 +209,7 @@ fn enter(gpu: &Gpu, context: *mut c_void) -> ClientResult {
     unsafe { gpu.d.cuCtxSetCurrent(context) }.map_err(text)
 }
 
-/// Frees memory in one context while work in another one uses memory that was freed in its stream's order.
+/// Frees memory in one context while a stream of another context uses memory that was freed in the stream's order.
 fn two_contexts(w: &mut ProgramContext<'_>) -> ClientResult {
     const WORDS: usize = 1 << 20;
     let gpu = w.gpu;
@@ -249,28 +249,29 @@ fn elsewhere(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Frees memory during captures that allow it: a wait for the device would end the capture. Then repeats it with the
-/// function's first version, if the loader returns that, and with an existing graph.
+/// Frees memory during captures that allow it. A wait for the device would end such a capture.
+///
+/// Also captures by the function's first version, if the loader returns it, and into an existing graph.
 fn capture(w: &mut ProgramContext<'_>) -> ClientResult {
     let m = Mixing::new(w)?;
-    let (stream, apart) = (m.gpu.stream()?, m.gpu.stream()?);
+    let (stream, other_stream) = (m.gpu.stream()?, m.gpu.stream()?);
     let out = m.gpu.alloc(m.bytes())?;
     m.launch(out, 3, stream)?;
     m.gpu.finish(stream)?;
     let relaxed = 2;
     for round in 0..3 {
         let factor = 13 + round;
-        // Large enough for memory of their own.
-        let (gone, left) = (m.gpu.alloc(4 << 20)?, m.gpu.alloc(4 << 20)?);
-        m.gpu.fill(left, 1, 100, apart)?;
+        // Allocations of this size are large enough for memory of their own.
+        let (unused, pending) = (m.gpu.alloc(4 << 20)?, m.gpu.alloc(4 << 20)?);
+        m.gpu.fill(pending, 1, 100, other_stream)?;
         // SAFETY: only the stream uses the memory.
-        unsafe { m.gpu.d.cuMemFreeAsync(left, apart) }.map_err(text)?;
+        unsafe { m.gpu.d.cuMemFreeAsync(pending, other_stream) }.map_err(text)?;
         let (mut graph, mut exec) = (null_mut(), null_mut());
         // SAFETY: the handles are the driver's, and the pointers are valid for the answers.
         unsafe {
             match round {
                 0 => m.gpu.d.cuStreamBeginCapture_v2(stream, relaxed),
-                1 if w.options.way == LookupMode::Loader => m.gpu.d.cuStreamBeginCapture(stream),
+                1 if w.options.lookup == LookupMode::Loader => m.gpu.d.cuStreamBeginCapture(stream),
                 _ => {
                     m.gpu.d.cuGraphCreate(&raw mut graph, 0).map_err(text)?;
                     let none = std::ptr::null();
@@ -282,8 +283,8 @@ fn capture(w: &mut ProgramContext<'_>) -> ClientResult {
             .map_err(text)?;
         }
         m.launch(out, factor, stream)?;
-        if round != 1 || w.options.way != LookupMode::Loader {
-            m.gpu.free(gone)?;
+        if round != 1 || w.options.lookup != LookupMode::Loader {
+            m.gpu.free(unused)?;
         }
         // SAFETY: as above.
         unsafe {
@@ -308,10 +309,10 @@ fn managed_pool(w: &mut ProgramContext<'_>) -> ClientResult {
     let gpu = w.gpu;
     let stream = gpu.stream()?;
     for kind in [ALLOCATION_PINNED, MANAGED] {
-        // `CUmemPoolProps`, of which no other fields are used.
+        // The structure is `CUmemPoolProps`. The program uses none of its other fields.
         let mut properties = [0u32; 32];
         properties[..4].copy_from_slice(&[kind, 0, LOCATION_DEVICE, 0]);
-        let (mut pool, mut at, mut own) = (null_mut(), [0; 2], null_mut());
+        let (mut pool, mut at, mut default_pool) = (null_mut(), [0; 2], null_mut());
         // SAFETY: the structure is the driver's, and the pointers are valid for the answers.
         unsafe {
             gpu.d
@@ -320,10 +321,12 @@ fn managed_pool(w: &mut ProgramContext<'_>) -> ClientResult {
             gpu.d
                 .cuMemAllocFromPoolAsync(&raw mut at[0], 4096, pool, stream)
                 .map_err(text)?;
-            gpu.d.cuDeviceGetDefaultMemPool(&raw mut own, 0).map_err(text)?;
+            gpu.d
+                .cuDeviceGetDefaultMemPool(&raw mut default_pool, 0)
+                .map_err(text)?;
             gpu.d.cuDeviceSetMemPool(0, pool).map_err(text)?;
             gpu.d.cuMemAllocAsync(&raw mut at[1], 4096, stream).map_err(text)?;
-            gpu.d.cuDeviceSetMemPool(0, own).map_err(text)?;
+            gpu.d.cuDeviceSetMemPool(0, default_pool).map_err(text)?;
         }
         gpu.finish(stream)?;
         for at in at {
@@ -379,7 +382,7 @@ fn slices(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Releases the context and retains it again: its objects are destroyed, and there is room for as many again.
+/// Releases the context and retains it again. The release destroys its objects, so that new ones of this size fit.
 fn released(w: &mut ProgramContext<'_>) -> ClientResult {
     const LARGE: usize = 600 << 20;
     for value in [3, 5] {
@@ -395,7 +398,7 @@ fn released(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Waits for a signal and must get it, whatever threads exist in addition to its own.
+/// Waits for a signal. The program must get the signal, even if a recorder runs other threads.
 fn signal(_: &mut ProgramContext<'_>) -> ClientResult {
     // SAFETY: the signal sets are complete and local to this function.
     let got = unsafe {
@@ -410,6 +413,6 @@ fn signal(_: &mut ProgramContext<'_>) -> ClientResult {
     if got == libc::SIGTERM {
         Ok(())
     } else {
-        Err(format!("the signal did not come: {got}"))
+        Err(format!("the signal did not arrive: {got}"))
     }
 }

@@ -1,4 +1,4 @@
-//! One launch and optional extras: each option of the command line adds one.
+//! One launch and optional extras. Each command line option adds an extra.
 
 use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
@@ -33,54 +33,54 @@ fn load_from_file(gpu: Gpu, ptx: &str) -> ClientResult<*mut c_void> {
     Ok(function)
 }
 
-/// Copies in a batch: an input to the device, on to another buffer, and from there back.
+/// Copies a batch: on the device, from the host, and to pinned memory. Returns all copied words.
 fn batch(gpu: Gpu, stream: CuStream, values: &[u32]) -> ClientResult<Vec<u32>> {
     let bytes = size_of_val(values);
     let (a, b) = (gpu.upload_new(values)?, gpu.alloc(bytes)?);
     let input: Vec<u32> = values.iter().map(|v| !v).collect();
     let c = gpu.alloc(bytes)?;
     let result = gpu.pinned(values.len())?;
-    // The copies can run in any order: none reads what another writes.
+    // The copies can run in any order, because none reads memory that another writes.
     let mut to = [b, c, result.as_mut_ptr() as u64];
     let mut from = [a, input.as_ptr() as u64, a];
     let (mut sizes, mut failed) = ([bytes; 3], 0);
-    // Time of the read of a source: in the stream's order, or before the call returns if the memory is not pinned.
+    // 1: the source is read in the stream's order. 2: it is read before the call returns, because it is not pinned.
     let mut attributes = [[1u32, 0, 0, 0, 0, 0], [2, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]];
-    let mut places = [0, 1, 2];
+    let mut indices = [0, 1, 2];
     let (to, from, sizes) = (to.as_mut_ptr(), from.as_mut_ptr(), sizes.as_mut_ptr());
-    let (attributes, places) = (attributes.as_mut_ptr().cast(), places.as_mut_ptr());
+    let (attributes, indices) = (attributes.as_mut_ptr().cast(), indices.as_mut_ptr());
     // SAFETY: the lists have as many elements as the count says, and the memory stays.
     unsafe {
         match gpu
             .d
-            .cuMemcpyBatchAsync(to, from, sizes, 3, attributes, places, 3, &raw mut failed, stream)
+            .cuMemcpyBatchAsync(to, from, sizes, 3, attributes, indices, 3, &raw mut failed, stream)
         {
             Err(CudaError::Missing { .. }) => gpu
                 .d
-                .cuMemcpyBatchAsync_v2(to, from, sizes, 3, attributes, places, 3, stream),
+                .cuMemcpyBatchAsync_v2(to, from, sizes, 3, attributes, indices, 3, stream),
             done => done,
         }
     }
     .map_err(text)?;
     gpu.finish(stream)?;
-    check("what came in a batch", result, values)?;
+    check("batch copy to pinned memory", result, values)?;
     let mut all = result.to_vec();
     for at in [b, c] {
         all.extend(gpu.download::<u32>(at, values.len())?);
     }
-    check("what a batch brought", &all[values.len()..2 * values.len()], values)?;
-    check("what a batch brought from the host", &all[2 * values.len()..], &input)?;
+    check("batch copy on the device", &all[values.len()..2 * values.len()], values)?;
+    check("batch copy from the host", &all[2 * values.len()..], &input)?;
     Ok(all)
 }
 
-/// `--file`, `--batch`, `--limits`, `--attributes`, `--callback`, `--pinned`, `--first`.
+/// Runs one launch. `--file`, `--batch`, `--limits`, `--attributes`, `--callback`, `--pinned` and `--first` add extras.
 pub fn besides(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(900);
     let gpu = w.gpu;
     let ptx = include_str!("../../ptx/graph.ptx");
     if w.options.has("--limits") {
         for (limit, value) in [(LIMIT_STACK, 4096), (LIMIT_HEAP, 32 << 20), (LIMIT_STACK, 2048)] {
-            // SAFETY: the driver checks both.
+            // SAFETY: the driver checks the limit and its value.
             unsafe { gpu.d.cuCtxSetLimit(limit, value) }.map_err(text)?;
         }
     }
@@ -90,7 +90,7 @@ pub fn besides(w: &mut ProgramContext<'_>) -> ClientResult {
         gpu.function(gpu.load(ptx)?, "mix")?
     };
     if w.options.has("--first") {
-        // Nothing was allocated yet, and a launch over zero words reads nothing.
+        // The program has allocated no memory yet. A launch over zero words reads no memory.
         gpu.launch(mix, 1, 32, null_mut(), &[U64(0), U64(0), U32(0), U32(3)])?;
     }
     let stream = gpu.stream()?;
@@ -111,7 +111,7 @@ pub fn besides(w: &mut ProgramContext<'_>) -> ClientResult {
         .map_err(text)?;
     }
     let mut args = Args::new(&[U64(to), U64(input), U32(n), U32(3)]);
-    // A priority does not affect results; an early start might.
+    // A priority does not affect results. A programmatic early start can affect them.
     let attribute = |id, value| LaunchAttribute {
         id,
         pad: [0; 4],

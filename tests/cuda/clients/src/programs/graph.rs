@@ -1,5 +1,5 @@
-//! Graphs: one captured from two streams, one built of nodes. They are launched several times, with changed arguments,
-//! and with copies from pinned memory that changes between launches.
+//! Graphs: one graph is captured from two streams, another is built from nodes. The programs launch them several times,
+//! with changed arguments, and with copies from pinned memory that changes between launches.
 
 use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
@@ -32,8 +32,8 @@ pub fn graph(w: &mut ProgramContext<'_>) -> ClientResult {
     built(w)
 }
 
-/// Captures two streams: one copies from pinned memory and mixes, the other mixes with another factor, the first joins
-/// both.
+/// Captures two streams. The first copies from pinned memory and mixes, the second mixes with another factor, and the
+/// first joins both results.
 fn captured(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(2_000);
     let gpu = w.gpu;
@@ -199,7 +199,7 @@ fn built(w: &mut ProgramContext<'_>) -> ClientResult {
     }
 }
 
-/// An empty copy, to be filled in.
+/// A copy whose fields are all zero, as a base for other copies.
 pub(super) const NO_COPY: Copy3d = Copy3d {
     source_x: 0,
     source_y: 0,

@@ -78,7 +78,7 @@ fn release(gpu: Gpu, handle: u64) -> ClientResult {
     unsafe { gpu.d.cuMemRelease(handle) }.map_err(text)
 }
 
-/// The memory that a host function fills.
+/// Data of a host function that fills memory.
 struct FillTarget {
     to: *mut u32,
     values: Vec<u32>,
@@ -100,7 +100,7 @@ fn mixed(values: &[u32], factor: u32) -> Vec<u32> {
         .collect()
 }
 
-/// `--confused`: maps memory at the address of memory that is also mapped elsewhere.
+/// Maps memory by itself. `--confused` also maps other memory at the address of memory that is mapped elsewhere too.
 pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_500);
     let gpu = w.gpu;
@@ -110,7 +110,7 @@ pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
     let bytes = n as usize * 4;
     let stream = gpu.stream()?;
 
-    // Like XLA: memory of its own at addresses of its own, filled by host functions in streams.
+    // Like XLA, the program maps its own memory at its own addresses. Host functions fill it in streams.
     let base = reserve(gpu, 32)?;
     let handles = [create(gpu, 1)?, create(gpu, 2)?];
     map(gpu, base, 1, handles[0])?;
@@ -142,7 +142,7 @@ pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
     check("mapped words", &got, &right)?;
     w.result.give(&got);
 
-    // The same memory at a second address: writes there are visible here.
+    // The same memory is mapped at a second address. Writes there are visible at the first address.
     let other = reserve(gpu, 4)?;
     map(gpu, other, 2, handles[1])?;
     gpu.launch_for_each(mix, n, &[U64(first), U64(other), U32(n), U32(5)])?;
@@ -158,14 +158,14 @@ pub fn mapped(w: &mut ProgramContext<'_>) -> ClientResult {
         release(gpu, third)?;
     }
 
-    // Like PyTorch with segments that grow: memory is unmapped, and other memory is mapped at its address.
+    // Like PyTorch with segments that grow, the program unmaps memory and maps other memory at its address.
     unmap(gpu, base, 1)?;
     release(gpu, handles[0])?;
     let again = create(gpu, 1)?;
     map(gpu, base, 1, again)?;
     let more = create(gpu, 1)?;
     map(gpu, base + 3 * GRANULE as u64, 1, more)?;
-    // From the end of one mapping into the next.
+    // This buffer is partly in one mapping and partly in the next.
     let across = base + 3 * GRANULE as u64 - bytes as u64 / 8 * 4;
     gpu.upload(first, &values)?;
     gpu.launch_for_each(mix, n, &[U64(across), U64(first), U32(n), U32(11)])?;
@@ -216,7 +216,7 @@ pub fn shared(w: &mut ProgramContext<'_>) -> ClientResult {
         values[7] = values[7].wrapping_add(factor);
         input[7] = values[7];
     }
-    // Pinned memory: two launches without a wait between them, in a stream.
+    // Two launches in a stream use pinned memory without a wait between them.
     let pinned = gpu.pinned(n as usize)?;
     pinned.copy_from_slice(&values);
     let between = gpu.alloc(bytes)?;
@@ -242,8 +242,9 @@ pub fn shared(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Passes a kernel one word more than its buffers have: `--input` for the buffer that it reads, `--output` for the
-/// buffer that it writes; correct without an option. The memory after a buffer is mapped, so that there is no fault.
+/// Makes a kernel access one word more than its buffer has. `--input` selects the buffer that it reads, `--output` the
+/// buffer that it writes. Without an option, all accesses are correct. The memory after a buffer is mapped, so that no
+/// access faults.
 pub fn past(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_024);
     let gpu = w.gpu;

@@ -1,4 +1,4 @@
-//! Kinds of memory: freed and allocated again, from the stream's pool, in rows, filled, and copied on the device.
+//! Kinds of memory: reused addresses, memory from the stream's pool, rows, fills, and copies on the device.
 
 use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
@@ -18,7 +18,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     let values = words(w.options.seed, n);
     let bytes = n as usize * 4;
 
-    // Freed and allocated again: the same addresses for other data.
+    // Memory is freed and allocated again, so that the same addresses get other data.
     let mut right = values.clone();
     let mut at = gpu.upload_new(&values)?;
     for factor in [3, 5, 7] {
@@ -36,7 +36,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     check("words", &got, &right)?;
     w.result.give(&got);
 
-    // From the stream's pool, and freed before any work has run.
+    // Memory from the stream's pool is freed before any work has run.
     let stream = gpu.stream()?;
     let result = gpu.pinned(n as usize)?;
     let input = gpu.upload_new(&values)?;
@@ -72,7 +72,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     check("words of the pool", result, &right)?;
     w.result.give(result);
 
-    // Rows with padding after them, copied to the device and back, with parts filled with a value.
+    // Rows with padding are copied to the device, partly filled with a value, and copied back.
     let (rows, row) = (4, bytes / 4);
     let (mut at, mut pitch) = (0, 0);
     // SAFETY: the pointers are valid for the answers.
@@ -120,7 +120,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     check("rows", &got, &right)?;
     w.result.give(&got);
 
-    // On the device: the halves are swapped; then between addresses whose kind the driver finds out.
+    // Copies on the device swap the halves. The last copy is between addresses whose kind the driver determines.
     let swapped = gpu.alloc(bytes)?;
     let half = bytes / 2;
     // SAFETY: the addresses are of device memory, and of a buffer of the same size.
@@ -141,7 +141,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// An empty copy, to be filled in.
+/// A copy whose fields are all zero, as a base for other copies.
 const NO_COPY: Copy2d = Copy2d {
     source_x: 0,
     source_y: 0,

@@ -24,7 +24,7 @@ fn layer(from: &[i32], weights: &[i32], bias: &[i32], inner: usize, columns: usi
     (0..ROWS as usize * columns).map(at).collect()
 }
 
-/// Runs `SIZE` inferences. With `--marks` the last is between the marks.
+/// Runs `SIZE` inferences. With `--marks`, the last inference is between the marks.
 pub fn net(w: &mut ProgramContext<'_>) -> ClientResult {
     let rounds = w.size(3);
     let gpu = w.gpu;
@@ -32,14 +32,14 @@ pub fn net(w: &mut ProgramContext<'_>) -> ClientResult {
     let (run, matmul) = (gpu.function(code, "layer")?, gpu.function(code, "matmul")?);
     let mut layers = Vec::new();
     for (n, pair) in SIZES.windows(2).enumerate() {
-        // Weights are the same for every seed, which selects only the input.
+        // The seed selects only the input, so that weights are the same for every seed.
         let seed = 1000 + n as u32;
         let (weights, bias) = (small(seed, pair[0] * pair[1]), small(seed + 100, pair[1]));
         let (dw, db) = (gpu.upload_new(&weights)?, gpu.upload_new(&bias)?);
         let out = gpu.alloc((ROWS * pair[1]) as usize * 4)?;
         layers.push((weights, bias, dw, db, out, pair[0], pair[1]));
     }
-    // The last layer's result times its own index, without a bias.
+    // The last step multiplies the last layer's result by a matrix, without a bias.
     let last = SIZES[3];
     let turn = small(2000, last * last);
     let (dturn, scores) = (gpu.upload_new(&turn)?, gpu.alloc((ROWS * last) as usize * 4)?);

@@ -1,5 +1,5 @@
-//! Nodes of graphs: changes in the executable graph in every way, attributes, and graphs that copy to the device what
-//! they themselves copy to the host.
+//! Nodes of graphs: all kinds of changes in the executable graph, and attributes. Also graphs that copy memory to the
+//! host and back to the device.
 
 use super::ProgramContext;
 use super::graph::NO_COPY;
@@ -59,7 +59,7 @@ fn to_host(to: *mut u32, from: u64, n: u32) -> Copy3d {
     }
 }
 
-/// Returns a structure inside the structure for all kinds.
+/// Returns the structure for all kinds of nodes, with `form` at a byte offset.
 fn any<T: Copy>(kind: u32, at: usize, form: &T) -> NodeForm {
     let mut all = NodeForm {
         kind,
@@ -80,7 +80,7 @@ fn any<T: Copy>(kind: u32, at: usize, form: &T) -> NodeForm {
     all
 }
 
-/// A graph: memory is filled, a child graph mixes it, a kernel mixes an input, both are joined and copied back.
+/// A graph that fills memory, mixes it by a child graph, mixes an input by a kernel, joins both, and copies back.
 struct BuiltGraph {
     graph: CuGraph,
     set: CuGraphNode,
@@ -122,7 +122,7 @@ impl Parts {
 
     fn make(&self, value: u32, child: u32, factor: u32, to: *mut u32) -> ClientResult<BuiltGraph> {
         let d = self.gpu.d;
-        let mut made = BuiltGraph {
+        let mut built = BuiltGraph {
             graph: null_mut(),
             set: null_mut(),
             child: null_mut(),
@@ -137,26 +137,26 @@ impl Parts {
         let (join, copy) = (kernel(self.join, self.n, &mut join), to_host(to, self.out, self.n));
         // SAFETY: as above.
         unsafe {
-            d.cuGraphCreate(&raw mut made.graph, 0).map_err(text)?;
-            d.cuGraphAddMemsetNode(&raw mut made.set, made.graph, null(), 0, &set, null_mut())
+            d.cuGraphCreate(&raw mut built.graph, 0).map_err(text)?;
+            d.cuGraphAddMemsetNode(&raw mut built.set, built.graph, null(), 0, &set, null_mut())
                 .map_err(text)?;
-            d.cuGraphAddChildGraphNode(&raw mut made.child, made.graph, &raw const made.set, 1, inside)
+            d.cuGraphAddChildGraphNode(&raw mut built.child, built.graph, &raw const built.set, 1, inside)
                 .map_err(text)?;
-            d.cuGraphAddKernelNode_v2(&raw mut made.mix, made.graph, null(), 0, &mix)
+            d.cuGraphAddKernelNode_v2(&raw mut built.mix, built.graph, null(), 0, &mix)
                 .map_err(text)?;
-            let both = [made.child, made.mix];
-            d.cuGraphAddKernelNode_v2(&raw mut last, made.graph, both.as_ptr(), 2, &join)
+            let both = [built.child, built.mix];
+            d.cuGraphAddKernelNode_v2(&raw mut last, built.graph, both.as_ptr(), 2, &join)
                 .map_err(text)?;
-            d.cuGraphAddMemcpyNode(&raw mut made.copy, made.graph, &raw const last, 1, &copy, null_mut())
+            d.cuGraphAddMemcpyNode(&raw mut built.copy, built.graph, &raw const last, 1, &copy, null_mut())
                 .map_err(text)?;
             d.cuGraphDestroy(inside).map_err(text)?;
         }
-        Ok(made)
+        Ok(built)
     }
 }
 
-/// Changes something in each round. First versions of functions are for programs that look them up with the loader
-/// (`--via dlsym`). `--cluster` requests clusters, which old devices do not support.
+/// Changes a part of the executable graph in each round. With `--via dlsym`, the program also uses first versions of
+/// functions. `--cluster` requests clusters, which old devices do not support.
 pub fn nodes(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
@@ -175,17 +175,17 @@ pub fn nodes(w: &mut ProgramContext<'_>) -> ClientResult {
         out: gpu.alloc(bytes)?,
     };
     let (first, second) = (gpu.pinned(n as usize)?, gpu.pinned(n as usize)?);
-    let made = parts.make(0x77, 11, 2, first.as_mut_ptr())?;
+    let built = parts.make(0x77, 11, 2, first.as_mut_ptr())?;
     let other = parts.make(0x1234, 17, 6, first.as_mut_ptr())?;
     if w.options.has("--cluster") {
         let value = [2 | 1 << 32, 1, 0, 0, 0, 0, 0, 0];
         // SAFETY: the node is a kernel node, and the value is valid.
-        unsafe { d.cuGraphKernelNodeSetAttribute(made.mix, LAUNCH_CLUSTER, &raw const value) }.map_err(text)?;
+        unsafe { d.cuGraphKernelNodeSetAttribute(built.mix, LAUNCH_CLUSTER, &raw const value) }.map_err(text)?;
     }
     let stream = gpu.stream()?;
     let mut exec = null_mut();
     // SAFETY: the pointer is valid for the answer.
-    unsafe { d.cuGraphInstantiateWithFlags(&raw mut exec, made.graph, 0) }.map_err(text)?;
+    unsafe { d.cuGraphInstantiateWithFlags(&raw mut exec, built.graph, 0) }.map_err(text)?;
     let (mut value, mut child, mut factor, mut is_second, mut is_set) = (0x77, 11, 2, false, true);
     let mut b = vec![0; n as usize];
     for round in 0..11u32 {
@@ -195,49 +195,49 @@ pub fn nodes(w: &mut ProgramContext<'_>) -> ClientResult {
             match round {
                 1 => {
                     value = 0x55;
-                    d.cuGraphExecMemsetNodeSetParams(exec, made.set, &fill(parts.b, value, n), null_mut())
+                    d.cuGraphExecMemsetNodeSetParams(exec, built.set, &fill(parts.b, value, n), null_mut())
                 }
                 2 => {
                     is_second = true;
                     let copy = to_host(second.as_mut_ptr(), parts.out, n);
-                    d.cuGraphExecMemcpyNodeSetParams(exec, made.copy, &copy, null_mut())
+                    d.cuGraphExecMemcpyNodeSetParams(exec, built.copy, &copy, null_mut())
                 }
                 3 => {
                     child = 13;
                     let inside = parts.inside(child)?;
-                    d.cuGraphExecChildGraphNodeSetParams(exec, made.child, inside)
+                    d.cuGraphExecChildGraphNodeSetParams(exec, built.child, inside)
                 }
                 4 => {
                     factor = 5;
                     args = parts.args(factor);
                     let mut form = any(NODE_KERNEL, 0, &kernel(parts.mix, n, &mut args));
-                    d.cuGraphExecNodeSetParams(exec, made.mix, &raw mut form)
+                    d.cuGraphExecNodeSetParams(exec, built.mix, &raw mut form)
                 }
                 5 => {
                     is_set = false;
-                    d.cuGraphNodeSetEnabled(exec, made.set, 0)
+                    d.cuGraphNodeSetEnabled(exec, built.set, 0)
                 }
                 6 => {
                     is_set = true;
-                    d.cuGraphNodeSetEnabled(exec, made.set, 1)
+                    d.cuGraphNodeSetEnabled(exec, built.set, 1)
                 }
                 7 => {
                     value = 0x66;
                     let mut form = any(NODE_FILL, 0, &fill(parts.b, value, n));
-                    d.cuGraphExecNodeSetParams(exec, made.set, &raw mut form)
+                    d.cuGraphExecNodeSetParams(exec, built.set, &raw mut form)
                 }
                 8 => {
                     is_second = false;
                     let copy = to_host(first.as_mut_ptr(), parts.out, n);
                     let mut form = any(NODE_COPY, NodeForm::COPY_AT, &copy);
-                    d.cuGraphExecNodeSetParams(exec, made.copy, &raw mut form)
+                    d.cuGraphExecNodeSetParams(exec, built.copy, &raw mut form)
                 }
                 9 => {
                     factor = 9;
                     args = parts.args(factor);
                     let form = kernel(parts.mix, n, &mut args);
-                    match d.cuGraphExecKernelNodeSetParams(exec, made.mix, &form) {
-                        Err(CudaError::Missing { .. }) => d.cuGraphExecKernelNodeSetParams_v2(exec, made.mix, &form),
+                    match d.cuGraphExecKernelNodeSetParams(exec, built.mix, &form) {
+                        Err(CudaError::Missing { .. }) => d.cuGraphExecKernelNodeSetParams_v2(exec, built.mix, &form),
                         done => done,
                     }
                 }
@@ -277,8 +277,8 @@ pub fn nodes(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Runs a graph that copies memory to the host and back again; and a graph that reads host memory and writes its result
-/// to the same memory, three times without a wait.
+/// Runs a graph that copies memory to the host and back. Then runs a graph three times without a wait, which reads host
+/// memory and writes its result to the same memory.
 pub fn feedback(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
@@ -310,26 +310,26 @@ pub fn feedback(w: &mut ProgramContext<'_>) -> ClientResult {
     gpu.fill(p, 0x99, n as usize, stream)?;
     gpu.download_async(one, p, stream)?;
     gpu.upload_async(q, one, stream)?;
-    let there = end()?;
+    let round_trip = end()?;
     // SAFETY: the handles are the driver's.
-    unsafe { gpu.d.cuGraphLaunch(there, stream) }.map_err(text)?;
+    unsafe { gpu.d.cuGraphLaunch(round_trip, stream) }.map_err(text)?;
     gpu.finish(stream)?;
     w.result.give(one);
     let got: Vec<u32> = gpu.download(q, n as usize)?;
-    check("what went there and back", &got, &vec![0x99; n as usize])?;
+    check("words copied to the host and back", &got, &vec![0x99; n as usize])?;
     w.result.give(&got);
     begin()?;
     gpu.upload_async(p, two, stream)?;
     gpu.launch(mix, n.div_ceil(128), 128, stream, &[U64(q), U64(p), U32(n), U32(3)])?;
     gpu.download_async(two, q, stream)?;
-    let again = end()?;
+    let in_place = end()?;
     for _ in 0..3 {
         // SAFETY: as above.
-        unsafe { gpu.d.cuGraphLaunch(again, stream) }.map_err(text)?;
+        unsafe { gpu.d.cuGraphLaunch(in_place, stream) }.map_err(text)?;
         mixed(&mut values, 3);
     }
     gpu.finish(stream)?;
-    check("what came back to where it was", two, &values)?;
+    check("words copied back to their source", two, &values)?;
     w.result.give(two);
     let got: Vec<u32> = gpu.download(q, n as usize)?;
     w.result.give(&got);

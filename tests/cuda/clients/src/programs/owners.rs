@@ -8,8 +8,8 @@ use crate::result::{check, words};
 /// Number of loads of the text.
 const TIMES: u32 = 5;
 
-/// Launches the same kernel of each load in a graph; each uses its own variable as weight. `--module` looks functions
-/// up in the libraries' modules, `--listed` finds them in lists.
+/// Launches the same kernel of each load in a graph. Each kernel uses its own variable as weights. `--module` looks up
+/// functions in the libraries' modules, `--listed` in lists of functions.
 pub fn owners(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(600);
     let gpu = w.gpu;
@@ -49,11 +49,11 @@ pub fn owners(w: &mut ProgramContext<'_>) -> ClientResult {
     for ((_, out), time) in all.iter().zip(0u32..) {
         let got: Vec<u32> = gpu.download(*out, n as usize)?;
         let weights = [time + 2, time + 3, time + 5, time + 7];
-        let weighed = |(i, v): (usize, &u32)| {
+        let weighted = |(i, v): (usize, &u32)| {
             let bank = if i % 16 < 4 { 100 + i as u32 % 16 } else { 0 };
             v.wrapping_mul(weights[i % 4]).wrapping_add(7).wrapping_add(bank)
         };
-        let right: Vec<u32> = values.iter().enumerate().map(weighed).collect();
+        let right: Vec<u32> = values.iter().enumerate().map(weighted).collect();
         check(&format!("words of module {time}"), &got, &right)?;
         w.result.give(&got);
     }

@@ -32,7 +32,7 @@ pub fn vector_add(w: &mut ProgramContext<'_>) -> ClientResult {
             floats(w.options.seed + 2 * round + 1, n),
         );
         if round == 1 {
-            // The content at the start matters: the second summand is the first round's sum.
+            // The content at the mark matters: the second summand is the first round's sum.
             (b, a) = (c, b);
             mark(c"begin");
         }
@@ -62,7 +62,7 @@ pub fn vector_add(w: &mut ProgramContext<'_>) -> ClientResult {
     gpu.synchronize()
 }
 
-/// Launches a kernel with the name of one of NCCL's three times: it needs no other device here.
+/// Launches a kernel with the name of an NCCL kernel three times. It needs no other device here.
 pub fn collective(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1000);
     let gpu = w.gpu;
@@ -103,7 +103,7 @@ pub fn reduction(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Uses variables of a module: with initial values, set by the host, changed by kernels, holding addresses.
+/// Uses variables of a module: with initial values, set by the host, changed by kernels, or with addresses.
 pub fn globals(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(4_000);
     let gpu = w.gpu;
@@ -150,7 +150,7 @@ pub fn globals(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Launches a kernel that is correct for every grid and block, with a small one.
+/// Launches a kernel that is correct for every grid and block size. The default sizes are small.
 pub fn stride(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(30_000);
     let gpu = w.gpu;
@@ -195,24 +195,24 @@ pub fn wrong_for_some(w: &mut ProgramContext<'_>) -> ClientResult {
 }
 
 /// Runs correctly by default; `--bad` writes to an illegal address, `--hang` never ends. The first word of an input
-/// selects this.
+/// selects the behaviour.
 pub fn faulty(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/faulty.ptx"))?;
     let obey = gpu.function(code, "obey")?;
-    let what = if w.options.has("--bad") {
+    let order = if w.options.has("--bad") {
         1
     } else {
         u32::from(w.options.has("--hang")) * 2
     };
-    let orders = gpu.upload_new(&[what, 0, 0x10, 0])?;
+    let orders = gpu.upload_new(&[order, 0, 0x10, 0])?;
     let out = gpu.alloc(n as usize * 4)?;
     gpu.fill(out, 0, n as usize, DEFAULT)?;
-    if what == 2 {
+    if order == 2 {
         println!("faulty: hanging now");
         std::io::stdout().flush().map_err(|e| e.to_string())?;
-        // SAFETY: an endless kernel is ended from outside, or by this signal.
+        // SAFETY: the call only requests a signal. It ends an endless kernel that no other process ends.
         unsafe { libc::alarm(60) };
     }
     gpu.launch_for_each(obey, n, &[U64(out), U64(orders), U32(n)])?;
@@ -223,7 +223,7 @@ pub fn faulty(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Makes a cooperative launch whose threads wait for each other across the grid; `--graph`: a graph makes it.
+/// Makes a cooperative launch whose threads wait for each other across the grid. With `--graph`, a graph makes it.
 pub fn cooperative(w: &mut ProgramContext<'_>) -> ClientResult {
     const ROUNDS: u32 = 5;
     let n = w.size(3_000);
@@ -236,9 +236,9 @@ pub fn cooperative(w: &mut ProgramContext<'_>) -> ClientResult {
     let mut args = Args::new(&[U64(a), U64(b), U64(barrier), U32(n), U32(ROUNDS)]);
     let graph = w.options.has("--graph");
     let stream = if graph { gpu.stream()? } else { DEFAULT };
-    let (mut made, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: the function has as many arguments as are passed; the handles are the driver's, the pointers valid for
-    // answers.
+    let (mut captured, mut exec) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: the function has as many arguments as are passed, the handles are the driver's, and the pointers are
+    // valid for the answers.
     unsafe {
         if graph {
             gpu.d.cuStreamBeginCapture_v2(stream, 0).map_err(|e| e.to_string())?;
@@ -249,8 +249,8 @@ pub fn cooperative(w: &mut ProgramContext<'_>) -> ClientResult {
             .map_err(|e| e.to_string())?;
         if graph {
             gpu.d
-                .cuStreamEndCapture(stream, &raw mut made)
-                .and_then(|()| gpu.d.cuGraphInstantiateWithFlags(&raw mut exec, made, 0))
+                .cuStreamEndCapture(stream, &raw mut captured)
+                .and_then(|()| gpu.d.cuGraphInstantiateWithFlags(&raw mut exec, captured, 0))
                 .and_then(|()| gpu.d.cuGraphLaunch(exec, stream))
                 .and_then(|()| gpu.d.cuStreamSynchronize(stream))
                 .map_err(|e| e.to_string())?;
@@ -263,8 +263,8 @@ pub fn cooperative(w: &mut ProgramContext<'_>) -> ClientResult {
     }
     check("words", &got, &values)?;
     w.result.give(&got);
-    let came: Vec<u32> = gpu.download(barrier, 1)?;
-    check("blocks that came", &came, &[4 * ROUNDS])?;
-    w.result.give(&came);
+    let arrived: Vec<u32> = gpu.download(barrier, 1)?;
+    check("arrived blocks", &arrived, &[4 * ROUNDS])?;
+    w.result.give(&arrived);
     Ok(())
 }

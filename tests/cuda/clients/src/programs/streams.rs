@@ -19,7 +19,7 @@ fn churn(mut x: u32) -> u32 {
     x
 }
 
-/// A host function that fills the staging memory, in the stream.
+/// Data of a host function that fills the staging memory in the stream.
 struct Filling {
     staging: *mut u32,
     values: Vec<u32>,
@@ -32,8 +32,8 @@ unsafe extern "C" fn fill(data: *mut c_void) {
     unsafe { std::ptr::copy_nonoverlapping(filling.values.as_ptr(), filling.staging, filling.values.len()) };
 }
 
-/// Depends on the stream order: another order gives another result. `--host-function`: the staging memory is filled in
-/// the stream.
+/// Runs work whose result depends on the order in the streams. With `--host-function`, a host function in the stream
+/// fills the staging memory.
 pub fn streams(w: &mut ProgramContext<'_>) -> ClientResult {
     const ROUNDS: u32 = 8;
     let n = w.size(1_500);
@@ -102,8 +102,9 @@ pub fn streams(w: &mut ProgramContext<'_>) -> ClientResult {
     Ok(())
 }
 
-/// Leaves copies to the host pending in one stream while it waits for others. Copies of a non-blocking stream have not
-/// arrived yet. Copies of streams that synchronize with the default stream have, and their memory is reused at once.
+/// Leaves copies to the host pending in one stream while it waits for others. Copies of a non-blocking stream are not
+/// complete then. Copies of streams that synchronize with the default stream are complete, so that the program reuses
+/// their memory at once.
 pub fn early(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_000);
     let gpu = w.gpu;
@@ -114,7 +115,7 @@ pub fn early(w: &mut ProgramContext<'_>) -> ClientResult {
     let values = words(w.options.seed, n);
     let bytes = n as usize * 4;
     let (input, out, other) = (gpu.upload_new(&values)?, gpu.alloc(bytes)?, gpu.alloc(bytes)?);
-    let (brought, fourth) = (gpu.alloc(bytes)?, gpu.alloc(bytes)?);
+    let (copied_back, fourth) = (gpu.alloc(bytes)?, gpu.alloc(bytes)?);
     let right = |factor: u32| -> Vec<u32> {
         (0..n)
             .zip(&values)
@@ -126,10 +127,10 @@ pub fn early(w: &mut ProgramContext<'_>) -> ClientResult {
         gpu.pinned(n as usize)?,
         gpu.pinned(n as usize)?,
     );
-    let apart = gpu.stream()?;
-    let mut joined = DEFAULT;
+    let non_blocking = gpu.stream()?;
+    let mut blocking = DEFAULT;
     // SAFETY: the pointer is valid for the answer.
-    unsafe { gpu.d.cuStreamCreate(&raw mut joined, 0) }.map_err(|e| e.to_string())?;
+    unsafe { gpu.d.cuStreamCreate(&raw mut blocking, 0) }.map_err(|e| e.to_string())?;
     gpu.synchronize()?;
     let mixed = |to: u64, factor: u32, stream| {
         gpu.launch(
@@ -140,43 +141,43 @@ pub fn early(w: &mut ProgramContext<'_>) -> ClientResult {
             &[U64(to), U64(input), U32(n), U32(factor)],
         )
     };
-    gpu.launch(slow, 1, 1, apart, &[U64(200_000_000)])?;
-    mixed(out, 9, apart)?;
-    gpu.download_async(result, out, apart)?;
-    // None of these waits for the non-blocking stream, which does not wait for the default stream either.
+    gpu.launch(slow, 1, 1, non_blocking, &[U64(200_000_000)])?;
+    mixed(out, 9, non_blocking)?;
+    gpu.download_async(result, out, non_blocking)?;
+    // The next calls do not wait for the non-blocking stream, which does not wait for the default stream either.
     // SAFETY: the addresses are of device memory.
     unsafe { gpu.d.cuMemcpyDtoD_v2(other, input, bytes) }.map_err(|e| e.to_string())?;
     gpu.finish(DEFAULT)?;
     let back: Vec<u32> = gpu.download(other, n as usize)?;
     check("copied words", &back, &values)?;
-    if w.options.way == LookupMode::PerThread {
-        // A thread's own stream does not synchronize with any other.
-        gpu.finish(apart)?;
+    if w.options.lookup == LookupMode::PerThread {
+        // A thread's own stream does not synchronize with any other stream.
+        gpu.finish(non_blocking)?;
         check("words", result, &right(9))?;
         w.result.give(result);
         w.result.give(&back);
         return Ok(());
     }
     // The default stream's copy waits for the blocking stream.
-    gpu.launch(slow, 1, 1, joined, &[U64(10_000_000)])?;
-    mixed(brought, 13, joined)?;
-    gpu.download_async(second, brought, joined)?;
+    gpu.launch(slow, 1, 1, blocking, &[U64(10_000_000)])?;
+    mixed(copied_back, 13, blocking)?;
+    gpu.download_async(second, copied_back, blocking)?;
     let back: Vec<u32> = gpu.download(other, n as usize)?;
     check("copied words", &back, &values)?;
-    check("words that were waited for", second, &right(13))?;
+    check("words of the blocking stream", second, &right(13))?;
     let second_was = second.to_vec();
     second.fill(0);
     // Work of the blocking stream waits for the default stream.
     mixed(fourth, 17, DEFAULT)?;
     gpu.download_async(third, fourth, DEFAULT)?;
-    mixed(brought, 19, joined)?;
-    gpu.finish(joined)?;
+    mixed(copied_back, 19, blocking)?;
+    gpu.finish(blocking)?;
     check("words of the default stream", third, &right(17))?;
     let third_was = third.to_vec();
     third.fill(0);
-    gpu.finish(apart)?;
+    gpu.finish(non_blocking)?;
     check("words", result, &right(9))?;
-    // In the order of the requests.
+    // The result has the words in the order of the requests.
     for words in [&*result, &back, &second_was, &back, &third_was] {
         w.result.give(words);
     }

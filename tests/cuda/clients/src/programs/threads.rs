@@ -10,7 +10,7 @@ const THREADS: u32 = 4;
 const ROUNDS: u32 = 100;
 const CHILDREN: u32 = 4;
 
-/// A function of the driver, for another thread.
+/// A function handle that other threads can use.
 #[derive(Clone, Copy)]
 struct Function(CuFunction);
 
@@ -41,7 +41,7 @@ fn work(gpu: Gpu, turn: CuFunction, thread: u32, device: u64, pinned: &mut [u32]
     unsafe { gpu.d.cuStreamDestroy_v2(stream) }.map_err(|e| e.to_string())
 }
 
-/// Forks a child that calls the driver, which refuses, and then executes `true` or ends.
+/// Forks a child. The child calls the driver, which must refuse, and then executes `true` or ends.
 fn child(gpu: Gpu, exec: bool) -> ClientResult {
     // SAFETY: the child makes plain system calls, and driver calls that take no locks in a child.
     let child = unsafe { libc::fork() };
@@ -68,7 +68,7 @@ fn child(gpu: Gpu, exec: bool) -> ClientResult {
             break;
         }
         if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
-            return Err("the child is gone".to_owned());
+            return Err("the child process cannot be waited for".to_owned());
         }
     }
     if status == 0 {
@@ -97,7 +97,7 @@ pub fn threads(w: &mut ProgramContext<'_>) -> ClientResult {
             child(gpu, n % 2 == 0)?;
         }
         for thread in threads {
-            thread.join().map_err(|_| "a thread died".to_owned())??;
+            thread.join().map_err(|_| "a thread panicked".to_owned())??;
         }
         Ok::<(), String>(())
     })?;

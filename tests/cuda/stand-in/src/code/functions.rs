@@ -83,8 +83,8 @@ impl Function {
             return 0;
         }
         let warps = threads.div_ceil(32) * 32;
-        let own = kernels::shared(&self.entry.name).saturating_add(shared);
-        let by_shared = MAX_SHARED.checked_div(own).unwrap_or(BLOCKS);
+        let total_shared = kernels::shared(&self.entry.name).saturating_add(shared);
+        let by_shared = MAX_SHARED.checked_div(total_shared).unwrap_or(BLOCKS);
         BLOCKS
             .min(THREADS / warps)
             .min(REGISTERS / (self.entry.registers.max(1) * warps))

@@ -64,10 +64,10 @@ fn load(to: *mut CuLibrary, text: Result<Text, ImageError>) -> Answer {
         return Err(INVALID_VALUE);
     }
     let text = text.map_err(|r| r.code)?;
-    let made = LIBRARIES.put(|handle| {
+    let library = LIBRARIES.put(|handle| {
         let kernels = text.entries.iter().map(|entry| {
-            let kernel = KERNELS.put(|own| Kernel {
-                handle: own,
+            let kernel = KERNELS.put(|kernel_handle| Kernel {
+                handle: kernel_handle,
                 library: handle,
                 name: CString::new(entry.name.as_str()).unwrap_or_default(),
                 entry: entry.clone(),
@@ -81,7 +81,7 @@ fn load(to: *mut CuLibrary, text: Result<Text, ImageError>) -> Answer {
             text,
         }
     });
-    give(to, pointer(made.handle))
+    give(to, pointer(library.handle))
 }
 
 #[allow(clippy::too_many_arguments, reason = "the driver's own")]

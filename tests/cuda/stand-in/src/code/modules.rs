@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::{Arc, Mutex};
 
-/// Numbers of module compiler options.
+/// Option numbers of the module compiler.
 const MAX_REGISTERS: i32 = 0;
 const INFO_LOG: i32 = 3;
 const INFO_LOG_BYTES: i32 = 4;
@@ -37,29 +37,29 @@ pub struct Module {
 static MODULES: Handles<Module> = Handles::new(9);
 
 /// Places a text's variables in device memory.
-fn place(text: &Text, context: usize) -> Answer<BTreeMap<String, (u64, u64)>> {
-    let mut places = BTreeMap::new();
+fn place_variables(text: &Text, context: usize) -> Answer<BTreeMap<String, (u64, u64)>> {
+    let mut addresses = BTreeMap::new();
     for v in &text.variables {
-        places.insert(v.name.clone(), (take(Kind::Variable, v.bytes, context)?, v.bytes));
+        addresses.insert(v.name.clone(), (take(Kind::Variable, v.bytes, context)?, v.bytes));
     }
     for v in &text.variables {
         let mut bytes = Vec::new();
         for value in &v.values {
             let bits = match value {
                 Value::Bits(bits) => *bits,
-                Value::Address(name, more) => places.get(name).map_or(0, |(at, _)| at.wrapping_add(*more)),
+                Value::Address(name, more) => addresses.get(name).map_or(0, |(at, _)| at.wrapping_add(*more)),
             };
             let word = bits.to_le_bytes();
             bytes.extend_from_slice(word.get(..v.element as usize).unwrap_or(&word));
         }
         // Variables without initial values, or with too few, are zero.
         bytes.resize(v.bytes as usize, 0);
-        let at = places.get(&v.name).map_or(0, |(at, _)| *at);
+        let at = addresses.get(&v.name).map_or(0, |(at, _)| *at);
         for span in spans(&ranges(), at, v.bytes, true, INVALID_VALUE)? {
             fill(span, &bytes);
         }
     }
-    Ok(places)
+    Ok(addresses)
 }
 
 fn fill(span: Span, bytes: &[u8]) {
@@ -71,11 +71,11 @@ fn fill(span: Span, bytes: &[u8]) {
 impl Module {
     /// Loads a text into a context.
     pub fn load(context: &Context, text: &Text) -> Answer<Arc<Self>> {
-        let variables = Arc::new(place(text, context.handle)?);
-        let made = MODULES.put(|handle| {
+        let variables = Arc::new(place_variables(text, context.handle)?);
+        let module = MODULES.put(|handle| {
             let functions = text.entries.iter().map(|entry| {
-                let function = FUNCTIONS.put(|own| Function {
-                    handle: own,
+                let function = FUNCTIONS.put(|function_handle| Function {
+                    handle: function_handle,
                     name: CString::new(entry.name.as_str()).unwrap_or_default(),
                     module: handle,
                     entry: entry.clone(),
@@ -92,7 +92,7 @@ impl Module {
                 variables: Arc::clone(&variables),
             }
         });
-        Ok(made)
+        Ok(module)
     }
 
     /// Unloads the module.
@@ -108,7 +108,7 @@ impl Module {
     }
 }
 
-/// Removes everything of a context that is destroyed.
+/// Unloads all modules of a context that is destroyed.
 pub fn forget(context: usize) {
     for module in MODULES.all().iter().filter(|m| m.context == context) {
         module.end();
@@ -152,21 +152,21 @@ pub fn cuModuleLoadDataEx(
     options: *mut i32,
     values: *mut *mut c_void,
 ) -> Answer {
-    let mut wishes = LinkOptions::default();
-    let mut given = BTreeMap::new();
-    for place in 0..count as usize {
-        let option = get_at(options.cast_const(), place)?;
-        given.insert(option, (place, get_at(values.cast_const(), place)?));
+    let mut link_options = LinkOptions::default();
+    let mut values_by_option = BTreeMap::new();
+    for index in 0..count as usize {
+        let option = get_at(options.cast_const(), index)?;
+        values_by_option.insert(option, (index, get_at(values.cast_const(), index)?));
     }
-    if let Some((_, registers)) = given.get(&MAX_REGISTERS) {
-        wishes.registers = *registers as usize as u32;
+    if let Some((_, registers)) = values_by_option.get(&MAX_REGISTERS) {
+        link_options.registers = *registers as usize as u32;
     }
-    let read = read(image, wishes);
+    let read = read(image, link_options);
     let log = |text: &str, buffer: i32, size: i32| -> Answer {
-        let (Some((_, to)), Some((place, room))) = (given.get(&buffer), given.get(&size)) else {
+        let (Some((_, to)), Some((index, room))) = (values_by_option.get(&buffer), values_by_option.get(&size)) else {
             return Ok(());
         };
-        // The size is passed in place of a pointer, and is replaced by the written length.
+        // The caller passes the size as a pointer value, and gets the written length in its place.
         let room = *room as usize;
         let bytes = text
             .as_bytes()
@@ -180,7 +180,7 @@ pub fn cuModuleLoadDataEx(
             give(to.cast::<u8>().wrapping_add(written), byte)?;
             written += 1;
         }
-        give(values.wrapping_add(*place), std::ptr::without_provenance_mut(written))
+        give(values.wrapping_add(*index), std::ptr::without_provenance_mut(written))
     };
     match &read {
         Ok(_) => log("", ERROR_LOG, ERROR_LOG_BYTES)?,

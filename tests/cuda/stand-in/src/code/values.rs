@@ -9,12 +9,12 @@ pub enum Value {
     Address(String, u64),
 }
 
-/// Parses the values after `name … =`, in order; none if the text does not contain the name.
+/// Returns the values after `name … =`, in order. The list is empty if the text does not contain the name.
 pub fn parse_values(text: &[u8], name: &str) -> Vec<Value> {
     let text = String::from_utf8_lossy(text);
     let mut from = 0;
-    while let Some(found) = text.get(from..).and_then(|rest| rest.find(name)) {
-        let at = from + found;
+    while let Some(offset) = text.get(from..).and_then(|rest| rest.find(name)) {
+        let at = from + offset;
         let after = text.get(at + name.len()..).unwrap_or_default();
         let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || "_$%".contains(c));
         let before = text.get(..at).and_then(|t| t.chars().next_back());
@@ -22,7 +22,7 @@ pub fn parse_values(text: &[u8], name: &str) -> Vec<Value> {
         if is_word(before) || is_word(after.chars().next()) {
             continue;
         }
-        // Between a name and its values are the lengths of an array.
+        // The dimensions of an array are between its name and its values.
         let Some((dimensions, values)) = after.split_once('=') else {
             continue;
         };

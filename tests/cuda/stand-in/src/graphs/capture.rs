@@ -19,15 +19,15 @@ use std::thread::ThreadId;
 
 /// Capture mode: calls of any thread can end the capture.
 const GLOBAL: u32 = 0;
-/// Capture mode: only calls of the thread that started it can.
+/// Capture mode: only calls of the thread that started the capture can end it.
 const THREAD: u32 = 1;
-/// Capture mode: no call can.
+/// Capture mode: no call can end the capture.
 const RELAXED: u32 = 2;
 
 /// A capture.
 pub struct Capture {
     graph: Arc<Graph>,
-    /// Number of the stream that it was started on.
+    /// Number of the stream that the capture was started on.
     origin: u64,
     mode: u32,
     thread: ThreadId,
@@ -120,9 +120,9 @@ pub fn refuse_any_capture(context: &Context) -> Answer {
 
 /// Refuses a call that can wait for captured work implicitly.
 pub fn refuse_unsafe(context: &Context) -> Answer {
-    let own = std::thread::current().id();
+    let thread = std::thread::current().id();
     let all = lock(&context.captures);
-    let forbids = |c: &&Arc<Capture>| c.mode == GLOBAL || c.mode == THREAD && c.thread == own;
+    let forbids = |c: &&Arc<Capture>| c.mode == GLOBAL || c.mode == THREAD && c.thread == thread;
     let mut forbidden = Ok(());
     for capture in all.iter().filter(forbids) {
         forbidden = refuse(capture, STREAM_CAPTURE_UNSUPPORTED);
@@ -146,7 +146,7 @@ pub fn refuse_implicit(context: &Context, stream: &Stream) -> Answer {
 pub fn join(stream: &Arc<Stream>, capture: &Arc<Capture>, nodes: &[usize]) -> Answer {
     capture.check()?;
     match find_capture(stream) {
-        Some(own) if !Arc::ptr_eq(&own, capture) => return refuse(&own, CAPTURE_ISOLATION),
+        Some(current) if !Arc::ptr_eq(&current, capture) => return refuse(&current, CAPTURE_ISOLATION),
         Some(_) => {}
         None => {
             *lock(&stream.capture) = Some(Arc::clone(capture));
@@ -194,8 +194,8 @@ fn begin(call: &Call, stream: CuStream, mode: u32, graph: Arc<Graph>, after: Vec
     if stream.legacy {
         return Err(STREAM_CAPTURE_UNSUPPORTED);
     }
-    let mut own = lock(&stream.capture);
-    if own.is_some() {
+    let mut current = lock(&stream.capture);
+    if current.is_some() {
         return Err(STREAM_CAPTURE_UNSUPPORTED);
     }
     let capture = Arc::new(Capture {
@@ -209,7 +209,7 @@ fn begin(call: &Call, stream: CuStream, mode: u32, graph: Arc<Graph>, after: Vec
             ..State::default()
         }),
     });
-    *own = Some(Arc::clone(&capture));
+    *current = Some(Arc::clone(&capture));
     lock(&context.captures).push(capture);
     Ok(())
 }
@@ -223,15 +223,15 @@ pub fn cuStreamEndCapture(call: &Call, stream: CuStream, to: *mut CuGraph) -> An
     for stream in std::mem::take(&mut lock(&capture.state).streams) {
         *lock(&stream.capture) = None;
     }
-    let whole = if capture.is_joined() {
+    let result = if capture.is_joined() {
         capture.check()
     } else {
         Err(CAPTURE_UNJOINED)
     };
-    if whole.is_err() {
+    if result.is_err() {
         capture.graph.end();
         give(to, std::ptr::null_mut())?;
-        return whole;
+        return result;
     }
     give(to, pointer(capture.graph.handle))
 }
@@ -239,7 +239,7 @@ pub fn cuStreamEndCapture(call: &Call, stream: CuStream, to: *mut CuGraph) -> An
 pub fn cuStreamIsCapturing(call: &Call, stream: CuStream, to: *mut u32) -> Answer {
     let (context, stream) = call.stream(stream)?;
     refuse_implicit(&context, &stream)?;
-    // None, active, invalidated.
+    // 0 is no capture, 1 is an active capture, 2 is an invalidated capture.
     give(
         to,
         find_capture(&stream).map_or(0, |capture| if capture.check().is_ok() { 1 } else { 2 }),

@@ -25,7 +25,7 @@ struct ExecNode {
     /// Handle of the node in the graph that was instantiated.
     handle: usize,
     work: Work,
-    /// Launches run the node.
+    /// Whether launches run the node.
     enabled: bool,
 }
 
@@ -92,7 +92,7 @@ pub fn cuGraphExecDestroy(_: &Call, exec: CuGraphExec) -> Answer {
     EXECS.take(exec).map(drop)
 }
 
-/// Keeps the nodes of the graph that was instantiated, with the work of the other graph.
+/// Replaces the work of all nodes by the work of another graph. The executable graph keeps its nodes.
 pub fn cuGraphExecUpdate_v2(call: &Call, exec: CuGraphExec, graph: CuGraph, report: *mut c_void) -> Answer {
     call.context()?;
     let exec = EXECS.get(exec)?;
@@ -100,7 +100,7 @@ pub fn cuGraphExecUpdate_v2(call: &Call, exec: CuGraphExec, graph: CuGraph, repo
     let mut old = lock(&exec.nodes);
     let same = |(a, b): (&ExecNode, &ExecNode)| std::mem::discriminant(&a.work) == std::mem::discriminant(&b.work);
     let fits = old.len() == new.len() && old.iter().zip(&new).all(same);
-    // The first word of the report: success, or the topology changed.
+    // The first word of the report is 0 for success, or 2 for a changed topology.
     give_if_wanted(report.cast::<u32>(), if fits { 0 } else { 2 });
     if !fits {
         return Err(GRAPH_UPDATE_FAILURE);
@@ -130,8 +130,8 @@ pub fn cuGraphExecUpdate(
 fn change(exec: CuGraphExec, node: CuGraphNode, to: Work) -> Answer {
     let exec = EXECS.get(exec)?;
     let mut nodes = lock(&exec.nodes);
-    let found = nodes.iter_mut().find(|ready| ready.handle == node as usize);
-    let old = &mut found.ok_or(INVALID_HANDLE)?.work;
+    let matching = nodes.iter_mut().find(|ready| ready.handle == node as usize);
+    let old = &mut matching.ok_or(INVALID_HANDLE)?.work;
     if std::mem::discriminant(old) != std::mem::discriminant(&to) {
         return Err(INVALID_VALUE);
     }
@@ -191,7 +191,7 @@ pub fn cuGraphExecChildGraphNodeSetParams(call: &Call, exec: CuGraphExec, node: 
     change(exec, node, Work::Child(clone_graph(&*Graph::find(child)?)))
 }
 
-/// The structure for all kinds contains the structure of this kind.
+/// Changes a node by the structure for all kinds, which contains the structure of the node's kind.
 pub fn cuGraphExecNodeSetParams(call: &Call, exec: CuGraphExec, node: CuGraphNode, form: *mut NodeForm) -> Answer {
     let all = get(form.cast_const())?;
     let at = all.form.as_ptr();
@@ -208,13 +208,13 @@ pub fn cuGraphExecNodeSetParams(call: &Call, exec: CuGraphExec, node: CuGraphNod
     }
 }
 
-/// Only kernels, copies and fills can be disabled.
+/// Enables or disables a node. Only kernels, copies and fills can be disabled.
 pub fn cuGraphNodeSetEnabled(call: &Call, exec: CuGraphExec, node: CuGraphNode, enabled: u32) -> Answer {
     call.context()?;
     let exec = EXECS.get(exec)?;
     let mut nodes = lock(&exec.nodes);
-    let found = nodes.iter_mut().find(|ready| ready.handle == node as usize);
-    let ready = found.ok_or(INVALID_HANDLE)?;
+    let matching = nodes.iter_mut().find(|ready| ready.handle == node as usize);
+    let ready = matching.ok_or(INVALID_HANDLE)?;
     if !matches!(ready.work, Work::Launch(_) | Work::Copy(_) | Work::Fill(_)) {
         return Err(INVALID_VALUE);
     }
@@ -222,7 +222,7 @@ pub fn cuGraphNodeSetEnabled(call: &Call, exec: CuGraphExec, node: CuGraphNode, 
     Ok(())
 }
 
-/// The first version of the structure ends before the kernel and the context.
+/// Changes a kernel node by the first version of the structure, which ends before the kernel and the context.
 pub fn cuGraphExecKernelNodeSetParams(
     call: &Call,
     exec: CuGraphExec,
@@ -234,10 +234,10 @@ pub fn cuGraphExecKernelNodeSetParams(
     if form.is_null() {
         return Err(INVALID_VALUE);
     }
-    let mut whole = std::mem::MaybeUninit::<KernelNode>::zeroed();
+    let mut full_form = std::mem::MaybeUninit::<KernelNode>::zeroed();
     // SAFETY: the caller's structure has these bytes, and the destination is larger.
-    unsafe { std::ptr::copy_nonoverlapping(form.cast::<u8>(), whole.as_mut_ptr().cast::<u8>(), FIRST) };
-    cuGraphExecKernelNodeSetParams_v2(call, exec, node, whole.as_ptr())
+    unsafe { std::ptr::copy_nonoverlapping(form.cast::<u8>(), full_form.as_mut_ptr().cast::<u8>(), FIRST) };
+    cuGraphExecKernelNodeSetParams_v2(call, exec, node, full_form.as_ptr())
 }
 
 fn run(context: &crate::context::Context, nodes: &[ExecNode]) -> Answer {

@@ -70,10 +70,10 @@ impl Graph {
         handle
     }
 
-    /// Destroys the graph. Executable graphs made of it stay.
+    /// Destroys the graph. Executable graphs that were instantiated from it remain.
     pub fn end(&self) {
         for node in lock(&self.nodes).iter() {
-            // After a second destruction there are no nodes any more.
+            // A second destruction finds no nodes.
             let _ = NODES.take(pointer(node.handle));
         }
         let _ = GRAPHS.take(pointer(self.handle));
@@ -82,8 +82,8 @@ impl Graph {
     /// Returns its edges, from a node to its dependents.
     fn edges(&self) -> Vec<(usize, usize)> {
         let nodes = lock(&self.nodes);
-        let of = |node: &Arc<Node>| node.after.iter().map(|from| (*from, node.handle)).collect::<Vec<_>>();
-        nodes.iter().flat_map(of).collect()
+        let incoming = |node: &Arc<Node>| node.after.iter().map(|from| (*from, node.handle)).collect::<Vec<_>>();
+        nodes.iter().flat_map(incoming).collect()
     }
 }
 
@@ -91,15 +91,15 @@ fn add(to: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, count: u
     let graph = Graph::find(graph)?;
     let after = (0..count).map(|n| get_at(after, n).map(|node| node as usize));
     let after = after.collect::<Answer<Vec<_>>>()?;
-    let known = lock(&graph.nodes);
+    let nodes = lock(&graph.nodes);
     if to.is_null()
         || after
             .iter()
-            .any(|handle| !known.iter().any(|node| node.handle == *handle))
+            .any(|handle| !nodes.iter().any(|node| node.handle == *handle))
     {
         return Err(INVALID_VALUE);
     }
-    drop(known);
+    drop(nodes);
     give(to, pointer(graph.add(work, after)))
 }
 
@@ -181,9 +181,9 @@ pub fn cuGraphAddChildGraphNode(
     add(to, graph, after, count, Work::Child(clone_graph(&*Graph::find(child)?)))
 }
 
-/// Returns a copy of a child graph: later changes of the child itself have no effect on it.
+/// Returns a copy of a child graph. Later changes of the child have no effect on the copy.
 pub fn clone_graph(child: &Graph) -> Arc<Graph> {
-    let own = Graph::new();
+    let copy = Graph::new();
     let mut handles = Vec::new();
     for node in lock(&child.nodes).iter() {
         let after = node
@@ -191,10 +191,10 @@ pub fn clone_graph(child: &Graph) -> Arc<Graph> {
             .iter()
             .filter_map(|a| handles.iter().find(|(from, _)| from == a))
             .map(|(_, to)| *to);
-        let made = own.add(lock(&node.work).clone(), after.collect());
-        handles.push((node.handle, made));
+        let new_handle = copy.add(lock(&node.work).clone(), after.collect());
+        handles.push((node.handle, new_handle));
     }
-    own
+    copy
 }
 
 pub fn cuGraphAddEmptyNode(
@@ -208,7 +208,7 @@ pub fn cuGraphAddEmptyNode(
     add(to, graph, after, count, Work::Empty)
 }
 
-/// A driver can list nodes in any order: this one starts with the last.
+/// Returns the nodes of a graph. A driver can list them in any order: this one starts with the last.
 pub fn cuGraphGetNodes(_: &Call, graph: CuGraph, to: *mut CuGraphNode, count: *mut usize) -> Answer {
     let graph = Graph::find(graph)?;
     let nodes: Vec<CuGraphNode> = lock(&graph.nodes)
@@ -266,8 +266,8 @@ fn node(handle: CuGraphNode) -> Answer<Arc<Node>> {
     NODES.get(handle)
 }
 
-pub fn cuGraphNodeGetType(_: &Call, of: CuGraphNode, to: *mut u32) -> Answer {
-    let node = node(of)?;
+pub fn cuGraphNodeGetType(_: &Call, handle: CuGraphNode, to: *mut u32) -> Answer {
+    let node = node(handle)?;
     let kind = match &*lock(&node.work) {
         Work::Launch(_) => NODE_KERNEL,
         Work::Copy(_) => NODE_COPY,
@@ -279,17 +279,17 @@ pub fn cuGraphNodeGetType(_: &Call, of: CuGraphNode, to: *mut u32) -> Answer {
     give(to, kind)
 }
 
-pub fn cuGraphKernelNodeGetParams_v2(_: &Call, of: CuGraphNode, to: *mut KernelNode) -> Answer {
-    match &*lock(&node(of)?.work) {
+pub fn cuGraphKernelNodeGetParams_v2(_: &Call, handle: CuGraphNode, to: *mut KernelNode) -> Answer {
+    match &*lock(&node(handle)?.work) {
         Work::Launch(launch) => give(to, launch.to_node()),
         _ => Err(INVALID_HANDLE),
     }
 }
 
-pub fn cuGraphKernelNodeSetParams_v2(call: &Call, of: CuGraphNode, form: *const KernelNode) -> Answer {
+pub fn cuGraphKernelNodeSetParams_v2(call: &Call, handle: CuGraphNode, form: *const KernelNode) -> Answer {
     let context = call.context()?;
     let launch = Launch::from_node(&context, &get(form)?)?;
-    match &mut *lock(&node(of)?.work) {
+    match &mut *lock(&node(handle)?.work) {
         Work::Launch(old) => {
             *old = launch.with_attributes_of(old);
             Ok(())
@@ -298,37 +298,37 @@ pub fn cuGraphKernelNodeSetParams_v2(call: &Call, of: CuGraphNode, form: *const 
     }
 }
 
-pub fn cuGraphKernelNodeGetAttribute(_: &Call, of: CuGraphNode, attribute: u32, to: *mut [u64; 8]) -> Answer {
-    match &*lock(&node(of)?.work) {
+pub fn cuGraphKernelNodeGetAttribute(_: &Call, handle: CuGraphNode, attribute: u32, to: *mut [u64; 8]) -> Answer {
+    match &*lock(&node(handle)?.work) {
         Work::Launch(launch) => give(to, launch.attribute(attribute)?),
         _ => Err(INVALID_HANDLE),
     }
 }
 
-pub fn cuGraphKernelNodeSetAttribute(_: &Call, of: CuGraphNode, attribute: u32, value: *const [u64; 8]) -> Answer {
+pub fn cuGraphKernelNodeSetAttribute(_: &Call, handle: CuGraphNode, attribute: u32, value: *const [u64; 8]) -> Answer {
     let value = get(value)?;
-    match &mut *lock(&node(of)?.work) {
+    match &mut *lock(&node(handle)?.work) {
         Work::Launch(launch) => launch.set_attribute(attribute, value),
         _ => Err(INVALID_HANDLE),
     }
 }
 
-pub fn cuGraphMemcpyNodeGetParams(_: &Call, of: CuGraphNode, to: *mut Copy3d) -> Answer {
-    match &*lock(&node(of)?.work) {
+pub fn cuGraphMemcpyNodeGetParams(_: &Call, handle: CuGraphNode, to: *mut Copy3d) -> Answer {
+    match &*lock(&node(handle)?.work) {
         Work::Copy(transfer) => give(to, transfer.to_copy3d()),
         _ => Err(INVALID_HANDLE),
     }
 }
 
-pub fn cuGraphMemsetNodeGetParams(_: &Call, of: CuGraphNode, to: *mut FillNode) -> Answer {
-    match &*lock(&node(of)?.work) {
+pub fn cuGraphMemsetNodeGetParams(_: &Call, handle: CuGraphNode, to: *mut FillNode) -> Answer {
+    match &*lock(&node(handle)?.work) {
         Work::Fill(fill) => give(to, fill.to_node()),
         _ => Err(INVALID_HANDLE),
     }
 }
 
-pub fn cuGraphChildGraphNodeGetGraph(_: &Call, of: CuGraphNode, to: *mut CuGraph) -> Answer {
-    match &*lock(&node(of)?.work) {
+pub fn cuGraphChildGraphNodeGetGraph(_: &Call, handle: CuGraphNode, to: *mut CuGraph) -> Answer {
+    match &*lock(&node(handle)?.work) {
         Work::Child(graph) => give(to, pointer(graph.handle)),
         _ => Err(INVALID_HANDLE),
     }

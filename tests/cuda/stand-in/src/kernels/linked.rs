@@ -13,11 +13,11 @@ const NODE: u64 = 16;
 /// `link(nodes, n, step)`: node i comes before node i + step.
 pub fn link(r: &KernelRun<'_>) -> Answer {
     let (nodes, n, step) = (r.u64(0)?, u64::from(r.u32(1)?), u64::from(r.u32(2)?));
-    r.places(n)
+    r.indices(n)
         .try_for_each(|i| r.memory.set_u64(nodes + i * NODE, nodes + (i + step) % n * NODE))
 }
 
-/// `walk(out, list)`: a list holds the location of its first node's address, a count and a factor; out[i] = word of the
+/// `walk(out, list)`: a list has the location of its first node's address, a count and a factor; out[i] = word of the
 /// i-th node · factor. One thread.
 pub fn walk(r: &KernelRun<'_>) -> Answer {
     let out = r.u64(0)?;
@@ -50,17 +50,17 @@ pub fn reverse(r: &KernelRun<'_>) -> Answer {
 /// `find(out, root, keys, n)`: out[i] = word of the node with the key keys[i], all ones if there is none.
 pub fn find(r: &KernelRun<'_>) -> Answer {
     let (out, root, keys) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
-    r.places(r.u32(3)?.into()).try_for_each(|i| {
+    r.indices(r.u32(3)?.into()).try_for_each(|i| {
         let key = r.memory.u32(keys + i * 4)?;
-        let (mut node, mut found) = (root, u32::MAX);
+        let (mut node, mut result) = (root, u32::MAX);
         while node != 0 {
             let here = r.memory.u32(node + 16)?;
             if here == key {
-                found = r.memory.u32(node + 20)?;
+                result = r.memory.u32(node + 20)?;
                 break;
             }
             node = r.memory.u64(if key < here { node } else { node + 8 })?;
         }
-        r.memory.set_u32(out + i * 4, found)
+        r.memory.set_u32(out + i * 4, result)
     })
 }

@@ -4,7 +4,7 @@ use super::KernelRun;
 use crate::Answer;
 use crate::codes::INVALID_VALUE;
 
-/// Words of the variable `bank`.
+/// Number of words in the variable `bank`.
 const BANK: u64 = 16;
 
 /// Returns the address of a four-byte word.
@@ -15,7 +15,7 @@ fn word(base: u64, n: u64) -> u64 {
 /// `vector_add(c, a, b, n)`: c[i] = a[i] + b[i].
 pub fn vector_add(r: &KernelRun<'_>) -> Answer {
     let (c, a, b) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
-    r.places(r.u64(3)?).try_for_each(|i| {
+    r.indices(r.u64(3)?).try_for_each(|i| {
         let sum = r.memory.f32(word(a, i))? + r.memory.f32(word(b, i))?;
         r.memory.set_f32(word(c, i), sum)
     })
@@ -25,7 +25,7 @@ pub fn vector_add(r: &KernelRun<'_>) -> Answer {
 pub fn stride(r: &KernelRun<'_>) -> Answer {
     let (out, x, y) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     let factor = f32::from_bits(r.u32(3)?);
-    // Each thread advances by the number of all threads: together they reach every element.
+    // Each thread advances by the number of all threads, so together they process every element.
     (0..r.u64(4)?).try_for_each(|i| {
         let value = factor.mul_add(r.memory.f32(word(x, i))?, r.memory.f32(word(y, i))?);
         r.memory.set_f32(word(out, i), value)
@@ -35,7 +35,7 @@ pub fn stride(r: &KernelRun<'_>) -> Answer {
 /// `reduce(result, values, n)`: sum, maximum, exclusive or, and the counts of values by their low four bits.
 pub fn reduce(r: &KernelRun<'_>) -> Answer {
     let (result, values) = (r.u64(0)?, r.u64(1)?);
-    r.places(r.u32(2)?.into()).try_for_each(|i| {
+    r.indices(r.u32(2)?.into()).try_for_each(|i| {
         let value = r.memory.u32(word(values, i))?;
         r.memory.change_u32(result, |old| old.wrapping_add(value))?;
         r.memory.change_u32(word(result, 1), |old| old.max(value))?;
@@ -46,14 +46,14 @@ pub fn reduce(r: &KernelRun<'_>) -> Answer {
     })
 }
 
-/// `tile_sums(sums, values, tiles)`: correct only for 1, 2, 4, … 256 threads per block, otherwise wrong in a
+/// `tile_sums(sums, values, tiles)`: correct only for 1, 2, 4, … 256 threads per block. Other results are wrong in a
 /// reproducible way.
 pub fn tile_sums(r: &KernelRun<'_>) -> Answer {
     const SHARED: usize = 256;
     const TILE: u64 = 2048;
     let (sums, values) = (r.u64(0)?, r.u64(1)?);
     let threads = r.block_threads() as usize;
-    let kept = threads.min(SHARED);
+    let lanes = threads.min(SHARED);
     for tile in 0..u64::from(r.u32(2)?) {
         let mut partial = [0u32; SHARED];
         for lane in 0..threads {
@@ -63,16 +63,16 @@ pub fn tile_sums(r: &KernelRun<'_>) -> Answer {
                 sum = sum.wrapping_add(value.wrapping_mul(value).wrapping_add(1));
             }
             // The sums of later threads are dropped.
-            if let Some(place) = partial.get_mut(lane) {
-                *place = sum;
+            if let Some(slot) = partial.get_mut(lane) {
+                *slot = sum;
             }
         }
-        let mut step = kept / 2;
+        let mut step = lanes / 2;
         while step > 0 {
             for lane in 0..step {
                 let further = partial.get(lane + step).copied().unwrap_or(0);
-                if let Some(place) = partial.get_mut(lane) {
-                    *place = place.wrapping_add(further);
+                if let Some(slot) = partial.get_mut(lane) {
+                    *slot = slot.wrapping_add(further);
                 }
             }
             step /= 2;
@@ -96,19 +96,19 @@ fn product(r: &KernelRun<'_>, a: u64, b: u64, row: u64, column: u64, inner: u64,
 pub fn matmul(r: &KernelRun<'_>) -> Answer {
     let (c, a, b) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     let (rows, inner, columns) = (u64::from(r.u32(3)?), u64::from(r.u32(4)?), u64::from(r.u32(5)?));
-    r.places(rows * columns).try_for_each(|i| {
+    r.indices(rows * columns).try_for_each(|i| {
         let sum = product(r, a, b, i / columns, i % columns, inner, columns)?;
         r.memory.set_u32(word(c, i), sum)
     })
 }
 
-/// `layer(out, in, weights, bias, rows, inner, columns, shift)`: like `matmul`, with a bias added to each column,
-/// shifted right, and negative results set to zero.
+/// `layer(out, in, weights, bias, rows, inner, columns, shift)`: like `matmul`, then adds a bias to each column, shifts
+/// right, and sets negative results to zero.
 pub fn layer(r: &KernelRun<'_>) -> Answer {
     let (out, from, weights, bias) = (r.u64(0)?, r.u64(1)?, r.u64(2)?, r.u64(3)?);
     let (rows, inner, columns) = (u64::from(r.u32(4)?), u64::from(r.u32(5)?), u64::from(r.u32(6)?));
     let shift = r.u32(7)?;
-    r.places(rows * columns).try_for_each(|i| {
+    r.indices(rows * columns).try_for_each(|i| {
         let column = i % columns;
         let sum = product(r, from, weights, i / columns, column, inner, columns)?;
         let sum = sum.wrapping_add(r.memory.u32(word(bias, column))?) as i32;
@@ -119,7 +119,7 @@ pub fn layer(r: &KernelRun<'_>) -> Answer {
 /// `mix(out, in, n, factor)`: out[i] = in[i] · factor + i.
 pub fn mix(r: &KernelRun<'_>) -> Answer {
     let (out, from, factor) = (r.u64(0)?, r.u64(1)?, r.u32(3)?);
-    r.places(r.u32(2)?.into()).try_for_each(|i| {
+    r.indices(r.u32(2)?.into()).try_for_each(|i| {
         let value = r.memory.u32(word(from, i))?.wrapping_mul(factor).wrapping_add(i as u32);
         r.memory.set_u32(word(out, i), value)
     })
@@ -128,13 +128,13 @@ pub fn mix(r: &KernelRun<'_>) -> Answer {
 /// `join(out, a, b, n)`: out[i] = a[i] ^ (b[i] + i).
 pub fn join(r: &KernelRun<'_>) -> Answer {
     let (out, a, b) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
-    r.places(r.u32(3)?.into()).try_for_each(|i| {
+    r.indices(r.u32(3)?.into()).try_for_each(|i| {
         let value = r.memory.u32(word(a, i))? ^ r.memory.u32(word(b, i))?.wrapping_add(i as u32);
         r.memory.set_u32(word(out, i), value)
     })
 }
 
-/// Runs steps that each depend on the one before.
+/// Runs steps that each depend on the previous step.
 fn churn(mut x: u32, steps: u32) -> u32 {
     for _ in 0..steps {
         x = x
@@ -148,7 +148,7 @@ fn churn(mut x: u32, steps: u32) -> u32 {
 /// `first(state, input, n, steps)`: state[i] = churn(state[i] · 31 + input[i]).
 pub fn first(r: &KernelRun<'_>) -> Answer {
     let (state, input, steps) = (r.u64(0)?, r.u64(1)?, r.u32(3)?);
-    r.places(r.u32(2)?.into()).try_for_each(|i| {
+    r.indices(r.u32(2)?.into()).try_for_each(|i| {
         let x = r
             .memory
             .u32(word(state, i))?
@@ -161,7 +161,7 @@ pub fn first(r: &KernelRun<'_>) -> Answer {
 /// `second(sum, state, n, round, steps)`: sum[i] = churn(sum[i] ^ state[i + 1]) + round.
 pub fn second(r: &KernelRun<'_>) -> Answer {
     let (sum, state, n, round, steps) = (r.u64(0)?, r.u64(1)?, u64::from(r.u32(2)?), r.u32(3)?, r.u32(4)?);
-    r.places(n).try_for_each(|i| {
+    r.indices(n).try_for_each(|i| {
         let x = r.memory.u32(word(sum, i))? ^ r.memory.u32(word(state, (i + 1) % n))?;
         r.memory.set_u32(word(sum, i), churn(x, steps).wrapping_add(round))
     })
@@ -171,7 +171,7 @@ pub fn second(r: &KernelRun<'_>) -> Answer {
 pub fn turn(r: &KernelRun<'_>) -> Answer {
     let (values, thread, round) = (r.u64(0)?, r.u32(2)?, r.u32(3)?);
     let more = thread.wrapping_mul(1_000_003).wrapping_add(round);
-    r.places(r.u32(1)?.into()).try_for_each(|i| {
+    r.indices(r.u32(1)?.into()).try_for_each(|i| {
         let value = r
             .memory
             .u32(word(values, i))?
@@ -181,8 +181,8 @@ pub fn turn(r: &KernelRun<'_>) -> Answer {
     })
 }
 
-/// `together(a, b, barrier, n, rounds)`: b[i] = a[i] · 3 + a[i + 1], then swaps the two, and repeats; all threads wait
-/// for each other in between. The barrier counts the blocks that arrived.
+/// `together(a, b, barrier, n, rounds)`: b[i] = a[i] · 3 + a[i + 1] in each round. After a round, all threads wait for
+/// each other and a and b are swapped. The barrier counts the blocks that arrived.
 pub fn together(r: &KernelRun<'_>) -> Answer {
     let (mut from, mut to, barrier) = (r.u64(0)?, r.u64(1)?, r.u64(2)?);
     let n = u64::from(r.u32(3)?);
@@ -193,7 +193,7 @@ pub fn together(r: &KernelRun<'_>) -> Answer {
             r.memory.set_u32(word(to, i), value)?;
         }
         r.memory
-            .change_u32(barrier, |came| came.wrapping_add(r.blocks() as u32))?;
+            .change_u32(barrier, |arrived| arrived.wrapping_add(r.blocks() as u32))?;
         (from, to) = (to, from);
     }
     Ok(())
@@ -202,7 +202,7 @@ pub fn together(r: &KernelRun<'_>) -> Answer {
 /// `scale_add(out, in, count, factor, summand)`: out[i] = in[i] · factor + summand.
 pub fn scale_add(r: &KernelRun<'_>) -> Answer {
     let (out, from, factor, summand) = (r.u64(0)?, r.u64(1)?, r.u32(3)?, r.u32(4)?);
-    r.places(r.u32(2)?.into()).try_for_each(|i| {
+    r.indices(r.u32(2)?.into()).try_for_each(|i| {
         let value = r.memory.u32(word(from, i))?.wrapping_mul(factor).wrapping_add(summand);
         r.memory.set_u32(word(out, i), value)
     })
@@ -213,7 +213,7 @@ pub fn weigh_globals(r: &KernelRun<'_>) -> Answer {
     let (out, from) = (r.u64(0)?, r.u64(1)?);
     let (weights, bank) = (r.variable("weights")?, r.variable("bank")?);
     let counter = r.memory.u32(r.variable("counter")?)?;
-    r.places(r.u32(2)?.into()).try_for_each(|i| {
+    r.indices(r.u32(2)?.into()).try_for_each(|i| {
         let weight = r.memory.u32(weights + i % 4 * 4)?;
         let value = r.memory.u32(from + i * 4)?.wrapping_mul(weight).wrapping_add(counter);
         let value = value.wrapping_add(r.memory.u32(bank + i % BANK * 4)?);
@@ -225,7 +225,7 @@ pub fn weigh_globals(r: &KernelRun<'_>) -> Answer {
 pub fn count_up(r: &KernelRun<'_>) -> Answer {
     let by = r.u32(0)?;
     let (counter, bank) = (r.variable("counter")?, r.variable("bank")?);
-    for i in r.places(BANK) {
+    for i in r.indices(BANK) {
         r.memory
             .change_u32(bank + i * 4, |old| old.wrapping_add(by.wrapping_mul(i as u32)))?;
     }
@@ -237,7 +237,7 @@ pub fn count_up(r: &KernelRun<'_>) -> Answer {
 pub fn through(r: &KernelRun<'_>) -> Answer {
     let weights = r.variable("weights")?;
     let target = r.memory.u64(r.memory.u64(r.variable("home")?)?)?;
-    r.places(r.u32(0)?.into()).try_for_each(|i| {
+    r.indices(r.u32(0)?.into()).try_for_each(|i| {
         let by = (i as u32).wrapping_mul(r.memory.u32(weights + i % 4 * 4)?);
         r.memory.change_u32(target + i * 4, |old| old ^ by).map(drop)
     })
@@ -247,7 +247,7 @@ pub fn through(r: &KernelRun<'_>) -> Answer {
 pub fn weigh(r: &KernelRun<'_>) -> Answer {
     let small = r.argument(0)?.first().copied().ok_or(INVALID_VALUE)?;
     let (out, from, weights) = (r.u64(2)?, r.u64(3)?, r.variable("weights")?);
-    r.places(r.u32(1)?.into()).try_for_each(|i| {
+    r.indices(r.u32(1)?.into()).try_for_each(|i| {
         let weight = r.memory.u32(weights + i % 4 * 4)?;
         let value = r
             .memory

@@ -6,10 +6,11 @@ use crate::Answer;
 
 const PAGE: u64 = 4096;
 
-/// `kinescope_pages(is, kept, flags, back)`: sets the byte of each page that differs, and restores the kept content.
+/// `kinescope_pages(is, kept, flags, back)`: sets the flag of each page that differs. If `back` is not 0, restores the
+/// page.
 pub fn pages(r: &KernelRun<'_>) -> Answer {
     let (is, kept, flags, back) = (r.u64(0)?, r.u64(1)?, r.u64(2)?, r.u32(3)?);
-    // A thread reads sixteen bytes, a block one page.
+    // A thread reads sixteen bytes, and a block reads one page.
     for page in 0..r.blocks() {
         for at in (page * PAGE..).step_by(8).take(r.block_threads() as usize * 2) {
             let (new, old) = (r.memory.u64(is + at)?, r.memory.u64(kept + at)?);
@@ -36,18 +37,18 @@ fn word(r: &KernelRun<'_>, at: u64, from: u64, end: u64) -> Answer<u64> {
 /// `kinescope_hash(ranges, count, pages, out)`: two 64-bit sums per page, over words that are mixed with their offsets.
 /// A range is its first address, one past its last, and the index of its first page.
 pub fn hash(r: &KernelRun<'_>) -> Answer {
-    const PLACE: u64 = 0x9e37_79b9_7f4a_7c15;
+    const INDEX_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let (ranges, count, pages, out) = (r.u64(0)?, u64::from(r.u32(1)?), r.u64(2)?, r.u64(3)?);
     for n in 0..count {
-        let of = |n: u64, field: u64| r.memory.u64(ranges + n * 24 + field);
-        let (from, end, first) = (of(n, 0)?, of(n, 8)?, of(n, 16)?);
-        let last = if n + 1 < count { of(n + 1, 16)? } else { pages };
+        let read_field = |n: u64, field: u64| r.memory.u64(ranges + n * 24 + field);
+        let (from, end, first) = (read_field(n, 0)?, read_field(n, 8)?, read_field(n, 16)?);
+        let last = if n + 1 < count { read_field(n + 1, 16)? } else { pages };
         for page in first..last {
             let base = from / PAGE * PAGE + (page - first) * PAGE;
             let mut sums = [0u64; 2];
-            for place in 0..PAGE / 8 {
-                let key = (place + 1).wrapping_mul(PLACE);
-                let word = word(r, base + place * 8, from, end)?;
+            for index in 0..PAGE / 8 {
+                let key = (index + 1).wrapping_mul(INDEX_FACTOR);
+                let word = word(r, base + index * 8, from, end)?;
                 let mut a = (word ^ key).wrapping_mul(0xff51_afd7_ed55_8ccd);
                 a = (a ^ a >> 32).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
                 let mut b = word.wrapping_add(key).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,6 @@
-//! `cuMemAlloc` and similar calls: device memory allocated and freed, immediately or in a stream's order; and pools for
-//! the latter: the device's own, and those that a program creates.
+//! `cuMemAlloc` and similar calls: device memory that is allocated and freed immediately or in a stream's order.
+//!
+//! Memory in a stream's order is from pools: the device's own pool, and pools that a program creates.
 
 use super::piece::Piece;
 use super::table::{Kind, READ_WRITE, Range, find, insert, ranges_mut};
@@ -33,13 +34,13 @@ struct Arena {
     used: BTreeMap<u64, u64>,
 }
 
-static PLACES: Mutex<Arena> = Mutex::new(Arena {
+static ALLOCATED: Mutex<Arena> = Mutex::new(Arena {
     addresses: None,
     used: BTreeMap::new(),
 });
 
 impl Arena {
-    /// Takes the first gap of this size, so that freed addresses are reused.
+    /// Returns the first gap of this size, so that freed addresses are reused.
     fn take(&mut self, bytes: u64) -> Answer<u64> {
         if self.addresses.is_none() {
             self.addresses = Piece::addresses(ARENA, super::GRANULE);
@@ -68,8 +69,8 @@ pub fn take(kind: Kind, bytes: u64, context: usize) -> Answer<u64> {
     let at = if kind == Kind::Managed {
         host
     } else {
-        let whole = bytes.max(1).checked_next_multiple_of(STEP).ok_or(OUT_OF_MEMORY)?;
-        lock(&PLACES).take(whole)?
+        let rounded = bytes.max(1).checked_next_multiple_of(STEP).ok_or(OUT_OF_MEMORY)?;
+        lock(&ALLOCATED).take(rounded)?
     };
     insert(Range {
         at,
@@ -86,13 +87,13 @@ pub fn take(kind: Kind, bytes: u64, context: usize) -> Answer<u64> {
 
 /// Frees the address of a range that was removed from the table.
 pub fn end(range: &Range) {
-    lock(&PLACES).used.remove(&range.at);
+    lock(&ALLOCATED).used.remove(&range.at);
 }
 
 /// Removes an allocation.
 pub fn give_back(at: u64) {
-    let gone = ranges_mut().remove(&at);
-    if let Some(range) = gone {
+    let removed = ranges_mut().remove(&at);
+    if let Some(range) = removed {
         end(&range);
     }
 }
@@ -145,7 +146,7 @@ pub fn cuMemFree_v2(call: &Call, at: CuDevicePtr) -> Answer {
         return Ok(());
     }
     find(at).filter(|range| is_allocation(range, at)).ok_or(INVALID_VALUE)?;
-    // No work uses it once the device has completed everything submitted.
+    // No work uses the memory after the device has completed all submitted work.
     context.synchronize()?;
     give_back(at);
     Ok(())
@@ -171,7 +172,7 @@ fn take_in_order(call: &Call, to: *mut CuDevicePtr, bytes: usize, kind: Kind, st
     if to.is_null() {
         return Err(INVALID_VALUE);
     }
-    // The address is valid at once; a use before the stream's turn is an error of the program.
+    // The address is valid at once. A use before the stream reaches the allocation is an error of the program.
     give(
         to,
         if bytes == 0 {
@@ -219,8 +220,8 @@ fn kind_of(pool: Option<CuMemPool>) -> Answer<Kind> {
     }
 }
 
-/// Creates a pool. Its structure starts with the kind of memory, kinds of handles, and the location. Nothing is shared
-/// here.
+/// Creates a pool. Its structure starts with the kind of memory, kinds of handles, and the location. Pools cannot be
+/// shared between processes here.
 pub fn cuMemPoolCreate(call: &Call, to: *mut CuMemPool, properties: *const c_void) -> Answer {
     call.context()?;
     let [kind, shared, location, id]: [u32; 4] = get(properties.cast())?;
@@ -240,7 +241,7 @@ pub fn cuDeviceSetMemPool(_: &Call, device: CuDevice, pool: CuMemPool) -> Answer
     Ok(())
 }
 
-/// Memory cannot be shared with other processes here.
+/// Returns an error: memory cannot be shared with other processes here.
 pub fn cuIpcGetMemHandle(_: &Call, _handle: *mut c_void, _at: CuDevicePtr) -> Answer {
     Err(NOT_SUPPORTED)
 }

@@ -11,9 +11,9 @@ use cuda_driver::CuDevicePtr;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Flags: portable, mapped, write-combining.
+/// Allowed flags: portable, mapped, write-combining.
 const ALLOCATION_FLAGS: u32 = 7;
-/// Flags: portable, mapped, of a device, read only.
+/// Allowed flags: portable, mapped, device memory, read only.
 const REGISTER_FLAGS: u32 = 15;
 
 pub fn cuMemAllocHost_v2(call: &Call, to: *mut *mut c_void, bytes: usize) -> Answer {
@@ -49,8 +49,8 @@ pub fn cuMemFreeHost(call: &Call, at: *mut c_void) -> Answer {
         .filter(|range| range.kind == Kind::Pinned && range.at == at)
         .ok_or(INVALID_VALUE)?;
     context.synchronize()?;
-    let gone = ranges_mut().remove(&at);
-    drop(gone);
+    let removed = ranges_mut().remove(&at);
+    drop(removed);
     Ok(())
 }
 
@@ -61,7 +61,7 @@ pub fn cuMemHostRegister_v2(call: &Call, at: *mut c_void, bytes: usize, flags: u
     if at == 0 || bytes == 0 || flags & !REGISTER_FLAGS != 0 {
         return Err(INVALID_VALUE);
     }
-    // Whole pages are registered, so that no two registrations share one.
+    // The driver registers whole pages, so two registrations must not share a page.
     let first = at & !(PAGE - 1);
     let last = at
         .checked_add(bytes)
@@ -100,11 +100,11 @@ pub fn cuMemHostUnregister(call: &Call, at: *mut c_void) -> Answer {
     Ok(())
 }
 
-/// The device accesses host memory at the host's own addresses.
+/// Returns the host address: the device accesses host memory at the host's own addresses.
 pub fn cuMemHostGetDevicePointer_v2(call: &Call, to: *mut CuDevicePtr, at: *mut c_void, flags: u32) -> Answer {
     call.context()?;
-    let known = find_containing(&ranges(), at as u64).is_some_and(|range| range.kind.is_host());
-    if flags != 0 || !known {
+    let is_host = find_containing(&ranges(), at as u64).is_some_and(|range| range.kind.is_host());
+    if flags != 0 || !is_host {
         return Err(INVALID_VALUE);
     }
     give(to, at as u64)

@@ -28,10 +28,10 @@ pub struct Piece {
 impl Piece {
     fn map(at: u64, bytes: u64, rights: i32, further: i32) -> Option<Self> {
         let length = usize::try_from(bytes).ok()?;
-        let wanted = std::ptr::with_exposed_provenance_mut::<c_void>(usize::try_from(at).ok()?);
+        let hint = std::ptr::with_exposed_provenance_mut::<c_void>(usize::try_from(at).ok()?);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | further;
-        // SAFETY: the memory is new, at a free address: no existing mapping is replaced.
-        let got = unsafe { libc::mmap(wanted, length, rights, flags, -1, 0) };
+        // SAFETY: the memory is new and at a free address, so no existing mapping is replaced.
+        let got = unsafe { libc::mmap(hint, length, rights, flags, -1, 0) };
         (got != libc::MAP_FAILED).then(|| Self {
             at: got.expose_provenance() as u64,
             bytes,
@@ -48,7 +48,7 @@ impl Piece {
 
     /// Reserves inaccessible addresses anywhere, at a multiple of `alignment`.
     pub fn addresses(bytes: u64, alignment: u64) -> Option<Self> {
-        // A larger range is reserved, released, and reserved again with alignment: another thread can be faster.
+        // Another thread can take the addresses between the release of the larger range and the aligned reservation.
         for _ in 0..16 {
             let room = Self::map(0, bytes.checked_add(alignment)?, libc::PROT_NONE, 0)?;
             let at = room.at.checked_next_multiple_of(alignment)?;

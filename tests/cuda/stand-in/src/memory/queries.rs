@@ -32,7 +32,7 @@ fn attribute(to: *mut c_void, attribute: i32, at: u64, range: Option<&Range>) ->
     let is_host = kind.is_some_and(Kind::is_host);
     let range = range.ok_or(INVALID_VALUE);
     match attribute {
-        // Context, kind of memory, address on the device, address on the host.
+        // Attributes 1 to 4 are the context, the kind of memory, the device address and the host address.
         1 => give(
             to.cast(),
             context::current().map_or(std::ptr::null_mut(), |c| pointer(c.handle)),
@@ -41,14 +41,14 @@ fn attribute(to: *mut c_void, attribute: i32, at: u64, range: Option<&Range>) ->
         3 => range.and_then(|_| give(to.cast(), at)),
         4 if is_host || kind == Some(Kind::Managed) => give(to.cast(), at),
         4 => Err(INVALID_VALUE),
-        // A unique number for each allocation.
+        // Attribute 7 is a number that is unique for each allocation.
         7 => range.and_then(|r| give(to.cast(), r.at)),
-        // Managed; the device's number.
+        // Attributes 8 and 9 are whether the memory is managed, and the device number.
         8 => range.and_then(|r| give(to.cast(), u32::from(r.kind == Kind::Managed))),
         9 => range.and_then(|_| give(to.cast(), 0i32)),
         11 => range.and_then(|r| give(to.cast(), r.at)),
         12 => range.and_then(|r| give(to.cast(), r.bytes as usize)),
-        // Mapped.
+        // Attribute 13 is whether the address is mapped.
         13 => give(to.cast(), u32::from(range.is_ok())),
         _ => Err(INVALID_VALUE),
     }
@@ -64,7 +64,7 @@ pub fn cuPointerGetAttribute(_: &Call, to: *mut c_void, which: i32, at: CuDevice
     )
 }
 
-/// Unknown properties of an address are zero here, not an error.
+/// Writes attributes of an address. Unknown attributes have default values here, and are not an error.
 pub fn cuPointerGetAttributes(
     _: &Call,
     count: u32,
@@ -74,10 +74,10 @@ pub fn cuPointerGetAttributes(
 ) -> Answer {
     let ranges = ranges();
     let range = find_containing(&ranges, at).filter(|r| !r.is_freed_in_stream);
-    for place in 0..count as usize {
+    for index in 0..count as usize {
         let (which, to) = (
-            get_at(attributes.cast_const(), place)?,
-            get_at(values.cast_const(), place)?,
+            get_at(attributes.cast_const(), index)?,
+            get_at(values.cast_const(), index)?,
         );
         if attribute(to, which, at, range).is_err() {
             match which {

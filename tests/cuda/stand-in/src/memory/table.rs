@@ -8,17 +8,17 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// Kind of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Of `cuMemAlloc`.
+    /// Memory of `cuMemAlloc`.
     Plain,
-    /// Of `cuMemAllocAsync`.
+    /// Memory of `cuMemAllocAsync`.
     Pool,
-    /// Of `cuMemAllocManaged`.
+    /// Memory of `cuMemAllocManaged`.
     Managed,
-    /// Of `cuMemMap`.
+    /// Memory of `cuMemMap`.
     Mapped,
     /// A variable of a module.
     Variable,
-    /// Of `cuMemAllocHost`.
+    /// Memory of `cuMemAllocHost`.
     Pinned,
     /// The program's own memory, registered with the driver.
     Registered,
@@ -46,13 +46,14 @@ pub struct Range {
     pub kind: Kind,
     /// First address in this process.
     pub host: u64,
-    /// Owner of the bytes; none for the program's own memory.
+    /// Owner of the bytes, or `None` for the program's own memory.
     pub memory: Option<Arc<Piece>>,
     /// [`NO_ACCESS`], [`READ`] or [`READ_WRITE`].
     pub access: u32,
-    /// Handle of the context that it is destroyed with; 0 for none.
+    /// Handle of the context whose end removes the range; 0 for none.
     pub context: usize,
-    /// It was freed in a stream whose turn has not come: calls do not find it any more, but earlier work does.
+    /// Whether the range was freed in a stream that has not executed the free yet. Calls no longer find the range, but
+    /// earlier work does.
     pub is_freed_in_stream: bool,
 }
 
@@ -68,7 +69,7 @@ pub type Ranges = BTreeMap<u64, Range>;
 
 static RANGES: RwLock<Ranges> = RwLock::new(BTreeMap::new());
 
-/// Locks the table for reads. Held during copies, so that no memory is freed meanwhile.
+/// Locks the table for reads. Copies hold the lock, so that no memory is freed meanwhile.
 pub fn ranges() -> RwLockReadGuard<'static, Ranges> {
     RANGES.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -84,7 +85,7 @@ pub fn find_containing(ranges: &Ranges, at: u64) -> Option<&Range> {
     (at < range.end()).then_some(range)
 }
 
-/// Returns the range that contains an address, as calls find it.
+/// Returns the range that contains an address, without freed ranges.
 pub fn find(at: u64) -> Option<Range> {
     find_containing(&ranges(), at)
         .filter(|range| !range.is_freed_in_stream)
@@ -105,14 +106,14 @@ pub fn insert(range: Range) {
     ranges_mut().insert(range.at, range);
 }
 
-/// Removes everything that is destroyed with a context.
+/// Removes all ranges of a context that is destroyed.
 pub fn forget(context: usize) {
-    let gone: Vec<Range> = {
+    let removed: Vec<Range> = {
         let mut ranges = ranges_mut();
         let all: Vec<u64> = ranges.values().filter(|r| r.context == context).map(|r| r.at).collect();
         all.iter().filter_map(|at| ranges.remove(at)).collect()
     };
-    for range in gone {
+    for range in removed {
         super::allocation::end(&range);
     }
 }
@@ -131,7 +132,7 @@ impl Span {
     }
 
     /// Returns the rest of the span after its first bytes.
-    pub fn behind(self, bytes: u64) -> Self {
+    pub fn skip(self, bytes: u64) -> Self {
         Self {
             host: self.host + bytes,
             bytes: self.bytes - bytes,
@@ -148,10 +149,10 @@ impl Span {
 pub fn spans(ranges: &Ranges, at: u64, bytes: u64, write: bool, otherwise: u32) -> Answer<Vec<Span>> {
     let mut all = Vec::with_capacity(1);
     let (mut at, mut left) = (at, bytes);
-    let wanted = if write { READ_WRITE } else { READ };
+    let needed = if write { READ_WRITE } else { READ };
     while left > 0 {
         let range = find_containing(ranges, at)
-            .filter(|r| r.access & wanted == wanted)
+            .filter(|r| r.access & needed == needed)
             .ok_or(otherwise)?;
         let here = left.min(range.end() - at);
         all.push(Span {

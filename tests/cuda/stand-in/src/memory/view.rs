@@ -1,4 +1,4 @@
-//! Device memory as a kernel accesses it: every word is looked up, and stays valid while the kernel runs.
+//! Device memory as a kernel accesses it. Each access looks up its word, which stays valid while the kernel runs.
 
 use super::piece::Piece;
 use super::table::{READ, READ_WRITE, ranges};
@@ -19,7 +19,7 @@ struct Part {
 /// Memory that the device could access when the kernel started.
 pub struct View {
     parts: Vec<Part>,
-    /// The part of the last access: most words follow the one before.
+    /// Index of the part of the last access. The next access is usually in the same part.
     last: Cell<usize>,
 }
 
@@ -27,8 +27,8 @@ impl View {
     /// Returns a view of the currently accessible memory.
     pub fn now() -> Self {
         let ranges = ranges();
-        let reached = ranges.values().filter(|range| range.access & READ != 0);
-        let parts = reached.map(|range| Part {
+        let accessible = ranges.values().filter(|range| range.access & READ != 0);
+        let parts = accessible.map(|range| Part {
             from: range.at,
             to: range.end(),
             host: range.host,
@@ -51,9 +51,9 @@ impl View {
         let part = match self.parts.get(self.last.get()).filter(holds) {
             Some(part) => part,
             None => {
-                let place = self.parts.partition_point(|part| part.from <= at).wrapping_sub(1);
-                let part = self.parts.get(place).filter(holds).ok_or(ILLEGAL_ADDRESS)?;
-                self.last.set(place);
+                let index = self.parts.partition_point(|part| part.from <= at).wrapping_sub(1);
+                let part = self.parts.get(index).filter(holds).ok_or(ILLEGAL_ADDRESS)?;
+                self.last.set(index);
                 part
             }
         };
@@ -65,19 +65,19 @@ impl View {
 
     fn word32(&self, at: u64, write: bool) -> Answer<&AtomicU32> {
         let word = std::ptr::with_exposed_provenance_mut(self.word(at, 4, write)?);
-        // SAFETY: the word is aligned and in memory that this view keeps; kernels access it only by atomics.
+        // SAFETY: the word is aligned and in memory that this view keeps mapped. Kernels access it only by atomics.
         Ok(unsafe { AtomicU32::from_ptr(word) })
     }
 
     fn word64(&self, at: u64, write: bool) -> Answer<&AtomicU64> {
         let word = std::ptr::with_exposed_provenance_mut(self.word(at, 8, write)?);
-        // SAFETY: as for a word of four bytes.
+        // SAFETY: the same as for a four-byte word.
         Ok(unsafe { AtomicU64::from_ptr(word) })
     }
 
     fn byte(&self, at: u64, write: bool) -> Answer<&AtomicU8> {
         let byte = std::ptr::with_exposed_provenance_mut(self.word(at, 1, write)?);
-        // SAFETY: as for a word of four bytes.
+        // SAFETY: the same as for a four-byte word.
         Ok(unsafe { AtomicU8::from_ptr(byte) })
     }
 
@@ -92,41 +92,41 @@ impl View {
         Ok(())
     }
 
-    /// Reads a word.
+    /// Reads a four-byte word.
     pub fn u32(&self, at: u64) -> Answer<u32> {
         Ok(self.word32(at, false)?.load(Ordering::Relaxed))
     }
 
-    /// Writes a word.
+    /// Writes a four-byte word.
     pub fn set_u32(&self, at: u64, value: u32) -> Answer {
         self.word32(at, true)?.store(value, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Changes a word atomically.
+    /// Changes a four-byte word atomically.
     pub fn change_u32(&self, at: u64, change: impl Fn(u32) -> u32) -> Answer<u32> {
         let word = self.word32(at, true)?;
         let changed = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(change(old)));
         Ok(changed.unwrap_or_default())
     }
 
-    /// Reads two words.
+    /// Reads an eight-byte word.
     pub fn u64(&self, at: u64) -> Answer<u64> {
         Ok(self.word64(at, false)?.load(Ordering::Relaxed))
     }
 
-    /// Writes two words.
+    /// Writes an eight-byte word.
     pub fn set_u64(&self, at: u64, value: u64) -> Answer {
         self.word64(at, true)?.store(value, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Reads a number.
+    /// Reads a 32-bit float.
     pub fn f32(&self, at: u64) -> Answer<f32> {
         self.u32(at).map(f32::from_bits)
     }
 
-    /// Writes a number.
+    /// Writes a 32-bit float.
     pub fn set_f32(&self, at: u64, value: f32) -> Answer {
         self.set_u32(at, value.to_bits())
     }

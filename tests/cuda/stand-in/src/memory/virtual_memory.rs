@@ -15,7 +15,7 @@ use cuda_driver::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Size from which a driver that ignores small address hints follows them, bytes.
+/// Minimum size of a reservation for which a driver that ignores small address hints follows the hint, bytes.
 const LONG: u64 = 32 << 20;
 
 struct PhysicalMemory {
@@ -30,8 +30,8 @@ static RESERVED: Mutex<BTreeMap<u64, (u64, Piece)>> = Mutex::new(BTreeMap::new()
 /// Returns whether these addresses are in one reservation.
 fn is_reserved(at: u64, bytes: u64) -> bool {
     let reserved = lock(&RESERVED);
-    let found = reserved.range(..=at).next_back();
-    found.is_some_and(|(from, (length, _))| (at - from).checked_add(bytes).is_some_and(|end| end <= *length))
+    let reservation = reserved.range(..=at).next_back();
+    reservation.is_some_and(|(from, (length, _))| (at - from).checked_add(bytes).is_some_and(|end| end <= *length))
 }
 
 fn is_granular(bytes: u64) -> bool {
@@ -52,18 +52,18 @@ pub fn cuMemAddressReserve(
         return Err(INVALID_VALUE);
     }
     let alignment = alignment.max(GRANULE);
-    let fulfilled = match settings().hints {
+    let follows_hint = match settings().hints {
         Hints::All => true,
         Hints::Long => bytes >= LONG,
         Hints::None => false,
     };
-    let wished = hint != 0 && hint.is_multiple_of(alignment) && fulfilled;
-    let place = wished.then(|| Piece::addresses_at(hint, bytes)).flatten();
-    let place = place
+    let use_hint = hint != 0 && hint.is_multiple_of(alignment) && follows_hint;
+    let piece = use_hint.then(|| Piece::addresses_at(hint, bytes)).flatten();
+    let piece = piece
         .or_else(|| Piece::addresses(bytes, alignment))
         .ok_or(OUT_OF_MEMORY)?;
-    let at = place.at();
-    lock(&RESERVED).insert(at, (bytes, place));
+    let at = piece.at();
+    lock(&RESERVED).insert(at, (bytes, piece));
     give(to, at)
 }
 
@@ -71,8 +71,8 @@ pub fn cuMemAddressFree(_: &Call, at: CuDevicePtr, bytes: usize) -> Answer {
     let bytes = bytes as u64;
     let ranges = ranges();
     let mut reserved = lock(&RESERVED);
-    let whole = reserved.get(&at).is_some_and(|(length, _)| *length == bytes);
-    if !whole || overlaps(&ranges, at, bytes) {
+    let matches = reserved.get(&at).is_some_and(|(length, _)| *length == bytes);
+    if !matches || overlaps(&ranges, at, bytes) {
         return Err(INVALID_VALUE);
     }
     reserved.remove(&at);
@@ -113,11 +113,11 @@ pub fn cuMemCreate(
         return Err(INVALID_VALUE);
     }
     let memory = Arc::new(Piece::of_device(bytes)?);
-    let made = PHYSICAL.put(|handle| PhysicalMemory { handle, bytes, memory });
-    give(to, made.handle as u64)
+    let physical = PHYSICAL.put(|handle| PhysicalMemory { handle, bytes, memory });
+    give(to, physical.handle as u64)
 }
 
-/// The memory itself lives as long as it is mapped.
+/// Releases a handle. The memory lives as long as it is mapped.
 pub fn cuMemRelease(_: &Call, handle: CuMemHandle) -> Answer {
     PHYSICAL
         .take(pointer(handle as usize))
@@ -131,7 +131,7 @@ pub fn cuMemMap(_: &Call, at: CuDevicePtr, bytes: usize, offset: usize, handle: 
         return Err(INVALID_VALUE);
     }
     let physical = PHYSICAL.get(pointer(handle as usize)).map_err(|_| INVALID_VALUE)?;
-    // A part of physical memory cannot be mapped, as on a real device.
+    // Like a real device, the stand-in cannot map a part of physical memory.
     if offset != 0 || bytes < physical.bytes {
         return Err(NOT_SUPPORTED);
     }
@@ -156,18 +156,18 @@ pub fn cuMemMap(_: &Call, at: CuDevicePtr, bytes: usize, offset: usize, handle: 
     Ok(())
 }
 
-/// Returns the mappings that fill these addresses, if no mapping covers them only partly.
+/// Returns the start addresses of the mappings in a range of addresses, or an error if a mapping is only partly in it.
 fn mappings(ranges: &Ranges, at: u64, bytes: u64) -> Answer<Vec<u64>> {
     let end = at.checked_add(bytes).ok_or(INVALID_VALUE)?;
-    let touched = ranges.range(..end).rev().take_while(|(_, range)| range.end() > at);
-    let mut found = Vec::new();
-    for (from, range) in touched {
+    let overlapping = ranges.range(..end).rev().take_while(|(_, range)| range.end() > at);
+    let mut starts = Vec::new();
+    for (from, range) in overlapping {
         if *from < at || range.end() > end || range.kind != Kind::Mapped {
             return Err(INVALID_VALUE);
         }
-        found.push(*from);
+        starts.push(*from);
     }
-    Ok(found)
+    Ok(starts)
 }
 
 pub fn cuMemUnmap(_: &Call, at: CuDevicePtr, bytes: usize) -> Answer {
@@ -176,13 +176,13 @@ pub fn cuMemUnmap(_: &Call, at: CuDevicePtr, bytes: usize) -> Answer {
         return Err(INVALID_VALUE);
     }
     let mut ranges = ranges_mut();
-    let found = mappings(&ranges, at, bytes)?;
-    if found.is_empty() {
+    let starts = mappings(&ranges, at, bytes)?;
+    if starts.is_empty() {
         return Err(INVALID_VALUE);
     }
-    let gone: Vec<_> = found.iter().filter_map(|from| ranges.remove(from)).collect();
+    let removed: Vec<_> = starts.iter().filter_map(|from| ranges.remove(from)).collect();
     drop(ranges);
-    drop(gone);
+    drop(removed);
     Ok(())
 }
 
@@ -195,8 +195,8 @@ pub fn cuMemSetAccess(
 ) -> Answer {
     let bytes = bytes as u64;
     let mut access = None;
-    for place in 0..count {
-        let description = get_at(descriptions, place)?;
+    for index in 0..count {
+        let description = get_at(descriptions, index)?;
         if description.location.kind != LOCATION_DEVICE || description.location.id != 0 {
             return Err(INVALID_VALUE);
         }
@@ -209,8 +209,8 @@ pub fn cuMemSetAccess(
     }
     let access = access.ok_or(INVALID_VALUE)?;
     let mut ranges = ranges_mut();
-    let found = mappings(&ranges, at, bytes)?;
-    let mapped: u64 = found
+    let starts = mappings(&ranges, at, bytes)?;
+    let mapped: u64 = starts
         .iter()
         .filter_map(|from| ranges.get(from))
         .map(|range| range.bytes)
@@ -218,7 +218,7 @@ pub fn cuMemSetAccess(
     if bytes == 0 || mapped != bytes {
         return Err(INVALID_VALUE);
     }
-    for from in found {
+    for from in starts {
         if let Some(range) = ranges.get_mut(&from) {
             range.access = access;
         }

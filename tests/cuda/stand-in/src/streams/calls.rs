@@ -10,7 +10,7 @@ use crate::pointers::give;
 use cuda_driver::{CuStream, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
 use std::ffi::c_void;
 
-/// Priorities range from this to 0.
+/// Highest priority; the lowest is 0.
 const HIGHEST: i32 = -5;
 
 pub fn cuStreamCreate(call: &Call, to: *mut CuStream, flags: u32) -> Answer {
@@ -26,7 +26,7 @@ pub fn cuStreamCreateWithPriority(call: &Call, to: *mut CuStream, flags: u32, pr
     give(to, crate::handles::pointer(stream.handle))
 }
 
-/// The stream's work is completed nevertheless.
+/// Destroys a stream. Its submitted work still runs to completion.
 pub fn cuStreamDestroy_v2(call: &Call, stream: CuStream) -> Answer {
     call.context()?;
     if stream as usize <= STREAM_PER_THREAD {
@@ -82,7 +82,7 @@ impl HostFunction {
     /// Calls the function.
     pub fn run(self) {
         let at = std::ptr::with_exposed_provenance::<c_void>(self.function);
-        // SAFETY: the program passed it as a function of this type, and keeps it until it is called.
+        // SAFETY: the program passed a function of this type, and keeps it until this call.
         let function = unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut c_void)>(at) };
         // SAFETY: the argument is the program's own.
         in_host_function(|| unsafe { function(std::ptr::with_exposed_provenance_mut(self.data)) });
@@ -102,7 +102,7 @@ pub fn cuLaunchHostFunc(call: &Call, stream: CuStream, function: *mut c_void, da
     Ok(())
 }
 
-/// Calls a function with the stream and its result; it cannot be part of a graph.
+/// Calls a function with the stream and its result. The call cannot be part of a graph.
 pub fn cuStreamAddCallback(
     call: &Call,
     handle: CuStream,
@@ -119,7 +119,7 @@ pub fn cuStreamAddCallback(
     let (handle, function, data) = (handle as usize, function.expose_provenance(), data.expose_provenance());
     submit(&context, &stream, Vec::new(), move |_| {
         let at = std::ptr::with_exposed_provenance::<c_void>(function);
-        // SAFETY: the program passed it as a function of this type, and keeps it until it is called.
+        // SAFETY: the program passed a function of this type, and keeps it until this call.
         let function =
             unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(CuStream, u32, *mut c_void)>(at) };
         let data = std::ptr::with_exposed_provenance_mut(data);

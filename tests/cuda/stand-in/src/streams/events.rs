@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex};
 pub enum EventPosition {
     /// The event was never recorded.
     #[default]
-    Nowhere,
+    NotRecorded,
     /// After this work.
-    Behind(Arc<Completion>),
+    After(Arc<Completion>),
     /// After these nodes of a captured graph.
     Captured(Arc<Capture>, Vec<usize>),
 }
@@ -26,16 +26,16 @@ pub enum EventPosition {
 pub struct Event {
     handle: usize,
     flags: u32,
-    stands: Mutex<EventPosition>,
+    position: Mutex<EventPosition>,
 }
 
 static EVENTS: Handles<Event> = Handles::new(5);
 
 impl Event {
     fn done(&self) -> Answer<Option<Arc<Completion>>> {
-        match &*lock(&self.stands) {
-            EventPosition::Nowhere => Ok(None),
-            EventPosition::Behind(done) => Ok(Some(Arc::clone(done))),
+        match &*lock(&self.position) {
+            EventPosition::NotRecorded => Ok(None),
+            EventPosition::After(done) => Ok(Some(Arc::clone(done))),
             EventPosition::Captured(..) => Err(CAPTURED_EVENT),
         }
     }
@@ -49,7 +49,7 @@ pub fn cuEventCreate(call: &Call, to: *mut CuEvent, flags: u32) -> Answer {
     let event = EVENTS.put(|handle| Event {
         handle,
         flags,
-        stands: Mutex::default(),
+        position: Mutex::default(),
     });
     give(to, pointer(event.handle))
 }
@@ -68,30 +68,30 @@ pub fn cuEventRecord(call: &Call, event: CuEvent, stream: CuStream) -> Answer {
     let event = EVENTS.get(event)?;
     refuse_implicit(&context, &stream)?;
     let capture = lock(&stream.capture).clone();
-    let stands = match capture {
+    let position = match capture {
         Some(capture) => {
             let heads = capture.heads(&stream);
             EventPosition::Captured(capture, heads)
         }
-        None => EventPosition::Behind(submit(&context, &stream, Vec::new(), |_| Ok(()))),
+        None => EventPosition::After(submit(&context, &stream, Vec::new(), |_| Ok(()))),
     };
-    *lock(&event.stands) = stands;
+    *lock(&event.position) = position;
     Ok(())
 }
 
 pub fn cuStreamWaitEvent(call: &Call, stream: CuStream, event: CuEvent, _flags: u32) -> Answer {
     let (context, stream) = call.stream(stream)?;
     let event = EVENTS.get(event)?;
-    let stands = lock(&event.stands).clone();
-    match stands {
+    let position = lock(&event.position).clone();
+    match position {
         EventPosition::Captured(other, nodes) => capture::join(&stream, &other, &nodes),
-        EventPosition::Behind(done) => {
+        EventPosition::After(done) => {
             capture::refuse_outside(&stream)?;
             refuse_implicit(&context, &stream)?;
             submit(&context, &stream, vec![done], |_| Ok(()));
             Ok(())
         }
-        EventPosition::Nowhere => Ok(()),
+        EventPosition::NotRecorded => Ok(()),
     }
 }
 
