@@ -247,7 +247,7 @@ mod tests {
                 n => n * 31,
             };
             times.push(times.last().unwrap() + step);
-            // The clock runs backwards now and then.
+            // The clock sometimes runs backwards.
             if i % 61 == 0 {
                 times.push(times.last().unwrap() - 5_000);
             }
@@ -257,9 +257,9 @@ mod tests {
             let expected = walked(&times, kind);
             for (e, p) in expected.iter().enumerate() {
                 assert_eq!(axis.position(kind, e as u64), *p, "{kind:?} {e}");
-                for wanted in [p - 0.5, *p, p + 0.5] {
-                    let first = expected.iter().position(|x| *x >= wanted).unwrap_or(expected.len());
-                    assert_eq!(axis.event_at(kind, wanted), first as u64, "{kind:?} at {wanted}");
+                for position in [p - 0.5, *p, p + 0.5] {
+                    let first = expected.iter().position(|x| *x >= position).unwrap_or(expected.len());
+                    assert_eq!(axis.event_at(kind, position), first as u64, "{kind:?} at {position}");
                 }
                 assert_eq!(axis.position(kind, axis.nearest(kind, *p)), *p);
             }

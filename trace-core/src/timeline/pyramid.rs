@@ -408,7 +408,7 @@ pub(super) mod tests {
             };
             match x >> 60 {
                 0 => b.mark(i * 10, "m"),
-                // The clock runs backwards here and there.
+                // The clock sometimes runs backwards.
                 1 => b.access((i * 10).saturating_sub(95), 0, access),
                 2 => b.access(i * 10, 0, Access { space: 1, ..access }),
                 _ => b.access(i * 10, 0, access),
@@ -444,7 +444,7 @@ pub(super) mod tests {
 
     #[test]
     fn pyramid_counts_agree_with_direct_counting() {
-        // More than one part of the parallel count, and an end in the middle of a block.
+        // The events are more than one part of the parallel count, and end in the middle of a block.
         let n = (STRIDE * GROUP * BLOCK) as u64 + 70_005;
         let r = recording(n);
         let p = build(&r);

@@ -11,7 +11,7 @@ fn distances() -> impl Strategy<Value = Vec<(u32, bool)>> {
     runs.prop_map(|runs| runs.into_iter().flat_map(|(d, n)| std::iter::repeat_n(d, n)).collect())
 }
 
-fn of(distances: &[(u32, bool)], first: u64) -> Vec<(u64, bool)> {
+fn events_at(distances: &[(u32, bool)], first: u64) -> Vec<(u64, bool)> {
     let mut at = first;
     let mut out = Vec::new();
     for (d, write) in distances {
@@ -35,7 +35,7 @@ proptest! {
 
     #[test]
     fn packed_accesses_equal_the_pushed_list(d in distances(), first in 0u64..5_000_000, any in 0u64..10_000_000) {
-        let plain = of(&d, first);
+        let plain = events_at(&d, first);
         let packed: Accesses = plain.iter().copied().collect();
         let back: Vec<(u64, bool)> = packed.iter().map(|a| (a.event, a.write)).collect();
         prop_assert_eq!(&back, &plain);
