@@ -68,7 +68,7 @@ pub fn parse(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail so")]
+#[allow(clippy::unwrap_used, reason = "a test panics when it fails")]
 mod tests {
     use super::*;
 

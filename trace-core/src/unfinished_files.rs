@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     /// Returns the id of a process that has ended.
-    fn dead() -> u32 {
+    fn dead_process_id() -> u32 {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let id = child.id();
         child.wait().unwrap();
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn unlocked_unfinished_files_of_dead_writers_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let (dead_id, own_id) = (dead(), std::process::id());
+        let (dead_id, own_id) = (dead_process_id(), std::process::id());
         let make = |name: &OsStr| {
             let path = dir.path().join(name);
             fs::write(&path, "half").unwrap();

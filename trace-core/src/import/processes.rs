@@ -172,7 +172,7 @@ impl Recording {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail in this way")]
+#[allow(clippy::unwrap_used, reason = "a test panics when it fails")]
 mod tests {
     use super::*;
 

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     /// Returns every position, computed by a walk from the first event.
-    fn walked(times: &[u64], kind: AxisKind) -> Vec<f64> {
+    fn walk_positions(times: &[u64], kind: AxisKind) -> Vec<f64> {
         let mut at = AxisState::default();
         let walk = times.iter().enumerate().map(|(e, t)| {
             at = at.step(t.saturating_sub(times[0]));
@@ -254,7 +254,7 @@ mod tests {
         }
         let axis = Axis::new(times.clone().into());
         for kind in AxisKind::ALL {
-            let expected = walked(&times, kind);
+            let expected = walk_positions(&times, kind);
             for (e, p) in expected.iter().enumerate() {
                 assert_eq!(axis.position(kind, e as u64), *p, "{kind:?} {e}");
                 for position in [p - 0.5, *p, p + 0.5] {

@@ -433,7 +433,7 @@ pub(super) mod tests {
         Pyramid::build(r, Some(map()), &Progress::new()).unwrap()
     }
 
-    fn counted(p: &Pyramid, r: &Recording, range: Range<u64>) -> Vec<(u32, u32)> {
+    fn count_naively(p: &Pyramid, r: &Recording, range: Range<u64>) -> Vec<(u32, u32)> {
         let mut expected = vec![(0, 0); p.lanes().len()];
         p.each(&r.events, range, |_, l, write| {
             let c: &mut (u32, u32) = &mut expected[l];
@@ -462,7 +462,7 @@ pub(super) mod tests {
         ] {
             assert_eq!(
                 p.count(&r.events, range.clone()),
-                counted(&p, &r, range.clone()),
+                count_naively(&p, &r, range.clone()),
                 "{range:?}"
             );
         }
@@ -525,7 +525,7 @@ pub(super) mod tests {
                 assert_eq!(sum, 3000, "{kind:?} {pixels}");
                 assert_eq!(view.events(), (0, 3000));
                 for pixel in 0..pixels {
-                    let expected = counted(&p, &r, view.edges[pixel]..view.edges[pixel + 1]);
+                    let expected = count_naively(&p, &r, view.edges[pixel]..view.edges[pixel + 1]);
                     let got: Vec<_> = (0..p.lanes().len()).map(|l| view.count(pixel, l)).collect();
                     assert_eq!(got, expected, "{kind:?}, pixel {pixel} of {pixels}");
                 }
@@ -545,7 +545,7 @@ pub(super) mod tests {
                 for i in 0..pixels {
                     let (from, to) = (view.edges[i], view.edges[i + 1]);
                     assert!(from < to);
-                    let expected = counted(&p, &r, from..to);
+                    let expected = count_naively(&p, &r, from..to);
                     let got: Vec<_> = (0..p.lanes().len()).map(|l| view.count(i, l)).collect();
                     assert_eq!(got, expected, "{kind:?}, pixel {i} of {pixels}");
                     let exact = p.axis().event_at(kind, range.0 + step * i as f64);

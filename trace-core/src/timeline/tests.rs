@@ -326,17 +326,17 @@ fn call_lanes_per_stream_have_correct_counts() {
     assert_eq!(streams.len(), 32, "other streams do not share the last lane");
     let counts = p.count(&r.events, 0..3000);
     let lane_counts = |lane: Option<usize>| lane.map_or((0, 0), |l| counts[l]);
-    let walked = |is_match: &dyn Fn(CallEvent) -> bool| {
+    let count_calls = |is_match: &dyn Fn(CallEvent) -> bool| {
         (0..3000).filter(|e| r.events.call(*e).is_some_and(is_match)).count() as u32
     };
     for (n, lanes) in streams.iter().enumerate() {
         let is_in_lane = |s: u32| s as usize == n || (n == 31 && s >= 31 && s != OrderRow::NONE);
-        let launches = walked(&|c| matches!(c, CallEvent::Launch(l) if is_in_lane(l.stream)));
-        let orders = walked(&|c| matches!(c, CallEvent::Order(o) if is_in_lane(o.stream)));
+        let launches = count_calls(&|c| matches!(c, CallEvent::Launch(l) if is_in_lane(l.stream)));
+        let orders = count_calls(&|c| matches!(c, CallEvent::Order(o) if is_in_lane(o.stream)));
         assert_eq!(lane_counts(lanes.launches), (orders, launches), "stream {n}");
         let to_host = CopyKind::DeviceToHost as u32;
-        let out = walked(&|c| matches!(c, CallEvent::Copy(c) if is_in_lane(c.stream) && c.kind == to_host));
-        let into = walked(&|c| match c {
+        let out = count_calls(&|c| matches!(c, CallEvent::Copy(c) if is_in_lane(c.stream) && c.kind == to_host));
+        let into = count_calls(&|c| match c {
             CallEvent::Copy(c) => is_in_lane(c.stream) && c.kind != to_host,
             CallEvent::Fill(f) => is_in_lane(f.stream),
             _ => false,
@@ -344,13 +344,16 @@ fn call_lanes_per_stream_have_correct_counts() {
         assert_eq!(lane_counts(lanes.copies), (out, into), "stream {n}");
     }
     let pieces = |out: bool| {
-        walked(
+        count_calls(
             &|c| matches!(c, CallEvent::Copy(c) if c.stream == OrderRow::NONE && (c.kind == CopyKind::DeviceToHost as u32) == out),
         )
     };
-    let allocations = walked(&|c| matches!(c, CallEvent::Allocation(_)));
+    let allocations = count_calls(&|c| matches!(c, CallEvent::Allocation(_)));
     assert_eq!(lane_counts(memory), (pieces(true), allocations + pieces(false)));
-    assert_eq!(lane_counts(calls), (walked(&|c| matches!(c, CallEvent::Call(_))), 0));
+    assert_eq!(
+        lane_counts(calls),
+        (count_calls(&|c| matches!(c, CallEvent::Call(_))), 0)
+    );
     let all: u32 = counts.iter().map(|c| c.0 + c.1).sum();
     assert_eq!(all, 3000, "every call is in a lane");
 }

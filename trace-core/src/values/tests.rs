@@ -7,7 +7,7 @@ use crate::registers::{Accesses, Field, RecordedRegisters, history};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Returns a recording of a Radeon, whose registers support accesses of 1, 2 and 4 bytes: `CRTC_GEN_CNTL` is at 0x50
+/// Returns a recording of a Radeon, whose registers support accesses of 1, 2 and 4 bytes. `CRTC_GEN_CNTL` is at 0x50
 /// and has fields in each byte.
 fn recording(accesses: &[Access]) -> Recording {
     let mut b = EventsBuilder::new();
@@ -86,7 +86,7 @@ fn naive(recording: &Recording, field: Option<&Field>, filter: AccessFilter) -> 
 }
 
 /// Returns the accesses that cover the register.
-fn touching(recording: &Recording) -> Accesses {
+fn covering_accesses(recording: &Recording) -> Accesses {
     let all = recording.events.accesses(0..recording.events.len());
     let touches = |a: &Access| a.offset < REGISTER + 4 && a.offset + u32::from(a.width) > REGISTER;
     all.filter(|(_, a)| touches(a))
@@ -95,7 +95,7 @@ fn touching(recording: &Recording) -> Accesses {
 }
 
 /// Returns the visible values, one by one.
-fn seen(events: &[u32], values: &[u64], from: f64, to: f64) -> Vec<(f64, u64)> {
+fn visible_values(events: &[u32], values: &[u64], from: f64, to: f64) -> Vec<(f64, u64)> {
     let all = events.iter().map(|e| f64::from(*e)).zip(values.iter().copied());
     all.filter(|(x, _)| *x >= from && *x <= to).collect()
 }
@@ -108,7 +108,7 @@ proptest! {
         let def = device.map().at(REGISTER).unwrap();
         prop_assert_eq!(def.width, 4);
         prop_assert!(def.layout.fields.len() > 2);
-        let events = touching(&r);
+        let events = covering_accesses(&r);
         for filter in AccessFilter::ALL {
             let fields = def.layout.fields.iter().map(Some);
             for field in std::iter::once(None).chain(fields) {
@@ -124,9 +124,9 @@ proptest! {
         let r = recording(&list);
         let device = RecordedRegisters::new(&r).unwrap();
         let sorted = history::by_register(&r, Some(device.map()), device.space(), &Progress::new()).unwrap();
-        let touching = touching(&r);
+        let covering_accesses = covering_accesses(&r);
         let register_accesses = sorted.get(&REGISTER).cloned().unwrap_or_default();
-        prop_assert_eq!(register_accesses.iter().collect::<Vec<_>>(), touching.iter().collect::<Vec<_>>());
+        prop_assert_eq!(register_accesses.iter().collect::<Vec<_>>(), covering_accesses.iter().collect::<Vec<_>>());
         let values = collect(&r, Some(device), REGISTER, None, &register_accesses, AccessFilter::Both, &Progress::new()).unwrap();
         for event in 0..r.events.len() as u64 + 2 {
             let value = history::value_at(&r, Some(device), REGISTER, &register_accesses, event);
@@ -150,7 +150,7 @@ proptest! {
         let (from, to) = (a.min(b) * end, a.max(b) * end);
         let (before, pieces) = v.pieces(&|e| e as f64, from, to, columns);
         prop_assert!(pieces.len() <= 2 * columns + 2, "{} pieces in {} columns", pieces.len(), columns);
-        let expected = seen(&events, &values, from, to);
+        let expected = visible_values(&events, &values, from, to);
         let n = events.partition_point(|e| f64::from(*e) < from);
         prop_assert_eq!(before, n.checked_sub(1).map(|n| values[n]));
         let mut rest = expected.as_slice();

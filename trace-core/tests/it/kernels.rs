@@ -162,8 +162,8 @@ fn databases_of_the_same_kernel_compare_by_buffer() {
         .windows(8)
         .position(|w| w == 0x1539_4000_0800u64.to_le_bytes())
         .unwrap();
-    // The bytes follow the address, a label with a tag of three bytes, the number of ranges, and the offset and length
-    // of the first range.
+    // The bytes follow an address, a label with a tag of three bytes, the number of ranges, and the first offset and
+    // length.
     let first = at + 8 + 19 + 3 + 24;
     bytes[first] ^= 0x40;
     std::fs::write(moved.path().join(name), bytes).unwrap();

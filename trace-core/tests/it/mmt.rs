@@ -78,8 +78,8 @@ fn mmt_log_accesses_match_an_independent_reader() {
     assert_eq!(reference.len(), 188);
     assert_eq!(words(&accesses(&r)), reference);
     // The program makes 6 stores, 100 stores of squares, a store across the end of a page, and a store after the move.
-    // It makes 6 loads, 50 loads of squares, a load of the last byte of a range, and a load by an instruction that also
-    // stores. The tool does not record that store.
+    // It makes 6 loads, 50 loads of squares, and a load of the last byte of a range. One more load is by an instruction
+    // that also stores, and the tool does not record that store.
     let count = |kind| tally.records.get(&kind).copied().unwrap_or(0);
     assert_eq!((count(Kind::Write), count(Kind::Read)), (108, 58));
     assert_eq!((tally.wide, tally.pieces), (4, 12));

@@ -1,8 +1,8 @@
 //! Tests of register histories of Arm's kernel driver for Mali GPUs, from debugfs and from the kernel log.
 //!
 //! The project has no history of a phone or board that it may store here. The tests therefore print histories in the
-//! format of the driver from other recordings: a sample of this project, and the published recording of a Mali-G71 that
-//! ran AlexNet, if it is present.
+//! format of the driver from other recordings. These are a sample of this project and, if present, the published
+//! recording of a Mali-G71 that ran AlexNet.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fmt::Write as _;

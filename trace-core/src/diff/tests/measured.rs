@@ -195,7 +195,7 @@ fn steps(c: &Cause) -> Vec<(Link, Option<u64>, Option<u64>)> {
     c.steps.iter().map(|s| (s.link, s.a, s.b)).collect()
 }
 
-fn find_causes(a: &Recording, b: &Recording) -> Vec<Cause> {
+fn causes_from_both_sides(a: &Recording, b: &Recording) -> Vec<Cause> {
     let (d, aligned) = compare(a, b, &Rules::default(), &Progress::new()).unwrap();
     let found = find_causes((a, b), (&d, &aligned), &Progress::new()).unwrap();
     // From the other side, the same events are the cause.
@@ -224,7 +224,7 @@ fn slot(feature: u64, affinity: u64, status: u64) -> Recording {
 fn difference_is_traced_to_its_first_cause() {
     // The status of a job, the register that configured the job, and the driver's read before it.
     let (a, b) = (slot(0x10, 1, 1), slot(0x11, 3, 0x40));
-    let all = find_causes(&a, &b);
+    let all = causes_from_both_sides(&a, &b);
     let of_status = all
         .iter()
         .find(|c| c.effect == Effect::Event { a: Some(5), b: Some(5) });
@@ -254,7 +254,7 @@ fn difference_is_traced_to_its_first_cause() {
 
 #[test]
 fn diverging_job_without_other_cause_is_the_cause() {
-    let all = find_causes(&slot(0x10, 1, 1), &slot(0x10, 1, 0x40));
+    let all = causes_from_both_sides(&slot(0x10, 1, 1), &slot(0x10, 1, 0x40));
     assert_eq!(all.len(), 1);
     assert_eq!(steps(&all[0]), [(Link::Ran, Some(4), Some(4))]);
 }
@@ -273,7 +273,7 @@ fn output_difference_is_traced_to_the_differing_input() {
         ];
         r
     };
-    let all = find_causes(&recording_of(1.0, 2.0), &recording_of(1.5, 3.0));
+    let all = causes_from_both_sides(&recording_of(1.0, 2.0), &recording_of(1.5, 3.0));
     assert_eq!(all.len(), 2, "{all:?}");
     // The input differs from the start.
     assert!(all[0].steps.is_empty());

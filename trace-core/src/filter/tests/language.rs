@@ -102,7 +102,7 @@ fn filters_select_the_expected_events() {
 
 #[test]
 fn filters_find_registers_at_any_access_width() {
-    let on = super::of_many_widths();
+    let on = super::with_many_widths();
     for (text, events) in [
         ("reg = QUEUE_DESC", vec![0, 1, 2, 5]),
         ("reg = QUEUE_DESC_LO", vec![0, 1, 5]),

@@ -504,14 +504,14 @@ mod tests {
             let (mut e, mut f, mut lost) = (events(&history), Vec::new(), Vec::new());
             assert!(apply(&timeline(&lines), &mut e, &mut lost, &mut f, &Progress::new()).unwrap());
             // An access at the border may match its equal on the other side of the gap.
-            let right = remaining
+            let matching = remaining
                 .iter()
                 .zip(e.time.iter())
                 .filter(|(i, t)| 1000 + **i as u64 * 10 == *t)
                 .count();
             assert!(
-                right + 100 >= remaining.len(),
-                "{gaps:?}: {right} of {}",
+                matching + 100 >= remaining.len(),
+                "{gaps:?}: {matching} of {}",
                 remaining.len()
             );
             assert_eq!(lost.len(), 1, "{gaps:?}");

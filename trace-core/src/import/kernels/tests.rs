@@ -157,9 +157,9 @@ fn assert_round_trip(r: &Recording) {
     let bytes = crate::container::to_bytes(r).unwrap();
     let report = crate::container::verify_bytes(bytes.clone()).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
-    let again = crate::container::from_bytes(bytes).unwrap();
-    assert_eq!(again.metadata, r.metadata);
-    assert!(crate::diff::diff(r, &again).is_empty());
+    let reopened = crate::container::from_bytes(bytes).unwrap();
+    assert_eq!(reopened.metadata, r.metadata);
+    assert!(crate::diff::diff(r, &reopened).is_empty());
 }
 
 #[test]
@@ -354,8 +354,8 @@ fn mneme_database_has_full_and_changed_memory() {
     let of_snapshots =
         |c: &CopyRow| (CopyKind::from_raw(c.kind), c.stream) == (Some(CopyKind::DeviceToHost), OrderRow::NONE);
     assert!(rows.iter().all(|(c, _)| of_snapshots(c)));
-    let moments: Vec<_> = r.events.calls.iter().map(|c| (c.name, c.about)).collect();
-    assert_eq!(moments, [(0, 0), (1, 0), (0, 0), (1, 0), (0, 0)]);
+    let snapshot_calls: Vec<_> = r.events.calls.iter().map(|c| (c.name, c.about)).collect();
+    assert_eq!(snapshot_calls, [(0, 0), (1, 0), (0, 0), (1, 0), (0, 0)]);
     let second = r.events.calls.get(2).unwrap();
     let numbers = r.events.call_arguments(second.arguments_at, second.arguments).unwrap();
     assert_eq!(numbers, [2u64, 2].map(u64::to_le_bytes).concat());

@@ -203,7 +203,7 @@ fn stream_order_and_kernel_code_are_available() {
     assert_eq!(o.edges().len(), 4);
     assert!(
         o.is_before((n.image_in, 1), (n.launches[0], 2)),
-        "the kernel does not wait for the image"
+        "the kernel waits for the image"
     );
     assert!(!o.is_before((n.launches[0] - 2, 2), (n.image_in + 1, 1)));
     assert!(c.events_of(2).contains(&n.launches[0]) && !c.events_of(1).contains(&n.launches[0]));

@@ -1,5 +1,5 @@
-//! Tests of memory traces of random recordings. Every known byte must have the real content of memory, no known byte
-//! may be lost, and the changes of launches must be exact to the byte.
+//! Tests of memory traces of random recordings. Every known byte must have the real content of memory, and no known
+//! byte may be lost. The changes of launches must be exact to the byte.
 
 use crate::calls::naive::{Step, build_recording, find_buffer, live, may_write, writes};
 use crate::calls::net::{DeviceMemory, WINDOW};

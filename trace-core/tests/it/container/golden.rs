@@ -219,8 +219,8 @@ fn golden_undecoded() -> PathBuf {
     golden_path(1, "undecoded")
 }
 
-/// Returns a recording of a store with a known value, two stores of an undecoded instruction, a DMA allocation, and a
-/// read of configuration space with an unknown value.
+/// Returns a recording of a store with a known value, two stores of an undecoded instruction, and a DMA allocation. Its
+/// last event is a read of configuration space with an unknown value.
 fn undecoded_recording() -> Recording {
     let mut b = EventsBuilder::new();
     let store = Access {
@@ -276,8 +276,7 @@ fn golden_calls() -> PathBuf {
     golden_path(1, "calls")
 }
 
-/// Returns a recording of an allocation, a fill, a copy to the device, a launch, a wait, a copy back without content,
-/// and one other call.
+/// Returns a recording of one call of each kind, and of a second copy, which has no content.
 fn calls_recording() -> Recording {
     let mut b = EventsBuilder::new();
     let mut m = MemoryBuilder::new();
