@@ -224,13 +224,13 @@ mod tests {
         b.access(120, 7, access(false, 0x3ff0, 0));
         b.undecoded(130, 7, 0, UndecodedRow::from_access(0x3ff4, true, 4));
         let bus = 0x1000;
-        let given = DmaMapRow {
+        let mapping = DmaMapRow {
             bus,
             bytes: 64,
             kind: DmaKind::Mapped as u32,
             reserved: 0,
         };
-        b.dma_map(140, 7, given);
+        b.dma_map(140, 7, mapping);
         let mut r = Recording {
             events: b.finish(),
             ..Recording::default()

@@ -68,11 +68,11 @@ pub fn parse(text: &str, number: impl Fn(&str) -> Result<u64, String>) -> Result
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail so")]
+#[allow(clippy::unwrap_used, reason = "a test panics when it fails")]
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<ParsedRange, String> {
+    fn parse_range(text: &str) -> Result<ParsedRange, String> {
         parse(text, |t| t.parse().map_err(|_| "no number".to_owned()))
     }
 
@@ -94,19 +94,19 @@ mod tests {
                 numbers,
                 leaves_end_out,
             };
-            assert_eq!(of(text), Ok(expected), "{text}");
+            assert_eq!(parse_range(text), Ok(expected), "{text}");
         }
     }
 
     #[test]
     fn invalid_ranges_are_refused_with_the_syntax() {
         for bad in ["", "4", "4-9", "x..9", "4..x", "4..==9", "4..=", "4...9", "-1..2"] {
-            let why = of(bad).unwrap_err();
+            let error = parse_range(bad).unwrap_err();
             assert!(
-                why.contains("not a range") && why.contains("FIRST..=LAST"),
-                "{bad}: {why}"
+                error.contains("not a range") && error.contains("FIRST..=LAST"),
+                "{bad}: {error}"
             );
         }
-        assert!(of("9..4").unwrap_err().contains("ends before it begins"));
+        assert!(parse_range("9..4").unwrap_err().contains("ends before it begins"));
     }
 }

@@ -1,8 +1,9 @@
-//! Where tests find the published recordings.
+//! Location of the published recordings for tests.
 
 use std::path::PathBuf;
 
-/// The folder `name` of the published recordings. Where it is missing, says so and gives `None`: the test then skips.
+/// Returns the folder `name` of the published recordings. If it is missing, prints a line and returns `None`, and the
+/// test is skipped.
 pub(crate) fn recordings(name: &str) -> Option<PathBuf> {
     let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/recordings"),

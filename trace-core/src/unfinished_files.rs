@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     /// Returns the id of a process that has ended.
-    fn dead() -> u32 {
+    fn dead_process_id() -> u32 {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let id = child.id();
         child.wait().unwrap();
@@ -85,21 +85,21 @@ mod tests {
     #[test]
     fn unlocked_unfinished_files_of_dead_writers_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let (gone, here) = (dead(), std::process::id());
+        let (dead_id, own_id) = (dead_process_id(), std::process::id());
         let make = |name: &OsStr| {
             let path = dir.path().join(name);
             fs::write(&path, "half").unwrap();
             path
         };
         let name = OsStr::new("x.kine");
-        let goes = [unfinished_kine(name, gone, 0), unfinished_kine(name, gone, 7)].map(|n| make(&n));
-        let locked = make(&unfinished_kine(name, gone, 1));
+        let goes = [unfinished_kine(name, dead_id, 0), unfinished_kine(name, dead_id, 7)].map(|n| make(&n));
+        let locked = make(&unfinished_kine(name, dead_id, 1));
         let writer = File::open(&locked).unwrap();
         writer.lock().unwrap();
         let stays = [
             locked,
-            make(&unfinished_kine(name, here, 0)),
-            make(&unfinished_kine(OsStr::new("y.kine"), gone, 0)),
+            make(&unfinished_kine(name, own_id, 0)),
+            make(&unfinished_kine(OsStr::new("y.kine"), dead_id, 0)),
             make(name),
             make(OsStr::new("x.kine.12-0.kine.tmp.bak")),
             make(OsStr::new("x.kine.kine.tmp")),

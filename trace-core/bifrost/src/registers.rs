@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn two_registers_in_falling_order_are_stored_as_complements() {
-        // Registers 60 and 61 do not fit five bits: 63-60 = 3 > 63-61 = 2.
+        // Registers 60 and 61 do not fit five bits. Their complements, 63-60 = 3 and 63-61 = 2, are in falling order.
         let block = 3u64 << 20 | 2 << 25 | 3 << 31;
         let r = Registers::decode(block | 1 << 14, false);
         assert_eq!((r.port0, r.port1), (Some(60), Some(61)));

@@ -281,8 +281,8 @@ mod tests {
                 assert_eq!(e.exact & !e.mask, 0, "{:?}", e.op);
                 assert!(e.sources.len() <= 4, "{:?}", e.op);
                 let width: u32 = e.derived.iter().map(|(_, w)| w).sum();
-                for (m, _, place) in e.modifiers {
-                    match place {
+                for (m, _, position) in e.modifiers {
+                    match position {
                         ModifierField::Direct(at, w, values) => {
                             assert_eq!(values.len(), 1 << w, "{:?} {m:?}", e.op);
                             assert!(at + w <= unit.bits());

@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(demangle(&format!("_Z{}", "P".repeat(1 << 20))), None);
     }
 
-    /// Each substitution doubles its text: 60 of them would exhaust the memory of any machine.
+    /// Each substitution doubles the text, so 60 of them would exhaust the memory of any machine.
     #[test]
     fn demangled_name_length_is_bounded() {
         let mut name = String::from("_Z1fSt4pairIiiE");
@@ -241,9 +241,9 @@ mod tests {
         ));
         assert!(matches!(Patterns::parse(""), Err(PatternError::Empty { number: 1 })));
         assert!(matches!(Patterns::parse("//"), Err(PatternError::Empty { number: 1 })));
-        let wrong = Patterns::parse("a,/(/").unwrap_err();
+        let error = Patterns::parse("a,/(/").unwrap_err();
         assert_eq!(
-            wrong.to_string(),
+            error.to_string(),
             "pattern 2, '(', is not a valid regular expression: unclosed group"
         );
     }

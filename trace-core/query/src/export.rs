@@ -283,7 +283,7 @@ pub(crate) mod tests {
         assert_eq!(Format::from_path(Path::new("t.txt")), None);
     }
 
-    /// A file without room.
+    /// A writer on a full disk.
     struct FullDisk;
 
     impl Write for FullDisk {
@@ -301,9 +301,9 @@ pub(crate) mod tests {
         let (recording, timeline) = (recording(), Timeline::default());
         for format in [Format::Parquet, Format::Ipc, Format::Csv] {
             let to = &mut FullDisk;
-            let ended = export(Table::Events, &recording, &timeline, format, to, &Progress::new());
-            let Err(TableError::Write(e)) = ended else {
-                panic!("{format:?}: {ended:?}");
+            let result = export(Table::Events, &recording, &timeline, format, to, &Progress::new());
+            let Err(TableError::Write(e)) = result else {
+                panic!("{format:?}: {result:?}");
             };
             assert_eq!(e.kind(), std::io::ErrorKind::StorageFull, "{format:?}");
         }

@@ -254,8 +254,8 @@ mod tests {
                 assert_eq!(pair[0].to + 1, pair[1].from, "{ns:?}");
             }
             for b in &got {
-                let held = ns.iter().filter(|t| (b.from..=b.to).contains(t)).count() as u64;
-                assert_eq!(b.count, held, "{b:?} of {ns:?}");
+                let expected = ns.iter().filter(|t| (b.from..=b.to).contains(t)).count() as u64;
+                assert_eq!(b.count, expected, "{b:?} of {ns:?}");
             }
             assert_eq!(got.iter().map(|b| b.count).sum::<u64>(), ns.len() as u64);
         }

@@ -289,23 +289,23 @@ mod tests {
             among: None,
             histogram: false,
         };
-        let of = |by| usage(&recording, &Derived::default(), count(by), &Progress::new()).unwrap();
-        let registers = of(GroupBy::Register);
+        let usage_by = |by| usage(&recording, &Derived::default(), count(by), &Progress::new()).unwrap();
+        let registers = usage_by(GroupBy::Register);
         assert_eq!(registers.len(), 2);
         let status = &registers[1];
         assert_eq!((status.accesses, status.reads, status.writes), (3, 2, 1));
         assert_eq!((status.first_event, status.last_event, status.values), (0, 2, 2));
         let gaps = status.gaps.unwrap();
         assert_eq!((gaps.min, gaps.max, gaps.mean, gaps.median), (-10, 20, 5.0, 5.0));
-        assert_eq!(registers[0].gaps, None, "one access has no neighbour");
-        let threads: Vec<_> = of(GroupBy::Thread)
+        assert_eq!(registers[0].gaps, None, "a single access has no gap");
+        let threads: Vec<_> = usage_by(GroupBy::Thread)
             .iter()
             .map(|t| (t.name.clone(), t.accesses))
             .collect();
         assert_eq!(threads, [(Some("1".into()), 3), (Some("2".into()), 1)]);
-        let jobs = of(GroupBy::Job);
+        let jobs = usage_by(GroupBy::Job);
         assert_eq!((jobs.len(), &jobs[0].name, jobs[0].accesses), (1, &None, 4));
-        assert_eq!(of(GroupBy::Block).iter().map(|b| b.accesses).sum::<u64>(), 4);
+        assert_eq!(usage_by(GroupBy::Block).iter().map(|b| b.accesses).sum::<u64>(), 4);
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
         let mut b = EventsBuilder::new();
         b.mark(0, "begin");
         for n in 0..1000u64 {
-            // Two registers in turn; the first one's values count, the other one's repeat.
+            // The accesses alternate between two registers: one with rising values, and one with repeated values.
             let (offset, value) = if n % 2 == 0 { (0x2428, n) } else { (0x1860, n % 3) };
             b.access(n * 1_000_000, 1, access(n % 4 == 0, offset, value));
         }
@@ -330,7 +330,7 @@ mod tests {
         let all = usage(&recording, &Derived::default(), count(true), &Progress::new()).unwrap();
         assert_eq!(all.iter().map(|u| u.accesses).collect::<Vec<_>>(), [100, 100]);
         assert_eq!((all[1].first_event, all[1].last_event), (101, 299));
-        // An access every two milliseconds.
+        // The accesses are two milliseconds apart.
         assert_eq!(all[1].rate, Some(500.0));
         let bins = |u: &Usage| u.histogram.iter().map(|b| (b.from, b.to, b.count)).collect::<Vec<_>>();
         assert_eq!(bins(&all[0]), [(0, 0, 33), (1, 1, 33), (2, 2, 34)]);
@@ -338,12 +338,12 @@ mod tests {
         let plain = usage(&recording, &Derived::default(), count(false), &Progress::new()).unwrap();
         assert!(plain.iter().all(|u| u.histogram.is_empty()));
         let none = Selection::default();
-        let nothing = Count {
+        let empty = Count {
             among: Some(&none),
             ..count(true)
         };
         assert_eq!(
-            usage(&recording, &Derived::default(), nothing, &Progress::new()).unwrap(),
+            usage(&recording, &Derived::default(), empty, &Progress::new()).unwrap(),
             []
         );
     }
@@ -384,7 +384,7 @@ mod tests {
         let h = histogram(&many);
         assert_eq!((h.total, h.different, h.common.len()), (5000, 5000, COMMON));
         assert_eq!(h.common[0], (0, 1));
-        assert_eq!(h.bins.len(), 14, "0, and from each power of two to the next");
+        assert_eq!(h.bins.len(), 14, "one bin for 0, and one bin for each power of two");
         assert_eq!(h.bins.iter().map(|b| b.count).sum::<u64>(), 5000);
         assert_eq!(histogram(&[]), Histogram::default());
     }
@@ -397,14 +397,14 @@ mod tests {
             events: b.finish(),
             ..Recording::default()
         };
-        let stopped = Progress::new();
-        stopped.cancel();
+        let cancelled = Progress::new();
+        cancelled.cancel();
         let count = Count {
             by: GroupBy::Register,
             among: None,
             histogram: false,
         };
-        let result = usage(&recording, &Derived::default(), count, &stopped);
+        let result = usage(&recording, &Derived::default(), count, &cancelled);
         assert!(matches!(result, Err(Cancelled)), "{result:?}");
     }
 
@@ -412,7 +412,7 @@ mod tests {
     fn job_statistics_agree_with_the_job_filter() {
         use trace_core::filter::Query;
         use trace_core::registers::RegisterMap;
-        let mut ahead = 0;
+        let mut early_groups = 0;
         for name in ["vecadd.kine", "matmul.kine"] {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample-traces/").to_owned() + name;
             let recording = trace_core::import::open(path.as_ref(), &Progress::new()).unwrap();
@@ -437,13 +437,13 @@ mod tests {
                 let last = found.len().checked_sub(1).and_then(|n| found.get(n));
                 assert_eq!(report, (found.len(), found.get(0), last), "{name}, job {job}");
                 // The accesses that prepare a job come before its submit.
-                ahead += u64::from(group.first_event < timeline.jobs[job].submit_event);
+                early_groups += u64::from(group.first_event < timeline.jobs[job].submit_event);
             }
             let none = select("access and not job").len();
             let nameless = groups.iter().find(|g| g.name.is_none()).map_or(0, |g| g.accesses);
             assert_eq!(nameless, none, "{name}");
-            assert!(none > 0, "the driver does things before, between and behind jobs");
+            assert!(none > 0, "no access is before, between or after jobs");
         }
-        assert!(ahead > 0);
+        assert!(early_groups > 0);
     }
 }

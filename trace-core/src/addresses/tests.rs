@@ -1,4 +1,4 @@
-//! Tests: the curve visits every cell once, and a range's summary is that of its pages one by one.
+//! Tests that the curve visits every cell once, and that the summary of a range equals that of its single pages.
 
 use super::*;
 use crate::mmu::{self, Rights};
@@ -115,9 +115,9 @@ proptest! {
     fn all_mappings_of_a_page_are_found(steps in steps(), frame in 0u64..70, pages in 1u64..4) {
         let runs = runs_of(&steps);
         let (a, b) = runs.split_at(runs.len() / 2);
-        let places = ReverseMap::new([a, b]);
+        let reverse_map = ReverseMap::new([a, b]);
         let memory = PhysAddr(frame << 12)..PhysAddr((frame + pages) << 12);
-        let (found, all) = places.find_mappings(&memory, usize::MAX);
+        let (found, all) = reverse_map.find_mappings(&memory, usize::MAX);
         prop_assert!(all);
         let pages_of = |va: GpuVa, n: u64| (0..n).map(move |p| va.0 + (p << 12));
         let mut entries: Vec<(u32, u64)> = found.iter().flat_map(|p| pages_of(p.run.va, p.run.pages).map(|v| (p.space, v))).collect();
@@ -152,7 +152,7 @@ proptest! {
             end = i.range.end;
         }
         if found.len() < max && !runs.is_empty() {
-            // There was room for every gap that is not small, except for gaps of one size that did not all fit.
+            // The islands are cut at every gap of at least 64 KiB, except if there are too many gaps.
             let gaps = runs.windows(2).filter(|w| w[1].va.0 - w[0].end().0 >= 1 << 16).count();
             prop_assert!(found.len() == gaps + 1 || gaps >= max);
         }
@@ -195,14 +195,14 @@ fn page_entropy_is_computed_from_its_bytes() {
     assert!((page_entropy(&page) - 1.0).abs() < 1e-4);
 }
 
-/// Frames 1 to 3 hold other pages from snapshot to snapshot, and the CPU wrote one of them.
+/// Returns a recording whose frames change between snapshots. The CPU wrote one of the changed frames.
 fn changing() -> Recording {
     let mut m = MemoryBuilder::new();
     let id: Vec<PageId> = (1..=5u8).map(|v| m.add_page(&[v; 4096])).collect();
     let data = FrameRole::Data;
     m.add_snapshot(0, (1..=4).map(|f| (f, id[0], data)));
     m.add_changes(3, [(2, id[1], data), (3, id[1], data)]);
-    // Stored again without a change.
+    // This snapshot stores frame 3 again without a change.
     m.add_changes(5, [(3, id[1], data), (4, id[2], data)]);
     m.add_changes(7, [(9, id[3], data)]);
     let mut b = EventsBuilder::new();
@@ -239,7 +239,7 @@ fn memory_change_is_dated_by_cpu_write_or_snapshot() {
     assert_eq!(
         describe(2),
         [(1, 0), (2, 2), (3, 0), (4, 0)],
-        "written, and in no snapshot yet"
+        "the CPU wrote frame 2, and no snapshot has it yet"
     );
     assert_eq!(describe(3), [(1, 0), (2, 2), (3, 3), (4, 0)]);
     assert_eq!(

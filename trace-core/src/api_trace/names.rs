@@ -485,7 +485,7 @@ mod tests {
                 "{mangled}"
             );
         }
-        for wrong in [
+        for invalid in [
             "add",
             "_Z",
             "_Z9add",
@@ -495,7 +495,7 @@ mod tests {
             "_Z3addS9_",
             "",
         ] {
-            assert_eq!(demangle(wrong), None, "{wrong}");
+            assert_eq!(demangle(invalid), None, "{invalid}");
         }
     }
 
@@ -504,12 +504,12 @@ mod tests {
         // Each pair contains the one before twice.
         let mut name = "_Z1fSt4pairIiiE".to_owned();
         for n in 0..200usize {
-            let of = if n == 0 {
+            let substitution = if n == 0 {
                 "S0_".to_owned()
             } else {
                 format!("S{}_", to36(n))
             };
-            name.push_str(&format!("St4pairI{of}{of}E"));
+            name.push_str(&format!("St4pairI{substitution}{substitution}E"));
         }
         let _ = demangle(&name);
         assert_eq!(demangle(&format!("_Z1f{}", "P".repeat(10_000))), None);

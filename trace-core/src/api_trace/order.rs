@@ -178,7 +178,7 @@ mod tests {
         b.take(12, &order(OrderKind::StreamWaits, 2, 5));
         b.take(14, &order(OrderKind::Record, 2, 6));
         b.take(15, &order(OrderKind::StreamWaits, 3, 6));
-        // An event that was never recorded orders nothing.
+        // A wait for an event that was never recorded has no effect on the order.
         b.take(16, &order(OrderKind::StreamWaits, 1, 9));
         b.take(30, &order(OrderKind::StreamDone, 3, OrderRow::NONE));
         b.take(40, &order(OrderKind::ContextDone, OrderRow::NONE, OrderRow::NONE));
@@ -186,13 +186,16 @@ mod tests {
         assert_eq!(o.edges().len(), 2);
         assert_eq!(o.edges_in(13..16).len(), 1);
         assert!(o.is_before((10, 1), (13, 2)));
-        assert!(o.is_before((10, 1), (17, 3)), "over two streams");
+        assert!(o.is_before((10, 1), (17, 3)), "the order follows from two waits");
         assert!(!o.is_before((11, 2), (11, 3)));
-        assert!(!o.is_before((13, 1), (17, 2)), "behind the record");
+        assert!(
+            !o.is_before((13, 1), (17, 2)),
+            "work after the recorded event is not ordered"
+        );
         assert!(!o.is_before((10, 2), (11, 1)) && !o.is_before((13, 2), (10, 1)));
-        assert!(o.is_before((16, 3), (31, 1)), "the host waited for stream 3");
+        assert!(o.is_before((16, 3), (31, 1)), "the host waits for stream 3");
         assert!(!o.is_before((16, 1), (31, 2)));
-        assert!(o.is_before((16, 1), (41, 2)), "the host waited for all");
+        assert!(o.is_before((16, 1), (41, 2)), "the host waits for all streams");
         // The default stream and a stream without flags wait for each other.
         let metadata = ApiTraceMetadata {
             streams: vec![stream(0), stream(0), stream(1)],

@@ -11,17 +11,17 @@ const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
 const HEAD: u64 = 0x5040;
 
 /// The parts of the recording that a test may change.
-struct Patient {
+struct TestRecording {
     accesses: Vec<(u64, bool, u32, u64)>,
     page: [u8; 4096],
     /// Whether the contents of the second mapped page are present.
     whole: bool,
 }
 
-impl Patient {
+impl TestRecording {
     fn sound() -> Self {
         let mut page = [0u8; 4096];
-        // A job header: done, 64-bit, a null job, no next one.
+        // The job header is of a 64-bit null job that is done and has no next job.
         page[0x40] = 1;
         page[0x50..0x54].copy_from_slice(&0x4001_0103u32.to_le_bytes());
         let accesses = vec![
@@ -114,25 +114,25 @@ fn kinds(r: &Recording) -> Vec<(FindingKind, Severity, Option<u64>)> {
 
 #[test]
 fn valid_recording_has_no_finding() {
-    assert_eq!(check(&Patient::sound().recording()), []);
+    assert_eq!(check(&TestRecording::sound().recording()), []);
 }
 
 #[test]
 fn a_head_that_does_not_decode_is_an_error() {
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.page[0x50] = 0xff;
     assert_eq!(
         p.findings(),
         [(FindingKind::UndecodedJobHead, Severity::Error, Some(4))]
     );
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.accesses[2].3 = 0x7040;
     assert_eq!(
         p.findings(),
         [(FindingKind::UndecodedJobHead, Severity::Error, Some(4))],
         "unmapped"
     );
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.page[0x58..0x60].copy_from_slice(&HEAD.to_le_bytes());
     assert_eq!(
         p.findings(),
@@ -144,10 +144,10 @@ fn a_head_that_does_not_decode_is_an_error() {
 #[test]
 fn text_in_a_descriptors_page_is_foreign() {
     let text = b"# This file is generated. Local edits are lost when it is written anew.\n";
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.page[0x400..0x400 + text.len()].copy_from_slice(text);
     assert_eq!(p.findings(), [(FindingKind::ForeignData, Severity::Error, Some(4))]);
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.page[0x40..0x40 + text.len()].copy_from_slice(text);
     let kinds: Vec<_> = p.findings().iter().map(|f| f.0).collect();
     assert_eq!(kinds, [FindingKind::UndecodedJobHead, FindingKind::ForeignData]);
@@ -155,14 +155,14 @@ fn text_in_a_descriptors_page_is_foreign() {
 
 #[test]
 fn tables_that_are_missing_are_truncated() {
-    let mut r = Patient::sound().recording();
+    let mut r = TestRecording::sound().recording();
     r.metadata.address_spaces[0].root = PhysAddr(0x7000);
     assert!(kinds(&r).contains(&(FindingKind::TruncatedSection, Severity::Error, None)));
 }
 
 #[test]
 fn an_entry_without_meaning_among_page_tables_is_foreign() {
-    let mut r = Patient::sound().recording();
+    let mut r = TestRecording::sound().recording();
     let mut m = MemoryBuilder::new();
     let mut page = [0u8; 4096];
     page[..8].copy_from_slice(&1u64.to_le_bytes());
@@ -174,7 +174,7 @@ fn an_entry_without_meaning_among_page_tables_is_foreign() {
 
 #[test]
 fn lost_events_are_a_warning() {
-    let mut r = Patient::sound().recording();
+    let mut r = TestRecording::sound().recording();
     r.metadata.lost.push(LostEvents {
         before_event: 3,
         count: None,
@@ -185,7 +185,7 @@ fn lost_events_are_a_warning() {
 
 #[test]
 fn one_loss_gives_one_warning() {
-    let mut r = Patient::sound().recording();
+    let mut r = TestRecording::sound().recording();
     let lost = |before_event| LostEvents {
         before_event,
         count: Some(2),
@@ -201,7 +201,7 @@ fn one_loss_gives_one_warning() {
 
 #[test]
 fn overlapping_regions_are_a_warning() {
-    let mut r = Patient::sound().recording();
+    let mut r = TestRecording::sound().recording();
     let region = |start, end| Region {
         address_space: 0,
         start: GpuVa(start),
@@ -211,7 +211,7 @@ fn overlapping_regions_are_a_warning() {
         has_content: false,
     };
     r.metadata.regions = vec![region(0x5000, 0x9000), region(0x1000, 0x5000)];
-    assert_eq!(kinds(&r), [], "neighbours do not overlap");
+    assert_eq!(kinds(&r), [], "adjacent regions overlap");
     r.metadata.regions.push(region(0x6000, 0x7000));
     r.metadata.regions.push(region(0x8000, 0xa000));
     assert_eq!(
@@ -222,7 +222,7 @@ fn overlapping_regions_are_a_warning() {
 
 #[test]
 fn time_that_runs_backwards_is_a_warning() {
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.accesses[3].0 = 5;
     assert_eq!(p.findings(), [(FindingKind::TimeBackwards, Severity::Warning, Some(3))]);
 }
@@ -244,7 +244,10 @@ fn overlapping_calls_are_not_a_finding() {
         ..Recording::default()
     };
     let backwards = |r: &Recording| kinds(r).iter().any(|k| k.0 == FindingKind::TimeBackwards);
-    assert!(backwards(&r), "of other recordings it is one");
+    assert!(
+        backwards(&r),
+        "time that runs backwards is no finding without an API trace"
+    );
     r.extras.insert(
         API_TRACE_METADATA.to_owned(),
         br#"{"api":"cuda","names":["cuInit"]}"#.to_vec(),
@@ -254,20 +257,24 @@ fn overlapping_calls_are_not_a_finding() {
 
 #[test]
 fn unknown_register_is_a_warning() {
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.accesses.push((60, true, 0x3ff0, 1));
     p.accesses.push((70, true, 0x3ff0, 1));
     p.accesses.push((80, false, 0x9000, 1));
     let w = |event| (FindingKind::UnknownRegister, Severity::Warning, Some(event));
     assert_eq!(p.findings(), [w(6), w(8)]);
-    let mut r = Patient::sound().recording();
+    let mut r = TestRecording::sound().recording();
     r.metadata.identity.gpu_id = 0xffff_ffff;
-    assert_eq!(kinds(&r), [w(0)], "no map at all");
+    assert_eq!(
+        kinds(&r),
+        [w(0)],
+        "a recording without a register map has other findings"
+    );
 }
 
 #[test]
 fn findings_of_hostile_offsets_are_bounded() {
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.accesses.extend((0..5000).map(|i| (100, false, 0x10_0000 + i * 4, 0)));
     let n = check(&p.recording()).len();
     assert!((2..=CappedFindings::MAX_FINDINGS).contains(&n), "{n}");
@@ -275,7 +282,7 @@ fn findings_of_hostile_offsets_are_bounded() {
 
 #[test]
 fn mapped_memory_without_content_is_a_note() {
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.whole = false;
     assert_eq!(
         p.findings(),
@@ -285,7 +292,7 @@ fn mapped_memory_without_content_is_a_note() {
 
 #[test]
 fn changed_feature_register_is_a_note() {
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.accesses.push((60, false, 0x300, 2));
     p.accesses.push((70, false, 0x300, 2));
     assert_eq!(p.findings(), [(FindingKind::FeatureChanged, Severity::Note, Some(6))]);
@@ -293,7 +300,7 @@ fn changed_feature_register_is_a_note() {
 
 #[test]
 fn check_reports_progress_and_can_be_cancelled() {
-    let r = Patient::sound().recording();
+    let r = TestRecording::sound().recording();
     let progress = Progress::new();
     assert_eq!(check_with(&r, &progress), Ok(check(&r)));
     assert_eq!(progress.fraction(), Some(1.0));
@@ -304,7 +311,7 @@ fn check_reports_progress_and_can_be_cancelled() {
 /// A job of a second address space is decoded there; the first space has nothing at its address.
 #[test]
 fn a_job_is_decoded_in_the_address_space_that_it_names() {
-    let p = Patient::sound();
+    let p = TestRecording::sound();
     let mut r = p.recording();
     let mut events = r.events.clone();
     let number = |n: u8, at: usize| AddressSpace {
@@ -319,7 +326,7 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
     // Space 0 has a root without content. The tables are those of space 1, which no slot names yet.
     r.metadata.address_spaces = vec![number(0, 0), number(1, 0)];
     let undecoded = |r: &Recording| kinds(r).iter().any(|k| k.0 == FindingKind::UndecodedJobHead);
-    assert!(undecoded(&r), "it names space 0");
+    assert!(undecoded(&r), "the job head decodes in space 0");
     let mut b = EventsBuilder::new();
     let write = |offset, value| Access {
         space: 0,
@@ -334,7 +341,7 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
     }
     r.events = b.finish();
     assert!(!undecoded(&r), "{:?}", check(&r));
-    // A space that the recording does not hold is reported, not guessed.
+    // An address space that the recording does not contain is reported, and no other space is used.
     r.metadata.address_spaces.truncate(1);
     let findings = check(&r);
     assert!(
@@ -347,7 +354,7 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
 
 #[test]
 fn importer_findings_come_first() {
-    let mut p = Patient::sound();
+    let mut p = TestRecording::sound();
     p.page[0x50] = 0xff;
     let mut r = p.recording();
     r.metadata
@@ -359,9 +366,9 @@ fn importer_findings_come_first() {
     );
 }
 
-/// Three megabytes of runs: 512 tables of 512 blocks of 1 GiB each, all at one address, with content in every second
-/// frame there. The pages mapped without content are 34 billion single pages.
-fn blocks_again_and_again() -> Recording {
+/// Returns three megabytes of runs: 512 tables of 512 blocks of 1 GiB, which map the same memory. Every second frame of
+/// this memory has content, so 34 billion single pages are mapped without content.
+fn repeated_blocks() -> Recording {
     use mmu::encode_table;
     const F: MmuFormat = MmuFormat::Aarch64_4k;
     let mut m = MemoryBuilder::new();
@@ -395,12 +402,16 @@ fn blocks_again_and_again() -> Recording {
 
 #[test]
 fn billions_of_repeated_holes_are_counted_not_collected() {
-    let (found, others): (Vec<_>, Vec<_>) = check(&blocks_again_and_again())
+    let (found, others): (Vec<_>, Vec<_>) = check(&repeated_blocks())
         .into_iter()
         .partition(|f| f.kind == FindingKind::MappedWithoutContent);
     assert_eq!(found.len(), 257);
     let kinds: Vec<FindingKind> = others.iter().map(|f| f.kind).collect();
-    assert_eq!(kinds, [FindingKind::MappedUnused], "what there is holds zeros");
+    assert_eq!(
+        kinds,
+        [FindingKind::MappedUnused],
+        "the mapped content is not all zeros"
+    );
     let pages: u64 = 512 * 512 * 131_072 - 256;
     assert!(
         found[256].message.starts_with(&format!("{pages} more pages")),
@@ -487,10 +498,10 @@ fn writable_executable_pages_give_one_finding_per_run() {
 fn aliased_page_with_other_attributes_is_reported() {
     let content = [(20, [1; 4096]), (21, [2; 4096]), (22, [3; 4096])];
     let rw = Rights::RW;
-    // Two identical mappings are no finding, in one address space or in two.
+    // Identical mappings are not a finding, in one address space or in two.
     let r = spaces([&[(1, 20, rw, 1), (5, 20, rw, 1)], &[(9, 20, rw, 1)]], &content);
     assert_eq!(of_tables(&r), []);
-    // Different cacheability: another index, or another meaning of the index in the other address space.
+    // The cacheability differs by another index, or by another meaning of the index in the other address space.
     let r = spaces(
         [&[(1, 20, rw, 1), (2, 21, rw, 1), (5, 20, rw, 0), (6, 21, rw, 0)], &[]],
         &content,
@@ -499,7 +510,7 @@ fn aliased_page_with_other_attributes_is_reported() {
     assert_eq!(
         of_tables(&r),
         [attributes("0x1000")],
-        "pages that go on are reported once"
+        "contiguous pages are reported more than once"
     );
     let r = spaces([&[(1, 20, rw, 0)], &[(7, 20, rw, 0)]], &content);
     assert_eq!(of_tables(&r), [attributes("0x1000")]);
@@ -522,7 +533,7 @@ fn a_page_table_that_the_gpu_may_write_is_a_warning() {
     let kind = FindingKind::WritablePageTable;
     assert_eq!(found(Rights::RW), [(kind, Severity::Warning, "0x1000".to_owned())]);
     assert_eq!(found(Rights::RO), []);
-    // A page table of another address space, after other pages of a run.
+    // The writable page table belongs to another address space, and follows other pages of a run.
     let r = spaces([&[], &[(6, 3, Rights::RW, 1), (7, 4, Rights::RW, 1)]], &[]);
     assert_eq!(of_tables(&r), [(kind, Severity::Warning, "0x6000".to_owned())]);
     assert!(check(&r).iter().any(|f| f.message.contains("and 1 more page table")));
@@ -533,23 +544,23 @@ fn unreferenced_zero_memory_is_reported_as_unused() {
     let rw = Rights::RW;
     let pages: &[(usize, u64, Rights, u8)] = &[(1, 20, rw, 1), (5, 25, rw, 1), (6, 26, rw, 1), (9, 29, rw, 1)];
     let zero = [0; 4096];
-    let held = |page: [u8; 4096]| spaces([pages, &[]], &[(20, page), (25, zero), (26, zero), (29, zero)]);
+    let with_page = |page: [u8; 4096]| spaces([pages, &[]], &[(20, page), (25, zero), (26, zero), (29, zero)]);
     let unused = |va: &str| (FindingKind::MappedUnused, Severity::Note, va.to_owned());
-    let r = held([1; 4096]);
+    let r = with_page([1; 4096]);
     assert_eq!(of_tables(&r), [unused("0x5000"), unused("0x9000")]);
     assert!(
         check(&r)[0]
             .message
             .starts_with("2 pages of address space 0 are mapped here")
     );
-    // A word that points into the mapping, at a multiple of four and with other bits above.
+    // A word that points into the mapping counts as a reference at any multiple of four, and with other bits above it.
     let mut page = [1; 4096];
     page[20..28].copy_from_slice(&0x12_0000_6123u64.to_le_bytes());
-    assert_eq!(of_tables(&held(page)), [unused("0x5000"), unused("0x9000")]);
+    assert_eq!(of_tables(&with_page(page)), [unused("0x5000"), unused("0x9000")]);
     page[20..28].copy_from_slice(&0xabcd_0000_0000_6123u64.to_le_bytes());
-    assert_eq!(of_tables(&held(page)), [unused("0x9000")]);
-    // A buffer in the mapping.
-    let mut r = held(page);
+    assert_eq!(of_tables(&with_page(page)), [unused("0x9000")]);
+    // A buffer in the mapping counts as a use.
+    let mut r = with_page(page);
     r.metadata.buffers.push(crate::recording::Buffer {
         name: "b".into(),
         role: crate::recording::BufferRole::Shared,
@@ -559,8 +570,8 @@ fn unreferenced_zero_memory_is_reported_as_unused() {
         element: crate::recording::ElementType::U8,
     });
     assert_eq!(of_tables(&r), []);
-    // A CPU write, also of zeros.
-    let mut r = held(page);
+    // A CPU write counts as a use, even if it writes zeros.
+    let mut r = with_page(page);
     let mut b = EventsBuilder::new();
     b.host_write(
         0,

@@ -111,9 +111,9 @@ mod tests {
     #[test]
     fn block_table_does_not_depend_on_chunking() {
         let data: Vec<u8> = (0..3 * BLOCK_BYTES + 17).map(|i| (i / 251) as u8).collect();
-        let whole = section_digest(2, [&data[..]]);
+        let expected = section_digest(2, [&data[..]]);
         for size in [1000, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES * 2 + 5] {
-            assert_eq!(section_digest(2, data.chunks(size)), whole, "{size}");
+            assert_eq!(section_digest(2, data.chunks(size)), expected, "{size}");
         }
         let mut hasher = BlockHasher::new();
         hasher.update(&data);

@@ -537,26 +537,26 @@ impl<S: Sink> Writer<S> {
 mod tests {
     use super::*;
 
-    /// The lock is held like this between the fork and the exec of a child that another thread of the program starts.
+    /// A child process that another thread starts holds the lock between its fork and its exec.
     #[test]
     fn write_waits_for_a_briefly_held_lock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("held.kine");
         std::fs::write(&path, b"").unwrap();
-        let (held, file) = (File::open(&path).unwrap(), File::open(&path).unwrap());
-        held.try_lock().unwrap();
+        let (locked, file) = (File::open(&path).unwrap(), File::open(&path).unwrap());
+        locked.try_lock().unwrap();
         let mut pauses = 0;
         lock_with_pause(&file, &path, || {
             pauses += 1;
             if pauses == LOCK_TRIES {
-                held.unlock().unwrap();
+                locked.unlock().unwrap();
             }
         })
         .unwrap();
         assert_eq!(pauses, LOCK_TRIES);
         file.unlock().unwrap();
-        // A lock that nobody gives back ends the wait.
-        held.try_lock().unwrap();
+        // The wait ends with an error if the lock is not released.
+        locked.try_lock().unwrap();
         pauses = 0;
         let e = lock_with_pause(&file, &path, || pauses += 1).unwrap_err();
         assert!(matches!(e, ContainerError::Busy { .. }), "{e}");

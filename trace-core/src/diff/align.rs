@@ -290,8 +290,8 @@ pub(super) mod tests {
         ) {
             let found = myers(&a, &b, limit, &|x: &u8, y: &u8| x == y);
             let (x, y) = found.reached;
-            let of = Alignment { common: found.common, cut_short: false };
-            let both = common(&a[..x], &b[..y], &of);
+            let part = Alignment { common: found.common, cut_short: false };
+            let both = common(&a[..x], &b[..y], &part);
             let shortest = x + y - 2 * both == a.len() + b.len() - 2 * lcs(&a, &b);
             prop_assert_eq!(found.whole, (x, y) == (a.len(), b.len()) && shortest);
             prop_assert!(found.whole || x + y >= limit);
@@ -321,7 +321,10 @@ pub(super) mod tests {
         assert_eq!((i, j), (a.len(), b.len()));
         for pair in found.common.windows(2) {
             let (x, y) = (pair[0], pair[1]);
-            assert!((x.a + x.len, x.b + x.len) != (y.a, y.b), "two runs that touch");
+            assert!(
+                (x.a + x.len, x.b + x.len) != (y.a, y.b),
+                "two adjacent runs are not merged"
+            );
         }
         both
     }
@@ -337,15 +340,15 @@ pub(super) mod tests {
     /// After more differences than the limit of a search, common elements are found again.
     #[test]
     fn alignment_recovers_after_its_search_limit() {
-        let noise = |of: u8, n: usize| std::iter::repeat_n(of, n);
+        let noise = |byte: u8, n: usize| std::iter::repeat_n(byte, n);
         let shared: Vec<u8> = (0..3000u32)
             .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8 | 4)
             .collect();
-        let with = |of: u8, n: usize| -> Vec<u8> {
+        let with = |byte: u8, n: usize| -> Vec<u8> {
             let mut v: Vec<u8> = shared[..1000].to_vec();
-            v.extend(noise(of, n));
+            v.extend(noise(byte, n));
             v.extend(&shared[1000..2000]);
-            v.extend(noise(of, 7));
+            v.extend(noise(byte, 7));
             v.extend(&shared[2000..]);
             v
         };

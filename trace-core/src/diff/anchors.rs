@@ -291,7 +291,7 @@ mod tests {
             let a = sequence(n, different, seed);
             let b = sequence(m, different, seed ^ 1);
             common(&a, &b, &aligned(&a, &b));
-            // The same sequence with elements removed from the middle and others inserted.
+            // `c` is `a` with elements removed from the middle and others inserted.
             let mut c = a.clone();
             let end = n.min(cut + 40);
             c.splice(cut.min(end)..end, sequence(cut % 70, different, seed ^ 2));
@@ -311,15 +311,15 @@ mod tests {
         b.drain(100_000..100_010);
         b.splice(200_000..200_000, sequence(25, u64::MAX, 9));
         let found = aligned(&a, &b);
-        // 4,000 elements differ in total, of which some were removed with the deleted range.
-        let gone = (100_000..100_010).filter(|i| i % 100 != 50).count();
-        assert_eq!(common(&a, &b, &found), 400_000 - 4_000 - gone);
+        // 4,000 elements differ, and the removed range has further elements.
+        let removed = (100_000..100_010).filter(|i| i % 100 != 50).count();
+        assert_eq!(common(&a, &b, &found), 400_000 - 4_000 - removed);
         assert!(!found.cut_short);
     }
 
     #[test]
     fn repetitive_sequences_align_within_bounds() {
-        // A loop of 50 elements, 8,000 times, with one element in a thousand changed.
+        // `a` repeats 50 elements 8,000 times, and in `b` one element in a thousand differs.
         let round = sequence(50, u64::MAX, 3);
         let a: Vec<u64> = round.iter().copied().cycle().take(400_000).collect();
         let mut b = a.clone();

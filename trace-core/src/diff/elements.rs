@@ -348,25 +348,25 @@ mod tests {
     #[test]
     fn one_satisfied_tolerance_makes_elements_equal() {
         let (a, b) = ("1 1000 0.001 1", "1.05 1001 0.0019 1.0000001");
-        let of = |t: Tolerance| {
+        let counts = |t: Tolerance| {
             let d = compared(ElementType::F32, t, a, b);
             (d.within, d.differ, d.first.map(|f| f.index))
         };
         let none = Tolerance::default();
-        assert_eq!(of(none), (0, 4, Some(0)));
+        assert_eq!(counts(none), (0, 4, Some(0)));
         let absolute = Tolerance {
             absolute: Some(0.1),
             ..none
         };
-        assert_eq!(of(absolute), (3, 1, Some(1)));
+        assert_eq!(counts(absolute), (3, 1, Some(1)));
         let relative = Tolerance {
             relative: Some(0.01),
             ..none
         };
-        assert_eq!(of(relative), (2, 2, Some(0)));
-        assert_eq!(of(Tolerance { ulp: Some(1), ..none }), (1, 3, Some(0)));
+        assert_eq!(counts(relative), (2, 2, Some(0)));
+        assert_eq!(counts(Tolerance { ulp: Some(1), ..none }), (1, 3, Some(0)));
         assert_eq!(
-            of(Tolerance {
+            counts(Tolerance {
                 absolute: Some(0.1),
                 relative: Some(0.01),
                 ulp: None

@@ -334,7 +334,7 @@ mod tests {
         let a: Vec<u8> = (0..len).map(|n| (n * 7 + n / 251) as u8).collect();
         let mut b = a.clone();
         let chunk = CHUNK as usize;
-        let places = [
+        let offsets = [
             0,
             1,
             5,
@@ -348,7 +348,7 @@ mod tests {
             2 * chunk - 1,
             len - 1,
         ];
-        for at in places {
+        for at in offsets {
             b[at] ^= 0xff;
         }
         let d = compared(&a, &b, ElementType::U8, "").unwrap();
@@ -389,32 +389,32 @@ mod tests {
     fn image_comparison_applies_tolerances_and_ignored_ranges() {
         let floats = |v: [f32; 4]| v.iter().flat_map(|f| f.to_le_bytes()).collect::<Vec<_>>();
         let (a, b) = (floats([1.0, 2.0, 3.0, 4.0]), floats([1.0, 2.001, 3.0, 5.0]));
-        let of = |rules: &str| compared(&a, &b, ElementType::F32, rules);
-        let d = of("tolerance buffer image absolute 0.1").unwrap();
+        let compare_with = |rules: &str| compared(&a, &b, ElementType::F32, rules);
+        let d = compare_with("tolerance buffer image absolute 0.1").unwrap();
         assert_eq!(
             (d.elements.within, d.elements.differ, d.elements.first.unwrap().index),
             (1, 1, 3)
         );
         assert!(
-            of("tolerance buffer * absolute 0.1\nignore memory 0x100c..0x1010")
+            compare_with("tolerance buffer * absolute 0.1\nignore memory 0x100c..0x1010")
                 .unwrap()
                 .is_empty()
         );
         assert!(
-            of("ignore mappings")
+            compare_with("ignore mappings")
                 .unwrap_err()
                 .to_string()
                 .contains("has no meaning for raw images")
         );
         let d = compared(&a, &a[..9], ElementType::F32, "").unwrap();
         assert_eq!((d.bytes_a, d.bytes_b, d.bytes_differ, d.is_empty()), (16, 9, 0, false));
-        let gone = compare_images(
+        let missing = compare_images(
             (Path::new("/nowhere"), Path::new("/")),
             0,
             ElementType::U8,
             &Rules::default(),
             &Progress::new(),
         );
-        assert!(gone.unwrap_err().to_string().starts_with("/nowhere: "));
+        assert!(missing.unwrap_err().to_string().starts_with("/nowhere: "));
     }
 }

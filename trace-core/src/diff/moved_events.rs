@@ -119,8 +119,8 @@ mod tests {
     use super::*;
 
     /// Creates ranges of tokens from first and end.
-    fn ranges<const N: usize>(of: [(usize, usize); N]) -> [Range<usize>; N] {
-        of.map(|(from, to)| from..to)
+    fn ranges<const N: usize>(bounds: [(usize, usize); N]) -> [Range<usize>; N] {
+        bounds.map(|(from, to)| from..to)
     }
 
     #[test]

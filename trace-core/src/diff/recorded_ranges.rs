@@ -104,7 +104,7 @@ pub(super) fn align_words(both: (&RecordedAddresses, &RecordedAddresses), x: &Pa
 mod tests {
     use super::*;
 
-    fn of(ranges: &[(u64, u64, u64)]) -> RecordedAddresses {
+    fn addresses(ranges: &[(u64, u64, u64)]) -> RecordedAddresses {
         let range = |(at, bytes, recorded_at): &(u64, u64, u64)| RecordedRange {
             at: *at,
             bytes: *bytes,
@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn addresses_are_shown_as_recorded() {
-        let none = of(&[]);
-        let replay = of(&[(0x200_0000, 0x1000, 0x1_0210_3000), (0x200_1000, 0x2000, 0x210_5000)]);
+        let none = addresses(&[]);
+        let replay = addresses(&[(0x200_0000, 0x1000, 0x1_0210_3000), (0x200_1000, 0x2000, 0x210_5000)]);
         assert_eq!(
             (replay.to_recorded(0x200_0010), replay.to_recorded(0x200_2ff8)),
             (0x1_0210_3010, 0x210_6ff8)
@@ -135,7 +135,7 @@ mod tests {
         assert!(same(high, (1, 0)) && !same(high, (2, 0)));
         assert!(
             !is_same_address((&none, &none), None, (1, 1)),
-            "nothing is known of either"
+            "addresses without ranges are equal"
         );
         assert!(is_same_address((&replay, &replay), low, (0x200_0010, 0x200_0010)));
         let (mut x, mut y) = ([0; 4096], [0; 4096]);

@@ -156,11 +156,11 @@ mod tests {
         let b = with(&[(0x4_0000, 0x2000), (0x9_0000, 0x1000), (0xa_0000, 0x2000)]);
         let mut r = Relocations::from_recordings(&a, &b);
         assert!(r.is_relocated(None, (0x1040, 0x4_0040)));
-        // Another offset, another size, outside all ranges.
+        // These addresses have another offset, a range of another size, or no range.
         assert!(!r.is_relocated(None, (0x1040, 0x4_0080)));
         assert!(!r.is_relocated(None, (0x1040, 0x9_0040)));
         assert!(!r.is_relocated(None, (0x1040, 0x7_0040)));
-        // The first range matched another one before.
+        // The first range already matches another range.
         assert!(!r.is_relocated(None, (0x1040, 0xa_0040)));
         assert!(r.is_relocated(None, (0x8000, 0x9_0000)));
     }

@@ -474,8 +474,8 @@ mod tests {
         let rules: Rules = ALL.parse().unwrap();
         assert_eq!(rules.list.len(), 8);
         assert_eq!(rules.to_string(), ALL);
-        let noted = format!("# what differs by itself\n\n{}", ALL.replace('\n', "   # so\n"));
-        assert_eq!(noted.parse::<Rules>().unwrap(), rules);
+        let commented = format!("# what differs by itself\n\n{}", ALL.replace('\n', "   # so\n"));
+        assert_eq!(commented.parse::<Rules>().unwrap(), rules);
     }
 
     #[test]

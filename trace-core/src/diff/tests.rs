@@ -93,9 +93,9 @@ fn inserted_and_deleted_accesses_do_not_shift_later_ones() {
         (6, 0, 1, 2)
     );
     let both = |n| JobPair { a: Some(n), b: Some(n) };
-    let places: Vec<_> = d.events.list.iter().map(|e| (e.job, e.a, e.b, e.offset)).collect();
+    let differences: Vec<_> = d.events.list.iter().map(|e| (e.job, e.a, e.b, e.offset)).collect();
     assert_eq!(
-        places,
+        differences,
         [
             (both(0), None, Some(0), 0),
             (both(1), None, Some(4), 0x1000),
@@ -390,7 +390,7 @@ fn mappings_of_a_missing_address_space_are_one_sided() {
 fn more_differing_runs_than_are_listed_are_counted() {
     use crate::mmu;
     // Blocks of 1 GiB, every second one executable on one side: 512 runs in each of eight tables.
-    let of = |executable: bool| {
+    let with_blocks = |executable: bool| {
         let mut r = mapped(0x10_0000, &[]);
         let mut m = MemoryBuilder::new();
         let entries = |f: &dyn Fn(u64) -> u64| {
@@ -415,7 +415,7 @@ fn more_differing_runs_than_are_listed_are_counted() {
         r.memory = m.finish();
         r
     };
-    let (a, b) = (of(false), of(true));
+    let (a, b) = (with_blocks(false), with_blocks(true));
     let m = diff(&a, &b).mappings;
     let half = 8 * 256 * (mmu::span_bytes(1) >> 12);
     assert_eq!((m.same, m.changed, m.list.len()), (half, half, MAX_LISTED_DIFFERENCES));
@@ -559,9 +559,9 @@ fn one_sided_event_kinds_are_counted_but_no_difference() {
 /// Swapped blocks, an interrupt and a changed value are separate differences, found from either side.
 #[test]
 fn moved_blocks_are_distinguished_from_inserts_and_deletes() {
-    let block = |of: u32| -> Vec<_> {
+    let block = |number: u32| -> Vec<_> {
         (0..6)
-            .map(|i| (true, 0x2000 + of * 0x40 + 4 * i, u64::from(i) + 7))
+            .map(|i| (true, 0x2000 + number * 0x40 + 4 * i, u64::from(i) + 7))
             .collect()
     };
     let all = |order: &[u32]| -> Vec<_> { order.iter().flat_map(|n| block(*n)).collect() };
@@ -590,8 +590,8 @@ fn alignment_maps_events_in_both_directions() {
     let b = recording(&more, &[]);
     let (d, aligned) = compare(&a, &b, &Rules::default(), &Progress::new()).unwrap();
     assert_eq!((d.events.inserted, d.events.changed), (2, 1));
-    let there: Vec<_> = (0..7).map(|e| aligned.matching_event(DiffSide::A, e)).collect();
-    assert_eq!(there, [0, 1, 2, 5, 6, 7, 8].map(Some));
+    let matches: Vec<_> = (0..7).map(|e| aligned.matching_event(DiffSide::A, e)).collect();
+    assert_eq!(matches, [0, 1, 2, 5, 6, 7, 8].map(Some));
     let back: Vec<_> = (0..9).map(|e| aligned.matching_event(DiffSide::B, e)).collect();
     assert_eq!(back, [0, 1, 2, 3, 3, 3, 4, 5, 6].map(Some));
     assert_eq!(aligned.change_at(DiffSide::B, 4), Some(ChangeKind::Inserted));
@@ -636,13 +636,13 @@ fn mapping_difference_starts_at_the_entry_store() {
     use crate::recording::{HostWriteRow, PhysAddr};
     // Two jobs' worth of events would exceed the limit, so the entry is stored before the first job.
     let base = 0x10_0000u64;
-    let whole = |entries: &[u64], store: bool| {
+    let build = |entries: &[u64], store: bool| {
         let mut r = mapped(base, &[RW, RW]);
         let later = mapped(base, entries);
         let mut m = MemoryBuilder::new();
         let mut table = 0;
-        for (event, of) in [(0, &r), (2, &later)] {
-            let view = of.memory.last();
+        for (event, source) in [(0, &r), (2, &later)] {
+            let view = source.memory.last();
             let frames: Vec<_> = (0..4)
                 .map(|n| {
                     let frame = (base >> 12) + n;
@@ -681,7 +681,7 @@ fn mapping_difference_starts_at_the_entry_store() {
     };
     assert_eq!(PhysAddr(base + 0x3008).frame(), (base >> 12) + 3);
     for (store, expected) in [(true, Some((Some(1), Some(1)))), (false, None)] {
-        let (a, b) = (whole(&[RW, RW], store), whole(&[RW, RWX], store));
+        let (a, b) = (build(&[RW, RW], store), build(&[RW, RWX], store));
         let (d, aligned) = compare(&a, &b, &Rules::default(), &Progress::new()).unwrap();
         let [m] = &d.mappings.list[..] else {
             panic!("{:?}", d.mappings)
@@ -745,6 +745,6 @@ fn accesses_to_a_missing_machine_space_are_not_compared() {
     // If both sides have the space, it is compared; and framebuffer memory belongs to the device.
     let other = with(&[0xaa55], vec![device.clone(), machine]);
     assert_eq!(diff(&a, &other).events.deleted, 1);
-    let own = with(&[1], vec![device.clone(), space("bar0", SpaceKind::Framebuffer)]);
-    assert_eq!(diff(&own, &b).events.deleted, 1);
+    let device_only = with(&[1], vec![device.clone(), space("bar0", SpaceKind::Framebuffer)]);
+    assert_eq!(diff(&device_only, &b).events.deleted, 1);
 }

@@ -120,28 +120,31 @@ mod tests {
     fn bit_masks_work_at_any_length() {
         for len in [0usize, 1, 7, 8, 63, 64, 65, 127, 513, 4095, 4096] {
             let bytes: Vec<u8> = (0..len).map(|n| u8::from(n * n % 7 < 3 || n % 61 == 60)).collect();
-            let places: Vec<usize> = (0..len).filter(|n| bytes[*n] == 1).collect();
+            let positions: Vec<usize> = (0..len).filter(|n| bytes[*n] == 1).collect();
             let mut expected = vec![0u64; len.div_ceil(64)];
-            places.iter().for_each(|p| expected[p / 64] |= 1 << (p % 64));
+            positions.iter().for_each(|p| expected[p / 64] |= 1 << (p % 64));
             let mut bits = vec![u64::MAX; len.div_ceil(64)];
             pack(&bytes, &mut bits);
             assert_eq!(bits, expected, "{len} bytes");
             let mut walked = vec![];
             for_set(&bytes, |at| walked.push(at));
-            assert_eq!(walked, places);
+            assert_eq!(walked, positions);
             let mut room = vec![0; len];
-            assert_eq!(few_set(&bytes, &mut room), Some(places.as_slice()));
-            if let Some(less) = places.len().checked_sub(1) {
+            assert_eq!(few_set(&bytes, &mut room), Some(positions.as_slice()));
+            if let Some(less) = positions.len().checked_sub(1) {
                 assert_eq!(few_set(&bytes, &mut room[..less]), None);
             }
-            assert_eq!((any(&bytes), all(&bytes)), (!places.is_empty(), places.len() == len));
-            assert_eq!(ones(&bits), places.len());
+            assert_eq!(
+                (any(&bytes), all(&bytes)),
+                (!positions.is_empty(), positions.len() == len)
+            );
+            assert_eq!(ones(&bits), positions.len());
             let mut even: Vec<u8> = (0..len).map(|n| u8::from(n % 2 == 0)).collect();
             let mut same = vec![9; len];
             equal(&bytes, 0, &mut same);
             assert!(same.iter().zip(&bytes).all(|(s, b)| *s == 1 - b));
             and(&mut even, &bytes);
-            let both = places.iter().filter(|p| *p % 2 == 0).count();
+            let both = positions.iter().filter(|p| *p % 2 == 0).count();
             assert_eq!(even.iter().map(|b| usize::from(*b)).sum::<usize>(), both);
         }
     }

@@ -129,7 +129,7 @@ fn filter(text: &str, (recording, derived): &(Recording, Derived)) -> Filter {
 }
 
 /// Creates accesses of many widths to a virtio device on PCI, whose registers have 1 to 8 bytes.
-fn of_many_widths() -> (Recording, Derived) {
+fn with_many_widths() -> (Recording, Derived) {
     let mut b = EventsBuilder::new();
     for (offset, width, value) in [
         (0x20, 8, 0x1_0000_2000), // 0: QUEUE_DESC, both halves
@@ -172,7 +172,7 @@ fn virtio(r: &mut Recording) {
 }
 
 /// Returns the events that pass, found in every available way.
-fn found(text: &str, on: &(Recording, Derived)) -> Vec<u64> {
+fn find_events(text: &str, on: &(Recording, Derived)) -> Vec<u64> {
     let f = filter(text, on);
     let events = &on.0.events;
     let selected = f.select(events, &Progress::new()).unwrap();
@@ -190,13 +190,13 @@ fn found(text: &str, on: &(Recording, Derived)) -> Vec<u64> {
 }
 
 /// Returns the error of a filter, with the line that points to it.
-fn wrong(text: &str) -> String {
+fn parse_error(text: &str) -> String {
     let on = sample();
     let e = match Query::parse(text) {
         Err(e) => e,
         Ok(q) => match q.compile(&on.0, Some(&on.1)) {
             Err(e) => e,
-            Ok(_) => panic!("{text} is right"),
+            Ok(_) => panic!("{text} is accepted"),
         },
     };
     assert!(

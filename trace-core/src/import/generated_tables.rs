@@ -136,15 +136,15 @@ mod tests {
                     .iter()
                     .map(|(p, frame)| (*p, PagePlacement { frame: *frame, rights }))
                     .collect();
-                let made = generate(format, root, &pages);
-                assert_eq!(made.left_out, 0);
+                let generated = generate(format, root, &pages);
+                assert_eq!(generated.left_out, 0);
                 assert_eq!(
-                    made.root == PhysAddr(0x1_0000_0000),
+                    generated.root == PhysAddr(0x1_0000_0000),
                     root == Some(PhysAddr(0x1_0000_0000))
                 );
-                assert!(made.tables.iter().all(|(f, _)| !report.iter().any(|t| t.1 == *f)));
+                assert!(generated.tables.iter().all(|(f, _)| !report.iter().any(|t| t.1 == *f)));
                 let mut b = MemoryBuilder::new();
-                let frames: Vec<_> = made
+                let frames: Vec<_> = generated
                     .tables
                     .iter()
                     .map(|(f, t)| (*f, b.add_page(t), FrameRole::Table))
@@ -152,10 +152,10 @@ mod tests {
                 b.add_snapshot(0, frames);
                 let memory = b.finish();
                 for (page, frame) in report {
-                    let leaf = mmu::translate(format, made.root, GpuVa(page << 12), &memory.at(0)).unwrap();
+                    let leaf = mmu::translate(format, generated.root, GpuVa(page << 12), &memory.at(0)).unwrap();
                     assert_eq!((leaf.pa.frame(), leaf.rights), (frame, rights));
                 }
-                assert!(mmu::translate(format, made.root, GpuVa(0x6000), &memory.at(0)).is_err());
+                assert!(mmu::translate(format, generated.root, GpuVa(0x6000), &memory.at(0)).is_err());
             }
         }
     }
@@ -166,11 +166,11 @@ mod tests {
             frame: 1,
             rights: EVERY_RIGHT,
         };
-        let made = generate(
+        let generated = generate(
             MmuFormat::MaliLpae,
             None,
             &BTreeMap::from([(1 << 36, placed), (3, placed)]),
         );
-        assert_eq!((made.left_out, made.tables.len()), (1, 4));
+        assert_eq!((generated.left_out, generated.tables.len()), (1, 4));
     }
 }

@@ -475,8 +475,8 @@ mod tests {
             std::fs::write(dir.path().join(name), "x").unwrap();
         }
         let r = read(&dir);
-        let places: Vec<_> = r.metadata.findings.iter().map(|f| f.place.as_str()).collect();
-        assert_eq!(places, ["a_integrated", "b_integrated", "gr_other"]);
+        let locations: Vec<_> = r.metadata.findings.iter().map(|f| f.place.as_str()).collect();
+        assert_eq!(locations, ["a_integrated", "b_integrated", "gr_other"]);
     }
 
     #[test]
@@ -492,7 +492,7 @@ mod tests {
             notes[0].contains("holds foo.txt, old_integrated/, sub/ in addition to"),
             "{notes:?}"
         );
-        // However many there are, a few are named and all are counted.
+        // All files are counted, but only a few are named.
         for i in 0..1000 {
             std::fs::write(dir.path().join(format!("a{i:03}")), "").unwrap();
         }

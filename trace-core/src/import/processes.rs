@@ -172,7 +172,7 @@ impl Recording {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail in this way")]
+#[allow(clippy::unwrap_used, reason = "a test panics when it fails")]
 mod tests {
     use super::*;
 
@@ -202,15 +202,15 @@ mod tests {
             let found = listing(&folder.path().join(file));
             assert_eq!(found.map(|(p, _)| p), listed.then(|| path.clone()), "{file}");
         }
-        for wrong in [
+        for invalid in [
             r#"{"kinescope_processes": 1, "processes": [{"file": "../a.kine"}]}"#,
             r#"{"kinescope_processes": 1, "processes": [{"file": "/a.kine"}]}"#,
             r#"{"kinescope_processes": 1, "processes": []}"#,
             r#"{"kinescope_processes": 2, "processes": [{"file": "a.kine"}]}"#,
             "{\"kinescope_processes\"",
         ] {
-            write(wrong);
-            assert!(read(&path).is_err(), "{wrong}");
+            write(invalid);
+            assert!(read(&path).is_err(), "{invalid}");
         }
     }
 }

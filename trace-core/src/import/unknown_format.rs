@@ -91,7 +91,7 @@ fn folder(path: &Path) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail so")]
+#[allow(clippy::unwrap_used, reason = "a test panics when it fails")]
 mod tests {
     use super::*;
 

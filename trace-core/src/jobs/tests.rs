@@ -90,7 +90,7 @@ fn invalid_job_headers_are_refused_with_a_reason() {
         JobHeader::decode(&header(11, 1, 0).encode()),
         Err(HeaderError::UnknownType { job_type: 11 })
     );
-    let doubt = |change: fn(&mut JobHeader)| {
+    let is_doubtful = |change: fn(&mut JobHeader)| {
         let mut h = header(4, 1, 0);
         change(&mut h);
         matches!(
@@ -98,11 +98,11 @@ fn invalid_job_headers_are_refused_with_a_reason() {
             Soundness::Doubtful(_)
         )
     };
-    assert!(doubt(|h| h.exception_status = 0x3f));
-    assert!(doubt(|h| h.exception_status = 0xabcd_0001));
-    assert!(doubt(|h| h.fault_pointer = 1 << 60));
-    assert!(doubt(|h| h.dep1 = 1));
-    assert!(!doubt(|h| h.exception_status = 0x2c1));
+    assert!(is_doubtful(|h| h.exception_status = 0x3f));
+    assert!(is_doubtful(|h| h.exception_status = 0xabcd_0001));
+    assert!(is_doubtful(|h| h.fault_pointer = 1 << 60));
+    assert!(is_doubtful(|h| h.dep1 = 1));
+    assert!(!is_doubtful(|h| h.exception_status = 0x2c1));
 }
 
 #[test]
@@ -182,7 +182,11 @@ fn the_register_files_agree_with_the_decoder() {
         size: [16, 4, 1],
     };
     let (sizes, shifts) = dispatch.pack(6).unwrap();
-    assert_eq!((sizes, shifts), (0xbff, 0x6308_18c4), "as Mesa packs it");
+    assert_eq!(
+        (sizes, shifts),
+        (0xbff, 0x6308_18c4),
+        "the words differ from those of Mesa"
+    );
     let d = map
         .layout("compute-invocation")
         .unwrap()
@@ -274,7 +278,7 @@ proptest! {
         bytes[16] = job_type << 1 | 1;
         let h = JobHeader::read(&bytes);
         prop_assert_eq!(h.encode(), bytes);
-        // Every rejection has a reason that holds.
+        // Every rejection has a valid reason.
         match JobHeader::decode(&bytes) {
             Ok(d) => prop_assert_eq!(d, h),
             Err(HeaderError::ReservedBits { bits }) => prop_assert!(bits != 0),

@@ -34,9 +34,9 @@ mod tests {
     #[test]
     fn floats_and_integers_are_detected_in_bytes() {
         let floats: Vec<u8> = [0.5f32, -3e7, 0.0, 1e-9].iter().flat_map(|f| f.to_le_bytes()).collect();
-        let whole: Vec<u8> = [1i32, -2, 3, 70_000].iter().flat_map(|n| n.to_le_bytes()).collect();
+        let integers: Vec<u8> = [1i32, -2, 3, 70_000].iter().flat_map(|n| n.to_le_bytes()).collect();
         assert_eq!(likely_element(&floats), ElementType::F32);
-        assert_eq!(likely_element(&whole), ElementType::I32);
+        assert_eq!(likely_element(&integers), ElementType::I32);
         let text = b"four by four is sixteen.";
         for other in [&text[..], &floats[..7], &[0; 16], &[], &[0xff, 0xfe, 0x7f, 0x80]] {
             assert_eq!(likely_element(other), ElementType::U8, "{other:?}");

@@ -67,7 +67,7 @@ fn holes_differ_from_zeros_and_unmapped_memory() {
     assert_eq!(states(0x3ffc)[4..], [ByteState::Unmapped; 4]);
     assert_eq!(states(u64::MAX - 3), [ByteState::Unmapped; 8]);
     assert!(v.read(GpuVa(0x1ffc), &mut out) && !v.read(GpuVa(0x2ffc), &mut out) && !v.read(GpuVa(0xfff), &mut out));
-    assert!(v.read(GpuVa(0x9000), &mut []), "nothing is always readable");
+    assert!(v.read(GpuVa(0x9000), &mut []), "an empty read fails");
     let b = v.read_range(GpuVa(0x0), 0x5000);
     assert_eq!(b.bytes.len(), 0x5000);
     assert_eq!(
@@ -102,7 +102,7 @@ fn holes_differ_from_zeros_and_unmapped_memory() {
 
 #[test]
 fn memory_regex_sees_preceding_bytes_and_never_matches_empty() {
-    // More than a window, so that a match starts at the start of the next one.
+    // The memory is larger than a search window, so that a match starts at the start of the second window.
     let mut pages = vec![(0x1000, Some([b'x'; PAGE_SIZE])); 80];
     for (i, p) in pages.iter_mut().enumerate() {
         p.0 = 0x1000 + (i * PAGE_SIZE) as u64;
@@ -119,10 +119,14 @@ fn memory_regex_sees_preceding_bytes_and_never_matches_empty() {
         va: GpuVa(0x1000 + page * PAGE_SIZE as u64 + byte),
         bytes,
     };
-    assert_eq!(found(r"\bab"), [at(70, 8, 2)], "there is an x before the first");
+    assert_eq!(
+        found(r"\bab"),
+        [at(70, 8, 2)],
+        "the byte before the first match is ignored"
+    );
     assert_eq!(found("ab"), [at(64, 0, 2), at(70, 8, 2)]);
     assert_eq!(found("y*"), []);
-    assert_eq!(found("^x{3}"), [at(0, 0, 3)], "a window is no begin of the text");
+    assert_eq!(found("^x{3}"), [at(0, 0, 3)], "`^` matches at the start of a window");
 }
 
 #[test]
@@ -353,12 +357,12 @@ proptest! {
     #[test]
     fn the_nearest_half_is_chosen(value in -70000.0f64..70000.0) {
         let h = f64_to_f16(value);
-        let here = f64::from(f16_to_f32(h));
-        prop_assume!(here.is_finite());
+        let nearest = f64::from(f16_to_f32(h));
+        prop_assume!(nearest.is_finite());
         for other in [h.wrapping_add(1), h.wrapping_sub(1)] {
-            let there = f64::from(f16_to_f32(other));
-            if there.is_finite() {
-                prop_assert!((here - value).abs() <= (there - value).abs());
+            let neighbor = f64::from(f16_to_f32(other));
+            if neighbor.is_finite() {
+                prop_assert!((nearest - value).abs() <= (neighbor - value).abs());
             }
         }
     }
@@ -388,13 +392,13 @@ proptest! {
     #[test]
     fn expressions_and_pointers_agree_with_a_plain_scan(
         pages in 60usize..150,
-        places in prop::collection::vec((any::<prop::sample::Index>(), 0u8..3), 0..60),
+        patches in prop::collection::vec((any::<prop::sample::Index>(), 0u8..3), 0..60),
         holes in prop::collection::btree_set(0usize..150, 0..4),
     ) {
         let mut content = vec![b'.'; pages * PAGE_SIZE];
-        for (at, what) in places {
+        for (at, kind) in patches {
             let at = at.index(content.len() - 40);
-            match what {
+            match kind {
                 0 => content[at..at + 7].copy_from_slice(b"a12345b"),
                 1 => content[at..at + 3].copy_from_slice(b"a9b"),
                 _ => {
@@ -403,11 +407,11 @@ proptest! {
                 }
             }
         }
-        let held: Vec<(u64, Option<Page>)> = (0..pages).map(|i| {
+        let contents: Vec<(u64, Option<Page>)> = (0..pages).map(|i| {
             let image: Page = content[i * PAGE_SIZE..(i + 1) * PAGE_SIZE].try_into().unwrap();
             ((1 + i as u64) << 12, (!holes.contains(&i)).then_some(image))
         }).collect();
-        let (m, s) = memory(&held);
+        let (m, s) = memory(&contents);
         let v = GpuMemoryView::new(m.last(), &s);
         let run = |p: &Pattern| v.search(p, GpuVa(0)..GpuVa(u64::MAX), &Progress::new()).unwrap();
         let regex = regex::bytes::Regex::new(r"a\d+b").unwrap();
@@ -438,9 +442,9 @@ proptest! {
         let mut part = vec![9; len];
         let states = v.read_partial(GpuVa(va), &mut part);
         prop_assert_eq!(states.len(), len);
-        let whole = v.read_range(GpuVa(va), len as u64);
-        prop_assert_eq!(&whole.bytes, &part);
-        let holes: u64 = whole.holes.iter().map(|(r, _)| r.end - r.start).sum();
+        let read = v.read_range(GpuVa(va), len as u64);
+        prop_assert_eq!(&read.bytes, &part);
+        let holes: u64 = read.holes.iter().map(|(r, _)| r.end - r.start).sum();
         prop_assert_eq!(holes as usize, states.iter().filter(|s| **s != ByteState::Content).count());
         let mut out = vec![0; len];
         prop_assert_eq!(v.read(GpuVa(va), &mut out), holes == 0);

@@ -185,7 +185,11 @@ fn recorded_page_table_entries_decode() {
             assert_eq!(entry_kind(f, level, INVALID), EntryKind::Invalid);
             assert_eq!(entry_kind(f, level, 0), EntryKind::Invalid);
         }
-        assert_eq!(entry_kind(f, 0, 0x1001), EntryKind::Reserved, "no block at the top");
+        assert_eq!(
+            entry_kind(f, 0, 0x1001),
+            EntryKind::Reserved,
+            "the top level has blocks"
+        );
         assert_eq!(
             entry_kind(f, 1, 0xffff_ffff_f001),
             EntryKind::Block(PhysAddr(0xffff_c000_0000))
@@ -288,7 +292,7 @@ fn hostile_tables_end_with_an_error() {
                 va: GpuVa(0)
             })
         );
-        // A walk over it ends at the fourth level, in a page that is the table itself or in an error.
+        // A walk ends at the fourth level, in an error or in a page that is the table itself.
         let w = walk(f, ROOT, GpuVa(0), &mem);
         assert_eq!(w.steps.len(), 4);
         match f {
@@ -333,7 +337,7 @@ fn hostile_tables_end_with_an_error() {
             })
         );
         assert_eq!(scan(f, ROOT, &mem).problems.len(), 512);
-        // No root.
+        // The root table is missing.
         let error = MmuError::TableMissing {
             level: 0,
             at: ROOT,
@@ -344,7 +348,7 @@ fn hostile_tables_end_with_an_error() {
     }
 }
 
-/// One page image in every frame: every entry of every table points to a table of its own.
+/// Memory in which every entry of every table points to another table.
 struct Everywhere;
 
 impl PhysMemory for Everywhere {
@@ -363,7 +367,7 @@ struct EverywhereLeaves;
 impl PhysMemory for EverywhereLeaves {
     fn read_u64(&self, at: PhysAddr) -> Option<u64> {
         let index = at.0 >> 3 & 511;
-        // Frame 1 and frames of up to 3 digits of 9 bits are tables of levels 0 to 2; below are pages.
+        // Frame numbers of up to 3 digits of 9 bits are tables of levels 0 to 2. Tables of level 3 map pages.
         let next = PhysAddr((at.frame() << 9 | index) << 12);
         Some(if at.frame() < 1 << 27 {
             encode_table(MmuFormat::Aarch64_4k, next)
@@ -382,7 +386,7 @@ fn number_of_walked_tables_and_leaves_is_bounded() {
     });
     assert_eq!(r, Err(MmuError::TooManyLeaves));
     assert_eq!(visited, MAX_LEAVES);
-    // Entries of the last level have type table, which that level lacks: problems, and a scan stops counting them.
+    // The last level has no tables, so its entries of type table are problems. A scan limits their number.
     assert_eq!(
         scan(MmuFormat::MaliLpae, PhysAddr(0x1000), &Everywhere).problems.len(),
         Scan::MAX_PROBLEMS
@@ -534,7 +538,7 @@ fn published_page_tables_map_the_expected_pages() {
         assert_eq!(
             (counted.tables.get(), counted.words.get()),
             (tables, 0),
-            "{name}: each table is read once, and as a whole"
+            "{name}: tables are read more than once, or word by word"
         );
         let s = scan(f, root, &mem);
         assert_eq!(

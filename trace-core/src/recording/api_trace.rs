@@ -41,10 +41,10 @@ mod tests {
         // 5000 bytes that start 100 bytes before the end of a page: three pages.
         let bytes: Vec<u8> = (0..5000u32).map(|n| (n * 7) as u8).collect();
         let phase = PAGE_SIZE - 100;
-        let mut laid = vec![0; phase];
-        laid.extend_from_slice(&bytes);
-        laid.resize(3 * PAGE_SIZE, 0);
-        let ids: Vec<u32> = laid
+        let mut padded = vec![0; phase];
+        padded.extend_from_slice(&bytes);
+        padded.resize(3 * PAGE_SIZE, 0);
+        let ids: Vec<u32> = padded
             .chunks_exact(PAGE_SIZE)
             .map(|p| pages.add_page(p.try_into().unwrap()).0)
             .collect();
@@ -65,7 +65,7 @@ mod tests {
         };
         assert_eq!(row.pages(), Some(3));
         assert_eq!(r.copy_content(&row).unwrap(), bytes);
-        // Parts equal the whole: within a page, across the end of one, at both ends, empty.
+        // Each part equals its bytes of the complete content: within a page, across pages, at both ends, and empty.
         for (from, to) in [
             (0, 1),
             (99, 101),
@@ -81,14 +81,17 @@ mod tests {
         }
         assert!(r.has_copy_content(&row));
         let mut two = [0; 2];
-        assert!(!r.read_copy_content(&row, 4999, &mut two), "past its end");
+        assert!(
+            !r.read_copy_content(&row, 4999, &mut two),
+            "a read after the end succeeds"
+        );
         assert!(
             !r.read_copy_content(&row, u64::MAX, &mut two),
-            "past all that can be counted"
+            "a read at the largest offset succeeds"
         );
         assert_eq!(r.events.call(0), Some(CallEvent::Copy(row)));
-        // A row that names more than the file holds gives nothing.
-        for wrong in [
+        // A row that references more than the file contains has no content.
+        for invalid in [
             CopyRow { bytes: 1 << 40, ..row },
             CopyRow { rows: u64::MAX, ..row },
             CopyRow { pages_at: 1, ..row },
@@ -97,10 +100,10 @@ mod tests {
                 ..row
             },
         ] {
-            assert_eq!(r.copy_content(&wrong), None, "{wrong:?}");
+            assert_eq!(r.copy_content(&invalid), None, "{invalid:?}");
             assert!(
-                !r.has_copy_content(&wrong) && !r.read_copy_content(&wrong, 0, &mut two),
-                "{wrong:?}"
+                !r.has_copy_content(&invalid) && !r.read_copy_content(&invalid, 0, &mut two),
+                "{invalid:?}"
             );
         }
         let module = CallModule {
@@ -108,7 +111,7 @@ mod tests {
             pages: vec![[ids[1], 1], [ids[2], 1]],
             ..Default::default()
         };
-        assert_eq!(r.module_code(&module).unwrap(), laid[PAGE_SIZE..PAGE_SIZE + 5000]);
+        assert_eq!(r.module_code(&module).unwrap(), padded[PAGE_SIZE..PAGE_SIZE + 5000]);
         for pages in [
             vec![],
             vec![[1, 1]],
@@ -116,11 +119,11 @@ mod tests {
             vec![[u32::MAX, 2]],
             vec![[77, 2]],
         ] {
-            let wrong = CallModule {
+            let invalid = CallModule {
                 pages,
                 ..module.clone()
             };
-            assert_eq!(r.module_code(&wrong), None);
+            assert_eq!(r.module_code(&invalid), None);
         }
         assert_eq!(r.api_trace_metadata(), None);
         r.extras

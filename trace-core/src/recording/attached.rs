@@ -151,8 +151,8 @@ mod tests {
         for name in ["other", "none", "gone", "huge", "nowhere"] {
             assert_eq!(r.buffer_shape(name), None, "{name}");
         }
-        for wrong in [&b"{"[..], b"[]", br#"{"image":8}"#, br#"{"image":[-1]}"#] {
-            r.extras.insert(BUFFER_SHAPES.into(), wrong.to_vec());
+        for invalid in [&b"{"[..], b"[]", br#"{"image":8}"#, br#"{"image":[-1]}"#] {
+            r.extras.insert(BUFFER_SHAPES.into(), invalid.to_vec());
             assert!(r.buffer_shapes().is_empty());
         }
     }

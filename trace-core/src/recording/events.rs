@@ -717,7 +717,7 @@ mod tests {
 
     #[test]
     fn undecoded_access_describes_its_instruction() {
-        let of = |code| UndecodedRow::from_instruction(8, code);
+        let instruction = |code| UndecodedRow::from_instruction(8, code);
         for (code, width, words) in [
             (
                 0xf3_a5f6,
@@ -737,8 +737,12 @@ mod tests {
             (0x0f_6f07, None, "undecoded access by the instruction 0f 6f 07 …"),
             (0, None, "undecoded access"),
         ] {
-            assert_eq!((of(code).width(), of(code).write()), (width, None), "{code:#x}");
-            assert_eq!(of(code).describe(), words);
+            assert_eq!(
+                (instruction(code).width(), instruction(code).write()),
+                (width, None),
+                "{code:#x}"
+            );
+            assert_eq!(instruction(code).describe(), words);
         }
         let read = UndecodedRow::from_access(4, false, 2);
         assert_eq!((read.width(), read.write()), (Some(2), Some(false)));

@@ -216,14 +216,14 @@ mod tests {
     fn devices_are_compared_by_id_only() {
         let other: Hardware = serde_json::from_str("{\"bus\":\"pci\",\"vendor\":4098,\"device\":20550}").unwrap();
         assert!(!other.is_same_device(&rv100()));
-        let of = |names: &[&str]| {
+        let platform = |names: &[&str]| {
             Hardware::Platform(PlatformDevice {
                 compatible: names.iter().map(|n| (*n).to_owned()).collect(),
                 ..PlatformDevice::default()
             })
         };
-        assert!(of(&["rockchip,rk3399-mali", "arm,mali-t860"]).is_same_device(&of(&["arm,mali-t860"])));
-        assert!(!of(&[]).is_same_device(&of(&[])));
-        assert!(!of(&["arm,pl031"]).is_same_device(&rv100()));
+        assert!(platform(&["rockchip,rk3399-mali", "arm,mali-t860"]).is_same_device(&platform(&["arm,mali-t860"])));
+        assert!(!platform(&[]).is_same_device(&platform(&[])));
+        assert!(!platform(&["arm,pl031"]).is_same_device(&rv100()));
     }
 }

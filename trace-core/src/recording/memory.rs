@@ -604,6 +604,10 @@ mod tests {
         assert_eq!(m.at(9).page_id(6), Some(one));
         assert_eq!(m.at(10).page_id(6), Some(two));
         assert_eq!(m.at(10).page_id(5), Some(one));
-        assert_eq!(m.at(10).runs().len(), 1, "pages 1 and 2 in frames 5 and 6 are one run");
+        assert_eq!(
+            m.at(10).runs().len(),
+            1,
+            "pages 1 and 2 in frames 5 and 6 are not one run"
+        );
     }
 }

@@ -340,7 +340,10 @@ mod tests {
         let check = section(rows * 4, 4, &[BLOCK_BYTES + 9]);
         let c: Column<u32> = column(&check);
         let each = BLOCK_BYTES / 4;
-        assert!(!c.has_damage() && check.damage.count() == 0, "nobody looked");
+        assert!(
+            !c.has_damage() && check.damage.count() == 0,
+            "a block is checked before it is used"
+        );
         assert_eq!(c.get(each - 1), Some(0), "{each}");
         assert!(!c.has_damage());
         assert_eq!((c.get(each), c.get(2 * each - 1)), (None, None));
@@ -349,8 +352,8 @@ mod tests {
         let all: Vec<u32> = c.iter().collect();
         assert_eq!(all.len(), rows);
         for (row, v) in all.iter().enumerate() {
-            let own = if row % 2 == 0 { row as u32 / 2 } else { 0 };
-            let expected = if row / each == 1 { u32::MAX } else { own };
+            let original = if row % 2 == 0 { row as u32 / 2 } else { 0 };
+            let expected = if row / each == 1 { u32::MAX } else { original };
             assert_eq!(*v, expected, "row {row}");
         }
         let parts: Vec<Part<'_, u32>> = c.parts(0..rows).collect();
@@ -399,14 +402,14 @@ mod tests {
         assert!(!check.is_sound());
         assert!(c.iter().enumerate().all(|(i, v)| i as u64 == v));
         assert!(check.is_sound() && check.damage.count() == 0);
-        let mut wrong = section(BLOCK_BYTES * 2, 8, &[]);
-        let own = Arc::get_mut(&mut wrong).unwrap();
-        if let Digests::Table { digest, .. } = &mut own.digests {
+        let mut damaged = section(BLOCK_BYTES * 2, 8, &[]);
+        let check = Arc::get_mut(&mut damaged).unwrap();
+        if let Digests::Table { digest, .. } = &mut check.digests {
             digest[0] ^= 1;
         }
-        let c: Column<u64> = column(&wrong);
+        let c: Column<u64> = column(&damaged);
         assert_eq!(c.get(0), None);
-        let found = wrong.damage.blocks();
+        let found = damaged.damage.blocks();
         assert!(found[0].to_string().contains("the table of its blocks"), "{}", found[0]);
     }
 

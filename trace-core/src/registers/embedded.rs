@@ -184,17 +184,17 @@ mod tests {
     fn only_the_selected_embedded_map_is_parsed() {
         let maps = heads();
         assert_eq!(maps.len(), ALL.len());
-        let read = |maps: &[Embedded]| maps.iter().filter(|m| m.map.get().is_some()).count();
+        let count_parsed = |maps: &[Embedded]| maps.iter().filter(|m| m.map.get().is_some()).count();
         let chosen = maps.iter().find(|m| m.head.gpu_name(0x0603_0001).is_some()).unwrap();
-        assert_eq!(read(&maps), 0, "heads choose");
+        assert_eq!(count_parsed(&maps), 0, "a map is parsed before it is selected");
         let map = chosen.map().unwrap();
-        assert_eq!((map.name(), read(&maps)), ("adreno-a6xx", 1));
-        // A head agrees with its map.
+        assert_eq!((map.name(), count_parsed(&maps)), ("adreno-a6xx", 1));
+        // Each head has the same name, space and devices as its map.
         for m in &maps {
             let map = m.map().unwrap();
             assert_eq!((&m.head.name, &m.head.space), (&map.name, &map.space));
             assert_eq!((&m.head.gpus, &m.head.devices), (&map.gpus, &map.devices));
-            assert_eq!(m.head.registers.len(), 0, "{}: its head holds registers", m.head.name);
+            assert_eq!(m.head.registers.len(), 0, "{}: the head has registers", m.head.name);
         }
     }
 }

@@ -605,7 +605,7 @@ mod tests {
         }
     }
 
-    fn of(list: &[(u32, u32, char, u64)]) -> Guess {
+    fn guess_of(list: &[(u32, u32, char, u64)]) -> Guess {
         guess(&recording(list), 0, 0x10, 4, &Progress::new()).unwrap()
     }
 
@@ -621,7 +621,7 @@ mod tests {
                 (1, 0x20, 'w', 1),
             ]);
         }
-        let g = of(&list);
+        let g = guess_of(&list);
         assert_eq!((g.polls, g.polled, g.awaited, g.awaited_ones), (2, 6, 1, 1));
         assert_eq!(g.pollers, [(1, 6)]);
         assert_eq!((g.changing, g.ones, g.zeros), (1, 4, 0xffff_fffa));
@@ -645,11 +645,11 @@ mod tests {
                 ]
             })
             .collect();
-        let g = of(&clears);
+        let g = guess_of(&clears);
         assert_eq!((g.cleared, g.kept), (6, 0));
         assert!(g.hints().contains(&Hint::ClearsByOnes { times: 6, of: 6 }));
         let stores: Vec<_> = (1..5).flat_map(|n| [(1, 0x10, 'w', n), (1, 0x10, 'r', n)]).collect();
-        let g = of(&stores);
+        let g = guess_of(&stores);
         assert_eq!((g.read_back, g.read_other), (4, 0));
         assert_eq!(g.hints(), [Hint::Stores { times: 4, of: 4 }]);
     }
@@ -659,9 +659,9 @@ mod tests {
         let rising: Vec<_> = (0..6u64)
             .flat_map(|n| [(1, 0x10, 'r', n * 1000), (1, 0x20, 'r', 0)])
             .collect();
-        assert_eq!(of(&rising).hints(), [Hint::CountsUp { rises: 5, of: 5 }]);
+        assert_eq!(guess_of(&rising).hints(), [Hint::CountsUp { rises: 5, of: 5 }]);
         let floats = [0.5f32, 1.0, 2.5].map(|f| (1, 0x10, 'w', u64::from(f.to_bits())));
-        assert!(of(&floats).hints().contains(&Hint::Float { values: 3, of: 3 }));
+        assert!(guess_of(&floats).hints().contains(&Hint::Float { values: 3, of: 3 }));
     }
 
     #[test]
@@ -675,7 +675,7 @@ mod tests {
                 (1, 0x14, 'w', 7),
             ]);
         }
-        let g = of(&list);
+        let g = guess_of(&list);
         let entries: Vec<_> = g
             .followers
             .iter()

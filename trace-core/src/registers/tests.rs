@@ -177,14 +177,14 @@ fn register_halves_hold_the_fields_of_the_wide_register() {
     assert_eq!(lo.layout.decode(value & 0xffff_ffff).text("base"), Some("0xae100000"));
     assert_eq!(hi.layout.decode(value >> 32).text("base"), Some("0xffff00000000"));
     for r in map.registers().filter(|r| r.pair.is_some()) {
-        let whole: u32 = r.wide.as_ref().unwrap().fields.iter().map(Field::width).sum();
+        let total: u32 = r.wide.as_ref().unwrap().fields.iter().map(Field::width).sum();
         let base = r.name.rsplit_once('_').unwrap().0;
         let halves: u32 = ["_LO", "_HI"]
             .iter()
             .flat_map(|h| &map.find_by_name(&format!("{base}{h}")).unwrap().layout.fields)
             .map(Field::width)
             .sum();
-        assert_eq!(whole, halves, "{}", r.name);
+        assert_eq!(total, halves, "{}", r.name);
     }
 }
 
@@ -257,17 +257,17 @@ fn registers_inherit_unset_properties_from_their_block() {
     );
     let w = map.find_by_name("W").unwrap();
     assert!(w.replay.write && w.describe(7) == "7");
-    let wrong = RegisterMap::parse(&[("t.toml", &text.replace("say='names'", "say='all'"))]).unwrap_err();
-    assert!(wrong.to_string().contains("say all is not names"), "{wrong}");
-    let wrong = RegisterMap::parse(&[("t.toml", &text.replace("access='rw'\nreplay", "replay"))]).unwrap_err();
-    assert!(wrong.to_string().contains("access is missing"), "{wrong}");
+    let error = RegisterMap::parse(&[("t.toml", &text.replace("say='names'", "say='all'"))]).unwrap_err();
+    assert!(error.to_string().contains("say all is not names"), "{error}");
+    let error = RegisterMap::parse(&[("t.toml", &text.replace("access='rw'\nreplay", "replay"))]).unwrap_err();
+    assert!(error.to_string().contains("access is missing"), "{error}");
 }
 
-/// A recording of other windows than the map's has no names: its registers are different.
+/// A recording of another register region than that of the map has no names, because its registers are different.
 #[test]
 fn register_names_apply_only_to_the_region_of_the_map() {
     use crate::recording::{Hardware, PciFunction, Recording, Space, SpaceKind};
-    let of = |spaces: &[(&str, SpaceKind)]| {
+    let map_name = |spaces: &[(&str, SpaceKind)]| {
         let mut r = Recording::default();
         let space = |(name, kind): &(&str, SpaceKind)| Space {
             name: (*name).to_owned(),
@@ -283,16 +283,16 @@ fn register_names_apply_only_to_the_region_of_the_map() {
         RegisterMap::for_recording(&r).map(RegisterMap::name)
     };
     use SpaceKind::{Config, Registers};
-    assert_eq!(of(&[("bar2", Registers), ("config", Config)]), Some("rv100"));
-    assert_eq!(of(&[("bar0", Registers), ("bar2", Registers)]), Some("rv100"));
+    assert_eq!(map_name(&[("bar2", Registers), ("config", Config)]), Some("rv100"));
+    assert_eq!(map_name(&[("bar0", Registers), ("bar2", Registers)]), Some("rv100"));
     assert_eq!(
-        of(&[("reg0", Registers)]),
+        map_name(&[("reg0", Registers)]),
         Some("rv100"),
-        "its place on the bus is not known"
+        "a space without a bus location uses the map"
     );
-    assert_eq!(of(&[("config", Config)]), None);
-    assert_eq!(of(&[("bar1", Registers)]), None);
-    assert_eq!(of(&[]), Some("rv100"), "nothing is said of spaces");
+    assert_eq!(map_name(&[("config", Config)]), None);
+    assert_eq!(map_name(&[("bar1", Registers)]), None);
+    assert_eq!(map_name(&[]), Some("rv100"), "a recording without spaces uses the map");
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn map_errors_name_file_and_line() {
     ] {
         let text = text.replace("BLOCK", block);
         let e = RegisterMap::parse(&[head, ("x.toml", &text)]).unwrap_err();
-        assert!(e.to_string().contains(reason), "{e} should tell {reason}");
+        assert!(e.to_string().contains(reason), "{e} does not contain {reason}");
     }
     assert!(RegisterMap::parse(&[]).is_err());
     assert!(RegisterMap::parse(&[head, head]).is_err());
@@ -389,8 +389,8 @@ fn oversized_register_arrays_are_refused() {
     assert!(e.to_string().contains("too many"), "{e}");
 }
 
-/// Expanded size counts: fields of a repeated register or of layouts, their texts, and provenances that every register
-/// has; in one file or spread over several.
+/// The limit applies to the expanded size of all files of a map. This size includes the fields and texts of repeated
+/// registers and of layouts, and the provenance of each register.
 #[test]
 fn oversized_expanded_map_is_refused_early() {
     let head = "[map]\nname='m'\nwindow=0x4000000\ndoc='d'\n";
@@ -478,8 +478,8 @@ fn register_names_agree_with_published_timelines() {
             .lines()
             .filter(|l| l.split('\t').nth(1).is_some_and(|s| s.trim() == "IO"))
         {
-            let what = line.split('\t').nth(3).unwrap();
-            let words: Vec<&str> = what.split_whitespace().collect();
+            let description = line.split('\t').nth(3).unwrap();
+            let words: Vec<&str> = description.split_whitespace().collect();
             let at = words.iter().position(|w| *w == "reg").unwrap();
             let offset = u32::from_str_radix(words[at + 1].trim_start_matches("0x"), 16).unwrap();
             let value = u64::from_str_radix(words[at + 3], 16).unwrap();
@@ -487,7 +487,7 @@ fn register_names_agree_with_published_timelines() {
             let register = map
                 .at(offset)
                 .unwrap_or_else(|| panic!("{offset:#x} is unknown, {line}"));
-            let rest = what
+            let rest = description
                 .split_once("val ")
                 .unwrap()
                 .1
@@ -579,7 +579,7 @@ proptest! {
         prop_assert_eq!(known | d.unknown_value(), value);
     }
 
-    /// Text that is no map is an error and never a panic.
+    /// Text that is not a map gives an error and never a panic.
     #[test]
     fn arbitrary_text_parses_as_a_map_or_is_refused(text in "\\PC{0,200}") {
         let _ = RegisterMap::parse(&[("x.toml", &text)]);

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     /// Returns every position, computed by a walk from the first event.
-    fn walked(times: &[u64], kind: AxisKind) -> Vec<f64> {
+    fn walk_positions(times: &[u64], kind: AxisKind) -> Vec<f64> {
         let mut at = AxisState::default();
         let walk = times.iter().enumerate().map(|(e, t)| {
             at = at.step(t.saturating_sub(times[0]));
@@ -247,19 +247,19 @@ mod tests {
                 n => n * 31,
             };
             times.push(times.last().unwrap() + step);
-            // The clock runs backwards now and then.
+            // The clock sometimes runs backwards.
             if i % 61 == 0 {
                 times.push(times.last().unwrap() - 5_000);
             }
         }
         let axis = Axis::new(times.clone().into());
         for kind in AxisKind::ALL {
-            let expected = walked(&times, kind);
+            let expected = walk_positions(&times, kind);
             for (e, p) in expected.iter().enumerate() {
                 assert_eq!(axis.position(kind, e as u64), *p, "{kind:?} {e}");
-                for wanted in [p - 0.5, *p, p + 0.5] {
-                    let first = expected.iter().position(|x| *x >= wanted).unwrap_or(expected.len());
-                    assert_eq!(axis.event_at(kind, wanted), first as u64, "{kind:?} at {wanted}");
+                for position in [p - 0.5, *p, p + 0.5] {
+                    let first = expected.iter().position(|x| *x >= position).unwrap_or(expected.len());
+                    assert_eq!(axis.event_at(kind, position), first as u64, "{kind:?} at {position}");
                 }
                 assert_eq!(axis.position(kind, axis.nearest(kind, *p)), *p);
             }

@@ -408,7 +408,7 @@ pub(super) mod tests {
             };
             match x >> 60 {
                 0 => b.mark(i * 10, "m"),
-                // The clock runs backwards here and there.
+                // The clock sometimes runs backwards.
                 1 => b.access((i * 10).saturating_sub(95), 0, access),
                 2 => b.access(i * 10, 0, Access { space: 1, ..access }),
                 _ => b.access(i * 10, 0, access),
@@ -433,7 +433,7 @@ pub(super) mod tests {
         Pyramid::build(r, Some(map()), &Progress::new()).unwrap()
     }
 
-    fn counted(p: &Pyramid, r: &Recording, range: Range<u64>) -> Vec<(u32, u32)> {
+    fn count_naively(p: &Pyramid, r: &Recording, range: Range<u64>) -> Vec<(u32, u32)> {
         let mut expected = vec![(0, 0); p.lanes().len()];
         p.each(&r.events, range, |_, l, write| {
             let c: &mut (u32, u32) = &mut expected[l];
@@ -444,7 +444,7 @@ pub(super) mod tests {
 
     #[test]
     fn pyramid_counts_agree_with_direct_counting() {
-        // More than one part of the parallel count, and an end in the middle of a block.
+        // The events are more than one part of the parallel count, and end in the middle of a block.
         let n = (STRIDE * GROUP * BLOCK) as u64 + 70_005;
         let r = recording(n);
         let p = build(&r);
@@ -462,7 +462,7 @@ pub(super) mod tests {
         ] {
             assert_eq!(
                 p.count(&r.events, range.clone()),
-                counted(&p, &r, range.clone()),
+                count_naively(&p, &r, range.clone()),
                 "{range:?}"
             );
         }
@@ -525,7 +525,7 @@ pub(super) mod tests {
                 assert_eq!(sum, 3000, "{kind:?} {pixels}");
                 assert_eq!(view.events(), (0, 3000));
                 for pixel in 0..pixels {
-                    let expected = counted(&p, &r, view.edges[pixel]..view.edges[pixel + 1]);
+                    let expected = count_naively(&p, &r, view.edges[pixel]..view.edges[pixel + 1]);
                     let got: Vec<_> = (0..p.lanes().len()).map(|l| view.count(pixel, l)).collect();
                     assert_eq!(got, expected, "{kind:?}, pixel {pixel} of {pixels}");
                 }
@@ -545,7 +545,7 @@ pub(super) mod tests {
                 for i in 0..pixels {
                     let (from, to) = (view.edges[i], view.edges[i + 1]);
                     assert!(from < to);
-                    let expected = counted(&p, &r, from..to);
+                    let expected = count_naively(&p, &r, from..to);
                     let got: Vec<_> = (0..p.lanes().len()).map(|l| view.count(i, l)).collect();
                     assert_eq!(got, expected, "{kind:?}, pixel {i} of {pixels}");
                     let exact = p.axis().event_at(kind, range.0 + step * i as f64);

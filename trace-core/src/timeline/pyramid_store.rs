@@ -190,7 +190,7 @@ mod tests {
         let p = Pyramid::build(&r, Some(map()), &Progress::new()).unwrap();
         let f = file(&other, &p.to_bytes());
         assert!(Pyramid::stored(&f, &other, Some(map())).unwrap().is_none());
-        // The section exists, with another version.
+        // The section exists, but has another version.
         let mut w = Writer::begin(MemorySink::default()).unwrap();
         w.put(&r).unwrap();
         w.derived(PYRAMID_SECTION, PYRAMID_VERSION + 1, &p.to_bytes()).unwrap();

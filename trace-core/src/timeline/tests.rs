@@ -70,7 +70,7 @@ impl Script {
     }
 }
 
-/// A driver that maps memory as its program proceeds sets nothing up between jobs: the jobs are the program's.
+/// A driver that maps memory during the run has no setup between jobs, so all jobs belong to the program.
 #[test]
 fn jobs_between_mappings_belong_to_the_compute_phase() {
     let map_more = |s: &mut Script| {
@@ -93,7 +93,7 @@ fn jobs_between_mappings_belong_to_the_compute_phase() {
         let inside = |j: &&JobSpan| (compute.first..=compute.last).contains(&j.submit_event);
         t.jobs.iter().filter(inside).count()
     };
-    // Four layers, memory mapped before the last of them.
+    // The driver maps memory before the last of four layers.
     assert_eq!(phase_of(&[false, false, false, true]), 4);
     // Every job has its own address space.
     assert_eq!(phase_of(&[true, true]), 2);
@@ -323,34 +323,37 @@ fn call_lanes_per_stream_have_correct_counts() {
         .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
     let p = Pyramid::build(&r, None, &Progress::new()).unwrap();
     let (streams, memory, calls) = p.call_lanes().unwrap();
-    assert_eq!(streams.len(), 32, "the others share the last one's");
+    assert_eq!(streams.len(), 32, "other streams do not share the last lane");
     let counts = p.count(&r.events, 0..3000);
-    let of = |lane: Option<usize>| lane.map_or((0, 0), |l| counts[l]);
-    let walked = |is_match: &dyn Fn(CallEvent) -> bool| {
+    let lane_counts = |lane: Option<usize>| lane.map_or((0, 0), |l| counts[l]);
+    let count_calls = |is_match: &dyn Fn(CallEvent) -> bool| {
         (0..3000).filter(|e| r.events.call(*e).is_some_and(is_match)).count() as u32
     };
     for (n, lanes) in streams.iter().enumerate() {
-        let mine = |s: u32| s as usize == n || (n == 31 && s >= 31 && s != OrderRow::NONE);
-        let launches = walked(&|c| matches!(c, CallEvent::Launch(l) if mine(l.stream)));
-        let orders = walked(&|c| matches!(c, CallEvent::Order(o) if mine(o.stream)));
-        assert_eq!(of(lanes.launches), (orders, launches), "stream {n}");
+        let is_in_lane = |s: u32| s as usize == n || (n == 31 && s >= 31 && s != OrderRow::NONE);
+        let launches = count_calls(&|c| matches!(c, CallEvent::Launch(l) if is_in_lane(l.stream)));
+        let orders = count_calls(&|c| matches!(c, CallEvent::Order(o) if is_in_lane(o.stream)));
+        assert_eq!(lane_counts(lanes.launches), (orders, launches), "stream {n}");
         let to_host = CopyKind::DeviceToHost as u32;
-        let out = walked(&|c| matches!(c, CallEvent::Copy(c) if mine(c.stream) && c.kind == to_host));
-        let into = walked(&|c| match c {
-            CallEvent::Copy(c) => mine(c.stream) && c.kind != to_host,
-            CallEvent::Fill(f) => mine(f.stream),
+        let out = count_calls(&|c| matches!(c, CallEvent::Copy(c) if is_in_lane(c.stream) && c.kind == to_host));
+        let into = count_calls(&|c| match c {
+            CallEvent::Copy(c) => is_in_lane(c.stream) && c.kind != to_host,
+            CallEvent::Fill(f) => is_in_lane(f.stream),
             _ => false,
         });
-        assert_eq!(of(lanes.copies), (out, into), "stream {n}");
+        assert_eq!(lane_counts(lanes.copies), (out, into), "stream {n}");
     }
     let pieces = |out: bool| {
-        walked(
+        count_calls(
             &|c| matches!(c, CallEvent::Copy(c) if c.stream == OrderRow::NONE && (c.kind == CopyKind::DeviceToHost as u32) == out),
         )
     };
-    let taken = walked(&|c| matches!(c, CallEvent::Allocation(_)));
-    assert_eq!(of(memory), (pieces(true), taken + pieces(false)));
-    assert_eq!(of(calls), (walked(&|c| matches!(c, CallEvent::Call(_))), 0));
+    let allocations = count_calls(&|c| matches!(c, CallEvent::Allocation(_)));
+    assert_eq!(lane_counts(memory), (pieces(true), allocations + pieces(false)));
+    assert_eq!(
+        lane_counts(calls),
+        (count_calls(&|c| matches!(c, CallEvent::Call(_))), 0)
+    );
     let all: u32 = counts.iter().map(|c| c.0 + c.1).sum();
     assert_eq!(all, 3000, "every call is in a lane");
 }

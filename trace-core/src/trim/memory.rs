@@ -376,7 +376,7 @@ mod tests {
     fn repeated_ranges_are_joined_and_others_stay_separate() {
         let mut all = Ranges::default();
         for _ in 0..8 {
-            // Every other frame, from both ends, so that none touches the previous one.
+            // The frames alternate between both ends, so that no frame is next to the previous one.
             for n in 0..FIRST_ROOM as u64 {
                 let frame = if n % 2 == 0 { n } else { (1 << 20) - n } * 2;
                 all.add(frame..frame + 1);

@@ -44,9 +44,9 @@ fn trim_errors_name_missing_and_available_parts() {
 fn trimmed_job_removes_only_its_submission_and_interrupt() {
     let r = sample("chain2.kine");
     let second = trim(&r, &jobs(&[1]), &Progress::new()).unwrap();
-    // Flush id, seven writes of the submission, four accesses of the handler.
-    let gone: Vec<u64> = (0..158).filter(|e| !second.events.contains(e)).collect();
-    assert_eq!(gone, (88..100).collect::<Vec<_>>());
+    // The removed events are the flush id, seven writes of the submission, and four accesses of the interrupt handler.
+    let removed_events: Vec<u64> = (0..158).filter(|e| !second.events.contains(e)).collect();
+    assert_eq!(removed_events, (88..100).collect::<Vec<_>>());
     let map = RegisterMap::for_recording(&second.recording).unwrap();
     let timeline = crate::timeline::derive(&second.recording, map, &Progress::new()).unwrap();
     assert_eq!(timeline.jobs.len(), 1);
@@ -113,7 +113,7 @@ fn event_range_starts_with_memory_at_its_start() {
     // Contiguous CPU writes stay together.
     let within = trim(&r, &TrimRequest::new(Part::Events(3..=4), "log"), &Progress::new()).unwrap();
     assert_eq!(within.events, [3, 4]);
-    // A cut to everything is the same recording.
+    // A trim to all events gives the same recording.
     let all = trim(&r, &TrimRequest::new(Part::Events(0..=11), "log"), &Progress::new()).unwrap();
     assert!(all.recording.cuts().is_empty() && all.recording.extras.contains_key("screen-at-end"));
 }
@@ -137,7 +137,7 @@ fn trimmed_device_logs_are_valid() {
     assert!(part.recording.hardware().is_some());
 }
 
-/// Four thousand million frames of one image, declared as page tables: a run of a few bytes in a file.
+/// A run of a few bytes in a file can declare four billion frames of one image as page tables.
 #[test]
 fn huge_page_table_run_uses_little_memory() {
     let mut r = sample("chain2.kine");
@@ -152,6 +152,9 @@ fn huge_page_table_run_uses_little_memory() {
     snapshots[0].runs.push(run);
     r.memory.snapshots = Arc::new(snapshots);
     let part = trim(&r, &jobs(&[1]), &Progress::new()).unwrap();
-    let kept = part.recording.memory.snapshots[0].runs.last().unwrap();
-    assert_eq!((kept.first_frame, kept.count, kept.repeat), (1 << 40, u32::MAX, true));
+    let last_run = part.recording.memory.snapshots[0].runs.last().unwrap();
+    assert_eq!(
+        (last_run.first_frame, last_run.count, last_run.repeat),
+        (1 << 40, u32::MAX, true)
+    );
 }

@@ -7,7 +7,7 @@ use crate::registers::{Accesses, Field, RecordedRegisters, history};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-/// Returns a recording of a Radeon, whose registers support accesses of 1, 2 and 4 bytes: `CRTC_GEN_CNTL` is at 0x50
+/// Returns a recording of a Radeon, whose registers support accesses of 1, 2 and 4 bytes. `CRTC_GEN_CNTL` is at 0x50
 /// and has fields in each byte.
 fn recording(accesses: &[Access]) -> Recording {
     let mut b = EventsBuilder::new();
@@ -38,8 +38,8 @@ fn recording(accesses: &[Access]) -> Recording {
 const REGISTER: u32 = 0x50;
 
 fn accesses() -> impl Strategy<Value = Vec<Access>> {
-    let place = (0x4cu32..0x58, proptest::sample::select(&[1u8, 2, 4][..]));
-    let access = (any::<bool>(), place, any::<u32>());
+    let location = (0x4cu32..0x58, proptest::sample::select(&[1u8, 2, 4][..]));
+    let access = (any::<bool>(), location, any::<u32>());
     let access = access.prop_map(|(write, (offset, width), value)| {
         let (offset, width) = (offset / u32::from(width) * u32::from(width), width);
         Access {
@@ -54,7 +54,7 @@ fn accesses() -> impl Strategy<Value = Vec<Access>> {
 }
 
 /// Returns the reference values: each access sets its own bytes of the window, and the register is its four bytes.
-fn naive(recording: &Recording, field: Option<&Field>, which: AccessFilter) -> Vec<(u32, u64)> {
+fn naive(recording: &Recording, field: Option<&Field>, filter: AccessFilter) -> Vec<(u32, u64)> {
     let mut bytes: HashMap<u32, u8> = HashMap::new();
     let mut out = Vec::new();
     for (event, a) in recording.events.accesses(0..recording.events.len()) {
@@ -69,24 +69,24 @@ fn naive(recording: &Recording, field: Option<&Field>, which: AccessFilter) -> V
         let value = (0..4)
             .map(|i| u64::from(bytes.get(&(REGISTER + i)).copied().unwrap_or(0)) << (8 * i))
             .sum();
-        let wanted = match field {
+        let is_selected = match field {
             Some(f) => (f.lo..=f.hi).any(|b| bits >> b & 1 == 1),
             None => bits != 0,
         };
-        let kind = match which {
+        let kind = match filter {
             AccessFilter::Both => true,
             AccessFilter::Reads => !a.write,
             AccessFilter::Writes => a.write,
         };
-        if wanted && kind {
+        if is_selected && kind {
             out.push((event as u32, field.map_or(value, |f| f.extract(value))));
         }
     }
     out
 }
 
-/// Returns the accesses that touch the register.
-fn touching(recording: &Recording) -> Accesses {
+/// Returns the accesses that cover the register.
+fn covering_accesses(recording: &Recording) -> Accesses {
     let all = recording.events.accesses(0..recording.events.len());
     let touches = |a: &Access| a.offset < REGISTER + 4 && a.offset + u32::from(a.width) > REGISTER;
     all.filter(|(_, a)| touches(a))
@@ -95,7 +95,7 @@ fn touching(recording: &Recording) -> Accesses {
 }
 
 /// Returns the visible values, one by one.
-fn seen(events: &[u32], values: &[u64], from: f64, to: f64) -> Vec<(f64, u64)> {
+fn visible_values(events: &[u32], values: &[u64], from: f64, to: f64) -> Vec<(f64, u64)> {
     let all = events.iter().map(|e| f64::from(*e)).zip(values.iter().copied());
     all.filter(|(x, _)| *x >= from && *x <= to).collect()
 }
@@ -108,13 +108,13 @@ proptest! {
         let def = device.map().at(REGISTER).unwrap();
         prop_assert_eq!(def.width, 4);
         prop_assert!(def.layout.fields.len() > 2);
-        let events = touching(&r);
-        for which in AccessFilter::ALL {
+        let events = covering_accesses(&r);
+        for filter in AccessFilter::ALL {
             let fields = def.layout.fields.iter().map(Some);
             for field in std::iter::once(None).chain(fields) {
-                let got = collect(&r, Some(device), REGISTER, field, &events, which, &Progress::new()).unwrap();
+                let got = collect(&r, Some(device), REGISTER, field, &events, filter, &Progress::new()).unwrap();
                 let got: Vec<_> = got.events().iter().copied().zip(got.values().iter().copied()).collect();
-                prop_assert_eq!(got, naive(&r, field, which));
+                prop_assert_eq!(got, naive(&r, field, filter));
             }
         }
     }
@@ -124,15 +124,15 @@ proptest! {
         let r = recording(&list);
         let device = RecordedRegisters::new(&r).unwrap();
         let sorted = history::by_register(&r, Some(device.map()), device.space(), &Progress::new()).unwrap();
-        let touching = touching(&r);
-        let of = sorted.get(&REGISTER).cloned().unwrap_or_default();
-        prop_assert_eq!(of.iter().collect::<Vec<_>>(), touching.iter().collect::<Vec<_>>());
-        let values = collect(&r, Some(device), REGISTER, None, &of, AccessFilter::Both, &Progress::new()).unwrap();
+        let covering_accesses = covering_accesses(&r);
+        let register_accesses = sorted.get(&REGISTER).cloned().unwrap_or_default();
+        prop_assert_eq!(register_accesses.iter().collect::<Vec<_>>(), covering_accesses.iter().collect::<Vec<_>>());
+        let values = collect(&r, Some(device), REGISTER, None, &register_accesses, AccessFilter::Both, &Progress::new()).unwrap();
         for event in 0..r.events.len() as u64 + 2 {
-            let held = history::value_at(&r, Some(device), REGISTER, &of, event);
-            prop_assert_eq!(held.map(|h| (h.event, h.value)), values.at(event));
-            prop_assert_eq!(held.map(|h| of.all().get(h.place)), held.map(|h| Some(h.event)));
-            prop_assert_eq!(held.map(|h| of.writes().contains(h.event)), held.map(|h| h.write));
+            let value = history::value_at(&r, Some(device), REGISTER, &register_accesses, event);
+            prop_assert_eq!(value.map(|h| (h.event, h.value)), values.at(event));
+            prop_assert_eq!(value.map(|h| register_accesses.all().get(h.place)), value.map(|h| Some(h.event)));
+            prop_assert_eq!(value.map(|h| register_accesses.writes().contains(h.event)), value.map(|h| h.write));
         }
     }
 
@@ -150,23 +150,23 @@ proptest! {
         let (from, to) = (a.min(b) * end, a.max(b) * end);
         let (before, pieces) = v.pieces(&|e| e as f64, from, to, columns);
         prop_assert!(pieces.len() <= 2 * columns + 2, "{} pieces in {} columns", pieces.len(), columns);
-        let expected = seen(&events, &values, from, to);
+        let expected = visible_values(&events, &values, from, to);
         let n = events.partition_point(|e| f64::from(*e) < from);
         prop_assert_eq!(before, n.checked_sub(1).map(|n| values[n]));
         let mut rest = expected.as_slice();
         let column = (to - from) / columns as f64;
         for p in &pieces {
-            prop_assert!(p.to - p.from <= column, "a piece is no wider than a column");
+            prop_assert!(p.to - p.from <= column, "a piece is wider than a column");
             let k = rest.partition_point(|(x, _)| *x <= p.to);
-            let (mine, others) = rest.split_at(k);
-            prop_assert!(!mine.is_empty());
-            prop_assert_eq!((mine[0].0, mine[k - 1].0), (p.from, p.to));
-            prop_assert_eq!((mine[0].1, mine[k - 1].1), (p.begin, p.end));
-            prop_assert_eq!(mine.iter().map(|m| m.1).min(), Some(p.min));
-            prop_assert_eq!(mine.iter().map(|m| m.1).max(), Some(p.max));
+            let (covered, others) = rest.split_at(k);
+            prop_assert!(!covered.is_empty());
+            prop_assert_eq!((covered[0].0, covered[k - 1].0), (p.from, p.to));
+            prop_assert_eq!((covered[0].1, covered[k - 1].1), (p.begin, p.end));
+            prop_assert_eq!(covered.iter().map(|m| m.1).min(), Some(p.min));
+            prop_assert_eq!(covered.iter().map(|m| m.1).max(), Some(p.max));
             rest = others;
         }
-        prop_assert!(rest.is_empty(), "nothing in view is left out");
+        prop_assert!(rest.is_empty(), "a visible value is missing");
         prop_assert_eq!(v.range(), values.iter().min().copied().zip(values.iter().max().copied()));
         for e in [0, at / 2, at, at + 5] {
             let n = events.partition_point(|x| *x <= e);
@@ -186,14 +186,14 @@ fn plot_shows_a_single_outlier_at_any_width() {
         assert_eq!(pieces.iter().filter(|p| p.max == 7).count(), 1);
         assert!(pieces.len() <= 2 * columns + 2);
     }
-    // As many positions are computed as are drawn, not as there are values.
-    let asked = std::cell::Cell::new(0);
-    let place = |e: u64| {
-        asked.set(asked.get() + 1);
+    // The number of computed positions depends on the number of columns, not on the number of values.
+    let calls = std::cell::Cell::new(0);
+    let position = |e: u64| {
+        calls.set(calls.get() + 1);
         e as f64
     };
-    let _ = v.pieces(&place, 0.0, 1e6, 500);
-    assert!(asked.get() < 500 * 40, "{} places", asked.get());
+    let _ = v.pieces(&position, 0.0, 1e6, 500);
+    assert!(calls.get() < 500 * 40, "{} positions", calls.get());
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn zero_or_one_value_has_pieces_and_collection_is_cancellable() {
     let one = Values::new(vec![3], vec![9]);
     let (before, pieces) = one.pieces(&|e| e as f64, 4.0, 9.0, 5);
     assert_eq!((before, pieces.len()), (Some(9), 0));
-    let stopped = Progress::new();
-    stopped.cancel();
+    let cancelled = Progress::new();
+    cancelled.cancel();
     let result = collect(
         &Recording::default(),
         None,
@@ -213,7 +213,7 @@ fn zero_or_one_value_has_pieces_and_collection_is_cancellable() {
         None,
         &[(1, false)].into_iter().collect(),
         AccessFilter::Both,
-        &stopped,
+        &cancelled,
     );
     assert_eq!(result.err(), Some(Cancelled));
 }

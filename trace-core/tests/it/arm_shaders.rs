@@ -1,5 +1,5 @@
-//! Shaders that Arm's own compiler made, in the published recordings where they are present: every clause of them
-//! unpacks, and what no operation of the table has is reported as unknown.
+//! Tests that every clause of shaders from Arm's compiler unpacks, and that operations that the table lacks are
+//! reported as unknown. The shaders are in the published recordings; without these recordings the test is skipped.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use bifrost::{Clause, Unit, clause_text};
@@ -11,20 +11,20 @@ use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
 use trace_core::timeline;
 
-/// What is known about the shaders of a recording.
+/// Expected counts of the shaders of a recording.
 struct ExpectedShaders {
     name: &'static str,
-    /// Compute jobs that name a shader.
+    /// Number of compute jobs that name a shader.
     jobs: usize,
-    /// Shaders that differ in their bytes.
+    /// Number of shaders with different bytes.
     shaders: usize,
     operations: usize,
     unknown: usize,
-    /// Bits that are unknown.
+    /// Number of different unknown bit patterns.
     patterns: usize,
 }
 
-const KNOWN: [ExpectedShaders; 2] = [
+const EXPECTED: [ExpectedShaders; 2] = [
     ExpectedShaders {
         name: "mnist",
         jobs: 23,
@@ -43,7 +43,7 @@ const KNOWN: [ExpectedShaders; 2] = [
     },
 ];
 
-/// The code of the compute jobs of a recording: its bytes as they stand in memory, and its clauses.
+/// Returns the number of compute shaders in a recording, and the clauses of each different shader by its bytes.
 fn shaders(folder: &Path) -> (usize, BTreeMap<Vec<u8>, Vec<Clause>>) {
     let recording = import::open(folder, &Progress::new()).unwrap();
     let map = RegisterMap::for_gpu(recording.metadata.identity.gpu_id).unwrap();
@@ -63,12 +63,12 @@ fn shaders(folder: &Path) -> (usize, BTreeMap<Vec<u8>, Vec<Clause>>) {
                 assert!(code.end.is_complete(), "{entry}: {}", code.end.describe());
                 let mut bytes = vec![0; code.bytes() as usize];
                 assert!(jobs::GpuMemory::read(&memory, entry, &mut bytes));
-                // The same code unpacked where it stands and from its bytes alone.
-                let alone = bifrost::disassemble(&bytes);
-                assert_eq!(alone.stopped, None);
-                assert_eq!(alone.clauses.len(), code.clauses.len());
+                // The code must decode equally from memory and from its bytes.
+                let shader = bifrost::disassemble(&bytes);
+                assert_eq!(shader.stopped, None);
+                assert_eq!(shader.clauses.len(), code.clauses.len());
                 count += 1;
-                all.insert(bytes, alone.clauses);
+                all.insert(bytes, shader.clauses);
             }
         }
     }
@@ -81,10 +81,10 @@ fn published_shaders_decode_and_unknown_operations_are_counted() {
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/recordings")),
         PathBuf::from,
     );
-    for known in &KNOWN {
-        let folder = root.join("gpureplay").join(known.name);
+    for expected in &EXPECTED {
+        let folder = root.join("gpureplay").join(expected.name);
         if !folder.is_dir() {
-            println!("skipped: {} is not there", folder.display());
+            println!("skipped: {} is missing", folder.display());
             continue;
         }
         let (count, all) = shaders(&folder);
@@ -96,8 +96,8 @@ fn published_shaders_decode_and_unknown_operations_are_counted() {
                 for t in &c.tuples {
                     assert!(t.registers.sound);
                     operations += 2;
-                    for (unit, bits, found) in [(Unit::Fma, t.fma_bits, t.fma), (Unit::Add, t.add_bits, t.add)] {
-                        if found.is_none() {
+                    for (unit, bits, operation) in [(Unit::Fma, t.fma_bits, t.fma), (Unit::Add, t.add_bits, t.add)] {
+                        if operation.is_none() {
                             unknown += 1;
                             patterns.insert((unit.sign(), bits));
                         }
@@ -105,22 +105,22 @@ fn published_shaders_decode_and_unknown_operations_are_counted() {
                 }
                 reported += clause_text(c, 0).matches("unknown 0x").count();
             }
-            assert!(unknown > before, "no shader of Arm's compiler is free of them");
+            assert!(unknown > before, "a shader of Arm's compiler has no unknown operations");
         }
-        let found = (count, all.len(), operations, unknown, patterns.len());
-        println!("{}: {found:?}", known.name);
+        let counts = (count, all.len(), operations, unknown, patterns.len());
+        println!("{}: {counts:?}", expected.name);
         assert_eq!(reported, unknown);
         assert_eq!(
-            found,
+            counts,
             (
-                known.jobs,
-                known.shaders,
-                known.operations,
-                known.unknown,
-                known.patterns
+                expected.jobs,
+                expected.shaders,
+                expected.operations,
+                expected.unknown,
+                expected.patterns
             ),
             "{}",
-            known.name
+            expected.name
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Queries on API traces through the public interface; memory compared with a second, naive implementation.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // These are tests.
+//! Tests of queries on API traces through the public interface. A naive implementation checks the contents of memory.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod around;
 mod differing;

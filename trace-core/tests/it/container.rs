@@ -1,5 +1,5 @@
-//! The container, tested through its public face: round trips, damage, crashes, the frozen file.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)] // These are tests.
+//! Tests of the container through its public interface: round trips, damage, crashes, golden files.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod crash;
 mod damage;

@@ -1,6 +1,6 @@
-//! Databases of RecordReplay and Mneme that an independent program wrote and read (`kernels/make.py`): the importers
-//! find the same in them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail in these ways")]
+//! Tests of the importers of RecordReplay and Mneme, on databases that an independent program wrote
+//! (`kernels/make.py`). The importers must find the same data as that program.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test panics when it fails")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use trace_core::import;
 use trace_core::progress::Progress;
 use trace_core::recording::{CallEvent, CopyKind, OrderRow, Recording};
 
-fn here(name: &str) -> PathBuf {
+fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels").join(name)
 }
 
@@ -16,14 +16,14 @@ fn open(path: &Path) -> Recording {
     import::open(path, &Progress::new()).unwrap()
 }
 
-/// What is known of bytes: how many, and their checksum.
-fn summed(bytes: &[u8]) -> serde_json::Value {
+/// Returns the number and the checksum of bytes, in the form of `expected.json`.
+fn checksum_json(bytes: &[u8]) -> serde_json::Value {
     let mut crc = flate2::Crc::new();
     crc.update(bytes);
     serde_json::json!({ "bytes": bytes.len(), "crc32": crc.sum() })
 }
 
-/// Launches with the memory before and behind each, in the form of `expected.json`.
+/// Returns the launches with the memory before and after each, in the form of `expected.json`.
 fn api_trace_json(r: &Recording) -> serde_json::Value {
     let metadata = r.api_trace_metadata().unwrap();
     let names: BTreeMap<u64, &str> = metadata.modules[0].globals.iter().map(|g| (g.at, &*g.name)).collect();
@@ -33,7 +33,7 @@ fn api_trace_json(r: &Recording) -> serde_json::Value {
         match r.events.call(at) {
             Some(CallEvent::Call(_)) => state = serde_json::json!({ "memory": {}, "variables": {} }),
             Some(CallEvent::Copy(c)) => {
-                let bytes = summed(&r.copy_content(&c).unwrap());
+                let bytes = checksum_json(&r.copy_content(&c).unwrap());
                 assert_eq!((c.kind, c.stream), (CopyKind::DeviceToHost as u32, OrderRow::NONE));
                 let device = c.from;
                 match names.get(&device) {
@@ -47,8 +47,8 @@ fn api_trace_json(r: &Recording) -> serde_json::Value {
             Some(CallEvent::Launch(l)) => {
                 let function = &metadata.functions[l.function as usize];
                 let buffer = r.events.call_arguments(l.arguments_at, l.arguments).unwrap();
-                let one = |[at, size]: &[u32; 2]| hex(&buffer[*at as usize..(*at + *size) as usize]);
-                let arguments: Vec<String> = function.parameters.iter().map(one).collect();
+                let argument_hex = |[at, size]: &[u32; 2]| hex(&buffer[*at as usize..(*at + *size) as usize]);
+                let arguments: Vec<String> = function.parameters.iter().map(argument_hex).collect();
                 launches.push(serde_json::json!({
                     "kernel": function.name, "grid": l.grid, "block": l.block, "arguments": arguments,
                     "before": state, "after": null, "ended": false,
@@ -69,19 +69,20 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn database(name: &str) -> PathBuf {
-    let files = std::fs::read_dir(here(name)).unwrap().map(|e| e.unwrap().path());
-    let mut found: Vec<PathBuf> = files.filter(|p| p.extension().is_some_and(|e| e == "json")).collect();
-    assert_eq!(found.len(), 1);
-    found.remove(0)
+    let files = std::fs::read_dir(fixture(name)).unwrap().map(|e| e.unwrap().path());
+    let mut databases: Vec<PathBuf> = files.filter(|p| p.extension().is_some_and(|e| e == "json")).collect();
+    assert_eq!(databases.len(), 1);
+    databases.remove(0)
 }
 
 #[test]
 fn kernel_databases_match_an_independent_reader() {
-    let expected: serde_json::Value = serde_json::from_slice(&std::fs::read(here("expected.json")).unwrap()).unwrap();
+    let expected: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(fixture("expected.json")).unwrap()).unwrap();
     for (name, launches) in [("record-replay", 1), ("mneme", 2)] {
-        let found = api_trace_json(&open(&database(name)));
-        assert_eq!(found, expected[name], "{name}");
-        assert_eq!(found.as_array().unwrap().len(), launches);
+        let imported = api_trace_json(&open(&database(name)));
+        assert_eq!(imported, expected[name], "{name}");
+        assert_eq!(imported.as_array().unwrap().len(), launches);
     }
 }
 
@@ -121,27 +122,27 @@ fn moved_database_with_adjacent_code_replays() {
         };
         assert_eq!(parameters, expected);
         let variables: Vec<&str> = metadata.modules[0].globals.iter().map(|g| &*g.name).collect();
-        // vecadd has no variable: what the database tells of one is left out.
+        // `vecadd` has no variables, so the import omits the variable of the database.
         let expected: &[&str] = match name {
             "mneme" => &[],
             _ => &["counter", "scratch", "table"],
         };
         assert_eq!(variables, expected);
-        // Written and read again it is the same, and a difference in memory is found.
+        // The recording round-trips through a file, and its memory equals that of the import without code.
         let kine = moved.path().join("x.kine");
         import::import_file_to_kine(&moved.path().join(from.file_name().unwrap()), &kine, &Progress::new()).unwrap();
-        let again = open(&kine);
-        assert!(trace_core::diff::diff(&r, &again).is_empty());
-        let bare = open(&from);
+        let reopened = open(&kine);
+        assert!(trace_core::diff::diff(&r, &reopened).is_empty());
+        let without_code = open(&from);
         assert!(
-            trace_core::diff::diff(&r, &bare).pages.list.is_empty(),
-            "its memory is that of the one without code"
+            trace_core::diff::diff(&r, &without_code).pages.list.is_empty(),
+            "memory differs from the import without code"
         );
         let mut lines = Vec::new();
-        trace_core::export::write_json_lines(&again, &mut lines, &Progress::new()).unwrap();
+        trace_core::export::write_json_lines(&reopened, &mut lines, &Progress::new()).unwrap();
         assert_eq!(
             lines.split(|b| *b == b'\n').filter(|l| !l.is_empty()).count(),
-            again.events.len()
+            reopened.events.len()
         );
     }
 }
@@ -154,14 +155,15 @@ fn databases_of_the_same_kernel_compare_by_buffer() {
         let path = entry.unwrap().path();
         std::fs::copy(&path, moved.path().join(path.file_name().unwrap())).unwrap();
     }
-    // One element of the result of the last launch is another one: the changed ranges begin with its bytes.
+    // The test changes one element of the result of the last launch.
     let name = "DeviceState.epilogue.17293822569102704642.9001.mneme";
     let mut bytes = std::fs::read(moved.path().join(name)).unwrap();
     let at = bytes
         .windows(8)
         .position(|w| w == 0x1539_4000_0800u64.to_le_bytes())
         .unwrap();
-    // Address, label with a tag of three bytes, number of ranges, offset and length of the first.
+    // The bytes follow an address, a label with a tag of three bytes, the number of ranges, and the first offset and
+    // length.
     let first = at + 8 + 19 + 3 + 24;
     bytes[first] ^= 0x40;
     std::fs::write(moved.path().join(name), bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Excerpts of real logs of drivers' register accesses, each format by itself: what becomes of each line.
+//! Tests of the trace importers on excerpts of real logs of register accesses, for each format.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::io::Write as _;
@@ -16,21 +16,21 @@ fn excerpt(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mmio").join(name)
 }
 
-fn opened(name: &str) -> Recording {
+fn open_excerpt(name: &str) -> Recording {
     let recording = import::open(&excerpt(name), &Progress::new()).unwrap();
-    // What is imported can be written, and says the same afterwards.
-    let again = container::from_bytes(container::to_bytes(&recording).unwrap()).unwrap();
-    assert_eq!(again.metadata, recording.metadata);
-    assert_eq!(again.events.len(), recording.events.len());
-    for i in 0..again.events.len() {
-        assert_eq!(again.events.access(i), recording.events.access(i));
-        assert_eq!(again.events.undecoded(i), recording.events.undecoded(i));
+    // Each import must round-trip through a file.
+    let reopened = container::from_bytes(container::to_bytes(&recording).unwrap()).unwrap();
+    assert_eq!(reopened.metadata, recording.metadata);
+    assert_eq!(reopened.events.len(), recording.events.len());
+    for i in 0..reopened.events.len() {
+        assert_eq!(reopened.events.access(i), recording.events.access(i));
+        assert_eq!(reopened.events.undecoded(i), recording.events.undecoded(i));
     }
     recording
 }
 
-/// Imports lines given here.
-fn of(name: &str, text: impl AsRef<[u8]>) -> Result<Recording, ImportError> {
+/// Imports a log with this text.
+fn import_text(name: &str, text: impl AsRef<[u8]>) -> Result<Recording, ImportError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -56,8 +56,8 @@ fn spaces(r: &Recording) -> Vec<(&str, SpaceKind, u64)> {
         .collect()
 }
 
-/// What each event is, in a few words.
-fn finding_messages(r: &Recording) -> Vec<String> {
+/// Returns a short description of each event.
+fn describe_events(r: &Recording) -> Vec<String> {
     let space = |s: u8| r.metadata.spaces[usize::from(s)].name.clone();
     (0..r.events.len())
         .map(|i| {
@@ -98,7 +98,7 @@ fn log_formats_are_detected_from_their_lines() {
 
 #[test]
 fn mmiotrace_accesses_are_assigned_to_the_bars_of_the_function() {
-    let r = opened("rv100.txt");
+    let r = open_excerpt("rv100.txt");
     assert_eq!(
         spaces(&r),
         [
@@ -107,7 +107,7 @@ fn mmiotrace_accesses_are_assigned_to_the_bars_of_the_function() {
             ("memory@0xc0000", SpaceKind::Memory, 0x2_0000)
         ]
     );
-    let all = finding_messages(&r);
+    let all = describe_events(&r);
     assert_eq!(
         &all[..6],
         [
@@ -131,9 +131,9 @@ fn mmiotrace_accesses_are_assigned_to_the_bars_of_the_function() {
 
 #[test]
 fn undecoded_accesses_keep_their_address() {
-    let r = opened("undecoded.txt");
+    let r = open_excerpt("undecoded.txt");
     assert_eq!(count(&r, EventKind::Undecoded), 28);
-    let all = finding_messages(&r);
+    let all = describe_events(&r);
     let first = "bar0+0x0 undecoded access of 4 bytes by the instruction f3 a5 f6 …";
     assert!(all.iter().any(|t| t == first), "{all:?}");
     let findings = check::check(&r);
@@ -150,36 +150,36 @@ fn undecoded_accesses_keep_their_address() {
 
 #[test]
 fn the_auxiliary_log_is_merged_by_time() {
-    let r = opened("virtio_gpu.txt");
+    let r = open_excerpt("virtio_gpu.txt");
     assert_eq!((count(&r, EventKind::Read), count(&r, EventKind::Write)), (34, 96 + 5));
-    // Configuration space was written with values and read without.
+    // The log has the values of writes to configuration space, but not of reads.
     assert_eq!(count(&r, EventKind::Undecoded), 109);
     assert_eq!(count(&r, EventKind::Interrupt), 18);
     let names: Vec<_> = r.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["bar4", "bar1", "config"]);
     let times: Vec<u64> = r.events.time.iter().collect();
     assert!(times.windows(2).all(|w| w[0] <= w[1]));
-    let all = finding_messages(&r);
+    let all = describe_events(&r);
     let at = |text: &str| {
         all.iter()
             .position(|t| t == text)
             .unwrap_or_else(|| panic!("{text}: {all:?}"))
     };
     // The driver requests its vectors in the order configuration changes, control queue, cursor queue.
-    let asked = [at("request_irq 26"), at("request_irq 27"), at("request_irq 28")];
-    assert!(asked.is_sorted());
+    let requests = [at("request_irq 26"), at("request_irq 27"), at("request_irq 28")];
+    assert!(requests.is_sorted());
     assert!(
         all.iter()
             .filter(|t| t.starts_with("interrupt"))
             .all(|t| t == "interrupt 1")
     );
-    // Bus mastering goes on, then the vectors are unmasked: a write to configuration space between two of the log.
+    // A write to configuration space enables bus mastering between two register accesses of the log.
     let master = at("W2 config+0x4 0x507");
     assert!(all[..master].iter().any(|t| t.starts_with("W4 bar1")));
     assert!(at("ioremap 0xfebf8000, 0x3c bytes") < at("map 1: 0xfebf8000, 0x3c bytes"));
-    let other: Vec<_> = r.metadata.findings.iter().map(|f| f.message.as_str()).collect();
+    let messages: Vec<_> = r.metadata.findings.iter().map(|f| f.message.as_str()).collect();
     assert_eq!(
-        other,
+        messages,
         ["17 interrupts of other devices were not imported: ttyS0, virtio0-requests"]
     );
     assert!(import::parts(&excerpt("virtio_gpu.txt")).contains(&excerpt("virtio_gpu.aux.txt")));
@@ -187,11 +187,11 @@ fn the_auxiliary_log_is_merged_by_time() {
 
 #[test]
 fn rwmmio_addresses_translate_and_bars_come_from_a_second_file() {
-    let r = opened("radeonfb-arm64.txt");
+    let r = open_excerpt("radeonfb-arm64.txt");
     assert_eq!(r.metadata.identity.source, "rwmmio");
     assert_eq!(r.metadata.identity.driver, "radeonfb");
     assert_eq!(r.metadata.spaces[0].name, "bar2");
-    let all = finding_messages(&r);
+    let all = describe_events(&r);
     assert!(all.contains(&"ioremap 0x11010000, 0x4000 bytes".to_owned()));
     assert!(all.iter().any(|t| t == "R4 bar2+0xf8 0x1000000"), "{all:?}");
     let f = pci(&r);
@@ -229,8 +229,8 @@ fn accesses_outside_known_mmio_regions_are_omitted() {
     let count = |r: &Recording| r.events.accesses(0..r.events.len()).count();
     let all = count(&within(&[]).unwrap());
     assert_eq!(count(&within(&[(0x4f00_0000, 0x1_0000)]).unwrap()), all);
-    let some = count(&within(&[(0x4f00_0000, 0x10)]).unwrap());
-    assert!(some > 0 && some < all, "{some} of {all}");
+    let part = count(&within(&[(0x4f00_0000, 0x10)]).unwrap());
+    assert!(part > 0 && part < all, "{part} of {all}");
     assert!(within(&[(0x1000, 0x1000)]).is_err());
 }
 
@@ -253,20 +253,20 @@ fn platform_device_has_the_regions_its_driver_mapped() {
         (vec!["arm,mali-t860".to_owned()], 0x4f00_0000, 0x1_0000)
     );
     assert_eq!(r.metadata.identity.driver, "panfrost");
-    let all = finding_messages(&r);
+    let all = describe_events(&r);
     assert_eq!(&all[1..3], ["W4 reg0+0x28 0x0", "W4 reg0+0x24 0x100"]);
 }
 
 #[test]
 fn entries_and_returns_of_an_accessor_are_reads() {
-    let r = opened("igb.txt");
+    let r = open_excerpt("igb.txt");
     assert_eq!(
         (r.metadata.identity.source.as_str(), r.metadata.identity.driver.as_str()),
         ("kprobe", "igb")
     );
     assert_eq!(count(&r, EventKind::Read), 30);
     assert_eq!(
-        &finding_messages(&r)[..3],
+        &describe_events(&r)[..3],
         [
             "R4 registers+0x18 0x0",
             "R4 registers+0x5b54 0x0",
@@ -274,9 +274,9 @@ fn entries_and_returns_of_an_accessor_are_reads() {
         ]
     );
     assert_eq!(spaces(&r), [("registers", SpaceKind::Registers, 0x8000)]);
-    let alone: Vec<_> = r.metadata.findings.iter().map(|f| f.message.as_str()).collect();
+    let messages: Vec<_> = r.metadata.findings.iter().map(|f| f.message.as_str()).collect();
     assert_eq!(
-        alone,
+        messages,
         ["1 entries or returns of probed functions have no counterpart and were not imported"]
     );
 }
@@ -297,7 +297,7 @@ b-2 [000] .... 1.000010: r: (x+0x1/0x2 [dev] <- dev_read32) val=0x9
 b-2 [000] .... 1.000011: e: (dev_read32+0x0/0x1 [dev]) hw=0xffff000000001000 off=0x40
 b-2 [000] .... 1.000012: r: (x+0x1/0x2 [dev] <- dev_read32) val=0x4
 ";
-    let r = of("log.txt", text).unwrap();
+    let r = import_text("log.txt", text).unwrap();
     let expected = [
         "R4 registers+0x30 0x3",
         "R4 registers+0x20 0x2",
@@ -305,7 +305,7 @@ b-2 [000] .... 1.000012: r: (x+0x1/0x2 [dev] <- dev_read32) val=0x4
         "R4 registers+0x10 0x1",
         "W2 registers+0x14 0xabcd",
     ];
-    assert_eq!(finding_messages(&r), expected);
+    assert_eq!(describe_events(&r), expected);
     assert_eq!(r.events.thread.iter().collect::<Vec<_>>(), [0, 0, 1, 1, 1]);
     let messages: Vec<_> = r.metadata.findings.iter().map(|f| f.message.as_str()).collect();
     assert_eq!(
@@ -327,7 +327,7 @@ a-1 [000] .... 1.000004: dma_alloc_ret: (x+0x1/0x2 <- dma_alloc_attrs) cpu=0xfff
 a-1 [000] .... 1.000005: e: (rd32+0x0/0x1 [dev]) off=0x10
 a-1 [000] .... 1.000006: r: (x+0x1/0x2 [dev] <- rd32) val=0x3
 ";
-    let r = of("log.txt", text).unwrap();
+    let r = import_text("log.txt", text).unwrap();
     let rows: Vec<DmaMapRow> = (0..2).filter_map(|i| r.events.dma_map(i)).collect();
     assert_eq!(
         (rows[0].bus, rows[0].bytes, rows[0].kind),
@@ -341,7 +341,7 @@ a-1 [000] .... 1.000006: r: (x+0x1/0x2 [dev] <- rd32) val=0x3
 
 #[test]
 fn qemu_trace_identifies_the_function_by_config_space() {
-    let r = opened("qemu-rv100.txt");
+    let r = open_excerpt("qemu-rv100.txt");
     let f = pci(&r);
     assert_eq!(
         (f.vendor, f.device, f.class, f.irq),
@@ -360,26 +360,30 @@ fn qemu_trace_identifies_the_function_by_config_space() {
     let names: Vec<_> = r.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(&names[..2], ["bar2", "bar0"]);
     assert!(names.contains(&"config"), "{names:?}");
-    let registers = finding_messages(&r).iter().filter(|t| t.contains("bar2+")).count();
+    let registers = describe_events(&r).iter().filter(|t| t.contains("bar2+")).count();
     assert_eq!(registers, 60);
     assert!(r.events.time.iter().all(|t| t == 0));
     let kinds: Vec<_> = r.metadata.findings.iter().map(|f| f.kind).collect();
     assert!(kinds.contains(&FindingKind::Assumed), "{:?}", r.metadata.findings);
 }
 
-/// On arm64 configuration space is a window of memory, and no port tells which function is meant: such a trace had no
-/// events at all.
+/// Regression test: on arm64, configuration space is an ECAM window in memory. Traces without accesses to configuration
+/// ports had no events.
 #[test]
 fn qemu_trace_identifies_the_function_by_ecam() {
-    let r = opened("qemu-arm64.txt");
+    let r = open_excerpt("qemu-arm64.txt");
     let f = pci(&r);
     assert_eq!((f.vendor, f.device, f.class), (0x1af4, 0x1000, Some(0x02_0000)));
     assert_eq!(f.address, "0000:00:01.0");
     let bars: Vec<_> = f.bars.iter().map(|b| (b.number, b.base, b.bytes, b.ports)).collect();
     assert!(bars.contains(&(4, 0x80_0000_0000, 0x4000, false)), "{bars:x?}");
-    let all = finding_messages(&r);
-    let of = |space: &str| all.iter().filter(|t| t.contains(space)).count();
-    assert_eq!((of("config+"), of("bar4+"), of("bar1+")), (232, 91, 22), "{all:?}");
+    let all = describe_events(&r);
+    let count = |space: &str| all.iter().filter(|t| t.contains(space)).count();
+    assert_eq!(
+        (count("config+"), count("bar4+"), count("bar1+")),
+        (232, 91, 22),
+        "{all:?}"
+    );
 }
 
 #[test]
@@ -401,10 +405,10 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
         };
         trace::import(&path, &options, &Progress::new())
     };
-    let r = of("log", text).unwrap();
+    let r = import_text("log", text).unwrap();
     assert_eq!(
         (
-            finding_messages(&r).len(),
+            describe_events(&r).len(),
             pci(&r).device,
             r.metadata.identity.driver.as_str()
         ),
@@ -417,7 +421,7 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
     for name in ["1af4:1009", "00:02.0", "0000:00:02.0"] {
         let r = with(name).unwrap();
         assert_eq!(
-            (finding_messages(&r), pci(&r).device),
+            (describe_events(&r), pci(&r).device),
             (vec!["W4 bar1+0x8 0x3".to_owned()], 0x1009),
             "{name}"
         );
@@ -429,10 +433,12 @@ W 4 1.000003 1 0xfebf8008 0x3 0x0 0
     );
 }
 
-/// Whole logs of the clock of an arm64 board, and what QEMU traced of the same runs: `rwmmio` of Debian's kernel source
-/// 6.1.192 built with `CONFIG_TRACE_MMIO_ACCESS`, probes of `rtc-pl031`'s own loads and stores in Debian's stock kernel
-/// 6.1.0-56-arm64 on a Cortex-A72. Made by `kinescope-agent record --device platform:9010000.pl031 --settle 0
-/// --keep-log` (the second with `--functions 'pl031_*'`), with a command that sets the clock and reads it.
+/// Compares complete logs of the clock of an arm64 board with QEMU's trace of the same runs.
+///
+/// One log is `rwmmio` of Debian's kernel source 6.1.192, built with `CONFIG_TRACE_MMIO_ACCESS`. The other log has
+/// probes of the loads and stores of `rtc-pl031`, in Debian's stock kernel 6.1.0-56-arm64 on a Cortex-A72. The logs
+/// come from `kinescope-agent record --device platform:9010000.pl031 --settle 0 --keep-log`, the second one with
+/// `--functions 'pl031_*'`. The recorded command sets the clock and reads it.
 #[test]
 fn clock_logs_match_qemus_trace() {
     for (kind, source) in [("rwmmio", "rwmmio"), ("probes", "kprobe")] {
@@ -441,13 +447,13 @@ fn clock_logs_match_qemus_trace() {
             windows: vec![(0x901_0000, 0x1000)],
         };
         let r = trace::import(&excerpt(&format!("pl031-{kind}.txt.gz")), &options, &Progress::new()).unwrap();
-        let mine: Vec<_> = r
+        let accesses: Vec<_> = r
             .events
             .accesses(0..r.events.len())
             .map(|(_, a)| (a.write, u64::from(a.offset), a.value))
             .collect();
         let text = std::fs::read_to_string(excerpt(&format!("pl031-{kind}.qemu.txt"))).unwrap();
-        let theirs: Vec<_> = text
+        let qemu_accesses: Vec<_> = text
             .lines()
             .map(|line| {
                 let after = |word: &str| {
@@ -461,10 +467,20 @@ fn clock_logs_match_qemus_trace() {
                 )
             })
             .collect();
-        assert!(mine.len() > 10 && mine.len() < theirs.len(), "{kind}: {}", mine.len());
-        // The kernel's start comes before, and the driver that gets the clock back behind.
-        assert!(theirs.windows(mine.len()).any(|w| w == mine), "{kind}: {mine:?}");
-        assert!(mine.contains(&(true, 8, 0x72be_88a5)), "{kind}: the clock is set");
+        assert!(
+            accesses.len() > 10 && accesses.len() < qemu_accesses.len(),
+            "{kind}: {}",
+            accesses.len()
+        );
+        // QEMU's trace also has accesses of the kernel's start, and of the driver that restores the clock.
+        assert!(
+            qemu_accesses.windows(accesses.len()).any(|w| w == accesses),
+            "{kind}: {accesses:?}"
+        );
+        assert!(
+            accesses.contains(&(true, 8, 0x72be_88a5)),
+            "{kind}: no access sets the clock"
+        );
         assert_eq!(r.metadata.identity.source, source);
         assert_eq!(
             (r.metadata.spaces.len(), r.metadata.spaces[0].kind),
@@ -475,7 +491,7 @@ fn clock_logs_match_qemus_trace() {
 
 #[test]
 fn lost_events_are_counted_once_at_their_position() {
-    // From a recording of radeonfb with a buffer of a MiB: the mark comes before what was still in the buffer.
+    // The log is from radeonfb with a buffer of 1 MiB. The mark precedes the events that were still in the buffer.
     let log = |mark: u32| {
         format!(
             "PCIDEV 0018 10025159 b fd000008 c001 febf0000 0 0 0 c0002 1000000 100 4000 0 0 0 20000\n\
@@ -484,7 +500,7 @@ fn lost_events_are_counted_once_at_their_position() {
         )
     };
     let lost = |mark| {
-        let r = of("log", log(mark).as_bytes()).unwrap();
+        let r = import_text("log", log(mark).as_bytes()).unwrap();
         r.metadata
             .lost
             .iter()
@@ -492,7 +508,7 @@ fn lost_events_are_counted_once_at_their_position() {
             .collect::<Vec<_>>()
     };
     assert_eq!(lost(233_128), [(2, Some(233_128))]);
-    // What is not reported of twice stays.
+    // The mark counts two events more than the lines of the CPUs, so these two are lost before the mark.
     assert_eq!(lost(233_130), [(1, Some(2)), (2, Some(233_128))]);
 }
 
@@ -511,8 +527,8 @@ rw what?
 \xff\xfe\x00
 MARK 1.000003 \xff text
 R 4 1.000004 1 0xfebf000";
-    let r = of("log", text).unwrap();
-    assert_eq!(finding_messages(&r), ["R4 bar2+0x0 0x1", "\u{fffd} text"]);
+    let r = import_text("log", text).unwrap();
+    assert_eq!(describe_events(&r), ["R4 bar2+0x0 0x1", "\u{fffd} text"]);
     let lost: Vec<_> = r.metadata.lost.iter().map(|l| (l.before_event, l.count)).collect();
     assert_eq!(lost, [(1, Some(117))]);
     let findings: Vec<_> = r
@@ -542,17 +558,19 @@ R 4 1.000004 1 0xfebf000";
 
 #[test]
 fn log_without_accesses_is_an_error_with_line() {
-    let e = of("log", "VERSION 20070824\nR 3 1.0 1 0x0 0x0 0x0 0\n")
+    let e = import_text("log", "VERSION 20070824\nR 3 1.0 1 0x0 0x0 0x0 0\n")
         .unwrap_err()
         .to_string();
     assert!(
         e.contains("log, line 2: ") && e.contains("no other line is an access"),
         "{e}"
     );
-    let e = of("log", "VERSION 20070824\nMARK 1.0 x\n").unwrap_err().to_string();
+    let e = import_text("log", "VERSION 20070824\nMARK 1.0 x\n")
+        .unwrap_err()
+        .to_string();
     assert!(e.contains("no line of it is an access (2 lines read)"), "{e}");
-    assert!(matches!(of("log", "what\n"), Err(ImportError::Unknown { .. })));
-    assert!(matches!(of("log", ""), Err(ImportError::Unknown { .. })));
+    assert!(matches!(import_text("log", "what\n"), Err(ImportError::Unknown { .. })));
+    assert!(matches!(import_text("log", ""), Err(ImportError::Unknown { .. })));
 }
 
 #[test]
@@ -565,15 +583,15 @@ fn accesses_at_any_address_are_imported() {
     {
         text += &format!("R 1 1.00000{i} 1 {address:#x} 0x1 0x0 0\n");
     }
-    let r = of("log", &text).unwrap();
+    let r = import_text("log", &text).unwrap();
     assert_eq!(count(&r, EventKind::Read), 6);
     let names: Vec<_> = r.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(&names[..3], ["bar0", "bar1", "bar1+0x100000000"]);
-    assert_eq!(finding_messages(&r)[2], "R1 bar1+0x100000000+0x0 0x1");
+    assert_eq!(describe_events(&r)[2], "R1 bar1+0x100000000+0x0 0x1");
     assert!(
-        finding_messages(&r)[3].ends_with("+0xffff 0x1"),
+        describe_events(&r)[3].ends_with("+0xffff 0x1"),
         "{:?}",
-        finding_messages(&r)
+        describe_events(&r)
     );
 }
 
@@ -583,17 +601,18 @@ fn gzip_log_imports_equally_and_damage_is_reported() {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(&text).unwrap();
     let packed = packer.finish().unwrap();
-    let (plain, unpacked) = (opened("rv100.txt"), of("log.gz", &packed).unwrap());
-    assert_eq!(finding_messages(&plain), finding_messages(&unpacked));
-    let half = of("log.gz", &packed[..packed.len() - 300]).unwrap();
-    assert!(half.events.len() < plain.events.len());
+    let (plain, unpacked) = (open_excerpt("rv100.txt"), import_text("log.gz", &packed).unwrap());
+    assert_eq!(describe_events(&plain), describe_events(&unpacked));
+    let truncated = import_text("log.gz", &packed[..packed.len() - 300]).unwrap();
+    assert!(truncated.events.len() < plain.events.len());
     assert!(
-        half.metadata
+        truncated
+            .metadata
             .findings
             .iter()
             .any(|f| f.kind == FindingKind::TruncatedSection),
         "{:?}",
-        half.metadata.findings
+        truncated.metadata.findings
     );
 }
 
@@ -601,8 +620,8 @@ fn gzip_log_imports_equally_and_damage_is_reported() {
 fn import_can_be_cancelled_and_reports_progress() {
     let progress = Progress::new();
     progress.cancel();
-    let ended = trace::import(&excerpt("rv100.txt"), &Options::default(), &progress);
-    assert!(matches!(ended, Err(ImportError::Cancelled(_))));
+    let result = trace::import(&excerpt("rv100.txt"), &Options::default(), &progress);
+    assert!(matches!(result, Err(ImportError::Cancelled(_))));
     let progress = Progress::new();
     trace::import(&excerpt("rv100.txt"), &Options::default(), &progress).unwrap();
     assert_eq!(progress.fraction(), Some(1.0));
@@ -621,7 +640,7 @@ fn invalid_expected_picture_is_a_finding() {
     assert_eq!(r.expected_screen().unwrap().unwrap().rgb(), b"abc");
 }
 
-/// A small generator of numbers.
+/// A small random number generator.
 struct Numbers(u64);
 
 impl Numbers {
@@ -634,7 +653,7 @@ impl Numbers {
     }
 }
 
-/// What stands where a field or a line stood.
+/// Replacements of fields and lines.
 const HOSTILE: [&[u8]; 16] = [
     b"0xffffffffffffffff",
     b"18446744073709551616",
@@ -665,43 +684,43 @@ fn mutated_logs_import_to_valid_recordings() {
         "igb.txt",
         "qemu-rv100.txt",
     ];
-    let mut taken = 0;
+    let mut imported = 0;
     for (seed, name) in names.iter().enumerate() {
-        let whole = std::fs::read(excerpt(name)).unwrap();
+        let original = std::fs::read(excerpt(name)).unwrap();
         let mut numbers = Numbers(seed as u64);
         for round in 0..150 {
-            let mut text = whole.clone();
+            let mut text = original.clone();
             for _ in 0..=numbers.below(12) {
-                // A field, or what is left of it.
+                // The test replaces a field, or the rest of one.
                 let from = numbers.below(text.len());
                 let to = text[from..]
                     .iter()
                     .position(|b| b" \n=,".contains(b))
                     .map_or(text.len(), |n| from + n);
-                let with = HOSTILE[numbers.below(HOSTILE.len())];
-                text.splice(from..to, with.iter().copied());
+                let replacement = HOSTILE[numbers.below(HOSTILE.len())];
+                text.splice(from..to, replacement.iter().copied());
             }
             if round % 10 == 9 {
                 text.truncate(numbers.below(text.len()));
             }
             let path = folder.path().join("log.txt");
             std::fs::write(&path, &text).unwrap();
-            let beside = folder.path().join("log.aux.txt");
-            std::fs::write(&beside, &text).unwrap();
+            let auxiliary = folder.path().join("log.aux.txt");
+            std::fs::write(&auxiliary, &text).unwrap();
             let Ok(r) = trace::import(&path, &Options::default(), &Progress::new()) else {
                 continue;
             };
-            taken += 1;
+            imported += 1;
             let report = container::verify_bytes(container::to_bytes(&r).unwrap()).unwrap();
             assert_eq!(report.findings, vec![], "{name}, round {round}");
             let findings = check::check(&r);
             assert!(findings.len() < 2_000, "{name}, round {round}");
         }
     }
-    assert!(taken > 600, "{taken}");
+    assert!(imported > 600, "{imported}");
 }
 
-/// Marks pack well and take more memory than their text: the limit counts that, too, and nothing is left of the import.
+/// Marks compress well and need more memory than their text. The limit includes this memory, and the import fails.
 #[test]
 fn gzip_log_import_respects_the_memory_limit() {
     use std::io::Write as _;
@@ -722,7 +741,7 @@ fn gzip_log_import_respects_the_memory_limit() {
         progress.limit_unpacked(limit);
         import::open(&path, &progress)
     };
-    // 4.4 MB of text are 400,000 marks, which take some 80 bytes each.
+    // 4.4 MB of text have 400,000 marks, which need about 80 bytes each.
     let error = open(8 << 20).unwrap_err();
     assert!(matches!(error, ImportError::OverLimit { .. }), "{error}");
     assert!(

@@ -1,4 +1,4 @@
-//! The published logs of drivers' register accesses, where they are present: every figure that is known about them.
+//! Tests of all known numbers of the published logs of register accesses. Without the logs, the tests are skipped.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use std::path::PathBuf;
@@ -17,11 +17,11 @@ fn log(name: &str) -> Option<PathBuf> {
     if path.is_file() {
         return Some(path);
     }
-    println!("skipped: {} is not there", path.display());
+    println!("skipped: {} is missing", path.display());
     None
 }
 
-fn opened(name: &str) -> Option<Recording> {
+fn open_log(name: &str) -> Option<Recording> {
     Some(import::open(&log(name)?, &Progress::new()).unwrap())
 }
 
@@ -113,18 +113,18 @@ const MMIOTRACE: [ExpectedLog; 6] = [
 
 #[test]
 fn mmiotrace_logs_match_known_counts() {
-    for known in &MMIOTRACE {
-        let Some(r) = opened(&format!("{}.txt.gz", known.name)) else {
+    for expected in &MMIOTRACE {
+        let Some(r) = open_log(&format!("{}.txt.gz", expected.name)) else {
             continue;
         };
-        let name = known.name;
-        // What an auxiliary log adds is configuration space.
+        let name = expected.name;
+        // Accesses to configuration space come from an auxiliary log.
         let all = r.events.accesses(0..r.events.len());
         let of_log = all.filter(|(_, a)| r.metadata.spaces[usize::from(a.space)].kind != SpaceKind::Config);
         let (writes, reads): (Vec<_>, Vec<_>) = of_log.partition(|(_, a)| a.write);
-        assert_eq!((reads.len(), writes.len()), (known.reads, known.writes), "{name}");
+        assert_eq!((reads.len(), writes.len()), (expected.reads, expected.writes), "{name}");
         let f = pci(&r);
-        assert_eq!((f.vendor, f.device), known.id, "{name}");
+        assert_eq!((f.vendor, f.device), expected.id, "{name}");
         assert_eq!(f.address, "0000:00:03.0", "{name}");
         let spaces: Vec<_> = r
             .metadata
@@ -132,22 +132,22 @@ fn mmiotrace_logs_match_known_counts() {
             .iter()
             .map(|s| (s.name.as_str(), s.kind, s.bytes))
             .collect();
-        assert!(spaces.starts_with(known.spaces), "{name}: {spaces:x?}");
+        assert!(spaces.starts_with(expected.spaces), "{name}: {spaces:x?}");
         assert_eq!(r.metadata.identity.clock, Clock::Monotonic);
         assert_eq!(r.metadata.identity.tool, "mmiotrace 20070824");
         assert!(r.metadata.lost.is_empty());
-        let wrong: Vec<_> = check::check(&r)
+        let errors: Vec<_> = check::check(&r)
             .into_iter()
             .filter(|f| f.severity == check::Severity::Error)
             .collect();
-        assert!(wrong.is_empty(), "{name}: {wrong:?}");
+        assert!(errors.is_empty(), "{name}: {errors:?}");
     }
 }
 
-/// The first accesses of a log, with times, spaces and values.
+/// The first accesses of a log have the expected times, spaces and values.
 #[test]
 fn first_rv100_events_match_the_log_lines() {
-    let Some(r) = opened("rv100-radeonfb.txt.gz") else {
+    let Some(r) = open_log("rv100-radeonfb.txt.gz") else {
         return;
     };
     assert_eq!(r.events.marks[0], "qemu-record: modprobe radeonfb");
@@ -175,7 +175,7 @@ fn first_rv100_events_match_the_log_lines() {
             (2, 0xfebf_0000, 0x4000, false, false)
         ]
     );
-    let Some(r) = opened("rage128p-aty128fb.txt.gz") else {
+    let Some(r) = open_log("rage128p-aty128fb.txt.gz") else {
         return;
     };
     assert_eq!(r.metadata.identity.driver, "aty128fb");
@@ -184,13 +184,13 @@ fn first_rv100_events_match_the_log_lines() {
 #[test]
 fn picture_next_to_a_log_is_the_expected_screen() {
     for (name, size) in [("rage128p-aty128fb", (640, 480)), ("rv100-radeonfb", (1280, 800))] {
-        let Some(r) = opened(&format!("{name}.txt.gz")) else {
+        let Some(r) = open_log(&format!("{name}.txt.gz")) else {
             continue;
         };
         let picture = r.expected_screen().unwrap().unwrap();
         assert_eq!((picture.width(), picture.height()), size, "{name}");
     }
-    let Some(r) = opened("virtio_gpu-virtio_gpu.txt.gz") else {
+    let Some(r) = open_log("virtio_gpu-virtio_gpu.txt.gz") else {
         return;
     };
     assert_eq!(r.expected_screen(), Ok(None));
@@ -205,35 +205,37 @@ fn undecoded_accesses_are_events_and_a_finding() {
         ("rv100-radeon-kms-oops", 9_984),
         ("bochs_display-bochs", 1_576_064),
     ] {
-        let Some(r) = opened(&format!("{name}.txt.gz")) else {
+        let Some(r) = open_log(&format!("{name}.txt.gz")) else {
             continue;
         };
         assert_eq!(count(&r, EventKind::Undecoded), undecoded, "{name}");
         let report = check::check(&r)
             .into_iter()
             .filter(|f| f.kind == FindingKind::UndecodedAccess);
-        let places: Vec<_> = report.map(|f| f.place).collect();
-        assert_eq!(places.is_empty(), undecoded == 0, "{name}: {places:?}");
-        // The crash copied the BIOS out of memory; the others drew.
-        let of = if name == "rv100-radeon-kms-oops" {
+        let locations: Vec<_> = report.map(|f| f.place).collect();
+        assert_eq!(locations.is_empty(), undecoded == 0, "{name}: {locations:?}");
+        // The crashed driver copied the BIOS from memory; the other drivers drew into the framebuffer.
+        let space = if name == "rv100-radeon-kms-oops" {
             "memory@0xc0000"
         } else {
             "bar0"
         };
-        assert!(undecoded == 0 || places.iter().any(|p| p == of), "{name}: {places:?}");
+        assert!(
+            undecoded == 0 || locations.iter().any(|p| p == space),
+            "{name}: {locations:?}"
+        );
     }
 }
 
-/// The driver of `rage128p-aty128fb-memcpy` drew text with plain stores, and 64 rows came by `write(2)` on its frame
-/// buffer, which the kernel copies with `rep movs`. The picture that the device showed says which rows these are: they
-/// are the only ones that differ from what the stores left.
+/// The driver of `rage128p-aty128fb-memcpy` drew text with plain stores. A program wrote 64 more rows with `write(2)`,
+/// which the kernel copies with `rep movs`. Only these rows may differ between the stores and the screenshot.
 #[test]
 fn undecoded_screen_rows_are_counted_and_only_they_differ() {
     for (name, size) in [
         ("rage128p-aty128fb-memcpy", "640 by 480"),
         ("bochs_display-bochs", "1280 by 800"),
     ] {
-        let Some(r) = opened(&format!("{name}.txt.gz")) else {
+        let Some(r) = open_log(&format!("{name}.txt.gz")) else {
             continue;
         };
         let findings = check::undecoded_accesses(&r, &Progress::new()).unwrap();
@@ -263,17 +265,17 @@ fn undecoded_screen_rows_are_counted_and_only_they_differ() {
                 drawn.known_at(x, y) == Some(screen::StoreState::Stored) && drawn.pixel(x, y) != picture.pixel(x, y)
             };
             let others = (0..drawn.height()).filter(|y| !rows.contains(y));
-            let wrong: usize = others
+            let differing: usize = others
                 .map(|y| (0..drawn.width()).filter(|x| differs(*x, y)).count())
                 .sum();
-            // The console's text cursor blinks, and stood otherwise when the picture was taken.
-            assert_eq!(wrong, 8 * 2, "{name}: rows that the finding does not name");
+            // The blinking text cursor of the console was in the other state when the screenshot was taken.
+            assert_eq!(differing, 8 * 2, "{name}: other rows differ");
             assert_eq!(rows.len(), 64, "{name}: {message}");
         }
     }
 }
 
-/// The rows that a finding names: `rows y 3–5, 7–7`.
+/// Returns the rows in the message of a finding, such as `rows y 3–5, 7–7`.
 fn rows_of(message: &str) -> Vec<u32> {
     let rest = message.split(" y ").nth(1).unwrap();
     let list = rest.split(" of the last picture").next().unwrap();
@@ -287,8 +289,8 @@ fn rows_of(message: &str) -> Vec<u32> {
 
 #[test]
 fn the_log_of_virtio_gpu_has_its_interrupts_and_configuration_space() {
-    // The log and its auxiliary one lie next to each other there, the one packed and the other not.
-    let Some(r) = opened("virtio_gpu-virtio_gpu.txt.gz") else {
+    // The auxiliary log is next to this log and, unlike it, not compressed.
+    let Some(r) = open_log("virtio_gpu-virtio_gpu.txt.gz") else {
         return;
     };
     assert_eq!(count(&r, EventKind::Interrupt), 18);
@@ -298,23 +300,26 @@ fn the_log_of_virtio_gpu_has_its_interrupts_and_configuration_space() {
 
 #[test]
 fn the_arm64_log_has_the_accesses_of_radeonfb() {
-    let Some(r) = opened("rwmmio-radeonfb-arm64.txt.gz") else {
+    let Some(r) = open_log("rwmmio-radeonfb-arm64.txt.gz") else {
         return;
     };
-    let of = |names: &[&str], write: bool| {
+    let count_accesses = |names: &[&str], write: bool| {
         let all = r.events.accesses(0..r.events.len());
         all.filter(|(_, a)| a.write == write && names.contains(&r.metadata.spaces[usize::from(a.space)].name.as_str()))
             .count()
     };
     let bars = ["bar0", "bar2"];
-    assert_eq!((of(&bars, false), of(&bars, true)), (8_881, 3_121));
+    assert_eq!(
+        (count_accesses(&bars, false), count_accesses(&bars, true)),
+        (8_881, 3_121)
+    );
     assert_eq!(r.metadata.identity.driver, "radeonfb");
     assert_eq!(r.metadata.spaces[0].name, "bar2");
 }
 
 #[test]
 fn the_arm64_log_of_panfrost_is_of_a_platform_device() {
-    let Some(r) = opened("rwmmio-panfrost-ram_mali-arm64.txt.gz") else {
+    let Some(r) = open_log("rwmmio-panfrost-ram_mali-arm64.txt.gz") else {
         return;
     };
     let Some(Hardware::Platform(d)) = r.hardware() else {
@@ -333,20 +338,19 @@ fn the_arm64_log_of_panfrost_is_of_a_platform_device() {
 
 #[test]
 fn probed_accessor_entries_all_have_returns() {
-    let Some(r) = opened("igb-kprobe-x86_64.txt.gz") else {
+    let Some(r) = open_log("igb-kprobe-x86_64.txt.gz") else {
         return;
     };
     assert_eq!((count(&r, EventKind::Read), r.events.len()), (2_034, 2_034));
     assert!(r.metadata.findings.is_empty(), "{:?}", r.metadata.findings);
 }
 
-/// QEMU's own trace of a run and the kernel's log of the same: every register access of the kernel's is there, in
-/// order.
+/// QEMU's trace has every register access of the kernel's log of the same run, in the same order.
 #[test]
 fn qemus_trace_of_the_same_run_has_the_same_register_accesses() {
     let (Some(kernel), Some(qemu)) = (
-        opened("rv100-radeon-kms-oops.txt.gz"),
-        opened("rv100-radeon-kms-oops.qemu-trace.txt.gz"),
+        open_log("rv100-radeon-kms-oops.txt.gz"),
+        open_log("rv100-radeon-kms-oops.qemu-trace.txt.gz"),
     ) else {
         return;
     };
@@ -362,7 +366,10 @@ fn qemus_trace_of_the_same_run_has_the_same_register_accesses() {
     }
     let (kernel, qemu) = (registers(&kernel), registers(&qemu));
     assert_eq!((kernel.len(), qemu.len()), (11_824, 10_671 + 10_181));
-    // The firmware's accesses come before, those of the shutdown behind.
-    let found = qemu.windows(kernel.len()).position(|w| w == kernel);
-    assert!(found.is_some(), "the kernel's accesses are not among QEMU's in one run");
+    // QEMU's trace also has accesses of the firmware before, and of the shutdown after.
+    let position = qemu.windows(kernel.len()).position(|w| w == kernel);
+    assert!(
+        position.is_some(),
+        "QEMU's trace does not contain the accesses of the kernel as one sequence"
+    );
 }

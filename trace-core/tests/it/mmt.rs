@@ -1,8 +1,8 @@
-//! Logs of valgrind's tool mmt, compared with the output of envytools' own reader.
+//! Compares imported logs of valgrind's tool mmt with the output of envytools' own reader.
 //!
-//! `mmt/accesses.mmt` was made by the tool itself: envytools' branch of valgrind, 3.16.1, ran `mmt/accesses.c` under
-//! it. `mmt/accesses.dedma.txt` is what envytools' `mmt_bin2dedma` prints of that log: a line for every four bytes of
-//! an access. `grep -c '^--0000-- [rw] '` counts 188 of them, `grep -c 'got new mmap'` 3.
+//! The log `mmt/accesses.mmt` is from `mmt/accesses.c` under mmt, in envytools' branch of valgrind 3.16.1.
+//! `mmt/accesses.dedma.txt` is the output of envytools' `mmt_bin2dedma` for this log: one line for every four bytes of
+//! an access. `grep -c '^--0000-- [rw] '` counts 188 lines, and `grep -c 'got new mmap'` counts 3.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use flate2::Compression;
@@ -24,7 +24,7 @@ fn log() -> Vec<u8> {
     std::fs::read(fixture("accesses.mmt")).unwrap()
 }
 
-fn of(bytes: &[u8]) -> Result<(Recording, Tally), ImportError> {
+fn import_bytes(bytes: &[u8]) -> Result<(Recording, Tally), ImportError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mmt");
     std::fs::write(&path, bytes).unwrap();
@@ -35,8 +35,8 @@ fn accesses(r: &Recording) -> Vec<Access> {
     r.events.accesses(0..r.events.len()).map(|(_, a)| a).collect()
 }
 
-/// The accesses as the reference has them: in pieces of four bytes at most.
-fn words(of: &[Access]) -> Vec<(bool, u64, u8, u64)> {
+/// Returns the accesses in pieces of at most four bytes, like the reference.
+fn words(accesses: &[Access]) -> Vec<(bool, u64, u8, u64)> {
     let pieces = |a: &Access| match a.width {
         8 => vec![
             (a.write, u64::from(a.offset), 4, a.value & 0xffff_ffff),
@@ -44,20 +44,20 @@ fn words(of: &[Access]) -> Vec<(bool, u64, u8, u64)> {
         ],
         width => vec![(a.write, u64::from(a.offset), width, a.value)],
     };
-    of.iter().flat_map(pieces).collect()
+    accesses.iter().flat_map(pieces).collect()
 }
 
-/// The accesses of the reference, with the offsets in the file: those in a range, and where the range lies in the file.
+/// Returns the accesses of the reference, with offsets from the start of the mapped file.
 fn reference() -> Vec<(bool, u64, u8, u64)> {
     let text = std::fs::read_to_string(fixture("accesses.dedma.txt")).unwrap();
     let hex = |t: &str| u64::from_str_radix(t.trim().trim_start_matches("0x"), 16).unwrap();
-    let mut from = std::collections::BTreeMap::new();
+    let mut offsets = std::collections::BTreeMap::new();
     let mut out = Vec::new();
     for line in text.lines().filter_map(|l| l.strip_prefix("--0000-- ")) {
         if let Some(map) = line.strip_prefix("got new mmap at ") {
             let offset = map.split_once("offset: ").unwrap().1.split_once(',').unwrap().0;
             let id = map.split_once("serial: ").unwrap().1.split_once(',').unwrap().0;
-            from.insert(id.to_owned(), hex(offset));
+            offsets.insert(id.to_owned(), hex(offset));
         }
         let Some((way, rest)) = line.split_once(' ').filter(|(w, _)| ["r", "w"].contains(w)) else {
             continue;
@@ -65,7 +65,7 @@ fn reference() -> Vec<(bool, u64, u8, u64)> {
         let (id, rest) = rest.split_once(':').unwrap();
         let (offset, value) = rest.split_once(',').unwrap();
         let width = (value.trim().len() as u8 - 2) / 2;
-        out.push((way == "w", from[id] + hex(offset), width, hex(value)));
+        out.push((way == "w", offsets[id] + hex(offset), width, hex(value)));
     }
     out
 }
@@ -77,8 +77,9 @@ fn mmt_log_accesses_match_an_independent_reader() {
     let reference = reference();
     assert_eq!(reference.len(), 188);
     assert_eq!(words(&accesses(&r)), reference);
-    // Six stores, 100 of squares and one over the end of a page, then one more behind the move; six loads, 50 of
-    // squares, one of an instruction that stores too (the tool does not see that), one of the last byte of a range.
+    // The program makes 6 stores, 100 stores of squares, a store across the end of a page, and a store after the move.
+    // It makes 6 loads, 50 loads of squares, and a load of the last byte of a range. One more load is by an instruction
+    // that also stores, and the tool does not record that store.
     let count = |kind| tally.records.get(&kind).copied().unwrap_or(0);
     assert_eq!((count(Kind::Write), count(Kind::Read)), (108, 58));
     assert_eq!((tally.wide, tally.pieces), (4, 12));
@@ -92,7 +93,7 @@ fn mmt_log_accesses_match_an_independent_reader() {
         [Kind::IoctlBefore, Kind::IoctlAfter, Kind::Memory, Kind::Printed].map(count),
         [1, 1, 6, 1]
     );
-    // The file is one space, however it is mapped: 0x6000 bytes of it are.
+    // All mappings of the file are one space of 0x6000 bytes.
     let spaces: Vec<_> = r
         .metadata
         .spaces
@@ -108,15 +109,15 @@ fn mmt_log_accesses_match_an_independent_reader() {
         "{:?}",
         r.metadata.findings
     );
-    // It is known by its content, and comes back from its container.
+    // The log is detected by its content, and the import round-trips through a file.
     assert_eq!(accesses(&import::open(&path, &Progress::new()).unwrap()), accesses(&r));
-    let again = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
-    assert_eq!((&again.metadata, accesses(&again)), (&r.metadata, accesses(&r)));
+    let reopened = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
+    assert_eq!((&reopened.metadata, accesses(&reopened)), (&r.metadata, accesses(&r)));
 }
 
 #[test]
 fn mmt_records_without_access_become_marks() {
-    let (r, _) = of(&log()).unwrap();
+    let (r, _) = import_bytes(&log()).unwrap();
     let notes: Vec<&str> = r.events.marks.iter().map(String::as_str).collect();
     let at = |text: &str| {
         notes
@@ -128,7 +129,7 @@ fn mmt_records_without_access_become_marks() {
     let opened = at("open window.bin, flags 0x242, mode 0x1a4, fd 0x4");
     assert!(notes[opened + 1].starts_with("mmap window.bin, offset 0x0, prot 0x3, flags 0x1, fd 0x4, id 0x1"));
     let before = at("ioctl 0xc0406400 (d 0x0) of window.bin, 64 bytes: 00000001 00000002 00000003 00000000");
-    // The memory that it points at: `name`.
+    // The argument of the ioctl points to a memory record with the text `name`.
     assert!(
         notes[before + 1].starts_with("memory at 0x") && notes[before + 1].ends_with(", 8 bytes: 656d616e 00000000")
     );
@@ -145,13 +146,13 @@ fn mmt_records_without_access_become_marks() {
 #[test]
 fn gzip_log_imports_equally_and_damage_is_reported() {
     let log = log();
-    let whole = of(&log).unwrap().0;
+    let complete = import_bytes(&log).unwrap().0;
     let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
     packer.write_all(&log).unwrap();
     let packed = packer.finish().unwrap();
-    assert_eq!(accesses(&of(&packed).unwrap().0), accesses(&whole));
+    assert_eq!(accesses(&import_bytes(&packed).unwrap().0), accesses(&complete));
     let describe = |bytes: &[u8]| -> (usize, Vec<String>) {
-        let (r, _) = of(bytes).unwrap();
+        let (r, _) = import_bytes(bytes).unwrap();
         let truncated = r
             .metadata
             .findings
@@ -162,15 +163,15 @@ fn gzip_log_imports_equally_and_damage_is_reported() {
             truncated.map(|f| format!("{}: {}", f.place, f.message)).collect(),
         )
     };
-    let (fewer, why) = describe(&packed[..packed.len() - 200]);
+    let (count, messages) = describe(&packed[..packed.len() - 200]);
     assert!(
-        fewer < 174 && why[0].contains("cannot be decompressed further"),
-        "{fewer} {why:?}"
+        count < 174 && messages[0].contains("cannot be decompressed further"),
+        "{count} {messages:?}"
     );
     let first = log.windows(2).position(|w| w == b"\nw").unwrap() + 1;
-    let (fewer, why) = describe(&log[..first + 5]);
+    let (count, messages) = describe(&log[..first + 5]);
     assert_eq!(
-        (fewer, why),
+        (count, messages),
         (
             0,
             vec![format!(
@@ -180,8 +181,8 @@ fn gzip_log_imports_equally_and_damage_is_reported() {
     );
     let mut damaged = log.clone();
     damaged[first] = b'q';
-    let (_, why) = describe(&damaged);
-    assert_eq!(why, [format!("byte {first:#x}: no record begins with 0x71")]);
+    let (_, messages) = describe(&damaged);
+    assert_eq!(messages, [format!("byte {first:#x}: no record begins with 0x71")]);
 }
 
 #[test]
@@ -195,8 +196,8 @@ fn invalid_mmt_logs_are_refused_with_an_offset() {
         ),
         (b"\x7fELF", "byte 0x0: no record begins with 0x7f"),
     ] {
-        let why = of(bytes).unwrap_err().to_string();
-        assert!(why.contains(message), "{why}");
+        let error = import_bytes(bytes).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
     }
 }
 
@@ -224,7 +225,7 @@ fn mmt_records_of_older_releases_are_parsed() {
         log.push(b'\n');
     };
     let (w, l) = (|n: u32| n.to_le_bytes(), |n: u64| n.to_le_bytes());
-    // A range whose file is not reported, an object, its map, marks, and data.
+    // The log has a range without a file, an object and its mapping, marks, and data.
     put(b"m", &[&l(0x1000), &w(1), &l(0x7000), &l(0x1000)]);
     put(b"nc", &[&w(1), &w(2), &w(0x906f), &w(4), b"GPU\0"]);
     put(b"nm", &[&l(0xf600_0000), &w(2), &l(0x9000), &l(0x1000), &l(1), &l(2)]);
@@ -238,7 +239,7 @@ fn mmt_records_of_older_releases_are_parsed() {
     put(b"R", &[&l(0x1f_ff00_0000), &[1], &[9]]);
     put(b"w", &[&w(77), &w(0), &[0]]);
     put(b"w", &[&w(77), &w(4), &[1], &[5]]);
-    let (r, tally) = of(&log).unwrap();
+    let (r, tally) = import_bytes(&log).unwrap();
     let messages: Vec<_> = accesses(&r)
         .iter()
         .map(|a| {
@@ -268,7 +269,7 @@ fn mmt_records_of_older_releases_are_parsed() {
     assert_eq!(notes[4], "memory ptr at 0x5000, 5 bytes: 04030201 05");
     assert_eq!(notes[5], "mmiotrace mark VG-1-PRE");
     assert_eq!((tally.carried, tally.noted), (305, 261));
-    let left: Vec<&str> = r
+    let messages: Vec<&str> = r
         .metadata
         .findings
         .iter()
@@ -276,7 +277,7 @@ fn mmt_records_of_older_releases_are_parsed() {
         .map(|f| f.message.as_str())
         .collect();
     assert_eq!(
-        left,
+        messages,
         [
             "44 of 305 bytes that ioctls carry or point to were not imported: a note has only the first 256",
             "1 accesses have no bytes; they were not imported",

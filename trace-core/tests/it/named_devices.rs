@@ -1,5 +1,5 @@
-//! Recordings of devices on a bus, whose registers have several widths and lie next to a framebuffer: lanes, findings,
-//! exports and differences. The published logs too, where they are present.
+//! Tests of lanes, findings, exports and differences of recordings of PCI devices. These devices have registers of
+//! several widths next to a framebuffer. One test needs the published logs, and is skipped without them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use trace_core::check::{self, FindingKind};
@@ -9,7 +9,7 @@ use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, Pyramid};
 use trace_core::{diff, export, import};
 
-/// Space, write, offset, width, value.
+/// An access: space, write, offset, width, value.
 type Row = (u8, bool, u32, u8, u64);
 
 const ROWS: [Row; 9] = [
@@ -110,9 +110,9 @@ fn exported_events_name_partial_and_multiple_registers() {
         "VBE_DISPI_INDEX_YRES to VBE_DISPI_INDEX_BPP",
         "VBE_DISPI_INDEX_YRES 800 rows · VBE_DISPI_INDEX_BPP 32 bits a pixel",
     ] {
-        assert!(text.contains(part), "{part} is not in\n{text}");
+        assert!(text.contains(part), "{part} is missing in\n{text}");
     }
-    // A store to the framebuffer at a register's offset is no register access.
+    // A store to the framebuffer at the offset of a register is not a register access.
     assert_eq!(text.matches("VBE_DISPI_INDEX_XRES").count(), 1, "{text}");
 }
 
@@ -133,11 +133,11 @@ fn lanes_are_stored_in_a_file() {
     let r = recording(&ROWS);
     timeline::write(&r, &path, &Progress::new()).unwrap();
     let opened = import::open_with_derived(&path, &Progress::new()).unwrap();
-    let kept = opened.pyramid.unwrap();
-    let totals = kept.count(&opened.recording.events, 0..ROWS.len() as u64);
-    let lanes: Vec<_> = kept.lanes().iter().cloned().zip(totals).collect();
-    let fresh: Vec<_> = counts(&r).into_iter().map(|(n, r, w)| (n, (r, w))).collect();
-    assert_eq!(lanes, fresh);
+    let pyramid = opened.pyramid.unwrap();
+    let totals = pyramid.count(&opened.recording.events, 0..ROWS.len() as u64);
+    let lanes: Vec<_> = pyramid.lanes().iter().cloned().zip(totals).collect();
+    let expected: Vec<_> = counts(&r).into_iter().map(|(n, r, w)| (n, (r, w))).collect();
+    assert_eq!(lanes, expected);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn published_log_accesses_all_have_a_named_lane() {
     ] {
         let path = root.join("mmiotrace").join(format!("{name}.txt.gz"));
         if !path.is_file() {
-            println!("skipped: {} is not there", path.display());
+            println!("skipped: {} is missing", path.display());
             continue;
         }
         let r = import::open(&path, &Progress::new()).unwrap();

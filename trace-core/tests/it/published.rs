@@ -1,4 +1,5 @@
-//! The published recordings of mnist and alexnet, where they are present: every figure that is known about them.
+//! Tests of all known numbers of the published recordings of mnist and alexnet. Without the recordings, the tests are
+//! skipped.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ fn folder(name: &str) -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    println!("skipped: {} is not there", folder.display());
+    println!("skipped: {} is missing", folder.display());
     None
 }
 
@@ -41,7 +42,7 @@ struct ExpectedRecording {
     moved: u64,
 }
 
-const KNOWN: [ExpectedRecording; 2] = [
+const EXPECTED: [ExpectedRecording; 2] = [
     ExpectedRecording {
         name: "mnist",
         events: 2977,
@@ -73,9 +74,9 @@ const KNOWN: [ExpectedRecording; 2] = [
 ];
 
 fn each(test: impl Fn(&ExpectedRecording, &PathBuf, &Recording)) {
-    for known in &KNOWN {
-        if let Some(folder) = folder(known.name) {
-            test(known, &folder, &import::open(&folder, &Progress::new()).unwrap());
+    for expected in &EXPECTED {
+        if let Some(folder) = folder(expected.name) {
+            test(expected, &folder, &import::open(&folder, &Progress::new()).unwrap());
         }
     }
 }
@@ -90,30 +91,30 @@ fn derive(r: &Recording) -> Timeline {
 
 #[test]
 fn every_byte_of_the_published_files_is_used() {
-    each(|known, folder, _| {
+    each(|expected, folder, _| {
         let (_, tallies) =
             gpureplay::import_with_tally(folder, &gpureplay::Options::default(), &Progress::new()).unwrap();
-        assert_eq!(tallies.len(), 5, "{}", known.name);
+        assert_eq!(tallies.len(), 5, "{}", expected.name);
         for t in tallies {
             let bytes = std::fs::metadata(folder.join(&t.name)).unwrap().len();
-            assert_eq!((t.bytes, t.used), (bytes, bytes), "{} {}", known.name, t.name);
+            assert_eq!((t.bytes, t.used), (bytes, bytes), "{} {}", expected.name, t.name);
         }
     });
 }
 
 #[test]
 fn published_recordings_match_source_counts() {
-    each(|known, _, r| {
-        assert_eq!(r.events.len(), known.events);
+    each(|expected, _, r| {
+        assert_eq!(r.events.len(), expected.events);
         let reads = r.events.accesses(0..r.events.len()).filter(|(_, a)| !a.write).count();
-        assert_eq!(reads, known.reads);
+        assert_eq!(reads, expected.reads);
         assert_eq!(
             (r.metadata.source_pages, r.metadata.source_zero_pages),
-            (known.pages, 512)
+            (expected.pages, 512)
         );
         assert_eq!(
             (r.metadata.regions.len(), r.metadata.buffers.len()),
-            (known.regions, known.buffers)
+            (expected.regions, expected.buffers)
         );
         assert_eq!(r.metadata.identity.gpu_id, 0x60a0_0002);
         assert_eq!(r.metadata.identity.gpu_name, "Mali-G71");
@@ -129,10 +130,10 @@ fn published_recordings_match_source_counts() {
                     .collect::<Vec<_>>()
             })
             .collect();
-        assert_eq!(data.len() as u64, known.pages, "every dumped page has its frame");
+        assert_eq!(data.len() as u64, expected.pages, "a dumped page has no frame");
         data.sort_unstable();
         data.dedup();
-        assert_eq!(data.len(), known.distinct);
+        assert_eq!(data.len(), expected.distinct);
         assert!(data.iter().any(|d| r.memory.pages.digest(*d) == Some(zero_digest())));
         let space = &r.metadata.address_spaces[0];
         let mut leaves = 0;
@@ -141,13 +142,13 @@ fn published_recordings_match_source_counts() {
             std::ops::ControlFlow::Continue(())
         })
         .unwrap();
-        assert_eq!(leaves, known.mapped);
+        assert_eq!(leaves, expected.mapped);
         let n = r.metadata.buffers.len();
         assert_eq!(
             (r.metadata.buffers[n - 2].role, r.metadata.buffers[n - 1].role),
             (BufferRole::Input, BufferRole::Output)
         );
-        let sizes = if known.name == "mnist" {
+        let sizes = if expected.name == "mnist" {
             (6272, 64)
         } else {
             (618_348, 4032)
@@ -159,8 +160,9 @@ fn published_recordings_match_source_counts() {
     });
 }
 
-/// The authors' name of a register: `BLOCK | NAME (RO)`, or `BLOCK | MMU_AS0 | AS_NAME (RW) | value`.
-fn their_name(text: &str) -> String {
+/// Returns the register name in a line of the authors' timeline: `BLOCK | NAME (RO)`, or
+/// `BLOCK | MMU_AS0 | AS_NAME (RW) | value`.
+fn timeline_name(text: &str) -> String {
     let parts: Vec<&str> = text
         .split('|')
         .map(|p| p.split(" (").next().unwrap_or(p).trim())
@@ -175,36 +177,36 @@ fn their_name(text: &str) -> String {
 
 #[test]
 fn imported_times_and_threads_match_the_timeline() {
-    each(|known, folder, r| {
-        let path = folder.join(format!("{}_integrated", known.name));
+    each(|expected, folder, r| {
+        let path = folder.join(format!("{}_integrated", expected.name));
         let lines = gpureplay::timeline_accesses(&path, &Progress::new()).unwrap();
         assert_eq!(lines.len(), r.events.len());
-        let mut elsewhere = 0;
+        let mut moved_accesses = 0;
         for (event, a) in r.events.accesses(0..r.events.len()) {
             let same = |l: &gpureplay::TimelineAccess| {
                 l.write == a.write && l.offset == a.offset && u64::from(l.value) == a.value
             };
-            // Where the two differ in order, a neighbour has it, at the same time.
-            let here = (r.events.time.get(event), r.events.thread.get(event));
+            // If the order differs, an adjacent line has the access, with the same time.
+            let stamp = (r.events.time.get(event), r.events.thread.get(event));
             let line = [event, event.saturating_sub(1), event + 1]
                 .iter()
                 .filter_map(|at| lines.get(*at))
-                .find(|l| same(l) && (Some(l.time), Some(l.thread)) == here)
+                .find(|l| same(l) && (Some(l.time), Some(l.thread)) == stamp)
                 .unwrap_or_else(|| panic!("event {event} is not in the timeline"));
-            elsewhere += u64::from(!same(&lines[event]));
+            moved_accesses += u64::from(!same(&lines[event]));
             let register = map(r)
                 .at(a.offset)
                 .unwrap_or_else(|| panic!("{:#x} is unknown", a.offset));
-            assert_eq!(register.name, their_name(&line.text), "{:?}", line.text);
+            assert_eq!(register.name, timeline_name(&line.text), "{:?}", line.text);
         }
-        assert_eq!(elsewhere, known.moved);
+        assert_eq!(moved_accesses, expected.moved);
         let moved: Vec<_> = r
             .metadata
             .findings
             .iter()
             .filter(|f| f.kind == FindingKind::OrderDiffers)
             .collect();
-        assert_eq!(moved.len(), usize::from(known.moved > 0));
+        assert_eq!(moved.len(), usize::from(expected.moved > 0));
         if let Some(f) = moved.first() {
             assert!(
                 f.message.starts_with("10 lines") && f.message.contains("5 pairs"),
@@ -215,31 +217,34 @@ fn imported_times_and_threads_match_the_timeline() {
     });
 }
 
-/// Whatever a history lost, the accesses that it has keep the times and threads that they have in the whole one: all
-/// but one in forty.
+/// If a history lost events, at least 39 of 40 remaining accesses have the times and threads of the complete history.
 #[test]
 fn history_with_lost_events_keeps_times_and_threads() {
-    each(|known, folder, r| {
+    each(|expected, folder, r| {
         let history = std::fs::read_to_string(folder.join("gr_io_history")).unwrap();
         for lost in [1000..1101, 0..500, 300..2500, 1200..1230] {
             let dir = tempfile::tempdir().unwrap();
-            let timeline = format!("{}_integrated", known.name);
+            let timeline = format!("{}_integrated", expected.name);
             std::fs::copy(folder.join(&timeline), dir.path().join(&timeline)).unwrap();
             let mut lines: Vec<&str> = history.split_inclusive('\n').collect();
             lines.drain(lost.clone());
             std::fs::write(dir.path().join("gr_io_history"), lines.concat()).unwrap();
             let cut = gpureplay::import(dir.path(), &gpureplay::Options::default(), &Progress::new()).unwrap();
             let counts: Vec<_> = cut.metadata.lost.iter().map(|l| l.count).collect();
-            assert_eq!(counts, [Some(lost.len() as u64)], "{} {lost:?}", known.name);
+            assert_eq!(counts, [Some(lost.len() as u64)], "{} {lost:?}", expected.name);
             let all = r.events.time.iter().zip(r.events.thread.iter()).enumerate();
-            let kept = all.filter(|(e, _)| !lost.contains(e)).map(|(_, both)| both);
-            let right = kept
+            let remaining = all.filter(|(e, _)| !lost.contains(e)).map(|(_, both)| both);
+            let matching = remaining
                 .zip(cut.events.time.iter().zip(cut.events.thread.iter()))
                 .filter(|(a, b)| a == b)
                 .count();
-            // The reads of a wait are all equal, so which of them were lost is unknown.
-            let all = known.events - lost.len();
-            assert!(all - right <= all / 40, "{} {lost:?}: {right} of {all}", known.name);
+            // All reads of a poll are equal, so it is unknown which of them were lost.
+            let all = expected.events - lost.len();
+            assert!(
+                all - matching <= all / 40,
+                "{} {lost:?}: {matching} of {all}",
+                expected.name
+            );
         }
     });
 }
@@ -257,12 +262,12 @@ fn without_the_timeline_times_are_relative_and_agree() {
 
 #[test]
 fn jobs_interrupts_and_phases_are_found() {
-    each(|known, _, r| {
+    each(|expected, _, r| {
         let t = derive(r);
-        assert_eq!(t.jobs.len(), known.jobs);
+        assert_eq!(t.jobs.len(), expected.jobs);
         let of = |line| t.interrupts.iter().filter(|i| i.line == line).count();
-        assert_eq!(t.interrupts.len(), known.interrupts);
-        assert_eq!((of(InterruptLine::Job), of(InterruptLine::Gpu)), (known.jobs, 3));
+        assert_eq!(t.interrupts.len(), expected.interrupts);
+        assert_eq!((of(InterruptLine::Job), of(InterruptLine::Gpu)), (expected.jobs, 3));
         let space = &r.metadata.address_spaces[0];
         let mut longer = 0;
         for (i, job) in t.jobs.iter().enumerate() {
@@ -275,7 +280,7 @@ fn jobs_interrupts_and_phases_are_found() {
             longer += usize::from(chain.jobs.len() > 1);
             assert!(chain.jobs.iter().all(|j| j.is_decoded()), "job {i}");
         }
-        assert_eq!(longer, usize::from(known.name == "alexnet"));
+        assert_eq!(longer, usize::from(expected.name == "alexnet"));
         let names: Vec<_> = t.phases.iter().map(|p| p.name).collect();
         assert_eq!(
             names,
@@ -289,7 +294,7 @@ fn jobs_interrupts_and_phases_are_found() {
         assert_eq!(
             (t.phases[0].first, t.phases[0].last),
             (0, 186),
-            "to the long gap before the application"
+            "boot does not end at the long gap before the application"
         );
         assert!(t.phases.windows(2).all(|w| w[0].last + 1 == w[1].first));
         assert_eq!(t.phases[3].last as usize + 1, r.events.len());
@@ -302,7 +307,7 @@ fn jobs_interrupts_and_phases_are_found() {
         };
         assert_eq!(
             (in_phase(1), in_phase(2)),
-            (known.setup_jobs, known.jobs - known.setup_jobs)
+            (expected.setup_jobs, expected.jobs - expected.setup_jobs)
         );
         assert!(t.gaps.iter().any(|g| g.ns > 8_000_000_000 && g.after_event == 186));
         assert!(t.polls.iter().any(|p| p.group) && t.polls.iter().any(|p| !p.group));
@@ -314,7 +319,7 @@ fn jobs_interrupts_and_phases_are_found() {
 
 #[test]
 fn check_finds_no_error_in_published_recordings() {
-    each(|known, _, r| {
+    each(|expected, _, r| {
         let findings = check::check(r);
         let errors: Vec<_> = findings.iter().filter(|f| f.severity == Severity::Error).collect();
         assert!(errors.is_empty(), "{errors:?}");
@@ -327,7 +332,7 @@ fn check_finds_no_error_in_published_recordings() {
                 .contains("COHERENCY_FEATURES reads 0x2 here, but 0x3"),
             "{changed:?}"
         );
-        assert_eq!(of(FindingKind::OverlappingRegions).is_empty(), known.name == "mnist");
+        assert_eq!(of(FindingKind::OverlappingRegions).is_empty(), expected.name == "mnist");
         assert!(!of(FindingKind::MappedWithoutContent).is_empty());
         assert!(
             of(FindingKind::UnknownRegister).is_empty(),
@@ -370,10 +375,10 @@ fn exported_io_history_matches_byte_for_byte() {
 
 #[test]
 fn published_recording_differs_only_from_another_one() {
-    each(|known, folder, r| {
+    each(|expected, folder, r| {
         let again = import::open(folder, &Progress::new()).unwrap();
         assert!(trace_core::diff::diff(r, &again).is_empty());
-        if known.name == "mnist"
+        if expected.name == "mnist"
             && let Some(other) = self::folder("alexnet")
         {
             let other = import::open(&other, &Progress::new()).unwrap();

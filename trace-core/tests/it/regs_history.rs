@@ -1,8 +1,8 @@
-//! Register histories of Arm's kernel driver for Mali GPUs: as debugfs and as the kernel log have them.
+//! Tests of register histories of Arm's kernel driver for Mali GPUs, from debugfs and from the kernel log.
 //!
-//! No dump of a phone or board could be had that may be kept here. What is imported is printed by these tests as the
-//! driver prints it, from accesses that were recorded otherwise: those of a sample of this project, and, where the
-//! published recordings are at hand, those of a Mali-G71 that ran AlexNet.
+//! The project has no history of a phone or board that it may store here. The tests therefore print histories in the
+//! format of the driver from other recordings. These are a sample of this project and, if present, the published
+//! recording of a Mali-G71 that ran AlexNet.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fmt::Write as _;
@@ -15,10 +15,10 @@ use trace_core::recording::{Access, Clock, EventKind, Recording};
 use trace_core::registers::RecordedRegisters;
 use trace_core::{check, container};
 
-/// Where the register window lies in the kernel's memory.
+/// Kernel address of the register window.
 const AT: u64 = 0xffff_ff80_08a8_0000;
 
-fn here(name: &str) -> PathBuf {
+fn path_in_crate(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
@@ -27,14 +27,15 @@ fn accesses(r: &Recording) -> Vec<Access> {
 }
 
 fn sample() -> Vec<Access> {
-    accesses(&container::open(&here("../sample-traces/vecadd.kine")).unwrap())
+    accesses(&container::open(&path_in_crate("../sample-traces/vecadd.kine")).unwrap())
 }
 
-/// The dump that the driver prints of a ring of `size` after these accesses, behind a prefix.
-fn printed(of: &[Access], size: usize, prefix: &str) -> String {
-    let last = of.len().min(size);
-    let mut out = format!("{prefix}Last {last} register accesses of {} total:\n", of.len());
-    for (i, a) in of[of.len() - last..].iter().enumerate() {
+/// Returns the dump that the driver prints for a ring of `size` entries after these accesses, with a prefix on each
+/// line.
+fn print_dump(accesses: &[Access], size: usize, prefix: &str) -> String {
+    let last = accesses.len().min(size);
+    let mut out = format!("{prefix}Last {last} register accesses of {} total:\n", accesses.len());
+    for (i, a) in accesses[accesses.len() - last..].iter().enumerate() {
         let way = if a.write { 'w' } else { 'r' };
         let address = AT + u64::from(a.offset);
         writeln!(out, "{prefix}{i:6}: {way}: reg 0x{address:016x} val {:08x}", a.value).unwrap();
@@ -49,7 +50,7 @@ fn import_with(text: &[u8], options: &Options) -> Result<Recording, ImportError>
     regs_history::import(&path, options, &Progress::new())
 }
 
-fn of(text: impl AsRef<[u8]>) -> Recording {
+fn import_text(text: impl AsRef<[u8]>) -> Recording {
     import_with(text.as_ref(), &Options::default()).unwrap()
 }
 
@@ -68,17 +69,16 @@ fn lost(r: &Recording) -> Vec<(u64, Option<u64>)> {
     r.metadata.lost.iter().map(|l| (l.before_event, l.count)).collect()
 }
 
-/// The file was printed by C's `printf` with the driver's own format strings, from the accesses of `vecadd.kine`: an
-/// access stands in each line but the first, so that `wc -l` tells 1 more than there are, and `grep -c ': w: reg'` the
-/// writes.
+/// The file has the accesses of `vecadd.kine`, printed by C's `printf` with the format strings of the driver. Each line
+/// except the first is an access, so `wc -l` counts 1 more than the accesses. `grep -c ': w: reg'` counts the writes.
 #[test]
 fn sample_history_matches_its_accesses() {
-    let path = here("tests/mmio/vecadd.regs_history.txt");
+    let path = path_in_crate("tests/mmio/vecadd.regs_history.txt");
     let text = std::fs::read_to_string(&path).unwrap();
     let writes = text.lines().filter(|l| l.contains(": w: reg ")).count();
     let r = import::open(&path, &Progress::new()).unwrap();
     let sample = sample();
-    assert_eq!(text, printed(&sample, 1 << 15, ""));
+    assert_eq!(text, print_dump(&sample, 1 << 15, ""));
     assert_eq!(accesses(&r), sample);
     assert_eq!(sample.len(), text.lines().count() - 1);
     assert_eq!(
@@ -98,14 +98,14 @@ fn sample_history_matches_its_accesses() {
     );
     let registers = RecordedRegisters::new(&r).unwrap();
     assert!(sample.iter().all(|a| registers.find_accessed(a).is_some()));
-    let again = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
-    assert_eq!((&again.metadata, accesses(&again)), (&r.metadata, sample));
+    let reopened = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
+    assert_eq!((&reopened.metadata, accesses(&reopened)), (&r.metadata, sample));
 }
 
 #[test]
 fn full_ring_reports_the_number_of_lost_accesses() {
     let sample = sample();
-    let r = of(printed(&sample, 40, ""));
+    let r = import_text(print_dump(&sample, 40, ""));
     assert_eq!(accesses(&r), sample[sample.len() - 40..]);
     let before = sample.len() as u64 - 40;
     assert_eq!(lost(&r), [(0, Some(before))]);
@@ -114,7 +114,7 @@ fn full_ring_reports_the_number_of_lost_accesses() {
         messages[0].starts_with(&format!("{before} accesses before it are missing")),
         "{messages:?}"
     );
-    // What the import has reported `check` does not tell again.
+    // `check` does not repeat findings of the import.
     let all = check::check(&r);
     assert_eq!(all.iter().filter(|f| f.kind == FindingKind::LostEvents).count(), 1);
 }
@@ -125,15 +125,15 @@ fn dumps_of_one_ring_are_merged() {
     let prefix = |n: u32| format!("<3>[{n:5}.000100] [0:  kworker/0:1:  123] mali 13000000.gpu: ");
     let noise = "<6>[    1.000000] Linux version 4.9.0\n<6>[    2.000000] usb 1-1: new device\n";
     let mut log = noise.to_owned();
-    // 30 accesses that the second dump does not have; of the third dump the last five lines are missing.
+    // The second dump lacks 30 accesses, and the third dump lacks its last five lines.
     log += &format!("{}Register IO History:\n", prefix(7));
-    log += &printed(&sample[..50], 40, &prefix(7));
-    log += &printed(&sample[..120], 40, &prefix(9));
-    let third = printed(&sample[..140], 40, &prefix(12));
+    log += &print_dump(&sample[..50], 40, &prefix(7));
+    log += &print_dump(&sample[..120], 40, &prefix(9));
+    let third = print_dump(&sample[..140], 40, &prefix(12));
     let lines: Vec<&str> = third.lines().collect();
     log += &lines[..lines.len() - 5].join("\n");
     log += "\n";
-    let r = of(&log);
+    let r = import_text(&log);
     let expected = [&sample[10..50], &sample[80..135]].concat();
     assert_eq!(accesses(&r), expected);
     assert_eq!(lost(&r), [(0, Some(10)), (41, Some(30)), (98, Some(5))]);
@@ -164,37 +164,37 @@ fn dumps_of_one_ring_are_merged() {
 #[test]
 fn restarted_ring_keeps_earlier_accesses() {
     let sample = sample();
-    // The count goes back when the ring is resized; and another log has the same numbers of other accesses.
-    let r = of(printed(&sample[..60], 40, "") + &printed(&sample[..30], 40, ""));
+    // A resized ring restarts its count. A second log can also have the same numbers with other accesses.
+    let r = import_text(print_dump(&sample[..60], 40, "") + &print_dump(&sample[..30], 40, ""));
     assert_eq!(accesses(&r), [&sample[20..60], &sample[..30]].concat());
     assert_eq!(lost(&r), [(0, Some(20)), (41, None)]);
-    let r = of(printed(&sample[..60], 40, "") + &printed(&sample[30..90], 40, ""));
+    let r = import_text(print_dump(&sample[..60], 40, "") + &print_dump(&sample[30..90], 40, ""));
     assert_eq!(accesses(&r), [&sample[20..60], &sample[50..90]].concat());
-    // The same dump twice is there once.
-    let twice = printed(&sample[..60], 40, "").repeat(2);
-    assert_eq!(accesses(&of(twice)), sample[20..60]);
+    // A repeated dump is imported once.
+    let twice = print_dump(&sample[..60], 40, "").repeat(2);
+    assert_eq!(accesses(&import_text(twice)), sample[20..60]);
 }
 
 #[test]
 fn missing_or_broken_lines_are_reported() {
     let sample = sample();
-    let text = printed(&sample[..20], 40, "");
+    let text = print_dump(&sample[..20], 40, "");
     let without: Vec<&str> = text
         .lines()
         .enumerate()
         .filter(|(n, _)| *n != 5)
         .map(|(_, l)| l)
         .collect();
-    let r = of(without.join("\n") + "\n");
+    let r = import_text(without.join("\n") + "\n");
     assert_eq!(lost(&r), [(5, Some(1))]);
     assert_eq!(accesses(&r).len(), 19);
     let cut = text.trim_end();
-    let r = of(&cut[..cut.len() - 3]);
+    let r = import_text(&cut[..cut.len() - 3]);
     assert_eq!((accesses(&r).len(), lost(&r)), (19, vec![(20, Some(1))]));
     assert!(finding_messages(&r, FindingKind::TruncatedSection)[0].contains("no line end"));
-    // A log that begins in the middle of a dump has no head.
+    // A log that starts in the middle of a dump has no header line.
     let headless: String = text.lines().skip(8).map(|l| format!("{l}\n")).collect();
-    let r = of(headless);
+    let r = import_text(headless);
     assert_eq!((accesses(&r), lost(&r)), (sample[7..20].to_vec(), vec![(0, Some(7))]));
     let odd = text.replace("     3: ", "    99: ").replace("val", "va");
     assert!(
@@ -202,7 +202,7 @@ fn missing_or_broken_lines_are_reported() {
         "{}",
         refused(&odd)
     );
-    let r = of(text.replace("     3: ", "    99: "));
+    let r = import_text(text.replace("     3: ", "    99: "));
     assert_eq!(accesses(&r).len(), 19);
     assert!(finding_messages(&r, FindingKind::NotUsed)[0].starts_with("1 accesses have a number"));
 }
@@ -210,8 +210,8 @@ fn missing_or_broken_lines_are_reported() {
 #[test]
 fn dumps_of_another_device_are_left_out() {
     let sample = sample();
-    let dump = |device: &str, n: usize| printed(&sample[..n], 40, &format!("[ 1.000000] mali {device}: "));
-    let r = of(dump("13000000.gpu", 30) + &dump("1c500000.gpu", 20));
+    let dump = |device: &str, n: usize| print_dump(&sample[..n], 40, &format!("[ 1.000000] mali {device}: "));
+    let r = import_text(dump("13000000.gpu", 30) + &dump("1c500000.gpu", 20));
     assert_eq!(accesses(&r), sample[..30]);
     assert_eq!(
         finding_messages(&r, FindingKind::NotUsed),
@@ -223,32 +223,32 @@ fn dumps_of_another_device_are_left_out() {
 fn user_options_set_register_base_and_gpu_id() {
     let sample = sample();
     let without_id: Vec<Access> = sample.iter().copied().filter(|a| a.offset != 0).collect();
-    let text = printed(&without_id, 1 << 15, "");
-    let r = of(&text);
+    let text = print_dump(&without_id, 1 << 15, "");
+    let r = import_text(&text);
     assert_eq!(accesses(&r), without_id);
     assert!(finding_messages(&r, FindingKind::Assumed)[1].contains("--gpu-id"));
-    let given = Options {
+    let options = Options {
         base: Some(AT - 0x2000),
         gpu_id: Some(0x6000_0000),
     };
-    let r = import_with(text.as_bytes(), &given).unwrap();
+    let r = import_with(text.as_bytes(), &options).unwrap();
     assert_eq!(accesses(&r)[0].offset, without_id[0].offset + 0x2000);
     assert_eq!(r.metadata.identity.gpu_name, "Mali-G71");
     assert_eq!(finding_messages(&r, FindingKind::Assumed), Vec::<&str>::new());
-    let beside = Options {
+    let shifted = Options {
         base: Some(AT + 0x1000),
         ..Options::default()
     };
-    let r = import_with(text.as_bytes(), &beside).unwrap();
-    let left = without_id.iter().filter(|a| a.offset >= 0x1000).count();
-    assert_eq!(accesses(&r).len(), left);
+    let r = import_with(text.as_bytes(), &shifted).unwrap();
+    let expected = without_id.iter().filter(|a| a.offset >= 0x1000).count();
+    assert_eq!(accesses(&r).len(), expected);
     assert!(finding_messages(&r, FindingKind::NotUsed)[0].contains("and were not imported"));
     let far = Options {
         base: Some(0x1000),
         ..Options::default()
     };
-    let why = import_with(text.as_bytes(), &far).unwrap_err().to_string();
-    assert!(why.contains("line 1: none of its"), "{why}");
+    let error = import_with(text.as_bytes(), &far).unwrap_err().to_string();
+    assert!(error.contains("line 1: none of its"), "{error}");
 }
 
 #[test]
@@ -270,8 +270,11 @@ fn history_without_addresses_is_refused_with_a_remedy() {
             "no line of it is a register access (1 lines read)",
         ),
     ] {
-        let why = refused(&text);
-        assert!(why.contains(message) && why.contains("history.txt, line 1: "), "{why}");
+        let error = refused(&text);
+        assert!(
+            error.contains(message) && error.contains("history.txt, line 1: "),
+            "{error}"
+        );
     }
 }
 
@@ -284,7 +287,7 @@ fn register_history_is_recognized_after_leading_noise() {
         regs_history::fits(&path)
     };
     let noise = "[    1.000000] usb 1-1: new device\n".repeat(100_000);
-    let dump = printed(&sample()[..9], 40, "[    1.000000] mali 13000000.gpu: ");
+    let dump = print_dump(&sample()[..9], 40, "[    1.000000] mali 13000000.gpu: ");
     assert!(fits(dump.as_bytes()));
     assert!(fits((noise.clone() + &dump).as_bytes()));
     assert!(fits(b"The register access history is disabled\n"));
@@ -294,11 +297,12 @@ fn register_history_is_recognized_after_leading_noise() {
     assert!(!fits(b"how many register accesses of a driver\nwrite: reg 0x12\n"));
 }
 
-/// GPUReplay's recording of a real GPU, whose driver is the very one: its accesses as they stand in `gr_io_history`, a
-/// line each, printed as the driver prints its ring.
+/// GPUReplay recorded a real GPU with this driver. The test prints the accesses of `gr_io_history` in the format of the
+/// driver and imports them.
 #[test]
 fn mali_g71_accesses_round_trip_through_a_history() {
-    let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(|| here("../../shared/recordings"), PathBuf::from);
+    let root = std::env::var_os("KINESCOPE_RECORDINGS")
+        .map_or_else(|| path_in_crate("../../shared/recordings"), PathBuf::from);
     let Ok(text) = std::fs::read_to_string(root.join("gpureplay/alexnet/gr_io_history")) else {
         println!("skipped: {} is missing", root.display());
         return;
@@ -319,7 +323,7 @@ fn mali_g71_accesses_round_trip_through_a_history() {
         .collect();
     assert_eq!(recorded.len(), text.lines().count());
     for size in [512, 1 << 15] {
-        let r = of(printed(&recorded, size, "[  100.000000] mali e82c0000.mali: "));
+        let r = import_text(print_dump(&recorded, size, "[  100.000000] mali e82c0000.mali: "));
         let last = recorded.len().min(size);
         assert_eq!(accesses(&r), recorded[recorded.len() - last..], "{size}");
         assert!(finding_messages(&r, FindingKind::Assumed)[0].contains("0xffffff8008a80000"));

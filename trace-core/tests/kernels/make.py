@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Writes a small database of RecordReplay and one of Mneme, reads them again, and writes down what is in them.
+"""Writes a small RecordReplay database and a small Mneme database, reads both, and writes their contents to a file.
 
-python3 make.py, in this folder. The files are in the form of the tools' own sources: koparasy/Mneme at commit d9627fa
+Run `python3 make.py` in this folder. The files have the format of the tools' sources: koparasy/Mneme at commit d9627fa
 (src/record.cpp, src/memory.cpp) and Olympus-HPC/Mneme at commit 4442a49 (include/mneme/MnemeSnapshot.hpp,
-include/mneme/MnemeMemory.hpp, src/MnemeAnnotationInternal.cpp). No recording of either tool is public, and neither runs
-without a GPU, so that these were made here. They hold what the kernels vecadd and use_globals of
-../../cuda-code/tests/fixtures do, so that a device that plays them again comes to the same memory.
+include/mneme/MnemeMemory.hpp, src/MnemeAnnotationInternal.cpp). This script generates them, because neither tool has a
+public recording or runs without a GPU. They contain launches of the kernels vecadd and use_globals of
+../../cuda-code/tests/fixtures, so a replay on a device gives the same memory.
 
-Writing and reading share nothing: the reader below follows the tools' readers (src/replay.cpp; readFullMnemeSnapShot
-and applyDiffMnemeSnapShot), and expected.json is what it found. The importer is held against that.
+The writer and the reader share no code. The reader follows the tools' readers (src/replay.cpp; readFullMnemeSnapShot
+and applyDiffMnemeSnapShot), and writes expected.json. A test compares the importer with that file.
 """
 
 import json
@@ -19,7 +19,7 @@ import zlib
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-# ---- RecordReplay, written
+# ---- RecordReplay writer
 
 def rr_snapshot(arguments, variables, allocations):
     out = struct.pack("<Q", len(arguments))
@@ -38,7 +38,7 @@ def write_record_replay():
     folder = os.path.join(HERE, "record-replay")
     os.makedirs(folder, exist_ok=True)
     base = 0x7F0A40000000
-    # The tool rounds to what the driver maps, 2 MiB; the files are in the repository, so that this one rounds to 8 KiB.
+    # The tool rounds up to the mapping size of the driver, 2 MiB. This script rounds to 8 KiB, for a small repository.
     size = 8192
     threads = 32
     other = bytes((n * 7) & 0xFF for n in range(size))
@@ -62,7 +62,7 @@ def write_record_replay():
         f.write(before)
     with open(os.path.join(folder, "After1234.bin"), "wb") as f:
         f.write(after)
-    told = {
+    database = {
         "StartVAAddr": "%x" % base,
         "TotalSize": 12 << 30,
         "Kernels": {
@@ -75,14 +75,14 @@ def write_record_replay():
                 "OutputData": "/scratch/run/After1234.bin",
             }
         },
-        # The tool puts the module's name behind the folder's without a slash between them.
+        # The tool appends the name of the module to the name of the folder without a slash.
         "Modules": ["/scratch/runglobals.bc"],
     }
     with open(os.path.join(folder, "record_replay.json"), "w") as f:
-        f.write(json.dumps(told, sort_keys=True, separators=(",", ":")))
+        f.write(json.dumps(database, sort_keys=True, separators=(",", ":")))
 
 
-# ---- Mneme, written
+# ---- Mneme writer
 
 U8, F32 = 0, 9
 
@@ -96,8 +96,8 @@ def mneme_whole(variables, blobs, arguments):
     for name, address, value in variables:
         out += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<QQ", len(value), address) + value
     out += struct.pack("<Q", len(blobs))
-    for taken, address, value, told in blobs:
-        out += struct.pack("<QQQ", taken, len(value), address) + value + told
+    for taken, address, value, tag in blobs:
+        out += struct.pack("<QQQ", taken, len(value), address) + value + tag
     out += struct.pack("<Q", len(arguments))
     for value in arguments:
         out += struct.pack("<Q", len(value)) + value
@@ -127,8 +127,8 @@ def mneme_diff(variables, blobs):
         out += struct.pack("<Q", len(name)) + name.encode() + struct.pack("<QQ", len(before), address)
         out += ranges(before, after)
     out += struct.pack("<Q", len(blobs))
-    for taken, address, before, after, told in blobs:
-        out += struct.pack("<QQQ", taken, len(before), address) + told + ranges(before, after)
+    for taken, address, before, after, tag in blobs:
+        out += struct.pack("<QQQ", taken, len(before), address) + tag + ranges(before, after)
     return out
 
 
@@ -141,13 +141,13 @@ def write_mneme():
     b = struct.pack("<%df" % n, *[1000.0 - i for i in range(n)])
     c = struct.pack("<%df" % n, *[0.5 * i + 1000.0 - i for i in range(n)])
     empty = b"\x11" * len(c)
-    told = label(F32, 1e-6, 1, 0, "sum")
+    sum_label = label(F32, 1e-6, 1, 0, "sum")
     instances = {}
     for dynamic, grid, block, diff in [("9001", 4, 64, True), ("77", 2, 128, False)]:
-        # The first launch has three allocations in one page; the second has another one of the same address.
+        # The first launch has three allocations in one page. In the second launch, the third allocation is elsewhere.
         places = [base, base + 1024, base + (2048 if diff else 1 << 20)]
         arguments = [struct.pack("<Q", p) for p in places] + [struct.pack("<i", n)]
-        blobs = [(1024, places[0], a, label()), (1024, places[1], b, label()), (1024, places[2], empty, told)]
+        blobs = [(1024, places[0], a, label()), (1024, places[1], b, label()), (1024, places[2], empty, sum_label)]
         after = [(t, p, c if p == places[2] else v, l) for t, p, v, l in blobs]
         variable = ("steps", 0x7F55AA000204, b"\x01\x02\x03\x04", b"\x01\x02\xff\x04")
         names = ["DeviceState.%s.%d.%s.mneme" % (w, static, dynamic) for w in ("prologue", "epilogue")]
@@ -168,7 +168,7 @@ def write_mneme():
             "Prologue": names[0],
             "Epilogue": names[1],
         }
-    told = {
+    database = {
         "ArgNames": ["a", "b", "c", "n"],
         "BinaryBlobs": [],
         "DemangledName": "vecadd(float const*, float const*, float*, int)",
@@ -181,10 +181,10 @@ def write_mneme():
         "instances": instances,
     }
     with open(os.path.join(folder, "%d.json" % static), "w") as f:
-        f.write(json.dumps(told, sort_keys=True, separators=(",", ":")))
+        f.write(json.dumps(database, sort_keys=True, separators=(",", ":")))
 
 
-# ---- Both, read again
+# ---- Readers
 
 class Bytes:
     def __init__(self, path):
@@ -272,7 +272,7 @@ def summed(values):
     return {k: {"bytes": len(v), "crc32": zlib.crc32(v)} for k, v in sorted(named.items())}
 
 
-def told(kernel, grid, block, before, after):
+def launch_json(kernel, grid, block, before, after):
     return {
         "kernel": kernel,
         "grid": [grid["x"], grid["y"], grid["z"]],
@@ -292,7 +292,7 @@ def main():
         database = json.load(f)
     beside = lambda path: os.path.join(folder, os.path.basename(path))
     expected["record-replay"] = [
-        told(k["Name"], k["Grid"], k["Block"], read_rr(beside(k["InputData"])), read_rr(beside(k["OutputData"])))
+        launch_json(k["Name"], k["Grid"], k["Block"], read_rr(beside(k["InputData"])), read_rr(beside(k["OutputData"])))
         for _, k in sorted(database["Kernels"].items())
     ]
     folder = os.path.join(HERE, "mneme")
@@ -303,7 +303,7 @@ def main():
     for _, i in sorted(database["instances"].items()):
         before = read_mneme(os.path.join(folder, i["Prologue"]))
         after = read_behind(os.path.join(folder, i["Epilogue"]), before)
-        launches.append(told(database["KernelName"], i["GridDims"], i["BlockDims"], before, after))
+        launches.append(launch_json(database["KernelName"], i["GridDims"], i["BlockDims"], before, after))
     expected["mneme"] = launches
     with open(os.path.join(HERE, "expected.json"), "w") as f:
         json.dump(expected, f, indent=1, sort_keys=True)

@@ -1,5 +1,5 @@
-// What `accesses.mmt` is a recording of: a file mapped in two pieces, and accesses of every size to them, aligned or not.
-// It was compiled by gcc 12 with -O1 and run under valgrind's tool mmt, on x86-64, in a folder of its own:
+// Source of the recording `accesses.mmt`: maps a file in two pieces, with aligned and unaligned accesses of every size.
+// The program was compiled by gcc 12 with -O1, and ran under valgrind's tool mmt, on x86-64, in an empty folder:
 //   valgrind --tool=mmt --mmt-trace-file=window.bin --mmt-trace-nouveau-ioctls --mmt-trace-stdout-stderr
 //            --log-file=accesses.mmt ./accesses
 #define _GNU_SOURCE
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// The form of DRM_IOCTL_VERSION: three texts that the caller has room for. A file answers with an error.
+// The layout of DRM_IOCTL_VERSION: the caller provides buffers for three texts. The ioctl fails on a file.
 struct version {
     int major, minor, patch;
     size_t name_bytes;
@@ -42,7 +42,7 @@ int main(void) {
                  : "=m"(*(volatile char(*)[32])(a + 32)) : "x"(wide) : "xmm1");
     for (uint32_t i = 0; i < 100; i++)
         *(volatile uint32_t *)(b + 4 * i) = i * i;
-    // Not aligned, and over the end of a page.
+    // This store is unaligned and crosses the end of a page.
     *(volatile uint32_t *)(a + 0xffe) = 0xcafef00d;
 
     uint64_t sum = a[0];
@@ -54,7 +54,7 @@ int main(void) {
     asm volatile("vmovdqu %0, %%ymm1" : : "m"(*(volatile char(*)[32])(a + 32)) : "xmm1");
     for (uint32_t i = 0; i < 50; i++)
         sum += *(volatile uint32_t *)(b + 8 * i);
-    // A read and a write by one instruction.
+    // One instruction reads and writes.
     asm volatile("lock orl $0x80, %0" : "+m"(*(volatile uint32_t *)(a + 4)));
 
     char name[8] = "name", date[8] = "date", text[8] = "text";
@@ -66,7 +66,7 @@ int main(void) {
     volatile uint8_t *moved = mremap((void *)a, 0x2000, 0x4000, MREMAP_MAYMOVE);
     moved[0x3fff] = 0x77;
     munmap((void *)b, 0x1000);
-    char told[64];
-    int bytes = snprintf(told, sizeof told, "sum %#llx, ioctl %d\n", (unsigned long long)sum, failed);
-    return write(1, told, bytes) != bytes;
+    char message[64];
+    int bytes = snprintf(message, sizeof message, "sum %#llx, ioctl %d\n", (unsigned long long)sum, failed);
+    return write(1, message, bytes) != bytes;
 }

@@ -1,10 +1,10 @@
-//! Any bytes are code or an error, never a panic; what unpacks has a text.
+//! Tests that arbitrary bytes decode or give an error, and never panic. Each decoded clause has a text.
 #![allow(clippy::unwrap_used)]
 
 use bifrost::{Clause, Instruction, Modifier, Unit, Value, clause_text, disassemble};
 use proptest::prelude::*;
 
-/// A word that often has a tag of a format that follows a first one.
+/// Generates a word that often has the tag of a format that may follow the first word of a clause.
 fn word() -> impl Strategy<Value = [u8; 16]> {
     let tag = prop::sample::select(vec![
         0x0d, 0x2d, 0x4d, 0x68, 0x03, 0x43, 0x21, 0x61, 0x05, 0x45, 0x30, 0x70, 0x90, 0xd0,
@@ -42,7 +42,7 @@ proptest! {
         for unit in [Unit::Fma, Unit::Add] {
             for (op, mask, exact) in Instruction::encodings(unit) {
                 let bits = exact | bits & !mask & ((1 << unit.bits()) - 1);
-                // The free bits may be reserved in this encoding or make a narrower one; what is found keeps its bits.
+                // The free bits may be reserved, or may select a narrower encoding.
                 if let Some(i) = Instruction::decode(unit, bits) {
                     prop_assert_eq!(i.bits(), bits);
                     if i.op() == op {

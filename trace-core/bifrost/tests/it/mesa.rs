@@ -1,5 +1,5 @@
-//! The text of every shader that Mesa's driver made for the recorded programs, compared with the text that Mesa's own
-//! disassembler gave for it, line by line.
+//! Compares the disassembly of every shader of Mesa's driver in the recordings with the text of Mesa's own
+//! disassembler, line by line.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
@@ -25,9 +25,9 @@ fn folders(root: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Texts by the address of the shader that they belong to.
+/// Returns the disassembly texts by shader address.
 fn texts(decoded: &str) -> BTreeMap<String, Vec<String>> {
-    let mut found = BTreeMap::new();
+    let mut texts = BTreeMap::new();
     let mut lines = decoded.lines();
     while let Some(line) = lines.next() {
         let Some(at) = line.split("(GPU VA ").nth(1).and_then(|r| r.split(')').next()) else {
@@ -43,9 +43,9 @@ fn texts(decoded: &str) -> BTreeMap<String, Vec<String>> {
             .map(|l| l.trim_end().to_owned())
             .filter(|l| !l.is_empty())
             .collect();
-        found.insert(at.to_owned(), code);
+        texts.insert(at.to_owned(), code);
     }
-    found
+    texts
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn disassembly_matches_mesas_text_for_every_shader() {
     let mut all = Vec::new();
     folders(&recordings().join("panfrost"), &mut all);
     if all.is_empty() {
-        println!("skipped: {} is not there", recordings().join("panfrost").display());
+        println!("skipped: {} is missing", recordings().join("panfrost").display());
         return;
     }
     let (mut shaders, mut operations) = (0, 0);
@@ -67,12 +67,12 @@ fn disassembly_matches_mesas_text_for_every_shader() {
         for path in names().filter(|p| name(p).starts_with("shader_")) {
             let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
             let at = stem.rsplit('_').next().unwrap();
-            let theirs = expected
+            let expected_lines = expected
                 .get(at)
                 .unwrap_or_else(|| panic!("no text for {}", path.display()));
             let shader = disassemble(&fs::read(&path).unwrap());
             assert_eq!(shader.stopped, None, "{}", path.display());
-            let ours: Vec<String> = shader
+            let lines: Vec<String> = shader
                 .clauses
                 .iter()
                 .flat_map(|c| {
@@ -81,10 +81,10 @@ fn disassembly_matches_mesas_text_for_every_shader() {
                     clause_text(c, 0).lines().map(str::to_owned).collect::<Vec<_>>()
                 })
                 .collect();
-            for (ours, theirs) in ours.iter().zip(theirs) {
-                assert_eq!(ours, theirs, "{}", path.display());
+            for (line, expected_line) in lines.iter().zip(expected_lines) {
+                assert_eq!(line, expected_line, "{}", path.display());
             }
-            assert_eq!(ours.len(), theirs.len(), "{}", path.display());
+            assert_eq!(lines.len(), expected_lines.len(), "{}", path.display());
             shaders += 1;
         }
     }

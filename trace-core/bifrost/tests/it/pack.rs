@@ -1,4 +1,4 @@
-//! What is packed is unpacked as it was, and the shaders of Mesa's driver are packed again byte for byte.
+//! Tests that packed clauses unpack to the same clauses, and that shaders of Mesa's driver repack byte for byte.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use bifrost::pack::{self, PackError, Slots};
@@ -39,7 +39,7 @@ fn block() -> impl Strategy<Value = Registers> {
     )
 }
 
-/// What a block does, without the numbers that it does not use.
+/// Returns the effect of a register block, without the register numbers that it does not use.
 fn meaning(r: &Registers) -> impl PartialEq + std::fmt::Debug + use<> {
     let two = (r.port2 != Port2::Idle).then_some(r.register2);
     let three = (r.port3 != Port3::Idle).then_some(r.register3);
@@ -61,8 +61,8 @@ fn constant() -> impl Strategy<Value = Constant> {
     })
 }
 
-/// What operands see of a constant.
-fn seen(c: &Constant) -> Vec<(Option<i64>, u32)> {
+/// Returns the values of a constant that operands can read.
+fn operand_values(c: &Constant) -> Vec<(Option<i64>, u32)> {
     let words = [false, true].map(|high| (c.offset(5, high), c.word(5, high, 0x1000_0000)));
     words.to_vec()
 }
@@ -81,7 +81,7 @@ proptest! {
     fn valid_register_block_repacks(bits in 0..1u64 << 35, first in any::<bool>()) {
         let r = Registers::decode(bits, first);
         if r.sound {
-            // A port that reads twice the same register beyond 31 cannot be distinguished from falling order.
+            // Two reads of one register above 31 encode like two registers in falling order.
             let bits = r.encode(first);
             prop_assert!(bits.is_ok() || r.port0 >= r.port1, "{:?} {:?}", bits, r);
             if let Ok(bits) = bits {
@@ -114,9 +114,9 @@ proptest! {
                 }
                 for (a, b) in back.constants.iter().zip(&constants) {
                     prop_assert_eq!(a.relative, b.relative);
-                    prop_assert_eq!(seen(a), seen(b));
+                    prop_assert_eq!(operand_values(a), operand_values(b));
                 }
-                // And once more from what was unpacked.
+                // An unpacked clause packs again.
                 prop_assert_eq!(Clause::from_code(&back.pack().unwrap().concat(), 0).unwrap().tuples, back.tuples);
             }
             Err(PackError::TooManyConstants { tuples, constants }) => prop_assert!(constants > tuples.min(3)),
@@ -159,7 +159,7 @@ fn mesa_shaders_repack_byte_for_byte() {
     let mut all = Vec::new();
     binaries(&root.join("panfrost"), &mut all);
     if all.is_empty() {
-        println!("skipped: {} is not there", root.display());
+        println!("skipped: {} is missing", root.display());
         return;
     }
     let mut clauses = 0;
@@ -170,8 +170,8 @@ fn mesa_shaders_repack_byte_for_byte() {
         for c in &shader.clauses {
             let from = c.address as usize;
             let words = c.pack().unwrap().concat();
-            let theirs = &code[from..from + c.bytes() as usize];
-            assert_eq!(words, theirs, "{} at {from:#x}", path.display());
+            let expected = &code[from..from + c.bytes() as usize];
+            assert_eq!(words, expected, "{} at {from:#x}", path.display());
             clauses += 1;
         }
     }

@@ -1,25 +1,25 @@
-//! Files of `tests/fixtures`, for all tests.
-#![allow(clippy::panic, clippy::type_complexity, reason = "a test that fails says where")]
+//! Readers and builders of fixtures, for all tests of this crate.
+#![allow(clippy::panic, clippy::type_complexity, reason = "a test panics when it fails")]
 #![allow(dead_code)]
 
 use std::path::PathBuf;
 
-/// The folder of the fixtures.
+/// Returns the folder of the fixtures.
 pub fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
-/// The bytes of a fixture.
+/// Returns the bytes of a fixture.
 pub fn bytes(name: &str) -> Vec<u8> {
     std::fs::read(folder().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
 }
 
-/// The text of a fixture.
+/// Returns the text of a fixture.
 pub fn text(name: &str) -> String {
     String::from_utf8(bytes(name)).unwrap()
 }
 
-/// Names of the fixtures that end in `tail`, sorted.
+/// Returns the names of the fixtures that end in `tail`, sorted.
 pub fn all(tail: &str) -> Vec<String> {
     let files = std::fs::read_dir(folder())
         .unwrap()
@@ -30,7 +30,7 @@ pub fn all(tail: &str) -> Vec<String> {
     names
 }
 
-/// A fatbin of stored entries: kind, architecture, flags, code.
+/// Creates a fatbin of uncompressed entries: kind, architecture, flags, code.
 pub fn fatbin(entries: &[(u16, u32, u64, &[u8])]) -> Vec<u8> {
     let mut payload = Vec::new();
     for (kind, arch, flags, code) in entries {

@@ -1,5 +1,5 @@
-//! What is read of a cubin or a fatbin is what NVIDIA's `cuobjdump` prints of it.
-#![allow(clippy::panic, clippy::type_complexity, reason = "a test that fails says where")]
+//! Compares parsed cubins and fatbins with the output of NVIDIA's `cuobjdump`.
+#![allow(clippy::panic, clippy::type_complexity, reason = "a test panics when it fails")]
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use cuda_code::cubin::{Cubin, Kernel, VariableMemory};
 use cuda_code::fatbin::{Compression, Fatbin, Flags, Kind};
 
-/// The numbers of a line such as `REG:29 STACK:0 CONSTANT[0]:540`.
+/// Returns the numbers of a line such as `REG:29 STACK:0 CONSTANT[0]:540`.
 fn numbers(line: &str) -> HashMap<&str, u64> {
     line.split_whitespace()
         .filter_map(|w| w.rsplit_once(':'))
@@ -17,13 +17,13 @@ fn numbers(line: &str) -> HashMap<&str, u64> {
         .collect()
 }
 
-/// A number as `0x1f` or `31`.
+/// Parses a number such as `0x1f` or `31`.
 fn number(text: &str) -> u64 {
     text.strip_prefix("0x")
         .map_or_else(|| text.parse().unwrap(), |hex| u64::from_str_radix(hex, 16).unwrap())
 }
 
-/// All numbers behind `Value:`.
+/// Returns all numbers after `Value:`.
 fn value(line: &str) -> Vec<u64> {
     line.split_whitespace()
         .filter(|w| w.starts_with(|c: char| c.is_ascii_digit()))
@@ -75,30 +75,30 @@ fn resource_usage() {
     }
 }
 
-/// Holds one attribute of a kernel against the value that is printed for it.
-fn attribute(kernel: &Kernel<'_>, attribute: &str, line: &str, of: &str) {
-    let found = value(line);
+/// Checks one attribute of a kernel against the printed value.
+fn attribute(kernel: &Kernel<'_>, attribute: &str, line: &str, label: &str) {
+    let values = value(line);
     let three = |t: [u32; 3]| t.map(u64::from).to_vec();
     match attribute {
         "EIATTR_KPARAM_INFO" | "EIATTR_KPARAM_INFO_V2" => {
-            let [_, ordinal, offset, size] = found[..] else {
-                panic!("{of}: {line}")
+            let [_, ordinal, offset, size] = values[..] else {
+                panic!("{label}: {line}")
             };
             let parameter = kernel.parameters[ordinal as usize];
-            let own = (
+            let parsed = (
                 u64::from(parameter.ordinal),
                 u64::from(parameter.offset),
                 u64::from(parameter.bytes),
             );
-            assert_eq!(own, (ordinal, offset, size), "{of}");
+            assert_eq!(parsed, (ordinal, offset, size), "{label}");
         }
-        "EIATTR_CBANK_PARAM_SIZE" => assert_eq!(u64::from(kernel.parameter_bytes), found[0], "{of}"),
-        "EIATTR_PARAM_CBANK" => assert_eq!(u64::from(kernel.parameter_base), found[1] & 0xffff, "{of}"),
-        "EIATTR_MAXREG_COUNT" => assert_eq!(u64::from(kernel.register_limit.unwrap()), found[0], "{of}"),
-        "EIATTR_MAX_THREADS" => assert_eq!(three(kernel.max_threads.unwrap()), found, "{of}"),
-        "EIATTR_REQNTID" => assert_eq!(three(kernel.required_threads.unwrap()), found, "{of}"),
-        "EIATTR_NUM_BARRIERS" => assert_eq!(u64::from(kernel.barriers), found[0], "{of}"),
-        other => panic!("{of}: {other}"),
+        "EIATTR_CBANK_PARAM_SIZE" => assert_eq!(u64::from(kernel.parameter_bytes), values[0], "{label}"),
+        "EIATTR_PARAM_CBANK" => assert_eq!(u64::from(kernel.parameter_base), values[1] & 0xffff, "{label}"),
+        "EIATTR_MAXREG_COUNT" => assert_eq!(u64::from(kernel.register_limit.unwrap()), values[0], "{label}"),
+        "EIATTR_MAX_THREADS" => assert_eq!(three(kernel.max_threads.unwrap()), values, "{label}"),
+        "EIATTR_REQNTID" => assert_eq!(three(kernel.required_threads.unwrap()), values, "{label}"),
+        "EIATTR_NUM_BARRIERS" => assert_eq!(u64::from(kernel.barriers), values[0], "{label}"),
+        other => panic!("{label}: {other}"),
     }
 }
 
@@ -149,7 +149,7 @@ fn cubin_kernel_attributes_and_variable_symbols_are_read() {
         }
         assert_eq!(objects, variables.len(), "{file}");
         for kernel in kernels.values() {
-            // What is not printed is not there.
+            // `cuobjdump` prints all parameters and barriers, so the parser must not find others.
             let counts = counts[kernel.name];
             assert_eq!(kernel.parameters.len(), counts[0], "{file} {}", kernel.name);
             assert!(kernel.barriers == 0 || counts[1] != 0, "{file} {}", kernel.name);
@@ -195,8 +195,8 @@ fn fatbin_entries_are_listed() {
             assert_eq!(field("identifier").map(str::as_bytes), entry.name, "{file}");
             if !entry.flags.has(Flags::COMPAT) {
                 let options = field("ptxasOptions").or(field("nvvmOptions"));
-                let own = entry.options.map(|o| std::str::from_utf8(o).unwrap().trim());
-                assert_eq!(options.filter(|o| !o.is_empty()), own, "{file}");
+                let parsed = entry.options.map(|o| std::str::from_utf8(o).unwrap().trim());
+                assert_eq!(options.filter(|o| !o.is_empty()), parsed, "{file}");
             }
         }
     }

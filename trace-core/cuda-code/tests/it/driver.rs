@@ -1,5 +1,5 @@
-//! What is read of code is what a driver reported of it, and the entry chosen is the one that the driver took.
-#![allow(clippy::panic, clippy::type_complexity, reason = "a test that fails says where")]
+//! Compares parsed code with a driver's report of it, and the chosen fatbin entry with the driver's choice.
+#![allow(clippy::panic, clippy::type_complexity, reason = "a test panics when it fails")]
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -11,20 +11,20 @@ use cuda_code::ptx::Ptx;
 use cuda_code::{Arch, Capability, Form, Variant, choose, fatbin};
 
 #[derive(Default)]
-struct Reported {
-    /// By name: max_threads, shared, const, local, regs, and offset and size of each parameter.
+struct DriverReport {
+    /// Name, numbers (max_threads, shared, const, local, regs), and offset and size of each parameter.
     kernels: Vec<(String, HashMap<String, u64>, Vec<(u64, u64)>)>,
     /// Name, size and bytes.
     variables: Vec<(String, u64, Option<Vec<u8>>)>,
 }
 
-/// What `driver.txt` says, by file.
-fn reported() -> Vec<(String, Reported)> {
-    let mut files: Vec<(String, Reported)> = Vec::new();
+/// Returns the contents of `driver.txt` by file.
+fn reports() -> Vec<(String, DriverReport)> {
+    let mut files: Vec<(String, DriverReport)> = Vec::new();
     for line in common::text("driver.txt").lines().filter(|l| !l.starts_with('#')) {
         let words: Vec<_> = line.split_whitespace().collect();
         match words[0] {
-            "file" => files.push((words[1].into(), Reported::default())),
+            "file" => files.push((words[1].into(), DriverReport::default())),
             "kernel" => {
                 let split = words.iter().position(|w| *w == "params").unwrap();
                 let numbers = words[2..split]
@@ -56,7 +56,7 @@ fn reported() -> Vec<(String, Reported)> {
 
 #[test]
 fn cubin_properties_match_the_driver() {
-    for (file, reported) in reported().into_iter().filter(|(file, _)| file.ends_with(".cubin")) {
+    for (file, reported) in reports().into_iter().filter(|(file, _)| file.ends_with(".cubin")) {
         let bytes = common::bytes(&file);
         let cubin = Cubin::parse(&bytes).unwrap();
         assert_eq!(cubin.kernel_names().unwrap().len(), reported.kernels.len());
@@ -77,12 +77,12 @@ fn cubin_properties_match_the_driver() {
                 .find(|b| b.number == 3)
                 .map_or(0, |b| b.bytes);
             assert_eq!(constant, numbers["const"], "{file} {name}");
-            let own: Vec<_> = kernel
+            let parsed: Vec<_> = kernel
                 .parameters
                 .iter()
                 .map(|p| (p.offset.into(), p.bytes.into()))
                 .collect();
-            assert_eq!(&own, parameters, "{file} {name}");
+            assert_eq!(&parsed, parameters, "{file} {name}");
         }
         let variables = cubin.variables().unwrap();
         assert_eq!(variables.len(), reported.variables.len(), "{file}");
@@ -100,14 +100,14 @@ fn cubin_properties_match_the_driver() {
 
 #[test]
 fn ptx_entries_match_the_driver() {
-    for (file, reported) in reported().into_iter().filter(|(file, _)| file.ends_with(".ptx")) {
+    for (file, reported) in reports().into_iter().filter(|(file, _)| file.ends_with(".ptx")) {
         let bytes = common::bytes(&file);
         let ptx = Ptx::parse(&bytes).unwrap();
         assert_eq!(ptx.entries.len(), reported.kernels.len(), "{file}");
         for (name, numbers, parameters) in &reported.kernels {
             let entry = ptx.entry(name).unwrap();
-            let own: Vec<_> = entry.parameters.iter().map(|p| (p.offset, p.bytes)).collect();
-            assert_eq!(&own, parameters, "{file} {name}");
+            let parsed: Vec<_> = entry.parameters.iter().map(|p| (p.offset, p.bytes)).collect();
+            assert_eq!(&parsed, parameters, "{file} {name}");
             let threads = entry.max_threads.map_or(1024, |t| u64::from(t.iter().product::<u32>()));
             assert_eq!(threads, numbers["max_threads"], "{file} {name}");
         }
@@ -127,18 +127,18 @@ fn chosen_fatbin_entry_matches_the_driver() {
         .lines()
         .filter(|l| !l.starts_with('#'))
     {
-        let (entries, taken) = line.split_once(" = ").unwrap();
-        let taken = taken.parse::<usize>().ok().map(|n| n - 1);
-        let held: Vec<_> = entries.split_whitespace().map(|e| e.split_once(':').unwrap()).collect();
-        let forms = held.iter().map(|(form, arch)| {
+        let (entries, expected) = line.split_once(" = ").unwrap();
+        let expected = expected.parse::<usize>().ok().map(|n| n - 1);
+        let pairs: Vec<_> = entries.split_whitespace().map(|e| e.split_once(':').unwrap()).collect();
+        let forms = pairs.iter().map(|(form, arch)| {
             (
                 if *form == "ptx" { Form::Ptx } else { Form::Machine },
                 Arch::from_name(arch).unwrap(),
             )
         });
-        assert_eq!(choose(forms.clone(), device), taken, "{line}");
+        assert_eq!(choose(forms.clone(), device), expected, "{line}");
 
-        // The same in an image.
+        // A fatbin with these entries gives the same choice.
         let entries: Vec<_> = forms
             .map(|(form, arch)| {
                 let variant = match arch.variant {
@@ -159,7 +159,7 @@ fn chosen_fatbin_entry_matches_the_driver() {
         let chosen = image.choose(device).unwrap().map(|e| e.at);
         assert_eq!(
             chosen,
-            taken.map(|n| image.entries().nth(n).unwrap().unwrap().at),
+            expected.map(|n| image.entries().nth(n).unwrap().unwrap().at),
             "{line}"
         );
         cases += 1;

@@ -1,4 +1,4 @@
-//! Fatbins: headers, walking, unpacking.
+//! Tests of fatbins: headers, iteration, decompression.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -68,13 +68,13 @@ fn all_fatbin_compressions_give_the_same_code() {
     }
     assert_eq!(codes[0], codes[1]);
     assert_eq!(codes[0], codes[2]);
-    // The cubins are what the compiler writes alone, the text is whole.
+    // The cubins equal the compiler's separate output, and the PTX text is complete.
     assert_eq!(codes[0][0], common::bytes("vecadd.sm_80.cubin"));
     assert_eq!(codes[0][1], common::bytes("vecadd.sm_90.cubin"));
     assert_eq!(Ptx::parse(&codes[0][2]).unwrap().entries.len(), 1);
     assert!(
         codes[0][2].ends_with(b"}\n\n") || codes[0][2].ends_with(b"}"),
-        "zero bytes are cut off"
+        "padding zeros are not removed"
     );
 }
 
@@ -85,7 +85,7 @@ fn fatbin_entries_unpack_to_their_declared_architecture() {
         for entry in Fatbin::parse(&bytes).unwrap().entries() {
             let entry = entry.unwrap();
             if entry.kind == Kind::Nvvm {
-                // Nothing here reads intermediate code, and it is scrambled besides.
+                // This crate does not read NVVM code, which is scrambled.
                 assert!(matches!(entry.code(), Err(Error::Unpack { .. })), "{file}");
                 continue;
             }
@@ -129,7 +129,7 @@ fn concatenated_fatbin_images_are_found() {
             .unwrap()
             .contains_kernel("big_parameter")
     );
-    // Offsets in errors count from the start of what was given.
+    // Offsets in errors count from the start of the input.
     both.truncate(both.len() - 6);
     let last = images(&both).last().unwrap().unwrap_err();
     assert!(
@@ -184,7 +184,7 @@ fn entries_have_to_lie_within_their_image() {
     let error = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = good.clone();
         change(&mut bytes);
-        // Bytes behind the image are none of its own.
+        // Bytes after the image do not belong to it.
         bytes.extend_from_slice(&[0; 4096]);
         let image = Fatbin::parse(&bytes).unwrap();
         let all: Vec<_> = image.entries().collect();

@@ -1,4 +1,4 @@
-//! Damaged input ends in an error or a result: no panic, no more memory than a small multiple of the input.
+//! Tests that damaged input gives a result or an error: without a panic, in memory of a small multiple of the input.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 const H200: Capability = Capability::new(9, 0);
 
-/// Reads everything that there is to read in `bytes`, however it begins.
+/// Runs all parsers on `bytes`, whatever format it starts with.
 fn read_all(bytes: &[u8]) {
     let image = Image::detect(bytes);
     let _ = image.find_kernel("_Z6vecaddPKfS0_Pfi", H200);
@@ -53,7 +53,7 @@ fn read_code(bytes: &[u8]) {
     }
 }
 
-/// No test of this file may take more address space than 1 GiB beyond what it has at the start.
+/// Limits the address space of the process to 1 GiB more than it has now.
 fn bound_memory() {
     #[cfg(target_os = "linux")]
     {
@@ -88,7 +88,7 @@ fn every_truncation() {
             if file.ends_with(".fatbin") {
                 assert!(
                     Image::detect(&bytes[..len]).code(H200).is_err(),
-                    "{file} cut to {len} bytes is whole"
+                    "{file} cut to {len} bytes is accepted"
                 );
             }
         }
@@ -108,7 +108,7 @@ fn two_thousand_flipped_bytes() {
     for (_, good) in fixtures() {
         for turn in 0..2000 {
             let mut bytes = good.clone();
-            // One byte at first, more of them later; half of them among headers.
+            // Later turns change more bytes. Every second turn changes only the first 256 bytes, which hold headers.
             for _ in 0..=turn / 500 {
                 let at = if turn % 2 == 0 {
                     next(bytes.len())
@@ -124,7 +124,7 @@ fn two_thousand_flipped_bytes() {
 
 #[test]
 fn sections_and_names_that_overlap_are_refused() {
-    // An ELF file whose sections all have one name of many bytes, or all lie over all of its bytes.
+    // The ELF file has 4000 sections with copies of one header, so all of them read the same bytes.
     let good = common::bytes("vecadd.sm_90.cubin");
     let table = u64::from_le_bytes(good[40..48].try_into().unwrap()) as usize;
     let count = 4000u16;
@@ -142,7 +142,7 @@ fn sections_and_names_that_overlap_are_refused() {
     }
     bytes[40..48].copy_from_slice(&(moved as u64).to_le_bytes());
     bytes[60..62].copy_from_slice(&count.to_le_bytes());
-    // As it is, 4000 sections read 36 bytes each, which is less than the file has.
+    // 4000 sections of 36 bytes are accepted, because the sum is less than the size of the file.
     assert!(Cubin::parse(&bytes).unwrap().kernels().is_ok());
     let zeros = bytes.len();
     bytes.resize(zeros + (1 << 16), 0);
@@ -163,7 +163,7 @@ fn sections_and_names_that_overlap_are_refused() {
     );
 }
 
-/// Pieces that PTX is made of.
+/// Generates a token of PTX.
 fn ptx_piece() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         ".version 8.0",

@@ -1,4 +1,4 @@
-//! Telling containers apart, and finding the code of a kernel in any of them.
+//! Tests of container detection, and of the search for the code of a kernel in each container.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -55,7 +55,7 @@ fn a_kernel_is_found_in_every_container() {
             Form::Machine => assert!(Cubin::parse(&found.code).unwrap().contains_kernel(name)),
             Form::Ptx => assert!(Ptx::parse(&found.code).unwrap().entry(name).is_some()),
         }
-        // Part of a name is none.
+        // A part of a name is not a match.
         for other in [&name[..name.len() - 1], &format!("{name}_"), ""] {
             let error = Image::detect(&bytes).find_kernel(other, H200).unwrap_err();
             assert!(
@@ -84,10 +84,10 @@ fn architecture_specific_code_is_preferred() {
         .code(Capability::new(7, 5))
         .unwrap_err()
         .to_string();
-    let held = "sm_80, sm_86, sm_90a, sm_90a, sm_90, sm_90, sm_100f, sm_103, …";
+    let available = "sm_80, sm_86, sm_90a, sm_90a, sm_90, sm_90, sm_100f, sm_103, …";
     assert_eq!(
         error,
-        format!("no code for compute capability 7.5; there is code for {held}")
+        format!("no code for compute capability 7.5; there is code for {available}")
     );
 }
 
@@ -114,7 +114,7 @@ fn find_kernel_picks_the_fatbin_that_contains_it() {
     both.extend(common::bytes("templated.zstd.fatbin"));
     let found = Image::detect(&both).find_kernel("big_parameter", H200).unwrap();
     assert!(found.entry.unwrap() > first);
-    // Loading takes the first alone.
+    // `code` reads only the first fatbin.
     let loaded = Image::detect(&both).code(H200).unwrap();
     assert!(!Cubin::parse(&loaded.code).unwrap().contains_kernel("big_parameter"));
 }

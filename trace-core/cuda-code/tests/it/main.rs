@@ -1,11 +1,11 @@
-//! The integration tests of this crate, in one program: it links once.
+//! Integration tests of this crate. They are one program, so that the crate links once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
     missing_docs,
-    reason = "tests fail so, and say what they skip"
+    reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
 mod common;

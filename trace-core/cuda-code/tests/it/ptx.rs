@@ -1,4 +1,4 @@
-//! PTX text: declarations, and launch bounds put into it.
+//! Tests of the PTX parser and of changed launch bounds.
 #![allow(clippy::unwrap_used)]
 
 use crate::common;
@@ -8,7 +8,7 @@ use cuda_code::ptx::{Change, LaunchBounds, Pointer, Ptx, Space, with_launch_boun
 
 const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
 
-/// A module with this text behind its head.
+/// Returns a PTX module: the header and this text.
 fn module(text: &str) -> Vec<u8> {
     format!("{HEAD}{text}").into_bytes()
 }
@@ -25,7 +25,7 @@ fn hand_written_ptx_module_is_parsed() {
     assert_eq!(
         names,
         ["required", "nothing"],
-        "what stands in comments is no kernel, functions are none"
+        "commented-out kernels and device functions are not entries"
     );
     let required = ptx.entry("required").unwrap();
     assert_eq!(required.required_threads, Some([32, 4, 2]));
@@ -91,13 +91,13 @@ fn parameters_have_the_offsets_of_the_cubin() {
             let entry = ptx.entry(kernel.name).unwrap();
             assert_eq!(entry.max_threads, kernel.max_threads);
             assert_eq!(entry.parameter_bytes(), u64::from(kernel.parameter_bytes));
-            let own: Vec<_> = entry.parameters.iter().map(|p| (p.offset, p.bytes)).collect();
-            let other: Vec<_> = kernel
+            let parsed: Vec<_> = entry.parameters.iter().map(|p| (p.offset, p.bytes)).collect();
+            let expected: Vec<_> = kernel
                 .parameters
                 .iter()
                 .map(|p| (p.offset.into(), p.bytes.into()))
                 .collect();
-            assert_eq!(own, other, "{}", kernel.name);
+            assert_eq!(parsed, expected, "{}", kernel.name);
         }
     }
 }
@@ -145,8 +145,8 @@ fn ptx_errors_give_position_and_cause() {
         error(".version 8.0\n"),
         "byte 0xd: expected \".target\", found \"the end\""
     );
-    let at = |text: &str| Ptx::parse(&module(text)).unwrap_err();
-    let place = HEAD.len() as u64;
+    let parse_error = |text: &str| Ptx::parse(&module(text)).unwrap_err();
+    let base = HEAD.len() as u64;
     for (text, offset) in [
         (".entry k(.param .pred p) {}", 16),
         (".entry k(.param .u32 p", 22),
@@ -159,9 +159,9 @@ fn ptx_errors_give_position_and_cause() {
         (".entry k() .maxntid x {}", 20),
         (".global .attribute(.managed .u32 a;", 35),
     ] {
-        let error = at(text);
+        let error = parse_error(text);
         assert!(
-            matches!(error, Error::Text { at, .. } if at == place + offset),
+            matches!(error, Error::Text { at, .. } if at == base + offset),
             "{text}: {error}"
         );
     }
@@ -170,7 +170,7 @@ fn ptx_errors_give_position_and_cause() {
         ".entry k(.param .b8 p[0xffffffffffffffff], .param .u64 q) {}",
         ".entry k(.param .u64 p[0xffffffffffffffff]) {}",
     ] {
-        assert!(matches!(at(huge), Error::Field { .. }), "{huge}");
+        assert!(matches!(parse_error(huge), Error::Field { .. }), "{huge}");
     }
 }
 
@@ -195,7 +195,7 @@ fn launch_bounds_are_replaced_and_the_rest_stays() {
         (entry.max_threads, entry.min_blocks, entry.max_registers),
         (Some([64, 2, 1]), None, Some(24))
     );
-    // No change is none.
+    // The default changes nothing.
     assert_eq!(
         with_launch_bounds(text.as_bytes(), "bounded", &LaunchBounds::default()).unwrap(),
         text.as_bytes()
@@ -251,15 +251,15 @@ fn impossible_launch_bounds_are_errors() {
             ..Default::default()
         },
     );
-    let alone = LaunchBounds {
+    let blocks_only = LaunchBounds {
         max_threads: Change::Remove,
         min_blocks: Change::Set(1),
         ..Default::default()
     };
-    fails("nothing", alone);
-    let beside = LaunchBounds {
+    fails("nothing", blocks_only);
+    let blocks = LaunchBounds {
         min_blocks: Change::Set(2),
         ..Default::default()
     };
-    assert!(with_launch_bounds(&text, "required", &beside).is_ok());
+    assert!(with_launch_bounds(&text, "required", &blocks).is_ok());
 }

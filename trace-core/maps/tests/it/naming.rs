@@ -1,5 +1,5 @@
-//! Names written into the files of maps: what a user wrote by hand stays, comments too, and every entry can be taken
-//! back as it was.
+//! Tests of names that are written into map files: text and comments that a user wrote stay, and every entry can be
+//! restored.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use register_maps::naming::{
@@ -71,7 +71,8 @@ fn names_are_added_to_a_new_map_file() {
     );
     assert!(!r.replay.write && !r.replay.reason.is_empty());
     assert_eq!(r.describe(5), "go · mode on");
-    // A second one, beyond the window, which grows; then memory; then the first one anew.
+    // A second register after the end of the window makes the window larger. The third entry names memory, and the
+    // fourth renames the first register.
     let second = set_entry(&first.text, &head(), &register("FAR", 0x200, Vec::new())).unwrap();
     assert_eq!(map(&second.text).window_bytes(), 0x204);
     let range = NameEntry::Memory(NamedRange {
@@ -86,15 +87,15 @@ fn names_are_added_to_a_new_map_file() {
     let m = map(&third.text);
     let (found, at) = m.memory_at(0, 0xffff_b005_c010).unwrap();
     assert_eq!((found.name.as_str(), at), ("ring", 0x10));
-    let again = set_entry(&third.text, &head(), &register("KICK", 0x24, Vec::new())).unwrap();
-    let m = map(&again.text);
+    let fourth = set_entry(&third.text, &head(), &register("KICK", 0x24, Vec::new())).unwrap();
+    let m = map(&fourth.text);
     assert_eq!((m.at(0x24).unwrap().name.as_str(), m.registers().count()), ("KICK", 2));
     assert!(
-        !again.text.contains("[enum"),
-        "its enumeration went with its field\n{}",
-        again.text
+        !fourth.text.contains("[enum"),
+        "the enumeration stays after its field is removed\n{}",
+        fourth.text
     );
-    assert_eq!(again.old, first.new);
+    assert_eq!(fourth.old, first.new);
 }
 
 const BY_HAND: &str = r#"# My card. Found out in 2024.
@@ -151,9 +152,9 @@ fn hand_written_map_text_is_preserved() {
         field("mode", 3, 1, modes()),
         field("speed", 7, 4, FieldKind::Number),
     ];
-    let mut with_words = fields.clone();
-    with_words[0].say = "gone".into();
-    let written = set_entry(BY_HAND, &head(), &register("BEGIN", 0x14, with_words)).unwrap();
+    let mut fields_with_text = fields.clone();
+    fields_with_text[0].say = "gone".into();
+    let written = set_entry(BY_HAND, &head(), &register("BEGIN", 0x14, fields_with_text)).unwrap();
     let m = map(&written.text);
     let r = m.at(0x14).unwrap();
     assert_eq!((r.name.as_str(), r.block.as_str()), ("BEGIN", "REGS"));
@@ -162,7 +163,7 @@ fn hand_written_map_text_is_preserved() {
         ("Who knows.", "idle")
     );
     assert_eq!(r.describe(0x75), "gone · speed 7", "{}", written.text);
-    for kept in [
+    for line in [
         "# My card. Found out in 2024.",
         "# what I call it",
         "# The first thing that the driver writes.",
@@ -171,15 +172,15 @@ fn hand_written_map_text_is_preserved() {
         "# Seen once.",
         "say = \"gone\"",
     ] {
-        assert!(written.text.contains(kept), "{kept}\n{}", written.text);
+        assert!(written.text.contains(line), "{line}\n{}", written.text);
     }
-    // Only lines of that register changed.
+    // Only the lines of that register change.
     let changed = BY_HAND
         .lines()
         .filter(|l| !written.text.contains(l))
         .collect::<Vec<_>>();
     assert!(changed.len() <= 5, "{changed:?}");
-    // Undone, the file is what it was but for spaces.
+    // After undo, the file has its old text.
     let key = Key::Register(0x14);
     let back = replace_entry(
         &written.text,
@@ -192,9 +193,9 @@ fn hand_written_map_text_is_preserved() {
     let plain = |t: &str| t.split_whitespace().collect::<String>();
     assert_eq!(plain(&back), plain(BY_HAND), "{back}");
     assert_eq!(back, BY_HAND);
-    // And again.
-    let again = replace_entry(&back, &head(), key, written.old.as_deref(), written.new.as_deref()).unwrap();
-    assert_eq!(again, written.text);
+    // Redo gives the changed text.
+    let redone = replace_entry(&back, &head(), key, written.old.as_deref(), written.new.as_deref()).unwrap();
+    assert_eq!(redone, written.text);
 }
 
 #[test]
@@ -220,15 +221,15 @@ fn removed_name_and_enumeration_can_be_restored() {
     assert!(!out.contains("[enum."), "{out}");
     let back = replace_entry(&out, &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
     assert_eq!(back, first.text);
-    // The same into a file that is gone.
-    let anew = replace_entry("", &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
-    assert_eq!(map(&anew).at(0).unwrap().layout.fields[0].text(2), "on");
+    // The entry can also be restored into an empty file.
+    let restored = replace_entry("", &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
+    assert_eq!(map(&restored).at(0).unwrap().layout.fields[0].text(2), "on");
 }
 
 #[test]
 fn unwritable_register_names_are_refused_with_a_reason() {
-    let said = register("X", 0x34, Vec::new());
-    let e = set_entry(BY_HAND, &head(), &said).unwrap_err();
+    let entry = register("X", 0x34, Vec::new());
+    let e = set_entry(BY_HAND, &head(), &entry).unwrap_err();
     assert_eq!(
         e.to_string(),
         "the file defines the register at 0x34 as a part of an array; change it there by hand"
@@ -240,13 +241,16 @@ fn unwritable_register_names_are_refused_with_a_reason() {
     let overlap = vec![field("a", 3, 0, FieldKind::Hex), field("b", 3, 3, FieldKind::Bool)];
     let e = set_entry(BY_HAND, &head(), &register("X", 0x14, overlap)).unwrap_err();
     assert!(e.to_string().contains("overlap"), "{e}");
-    assert!(matches!(set_entry("[map", &head(), &said), Err(NamingError::NoToml(_))));
+    assert!(matches!(
+        set_entry("[map", &head(), &entry),
+        Err(NamingError::NoToml(_))
+    ));
     let flat = "register = [{ name = \"A\", offset = 0, access = \"ro\", doc = \"A.\" }]\n[map]\nname = \"m\"\nwindow = 4\ndoc = \"M.\"\n[block]\nname = \"B\"\nbase = 0\nprovenance = \"P.\"\n";
     assert_eq!(map(flat).registers().count(), 1);
     let e = set_entry(flat, &head(), &register("X", 0, Vec::new())).unwrap_err();
     assert!(matches!(e, NamingError::ByHand { .. }), "{e}");
-    // Somebody changed it meanwhile: left as it is.
-    let written = set_entry("", &head(), &said).unwrap();
+    // An entry that a user changed in the meantime stays.
+    let written = set_entry("", &head(), &entry).unwrap();
     let by_hand = written.text.replace("Starts it.", "Mine.");
     let e = replace_entry(&by_hand, &head(), Key::Register(0x34), written.new.as_deref(), None).unwrap_err();
     assert_eq!(e, NamingError::Changed(Key::Register(0x34)));
@@ -254,22 +258,22 @@ fn unwritable_register_names_are_refused_with_a_reason() {
 
 #[test]
 fn wide_and_narrow_registers_are_written_to_the_map() {
-    let mut said = register(
+    let mut entry = register(
         "ADDRESS",
         0x8,
         vec![field("page", 47, 12, FieldKind::Address { shift: 12 })],
     );
-    if let NameEntry::Register(r) = &mut said {
+    if let NameEntry::Register(r) = &mut entry {
         r.wide = true;
     }
-    let text = set_entry("", &head(), &said).unwrap().text;
+    let text = set_entry("", &head(), &entry).unwrap().text;
     assert_eq!(map(&text).name_of(0x8, 8).unwrap(), "ADDRESS");
     assert_eq!(map(&text).layout("ADDRESS").unwrap().fields[0].text(1), "0x1000");
-    let mut said = register("BYTE", 0x11, Vec::new());
-    if let NameEntry::Register(r) = &mut said {
+    let mut entry = register("BYTE", 0x11, Vec::new());
+    if let NameEntry::Register(r) = &mut entry {
         (r.width, r.access) = (1, AccessRule::ReadOnly);
     }
-    let text = set_entry(&text, &head(), &said).unwrap().text;
+    let text = set_entry(&text, &head(), &entry).unwrap().text;
     assert_eq!(map(&text).at(0x11).unwrap().width, 1);
     assert!(!text.contains("replay = false\nreason = \"Named by hand; nobody decided yet whether its writes may be replayed.\"\ndoc = \"BYTE"));
 }

@@ -1,5 +1,5 @@
-//! A user's own maps that are too large, or too many: left out, and reported. Apart from the other tests of own maps,
-//! since what is in use is the program's.
+//! Tests that too large or too many user maps are skipped and reported. They are separate from the other tests of user
+//! maps, because the maps in use are a global state of the process.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use register_maps::UserMaps;
@@ -10,7 +10,8 @@ fn text(name: &str, device: &str, register: &str) -> String {
     )
 }
 
-/// Far more memory than its file has bytes; more maps than are taken; all of them together.
+/// One map expands to much more memory than its file; maps exceed the memory limit together; maps exceed the maximum
+/// number.
 #[test]
 fn oversized_or_excess_maps_are_skipped_and_reported() {
     let folder = tempfile::tempdir().unwrap();
@@ -28,11 +29,11 @@ fn oversized_or_excess_maps_are_skipped_and_reported() {
     let bomb = bomb.replace("window = 0x100", "window = 0x4000000");
     assert!(bomb.len() < 1_500_000);
     std::fs::write(folder.path().join("bomb.map.toml"), &bomb).unwrap();
-    let own = UserMaps::open_folder(Some(folder.path()));
-    let messages: Vec<&str> = own.errors().collect();
+    let user_maps = UserMaps::open_folder(Some(folder.path()));
+    let messages: Vec<&str> = user_maps.errors().collect();
     assert!(messages[0].contains("more than 64 MiB"), "{messages:?}");
 
-    // Each of them fits, and all of them do not.
+    // Each map is within the limit, and their sum is not.
     std::fs::remove_file(folder.path().join("bomb.map.toml")).unwrap();
     for n in 0..8 {
         let one = bomb
@@ -40,12 +41,12 @@ fn oversized_or_excess_maps_are_skipped_and_reported() {
             .replace("bomb", &format!("m{n}"));
         std::fs::write(folder.path().join(format!("m{n}.map.toml")), one).unwrap();
     }
-    let own = UserMaps::open_folder(Some(folder.path()));
-    assert_eq!(own.maps.iter().filter(|f| f.map.is_ok()).count(), 6);
-    assert!(own.errors().all(|e| e.contains("more than 256 MiB of memory")));
-    // The same content is one map, however often it is read.
-    let again = UserMaps::open_folder(Some(folder.path()));
-    for (a, b) in own.maps.iter().zip(&again.maps) {
+    let user_maps = UserMaps::open_folder(Some(folder.path()));
+    assert_eq!(user_maps.maps.iter().filter(|f| f.map.is_ok()).count(), 6);
+    assert!(user_maps.errors().all(|e| e.contains("more than 256 MiB of memory")));
+    // Maps with the same content are parsed once.
+    let reopened = UserMaps::open_folder(Some(folder.path()));
+    for (a, b) in user_maps.maps.iter().zip(&reopened.maps) {
         if let (Ok(a), Ok(b)) = (&a.map, &b.map) {
             assert!(std::ptr::eq(*a, *b));
         }
@@ -55,9 +56,9 @@ fn oversized_or_excess_maps_are_skipped_and_reported() {
     for n in 0..300 {
         std::fs::write(many.path().join(format!("m{n:03}.map.toml")), text("same", "", "R")).unwrap();
     }
-    let own = UserMaps::open_folder(Some(many.path()));
-    assert_eq!(own.maps.iter().filter(|f| f.map.is_ok()).count(), 256);
-    let messages: Vec<&str> = own.errors().collect();
+    let user_maps = UserMaps::open_folder(Some(many.path()));
+    assert_eq!(user_maps.maps.iter().filter(|f| f.map.is_ok()).count(), 256);
+    let messages: Vec<&str> = user_maps.errors().collect();
     assert_eq!(messages.len(), 1, "{messages:?}");
     assert!(
         messages[0].contains("44 of them, from m256.map.toml on, are not used"),

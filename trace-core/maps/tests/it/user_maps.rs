@@ -1,6 +1,6 @@
-//! A user's own maps: found, laid over embedded ones, refused with file and line, read again when they change.
+//! Tests of user maps: search, overlay over embedded maps, errors with file and line, reload after a change.
 //!
-//! What is in use is the program's; these tests run as one, so that none sees another's maps.
+//! The maps in use are a global state of the process. They are therefore tested in one test function.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use register_maps::{UserMaps, sibling_map_path};
@@ -37,23 +37,23 @@ fn user_maps_override_embedded_maps_and_are_reloaded() {
     std::fs::write(&file, text("mine", gpu, "FIRST")).unwrap();
     let g71 = recording(0x6000_0000, "gpu");
     assert_eq!(first(&g71).as_deref(), Some("GPU_ID"));
-    let mut own = UserMaps::open_folder(Some(folder.path()));
-    assert_eq!(own.maps.len(), 1);
+    let mut user_maps = UserMaps::open_folder(Some(folder.path()));
+    assert_eq!(user_maps.maps.len(), 1);
     assert_eq!(first(&g71).as_deref(), Some("FIRST"));
     assert_eq!(RegisterMap::built_in_for(&g71).unwrap().name(), "mali-jm");
-    // It lies over the embedded one, which stays with all that it does not name.
-    let both = RecordedRegisters::new(&g71).unwrap().map();
-    assert_eq!(both.name(), "mine");
-    assert!(both.find_by_name("GPU_STATUS").is_some() && both.layout("job-header").is_some());
+    // The user map overlays the embedded map, which still gives all other names.
+    let overlaid = RecordedRegisters::new(&g71).unwrap().map();
+    assert_eq!(overlaid.name(), "mine");
+    assert!(overlaid.find_by_name("GPU_STATUS").is_some() && overlaid.layout("job-header").is_some());
     let layers: Vec<&str> = RegisterMap::list_for_recording(&g71).iter().map(|m| m.name()).collect();
     assert_eq!(layers, ["mine", "mali-jm"]);
     assert!(
-        std::ptr::eq(both, RegisterMap::for_recording(&g71).unwrap()),
-        "made once"
+        std::ptr::eq(overlaid, RegisterMap::for_recording(&g71).unwrap()),
+        "the overlaid map is created twice"
     );
-    assert!(!own.files.has_changed());
+    assert!(!user_maps.files.has_changed());
 
-    // Touched and not changed: nothing. Changed to the same length: seen.
+    // A new modification time alone is no change. New content of the same length is a change.
     let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
     let touch = |at| {
         std::fs::File::options()
@@ -64,45 +64,45 @@ fn user_maps_override_embedded_maps_and_are_reloaded() {
             .unwrap()
     };
     touch(later);
-    assert!(!own.files.has_changed());
+    assert!(!user_maps.files.has_changed());
     std::fs::write(&file, text("mine", gpu, "OTHER")).unwrap();
     touch(later + std::time::Duration::from_secs(5));
-    assert!(own.files.has_changed());
-    own = UserMaps::open_folder(Some(folder.path()));
+    assert!(user_maps.files.has_changed());
+    user_maps = UserMaps::open_folder(Some(folder.path()));
     assert_eq!(first(&g71).as_deref(), Some("OTHER"));
 
-    // A damaged one stops nothing, names file and line, and the embedded map is back.
+    // A damaged map gives an error with file and line, and the embedded map is used again.
     std::fs::write(
         &file,
         text("mine", gpu, "OTHER").replace("access = \"ro\"", "access = \"xx\""),
     )
     .unwrap();
-    assert!(own.files.has_changed());
-    own = UserMaps::open_folder(Some(folder.path()));
-    let wrong: Vec<&str> = own.errors().collect();
-    let place = format!("{}:16: OTHER: ", file.display());
-    assert!(wrong[0].starts_with(&place), "{wrong:?}");
+    assert!(user_maps.files.has_changed());
+    user_maps = UserMaps::open_folder(Some(folder.path()));
+    let errors: Vec<&str> = user_maps.errors().collect();
+    let location = format!("{}:16: OTHER: ", file.display());
+    assert!(errors[0].starts_with(&location), "{errors:?}");
     assert_eq!(first(&g71).as_deref(), Some("GPU_ID"));
 
-    // A map that is a folder, one for a space alone, and one next to the recording.
+    // The first map is a folder and is chosen by its space alone. The second map is next to the recording.
     std::fs::remove_file(&file).unwrap();
-    assert!(own.files.has_changed());
+    assert!(user_maps.files.has_changed());
     let parts = folder.path().join("parts.map");
     std::fs::create_dir(&parts).unwrap();
     std::fs::write(parts.join("map.toml"), text("parts", "", "SPACED")).unwrap();
-    own = UserMaps::open_folder(Some(folder.path()));
+    user_maps = UserMaps::open_folder(Some(folder.path()));
     assert_eq!(first(&g71).as_deref(), Some("GPU_ID"));
     let mut unknown = recording(0, "regs");
     assert_eq!(first(&unknown).as_deref(), Some("SPACED"));
     assert_eq!(first(&recording(0, "other")), None);
     let kine = folder.path().join("r.kine");
-    own.add_sibling(&kine, &mut unknown);
-    assert!(!own.files.has_changed());
+    user_maps.add_sibling(&kine, &mut unknown);
+    assert!(!user_maps.files.has_changed());
     assert_eq!(sibling_map_path(&kine), folder.path().join("r.map.toml"));
     std::fs::write(sibling_map_path(&kine), text("beside", "", "BESIDE")).unwrap();
-    assert!(own.files.has_changed());
-    own = UserMaps::open_folder(Some(folder.path()));
-    own.add_sibling(&kine, &mut unknown);
+    assert!(user_maps.files.has_changed());
+    user_maps = UserMaps::open_folder(Some(folder.path()));
+    user_maps.add_sibling(&kine, &mut unknown);
     assert_eq!(first(&unknown).as_deref(), Some("BESIDE"));
     let layers: Vec<&str> = RegisterMap::list_for_recording(&unknown)
         .iter()
@@ -111,33 +111,33 @@ fn user_maps_override_embedded_maps_and_are_reloaded() {
     assert_eq!(
         layers,
         ["beside", "parts"],
-        "the one beside a recording lies over that of its device"
+        "the map next to a recording does not override the map of its device"
     );
-    // Another recording of the same device, opened too, with a map of its own next to it and then without one.
+    // A second open recording of the same device has its own map next to it, and loses it later.
     let mut other = recording(0, "regs");
     let other_kine = folder.path().join("other.kine");
     std::fs::write(sibling_map_path(&other_kine), text("other", "", "OTHERS")).unwrap();
-    own.add_sibling(&other_kine, &mut other);
+    user_maps.add_sibling(&other_kine, &mut other);
     assert_eq!(
         (first(&unknown), first(&other)),
         (Some("BESIDE".into()), Some("OTHERS".into()))
     );
     assert_eq!(first(&other.clone()).as_deref(), Some("OTHERS"));
     std::fs::remove_file(sibling_map_path(&other_kine)).unwrap();
-    own.add_sibling(&other_kine, &mut other);
+    user_maps.add_sibling(&other_kine, &mut other);
     assert_eq!(
         (first(&unknown), first(&other)),
         (Some("BESIDE".into()), Some("SPACED".into()))
     );
     assert_eq!(first(&recording(0, "regs2")), None);
 
-    // Gone is gone.
+    // Removed maps are no longer used.
     std::fs::remove_file(sibling_map_path(&kine)).unwrap();
     std::fs::remove_dir_all(&parts).unwrap();
-    assert!(own.files.has_changed());
-    own = UserMaps::open_folder(Some(folder.path()));
-    own.add_sibling(&kine, &mut unknown);
-    assert_eq!((own.maps.len(), first(&unknown)), (0, None));
+    assert!(user_maps.files.has_changed());
+    user_maps = UserMaps::open_folder(Some(folder.path()));
+    user_maps.add_sibling(&kine, &mut unknown);
+    assert_eq!((user_maps.maps.len(), first(&unknown)), (0, None));
     assert_eq!(
         sibling_map_path(Path::new("/x/trace.log")),
         Path::new("/x/trace.log.map.toml")

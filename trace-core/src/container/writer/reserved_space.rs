@@ -92,11 +92,11 @@ mod tests {
             w.push(SectionKind::EventPayload, &vec![0u32; rows as usize]).unwrap();
         };
         let mut w = Writer::create(&path).unwrap();
-        assert!(w.roll_back().is_err(), "nothing was kept");
+        assert!(w.roll_back().is_err(), "a writer without reserved space rolls back");
         push(&mut w, 3);
         w.commit().unwrap();
         w.reserve_space(64 << 10).unwrap();
-        // A commit without reserved space, and data that was not committed.
+        // `roll_back` reverts the second commit, which has no reserved space, and the uncommitted data.
         push(&mut w, 5);
         w.commit().unwrap();
         push(&mut w, 100_000);

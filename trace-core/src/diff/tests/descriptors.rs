@@ -70,29 +70,32 @@ fn equal_jobs_have_equal_descriptors() {
 fn descriptor_field_difference_shows_both_values() {
     let r = sample("vecadd.kine");
     let (head, draw) = first_job(&r);
-    // Bit 8 of the third 64-bit word of the header: the barrier.
+    // The barrier is bit 8 of the third 64-bit word of the header.
     let other = with(&r, head + 17, &[0]);
     let d = diff(&r, &other);
-    let [of] = &d.descriptors.list[..] else {
+    let [difference] = &d.descriptors.list[..] else {
         panic!("{:?}", d.descriptors)
     };
-    assert_eq!((of.layout.as_str(), of.in_chain), ("job-header", 0));
-    assert_eq!((of.a, of.b), (Some(GpuVa(head)), Some(GpuVa(head))));
-    assert_eq!(of.first_byte, 17);
-    assert_eq!(of.fields, [("barrier".to_owned(), "yes".to_owned(), "no".to_owned())]);
-    assert!(!d.is_empty(), "its bytes are compared as a page too");
+    assert_eq!((difference.layout.as_str(), difference.in_chain), ("job-header", 0));
+    assert_eq!((difference.a, difference.b), (Some(GpuVa(head)), Some(GpuVa(head))));
+    assert_eq!(difference.first_byte, 17);
+    assert_eq!(
+        difference.fields,
+        [("barrier".to_owned(), "yes".to_owned(), "no".to_owned())]
+    );
+    assert!(!d.is_empty(), "the page of the descriptor does not differ");
     assert_eq!(diff(&other, &r), d.swapped());
-    // A pointer, without ranges that would show a relocation.
+    // The recordings have no ranges that would show a relocation of this pointer.
     let other = with(&r, draw + 24, &0x1234_5000u64.to_le_bytes());
     let d = diff(&r, &other).descriptors;
     assert_eq!(d.list.len(), 1);
-    let of = &d.list[0];
-    assert_eq!((of.layout.as_str(), of.fields.len()), ("draw", 1));
+    let difference = &d.list[0];
+    assert_eq!((difference.layout.as_str(), difference.fields.len()), ("draw", 1));
     assert_eq!(
-        (of.fields[0].0.as_str(), of.fields[0].2.as_str()),
+        (difference.fields[0].0.as_str(), difference.fields[0].2.as_str()),
         ("uniform_buffers", "0x12345000")
     );
-    assert_eq!(of.first_byte, 24);
+    assert_eq!(difference.first_byte, 24);
 }
 
 #[test]
@@ -117,8 +120,8 @@ fn job_on_one_side_of_a_chain_is_reported() {
     let other = with(&r, head + 24, &(head + 64).to_le_bytes());
     let d = diff(&r, &other).descriptors;
     assert_eq!((d.only_a, d.only_b), (0, 1), "{d:?}");
-    let alone = d.list.iter().find(|l| l.a.is_none()).unwrap();
-    assert_eq!((alone.in_chain, alone.b), (1, Some(GpuVa(head + 64))));
+    let unmatched = d.list.iter().find(|l| l.a.is_none()).unwrap();
+    assert_eq!((unmatched.in_chain, unmatched.b), (1, Some(GpuVa(head + 64))));
 }
 
 #[test]

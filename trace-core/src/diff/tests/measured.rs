@@ -42,7 +42,7 @@ fn buffer(name: &str, va: u64, bytes: u64, element: ElementType) -> Buffer {
 
 /// Creates two recordings whose buffer `out` differs in two of four floats, one slightly and one more.
 fn outputs() -> (Recording, Recording) {
-    let of = |values: &[f32]| {
+    let recording_of = |values: &[f32]| {
         let mut r = with_pages(&[RW, RW], &[(0, floats(values))]);
         r.metadata.buffers = vec![
             buffer("out", 0, 16, ElementType::F32),
@@ -50,7 +50,10 @@ fn outputs() -> (Recording, Recording) {
         ];
         r
     };
-    (of(&[1.0, 2.0, 3.0, 4.0]), of(&[1.0, 2.0001, 3.5, 4.0]))
+    (
+        recording_of(&[1.0, 2.0, 3.0, 4.0]),
+        recording_of(&[1.0, 2.0001, 3.5, 4.0]),
+    )
 }
 
 fn with(a: &Recording, b: &Recording, rules: &str) -> Diff {
@@ -121,8 +124,8 @@ fn ignored_registers_and_fields_still_align_their_accesses() {
     assert_eq!((d.events.equal, d.events.uncompared), (6, 1));
     let field = |n: usize| d_fields(&a, &b)[n].clone();
     let one = with(&a, &b, &format!("ignore register JOB_IRQ_STATUS field {}", field(0)));
-    let left: Vec<_> = one.registers[0].fields.iter().map(|f| f.0.clone()).collect();
-    assert_eq!(left, [field(1)]);
+    let remaining: Vec<_> = one.registers[0].fields.iter().map(|f| f.0.clone()).collect();
+    assert_eq!(remaining, [field(1)]);
     let both = format!(
         "ignore register JOB_IRQ_STATUS field {}\nignore register JOB_IRQ_STATUS field {}",
         field(0),
@@ -192,15 +195,15 @@ fn steps(c: &Cause) -> Vec<(Link, Option<u64>, Option<u64>)> {
     c.steps.iter().map(|s| (s.link, s.a, s.b)).collect()
 }
 
-fn explained(a: &Recording, b: &Recording) -> Vec<Cause> {
+fn causes_from_both_sides(a: &Recording, b: &Recording) -> Vec<Cause> {
     let (d, aligned) = compare(a, b, &Rules::default(), &Progress::new()).unwrap();
     let found = find_causes((a, b), (&d, &aligned), &Progress::new()).unwrap();
     // From the other side, the same events are the cause.
     let (d, aligned) = compare(b, a, &Rules::default(), &Progress::new()).unwrap();
     let back = find_causes((b, a), (&d, &aligned), &Progress::new()).unwrap();
-    let turned = |c: &Cause| steps(c).into_iter().map(|(l, x, y)| (l, y, x)).collect::<Vec<_>>();
-    let forth: Vec<_> = found.iter().map(steps).collect();
-    assert_eq!(back.iter().map(turned).collect::<Vec<_>>(), forth);
+    let swapped = |c: &Cause| steps(c).into_iter().map(|(l, x, y)| (l, y, x)).collect::<Vec<_>>();
+    let forward: Vec<_> = found.iter().map(steps).collect();
+    assert_eq!(back.iter().map(swapped).collect::<Vec<_>>(), forward);
     found
 }
 
@@ -221,7 +224,7 @@ fn slot(feature: u64, affinity: u64, status: u64) -> Recording {
 fn difference_is_traced_to_its_first_cause() {
     // The status of a job, the register that configured the job, and the driver's read before it.
     let (a, b) = (slot(0x10, 1, 1), slot(0x11, 3, 0x40));
-    let all = explained(&a, &b);
+    let all = causes_from_both_sides(&a, &b);
     let of_status = all
         .iter()
         .find(|c| c.effect == Effect::Event { a: Some(5), b: Some(5) });
@@ -251,14 +254,14 @@ fn difference_is_traced_to_its_first_cause() {
 
 #[test]
 fn diverging_job_without_other_cause_is_the_cause() {
-    let all = explained(&slot(0x10, 1, 1), &slot(0x10, 1, 0x40));
+    let all = causes_from_both_sides(&slot(0x10, 1, 1), &slot(0x10, 1, 0x40));
     assert_eq!(all.len(), 1);
     assert_eq!(steps(&all[0]), [(Link::Ran, Some(4), Some(4))]);
 }
 
 #[test]
 fn output_difference_is_traced_to_the_differing_input() {
-    let of = |input: f32, output: f32| {
+    let recording_of = |input: f32, output: f32| {
         let mut r = with_pages(&[RW, RW], &[(0, floats(&[input])), (1, floats(&[output]))]);
         r.events = slot(0x10, 1, 1).events;
         r.metadata.buffers = vec![
@@ -270,7 +273,7 @@ fn output_difference_is_traced_to_the_differing_input() {
         ];
         r
     };
-    let all = explained(&of(1.0, 2.0), &of(1.5, 3.0));
+    let all = causes_from_both_sides(&recording_of(1.0, 2.0), &recording_of(1.5, 3.0));
     assert_eq!(all.len(), 2, "{all:?}");
     // The input differs from the start.
     assert!(all[0].steps.is_empty());

@@ -19,7 +19,7 @@ fn all(b: &MemoryComparison<'_>, forward: bool) -> Vec<u64> {
     out
 }
 
-fn beside<'a>(a: &'a Recording, b: &'a Recording, mappings: &MappingDiff) -> MemoryComparison<'a> {
+fn compare_memory<'a>(a: &'a Recording, b: &'a Recording, mappings: &MappingDiff) -> MemoryComparison<'a> {
     MemoryComparison::new((a, 0), (b, 0), 1, mappings).unwrap()
 }
 
@@ -33,21 +33,21 @@ fn next_differing_run_is_found_in_both_directions() {
         pages[1][begin..begin + len].fill(9);
     }
     let b = two_spaces_of(0x3_0070_0000, pages);
-    let both = beside(&a, &b, &none);
-    let want: Vec<u64> = runs.iter().map(|r| r.0 as u64).collect();
-    assert_eq!(all(&both, true), want);
+    let both = compare_memory(&a, &b, &none);
+    let expected: Vec<u64> = runs.iter().map(|r| r.0 as u64).collect();
+    assert_eq!(all(&both, true), expected);
     let mut back = all(&both, false);
     back.reverse();
-    assert_eq!(back, want);
+    assert_eq!(back, expected);
     // From inside a run, the search leads to its own start, or to the next run.
     let progress = Progress::new();
     assert_eq!(both.find_next_difference(500, false, &progress).unwrap(), Some(100));
     assert_eq!(both.find_next_difference(500, true, &progress).unwrap(), Some(4000));
-    let same = beside(&a, &a, &none);
+    let same = compare_memory(&a, &a, &none);
     assert_eq!((all(&same, true), all(&same, false)), (vec![], vec![]));
-    let over_the_end = both.read(4094, 4);
-    assert_eq!(over_the_end[0], (Ok(2), Ok(9)));
-    assert_eq!(over_the_end[2], (Err(ByteState::Unmapped), Err(ByteState::Unmapped)));
+    let at_end = both.read(4094, 4);
+    assert_eq!(at_end[0], (Ok(2), Ok(9)));
+    assert_eq!(at_end[2], (Err(ByteState::Unmapped), Err(ByteState::Unmapped)));
     assert_eq!(both.read(u64::MAX - 1, 5).len(), 5);
 }
 
@@ -72,7 +72,7 @@ fn moved_memory_is_read_at_its_new_address() {
     };
     // The second recording has at 0 what the first would have at 0x8000.
     let mappings = moved(0x8000, 0);
-    let both = beside(&a, &a, &mappings);
+    let both = compare_memory(&a, &a, &mappings);
     assert_eq!(both.map_to_second(0x8010), 0x10);
     assert_eq!(both.map_to_second(0x9000), 0x9000);
     assert_eq!(both.read(0x8000, 1)[0], (Err(ByteState::Unmapped), Ok(2)));
@@ -90,5 +90,9 @@ fn memory_comparison_needs_both_address_spaces() {
     assert!(MemoryComparison::new((&a, 0), (&a, 0), 7, &none).is_none());
     let stop = Progress::new();
     stop.cancel();
-    assert!(beside(&a, &a, &none).find_next_difference(0, true, &stop).is_err());
+    assert!(
+        compare_memory(&a, &a, &none)
+            .find_next_difference(0, true, &stop)
+            .is_err()
+    );
 }

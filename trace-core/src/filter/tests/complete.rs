@@ -4,7 +4,7 @@ use super::sample;
 use crate::filter::{CandidateKind, Query, complete};
 
 /// Returns the candidates at the position of `|`.
-fn offered(text: &str) -> Vec<String> {
+fn candidates(text: &str) -> Vec<String> {
     let at = text.find('|').unwrap();
     let text = text.replace('|', "");
     let on = sample();
@@ -16,7 +16,7 @@ fn offered(text: &str) -> Vec<String> {
 }
 
 /// Returns the text after the first candidate was accepted.
-fn taken(text: &str) -> String {
+fn accept_first(text: &str) -> String {
     let at = text.find('|').unwrap();
     let mut text = text.replace('|', "");
     let c = complete(&text, at, &sample().0);
@@ -26,7 +26,7 @@ fn taken(text: &str) -> String {
 
 #[test]
 fn condition_start_offers_fields_kinds_and_registers() {
-    let all = offered("|");
+    let all = candidates("|");
     for text in [
         "reg",
         "value",
@@ -39,50 +39,50 @@ fn condition_start_offers_fields_kinds_and_registers() {
     ] {
         assert!(all.iter().any(|t| t == text) || all.len() == 200, "{text}: {all:?}");
     }
-    assert_eq!(offered("wr|")[0], "write");
-    assert_eq!(offered("read and wr|")[0], "write");
-    assert_eq!(offered("not ti|")[0], "time");
-    assert_eq!(offered("(val|")[0], "value");
-    assert!(offered("COMMAND_NE|").contains(&"JS1_COMMAND_NEXT".to_owned()));
+    assert_eq!(candidates("wr|")[0], "write");
+    assert_eq!(candidates("read and wr|")[0], "write");
+    assert_eq!(candidates("not ti|")[0], "time");
+    assert_eq!(candidates("(val|")[0], "value");
+    assert!(candidates("COMMAND_NE|").contains(&"JS1_COMMAND_NEXT".to_owned()));
 }
 
 #[test]
 fn completion_after_a_name_offers_its_operators() {
-    assert_eq!(&offered("reg |")[..5], ["=", "!=", "=~", "!~", "in"]);
-    assert_eq!(&offered("value |")[..3], ["=", "!=", "<"]);
-    assert_eq!(offered("write |"), ["and", "or"]);
-    assert_eq!(offered("value = 3 |"), ["and", "or"]);
-    assert_eq!(offered("value = 3 a|"), ["and"]);
+    assert_eq!(&candidates("reg |")[..5], ["=", "!=", "=~", "!~", "in"]);
+    assert_eq!(&candidates("value |")[..3], ["=", "!=", "<"]);
+    assert_eq!(candidates("write |"), ["and", "or"]);
+    assert_eq!(candidates("value = 3 |"), ["and", "or"]);
+    assert_eq!(candidates("value = 3 a|"), ["and"]);
 }
 
 #[test]
 fn completion_offers_values_of_the_compared_field() {
-    assert_eq!(offered("reg = js1_command_n|")[0], "JS1_COMMAND_NEXT");
-    assert_eq!(offered("space = |"), ["gpu", "bar1"]);
-    assert_eq!(offered("irq.line = m|"), ["mmu"]);
-    assert!(offered("kind = |").contains(&"host-write".to_owned()));
-    assert!(offered("block in {MMU, |").contains(&"JOB_SLOT".to_owned()));
-    assert!(offered("value = |").is_empty());
-    assert!(offered("job in 4..|").is_empty());
-    assert!(offered("value = 3|").is_empty());
-    assert!(offered("JS1_COMMAND = |").contains(&"start".to_owned()));
-    assert_eq!(offered("JS1_CONFIG.start_mmu = |"), ["yes", "no"]);
-    assert!(offered("JS1_CONFIG.start_flush = |").contains(&"\"clean+invalidate\"".to_owned()));
+    assert_eq!(candidates("reg = js1_command_n|")[0], "JS1_COMMAND_NEXT");
+    assert_eq!(candidates("space = |"), ["gpu", "bar1"]);
+    assert_eq!(candidates("irq.line = m|"), ["mmu"]);
+    assert!(candidates("kind = |").contains(&"host-write".to_owned()));
+    assert!(candidates("block in {MMU, |").contains(&"JOB_SLOT".to_owned()));
+    assert!(candidates("value = |").is_empty());
+    assert!(candidates("job in 4..|").is_empty());
+    assert!(candidates("value = 3|").is_empty());
+    assert!(candidates("JS1_COMMAND = |").contains(&"start".to_owned()));
+    assert_eq!(candidates("JS1_CONFIG.start_mmu = |"), ["yes", "no"]);
+    assert!(candidates("JS1_CONFIG.start_flush = |").contains(&"\"clean+invalidate\"".to_owned()));
 }
 
 #[test]
 fn register_fields_are_completed_after_the_dot() {
-    let fields = offered("JS1_CONFIG.start|");
+    let fields = candidates("JS1_CONFIG.start|");
     assert!(fields.contains(&"JS1_CONFIG.start_flush".to_owned()), "{fields:?}");
-    assert_eq!(taken("js1_config.start_m|"), "JS1_CONFIG.start_mmu");
+    assert_eq!(accept_first("js1_config.start_m|"), "JS1_CONFIG.start_mmu");
 }
 
 #[test]
 fn completion_replaces_the_word_at_the_cursor() {
-    assert_eq!(taken("wr|ite and read"), "write and read");
-    assert_eq!(taken("reg = \"GPU_I|\" and read"), "reg = \"GPU_ID\" and read");
-    assert_eq!(taken("reg =~ 'LATEST_F|"), "reg =~ 'LATEST_FLUSH'");
-    assert_eq!(taken("value >= 3 an|"), "value >= 3 and");
+    assert_eq!(accept_first("wr|ite and read"), "write and read");
+    assert_eq!(accept_first("reg = \"GPU_I|\" and read"), "reg = \"GPU_ID\" and read");
+    assert_eq!(accept_first("reg =~ 'LATEST_F|"), "reg =~ 'LATEST_FLUSH'");
+    assert_eq!(accept_first("value >= 3 an|"), "value >= 3 and");
 }
 
 #[test]

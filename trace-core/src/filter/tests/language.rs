@@ -1,6 +1,6 @@
 //! Tests of the meaning of filters, and of the messages for invalid ones.
 
-use super::{access, filter, found, recording, sample, wrong};
+use super::{access, filter, find_events, parse_error, recording, sample};
 use crate::filter::{Derived, Interrupt, KEYWORDS, MAX_BYTES, Query, Selection};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventsBuilder, InterruptRow};
@@ -96,13 +96,13 @@ fn filters_select_the_expected_events() {
             vec![2],
         ),
     ] {
-        assert_eq!(found(text, &on), events, "{text}");
+        assert_eq!(find_events(text, &on), events, "{text}");
     }
 }
 
 #[test]
 fn filters_find_registers_at_any_access_width() {
-    let on = super::of_many_widths();
+    let on = super::with_many_widths();
     for (text, events) in [
         ("reg = QUEUE_DESC", vec![0, 1, 2, 5]),
         ("reg = QUEUE_DESC_LO", vec![0, 1, 5]),
@@ -119,7 +119,7 @@ fn filters_find_registers_at_any_access_width() {
         ("QUEUE_SELECT.queue = 3", vec![4, 6]),
         ("QUEUE_ENABLE.enabled = yes", vec![7]),
     ] {
-        assert_eq!(found(text, &on), events, "{text}");
+        assert_eq!(find_events(text, &on), events, "{text}");
     }
 }
 
@@ -246,7 +246,7 @@ fn filter_errors_show_their_location() {
             "no interrupt line is called `jbo`; did you mean `job`?\nirq.line = jbo\n           ^^^",
         ),
     ] {
-        assert_eq!(wrong(text), message, "{text}");
+        assert_eq!(parse_error(text), message, "{text}");
     }
 }
 
@@ -286,7 +286,7 @@ fn unknown_words_are_explained_without_a_register_map() {
         describe("JS1_COMMAND = 1"),
         "`JS1_COMMAND` can only be a register, but no register map names a register of this recording"
     );
-    assert_eq!(found("reg = X or offset = 0", &(r, Derived::default())), [1]);
+    assert_eq!(find_events("reg = X or offset = 0", &(r, Derived::default())), [1]);
 }
 
 #[test]
@@ -349,19 +349,25 @@ fn scan_results_arrive_in_order_and_can_be_stopped() {
         .collect();
     for threads in [1, 2, 5] {
         let (mut all, progress) = (Vec::new(), Progress::new());
-        f.scan_on(threads, &on.0.events, 0..u64::MAX, &progress, &mut |found| {
-            assert_eq!(found.count(), found.events().count() as u64);
-            all.extend(found.events());
+        f.scan_on(threads, &on.0.events, 0..u64::MAX, &progress, &mut |find_events| {
+            assert_eq!(find_events.count(), find_events.events().count() as u64);
+            all.extend(find_events.events());
             ControlFlow::Continue(())
         })
         .unwrap();
         assert_eq!(all, plain, "{threads} threads");
         assert_eq!(progress.fraction(), Some(1.0));
         let mut first = Vec::new();
-        f.scan_on(threads, &on.0.events, 1000..450_001, &Progress::new(), &mut |found| {
-            first.extend(found.events());
-            ControlFlow::Break(())
-        })
+        f.scan_on(
+            threads,
+            &on.0.events,
+            1000..450_001,
+            &Progress::new(),
+            &mut |find_events| {
+                first.extend(find_events.events());
+                ControlFlow::Break(())
+            },
+        )
         .unwrap();
         assert!(!first.is_empty() && first.len() < plain.len());
         assert_eq!(first[0], *plain.iter().find(|e| **e >= 1000).unwrap());
@@ -375,19 +381,19 @@ fn interrupt_with_a_lost_row_uses_the_inferred_interrupt() {
     b.interrupt(0, InterruptRow { line: 1, status: 0x2 });
     let mut r = recording(b);
     r.events.payload = vec![7].into();
-    let found_at_it = Interrupt {
+    let inferred = Interrupt {
         event: 0,
         line: 0,
         status: 4,
     };
     let derived = Derived {
-        interrupts: vec![found_at_it],
+        interrupts: vec![inferred],
         ..Derived::default()
     };
     let on = (r, derived);
-    assert_eq!(found("irq.status = 4", &on), [0]);
-    assert_eq!(found("irq.line = 0", &on), [0]);
-    assert!(found("irq.status = 2", &on).is_empty());
+    assert_eq!(find_events("irq.status = 4", &on), [0]);
+    assert_eq!(find_events("irq.line = 0", &on), [0]);
+    assert!(find_events("irq.status = 2", &on).is_empty());
 }
 
 #[test]
@@ -438,7 +444,7 @@ fn a_selection_finds_rows_and_events() {
 
 #[test]
 fn range_descriptions_name_both_ends() {
-    for (text, said) in [
+    for (text, description) in [
         ("job in 4..9", &["job 4 to 8"][..]),
         (
             "write and (job in 4..=9 or offset in 0x10..0x20)",
@@ -451,6 +457,6 @@ fn range_descriptions_name_both_ends() {
         ("write", &[]),
         ("", &[]),
     ] {
-        assert_eq!(Query::parse(text).unwrap().describe_ranges(), said, "{text}");
+        assert_eq!(Query::parse(text).unwrap().describe_ranges(), description, "{text}");
     }
 }

@@ -94,7 +94,7 @@ impl Naive<'_> {
                     Condition::Within { .. } => unreachable!(),
                 }
             }
-            Some(Meaning::Operator) | None => self.place(t, e).unwrap_or_else(|| self.register(t, e)),
+            Some(Meaning::Operator) | None => self.location(t, e).unwrap_or_else(|| self.register(t, e)),
         }
     }
 
@@ -134,12 +134,12 @@ impl Naive<'_> {
             Number::Value => access.map(|a| a.value),
             Number::Job => self.job(e),
             Number::Line | Number::Status => {
-                let of = |line: u32, status: u64| if n == Number::Line { u64::from(line) } else { status };
+                let number_of = |line: u32, status: u64| if n == Number::Line { u64::from(line) } else { status };
                 if let Some(r) = events.interrupt(at) {
-                    return vec![of(r.line, u64::from(r.status))];
+                    return vec![number_of(r.line, u64::from(r.status))];
                 }
                 let found = self.derived.interrupts.iter().filter(|i| i.event == e);
-                return found.map(|i| of(i.line, i.status)).collect();
+                return found.map(|i| number_of(i.line, i.status)).collect();
             }
             Number::Address => match events.kind(at) {
                 Some(EventKind::Submit) => events
@@ -173,8 +173,8 @@ impl Naive<'_> {
             (jobs[next].submit - e <= MAX_EVENTS_BEFORE_SUBMIT).then_some(next as u64)
         };
         let running = || {
-            let begun = jobs.iter().enumerate().filter(|(_, j)| j.submit <= e);
-            let last: Vec<_> = begun.collect();
+            let submitted = jobs.iter().enumerate().filter(|(_, j)| j.submit <= e);
+            let last: Vec<_> = submitted.collect();
             let last = last.iter().rev().take(8);
             let mut open = last.filter(|(_, j)| j.done.is_none_or(|d| e <= d));
             open.next().map(|(n, _)| *n as u64)
@@ -183,13 +183,13 @@ impl Naive<'_> {
     }
 
     /// Evaluates a test of a location, `bar1+0x10`; `None` for a name that is not a location.
-    fn place(&self, t: &Test, e: u64) -> Option<bool> {
+    fn location(&self, t: &Test, e: u64) -> Option<bool> {
         let (space, offset) = t.left.text.rsplit_once('+')?;
         let offset = match offset.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
             None => offset.parse().unwrap(),
         };
-        let there = self
+        let is_inside = self
             .space(e)
             .is_some_and(|s| s.iter().any(|s| s.eq_ignore_ascii_case(space)))
             && self.numbers(Number::Offset, e) == [offset];
@@ -198,7 +198,7 @@ impl Naive<'_> {
             let values = self.numbers(Number::Value, e);
             values.into_iter().any(|v| holds(t, v, &|_| unreachable!()))
         };
-        Some(there && (bare || value()))
+        Some(is_inside && (bare || value()))
     }
 
     fn space(&self, e: u64) -> Option<Vec<String>> {
@@ -241,8 +241,8 @@ impl Naive<'_> {
         for p in device.map().covered_registers(access.offset, access.width) {
             let Some(i) = p.register.index else { continue };
             let wide = p.register.wide.as_ref().map(|w| w.name.clone());
-            let own = std::iter::once(p.register.name.clone()).chain(wide);
-            names.extend(own.map(|n| n.replacen(&i.to_string(), "", 1)));
+            let own_names = std::iter::once(p.register.name.clone()).chain(wide);
+            names.extend(own_names.map(|n| n.replacen(&i.to_string(), "", 1)));
         }
         names
     }
@@ -303,7 +303,7 @@ impl Naive<'_> {
             let without = |n: &str| r.index.map(|i| n.replacen(&i.to_string(), "", 1));
             let named = |n: &str| n.eq_ignore_ascii_case(&register);
             let wide = r.wide.as_ref();
-            let own = if known(&register) {
+            let is_single = if known(&register) {
                 named(&r.name)
             } else if known_wide(&register) {
                 false
@@ -316,13 +316,13 @@ impl Naive<'_> {
                         || !known_wide(&register) && !known_without && without(&w.name).is_some_and(|n| named(&n))
                 });
             let base = match r.pair {
-                _ if own => 0,
+                _ if is_single => 0,
                 Some(Half::Low { .. }) if of_wide => 0,
                 Some(Half::High { .. }) if of_wide => 32,
                 _ => continue,
             };
-            let all = if own { &r.layout } else { wide.unwrap().as_ref() };
-            layout = Some((all, if own { u32::from(r.width) * 8 } else { 64 }));
+            let all = if is_single { &r.layout } else { wide.unwrap().as_ref() };
+            layout = Some((all, if is_single { u32::from(r.width) * 8 } else { 64 }));
             for bit in 0..u32::from(p.bytes) * 8 {
                 bits.push((base + u32::from(p.byte) * 8 + bit, u32::from(p.at) * 8 + bit));
             }
@@ -375,7 +375,7 @@ fn name_of(v: &Value) -> &str {
 }
 
 fn holds(t: &Test, v: u64, name: &dyn Fn(&TypedText) -> u64) -> bool {
-    let of = |v: &Value| match v {
+    let number_of = |v: &Value| match v {
         Value::Number { value, .. } => *value,
         Value::Name(n) => name(n),
     };
@@ -383,12 +383,12 @@ fn holds(t: &Test, v: u64, name: &dyn Fn(&TypedText) -> u64) -> bool {
     match &t.condition {
         Condition::Bare => t.mask.is_none() || x != 0,
         Condition::Compare(o, v) => match o {
-            Comparison::Equal => x == of(v),
-            Comparison::Differs => x != of(v),
-            Comparison::Less => x < of(v),
-            Comparison::More => x > of(v),
-            Comparison::AtMost => x <= of(v),
-            Comparison::AtLeast => x >= of(v),
+            Comparison::Equal => x == number_of(v),
+            Comparison::Differs => x != number_of(v),
+            Comparison::Less => x < number_of(v),
+            Comparison::More => x > number_of(v),
+            Comparison::AtMost => x <= number_of(v),
+            Comparison::AtLeast => x >= number_of(v),
         },
         Condition::Within {
             not,
@@ -397,11 +397,11 @@ fn holds(t: &Test, v: u64, name: &dyn Fn(&TypedText) -> u64) -> bool {
             inclusive,
             ..
         } => {
-            let before_end = |e: &Value| x < of(e) || *inclusive && x == of(e);
-            let inside = first.as_ref().is_none_or(|f| x >= of(f)) && end.as_ref().is_none_or(before_end);
+            let before_end = |e: &Value| x < number_of(e) || *inclusive && x == number_of(e);
+            let inside = first.as_ref().is_none_or(|f| x >= number_of(f)) && end.as_ref().is_none_or(before_end);
             inside != *not
         }
-        Condition::Among { not, values } => values.iter().any(|v| x == of(v)) != *not,
+        Condition::Among { not, values } => values.iter().any(|v| x == number_of(v)) != *not,
         Condition::Match { .. } => unreachable!(),
     }
 }

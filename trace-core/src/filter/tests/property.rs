@@ -1,6 +1,6 @@
 //! Property tests: on random filters and recordings, the scan finds the same events as the naive evaluator.
 
-use super::{found, recording};
+use super::{find_events, recording};
 use crate::filter::{Derived, Interrupt, JobBounds};
 use crate::recording::{
     Access, Column, ColumnBuilder, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Recording, SubmitRow,
@@ -13,7 +13,7 @@ const OFFSETS: &[u32] = &[
 ];
 
 #[derive(Clone, Debug)]
-enum Happened {
+enum RandomEvent {
     Access(Access),
     Interrupt(u32, u32),
     Mark(u8),
@@ -23,7 +23,7 @@ enum Happened {
     Dma(u64, u64),
 }
 
-fn happened() -> impl Strategy<Value = Happened> {
+fn random_event() -> impl Strategy<Value = RandomEvent> {
     let offset = prop_oneof![
         4 => proptest::sample::select(OFFSETS),
         1 => (proptest::sample::select(OFFSETS), 0u32..8).prop_map(|(o, d)| o + d),
@@ -37,7 +37,7 @@ fn happened() -> impl Strategy<Value = Happened> {
         value,
     )
         .prop_map(|(space, write, offset, width, value)| {
-            Happened::Access(Access {
+            RandomEvent::Access(Access {
                 space: space.min(1),
                 write,
                 offset,
@@ -47,13 +47,13 @@ fn happened() -> impl Strategy<Value = Happened> {
         });
     prop_oneof![
         20 => access,
-        1 => (0u32..4, any::<u32>()).prop_map(|(l, s)| Happened::Interrupt(l, s)),
-        1 => any::<u8>().prop_map(Happened::Mark),
-        1 => any::<u64>().prop_map(Happened::Submit),
-        1 => (any::<u64>(), 1u32..100).prop_map(|(a, n)| Happened::HostWrite(a, n)),
+        1 => (0u32..4, any::<u32>()).prop_map(|(l, s)| RandomEvent::Interrupt(l, s)),
+        1 => any::<u8>().prop_map(RandomEvent::Mark),
+        1 => any::<u64>().prop_map(RandomEvent::Submit),
+        1 => (any::<u64>(), 1u32..100).prop_map(|(a, n)| RandomEvent::HostWrite(a, n)),
         1 => (0u32..64, proptest::option::of((any::<bool>(), Just(4u8))), 0u8..2)
-            .prop_map(|(o, a, s)| Happened::Undecoded(o, a, s)),
-        1 => (prop_oneof![Just(DmaMapRow::UNKNOWN), any::<u64>()], any::<u64>()).prop_map(|(b, n)| Happened::Dma(b, n)),
+            .prop_map(|(o, a, s)| RandomEvent::Undecoded(o, a, s)),
+        1 => (prop_oneof![Just(DmaMapRow::UNKNOWN), any::<u64>()], any::<u64>()).prop_map(|(b, n)| RandomEvent::Dma(b, n)),
     ]
 }
 
@@ -71,8 +71,8 @@ fn chunked<T: bytemuck::Pod + PartialEq>(c: &Column<T>, every: usize) -> Column<
     b.finish()
 }
 
-fn recorded() -> impl Strategy<Value = (Recording, Derived)> {
-    let events = proptest::collection::vec((happened(), 0u64..3000, 0u32..3), 0..200);
+fn random_recording() -> impl Strategy<Value = (Recording, Derived)> {
+    let events = proptest::collection::vec((random_event(), 0u64..3000, 0u32..3), 0..200);
     // Sometimes more events than a block has.
     let repeat = prop_oneof![9 => Just(1usize), 1 => Just(60usize)];
     let jobs = proptest::collection::vec((0u8..3, 0u64..40, proptest::option::of(0u64..40)), 0..8);
@@ -91,19 +91,19 @@ fn recorded() -> impl Strategy<Value = (Recording, Derived)> {
         .prop_map(|(events, repeat, jobs, polls, interrupts, every, shift, damage)| {
             let mut b = EventsBuilder::new();
             let mut time = 0;
-            for (what, later, thread) in std::iter::repeat_n(&events, repeat).flatten() {
+            for (event, later, thread) in std::iter::repeat_n(&events, repeat).flatten() {
                 time += later;
-                match what {
-                    Happened::Access(a) => b.access(time, *thread, *a),
-                    Happened::Interrupt(line, status) => b.interrupt(
+                match event {
+                    RandomEvent::Access(a) => b.access(time, *thread, *a),
+                    RandomEvent::Interrupt(line, status) => b.interrupt(
                         time,
                         InterruptRow {
                             line: *line,
                             status: *status,
                         },
                     ),
-                    Happened::Mark(n) => b.mark(time, format!("mark {n}")),
-                    Happened::Submit(head) => b.submit(
+                    RandomEvent::Mark(n) => b.mark(time, format!("mark {n}")),
+                    RandomEvent::Submit(head) => b.submit(
                         time,
                         SubmitRow {
                             head_va: *head,
@@ -111,7 +111,7 @@ fn recorded() -> impl Strategy<Value = (Recording, Derived)> {
                             slot: 0,
                         },
                     ),
-                    Happened::HostWrite(at, bytes) => b.host_write(
+                    RandomEvent::HostWrite(at, bytes) => b.host_write(
                         time,
                         *thread,
                         HostWriteRow {
@@ -120,14 +120,14 @@ fn recorded() -> impl Strategy<Value = (Recording, Derived)> {
                             page: 0,
                         },
                     ),
-                    Happened::Undecoded(offset, access, space) => {
+                    RandomEvent::Undecoded(offset, access, space) => {
                         let row = match access {
                             Some((write, width)) => UndecodedRow::from_access(*offset, *write, *width),
                             None => UndecodedRow::from_instruction(*offset, 0x0f_6f07),
                         };
                         b.undecoded(time, *thread, *space, row);
                     }
-                    Happened::Dma(bus, bytes) => b.dma_map(
+                    RandomEvent::Dma(bus, bytes) => b.dma_map(
                         time,
                         *thread,
                         DmaMapRow {
@@ -332,10 +332,10 @@ fn test_of_virtio() -> impl Strategy<Value = String> {
 }
 
 fn expression() -> impl Strategy<Value = String> {
-    joined(test())
+    combine(test())
 }
 
-fn joined(test: impl Strategy<Value = String> + 'static) -> impl Strategy<Value = String> {
+fn combine(test: impl Strategy<Value = String> + 'static) -> impl Strategy<Value = String> {
     test.prop_recursive(4, 16, 3, |inner| {
         prop_oneof![
             inner.clone().prop_map(|a| format!("not ({a})")),
@@ -359,16 +359,16 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(16, 96), ..ProptestConfig::default() })]
 
     #[test]
-    fn scan_matches_the_naive_evaluator(on in recorded(), texts in proptest::collection::vec(expression(), 1..6)) {
+    fn scan_matches_the_naive_evaluator(on in random_recording(), texts in proptest::collection::vec(expression(), 1..6)) {
         for text in texts {
-            found(&text, &on);
+            find_events(&text, &on);
         }
     }
 
     #[test]
     fn scan_matches_the_evaluator_for_every_register_width(
-        on in recorded(),
-        texts in proptest::collection::vec(joined(test_of_virtio()), 1..6),
+        on in random_recording(),
+        texts in proptest::collection::vec(combine(test_of_virtio()), 1..6),
     ) {
         let (mut recording, derived) = on;
         // Few locations, so that accesses hit registers.
@@ -377,7 +377,7 @@ proptest! {
         super::virtio(&mut recording);
         let on = (recording, derived);
         for text in texts {
-            found(&text, &on);
+            find_events(&text, &on);
         }
     }
 
@@ -388,7 +388,7 @@ proptest! {
             let message = e.caret(&text, "");
             prop_assert!(message.contains('^'));
         }
-        let offered = crate::filter::complete(&text, at, &on.0);
-        prop_assert!(text.get(offered.replace).is_some());
+        let completion = crate::filter::complete(&text, at, &on.0);
+        prop_assert!(text.get(completion.replace).is_some());
     }
 }

@@ -19,11 +19,11 @@ fn folder(change: impl Fn(&str, String) -> String) -> tempfile::TempDir {
     dir
 }
 
-fn refused(change: impl Fn(&str, String) -> String, file: &str, why: &str) {
+fn refused(change: impl Fn(&str, String) -> String, file: &str, message: &str) {
     let dir = folder(change);
     let e = read(dir.path()).unwrap_err().to_string();
     let start = format!("{}: ", dir.path().join(file).display());
-    assert!(e.starts_with(&start) && e.contains(why), "{e}");
+    assert!(e.starts_with(&start) && e.contains(message), "{e}");
 }
 
 #[test]
@@ -141,8 +141,8 @@ fn inconsistent_submissions_are_refused_with_a_location() {
         ("submit000.json", "\"0x20000\"", "\"0x10000\"", "overlap"),
         ("submit000.json", "\"heap\": true", "\"heap\": 1", "line 2"),
     ];
-    for (file, from, to, why) in cases {
-        refused(swap(file, from, to), file, why);
+    for (file, from, to, message) in cases {
+        refused(swap(file, from, to), file, message);
     }
     let big = |name: &str, text: String| {
         let many = "\"size\": 268435456, \"noexec\": true, \"heap\": false";

@@ -440,7 +440,7 @@ mod tests {
                 .starts_with("1 accesses of the history are not in the timeline, and 10")
         );
         assert_eq!(f[0].event, Some(100));
-        // The ten are lost, before the event that follows them in the timeline.
+        // The ten lines are lost events before the event that follows them in the timeline.
         assert_eq!((f[1].kind, f[1].event), (FindingKind::LostEvents, Some(151)));
         assert!(f[1].message.starts_with("10 register accesses"), "{f:?}");
         assert_eq!((lost.len(), lost[0].before_event, lost[0].count), (1, 151, Some(10)));
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(describe(&short), [Some(101)]);
     }
 
-    /// Many accesses are equal: however many are missing, the others keep their own times.
+    /// Many accesses are equal. The remaining accesses keep their times, even if many accesses are missing.
     #[test]
     fn accesses_after_a_loss_keep_their_times() {
         let all: Vec<(u32, u64)> = (0..2000u64)
@@ -499,20 +499,27 @@ mod tests {
             [1900..2000, none.clone()],
             [100..190, 900..1200],
         ] {
-            let kept: Vec<usize> = (0..2000).filter(|i| !gaps.iter().any(|g| g.contains(i))).collect();
-            let history: Vec<_> = kept.iter().map(|i| all[*i]).collect();
+            let remaining: Vec<usize> = (0..2000).filter(|i| !gaps.iter().any(|g| g.contains(i))).collect();
+            let history: Vec<_> = remaining.iter().map(|i| all[*i]).collect();
             let (mut e, mut f, mut lost) = (events(&history), Vec::new(), Vec::new());
             assert!(apply(&timeline(&lines), &mut e, &mut lost, &mut f, &Progress::new()).unwrap());
             // An access at the border may match its equal on the other side of the gap.
-            let right = kept
+            let matching = remaining
                 .iter()
                 .zip(e.time.iter())
                 .filter(|(i, t)| 1000 + **i as u64 * 10 == *t)
                 .count();
-            assert!(right + 100 >= kept.len(), "{gaps:?}: {right} of {}", kept.len());
+            assert!(
+                matching + 100 >= remaining.len(),
+                "{gaps:?}: {matching} of {}",
+                remaining.len()
+            );
             assert_eq!(lost.len(), 1, "{gaps:?}");
-            assert_eq!(lost[0].count, Some(2000 - kept.len() as u64), "{gaps:?}");
-            let first = kept.iter().position(|i| *i >= gaps[0].end).unwrap_or(kept.len()) as u64;
+            assert_eq!(lost[0].count, Some(2000 - remaining.len() as u64), "{gaps:?}");
+            let first = remaining
+                .iter()
+                .position(|i| *i >= gaps[0].end)
+                .unwrap_or(remaining.len()) as u64;
             assert!(lost[0].before_event.abs_diff(first) <= 97, "{gaps:?}: {lost:?}");
         }
     }

@@ -272,21 +272,21 @@ mod tests {
 
     #[test]
     fn pages_that_contradict_the_tables_are_reported_and_skipped() {
-        let place = |pages: &[(u64, u64, u8)]| {
+        let read_pages = |pages: &[(u64, u64, u8)]| {
             let bytes = region(0x40_2000, 0x40_4000, 0, Some(pages), pages.len() as u64);
             let (_, f, frames) = read(&bytes);
             (f, frames.len() - 1)
         };
-        let (f, n) = place(&[(0x40_2000, 0xb000, 1)]);
+        let (f, n) = read_pages(&[(0x40_2000, 0xb000, 1)]);
         assert_eq!((f.len(), n), (1, 0));
         assert!(f[0].message.contains("the tables have 0x9000"), "{}", f[0].message);
-        let (f, n) = place(&[(0x40_3000, 0xa000, 1)]);
-        assert_eq!((f.len(), n), (1, 0), "not the region's first page");
+        let (f, n) = read_pages(&[(0x40_3000, 0xa000, 1)]);
+        assert_eq!((f.len(), n), (1, 0), "the page is not the first page of the region");
         let (_, f, _) = read(&region(0x40_2000, 0x40_3000, 0, None, 2));
         assert_eq!(
             f[0].kind,
             FindingKind::TruncatedSection,
-            "more pages than the region is long"
+            "the region has more pages than its size"
         );
         let twice = [
             region(0x40_2000, 0x40_3000, 0, Some(&[(0x40_2000, 0x9000, 1)]), 1),
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(f[0].place, "gr_mem_contents, byte 0x104a");
     }
 
-    /// A sparse file of a terabyte is neither held in memory nor read to its end.
+    /// A sparse file of a terabyte is neither loaded into memory nor read to its end.
     #[test]
     fn zero_filled_file_does_not_yield_endless_regions() {
         let mut f = Vec::new();

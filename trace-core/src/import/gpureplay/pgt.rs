@@ -215,31 +215,31 @@ pub(super) mod tests {
 
     #[test]
     fn page_table_file_damage_is_always_reported() {
-        let whole = file();
-        for cut in (0..whole.len()).step_by(97) {
+        let valid = file();
+        for cut in (0..valid.len()).step_by(97) {
             let mut f = Vec::new();
-            let t = parse(&whole[..cut], &mut f);
+            let t = parse(&valid[..cut], &mut f);
             assert!(
                 !f.is_empty() && f.iter().all(|f| f.severity == crate::check::Severity::Error),
                 "cut at {cut}"
             );
             assert!(t.used <= cut as u64);
         }
-        let mut bad = whole.clone();
+        let mut bad = valid.clone();
         let n = bad.len();
         bad[n - 8] = 0;
         let mut f = Vec::new();
         assert_eq!(parse(&bad, &mut f).used, n as u64 - 8);
         assert_eq!(f[0].place, format!("gr_pgt, byte {:#x}", n - 8));
         let mut f = Vec::new();
-        parse(&[whole.clone(), vec![7]].concat(), &mut f);
-        assert_eq!(f.len(), 2, "the size in the header, and the trailing byte");
-        // A table that points back at the root.
-        let mut looped = whole;
+        parse(&[valid.clone(), vec![7]].concat(), &mut f);
+        assert_eq!(f.len(), 2, "the header has a wrong size, and a byte follows the end");
+        // A table entry points back to the root.
+        let mut cyclic = valid;
         let at = 32 + 3 * (8 + PAGE_SIZE) - PAGE_SIZE + 16;
-        looped[at..at + 8].copy_from_slice(&0x1003u64.to_le_bytes());
+        cyclic[at..at + 8].copy_from_slice(&0x1003u64.to_le_bytes());
         let mut f = Vec::new();
-        parse(&looped, &mut f);
+        parse(&cyclic, &mut f);
         assert_eq!(f.len(), 1);
     }
 }

@@ -119,10 +119,10 @@ mod tests {
 
     #[test]
     fn sync_history_damage_is_reported_with_its_offset() {
-        let whole = file(&[(0x1000, 0x1010, 16), (0x2000, 0x2008, 8)]);
-        for cut in 0..whole.len() {
+        let valid = file(&[(0x1000, 0x1010, 16), (0x2000, 0x2008, 8)]);
+        for cut in 0..valid.len() {
             let mut f = Vec::new();
-            let (b, used) = parse(&whole[..cut], &mut f);
+            let (b, used) = parse(&valid[..cut], &mut f);
             f.retain(|f| f.kind != FindingKind::Assumed);
             assert_eq!(f.len(), 1, "cut at {cut}: {f:?}");
             assert_eq!(f[0].kind, FindingKind::TruncatedSection);
@@ -130,7 +130,7 @@ mod tests {
             assert_eq!(b.len(), cut.saturating_sub(4) / 24);
         }
         let mut f = Vec::new();
-        parse(&[whole.clone(), vec![1]].concat(), &mut f);
+        parse(&[valid.clone(), vec![1]].concat(), &mut f);
         assert_eq!(f[0].place, "gr_sync_as, byte 0x34");
         let mut f = Vec::new();
         assert!(parse(&file(&[(0x1000, 0x1010, 17)]), &mut f).0.is_empty());

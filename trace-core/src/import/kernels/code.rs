@@ -274,14 +274,17 @@ mod tests {
     #[test]
     fn argument_layout_falls_back_to_sizes() {
         let values = [vec![1; 4], vec![2; 8], vec![3; 1], vec![4; 2]];
-        let laid = lay_out(&values, None);
-        assert_eq!(laid.parameters, [[0, 4], [8, 8], [16, 1], [18, 2]]);
-        assert_eq!(laid.note, None);
-        assert_eq!(laid.bytes, [1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 3, 0, 4, 4]);
-        // 12 bytes may be three words, or something aligned to 16.
-        let laid = lay_out(&[vec![1; 1], vec![2; 12]], None);
-        assert_eq!(laid.parameters, [[0, 1], [4, 12]]);
-        assert!(laid.note.is_some());
+        let layout = lay_out(&values, None);
+        assert_eq!(layout.parameters, [[0, 4], [8, 8], [16, 1], [18, 2]]);
+        assert_eq!(layout.note, None);
+        assert_eq!(
+            layout.bytes,
+            [1, 1, 1, 1, 0, 0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 3, 0, 4, 4]
+        );
+        // 12 bytes may be three words, or a value aligned to 16.
+        let layout = lay_out(&[vec![1; 1], vec![2; 12]], None);
+        assert_eq!(layout.parameters, [[0, 1], [4, 12]]);
+        assert!(layout.note.is_some());
         assert_eq!((alignment(0), alignment(24), alignment(6)), (8, 8, 2));
         assert!(lay_out(&[], None).bytes.is_empty());
     }
@@ -293,17 +296,20 @@ mod tests {
             parameters: vec![[0, 4], [16, 12]],
             ..KernelInfo::default()
         };
-        let laid = lay_out(&values, Some(&info));
-        assert_eq!((laid.parameters.as_slice(), laid.note), (&[[0, 4], [16, 12]][..], None));
-        assert_eq!((laid.bytes.len(), laid.bytes[15], laid.bytes[16]), (28, 0, 2));
-        for wrong in [vec![[0, 4]], vec![[0, 4], [16, 8]], vec![[0, 4], [1 << 30, 12]]] {
+        let layout = lay_out(&values, Some(&info));
+        assert_eq!(
+            (layout.parameters.as_slice(), layout.note),
+            (&[[0, 4], [16, 12]][..], None)
+        );
+        assert_eq!((layout.bytes.len(), layout.bytes[15], layout.bytes[16]), (28, 0, 2));
+        for invalid in [vec![[0, 4]], vec![[0, 4], [16, 8]], vec![[0, 4], [1 << 30, 12]]] {
             let info = KernelInfo {
-                parameters: wrong,
+                parameters: invalid,
                 ..KernelInfo::default()
             };
-            let laid = lay_out(&values, Some(&info));
-            assert_eq!(laid.parameters, [[0, 4], [4, 12]]);
-            assert!(laid.note.is_some_and(|n| n.contains("other parameters")));
+            let layout = lay_out(&values, Some(&info));
+            assert_eq!(layout.parameters, [[0, 4], [4, 12]]);
+            assert!(layout.note.is_some_and(|n| n.contains("other parameters")));
         }
     }
 }

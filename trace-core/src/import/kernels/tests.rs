@@ -127,7 +127,7 @@ fn mneme_whole(steps: u8, first: &[u8], second: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the events of the recording as text.
-fn finding_messages(r: &Recording) -> Vec<String> {
+fn describe_events(r: &Recording) -> Vec<String> {
     let metadata = r.api_trace_metadata().unwrap();
     let one = |at| match r.events.call(at) {
         Some(call) => call.describe(Some(&metadata)),
@@ -153,13 +153,13 @@ fn messages(r: &Recording, kind: FindingKind) -> Vec<String> {
 }
 
 /// Checks that the recording is a valid file and reads back equal.
-fn kept(r: &Recording) {
+fn assert_round_trip(r: &Recording) {
     let bytes = crate::container::to_bytes(r).unwrap();
     let report = crate::container::verify_bytes(bytes.clone()).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
-    let again = crate::container::from_bytes(bytes).unwrap();
-    assert_eq!(again.metadata, r.metadata);
-    assert!(crate::diff::diff(r, &again).is_empty());
+    let reopened = crate::container::from_bytes(bytes).unwrap();
+    assert_eq!(reopened.metadata, r.metadata);
+    assert!(crate::diff::diff(r, &reopened).is_empty());
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn record_replay_database_imports_as_an_api_trace() {
     // The variable is after the allocation range of 1 GiB.
     let variable = BASE + (1 << 30);
     assert_eq!(
-        finding_messages(&r),
+        describe_events(&r),
         [
             "_Z3addPfi".to_owned(),
             format!("allocated 8192 bytes at {BASE:#x}"),
@@ -259,13 +259,13 @@ fn record_replay_database_imports_as_an_api_trace() {
         [format!("runmodule.bc, {}", module.missing)]
     );
     let assumed = messages(&r, FindingKind::Assumed).join("\n");
-    for what in [
+    for part in [
         "the order of the launches",
         "the addresses of variables",
         "a CUDA or a HIP device",
         "page tables",
     ] {
-        assert!(assumed.contains(what), "{assumed}");
+        assert!(assumed.contains(part), "{assumed}");
     }
     assert_eq!(
         (r.metadata.identity.source.as_str(), r.metadata.identity.tool.as_str()),
@@ -287,7 +287,7 @@ fn record_replay_database_imports_as_an_api_trace() {
     let view = crate::memory::GpuMemoryView::new(r.memory.last(), &r.metadata.address_spaces[0]);
     assert_eq!(view.read_buffer(buffer).bytes, new);
     assert_eq!(r.buffer("counter").unwrap().va, GpuVa(variable));
-    kept(&r);
+    assert_round_trip(&r);
 }
 
 #[test]
@@ -334,31 +334,35 @@ fn mneme_database_has_full_and_changed_memory() {
     let before = [first.clone(), second.clone(), vec![7, 9]];
     let after = [first_after, second_after, vec![8, 9]];
     assert_eq!(contents[..3], before);
-    assert_eq!(contents[3..6], after, "what changed lies on what was before");
+    assert_eq!(
+        contents[3..6],
+        after,
+        "the changes are not applied to the memory before the launch"
+    );
     assert_eq!(contents[6..9], after);
     assert_eq!(contents[9..12], [first.clone(), second, vec![9, 9]]);
     assert_eq!(
         (contents.len(), r.events.launches.len()),
         (15, 3),
-        "the last has no memory behind it"
+        "the last launch has memory after it"
     );
     assert_eq!(
-        finding_messages(&r)[0],
+        describe_events(&r)[0],
         "k(float*), static hash 5, dynamic hash 11, 2 launches like it"
     );
     let rows = copies(&r);
     let of_snapshots =
         |c: &CopyRow| (CopyKind::from_raw(c.kind), c.stream) == (Some(CopyKind::DeviceToHost), OrderRow::NONE);
     assert!(rows.iter().all(|(c, _)| of_snapshots(c)));
-    let moments: Vec<_> = r.events.calls.iter().map(|c| (c.name, c.about)).collect();
-    assert_eq!(moments, [(0, 0), (1, 0), (0, 0), (1, 0), (0, 0)]);
+    let snapshot_calls: Vec<_> = r.events.calls.iter().map(|c| (c.name, c.about)).collect();
+    assert_eq!(snapshot_calls, [(0, 0), (1, 0), (0, 0), (1, 0), (0, 0)]);
     let second = r.events.calls.get(2).unwrap();
     let numbers = r.events.call_arguments(second.arguments_at, second.arguments).unwrap();
     assert_eq!(numbers, [2u64, 2].map(u64::to_le_bytes).concat());
     assert_eq!(
         (rows[2].0.from, rows[5].0.from),
         (0x1234, 0x1234),
-        "a variable has its own address"
+        "the variable has another address"
     );
     let metadata = r.api_trace_metadata().unwrap();
     assert_eq!(metadata.functions.len(), 1);
@@ -375,9 +379,9 @@ fn mneme_database_has_full_and_changed_memory() {
         (ElementType::F32, GpuVa(BASE + 1024), 6000)
     );
     assert_eq!(r.buffer("memory0").unwrap().element, ElementType::U8);
-    let beyond: serde_json::Value = serde_json::from_slice(&r.extras[DATABASE]).unwrap();
+    let stored: serde_json::Value = serde_json::from_slice(&r.extras[DATABASE]).unwrap();
     assert_eq!(
-        beyond,
+        stored,
         serde_json::json!({
             "tool": "Mneme", "static_hash": "5", "argument_names": ["x"],
             "launches": [
@@ -391,12 +395,12 @@ fn mneme_database_has_full_and_changed_memory() {
         })
     );
     assert!(messages(&r, FindingKind::NotRecorded)[1].contains("its results are unknown"));
-    // Two allocations share a page: both are in it.
+    // Two allocations share a page, which contains both.
     let page = r.memory.at(8).frame(BASE >> 12).unwrap();
     assert_eq!((page[299], page[300], page[1024], page[1025]), (299u32 as u8, 0, 0, 3));
     assert_eq!(r.memory.at(14).frame(BASE >> 12).unwrap()[299], 0xaa);
     assert_eq!(r.memory.at(14).frame((BASE >> 12) + 1).unwrap()[0], 0x5a);
-    kept(&r);
+    assert_round_trip(&r);
 }
 
 #[test]
@@ -405,7 +409,7 @@ fn available_module_replaces_bitcode() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda-code/tests/fixtures");
         std::fs::read(folder.join(name)).unwrap()
     };
-    // Arguments of the kernel: a pointer, three floating-point numbers in 24 bytes, a byte.
+    // The arguments of the kernel are a pointer, three floating-point numbers in 24 bytes, and a byte.
     let snapshot = bytes()
         .n(3)
         .n(8)
@@ -451,7 +455,7 @@ fn available_module_replaces_bitcode() {
                 (41, 0, 1, 2)
             );
         }
-        kept(&r);
+        assert_round_trip(&r);
         std::fs::remove_file(f.folder.path().join(name)).unwrap();
     }
     // An invalid module is not used, and reported.
@@ -514,13 +518,13 @@ fn long_memory_is_split_into_several_copies() {
 
 #[test]
 fn missing_kernel_files_are_reported_and_others_imported() {
-    let whole = rr_snapshot(1, &[(BASE, &[1; PAGE_SIZE])]);
+    let snapshot = rr_snapshot(1, &[(BASE, &[1; PAGE_SIZE])]);
     let json = rr_json(&[
         ("gone", "nowhere.bin", "a"),
         ("half", "b", "nowhere"),
         ("same", "b", "a"),
     ]);
-    let f = folder(&[("d.json", json.as_bytes()), ("b", &whole), ("a", &whole)]);
+    let f = folder(&[("d.json", json.as_bytes()), ("b", &snapshot), ("a", &snapshot)]);
     let r = f.open().unwrap();
     assert_eq!(r.events.launches.len(), 1);
     let lines = messages(&r, FindingKind::NotRecorded);
@@ -534,11 +538,11 @@ fn missing_kernel_files_are_reported_and_others_imported() {
     );
     assert!(messages(&r, FindingKind::NotUsed)[0].contains("the launch of same was not imported"));
     std::fs::remove_file(f.folder.path().join("b")).unwrap();
-    let (file, place, why) = f.fails();
-    assert_eq!((file.as_str(), place), ("d.json", FilePosition::Whole));
+    let (file, position, message) = f.fails();
+    assert_eq!((file.as_str(), position), ("d.json", FilePosition::Whole));
     assert!(
-        why.contains("no launch of the database can be read: nowhere.bin, the launch of gone was not imported"),
-        "{why}"
+        message.contains("no launch of the database can be read: nowhere.bin, the launch of gone was not imported"),
+        "{message}"
     );
     // A folder or a device under the name of a snapshot is not read.
     std::fs::create_dir(f.folder.path().join("b")).unwrap();

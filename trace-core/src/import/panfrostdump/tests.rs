@@ -71,12 +71,12 @@ fn dump_memory_is_at_its_recorded_addresses() {
 
 #[test]
 fn damaged_rd_file_is_reported_and_the_rest_imported() {
-    let whole = dump();
-    let e = read(&whole[..1999]).unwrap_err().to_string();
+    let valid = dump();
+    let e = read(&valid[..1999]).unwrap_err().to_string();
     assert!(e.contains("does not begin with registers"), "{e}");
     // A dump cut anywhere after the first header is read as far as possible, and the damage is reported.
-    for cut in (2000..whole.len()).step_by(37) {
-        let r = read(&whole[..cut]).unwrap();
+    for cut in (2000..valid.len()).step_by(37) {
+        let r = read(&valid[..cut]).unwrap();
         assert!(
             kinds(&r).contains(&FindingKind::TruncatedSection),
             "{cut}: {:?}",
@@ -84,7 +84,7 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
         );
     }
     let change = |at: usize, to: &[u8]| {
-        let mut bytes = whole.clone();
+        let mut bytes = valid.clone();
         bytes[at..at + to.len()].copy_from_slice(to);
         read(&bytes).unwrap()
     };
@@ -147,7 +147,7 @@ fn real_dumps_match_mesas_reader() {
             .collect();
         assert_eq!(u64::from(crc(&[text.as_bytes()])), hex(lines), "{name}");
         let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
-        let own: Vec<String> = r
+        let imported: Vec<String> = r
             .metadata
             .buffers
             .iter()
@@ -156,8 +156,8 @@ fn real_dumps_match_mesas_reader() {
                 format!("{:X}:{:X}:{:08x}", b.va.0, b.bytes, crc(&[&contents]))
             })
             .collect();
-        assert_eq!(own, bos, "{name}");
-        (objects, read) = (objects + own.len(), read + 1);
+        assert_eq!(imported, bos, "{name}");
+        (objects, read) = (objects + imported.len(), read + 1);
     }
     assert_eq!((read, objects), (22, 144), "dumps and buffer objects");
 }

@@ -39,8 +39,8 @@ fn unpacked(name: &str) -> Vec<u8> {
     out
 }
 
-/// Returns registers and values of a reference: from packets that write registers, and from others that Mesa's decoder
-/// takes for such writes.
+/// Returns registers and values of a reference. They come from packets that write registers, and from other packets
+/// that Mesa's decoder treats as such writes.
 fn reference(name: &str) -> Vec<(u32, u32)> {
     let log = String::from_utf8_lossy(&unpacked(&format!("{name}.log.gz"))).into_owned();
     let hex = |t: &str| u32::from_str_radix(t, 16);
@@ -76,13 +76,13 @@ fn reference(name: &str) -> Vec<(u32, u32)> {
         });
         let (at, mut words) = found.unwrap_or_else(|| panic!("no words: {text}"));
         next = at + 1;
-        let whole = 1 + match words[0] >> 28 {
+        let word_count = 1 + match words[0] >> 28 {
             4 => words[0] & 0x7f,
             7 => words[0] & 0x3fff,
             _ => (words[0] >> 16 & 0x3fff) + 1,
         } as usize;
         // A star stands for rows of zeros.
-        while let Some(line) = lines.get(next).filter(|_| words.len() < whole) {
+        while let Some(line) = lines.get(next).filter(|_| words.len() < word_count) {
             match words_of(line) {
                 Some((offset, more)) if offset > 0 => {
                     words.resize(offset as usize / 4, 0);
@@ -93,7 +93,7 @@ fn reference(name: &str) -> Vec<(u32, u32)> {
             }
             next += 1;
         }
-        words.resize(whole, 0);
+        words.resize(word_count, 0);
         let values = &words[1..];
         match opcode {
             None => out.extend((write.unwrap()..).zip(values.iter().copied())),
@@ -123,7 +123,7 @@ fn written(recording: &Recording, first: u64, count: u64) -> Vec<(u32, u32)> {
     out
 }
 
-/// Number of sections by kind from 1 on, and size of the contents, as counted with Mesa's own `parse_rd_section`.
+/// Number of sections of each kind from 1, and size of the contents, counted with Mesa's own `parse_rd_section`.
 const SECTIONS: [(&str, [u64; 14], u64); 7] = [
     (
         "compute-a540",
@@ -150,11 +150,11 @@ const SECTIONS: [(&str, [u64; 14], u64); 7] = [
 fn sections_are_counted_as_mesas_reader_counts_them() {
     for (name, report, content_bytes) in SECTIONS {
         let (recording, tally) = import_with_tally(&sample(&format!("{name}.rd.gz")), &Progress::new()).unwrap();
-        let own = |number: usize| {
+        let count_of = |number: usize| {
             let kind = Kind::try_from(number as u32 + 1).ok()?;
             tally.sections.get(&kind).copied()
         };
-        let counts: [u64; 14] = std::array::from_fn(|n| own(n).unwrap_or(0));
+        let counts: [u64; 14] = std::array::from_fn(|n| count_of(n).unwrap_or(0));
         assert_eq!((counts, tally.content_bytes), (report, content_bytes), "{name}");
         assert_eq!(
             tally.sections.values().sum::<u64>(),
@@ -183,18 +183,18 @@ fn sections_are_counted_as_mesas_reader_counts_them() {
 fn register_writes_match_mesas_reference_decodes() {
     for (name, first, count) in SAMPLES {
         let (recording, _) = import_with_tally(&sample(&format!("{name}.rd.gz")), &Progress::new()).unwrap();
-        let (own, entries) = (written(&recording, first, count), reference(name));
+        let (writes, entries) = (written(&recording, first, count), reference(name));
         // The references list commands that run for each tile or draw once, the recording each time.
         let set = |v: &[(u32, u32)]| v.iter().copied().collect::<BTreeSet<_>>();
-        assert_eq!(set(&own), set(&entries), "{name}");
+        assert_eq!(set(&writes), set(&entries), "{name}");
         let (n, m) = match name {
             "es2gears-a320" => (5651, 2962),
             "fd-clouds" => (931, 561),
             n if n.starts_with("dEQP-GLES2") => (1971, 1578),
             _ => (entries.len(), entries.len()),
         };
-        assert_eq!((own.len(), entries.len()), (n, m), "{name}");
-        assert_eq!(own == entries, n == m, "{name}: the order of the writes");
+        assert_eq!((writes.len(), entries.len()), (n, m), "{name}");
+        assert_eq!(writes == entries, n == m, "{name}: the order of the writes");
     }
 }
 
@@ -291,8 +291,12 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
         ("Adreno 330", &["a/1: fence=5".to_owned()][..])
     );
     let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
-    assert_eq!(view.read_range(GpuVa(0x10ffc), 12).bytes, commands, "across two pages");
-    // Sync words are skipped; other ends are reported.
+    assert_eq!(
+        view.read_range(GpuVa(0x10ffc), 12).bytes,
+        commands,
+        "a read across two pages differs"
+    );
+    // Sync words are skipped. A file that ends within a section is reported.
     assert_eq!(
         read(&[words(&[u32::MAX, u32::MAX]), sound.clone()].concat())
             .unwrap()
@@ -310,9 +314,9 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
         let ends = [12, 35, 51, 71, 87].contains(&cut);
         assert_eq!(damage, !ends, "{cut}");
     }
-    let refused = |bytes: &[u8], why: &str| {
+    let refused = |bytes: &[u8], message: &str| {
         let e = read(bytes).unwrap_err().to_string();
-        assert!(e.contains(why), "{e}");
+        assert!(e.contains(message), "{e}");
     };
     refused(b"", "has no section");
     refused(b"text and no more", "more than");
@@ -332,7 +336,7 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
                 .iter()
                 .any(|f| f.message.contains("decompressed further"))
     );
-    // Zeros are sections of no kind: detected after a few thousand, not after all is unpacked.
+    // Zeros are sections of an unknown kind. The import fails after a few thousand of them, before it decompresses all.
     let mut zeros = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     for _ in 0..256 {
         std::io::Write::write_all(&mut zeros, &[0; 1 << 20]).unwrap();
@@ -341,13 +345,13 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
     let progress = Progress::new();
     let e = read_with_progress(&zeros, &progress).unwrap_err().to_string();
     assert!(e.contains("4096 sections of unknown kinds follow each other"), "{e}");
-    // The file is read in blocks of 64 KiB, and its size is some four of them.
+    // The file is read in blocks of 64 KiB, and has about four of them.
     let done = progress.fraction().unwrap();
     assert!(done < 0.5, "{done} of the file was read");
-    // After valid sections they end the file, and are reported.
-    let mut behind = sound.clone();
-    behind.resize(sound.len() + (64 << 10), 0);
-    let recording = read(&behind).unwrap();
+    // Zeros after valid sections end the file and are reported.
+    let mut padded = sound.clone();
+    padded.resize(sound.len() + (64 << 10), 0);
+    let recording = read(&padded).unwrap();
     assert_eq!(recording.events.len(), r.events.len());
     let finding = recording
         .metadata
@@ -356,7 +360,7 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
         .find(|f| f.message.contains("unknown kinds"))
         .unwrap();
     assert_eq!(finding.place, format!("byte {:#x}", sound.len()));
-    // Unknown kinds, contents without a buffer, an address that no table maps.
+    // The file has an unknown kind, contents without a buffer, and an address that no table maps.
     let odd = file(&[
         (99, &[]),
         (12, &[1]),
@@ -371,13 +375,13 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
         .into_iter()
         .map(|f| f.message)
         .collect();
-    for why in [
+    for message in [
         "kind 99",
         "precede every buffer",
         "pages are missing",
         "of the kind context",
         "does not state the GPU",
     ] {
-        assert!(messages.iter().any(|t| t.contains(why)), "{why}: {messages:?}");
+        assert!(messages.iter().any(|t| t.contains(message)), "{message}: {messages:?}");
     }
 }

@@ -302,7 +302,7 @@ mod tests {
             "arm,mali-t860".parse(),
             Ok(DeviceName::Compatible("arm,mali-t860".into()))
         );
-        for wrong in [
+        for invalid in [
             "",
             "1002",
             "1002:515",
@@ -312,7 +312,7 @@ mod tests {
             "a, b",
             "0000:00:03.00",
         ] {
-            assert!(wrong.parse::<DeviceName>().is_err(), "{wrong}");
+            assert!(invalid.parse::<DeviceName>().is_err(), "{invalid}");
         }
         assert_eq!(address(0x0001_021d), "0001:02:03.5");
     }

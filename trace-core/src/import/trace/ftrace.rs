@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(fields(e.text).last().unwrap(), (&b"name"[..], &b"virtio0-requests"[..]));
         let short = event(b"<idle>-0 [000] 1.000001: x: y").unwrap();
         assert_eq!((short.head.pid, short.text), (0, &b"y"[..]));
-        for wrong in [
+        for invalid in [
             "# tracer: nop",
             "sh-92 [000] d.h1. 4.5: irq_handler_entry",
             "sh [000] d.h1. 4.5: a: b",
@@ -175,7 +175,7 @@ mod tests {
             "sh-92 [000] d.h1. 4.5 a: b",
             "",
         ] {
-            assert!(event(wrong.as_bytes()).is_none(), "{wrong}");
+            assert!(event(invalid.as_bytes()).is_none(), "{invalid}");
         }
         assert_eq!(lost(b"CPU:0 [LOST 123 EVENTS]"), Some(123));
         assert_eq!(lost(b"CPU:0 [LOST many EVENTS]"), None);

@@ -377,8 +377,8 @@ mod tests {
     use super::*;
 
     fn means(text: &str) -> Option<KernelEvent> {
-        let whole = format!("sh-92 [000] ..... 4.844024: {text}");
-        match parse_line(whole.as_bytes(), &mut Names::default()) {
+        let line = format!("sh-92 [000] ..... 4.844024: {text}");
+        match parse_line(line.as_bytes(), &mut Names::default()) {
             ParsedLine::Item(item) => Some(item.event),
             ParsedLine::Nothing => None,
             ParsedLine::Unusable => panic!("unusable: {text}"),
@@ -482,12 +482,9 @@ mod tests {
             "cfgw: (pci_conf1_write+0x0/0xf0) seg=0 bus=0 devfn=0x18 reg=0x99999 len=2 val=0xc002",
             "m: (ioremap+0x0/0x20) phys=0xfebf8000",
         ] {
-            let whole = format!("sh-92 [000] ..... 4.844024: {text}");
+            let line = format!("sh-92 [000] ..... 4.844024: {text}");
             assert!(
-                matches!(
-                    parse_line(whole.as_bytes(), &mut Names::default()),
-                    ParsedLine::Unusable
-                ),
+                matches!(parse_line(line.as_bytes(), &mut Names::default()), ParsedLine::Unusable),
                 "{text}"
             );
         }

@@ -101,9 +101,9 @@ pub(super) fn merge<'a>(main: Vec<Rows>, other: &'a [Rows]) -> Vec<Rows> {
 mod tests {
     use super::*;
 
-    fn marks(of: &[(u64, &str)]) -> Rows {
+    fn marks(texts: &[(u64, &str)]) -> Rows {
         let mut rows = Rows::default();
-        for (time, text) in of {
+        for (time, text) in texts {
             rows.mark(*time, (*text).to_owned());
         }
         rows

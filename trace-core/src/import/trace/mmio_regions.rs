@@ -292,7 +292,7 @@ mod tests {
         let before: Vec<u16> = (1..=6).collect();
         w.count(&before);
         let moved = w.join().unwrap();
-        // 0xfa00_0000 is the third; a mapped window stays separate and separates others.
+        // The region at 0xfa00_0000 is the third one. A mapped region stays separate, and separates its neighbours.
         assert_eq!(
             moved,
             [

@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(names.name(a.name), "apic-msi");
         let line = b"1234@1700000000.000001:memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 1";
         assert_eq!(item(line, &mut names).unwrap().time, 1_700_000_000_000_001_000);
-        for wrong in [
+        for invalid in [
             "memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 3 name 'x'",
             "memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0",
             "memory_region_ops_look cpu 0 mr 0x1 addr 0x71 value 0x0 size 1 name 'x'",
@@ -322,7 +322,7 @@ mod tests {
             "memory_region_ops_read cpu 0 mr 0x1 addr 0x71 value 0x0 size 1 name 'x",
             "",
         ] {
-            assert_eq!(item(wrong.as_bytes(), &mut names), None, "{wrong}");
+            assert_eq!(item(invalid.as_bytes(), &mut names), None, "{invalid}");
         }
     }
 }

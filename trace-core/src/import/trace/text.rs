@@ -148,13 +148,13 @@ mod tests {
         assert_eq!((line.hex(), line.hex()), (Some(0xfebf_0000), Some(u64::MAX)));
         assert_eq!((line.time(), line.time()), (Some(5_102_335_000), Some(12_000_000_001)));
         assert_eq!((line.word(), line.rest()), (Some(&b"end"[..]), &b" of it"[..]));
-        for wrong in ["4294967296", "12a", "", "-1", "0x1"] {
-            assert_eq!(Line::new(wrong.as_bytes()).decimal(), None, "{wrong}");
+        for invalid in ["4294967296", "12a", "", "-1", "0x1"] {
+            assert_eq!(Line::new(invalid.as_bytes()).decimal(), None, "{invalid}");
         }
-        for wrong in ["0x", "10000000000000000", "0xg", "12,", ""] {
-            assert_eq!(Line::new(wrong.as_bytes()).hex(), None, "{wrong}");
+        for invalid in ["0x", "10000000000000000", "0xg", "12,", ""] {
+            assert_eq!(Line::new(invalid.as_bytes()).hex(), None, "{invalid}");
         }
-        for wrong in [
+        for invalid in [
             "5",
             "5.",
             ".5",
@@ -163,7 +163,7 @@ mod tests {
             "18446744074.0",
             "1.5s",
         ] {
-            assert_eq!(Line::new(wrong.as_bytes()).time(), None, "{wrong}");
+            assert_eq!(Line::new(invalid.as_bytes()).time(), None, "{invalid}");
         }
     }
 

@@ -189,9 +189,9 @@ mod tests {
             .lines()
             .filter(|l| l.contains("(skipped)") && l.contains("v3d_access_reg"))
             .count();
-        let own: Vec<Access> = r.events.accesses(0..r.events.len()).map(|(_, a)| a).collect();
-        assert_eq!((own.len(), replayed.len(), skipped), (30, 11, 19));
-        let core = own
+        let accesses: Vec<Access> = r.events.accesses(0..r.events.len()).map(|(_, a)| a).collect();
+        assert_eq!((accesses.len(), replayed.len(), skipped), (30, 11, 19));
+        let core = accesses
             .iter()
             .filter(|a| a.write && a.space == 1)
             .map(|a| (a.write, a.offset, a.value));
@@ -206,10 +206,10 @@ mod tests {
         // Registers of the core have names, and those of the hub have different ones.
         let device = crate::registers::RecordedRegisters::new(&r).unwrap();
         assert_eq!((device.map().name(), device.space()), ("v3d", 1));
-        for access in &own {
+        for access in &accesses {
             assert_eq!(device.name_of(access).is_some(), access.space == 1, "{access:?}");
         }
-        let dispatch = own.iter().find(|a| a.space == 1 && a.offset == 0x908).unwrap();
+        let dispatch = accesses.iter().find(|a| a.space == 1 && a.offset == 0x908).unwrap();
         assert_eq!(device.name_of(dispatch).unwrap(), "CSD_QUEUED_CFG1");
         assert_eq!(device.describe(dispatch).unwrap(), "WG_Y_OFFSET 0 · NUM_WGS_Y 1");
     }

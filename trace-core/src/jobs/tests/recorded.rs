@@ -21,7 +21,7 @@ fn mesa_memory(folder: &Path, submit: &str) -> Ranges {
     mem
 }
 
-fn check_draw(c: &Compute, json: &Value, place: &str) {
+fn check_draw(c: &Compute, json: &Value, folder: &str) {
     for (name, va) in [
         ("position", c.position),
         ("ubos", c.uniform_buffers),
@@ -38,13 +38,13 @@ fn check_draw(c: &Compute, json: &Value, place: &str) {
         ("dcd", c.draw),
     ] {
         if !json[name].is_null() {
-            assert_eq!(va.0, hex(&json[name]), "{place} {name}");
+            assert_eq!(va.0, hex(&json[name]), "{folder} {name}");
         }
     }
     let (rsd, state) = (&json["rsd"], c.renderer.unwrap());
-    assert_eq!(state.shader.0, hex(&rsd["shader"]), "{place}");
-    assert_eq!(u64::from(state.preload), hex(&rsd["preload"]), "{place}");
-    assert_eq!(Some(state.barrier), rsd["barrier"].as_bool(), "{place}");
+    assert_eq!(state.shader.0, hex(&rsd["shader"]), "{folder}");
+    assert_eq!(u64::from(state.preload), hex(&rsd["preload"]), "{folder}");
+    assert_eq!(Some(state.barrier), rsd["barrier"].as_bool(), "{folder}");
     for (name, value) in [
         ("texture_count", u64::from(state.textures)),
         ("sampler_count", u64::from(state.samplers)),
@@ -53,7 +53,7 @@ fn check_draw(c: &Compute, json: &Value, place: &str) {
         ("ubo_count", u64::from(state.uniform_buffers)),
         ("push_uniform_count_64bit", u64::from(state.push_uniforms)),
     ] {
-        assert_eq!(Some(value), rsd[name].as_u64(), "{place} {name}");
+        assert_eq!(Some(value), rsd[name].as_u64(), "{folder} {name}");
     }
 }
 
@@ -74,17 +74,17 @@ fn chains_of_mesa_equal_their_independent_walk() {
             for submit in spec["submits"].as_array().unwrap() {
                 let mem = mesa_memory(folder, submit["submit"].as_str().unwrap());
                 let c = read_chain(&mem, GpuVa(hex(&submit["jc"])));
-                let place = folder.display().to_string();
-                assert_eq!(c.end, ChainEnd::End, "{place}");
+                let folder_name = folder.display().to_string();
+                assert_eq!(c.end, ChainEnd::End, "{folder_name}");
                 let expected = submit["jobs"].as_array().unwrap();
-                assert_eq!(c.jobs.len(), expected.len(), "{place}");
+                assert_eq!(c.jobs.len(), expected.len(), "{folder_name}");
                 for (job, json) in c.jobs.iter().zip(expected) {
                     jobs += 1;
                     let h = job.header.as_ref().unwrap();
                     assert_eq!(h.check_soundness(), Soundness::Sound);
-                    assert_eq!(job.va.0, hex(&json["va"]), "{place}");
+                    assert_eq!(job.va.0, hex(&json["va"]), "{folder_name}");
                     let name = json["type"].as_str().unwrap().replace('_', "-");
-                    assert_eq!(job.kind().map(JobType::name), Some(name.as_str()), "{place}");
+                    assert_eq!(job.kind().map(JobType::name), Some(name.as_str()), "{folder_name}");
                     assert_eq!(Some(u64::from(h.index)), json["index"].as_u64());
                     assert_eq!(Some(u64::from(h.dep1)), json["dep1"].as_u64());
                     assert_eq!(Some(u64::from(h.dep2)), json["dep2"].as_u64());
@@ -92,17 +92,17 @@ fn chains_of_mesa_equal_their_independent_walk() {
                     let list = |v: [u32; 3]| Value::from(v.to_vec());
                     if !json["workgroup_size"].is_null() {
                         let d = job.dispatch.unwrap();
-                        assert_eq!(list(d.size), json["workgroup_size"], "{place}");
-                        assert_eq!(list(d.workgroups), json["num_workgroups"], "{place}");
+                        assert_eq!(list(d.size), json["workgroup_size"], "{folder_name}");
+                        assert_eq!(list(d.workgroups), json["num_workgroups"], "{folder_name}");
                     }
                     match &job.payload {
                         Payload::Compute(c) => {
-                            check_draw(c, json, &place);
+                            check_draw(c, json, &folder_name);
                             assert_eq!(job.shader_va, Some(GpuVa(hex(&json["rsd"]["shader"]))));
                         }
                         Payload::IndexedVertex { vertex, fragment } => {
-                            check_draw(vertex, &json["vertex_draw"], &place);
-                            check_draw(fragment, &json["fragment_draw"], &place);
+                            check_draw(vertex, &json["vertex_draw"], &folder_name);
+                            check_draw(fragment, &json["fragment_draw"], &folder_name);
                         }
                         Payload::Fragment { min, max, framebuffer } => {
                             let f = &json["fragment"];
@@ -110,7 +110,7 @@ fn chains_of_mesa_equal_their_independent_walk() {
                             assert_eq!(Value::from(max.to_vec()), f["max"]);
                             assert_eq!(*framebuffer, hex(&f["framebuffer"]));
                         }
-                        other => panic!("{place}: {other:?}"),
+                        other => panic!("{folder_name}: {other:?}"),
                     }
                 }
             }

@@ -119,7 +119,7 @@ proptest! {
         prop_assert_eq!(pairs, frames.len() as u64 - distinct.len() as u64);
     }
 
-    /// Holes and content together are everything, whatever the ranges.
+    /// The number of pages without content equals a count page by page, for any ranges of content.
     #[test]
     fn holes_agree_with_counting(
         leaves in prop::collection::vec((0u64..64, prop::sample::select(vec![1u64, 4])), 0..10),

@@ -95,7 +95,7 @@ mod tests {
     use crate::PAGE_SIZE;
     use crate::recording::MemoryBuilder;
 
-    /// A small program's recording has fewer distinct pages than its code has pages: zeros and padding repeat.
+    /// The recording of a small program has fewer distinct pages than its code, because zeros and padding repeat.
     #[test]
     fn code_with_repeated_pages_is_read_completely() {
         let mut memory = MemoryBuilder::new();
@@ -111,18 +111,18 @@ mod tests {
             ..CallModule::default()
         };
         let page = PAGE_SIZE as u64;
-        let whole = module(5 * page - 1, &[[1, 1], [0, 1], [1, 1], [0, 2]]);
-        let code = recording.module_code(&whole);
+        let complete = module(5 * page - 1, &[[1, 1], [0, 1], [1, 1], [0, 2]]);
+        let code = recording.module_code(&complete);
         let code = code.unwrap_or_default();
         assert_eq!(code.len() as u64, 5 * page - 1);
         assert_eq!((code.first(), code.get(PAGE_SIZE)), (Some(&7), Some(&0)));
-        for wrong in [
+        for invalid in [
             module(2 * page, &[[1, 2]]),
             module(2 * page, &[[1, 1]]),
             module(u64::MAX, &[[0, u32::MAX]]),
             module(u64::from(u32::MAX) * page, &[[0, u32::MAX]]),
         ] {
-            assert_eq!(recording.module_code(&wrong), None);
+            assert_eq!(recording.module_code(&invalid), None);
         }
     }
 }

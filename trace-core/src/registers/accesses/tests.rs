@@ -11,7 +11,7 @@ fn distances() -> impl Strategy<Value = Vec<(u32, bool)>> {
     runs.prop_map(|runs| runs.into_iter().flat_map(|(d, n)| std::iter::repeat_n(d, n)).collect())
 }
 
-fn of(distances: &[(u32, bool)], first: u64) -> Vec<(u64, bool)> {
+fn events_at(distances: &[(u32, bool)], first: u64) -> Vec<(u64, bool)> {
     let mut at = first;
     let mut out = Vec::new();
     for (d, write) in distances {
@@ -35,7 +35,7 @@ proptest! {
 
     #[test]
     fn packed_accesses_equal_the_pushed_list(d in distances(), first in 0u64..5_000_000, any in 0u64..10_000_000) {
-        let plain = of(&d, first);
+        let plain = events_at(&d, first);
         let packed: Accesses = plain.iter().copied().collect();
         let back: Vec<(u64, bool)> = packed.iter().map(|a| (a.event, a.write)).collect();
         prop_assert_eq!(&back, &plain);
@@ -50,16 +50,16 @@ proptest! {
             prop_assert_eq!(list.iter().collect::<Vec<_>>(), naive.clone());
             // For long lists a few hundred indices and events, not all.
             let some = naive.len() / 200 + 1;
-            for place in (0..naive.len() + 2).step_by(some) {
-                prop_assert_eq!(list.get(place), naive.get(place).copied());
+            for index in (0..naive.len() + 2).step_by(some) {
+                prop_assert_eq!(list.get(index), naive.get(index).copied());
             }
-            let asked = naive.iter().step_by(some).flat_map(|e| [e.saturating_sub(1), *e, e + 1]).chain([0, any, u64::MAX]);
-            for event in asked {
+            let events = naive.iter().step_by(some).flat_map(|e| [e.saturating_sub(1), *e, e + 1]).chain([0, any, u64::MAX]);
+            for event in events {
                 prop_assert_eq!(list.count_before(event), naive.partition_point(|e| *e < event));
                 prop_assert_eq!(list.count_until(event), naive.partition_point(|e| *e <= event));
                 let n = naive.partition_point(|e| *e < event);
-                let around = [n.checked_sub(1).and_then(|n| naive.get(n)), naive.get(n)].map(|e| e.copied());
-                prop_assert_eq!(list.neighbors(event), around);
+                let neighbors = [n.checked_sub(1).and_then(|n| naive.get(n)), naive.get(n)].map(|e| e.copied());
+                prop_assert_eq!(list.neighbors(event), neighbors);
                 prop_assert_eq!(list.contains(event), naive.binary_search(&event).is_ok());
                 let within = event..event.saturating_add(100);
                 prop_assert_eq!(list.first_in(within.clone()), naive.iter().copied().find(|e| within.contains(e)));
@@ -81,10 +81,10 @@ proptest! {
             prop_assert_eq!(gallop(&plain, |p| p.0 < *event), plain.partition_point(|p| p.0 < *event));
         }
         prop_assert_eq!(gallop(&plain, |_| true), plain.len());
-        for place in [0, 1, 255, 256, 257, 600, plain.len()] {
-            let from: Vec<RegisterAccess> = packed.iter_from(place).collect();
-            let naive: Vec<RegisterAccess> = plain.iter().skip(place).map(|p| RegisterAccess { event: p.0, write: p.1 }).collect();
-            prop_assert_eq!(packed.iter_from(place).len(), naive.len());
+        for index in [0, 1, 255, 256, 257, 600, plain.len()] {
+            let from: Vec<RegisterAccess> = packed.iter_from(index).collect();
+            let naive: Vec<RegisterAccess> = plain.iter().skip(index).map(|p| RegisterAccess { event: p.0, write: p.1 }).collect();
+            prop_assert_eq!(packed.iter_from(index).len(), naive.len());
             prop_assert_eq!(from, naive);
         }
     }

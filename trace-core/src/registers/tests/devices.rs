@@ -249,18 +249,18 @@ fn untyped_bus_address_disables_bus_mastering_in_the_map() {
         &typed.replace("role = \"bus-address\"\n", ""),
     )
     .unwrap();
-    let why = map.bus_master().unwrap().refused.clone().unwrap();
-    assert!(why.contains("QUEUE_DRIVER_LO holds a bus address"), "{why}");
-    // Nor does one that the engine does not know.
+    let reason = map.bus_master().unwrap().refused.clone().unwrap();
+    assert!(reason.contains("QUEUE_DRIVER_LO holds a bus address"), "{reason}");
+    // A bus address that the bus-mastering engine does not describe has the same effect.
     let other = "\n[[register]]\nname = \"EXTRA\"\noffset = 0x28\nwidth = 8\naccess = \"rw\"\nreplay = true\nrole = \"bus-address\"\ndoc = \"More.\"\n\n[[register]]";
     let map = changed("edu", "dma.toml", "\n[[register]]", other).unwrap();
-    let why = map.bus_master().unwrap().refused.clone().unwrap();
-    assert!(why.contains("does with the address in EXTRA"), "{why}");
+    let reason = map.bus_master().unwrap().refused.clone().unwrap();
+    assert!(reason.contains("does with the address in EXTRA"), "{reason}");
 }
 
 #[test]
 fn invalid_bus_engine_is_refused() {
-    for (map, file, from, to, why) in [
+    for (map, file, from, to, message) in [
         (
             "edu",
             "dma.toml",
@@ -330,6 +330,6 @@ fn invalid_bus_engine_is_refused() {
         ),
     ] {
         let e = changed(map, file, from, to).unwrap_err();
-        assert!(e.contains(why), "{e}");
+        assert!(e.contains(message), "{e}");
     }
 }

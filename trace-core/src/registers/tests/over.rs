@@ -1,8 +1,8 @@
-//! Tests of overlaid maps: names of the upper one win, everything else stays.
+//! Tests of overlaid maps: names of the upper map win, and the rest of the lower map stays.
 
 use crate::registers::{FieldKind, Half, ReadRule, RegisterMap, Role};
 
-fn own(registers: &str) -> RegisterMap {
+fn user_map(registers: &str) -> RegisterMap {
     let text = format!(
         "[map]\nname = \"own\"\nwindow = 0x10000\ndoc = \"A test.\"\n\n[block]\nname = \"OWN\"\nbase = 0\nprovenance = \"Made for a test.\"\n{registers}"
     );
@@ -21,17 +21,22 @@ fn mali() -> &'static RegisterMap {
 fn user_name_keeps_the_rest_of_the_map() {
     let under = mali();
     let status = under.find_by_name("GPU_STATUS").unwrap();
-    let map = own(&register("MY_STATUS", status.offset, "")).overlay(under).unwrap();
+    let map = user_map(&register("MY_STATUS", status.offset, ""))
+        .overlay(under)
+        .unwrap();
     assert_eq!((map.name(), map.space()), ("own", under.space()));
     assert_eq!(map.registers().count(), under.registers().count());
-    let mine = map.find_by_name("MY_STATUS").unwrap();
+    let user_register = map.find_by_name("MY_STATUS").unwrap();
     assert_eq!(map.at(status.offset).unwrap().name, "MY_STATUS");
     assert!(map.find_by_name("GPU_STATUS").is_none());
-    // The embedded map's data besides names: role, replay rule, fields.
-    assert_eq!(mine.replay.role, Some(Role::GpuStatus));
-    assert_eq!(mine.replay.read, status.replay.read);
-    assert_eq!(mine.layout.fields.len(), status.layout.fields.len());
-    assert_eq!((mine.doc.as_str(), mine.block.as_str()), ("Stated.", "OWN"));
+    // The role, the replay rule and the fields come from the embedded map.
+    assert_eq!(user_register.replay.role, Some(Role::GpuStatus));
+    assert_eq!(user_register.replay.read, status.replay.read);
+    assert_eq!(user_register.layout.fields.len(), status.layout.fields.len());
+    assert_eq!(
+        (user_register.doc.as_str(), user_register.block.as_str()),
+        ("Stated.", "OWN")
+    );
     for r in under.registers().filter(|r| r.offset != status.offset) {
         let same = map.at(r.offset).unwrap();
         assert_eq!((&same.name, &same.pair), (&r.name, &r.pair));
@@ -50,7 +55,7 @@ fn user_fields_layouts_and_enumerations_override() {
     let at = under.find_by_name("GPU_STATUS").unwrap().offset;
     let fields = "fields = [{ name = \"busy\", bits = \"0\", enum = \"exception\" }]\n";
     let rest = "\n[enum.exception]\n0 = \"quiet\"\n\n[[layout]]\nname = \"job-header\"\nbits = 64\ndoc = \"A test.\"\nprovenance = \"Made.\"\n\n[[layout]]\nname = \"mine\"\nbits = 8\ndoc = \"A test.\"\nprovenance = \"Made.\"\n";
-    let map = own(&format!("{}{rest}", register("S", at, fields)))
+    let map = user_map(&format!("{}{rest}", register("S", at, fields)))
         .overlay(under)
         .unwrap();
     let field = &map.at(at).unwrap().layout.fields;
@@ -65,16 +70,21 @@ fn user_fields_layouts_and_enumerations_override() {
 fn overlaid_register_splits_its_pair() {
     let under = mali();
     let low = under.find_by_name("JS1_HEAD_NEXT_LO").unwrap().offset;
-    let map = own(&register("HEAD", low, "")).overlay(under).unwrap();
+    let map = user_map(&register("HEAD", low, "")).overlay(under).unwrap();
     let high = map.at(low + 4).unwrap();
     assert_eq!((high.name.as_str(), high.pair), ("JS1_HEAD_NEXT_HI", None));
     assert!(high.wide.is_none());
-    assert!(map.layout("JS1_HEAD_NEXT").is_none(), "no whole pair is left");
+    assert!(
+        map.layout("JS1_HEAD_NEXT").is_none(),
+        "the split pair still has a layout"
+    );
     assert_eq!(map.at(low).unwrap().index, Some(1));
-    // A pair over a pair is one.
-    let map = own(&register("HEAD", low, "wide = true\n")).overlay(under).unwrap();
-    let (whole, embedded) = (map.layout("HEAD").unwrap(), under.layout("JS1_HEAD_NEXT").unwrap());
-    assert_eq!((whole.bits, whole.fields.len()), (64, embedded.fields.len()));
+    // A pair that overlays a pair stays a pair.
+    let map = user_map(&register("HEAD", low, "wide = true\n"))
+        .overlay(under)
+        .unwrap();
+    let (overlaid, embedded) = (map.layout("HEAD").unwrap(), under.layout("JS1_HEAD_NEXT").unwrap());
+    assert_eq!((overlaid.bits, overlaid.fields.len()), (64, embedded.fields.len()));
     assert!(matches!(map.at(low + 4).unwrap().pair, Some(Half::High { .. })));
     assert_eq!(map.at(low).unwrap().replay.role, Some(Role::JobHead));
 }
@@ -84,11 +94,12 @@ fn overlay_replaces_registers_with_shared_bytes_or_names() {
     let under = mali();
     let id = under.find_by_name("GPU_ID").unwrap();
     let next = under.registers().find(|r| r.offset > id.offset).unwrap();
-    // One of 8 bytes over two of 4, and another one with the name of an embedded register.
+    // The first register has 8 bytes and covers two registers of 4 bytes. The second has the name of an embedded
+    // register.
     let free = 0xf000;
     assert!(under.find_containing(free).is_none());
     let text = register("BOTH", id.offset, "width = 8\n") + &register("GPU_STATUS", free, "");
-    let map = own(&text).overlay(under).unwrap();
+    let map = user_map(&text).overlay(under).unwrap();
     assert_eq!(next.offset, id.offset + 4);
     assert_eq!(map.find_containing(next.offset).unwrap().name, "BOTH");
     assert_eq!(map.registers().count(), under.registers().count());
@@ -102,10 +113,10 @@ fn overlay_replaces_registers_with_shared_bytes_or_names() {
 fn three_register_maps_overlay_in_order() {
     let under = mali();
     let at = under.find_by_name("GPU_STATUS").unwrap().offset;
-    let middle = own(&(register("MIDDLE", at, "") + &register("OTHER", 0xf000, "")))
+    let middle = user_map(&(register("MIDDLE", at, "") + &register("OTHER", 0xf000, "")))
         .overlay(under)
         .unwrap();
-    let top = own(&register("TOP", at, "")).overlay(&middle).unwrap();
+    let top = user_map(&register("TOP", at, "")).overlay(&middle).unwrap();
     assert_eq!(top.at(at).unwrap().name, "TOP");
     assert_eq!(top.at(at).unwrap().replay.role, Some(Role::GpuStatus));
     assert_eq!(top.at(0xf000).unwrap().name, "OTHER");

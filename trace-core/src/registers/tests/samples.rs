@@ -1,4 +1,4 @@
-//! Test: every register access of the recorded samples has a name.
+//! Tests that every register access of the published logs has a name.
 
 use crate::recording::{Hardware, PciFunction};
 use crate::registers::{ReadRule, RegisterMap};
@@ -17,7 +17,7 @@ fn hex(word: &str) -> u64 {
     u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap()
 }
 
-/// Returns the map of a log's device, and bus address and size of its register window.
+/// Returns the register map of the device of a log, and the bus address and size of its register window.
 fn device(log: &str) -> (&'static RegisterMap, u64, u64) {
     let functions = log.lines().filter(|l| l.starts_with("PCIDEV "));
     let mut found = functions.filter_map(|line| {
@@ -32,7 +32,7 @@ fn device(log: &str) -> (&'static RegisterMap, u64, u64) {
         let bar: usize = map.space().strip_prefix("bar")?.parse().ok()?;
         Some((map, hex(words[4 + bar]) & !0xf, hex(words[11 + bar])))
     });
-    found.next().expect("a device that a map knows")
+    found.next().expect("no register map knows the device")
 }
 
 #[test]

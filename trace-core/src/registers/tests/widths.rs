@@ -1,4 +1,4 @@
-//! Tests of accesses that are wider or narrower than the registers that they touch.
+//! Tests of accesses that are wider or narrower than the registers that they cover.
 
 use crate::registers::{Half, RegisterMap};
 
@@ -106,7 +106,7 @@ fn described_values_cover_only_the_accessed_bytes() {
     for (offset, width, value, message) in [
         (0, 4, 0x0012_0304, "low 4 · high 3 · across 0x12"),
         (0, 4, 0, "off"),
-        // A part: only whole fields of it, and nothing about the rest of the register.
+        // A partial access shows only its complete fields.
         (1, 1, 3, "high 3"),
         (0, 1, 0x54, "low 4 · +0x50"),
         (2, 2, 0x12, "across 0x12"),
@@ -141,7 +141,7 @@ fn partial_access_bits_keep_their_position() {
     assert_eq!((quad.mask(), quad.bits(u64::MAX)), (u64::MAX, u64::MAX));
 }
 
-/// An access of a width that a Mali does not support is no register access.
+/// An access with a width that a Mali does not support is not a register access.
 #[test]
 fn single_width_device_has_no_partial_registers() {
     let mali = RegisterMap::by_name("mali-jm").unwrap();
@@ -212,6 +212,6 @@ fn invalid_register_widths_and_offsets_are_refused() {
         ),
     ] {
         let e = RegisterMap::parse(&[("x.toml", &text)]).unwrap_err();
-        assert!(e.to_string().contains(reason), "{e} should tell {reason}");
+        assert!(e.to_string().contains(reason), "{e} does not contain {reason}");
     }
 }

@@ -120,10 +120,10 @@ fn palette_colours_are_set_in_sequence_with_8_or_6_bits() {
     all.push((true, 0x59, 1, 0));
     all.push((true, 0xb0, 4, 0x0007));
     all.push((true, 0xb4, 4, 0x3f_0020));
-    // Behind the index register: a colour, and a store into the framebuffer.
+    // The index register gives access to a palette colour, and to the framebuffer.
     all.extend([(true, 0x0, 4, 0xb4), (true, 0x4, 4, 0x3f_3f3f)]);
     all.extend([(true, 0x0, 4, 0x8000_0000), (true, 0x4, 4, 1)]);
-    // A Radeon's second palette.
+    // These writes go to the second palette of a Radeon.
     all.extend([(true, 0x7c, 4, 0x20), (true, 0xb4, 4, 0)]);
     let d = display(RV100, &all);
     let p = d.after(u64::MAX).palette;
@@ -146,7 +146,7 @@ fn palette_is_correct_at_every_event() {
     for event in [1u64, 2, 3, 257, 258, 513, 514, 515, 1025, 3001] {
         let set = event - 1;
         for index in 0..=255u8 {
-            // The last of those that went to this index.
+            // The last write to this index sets the colour.
             let n = (0..set).rev().find(|n| n % 256 == u64::from(index));
             let color = n.map(|n| [(n >> 16) as u8, (n >> 8) as u8, n as u8]);
             assert_eq!(d.after(event).palette.color(index), color, "{event} {index}");

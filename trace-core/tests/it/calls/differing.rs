@@ -1,5 +1,5 @@
-//! Two API traces compared: contents of copies, memory of snapshots, arguments, fills, code. What differs in every run
-//! is no difference.
+//! Tests of the comparison of two API traces: contents of copies, memory of snapshots, arguments, fills and code.
+//! Values that differ in every run are not differences.
 
 use crate::calls::net::{Arguments, Build, PTX, WINDOW};
 use trace_core::PAGE_SIZE;
@@ -7,25 +7,25 @@ use trace_core::diff::{CallPart, Diff, Rules, TypeFrom, diff, diff_with};
 use trace_core::progress::Progress;
 use trace_core::recording::{CallEvent, CodeKind, CopyRow, ElementType, EventsBuilder, OrderKind, Recording};
 
-/// What one run of the program has for itself.
+/// Properties of one run of the program.
 #[derive(Clone)]
 struct Run {
     input: Vec<f32>,
     factor: f32,
     n: i32,
     filled: u32,
-    /// What is added to every address.
-    by: u64,
-    /// Whether the output is taken before the input.
+    /// Offset of every address.
+    offset: u64,
+    /// Whether the output is allocated before the input.
     other_order: bool,
-    /// The launch reads what it writes.
+    /// Whether the launch reads its output buffer.
     in_place: bool,
     code: Vec<u8>,
     digest: &'static str,
     grid: u32,
-    held: bool,
-    /// What is added to each element of the output.
-    off: f32,
+    with_content: bool,
+    /// Error that is added to each element of the output.
+    error: f32,
 }
 
 impl Run {
@@ -35,14 +35,14 @@ impl Run {
             factor: 2.0,
             n: 3000,
             filled: 0,
-            by: 0,
+            offset: 0,
             other_order: false,
             in_place: false,
             code: PTX.as_bytes().to_vec(),
             digest: "aa",
             grid: 12,
-            held: true,
-            off: 0.0,
+            with_content: true,
+            error: 0.0,
         }
     }
 
@@ -51,7 +51,7 @@ impl Run {
         let stream = b.stream("default stream", 0);
         let module = b.module(CodeKind::Ptx, &self.code);
         b.metadata.modules[module as usize].digest = self.digest.into();
-        // Functions in another order mean the same by their names.
+        // Functions are compared by name, not by their order.
         let layout = [[0, 8], [8, 8], [16, 4], [20, 4]];
         let add = |b: &mut Build, name: &str| b.function(name, Some(module), &layout);
         let (scale, _) = if self.other_order {
@@ -63,11 +63,11 @@ impl Run {
         };
         let bytes = self.input.len() as u64 * 4;
         let take = |b: &mut Build, at: u64| {
-            let at = WINDOW + self.by + at;
+            let at = WINDOW + self.offset + at;
             b.take_at(at, bytes);
             at
         };
-        // Both lie otherwise in their pages where the order is another one.
+        // With the other order, both buffers have other offsets in their pages.
         let (from, to) = if self.other_order {
             let to = take(&mut b, 0);
             (take(&mut b, 0x3200), to)
@@ -77,24 +77,24 @@ impl Run {
         };
         b.snapshot("snapshot at the begin", &[(from.min(to), bytes), (from.max(to), bytes)]);
         let raw: Vec<u8> = self.input.iter().flat_map(|f| f.to_le_bytes()).collect();
-        b.copy_in(from, &raw, (1, bytes), stream, self.held);
+        b.copy_in(from, &raw, (1, bytes), stream, self.with_content);
         b.fill(to, (bytes / 4, 4), self.filled, (1, bytes), stream);
         let input = if self.in_place { to } else { from };
         let arguments = Arguments::default().to(input).to(to).int(self.n).float(self.factor).0;
         b.launch(scale, [self.grid, 1, 1], [256, 1, 1], stream, &arguments);
-        let done = |f: &f32| (f * self.factor + self.off).to_le_bytes();
-        let done: Vec<u8> = self.input.iter().flat_map(done).collect();
-        b.set(to, &done);
+        let result = |f: &f32| (f * self.factor + self.error).to_le_bytes();
+        let output: Vec<u8> = self.input.iter().flat_map(result).collect();
+        b.set(to, &output);
         b.order(OrderKind::StreamDone, stream, u32::MAX);
         b.copy_out(to, bytes, stream, true);
-        // The recorder goes by addresses.
+        // The recorder sorts snapshots by address.
         let (first, second) = (from.min(to), from.max(to));
         b.snapshot("snapshot at the end", &[(first, bytes), (second, bytes)]);
         b.finish()
     }
 }
 
-/// Compares both ways round.
+/// Compares two recordings in both directions.
 fn both(a: &Recording, b: &Recording) -> Diff {
     let d = diff(a, b);
     assert_eq!(diff(b, a), d.clone().swapped());
@@ -104,7 +104,7 @@ fn both(a: &Recording, b: &Recording) -> Diff {
     d
 }
 
-/// The parts that differ, with what they are about.
+/// Returns the differing parts with the names of their buffers.
 fn parts(d: &Diff) -> Vec<(CallPart, &str)> {
     d.calls.list.iter().map(|c| (c.part, c.names.0.as_str())).collect()
 }
@@ -115,10 +115,13 @@ fn equal_calls_at_other_addresses_are_no_difference() {
     for b in [
         a.clone(),
         Run {
-            by: 1 << 33,
+            offset: 1 << 33,
             ..a.clone()
         },
-        Run { by: 0x600, ..a.clone() },
+        Run {
+            offset: 0x600,
+            ..a.clone()
+        },
     ] {
         let d = both(&a.recording(), &b.recording());
         assert!(d.is_empty(), "{:?} {:?}", d.events, d.calls);
@@ -129,11 +132,11 @@ fn equal_calls_at_other_addresses_are_no_difference() {
     }
     let other = Run {
         other_order: true,
-        by: 0x200,
+        offset: 0x200,
         ..a.clone()
     };
     let d = both(&a.recording(), &other.recording());
-    // The snapshots take the same buffers down; their names follow from what is copied.
+    // The snapshots contain the same buffers, because the names of buffers follow from the copies.
     assert!(
         d.calls.list.iter().all(|c| c.part == CallPart::Snapshot),
         "{:?}",
@@ -174,10 +177,10 @@ fn input_differences_are_listed_by_copy_and_snapshot() {
     assert_eq!((c.elements.compared, c.elements.equal), (3000, 2999));
     assert_eq!(c.elements.errors.as_ref().unwrap().max_absolute, 0.25);
     assert_eq!(input.place().unwrap().0 - WINDOW, c.first_byte);
-    // They are changed events too, so that they appear among all others.
+    // Call differences are also counted as changed events.
     assert_eq!(d.events.changed, 4);
-    let what = |e: u64| matches!(a.events.call(e as usize), Some(CallEvent::Copy(_)));
-    assert!(d.events.list.iter().all(|e| e.a.is_some_and(what)));
+    let is_copy = |e: u64| matches!(a.events.call(e as usize), Some(CallEvent::Copy(_)));
+    assert!(d.events.list.iter().all(|e| e.a.is_some_and(is_copy)));
     let found = d.calls.find(d.events.list[1].a, d.events.list[1].b).unwrap();
     assert_eq!(found.names.0, "out0");
 }
@@ -225,7 +228,7 @@ fn code_difference_lists_launched_functions() {
     let d = both(&a.recording(), &b.recording());
     assert!(!d.is_empty());
     let code = &d.calls.code[..];
-    assert_eq!(code.len(), 1, "the other function was not launched");
+    assert_eq!(code.len(), 1, "functions that were not launched are not listed");
     assert_eq!(
         (code[0].function.as_str(), code[0].launches),
         ("scale(float const*, float*, int, float)", 1)
@@ -238,7 +241,7 @@ fn code_difference_lists_launched_functions() {
 fn comparison_rules_apply_to_copy_contents() {
     let a = Run::new();
     let b = Run {
-        off: 0.001,
+        error: 0.001,
         ..a.clone()
     };
     let (a, b) = (a.recording(), b.recording());
@@ -285,7 +288,7 @@ fn copy_on_one_side_does_not_shift_other_copies() {
 fn missing_content_is_not_compared() {
     let a = Run::new();
     let b = Run {
-        held: false,
+        with_content: false,
         ..a.clone()
     };
     let d = both(&a.recording(), &b.recording());
@@ -293,8 +296,8 @@ fn missing_content_is_not_compared() {
     assert_eq!(d.calls.unknown, 1);
 }
 
-/// A copy whose pages are what a damaged file says.
-fn claimed(row: CopyRow, pages: &[u32]) -> Recording {
+/// Returns a recording of one copy with invalid content pages, as in a damaged file.
+fn with_copy(row: CopyRow, pages: &[u32]) -> Recording {
     let mut b = Build::new();
     b.stream("default stream", 0);
     let mut r = b.finish();
@@ -344,7 +347,7 @@ fn missing_pages_and_overflowing_counts_are_not_compared() {
         ),
         (CopyRow { bytes: 0, ..row }, vec![]),
     ];
-    let all: Vec<Recording> = rows.iter().map(|(r, p)| claimed(*r, p)).collect();
+    let all: Vec<Recording> = rows.iter().map(|(r, p)| with_copy(*r, p)).collect();
     for a in &all {
         for b in &all {
             let d = both(a, b);

@@ -1,4 +1,4 @@
-//! A small net: what is reported of its buffers, arguments, memory, writers, streams and code.
+//! Tests of the buffers, arguments, memory, writers, streams and code of a small neural network.
 
 use crate::calls::net::{Build, Net, PTX, net};
 use trace_core::api_trace::{
@@ -38,16 +38,23 @@ fn trace_buffers_have_the_replay_names() {
     let scores = c.buffers().find("out0").unwrap();
     let end = n.recording.events.len() as u64;
     assert_eq!(c.buffers().get(scores).unwrap().to, Some(end - 1));
-    assert_eq!(c.buffers().locate(n.scores, end), None, "it was given back");
+    assert_eq!(
+        c.buffers().locate(n.scores, end),
+        None,
+        "the buffer is freed at the end"
+    );
     assert_eq!(
         c.buffers().locate_nearest(n.scores, end).map(|p| p.buffer),
         Some(scores)
     );
-    assert_eq!(c.buffers().locate(n.scores, 3), None, "it was not taken yet");
-    // As many bytes as there are, and none at the end but for what is left.
-    let taken = c.allocated_bytes();
-    assert_eq!(taken.range(), Some((576, 576 + 3136 + 16_384 + 10_240 + 40 + 65_536)));
-    assert_eq!(taken.values().last(), Some(&(576 + 3136 + 16_384 + 10_240)));
+    assert_eq!(c.buffers().locate(n.scores, 3), None, "the buffer is not allocated yet");
+    // All buffers except `scores` and `scratch` stay allocated until the end.
+    let allocated = c.allocated_bytes();
+    assert_eq!(
+        allocated.range(),
+        Some((576, 576 + 3136 + 16_384 + 10_240 + 40 + 65_536))
+    );
+    assert_eq!(allocated.values().last(), Some(&(576 + 3136 + 16_384 + 10_240)));
     assert_eq!(c.failed_calls().len(), 1);
     assert_eq!(c.snapshots().len(), 2);
 }
@@ -82,7 +89,7 @@ fn arguments_are_decoded_by_signature_and_layout() {
     assert_eq!(softmax[3].parameter.data_type, ParameterType::Float);
     let gemm = c.arguments(&n.recording, n.launches[2], &row(&n.recording, n.launches[2]));
     assert_eq!(gemm[0].pointers().count(), 3);
-    // A launch whose bytes are not there says so.
+    // Arguments without stored bytes are reported as missing.
     let short = LaunchRow {
         arguments_at: 1 << 40,
         ..row(&n.recording, n.launches[0])
@@ -91,7 +98,7 @@ fn arguments_are_decoded_by_signature_and_layout() {
     assert!(report.iter().all(|a| a.value == Value::Missing), "{report:?}");
     assert_eq!(c.find_function("relu"), Some(1));
     assert_eq!(c.find_function("_Z4reluPfi"), Some(1));
-    assert_eq!(c.find_function("f"), None, "several have an f");
+    assert_eq!(c.find_function("f"), None, "more than one function name contains f");
     assert_eq!(c.launches_of(1).len(), 1);
     assert_eq!(c.launch_at(n.around), Some(3));
 }
@@ -102,7 +109,7 @@ fn memory_around_a_launch_comes_from_the_snapshots() {
     let (c, r) = (calls(&n.recording), &n.recording);
     let state = |at: u64, event: u64| c.pieces(r, at..at + 4, event);
     let float = |at: u64, event: u64| f32::from_le_bytes(c.read(r, at..at + 4, event).bytes.try_into().unwrap());
-    // Before: the snapshot before it, though a kernel ran just before; after: the one behind it.
+    // The state before the launch comes from the snapshot before it, the state after it from the snapshot after it.
     assert_eq!(float(n.scores + 4, n.around), 3.0);
     let after = c.read(r, n.scores..n.scores + 40, n.around + 1);
     assert!(
@@ -114,7 +121,7 @@ fn memory_around_a_launch_comes_from_the_snapshots() {
         .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
         .sum();
     assert!((sum - 1.0).abs() < 1e-6, "{sum}");
-    // What a kernel writes and nothing reads back is unknown from there on.
+    // Memory that a kernel writes and that no event reads back is unknown after the kernel.
     let conv = n.launches[0];
     let never = state(n.features, conv);
     assert!(
@@ -125,7 +132,7 @@ fn memory_around_a_launch_comes_from_the_snapshots() {
         state(n.features, conv + 1)[0].state,
         ContentState::Unknown(UnknownReason::Launch { certain: true }, conv)
     );
-    // A const pointer does not write: weights stay known over all launches.
+    // A kernel does not write through a const pointer, so the weights stay known after all launches.
     let end = r.events.len() as u64;
     assert!(state(n.weights, end)[0].state.is_known());
     assert_eq!(float(n.weights, end), -0.5);
@@ -146,18 +153,18 @@ fn last_writer_is_certain_for_copies_and_possible_for_launches() {
     let (c, r) = (calls(&n.recording), &n.recording);
     let end = r.events.len() as u64 - 2;
     let scores = c.find_last_writer(r, n.scores + 8, end);
-    // Memory was taken down around the last launch: it is known to have changed the byte.
+    // The snapshots before and after the last launch show that this launch changed the byte.
     let changed = scores.change.unwrap();
     assert_eq!((changed.event, changed.launch), (n.around, 3));
     assert_eq!(c.read(r, n.scores + 8..n.scores + 9, n.around).bytes, [changed.before]);
     assert_eq!((scores.certain, scores.launches.len(), scores.others), (None, 0, 0));
-    // What the program itself reads back later is no part of what was taken down behind the launch.
-    let left = c.launch_changes(n.around).unwrap();
+    // The program's own readback comes later and is not part of the snapshot after the launch.
+    let changes = c.launch_changes(n.around).unwrap();
     assert!(
-        matches!(left.list[..], [ref l] if l.bytes <= 40 && l.span.start >= n.scores && l.span.end <= n.scores + 40),
-        "{left:?}"
+        matches!(changes.list[..], [ref l] if l.bytes <= 40 && l.span.start >= n.scores && l.span.end <= n.scores + 40),
+        "{changes:?}"
     );
-    // Before it the one launch is in doubt that may have its address.
+    // Before that launch, the only possible writer is the launch whose arguments contain the address.
     let before = c.find_last_writer(r, n.scores + 8, n.around);
     let entries: Vec<(u64, ReferenceKind)> = before.launches.iter().map(|l| (l.event, l.reference)).collect();
     assert_eq!(entries, [(n.launches[2], ReferenceKind::ArgumentWord)]);
@@ -170,12 +177,12 @@ fn last_writer_is_certain_for_copies_and_possible_for_launches() {
     assert_eq!(
         variable.launches.len(),
         2,
-        "launches of its module but the one that left it as it was"
+        "all launches of the module except the one that did not change the variable"
     );
     assert_eq!(variable.excluded, 1);
     assert!(variable.launches.iter().all(|l| l.reference == ReferenceKind::Variable));
     assert_eq!(variable.allocated_at, None);
-    // What was copied on the device leads to where it came from.
+    // The last writer of bytes that were copied on the device names the source address.
     let scratch = c.buffers().list().iter().find(|b| b.bytes == 64 << 10).unwrap().at;
     let copied = c.find_last_writer(r, scratch + 16_384 + 4, end);
     let (_, writer) = copied.certain.unwrap();
@@ -214,8 +221,8 @@ fn stream_order_and_kernel_code_are_available() {
     );
     assert_eq!(code.resources.registers, Some(24));
     assert_eq!(c.kernel(r, 0).resources.bound, Some([256, 1, 1]));
-    let gone = c.kernel(r, 2);
-    assert!(gone.problem.unwrap().contains("its memory is gone"));
+    let missing = c.kernel(r, 2);
+    assert!(missing.problem.unwrap().contains("its memory is gone"));
     assert!(c.kernel(r, 99).problem.is_some());
     assert!(
         ApiTrace::from_recording(&Recording::default(), &Progress::new())
@@ -245,7 +252,10 @@ fn reallocated_address_is_a_new_buffer() {
         ContentState::Unknown(UnknownReason::NeverWritten, 5)
     ));
     assert!(c.pieces(&r, at..at + 8, 4)[0].state.is_known());
-    assert!(c.pieces(&r, early..early + 8, 0)[0].state.is_known(), "read back later");
+    assert!(
+        c.pieces(&r, early..early + 8, 0)[0].state.is_known(),
+        "a later readback gives the content"
+    );
     let managed = c.pieces(&r, 0x1539_6000_0000..0x1539_6000_0001, end);
     assert!(matches!(
         managed[0].state,

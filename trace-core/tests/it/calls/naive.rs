@@ -1,5 +1,5 @@
-//! Memory and its writers at every event of recordings that are made up at random, compared with a walk over the events
-//! for each byte, and with what the memory held.
+//! Tests of memory contents and last writers at every event of random recordings. A walk over all events for each byte
+//! and the real content of memory give the expected results.
 
 use crate::calls::net::{Build, DeviceMemory, WINDOW};
 use proptest::prelude::*;
@@ -8,33 +8,33 @@ use trace_core::api_trace::{ApiTrace, ContentState, UnknownReason};
 use trace_core::progress::Progress;
 use trace_core::recording::{AllocationKind, CallEvent, CallFunction, CopyKind, NO_CONTENT, OrderRow, Recording};
 
-/// What a walk tells of a byte.
+/// State of a byte, computed by a walk over the events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum NaiveState {
-    NotTaken,
+    NotAllocated,
     Never,
     Known(u8),
     Launch(u64),
-    NotHeld(u64),
+    NotRecorded(u64),
 }
 
-/// Functions: how a pointer is given, and whether it may write.
+/// Returns functions with different pointer parameters: writable, const, in a struct, and an integer.
 fn functions() -> Vec<CallFunction> {
-    let of = |demangled: &str, parameters: &[[u32; 2]]| CallFunction {
+    let function = |demangled: &str, parameters: &[[u32; 2]]| CallFunction {
         name: demangled.split('(').next().unwrap().into(),
         demangled: demangled.into(),
         parameters: parameters.to_vec(),
         ..Default::default()
     };
     vec![
-        of("plain(float*)", &[[0, 8]]),
-        of("reads(float const*)", &[[0, 8]]),
-        of("inside(Pair)", &[[0, 16]]),
-        of("number(unsigned long)", &[[0, 8]]),
+        function("plain(float*)", &[[0, 8]]),
+        function("reads(float const*)", &[[0, 8]]),
+        function("inside(Pair)", &[[0, 16]]),
+        function("number(unsigned long)", &[[0, 8]]),
     ]
 }
 
-/// Addresses of buffers that a walk finds live before an event.
+/// Returns address and size of the buffers that are allocated before an event.
 pub fn live(r: &Recording, event: u64) -> BTreeMap<u64, u64> {
     let mut live = BTreeMap::new();
     for at in 0..event as usize {
@@ -48,20 +48,21 @@ pub fn live(r: &Recording, event: u64) -> BTreeMap<u64, u64> {
     live
 }
 
-pub fn holds(live: &BTreeMap<u64, u64>, address: u64) -> Option<(u64, u64)> {
-    let found = live
+/// Returns address and size of the buffer that contains an address.
+pub fn find_buffer(live: &BTreeMap<u64, u64>, address: u64) -> Option<(u64, u64)> {
+    let buffer = live
         .iter()
         .find(|(at, bytes)| **at <= address && address < **at + **bytes);
-    found.map(|(a, b)| (*a, *b))
+    buffer.map(|(a, b)| (*a, *b))
 }
 
-/// Whether an event may write a byte without saying what.
+/// Returns whether an event may write an unknown value to an address.
 pub fn may_write(r: &Recording, event: u64, address: u64) -> bool {
     let Some(CallEvent::Launch(l)) = r.events.call(event as usize) else {
         return false;
     };
     let live = live(r, event);
-    let Some((at, bytes)) = holds(&live, address) else {
+    let Some((at, bytes)) = find_buffer(&live, address) else {
         return true;
     };
     let words = r.events.call_arguments(l.arguments_at, l.arguments).unwrap();
@@ -77,39 +78,39 @@ pub fn may_write(r: &Recording, event: u64, address: u64) -> bool {
     }
 }
 
-/// The byte that a copy or a fill writes to an address: where it is from.
-fn place(at: u64, bytes: u64, rows: u64, pitch: u64, address: u64) -> Option<(u64, u64)> {
+/// Returns the row and the offset in the row of an address in a copy or a fill.
+fn locate_byte(at: u64, bytes: u64, rows: u64, pitch: u64, address: u64) -> Option<(u64, u64)> {
     (0..rows).find_map(|n| {
         let from = at + n * pitch;
         (from <= address && address < from + bytes).then(|| (n, address - from))
     })
 }
 
-/// What an event writes or reads back for certain at an address.
+/// Returns the state of a byte that a copy or a fill defines, or `None` for other events.
 fn certain(r: &Recording, event: u64, address: u64) -> Option<NaiveState> {
     match r.events.call(event as usize)? {
         CallEvent::Copy(c) => match CopyKind::from_raw(c.kind)? {
             CopyKind::HostToDevice => {
-                let (n, by) = place(c.to, c.bytes, c.rows, c.to_pitch, address)?;
+                let (n, by) = locate_byte(c.to, c.bytes, c.rows, c.to_pitch, address)?;
                 Some(match r.copy_content(&c) {
                     Some(all) => NaiveState::Known(all[(n * c.bytes + by) as usize]),
-                    None => NaiveState::NotHeld(event),
+                    None => NaiveState::NotRecorded(event),
                 })
             }
             CopyKind::DeviceToHost if c.pages_at != NO_CONTENT => {
-                let (n, by) = place(c.from, c.bytes, c.rows, c.from_pitch, address)?;
+                let (n, by) = locate_byte(c.from, c.bytes, c.rows, c.from_pitch, address)?;
                 Some(NaiveState::Known(
                     r.copy_content(&c).unwrap()[(n * c.bytes + by) as usize],
                 ))
             }
             CopyKind::DeviceToDevice => {
-                let (n, by) = place(c.to, c.bytes, c.rows, c.to_pitch, address)?;
+                let (n, by) = locate_byte(c.to, c.bytes, c.rows, c.to_pitch, address)?;
                 Some(walk(r, c.from + n * c.from_pitch + by, event))
             }
             _ => None,
         },
         CallEvent::Fill(f) => {
-            let (_, by) = place(f.to, f.elements * u64::from(f.element), f.rows, f.pitch, address)?;
+            let (_, by) = locate_byte(f.to, f.elements * u64::from(f.element), f.rows, f.pitch, address)?;
             Some(NaiveState::Known(
                 f.value.to_le_bytes()[(by % u64::from(f.element)) as usize],
             ))
@@ -118,71 +119,73 @@ fn certain(r: &Recording, event: u64, address: u64) -> Option<NaiveState> {
     }
 }
 
-/// Whether an event writes a byte for certain.
-pub fn wrote(r: &Recording, event: u64, address: u64) -> bool {
+/// Returns whether an event certainly writes to an address.
+pub fn writes(r: &Recording, event: u64, address: u64) -> bool {
     match r.events.call(event as usize) {
         Some(CallEvent::Copy(c)) => {
-            c.kind != CopyKind::DeviceToHost as u32 && place(c.to, c.bytes, c.rows, c.to_pitch, address).is_some()
+            c.kind != CopyKind::DeviceToHost as u32 && locate_byte(c.to, c.bytes, c.rows, c.to_pitch, address).is_some()
         }
-        Some(CallEvent::Fill(f)) => place(f.to, f.elements * u64::from(f.element), f.rows, f.pitch, address).is_some(),
+        Some(CallEvent::Fill(f)) => {
+            locate_byte(f.to, f.elements * u64::from(f.element), f.rows, f.pitch, address).is_some()
+        }
         _ => false,
     }
 }
 
-/// What is known of a byte before an event, by a walk over all events.
+/// Returns the state of a byte before an event, computed by a walk over all events.
 fn walk(r: &Recording, address: u64, event: u64) -> NaiveState {
-    let mut now = NaiveState::NotTaken;
+    let mut current = NaiveState::NotAllocated;
     let covers = |e: u64| match r.events.call(e as usize) {
         Some(CallEvent::Allocation(a)) if a.at <= address && address < a.at + a.bytes => Some(a),
         _ => None,
     };
     for e in 0..event {
         if let Some(a) = covers(e) {
-            now = if a.kind == AllocationKind::Take as u32 {
+            current = if a.kind == AllocationKind::Take as u32 {
                 NaiveState::Never
             } else {
-                NaiveState::NotTaken
+                NaiveState::NotAllocated
             };
         } else if may_write(r, e, address) {
-            now = NaiveState::Launch(e);
-        } else if let Some(report) = certain(r, e, address) {
-            now = report;
+            current = NaiveState::Launch(e);
+        } else if let Some(state) = certain(r, e, address) {
+            current = state;
         }
     }
-    if matches!(now, NaiveState::Known(_)) {
-        return now;
+    if matches!(current, NaiveState::Known(_)) {
+        return current;
     }
     for e in event..r.events.len() as u64 {
-        if covers(e).is_some() || may_write(r, e, address) || wrote(r, e, address) {
+        if covers(e).is_some() || may_write(r, e, address) || writes(r, e, address) {
             break;
         }
         if let Some(CallEvent::Copy(c)) = r.events.call(e as usize)
             && c.kind == CopyKind::DeviceToHost as u32
-            && let Some(report) = certain(r, e, address)
+            && let Some(state) = certain(r, e, address)
         {
-            return report;
+            return state;
         }
     }
-    now
+    current
 }
 
-/// A call that is made up: what, and four numbers.
+/// A random call: its kind, and four parameters.
 pub type Step = (u8, u64, u64, u8, bool);
 
-/// A recording of steps that make sense, and what memory held before each event.
-pub fn make(steps: &[Step]) -> (Recording, Vec<DeviceMemory>) {
+/// Returns a recording of the valid steps, and the content of memory before each event.
+pub fn build_recording(steps: &[Step]) -> (Recording, Vec<DeviceMemory>) {
     let mut b = Build::new();
     b.stream("default stream", 0);
     b.metadata.functions = functions();
     let mut live: BTreeMap<u64, u64> = BTreeMap::new();
-    let mut held = Vec::new();
-    for (what, one, two, value, held_content) in steps {
-        // What memory held before the event; a step of several events keeps it for each.
+    let mut contents = Vec::new();
+    for (kind, one, two, value, with_content) in steps {
+        // All events of a step share the content of memory before the step.
         let before = (b.event(), b.memory.clone());
         let slot = WINDOW + one % 4 * 16;
         let at = WINDOW + one % 70;
         let bytes = 1 + two % 12;
-        match what % 10 {
+        match kind % 10 {
             0 if !live.contains_key(&slot) => {
                 live.insert(slot, 1 + two % 16);
                 b.take_at(slot, 1 + two % 16);
@@ -194,7 +197,7 @@ pub fn make(steps: &[Step]) -> (Recording, Vec<DeviceMemory>) {
             }
             2 => {
                 let content: Vec<u8> = (0..bytes).map(|n| value.wrapping_add(n as u8)).collect();
-                b.copy_in(at, &content, (1, bytes), 0, *held_content);
+                b.copy_in(at, &content, (1, bytes), 0, *with_content);
             }
             3 => {
                 let content: Vec<u8> = (0..6).map(|n| value.wrapping_add(n)).collect();
@@ -209,11 +212,11 @@ pub fn make(steps: &[Step]) -> (Recording, Vec<DeviceMemory>) {
             ),
             5 => b.on_device(at, WINDOW + two % 70, 1 + u64::from(*value) % 9, 0),
             6 => {
-                // A snapshot tells of memory that no call took: that is another test's.
-                let snapshot = !held_content && holds(&live, at).is_some();
+                // A snapshot would define memory outside of all buffers, which this test does not cover.
+                let snapshot = !with_content && find_buffer(&live, at).is_some();
                 b.copy_out(at, bytes, if snapshot { OrderRow::NONE } else { 0 }, true);
             }
-            7 => b.copy_out(at, bytes, 0, *held_content),
+            7 => b.copy_out(at, bytes, 0, *with_content),
             _ => {
                 let function = (*value % 4) as u32;
                 let mut arguments = at.to_le_bytes().to_vec();
@@ -227,7 +230,7 @@ pub fn make(steps: &[Step]) -> (Recording, Vec<DeviceMemory>) {
                 b.launch(function, [1; 3], [1; 3], 0, &arguments);
                 if function == 0 || function == 2 {
                     for w in words {
-                        if let Some((from, length)) = holds(&live, w) {
+                        if let Some((from, length)) = find_buffer(&live, w) {
                             let new: Vec<u8> = (0..length)
                                 .map(|n| value.wrapping_mul(3).wrapping_add(n as u8))
                                 .collect();
@@ -238,11 +241,11 @@ pub fn make(steps: &[Step]) -> (Recording, Vec<DeviceMemory>) {
             }
         }
         for _ in before.0..b.event() {
-            held.push(before.1.clone());
+            contents.push(before.1.clone());
         }
     }
-    held.push(b.memory.clone());
-    (b.finish(), held)
+    contents.push(b.memory.clone());
+    (b.finish(), contents)
 }
 
 proptest! {
@@ -252,7 +255,7 @@ proptest! {
     fn memory_reads_match_a_naive_walk(
         steps in prop::collection::vec((any::<u8>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..40)
     ) {
-        let (r, held) = make(&steps);
+        let (r, contents) = build_recording(&steps);
         let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
         let range = WINDOW..WINDOW + 90;
         for event in 0..=r.events.len() as u64 {
@@ -264,19 +267,19 @@ proptest! {
                 next = p.range.end;
                 for address in p.range.clone() {
                     let byte = read.bytes[(address - range.start) as usize];
-                    let report = walk(&r, address, event);
-                    let mine = match p.state {
+                    let expected = walk(&r, address, event);
+                    let state = match p.state {
                         ContentState::Known(..) => NaiveState::Known(byte),
-                        ContentState::Unknown(UnknownReason::NotAllocated, _) => NaiveState::NotTaken,
+                        ContentState::Unknown(UnknownReason::NotAllocated, _) => NaiveState::NotAllocated,
                         ContentState::Unknown(UnknownReason::NeverWritten, _) => NaiveState::Never,
                         ContentState::Unknown(UnknownReason::Launch { .. }, e) => NaiveState::Launch(e),
-                        ContentState::Unknown(UnknownReason::NotRecorded, e) => NaiveState::NotHeld(e),
+                        ContentState::Unknown(UnknownReason::NotRecorded, e) => NaiveState::NotRecorded(e),
                         ContentState::Unknown(..) => panic!("{:?}", p.state),
                     };
-                    prop_assert_eq!(mine, report, "byte {} at {}", address - range.start, event);
-                    if let NaiveState::Known(known) = mine {
-                        let was = held[event as usize].get(address);
-                        prop_assert_eq!(known, was, "byte {} at {}", address - range.start, event);
+                    prop_assert_eq!(state, expected, "byte {} at {}", address - range.start, event);
+                    if let NaiveState::Known(known) = state {
+                        let real = contents[event as usize].get(address);
+                        prop_assert_eq!(known, real, "byte {} at {}", address - range.start, event);
                     }
                 }
             }
@@ -288,29 +291,29 @@ proptest! {
     fn last_writers_match_a_naive_walk(
         steps in prop::collection::vec((any::<u8>(), any::<u64>(), any::<u64>(), any::<u8>(), any::<bool>()), 1..40)
     ) {
-        let (r, _) = make(&steps);
+        let (r, _) = build_recording(&steps);
         let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
         for event in 0..=r.events.len() as u64 {
             for address in (WINDOW..WINDOW + 80).step_by(3) {
-                let who = api_trace.find_last_writer(&r, address, event);
-                let Some((at, bytes)) = holds(&live(&r, event), address) else {
-                    prop_assert_eq!(who.location, None);
+                let writer = api_trace.find_last_writer(&r, address, event);
+                let Some((at, bytes)) = find_buffer(&live(&r, event), address) else {
+                    prop_assert_eq!(writer.location, None);
                     continue;
                 };
-                let place = who.location.unwrap();
-                let buffer = api_trace.buffers().get(place.buffer).unwrap();
-                prop_assert_eq!((buffer.at, buffer.bytes, place.offset), (at, bytes, address - at));
-                prop_assert_eq!(api_trace.buffers().find(&buffer.name), Some(place.buffer));
-                let since = who.allocated_at.unwrap();
-                let last = (since..event).rev().find(|e| wrote(&r, *e, address));
-                prop_assert_eq!(who.certain.map(|c| c.0), last);
-                let behind = last.map_or(since, |l| l + 1);
-                let launches: Vec<u64> = (behind..event).rev().filter(|e| may_write(&r, *e, address)).collect();
-                let entries: Vec<u64> = who.launches.iter().map(|l| l.event).collect();
+                let location = writer.location.unwrap();
+                let buffer = api_trace.buffers().get(location.buffer).unwrap();
+                prop_assert_eq!((buffer.at, buffer.bytes, location.offset), (at, bytes, address - at));
+                prop_assert_eq!(api_trace.buffers().find(&buffer.name), Some(location.buffer));
+                let since = writer.allocated_at.unwrap();
+                let last = (since..event).rev().find(|e| writes(&r, *e, address));
+                prop_assert_eq!(writer.certain.map(|c| c.0), last);
+                let start = last.map_or(since, |l| l + 1);
+                let launches: Vec<u64> = (start..event).rev().filter(|e| may_write(&r, *e, address)).collect();
+                let entries: Vec<u64> = writer.launches.iter().map(|l| l.event).collect();
                 prop_assert_eq!(&entries, &launches);
                 let launched = |e: &u64| matches!(r.events.call(*e as usize), Some(CallEvent::Launch(_)));
-                let all = (behind..event).filter(launched).count() as u64;
-                prop_assert_eq!(who.others + who.readers + launches.len() as u64, all);
+                let all = (start..event).filter(launched).count() as u64;
+                prop_assert_eq!(writer.others + writer.readers + launches.len() as u64, all);
             }
         }
     }

@@ -1,6 +1,6 @@
-//! Recordings of calls that tests make up: a builder that keeps what the device's memory holds, and a small net on two
-//! streams made with it.
-// Every file of tests uses a part of this.
+//! Synthetic API traces for tests: a builder that tracks the content of device memory, and a small neural network on
+//! two streams.
+// Each test program uses only a part of this module.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ DONE:
 }
 ";
 
-/// What a device's memory holds: pages by their number, 0 where nothing was set. A clone shares the pages.
+/// Content of device memory: pages by number. Bytes that were not set are 0. A clone shares the pages.
 #[derive(Clone, Default)]
 pub struct DeviceMemory {
     pages: BTreeMap<u64, Arc<[u8; PAGE_SIZE]>>,
@@ -87,7 +87,7 @@ impl DeviceMemory {
         page.map_or(0, |p| p[at as usize % PAGE_SIZE])
     }
 
-    /// Returns memory with the same pages, each byte of them changed.
+    /// Returns memory with the same pages, and applies `change` to each byte.
     #[must_use]
     pub fn map(&self, change: impl Fn(u8) -> u8) -> Self {
         let page = |p: &Arc<[u8; PAGE_SIZE]>| Arc::new(p.map(&change));
@@ -96,7 +96,7 @@ impl DeviceMemory {
         }
     }
 
-    /// Sets bytes from an address on.
+    /// Sets the bytes that start at an address.
     pub fn set(&mut self, at: u64, bytes: &[u8]) {
         let (mut at, mut bytes) = (at, bytes);
         while !bytes.is_empty() {
@@ -113,20 +113,20 @@ impl DeviceMemory {
 /// Builds an API trace, call by call.
 #[derive(Default)]
 pub struct Build {
-    /// Data that is reported besides the events.
+    /// Metadata of the API trace.
     pub metadata: ApiTraceMetadata,
-    /// The events so far.
+    /// Builder of the events.
     pub events: EventsBuilder,
     pages: MemoryBuilder,
-    /// Nanoseconds on the clock.
+    /// Time of the last event, nanoseconds.
     pub time: u64,
-    /// What the device's memory holds.
+    /// Content of device memory.
     pub memory: DeviceMemory,
     next: u64,
 }
 
 impl Build {
-    /// Nothing yet.
+    /// Creates a builder without events.
     pub fn new() -> Self {
         Self {
             next: WINDOW,
@@ -139,7 +139,7 @@ impl Build {
         }
     }
 
-    /// The next event's number.
+    /// Returns the number of the next event.
     pub fn event(&self) -> u64 {
         self.events.len() as u64
     }
@@ -149,7 +149,7 @@ impl Build {
         self.time
     }
 
-    /// A call of this name.
+    /// Adds a call of this name.
     pub fn call(&mut self, name: &str, result: u32) {
         let known = self.metadata.names.iter().position(|n| n == name);
         let number = known.unwrap_or_else(|| {
@@ -167,7 +167,7 @@ impl Build {
         self.events.call(time, 11, row);
     }
 
-    /// A stream.
+    /// Adds a stream and returns its number.
     pub fn stream(&mut self, name: &str, flags: u32) -> u32 {
         self.metadata.streams.push(CallStream {
             name: name.into(),
@@ -177,7 +177,7 @@ impl Build {
         self.metadata.streams.len() as u32 - 1
     }
 
-    /// Code, stored in pages.
+    /// Adds a module with its code, and returns its number.
     pub fn module(&mut self, kind: CodeKind, code: &[u8]) -> u32 {
         let pages: Vec<[u32; 2]> = code
             .chunks(PAGE_SIZE)
@@ -198,7 +198,7 @@ impl Build {
         self.metadata.modules.len() as u32 - 1
     }
 
-    /// A function with its layout.
+    /// Adds a function with this parameter layout, and returns its number.
     pub fn function(&mut self, name: &str, module: Option<u32>, layout: &[[u32; 2]]) -> u32 {
         self.metadata.functions.push(CallFunction {
             name: name.into(),
@@ -213,7 +213,7 @@ impl Build {
         self.metadata.functions.len() as u32 - 1
     }
 
-    /// Memory is taken, of the next free addresses.
+    /// Adds an allocation at the next free address, and returns the address.
     pub fn take(&mut self, bytes: u64) -> u64 {
         let at = self.next;
         self.next += bytes.next_multiple_of(512);
@@ -221,13 +221,13 @@ impl Build {
         at
     }
 
-    /// Memory is taken at an address.
+    /// Adds an allocation at an address.
     pub fn take_at(&mut self, at: u64, bytes: u64) {
         self.allocation(AllocationKind::Take, at, bytes);
         self.forget(at, bytes);
     }
 
-    /// Memory is given back.
+    /// Adds a free of memory.
     pub fn give(&mut self, at: u64, bytes: u64) {
         self.allocation(AllocationKind::Give, at, bytes);
         self.forget(at, bytes);
@@ -237,7 +237,7 @@ impl Build {
         self.memory.set(at, &vec![0; bytes as usize]);
     }
 
-    /// A row of memory taken or given back.
+    /// Adds an allocation event.
     pub fn allocation(&mut self, kind: AllocationKind, at: u64, bytes: u64) {
         let row = AllocationRow {
             at,
@@ -253,30 +253,35 @@ impl Build {
 
     fn content(&mut self, device: u64, bytes: &[u8]) -> u64 {
         let phase = (device % PAGE_SIZE as u64) as usize;
-        let mut laid = vec![0; phase];
-        laid.extend_from_slice(bytes);
-        laid.resize(laid.len().next_multiple_of(PAGE_SIZE), 0);
-        let ids: Vec<u32> = laid
+        let mut padded = vec![0; phase];
+        padded.extend_from_slice(bytes);
+        padded.resize(padded.len().next_multiple_of(PAGE_SIZE), 0);
+        let ids: Vec<u32> = padded
             .chunks_exact(PAGE_SIZE)
             .map(|p| self.pages.add_page(p.try_into().unwrap()).0)
             .collect();
         self.events.call_pages(&ids)
     }
 
-    /// What stands in the device's memory, 0 where nothing set it.
+    /// Returns the content of device memory. Bytes that were not set are 0.
     pub fn held(&self, at: u64, bytes: u64) -> Vec<u8> {
         (at..at + bytes).map(|a| self.memory.get(a)).collect()
     }
 
-    /// Sets what the device's memory holds, as a launch does.
+    /// Sets the content of device memory without an event, as a launch does.
     pub fn set(&mut self, at: u64, bytes: &[u8]) {
         self.memory.set(at, bytes);
     }
 
-    /// Bytes go to the device, rows apart from each other where there are several. `held`: with their content.
-    pub fn copy_in(&mut self, at: u64, bytes: &[u8], (rows, pitch): (u64, u64), stream: u32, held: bool) {
+    /// Adds a host-to-device copy of `rows` rows that start `pitch` bytes apart. With `with_content`, the event has its
+    /// content.
+    pub fn copy_in(&mut self, at: u64, bytes: &[u8], (rows, pitch): (u64, u64), stream: u32, with_content: bool) {
         let width = bytes.len() as u64 / rows;
-        let pages_at = if held { self.content(at, bytes) } else { NO_CONTENT };
+        let pages_at = if with_content {
+            self.content(at, bytes)
+        } else {
+            NO_CONTENT
+        };
         let row = CopyRow {
             to: at,
             from: 0x7f00_1000,
@@ -299,10 +304,14 @@ impl Build {
         }
     }
 
-    /// Bytes come from the device.
-    pub fn copy_out(&mut self, at: u64, bytes: u64, stream: u32, held: bool) {
+    /// Adds a device-to-host copy.
+    pub fn copy_out(&mut self, at: u64, bytes: u64, stream: u32, with_content: bool) {
         let content = self.held(at, bytes);
-        let pages_at = if held { self.content(at, &content) } else { NO_CONTENT };
+        let pages_at = if with_content {
+            self.content(at, &content)
+        } else {
+            NO_CONTENT
+        };
         let row = CopyRow {
             to: if stream == OrderRow::NONE { 0 } else { 0x7f00_8000 },
             from: at,
@@ -322,7 +331,7 @@ impl Build {
         self.events.copy(time, 11, row);
     }
 
-    /// Bytes are copied on the device.
+    /// Adds a device-to-device copy.
     pub fn on_device(&mut self, to: u64, from: u64, bytes: u64, stream: u32) {
         let row = CopyRow {
             to,
@@ -345,7 +354,7 @@ impl Build {
         self.set(to, &content);
     }
 
-    /// Memory is set to a value.
+    /// Adds a fill of memory with a value.
     pub fn fill(
         &mut self,
         to: u64,
@@ -374,7 +383,7 @@ impl Build {
         }
     }
 
-    /// A function is launched.
+    /// Adds a kernel launch and returns its event.
     pub fn launch(&mut self, function: u32, grid: [u32; 3], block: [u32; 3], stream: u32, arguments: &[u8]) -> u64 {
         let arguments_at = self.events.call_bytes(arguments);
         let row = LaunchRow {
@@ -392,7 +401,7 @@ impl Build {
         event
     }
 
-    /// An order.
+    /// Adds an order event.
     pub fn order(&mut self, kind: OrderKind, stream: u32, event: u32) {
         let row = OrderRow {
             kind: kind as u32,
@@ -405,7 +414,7 @@ impl Build {
         self.events.order(time, 11, row);
     }
 
-    /// What memory holds is taken down.
+    /// Adds a snapshot of memory ranges.
     pub fn snapshot(&mut self, name: &str, ranges: &[(u64, u64)]) {
         self.call(name, 0);
         for (at, bytes) in ranges {
@@ -413,7 +422,7 @@ impl Build {
         }
     }
 
-    /// The recording.
+    /// Returns the recording.
     pub fn finish(self) -> Recording {
         let mut r = Recording {
             events: self.events.finish(),
@@ -429,7 +438,7 @@ impl Build {
     }
 }
 
-/// Arguments one after another, each at its alignment.
+/// Builds the bytes of kernel arguments, each at its alignment.
 #[derive(Default)]
 pub struct Arguments(pub Vec<u8>);
 
@@ -453,20 +462,20 @@ impl Arguments {
     }
 }
 
-/// Floats as bytes.
+/// Returns the bytes of floats.
 pub fn floats(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
     values.into_iter().flat_map(f32::to_le_bytes).collect()
 }
 
-/// Places of the net.
+/// The recording of a small neural network, with the addresses and events that tests use.
 pub struct Net {
-    /// The recording.
+    /// Recording of the network.
     pub recording: Recording,
     /// Address of the input image: 784 floats.
     pub image: u64,
     /// Address of the weights: 144 floats.
     pub weights: u64,
-    /// Address of what the convolution makes: 4096 floats.
+    /// Address of the output of the convolution: 4096 floats.
     pub features: u64,
     /// Address of the result: 10 floats.
     pub scores: u64,
@@ -474,7 +483,7 @@ pub struct Net {
     pub rounds: u64,
     /// Events of the launches, in order.
     pub launches: Vec<u64>,
-    /// Event of the launch that memory is taken down before and after.
+    /// Event of the launch with snapshots before and after.
     pub around: u64,
     /// Event of the copy of the image.
     pub image_in: u64,
@@ -482,8 +491,9 @@ pub struct Net {
     pub scores_out: u64,
 }
 
-/// A small net, run `times` times: the image goes in on one stream, kernels run on another that waits for it, the
-/// result comes back. Memory is taken down before and after the last launch of the first run.
+/// Returns the recording of a small network that runs `times` times. One stream copies the image in and the result
+/// back, and the kernels run on a second stream that waits for the image. Snapshots are before and after the last
+/// launch of the first run.
 pub fn net(times: u32) -> Net {
     let mut b = Build::new();
     b.metadata.device = CallDevice {

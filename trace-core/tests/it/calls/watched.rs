@@ -1,7 +1,7 @@
-//! Memory traces of targets, on random recordings: every known byte is the content of memory, no known byte is lost,
-//! and launches are reported to the byte.
+//! Tests of memory traces of random recordings. Every known byte must have the real content of memory, and no known
+//! byte may be lost. The changes of launches must be exact to the byte.
 
-use crate::calls::naive::{Step, holds, live, make, may_write, wrote};
+use crate::calls::naive::{Step, build_recording, find_buffer, live, may_write, writes};
 use crate::calls::net::{DeviceMemory, WINDOW};
 use proptest::prelude::*;
 use std::ops::Range;
@@ -12,27 +12,27 @@ use trace_core::api_trace::{
 use trace_core::progress::Progress;
 use trace_core::recording::{CallEvent, Recording};
 
-/// Bytes of a place; those of a device have 4096.
-const PLACE: u64 = 8;
-const PLACES: u64 = 12;
+/// Size of a block, bytes. Blocks of a device have 4096 bytes.
+const BLOCK: u64 = 8;
+const BLOCKS: u64 = 12;
 
 type MemoryAtEvents = Vec<DeviceMemory>;
 
-fn bytes_at(held: &MemoryAtEvents, next_event: u64, at: u64) -> Vec<u8> {
-    let byte = |a| held[next_event as usize].get(a);
-    (at..at + PLACE).map(byte).collect()
+fn bytes_at(contents: &MemoryAtEvents, next_event: u64, at: u64) -> Vec<u8> {
+    let byte = |a| contents[next_event as usize].get(a);
+    (at..at + BLOCK).map(byte).collect()
 }
 
-/// The memory trace of a target over these ranges and events, with the initial content of all ranges on request.
+/// Returns the memory trace of these blocks and events. With `initial`, it has the content of all blocks at the start.
 fn build_trace(
     r: &Recording,
-    held: &MemoryAtEvents,
+    contents: &MemoryAtEvents,
     events: Range<u64>,
-    places: Range<u64>,
-    look: bool,
+    blocks: Range<u64>,
+    initial: bool,
 ) -> MemoryTrace {
     let (mut samples, mut content) = (Vec::new(), Vec::new());
-    let mut see = |at: u64, next_event: u64| {
+    let mut add_sample = |at: u64, next_event: u64| {
         if samples
             .iter()
             .any(|s: &MemorySample| (s.at, s.next_event) == (at, next_event))
@@ -40,27 +40,27 @@ fn build_trace(
             return;
         }
         let from = content.len() as u64;
-        content.extend(bytes_at(held, next_event, at));
+        content.extend(bytes_at(contents, next_event, at));
         samples.push(MemorySample {
             at,
             next_event,
-            bytes: PLACE as u32,
+            bytes: BLOCK as u32,
             content: from,
         });
     };
-    let each = || places.clone().map(|n| WINDOW + n * PLACE);
-    if look {
-        each().for_each(|at| see(at, events.start));
+    let addresses = || blocks.clone().map(|n| WINDOW + n * BLOCK);
+    if initial {
+        addresses().for_each(|at| add_sample(at, events.start));
     }
     for e in events.clone().filter(|e| is_launch(r, *e)) {
-        for at in each().filter(|at| bytes_at(held, e, *at) != bytes_at(held, e + 1, *at)) {
-            see(at, e);
-            see(at, e + 1);
+        for at in addresses().filter(|at| bytes_at(contents, e, *at) != bytes_at(contents, e + 1, *at)) {
+            add_sample(at, e);
+            add_sample(at, e + 1);
         }
     }
-    let range = WINDOW + places.start * PLACE..WINDOW + places.end * PLACE;
+    let range = WINDOW + blocks.start * BLOCK..WINDOW + blocks.end * BLOCK;
     let ranges = if range.is_empty() { Vec::new() } else { vec![range] };
-    let whole = places == (0..PLACES);
+    let whole = blocks == (0..BLOCKS);
     MemoryTrace::new("board", events, whole, ranges, samples, content).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn is_launch(r: &Recording, event: u64) -> bool {
     matches!(r.events.call(event as usize), Some(CallEvent::Launch(_)))
 }
 
-/// A part of `0..most`, by two numbers.
+/// Returns a random part of `0..max` from two numbers.
 fn part(one: u64, two: u64, max: u64) -> Range<u64> {
     let (a, b) = (one % (max + 1), two % (max + 1));
     a.min(b)..a.max(b)
@@ -89,14 +89,14 @@ proptest! {
     #[test]
     fn memory_trace_matches_the_content_and_loses_nothing(
         steps in steps(),
-        asks in prop::collection::vec(any::<TraceParameters>(), 1..4),
+        parameters in prop::collection::vec(any::<TraceParameters>(), 1..4),
     ) {
-        let (r, held) = make(&steps);
+        let (r, contents) = build_recording(&steps);
         let end = r.events.len() as u64;
         let bare = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
         let mut api_trace = bare.clone();
-        for (a, b, c, d, look) in asks {
-            api_trace = api_trace.with_memory_trace(Arc::new(build_trace(&r, &held, part(a, b, end), part(c, d, PLACES), look)), &Progress::new()).unwrap();
+        for (a, b, c, d, initial) in parameters {
+            api_trace = api_trace.with_memory_trace(Arc::new(build_trace(&r, &contents, part(a, b, end), part(c, d, BLOCKS), initial)), &Progress::new()).unwrap();
         }
         let range = WINDOW..WINDOW + 90;
         for event in 0..=end {
@@ -107,14 +107,14 @@ proptest! {
             for (n, at) in range.clone().enumerate() {
                 let content_state = state(&now, at);
                 if content_state.is_known() {
-                    let was = held[event as usize].get(at);
-                    prop_assert_eq!(now.bytes[n], was, "byte {} at {}: {:?}", n, event, content_state);
+                    let real = contents[event as usize].get(at);
+                    prop_assert_eq!(now.bytes[n], real, "byte {} at {}: {:?}", n, event, content_state);
                 } else {
                     prop_assert!(!state(&before, at).is_known(), "byte {} at {}: {:?}", n, event, content_state);
                 }
-                // What was copied on the device is in doubt where it came from.
+                // A byte that a copy on the device wrote can be uncertain because of its source.
                 if let ContentState::Unknown(UnknownReason::Launch { .. }, launch) = content_state
-                    && !(launch..event).any(|e| wrote(&r, e, at))
+                    && !(launch..event).any(|e| writes(&r, e, at))
                 {
                     prop_assert!(!api_trace.is_traced(at, launch), "byte {} at {}: {:?}", n, event, content_state);
                 }
@@ -125,16 +125,16 @@ proptest! {
     #[test]
     fn recorded_memory_takes_precedence_over_a_memory_trace(
         steps in steps(),
-        asks in prop::collection::vec(any::<TraceParameters>(), 1..4),
+        parameters in prop::collection::vec(any::<TraceParameters>(), 1..4),
     ) {
-        let (r, held) = make(&steps);
+        let (r, contents) = build_recording(&steps);
         let end = r.events.len() as u64;
         let bare = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
-        // Everything that this target reports differs, like the results of a program that leaves other sums each time.
-        let other: MemoryAtEvents = held.iter().map(|m| m.map(|b| b ^ 0xa5)).collect();
+        // All bytes of this trace differ, as for a program whose results differ in every run.
+        let other: MemoryAtEvents = contents.iter().map(|m| m.map(|b| b ^ 0xa5)).collect();
         let mut api_trace = bare.clone();
-        for (a, b, c, d, look) in asks {
-            api_trace = api_trace.with_memory_trace(Arc::new(build_trace(&r, &other, part(a, b, end), part(c, d, PLACES), look)), &Progress::new()).unwrap();
+        for (a, b, c, d, initial) in parameters {
+            api_trace = api_trace.with_memory_trace(Arc::new(build_trace(&r, &other, part(a, b, end), part(c, d, BLOCKS), initial)), &Progress::new()).unwrap();
         }
         let range = WINDOW..WINDOW + 90;
         for event in 0..=end {
@@ -149,69 +149,69 @@ proptest! {
     #[test]
     fn memory_trace_narrows_the_last_writer_to_a_launch(
         steps in steps(),
-        asks in prop::collection::vec(any::<TraceParameters>(), 1..4),
+        parameters in prop::collection::vec(any::<TraceParameters>(), 1..4),
     ) {
-        let (r, held) = make(&steps);
+        let (r, contents) = build_recording(&steps);
         let end = r.events.len() as u64;
         let mut api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
-        for (a, b, c, d, look) in asks {
-            api_trace = api_trace.with_memory_trace(Arc::new(build_trace(&r, &held, part(a, b, end), part(c, d, PLACES), look)), &Progress::new()).unwrap();
+        for (a, b, c, d, initial) in parameters {
+            api_trace = api_trace.with_memory_trace(Arc::new(build_trace(&r, &contents, part(a, b, end), part(c, d, BLOCKS), initial)), &Progress::new()).unwrap();
         }
         for event in 0..=end {
             for at in (WINDOW..WINDOW + 80).step_by(3) {
-                if holds(&live(&r, event), at).is_none() {
+                if find_buffer(&live(&r, event), at).is_none() {
                     continue;
                 }
-                let who = api_trace.find_last_writer(&r, at, event);
-                let byte = |next_event: u64| held[next_event as usize].get(at);
-                let since = who.allocated_at.unwrap();
-                let last = (since..event).rev().find(|e| wrote(&r, *e, at));
-                prop_assert_eq!(who.certain.map(|c| c.0), last);
-                let behind = last.map_or(since, |l| l + 1);
-                let watched = |e: &u64| is_launch(&r, *e) && api_trace.is_traced(at, *e);
-                let changed = (behind..event).rev().find(|e| watched(e) && byte(*e) != byte(*e + 1));
-                prop_assert_eq!(who.change.map(|c| c.event), changed);
-                if let Some(c) = who.change {
+                let writer = api_trace.find_last_writer(&r, at, event);
+                let byte = |next_event: u64| contents[next_event as usize].get(at);
+                let since = writer.allocated_at.unwrap();
+                let last = (since..event).rev().find(|e| writes(&r, *e, at));
+                prop_assert_eq!(writer.certain.map(|c| c.0), last);
+                let start = last.map_or(since, |l| l + 1);
+                let traced = |e: &u64| is_launch(&r, *e) && api_trace.is_traced(at, *e);
+                let changed = (start..event).rev().find(|e| traced(e) && byte(*e) != byte(*e + 1));
+                prop_assert_eq!(writer.change.map(|c| c.event), changed);
+                if let Some(c) = writer.change {
                     prop_assert_eq!((c.before, c.after), (byte(c.event), byte(c.event + 1)));
                     prop_assert_eq!(api_trace.launches()[c.launch as usize].event, c.event);
                 }
-                let behind = changed.map_or(behind, |e| e + 1);
-                let may = (behind..event).rev().filter(|e| may_write(&r, *e, at));
-                let (sure, doubt): (Vec<u64>, Vec<u64>) = may.partition(|e| api_trace.is_traced(at, *e));
-                let entries: Vec<u64> = who.launches.iter().map(|l| l.event).collect();
-                prop_assert_eq!(entries, doubt);
-                prop_assert_eq!(who.excluded, sure.len() as u64);
+                let start = changed.map_or(start, |e| e + 1);
+                let possible = (start..event).rev().filter(|e| may_write(&r, *e, at));
+                let (excluded, possible): (Vec<u64>, Vec<u64>) = possible.partition(|e| api_trace.is_traced(at, *e));
+                let entries: Vec<u64> = writer.launches.iter().map(|l| l.event).collect();
+                prop_assert_eq!(entries, possible);
+                prop_assert_eq!(writer.excluded, excluded.len() as u64);
             }
         }
     }
 
     #[test]
     fn complete_memory_trace_leaves_no_uncertain_launch(steps in steps()) {
-        let (r, held) = make(&steps);
+        let (r, contents) = build_recording(&steps);
         let end = r.events.len() as u64;
         let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
-        let trace = build_trace(&r, &held, 0..end, 0..PLACES, true);
+        let trace = build_trace(&r, &contents, 0..end, 0..BLOCKS, true);
         let api_trace = api_trace.with_memory_trace(Arc::new(MemoryTrace::from_bytes(&trace.to_bytes().unwrap()).unwrap()), &Progress::new());
         let api_trace = api_trace.unwrap();
         for event in 0..=end {
-            for p in api_trace.pieces(&r, WINDOW..WINDOW + PLACES * PLACE, event) {
-                let in_buffer = holds(&live(&r, event), p.range.start).is_some();
+            for p in api_trace.pieces(&r, WINDOW..WINDOW + BLOCKS * BLOCK, event) {
+                let in_buffer = find_buffer(&live(&r, event), p.range.start).is_some();
                 let doubt = matches!(p.state, ContentState::Unknown(UnknownReason::Launch { .. }, _));
                 prop_assert!(!in_buffer || !doubt, "{:?} at {}", p, event);
             }
         }
-        // What each launch changed, by buffers, is all that it changed in them.
+        // The reported changes of each launch must be all changes in its buffers.
         for l in api_trace.launches() {
-            let left = api_trace.launch_changes(l.event).unwrap();
-            prop_assert!(left.complete);
-            let inside = left.list.iter().filter(|l| l.buffer.is_some());
+            let changes = api_trace.launch_changes(l.event).unwrap();
+            prop_assert!(changes.complete);
+            let inside = changes.list.iter().filter(|l| l.buffer.is_some());
             let reported: u64 = inside.map(|l| l.bytes).sum();
-            let (was, is) = (&held[l.event as usize], &held[l.event as usize + 1]);
-            let byte = |held: &DeviceMemory, a| held.get(a);
-            let all = WINDOW..WINDOW + PLACES * PLACE;
-            let all = all.filter(|a| byte(was, *a) != byte(is, *a)).count();
+            let (before, after) = (&contents[l.event as usize], &contents[l.event as usize + 1]);
+            let byte = |contents: &DeviceMemory, a| contents.get(a);
+            let all = WINDOW..WINDOW + BLOCKS * BLOCK;
+            let all = all.filter(|a| byte(before, *a) != byte(after, *a)).count();
             prop_assert_eq!(reported, all as u64);
-            for l in left.list.iter().filter(|l| l.buffer.is_some()) {
+            for l in changes.list.iter().filter(|l| l.buffer.is_some()) {
                 let b = api_trace.buffers().get(l.buffer.unwrap()).unwrap();
                 prop_assert!(b.at <= l.span.start && l.span.end <= b.end() && b.kind == BufferKind::Allocated);
             }
@@ -228,33 +228,33 @@ fn invalid_memory_traces_are_refused() {
         content,
     };
     let range = |from: u64, to: u64| from..to;
-    let of = |ranges: Vec<Range<u64>>, samples: Vec<MemorySample>| {
+    let trace = |ranges: Vec<Range<u64>>, samples: Vec<MemorySample>| {
         MemoryTrace::new("b", 3..9, true, ranges, samples, vec![0; 100])
     };
     let all = || vec![range(0x1000, 0x9000)];
-    assert!(of(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1000, 9, 8, 92)]).is_ok());
-    let wrong = [
-        of(vec![range(5, 5)], Vec::new()),
-        of(vec![range(5, 9), range(8, 12)], Vec::new()),
-        of(all(), vec![sample(0x1000, 3, 0, 0)]),
-        of(all(), vec![sample(0x1000, 3, 4097, 0)]),
-        of(all(), vec![sample(u64::MAX, 3, 8, 0)]),
-        of(all(), vec![sample(0x1000, 2, 8, 0)]),
-        of(all(), vec![sample(0x1000, 10, 8, 0)]),
-        of(all(), vec![sample(0x1000, 3, 8, 93)]),
-        of(all(), vec![sample(0x1000, 3, 8, u64::MAX)]),
-        of(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1004, 3, 8, 0)]),
-        of(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1000, 4, 9, 0)]),
-        of(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1000, 3, 8, 0)]),
+    assert!(trace(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1000, 9, 8, 92)]).is_ok());
+    let invalid = [
+        trace(vec![range(5, 5)], Vec::new()),
+        trace(vec![range(5, 9), range(8, 12)], Vec::new()),
+        trace(all(), vec![sample(0x1000, 3, 0, 0)]),
+        trace(all(), vec![sample(0x1000, 3, 4097, 0)]),
+        trace(all(), vec![sample(u64::MAX, 3, 8, 0)]),
+        trace(all(), vec![sample(0x1000, 2, 8, 0)]),
+        trace(all(), vec![sample(0x1000, 10, 8, 0)]),
+        trace(all(), vec![sample(0x1000, 3, 8, 93)]),
+        trace(all(), vec![sample(0x1000, 3, 8, u64::MAX)]),
+        trace(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1004, 3, 8, 0)]),
+        trace(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1000, 4, 9, 0)]),
+        trace(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1000, 3, 8, 0)]),
     ];
-    for (n, w) in wrong.into_iter().enumerate() {
+    for (n, w) in invalid.into_iter().enumerate() {
         assert!(matches!(w, Err(MemoryTraceError::Damaged { .. })), "{n}: {w:?}");
     }
-    let good = of(all(), vec![sample(0x1000, 3, 8, 0)]).unwrap();
+    let good = trace(all(), vec![sample(0x1000, 3, 8, 0)]).unwrap();
     let bytes = good.to_bytes().unwrap();
     assert_eq!(MemoryTrace::from_bytes(&bytes).unwrap(), good);
     for cut in 0..bytes.len() {
-        // A missing end is detected where a sample lies in it.
+        // The bytes of this file that follow its only sample may be missing without an error.
         let read = MemoryTrace::from_bytes(&bytes[..cut]);
         assert!(read.is_err() || cut >= bytes.len() - 92, "{cut}");
     }
@@ -262,19 +262,19 @@ fn invalid_memory_traces_are_refused() {
 
 #[test]
 fn more_complete_memory_trace_replaces_its_predecessor() {
-    let (r, _) = make(&[(0, 0, 20, 0, false), (8, 0, 0, 0, false)]);
+    let (r, _) = build_recording(&[(0, 0, 20, 0, false), (8, 0, 0, 0, false)]);
     let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
-    let of = |events: Range<u64>, to: u64| {
+    let trace = |events: Range<u64>, to: u64| {
         let ranges = std::iter::once(WINDOW..WINDOW + to).collect();
         Arc::new(MemoryTrace::new("b", events, false, ranges, Vec::new(), Vec::new()).unwrap())
     };
     let with = |c: &ApiTrace, w: Arc<MemoryTrace>| c.with_memory_trace(w, &Progress::new()).unwrap();
-    let api_trace = with(&with(&api_trace, of(0..1, 8)), of(1..2, 16));
+    let api_trace = with(&with(&api_trace, trace(0..1, 8)), trace(1..2, 16));
     assert_eq!(api_trace.memory_traces().len(), 2);
-    assert_eq!(with(&api_trace, of(0..2, 16)).memory_traces().len(), 1);
+    assert_eq!(with(&api_trace, trace(0..2, 16)).memory_traces().len(), 1);
     assert_eq!(
-        with(&api_trace, of(0..2, 12)).memory_traces().len(),
+        with(&api_trace, trace(0..2, 12)).memory_traces().len(),
         2,
-        "the second one watched more memory"
+        "the second trace has more memory"
     );
 }

@@ -1,5 +1,5 @@
-//! Crashes: a writer killed at any moment, and a machine that loses power: writes since the last sync that never
-//! reached the disk, or reached it in part.
+//! Tests of crashes: a writer that is killed at a random time, and a machine that loses power. After a power cut,
+//! writes since the last sync may be missing or incomplete.
 
 use crate::container::generate::Numbers;
 use std::io::{self, BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use trace_core::check::FindingKind;
 use trace_core::container::{self, ContainerError, KineFile, SectionKind as K, Sink, Writer};
 use trace_core::recording::{Digest, FrameRole, Page, PageId, PageRun, Snapshot};
 
-/// What commit `number` of the test's writer adds, from the number alone: events, a page, a snapshot, metadata.
+/// Contents of one commit of the test's writer: events and a page. They depend only on the number of the commit.
 struct Addition {
     kinds: Vec<u8>,
     times: Vec<u64>,
@@ -21,7 +21,7 @@ struct Addition {
     page: Box<Page>,
 }
 
-/// Events before commit `number` (counted from 1).
+/// Returns the number of events before commit `number`, which counts from 1.
 fn events_before(number: u64) -> u64 {
     (1..number).map(events_in).sum()
 }
@@ -31,7 +31,7 @@ fn events_in(number: u64) -> u64 {
 }
 
 impl Addition {
-    fn of(number: u64) -> Self {
+    fn new(number: u64) -> Self {
         let first = events_before(number);
         let rows = first..first + events_in(number);
         let value = |i: u64| Numbers::new(i + 1).next();
@@ -82,8 +82,8 @@ impl Addition {
     }
 }
 
-/// Everything that the first `number` commits wrote is there, and no more.
-fn assert_holds(r: &Recording, number: u64) {
+/// Checks that the recording has the data of the first `number` commits, and no other data.
+fn assert_has_commits(r: &Recording, number: u64) {
     assert_eq!(r.events.len() as u64, events_before(number + 1), "commit {number}");
     assert_eq!(r.metadata.identity.board, format!("commit {number}"));
     assert_eq!(r.metadata.findings[0].kind, FindingKind::LostEvents);
@@ -91,7 +91,7 @@ fn assert_holds(r: &Recording, number: u64) {
     assert_eq!(r.memory.snapshots.len() as u64, number);
     let mut row = 0;
     for n in 1..=number {
-        let a = Addition::of(n);
+        let a = Addition::new(n);
         let range = row..row + a.kinds.len();
         assert!(
             r.events.kind.iter_range(range.clone()).eq(a.kinds.iter().copied()),
@@ -126,12 +126,12 @@ fn assert_holds(r: &Recording, number: u64) {
     }
 }
 
-// The killed writer.
+// Killed writers
 
 const WRITER: &str = "KINESCOPE_TEST_WRITER";
 
-/// Not a test by itself: the process that the next test kills. It appends commits to the file that the environment
-/// names, and prints the number of each as soon as it is durable.
+/// Body of the process that the next test kills, not a test. The process appends commits to the file in the environment
+/// variable, and prints the number of each commit when it is durable.
 #[test]
 fn the_writer_that_is_killed() {
     let Some(path) = std::env::var_os(WRITER) else { return };
@@ -143,21 +143,21 @@ fn the_writer_that_is_killed() {
     };
     let mut number = KineFile::open(path).map_or(0, |f| f.commit());
     let mut out = io::stdout().lock();
-    // The harness prints a line of its own first, without an end.
+    // The test harness prints an unfinished line first, so the output starts with a line end.
     writeln!(out, "\nready").unwrap();
     out.flush().unwrap();
-    let mut go = String::new();
-    io::stdin().read_line(&mut go).unwrap();
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).unwrap();
     loop {
         number += 1;
-        Addition::of(number).push(number, &mut w).unwrap();
+        Addition::new(number).push(number, &mut w).unwrap();
         assert_eq!(w.commit().unwrap().number, number);
         writeln!(out, "durable {number}").unwrap();
         out.flush().unwrap();
     }
 }
 
-/// A writer, waiting for the word to go.
+/// Starts a writer, which waits for a line on its standard input.
 fn start_writer(path: &Path) -> (Child, ChildStdin, BufReader<std::process::ChildStdout>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -182,7 +182,7 @@ fn start_writer(path: &Path) -> (Child, ChildStdin, BufReader<std::process::Chil
     (child, stdin, lines)
 }
 
-/// Returns the number of the commit that the writer's next line reports as durable; `None`: the writer has ended.
+/// Returns the number of the next commit that the writer reports as durable, or `None` if the writer has ended.
 fn next_durable(lines: &mut BufReader<std::process::ChildStdout>) -> Option<u64> {
     let mut line = String::new();
     while lines.read_line(&mut line).ok()? > 0 {
@@ -195,13 +195,14 @@ fn next_durable(lines: &mut BufReader<std::process::ChildStdout>) -> Option<u64>
     None
 }
 
-/// How long a commit takes on this machine, so that the kills come at all points of a commit. No result depends on it.
+/// Returns the mean time of a commit on this machine. Kills within this time hit all points of a commit; no result
+/// depends on it.
 fn commit_time(path: &Path) -> Duration {
     const COMMITS: u32 = 10;
     let mut w = Writer::create(path).unwrap();
     let started = Instant::now();
     for number in 1..=u64::from(COMMITS) {
-        Addition::of(number).push(number, &mut w).unwrap();
+        Addition::new(number).push(number, &mut w).unwrap();
         w.commit().unwrap();
     }
     (started.elapsed() / COMMITS).clamp(Duration::from_micros(200), Duration::from_millis(100))
@@ -213,9 +214,9 @@ fn writer_killed_at_200_random_times_loses_nothing_durable() {
     let mut n = Numbers::new(20);
     let mean = commit_time(&folder.path().join("timed.kine"));
     println!("a commit takes {mean:?} here");
-    let (mut behind, mut beyond, mut max, mut total) = (0, 0, 0, 0);
+    let (mut torn, mut unreported, mut max, mut total) = (0, 0, 0, 0);
     for round in 0..200 {
-        // A file lives through five writers, so that appending after a crash is tried too.
+        // Five writers append to each file, so the test also covers appends after a crash.
         let path = folder.path().join(format!("{}.kine", round / 5));
         let before = KineFile::open(&path).map_or(0, |f| f.commit());
         let (mut child, mut stdin, mut lines) = start_writer(&path);
@@ -223,10 +224,10 @@ fn writer_killed_at_200_random_times_loses_nothing_durable() {
         let mut durable = before;
         stdin.write_all(b"go\n").unwrap();
         for _ in 0..commits {
-            durable = next_durable(&mut lines).expect("the writer does not end by itself");
+            durable = next_durable(&mut lines).expect("the writer ended by itself");
         }
-        // The delay stays a time: the kill must come at any point of a commit, which reports no points. A longer or
-        // shorter delay is as good.
+        // The kill must hit any point of a commit, and a commit does not report its progress. The test therefore sleeps
+        // for a random time, whose exact length does not matter.
         std::thread::sleep(Duration::from_micros(delay));
         child.kill().unwrap(); // SIGKILL
         child.wait().unwrap();
@@ -236,16 +237,16 @@ fn writer_killed_at_200_random_times_loses_nothing_durable() {
         match container::open(&path) {
             Ok(r) => {
                 let file = KineFile::open(&path).unwrap();
-                // The kill may come after the commit and before its report, but at most one commit is in between.
+                // The kill may come between a commit and its report, so at most one commit is not reported.
                 assert!(
                     file.commit() == durable || file.commit() == durable + 1,
                     "{} of {durable}",
                     file.commit()
                 );
-                assert_holds(&r, file.commit());
+                assert_has_commits(&r, file.commit());
                 assert_eq!(container::verify(&path).unwrap().findings, []);
-                behind += u64::from(file.trailing_bytes() > 0);
-                beyond += u64::from(file.commit() > durable);
+                torn += u64::from(file.trailing_bytes() > 0);
+                unreported += u64::from(file.commit() > durable);
                 max = max.max(file.commit());
                 total += file.commit() - before;
             }
@@ -257,17 +258,17 @@ fn writer_killed_at_200_random_times_loses_nothing_durable() {
         }
     }
     println!(
-        "200 kills: {total} commits, at most {max} in a file; {behind} files ended in a torn commit, {beyond} had one more than reported"
+        "200 kills: {total} commits, at most {max} in a file; {torn} files end in a torn commit, {unreported} have an unreported commit"
     );
     assert!(
-        total > 200 && behind > 10,
-        "the kills must hit writers at work: {total} commits, {behind} torn"
+        total > 200 && torn > 10,
+        "too few kills hit a running commit: {total} commits, {torn} torn"
     );
 }
 
-// The lost power.
+// Power cuts
 
-/// Remembers what was written, and when it was synced.
+/// Records the writes and syncs.
 #[derive(Default)]
 struct Recorder {
     steps: Vec<Step>,
@@ -279,7 +280,7 @@ enum Step {
         bytes: Vec<u8>,
     },
     Sync,
-    /// The test's own note: commit `number` is durable from here on.
+    /// Mark of the test: this commit is durable from here on.
     Durable(u64),
 }
 
@@ -300,7 +301,7 @@ impl Sink for &mut Recorder {
 
 const SECTOR: usize = 512;
 
-/// Puts a write, or some of its sectors, on the disk.
+/// Applies a write to the disk; `keep` decides for each sector whether it is written.
 fn apply(disk: &mut Vec<u8>, at: u64, bytes: &[u8], mut keep: impl FnMut() -> bool) {
     let at = at as usize;
     let mut from = 0;
@@ -321,16 +322,16 @@ fn after_a_power_cut_the_last_durable_commit_opens_intact() {
     const COMMITS: u64 = 12;
     let mut recorder = Recorder::default();
     for number in 1..=COMMITS {
-        // Written commit by commit, so that the note stands behind the commit's last sync.
+        // Each round writes one commit more, so that the mark follows the last sync of its commit.
         let mut fresh = Recorder::default();
         let mut w = Writer::begin(&mut fresh).unwrap();
         for n in 1..=number {
-            Addition::of(n).push(n, &mut w).unwrap();
+            Addition::new(n).push(n, &mut w).unwrap();
             assert_eq!(w.commit().unwrap().number, n);
         }
         drop(w);
-        let known = recorder.steps.iter().filter(|s| !matches!(s, Step::Durable(_))).count();
-        recorder.steps.extend(fresh.steps.into_iter().skip(known));
+        let recorded_steps = recorder.steps.iter().filter(|s| !matches!(s, Step::Durable(_))).count();
+        recorder.steps.extend(fresh.steps.into_iter().skip(recorded_steps));
         recorder.steps.push(Step::Durable(number));
     }
     let mut n = Numbers::new(1000);
@@ -351,8 +352,8 @@ fn after_a_power_cut_the_last_durable_commit_opens_intact() {
                 apply(&mut disk, *at, bytes, || true);
             }
         }
-        // What was not synced reaches the disk whole, not at all, or sector by sector as it likes; in any order, which
-        // makes no difference as no two writes touch the same bytes.
+        // A write without a sync reaches the disk completely, not at all, or in some sectors. The order does not
+        // matter, because writes never overlap.
         for step in &steps[synced..] {
             if let Step::Write { at, bytes } = step {
                 match n.below(3) {
@@ -365,7 +366,7 @@ fn after_a_power_cut_the_last_durable_commit_opens_intact() {
                 }
             }
         }
-        // The file system may have made the file longer without writing what was to be there.
+        // The file system may extend the file before it writes the data.
         if n.below(4) == 0 {
             disk.resize(disk.len() + n.below(9000) as usize, 0);
         }
@@ -377,16 +378,19 @@ fn after_a_power_cut_the_last_durable_commit_opens_intact() {
                     file.commit()
                 );
                 newer += u64::from(file.commit() > durable);
-                assert_holds(&file.recording().unwrap(), file.commit());
+                assert_has_commits(&file.recording().unwrap(), file.commit());
                 assert_eq!(container::verify_bytes(disk).unwrap().findings, []);
                 opened[file.commit() as usize] += 1;
             }
             Err(ContainerError::NoCommit { .. } | ContainerError::NotKine { .. }) => assert_eq!(durable, 0),
-            Err(ContainerError::Damaged { byte: 0, .. }) => assert_eq!(durable, 0, "the header itself was torn"),
+            Err(ContainerError::Damaged { byte: 0, .. }) => assert_eq!(
+                durable, 0,
+                "only a file without a durable commit may have a torn header"
+            ),
             Err(e) => panic!("{e}"),
         }
     }
-    println!("1000 power cuts, {torn} torn writes, {newer} opened at a commit not yet reported; by commit: {opened:?}");
+    println!("1000 power cuts, {torn} torn writes, {newer} opened at an unreported commit; by commit: {opened:?}");
     assert!(
         opened[1..].iter().all(|c| *c > 0) && torn > 500,
         "{opened:?}, {torn} torn"
@@ -413,15 +417,15 @@ fn a_failed_write_or_sync_ends_the_writer() {
         let Ok(mut w) = Writer::begin(Fails(good)) else {
             continue;
         };
-        let first = Addition::of(1).push(1, &mut w).and_then(|()| w.commit());
+        let first = Addition::new(1).push(1, &mut w).and_then(|()| w.commit());
         if first.is_ok() {
             continue;
         }
         assert!(matches!(first, Err(ContainerError::Io { .. })));
-        let again = w.commit();
+        let second = w.commit();
         assert!(
-            matches!(again, Err(ContainerError::Poisoned { .. })),
-            "a sync that failed once is never trusted again"
+            matches!(second, Err(ContainerError::Poisoned { .. })),
+            "the writer accepts a commit after a failed sync"
         );
         ends += 1;
     }

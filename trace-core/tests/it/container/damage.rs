@@ -1,4 +1,4 @@
-//! Damaged and hostile files: cut anywhere, bits flipped, links that loop, tables that lie.
+//! Tests of damaged and hostile files: truncation, flipped bits, cyclic links, invalid tables.
 
 use crate::container::generate::{Numbers, assert_same, recording};
 use trace_core::Recording;
@@ -7,29 +7,29 @@ use trace_core::container::{self, ContainerError, KineFile, MemorySink, SectionK
 use trace_core::progress::Progress;
 use trace_core::recording::PageId;
 
-/// A file of three commits, with the ends of each and what each holds.
+/// Returns a file of three commits, with the end and the recording of each commit.
 fn three_commits() -> (Vec<u8>, Vec<(u64, Recording)>) {
     let mut w = Writer::begin(MemorySink::default()).unwrap();
     let mut commits = Vec::new();
-    let mut whole = recording(2, 6);
-    let events = whole.events.clone();
-    let pages = whole.memory.clone();
-    whole.memory = Default::default();
+    let mut complete = recording(2, 6);
+    let events = complete.events.clone();
+    let pages = complete.memory.clone();
+    complete.memory = Default::default();
     for n in [2, 4] {
-        let mut part = whole.clone();
-        part.events = first_events(&whole, n);
+        let mut part = complete.clone();
+        part.events = first_events(&complete, n);
         w.put(&part).unwrap();
         commits.push((w.commit().unwrap().end, part));
     }
-    whole.events = events;
-    whole.memory = pages;
-    whole.extras.insert("more".to_owned(), vec![1, 2, 3]);
-    w.put(&whole).unwrap();
-    commits.push((w.commit().unwrap().end, whole));
+    complete.events = events;
+    complete.memory = pages;
+    complete.extras.insert("more".to_owned(), vec![1, 2, 3]);
+    w.put(&complete).unwrap();
+    commits.push((w.commit().unwrap().end, complete));
     (w.into_sink().bytes, commits)
 }
 
-/// The first `n` events, with side tables cut to what they name.
+/// Returns the first `n` events with the rows that they reference.
 fn first_events(r: &Recording, n: usize) -> trace_core::recording::Events {
     use trace_core::recording::{EventKind, EventsBuilder};
     let mut b = EventsBuilder::new();
@@ -54,12 +54,12 @@ fn first_events(r: &Recording, n: usize) -> trace_core::recording::Events {
     b.finish()
 }
 
-/// The recording in a file's bytes as a file on a disk is opened: compared with its digests as it is used.
-fn lent(bytes: Vec<u8>) -> Result<Recording, ContainerError> {
+/// Opens bytes like a file on disk, whose blocks are verified on first use.
+fn open_lazily(bytes: Vec<u8>) -> Result<Recording, ContainerError> {
     KineFile::from_bytes(bytes)?.recording()
 }
 
-/// Reads everything that a recording offers.
+/// Reads the events, pages and snapshots of a recording.
 fn read_all(r: &Recording) -> u64 {
     let mut sum = r.span_ns();
     for i in 0..r.events.len() {
@@ -78,7 +78,7 @@ fn read_all(r: &Recording) -> u64 {
 #[test]
 fn truncated_file_opens_at_its_last_commit_or_reports_why() {
     let (bytes, commits) = three_commits();
-    // Around each end of a commit every byte, elsewhere samples.
+    // The test truncates at every byte near the end of a commit, and at samples elsewhere.
     let near = |cut: &usize| commits.iter().any(|(end, _)| end.abs_diff(*cut as u64) <= 130);
     open_truncated(
         &bytes,
@@ -131,11 +131,11 @@ fn truncated_file_on_disk_opens_at_its_last_commit() {
             }
         }
     }
-    let gone = container::open(&folder.path().join("none.kine"))
+    let error = container::open(&folder.path().join("none.kine"))
         .unwrap_err()
         .to_string();
-    assert!(gone.contains("none.kine"), "{gone}");
-    assert!(container::open(folder.path()).is_err(), "a folder is not a file");
+    assert!(error.contains("none.kine"), "{error}");
+    assert!(container::open(folder.path()).is_err(), "a folder opens as a file");
 }
 
 #[test]
@@ -152,17 +152,17 @@ fn garbage_after_the_last_commit_is_ignored_and_preserved() {
     assert_eq!((file.commit(), file.committed_bytes()), (2, *end));
     assert_eq!(file.trailing_bytes(), 3_000_000);
     assert_same(expected, &file.recording().unwrap());
-    // What is lost is said, and gone once the file is whole again.
+    // The lost bytes are a finding, until an append makes the file complete again.
     let findings = || trace_core::check::check_file(&path, &Progress::new()).unwrap();
-    let lost =
+    let is_lost =
         |f: &trace_core::check::Finding| f.kind == FindingKind::LostEvents && f.message.contains("3000000 bytes");
-    assert!(matches!(&findings()[..], [f] if lost(f)), "{:?}", findings());
+    assert!(matches!(&findings()[..], [f] if is_lost(f)), "{:?}", findings());
     container::append(&commits[2].1, &path, &Default::default()).unwrap();
     assert_same(&commits[2].1, &container::open(&path).unwrap());
     assert_eq!(
         std::fs::read(&path).unwrap()[..torn.len()],
         torn,
-        "nothing was overwritten"
+        "the append changes existing bytes"
     );
     assert_eq!(container::verify(&path).unwrap().findings, []);
     assert_eq!(findings(), []);
@@ -179,7 +179,7 @@ fn many_flipped_bits_never_panic_and_verify_finds_each() {
     assert!(flip_bits(20_000) > 1000);
 }
 
-/// Flips bits at random. Returns how many are covered by a digest.
+/// Flips random bits, and returns how many of them are covered by a digest.
 fn flip_bits(rounds: u32) -> u64 {
     let (bytes, _) = three_commits();
     let file = KineFile::from_bytes(bytes.clone()).unwrap();
@@ -190,27 +190,27 @@ fn flip_bits(rounds: u32) -> u64 {
             .any(|s| (s.offset..s.offset + s.bytes).contains(&at) || s.bytes > 0 && table(s).contains(&at))
     };
     let mut n = Numbers::new(9);
-    let mut found = 0;
+    let mut detected = 0;
     for _ in 0..rounds {
         let at = n.below(bytes.len() as u64);
         let mut damaged = bytes.clone();
         damaged[at as usize] ^= 1 << n.below(8);
-        if let Ok(r) = lent(damaged.clone()) {
+        if let Ok(r) = open_lazily(damaged.clone()) {
             read_all(&r);
         }
         let report = container::verify_bytes(damaged);
         if covered(at) {
             let report = report.unwrap();
-            assert!(!report.is_sound(), "a flip at byte {at:#x} is not found");
+            assert!(!report.is_sound(), "a flip at byte {at:#x} is not detected");
             assert!(
                 report.findings.iter().any(|p| p.byte <= at && at < p.byte + 0x100000),
                 "byte {at:#x}: {:?}",
                 report.findings
             );
-            found += 1;
+            detected += 1;
         }
     }
-    found
+    detected
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn bytes_at_random_and_many_flips_never_panic() {
             damaged[at] = n.next() as u8;
         }
         damaged.truncate(n.below(bytes.len() as u64 + 1) as usize);
-        if let Ok(r) = lent(damaged.clone()) {
+        if let Ok(r) = open_lazily(damaged.clone()) {
             read_all(&r);
         }
         let _ = container::verify_bytes(damaged);
@@ -233,8 +233,8 @@ fn bytes_at_random_and_many_flips_never_panic() {
     }
 }
 
-/// Changes a table entry of the only commit and makes digests agree again: what a hostile writer would do.
-fn forged(bytes: &[u8], kind: SectionKind, field: usize, value: u64) -> Vec<u8> {
+/// Changes a table entry of the only commit and updates the digests, as a hostile writer would.
+fn forge_entry(bytes: &[u8], kind: SectionKind, field: usize, value: u64) -> Vec<u8> {
     let mut b = bytes.to_vec();
     let record = b.len() - 128;
     let word = |b: &[u8], at: usize| u64::from_le_bytes(b[at..at + 8].try_into().unwrap());
@@ -242,14 +242,14 @@ fn forged(bytes: &[u8], kind: SectionKind, field: usize, value: u64) -> Vec<u8> 
     let entry = (table..table + len)
         .step_by(96)
         .find(|at| b[*at..*at + 4] == (kind as u32).to_le_bytes())
-        .expect("the kind is there");
+        .expect("the table has no section of this kind");
     let size = if (8..48).contains(&field) || field == 56 { 8 } else { 4 };
     b[entry + field..entry + field + size].copy_from_slice(&value.to_le_bytes()[..size]);
     seal(&mut b, record, table, len);
     b
 }
 
-/// Makes a record agree with its table and with itself.
+/// Updates the digests of the table and of the record.
 fn seal(b: &mut [u8], record: usize, table: usize, len: usize) {
     let d = *blake3::hash(&b[table..table + len]).as_bytes();
     b[record + 64..record + 96].copy_from_slice(&d);
@@ -262,7 +262,7 @@ fn invalid_section_tables_are_refused_with_a_location() {
     use SectionKind as K;
     let bytes = container::to_bytes(&recording(3, 40)).unwrap();
     assert!(
-        container::from_bytes(forged(&bytes, K::EventTime, 8, 0x1000)).is_err(),
+        container::from_bytes(forge_entry(&bytes, K::EventTime, 8, 0x1000)).is_err(),
         "overlap"
     );
     let cases = [
@@ -318,15 +318,15 @@ fn invalid_section_tables_are_refused_with_a_location() {
         (K::PageImages, 24, 2, "rows of 4096 bytes"),
     ];
     for (kind, field, value, message) in cases {
-        let error = container::from_bytes(forged(&bytes, kind, field, value)).unwrap_err();
+        let error = container::from_bytes(forge_entry(&bytes, kind, field, value)).unwrap_err();
         let text = error.to_string();
         assert!(
             text.contains(message) && text.contains("byte 0x"),
             "{kind:?} field {field}: {text}"
         );
     }
-    let unknown = container::from_bytes(forged(&bytes, K::Extra, 0, 0xffff)).unwrap();
-    assert!(unknown.extras.is_empty(), "a section of unknown kind is passed over");
+    let unknown = container::from_bytes(forge_entry(&bytes, K::Extra, 0, 0xffff)).unwrap();
+    assert!(unknown.extras.is_empty(), "a section of unknown kind is read as extras");
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn unknown_sections_are_kept_when_appending() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("unknown.kine");
     let r = recording(3, 40);
-    let bytes = forged(&container::to_bytes(&r).unwrap(), SectionKind::Extra, 0, 0xffff);
+    let bytes = forge_entry(&container::to_bytes(&r).unwrap(), SectionKind::Extra, 0, 0xffff);
     std::fs::write(&path, bytes).unwrap();
     let before = container::sections(&path)
         .unwrap()
@@ -373,7 +373,7 @@ fn newer_versions_are_refused_with_a_clear_sentence() {
         container::from_bytes(newer.clone()),
         Err(ContainerError::TooNew { version: 7, .. })
     ));
-    // A commit of another version than its file's is no newer one, and its sections have other rules.
+    // A commit of an older version than its file is an error, because its sections follow other rules.
     newer[record + 48] = 1;
     let d = *blake3::hash(&newer[record..record + 96]).as_bytes();
     newer[record + 96..].copy_from_slice(&d);
@@ -384,36 +384,36 @@ fn newer_versions_are_refused_with_a_clear_sentence() {
     );
 }
 
-/// A file whose blocks are packed is refused when it is opened, and a block of one that lies about it when it is used.
+/// A file that declares an unknown codec is refused on open. A block with an undeclared codec is refused on use.
 #[test]
 fn unknown_codecs_are_refused_by_their_number() {
     let bytes = container::to_bytes(&recording(1, 5)).unwrap();
     let record = bytes.len() - 128;
-    let mut packed = bytes.clone();
-    packed[record + 56] = 1 << 3 | 1;
-    let d = *blake3::hash(&packed[record..record + 96]).as_bytes();
-    packed[record + 96..].copy_from_slice(&d);
-    let error = container::from_bytes(packed).unwrap_err();
+    let mut compressed = bytes.clone();
+    compressed[record + 56] = 1 << 3 | 1;
+    let d = *blake3::hash(&compressed[record..record + 96]).as_bytes();
+    compressed[record + 96..].copy_from_slice(&d);
+    let error = container::from_bytes(compressed).unwrap_err();
     assert!(
         matches!(error, ContainerError::UnknownCodec { codec: 3, .. }) && !error.is_damage(),
         "{error}"
     );
-    let mut lying = bytes.clone();
+    let mut undeclared = bytes.clone();
     let file = KineFile::from_bytes(bytes).unwrap();
     let times = file
         .sections()
         .into_iter()
         .find(|s| s.kind == Some(SectionKind::EventTime));
-    lying[times.unwrap().blocks_at as usize + 36] = 3;
-    reseal_tables(&mut lying);
-    let r = lent(lying.clone()).unwrap();
+    undeclared[times.unwrap().blocks_at as usize + 36] = 3;
+    reseal_tables(&mut undeclared);
+    let r = open_lazily(undeclared.clone()).unwrap();
     assert_eq!(r.events.time.get(0), None);
     let text = r.damage.first().unwrap().to_string();
     assert!(
         text.contains("event-time, block 0") && text.contains("codec 3"),
         "{text}"
     );
-    let report = container::verify_bytes(lying).unwrap();
+    let report = container::verify_bytes(undeclared).unwrap();
     assert!(
         report.findings.iter().any(|p| p.message.contains("codec 3")),
         "{report:?}"
@@ -448,7 +448,7 @@ fn cyclic_or_invalid_commit_links_end() {
             report.findings
         );
     }
-    // Thousands of sound records that all name the same long table with a wrong digest.
+    // Thousands of valid records reference the same long table, whose digest is wrong.
     let mut b = bytes[..4096].to_vec();
     b.resize(4096 + (8 << 20), 0);
     let table_bytes = (1u64 << 20) / 96 * 96;
@@ -463,7 +463,7 @@ fn cyclic_or_invalid_commit_links_end() {
     assert!(matches!(container::from_bytes(b), Err(ContainerError::NoCommit { .. })));
 }
 
-/// A section that does not agree with its digest is reported once, by its byte, and not again by whoever reads it.
+/// A section with a wrong digest is reported once with its location. Its readers do not report it again.
 #[test]
 fn damaged_section_is_reported_once() {
     let (mut bytes, _) = three_commits();
@@ -524,7 +524,7 @@ fn word(b: &[u8], at: usize) -> usize {
         .map_or(usize::MAX, |w| u64::from_le_bytes(w.try_into().unwrap()) as usize)
 }
 
-/// Makes every digest of a file with one commit agree with whatever it holds now.
+/// Updates all digests of a file with one commit to the current contents.
 fn reseal(b: &mut [u8]) {
     let record = b.len() - 128;
     let (table, len) = (word(b, record + 24), word(b, record + 32));
@@ -539,16 +539,16 @@ fn reseal(b: &mut [u8]) {
         };
         for (n, block) in data.chunks(64 << 10).enumerate() {
             if let Some(at) = blocks.checked_add(n * 40)
-                && let Some(own) = b.get_mut(at..at.saturating_add(32))
+                && let Some(stored) = b.get_mut(at..at.saturating_add(32))
             {
-                own.copy_from_slice(blake3::hash(block).as_bytes());
+                stored.copy_from_slice(blake3::hash(block).as_bytes());
             }
         }
     }
     reseal_tables(b);
 }
 
-/// Makes every table of a file with one commit agree with its digest.
+/// Updates the digests of all block tables, and of the commit, in a file with one commit.
 fn reseal_tables(b: &mut [u8]) {
     let record = b.len() - 128;
     let (table, len) = (word(b, record + 24), word(b, record + 32));
@@ -556,9 +556,9 @@ fn reseal_tables(b: &mut [u8]) {
         let (bytes, blocks) = (word(b, entry + 16), word(b, entry + 56));
         let size = bytes.div_ceil(64 << 10).saturating_mul(40);
         if bytes > 0
-            && let Some(own) = blocks.checked_add(size).and_then(|end| b.get(blocks..end))
+            && let Some(block_table) = blocks.checked_add(size).and_then(|end| b.get(blocks..end))
         {
-            let d = *blake3::hash(own).as_bytes();
+            let d = *blake3::hash(block_table).as_bytes();
             b[entry + 64..entry + 96].copy_from_slice(&d);
         }
     }
@@ -581,7 +581,7 @@ fn open_hostile_files(rounds: u32) {
     let file = KineFile::from_bytes(bytes.clone()).unwrap();
     let record = bytes.len() - 128;
     let table = u64::from_le_bytes(bytes[record + 24..record + 32].try_into().unwrap()) as usize;
-    let places: Vec<(usize, usize)> = file
+    let ranges: Vec<(usize, usize)> = file
         .sections()
         .iter()
         .filter(|s| s.bytes > 0 && s.kind != Some(SectionKind::PageImages))
@@ -611,7 +611,7 @@ fn open_hostile_files(rounds: u32) {
     for _ in 0..rounds {
         let mut b = bytes.clone();
         for _ in 0..1 + n.below(3) {
-            let (start, len) = places[n.below(places.len() as u64) as usize];
+            let (start, len) = ranges[n.below(ranges.len() as u64) as usize];
             let at = start + n.below(len as u64) as usize;
             match n.below(4) {
                 0 => b[at] = n.next() as u8,
@@ -627,11 +627,11 @@ fn open_hostile_files(rounds: u32) {
             }
         }
         reseal(&mut b);
-        match lent(b.clone()) {
+        match open_lazily(b.clone()) {
             Ok(r) => {
                 read_all(&r);
                 assert!(r.memory.last().runs().len() < 1000);
-                assert!(r.events.len() <= b.len(), "rows are bounded by the size of the file");
+                assert!(r.events.len() <= b.len(), "the file has more events than bytes");
                 opened += 1;
             }
             Err(e) => {
@@ -658,8 +658,8 @@ fn commit_search_in_a_sparse_file_can_be_cancelled() {
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(1 << 40).unwrap();
     let progress = Progress::new();
-    let (watched, sought) = (progress.clone(), path.clone());
-    let opening = std::thread::spawn(move || import::open(&sought, &progress));
+    let (watched, path_copy) = (progress.clone(), path.clone());
+    let opening = std::thread::spawn(move || import::open(&path_copy, &progress));
     while watched.fraction().is_none_or(|f| f == 0.0) && !opening.is_finished() {
         std::thread::yield_now();
     }
@@ -679,25 +679,25 @@ fn oversized_attachment_is_refused_before_reading() {
     let record = bytes.len() - 128;
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
     let (table, len) = (word(record + 24), word(record + 32));
-    // The table and its record stand behind a hole that the attachment claims.
-    let far = 80usize << 20;
+    // The table and its record follow a hole, and the attachment claims to fill the hole.
+    let table_at = 80usize << 20;
     let mut end = bytes[table..].to_vec();
-    let (mine, at) = (record - table, far + (record - table));
-    end[mine + 8..mine + 16].copy_from_slice(&(at as u64).to_le_bytes());
-    end[mine + 24..mine + 32].copy_from_slice(&(far as u64).to_le_bytes());
+    let (record_at, at) = (record - table, table_at + (record - table));
+    end[record_at + 8..record_at + 16].copy_from_slice(&(at as u64).to_le_bytes());
+    end[record_at + 24..record_at + 32].copy_from_slice(&(table_at as u64).to_le_bytes());
     let entry = (0..len)
         .step_by(96)
         .find(|e| end[*e..*e + 4] == (SectionKind::Extra as u32).to_le_bytes())
         .unwrap();
     end[entry + 16..entry + 24].copy_from_slice(&(70u64 << 20).to_le_bytes());
-    // The table of its blocks lies in the hole, too.
+    // The block table of the attachment is in the hole, too.
     end[entry + 56..entry + 64].copy_from_slice(&(75u64 << 20).to_le_bytes());
-    seal(&mut end, mine, 0, len);
+    seal(&mut end, record_at, 0, len);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("long.kine");
     std::fs::write(&path, &bytes[..table]).unwrap();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-    file.write_all_at(&end, far as u64).unwrap();
+    file.write_all_at(&end, table_at as u64).unwrap();
     let report = container::open(&path).unwrap_err().to_string();
     assert!(
         report.contains("73400320 bytes is not a valid size of the record"),
@@ -705,10 +705,10 @@ fn oversized_attachment_is_refused_before_reading() {
     );
 }
 
-/// Takes everything and keeps nothing.
-struct Nowhere;
+/// A sink that discards all data.
+struct NullSink;
 
-impl container::Sink for Nowhere {
+impl container::Sink for NullSink {
     fn write_at(&mut self, _at: u64, _bytes: &[u8]) -> std::io::Result<()> {
         Ok(())
     }
@@ -720,7 +720,7 @@ impl container::Sink for Nowhere {
 
 #[test]
 fn oversized_extras_are_refused_on_write() {
-    let mut w = Writer::begin(Nowhere).unwrap();
+    let mut w = Writer::begin(NullSink).unwrap();
     let max = vec![0; 64 << 20];
     for name in ["a", "b", "c", "d", "a"] {
         w.extra(name, &max).unwrap();
@@ -731,7 +731,7 @@ fn oversized_extras_are_refused_on_write() {
     }
 }
 
-/// The place of a bad row takes a search: it is not made for rows that are only counted.
+/// The location of an invalid row takes a search, so rows that are only counted are not located.
 #[test]
 fn verify_handles_a_large_file_with_every_row_wrong() {
     let mut w = Writer::begin(MemorySink::default()).unwrap();

@@ -1,4 +1,4 @@
-//! Recordings made from a number: the same number gives the same recording.
+//! Generates recordings from a seed. The same seed gives the same recording.
 
 use std::sync::Arc;
 use trace_core::check::{Finding, FindingKind};
@@ -10,7 +10,7 @@ use trace_core::recording::{
 };
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
-/// A small generator of numbers, so that tests need no crate for it.
+/// A small random number generator, so that the tests need no crate for it.
 pub struct Numbers(u64);
 
 impl Numbers {
@@ -81,7 +81,7 @@ pub fn metadata() -> Metadata {
     }
 }
 
-/// Adds a call of any kind.
+/// Adds a call of a random kind.
 fn call(b: &mut EventsBuilder, n: &mut Numbers, time: u64) {
     let thread = 78;
     match n.below(6) {
@@ -168,7 +168,7 @@ fn call(b: &mut EventsBuilder, n: &mut Numbers, time: u64) {
     }
 }
 
-/// A recording with events of every kind, pages, snapshots with parents, extras.
+/// Returns a recording with events of every kind, pages, snapshots with parents, and extras.
 pub fn recording(seed: u64, events: usize) -> Recording {
     let mut n = Numbers::new(seed);
     let mut b = EventsBuilder::new();
@@ -269,7 +269,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
     r
 }
 
-/// Everything that a recording says, compared.
+/// Checks that all data of two recordings are equal.
 pub fn assert_same(a: &Recording, b: &Recording) {
     assert_eq!(a.metadata, b.metadata);
     assert_eq!(a.extras, b.extras);

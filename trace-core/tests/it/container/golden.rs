@@ -1,8 +1,9 @@
-//! The frozen files of both versions: they stay readable, are made again to the byte, and one is what `docs/format.md`
-//! dumps. The reader in `tests/format_reader.py`, written from that page alone, agrees with this one.
+//! Tests of the golden files of both versions. They stay readable, and the writer reproduces them byte for byte. One of
+//! them is the hexdump in `docs/format.md`. The reader `tests/format_reader.py`, written only from that page, gives the
+//! same contents as this crate.
 //!
-//! `KINESCOPE_BLESS=1 cargo test -p trace-core --test container golden` writes file and dump anew. Only a new version
-//! of the format may need that, and then under a new name: the old file stays.
+//! `KINESCOPE_BLESS=1 cargo test -p trace-core --test it golden` rewrites the files and the hexdump. Only a new version
+//! of the format needs this, with new file names: the old files stay.
 
 use crate::container::generate::{assert_same, metadata, recording};
 use serde_json::Value;
@@ -25,14 +26,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A frozen file of a version.
-fn golden_of(version: u32, name: &str) -> PathBuf {
+/// Returns the path of a golden file of a version.
+fn golden_path(version: u32, name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/v{version}-{name}.kine"))
 }
 
-/// The frozen file that the page dumps.
+/// Returns the path of the golden file whose hexdump is in the page.
 fn golden() -> PathBuf {
-    golden_of(2, "tiny")
+    golden_path(2, "tiny")
 }
 
 fn begin(version: u32) -> Writer<MemorySink> {
@@ -42,8 +43,8 @@ fn begin(version: u32) -> Writer<MemorySink> {
     }
 }
 
-/// A recording as a file of a version.
-fn bytes_of(version: u32, recording: &Recording) -> Vec<u8> {
+/// Returns a recording as a file of a version.
+fn to_bytes(version: u32, recording: &Recording) -> Vec<u8> {
     let mut w = begin(version);
     w.put(recording).unwrap();
     w.commit().unwrap();
@@ -103,7 +104,7 @@ fn tiny_recording(events: usize) -> Recording {
     r
 }
 
-/// Two commits: six events, then two more with an extra and a derived section.
+/// Returns a file of two commits: six events, then two more with an extra and a derived section.
 fn tiny(version: u32) -> Vec<u8> {
     let mut w = begin(version);
     w.put(&tiny_recording(6)).unwrap();
@@ -117,7 +118,7 @@ fn tiny(version: u32) -> Vec<u8> {
 #[test]
 fn golden_files_of_each_version_are_readable_and_reproducible() {
     for version in [1, 2] {
-        let path = golden_of(version, "tiny");
+        let path = golden_path(version, "tiny");
         if bless() {
             std::fs::write(&path, tiny(version)).unwrap();
         }
@@ -133,18 +134,18 @@ fn golden_files_of_each_version_are_readable_and_reproducible() {
         assert_eq!((report.commits, report.findings), (2, vec![]));
         assert!(
             std::fs::read(&path).unwrap() == tiny(version),
-            "today's writer makes other bytes than the frozen file of version {version}"
+            "the writer does not reproduce the golden file of version {version}"
         );
         compare_with_python(&path);
     }
 }
 
-/// A file keeps its version: whoever could read it before it was appended to can read it after.
+/// A file keeps its version, so that older readers can still read it after an append.
 #[test]
 fn golden_file_of_version_1_is_appended_in_version_1() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("old.kine");
-    std::fs::copy(golden_of(1, "tiny"), &path).unwrap();
+    std::fs::copy(golden_path(1, "tiny"), &path).unwrap();
     let mut more = tiny_recording(8);
     more.extras.insert("more".to_owned(), vec![1, 2, 3]);
     container::append(&more, &path, &Progress::new()).unwrap();
@@ -154,12 +155,12 @@ fn golden_file_of_version_1_is_appended_in_version_1() {
     compare_with_python(&path);
 }
 
-/// The frozen file with host writes, which came to the format later: a table of their own.
+/// Returns the path of the golden file with host writes, a later table of the format.
 fn golden_host_writes() -> PathBuf {
-    golden_of(1, "host-writes")
+    golden_path(1, "host-writes")
 }
 
-/// A write to a register, two host writes, and another write to a register.
+/// Returns a recording of a register write, two host writes, and a second register write.
 fn changed_recording() -> Recording {
     let mut m = MemoryBuilder::new();
     let mut page = [0; PAGE_SIZE];
@@ -197,29 +198,29 @@ fn changed_recording() -> Recording {
 
 #[test]
 fn golden_file_with_host_writes_is_readable_and_reproducible() {
-    let made = bytes_of(1, &changed_recording());
+    let bytes = to_bytes(1, &changed_recording());
     if bless() {
-        std::fs::write(golden_host_writes(), &made).unwrap();
+        std::fs::write(golden_host_writes(), &bytes).unwrap();
     }
     let read = container::open(&golden_host_writes()).unwrap();
     assert_same(&changed_recording(), &read);
     assert_eq!(read.events.host_write(1).and_then(|w| w.piece()), Some(8..12));
     assert_eq!(container::verify(&golden_host_writes()).unwrap().findings, vec![]);
     assert!(
-        std::fs::read(golden_host_writes()).unwrap() == made,
-        "today's writer makes other bytes than the frozen file"
+        std::fs::read(golden_host_writes()).unwrap() == bytes,
+        "the writer does not reproduce the golden file"
     );
     compare_with_python(&golden_host_writes());
 }
 
-/// The frozen file of accesses without a value and of memory for the device, which came later still: two tables of
-/// their own, behind those of named sections.
+/// Returns the path of the golden file with undecoded accesses and DMA mappings. Their two tables were added to the
+/// format after host writes.
 fn golden_undecoded() -> PathBuf {
-    golden_of(1, "undecoded")
+    golden_path(1, "undecoded")
 }
 
-/// A store whose value is known, two that an instruction made which nobody decodes, memory for the device, and a read
-/// of configuration space of which the value was not seen.
+/// Returns a recording of a store with a known value, two stores of an undecoded instruction, and a DMA allocation. Its
+/// last event is a read of configuration space with an unknown value.
 fn undecoded_recording() -> Recording {
     let mut b = EventsBuilder::new();
     let store = Access {
@@ -233,13 +234,13 @@ fn undecoded_recording() -> Recording {
     for offset in [0x18, 0x20] {
         b.undecoded(200, 1, 0, UndecodedRow::from_instruction(offset, 0x00f3_48a5));
     }
-    let given = DmaMapRow {
+    let mapping = DmaMapRow {
         bus: 0x12_3456_7000,
         bytes: 0x1_0000_0000,
         kind: DmaKind::Allocated as u32,
         reserved: 0,
     };
-    b.dma_map(300, 1, given);
+    b.dma_map(300, 1, mapping);
     b.undecoded(400, 1, 1, UndecodedRow::from_access(4, false, 2));
     let mut metadata = metadata();
     metadata.spaces.push(metadata.spaces[0].clone());
@@ -252,9 +253,9 @@ fn undecoded_recording() -> Recording {
 
 #[test]
 fn golden_file_with_undecoded_accesses_is_readable_and_reproducible() {
-    let made = bytes_of(1, &undecoded_recording());
+    let bytes = to_bytes(1, &undecoded_recording());
     if bless() {
-        std::fs::write(golden_undecoded(), &made).unwrap();
+        std::fs::write(golden_undecoded(), &bytes).unwrap();
     }
     let read = container::open(&golden_undecoded()).unwrap();
     assert_same(&undecoded_recording(), &read);
@@ -263,31 +264,31 @@ fn golden_file_with_undecoded_accesses_is_readable_and_reproducible() {
     assert_eq!((read.events.undecoded(0), read.events.dma_map(4)), (None, None));
     assert_eq!(container::verify(&golden_undecoded()).unwrap().findings, vec![]);
     assert!(
-        std::fs::read(golden_undecoded()).unwrap() == made,
-        "today's writer makes other bytes than the frozen file"
+        std::fs::read(golden_undecoded()).unwrap() == bytes,
+        "the writer does not reproduce the golden file"
     );
     compare_with_python(&golden_undecoded());
 }
 
-/// The frozen file of a driver's calls, which came later again: a table for each kind of call, and the bytes and pages
-/// that they name.
+/// Returns the path of the golden file with driver calls. Each kind of call has a later table of the format, and the
+/// calls reference bytes and pages.
 fn golden_calls() -> PathBuf {
-    golden_of(1, "calls")
+    golden_path(1, "calls")
 }
 
-/// Memory taken, filled, copied to, a launch, a wait, a copy back whose content is not held, another call.
+/// Returns a recording of one call of each kind, and of a second copy, which has no content.
 fn calls_recording() -> Recording {
     let mut b = EventsBuilder::new();
     let mut m = MemoryBuilder::new();
     let at = 0x1539_4000_0200;
-    let taken = AllocationRow {
+    let allocation = AllocationRow {
         at,
         bytes: 5000,
         kind: AllocationKind::Take as u32,
         stream: OrderRow::NONE,
         ..Default::default()
     };
-    b.allocation(100, 7, taken);
+    b.allocation(100, 7, allocation);
     let fill = FillRow {
         to: at,
         elements: 1250,
@@ -373,9 +374,9 @@ fn calls_recording() -> Recording {
 
 #[test]
 fn golden_file_with_calls_is_readable_and_reproducible() {
-    let made = bytes_of(1, &calls_recording());
+    let bytes = to_bytes(1, &calls_recording());
     if bless() {
-        std::fs::write(golden_calls(), &made).unwrap();
+        std::fs::write(golden_calls(), &bytes).unwrap();
     }
     let read = container::open(&golden_calls()).unwrap();
     assert_same(&calls_recording(), &read);
@@ -391,18 +392,18 @@ fn golden_file_with_calls_is_readable_and_reproducible() {
     assert_eq!(read.api_trace_metadata().unwrap().version, 13000);
     assert_eq!(container::verify(&golden_calls()).unwrap().findings, vec![]);
     assert!(
-        std::fs::read(golden_calls()).unwrap() == made,
-        "today's writer makes other bytes than the frozen file"
+        std::fs::read(golden_calls()).unwrap() == bytes,
+        "the writer does not reproduce the golden file"
     );
     compare_with_python(&golden_calls());
 }
 
-/// A row of a call that names bytes or pages that are not there is reported, wherever it is.
+/// Verification reports rows of calls that reference missing bytes or pages.
 #[test]
 fn calls_with_missing_bytes_or_pages_are_reported() {
-    let whole = calls_recording();
+    let valid = calls_recording();
     let problems = |change: &dyn Fn(&mut Recording)| {
-        let mut r = whole.clone();
+        let mut r = valid.clone();
         change(&mut r);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("wrong.kine");
@@ -411,7 +412,7 @@ fn calls_with_missing_bytes_or_pages_are_reported() {
         problems.into_iter().map(|p| p.message).collect::<Vec<_>>()
     };
     assert_eq!(problems(&|_| {}), Vec::<String>::new());
-    let launch = whole.events.launches.get(0).unwrap();
+    let launch = valid.events.launches.get(0).unwrap();
     let far = LaunchRow {
         arguments: 17,
         ..launch
@@ -459,7 +460,7 @@ fn undecoded_accesses_without_space_or_row_are_findings() {
 
 #[test]
 fn verify_reports_host_writes_beyond_or_without_a_page() {
-    for (at, bytes, page, said) in [
+    for (at, bytes, page, message) in [
         (0x1_0ffe, 4, 1, "spans more than one page"),
         (0x1_0000, 0, 1, "spans more than one page"),
         (0x1_0000, 4097, 1, "spans more than one page"),
@@ -471,16 +472,16 @@ fn verify_reports_host_writes_beyond_or_without_a_page() {
         r.events.host_writes = rows.into();
         let report = container::verify_bytes(container::to_bytes(&r).unwrap()).unwrap();
         assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
-        assert!(report.findings[0].message.contains(said), "{:?}", report.findings);
+        assert!(report.findings[0].message.contains(message), "{:?}", report.findings);
     }
 }
 
-/// What the dump says next to each line of 16 bytes, by the line's place.
+/// Returns the notes of the hexdump by the offset of their line of 16 bytes.
 fn annotations(bytes: &[u8]) -> std::collections::BTreeMap<usize, String> {
     let mut notes = std::collections::BTreeMap::new();
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
-    let digest = |notes: &mut std::collections::BTreeMap<usize, String>, at: usize, of: &str| {
-        notes.insert(at, format!("BLAKE3 of {of}"));
+    let digest = |notes: &mut std::collections::BTreeMap<usize, String>, at: usize, content: &str| {
+        notes.insert(at, format!("BLAKE3 of {content}"));
         notes.insert(at + 16, "…".to_owned());
     };
     notes.insert(0, "header: magic, version 2, 64 bytes".to_owned());
@@ -549,7 +550,7 @@ fn annotations(bytes: &[u8]) -> std::collections::BTreeMap<usize, String> {
             digest(&mut notes, entry + 64, "its table of blocks");
             let blocks = word(entry + 56);
             if blocks != 0 {
-                // A table may begin in the middle of a line.
+                // A block table can start in the middle of a line.
                 let line = notes.entry(blocks / 16 * 16).or_default();
                 let comma = if line.is_empty() { "" } else { ", " };
                 line.push_str(&format!("{comma}blocks of {name} from {blocks:#x}: BLAKE3 of block 0"));
@@ -568,7 +569,7 @@ fn annotations(bytes: &[u8]) -> std::collections::BTreeMap<usize, String> {
                         "spaces": f.spaces, "address_spaces": f.address_spaces, "buffers": f.buffers,
                         "regions": f.regions, "lost": f.lost, "findings": f.findings,
                         "source_pages": f.source_pages, "source_zero_pages": f.source_zero_pages);
-                    assert_eq!(end, at + word(entry + 16), "the notes go to the end of the record");
+                    assert_eq!(end, at + word(entry + 16), "the notes do not cover the record");
                 }
                 if number == SectionKind::Snapshots as u32 {
                     let s = &tiny_recording(6).memory.snapshots[0];
@@ -587,7 +588,7 @@ fn annotations(bytes: &[u8]) -> std::collections::BTreeMap<usize, String> {
     notes
 }
 
-/// Lines of 16 bytes: place, hex, text, note; `*` for lines of zeros left out.
+/// Returns a hexdump in lines of 16 bytes: offset, hex, text, note. A `*` stands for omitted lines of zeros.
 fn dump(bytes: &[u8]) -> String {
     let notes = annotations(bytes);
     let mut out = String::new();
@@ -632,24 +633,28 @@ const END: &str = "```\n<!-- end of dump -->";
 fn golden_hexdump_in_the_page_matches_the_file() {
     let page_at = root().join("docs/format.md");
     let page = std::fs::read_to_string(&page_at).unwrap();
-    let start = page.find(BEGIN).expect("the page has a dump") + BEGIN.len();
-    let end = start + page[start..].find(END).expect("the dump ends");
+    let start = page.find(BEGIN).expect("the page has no hexdump") + BEGIN.len();
+    let end = start + page[start..].find(END).expect("the hexdump has no end");
     let bytes = std::fs::read(golden()).unwrap();
     if bless() {
         std::fs::write(&page_at, format!("{}{}{}", &page[..start], dump(&bytes), &page[end..])).unwrap();
         return;
     }
-    // The bytes are compared as a user would type them in, apart from how the dump was printed.
-    let mut typed = Vec::new();
+    // The bytes are parsed from the page, as a reader of the page would type them.
+    let mut parsed = Vec::new();
     for line in page[start..end].lines().filter(|l| *l != "*") {
         let at = usize::from_str_radix(&line[..6], 16).unwrap();
-        assert!(at >= typed.len());
-        typed.resize(at, 0u8);
+        assert!(at >= parsed.len());
+        parsed.resize(at, 0u8);
         let hex = line.get(8..55).unwrap_or_default();
-        typed.extend(hex.split_whitespace().map(|h| u8::from_str_radix(h, 16).unwrap()));
+        parsed.extend(hex.split_whitespace().map(|h| u8::from_str_radix(h, 16).unwrap()));
     }
-    assert!(typed == bytes, "the dump in docs/format.md is of other bytes");
-    assert_eq!(&page[start..end], dump(&bytes), "its notes are those of this file");
+    assert!(parsed == bytes, "the hexdump in docs/format.md differs from the file");
+    assert_eq!(
+        &page[start..end],
+        dump(&bytes),
+        "the notes of the hexdump differ from the file"
+    );
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -670,7 +675,7 @@ fn kind_name(kind: EventKind) -> &'static str {
     }
 }
 
-/// An event as the page's reader prints it.
+/// Returns an event in the form of the Python reader.
 fn event_as_json(r: &Recording, i: usize) -> Value {
     let e = &r.events;
     let kind = e.kind(i).unwrap();
@@ -763,18 +768,18 @@ fn section_as_json(s: &SectionInfo) -> Value {
     })
 }
 
-/// Runs the page's reader and compares every section, event, snapshot and page, and the metadata.
+/// Runs the Python reader and compares all sections, events, snapshots, pages and the metadata.
 fn compare_with_python(path: &Path) {
     let script = root().join("tests/format_reader.py");
     let out = Command::new("python3")
         .arg(&script)
         .arg(path)
         .output()
-        .expect("python3 is needed by this test");
+        .expect("this test needs python3");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     let text = String::from_utf8(out.stdout).unwrap();
     let lines: Vec<Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
-    let of = |key: &str| {
+    let lines_with = |key: &str| {
         lines
             .iter()
             .filter(|l| l.get(key).is_some())
@@ -784,25 +789,25 @@ fn compare_with_python(path: &Path) {
     let file = KineFile::open(path).unwrap();
     let r = file.recording().unwrap();
     let sections: Vec<Value> = file.sections().iter().map(section_as_json).collect();
-    assert_eq!(of("section"), sections);
+    assert_eq!(lines_with("section"), sections);
     let events: Vec<Value> = (0..r.events.len()).map(|i| event_as_json(&r, i)).collect();
-    assert_eq!(of("event"), events);
-    assert_eq!(of("facts"), [serde_json::json!({ "facts": r.metadata })]);
+    assert_eq!(lines_with("event"), events);
+    assert_eq!(lines_with("facts"), [serde_json::json!({ "facts": r.metadata })]);
     let snapshots: Vec<Value> = r
         .memory
         .snapshots
         .iter()
         .map(|s| serde_json::json!({ "snapshot": s }))
         .collect();
-    assert_eq!(of("snapshot"), snapshots);
+    assert_eq!(lines_with("snapshot"), snapshots);
     let extras: Vec<Value> = r
         .extras
         .iter()
         .map(|(n, b)| serde_json::json!({ "extra": n, "content": b }))
         .collect();
-    assert_eq!(of("extra"), extras);
-    assert_eq!(of("page").len(), r.memory.pages.len());
-    for (i, p) in of("page").iter().enumerate() {
+    assert_eq!(lines_with("extra"), extras);
+    assert_eq!(lines_with("page").len(), r.memory.pages.len());
+    for (i, p) in lines_with("page").iter().enumerate() {
         let id = trace_core::recording::PageId(i as u32 + 1);
         let sum: u64 = r.memory.pages.page(id).unwrap().iter().map(|b| u64::from(*b)).sum();
         let hex: String = r
@@ -832,7 +837,7 @@ fn golden_reader_written_from_the_page_agrees_on_other_files() {
     let path = folder.path().join("made.kine");
     container::write(&recording(7, 1500), &path, &Default::default()).unwrap();
     compare_with_python(&path);
-    // Many commits, so that tables add to tables and a complete one comes again; then a torn tail.
+    // The file has many commits, so that incremental and complete tables alternate, and a torn tail.
     let growing = folder.path().join("grows.kine");
     let mut w = Writer::create(&growing).unwrap();
     for n in 0..70u32 {
@@ -861,7 +866,9 @@ fn golden_reader_written_from_the_page_agrees_on_derived_data() {
     let file = KineFile::open(&path).unwrap();
     let r = file.recording().unwrap();
     let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id);
-    let pyramid = Pyramid::stored(&file, &r, map).unwrap().expect("it was stored");
+    let pyramid = Pyramid::stored(&file, &r, map)
+        .unwrap()
+        .expect("the file has no stored pyramid");
     let script = root().join("tests/format_reader.py");
     let out = Command::new("python3").arg(script).arg(&path).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -870,7 +877,7 @@ fn golden_reader_written_from_the_page_agrees_on_derived_data() {
     let read = lines
         .iter()
         .find(|l| l.get("pyramid").is_some())
-        .expect("the page's reader finds it");
+        .expect("the reader did not find the section");
     assert_eq!(read["pyramid"], r.events.len());
     assert_eq!(read["lanes"], serde_json::json!(pyramid.lanes()));
     let rows = read["before"].as_array().unwrap();
@@ -881,9 +888,9 @@ fn golden_reader_written_from_the_page_agrees_on_derived_data() {
         assert_eq!(*row, serde_json::json!(counts), "row {i}");
         if let Some(last) = before.checked_sub(1) {
             let axis = pyramid.axis();
-            let place = axis.position(AxisKind::Compressed, last) as u64;
+            let position = axis.position(AxisKind::Compressed, last) as u64;
             assert_eq!(read["latest"][i], axis.ns(last), "row {i}");
-            assert_eq!(read["cut"][i], axis.ns(last) - place, "row {i}");
+            assert_eq!(read["cut"][i], axis.ns(last) - position, "row {i}");
         }
     }
     if let Some(map) = map {
@@ -891,7 +898,7 @@ fn golden_reader_written_from_the_page_agrees_on_derived_data() {
         let read = lines
             .iter()
             .find(|l| l.get("timeline").is_some())
-            .expect("the page's reader finds it");
+            .expect("the reader did not find the section");
         let tables = &read["timeline"];
         assert_eq!(tables["polls"].as_array().unwrap().len(), expected.polls.len());
         assert_eq!(tables["jobs"].as_array().unwrap().len(), expected.jobs.len());

@@ -1,4 +1,4 @@
-//! What is written comes back: whole recordings, streams of chunks, several commits, unknown sections, derived data.
+//! Tests of round trips: complete recordings, streams of chunks, several commits, unknown sections, derived data.
 
 use crate::container::generate::{assert_same, metadata, recording};
 use trace_core::Recording;
@@ -15,20 +15,20 @@ fn recording_round_trips_through_memory_and_file() {
         assert_same(&r, &container::from_bytes(bytes.clone()).unwrap());
         let path = folder.path().join(format!("{seed}.kine"));
         container::write(&r, &path, &Progress::new()).unwrap();
-        assert_eq!(std::fs::read(&path).unwrap(), bytes, "file and bytes are the same");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "file and bytes differ");
         let back = container::open(&path).unwrap();
         assert_same(&r, &back);
         assert_eq!(
             container::to_bytes(&back).unwrap(),
             bytes,
-            "what was read writes the same bytes"
+            "a second write gives other bytes"
         );
         assert_eq!(container::verify(&path).unwrap().findings, []);
     }
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         3,
-        "nothing is left beside the files"
+        "other files are left in the folder"
     );
 }
 
@@ -68,7 +68,7 @@ fn constant_columns_use_little_space() {
     let bytes = container::to_bytes(&r).unwrap();
     assert!(
         bytes.len() < n * 5 + 100_000,
-        "kind and offset alone are stored: {} bytes",
+        "constant columns are stored row by row: {} bytes",
         bytes.len()
     );
     let back = container::from_bytes(bytes).unwrap();
@@ -110,7 +110,7 @@ fn slice<T: bytemuck::Pod>(c: &Column<T>, from: usize, to: usize) -> Vec<T> {
     c.iter_range(from..to).collect()
 }
 
-/// Pushes events `from..to` of a recording that has accesses alone.
+/// Pushes events `from..to` of a recording that has only accesses.
 fn push_accesses<S: container::Sink>(w: &mut Writer<S>, r: &Recording, from: usize, to: usize) {
     use SectionKind as K;
     let e = &r.events;
@@ -124,7 +124,7 @@ fn push_accesses<S: container::Sink>(w: &mut Writer<S>, r: &Recording, from: usi
     w.push_constant(K::AccessWidth, 4u8, (to - from) as u64).unwrap();
 }
 
-/// A recording of accesses alone.
+/// Returns a recording of accesses only.
 fn accesses(count: u64) -> Recording {
     use trace_core::recording::{Access, EventsBuilder};
     let mut b = EventsBuilder::new();
@@ -239,17 +239,23 @@ fn inconsistent_sections_are_not_written() {
         report.contains("event-space has 0 rows, column event-kind has 2"),
         "{report}"
     );
-    assert!(w.push(SectionKind::EventTime, &[1u8]).is_err(), "rows of another size");
+    assert!(
+        w.push(SectionKind::EventTime, &[1u8]).is_err(),
+        "rows of the wrong size are accepted"
+    );
     assert!(
         w.push_constant(SectionKind::EventKind, 1u8, 5).is_err(),
-        "kinds are never constant"
+        "constant kinds are accepted"
     );
-    assert!(w.push(SectionKind::Facts, &[1u8]).is_err(), "not a column");
+    assert!(
+        w.push(SectionKind::Facts, &[1u8]).is_err(),
+        "a section that is not a column is accepted"
+    );
     let mut r = recording(1, 10);
     r.memory.pages = Default::default();
     assert!(
         matches!(container::to_bytes(&r), Err(ContainerError::Refused(_))),
-        "snapshots of pages that are not there"
+        "snapshots of missing pages are accepted"
     );
 }
 
@@ -298,7 +304,7 @@ fn a_streamed_file_appears_at_once_or_not_at_all() {
         .filter(|s| s.kind == Some(SectionKind::AccessWidth))
         .map(|s| s.rows)
         .collect();
-    assert_eq!(widths, [1000], "constant chunks that follow each other are one");
+    assert_eq!(widths, [1000], "adjacent constant chunks are not merged");
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn invalid_json_is_refused_with_its_line() {
     let f = folder(&[("d.json", b"{\n\"Kernels\": 5,\n\"StartVAAddr\": \"0\"}")]);
     assert_eq!(f.fails().1, FilePosition::Line(2));
     let base = rr_json(&[("k", "b", "a")]);
-    for (from, to, why) in [
+    for (from, to, expected) in [
         ("7f0a40000000", "zz", "not a hexadecimal number"),
         ("\"SharedMemory\":256", "\"SharedMemory\":-1", "u32"),
         ("\"x\":64", "\"x\":4294967296", "u32"),
@@ -18,7 +18,7 @@ fn invalid_json_is_refused_with_its_line() {
     ] {
         let f = folder(&[("d.json", base.replace(from, to).as_bytes())]);
         let (file, _, message) = f.fails();
-        assert!(file == "d.json" && message.contains(why), "{message}");
+        assert!(file == "d.json" && message.contains(expected), "{message}");
     }
     let long = base.replace("\"k\"", &format!("\"{}\"", "k".repeat(70_000)));
     assert!(
@@ -42,9 +42,9 @@ fn invalid_record_replay_snapshot_is_refused_with_its_offset() {
     let json = rr_json(&[("k", "b", "a")]);
     let fails = |snapshot: &[u8]| {
         let f = folder(&[("d.json", json.as_bytes()), ("b", snapshot), ("a", &sound)]);
-        let (file, place, message) = f.fails();
+        let (file, position, message) = f.fails();
         assert_eq!(file, "b");
-        (place, message)
+        (position, message)
     };
     let with = |at: usize, number: u64| {
         let mut bytes = sound.clone();
@@ -74,10 +74,10 @@ fn invalid_record_replay_snapshot_is_refused_with_its_offset() {
     assert_eq!(fails(&twice).0, FilePosition::Byte(71 + 16 + 64));
     for n in 0..sound.len() {
         if n != 71 {
-            let (place, _) = fails(&sound[..n]);
+            let (position, _) = fails(&sound[..n]);
             assert!(
-                matches!(place, FilePosition::Byte(at) if at <= n as u64),
-                "cut at {n}: {place:?}"
+                matches!(position, FilePosition::Byte(at) if at <= n as u64),
+                "cut at {n}: {position:?}"
             );
         }
     }
@@ -89,15 +89,15 @@ fn invalid_mneme_snapshot_is_refused_with_its_offset() {
     let json = mneme_json(&[("1", "p", "e")]);
     let fails = |before: &[u8], after: &[u8]| {
         let f = folder(&[("5.json", json.as_bytes()), ("p", before), ("e", after)]);
-        let (file, place, message) = f.fails();
+        let (file, position, message) = f.fails();
         assert_eq!(file, if after == sound { "p" } else { "e" });
-        (place, message)
+        (position, message)
     };
     for n in 0..sound.len() {
-        let (place, _) = fails(&sound[..n], &sound);
+        let (position, _) = fails(&sound[..n], &sound);
         assert!(
-            matches!(place, FilePosition::Byte(at) if at <= n as u64),
-            "cut at {n}: {place:?}"
+            matches!(position, FilePosition::Byte(at) if at <= n as u64),
+            "cut at {n}: {position:?}"
         );
     }
     let longer = [&sound[..], b"more"].concat();
@@ -109,22 +109,26 @@ fn invalid_mneme_snapshot_is_refused_with_its_offset() {
     let head = |steps: u64| bytes().b(mneme::DIFF).n(1).name("steps").n(2).n(0x1234).n(steps);
     let first = |d: Bytes| d.n(2).n(512).n(16).n(BASE).plain();
     let second = |d: Bytes| d.n(8192).n(16).n(BASE + 1024).plain();
-    let whole = second(first(head(0)).n(0)).n(0).0;
-    let f = folder(&[("5.json", json.as_bytes()), ("p", &sound), ("e", &whole)]);
-    assert_eq!(copies(&f.open().unwrap()).len(), 6, "nothing changed");
-    for n in 0..whole.len() {
-        fails(&sound, &whole[..n]);
+    let empty = second(first(head(0)).n(0)).n(0).0;
+    let f = folder(&[("5.json", json.as_bytes()), ("p", &sound), ("e", &empty)]);
+    assert_eq!(
+        copies(&f.open().unwrap()).len(),
+        6,
+        "a launch without changes has other copies"
+    );
+    for n in 0..empty.len() {
+        fails(&sound, &empty[..n]);
     }
-    for (offset, length, why) in [
+    for (offset, length, expected) in [
         (16, 1, "which has 16 bytes"),
         (0, 17, "which has 16 bytes"),
         (u64::MAX, 2, "which has 16 bytes"),
         (2, u64::MAX, "which has 16 bytes"),
     ] {
         let diff = second(first(head(0)).n(1).n(offset).n(length).b(&[9; 32])).n(0).0;
-        let (place, message) = fails(&sound, &diff);
-        assert!(message.contains(why), "{message}");
-        assert!(matches!(place, FilePosition::Byte(_)));
+        let (position, message) = fails(&sound, &diff);
+        assert!(message.contains(expected), "{message}");
+        assert!(matches!(position, FilePosition::Byte(_)));
     }
     let cases: [(Vec<u8>, &str); 8] = [
         (head(1 << 60).0, "the number of changed ranges is"),
@@ -156,12 +160,12 @@ fn invalid_mneme_snapshot_is_refused_with_its_offset() {
             "the element type 11 does not exist",
         ),
     ];
-    for (diff, why) in cases {
+    for (diff, expected) in cases {
         let (_, message) = fails(&sound, &diff);
-        assert!(message.contains(why), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
     assert!(
-        fails(&whole, &sound).1.contains("the number of variables is"),
+        fails(&empty, &sound).1.contains("the number of variables is"),
         "no launch begins with changes"
     );
 }

@@ -129,23 +129,23 @@ pub(super) fn find(entries: &[Entry]) -> Result<Base, String> {
 mod tests {
     use super::*;
 
-    fn entries(of: &[(u64, u32)]) -> Vec<Entry> {
+    fn entries(values: &[(u64, u32)]) -> Vec<Entry> {
         let entry = |(address, value): &(u64, u32)| Entry {
             address: *address,
             value: *value,
             write: false,
         };
-        of.iter().map(entry).collect()
+        values.iter().map(entry).collect()
     }
 
     #[test]
     fn base_address_makes_most_accesses_known_registers() {
         const AT: u64 = 0xffff_ff80_08a8_0000;
-        // The id of a Mali-G71, and the raw status of the jobs.
+        // The accesses are to the id of a Mali-G71 and to the raw status of the jobs.
         let found = find(&entries(&[(AT, 0x6000_0000), (AT + 0x1000, 0)])).unwrap();
         assert_eq!(found.address, AT);
         assert!(found.assumed.unwrap().contains("2 of 2 accesses"));
-        // Registers of a job slot and of an address space, and nothing of the page before.
+        // The accesses are to a job slot and an address space, and none is to the page before them.
         let found = find(&entries(&[(AT + 0x1880, 0), (AT + 0x2400, 0), (AT + 0x2428, 0)])).unwrap();
         assert_eq!(found.address, AT);
     }
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn equally_plausible_register_bases_are_reported() {
         const AT: u64 = 0xffff_ff80_08a8_0000;
-        // Registers that the pages of jobs and of the MMU both have: raw status and mask.
+        // The pages of jobs and of the MMU both have these registers: raw status and mask.
         let found = find(&entries(&[(AT + 0x1000, 0), (AT + 0x1008, 0)])).unwrap();
         let message = found.assumed.unwrap();
         let others = [AT, AT - 0x1000].into_iter().filter(|b| *b != found.address);
@@ -166,14 +166,14 @@ mod tests {
 
     #[test]
     fn addresses_without_a_register_base_are_refused_with_a_reason() {
-        for (of, message) in [
+        for (values, message) in [
             (&[(0u64, 1u32), (0, 2)][..], "hid the addresses"),
             (&[(0x1234_5678, 0), (0xfedc_ba90, 0)][..], "hash"),
             (&[(0xffff_ff80_08a8_0002, 0)][..], "hash"),
             (&[][..], "no access"),
         ] {
-            let why = find(&entries(of)).unwrap_err();
-            assert!(why.contains(message), "{why}");
+            let error = find(&entries(values)).unwrap_err();
+            assert!(error.contains(message), "{error}");
         }
         assert_eq!(find(&entries(&[(0x1000, 0), (0x2000, 1)])).unwrap().address, 0);
         assert_eq!(find(&entries(&[(u64::MAX - 3, 0)])).unwrap().address, u64::MAX - 0xfff);
