@@ -70,9 +70,16 @@ fn check_replay(folder: &str, compared: u64) {
     assert_eq!(second.verdict, Verdict::Match, "{:?}", second.failure);
     assert_eq!(second.timing.runs_ns.len(), 100);
     let delta = lease.push_stats();
-    assert_eq!(lease.sent_pages(), changed, "the client must send exactly the changed pages");
+    assert_eq!(
+        lease.sent_pages(),
+        changed,
+        "the client must send exactly the changed pages"
+    );
     assert_eq!(delta.pages + delta.pages_known, edited.pages.len() as u64);
-    assert!(delta.bytes < delta.pages * (4096 + PAGE_ENTRY_BYTES) + MAX_EDIT_BYTES, "{delta:?}");
+    assert!(
+        delta.bytes < delta.pages * (4096 + PAGE_ENTRY_BYTES) + MAX_EDIT_BYTES,
+        "{delta:?}"
+    );
     // The agent already has every page of the recorded input.
     let back = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
     assert_eq!(back.fingerprint, first.fingerprint);

@@ -111,9 +111,12 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<InvalidPlan> {
         1,
         |r| matches!(r, Reason::OutsideWindow { offset: 0x4000, .. }),
     );
-    add("an unknown register", with_first_action(&whole, write(0x3ff8)), 1, |r| {
-        matches!(r, Reason::UnknownRegister { offset: 0x3ff8 })
-    });
+    add(
+        "an unknown register",
+        with_first_action(&whole, write(0x3ff8)),
+        1,
+        |r| matches!(r, Reason::UnknownRegister { offset: 0x3ff8 }),
+    );
     // AArch64 tables select identity mode in a separate register. LPAE tables select it with bits of the root register.
     let mut changed = 0;
     let identity = with_actions(whole.clone(), |list| {
@@ -168,7 +171,12 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<InvalidPlan> {
         4,
         over,
     );
-    add("endless pages", with_budget(&whole, |p| p.budgets.pages = u64::MAX), 4, over);
+    add(
+        "endless pages",
+        with_budget(&whole, |p| p.budgets.pages = u64::MAX),
+        4,
+        over,
+    );
     add(
         "endless time",
         with_budget(&whole, |p| p.budgets.time_ns = u64::MAX),
@@ -188,7 +196,12 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<InvalidPlan> {
         over,
     );
     let pause = Action::Pause { event: 0, ns: u64::MAX };
-    add("a pause longer than the time", with_first_action(&whole, pause), 4, over);
+    add(
+        "a pause longer than the time",
+        with_first_action(&whole, pause),
+        4,
+        over,
+    );
     let limit = |r: &Reason| matches!(r, Reason::WaitLimit { .. });
     add(
         "waits shorter than they need",

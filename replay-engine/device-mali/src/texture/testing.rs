@@ -75,8 +75,8 @@ impl Recipe {
         self.size.map(|n| (n >> level).max(1))
     }
 
-    /// Builds the texture with texels from a function of (layer, face, sample, level) and (x, y, z): the descriptor at
-    /// 0, surfaces from 1024, texels from 16384. The format must have one texel per block.
+    /// Builds the texture from a function of (layer, face, sample, level) and (x, y, z). The descriptor is at 0,
+    /// surfaces from 1024 and texels from 16384. The format must have one texel per block.
     pub(super) fn build(&self, texel: impl Fn([u32; 4], [u32; 3]) -> Texel) -> Flat {
         let format = PixelFormat::parse(self.arch, self.format).unwrap();
         let bytes = format.block().bytes;
