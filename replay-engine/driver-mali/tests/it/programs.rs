@@ -1,5 +1,5 @@
-//! The recorded programs of Mesa's driver, run on the software GPU: what they leave in their buffers against what a CPU
-//! computed, or another implementation of the same shading language.
+//! Tests that run the recorded programs of Mesa's driver on the simulator. The references for their buffers are a CPU
+//! or another implementation of the same shading language.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use crate::agreement;
