@@ -310,10 +310,10 @@ mod tests {
 
     #[test]
     fn simulator_fits_only_the_recorded_gpu() {
-        let made = || -> crate::serve::Factory {
+        let gpu_factory = || -> crate::serve::Factory {
             std::sync::Arc::new(|| Err(crate::device::ReplayDeviceError::Failed("no".into())))
         };
-        let here = Factories::new().with_gpu("mali-g71", 0x6000_0000, made());
+        let here = Factories::new().with_gpu("mali-g71", 0x6000_0000, gpu_factory());
         let of = |id: u32, name: &str| {
             let recording = RecordedDevice {
                 gpu_id: id,

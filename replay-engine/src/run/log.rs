@@ -291,7 +291,7 @@ mod tests {
         let mut builder = EventsBuilder::new();
         let mut time = 1 << 60;
         for n in 0..200_000u32 {
-            // Runs of stores, with registers between them, and a clock that steps back from time to time.
+            // The log has runs of stores with registers between them. The clock steps back at times.
             time = if n % 1000 == 7 {
                 time - 5
             } else {
@@ -333,7 +333,7 @@ mod tests {
             assert_eq!(read.host_write(event), events.host_write(event));
             assert_eq!(read.time.get(event), events.time.get(event));
         }
-        // A store that starts where the last one ended takes a tag, a time and its value.
+        // A store that starts at the end of the previous one needs a tag, a time and its value.
         assert!(bytes.len() < 200_000 * 12, "{}", bytes.len());
     }
 

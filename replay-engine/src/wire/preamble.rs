@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(
             with(16, 0x1b),
             Err(PreambleError::Program),
-            "no escape sequences on a terminal"
+            "the program name must not contain escape sequences"
         );
         assert_eq!(with(16, 0xff), Err(PreambleError::Program));
         assert_eq!(with(13, 7).unwrap(), p, "reserved bytes are for later versions");

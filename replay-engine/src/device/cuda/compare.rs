@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(
             compare(&a[..16], &b[..16], within(1)),
             None,
-            "one step, and two zeros are one number"
+            "one step is within the tolerance, and both zeros are equal"
         );
         assert_eq!(compare(&a[..4], &b[..4], within(0)).unwrap().count, 1);
         // Missing elements differ, and so do two different NaN values.
