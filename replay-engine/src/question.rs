@@ -210,11 +210,14 @@ mod tests {
         let short = Duration::from_millis(200);
         assert_eq!(ask_at(input.as_fd(), || Ok(()), short, || false).unwrap(), Answer::Late);
         let checks = Cell::new(0);
-        let gone = || {
+        let is_withdrawn = || {
             checks.set(checks.get() + 1);
             checks.get() == 4
         };
-        assert_eq!(ask_at(input.as_fd(), || Ok(()), LONG, gone).unwrap(), Answer::Withdrawn);
+        assert_eq!(
+            ask_at(input.as_fd(), || Ok(()), LONG, is_withdrawn).unwrap(),
+            Answer::Withdrawn
+        );
         assert_eq!(checks.get(), 4);
         // A question that is already withdrawn is not shown.
         let shown = ask_at(input.as_fd(), || panic!("shown"), LONG, || true);

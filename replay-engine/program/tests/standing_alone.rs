@@ -441,9 +441,9 @@ fn programs_apply_host_writes_between_chains() {
     let again: &[&[(u64, u64)]] = &[&[(0, 1), (1, 2)]];
     let other: &[&[(u64, u64)]] = &[&[(0, 9)], &[(3, 8)], &[(0, 1), (3, 4)]];
     for (name, then) in [("again", again), ("other", other)] {
-        let made = check_program(name, &record_rewrites(then), true);
+        let exported_program = check_program(name, &record_rewrites(then), true);
         assert!(
-            !made.image_pieces.is_empty(),
+            !exported_program.image_pieces.is_empty(),
             "the program must write the input more than once"
         );
     }
@@ -566,14 +566,17 @@ fn unsupported_recordings_and_full_folders_are_refused() {
     let other = SoftwareMali::new(Model::G52).info();
     assert!(Program::from_recording(&recording, &options(&[]), &other, &Progress::new()).is_err());
 
-    let made = program(&recording, &[]).unwrap();
+    let exported_program = program(&recording, &[]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine"), "kept").unwrap();
-    assert!(matches!(write(&made, folder.path()), Err(WriteError::NotEmpty(_))));
+    assert!(matches!(
+        write(&exported_program, folder.path()),
+        Err(WriteError::NotEmpty(_))
+    ));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     let empty = folder.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
-    let written = write(&made, &empty).unwrap();
+    let written = write(&exported_program, &empty).unwrap();
     assert!(written.files.iter().all(|f| empty.join(f).is_file()));
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),

@@ -342,8 +342,8 @@ mod tests {
         let good = [WRITE | 2 << WIDTH_AT, 0, 4, 1, 2, 3, 4];
         assert!(unpack(&good, &[]).is_ok());
         for cut in 1..good.len() {
-            let of = unpack(&good[..cut], &[]).map(|e| e.len());
-            assert_eq!(of, Err(LogError::Cut { row: 0 }), "{cut}");
+            let result = unpack(&good[..cut], &[]).map(|e| e.len());
+            assert_eq!(result, Err(LogError::Cut { row: 0 }), "{cut}");
         }
         let with = |more: &[u8]| unpack(&[&good[..], more].concat(), &[]).map(|e| e.len());
         assert_eq!(with(&[0x40]), Err(LogError::Tag { row: 1, tag: 0x40 }));

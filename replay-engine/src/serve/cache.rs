@@ -212,14 +212,19 @@ mod tests {
         put(&mut cache, A, 1, 7);
         put(&mut cache, A, 2, 8);
         put(&mut cache, B, 3, 7);
-        let like = |c: &Cache, client, body: u8| c.find_similar(client, PartKind::Head, &[body; 32]).map(|p| p[0]);
-        assert_eq!(like(&cache, A, 7), Some(1), "the part with the same body is found");
+        let similar_part =
+            |c: &Cache, client, body: u8| c.find_similar(client, PartKind::Head, &[body; 32]).map(|p| p[0]);
         assert_eq!(
-            like(&cache, A, 9),
+            similar_part(&cache, A, 7),
+            Some(1),
+            "the part with the same body is found"
+        );
+        assert_eq!(
+            similar_part(&cache, A, 9),
             Some(2),
             "without the same body, the latest part is found"
         );
-        assert_eq!(like(&cache, B, 8), Some(3));
+        assert_eq!(similar_part(&cache, B, 8), Some(3));
         assert_eq!(cache.find_similar(A, PartKind::Body, &[7; 32]), None);
         assert!(
             cache.part(A, PartKind::Head, &[3; 32]).is_none(),
@@ -234,9 +239,12 @@ mod tests {
         let (digest, image) = page(9);
         cache.keep_page(A, digest, &image);
         assert_eq!((cache.bytes(), cache.by_age.len()), (3 * PAGE_SIZE, 3));
-        assert_eq!((like(&cache, A, 8), like(&cache, B, 7)), (Some(1), Some(3)));
+        assert_eq!(
+            (similar_part(&cache, A, 8), similar_part(&cache, B, 7)),
+            (Some(1), Some(3))
+        );
         cache.forget_part(A, &[1; 32]);
-        assert_eq!((cache.bytes(), like(&cache, A, 7)), (2 * PAGE_SIZE, None));
+        assert_eq!((cache.bytes(), similar_part(&cache, A, 7)), (2 * PAGE_SIZE, None));
         // Data larger than the whole cache is not stored.
         cache.keep_part(A, PartKind::Body, [4; 32], [4; 32], &Arc::new(vec![0; 4 * PAGE_SIZE]));
         assert_eq!((cache.bytes(), cache.by_age.len()), (0, 0));

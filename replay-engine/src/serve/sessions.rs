@@ -150,10 +150,10 @@ mod tests {
     /// Creates both ends of a connection, first the client's and then the agent's.
     fn connection(client: &KeyPair) -> (Channel, Channel) {
         let agent = KeyPair::generate().unwrap();
-        let (here, there) = UnixStream::pair().unwrap();
+        let (here, far_end) = UnixStream::pair().unwrap();
         let by = Instant::now() + Duration::from_secs(10);
         let respond =
-            std::thread::spawn(move || Channel::respond(Stream::Unix(there), &agent, &[], Limits::FromClient, by));
+            std::thread::spawn(move || Channel::respond(Stream::Unix(far_end), &agent, &[], Limits::FromClient, by));
         let here = Channel::initiate::<WireError>(Stream::Unix(here), client, &[], Limits::FromAgent, by, |_| Ok(()));
         (here.unwrap(), respond.join().unwrap().unwrap())
     }

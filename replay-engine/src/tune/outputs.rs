@@ -142,7 +142,7 @@ mod tests {
         values.iter().flat_map(|v| v.to_le_bytes()).collect()
     }
 
-    fn near(absolute: f64) -> OutputTolerance {
+    fn tolerance(absolute: f64) -> OutputTolerance {
         OutputTolerance::Near {
             element: ElementType::F32,
             absolute,
@@ -162,10 +162,10 @@ mod tests {
         let area = |at, bytes, absolute| MemoryArea {
             at,
             bytes,
-            rule: near(absolute),
+            rule: tolerance(absolute),
         };
-        assert_eq!(find_mismatch(&pieces, &[], near(0.5)), None);
-        let w = find_mismatch(&pieces, &[], near(0.1)).unwrap();
+        assert_eq!(find_mismatch(&pieces, &[], tolerance(0.5)), None);
+        let w = find_mismatch(&pieces, &[], tolerance(0.1)).unwrap();
         assert_eq!((w.at, w.count, w.largest), (0x1000, 2, Some(0.25)));
         assert_eq!((w.wanted.as_str(), w.got.as_str()), ("0000803f", "0000a03f"));
         // The first element is in an area with sufficient tolerance. The last element is in no area, so every byte
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(find_mismatch(&[], &areas, OutputTolerance::Exact), None);
         let mut all = None;
         OutputMismatch::join(&mut all, None);
-        OutputMismatch::join(&mut all, find_mismatch(&pieces, &[], near(0.1)));
+        OutputMismatch::join(&mut all, find_mismatch(&pieces, &[], tolerance(0.1)));
         OutputMismatch::join(&mut all, find_mismatch(&pieces, &[], OutputTolerance::Exact));
         let all = all.unwrap();
         assert_eq!((all.at, all.count, all.largest), (0x1000, 4, Some(0.25)));

@@ -87,11 +87,11 @@ mod tests {
 
     #[test]
     fn difference_is_compared_with_both_spreads() {
-        let of = |times: &[u64]| Spread::from_times(times).unwrap();
-        assert!(of(&[100, 110, 120]).is_within(&of(&[105, 125, 115])));
-        assert!(!of(&[100, 101, 102]).is_within(&of(&[110, 111, 112])));
+        let spread_of = |times: &[u64]| Spread::from_times(times).unwrap();
+        assert!(spread_of(&[100, 110, 120]).is_within(&spread_of(&[105, 125, 115])));
+        assert!(!spread_of(&[100, 101, 102]).is_within(&spread_of(&[110, 111, 112])));
         assert!(
-            !of(&[100]).is_within(&of(&[100])),
+            !spread_of(&[100]).is_within(&spread_of(&[100])),
             "without spread, no difference is within it"
         );
     }

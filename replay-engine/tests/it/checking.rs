@@ -158,8 +158,8 @@ fn wait_for_check() {
         let times = rest.split_whitespace().skip(11).take(2);
         times.map(|t| t.parse::<u64>().unwrap()).sum::<u64>()
     };
-    let wanted = worked() + 20;
-    until("work on a check", || worked() >= wanted);
+    let target = worked() + 20;
+    until("work on a check", || worked() >= target);
 }
 
 /// Waits until the client has sent the plan. The upload is the first fifth of the progress.

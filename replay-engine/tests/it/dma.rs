@@ -308,7 +308,7 @@ fn errors_of_the_text_name_line_and_column() {
             }
         }
     }
-    let of = |from: &str, to: &str| assemble(&EDU.replacen(from, to, 1), &One);
+    let assemble_changed = |from: &str, to: &str| assemble(&EDU.replacen(from, to, 1), &One);
     for (from, to, place, why) in [
         (
             "window 0 \"bar0\" registers",
@@ -378,13 +378,15 @@ fn errors_of_the_text_name_line_and_column() {
             "reads versions 5 to 6",
         ),
     ] {
-        let e = of(from, to).unwrap_err().to_string();
+        let e = assemble_changed(from, to).unwrap_err().to_string();
         assert!(e.contains(place) && e.contains(why), "{to}: {e}");
     }
     let many: String = (0..=1 << 16).map(|n| format!("content \"{n}\" 0x0 00\n")).collect();
-    let e = of("content \"nothing\" 0x000 00\n", &many).unwrap_err().to_string();
+    let e = assemble_changed("content \"nothing\" 0x000 00\n", &many)
+        .unwrap_err()
+        .to_string();
     assert!(e.contains("more than 65536 page images"), "{e}");
-    let filled = of(
+    let filled = assemble_changed(
         "content \"nothing\" 0x000 00",
         "content \"nothing\" file \"ones.bin\" # sixteen",
     )
@@ -451,11 +453,11 @@ fn edu_text_plan_computes_and_copies_memory() {
 fn wrong_digest_and_endless_poll_do_not_match() {
     need_qemu!();
     let mut b = open_device("edu");
-    let of = |from: &str, to: &str| {
+    let assemble_changed = |from: &str, to: &str| {
         let whole = assemble(&EDU.replacen(from, to, 1), &NoFiles).unwrap();
         whole.moved_to(&open_device("edu").info()).unwrap()
     };
-    let wrong = of(
+    let wrong = assemble_changed(
         "expect memory arena+0x1000 2048 \"pattern\"",
         "expect memory arena+0x1000 2048 \"nothing\"",
     );
@@ -467,7 +469,7 @@ fn wrong_digest_and_endless_poll_do_not_match() {
     assert_eq!((missing[0].kind.as_str(), missing[0].event), ("memory", Some(39)));
     assert_ne!(missing[0].expected, missing[0].got);
     // Without its interrupt, the transfer is not finished at the poll. The run ends there, and the device is off.
-    let hasty = of(
+    let hasty = assemble_changed(
         "26 wait 0x1 5000000000\n27 until 0 0x98 8 0x4 mask 0xffffffffffffffff reads 1 limit 100000000",
         "27 until 0 0x98 8 0x4 mask 0xffffffffffffffff reads 1 limit 1000",
     );

@@ -404,7 +404,7 @@ fn an_interrupt_that_never_comes_ends_the_run() {
 
 #[test]
 fn non_replayable_accesses_are_compile_errors() {
-    let of = |a: Access| {
+    let compile_access = |a: Access| {
         compiled(&recording(&[a], 0), &CompileOptions::default())
             .unwrap_err()
             .to_string()
@@ -426,7 +426,7 @@ fn non_replayable_accesses_are_compile_errors() {
         ),
         (access(9, true, 0, 1, 1), "and toy has no such MMIO region"),
     ] {
-        let e = of(a);
+        let e = compile_access(a);
         assert!(e.contains(why), "{a:?}: {e}");
     }
     let mut other = drawing();
@@ -456,7 +456,7 @@ fn writes_to_regions_unknown_to_the_map_are_refused() {
         bytes: 0x100,
     });
     let number = r.metadata.spaces.len() as u8 - 1;
-    let of = |write| {
+    let compile_access = |write| {
         let mut r = r.clone();
         let mut events = EventsBuilder::new();
         events.access(0, 0, access(number, write, 20, 4, 1));
@@ -470,13 +470,13 @@ fn writes_to_regions_unknown_to_the_map_are_refused() {
             &Progress::new(),
         )
     };
-    let e = of(true).unwrap_err().to_string();
+    let e = compile_access(true).unwrap_err().to_string();
     assert!(
         e.contains("bar1+0x14 = 0x1 is not replayed") && e.contains("another way to the registers"),
         "{e}"
     );
     // The agent refuses such a write from another compiler too, with or without bus mastering. Reads are allowed.
-    let mut c = of(false).unwrap();
+    let mut c = compile_access(false).unwrap();
     verify_with(&c.plan, &c.pages, &with_ports(), &map()).unwrap();
     let mut body = replay_engine::plan::BodyBuilder::new();
     let write = Action::Write {

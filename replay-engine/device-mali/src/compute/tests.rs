@@ -125,11 +125,11 @@ fn rights_are_checked_and_faults_name_the_access() {
         );
         assert_eq!(fault(v.fetch(DATA).map(drop)), (0xcb, DATA, Access::Execute));
         assert_eq!(v.fetch(CODE), Ok([0; 16]));
-        let gone = DATA + 36 * 4096;
-        assert_eq!(fault(v.load::<2>(gone).map(drop)), (0xc3, gone, Access::Read));
+        let unmapped = DATA + 36 * 4096;
+        assert_eq!(fault(v.load::<2>(unmapped).map(drop)), (0xc3, unmapped, Access::Read));
         // The second of the two pages reports its own address. The store does not write to the first page.
-        assert_eq!(fault(v.store(gone - 4, [7, 7])), (0xc3, gone, Access::Write));
-        assert_eq!(v.load::<1>(gone - 4), Ok([0]));
+        assert_eq!(fault(v.store(unmapped - 4, [7, 7])), (0xc3, unmapped, Access::Write));
+        assert_eq!(v.load::<1>(unmapped - 4), Ok([0]));
         assert_eq!(fault(v.store(u64::MAX - 1, [7])).0, 0xe0);
         assert_eq!(fault(v.load::<1>(1 << 40).map(drop)).0, 0xc0);
         assert_eq!(
@@ -218,9 +218,9 @@ fn full_memory_refuses_new_pages_but_accepts_existing_ones() {
     assert_eq!(v.load::<1>(DATA + 4096), Ok([0]));
     let left = v.finish();
     assert_eq!(left.refused, 1);
-    let mut ahead: View<'_> = View::new(&m, t, ChunkMode::Speculative { pages: 100 });
-    ahead.store(DATA, [1]).unwrap();
-    assert_eq!(ahead.store(DATA + 4096, [2]), Err(Stop::Retry));
+    let mut speculative: View<'_> = View::new(&m, t, ChunkMode::Speculative { pages: 100 });
+    speculative.store(DATA, [1]).unwrap();
+    assert_eq!(speculative.store(DATA + 4096, [2]), Err(Stop::Retry));
     let mut few: View<'_> = View::new(&m, t, ChunkMode::Speculative { pages: 5 });
     few.load::<1>(DATA).unwrap();
     assert_eq!(few.load::<1>(DATA + 4096).map(drop), Err(Stop::Retry));
@@ -508,10 +508,10 @@ fn memory_written_before_read_is_no_workgroup_conflict() {
 
 #[test]
 fn first_fault_in_order_ends_the_job_and_keeps_earlier_stores() {
-    let gone = 36 * 4096;
+    let unmapped = 36 * 4096;
     let mut programs: Vec<Vec<Op>> = (0..200u64).map(|n| vec![Op::Store(n * 4, n as u32 + 1)]).collect();
     for n in [199, 120, 77] {
-        programs[n].extend([Op::Load(gone), Op::Store(n as u64 * 4, 0)]);
+        programs[n].extend([Op::Load(unmapped), Op::Store(n as u64 * 4, 0)]);
     }
     check_parallel_matches_sequential(&programs, [20, 10, 1], 100, PLENTY);
     let (done, m) = play::<NoTrace>(4, &programs, [20, 10, 1], 100, PLENTY);
@@ -592,15 +592,15 @@ fn the_last_writer_of_every_byte_is_known() {
         .collect();
     for threads in [1, 4] {
         let (done, _) = play::<LastWriters>(threads, &programs, [64, 1, 1], 100, PLENTY);
-        let of = |page: u64, at: u64| done.trace.find(frame(4 + page).0 + at).map(|(_, w)| (w.group[0], w.pc));
-        assert_eq!(of(0, 0), Some((0, 0)));
-        assert_eq!(of(0, 63 * 4 + 3), Some((63, 0)));
-        assert_eq!(of(0, 64 * 4), None);
-        assert_eq!(of(1, 0), Some((3, 1)));
-        assert_eq!(of(1, 3), Some((15, 1)));
-        assert_eq!(of(1, 15), Some((63, 1)));
-        assert_eq!(of(2, 0), Some((63, 2)));
-        assert_eq!(of(3, 0), None);
+        let find_writer = |page: u64, at: u64| done.trace.find(frame(4 + page).0 + at).map(|(_, w)| (w.group[0], w.pc));
+        assert_eq!(find_writer(0, 0), Some((0, 0)));
+        assert_eq!(find_writer(0, 63 * 4 + 3), Some((63, 0)));
+        assert_eq!(find_writer(0, 64 * 4), None);
+        assert_eq!(find_writer(1, 0), Some((3, 1)));
+        assert_eq!(find_writer(1, 3), Some((15, 1)));
+        assert_eq!(find_writer(1, 15), Some((63, 1)));
+        assert_eq!(find_writer(2, 0), Some((63, 2)));
+        assert_eq!(find_writer(3, 0), None);
     }
 }
 

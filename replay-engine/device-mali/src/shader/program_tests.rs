@@ -1,4 +1,4 @@
-//! Tests of which clauses of a shader are read, and of unknown or missing code.
+//! Tests of the clauses that a shader's paths reach, and of unknown or missing code.
 
 use super::{Program, ProgramLoadError};
 use crate::shader::block::ShaderInputs;
@@ -46,7 +46,7 @@ fn one(flow: u64, fma: u32, add: u32, by: i32) -> Vec<u8> {
     clause(Header { bits: flow }, &slots, &[constant]).unwrap().concat()
 }
 
-/// Size of such a clause, bytes.
+/// Size of a clause of one tuple, in bytes.
 const ONE: i32 = 2 * WORD_BYTES as i32;
 
 /// Loads isolated code. Returns the unknown operations, or the address that could not be fetched.

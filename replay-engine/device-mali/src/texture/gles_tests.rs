@@ -16,7 +16,7 @@ const BGRA: Order = Order(0o3012, 4);
 const ABGR: Order = Order(0o0123, 12);
 const RGB1: Order = Order(0o5210, 16);
 const BGR1: Order = Order(0o5012, 20);
-/// One component; the missing ones are 0, 0 and 1. Architecture 7 has no order for it, because memory gives the same
+/// One component. The missing ones are 0, 0 and 1. Architecture 7 needs no order for it, because memory gives the same
 /// result.
 const R001: Order = Order(0o5440, 0);
 const RG01: Order = Order(0o5410, 0);

@@ -122,8 +122,8 @@ impl Recipe {
                 }
             }
         }
-        for place in order {
-            let [w, h, d] = self.extent(place[3]);
+        for location in order {
+            let [w, h, d] = self.extent(location[3]);
             let side = if self.tiled { 16 } else { 1 };
             let row = w.next_multiple_of(side) * bytes * side;
             let slice = row * h.div_ceil(side);
@@ -140,7 +140,7 @@ impl Recipe {
                     } else {
                         y * row + x * bytes
                     };
-                    let encoded = format.encode(&texel(place, [x, y, z])).unwrap();
+                    let encoded = format.encode(&texel(location, [x, y, z])).unwrap();
                     memory.bytes(data + u64::from(z * slice + inside), &encoded[..bytes as usize]);
                 }
             }

@@ -191,20 +191,20 @@ fn name(unit: Unit, op: Op) -> String {
 
 /// Returns a clause with the instruction and the operation that it needs in the same tuple, or NOP.
 fn clause(i: &Instruction) -> bifrost::Clause {
-    let of = |unit: Unit, op: Op| Instruction::encodings(unit).find(|e| e.0 == op).unwrap().2;
+    let lookup = |unit: Unit, op: Op| Instruction::encodings(unit).find(|e| e.0 == op).unwrap().2;
     let (fma, add) = match (i.unit(), i.op()) {
-        (Unit::Fma, op) if op.name().starts_with("ATOM_C") => (i.bits(), of(Unit::Add, Op::AtomCx)),
-        (Unit::Fma, Op::DtselImm) => (i.bits(), of(Unit::Add, Op::LdAttrImm)),
-        (Unit::Fma, Op::Cubeface1) => (i.bits(), of(Unit::Add, Op::Cubeface2)),
+        (Unit::Fma, op) if op.name().starts_with("ATOM_C") => (i.bits(), lookup(Unit::Add, Op::AtomCx)),
+        (Unit::Fma, Op::DtselImm) => (i.bits(), lookup(Unit::Add, Op::LdAttrImm)),
+        (Unit::Fma, Op::Cubeface1) => (i.bits(), lookup(Unit::Add, Op::Cubeface2)),
         (Unit::Fma, _) => (i.bits(), generate::nop(Unit::Add)),
         (Unit::Add, Op::AtomCx) => {
             let atomic = Instruction::encodings(Unit::Fma).find(|e| e.0 == Op::AtomCI32).unwrap();
             (all_of(Unit::Fma, atomic, SELECTORS[0])[0].bits(), i.bits())
         }
         // The operation next to it selects the table of the address. The test selects the first table.
-        (Unit::Add, op) if op.name().starts_with("LEA_ATTR") => (of(Unit::Fma, Op::DtselImm), i.bits()),
-        (Unit::Add, Op::Cubeface2) => (of(Unit::Fma, Op::Cubeface1), i.bits()),
-        (Unit::Add, Op::ShaddxhI32) => (of(Unit::Fma, Op::ShaddxlI64), i.bits()),
+        (Unit::Add, op) if op.name().starts_with("LEA_ATTR") => (lookup(Unit::Fma, Op::DtselImm), i.bits()),
+        (Unit::Add, Op::Cubeface2) => (lookup(Unit::Fma, Op::Cubeface1), i.bits()),
+        (Unit::Add, Op::ShaddxhI32) => (lookup(Unit::Fma, Op::ShaddxlI64), i.bits()),
         (Unit::Add, Op::SegAdd) => {
             let low = pack::operation(
                 Unit::Fma,
@@ -229,12 +229,12 @@ fn all_of(unit: Unit, encoding: (Op, u32, u32), selectors: [u32; 4]) -> Vec<Inst
     let fields = sources(unit, encoding);
     let of_sources = fields.iter().fold(0, |m, (_, bits)| m | bits);
     let last = fields.iter().map(|(n, _)| *n).max();
-    let chosen = fields.iter().fold(0, |bits, (n, own)| {
+    let chosen = fields.iter().fold(0, |bits, (n, selector_bits)| {
         // The target of a branch is the uniform, which is a constant.
         let target = Some(*n) == last && (op.name().starts_with("BRANCH") || op == Op::Jump);
         let selector = if target { 4 } else { selectors[*n] };
         // Selectors are three bits wide and start at multiples of three.
-        bits | selector << (own.trailing_zeros() / 3 * 3) & own
+        bits | selector << (selector_bits.trailing_zeros() / 3 * 3) & selector_bits
     });
     let free: Vec<u32> = (0..unit.bits())
         .map(|n| 1 << n)
@@ -262,22 +262,26 @@ fn all_of(unit: Unit, encoding: (Op, u32, u32), selectors: [u32; 4]) -> Vec<Inst
 fn sources(unit: Unit, (op, mask, exact): (Op, u32, u32)) -> Vec<(usize, u32)> {
     let mut rng = Rng::new(9);
     let free = !mask & ((1 << unit.bits()) - 1);
-    let mut own = [0u32; 4];
+    let mut selector_bits = [0u32; 4];
     for _ in 0..300 {
-        let of = |bits: u32| Instruction::decode(unit, bits).filter(|i| i.op() == op);
-        let Some(i) = of(exact | rng.next() as u32 & free) else {
+        let lookup = |bits: u32| Instruction::decode(unit, bits).filter(|i| i.op() == op);
+        let Some(i) = lookup(exact | rng.next() as u32 & free) else {
             continue;
         };
         for bit in (0..unit.bits()).map(|n| 1 << n).filter(|b| free & b != 0) {
-            let Some(other) = of(i.bits() ^ bit) else { continue };
-            for (n, own) in own.iter_mut().enumerate().take(i.source_count()) {
+            let Some(other) = lookup(i.bits() ^ bit) else { continue };
+            for (n, selector_bits) in selector_bits.iter_mut().enumerate().take(i.source_count()) {
                 if other.source_count() == i.source_count() && other.source(n) != i.source(n) {
-                    *own |= bit;
+                    *selector_bits |= bit;
                 }
             }
         }
     }
-    own.into_iter().enumerate().filter(|(_, own)| *own != 0).collect()
+    selector_bits
+        .into_iter()
+        .enumerate()
+        .filter(|(_, selector_bits)| *selector_bits != 0)
+        .collect()
 }
 
 /// Outcome of an instruction on several lanes.
@@ -485,15 +489,15 @@ fn clause_header_modes_are_executed_or_refused_by_name() {
 
 #[test]
 fn add64_needs_both_halves_in_one_tuple() {
-    let of = |unit: Unit, op: Op| Instruction::encodings(unit).find(|e| e.0 == op).unwrap().2;
+    let lookup = |unit: Unit, op: Op| Instruction::encodings(unit).find(|e| e.0 == op).unwrap().2;
     let run = |fma: u32, add: u32| {
         let code = generate::alone(fma, add, true, 0).pack().unwrap().concat();
         device_mali::bench_support::format_clause(&code, &[]).map(drop)
     };
-    let low = of(Unit::Fma, Op::ShaddxlI64);
-    assert_eq!(run(low, of(Unit::Add, Op::ShaddxhI32)), Ok(()));
+    let low = lookup(Unit::Fma, Op::ShaddxlI64);
+    assert_eq!(run(low, lookup(Unit::Add, Op::ShaddxhI32)), Ok(()));
     assert_eq!(
-        run(generate::nop(Unit::Fma), of(Unit::Add, Op::ShaddxhI32)),
+        run(generate::nop(Unit::Fma), lookup(Unit::Add, Op::ShaddxhI32)),
         Err("+SHADDXH.i32 next to *NOP".to_owned())
     );
     let sent = Instruction::encodings(Unit::Add)

@@ -65,13 +65,13 @@ fn assert_same(name: &str, a: &Recording, b: &Recording) {
     );
     assert_eq!(a.buffer_shapes(), b.buffer_shapes(), "{name}");
     assert_eq!(a.metadata.regions, b.metadata.regions, "{name}");
-    let of = |r: &Recording| {
+    let list_spaces = |r: &Recording| {
         let spaces = r.metadata.address_spaces.iter();
         spaces
             .map(|s| (s.number, s.format, s.memattr, s.transcfg))
             .collect::<Vec<_>>()
     };
-    assert_eq!(of(a), of(b), "{name}");
+    assert_eq!(list_spaces(a), list_spaces(b), "{name}");
 }
 
 #[test]

@@ -111,9 +111,9 @@ fn the_sample_traces_replay_and_match() {
 #[test]
 fn run_without_finished_jobs_is_not_computed() {
     let whole = compiled(&sample("conv3x3.kine"));
-    let mut gone = whole.clone();
-    gone.plan.pages.retain(|p| p.role == FrameRole::Table);
-    let o = play(&gone);
+    let mut without_memory = whole.clone();
+    without_memory.plan.pages.retain(|p| p.role == FrameRole::Table);
+    let o = play(&without_memory);
     show(&o);
     assert_eq!(o.verdict, Verdict::Failed);
     assert!(o.jobs.iter().all(|j| !j.done) && !o.jobs.is_empty());

@@ -222,8 +222,8 @@ fn chains_replay_with_replaced_and_removed_objects() {
         .iter()
         .map(|f| (f.kind, f.message.as_str()))
         .collect();
-    let gone = "buffer \"gone\" is left out: it is not mapped at the end";
-    assert_eq!(entries, [(FindingKind::NotUsed, gone)]);
+    let expected_message = "buffer \"gone\" is left out: it is not mapped at the end";
+    assert_eq!(entries, [(FindingKind::NotUsed, expected_message)]);
     // An object that is no longer listed keeps its contents, because it can still be read.
     let o = replay(r, &[]);
     assert_eq!(output(&o, "data", 3), [0, 6, 2]);

@@ -221,12 +221,12 @@ fn memory_changes_that_could_break_containment_are_refused() {
             }]
         }
     };
-    let of = |offset, value| refusal(&with(is_change, word(offset, value)));
+    let refuse_put = |offset, value| refusal(&with(is_change, word(offset, value)));
     let lpae = MmuFormat::MaliLpae;
     // These changes are outside the memory or cross a page.
     let end = plan.used_pages * 4096;
-    assert!(matches!(of(end, 1), (2, Reason::ChangeOutside { .. })));
-    assert!(matches!(of(u64::MAX - 7, 1), (2, Reason::ChangeOutside { .. })));
+    assert!(matches!(refuse_put(end, 1), (2, Reason::ChangeOutside { .. })));
+    assert!(matches!(refuse_put(u64::MAX - 7, 1), (2, Reason::ChangeOutside { .. })));
     let copy = |offset, bytes, image| {
         refusal(&with(is_change, move |event| {
             vec![Action::Copy {
@@ -252,17 +252,17 @@ fn memory_changes_that_could_break_containment_are_refused() {
     // The start has four levels of tables.
     let leaf_table = tables[3];
     let leaf = |pa| encode_leaf(lpae, pa, Rights::RW, 0);
-    let foreign = of(leaf_table * 4096, leaf(PhysAddr(0x1000)));
+    let foreign = refuse_put(leaf_table * 4096, leaf(PhysAddr(0x1000)));
     assert!(matches!(foreign, (2, Reason::LeafOutside { .. })), "{foreign:?}");
-    let table = of(leaf_table * 4096, leaf(root));
+    let table = refuse_put(leaf_table * 4096, leaf(root));
     assert!(matches!(table, (2, Reason::TableWritable { .. })), "{table:?}");
-    let reached = of(entry(9), encode_table(lpae, frame(data)));
+    let reached = refuse_put(entry(9), encode_table(lpae, frame(data)));
     assert!(matches!(reached, (2, Reason::TableReached { .. })), "{reached:?}");
-    let outside = of(entry(9), encode_table(lpae, frame(plan.used_pages)));
+    let outside = refuse_put(entry(9), encode_table(lpae, frame(plan.used_pages)));
     assert!(matches!(outside, (2, Reason::TableOutside { .. })), "{outside:?}");
-    let level = of(entry(9), encode_table(lpae, frame(leaf_table)));
+    let level = refuse_put(entry(9), encode_table(lpae, frame(leaf_table)));
     assert!(matches!(level, (2, Reason::TableKind { .. })), "{level:?}");
-    assert!(matches!(of(entry(9), 1), (2, Reason::Tables { .. })));
+    assert!(matches!(refuse_put(entry(9), 1), (2, Reason::Tables { .. })));
     let half = |event| {
         vec![Action::Put {
             event,

@@ -1,5 +1,6 @@
 /* A device at the other end of a pipe. Every call is sent on standard output and answered on standard input. So a
- * program for one machine can replay on a device of another machine. A test includes this file and calls its program. */
+ * program for one machine can replay on a device of another machine. A test includes this file and calls its own
+ * program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

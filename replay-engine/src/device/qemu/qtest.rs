@@ -346,11 +346,11 @@ mod tests {
 
     /// Creates the peer. It answers each line with `reply` and returns all lines at its end.
     fn peer(mut reply: impl FnMut(&str) -> String + Send + 'static) -> (Qtest, JoinHandle<Vec<String>>) {
-        let (here, there) = UnixStream::pair().unwrap();
+        let (here, far_end) = UnixStream::pair().unwrap();
         let thread = std::thread::spawn(move || {
             let mut received = Vec::new();
-            let mut to = there.try_clone().unwrap();
-            for line in BufReader::new(there).lines().map_while(Result::ok) {
+            let mut to = far_end.try_clone().unwrap();
+            for line in BufReader::new(far_end).lines().map_while(Result::ok) {
                 let answer = reply(&line);
                 received.push(line);
                 if to.write_all(answer.as_bytes()).is_err() {
@@ -418,8 +418,8 @@ mod tests {
             let e = q.read(0, 4, HERE).unwrap_err().to_string();
             assert!(e.contains(what), "{e}");
         }
-        let (here, there) = UnixStream::pair().unwrap();
-        drop(there);
+        let (here, far_end) = UnixStream::pair().unwrap();
+        drop(far_end);
         let mut q = Qtest::new(here).unwrap();
         assert!(matches!(q.read(0, 4, HERE), Err(QemuError::Ended { .. })));
         assert!(matches!(
@@ -454,13 +454,13 @@ mod tests {
 
     #[test]
     fn lowered_irq_line_is_not_raised() {
-        let (here, mut there) = UnixStream::pair().unwrap();
+        let (here, mut far_end) = UnixStream::pair().unwrap();
         let mut q = Qtest::new(here).unwrap();
-        there.write_all(b"IRQ raise 0\nIRQ raise 11\nIRQ lower 11\n").unwrap();
+        far_end.write_all(b"IRQ raise 0\nIRQ raise 11\nIRQ lower 11\n").unwrap();
         assert!(!q.wait(11, Duration::ZERO).unwrap());
         assert!(q.is_raised(0));
         assert!(!q.wait(11, Duration::from_millis(20)).unwrap());
-        there.write_all(b"IRQ raise 11\n").unwrap();
+        far_end.write_all(b"IRQ raise 11\n").unwrap();
         assert!(q.wait(11, Duration::from_secs(20)).unwrap());
     }
 }

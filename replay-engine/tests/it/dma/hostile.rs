@@ -58,8 +58,8 @@ fn put(plan: &mut Compiled, at: u64, bytes: &[u8]) {
     for (n, byte) in bytes.iter().enumerate() {
         let at = at + n as u64;
         let frame = (BASE + at) / PAGE_SIZE as u64;
-        let known = plan.plan.pages.iter().position(|p| p.frame == frame);
-        let mut page = known.map_or(Box::new(ZERO_PAGE), |i| {
+        let existing = plan.plan.pages.iter().position(|p| p.frame == frame);
+        let mut page = existing.map_or(Box::new(ZERO_PAGE), |i| {
             let old = plan.plan.pages.remove(i);
             plan.pages.remove(&old.digest).unwrap()
         });
@@ -165,22 +165,22 @@ fn plan_must_reset_the_device_first() {
     // A status of 0 does not prove that the other registers are reset.
     let e = refuse(&["until 0 0x14 1 0 mask 0xff reads 0 limit 1000000\n", SELECT_QUEUE].concat());
     assert!(e.contains("before the device was reset"), "{e}");
-    let of = |from: &str, to: &str| {
+    let verify_changed = |from: &str, to: &str| {
         assert!(EDU.contains(from), "{from}");
         let text = EDU.replacen("arena 0x2000000 pages 16384", &format!("arena {BASE:#x} pages 64"), 1);
         let c = assemble(&text.replacen(from, to, 1), &NoFiles).unwrap();
         let progress = Progress::new();
         verify_within(&c.plan, &c.pages, &edu(), &Work::new(MAX_STEPS, &progress)).map_err(|e| e.to_string())
     };
-    of("title", "title").unwrap();
+    verify_changed("title", "title").unwrap();
     let idle = "22 until 0 0x98 8 0x0 mask 0x1 reads 0 limit 100000000\n";
-    let e = of(idle, "").unwrap_err();
+    let e = verify_changed(idle, "").unwrap_err();
     assert!(
         e.contains("EDU_DMA_SOURCE is written before the device was seen idle"),
         "{e}"
     );
     // A wait for another bit does not prove that the device is idle.
-    let e = of(idle, "22 until 0 0x98 8 0x0 mask 0x4 reads 0 limit 100000000\n").unwrap_err();
+    let e = verify_changed(idle, "22 until 0 0x98 8 0x0 mask 0x4 reads 0 limit 100000000\n").unwrap_err();
     assert!(e.contains("before the device was seen idle"), "{e}");
     // A register value of another driver does not count as the plan's.
     for (line, name) in [
@@ -188,7 +188,7 @@ fn plan_must_reset_the_device_first() {
         ("23 write 0 0x88 8 0x40000\n", "EDU_DMA_DESTINATION"),
         ("24 write 0 0x90 8 2048\n", "its number of bytes"),
     ] {
-        let e = of(line, "").unwrap_err();
+        let e = verify_changed(line, "").unwrap_err();
         assert!(
             e.contains(name) && e.contains("was not written since the device was seen idle"),
             "{e}"

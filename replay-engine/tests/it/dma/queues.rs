@@ -218,8 +218,8 @@ fn invalid_descriptor_rings_are_refused() {
     // The relocated words start with the descriptors of the first command.
     let word = |n: usize, new: Box<dyn Fn(u64) -> u64>| {
         move |actions: &mut Vec<Action>| {
-            let of = |a: &&mut Action| matches!(a, Action::Put { width: 8, value, .. } if is_address(*value));
-            match actions.iter_mut().filter(of).nth(n) {
+            let is_relocated = |a: &&mut Action| matches!(a, Action::Put { width: 8, value, .. } if is_address(*value));
+            match actions.iter_mut().filter(is_relocated).nth(n) {
                 Some(Action::Put { value, .. }) => *value = new(*value),
                 _ => panic!("the plan has no such word"),
             }

@@ -207,7 +207,7 @@ fn csel(i: &Instruction, format: Format, s: &[u32]) -> Option<Value> {
 }
 
 /// The logarithm of infinity is infinite for any positive result here.
-pub fn taken(i: &Instruction, s: &[u32]) -> Option<bool> {
+pub fn is_taken(i: &Instruction, s: &[u32]) -> Option<bool> {
     let name = i.op().name();
     let against_zero = name.starts_with("BRANCHZ.");
     if !against_zero && !name.starts_with("BRANCH.") {

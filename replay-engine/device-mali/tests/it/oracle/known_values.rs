@@ -1,6 +1,6 @@
 //! Tests of the oracle with results computed by hand.
 
-use super::arithmetic::taken;
+use super::arithmetic::is_taken;
 use super::generate::Rng;
 use super::{result, value::Value};
 use bifrost::{Instruction, Modifier, Op, Unit, Value as M};
@@ -264,7 +264,7 @@ fn branches_compare_the_selected_half() {
         Op::BranchzI16,
         &[(Modifier::Cmpf, M::Eq), (Modifier::Widen0, M::H0)],
     );
-    assert_eq!(taken(&zero, &[0xffff_0000, 0]), Some(true));
+    assert_eq!(is_taken(&zero, &[0xffff_0000, 0]), Some(true));
     let less = operation(Unit::Add, Op::BranchS32, &[(Modifier::Cmpf, M::Gt)]);
-    assert_eq!(taken(&less, &[0, u32::MAX, 0]), Some(true));
+    assert_eq!(is_taken(&less, &[0, u32::MAX, 0]), Some(true));
 }

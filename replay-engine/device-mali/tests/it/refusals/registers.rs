@@ -183,10 +183,10 @@ fn rule_5_every_difference_is_named() {
         reason(&c, 5)
     };
     for kind in ["root", "flush-id", "address", "read-to-wait", "wait-added"] {
-        let what = format!("{kind} rewrites");
+        let expected = format!("{kind} rewrites");
         let r = without(kind);
         assert!(
-            matches!(&r, Reason::Unnamed { what: w, .. } if *w == what),
+            matches!(&r, Reason::Unnamed { what: w, .. } if *w == expected),
             "{kind}: {r}"
         );
     }
