@@ -155,8 +155,8 @@ mod tests {
     /// A limit that ends only a hung test.
     const LONG: Duration = Duration::from_secs(120);
 
-    /// Asks a question at one end of a socket pair, after `early` was written to the other end. Once the question
-    /// waits, `late` is written, or `None` closes it.
+    /// Asks a question at one end of a socket pair, after writing `early` to the other end. Once the question waits,
+    /// the test writes `late`, or closes the socket if it is `None`.
     fn put(early: &[u8], late: Option<&[u8]>) -> Answer {
         let (input, mut person) = UnixStream::pair().unwrap();
         person.write_all(early).unwrap();
@@ -168,7 +168,7 @@ mod tests {
         };
         let withdrawn = || {
             checks.set(checks.get() + 1);
-            // The first check comes before the question, and the second one before the first wait.
+            // The first check is before the question. The second check is before the first wait.
             if checks.get() == 3 {
                 assert!(shown.get());
                 match late {
@@ -210,11 +210,14 @@ mod tests {
         let short = Duration::from_millis(200);
         assert_eq!(ask_at(input.as_fd(), || Ok(()), short, || false).unwrap(), Answer::Late);
         let checks = Cell::new(0);
-        let gone = || {
+        let is_withdrawn = || {
             checks.set(checks.get() + 1);
             checks.get() == 4
         };
-        assert_eq!(ask_at(input.as_fd(), || Ok(()), LONG, gone).unwrap(), Answer::Withdrawn);
+        assert_eq!(
+            ask_at(input.as_fd(), || Ok(()), LONG, is_withdrawn).unwrap(),
+            Answer::Withdrawn
+        );
         assert_eq!(checks.get(), 4);
         // A question that is already withdrawn is not shown.
         let shown = ask_at(input.as_fd(), || panic!("shown"), LONG, || true);

@@ -185,9 +185,9 @@ mod tests {
     fn missing_driver_and_functions_are_reported() {
         let e = Driver::load_from(Path::new("/nowhere/libcuda.so.1")).unwrap_err();
         assert!(e.to_string().contains("libcuda.so.1"), "{e}");
-        // SAFETY: a driver without functions calls nothing.
+        // SAFETY: A driver without functions calls nothing.
         let none = unsafe { Driver::from_symbols(|_| None) };
-        // SAFETY: as above.
+        // SAFETY: The driver has no functions, so it calls nothing.
         let e = unsafe { none.cuInit(0) }.unwrap_err();
         assert_eq!(e.to_string(), "the CUDA driver has no cuInit: a newer one is needed");
         let e = CudaError::Refused {

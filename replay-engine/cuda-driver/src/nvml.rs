@@ -182,7 +182,7 @@ mod tests {
             bytes: std::array::from_fn(|n| n as u8 * 17),
         };
         assert_eq!(uuid_name(&uuid), "GPU-00112233-4455-6677-8899-aabbccddeeff");
-        assert_eq!(find_throttle_reasons(0x1), [""; 0], "an idle device is not held back");
+        assert_eq!(find_throttle_reasons(0x1), [""; 0], "an idle device is not throttled");
         assert_eq!(
             find_throttle_reasons(0x25),
             ["power limit", "temperature, by the driver"]

@@ -381,7 +381,7 @@ pub struct Uuid {
 mod tests {
     use super::*;
 
-    /// Sizes that a C compiler gives with `cuda.h` of CUDA 13.0 on x86-64.
+    /// The sizes are those of a C compiler with `cuda.h` of CUDA 13.0 on x86-64.
     #[test]
     fn struct_sizes_match_the_cuda_header() {
         assert_eq!(size_of::<AllocationProperties>(), 32);

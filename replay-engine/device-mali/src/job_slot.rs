@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(s.read(0x60), Ok(0));
         s.write(0x40, 0x2000, 0);
         s.write(0x60, 1, 0);
-        assert!(!s.begin(0), "the slot is at work");
+        assert!(!s.begin(0), "a busy slot must not begin another chain");
         assert_eq!((s.read(0x00), s.read(0x60)), (Ok(0x1000), Ok(1)));
         s.work = Work::Idle;
         assert!(s.begin(0));

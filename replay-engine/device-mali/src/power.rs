@@ -223,7 +223,7 @@ mod tests {
             (1, 1, 0)
         );
         p.switch_on(Domain::Tiler, 1, 200);
-        assert_eq!(p.settles_at, None, "what is on does not rise again");
+        assert_eq!(p.settles_at, None, "a domain that is on must not power up again");
         p.switch_off(Domain::L2, 1, 300);
         p.settle();
         assert_eq!((p.ready(Domain::L2), p.ready(Domain::Tiler)), (0, 0));

@@ -3,7 +3,7 @@
 macro_rules! offsets {
     ($($name:ident = $offset:literal),* $(,)?) => {
         $(pub(crate) const $name: u32 = $offset;)*
-        /// All names with their offsets.
+        /// All names and their offsets.
         #[cfg(test)]
         pub(crate) const ALL: &[(&str, u32)] = &[$((stringify!($name), $offset)),*];
     };
@@ -95,7 +95,9 @@ mod tests {
     fn the_register_map_knows_every_register_by_the_same_name() {
         let map = RegisterMap::by_name("mali-jm").unwrap();
         for (name, offset) in ALL {
-            let register = map.at(*offset).unwrap_or_else(|| panic!("{name} is not in the map"));
+            let register = map
+                .at(*offset)
+                .unwrap_or_else(|| panic!("the register map lacks {name}"));
             assert_eq!(register.name, *name);
         }
         for (register, offset) in [

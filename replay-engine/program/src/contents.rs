@@ -136,12 +136,12 @@ mod tests {
             for (i, was) in recorded.iter().enumerate() {
                 let seen: Vec<u8> = all.iter().map(|one| one[name][i]).collect();
                 assert!(seen.iter().all(|v| v != was), "{name} {i}");
-                let place = InputByte {
+                let input_byte = InputByte {
                     input: input as u32,
                     offset: i as u64,
                     recorded: *was,
                 };
-                assert_eq!(c.find_input_byte(&seen), Some(Some(place)));
+                assert_eq!(c.find_input_byte(&seen), Some(Some(input_byte)));
             }
             assert!(c.random_values()[name].iter().zip(recorded).all(|(a, b)| a != b));
         }
@@ -151,7 +151,11 @@ mod tests {
     fn constant_and_unexplained_bytes_are_distinguished() {
         let c = some();
         assert_eq!(c.find_input_byte(&[5, 5, 5, 5]), None);
-        assert_eq!(c.find_input_byte(&[5, 5, 5, 250]), Some(None), "beyond all inputs");
+        assert_eq!(
+            c.find_input_byte(&[5, 5, 5, 250]),
+            Some(None),
+            "the position is beyond all inputs"
+        );
         assert_eq!(
             c.find_input_byte(&[1, 0, 1, 1]),
             Some(None),

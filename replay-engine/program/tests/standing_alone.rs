@@ -1,5 +1,5 @@
-//! Exported programs: built by a C compiler and by cargo, for this machine and for arm64, run on the simulated Mali at
-//! the other end of a pipe, and compared with the replay of the same recording.
+//! Tests of exported programs. A C compiler and cargo build them for this machine and for arm64. The programs run on a
+//! simulated Mali at the other end of a pipe. Their results must equal the replay of the same recording.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -42,7 +42,7 @@ fn program(recording: &Recording, inputs: &[&str]) -> Result<Program, ProgramErr
     Program::from_recording(recording, &options(inputs), &target, &Progress::new())
 }
 
-/// The same through the whole engine.
+/// Replays the same recording with the whole engine.
 fn replayed(recording: &Recording, inputs: &BTreeMap<String, Vec<u8>>) -> Outcome {
     let mut device = SoftwareMali::new(Model::G71);
     let edits = Edits {
@@ -60,7 +60,7 @@ fn replayed(recording: &Recording, inputs: &BTreeMap<String, Vec<u8>>) -> Outcom
     run(&c.plan, &c.pages, &mut device, &Progress::new())
 }
 
-/// What a program reported at its end.
+/// The final report of a program.
 #[derive(PartialEq)]
 struct ProgramReport {
     status: u64,
@@ -92,19 +92,19 @@ impl std::fmt::Debug for ProgramReport {
     }
 }
 
-/// What goes wrong at the device.
+/// A fault of the device.
 #[derive(Clone, Copy, PartialEq)]
 enum InjectedFault {
     Nothing,
     /// No interrupt ever comes.
     Silent,
-    /// A register reads as another value.
+    /// The register returns a different value.
     Register(u64),
-    /// Memory cannot be written from this offset on.
+    /// Writes to memory fail from this offset on.
     Memory(u64),
 }
 
-/// Serves a program on the other end of pipes with a simulated Mali in its power-on state.
+/// Serves a program at the other end of pipes with a simulated Mali in its power-on state.
 fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], wrong: InjectedFault) -> ProgramReport {
     let (mut to, mut from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     for i in inputs {
@@ -117,12 +117,12 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
     let base = device.info().arena.base.0;
     let mut entries: Vec<[u64; 4]> = Vec::new();
     while entries.len() < 3 {
-        let (mut what, mut values) = ([0], [[0; 8]; 4]);
-        from.read_exact(&mut what).unwrap();
+        let (mut request, mut values) = ([0], [[0; 8]; 4]);
+        from.read_exact(&mut request).unwrap();
         values.iter_mut().for_each(|v| from.read_exact(v).unwrap());
         let [a, b, c, d] = values.map(u64::from_le_bytes);
         let mut bytes = Vec::new();
-        let done = match what[0] {
+        let done = match request[0] {
             b'e' => {
                 entries.push([a, b, c, d]);
                 continue;
@@ -143,7 +143,7 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
                 assert_eq!(
                     (a, b % PAGE_SIZE as u64),
                     (0, 0),
-                    "it is all of the memory, and zero from the reset"
+                    "the program clears memory from offset 0, which the reset has cleared"
                 );
                 Ok(0)
             }
@@ -201,7 +201,7 @@ fn succeed(command: &mut Command) {
     );
 }
 
-/// Whether a command is there to be run.
+/// Returns whether a command can run.
 fn is_installed(command: &str) -> bool {
     Command::new(command)
         .arg("--version")
@@ -211,14 +211,14 @@ fn is_installed(command: &str) -> bool {
         .is_ok()
 }
 
-/// A program written into a folder, its C library built with a compiler.
-fn built_in_c(program: &Program, folder: &Path, compiler: &str) -> PathBuf {
+/// Builds the C program of an exported folder with a compiler.
+fn build_c(program: &Program, folder: &Path, compiler: &str) -> PathBuf {
     let c = folder.join("c");
     let mut main = String::from("#include \"replayed.h\"\n#include \"device.c\"\nint main(void) {\n");
     main.push_str("    struct replayed_inputs in = {0};\n    struct replayed_outputs out = {0};\n");
-    main.push_str("    struct kinescope_report report;\n    enum kinescope_status status;\n    (void)given;\n");
+    main.push_str("    struct kinescope_report report;\n    enum kinescope_status status;\n    (void)read_input;\n");
     for b in &program.inputs {
-        main.push_str(&format!("    in.{} = given({});\n", b.id, b.bytes));
+        main.push_str(&format!("    in.{} = read_input({});\n", b.id, b.bytes));
     }
     for b in &program.outputs {
         main.push_str(&format!("    out.{} = calloc({}, 1);\n", b.id, b.bytes));
@@ -252,8 +252,8 @@ fn built_in_c(program: &Program, folder: &Path, compiler: &str) -> PathBuf {
 
 const ARM64: &str = "aarch64-unknown-linux-gnu";
 
-/// The Rust compiler that has the standard library for arm64: this toolchain's, or Debian's, which the setup of boards
-/// in a box fetches.
+/// Returns a Rust compiler with the standard library for arm64. This is this toolchain's or Debian's, which the setup
+/// of boards in a box fetches.
 fn rust_for_arm64() -> Option<PathBuf> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let report = Command::new(&rustc).args(["--print", "sysroot"]).output().ok()?;
@@ -266,8 +266,8 @@ fn rust_for_arm64() -> Option<PathBuf> {
     Some(boards.join("rust-arm64/rustc")).filter(|p| p.exists())
 }
 
-/// The same for the crate, with this workspace's cargo; for arm64 with that compiler.
-fn built_in_rust(program: &Program, folder: &Path, arm64: Option<&Path>) -> PathBuf {
+/// Builds the Rust program with this workspace's cargo, and for arm64 with the given compiler.
+fn build_rust(program: &Program, folder: &Path, arm64: Option<&Path>) -> PathBuf {
     let main = folder.join("main");
     std::fs::create_dir_all(main.join("src")).unwrap();
     let manifest = "[package]\nname = \"main\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\n\
@@ -277,7 +277,7 @@ fn built_in_rust(program: &Program, folder: &Path, arm64: Option<&Path>) -> Path
     let device = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standing/device.inc");
     text.push_str(&format!("{:?}); }}\nfn main() {{\n", device.display().to_string()));
     for b in &program.inputs {
-        text.push_str(&format!("    let {} = device::given::<{}>();\n", b.id, b.bytes));
+        text.push_str(&format!("    let {} = device::read_input::<{}>();\n", b.id, b.bytes));
     }
     for b in &program.outputs {
         text.push_str(&format!("    let mut out_{} = Box::new([0u8; {}]);\n", b.id, b.bytes));
@@ -311,7 +311,7 @@ fn built_in_rust(program: &Program, folder: &Path, arm64: Option<&Path>) -> Path
         succeed(&mut build);
         return main.join("target/debug/main");
     };
-    // Static: the emulator has no libraries of that machine.
+    // The program is static, because the emulator has no arm64 libraries.
     build
         .args(["--target", ARM64])
         .env("RUSTC", rustc)
@@ -333,7 +333,7 @@ fn start(exe: &Path, runner: Option<&str>) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-/// What the program has to tell, by the replay through the engine.
+/// Returns the report that the program must send, from the replay with the engine.
 fn expected(outcome: &Outcome) -> ProgramReport {
     ProgramReport {
         status: u64::from(outcome.verdict != Verdict::Match),
@@ -346,9 +346,9 @@ fn expected(outcome: &Outcome) -> ProgramReport {
     }
 }
 
-/// Contents that are unlike the recorded ones, a different one a round.
+/// Returns contents that differ from the recorded ones, and from those of the other rounds.
 fn other(recorded: &[u8], round: u8) -> Vec<u8> {
-    // Floats that stay floats of a sensible size: the last bits of the mantissa and the sign.
+    // The change keeps floats at a reasonable size: it changes the last bits of the mantissa and the sign.
     let change = |(n, b): (usize, &u8)| match n % 4 {
         3 => *b ^ (round & 1) << 7,
         1 => b ^ round.wrapping_mul(37).wrapping_add(n as u8),
@@ -357,7 +357,7 @@ fn other(recorded: &[u8], round: u8) -> Vec<u8> {
     recorded.iter().enumerate().map(change).collect()
 }
 
-/// Recorded contents of a buffer at the start.
+/// Returns the recorded contents of a buffer at the start.
 fn recorded(recording: &Recording, name: &str) -> Vec<u8> {
     let b = recording.buffer(name).unwrap();
     let space = &recording.metadata.address_spaces[b.address_space as usize];
@@ -366,35 +366,35 @@ fn recorded(recording: &Recording, name: &str) -> Vec<u8> {
         .bytes
 }
 
-/// Builds a program in both languages and holds it against the engine, with recorded and with other inputs.
-fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
+/// Builds a program in both languages and compares it with the engine, for recorded and other inputs.
+fn check_program(file: &str, recording: &Recording, rust: bool) -> Program {
     let program = program(recording, &[]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("made");
     write(&program, &at).unwrap();
-    let mut machines = vec![(built_in_c(&program, &at, "cc"), None, "C")];
+    let mut machines = vec![(build_c(&program, &at, "cc"), None, "C")];
     let arm64 = is_installed("aarch64-linux-gnu-gcc") && is_installed("qemu-aarch64");
     if !arm64 {
         println!("skipped: {file} for arm64 (no aarch64-linux-gnu-gcc or no qemu-aarch64)");
     } else {
         machines.push((
-            built_in_c(&program, &at, "aarch64-linux-gnu-gcc"),
+            build_c(&program, &at, "aarch64-linux-gnu-gcc"),
             Some("qemu-aarch64"),
             "C, arm64",
         ));
     }
     if rust {
-        machines.push((built_in_rust(&program, &at, None), None, "Rust"));
+        machines.push((build_rust(&program, &at, None), None, "Rust"));
         match rust_for_arm64().filter(|_| arm64) {
             Some(rustc) => {
-                let exe = built_in_rust(&program, &at, Some(&rustc));
+                let exe = build_rust(&program, &at, Some(&rustc));
                 machines.push((exe, Some("qemu-aarch64"), "Rust, arm64"));
             }
             None => println!("skipped: {file} in Rust for arm64 (no standard library for {ARM64}, or as above)"),
         }
     }
     for round in 0..3 {
-        let given: BTreeMap<String, Vec<u8>> = match round {
+        let contents: BTreeMap<String, Vec<u8>> = match round {
             0 => BTreeMap::new(),
             _ => program
                 .inputs
@@ -402,7 +402,7 @@ fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
                 .map(|b| (b.name.clone(), other(&recorded(recording, &b.name), round)))
                 .collect(),
         };
-        let outcome = replayed(recording, &given);
+        let outcome = replayed(recording, &contents);
         let want = expected(&outcome);
         assert!(
             !want.outputs.is_empty() && outcome.failure.is_none(),
@@ -412,11 +412,11 @@ fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
         let bytes: Vec<_> = program
             .inputs
             .iter()
-            .map(|b| given.get(&b.name).map(Vec::as_slice))
+            .map(|b| contents.get(&b.name).map(Vec::as_slice))
             .collect();
         for (exe, runner, language) in &machines {
             let mut report = serve(start(exe, *runner), &bytes, &program.outputs, InjectedFault::Nothing);
-            // Copies that one input alone needs are cut and counted otherwise than a plan's.
+            // The program splits and counts copies for a single input differently than the plan.
             if program.owners.iter().any(Option::is_some) {
                 report.actions = want.actions;
             }
@@ -429,27 +429,29 @@ fn stands_alone(file: &str, recording: &Recording, rust: bool) -> Program {
 #[test]
 #[ignore = "make test-full: builds exported programs"]
 fn exported_digits_program_runs_standalone_on_host_and_arm64() {
-    stands_alone("digits.kine", &sample("digits.kine"), true);
+    check_program("digits.kine", &sample("digits.kine"), true);
 }
 
 #[test]
 #[ignore = "make test-full: builds exported programs"]
 fn programs_apply_host_writes_between_chains() {
-    stands_alone("changes.kine", &sample("changes.kine"), true);
-    // The same again, after a job wrote over a part of it; something else; and the first contents once more.
+    check_program("changes.kine", &sample("changes.kine"), true);
+    // The CPU writes the same bytes after a job overwrote a part, then other contents, and then the first contents
+    // again.
     let again: &[&[(u64, u64)]] = &[&[(0, 1), (1, 2)]];
     let other: &[&[(u64, u64)]] = &[&[(0, 9)], &[(3, 8)], &[(0, 1), (3, 4)]];
     for (name, then) in [("again", again), ("other", other)] {
-        let made = stands_alone(name, &rewritten(then), true);
+        let exported_program = check_program(name, &record_rewrites(then), true);
         assert!(
-            !made.image_pieces.is_empty(),
-            "the input is put in place more than once"
+            !exported_program.image_pieces.is_empty(),
+            "the program must write the input more than once"
         );
     }
 }
 
-/// Four words that the CPU gives, of which a job writes over the second; then what `then` writes, a submit after each.
-fn rewritten(then: &[&[(u64, u64)]]) -> Recording {
+/// Records four words that the CPU writes, and a job that overwrites the second. Then the CPU writes each step of
+/// `then`, and a submit follows each step.
+fn record_rewrites(then: &[&[(u64, u64)]]) -> Recording {
     let mut b = SoftwareMali::new(Model::G71);
     let mut d = Driver::boot(&mut b, Recorder::new("an input that is given again")).unwrap();
     let space = d.new_space(MmuFormat::Aarch64_4k).unwrap();
@@ -488,7 +490,7 @@ fn rewritten(then: &[&[(u64, u64)]]) -> Recording {
 #[ignore = "make test-full: builds exported programs"]
 fn standalone_compute_programs_match_the_engine() {
     for file in ["vecadd.kine", "twopass.kine", "histogram.kine"] {
-        stands_alone(file, &sample(file), false);
+        check_program(file, &sample(file), false);
     }
 }
 
@@ -500,7 +502,7 @@ fn device_failure_ends_c_and_rust_programs_alike() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("made");
     write(&program, &at).unwrap();
-    let (c, rust) = (built_in_c(&program, &at, "cc"), built_in_rust(&program, &at, None));
+    let (c, rust) = (build_c(&program, &at, "cc"), build_rust(&program, &at, None));
     let nothing: Vec<Option<&[u8]>> = vec![None; program.inputs.len()];
     for (wrong, status) in [
         (InjectedFault::Silent, 2),
@@ -522,9 +524,10 @@ fn missing_status_ends_both_programs_early() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("made");
     write(&program, &at).unwrap();
-    let (c, rust) = (built_in_c(&program, &at, "cc"), built_in_rust(&program, &at, None));
+    let (c, rust) = (build_c(&program, &at, "cc"), build_rust(&program, &at, None));
     let nothing: Vec<Option<&[u8]>> = vec![None; program.inputs.len()];
-    // The status of an address space at work on a command, which the software GPU never shows for long.
+    // The fault changes the status that the plan polls. The address space seems busy, which the simulator never reports
+    // for long.
     let target = SoftwareMali::new(Model::G71).info();
     let (edits, options) = (Edits::default(), CompileOptions::default());
     let plan = compile(&recording, &edits, &target, &options, &Progress::new())
@@ -541,7 +544,7 @@ fn missing_status_ends_both_programs_early() {
     let wrong = InjectedFault::Register(offset);
     let reports = [&c, &rust].map(|exe| serve(start(exe, None), &nothing, &program.outputs, wrong));
     assert_eq!((reports[0].status, reports[0].divergences), (7, 1));
-    assert_eq!(reports[0].actions, number, "nothing is done behind it");
+    assert_eq!(reports[0].actions, number, "no action follows the poll");
     assert_eq!(reports[0], reports[1]);
 }
 
@@ -563,18 +566,21 @@ fn unsupported_recordings_and_full_folders_are_refused() {
     let other = SoftwareMali::new(Model::G52).info();
     assert!(Program::from_recording(&recording, &options(&[]), &other, &Progress::new()).is_err());
 
-    let made = program(&recording, &[]).unwrap();
+    let exported_program = program(&recording, &[]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine"), "kept").unwrap();
-    assert!(matches!(write(&made, folder.path()), Err(WriteError::NotEmpty(_))));
+    assert!(matches!(
+        write(&exported_program, folder.path()),
+        Err(WriteError::NotEmpty(_))
+    ));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     let empty = folder.path().join("empty");
     std::fs::create_dir(&empty).unwrap();
-    let written = write(&made, &empty).unwrap();
+    let written = write(&exported_program, &empty).unwrap();
     assert!(written.files.iter().all(|f| empty.join(f).is_file()));
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
         2,
-        "nothing is left beside it"
+        "no temporary folder remains"
     );
 }

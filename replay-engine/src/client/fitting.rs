@@ -310,11 +310,11 @@ mod tests {
 
     #[test]
     fn simulator_fits_only_the_recorded_gpu() {
-        let made = || -> crate::serve::Factory {
+        let gpu_factory = || -> crate::serve::Factory {
             std::sync::Arc::new(|| Err(crate::device::ReplayDeviceError::Failed("no".into())))
         };
-        let here = Factories::new().with_gpu("mali-g71", 0x6000_0000, made());
-        let of = |id: u32, name: &str| {
+        let here = Factories::new().with_gpu("mali-g71", 0x6000_0000, gpu_factory());
+        let fits = |id: u32, name: &str| {
             let recording = RecordedDevice {
                 gpu_id: id,
                 gpu_name: name.to_owned(),
@@ -325,12 +325,12 @@ mod tests {
             (here.fit_by_name(&recording, "software:mali-g71"), offered)
         };
         assert_eq!(
-            of(0x6000_0001, "Mali-G71"),
+            fits(0x6000_0001, "Mali-G71"),
             (Fit::Fits, vec!["software:mali-g71".to_owned()])
         );
-        assert_eq!(of(0x7212_0000, "Mali-G52"), (Fit::Unfit, Vec::new()));
-        assert_eq!(of(0, "Adreno 630"), (Fit::Unfit, Vec::new()));
-        assert_eq!(of(0, ""), (Fit::Unknown, Vec::new()));
+        assert_eq!(fits(0x7212_0000, "Mali-G52"), (Fit::Unfit, Vec::new()));
+        assert_eq!(fits(0, "Adreno 630"), (Fit::Unfit, Vec::new()));
+        assert_eq!(fits(0, ""), (Fit::Unknown, Vec::new()));
     }
 
     #[test]

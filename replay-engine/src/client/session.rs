@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn agent_address_gets_the_default_port() {
-        for (given, meant) in [
+        for (text, expected) in [
             ("board:9", "board:9"),
             ("board", "board:7117"),
             ("10.0.0.1", "10.0.0.1:7117"),
@@ -475,7 +475,7 @@ mod tests {
             ("[::1]:9", "[::1]:9"),
             ("/run/a.sock", "/run/a.sock"),
         ] {
-            assert_eq!(Endpoint::parse(given).address(), meant);
+            assert_eq!(Endpoint::parse(text).address(), expected);
         }
         assert!(matches!(Endpoint::parse("/run/a.sock"), Endpoint::Unix(_)));
     }

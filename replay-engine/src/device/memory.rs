@@ -326,12 +326,12 @@ mod tests {
             [1, 3, 2]
         );
         let high: Vec<u64> = (0..4).map(|n| LOW + page(n)).collect();
-        let mut places = high.clone();
-        places.push(page(9));
-        assert_eq!(longest_run(&places, HUGE, u64::MAX), [4]);
+        let mut addresses = high.clone();
+        addresses.push(page(9));
+        assert_eq!(longest_run(&addresses, HUGE, u64::MAX), [4]);
         assert_eq!(longest_run(&high, HUGE, u64::MAX), [0, 1, 2, 3]);
         assert_eq!(longest_run(&[LOW - HUGE, LOW], HUGE, u64::MAX), [0]);
-        // The whole page has to be below the limit.
+        // The whole page must be below the limit.
         assert_eq!(longest_run(&[page(1), page(2), page(3)], HUGE, page(3)), [0, 1]);
         assert!(longest_run(&[page(1)], HUGE, page(2) - 1).is_empty());
         assert_eq!(longest_run(&[u64::MAX, 0], HUGE, u64::MAX), [1]);

@@ -53,7 +53,7 @@ pub(super) fn numbers(windows: &[FoundRegion<'_>], map: Option<&RegisterMap>) ->
 mod tests {
     use super::*;
 
-    fn found(name: &str, bytes: u64, ports: bool, plain: bool) -> FoundRegion<'_> {
+    fn region(name: &str, bytes: u64, ports: bool, plain: bool) -> FoundRegion<'_> {
         FoundRegion {
             name,
             bytes,
@@ -65,17 +65,20 @@ mod tests {
     #[test]
     fn register_region_is_the_maps_or_the_largest_without_ram() {
         let ati = [
-            found("bar0", 16 << 20, false, true),
-            found("bar1", 256, true, false),
-            found("bar2", 0x4000, false, false),
+            region("bar0", 16 << 20, false, true),
+            region("bar1", 256, true, false),
+            region("bar2", 0x4000, false, false),
         ];
         assert_eq!(numbers(&ati, RegisterMap::by_name("rv100")), Some(vec![2, 3, 0]));
         assert_eq!(numbers(&ati, None), Some(vec![2, 3, 0]));
         let kinds: Vec<_> = ati.iter().map(FoundRegion::kind).collect();
         assert_eq!(kinds, [SpaceKind::Framebuffer, SpaceKind::Ports, SpaceKind::Registers]);
-        let tables = [found("bar1", 0x1000, false, false), found("bar4", 0x4000, false, false)];
+        let tables = [
+            region("bar1", 0x1000, false, false),
+            region("bar4", 0x4000, false, false),
+        ];
         assert_eq!(numbers(&tables, None), Some(vec![2, 0]));
-        assert_eq!(numbers(&[found("bar0", 64, false, true)], None), Some(vec![0]));
+        assert_eq!(numbers(&[region("bar0", 64, false, true)], None), Some(vec![0]));
         assert_eq!(numbers(&[], None), None);
     }
 }

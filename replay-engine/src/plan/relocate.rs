@@ -386,7 +386,7 @@ mod tests {
     const F: MmuFormat = MmuFormat::Aarch64_4k;
 
     /// Builds 512 tables with the same contents: 512 blocks of 1 GiB each, all at one address.
-    fn blocks_again_and_again() -> Recording {
+    fn repeated_blocks() -> Recording {
         let mut m = MemoryBuilder::new();
         let page = |entry: &dyn Fn(u64) -> u64| {
             let mut p = [0u8; PAGE_SIZE];
@@ -417,7 +417,7 @@ mod tests {
 
     #[test]
     fn huge_aliased_mapping_is_refused_and_cancellable() {
-        let r = blocks_again_and_again();
+        let r = repeated_blocks();
         let arena = Arena {
             base: PhysAddr(0x1_0000_0000),
             pages: 1 << 20,

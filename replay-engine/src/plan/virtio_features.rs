@@ -62,13 +62,13 @@ mod tests {
             word: 0,
         };
         let (select, feature) = (0x8, 0xc);
-        assert_eq!(front.write(feature, 0x2), None, "word 0");
+        assert_eq!(front.write(feature, 0x2), None, "word 0 has no feature to set");
         assert_eq!(front.write(select, 1), None);
-        assert_eq!(front.write(0x14, 1), None, "another register");
+        assert_eq!(front.write(0x14, 1), None, "the feature is in another register");
         let (value, why) = front.write(feature, 1).unwrap();
         assert_eq!(value, 3);
         assert!(why.contains("0x1 become 0x3") && why.contains("feature 33"), "{why}");
-        assert_eq!(front.write(feature, 3), None, "taken already");
+        assert_eq!(front.write(feature, 3), None, "the driver already accepts the feature");
         for word in [2, u64::MAX] {
             assert_eq!(front.write(select, word), None);
             assert_eq!(front.write(feature, 1), None, "{word:#x}");

@@ -291,7 +291,7 @@ mod tests {
         let mut builder = EventsBuilder::new();
         let mut time = 1 << 60;
         for n in 0..200_000u32 {
-            // Runs of stores, with registers between them, and a clock that steps back from time to time.
+            // The log has runs of stores with registers between them. The clock steps back at times.
             time = if n % 1000 == 7 {
                 time - 5
             } else {
@@ -333,7 +333,7 @@ mod tests {
             assert_eq!(read.host_write(event), events.host_write(event));
             assert_eq!(read.time.get(event), events.time.get(event));
         }
-        // A store that starts where the last one ended takes a tag, a time and its value.
+        // A store that starts at the end of the previous one needs a tag, a time and its value.
         assert!(bytes.len() < 200_000 * 12, "{}", bytes.len());
     }
 
@@ -342,8 +342,8 @@ mod tests {
         let good = [WRITE | 2 << WIDTH_AT, 0, 4, 1, 2, 3, 4];
         assert!(unpack(&good, &[]).is_ok());
         for cut in 1..good.len() {
-            let of = unpack(&good[..cut], &[]).map(|e| e.len());
-            assert_eq!(of, Err(LogError::Cut { row: 0 }), "{cut}");
+            let result = unpack(&good[..cut], &[]).map(|e| e.len());
+            assert_eq!(result, Err(LogError::Cut { row: 0 }), "{cut}");
         }
         let with = |more: &[u8]| unpack(&[&good[..], more].concat(), &[]).map(|e| e.len());
         assert_eq!(with(&[0x40]), Err(LogError::Tag { row: 1, tag: 0x40 }));

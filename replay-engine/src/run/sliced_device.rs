@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::device::{Arena, Containment, DeviceInfo, JobReport};
 
-    /// A target that never interrupts, counts its wait time, and is cancelled during a wait.
+    /// A target that never interrupts. It counts its wait time and is cancelled during a wait.
     struct Silent {
         virtual_time: bool,
         now: u64,
@@ -297,8 +297,8 @@ mod tests {
             sliced.put(8, 8, n).unwrap();
             sliced.write(space::REGISTERS, 0, 4, 0).unwrap();
         }
-        let kept: Vec<bool> = sliced.changed_pages.iter().map(|p| *p != PageId::ZERO).collect();
-        assert_eq!(kept, [true, true, false, false, false]);
+        let saved: Vec<bool> = sliced.changed_pages.iter().map(|p| *p != PageId::ZERO).collect();
+        assert_eq!(saved, [true, true, false, false, false]);
         assert_eq!((sliced.memory.pages(), sliced.lost_changes), (2, 3));
     }
 }

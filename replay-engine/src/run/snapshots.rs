@@ -221,7 +221,7 @@ mod tests {
             (word(pages[0], 0x10), word(pages[0], 0x18), word(pages[0], 0x20)),
             (7, 8, 0x11)
         );
-        assert_eq!(pages[1], 0, "zeros are what was written");
+        assert_eq!(pages[1], 0, "the plan writes zeros there");
         assert_eq!((word(pages[2], 0x10), word(pages[2], 0x18)), (9, 8));
         // Events of another plan are not changed.
         let mut pages = [0, 0, 0];

@@ -193,7 +193,7 @@ mod tests {
         for (d, p) in &all[..3] {
             cache.keep_page(A, *d, p);
         }
-        assert!(cache.page(B, &all[0].0).is_none(), "another client's page");
+        assert!(cache.page(B, &all[0].0).is_none(), "the page belongs to another client");
         assert_eq!(*cache.page(A, &all[0].0).unwrap(), *all[0].1);
         cache.keep_page(A, all[3].0, &all[3].1);
         assert_eq!(cache.bytes(), 3 * PAGE_SIZE);
@@ -212,21 +212,39 @@ mod tests {
         put(&mut cache, A, 1, 7);
         put(&mut cache, A, 2, 8);
         put(&mut cache, B, 3, 7);
-        let like = |c: &Cache, client, body: u8| c.find_similar(client, PartKind::Head, &[body; 32]).map(|p| p[0]);
-        assert_eq!(like(&cache, A, 7), Some(1), "the same body");
-        assert_eq!(like(&cache, A, 9), Some(2), "the latest");
-        assert_eq!(like(&cache, B, 8), Some(3));
+        let similar_part =
+            |c: &Cache, client, body: u8| c.find_similar(client, PartKind::Head, &[body; 32]).map(|p| p[0]);
+        assert_eq!(
+            similar_part(&cache, A, 7),
+            Some(1),
+            "the part with the same body is found"
+        );
+        assert_eq!(
+            similar_part(&cache, A, 9),
+            Some(2),
+            "without the same body, the latest part is found"
+        );
+        assert_eq!(similar_part(&cache, B, 8), Some(3));
         assert_eq!(cache.find_similar(A, PartKind::Body, &[7; 32]), None);
-        assert!(cache.part(A, PartKind::Head, &[3; 32]).is_none(), "another client's");
-        assert!(cache.part(A, PartKind::Body, &[1; 32]).is_none(), "the other side");
+        assert!(
+            cache.part(A, PartKind::Head, &[3; 32]).is_none(),
+            "the part belongs to another client"
+        );
+        assert!(
+            cache.part(A, PartKind::Body, &[1; 32]).is_none(),
+            "the digest belongs to a head, not a body"
+        );
         assert!(cache.part(A, PartKind::Head, &[1; 32]).is_some());
         // One more page removes the oldest entry, which is not the part that was just used.
         let (digest, image) = page(9);
         cache.keep_page(A, digest, &image);
         assert_eq!((cache.bytes(), cache.by_age.len()), (3 * PAGE_SIZE, 3));
-        assert_eq!((like(&cache, A, 8), like(&cache, B, 7)), (Some(1), Some(3)));
+        assert_eq!(
+            (similar_part(&cache, A, 8), similar_part(&cache, B, 7)),
+            (Some(1), Some(3))
+        );
         cache.forget_part(A, &[1; 32]);
-        assert_eq!((cache.bytes(), like(&cache, A, 7)), (2 * PAGE_SIZE, None));
+        assert_eq!((cache.bytes(), similar_part(&cache, A, 7)), (2 * PAGE_SIZE, None));
         // Data larger than the whole cache is not stored.
         cache.keep_part(A, PartKind::Body, [4; 32], [4; 32], &Arc::new(vec![0; 4 * PAGE_SIZE]));
         assert_eq!((cache.bytes(), cache.by_age.len()), (0, 0));

@@ -147,13 +147,13 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::{Duration, Instant};
 
-    /// Creates both ends of a connection: the client's, then the agent's.
+    /// Creates both ends of a connection, first the client's and then the agent's.
     fn connection(client: &KeyPair) -> (Channel, Channel) {
         let agent = KeyPair::generate().unwrap();
-        let (here, there) = UnixStream::pair().unwrap();
+        let (here, far_end) = UnixStream::pair().unwrap();
         let by = Instant::now() + Duration::from_secs(10);
         let respond =
-            std::thread::spawn(move || Channel::respond(Stream::Unix(there), &agent, &[], Limits::FromClient, by));
+            std::thread::spawn(move || Channel::respond(Stream::Unix(far_end), &agent, &[], Limits::FromClient, by));
         let here = Channel::initiate::<WireError>(Stream::Unix(here), client, &[], Limits::FromAgent, by, |_| Ok(()));
         (here.unwrap(), respond.join().unwrap().unwrap())
     }
@@ -164,14 +164,14 @@ mod tests {
         let (_client, agent) = connection(&keys[0]);
         let sessions = Sessions::new(4, 2);
         let enter = |n: usize, pinned| sessions.enter(keys[n].public(), &agent.sender, pinned);
-        let mut places = vec![enter(0, true).unwrap(), enter(0, true).unwrap()];
+        let mut slots = vec![enter(0, true).unwrap(), enter(0, true).unwrap()];
         assert_eq!(enter(0, true).unwrap_err(), SessionLimit::Share);
-        places.push(enter(1, true).unwrap());
+        slots.push(enter(1, true).unwrap());
         // Clients in this process are limited only by the total.
-        places.push(enter(0, false).unwrap());
+        slots.push(enter(0, false).unwrap());
         assert!(sessions.is_full());
         assert_eq!(enter(2, true).unwrap_err(), SessionLimit::Full);
-        places.remove(0);
+        slots.remove(0);
         assert!(!sessions.is_full());
         enter(0, true).unwrap();
     }
@@ -181,7 +181,7 @@ mod tests {
         let keys = [(); 2].map(|()| KeyPair::generate().unwrap());
         let sessions = Sessions::new(8, 8);
         let mut ends: Vec<(Channel, Channel)> = keys.iter().map(connection).collect();
-        let places: Vec<SessionSlot> = keys
+        let slots: Vec<SessionSlot> = keys
             .iter()
             .zip(&ends)
             .map(|(key, (_, agent))| sessions.enter(key.public(), &agent.sender, true).unwrap())
@@ -195,7 +195,7 @@ mod tests {
         );
         let describe = |p: &SessionSlot| p.is_forgotten();
         assert_eq!(
-            (describe(&places[0]), describe(&places[1]), describe(&local)),
+            (describe(&slots[0]), describe(&slots[1]), describe(&local)),
             (true, false, false)
         );
         sessions.close_all();
@@ -203,11 +203,11 @@ mod tests {
         ends[1].0.receiver.set_silence(Duration::from_millis(200)).unwrap();
         assert!(
             matches!(ends[1].0.receiver.receive(), Err(WireError::Silent)),
-            "nobody hung up"
+            "the session of the other key stays open"
         );
     }
 
-    /// A session looks its key up at each request, and may end before the agent checks the key store.
+    /// A session looks up its key at each request. It may end before the agent checks the key store.
     #[test]
     fn ended_session_with_a_removed_key_is_counted() {
         let key = KeyPair::generate().unwrap();

@@ -218,7 +218,7 @@ mod tests {
     use trace_core::PhysAddr;
     use trace_core::recording::Page;
 
-    /// A target that does nothing, with memory at a given address.
+    /// A target that does nothing, with memory at a selected address.
     struct Idle(u64, Containment);
 
     impl Device for Idle {
@@ -272,11 +272,11 @@ mod tests {
         }
     }
 
-    /// Creates a slot whose targets each have their memory `step` bytes after that of the one before.
+    /// Creates a slot with several targets. Each target has its memory `step` bytes after that of the previous one.
     fn slot(containment: Containment, step: u64) -> Arc<Slot> {
-        let made = AtomicU64::new(0);
+        let count = AtomicU64::new(0);
         let factory = move || {
-            let n = made.fetch_add(1, Ordering::SeqCst);
+            let n = count.fetch_add(1, Ordering::SeqCst);
             Ok(Box::new(Idle(0x1000 + n * step, containment)) as Box<dyn ReplayDevice>)
         };
         Arc::new(Slot::new(Arc::new(factory)).unwrap())

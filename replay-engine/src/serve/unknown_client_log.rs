@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(line, "899 more connections were dropped (the latest: b)");
         // Another topic is logged independently.
         assert_eq!(log.line(LogTopic::Ended, "c", at(1000)).as_deref(), Some("c"));
-        // After a second without events the next one is logged at once.
+        // A message after a quiet second is logged at once.
         assert_eq!(log.summary(matter, at(2000)), None);
         assert_eq!(log.line(matter, "d", at(2001)).as_deref(), Some("d"));
     }

@@ -116,34 +116,37 @@ mod tests {
     #[test]
     fn oldest_unpaired_connection_is_evicted_for_a_new_one() {
         let strangers = UnknownClients::new(2);
-        let mut kept = Vec::new();
+        let mut connections = Vec::new();
         for greeted in [true, false, false, false] {
-            let (here, there) = UnixStream::pair().unwrap();
-            let there = Stream::Unix(there);
-            let stranger = strangers.admit(&there).unwrap();
+            let (here, far_end) = UnixStream::pair().unwrap();
+            let far_end = Stream::Unix(far_end);
+            let stranger = strangers.admit(&far_end).unwrap();
             if greeted {
                 assert!(stranger.greet());
             }
-            kept.push((here, stranger, there));
+            connections.push((here, stranger, far_end));
         }
         assert_eq!(strangers.waiting(), 2);
-        let (_, there) = UnixStream::pair().unwrap();
-        assert!(strangers.admit(&Stream::Unix(there)).is_none(), "four are alive");
-        for (n, (here, stranger, there)) in kept.iter_mut().enumerate() {
-            let Stream::Unix(there) = there else { panic!() };
-            for end in [&*here, there] {
+        let (_, far_end) = UnixStream::pair().unwrap();
+        assert!(
+            strangers.admit(&Stream::Unix(far_end)).is_none(),
+            "four clients are alive"
+        );
+        for (n, (here, stranger, far_end)) in connections.iter_mut().enumerate() {
+            let Stream::Unix(far_end) = far_end else { panic!() };
+            for end in [&*here, far_end] {
                 end.set_nonblocking(true).unwrap();
             }
-            // A greeted connection is closed. A connection without greeting gets the message from its own thread, whose
-            // read has ended.
+            // A greeted connection is closed. The thread of a connection without a greeting sends the message itself,
+            // after its read has ended.
             assert_eq!(matches!(here.read(&mut [0; 1]), Ok(0)), n == 0, "stranger {n}");
-            assert_eq!(matches!(there.read(&mut [0; 1]), Ok(0)), n < 2, "stranger {n}");
+            assert_eq!(matches!(far_end.read(&mut [0; 1]), Ok(0)), n < 2, "stranger {n}");
             assert_eq!(stranger.greet(), n >= 2, "stranger {n}");
         }
-        kept.truncate(1);
+        connections.truncate(1);
         assert_eq!(strangers.waiting(), 0);
-        let (_here, there) = UnixStream::pair().unwrap();
-        let there = Stream::Unix(there);
-        assert!(strangers.admit(&there).is_some());
+        let (_here, far_end) = UnixStream::pair().unwrap();
+        let far_end = Stream::Unix(far_end);
+        assert!(strangers.admit(&far_end).is_some());
     }
 }

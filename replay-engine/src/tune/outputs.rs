@@ -142,7 +142,7 @@ mod tests {
         values.iter().flat_map(|v| v.to_le_bytes()).collect()
     }
 
-    fn near(absolute: f64) -> OutputTolerance {
+    fn tolerance(absolute: f64) -> OutputTolerance {
         OutputTolerance::Near {
             element: ElementType::F32,
             absolute,
@@ -162,25 +162,26 @@ mod tests {
         let area = |at, bytes, absolute| MemoryArea {
             at,
             bytes,
-            rule: near(absolute),
+            rule: tolerance(absolute),
         };
-        assert_eq!(find_mismatch(&pieces, &[], near(0.5)), None);
-        let w = find_mismatch(&pieces, &[], near(0.1)).unwrap();
+        assert_eq!(find_mismatch(&pieces, &[], tolerance(0.5)), None);
+        let w = find_mismatch(&pieces, &[], tolerance(0.1)).unwrap();
         assert_eq!((w.at, w.count, w.largest), (0x1000, 2, Some(0.25)));
         assert_eq!((w.wanted.as_str(), w.got.as_str()), ("0000803f", "0000a03f"));
-        // The first element is in an area with sufficient tolerance; the last is in none, where every byte counts.
+        // The first element is in an area with sufficient tolerance. The last element is in no area, so every byte
+        // counts.
         let w = find_mismatch(&pieces, &[area(0xff0, 0x14, 1.0)], OutputTolerance::Exact).unwrap();
         assert_eq!((w.at, w.count, w.largest), (0x100e, 1, None));
         assert!(w.to_string().starts_with("wrong at 1 place, first at 0x100e"), "{w}");
         let areas = [area(0x100c, 4, 1.0), area(0x1000, 4, 1.0)];
         assert_eq!(find_mismatch(&pieces, &areas, OutputTolerance::Exact), None);
-        // An empty area, and an area after the piece, have no effect.
+        // An empty area and an area after the piece have no effect.
         let areas = [area(0x1000, 0, 1.0), area(0x2000, 9, 1.0)];
         assert_eq!(find_mismatch(&pieces, &areas, OutputTolerance::Exact).unwrap().count, 2);
         assert_eq!(find_mismatch(&[], &areas, OutputTolerance::Exact), None);
         let mut all = None;
         OutputMismatch::join(&mut all, None);
-        OutputMismatch::join(&mut all, find_mismatch(&pieces, &[], near(0.1)));
+        OutputMismatch::join(&mut all, find_mismatch(&pieces, &[], tolerance(0.1)));
         OutputMismatch::join(&mut all, find_mismatch(&pieces, &[], OutputTolerance::Exact));
         let all = all.unwrap();
         assert_eq!((all.at, all.count, all.largest), (0x1000, 4, Some(0.25)));

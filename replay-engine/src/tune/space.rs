@@ -250,7 +250,7 @@ mod tests {
         shared: 64,
     };
 
-    fn of(axes: Axes) -> Result<Space, TuneError> {
+    fn new_space(axes: Axes) -> Result<Space, TuneError> {
         let tune = TuneRequest {
             axes,
             ..TuneRequest::default()
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn axes_without_lists_have_only_the_recorded_point() {
-        let space = of(Axes::default()).unwrap();
+        let space = new_space(Axes::default()).unwrap();
         assert_eq!(space.points, [RECORDED.point()]);
     }
 
@@ -274,11 +274,11 @@ mod tests {
             ..Axes::default()
         };
         let dims = |space: &Space| -> Vec<[u32; 2]> { space.points.iter().map(|p| [p.grid[0], p.block[0]]).collect() };
-        let space = of(axes(vec![], true)).unwrap();
+        let space = new_space(axes(vec![], true)).unwrap();
         assert_eq!(dims(&space), [[2000, 128], [334, 768], [1000, 256]]);
         assert!(space.points.iter().all(|p| p.grid[1] == 2 && p.shared == 64));
-        assert_eq!(dims(&of(axes(vec![], false)).unwrap())[1], [1000, 768]);
-        let space = of(axes(vec![80, 160], true)).unwrap();
+        assert_eq!(dims(&new_space(axes(vec![], false)).unwrap())[1], [1000, 768]);
+        let space = new_space(axes(vec![80, 160], true)).unwrap();
         assert_eq!(
             dims(&space),
             [[80, 128], [160, 128], [80, 768], [160, 768], [80, 256], [160, 256]]
@@ -291,13 +291,13 @@ mod tests {
             block: [vec![64, 1024], vec![1, 2], vec![]],
             ..Axes::default()
         };
-        let space = of(axes).unwrap();
+        let space = new_space(axes).unwrap();
         assert_eq!((space.points.len(), space.left_out), (3, 1));
         let none = Axes {
             block: [vec![0, 2048], vec![], vec![]],
             ..Axes::default()
         };
-        assert_eq!(of(none), Err(TuneError::None));
+        assert_eq!(new_space(none), Err(TuneError::None));
     }
 
     #[test]
@@ -337,19 +337,25 @@ mod tests {
             block: [many.clone(), many.clone(), vec![]],
             ..Axes::default()
         };
-        assert!(matches!(of(axes), Err(TuneError::TooMany { points: 1_048_576, .. })));
+        assert!(matches!(
+            new_space(axes),
+            Err(TuneError::TooMany { points: 1_048_576, .. })
+        ));
         let axes = Axes {
             block: [many.clone(), many.clone(), many.clone()],
             grid: [many.clone(), many.clone(), many.clone()],
             shared: many.clone(),
             ..Axes::default()
         };
-        assert!(matches!(of(axes), Err(TuneError::TooMany { points: u64::MAX, .. })));
+        assert!(matches!(
+            new_space(axes),
+            Err(TuneError::TooMany { points: u64::MAX, .. })
+        ));
         let axes = Axes {
             max_registers: vec![32, 256],
             ..Axes::default()
         };
-        let e = of(axes).unwrap_err();
+        let e = new_space(axes).unwrap_err();
         assert!(e.to_string().contains("registers of 256"), "{e}");
         let axes = Axes {
             bounds: vec![Bounds {
@@ -358,7 +364,7 @@ mod tests {
             }],
             ..Axes::default()
         };
-        assert!(matches!(of(axes), Err(TuneError::Value { value: 1025, .. })));
+        assert!(matches!(new_space(axes), Err(TuneError::Value { value: 1025, .. })));
     }
 
     #[test]

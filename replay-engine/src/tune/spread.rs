@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(s.mean, 220.0);
         assert!((s.stdev - 436.177).abs() < 0.01, "{}", s.stdev);
         let two = Spread::from_times(&[u64::MAX, u64::MAX - 3]).unwrap();
-        assert_eq!(two.median, u64::MAX - 2, "no sum that does not fit");
+        assert_eq!(two.median, u64::MAX - 2, "the median must not overflow");
         let one = Spread::from_times(&[7]).unwrap();
         assert_eq!((one.median, one.stdev, one.mad), (7, 0.0, 0));
         assert_eq!(Spread::from_times(&[]), None);
@@ -87,12 +87,12 @@ mod tests {
 
     #[test]
     fn difference_is_compared_with_both_spreads() {
-        let of = |times: &[u64]| Spread::from_times(times).unwrap();
-        assert!(of(&[100, 110, 120]).is_within(&of(&[105, 125, 115])));
-        assert!(!of(&[100, 101, 102]).is_within(&of(&[110, 111, 112])));
+        let spread_of = |times: &[u64]| Spread::from_times(times).unwrap();
+        assert!(spread_of(&[100, 110, 120]).is_within(&spread_of(&[105, 125, 115])));
+        assert!(!spread_of(&[100, 101, 102]).is_within(&spread_of(&[110, 111, 112])));
         assert!(
-            !of(&[100]).is_within(&of(&[100])),
-            "without spread nothing is hidden in it"
+            !spread_of(&[100]).is_within(&spread_of(&[100])),
+            "without spread, no difference is within it"
         );
     }
 }

@@ -286,8 +286,8 @@ mod tests {
         out
     }
 
-    /// Returns the amount sent for `to` if `from` exists, and checks the reconstruction.
-    fn sent(from: &[u8], to: &[u8]) -> (usize, usize) {
+    /// Returns the number of steps and bytes sent for `to` if the receiver has `from`. Also checks the reconstruction.
+    fn send(from: &[u8], to: &[u8]) -> (usize, usize) {
         let outline = Outline::from_bytes(from);
         let (steps, new) = outline.steps_to(to);
         let new: Vec<u8> = new.concat();
@@ -300,10 +300,10 @@ mod tests {
     #[test]
     fn delta_sends_only_changed_chunks() {
         let base = noise(60_000, 1);
-        assert_eq!(sent(&base, &base), (1, 0));
-        assert_eq!(sent(&[], &base), (1, 60_000));
-        assert_eq!(sent(&base, &[]), (0, 0));
-        // Changed, inserted, deleted: everything after it stays kept.
+        assert_eq!(send(&base, &base), (1, 0));
+        assert_eq!(send(&[], &base), (1, 60_000));
+        assert_eq!(send(&base, &[]), (0, 0));
+        // A change, insertion or deletion keeps all later content.
         for at in [0, 17, 30_000, 59_990] {
             let mut changed = base.clone();
             changed[at] ^= 1;
@@ -312,7 +312,7 @@ mod tests {
             let mut shorter = base.clone();
             shorter.drain(at..(at + 40).min(base.len()));
             for to in [changed, longer, shorter] {
-                let (steps, new) = sent(&base, &to);
+                let (steps, new) = send(&base, &to);
                 assert!(steps <= 3 && new <= 1024, "{steps} steps, {new} bytes at {at}");
             }
         }
@@ -326,11 +326,11 @@ mod tests {
         let all = [zeros.as_slice(), &table, &small, &[], &noise(20_000, 3)];
         for from in all {
             for to in all {
-                sent(from, to);
-                sent(from, &[to, from, to].concat());
+                send(from, to);
+                send(from, &[to, from, to].concat());
             }
         }
-        let (steps, new) = sent(&zeros, &[zeros.as_slice(), &zeros].concat());
+        let (steps, new) = send(&zeros, &[zeros.as_slice(), &zeros].concat());
         assert!(new < 600 && steps < 100, "{steps} {new}");
     }
 
@@ -356,7 +356,7 @@ mod tests {
         assert!(matches!(keep(0, n + 1), DeltaError::Piece { .. }));
         assert!(matches!(keep(u32::MAX, u32::MAX), DeltaError::Piece { .. }));
         assert!(matches!(keep(0, n), DeltaError::Length { made: 5000, .. }));
-        // The same pieces repeated: stopped at the announced length.
+        // The expansion of repeated pieces stops at the announced length.
         let bomb = vec![Step::Keep { first: 0, count: n }; 1_000_000];
         assert_eq!(
             resolve(&base, &bomb, 20_000).unwrap_err(),

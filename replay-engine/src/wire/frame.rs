@@ -237,12 +237,12 @@ mod tests {
         assert_eq!(
             push(&[3, 2, 0, 0, 0, 7]),
             Err(FrameError::Cut),
-            "short and not the last"
+            "the piece is short but not the last"
         );
         assert_eq!(
             push(&[3, 1, 0, 0, 0, 7, 7]),
             Err(FrameError::Cut),
-            "longer than announced"
+            "the piece is longer than announced"
         );
         assert!(through(Topic::Run, &[0; 5000], Limits::FromClient).is_err());
         assert!(through(Topic::Run, &[0; 5000], Limits::FromAgent).is_ok());

@@ -176,13 +176,8 @@ mod tests {
     fn key_is_selected_by_hex_or_fingerprint() {
         let key = KeyPair::generate().unwrap().public();
         let other = KeyPair::generate().unwrap().public();
-        let (whole, print) = (key.to_hex(), key.fingerprint());
-        for text in [
-            whole.clone(),
-            print.clone(),
-            print.replace('-', ""),
-            print.to_uppercase(),
-        ] {
+        let (hex, print) = (key.to_hex(), key.fingerprint());
+        for text in [hex.clone(), print.clone(), print.replace('-', ""), print.to_uppercase()] {
             let named: NamedKey = text.parse().unwrap();
             assert!(named.matches(&key) && !named.matches(&other), "{text}");
             assert_eq!(named.to_string(), print);
@@ -191,8 +186,8 @@ mod tests {
             "",
             "0123",
             "0123-4567-89ab-cdeg",
-            &whole[1..],
-            &format!("{whole}0"),
+            &hex[1..],
+            &format!("{hex}0"),
             "éééééééé",
         ] {
             assert!(text.parse::<NamedKey>().is_err(), "{text}");

@@ -194,7 +194,7 @@ pub fn describe_mismatch(client: &Preamble, agent: &Preamble) -> String {
 mod tests {
     use super::*;
 
-    fn of(lowest: u16, highest: u16) -> Preamble {
+    fn preamble(lowest: u16, highest: u16) -> Preamble {
         Preamble {
             lowest,
             highest,
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(
             with(16, 0x1b),
             Err(PreambleError::Program),
-            "no escape sequences on a terminal"
+            "the program name must not contain escape sequences"
         );
         assert_eq!(with(16, 0xff), Err(PreambleError::Program));
         assert_eq!(with(13, 7).unwrap(), p, "reserved bytes are for later versions");
@@ -227,13 +227,13 @@ mod tests {
 
     #[test]
     fn highest_common_version_is_chosen_or_the_older_end_named() {
-        assert_eq!(of(1, 3).common_version(&of(2, 5)), Some(3));
-        assert_eq!(of(1, 1).common_version(&of(2, 5)), None);
-        let text = describe_mismatch(&of(1, 1), &of(2, 5));
+        assert_eq!(preamble(1, 3).common_version(&preamble(2, 5)), Some(3));
+        assert_eq!(preamble(1, 1).common_version(&preamble(2, 5)), None);
+        let text = describe_mismatch(&preamble(1, 1), &preamble(2, 5));
         assert!(
             text.contains("update the client") && text.contains("versions 2 to 5"),
             "{text}"
         );
-        assert!(describe_mismatch(&of(7, 9), &of(2, 5)).contains("update the agent"));
+        assert!(describe_mismatch(&preamble(7, 9), &preamble(2, 5)).contains("update the agent"));
     }
 }

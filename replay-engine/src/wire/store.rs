@@ -460,16 +460,16 @@ mod tests {
         assert_eq!(again.find_by_key(&peer).unwrap().unwrap().address, "127.0.0.1:7");
         let mode = std::fs::metadata(store.path()).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o600, "pinning keeps the mode");
-        let gone = again.forget("board-1").unwrap().unwrap();
+        let removed = again.forget("board-1").unwrap().unwrap();
         assert_eq!(
-            gone.to_string(),
+            removed.to_string(),
             format!("board-1 at 127.0.0.1:7, key {}", peer.fingerprint())
         );
         assert_eq!(again.forget("board-1").unwrap(), None);
-        assert_eq!(store.peers().unwrap(), [], "a store that was open before sees it");
+        assert_eq!(store.peers().unwrap(), [], "an open store sees the change");
     }
 
-    /// Environment variables with the key and the folder for a child process of the test below.
+    /// Environment variables that pass the key and the folder to a child process of the test below.
     const CHILD: (&str, &str) = ("KINESCOPE_TEST_PIN", "KINESCOPE_TEST_PIN_FOLDER");
 
     fn pin_many(folder: &Path, name: &str) {

@@ -1,4 +1,4 @@
-//! The bare executable: small, without a panic in it, and it runs real plans.
+//! Tests that the bare executable is small, contains no panic and runs real plans.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Builds it as a user would, in a target folder of this test's own.
+/// Builds the executable as a user would, in a separate target folder.
 fn build(name: &str, more: &[&str]) -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -55,8 +55,8 @@ fn u64_at(b: &[u8], at: u64) -> u64 {
     u64::from_le_bytes(b[at as usize..][..8].try_into().unwrap())
 }
 
-/// Bytes that the loader takes from the file: text and data.
-fn loaded(elf: &[u8]) -> u64 {
+/// Returns the number of bytes that the loader reads from the file: text and data.
+fn count_loaded_bytes(elf: &[u8]) -> u64 {
     let (start, size, count) = (u64_at(elf, 32), u16_at(elf, 54), u16_at(elf, 56));
     let headers = (0..count).map(|i| start + i * size);
     headers
@@ -116,7 +116,7 @@ fn plan(path: &Path) -> Plan {
     .plan
 }
 
-/// Runs a body through the executable, from its standard input, and reads what it printed.
+/// Runs a body with the executable and returns its exit code, first line and counts.
 fn run(program: &Path, body: &[u8]) -> (Option<i32>, String, BTreeMap<String, u64>) {
     let mut child = Command::new(program)
         .stdin(Stdio::piped())
@@ -141,11 +141,11 @@ fn run(program: &Path, body: &[u8]) -> (Option<i32>, String, BTreeMap<String, u6
 #[ignore = "make test-full: builds the bare executable"]
 fn the_bare_executable_is_small_has_no_panic_and_runs_real_plans() {
     let program = build("bare", &[]);
-    let bytes = loaded(&std::fs::read(&program).unwrap());
+    let bytes = count_loaded_bytes(&std::fs::read(&program).unwrap());
     println!("text and data: {bytes} bytes");
     assert!(bytes <= MAX_BYTES, "{bytes} bytes of text and data");
-    let named = build("bare-symbols", &["--config", "profile.bare.strip=false"]);
-    let names = symbols(&std::fs::read(named).unwrap());
+    let with_symbols = build("bare-symbols", &["--config", "profile.bare.strip=false"]);
+    let names = symbols(&std::fs::read(with_symbols).unwrap());
     assert!(names.iter().any(|n| n == "_start") && names.len() > 5, "{names:?}");
     for bad in ["panic", "unwind", "unwrap_failed", "slice_index_fail", "fmt"] {
         let found: Vec<&String> = names.iter().filter(|n| n.contains(bad)).collect();
@@ -167,11 +167,11 @@ fn the_bare_executable_is_small_has_no_panic_and_runs_real_plans() {
         assert_eq!(first, "ran to its end");
         assert_eq!((n["actions"], n["interrupts"]), (plan.actions, plan.interrupts));
         assert_eq!(n["reads-compared"], plan.reads.compared());
-        // An array of registers is no GPU: most reads differ, and the exit status says so.
+        // An array of registers is not a GPU. Most reads differ, and the exit status reports that.
         assert!(n["divergences"] > 0 && n["reads-matched"] < n["reads-compared"]);
         assert_eq!(code, Some(1));
         assert_eq!(n["memory-writes"] > 0, !plan.jobs.is_empty());
-        // A body that is cut off stops there and says why.
+        // The run of a truncated body stops there with an error.
         let (code, first, cut) = run(&program, &plan.body[..plan.body.len() - 1]);
         assert_eq!(
             (code, first.as_str(), cut["actions"]),

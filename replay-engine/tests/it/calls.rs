@@ -1,4 +1,4 @@
-//! Plans of API traces: compiled, verified, pushed to a device in this process, and their outcomes.
+//! Tests of API trace plans: compiling, verifying, pushing to a device in this process, and outcomes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support::until;
@@ -23,15 +23,15 @@ use trace_core::recording::{
 
 const BASE: u64 = 0x1539_4000_0000;
 
-/// A program: memory, a copy in of 6000 bytes, a launch, a copy out of 5000, and a call that failed.
+/// Returns a program: memory, a copy in of 6000 bytes, a launch, a copy out of 5000 bytes, and a failed call.
 fn recording() -> Recording {
     let mut memory = MemoryBuilder::new();
     let mut events = EventsBuilder::new();
     let mut content = |events: &mut EventsBuilder, phase: usize, bytes: &[u8]| {
-        let mut laid = vec![0; phase];
-        laid.extend_from_slice(bytes);
-        laid.resize(laid.len().next_multiple_of(4096), 0);
-        let ids: Vec<u32> = laid
+        let mut padded = vec![0; phase];
+        padded.extend_from_slice(bytes);
+        padded.resize(padded.len().next_multiple_of(4096), 0);
+        let ids: Vec<u32> = padded
             .chunks_exact(4096)
             .map(|p| memory.add_page(p.try_into().unwrap()).0)
             .collect();
@@ -139,15 +139,15 @@ fn input(seed: u8) -> Vec<u8> {
     (0..6000u32).map(|n| (n as u8).wrapping_mul(seed)).collect()
 }
 
-fn nobody() -> Command {
+fn missing_worker() -> Command {
     Command::new("/nowhere/player")
 }
 
 fn device() -> DeviceInfo {
-    CudaReplayDevice::new(0, "A device", Arc::new(WorkerProcesses::new(nobody))).info()
+    CudaReplayDevice::new(0, "A device", Arc::new(WorkerProcesses::new(missing_worker))).info()
 }
 
-fn made(edits: &Edits) -> Compiled {
+fn compile_edits(edits: &Edits) -> Compiled {
     compile(
         &recording(),
         edits,
@@ -160,12 +160,12 @@ fn made(edits: &Edits) -> Compiled {
 
 #[test]
 fn call_plan_has_inputs_and_code_but_no_readbacks() {
-    let compiled = made(&Edits::default());
+    let compiled = compile_edits(&Edits::default());
     let plan = &compiled.plan;
-    assert_eq!(plan.actions, 5, "all but the call that failed");
+    assert_eq!(plan.actions, 5, "all calls except the failed one");
     assert_eq!(plan.outputs.len(), 1);
     assert_eq!((plan.outputs[0].name.as_str(), plan.outputs[0].bytes), ("out0", 5000));
-    // Two pages of the input and one of code; what came back is not among them.
+    // The images are two pages of the input and one of code. Readbacks are not among them.
     assert_eq!(plan.images.len(), 3);
     assert!(compiled.pages.values().all(|p| p[100] != 9));
     let verified = verify(plan, &compiled.pages, &device()).unwrap();
@@ -173,7 +173,7 @@ fn call_plan_has_inputs_and_code_but_no_readbacks() {
     let plan_recording = PlanRecording::new(plan, &compiled.pages).unwrap();
     let script = plan_recording.script().unwrap();
     let events: Vec<u64> = script.steps.iter().map(|(e, _)| *e).collect();
-    assert_eq!(events, [1, 3, 4, 5], "by the events of the recording");
+    assert_eq!(events, [1, 3, 4, 5], "steps have the events of the recording");
     assert_eq!(
         plan_recording.recording.copy_content(&script.inputs[0].row).unwrap(),
         input(1)
@@ -189,17 +189,17 @@ fn call_plan_has_inputs_and_code_but_no_readbacks() {
             .unwrap(),
         b".version 7.0\n// twice the input"
     );
-    // As bytes and back.
+    // The plan is read back from its bytes.
     let whole = Compiled::from_bytes(&compiled.to_bytes().unwrap()).unwrap();
     assert_eq!(whole.plan, compiled.plan);
     assert_eq!(whole.pages, compiled.pages);
-    // As the worker process reads it.
-    let read = PlanRecording::from_plan_bytes(compiled.to_bytes().unwrap()).unwrap();
-    assert_eq!(read.events, plan_recording.events);
-    let again = read.script().unwrap();
-    assert_eq!(read.recording.copy_content(&again.inputs[0].row).unwrap(), input(1));
+    // The worker process reads the plan from the same bytes.
+    let parsed = PlanRecording::from_plan_bytes(compiled.to_bytes().unwrap()).unwrap();
+    assert_eq!(parsed.events, plan_recording.events);
+    let again = parsed.script().unwrap();
+    assert_eq!(parsed.recording.copy_content(&again.inputs[0].row).unwrap(), input(1));
     assert_eq!(
-        read.recording.module_code(&again.metadata.modules[0]).unwrap(),
+        parsed.recording.module_code(&again.metadata.modules[0]).unwrap(),
         b".version 7.0\n// twice the input"
     );
     let cut = compiled.to_bytes().unwrap();
@@ -213,7 +213,7 @@ fn user_input_replaces_the_recorded_input() {
         inputs: BTreeMap::from([("in0".to_owned(), input(3))]),
         ..Edits::default()
     };
-    let compiled = made(&edits);
+    let compiled = compile_edits(&edits);
     let plan_recording = PlanRecording::new(&compiled.plan, &compiled.pages).unwrap();
     let script = plan_recording.script().unwrap();
     assert_eq!(
@@ -232,14 +232,14 @@ fn user_input_replaces_the_recorded_input() {
             inputs: BTreeMap::from([(name.to_owned(), vec![0; bytes])]),
             ..Edits::default()
         };
-        let made = compile(
+        let result = compile(
             &recording(),
             &edits,
             &device(),
             &CompileOptions::default(),
             &Progress::new(),
         );
-        made.unwrap_err().to_string()
+        result.unwrap_err().to_string()
     };
     assert_eq!(wrong("in0", 5), "input in0: it has 5 bytes, the buffer has 6000");
     assert_eq!(
@@ -262,7 +262,7 @@ fn call_and_register_recordings_need_their_own_targets() {
     assert!(matches!(e, CompileError::TakesNoCalls { .. }), "{e}");
     let e = made_for(&device(), &Recording::default()).unwrap_err();
     assert!(e.to_string().contains("not an API trace of CUDA"), "{e}");
-    let compiled = made(&Edits::default());
+    let compiled = compile_edits(&Edits::default());
     let e = verify(&compiled.plan, &compiled.pages, &registers).unwrap_err();
     assert!(e.to_string().contains("runs register accesses"), "{e}");
     let e = verify(&Plan::empty(compiled.plan.version), &compiled.pages, &device()).unwrap_err();
@@ -271,7 +271,7 @@ fn call_and_register_recordings_need_their_own_targets() {
 
 #[test]
 fn invalid_api_trace_plans_are_refused() {
-    let whole = made(&Edits::default());
+    let whole = compile_edits(&Edits::default());
     let refused = |change: &dyn Fn(&mut Plan), words: &str| {
         let mut plan = whole.plan.clone();
         change(&mut plan);
@@ -314,7 +314,7 @@ fn invalid_api_trace_plans_are_refused() {
     );
 }
 
-/// A device whose worker process is a shell script that gets the request as `$request`, and answers.
+/// Opens a device whose worker process is a shell script. The script has the request as `$request` and sends the reply.
 fn open_target(script: &str) -> Lease {
     let script = format!(
         "request=$(cat); folder=$(printf %s \"$request\" | sed 's/.*\"outputs\":\"\\([^\"]*\\)\".*/\\1/'); {script}"
@@ -330,7 +330,7 @@ fn open_target(script: &str) -> Lease {
         .unwrap()
 }
 
-fn replayed(lease: &mut Lease) -> replay_engine::run::Outcome {
+fn replay_recording(lease: &mut Lease) -> replay_engine::run::Outcome {
     let compiled = compile(
         &recording(),
         &Edits::default(),
@@ -349,7 +349,7 @@ const ANSWER: &str = r#"{"played":{"device":"A device","launches":1,"outputs":[{
 #[test]
 fn readbacks_are_compared_and_stored_in_the_outcome() {
     let same = format!("head -c 5000 /dev/zero | tr '\\0' '\\011' >$folder/0.bin; echo '{ANSWER}'");
-    let outcome = replayed(&mut open_target(&same));
+    let outcome = replay_recording(&mut open_target(&same));
     assert_eq!(outcome.failure, None);
     assert_eq!((outcome.verdict, outcome.computed), (Verdict::Match, true));
     assert_eq!((outcome.reads.compared, outcome.reads.matched), (1, 1));
@@ -368,7 +368,7 @@ fn readbacks_are_compared_and_stored_in_the_outcome() {
     assert_eq!(back.copy_content(&script.inputs[0].row).unwrap(), input(1));
 
     let other = format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{ANSWER}'");
-    let outcome = replayed(&mut open_target(&other));
+    let outcome = replay_recording(&mut open_target(&other));
     assert_eq!(outcome.verdict, Verdict::Diverged);
     let seen = &outcome.calls.as_ref().unwrap().outputs[0];
     assert_eq!((seen.differs_at, seen.differing, seen.event), (Some(0), 5000, 5));
@@ -377,7 +377,7 @@ fn readbacks_are_compared_and_stored_in_the_outcome() {
 
 #[test]
 fn device_stop_or_worker_death_gives_a_failed_outcome() {
-    let outcome = replayed(&mut open_target(
+    let outcome = replay_recording(&mut open_target(
         r#"echo '{"stopped":{"event":3,"why":"cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)"}}'"#,
     ));
     assert_eq!(outcome.verdict, Verdict::Failed);
@@ -396,21 +396,21 @@ fn device_stop_or_worker_death_gives_a_failed_outcome() {
         &Progress::new(),
     )
     .unwrap();
-    assert_eq!(back.events.len(), 3, "as far as it came");
-    let outcome = replayed(&mut open_target("kill -9 $$"));
+    assert_eq!(back.events.len(), 3, "the outcome has the events before the stop");
+    let outcome = replay_recording(&mut open_target("kill -9 $$"));
     assert_eq!(outcome.verdict, Verdict::Failed);
     assert!(outcome.failure.as_ref().unwrap().contains("signal: 9"), "{outcome:?}");
-    let outcome = replayed(&mut open_target(r#"echo '{"failed":"there is no CUDA driver here"}'"#));
+    let outcome = replay_recording(&mut open_target(r#"echo '{"failed":"there is no CUDA driver here"}'"#));
     assert_eq!(outcome.failure.as_deref(), Some("there is no CUDA driver here"));
-    // The device is available for the next one.
+    // The device is available for the next replay.
     let mut lease = open_target("exit 0");
-    assert_eq!(replayed(&mut lease).verdict, Verdict::Failed);
-    assert_eq!(replayed(&mut lease).verdict, Verdict::Failed);
+    assert_eq!(replay_recording(&mut lease).verdict, Verdict::Failed);
+    assert_eq!(replay_recording(&mut lease).verdict, Verdict::Failed);
 }
 
 #[test]
 fn endless_launch_is_named_and_its_worker_killed() {
-    // Without waits it hangs; with waits it reports the launch that it is about to start.
+    // Without waits the script hangs. With waits it reports the launch that it is about to start.
     let mut lease = open_target(r#"case $request in *'"step":true'*) echo '{"at":3}';; esac; exec sleep 600"#);
     let mut compiled = compile(
         &recording(),
@@ -454,14 +454,14 @@ fn cancelled_replay_ends_its_worker() {
     let e = lease.replay(&compiled, 1, &progress, false).unwrap_err();
     assert!(matches!(e, ClientError::Cancelled), "{e}");
     let process = cancel.join().unwrap();
-    // A process that has ended has no command line, even while nobody has waited for it.
+    // An ended process has no command line, even before its parent has waited for it.
     until("the process to end", || {
         std::fs::read(format!("/proc/{process}/cmdline")).map_or(true, |line| line.is_empty())
     });
 }
 
-/// Devices whose worker process logs each of its starts with the device to open, and then answers as `answer` says.
-fn noting(notes: &std::path::Path, answer: &str) -> Factories {
+/// Returns targets whose worker process logs each start with its device, and then runs `answer`.
+fn targets_with_log(notes: &std::path::Path, answer: &str) -> Factories {
     let script = format!(
         "echo \"${{KINESCOPE_CUDA_AHEAD:-none}}\" >>{}; request=$(cat); test -n \"$request\" || exit 0; \
          folder=$(printf %s \"$request\" | sed 's/.*\"outputs\":\"\\([^\"]*\\)\".*/\\1/'); \
@@ -480,22 +480,22 @@ fn noting(notes: &std::path::Path, answer: &str) -> Factories {
 fn prestarted_worker_runs_the_replay() {
     let folder = tempfile::tempdir().unwrap();
     let notes = folder.path().join("notes");
-    let targets = noting(&notes, &format!("echo '{ANSWER}'"));
+    let targets = targets_with_log(&notes, &format!("echo '{ANSWER}'"));
     targets.prestart_worker("software:mali-g71");
     targets.prestart_worker("agent:lab/cuda0");
     targets.prestart_worker("cuda:0");
     targets.prestart_worker("cuda:0");
     let mut lease = targets.open_cuda(0).unwrap();
-    assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
+    assert_eq!(replay_recording(&mut lease).verdict, Verdict::Match);
     assert_eq!(
         std::fs::read_to_string(&notes).unwrap(),
         "0,120\n",
-        "one process, begun ahead"
+        "exactly one process was prestarted"
     );
-    // The next one is a new one; what is begun for another device is not taken.
-    assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
+    // The next replay starts a new worker. A worker that was prestarted for another device is not used.
+    assert_eq!(replay_recording(&mut lease).verdict, Verdict::Match);
     targets.prestart_worker("cuda:1");
-    assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
+    assert_eq!(replay_recording(&mut lease).verdict, Verdict::Match);
     let all = std::fs::read_to_string(&notes).unwrap();
     assert_eq!(all.lines().filter(|l| *l == "none").count(), 2, "{all}");
 }
@@ -504,18 +504,18 @@ fn prestarted_worker_runs_the_replay() {
 fn reply_is_used_at_once_and_the_next_replay_awaits_the_exit() {
     let folder = tempfile::tempdir().unwrap();
     let (notes, end) = (folder.path().join("notes"), folder.path().join("end"));
-    let targets = noting(
+    let targets = targets_with_log(
         &notes,
         &format!("echo '{ANSWER}'; sleep 1; echo ended >>{}", end.display()),
     );
     let mut lease = targets.open_cuda(0).unwrap();
-    assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
-    assert!(!end.exists(), "it is still giving the device back");
-    assert_eq!(replayed(&mut lease).verdict, Verdict::Match);
+    assert_eq!(replay_recording(&mut lease).verdict, Verdict::Match);
+    assert!(!end.exists(), "the worker must still be running");
+    assert_eq!(replay_recording(&mut lease).verdict, Verdict::Match);
     assert_eq!(
         std::fs::read_to_string(&end).unwrap(),
         "ended\n",
-        "the first one, and not the second"
+        "only the first worker has ended"
     );
 }
 
@@ -523,7 +523,7 @@ fn reply_is_used_at_once_and_the_next_replay_awaits_the_exit() {
 fn unrecorded_lease_returns_outputs_without_a_recording() {
     let mut lease = open_target(&format!("head -c 5000 /dev/zero >$folder/0.bin; echo '{ANSWER}'"));
     lease.leave_unrecorded();
-    let outcome = replayed(&mut lease);
+    let outcome = replay_recording(&mut lease);
     assert_eq!((outcome.verdict, outcome.recording.len()), (Verdict::Diverged, 0));
     assert_eq!(outcome.outputs[0].data, [0; 5000]);
 }

@@ -1,4 +1,5 @@
-//! A plan whose check takes long: it ends at its limit, when the client gives up, and when the client is gone.
+//! Tests of a plan with a long check. The check ends at its limit, when the client cancels, and when the client
+//! disconnects.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support;
@@ -18,13 +19,13 @@ use trace_core::recording::{MmuFormat, Page};
 use trace_core::{GpuVa, PhysAddr};
 
 const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
-/// Pages of one table of the last level.
+/// Number of pages of one last-level table.
 const PAGES: u64 = 512;
-const JOBS_A_PAGE: u64 = 64;
+const JOBS_PER_PAGE: u64 = 64;
 
-/// A chain that fills 2 MiB, from address 64 on.
+/// Returns a chain that fills 2 MiB, from address 64 on.
 fn chain() -> Vec<Page> {
-    let last = PAGES * JOBS_A_PAGE - 1;
+    let last = PAGES * JOBS_PER_PAGE - 1;
     let header = |k: u64| {
         let bytes = [0; 32];
         let h = JobHeader {
@@ -39,15 +40,15 @@ fn chain() -> Vec<Page> {
         .map(|p| {
             let mut page = [0; 4096];
             for (k, to) in page.chunks_exact_mut(64).enumerate() {
-                to[..32].copy_from_slice(&header(p * JOBS_A_PAGE + k as u64));
+                to[..32].copy_from_slice(&header(p * JOBS_PER_PAGE + k as u64));
             }
             page
         })
         .collect()
 }
 
-/// Submits that chain `submits` times, each after the end of the one before.
-fn long(submits: u32, device: &DeviceInfo) -> Compiled {
+/// Returns a plan that submits the chain `submits` times, each after the end of the previous one.
+fn long_plan(submits: u32, device: &DeviceInfo) -> Compiled {
     let base = device.arena.base;
     let at = |frame: u64| PhysAddr(base.0 + frame * 4096);
     let mut all: Vec<Page> = (0..3)
@@ -130,14 +131,14 @@ fn plan_verification_has_a_work_limit() {
     let device = &bench.server.devices()[0];
     let progress = Progress::new();
     let work = |limit| Work::new(limit, &progress);
-    // Once is what such a plan may do: only what it says of itself is wrong.
-    let c = long(1, device);
+    // The check accepts one submit. Only the declared counts of the plan are wrong.
+    let c = long_plan(1, device);
     let all = work(u64::MAX);
     let e = verify_within(&c.plan, &c.pages, device, &all).unwrap_err();
     assert_eq!(e.rule, 5, "{e}");
-    assert!(all.done() > PAGES * JOBS_A_PAGE);
-    // A limit of three times that holds a plan that submits the chain without end.
-    let c = long(100_000, device);
+    assert!(all.done() > PAGES * JOBS_PER_PAGE);
+    // A limit of three times that work stops the check of a plan with endless submits.
+    let c = long_plan(100_000, device);
     let limit = all.done() * 3;
     let e = verify_within(&c.plan, &c.pages, device, &work(limit)).unwrap_err();
     assert_eq!(e.rule, 4, "{e}");
@@ -147,8 +148,9 @@ fn plan_verification_has_a_work_limit() {
     );
 }
 
-/// Waits until this process, which holds both ends, has worked for a fifth of a second more: one of them checks a plan.
-fn until_it_checks() {
+/// Waits until this process has used another fifth of a second of CPU time. The process runs both ends, so one of them
+/// checks the plan.
+fn wait_for_check() {
     let worked = || {
         let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
         // The name is in parentheses. The state is the first field after it, and the times are the 12th and the 13th.
@@ -156,31 +158,31 @@ fn until_it_checks() {
         let times = rest.split_whitespace().skip(11).take(2);
         times.map(|t| t.parse::<u64>().unwrap()).sum::<u64>()
     };
-    let wanted = worked() + 20;
-    until("work on a check", || worked() >= wanted);
+    let target = worked() + 20;
+    until("work on a check", || worked() >= target);
 }
 
-/// Waits until a plan was sent: the upload ends at a fifth.
-fn until_sent(progress: &Progress) {
+/// Waits until the client has sent the plan. The upload is the first fifth of the progress.
+fn wait_for_upload(progress: &Progress) {
     until("the upload", || progress.fraction().unwrap_or(0.0) >= 0.2);
 }
 
-/// Longer than anybody waits; the limit of the check's work would end it in minutes.
-const FOREVER: u32 = 100_000;
+/// Number of submits whose check takes minutes, longer than any test waits.
+const ENDLESS_SUBMITS: u32 = 100_000;
 
 #[test]
 fn lease_survives_cancel_during_plan_verification() {
     let bench = Bench::new(Options::default());
     let mut lease = bench.lease();
-    let c = long(FOREVER, lease.info());
+    let c = long_plan(ENDLESS_SUBMITS, lease.info());
     for bypass_check in [true, false] {
         let progress = Progress::new();
         let stop = progress.clone();
         let cancel = std::thread::spawn(move || {
             if bypass_check {
-                until_sent(&stop);
+                wait_for_upload(&stop);
             }
-            until_it_checks();
+            wait_for_check();
             stop.cancel();
         });
         let e = lease.replay(&c, 1, &progress, bypass_check).unwrap_err();
@@ -197,12 +199,12 @@ fn client_disconnect_during_verification_frees_the_device() {
     let relay = Relay::to(bench.address);
     let client = Client::connect(&tcp(relay.address), &bench.ends.client, Some("board")).unwrap();
     let mut lease = client.lease("board").unwrap();
-    let c = long(FOREVER, lease.info());
+    let c = long_plan(ENDLESS_SUBMITS, lease.info());
     let progress = Progress::new();
     let sent = progress.clone();
     let replay = std::thread::spawn(move || lease.replay(&c, 1, &progress, true).unwrap_err());
-    until_sent(&sent);
-    until_it_checks();
+    wait_for_upload(&sent);
+    wait_for_check();
     relay.cut();
     let e = replay.join().unwrap();
     assert!(matches!(e, ClientError::Lost { .. }), "{e}");

@@ -1,4 +1,4 @@
-//! A device without containment runs nothing before a user has confirmed, whatever the client does.
+//! Tests that a device without containment runs nothing before a user has confirmed, whatever the client does.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use support::{Ends, Strings, UNCONTAINED, images, listen, plan, raw_client, tcp};
 use trace_core::progress::Progress;
 
-struct Served {
+struct UncontainedServer {
     ends: Ends,
     server: Server,
     address: std::net::SocketAddr,
     strings: Strings,
 }
 
-impl Served {
+impl UncontainedServer {
     fn new() -> Self {
         let (ends, strings) = (Ends::paired(""), Strings::default());
         let devices = [strings.factory(UNCONTAINED), strings.factory("board")];
@@ -40,7 +40,7 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for UncontainedServer {
     fn drop(&mut self) {
         self.server.stop();
     }
@@ -48,9 +48,9 @@ impl Drop for Served {
 
 #[test]
 fn uncontained_replays_need_consent_for_each_lease() {
-    let served = Served::new();
+    let uncontained = UncontainedServer::new();
     let compiled = plan(20, &images(2));
-    let refused = |lease: &mut Lease, bypass| {
+    let assert_refused = |lease: &mut Lease, bypass| {
         let e = lease.replay(&compiled, 1, &Progress::new(), bypass).unwrap_err();
         assert!(
             matches!(&e, ClientError::Uncontained { device } if device == UNCONTAINED),
@@ -64,32 +64,36 @@ fn uncontained_replays_need_consent_for_each_lease() {
             assert!(e.to_string().contains(words), "{e}");
         }
     };
-    let mut lease = served.lease(UNCONTAINED);
+    let mut lease = uncontained.lease(UNCONTAINED);
     assert_eq!(lease.info().containment, Containment::None);
-    refused(&mut lease, false);
+    assert_refused(&mut lease, false);
     assert_eq!(lease.push_stats().bytes, 0, "the client sends nothing");
     // The agent does not rely on the client.
-    refused(&mut lease, true);
+    assert_refused(&mut lease, true);
     lease.accept_no_containment().unwrap();
     lease.accept_no_containment().unwrap();
     let outcome = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
     assert_eq!(outcome.verdict, Verdict::Match, "{:?}", outcome.failure);
     drop(lease);
-    refused(&mut served.lease(UNCONTAINED), true);
-    // A device that something contains needs none.
-    let mut contained = served.lease("board");
+    assert_refused(&mut uncontained.lease(UNCONTAINED), true);
+    // A contained device needs no consent.
+    let mut contained = uncontained.lease("board");
     assert_eq!(
         contained.replay(&compiled, 1, &Progress::new(), false).unwrap().verdict,
         Verdict::Match
     );
     contained.accept_no_containment().unwrap();
-    assert!(served.strings.made.load(std::sync::atomic::Ordering::SeqCst) == 2);
+    assert!(uncontained.strings.created.load(std::sync::atomic::Ordering::SeqCst) == 2);
 }
 
 #[test]
 fn uncontained_start_is_refused_and_consent_needs_a_lease() {
-    let served = Served::new();
-    let mut channel = raw_client(served.address, served.ends.client.key_pair(), PreambleWord::Session);
+    let uncontained = UncontainedServer::new();
+    let mut channel = raw_client(
+        uncontained.address,
+        uncontained.ends.client.key_pair(),
+        PreambleWord::Session,
+    );
     let _welcome = channel.receiver.receive().unwrap();
     let take = LeaseRequest::Take(UNCONTAINED.into());
     channel.sender.send(Topic::Lease, &take).unwrap();
@@ -105,7 +109,11 @@ fn uncontained_start_is_refused_and_consent_needs_a_lease() {
             device: UNCONTAINED.into()
         }
     );
-    let mut other = raw_client(served.address, served.ends.client.key_pair(), PreambleWord::Session);
+    let mut other = raw_client(
+        uncontained.address,
+        uncontained.ends.client.key_pair(),
+        PreambleWord::Session,
+    );
     let _welcome = other.receiver.receive().unwrap();
     other
         .sender

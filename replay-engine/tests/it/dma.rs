@@ -1,5 +1,5 @@
-//! Devices that read and write memory by themselves: plans as text, what the check refuses, and runs in a real QEMU.
-//! Without QEMU those say that they were skipped.
+//! Tests of devices with DMA: plans as text, the plans that the check refuses, and runs in a real QEMU. Without QEMU,
+//! the latter tests print that they are skipped.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -40,7 +40,7 @@ fn open_device(name: &str) -> QemuReplayDevice {
     QemuReplayDevice::new(&Name::parse(name).unwrap()).unwrap()
 }
 
-/// A device on a bus, with an arena that no sample was made for.
+/// Returns a device on a bus. Its arena differs from that of every sample.
 fn device(map: &str, ids: (u16, u16), window: (&str, u64)) -> DeviceInfo {
     DeviceInfo {
         name: map.into(),
@@ -81,8 +81,8 @@ fn edu() -> DeviceInfo {
     device("edu", (0x1234, 0x11e8), ("bar0", 1 << 20))
 }
 
-/// The sample's text, changed, moved and checked.
-fn checked(from: &str, to: &str) -> Result<Compiled, String> {
+/// Changes, relocates and verifies the sample's text.
+fn verify_text(from: &str, to: &str) -> Result<Compiled, String> {
     assert!(EDU.contains(from), "{from}");
     let whole = assemble(&EDU.replacen(from, to, 1), &NoFiles).map_err(|e| e.to_string())?;
     let compiled = whole.moved_to(&edu()).map_err(|e| e.to_string())?;
@@ -90,7 +90,7 @@ fn checked(from: &str, to: &str) -> Result<Compiled, String> {
     Ok(compiled)
 }
 
-/// A compiled plan with another body.
+/// Returns a compiled plan with a changed body.
 fn with_actions(compiled: &Compiled, change: impl FnOnce(&mut Vec<Action>)) -> Compiled {
     let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).map(Result::unwrap).collect();
     change(&mut actions);
@@ -101,7 +101,7 @@ fn with_actions(compiled: &Compiled, change: impl FnOnce(&mut Vec<Action>)) -> C
     new
 }
 
-fn refused(compiled: &Compiled, device: &DeviceInfo) -> Refusal {
+fn refuse(compiled: &Compiled, device: &DeviceInfo) -> Refusal {
     verify(&compiled.plan, &compiled.pages, device).unwrap_err()
 }
 
@@ -112,10 +112,10 @@ fn play(compiled: &Compiled, device: &mut QemuReplayDevice) -> Outcome {
 
 #[test]
 fn edu_sample_is_parsed_relocated_and_verified() {
-    let compiled = checked("kinescope", "kinescope").unwrap();
+    let compiled = verify_text("kinescope", "kinescope").unwrap();
     assert_eq!((compiled.plan.pages.len(), compiled.pages.len()), (1, 1));
     assert!(compiled.plan.masters);
-    // Memory addresses become those of the target; addresses of the device's buffer stay.
+    // Memory addresses become those of the target. Addresses of the device's buffer stay.
     let written: Vec<(u64, u64)> = Actions::new(&compiled.plan.body)
         .filter_map(|a| match a.unwrap() {
             Action::Write {
@@ -135,7 +135,7 @@ fn edu_sample_is_parsed_relocated_and_verified() {
             (0x88, 0x8_7654_1000)
         ]
     );
-    // Printed it reads back, pages and all, and so does the file.
+    // The printed text and the bytes both read back as the same plan and pages.
     let text = print_with_pages(&compiled.plan, &compiled.pages);
     let again = assemble(&text, &NoFiles).unwrap();
     assert_eq!((&again.plan, &again.pages), (&compiled.plan, &compiled.pages));
@@ -150,7 +150,7 @@ fn edu_sample_is_parsed_relocated_and_verified() {
 #[test]
 fn invalid_dma_transfers_are_refused() {
     for (from, to, why) in [
-        // Before the memory, beyond it, over its end, and as much as there is none.
+        // These addresses are before the memory, beyond it, across its end, and the largest possible.
         (
             "0x80 8 arena+0x0",
             "0x80 8 0x1000",
@@ -182,7 +182,7 @@ fn invalid_dma_transfers_are_refused() {
             "0x88 8 0x40801",
             "not completely in the device's own buffer",
         ),
-        // A direction for which the other register is the address.
+        // This direction uses the other register as the address.
         ("0x98 8 0x5", "0x98 8 0x7", "not completely in the device's own buffer"),
         (
             "0x80 8 arena+0x0",
@@ -220,7 +220,7 @@ fn invalid_dma_transfers_are_refused() {
         ),
         ("window 0", "window 2 \"bar5\" registers bytes 4096\nwindow 0", "match"),
     ] {
-        match (why, checked(from, to)) {
+        match (why, verify_text(from, to)) {
             ("match", done) => drop(done.unwrap()),
             (why, done) => {
                 let e = done.unwrap_err();
@@ -228,22 +228,22 @@ fn invalid_dma_transfers_are_refused() {
             }
         }
     }
-    // Of the moved plan itself, too, as an agent gets it.
-    let compiled = checked("kinescope", "kinescope").unwrap();
+    // The agent checks the relocated plan in the same way.
+    let compiled = verify_text("kinescope", "kinescope").unwrap();
     let corrupt = with_actions(&compiled, |actions| {
         let write = |a: &&mut Action| matches!(a, Action::Write { offset: 0x80, .. });
         if let Some(Action::Write { value, .. }) = actions.iter_mut().find(write) {
             *value -= PAGE_SIZE as u64;
         }
     });
-    let e = refused(&corrupt, &edu());
+    let e = refuse(&corrupt, &edu());
     assert_eq!(e.rule, 2);
     assert!(
         matches!(&e.reason, Reason::BusMastering { why } if why.contains("EDU_DMA_SOURCE = 0x87653f000")),
         "{e}"
     );
     assert!(e.place.contains("event 25"), "{e}");
-    // A window that is no plain memory could hold addresses of interrupts that are messages.
+    // A write to a region that is not plain memory is refused, because it could set message interrupts.
     let mut other = with_actions(&compiled, |actions| {
         actions.push(Action::Write {
             event: 99,
@@ -254,21 +254,21 @@ fn invalid_dma_transfers_are_refused() {
         });
     });
     other.plan.windows = edu().windows;
-    let e = refused(&other, &edu()).to_string();
+    let e = refuse(&other, &edu()).to_string();
     assert!(e.contains("bar5+0x0 = 0x1 may not be replayed"), "{e}");
 }
 
 #[test]
 fn memory_changes_during_a_dma_transfer_are_refused() {
-    // Moving to other memory adds the waits that are missing, so these are of the moved plan.
-    let compiled = checked("kinescope", "kinescope").unwrap();
+    // Relocation adds the missing waits, so these changes are made to the relocated plan.
+    let compiled = verify_text("kinescope", "kinescope").unwrap();
     let no_wait = with_actions(&compiled, |a| {
         a.retain(|a| !matches!(a, Action::Until { reads: 1.., .. }))
     });
     let mut no_wait = no_wait;
     no_wait.plan.reads.until = 0;
     no_wait.plan.rewrites.retain(|r| r.kind.name() != "read-to-wait");
-    let e = refused(&no_wait, &edu()).to_string();
+    let e = refuse(&no_wait, &edu()).to_string();
     assert!(
         e.contains("is written while the previous transfer is not known to be over"),
         "{e}"
@@ -288,11 +288,11 @@ fn memory_changes_during_a_dma_transfer_are_refused() {
             },
         );
     };
-    let e = refused(&with_actions(&compiled, |a| put(a, 0x7f8)), &edu()).to_string();
+    let e = refuse(&with_actions(&compiled, |a| put(a, 0x7f8)), &edu()).to_string();
     assert!(e.contains("memory of a transfer is changed"), "{e}");
-    let beside = with_actions(&compiled, |a| put(a, 0x800));
-    verify(&beside.plan, &beside.pages, &edu()).unwrap();
-    let e = refused(&with_actions(&compiled, |a| put(a, 0x2000)), &edu()).to_string();
+    let after_transfer = with_actions(&compiled, |a| put(a, 0x800));
+    verify(&after_transfer.plan, &after_transfer.pages, &edu()).unwrap();
+    let e = refuse(&with_actions(&compiled, |a| put(a, 0x2000)), &edu()).to_string();
     assert!(e.contains("not of one page that the plan uses"), "{e}");
 }
 
@@ -308,7 +308,7 @@ fn errors_of_the_text_name_line_and_column() {
             }
         }
     }
-    let of = |from: &str, to: &str| assemble(&EDU.replacen(from, to, 1), &One);
+    let assemble_changed = |from: &str, to: &str| assemble(&EDU.replacen(from, to, 1), &One);
     for (from, to, place, why) in [
         (
             "window 0 \"bar0\" registers",
@@ -378,13 +378,15 @@ fn errors_of_the_text_name_line_and_column() {
             "reads versions 5 to 6",
         ),
     ] {
-        let e = of(from, to).unwrap_err().to_string();
+        let e = assemble_changed(from, to).unwrap_err().to_string();
         assert!(e.contains(place) && e.contains(why), "{to}: {e}");
     }
     let many: String = (0..=1 << 16).map(|n| format!("content \"{n}\" 0x0 00\n")).collect();
-    let e = of("content \"nothing\" 0x000 00\n", &many).unwrap_err().to_string();
+    let e = assemble_changed("content \"nothing\" 0x000 00\n", &many)
+        .unwrap_err()
+        .to_string();
     assert!(e.contains("more than 65536 page images"), "{e}");
-    let filled = of(
+    let filled = assemble_changed(
         "content \"nothing\" 0x000 00",
         "content \"nothing\" file \"ones.bin\" # sixteen",
     )
@@ -403,7 +405,7 @@ fn edu_text_plan_computes_and_copies_memory() {
     need_qemu!();
     let whole = assemble(EDU, &NoFiles).unwrap();
     let mut b = open_device("edu");
-    // The sample is written for this arena, too; the arena of another target is elsewhere.
+    // The sample also has this arena, but the arena of another target is elsewhere.
     let compiled = whole.moved_to(&b.info()).unwrap();
     let outcome = play(&compiled, &mut b);
     assert_eq!(
@@ -430,7 +432,7 @@ fn edu_text_plan_computes_and_copies_memory() {
     );
     let pattern = compiled.pages.values().next().unwrap();
     assert_eq!(outcome.outputs[0].data, pattern[..2048]);
-    // It masters no bus any more.
+    // Bus mastering is off after the replay.
     b.write(0, 0x80, 8, 0x4_0000).unwrap();
     let base = b.info().arena.base.0;
     for (register, value) in [(0x88, base), (0x90, 8), (0x98, 7)] {
@@ -440,9 +442,9 @@ fn edu_text_plan_computes_and_copies_memory() {
     let mut page = [0; PAGE_SIZE];
     b.load_page(base / PAGE_SIZE as u64, &mut page).unwrap();
     assert_eq!(page[..8], pattern[..8]);
-    // What it did is a recording, of memory too.
-    let left = trace_core::container::from_bytes(outcome.recording).unwrap();
-    let frame = left.memory.last().frame(base / PAGE_SIZE as u64 + 1).unwrap();
+    // The outcome is a recording that includes memory.
+    let recorded = trace_core::container::from_bytes(outcome.recording).unwrap();
+    let frame = recorded.memory.last().frame(base / PAGE_SIZE as u64 + 1).unwrap();
     assert_eq!(frame[..2048], pattern[..2048]);
 }
 
@@ -451,11 +453,11 @@ fn edu_text_plan_computes_and_copies_memory() {
 fn wrong_digest_and_endless_poll_do_not_match() {
     need_qemu!();
     let mut b = open_device("edu");
-    let of = |from: &str, to: &str| {
+    let assemble_changed = |from: &str, to: &str| {
         let whole = assemble(&EDU.replacen(from, to, 1), &NoFiles).unwrap();
         whole.moved_to(&open_device("edu").info()).unwrap()
     };
-    let wrong = of(
+    let wrong = assemble_changed(
         "expect memory arena+0x1000 2048 \"pattern\"",
         "expect memory arena+0x1000 2048 \"nothing\"",
     );
@@ -466,8 +468,8 @@ fn wrong_digest_and_endless_poll_do_not_match() {
     assert_eq!(missing.len(), 1);
     assert_eq!((missing[0].kind.as_str(), missing[0].event), ("memory", Some(39)));
     assert_ne!(missing[0].expected, missing[0].got);
-    // Without its interrupt the transfer is not over when the plan looks: the run ends there, and the device is off.
-    let hasty = of(
+    // Without its interrupt, the transfer is not finished at the poll. The run ends there, and the device is off.
+    let hasty = assemble_changed(
         "26 wait 0x1 5000000000\n27 until 0 0x98 8 0x4 mask 0xffffffffffffffff reads 1 limit 100000000",
         "27 until 0 0x98 8 0x4 mask 0xffffffffffffffff reads 1 limit 1000",
     );

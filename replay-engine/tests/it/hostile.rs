@@ -1,4 +1,4 @@
-//! Bytes that nobody meant: before, in and after the handshake, on a live server that has to outlive them.
+//! Tests with hostile bytes before, in and after the handshake. The live server must survive them.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support;
@@ -33,8 +33,8 @@ fn runner(cases: u32) -> TestRunner {
     })
 }
 
-/// A soundly connected client still gets its replay.
-fn lives(bench: &Bench) {
+/// Checks that a valid client still gets its replay.
+fn check_server_works(bench: &Bench) {
     let outcome = bench
         .lease()
         .replay(&plan(20, &images(2)), 1, &Progress::new(), false)
@@ -42,20 +42,20 @@ fn lives(bench: &Bench) {
     assert_eq!(outcome.verdict, Verdict::Match);
 }
 
-/// Peak resident memory of this process, KiB.
+/// Returns the peak resident memory of this process, in KiB.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|l| l.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// The key that [`Bench`]'s agent knows as `bench`, for raw channels.
-fn own(bench: &Bench) -> KeyPair {
+/// Returns the key that [`Bench`]'s agent knows as `bench`, for raw channels.
+fn own_keys(bench: &Bench) -> KeyPair {
     bench.ends.client.key_pair().clone()
 }
 
-fn welcomed(bench: &Bench) -> Channel {
-    let mut channel = raw_client(bench.address, &own(bench), PreambleWord::Session);
+fn open_session(bench: &Bench) -> Channel {
+    let mut channel = raw_client(bench.address, &own_keys(bench), PreambleWord::Session);
     let frame = channel.receiver.receive().unwrap();
     assert!(matches!(frame.message(), Ok(SessionReply::Welcome { .. })));
     channel
@@ -71,7 +71,7 @@ fn agent_survives_random_bytes_as_preamble_or_handshake() {
             if preamble_first {
                 s.write_all(&Preamble::new(PreambleWord::Session).to_bytes()).unwrap();
             }
-            // The agent may hang up before it has read everything.
+            // The agent may close the connection before it has read everything.
             let _ = s.write_all(&bytes);
             let _ = s.shutdown(std::net::Shutdown::Write);
             let mut answer = Vec::new();
@@ -80,7 +80,7 @@ fn agent_survives_random_bytes_as_preamble_or_handshake() {
             Ok(())
         })
         .unwrap();
-    lives(&bench);
+    check_server_works(&bench);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn agent_survives_random_messages_of_a_paired_client() {
     let strategy = (any::<bool>(), prop::collection::vec(frame, 1..8));
     runner(80)
         .run(&strategy, |(leased, frames)| {
-            let channel = welcomed(&bench);
+            let channel = open_session(&bench);
             if leased {
                 channel
                     .sender
@@ -117,7 +117,7 @@ fn agent_survives_random_messages_of_a_paired_client() {
         })
         .unwrap();
     until("the last session to end", || bench.server.states()[0].holder.is_none());
-    lives(&bench);
+    check_server_works(&bench);
     let grown = peak_kib().saturating_sub(before);
     assert!(grown < 64 << 10, "{grown} KiB for a few kilobytes of nonsense");
 }
@@ -125,7 +125,7 @@ fn agent_survives_random_messages_of_a_paired_client() {
 #[test]
 fn impossible_page_offers_allocate_no_memory() {
     let bench = Bench::new(Options::default());
-    let mut channel = welcomed(&bench);
+    let mut channel = open_session(&bench);
     channel
         .sender
         .send(Topic::Lease, &LeaseRequest::Take("board".into()))
@@ -145,7 +145,8 @@ fn impossible_page_offers_allocate_no_memory() {
         channel.sender.send(Topic::Pages, &offer).unwrap();
         assert!(matches!(next(&mut channel), PagesReply::Unacceptable(_)));
     }
-    // The largest that is taken costs nothing before its bytes are there, and steps that make too much nothing at all.
+    // The largest accepted offer allocates nothing before its bytes arrive. Steps with too large a result allocate
+    // nothing.
     let largest = PagesRequest::Offer {
         head: part(64 << 20, [7; 32]),
         body: part(256 << 20, [7; 32]),
@@ -172,7 +173,7 @@ fn impossible_page_offers_allocate_no_memory() {
     assert!(matches!(next(&mut channel), PagesReply::Unacceptable(why) if why.contains("keeps piece")));
     let grown = peak_kib().saturating_sub(before);
     assert!(grown < 16 << 10, "{grown} KiB for an announcement");
-    // A plan whose head does not decode, and one that does not have its digest.
+    // One plan has a head that does not decode. The other plan does not match its digest.
     let junk = [0xffu8; 4096];
     let mut version = junk;
     version[..4].copy_from_slice(&replay_engine::plan::PLAN_VERSION.to_le_bytes());
@@ -181,7 +182,7 @@ fn impossible_page_offers_allocate_no_memory() {
         (version, version, "decode"),
         (version, junk, "digest"),
     ] {
-        // What nobody has seen yet, so that it is lacking.
+        // The digest is unknown to the agent, so the agent requests the part.
         let digest = *blake3::hash(if bytes == sent { &bytes } else { b"another" }).as_bytes();
         let empty = part(0, *blake3::hash(b"").as_bytes());
         let offer = PagesRequest::Offer {
@@ -206,7 +207,7 @@ fn impossible_page_offers_allocate_no_memory() {
         );
     }
     drop(channel);
-    lives(&bench);
+    check_server_works(&bench);
 }
 
 #[test]
@@ -220,12 +221,12 @@ fn messages_out_of_order_end_the_session_and_free_the_device() {
         head: nothing,
         body: nothing,
     };
-    // A plan without a lease.
-    let mut channel = welcomed(&bench);
+    // The client sends a plan without a lease.
+    let mut channel = open_session(&bench);
     channel.sender.send(Topic::Pages, &offer).unwrap();
     assert!(channel.receiver.receive().is_err());
-    // A run without a plan is answered; a second lease is not.
-    let mut channel = welcomed(&bench);
+    // A run without a plan gets a reply. A second lease ends the session.
+    let mut channel = open_session(&bench);
     channel
         .sender
         .send(Topic::Lease, &LeaseRequest::Take("board".into()))
@@ -255,13 +256,13 @@ fn messages_out_of_order_end_the_session_and_free_the_device() {
         .send(Topic::Lease, &LeaseRequest::Take("board".into()))
         .unwrap();
     assert!(channel.receiver.receive().is_err());
-    lives(&bench);
+    check_server_works(&bench);
 }
 
 #[test]
 fn refused_plan_and_its_predecessor_cannot_start() {
     let bench = Bench::new(Options::default());
-    let mut channel = welcomed(&bench);
+    let mut channel = open_session(&bench);
     let sender = channel.sender.clone();
     let mut next = || channel.receiver.receive().unwrap();
     sender.send(Topic::Lease, &LeaseRequest::Take("board".into())).unwrap();
@@ -312,7 +313,7 @@ fn refused_plan_and_its_predecessor_cannot_start() {
     sender.send(Topic::Run, &RunRequest::Start { repeat: 1 }).unwrap();
     assert!(matches!(next().message(), Ok(RunReply::NotReady(_))));
     sender.close();
-    lives(&bench);
+    check_server_works(&bench);
 }
 
 #[test]
@@ -323,21 +324,21 @@ fn silent_connection_times_out() {
     });
     let mut s = TcpStream::connect(bench.address).unwrap();
     s.set_read_timeout(Some(HANG_LIMIT)).unwrap();
-    // A byte now and then does not lengthen the time: the end comes before these bytes are through.
+    // Slow bytes do not extend the limit. The connection ends before all of them are sent.
     let mut drip = s.try_clone().unwrap();
     let drip = std::thread::spawn(move || {
         let preamble = Preamble::new(PreambleWord::Session).to_bytes();
         preamble.iter().take(20).all(|b| {
-            // The pace of the stranger, shorter than the limit.
+            // This interval is shorter than the limit.
             std::thread::sleep(Duration::from_millis(500));
             drip.write_all(&[*b]).is_ok()
         })
     });
     if let Err(e) = s.read_to_end(&mut Vec::new()) {
-        // A closed connection may be an error, too, but not this one, which is the limit of the read.
+        // A closed connection may cause an error, but not the timeout of the read.
         assert_ne!(e.kind(), std::io::ErrorKind::WouldBlock, "the connection stays open");
     }
-    assert!(!drip.join().unwrap(), "it took every byte");
+    assert!(!drip.join().unwrap(), "the agent accepted every byte");
 }
 
 #[test]
@@ -346,14 +347,14 @@ fn excess_connections_are_refused_with_a_reason() {
         connections: 3,
         ..Options::default()
     });
-    let held: Vec<Channel> = (0..3).map(|_| welcomed(&bench)).collect();
+    let sessions: Vec<Channel> = (0..3).map(|_| open_session(&bench)).collect();
     let e = Client::connect(&tcp(bench.address), &bench.ends.client, None).unwrap_err();
     assert!(
         matches!(&e, ClientError::Refused(why) if why.contains("too many")),
         "{e}"
     );
-    drop(held);
-    until("room again", || {
+    drop(sessions);
+    until("a free connection", || {
         Client::connect(&tcp(bench.address), &bench.ends.client, None).is_ok()
     });
 }
@@ -365,19 +366,19 @@ fn one_client_is_limited_to_its_share_of_connections() {
         share: 3,
         ..Options::default()
     });
-    let held: Vec<Channel> = (0..3).map(|_| welcomed(&bench)).collect();
+    let sessions: Vec<Channel> = (0..3).map(|_| open_session(&bench)).collect();
     let connect = |keys: &KeyStore| Client::connect(&tcp(bench.address), keys, None);
     let e = connect(&bench.ends.client).unwrap_err();
     assert!(
         matches!(&e, ClientError::Refused(why) if why.contains("which is the maximum")),
         "{e}"
     );
-    // Others have theirs.
+    // Other clients have their own share.
     let other = bench.ends.another("other");
     let theirs: Vec<Client> = (0..3).map(|_| connect(&other).unwrap()).collect();
     assert!(connect(&other).is_err());
-    drop(held);
-    until("room again", || connect(&bench.ends.client).is_ok());
+    drop(sessions);
+    until("a free connection", || connect(&bench.ends.client).is_ok());
     drop(theirs);
 }
 
@@ -385,7 +386,7 @@ fn one_client_is_limited_to_its_share_of_connections() {
 fn removed_key_ends_its_connection_and_lease() {
     let bench = Bench::new(Options::default());
     let other = bench.ends.another("other");
-    // One that idles with a lease, and one in the middle of a long run.
+    // One client is idle with a lease. The other is in the middle of a long run.
     for running in [false, true] {
         bench
             .ends
@@ -394,8 +395,8 @@ fn removed_key_ends_its_connection_and_lease() {
             .unwrap();
         bench.strings.set(if running { support::SLOW } else { support::SOUND });
         let mut lease = bench.lease();
-        let held = || bench.server.states()[0].holder.clone();
-        assert_eq!(held().as_deref(), Some("bench"));
+        let holder = || bench.server.states()[0].holder.clone();
+        assert_eq!(holder().as_deref(), Some("bench"));
         let bystander = Client::connect(&tcp(bench.address), &other, None).unwrap();
         let progress = Progress::new();
         let watch = progress.clone();
@@ -405,20 +406,20 @@ fn removed_key_ends_its_connection_and_lease() {
                 let compiled = plan(20_000, &images(1));
                 return lease.replay(&compiled, 100, &progress, false).unwrap_err();
             }
-            // It does nothing until the sender is gone.
+            // The thread waits until the sender is dropped.
             let _ = wait.recv();
             lease.replay(&plan(1, &[]), 1, &progress, false).unwrap_err()
         });
         if running {
-            // The upload ends at a fifth.
+            // The upload is the first fifth of the progress.
             until("the run to begin", || watch.fraction().unwrap_or(0.0) > 0.2);
         }
         bench.ends.agent.forget("bench").unwrap();
-        until("the lease to be free", || held().is_none());
+        until("the lease to be free", || holder().is_none());
         drop(go_on);
         let e = runs.join().unwrap();
         assert!(matches!(&e, ClientError::Forgotten { .. }), "{e}");
-        // Nobody else is touched, and the device is to be had.
+        // Other clients are not affected, and the device is available.
         bench.strings.set(support::SOUND);
         drop(bystander.lease("board").unwrap());
     }
@@ -427,8 +428,8 @@ fn removed_key_ends_its_connection_and_lease() {
 #[test]
 fn removed_client_gets_no_further_replies() {
     let bench = Bench::new(Options::default());
-    let mut channel = welcomed(&bench);
-    // The agent's own look at the store comes later than this request, or not much earlier: both end it.
+    let mut channel = open_session(&bench);
+    // The agent checks the store itself after this request or shortly before. Both end the session.
     bench.ends.agent.forget("bench").unwrap();
     let _ = channel.sender.send(Topic::Lease, &LeaseRequest::Take("board".into()));
     let frame = channel.receiver.receive().unwrap();
@@ -438,13 +439,13 @@ fn removed_client_gets_no_further_replies() {
     );
     assert!(channel.receiver.receive().is_err());
     assert!(bench.server.states()[0].holder.is_none());
-    // Where the keys cannot be read, nobody gets anything, and nobody is thrown out in the middle of a run.
-    bench.ends.agent.pin("bench", own(&bench).public(), "").unwrap();
-    let mut channel = welcomed(&bench);
+    // If the keys cannot be read, no client gets a lease, but running replays continue.
+    bench.ends.agent.pin("bench", own_keys(&bench).public(), "").unwrap();
+    let mut channel = open_session(&bench);
     let file = bench.ends.agent.path().to_owned();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
-    // The keeper's look at the store must change nothing, so there is no event to wait for. A sleep that is too short
-    // makes this test weaker and does not fail it.
+    // The keeper's check of the store must change nothing, so there is no event to wait for. A sleep that is too short
+    // makes this test weaker but does not fail it.
     std::thread::sleep(Duration::from_millis(700));
     channel
         .sender
@@ -456,7 +457,7 @@ fn removed_client_gets_no_further_replies() {
         SessionReply::Refused(SessionRefusal::KeysUnreadable)
     );
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-    lives(&bench);
+    check_server_works(&bench);
 }
 
 #[test]
@@ -474,11 +475,12 @@ fn dropped_unpaired_client_gets_a_reason() {
     let describe = |mut s: TcpStream| {
         let mut bytes = [0; 64];
         s.read_exact(&mut bytes).unwrap();
-        // The end of the connection: until then it counts as closing, and too many of those leave no room for the next.
+        // The connection must end first. Until then it counts as closing, and too many of those block the next
+        // connection.
         assert_eq!(s.read(&mut [0]).unwrap(), 0);
         Preamble::from_bytes(&bytes).unwrap().known_word()
     };
-    // Silent ones: the oldest make room for the newest, one after the other.
+    // The newest silent connection replaces the oldest, one after the other.
     let mut waiting = std::collections::VecDeque::new();
     for n in 0..6 {
         waiting.push_back(connect());
@@ -487,7 +489,7 @@ fn dropped_unpaired_client_gets_a_reason() {
         }
     }
     drop(waiting);
-    lives(&bench);
+    check_server_works(&bench);
 }
 
 #[test]
@@ -506,34 +508,34 @@ fn silent_connections_do_not_block_paired_clients() {
         (0..n).map(open).collect()
     };
     let mut idle = silent(3);
-    lives(&bench);
-    // The client took the place of the oldest, which hears why.
-    let mut heard = Vec::new();
-    idle[0].read_to_end(&mut heard).unwrap();
-    let word = Preamble::from_bytes(heard.first_chunk().unwrap()).unwrap();
-    assert_eq!((heard.len(), word.known_word()), (64, Some(PreambleWord::Full)));
+    check_server_works(&bench);
+    // The client replaced the oldest connection, which receives the reason.
+    let mut received = Vec::new();
+    idle[0].read_to_end(&mut received).unwrap();
+    let word = Preamble::from_bytes(received.first_chunk().unwrap()).unwrap();
+    assert_eq!((received.len(), word.known_word()), (64, Some(PreambleWord::Full)));
     for _ in 0..20 {
         idle.extend(silent(3));
-        until("room for a client among strangers", || {
+        until("a free connection for a paired client", || {
             Client::connect(&tcp(bench.address), &bench.ends.client, None).is_ok()
         });
     }
-    // A client that is known is no stranger any more: nobody takes its place.
+    // A known client is no longer unpaired, so no connection replaces it.
     let mut lease = bench.lease();
     idle.extend(silent(9));
     let outcome = lease.replay(&plan(20, &images(2)), 1, &Progress::new(), false).unwrap();
     assert_eq!(outcome.verdict, Verdict::Match);
 }
 
-/// An agent that knows how to shake hands and then says what a test wants.
-fn lying_agent(keys: &KeyStore, say: impl Fn(&mut Channel) + Send + 'static) -> std::net::SocketAddr {
+/// Starts an agent that completes the handshake and then runs `say`.
+fn hostile_agent(keys: &KeyStore, say: impl Fn(&mut Channel) + Send + 'static) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
-    let own = keys.key_pair().clone();
+    let own_keys = keys.key_pair().clone();
     std::thread::spawn(move || {
-        let mut channel = raw_agent(listener.accept().unwrap().0, &own);
+        let mut channel = raw_agent(listener.accept().unwrap().0, &own_keys);
         say(&mut channel);
-        // Until the client hangs up.
+        // The loop ends when the client closes the connection.
         while channel.receiver.receive().is_ok() {}
     });
     at
@@ -545,7 +547,7 @@ fn hostile_agent_causes_only_a_typed_error() {
     let strategy = prop::collection::vec(any::<u8>(), 0..200);
     runner(20)
         .run(&strategy, |bytes| {
-            let at = lying_agent(&bench.ends.agent, move |c| {
+            let at = hostile_agent(&bench.ends.agent, move |c| {
                 let _ = c.sender.send_bytes(Topic::Session, &bytes);
             });
             let e = Client::connect(&tcp(at), &bench.ends.client, None).unwrap_err();
@@ -553,21 +555,21 @@ fn hostile_agent_causes_only_a_typed_error() {
             Ok(())
         })
         .unwrap();
-    // It requests pages that nobody offered, and names pieces of an impossible size.
+    // The agent requests pages that were not offered, and names pieces of an impossible size.
     let odd = Outline {
         log2: 63,
         digests: vec![1],
     };
-    let lies = [
+    let bad_replies = [
         PagesReply::LackPages(vec![(0, u32::MAX), (5, u32::MAX)]),
         PagesReply::LackParts {
             head: Some(odd),
             body: None,
         },
     ];
-    for lie in lies {
+    for bad_reply in bad_replies {
         let devices = bench.server.states();
-        let at = lying_agent(&bench.ends.agent, move |c| {
+        let at = hostile_agent(&bench.ends.agent, move |c| {
             let info = devices[0].info.clone();
             let welcome = SessionReply::Welcome {
                 program: String::new(),
@@ -580,7 +582,7 @@ fn hostile_agent_causes_only_a_typed_error() {
                 .send(Topic::Lease, &LeaseReply::Granted(Box::new(info)))
                 .unwrap();
             c.receiver.receive().unwrap();
-            c.sender.send(Topic::Pages, &lie).unwrap();
+            c.sender.send(Topic::Pages, &bad_reply).unwrap();
         });
         let mut lease = Client::connect(&tcp(at), &bench.ends.client, None)
             .unwrap()
@@ -591,20 +593,24 @@ fn hostile_agent_causes_only_a_typed_error() {
     }
 }
 
-fn decodes<T: DeserializeOwned + serde::Serialize>(bytes: &[u8]) {
+fn check_decoding<T: DeserializeOwned + serde::Serialize>(bytes: &[u8]) {
     let frame = Frame {
         concern: Topic::Session,
         payload: bytes.to_vec(),
     };
     if let Ok(message) = frame.message::<T>() {
-        assert_eq!(encode::to_bytes(&message).unwrap(), bytes, "one message has one form");
+        assert_eq!(
+            encode::to_bytes(&message).unwrap(),
+            bytes,
+            "each message has one encoding"
+        );
     }
 }
 
 #[test]
 fn messages_parse_arbitrary_bytes_with_bounded_memory() {
     let before = peak_kib();
-    // A variant number in front makes the bytes reach deeper than random ones would.
+    // A valid variant number lets the decoder read further than random bytes would.
     let strategy = (0u32..8, prop::collection::vec(any::<u8>(), 0..120), any::<bool>());
     runner(3000)
         .run(&strategy, |(variant, tail, huge)| {
@@ -613,14 +619,14 @@ fn messages_parse_arbitrary_bytes_with_bounded_memory() {
                 bytes.extend_from_slice(&(u64::MAX >> (variant * 4)).to_le_bytes());
             }
             bytes.extend_from_slice(&tail);
-            decodes::<SessionReply>(&bytes);
-            decodes::<PairMessage>(&bytes);
-            decodes::<LeaseRequest>(&bytes);
-            decodes::<LeaseReply>(&bytes);
-            decodes::<PagesRequest>(&bytes);
-            decodes::<PagesReply>(&bytes);
-            decodes::<RunRequest>(&bytes);
-            decodes::<RunReply>(&bytes);
+            check_decoding::<SessionReply>(&bytes);
+            check_decoding::<PairMessage>(&bytes);
+            check_decoding::<LeaseRequest>(&bytes);
+            check_decoding::<LeaseReply>(&bytes);
+            check_decoding::<PagesRequest>(&bytes);
+            check_decoding::<PagesReply>(&bytes);
+            check_decoding::<RunRequest>(&bytes);
+            check_decoding::<RunReply>(&bytes);
             Ok(())
         })
         .unwrap();
@@ -631,8 +637,8 @@ fn messages_parse_arbitrary_bytes_with_bounded_memory() {
 #[test]
 fn silent_channel_times_out() {
     let bench = Bench::new(Options::default());
-    let at = lying_agent(&bench.ends.agent, |_| {});
-    let mut channel = raw_client(at, &own(&bench), PreambleWord::Session);
+    let at = hostile_agent(&bench.ends.agent, |_| {});
+    let mut channel = raw_client(at, &own_keys(&bench), PreambleWord::Session);
     channel.receiver.set_silence(Duration::from_millis(200)).unwrap();
     let e = channel.receiver.receive().unwrap_err();
     assert!(matches!(e, replay_engine::wire::WireError::Silent), "{e}");

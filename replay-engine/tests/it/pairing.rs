@@ -1,4 +1,4 @@
-//! Pairing over real sockets: confirmed, declined, in the middle of an attack; and who is refused without it.
+//! Tests of pairing over real sockets: confirmed, declined and attacked. Unpaired clients are refused.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support;
@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use support::{Ends, HANG_LIMIT, Strings, is_pairing_open, listen, raw_agent, raw_client, soon, tcp, until};
 
-/// An agent that knows nobody.
+/// Starts an agent without paired clients.
 fn agent(ends: &Ends) -> (Server, SocketAddr) {
     let devices = [Strings::default().factory("board")];
     let server = Server::new(&devices, Some(Arc::clone(&ends.agent)), Options::default()).unwrap();
@@ -25,7 +25,7 @@ fn agent(ends: &Ends) -> (Server, SocketAddr) {
     (server, address)
 }
 
-/// Opens pairing; the codes that the agent's person sees, and how attempts end.
+/// Opens pairing. Returns the codes that the agent's user sees, and the results of attempts.
 fn open(server: &Server, answer: bool, port: Option<u16>) -> (Receiver<String>, Receiver<Result<String, String>>) {
     let (show, shown) = channel();
     let (sender, receiver) = channel();
@@ -52,7 +52,7 @@ fn confirmed_code_pairs_client_and_agent() {
         true
     })
     .unwrap();
-    assert_eq!(shown.recv().unwrap(), here, "both persons see one code");
+    assert_eq!(shown.recv().unwrap(), here, "both users see the same code");
     assert_eq!(here.len(), 11);
     let name = receiver.recv().unwrap().unwrap();
     assert_eq!(paired.key, ends.agent.key_pair().public());
@@ -67,7 +67,7 @@ fn confirmed_code_pairs_client_and_agent() {
     let client = Client::connect(&tcp(address), &ends.client, Some("board-3")).unwrap();
     assert_eq!(client.client_name(), name);
     assert_eq!(client.devices()[0].name, "board");
-    // One client: the window is closed again.
+    // The window closes after one client.
     let other = Ends::strangers();
     let again = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
     assert!(
@@ -80,7 +80,7 @@ fn confirmed_code_pairs_client_and_agent() {
 fn pairing_on_another_port_stores_the_service_port() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let _heard = open(&server, true, Some(4321));
+    let _receivers = open(&server, true, Some(4321));
     let paired = pair(&tcp(address), "b", &ends.client, |_| true).unwrap();
     assert_eq!(paired.address, "127.0.0.1:4321");
 }
@@ -134,20 +134,20 @@ fn man_in_the_middle_makes_the_pairing_codes_differ() {
     let (server, address) = agent(&ends);
     let (shown, receiver) = open(&server, false, None);
     let middle = TcpListener::bind("127.0.0.1:0").unwrap();
-    let there = middle.local_addr().unwrap();
+    let middle_address = middle.local_addr().unwrap();
     let attack = std::thread::spawn(move || {
         let keys = KeyPair::generate().unwrap();
         let mut client = raw_agent(middle.accept().unwrap().0, &keys);
         let mut agent = raw_client(address, &keys, PreambleWord::Pair);
-        // It sees the client's commitment, but has to commit to the agent before either nonce is known.
+        // The attacker sees the client's commitment. It must commit to the agent before it knows either nonce.
         let PairMessage::Commit { name, .. } = next(&mut client) else {
             panic!()
         };
-        let own = pairing_code::nonce().unwrap();
+        let own_nonce = pairing_code::nonce().unwrap();
         say(
             &agent,
             &PairMessage::Commit {
-                digest: pairing_code::commitment(&agent.hash, &own),
+                digest: pairing_code::commitment(&agent.hash, &own_nonce),
                 name,
             },
         );
@@ -158,23 +158,23 @@ fn man_in_the_middle_makes_the_pairing_codes_differ() {
         let PairMessage::Reveal(revealed) = next(&mut client) else {
             panic!()
         };
-        say(&agent, &PairMessage::Reveal(own));
-        // Its best hope: that both users confirm without a look at the code.
+        say(&agent, &PairMessage::Reveal(own_nonce));
+        // The attack succeeds only if both users confirm without a look at the code.
         (
             pairing_code::code(&client.hash, &revealed, &nonce),
-            pairing_code::code(&agent.hash, &own, &nonce),
+            pairing_code::code(&agent.hash, &own_nonce, &nonce),
             client,
             agent,
         )
     });
     let mut here = String::new();
-    let result = pair(&tcp(there), "b", &ends.client, |code| {
+    let result = pair(&tcp(middle_address), "b", &ends.client, |code| {
         here = code.to_owned();
         false
     });
     assert!(matches!(result, Err(ClientError::PairingDeclined { .. })));
     let agents = shown.recv().unwrap();
-    assert_ne!(here, agents, "the two persons see that somebody sits in between");
+    assert_ne!(here, agents, "both users must see different codes");
     let (client_leg, agent_leg, _client, _agent) = attack.join().unwrap();
     assert_eq!((here, agents), (client_leg, agent_leg));
     assert!(receiver.recv().unwrap().is_err());
@@ -185,7 +185,7 @@ fn man_in_the_middle_makes_the_pairing_codes_differ() {
 fn nonce_that_breaks_its_commitment_is_refused() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (shown, _told) = open(&server, true, None);
+    let (shown, _results) = open(&server, true, None);
     let keys = KeyPair::generate().unwrap();
     let mut channel = raw_client(address, &keys, PreambleWord::Pair);
     let digest = pairing_code::commitment(&channel.hash, &[7; 32]);
@@ -200,9 +200,9 @@ fn nonce_that_breaks_its_commitment_is_refused() {
     say(&channel, &PairMessage::Reveal([8; 32]));
     assert!(channel.receiver.receive().is_err(), "the agent hangs up");
     assert!(ends.agent.peers().unwrap().is_empty());
-    // The agent asks about clients in turn: a question about the liar would come before this one.
+    // The agent asks about clients in turn. A question about the dishonest client would come before this one.
     pair(&tcp(address), "board", &ends.client, |_| true).unwrap();
-    assert_eq!(shown.try_iter().count(), 1, "and asks about nobody else");
+    assert_eq!(shown.try_iter().count(), 1, "the agent asks about no other client");
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn unpaired_clients_cannot_close_or_block_pairing() {
     let (server, address) = agent(&ends);
     let (shown, receiver) = open(&server, true, None);
     let keys = KeyPair::generate().unwrap();
-    // Some hang up, some lie, some say nothing more.
-    let mut held = Vec::new();
+    // Some clients disconnect, some break their commitment and some stay silent.
+    let mut silent_clients = Vec::new();
     for n in 0..9 {
         let mut channel = raw_client(address, &keys, PreambleWord::Pair);
         if n % 3 > 0 {
@@ -224,14 +224,14 @@ fn unpaired_clients_cannot_close_or_block_pairing() {
         match n % 3 {
             0 => drop(channel),
             1 => say(&channel, &PairMessage::Reveal([8; 32])),
-            _ => held.push(channel),
+            _ => silent_clients.push(channel),
         }
     }
     pair(&tcp(address), "board", &ends.client, |_| true).unwrap();
-    assert_eq!(shown.try_iter().count(), 1, "one person was asked once");
+    assert_eq!(shown.try_iter().count(), 1, "the user is asked once");
     assert!(receiver.recv().unwrap().is_ok());
-    assert!(receiver.try_recv().is_err(), "and heard of nothing else");
-    drop(held);
+    assert!(receiver.try_recv().is_err(), "no other attempt is reported");
+    drop(silent_clients);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn slow_client_handshake_is_disconnected() {
     };
     let server = Server::new(&devices, Some(Arc::clone(&ends.agent)), options).unwrap();
     let address = listen(&server);
-    let (shown, _told) = open(&server, true, None);
+    let (shown, _results) = open(&server, true, None);
     let keys = KeyPair::generate().unwrap();
     let mut channel = raw_client(address, &keys, PreambleWord::Pair);
     assert!(channel.receiver.receive().is_err(), "no commitment came");
@@ -262,14 +262,14 @@ fn slow_client_handshake_is_disconnected() {
 fn unanswered_pairing_is_declined_and_other_clients_see_busy() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (asked, being_asked) = channel();
+    let (requests, request_receiver) = channel();
     let (sender, receiver) = channel();
-    let (asked, shared_log) = (std::sync::Mutex::new(asked), std::sync::Mutex::new(sender));
+    let (requests, shared_log) = (std::sync::Mutex::new(requests), std::sync::Mutex::new(sender));
     let (_never, answer) = channel::<bool>();
     let answer = std::sync::Mutex::new(answer);
     let window = PairingWindow::new(
         move |_| {
-            asked.lock().unwrap().send(()).unwrap();
+            requests.lock().unwrap().send(()).unwrap();
             answer.lock().unwrap().recv().unwrap_or(true)
         },
         move |result: &Result<String, String>| shared_log.lock().unwrap().send(result.clone()).unwrap(),
@@ -278,7 +278,7 @@ fn unanswered_pairing_is_declined_and_other_clients_see_busy() {
     server.open_pairing(window.answer_within(Duration::from_millis(700)));
     let client = Arc::clone(&ends.client);
     let first = std::thread::spawn(move || pair(&tcp(address), "b", &client, |_| true));
-    being_asked.recv().unwrap();
+    request_receiver.recv().unwrap();
     let other = Ends::strangers();
     let e = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
     assert!(
@@ -301,14 +301,14 @@ fn unpaired_client_is_refused_with_pairing_advice() {
     let e = Client::connect(&tcp(address), &ends.client, None).unwrap_err();
     assert!(matches!(e, ClientError::NotPaired { .. }), "{e}");
     assert!(e.to_string().contains("kinescope-agent pair"));
-    // The client knows the agent's key, but not the other way round.
+    // The client knows the agent's key, but the agent does not know the client's.
     ends.client.pin("board", ends.agent.key_pair().public(), "").unwrap();
     let e = Client::connect(&tcp(address), &ends.client, Some("board")).unwrap_err();
     assert!(
         matches!(&e, ClientError::Refused(why) if why.contains("kinescope-agent pair")),
         "{e}"
     );
-    // The agent learns of a new key without being started again, and of a forgotten one too.
+    // The agent sees added and removed keys without a restart.
     ends.agent.pin("bench", ends.client.key_pair().public(), "").unwrap();
     Client::connect(&tcp(address), &ends.client, Some("board")).unwrap();
     ends.agent.forget("bench").unwrap();
@@ -327,7 +327,7 @@ fn agent_with_a_wrong_key_is_refused() {
         matches!(&e, ClientError::WrongKey { name, .. } if name == "board"),
         "{e}"
     );
-    // Known under another name is not enough either.
+    // A key under another name is not sufficient.
     ends.client.pin("other", ends.agent.key_pair().public(), "").unwrap();
     let e = Client::connect(&tcp(address), &ends.client, Some("board")).unwrap_err();
     assert!(matches!(e, ClientError::WrongKey { .. }), "{e}");
@@ -339,7 +339,7 @@ fn agent_with_a_wrong_key_is_refused() {
 fn protocol_version_mismatch_is_explained_on_both_ends() {
     let ends = Ends::paired("");
     let (_server, address) = agent(&ends);
-    // A client from the future at this agent.
+    // The client has a future protocol version.
     let future = Preamble {
         lowest: 7,
         highest: 9,
@@ -356,8 +356,8 @@ fn protocol_version_mismatch_is_explained_on_both_ends() {
         sentence.contains("versions 7 to 9") && sentence.contains("update the agent"),
         "{sentence}"
     );
-    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "and the agent hangs up");
-    // This client at an agent from the future.
+    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "the agent must hang up");
+    // The agent has a future protocol version.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
     let fake = std::thread::spawn(move || {
@@ -375,7 +375,11 @@ fn protocol_version_mismatch_is_explained_on_both_ends() {
         matches!(&e, ClientError::Version(text) if text.contains("update the client")),
         "{e}"
     );
-    assert_eq!(e.to_string(), fake.join().unwrap(), "both ends say the same");
+    assert_eq!(
+        e.to_string(),
+        fake.join().unwrap(),
+        "both ends must report the same error"
+    );
 }
 
 #[test]
@@ -386,7 +390,7 @@ fn connection_errors_distinguish_missing_and_foreign_servers() {
     std::thread::spawn(move || {
         let (mut s, _) = listener.accept().unwrap();
         s.write_all(&[b'H'; 64]).unwrap();
-        // Closing with the client's bytes unread would be a reset.
+        // The server reads the client's bytes, because closing with unread bytes would reset the connection.
         let _ = s.read(&mut [0; 64]);
     });
     let e = Client::connect(&tcp(at), &ends.client, None).unwrap_err();
@@ -407,7 +411,7 @@ fn a_preamble_changed_on_the_way_ends_the_handshake() {
     let (_server, address) = agent(&ends);
     let middle = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = middle.local_addr().unwrap();
-    // A relay that changes nothing but one reserved byte of the client's preamble.
+    // The relay changes only one reserved byte of the client's preamble.
     std::thread::spawn(move || {
         let mut client = middle.accept().unwrap().0;
         let mut agent = TcpStream::connect(address).unwrap();
@@ -424,15 +428,15 @@ fn a_preamble_changed_on_the_way_ends_the_handshake() {
         matches!(e, ClientError::Protocol { .. } | ClientError::Lost { .. }),
         "{e}"
     );
-    until("the agent to be there still", || {
+    until("the agent to accept connections", || {
         Client::connect(&tcp(address), &ends.client, Some("board")).is_ok()
     });
 }
 
-/// A pairing window whose user answers when a test says so. Returns the questions as they arrive, a way to answer, and
-/// the results of attempts.
+/// Opens pairing with a user who answers when the test sends an answer. Returns the questions, a sender for answers,
+/// and the results of attempts.
 #[allow(clippy::type_complexity, reason = "three ends of channels")]
-fn patient(
+fn open_with_answers(
     server: &Server,
 ) -> (
     Receiver<PairingRequest>,
@@ -440,21 +444,21 @@ fn patient(
     Receiver<Result<String, String>>,
 ) {
     let (show, shown) = channel();
-    let (say, said) = channel();
+    let (say, answers) = channel();
     let (sender, receiver) = channel();
     let again = std::sync::Mutex::new(say.clone());
-    let (show, said, shared_log) = (
+    let (show, answers, shared_log) = (
         std::sync::Mutex::new(show),
-        std::sync::Mutex::new(said),
+        std::sync::Mutex::new(answers),
         std::sync::Mutex::new(sender),
     );
     server.open_pairing(PairingWindow::new(
         move |request: &PairingRequest| {
             show.lock().unwrap().send(request.clone()).unwrap();
-            let said = said.lock().unwrap();
+            let answers = answers.lock().unwrap();
             loop {
-                match said.recv_timeout(Duration::from_millis(10)) {
-                    // It is the answer to the next question.
+                match answers.recv_timeout(Duration::from_millis(10)) {
+                    // The answer belongs to the next question.
                     Ok(answer) if request.is_withdrawn() => {
                         again.lock().unwrap().send(answer).unwrap();
                         return false;
@@ -471,8 +475,8 @@ fn patient(
     (shown, say, receiver)
 }
 
-/// A stranger that is through with all that comes before the question.
-fn introduced(address: SocketAddr, name: &str) -> Channel {
+/// Connects an unpaired client up to the question.
+fn connect_to_question(address: SocketAddr, name: &str) -> Channel {
     let keys = KeyPair::generate().unwrap();
     let mut channel = raw_client(address, &keys, PreambleWord::Pair);
     let nonce = pairing_code::nonce().unwrap();
@@ -488,11 +492,11 @@ fn introduced(address: SocketAddr, name: &str) -> Channel {
 fn question_is_withdrawn_when_its_client_disconnects() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (asked, answer, receiver) = patient(&server);
-    // More often than attempts may fail: what nobody answered is no failed attempt.
+    let (requests, answer, receiver) = open_with_answers(&server);
+    // The number exceeds the limit of failed attempts. A withdrawn question is not a failed attempt.
     for _ in 0..5 {
-        let stranger = introduced(address, "stranger");
-        let request = asked.recv_timeout(HANG_LIMIT).unwrap();
+        let stranger = connect_to_question(address, "stranger");
+        let request = requests.recv_timeout(HANG_LIMIT).unwrap();
         assert!(!request.is_withdrawn());
         stranger.sender.close();
         until("the question to be withdrawn", || request.is_withdrawn());
@@ -501,27 +505,27 @@ fn question_is_withdrawn_when_its_client_disconnects() {
     }
     let client = Arc::clone(&ends.client);
     let pairs = std::thread::spawn(move || pair(&tcp(address), "board", &client, |_| true));
-    let request = asked.recv_timeout(HANG_LIMIT).unwrap();
+    let request = requests.recv_timeout(HANG_LIMIT).unwrap();
     assert_eq!(request.key, ends.client.key_pair().public());
     answer.send(true).unwrap();
     pairs.join().unwrap().unwrap();
     assert!(receiver.recv().unwrap().is_ok());
-    assert_eq!(ends.agent.peers().unwrap().len(), 1, "nobody else was paired");
+    assert_eq!(ends.agent.peers().unwrap().len(), 1, "only one client must be paired");
 }
 
 #[test]
 fn repeated_client_disconnects_close_pairing() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (asked, _answer, receiver) = patient(&server);
+    let (requests, _answer, receiver) = open_with_answers(&server);
     let closes = (0..40).any(|_| {
-        introduced(address, "x").sender.close();
-        asked.recv_timeout(HANG_LIMIT).unwrap();
+        connect_to_question(address, "x").sender.close();
+        requests.recv_timeout(HANG_LIMIT).unwrap();
         receiver.recv_timeout(HANG_LIMIT).unwrap().unwrap_err();
-        // Pairing closes before the end of the last attempt is reported.
+        // Pairing closes before the agent reports the end of the last attempt.
         !is_pairing_open(address)
     });
-    assert!(closes, "it stays open");
+    assert!(closes, "pairing must close");
     let why = receiver.recv_timeout(HANG_LIMIT).unwrap().unwrap_err();
     assert!(why.contains("pairing closed"), "{why}");
     let e = pair(&tcp(address), "b", &ends.client, |_| true).unwrap_err();
@@ -535,13 +539,13 @@ fn repeated_client_disconnects_close_pairing() {
 fn a_client_that_declines_first_withdraws_the_question() {
     let ends = Ends::strangers();
     let (server, address) = agent(&ends);
-    let (asked, _answer, receiver) = patient(&server);
+    let (requests, _answer, receiver) = open_with_answers(&server);
     let e = pair(&tcp(address), "b", &ends.client, |_| false).unwrap_err();
     assert!(
         matches!(&e, ClientError::PairingDeclined { by } if by == "on this end"),
         "{e}"
     );
-    let request = asked.recv_timeout(HANG_LIMIT).unwrap();
+    let request = requests.recv_timeout(HANG_LIMIT).unwrap();
     until("the question to be withdrawn", || request.is_withdrawn());
     assert!(receiver.recv_timeout(HANG_LIMIT).unwrap().is_err());
 }
@@ -551,7 +555,7 @@ fn pairing_succeeds_in_either_answer_order() {
     for client_first in [true, false] {
         let ends = Ends::strangers();
         let (server, address) = agent(&ends);
-        let (asked, answer, receiver) = patient(&server);
+        let (requests, answer, receiver) = open_with_answers(&server);
         let (go, wait) = channel::<()>();
         let client = Arc::clone(&ends.client);
         let pairs = std::thread::spawn(move || {
@@ -560,9 +564,9 @@ fn pairing_succeeds_in_either_answer_order() {
                 true
             })
         });
-        asked.recv_timeout(HANG_LIMIT).unwrap();
-        // Neither end tells that it has the other's answer before its own comes. A sleep that is too short lets the
-        // answers overtake each other, which must not matter either.
+        requests.recv_timeout(HANG_LIMIT).unwrap();
+        // Neither end shows that it has the other's answer before its own answer. If the sleep is too short, the
+        // answers may swap order, which must not matter.
         if client_first {
             go.send(()).unwrap();
             std::thread::sleep(Duration::from_millis(200));
@@ -583,9 +587,9 @@ fn used_client_name_is_reported_before_confirmation() {
     let (server, address) = agent(&ends);
     let other = KeyPair::generate().unwrap().public();
     ends.agent.pin("vm", other, "").unwrap();
-    let (asked, answer, receiver) = patient(&server);
-    let stranger = introduced(address, "vm");
-    let request = asked.recv_timeout(HANG_LIMIT).unwrap();
+    let (requests, answer, receiver) = open_with_answers(&server);
+    let stranger = connect_to_question(address, "vm");
+    let request = requests.recv_timeout(HANG_LIMIT).unwrap();
     assert_eq!((request.name.as_str(), request.kept_as.as_str()), ("vm", "vm-2"));
     assert_eq!(request.known_as, None);
     say(
@@ -598,12 +602,12 @@ fn used_client_name_is_reported_before_confirmation() {
     answer.send(true).unwrap();
     assert_eq!(receiver.recv().unwrap().unwrap(), "vm-2");
     assert_eq!(ends.agent.find_by_name("vm").unwrap().unwrap().key, other);
-    // A key that is paired already is reported so.
-    let (asked, _answer, _told) = patient(&server);
+    // The request reports that the key is already paired.
+    let (requests, _answer, _results) = open_with_answers(&server);
     ends.agent.pin("desk", ends.client.key_pair().public(), "").unwrap();
     let client = Arc::clone(&ends.client);
     std::thread::spawn(move || pair(&tcp(address), "b", &client, |_| false));
-    let request = asked.recv_timeout(HANG_LIMIT).unwrap();
+    let request = requests.recv_timeout(HANG_LIMIT).unwrap();
     assert_eq!(request.known_as.as_deref(), Some("desk"));
 }
 
@@ -624,8 +628,8 @@ fn named_key_pairs_without_confirmation() {
         let e = pair(&tcp(address), "x", &other.client, |_| true).unwrap_err();
         assert!(matches!(&e, ClientError::PairingDeclined { .. }), "{e}");
     }
-    assert!(receiver.try_recv().is_err(), "that is no attempt");
-    // The client names the agent's key, too. With another one it does not even show its own.
+    assert!(receiver.try_recv().is_err(), "a foreign key is not an attempt");
+    // The client also names the agent's key. It does not even reveal its own key to an agent with another key.
     let wrong: NamedKey = ends.client.key_pair().public().fingerprint().parse().unwrap();
     let e = pair_with_key(&tcp(address), "board", &ends.client, &wrong).unwrap_err();
     assert!(matches!(&e, ClientError::OtherKey { .. }), "{e}");

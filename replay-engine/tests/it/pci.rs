@@ -1,4 +1,5 @@
-//! PCI functions of a machine whose files are made up: found, opened, driven, made quiet, given back.
+//! Tests of PCI functions on a machine with fabricated files: finding, opening, accessing, quiescing and returning
+//! them.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -21,7 +22,7 @@ use trace_core::recording::SpaceKind;
 
 const RV100: &str = "0000:00:03.0";
 
-/// A machine's files, made up.
+/// The fabricated files of a machine.
 struct Machine {
     folder: TempDir,
 }
@@ -57,20 +58,20 @@ impl Machine {
         String::from_utf8(fs::read(self.at(path)).unwrap()).unwrap()
     }
 
-    /// Adds a function: 16 MiB of framebuffer, 256 ports, 16 KiB of registers.
+    /// Adds a function with 16 MiB of framebuffer, 256 ports and 16 KiB of registers.
     fn add(&self, address: &str, vendor: u16, device: u16) -> String {
         let folder = format!("sys/bus/pci/devices/{address}");
-        let fact = |name: &str, text: String| self.write(&format!("{folder}/{name}"), text.as_bytes());
-        fact("vendor", format!("{vendor:#06x}\n"));
-        fact("device", format!("{device:#06x}\n"));
-        fact("subsystem_vendor", "0x1af4\n".into());
-        fact("subsystem_device", "0x1100\n".into());
-        fact("class", "0x030000\n".into());
-        fact("revision", "0x00\n".into());
-        fact("irq", "11\n".into());
-        fact("enable", "0\n".into());
-        fact("driver_override", "(null)\n".into());
-        fact(
+        let attribute = |name: &str, text: String| self.write(&format!("{folder}/{name}"), text.as_bytes());
+        attribute("vendor", format!("{vendor:#06x}\n"));
+        attribute("device", format!("{device:#06x}\n"));
+        attribute("subsystem_vendor", "0x1af4\n".into());
+        attribute("subsystem_device", "0x1100\n".into());
+        attribute("class", "0x030000\n".into());
+        attribute("revision", "0x00\n".into());
+        attribute("irq", "11\n".into());
+        attribute("enable", "0\n".into());
+        attribute("driver_override", "(null)\n".into());
+        attribute(
             "resource",
             "0x00000000fd000000 0x00000000fdffffff 0x0000000000042208\n\
              0x000000000000c000 0x000000000000c0ff 0x0000000000040101\n\
@@ -103,7 +104,7 @@ impl Machine {
         .unwrap();
     }
 
-    /// Puts an IOMMU in front of functions, which are one group to it.
+    /// Puts functions behind an IOMMU as one group.
     fn group(&self, number: u32, kind: &str, functions: &[&str]) {
         let group = format!("sys/kernel/iommu_groups/{number}");
         self.write(&format!("{group}/type"), kind.as_bytes());
@@ -198,8 +199,8 @@ fn invalid_sysfs_files_are_refused_and_hide_no_other_device() {
         let path = format!("{folder}/{file}");
         let before = fs::read(machine.at(&path)).unwrap();
         machine.write(&path, bytes);
-        let found = list_functions(&machine.host());
-        assert_eq!(found.len(), 1, "{file}: {bytes:?}");
+        let listed_functions = list_functions(&machine.host());
+        assert_eq!(listed_functions.len(), 1, "{file}: {bytes:?}");
         machine.write(&path, &before);
     }
     assert_eq!(list_functions(&machine.host()).len(), 2);
@@ -236,7 +237,7 @@ fn pci_function_regions_match_those_in_qemu() {
     assert_eq!(
         machine.command(&folder),
         0x0403,
-        "no bus mastering, interrupt masked, windows decoded"
+        "no bus mastering, interrupt masked, regions decoded"
     );
     for (window, width, offset) in [(0, 4, 0x10), (2, 8, 0x20_0000), (2, 1, 0xff_ffff), (3, 2, 0x10)] {
         let value = 0x8877_6655_4433_2211 & replay_core::width_mask(width);
@@ -280,7 +281,7 @@ fn pci_bus_mastering_is_off_after_reset_and_bars_survive() {
     assert_eq!((machine.command(&folder), word(&config, 0x12)), (0x0403, 0xfd00));
     device.set_bus_mastering(true).unwrap();
     drop(device);
-    assert_eq!(machine.command(&folder), 0x0403, "a board that is dropped is quiet");
+    assert_eq!(machine.command(&folder), 0x0403, "a dropped device must be quiesced");
     put(&config, 0, &[0xff; 4]);
     let e = machine.open(RV100, false).unwrap_err();
     assert!(matches!(e, PciError::Gone { .. }), "{e}");
@@ -321,7 +322,7 @@ fn interrupt_is_seen_in_pci_status_or_the_wait_times_out() {
     assert!(device.now_ns() - before >= 5_000_000);
     let config = machine.at(&format!("{folder}/config"));
     let raise = std::thread::spawn(move || {
-        // Nothing outside tells that the wait has begun. An interrupt from before it is seen in the same way.
+        // No event shows that the wait has begun. An earlier interrupt is detected in the same way.
         std::thread::sleep(Duration::from_millis(10));
         put(&config, 6, &[0x08]);
     });
@@ -333,12 +334,12 @@ fn interrupt_is_seen_in_pci_status_or_the_wait_times_out() {
     assert_eq!(
         device.wait_interrupt(2, 1_000),
         Ok(WaitResult::TimedOut),
-        "a line that it does not have"
+        "the device has no such line"
     );
     assert_eq!(
         device.wait_interrupt(1, 0),
         Ok(WaitResult::Raised { lines: 1 }),
-        "it is still up"
+        "the line is still raised"
     );
 }
 
@@ -347,10 +348,10 @@ fn the_screen_is_read_from_the_framebuffer_by_the_display_registers() {
     let machine = Machine::new();
     let folder = machine.add(RV100, 0x1002, 0x5159);
     let mut device = machine.open(RV100, false).unwrap();
-    assert!(device.screen().is_err(), "no mode is set");
+    assert!(device.screen().is_err(), "the screen needs a mode");
     let framebuffer = machine.at(&format!("{folder}/resource0"));
     put(&framebuffer, 0x1000 + 16, &[1, 2]);
-    // 8 by 2 pixels of a byte, 16 bytes a row, from 0x1000 on.
+    // The mode has 8 by 2 pixels of one byte each, 16 bytes per row, from 0x1000 on.
     for (offset, value) in [
         (0x50, 0x0300_0200),
         (0x200, 0x0000_0063),
@@ -376,7 +377,7 @@ fn the_screen_is_read_from_the_framebuffer_by_the_display_registers() {
         (Some([0x44, 0x55, 0x66]), Some([0; 3]))
     );
     device.write(0, 0x224, 4, 0x07ff_ffff).unwrap();
-    assert!(device.screen().is_err(), "a base outside the framebuffer");
+    assert!(device.screen().is_err(), "the base is outside the framebuffer");
 }
 
 #[test]
@@ -406,7 +407,7 @@ fn pci_function_is_contained_by_iommu_or_a_reason_is_given() {
         "{}",
         describe_item()
     );
-    // Another function of the group has a driver: the group cannot be given to a program.
+    // Another function of the group has a driver, so the kernel does not grant the group to a program.
     machine.bind(&other, "radeonfb");
     let why = "cannot isolate it from 0000:00:04.0, which the driver `radeonfb` uses (group 7)";
     assert!(describe_item().contains(why), "{}", describe_item());
@@ -430,7 +431,7 @@ fn pci_function_is_contained_by_iommu_or_a_reason_is_given() {
             describe_item()
         );
     }
-    // Where the kernel finds an IOMMU when a driver takes the function, nobody knows before.
+    // The kernel may find an IOMMU only when a driver binds the function, so the containment is not known before.
     fs::remove_file(machine.at(&format!("{folder}/iommu_group"))).unwrap();
     assert!(
         describe_item().contains("contained by nothing, no memory"),
@@ -449,7 +450,7 @@ fn pci_function_is_contained_by_iommu_or_a_reason_is_given() {
         "{}",
         describe_item()
     );
-    // VFIO would take anything then.
+    // In this mode, VFIO would accept any device.
     machine.write("sys/module/vfio/parameters/enable_unsafe_noiommu_mode", b"Y\n");
     assert!(
         describe_item().contains("contained by nothing, no memory"),
@@ -461,7 +462,7 @@ fn pci_function_is_contained_by_iommu_or_a_reason_is_given() {
         machine.at(&format!("{folder}/iommu_group")),
     )
     .unwrap();
-    // VFIO without an IOMMU is no containment.
+    // VFIO without an IOMMU is not containment.
     machine.write("sys/kernel/iommu_groups/7/name", b"vfio-noiommu\n");
     assert!(
         function().group.is_none() && describe_item().contains("contained by nothing, no memory"),
@@ -469,7 +470,7 @@ fn pci_function_is_contained_by_iommu_or_a_reason_is_given() {
         describe_item()
     );
     fs::remove_file(machine.at("sys/kernel/iommu_groups/7/name")).unwrap();
-    // A group is there, and the kernel gives it to no program: the files of the function do, and the reason is
+    // The group exists, but the kernel grants it to no program. The function's files are used, and the reason is
     // reported.
     let info = machine.open(RV100, false).unwrap().info();
     assert_eq!(info.containment, Containment::None);
@@ -485,7 +486,7 @@ fn pci_function_is_contained_by_iommu_or_a_reason_is_given() {
             .text(&format!("{folder}/driver_override"))
             .starts_with("uio_pci_generic")
     );
-    // One that somebody bound to VFIO is not driven past it.
+    // A function that is bound to VFIO is not accessed through its files.
     machine.bind(&folder, "vfio-pci");
     let e = machine.open(RV100, false).unwrap_err();
     assert!(
@@ -500,21 +501,21 @@ fn virtio_containment_needs_its_iommu_feature() {
     let folder = machine.add("0000:00:05.0", 0x1af4, 0x1050);
     machine.group(7, "DMA\n", &["0000:00:05.0"]);
     let describe = || machine.open("1af4:1050", false).unwrap().info().description;
-    let kept = "blocks all memory that VFIO does not map";
-    // Without a capability that tells where its features are, nothing is believed.
-    assert!(!describe().contains(kept), "{}", describe());
+    let blocks_memory = "blocks all memory that VFIO does not map";
+    // The driver does not trust the feature without a capability that locates it.
+    assert!(!describe().contains(blocks_memory), "{}", describe());
     let config = machine.at(&format!("{folder}/config"));
     put(&config, 6, &[0x10]);
     put(&config, 0x34, &[0x40]);
-    // Common configuration, in bar 2 from 0x100 on; and one that leads nowhere before it.
+    // The common configuration is in bar 2 from 0x100 on. A capability without a valid location precedes it.
     put(&config, 0x40, &[9, 0x50, 16, 1, 5, 0, 0, 0, 0, 0, 0, 0]);
     put(&config, 0x50, &[9, 0, 16, 1, 2, 0, 0, 0, 0, 1, 0, 0]);
     let registers = machine.at(&format!("{folder}/resource2"));
     put(&registers, 0x100, &[0xff; 4]);
-    assert!(!describe().contains(kept), "{}", describe());
-    assert_eq!(word(&registers, 0x100), 0, "the choice of features is as after a reset");
+    assert!(!describe().contains(blocks_memory), "{}", describe());
+    assert_eq!(word(&registers, 0x100), 0, "the feature selection has its reset value");
     put(&registers, 0x104, &[2]);
-    assert!(describe().contains(kept), "{}", describe());
+    assert!(describe().contains(blocks_memory), "{}", describe());
 }
 
 #[test]
@@ -528,8 +529,8 @@ fn guard_quiesces_and_returns_functions_when_the_agent_ends() {
          {{\"bus\":\"pci\",\"name\":\"{RV100}\",\"taken\":{{\"enabled\":true,\"bound\":\"uio_pci_generic\",\"from\":null}}}}\n\
          {{\"bus\":\"pci\",\"name\":\"0000:00:04.0\",\"taken\":{{\"enabled\":false,\"bound\":null,\"from\":null}}}}\n"
     );
-    let wrong = guard::run_guard(lines.as_bytes(), &machine.host());
-    assert!(wrong.is_empty(), "{wrong:?}");
+    let errors = guard::run_guard(lines.as_bytes(), &machine.host());
+    assert!(errors.is_empty(), "{errors:?}");
     for folder in [&folder, &other] {
         assert_eq!(machine.command(folder), 0x0403);
     }
@@ -537,14 +538,14 @@ fn guard_quiesces_and_returns_functions_when_the_agent_ends() {
     assert_eq!(machine.text("sys/bus/pci/drivers/radeonfb/bind"), RV100);
     assert!(machine.text(&format!("{folder}/driver_override")).starts_with('\n'));
     let odd = b"what\n{\"bus\":\"pci\",\"name\":\"../x\",\"taken\":{\"enabled\":true,\"bound\":null,\"from\":null}}\n";
-    let wrong = guard::run_guard(&odd[..], &machine.host());
-    assert_eq!(wrong.len(), 2, "{wrong:?}");
+    let errors = guard::run_guard(&odd[..], &machine.host());
+    assert_eq!(errors.len(), 2, "{errors:?}");
     let long = "x".repeat(100_000);
     assert!(!guard::run_guard(long.as_bytes(), &machine.host()).is_empty());
     assert!(guard::run_guard(&b""[..], &machine.host()).is_empty());
 }
 
-/// On a machine that has QEMU's `edu` (a board in a box), as root: its interrupt, and a copy that it makes by itself.
+/// Tests the interrupt and DMA copy of QEMU's `edu`, as root on a machine that has it (a board in a box).
 #[test]
 #[ignore = "make test-full: needs a machine with QEMU's edu"]
 fn local_edu_function_interrupts_and_copies_memory() {
@@ -575,14 +576,14 @@ fn local_edu_function_interrupts_and_copies_memory() {
         assert_eq!(
             device.wait_interrupt(1, 0),
             Ok(WaitResult::Raised { lines: 1 }),
-            "it is still up"
+            "the line is still raised"
         );
         let status = device.read(0, 0x24, 4).unwrap();
         device.write(0, 0x64, 4, status).unwrap();
         assert_eq!(
             device.wait_interrupt(1, 20_000_000),
             Ok(WaitResult::TimedOut),
-            "it was acknowledged"
+            "the interrupt was acknowledged"
         );
     }
     if info.arena.pages == 0 {
@@ -594,8 +595,8 @@ fn local_edu_function_interrupts_and_copies_memory() {
         for (register, value) in [(0x80, from), (0x88, to), (0x90, 64), (0x98, command | 5)] {
             device.write(0, register, 8, value).unwrap();
         }
-        let came = device.wait_interrupt(1, limit).unwrap();
-        assert_eq!(came, WaitResult::Raised { lines: 1 });
+        let wait_result = device.wait_interrupt(1, limit).unwrap();
+        assert_eq!(wait_result, WaitResult::Raised { lines: 1 });
         let status = device.read(0, 0x24, 4).unwrap();
         device.write(0, 0x64, 4, status).unwrap();
     };

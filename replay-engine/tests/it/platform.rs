@@ -1,4 +1,5 @@
-//! Devices of a device tree that is made up: found, opened through made-up files, driven; a Mali with them.
+//! Tests of devices in a fabricated device tree: finding, opening and accessing them through fabricated files. One of
+//! them is a Mali.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use replay_core::{Device as _, DeviceError, WaitResult};
@@ -21,10 +22,10 @@ const PL031: u64 = 0x901_0000;
 const MALI: u64 = 0x2d00_0000;
 const RESERVED: u64 = 0x4000_0000;
 const RESERVED_BYTES: u64 = 64 << 20;
-/// A Mali-G71 of its first revision.
+/// GPU id of a Mali-G71 of the first revision.
 const G71: u32 = 0x6000_0000;
 
-/// A machine's files, made up: a tree, and memory where its devices are.
+/// The fabricated files of a machine: a device tree, and memory at the addresses of its devices.
 struct Machine {
     folder: TempDir,
 }
@@ -47,7 +48,7 @@ impl Machine {
         m.property(clock, "compatible", b"arm,pl031\0arm,primecell\0");
         m.property(clock, "reg", &cells(&[0, PL031 as u32, 0, 0x1000]));
         m.property(clock, "interrupts", &cells(&[0, 2, 4]));
-        // A bus whose addresses are translated, with a Mali and memory that is kept for it.
+        // The bus translates addresses. It has a Mali and memory reserved for it.
         m.property("/soc", "#address-cells", &cells(&[1]));
         m.property("/soc", "#size-cells", &cells(&[1]));
         m.property("/soc", "ranges", &cells(&[0x1000_0000, 0, 0x2000_0000, 0x1000_0000]));
@@ -56,17 +57,21 @@ impl Machine {
         m.property(gpu, "reg", &cells(&[0x1d00_0000, 0x4000]));
         m.property(gpu, "interrupts", &cells(&[0, 33, 4, 0, 34, 4, 0, 35, 4]));
         m.property(gpu, "memory-region", &cells(&[7]));
-        let kept = "/reserved-memory/gpu@40000000";
+        let reserved_node = "/reserved-memory/gpu@40000000";
         m.property("/reserved-memory", "#address-cells", &cells(&[2]));
         m.property("/reserved-memory", "#size-cells", &cells(&[2]));
         m.property("/reserved-memory", "ranges", b"");
-        m.property(kept, "phandle", &cells(&[7]));
-        m.property(kept, "reg", &cells(&[0, RESERVED as u32, 0, RESERVED_BYTES as u32]));
+        m.property(reserved_node, "phandle", &cells(&[7]));
+        m.property(
+            reserved_node,
+            "reg",
+            &cells(&[0, RESERVED as u32, 0, RESERVED_BYTES as u32]),
+        );
         fs::create_dir_all(m.at("dev")).unwrap();
         let memory = fs::File::create(m.at("dev/mem")).unwrap();
         memory.set_len(RESERVED + RESERVED_BYTES).unwrap();
         m.put(MALI, &G71.to_le_bytes());
-        // A reset that completes as soon as it is requested.
+        // A reset completes as soon as it is requested.
         m.put(MALI + 0x20, &0x100u32.to_le_bytes());
         m
     }
@@ -154,11 +159,11 @@ fn platform_iommu_is_described_and_blocks_direct_memory() {
     let info = device.info();
     assert!(
         info.arena.pages > 0,
-        "an IOMMU that nobody set up is taken for one that lets through"
+        "an IOMMU that the kernel has not configured counts as pass-through"
     );
     assert!(info.description.contains("arm,smmu-v3"), "{}", info.description);
     drop(device);
-    // The kernel has set it up for its drivers.
+    // The kernel has configured the IOMMU for its drivers.
     let device = "sys/bus/platform/devices/2d000000.gpu";
     fs::create_dir_all(m.at(device)).unwrap();
     let group = "sys/kernel/iommu_groups/3";
@@ -247,7 +252,7 @@ fn platform_rtc_works_by_mmio_and_polls_its_interrupt_status() {
     );
     assert_eq!(device.no_interrupts(), None);
     device.reset().unwrap();
-    assert_eq!(m.get(PL031 + 8), 0x1234_5678, "its registers stay as they are");
+    assert_eq!(m.get(PL031 + 8), 0x1234_5678, "the registers must not change");
 }
 
 #[test]
@@ -277,7 +282,7 @@ fn device_without_a_map_reports_no_interrupts() {
     assert!(device.no_interrupts().unwrap().contains("no UIO driver"));
 }
 
-/// The Mali of the tree.
+/// Opens the tree's Mali.
 fn mali(m: &Machine) -> (PlatformReplayDevice, DeviceInfo) {
     let device = m.open("arm,mali-bifrost", false).unwrap();
     let info = device.info();
@@ -304,17 +309,17 @@ fn device_tree_mali_is_a_target_for_recordings() {
         (PhysAddr(RESERVED), RESERVED)
     );
     verify(&compiled.plan, &compiled.pages, &info).unwrap();
-    // Its memory is the reserved one, empty after a reset.
+    // The device's memory is the reserved region, which a reset clears.
     m.put(RESERVED + 0x1000, &[1, 2, 3, 4]);
     device.reset().unwrap();
     assert_eq!(
         (m.get(RESERVED + 0x1000), m.get(MALI + 0x30)),
         (0, 1),
-        "memory, the command of a reset"
+        "the reset clears memory and writes its command"
     );
     device.write(1, 0x2000, 8, 0x1122_3344_5566_7788).unwrap();
     assert_eq!(m.get(RESERVED + 0x2000), 0x5566_7788);
-    // Its three lines are distinguished by its own registers.
+    // The device's registers distinguish its three lines.
     for (register, line) in [(0x100c, 0), (0x200c, 1), (0x2c, 2)] {
         m.put(MALI + register, &1u32.to_le_bytes());
         assert_eq!(device.wait_interrupt(7, 0), Ok(WaitResult::Raised { lines: 1 << line }));

@@ -1,5 +1,5 @@
-//! Devices in a real QEMU: registers, memory, interrupts, transfers, screens, and every way in which QEMU can be
-//! missing or go away. Without QEMU they say that they were skipped.
+//! Tests of devices in a real QEMU: registers, memory, interrupts, transfers and screens. QEMU can also be missing or
+//! end in several ways. Without QEMU, the tests print that they are skipped.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ use trace_core::PhysAddr;
 use trace_core::recording::{Hardware, PciFunction, SpaceKind, ZERO_PAGE};
 use trace_core::screen::Picture;
 
-/// Leaves a test where there is no QEMU.
+/// Returns from a test if QEMU is missing.
 macro_rules! need_qemu {
     () => {
         if check_installed().is_err() {
@@ -47,7 +47,7 @@ fn function(device: &QemuReplayDevice) -> PciFunction {
     }
 }
 
-/// The command line of a process; `None` when there is no such process any more.
+/// Returns the command line of a process, or `None` if the process no longer exists.
 fn command_line(process: u32) -> Option<String> {
     let bytes = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
     Some(String::from_utf8_lossy(&bytes).replace('\0', " "))
@@ -57,14 +57,14 @@ fn kill(process: u32) {
     signal(process, "-9");
 }
 
-/// Sends a signal by the shell's own `kill`: not every system has the program.
+/// Sends a signal with the shell's own `kill`, because some systems lack the program.
 fn signal(process: u32, signal: &str) {
     let mut shell = std::process::Command::new("sh");
     let sent = shell.args(["-c", "kill $0 $1", signal, &process.to_string()]).status();
     assert!(sent.unwrap().success());
 }
 
-// The registers of QEMU's teaching device `edu`, docs/specs/edu.rst of QEMU.
+// Registers of QEMU's teaching device `edu`, from QEMU's docs/specs/edu.rst.
 const EDU_ID: u64 = 0x00;
 const EDU_LIVE: u64 = 0x04;
 const EDU_FACTORIAL: u64 = 0x08;
@@ -139,7 +139,7 @@ fn invalid_accesses_are_refused_before_qemu() {
 fn edu_computes_a_factorial_and_interrupts() {
     need_qemu!();
     let mut b = open_device("edu");
-    // Nothing interrupts by itself, and the limit holds.
+    // The device does not interrupt by itself, and the wait ends at its limit.
     let before = b.now_ns();
     assert_eq!(b.wait_interrupt(1, SECOND / 20), Ok(WaitResult::TimedOut));
     assert!(b.now_ns() - before >= SECOND / 20);
@@ -151,22 +151,22 @@ fn edu_computes_a_factorial_and_interrupts() {
         assert_eq!(b.read(REGISTERS, EDU_FACTORIAL, 4), Ok(factorial));
         let pending = b.read(REGISTERS, EDU_INTERRUPTS, 4).unwrap();
         assert_eq!(pending, 1);
-        // Until it is acknowledged the line stays raised.
+        // The line stays raised until it is acknowledged.
         assert_eq!(b.wait_interrupt(1, 0), Ok(WaitResult::Raised { lines: 1 }));
         b.write(REGISTERS, EDU_ACKNOWLEDGE, 4, pending).unwrap();
         assert_eq!(b.wait_interrupt(1, 0), Ok(WaitResult::TimedOut));
     }
 }
 
-/// Moves bytes by the device's own transfer, and waits for its interrupt.
+/// Moves bytes with the device's DMA and waits for its interrupt.
 fn transfer(b: &mut QemuReplayDevice, from: u64, to: u64, bytes: u64, command: u64) -> WaitResult {
     for (register, value) in [(EDU_DMA_FROM, from), (EDU_DMA_TO, to), (EDU_DMA_BYTES, bytes)] {
         b.write(REGISTERS, register, 8, value).unwrap();
     }
     b.write(REGISTERS, EDU_DMA_COMMAND, 8, command | 1 | 4).unwrap();
-    let waited = b.wait_interrupt(1, 20 * SECOND).unwrap();
+    let wait_result = b.wait_interrupt(1, 20 * SECOND).unwrap();
     b.write(REGISTERS, EDU_ACKNOWLEDGE, 4, EDU_INTERRUPT_DMA).unwrap();
-    waited
+    wait_result
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn edu_dma_needs_bus_mastering_and_a_running_clock() {
     b.store_page(base.frame(), &page).unwrap();
     assert_eq!(b.content_frames(), Some(vec![base.frame()]));
     let raised = WaitResult::Raised { lines: 1 };
-    // Off: the device interrupts, and has moved nothing.
+    // Without bus mastering, the device interrupts but moves nothing.
     assert_eq!(transfer(&mut b, base.0, EDU_BUFFER, 2048, 0), raised);
     assert_eq!(transfer(&mut b, EDU_BUFFER, base.0 + 4096, 2048, 2), raised);
     let mut got = ZERO_PAGE;
@@ -191,19 +191,19 @@ fn edu_dma_needs_bus_mastering_and_a_running_clock() {
 
     b.set_bus_mastering(true).unwrap();
     assert_eq!(b.content_frames(), None);
-    // The transfer takes 100 ms of a clock that stands still.
+    // The transfer takes 100 ms of device time, and the device's clock is stopped.
     for (register, value) in [(EDU_DMA_FROM, base.0), (EDU_DMA_TO, EDU_BUFFER), (EDU_DMA_BYTES, 2048)] {
         b.write(REGISTERS, register, 8, value).unwrap();
     }
     b.write(REGISTERS, EDU_DMA_COMMAND, 8, 1).unwrap();
     let before = b.now_ns();
-    // Time must pass for everybody but the device, so this is no wait for an event.
+    // Time must pass everywhere except in the device, so there is no event to wait for.
     std::thread::sleep(Duration::from_millis(150));
     assert_eq!(b.now_ns(), before);
     assert_eq!(
         b.read(REGISTERS, EDU_DMA_COMMAND, 8).unwrap() & 1,
         1,
-        "the clock stands still"
+        "the device's clock is stopped"
     );
     let mut polls = 0;
     while b.read(REGISTERS, EDU_DMA_COMMAND, 8).unwrap() & 1 != 0 {
@@ -217,7 +217,7 @@ fn edu_dma_needs_bus_mastering_and_a_running_clock() {
     assert_eq!(got[..2048], page[..2048]);
     assert_eq!(got[2048..], ZERO_PAGE[2048..]);
 
-    // Off again: nothing moves any more.
+    // Without bus mastering, nothing moves again.
     b.set_bus_mastering(false).unwrap();
     assert_eq!(transfer(&mut b, EDU_BUFFER, base.0 + 8192, 2048, 2), raised);
     b.load_page(base.frame() + 2, &mut got).unwrap();
@@ -231,7 +231,7 @@ fn qemu_reset_discards_all_state() {
     let mut b = open_device("ati-vga,model=rage128p");
     let first = b.process().unwrap();
     b.reset().unwrap();
-    assert_eq!(b.process(), Some(first), "what nobody touched needs no reset");
+    assert_eq!(b.process(), Some(first), "an unused device needs no reset");
     let frame = b.info().arena.base.frame();
     b.store_page(frame, &[7; 4096]).unwrap();
     b.write(space::FIRST_OTHER, 0x100, 4, 0x1234).unwrap();
@@ -251,8 +251,8 @@ fn qemu_reset_discards_all_state() {
     assert_eq!(b.read(space::FIRST_OTHER, 0x100, 4), Ok(0));
 }
 
-/// Replays a log on a device and compares the picture at its end. `misses` are the reads that may differ.
-fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
+/// Replays a log on a device and compares the final picture. Only the reads in `misses` may differ.
+fn check_log(device: &str, stem: &str, misses: &[(&str, u64)]) {
     need_qemu!();
     let Some(log) = Log::open(stem) else { return };
     let mut b = open_device(device);
@@ -268,21 +268,21 @@ fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
     let function = function(&b);
     assert_eq!((function.vendor, function.device), log.function);
     let started = Instant::now();
-    let played = log.play(&mut b);
-    // Its end waits for every access.
+    let result = log.play(&mut b);
+    // Reading the screen waits until QEMU has completed every access.
     let shown = b.screen().unwrap().unwrap();
     let seconds = started.elapsed().as_secs_f64();
-    let missed: Vec<_> = played.missed.iter().map(|m| (m.window, m.offset)).collect();
-    assert_eq!(missed, misses, "{:?}", played.missed);
+    let mismatches: Vec<_> = result.mismatches.iter().map(|m| (m.window, m.offset)).collect();
+    assert_eq!(mismatches, misses, "{:?}", result.mismatches);
     let expected = Picture::from_ppm(&log.picture()).unwrap();
     assert_eq!((shown.width(), shown.height()), (expected.width(), expected.height()));
     let pixels = shown.rgb().chunks(3).zip(expected.rgb().chunks(3));
     assert_eq!(pixels.filter(|(a, b)| a != b).count(), 0);
-    let accesses = played.reads + played.writes;
+    let accesses = result.reads + result.writes;
     println!(
         "{stem}: {} reads, {} writes, {:.0} accesses/s",
-        played.reads,
-        played.writes,
+        result.reads,
+        result.writes,
         accesses as f64 / seconds
     );
 }
@@ -290,14 +290,14 @@ fn plays(device: &str, stem: &str, misses: &[(&str, u64)]) {
 #[test]
 #[ignore = "make test-full: starts a device in QEMU"]
 fn radeon_log_replays_to_the_same_picture() {
-    // State that the video BIOS of the machine of the recording left; none runs here.
-    plays("ati-vga,model=rv100", "rv100-radeonfb", &[("bar2", 0x64)]);
+    // The video BIOS of the recorded machine left this state. No BIOS runs here.
+    check_log("ati-vga,model=rv100", "rv100-radeonfb", &[("bar2", 0x64)]);
 }
 
 #[test]
 #[ignore = "make test-full: starts a device in QEMU"]
 fn rage_log_replays_to_the_same_picture() {
-    plays("ati-vga,model=rage128p", "rage128p-aty128fb", &[]);
+    check_log("ati-vga,model=rage128p", "rage128p-aty128fb", &[]);
 }
 
 #[test]
@@ -308,9 +308,9 @@ fn bochs_log_replays_with_all_reads_matching() {
         return;
     };
     let mut b = open_device("bochs-display");
-    let played = log.play(&mut b);
-    assert_eq!(played.missed, []);
-    assert_eq!(played.reads, 268);
+    let result = log.play(&mut b);
+    assert_eq!(result.mismatches, []);
+    assert_eq!(result.reads, 268);
     let shown = b.screen().unwrap().unwrap();
     assert_eq!((shown.width(), shown.height()), (1280, 800));
 }
@@ -333,7 +333,7 @@ fn qemu_errors_are_passed_on_verbatim() {
         ("nothing-of-the-kind", "is not a valid device model name"),
         ("edu,colour=red", "not found"),
         ("edu,dma_mask=blue", "blue"),
-        // A device that sits on another bus.
+        // The device belongs on another bus.
         ("isa-serial", "isa-serial"),
     ] {
         let e = QemuReplayDevice::new(&Name::parse(name).unwrap()).unwrap_err();
@@ -352,9 +352,9 @@ fn a_killed_qemu_is_gone_until_a_reset() {
     b.write(REGISTERS, EDU_LIVE, 4, 1).unwrap();
     kill(process);
     assert_eq!(b.read(REGISTERS, EDU_LIVE, 4), Err(DeviceError::Gone));
-    let trouble = b.trouble().unwrap();
-    assert!(trouble.contains("signal 9"), "{trouble}");
-    assert_eq!(command_line(process), None, "no zombie");
+    let failure = b.trouble().unwrap();
+    assert!(failure.contains("signal 9"), "{failure}");
+    assert_eq!(command_line(process), None, "QEMU must not remain as a zombie");
     assert_eq!(b.write(REGISTERS, EDU_LIVE, 4, 1), Err(DeviceError::Gone));
     assert_eq!(b.wait_interrupt(1, SECOND), Err(DeviceError::Gone));
     assert_eq!(b.pause(1), Err(DeviceError::Gone));
@@ -365,10 +365,10 @@ fn a_killed_qemu_is_gone_until_a_reset() {
     b.reset().unwrap();
     assert_eq!(b.trouble(), None);
     assert_eq!(b.read(REGISTERS, EDU_ID, 4), Ok(0x0100_00ed));
-    // In the middle of a wait, and while nobody looks.
+    // QEMU ends during a wait, and then while no access runs.
     let process = b.process().unwrap();
     let killer = std::thread::spawn(move || {
-        // Nothing outside tells that the wait has begun. If the end comes before it, the wait ends in the same way.
+        // No event shows that the wait has begun. If QEMU ends before it, the wait ends in the same way.
         std::thread::sleep(Duration::from_millis(100));
         kill(process);
     });
@@ -380,7 +380,7 @@ fn a_killed_qemu_is_gone_until_a_reset() {
     kill(process);
     let started = Instant::now();
     while command_line(process).is_some() {
-        assert!(started.elapsed() < HANG_LIMIT, "a zombie is left");
+        assert!(started.elapsed() < HANG_LIMIT, "QEMU remains as a zombie");
         std::thread::sleep(Duration::from_millis(5));
     }
     b.reset().unwrap();
@@ -423,19 +423,19 @@ fn qemu_leaves_no_process_or_folder() {
     let mut b = open_device("ati-vga,model=rv100");
     let process = b.process().unwrap();
     let line = command_line(process).unwrap();
-    // The folder that QEMU started from is in its command line.
+    // QEMU's command line contains the folder from which it started.
     let folder = line.split(' ').find(|word| word.ends_with("halt.bin")).unwrap();
     let folder = Path::new(folder).parent().unwrap().to_owned();
     assert!(folder.to_str().unwrap().contains("kinescope-qemu-"), "{folder:?}");
-    assert!(!folder.exists(), "it is gone as soon as QEMU has started");
+    assert!(!folder.exists(), "the folder is removed as soon as QEMU has started");
     assert!(b.screen().unwrap().is_some());
     drop(b);
     assert_eq!(command_line(process), None);
-    // One that did not come up leaves none either.
+    // A QEMU that fails to start leaves no process either.
     let e = QemuReplayDevice::new(&Name::parse("nothing-of-the-kind").unwrap()).unwrap_err();
     assert!(matches!(e, QemuError::Ended { .. }));
-    let own = std::process::id();
-    let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+    let own_id = std::process::id();
+    let children = std::fs::read_to_string(format!("/proc/{own_id}/task/{own_id}/children")).unwrap_or_default();
     assert!(!children.split(' ').any(|c| c == process.to_string()), "{children}");
 }
 

@@ -1,4 +1,4 @@
-//! Leases, pushes and runs over real sockets, with a device that misbehaves on demand.
+//! Tests of leases, pushes and runs over real sockets, with a device that misbehaves on demand.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::support;
@@ -31,7 +31,7 @@ fn replay_reports_its_phases_and_matches() {
     assert_eq!(outcome.timing.runs_ns.len(), 3);
     assert_eq!(outcome.pushed_bytes, lease.push_stats().bytes);
     assert!(outcome.timing.push_ns > 0 && outcome.pushed_bytes > 3 * 4096);
-    assert!(!outcome.recording.is_empty(), "the outcome is a recording too");
+    assert!(!outcome.recording.is_empty(), "the outcome contains a recording");
     assert_eq!(progress.fraction(), Some(1.0));
     let phases = phases.lock().unwrap().clone();
     assert_eq!(
@@ -77,21 +77,29 @@ fn a_second_push_sends_only_what_changed() {
     all[17][4000] = 1;
     let second = push(&mut lease, &all);
     assert_eq!((second.pages, second.pages_known), (1, 299));
-    assert!(second.bytes < 4096 + 2048, "{} bytes for one page", second.bytes);
+    assert!(
+        second.bytes < 4096 + 2048,
+        "the push of one page has {} bytes",
+        second.bytes
+    );
     assert_eq!(
         lease.sent_pages(),
         [*blake3::hash(&all[17]).as_bytes()],
-        "exactly the page that changed"
+        "the client must send exactly the changed page"
     );
     let third = push(&mut lease, &all);
     assert_eq!((third.pages, third.pages_known), (0, 300));
-    assert!(third.bytes < 512, "{} bytes for nothing new", third.bytes);
+    assert!(
+        third.bytes < 512,
+        "the push of an unchanged plan has {} bytes",
+        third.bytes
+    );
     assert!(lease.sent_pages().is_empty());
-    // Images that are zero or repeat are not sent at all.
+    // Zero images and repeated images are not sent at all.
     let repeats = [[0; 4096], all[0], all[0], [0; 4096]];
     assert_eq!(push(&mut lease, &repeats).pages, 0);
     drop(lease);
-    // Another lease of the same client finds its pages; another client does not.
+    // The agent reuses the pages for another lease of the same client, but not for another client.
     let mut again = bench.lease();
     again.replay(&plan(2000, &all), 1, &Progress::new(), false).unwrap();
     assert_eq!(again.push_stats().pages, 0);
@@ -133,17 +141,17 @@ fn client_and_agent_both_refuse_an_invalid_plan() {
         value: 1,
     };
     let bad = plan_of([write], &[]);
-    let ClientError::PlanRefused(here) = lease.replay(&bad, 1, &Progress::new(), false).unwrap_err() else {
+    let ClientError::PlanRefused(client_refusal) = lease.replay(&bad, 1, &Progress::new(), false).unwrap_err() else {
         panic!()
     };
     let e = lease.replay(&bad, 1, &Progress::new(), true).unwrap_err();
     assert_eq!(e.stage(), Stage::Upload);
-    let ClientError::AgentRefusedPlan(there) = e else {
+    let ClientError::AgentRefusedPlan(agent_refusal) = e else {
         panic!("{e}")
     };
-    assert_eq!(here, there, "both ends use the same code");
-    assert_eq!(there.rule, 1, "{there}");
-    // An arena that is not the device's, a frame outside it.
+    assert_eq!(client_refusal, agent_refusal, "both ends use the same code");
+    assert_eq!(agent_refusal.rule, 1, "{agent_refusal}");
+    // One plan's arena is not the device's. The other plan has a frame outside its arena.
     let mut bad = plan(1, &images(2));
     bad.plan.arena.pages += 1;
     assert!(matches!(
@@ -157,7 +165,7 @@ fn client_and_agent_both_refuse_an_invalid_plan() {
         matches!(&e, ClientError::Refused(why) if why.contains("outside")),
         "{e}"
     );
-    // The lease lives on.
+    // The lease is still valid.
     assert_eq!(
         lease.replay(&plan(1, &[]), 1, &Progress::new(), false).unwrap().verdict,
         Verdict::Match
@@ -169,13 +177,13 @@ fn missing_or_corrupt_plan_page_is_refused() {
     let bench = Bench::new(Options::default());
     let mut lease = bench.lease();
     let mut lacks = plan(1, &images(300));
-    let gone = lacks.plan.pages[299].digest;
-    lacks.pages.remove(&gone);
+    let missing_page = lacks.plan.pages[299].digest;
+    lacks.pages.remove(&missing_page);
     let e = lease.replay(&lacks, 1, &Progress::new(), true).unwrap_err();
     assert!(matches!(e, ClientError::PageMissing { .. }), "{e}");
-    let mut lies = plan(1, &images(300));
-    lies.pages.values_mut().next().unwrap()[0] ^= 1;
-    let e = lease.replay(&lies, 1, &Progress::new(), true).unwrap_err();
+    let mut corrupt = plan(1, &images(300));
+    corrupt.pages.values_mut().next().unwrap()[0] ^= 1;
+    let e = lease.replay(&corrupt, 1, &Progress::new(), true).unwrap_err();
     assert!(matches!(&e, ClientError::Refused(why) if why.contains("digest")), "{e}");
     assert_eq!(
         lease
@@ -194,7 +202,7 @@ fn cancelling_stops_a_run_and_the_lease_lives_on() {
     let progress = Progress::new();
     let stop = progress.clone();
     let watch = std::thread::spawn(move || {
-        until("the run to get on", || stop.fraction().unwrap_or(0.0) > 0.22);
+        until("the run to progress", || stop.fraction().unwrap_or(0.0) > 0.22);
         stop.cancel();
     });
     let e = lease.replay(&plan(100_000, &[]), 1, &progress, false).unwrap_err();
@@ -203,7 +211,7 @@ fn cancelling_stops_a_run_and_the_lease_lives_on() {
     bench.strings.set(SOUND);
     let outcome = lease.replay(&plan(100, &[]), 1, &Progress::new(), false).unwrap();
     assert_eq!(outcome.verdict, Verdict::Match);
-    // Cancelled before it begins: during the upload.
+    // The replay is cancelled before the run, during the upload.
     let progress = Progress::new();
     progress.cancel();
     let e = lease.replay(&plan(100, &images(5)), 1, &progress, false).unwrap_err();
@@ -216,9 +224,9 @@ fn cancelling_stops_a_run_and_the_lease_lives_on() {
         Verdict::Match
     );
     assert_eq!(
-        bench.strings.made.load(Ordering::SeqCst),
+        bench.strings.created.load(Ordering::SeqCst),
         1,
-        "it is the same board all along"
+        "the device must not be recreated"
     );
 }
 
@@ -246,14 +254,14 @@ fn real_time_wait_can_be_cancelled() {
     let stop = progress.clone();
     let waits = Arc::clone(&bench.strings.waits);
     let cancel = std::thread::spawn(move || {
-        until("the board to wait", || waits.load(Ordering::SeqCst) > 0);
+        until("the device to wait", || waits.load(Ordering::SeqCst) > 0);
         stop.cancel();
     });
     let e = lease.replay(&c, 1, &progress, false).unwrap_err();
     assert!(matches!(e, ClientError::Cancelled), "{e}");
     cancel.join().unwrap();
-    // Within its grace, which is shorter than the wait: it is still the same device.
-    assert_eq!(bench.strings.made.load(Ordering::SeqCst), 1);
+    // The wait ends within the grace period, which is shorter than the wait. So the device is still the same.
+    assert_eq!(bench.strings.created.load(Ordering::SeqCst), 1);
     bench.strings.set(SOUND);
     let outcome = lease.replay(&plan(100, &[]), 1, &Progress::new(), false).unwrap();
     assert_eq!(outcome.verdict, Verdict::Match);
@@ -277,7 +285,7 @@ fn panicking_device_is_recreated_and_the_server_survives() {
             .verdict,
         Verdict::Match
     );
-    assert_eq!(bench.strings.made.load(Ordering::SeqCst), 2);
+    assert_eq!(bench.strings.created.load(Ordering::SeqCst), 2);
 }
 
 #[test]
@@ -293,7 +301,7 @@ fn hanging_device_is_abandoned_after_the_run_limit() {
         matches!(&e, ClientError::Device(why) if why.contains("longer than")),
         "{e}"
     );
-    // The read comes back only now.
+    // Only now does the read return.
     bench.strings.set(SOUND);
     assert_eq!(
         lease
@@ -315,7 +323,7 @@ fn client_disconnect_during_a_run_frees_the_device() {
         let progress = Progress::new();
         let watch = progress.clone();
         let run = std::thread::spawn(move || lease.replay(&plan(100_000, &[]), 1, &progress, false));
-        // The upload ends at a fifth. A device that hangs gets no further.
+        // The upload is the first fifth of the progress. A hanging device makes no further progress.
         let begun = if mood == SLOW { 0.2001 } else { 0.2 };
         until("the run to begin", || watch.fraction().unwrap_or(0.0) >= begun);
         assert_eq!(bench.server.states()[0].holder.as_deref(), Some("bench"));
@@ -323,7 +331,7 @@ fn client_disconnect_during_a_run_frees_the_device() {
         let e = run.join().unwrap().unwrap_err();
         match &e {
             ClientError::Lost { stage: Stage::Run, .. } => {}
-            // At a fifth the last answer to the upload may still be on its way.
+            // At a fifth of the progress, the last reply to the upload may still be in transit.
             ClientError::Lost {
                 stage: Stage::Upload, ..
             } if mood == HANGS => {}
@@ -381,17 +389,17 @@ fn all_transports_to_a_target_use_the_same_protocol() {
         let paired = targets::list_paired(&ends.client).unwrap();
         targets::list_local(&here).into_iter().chain(paired).collect::<Vec<_>>()
     };
-    // The agent learns of the last lease's end slightly later.
-    until("the board to be free", || {
-        let listed = list();
-        listed
+    // The agent notices the end of the last lease slightly later.
+    until("the device to be free", || {
+        let entries = list();
+        entries
             .iter()
             .all(|b| !matches!(b.reach, targets::Availability::Busy(_)))
     });
-    let listed = list();
-    let listed: Vec<_> = listed.iter().map(|b| (b.name.as_str(), &b.reach)).collect();
+    let entries = list();
+    let entries: Vec<_> = entries.iter().map(|b| (b.name.as_str(), &b.reach)).collect();
     assert_eq!(
-        listed,
+        entries,
         [
             ("software:test", &targets::Availability::Here),
             ("agent:board/board", &targets::Availability::Free)
@@ -400,8 +408,8 @@ fn all_transports_to_a_target_use_the_same_protocol() {
     ends.client
         .pin("board", ends.agent.key_pair().public(), "127.0.0.1:1")
         .unwrap();
-    let listed = list();
-    assert!(matches!(&listed[1].reach, targets::Availability::Away(why) if why.contains("127.0.0.1:1")));
+    let entries = list();
+    assert!(matches!(&entries[1].reach, targets::Availability::Away(why) if why.contains("127.0.0.1:1")));
     assert!(matches!(
         targets::open("software:x", &here, &ends.client),
         Err(ClientError::NoTarget { .. })

@@ -25,19 +25,19 @@ const BASE: u64 = 0x1_0000_0000;
 /// Time after which a test counts as hung.
 pub const HANG_LIMIT: Duration = Duration::from_secs(120);
 
-/// How the test device behaves when it is read.
+/// Behaviour of the test device at a read.
 pub const SOUND: u8 = 0;
 pub const SLOW: u8 = 1;
 pub const PANICS: u8 = 2;
-/// A read does not come back while this is its mood.
+/// A read does not return while the device has this mood.
 pub const HANGS: u8 = 3;
-/// Its time is real, and no interrupt ever comes.
+/// The device runs in real time and never interrupts.
 pub const WAITS: u8 = 4;
 
 /// The name of a device without containment.
 pub const UNCONTAINED: &str = "uncontained";
 
-/// A register file that reads as the GPU id, and misbehaves as it is reported.
+/// A device whose registers read as the GPU id. It misbehaves as its mood requests.
 pub struct TestDevice {
     name: &'static str,
     mood: Arc<AtomicU8>,
@@ -46,11 +46,11 @@ pub struct TestDevice {
     pages: BTreeMap<u64, Box<Page>>,
 }
 
-/// A handle that sets the behaviour of a device, and counts created devices and started waits.
+/// Sets the behaviour of devices, and counts created devices and started waits.
 #[derive(Clone, Default)]
 pub struct Strings {
     pub mood: Arc<AtomicU8>,
-    pub made: Arc<AtomicU64>,
+    pub created: Arc<AtomicU64>,
     pub waits: Arc<AtomicU64>,
 }
 
@@ -62,7 +62,7 @@ impl Strings {
     pub fn factory(&self, name: &'static str) -> Factory {
         let strings = self.clone();
         Arc::new(move || {
-            strings.made.fetch_add(1, Ordering::SeqCst);
+            strings.created.fetch_add(1, Ordering::SeqCst);
             let mood = Arc::clone(&strings.mood);
             Ok(Box::new(TestDevice {
                 name,
@@ -164,7 +164,7 @@ impl ReplayDevice for TestDevice {
     }
 }
 
-/// A plan that reads the GPU id `reads` times, with these page images in the first frames of the arena.
+/// Returns a plan that reads the GPU id `reads` times. The page images are in the first frames of the arena.
 pub fn plan(reads: u32, images: &[Page]) -> Compiled {
     let actions = (0..reads).map(|event| Action::Read {
         event,
@@ -214,7 +214,7 @@ pub fn plan_of(actions: impl IntoIterator<Item = Action>, images: &[Page]) -> Co
     }
 }
 
-/// `n` different page images.
+/// Returns `n` different page images.
 pub fn images(n: usize) -> Vec<Page> {
     (0..n)
         .map(|i| {
@@ -225,7 +225,7 @@ pub fn images(n: usize) -> Vec<Page> {
         .collect()
 }
 
-/// Key stores of both ends in a folder that goes with the test.
+/// Key stores of both ends, in a folder that is removed after the test.
 pub struct Ends {
     pub folder: TempDir,
     pub agent: Arc<KeyStore>,
@@ -240,7 +240,7 @@ impl Ends {
         Self { folder, agent, client }
     }
 
-    /// Both ends know each other, as after a pairing.
+    /// Creates key stores in which both ends trust each other, as after pairing.
     pub fn paired(address: &str) -> Self {
         let ends = Self::strangers();
         ends.agent.pin("bench", ends.client.key_pair().public(), "").unwrap();
@@ -250,7 +250,7 @@ impl Ends {
         ends
     }
 
-    /// A further client that the agent knows by this name.
+    /// Creates another client that the agent trusts under this name.
     pub fn another(&self, name: &str) -> KeyStore {
         let store = KeyStore::open(&self.folder.path().join(name)).unwrap();
         self.agent.pin(name, store.key_pair().public(), "").unwrap();
@@ -279,7 +279,7 @@ pub fn tcp(address: SocketAddr) -> Endpoint {
     Endpoint::Tcp(address.to_string())
 }
 
-/// A server with one test device named `board`, and a client that it knows.
+/// A server with one test device named `board`, and a client that the server trusts.
 pub struct Bench {
     pub ends: Ends,
     pub server: Server,
@@ -320,7 +320,7 @@ pub fn soon() -> Instant {
     Instant::now() + HANDSHAKE_LIMIT
 }
 
-/// Preamble and handshake as a client, accepting any key.
+/// Connects as a client with preamble and handshake. Accepts any key.
 pub fn raw_client(address: SocketAddr, own: &KeyPair, word: PreambleWord) -> Channel {
     let mut stream = Stream::Tcp(TcpStream::connect(address).unwrap());
     stream.set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT).unwrap();
@@ -332,7 +332,7 @@ pub fn raw_client(address: SocketAddr, own: &KeyPair, word: PreambleWord) -> Cha
         .unwrap()
 }
 
-/// Preamble and handshake as an agent.
+/// Answers preamble and handshake as an agent.
 pub fn raw_agent(stream: TcpStream, own: &KeyPair) -> Channel {
     let mut stream = Stream::Tcp(stream);
     stream.set_limits(HANDSHAKE_LIMIT, WRITE_LIMIT).unwrap();
@@ -342,11 +342,11 @@ pub fn raw_agent(stream: TcpStream, own: &KeyPair) -> Channel {
     Channel::respond(stream, own, &prologue, Limits::FromClient, soon()).unwrap()
 }
 
-/// Waits until `done`, and fails a hung test.
-pub fn until(what: &str, mut done: impl FnMut() -> bool) {
+/// Waits until `done` returns true. Fails if the test hangs.
+pub fn until(condition: &str, mut done: impl FnMut() -> bool) {
     let by = Instant::now() + HANG_LIMIT;
     while !done() {
-        assert!(Instant::now() < by, "waited in vain for {what}");
+        assert!(Instant::now() < by, "timed out waiting for {condition}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -360,7 +360,7 @@ pub fn is_pairing_open(address: SocketAddr) -> bool {
     theirs.known_word() == Some(PreambleWord::Go)
 }
 
-/// Passes bytes on between a client and an agent until it is cut.
+/// Relays bytes between a client and an agent until it is cut.
 pub struct Relay {
     pub address: SocketAddr,
     sockets: Arc<std::sync::Mutex<Vec<TcpStream>>>,
@@ -371,7 +371,7 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let sockets = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let kept = Arc::clone(&sockets);
+        let connections = Arc::clone(&sockets);
         std::thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {
                 let agent = TcpStream::connect(agent).unwrap();
@@ -379,13 +379,13 @@ impl Relay {
                     let (mut from, mut to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
                     std::thread::spawn(move || std::io::copy(&mut from, &mut to));
                 }
-                kept.lock().unwrap().extend([client, agent]);
+                connections.lock().unwrap().extend([client, agent]);
             }
         });
         Self { address, sockets }
     }
 
-    /// Ends every connection.
+    /// Closes every connection.
     pub fn cut(&self) {
         for s in self.sockets.lock().unwrap().drain(..) {
             let _ = s.shutdown(std::net::Shutdown::Both);

@@ -1,4 +1,5 @@
-//! A device on a bus, from recording to outcome: windows, widths, reads by class, the screen as an expected effect.
+//! Tests of a device on a bus, from recording to outcome: regions, widths, read classes, and the screen as an expected
+//! effect.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -90,7 +91,7 @@ fn hardware(device: u16) -> Hardware {
     })
 }
 
-/// A display of 4 by 2 pixels, a byte each in `bar0`; the background where the byte is 0.
+/// A display of 4 by 2 pixels with one byte per pixel in `bar0`. A byte of 0 shows the background.
 struct Toy {
     colour: [u8; 4],
     vram: [u8; 8],
@@ -224,7 +225,7 @@ impl ReplayDevice for Toy {
     }
 }
 
-/// `space`: 0 registers, 1 framebuffer, 2 a table of the firmware.
+/// Returns an access. `space` is 0 for registers, 1 for the framebuffer and 2 for a firmware table.
 fn access(space: u8, write: bool, offset: u32, width: u8, value: u64) -> Access {
     Access {
         space,
@@ -262,7 +263,7 @@ fn recording(accesses: &[Access], interrupts: u32) -> Recording {
     r
 }
 
-/// Sets a background and two pixels, with every class of read.
+/// Records a drawing of a background and two pixels, with every class of read.
 fn drawing() -> Recording {
     recording(
         &[
@@ -285,7 +286,7 @@ fn drawing() -> Recording {
     )
 }
 
-fn shown() -> Picture {
+fn expected_picture() -> Picture {
     let background = [0x30, 0x22, 0x10];
     let mut rgb = background.repeat(8);
     rgb[..3].fill(0xee);
@@ -313,11 +314,11 @@ fn play(r: &Recording, options: &CompileOptions, device: &mut Toy) -> Outcome {
 
 #[test]
 fn display_replay_matches_the_screen_and_classifies_reads() {
-    let outcome = play(&drawing(), &with_screen(&shown()), &mut Toy::new());
+    let outcome = play(&drawing(), &with_screen(&expected_picture()), &mut Toy::new());
     assert_eq!(outcome.verdict, Verdict::Match, "{outcome:?}");
     let reads = outcome.reads;
     assert_eq!((reads.classes.equal, reads.classes.until, reads.classes.any), (4, 3, 1));
-    // One reads what the firmware left, which is another here: reported, and no divergence.
+    // One read returns state of the firmware, which differs here. It is a finding but not a divergence.
     assert_eq!((reads.compared, reads.matched), (6, 6));
     let findings: Vec<String> = outcome.findings.iter().map(|f| f.message.clone()).collect();
     assert!(
@@ -326,7 +327,7 @@ fn display_replay_matches_the_screen_and_classifies_reads() {
     );
     assert!(
         findings[1].contains("2 reads of memory@0xc0000"),
-        "what is left out is reported: {findings:?}"
+        "the omitted reads must be reported: {findings:?}"
     );
     let effects: Vec<_> = outcome
         .effects
@@ -335,14 +336,17 @@ fn display_replay_matches_the_screen_and_classifies_reads() {
         .collect();
     assert_eq!(effects, [("screen", true), ("interrupts", true)]);
     assert!(outcome.unchecked.is_empty());
-    // What it did is a recording with the same windows, and the picture.
-    let left = trace_core::container::from_bytes(outcome.recording).unwrap();
-    let names: Vec<&str> = left.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
+    // The outcome is a recording with the same regions and the picture.
+    let recorded = trace_core::container::from_bytes(outcome.recording).unwrap();
+    let names: Vec<&str> = recorded.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["bar2", "bar0"]);
-    assert_eq!(left.hardware(), Some(hardware(1)));
-    assert_eq!(Picture::from_ppm(&left.extras[SCREEN_AT_END]).unwrap(), shown());
-    let stores: Vec<_> = (0..left.events.len())
-        .filter_map(|e| left.events.access(e).filter(|a| a.space == 1))
+    assert_eq!(recorded.hardware(), Some(hardware(1)));
+    assert_eq!(
+        Picture::from_ppm(&recorded.extras[SCREEN_AT_END]).unwrap(),
+        expected_picture()
+    );
+    let stores: Vec<_> = (0..recorded.events.len())
+        .filter_map(|e| recorded.events.access(e).filter(|a| a.space == 1))
         .collect();
     assert_eq!(stores, [access(1, true, 0, 1, 0xee), access(1, true, 4, 4, 0xdd)]);
 }
@@ -354,15 +358,15 @@ fn matching_reads_are_no_match_without_the_screen() {
         .collect();
     accesses.pop();
     let mut r = recording(&accesses, 0);
-    // Where the recording keeps the picture, it needs none by hand.
-    r.extras.insert(SCREEN_AT_END.into(), shown().to_ppm());
+    // A recording that contains the picture needs no picture in the options.
+    r.extras.insert(SCREEN_AT_END.into(), expected_picture().to_ppm());
     let outcome = play(&r, &CompileOptions::default(), &mut Toy::new());
     assert_eq!(outcome.reads.compared, outcome.reads.matched);
     assert_eq!(outcome.divergence_count, 0);
     assert_eq!(outcome.verdict, Verdict::Diverged);
     assert_eq!(outcome.effects[0].matched, Some(false));
     assert_ne!(outcome.effects[0].expected, outcome.effects[0].got);
-    // Without a picture the outcome says that nobody looked.
+    // Without a picture, the outcome reports that the screen was not checked.
     r.extras.clear();
     r.set_hardware(&hardware(1));
     let outcome = play(&r, &CompileOptions::default(), &mut Toy::new());
@@ -372,10 +376,10 @@ fn matching_reads_are_no_match_without_the_screen() {
         "{:?}",
         outcome.unchecked
     );
-    // A screen that cannot be read is not one that matches.
+    // A screen that cannot be read does not match.
     let mut device = Toy::new();
     device.dead = true;
-    let outcome = play(&drawing(), &with_screen(&shown()), &mut device);
+    let outcome = play(&drawing(), &with_screen(&expected_picture()), &mut device);
     assert_eq!(outcome.verdict, Verdict::Diverged);
     assert!(outcome.effects[0].got.contains("the tube is broken"));
     r.extras.insert(SCREEN_AT_END.into(), b"P5".to_vec());
@@ -400,7 +404,7 @@ fn an_interrupt_that_never_comes_ends_the_run() {
 
 #[test]
 fn non_replayable_accesses_are_compile_errors() {
-    let of = |a: Access| {
+    let compile_access = |a: Access| {
         compiled(&recording(&[a], 0), &CompileOptions::default())
             .unwrap_err()
             .to_string()
@@ -422,7 +426,7 @@ fn non_replayable_accesses_are_compile_errors() {
         ),
         (access(9, true, 0, 1, 1), "and toy has no such MMIO region"),
     ] {
-        let e = of(a);
+        let e = compile_access(a);
         assert!(e.contains(why), "{a:?}: {e}");
     }
     let mut other = drawing();
@@ -431,7 +435,7 @@ fn non_replayable_accesses_are_compile_errors() {
     assert_eq!(e, "the recording is of 1234:0002; the target is toy, 1234:0001");
 }
 
-/// The toy with a window of ports, which may be another way to its registers.
+/// Returns the display with an I/O port region, which may access its registers in another way.
 fn with_ports() -> DeviceInfo {
     let mut info = info();
     info.windows.push(Window {
@@ -452,7 +456,7 @@ fn writes_to_regions_unknown_to_the_map_are_refused() {
         bytes: 0x100,
     });
     let number = r.metadata.spaces.len() as u8 - 1;
-    let of = |write| {
+    let compile_access = |write| {
         let mut r = r.clone();
         let mut events = EventsBuilder::new();
         events.access(0, 0, access(number, write, 20, 4, 1));
@@ -462,17 +466,17 @@ fn writes_to_regions_unknown_to_the_map_are_refused() {
             &Edits::default(),
             &with_ports(),
             &map(),
-            &with_screen(&shown()),
+            &with_screen(&expected_picture()),
             &Progress::new(),
         )
     };
-    let e = of(true).unwrap_err().to_string();
+    let e = compile_access(true).unwrap_err().to_string();
     assert!(
         e.contains("bar1+0x14 = 0x1 is not replayed") && e.contains("another way to the registers"),
         "{e}"
     );
-    // A plan that another made is refused, mastering the bus or not; reads are as anywhere.
-    let mut c = of(false).unwrap();
+    // The agent refuses such a write from another compiler too, with or without bus mastering. Reads are allowed.
+    let mut c = compile_access(false).unwrap();
     verify_with(&c.plan, &c.pages, &with_ports(), &map()).unwrap();
     let mut body = replay_engine::plan::BodyBuilder::new();
     let write = Action::Write {
@@ -492,9 +496,9 @@ fn writes_to_regions_unknown_to_the_map_are_refused() {
     );
 }
 
-/// A plan as somebody made it who is not this compiler.
-fn refused(change: impl FnOnce(&mut Plan)) -> Refusal {
-    let mut c = compiled(&drawing(), &with_screen(&shown())).unwrap();
+/// Returns the refusal of a plan that this compiler does not emit.
+fn refuse(change: impl FnOnce(&mut Plan)) -> Refusal {
+    let mut c = compiled(&drawing(), &with_screen(&expected_picture())).unwrap();
     change(&mut c.plan);
     verify_with(&c.plan, &c.pages, &info(), &map()).unwrap_err()
 }
@@ -512,7 +516,7 @@ fn body(plan: &mut Plan, change: impl Fn(&mut Action)) {
 #[test]
 fn agent_refuses_plans_that_the_compiler_never_emits() {
     let writes = |to: (u8, u64, u8)| {
-        refused(|plan| {
+        refuse(|plan| {
             body(plan, |a| {
                 if let Action::Write {
                     space: space @ 0,
@@ -535,7 +539,7 @@ fn agent_refuses_plans_that_the_compiler_never_emits() {
     assert!(matches!(writes((2, 8, 4)).reason, Reason::OutsideWindow { .. }));
     assert!(matches!(writes((1, 0, 4)).reason, Reason::UnknownSpace { .. }));
     assert!(matches!(writes((3, 0, 4)).reason, Reason::UnknownSpace { .. }));
-    let widened = refused(|plan| {
+    let widened = refuse(|plan| {
         body(plan, |a| {
             if let Action::Read { offset: 0, class, .. } = a {
                 *class = ReadClass::Any;
@@ -543,7 +547,7 @@ fn agent_refuses_plans_that_the_compiler_never_emits() {
         });
     });
     assert!(matches!(widened.reason, Reason::ReadWidened { .. }), "{widened}");
-    let before = refused(|plan| {
+    let before = refuse(|plan| {
         body(plan, |a| {
             if let Action::Read { offset: 0, class, .. } = a {
                 *class = ReadClass::Before(0xffff_ffff);
@@ -551,17 +555,17 @@ fn agent_refuses_plans_that_the_compiler_never_emits() {
         });
     });
     assert!(matches!(before.reason, Reason::NotBefore { .. }), "{before}");
-    let foreign = refused(|plan| plan.hardware = Some(hardware(2)));
+    let foreign = refuse(|plan| plan.hardware = Some(hardware(2)));
     assert!(matches!(foreign.reason, Reason::OtherHardware { .. }));
-    let wide = refused(|plan| plan.windows[1].bytes = 16);
+    let wide = refuse(|plan| plan.windows[1].bytes = 16);
     assert!(matches!(wide.reason, Reason::OtherWindows));
-    let none = refused(|plan| plan.windows.clear());
+    let none = refuse(|plan| plan.windows.clear());
     assert!(matches!(none.reason, Reason::OtherWindows));
-    let arena = refused(|plan| plan.windows[1].number = 1);
+    let arena = refuse(|plan| plan.windows[1].number = 1);
     assert!(matches!(arena.reason, Reason::OtherWindows));
-    let pages = refused(|plan| plan.used_pages = 0x1000);
+    let pages = refuse(|plan| plan.used_pages = 0x1000);
     assert!(pages.rule == 2 || pages.rule == 4, "{pages}");
-    let looked = refused(|plan| {
+    let outside_effect = refuse(|plan| {
         plan.expectations[0].effect = Effect::Window {
             number: 2,
             offset: 4,
@@ -569,8 +573,8 @@ fn agent_refuses_plans_that_the_compiler_never_emits() {
             digest: [0; 32],
         }
     });
-    assert!(matches!(looked.reason, Reason::EffectOutside { .. }));
-    let registers = refused(|plan| {
+    assert!(matches!(outside_effect.reason, Reason::EffectOutside { .. }));
+    let registers = refuse(|plan| {
         plan.expectations[0].effect = Effect::Window {
             number: 0,
             offset: 0,
@@ -579,7 +583,7 @@ fn agent_refuses_plans_that_the_compiler_never_emits() {
         }
     });
     assert!(matches!(registers.reason, Reason::EffectOutside { .. }));
-    let unnamed = refused(|plan| plan.rewrites.retain(|r| r.kind != RewriteKind::ReadToWait));
+    let unnamed = refuse(|plan| plan.rewrites.retain(|r| r.kind != RewriteKind::ReadToWait));
     assert!(matches!(unnamed.reason, Reason::Unnamed { .. }));
 }
 
@@ -605,7 +609,7 @@ fn framebuffer_bytes_are_checked_as_an_effect() {
 
 #[test]
 fn plans_with_regions_round_trip_as_bytes_and_text() {
-    let plan = compiled(&drawing(), &with_screen(&shown())).unwrap().plan;
+    let plan = compiled(&drawing(), &with_screen(&expected_picture())).unwrap().plan;
     assert_eq!(Plan::from_bytes(&plan.to_bytes().unwrap()).unwrap(), plan);
     let printed = text::print(&plan);
     assert_eq!(text::parse(&printed).unwrap(), plan, "{printed}");

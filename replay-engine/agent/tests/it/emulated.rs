@@ -1,4 +1,4 @@
-//! Devices in QEMU that an agent serves: leased like any other, gone with the agent however it ends.
+//! Leases of QEMU devices that an agent serves. The devices end with the agent, even if it is killed.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -21,8 +21,9 @@ use std::time::Instant;
 use tempfile::TempDir;
 use trace_core::recording::Hardware;
 
-/// An agent that serves two devices, and its address. `None`, and why, where there is no QEMU.
-fn served() -> Option<(TempDir, KeyStore, Agent, String)> {
+/// Starts an agent that serves two devices. Also returns its address. Returns `None` and prints the reason if QEMU is
+/// not installed.
+fn serve_devices() -> Option<(TempDir, KeyStore, Agent, String)> {
     if check_installed().is_err() {
         println!("skipped: no QEMU (qemu-system-x86)");
         return None;
@@ -36,9 +37,9 @@ fn served() -> Option<(TempDir, KeyStore, Agent, String)> {
     Some((folder, client, agent, address))
 }
 
-/// The QEMU processes that a process started.
-fn emulators(of: u32) -> BTreeSet<u32> {
-    let threads = std::fs::read_dir(format!("/proc/{of}/task")).unwrap();
+/// Returns the QEMU processes that process `parent` started.
+fn list_emulators(parent: u32) -> BTreeSet<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
     let children = threads.flat_map(|t| {
         let list = std::fs::read_to_string(t.unwrap().path().join("children")).unwrap_or_default();
         list.split_whitespace()
@@ -48,15 +49,15 @@ fn emulators(of: u32) -> BTreeSet<u32> {
     children.collect()
 }
 
-/// Waits until none of the processes is there any more, not even as a zombie of ours.
-fn all_end(processes: &BTreeSet<u32>) {
+/// Waits until none of `processes` runs. A zombie counts as ended because its command line is empty.
+fn wait_for_end(processes: &BTreeSet<u32>) {
     let by = Instant::now() + LIMIT;
-    let there = |p: &u32| {
+    let is_running = |p: &u32| {
         let line = std::fs::read(format!("/proc/{p}/cmdline")).unwrap_or_default();
         String::from_utf8_lossy(&line).contains("qemu")
     };
-    while processes.iter().any(there) {
-        assert!(Instant::now() < by, "QEMU is left behind: {processes:?}");
+    while processes.iter().any(is_running) {
+        assert!(Instant::now() < by, "QEMU still runs: {processes:?}");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }
@@ -64,7 +65,7 @@ fn all_end(processes: &BTreeSet<u32>) {
 #[test]
 #[ignore = "make test-full: starts a device in QEMU"]
 fn qemu_devices_are_leased_and_describe_themselves() {
-    let Some((_folder, client, mut agent, address)) = served() else {
+    let Some((_folder, client, mut agent, address)) = serve_devices() else {
         return;
     };
     for (device, ids, first) in [
@@ -81,16 +82,16 @@ fn qemu_devices_are_leased_and_describe_themselves() {
         assert_eq!((f.vendor, f.device), ids);
         assert_eq!(info.windows[0].name, first);
     }
-    let processes = emulators(agent.child.id());
+    let processes = list_emulators(agent.child.id());
     assert_eq!(processes.len(), 2, "{processes:?}");
-    // When it is asked to end, it ends them too.
-    // The shell's own `kill`: not every system has the program.
-    let asked = Command::new("sh")
+    // An agent that is asked to end also ends its devices. The shell's own `kill` is used because some systems lack the
+    // program.
+    let kill_status = Command::new("sh")
         .args(["-c", "kill $0", &agent.child.id().to_string()])
         .status();
-    assert!(asked.unwrap().success());
+    assert!(kill_status.unwrap().success());
     assert_eq!(agent.wait(), Some(0));
-    all_end(&processes);
+    wait_for_end(&processes);
 }
 
 #[test]
@@ -100,17 +101,17 @@ fn qemu_processes_end_with_a_killed_agent() {
         println!("skipped: no setpriv (util-linux)");
         return;
     }
-    let Some((_folder, _client, mut agent, _)) = served() else {
+    let Some((_folder, _client, mut agent, _)) = serve_devices() else {
         return;
     };
-    let processes = emulators(agent.child.id());
+    let processes = list_emulators(agent.child.id());
     assert_eq!(processes.len(), 2, "{processes:?}");
     agent.child.kill().unwrap();
     agent.child.wait().unwrap();
-    all_end(&processes);
+    wait_for_end(&processes);
 }
 
-fn refused(device: &str, path: &Path) -> String {
+fn serve_error(device: &str, path: &Path) -> String {
     let keys = tempfile::tempdir().unwrap();
     let Output { status, stderr, .. } = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
         .args(["serve", "--listen", "127.0.0.1:0", "--device", device, "--keys"])
@@ -125,8 +126,8 @@ fn refused(device: &str, path: &Path) -> String {
 #[test]
 fn unavailable_devices_are_reported_before_serving() {
     let empty = tempfile::tempdir().unwrap();
-    let text = refused("qemu:edu", empty.path());
+    let text = serve_error("qemu:edu", empty.path());
     assert!(text.contains("package qemu-system-x86"), "{text}");
-    let text = refused("qemu:edu,addr=4", empty.path());
+    let text = serve_error("qemu:edu,addr=4", empty.path());
     assert!(text.contains("`addr` cannot be set"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! The agent as a process, and key stores for both ends.
+//! Runs the agent as a process and prepares key stores for both ends.
 #![allow(dead_code, missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use replay_engine::wire::KeyStore;
@@ -49,14 +49,14 @@ impl Agent {
         Self { child, lines }
     }
 
-    /// What follows `start` on the next line that has it.
+    /// Waits for the next line that contains `start` and returns the text after it.
     pub fn line(&self, start: &str) -> String {
         let by = Instant::now() + LIMIT;
         loop {
-            let left = by.saturating_duration_since(Instant::now());
+            let remaining = by.saturating_duration_since(Instant::now());
             let line = self
                 .lines
-                .recv_timeout(left)
+                .recv_timeout(remaining)
                 .unwrap_or_else(|_| panic!("no line with `{start}`"));
             if let Some((_, rest)) = line.split_once(start) {
                 return rest.to_owned();
@@ -80,12 +80,12 @@ impl Agent {
     }
 }
 
-/// Folders of both ends, which know each other.
+/// Returns the folder and the client's key store. Agent and client already trust each other.
 pub fn paired() -> (TempDir, KeyStore) {
     let folder = tempfile::tempdir().unwrap();
     let client = KeyStore::open(&folder.path().join("client")).unwrap();
-    let there = KeyStore::open(&folder.path().join("agent")).unwrap();
-    there.pin("bench", client.key_pair().public(), "").unwrap();
-    client.pin("board", there.key_pair().public(), "").unwrap();
+    let agent_keys = KeyStore::open(&folder.path().join("agent")).unwrap();
+    agent_keys.pin("bench", client.key_pair().public(), "").unwrap();
+    client.pin("board", agent_keys.key_pair().public(), "").unwrap();
     (folder, client)
 }

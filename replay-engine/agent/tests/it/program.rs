@@ -1,4 +1,4 @@
-//! The agent as a separate process: pairing at its terminal, serving, a kill, and a request to end.
+//! Tests of the agent as a separate process: pairing at its terminal, serving, a kill and a request to end.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use crate::process;
@@ -79,7 +79,7 @@ fn agent_serves_paired_clients_on_tcp_and_a_private_socket() {
         let outcome = lease.replay(&plan(&lease, 1000), 1, &Progress::new(), false).unwrap();
         assert_eq!(outcome.verdict, Verdict::Match, "{:?}", outcome.failure);
     }
-    // When it is asked to end, it exits with success and removes its socket.
+    // An agent that is asked to end exits with success and removes its socket.
     assert!(
         Command::new("sh")
             .args(["-c", "kill $0", &agent.child.id().to_string()])
@@ -102,19 +102,19 @@ fn client_notices_a_killed_agent_at_once() {
     let watch = progress.clone();
     let killer = std::thread::spawn(move || {
         let by = Instant::now() + LIMIT;
-        // The upload ends at a fifth.
+        // The upload is the first fifth of the progress.
         while watch.fraction().unwrap_or(0.0) <= 0.2 {
             assert!(Instant::now() < by, "the run does not begin");
             std::thread::sleep(Duration::from_millis(1));
         }
         agent.child.kill().unwrap();
-        // Until it is gone, its port may still take a connection.
+        // The agent's port may accept connections until the process has ended.
         agent.child.wait().unwrap();
         agent
     });
     let e = lease.replay(&compiled, 10_000, &progress, false).unwrap_err();
     let _agent = killer.join().unwrap();
-    // The closed connection shows it, not a timeout.
+    // The client notices the closed connection. It does not wait for a timeout.
     let silence = WireError::Silent.to_string();
     assert!(
         matches!(&e, ClientError::Lost { stage: Stage::Run, reason } if *reason != silence),
@@ -141,7 +141,7 @@ fn running_agent_accepts_a_client_paired_at_the_terminal() {
         targets::open(&target, &none, &client),
         Err(ClientError::NotPaired { .. })
     ));
-    // Declined at the terminal, then confirmed.
+    // The operator declines the first request at the terminal and confirms the second.
     let mut pairing = Agent::start(&keys, &["pair", "--serve-port", port]);
     let at = Endpoint::parse(&pairing.line("listening on "));
     for answer in ["n\n", "yes\n"] {
@@ -161,7 +161,7 @@ fn running_agent_accepts_a_client_paired_at_the_terminal() {
     assert_eq!(pairing.wait(), Some(0));
     let lease = targets::open("agent:board/mali-g71", &none, &client).unwrap();
     drop(lease);
-    // Listed, forgotten, refused.
+    // The agent lists the key, forgets it and then refuses the client.
     let listed = agent(&["keys", "list"], &keys);
     let text = String::from_utf8(listed.stdout).unwrap();
     assert!(
@@ -174,7 +174,7 @@ fn running_agent_accepts_a_client_paired_at_the_terminal() {
         Err(ClientError::Refused(_))
     ));
     assert_eq!(agent(&["keys", "forget", &name], &keys).status.code(), Some(2));
-    // A key that was carried over by hand.
+    // An operator can also add a key by hand.
     assert!(
         agent(&["keys", "trust", "desk", &client.key_pair().public().to_hex()], &keys)
             .status
@@ -186,7 +186,7 @@ fn running_agent_accepts_a_client_paired_at_the_terminal() {
 #[test]
 fn loopback_only_agent_explains_how_to_allow_others() {
     let folder = tempfile::tempdir().unwrap();
-    let said = |listen: &str, needle: &str| {
+    let find_line = |listen: &str, needle: &str| {
         let mut child = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
             .args(["serve", "--listen", listen, "--keys"])
             .arg(folder.path())
@@ -200,7 +200,7 @@ fn loopback_only_agent_explains_how_to_allow_others() {
         child.wait().unwrap();
         found.unwrap_or_else(|| panic!("no line with `{needle}`"))
     };
-    let line = said("127.0.0.1:0", "only this machine can reach");
+    let line = find_line("127.0.0.1:0", "only this machine can reach");
     assert!(line.contains("--listen ADDRESS:PORT"), "{line}");
 }
 
@@ -209,7 +209,7 @@ fn agent_lists_its_devices_and_reports_errors() {
     let folder = tempfile::tempdir().unwrap();
     let text = String::from_utf8(agent(&["devices"], folder.path()).stdout).unwrap();
     let names: Vec<&str> = text.lines().filter_map(|l| l.split('\t').next()).collect();
-    // Behind these comes what this machine has.
+    // This machine's hardware follows the simulators.
     assert_eq!(names[..2], ["software:mali-g71", "software:mali-g52"]);
     let hardware = |n: &&str| ["pci:", "platform:", "cuda:"].iter().any(|bus| n.starts_with(bus));
     assert!(names[2..].iter().all(hardware), "{names:?}");
@@ -224,7 +224,7 @@ fn agent_lists_its_devices_and_reports_errors() {
     assert_eq!(
         std::fs::read(&file).unwrap(),
         b"precious",
-        "a file that is no socket is not replaced"
+        "the agent must not replace a file that is not a socket"
     );
 }
 
@@ -246,8 +246,8 @@ fn unopenable_device_is_listed_with_a_reason_and_others_served() {
     let agent = Agent::start(&keys, &args);
     let address = agent.line("listening on ");
     client.forget("board").unwrap();
-    let there = KeyStore::open(&keys).unwrap();
-    client.pin("board", there.key_pair().public(), &address).unwrap();
+    let agent_keys = KeyStore::open(&keys).unwrap();
+    client.pin("board", agent_keys.key_pair().public(), &address).unwrap();
     let found = targets::list_paired(&client).unwrap();
     let names: Vec<&str> = found.iter().map(|b| b.name.as_str()).collect();
     assert_eq!(
@@ -264,7 +264,7 @@ fn unopenable_device_is_listed_with_a_reason_and_others_served() {
             panic!("{:?}", b.reach)
         };
         assert!(why.starts_with("it could not be opened: "), "{why}");
-        assert!(b.info.is_none(), "it says nothing of itself");
+        assert!(b.info.is_none(), "an unavailable device has no information");
     }
     let endpoint = Endpoint::Tcp(address);
     let connect = || replay_engine::client::Client::connect(&endpoint, &client, Some("board")).unwrap();
@@ -301,8 +301,8 @@ fn agent_without_usable_devices_gives_reasons_and_exits_2() {
     }
 }
 
-/// What ends programs by name, or a whole service, must not end the guard before the agent: only the end of its pipe
-/// does.
+/// Tools that end programs by name or stop a whole service must not end the guard before the agent. Only the end of its
+/// pipe ends the guard.
 #[test]
 fn guard_process_ignores_termination_signals() {
     let mut guard = Command::new(env!("CARGO_BIN_EXE_kinescope-agent"))
@@ -317,22 +317,22 @@ fn guard_process_ignores_termination_signals() {
         let line = status.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap();
         u64::from_str_radix(line.trim(), 16).unwrap()
     };
-    // Signals 1, 2 and 15, once it is up.
-    let heeded = 1 | 1 << 1 | 1 << 14;
+    // The guard handles signals 1, 2 and 15 once it has started.
+    let terminating = 1 | 1 << 1 | 1 << 14;
     let started = Instant::now();
-    while caught(guard.id()) & heeded != heeded {
-        assert!(started.elapsed() < LIMIT, "the guard heeds no signals");
+    while caught(guard.id()) & terminating != terminating {
+        assert!(started.elapsed() < LIMIT, "the guard does not handle the signals");
         std::thread::sleep(Duration::from_millis(10));
     }
     for signal in ["-HUP", "-INT", "-TERM"] {
-        // The shell's own `kill`: not every system has the program.
+        // The shell's own `kill` is used because some systems lack the program.
         let sent = Command::new("sh")
             .args(["-c", "kill $0 $1", signal, &guard.id().to_string()])
             .status()
             .unwrap();
         assert!(sent.success());
     }
-    // Every signal is delivered, and the guard waits for its pipe again.
+    // The kernel has delivered every signal, and the guard waits for its pipe again.
     let waits = |id: u32| {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
         let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).unwrap().trim();
@@ -342,7 +342,7 @@ fn guard_process_ignores_termination_signals() {
     let started = Instant::now();
     while !waits(guard.id()) {
         assert!(guard.try_wait().unwrap().is_none(), "a signal ended the guard");
-        assert!(started.elapsed() < LIMIT, "the guard does not come to its wait");
+        assert!(started.elapsed() < LIMIT, "the guard does not wait for its pipe");
         std::thread::sleep(Duration::from_millis(10));
     }
     assert!(guard.try_wait().unwrap().is_none(), "a signal ended the guard");

@@ -1,4 +1,4 @@
-//! Published recordings replayed through an agent in a process of its own, and what an edit costs on the wire.
+//! Published recordings replayed through an agent process, and the network cost of an edit.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -18,12 +18,12 @@ use std::path::PathBuf;
 use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Recording};
 
-/// Maximum size on the wire of an edit without its changed pages and their digests, bytes.
-const BESIDES: u64 = 2048;
-/// What of the plan names a page: frame, digest, role.
-const NAMED: u64 = 44;
+/// Maximum size on the wire of an edit without its changed pages and their digests, in bytes.
+const MAX_EDIT_BYTES: u64 = 2048;
+/// Size of a page's entry in the plan, in bytes: frame, digest and role.
+const PAGE_ENTRY_BYTES: u64 = 44;
 
-/// A published recording, or `None` with a line on standard output when the files are not here.
+/// Returns a published recording. Returns `None` and prints a line if the files are missing.
 fn recording(folder: &str) -> Option<Recording> {
     let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings"),
@@ -37,7 +37,7 @@ fn recording(folder: &str) -> Option<Recording> {
     Some(trace_core::import::open(&path, &Progress::new()).unwrap())
 }
 
-fn replays(folder: &str, compared: u64) {
+fn check_replay(folder: &str, compared: u64) {
     let Some(recording) = recording(folder) else { return };
     let (keys, client) = paired();
     let agent = Agent::start(&keys.path().join("agent"), &["serve", "--listen", "127.0.0.1:0"]);
@@ -53,7 +53,7 @@ fn replays(folder: &str, compared: u64) {
     let all = lease.push_stats();
     assert!(all.pages > 0 && all.pages_known == 0);
     drop(lease);
-    // The input anew: the pages of it whose content is new, and next to nothing of the plan that names them.
+    // An edited input costs its new pages and a small part of the plan, which names them.
     let input = recording.buffer("input").unwrap();
     let mut edits = Edits::default();
     edits
@@ -70,10 +70,17 @@ fn replays(folder: &str, compared: u64) {
     assert_eq!(second.verdict, Verdict::Match, "{:?}", second.failure);
     assert_eq!(second.timing.runs_ns.len(), 100);
     let delta = lease.push_stats();
-    assert_eq!(lease.sent_pages(), changed, "the agent lacked exactly what changed");
+    assert_eq!(
+        lease.sent_pages(),
+        changed,
+        "the client must send exactly the changed pages"
+    );
     assert_eq!(delta.pages + delta.pages_known, edited.pages.len() as u64);
-    assert!(delta.bytes < delta.pages * (4096 + NAMED) + BESIDES, "{delta:?}");
-    // Back to what was recorded: the agent has it all.
+    assert!(
+        delta.bytes < delta.pages * (4096 + PAGE_ENTRY_BYTES) + MAX_EDIT_BYTES,
+        "{delta:?}"
+    );
+    // The agent already has every page of the recorded input.
     let back = lease.replay(&compiled, 1, &Progress::new(), false).unwrap();
     assert_eq!(back.fingerprint, first.fingerprint);
     assert!(
@@ -81,7 +88,7 @@ fn replays(folder: &str, compared: u64) {
         "{:?}",
         lease.push_stats()
     );
-    // The same again costs the digests alone.
+    // An unchanged plan costs only the digests.
     let third = lease.replay(&edited, 1, &Progress::new(), false).unwrap();
     assert_eq!(third.fingerprint, second.fingerprint);
     assert!(
@@ -102,10 +109,10 @@ fn replays(folder: &str, compared: u64) {
 
 #[test]
 fn mnist_replays_through_an_agent() {
-    replays("mnist", 2580);
+    check_replay("mnist", 2580);
 }
 
 #[test]
 fn alexnet_replays_through_an_agent() {
-    replays("alexnet", 7592);
+    check_replay("alexnet", 7592);
 }

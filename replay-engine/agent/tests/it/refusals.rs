@@ -1,5 +1,5 @@
-//! Plans that must not run, against an agent in a process of its own: refused here, and by the agent when nobody looked
-//! here. Rule by rule: `device-mali/tests/refusals.rs`.
+//! Tests that client and agent both refuse invalid plans. The agent runs in its own process and checks plans that
+//! skipped the client's check. `device-mali/tests/it/refusals.rs` tests each rule.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -26,28 +26,28 @@ use trace_core::progress::Progress;
 const TRANSTAB_LO: u64 = 0x2400;
 const TRANSCFG_LO: u64 = 0x2430;
 
-/// A plan, what is wrong with it, the rule that it breaks, and whether a reason is the right one.
-struct Bad {
-    what: String,
+/// An invalid plan: its defect, the rule that it breaks, and a check of the reason.
+struct InvalidPlan {
+    defect: String,
     plan: Compiled,
     rule: u8,
     right: fn(&Reason) -> bool,
 }
 
-/// Both ends refuse it, for the same reason at the same place.
-fn refused_twice(lease: &mut Lease, bad: &Bad) -> Refusal {
-    let what = &bad.what;
+/// Checks that client and agent refuse the plan for the same reason at the same location.
+fn check_both_refuse(lease: &mut Lease, bad: &InvalidPlan) -> Refusal {
+    let defect = &bad.defect;
     let mut refusal = |bypass| match lease.replay(&bad.plan, 1, &Progress::new(), bypass) {
         Err(ClientError::PlanRefused(r)) if !bypass => r,
         Err(ClientError::AgentRefusedPlan(r)) if bypass => r,
-        other => panic!("{what}, bypass {bypass}: {:?}", other.map(|o| o.verdict)),
+        other => panic!("{defect}, bypass {bypass}: {:?}", other.map(|o| o.verdict)),
     };
-    let (here, there) = (refusal(false), refusal(true));
-    assert_eq!(here, there, "{what}");
-    assert_eq!(there.rule, bad.rule, "{what}: {there}");
-    assert!((bad.right)(&there.reason), "{what}: {there}");
-    assert!(!there.place.is_empty(), "{what}");
-    there
+    let (client_refusal, agent_refusal) = (refusal(false), refusal(true));
+    assert_eq!(client_refusal, agent_refusal, "{defect}");
+    assert_eq!(agent_refusal.rule, bad.rule, "{defect}: {agent_refusal}");
+    assert!((bad.right)(&agent_refusal.reason), "{defect}: {agent_refusal}");
+    assert!(!agent_refusal.place.is_empty(), "{defect}");
+    agent_refusal
 }
 
 fn write(offset: u64) -> Action {
@@ -60,30 +60,31 @@ fn write(offset: u64) -> Action {
     }
 }
 
-fn first_action(whole: &Compiled, action: Action) -> Compiled {
+fn with_first_action(whole: &Compiled, action: Action) -> Compiled {
     with_actions(whole.clone(), |list| list.insert(0, action))
 }
 
-fn budget(whole: &Compiled, change: fn(&mut Plan)) -> Compiled {
+fn with_budget(whole: &Compiled, change: fn(&mut Plan)) -> Compiled {
     let mut plan = whole.clone();
     change(&mut plan.plan);
     plan
 }
 
-/// Everything of one recording that must be refused.
-fn bad_plans(recording: &trace_core::Recording) -> Vec<Bad> {
+/// Returns all plans of one recording that must be refused.
+fn bad_plans(recording: &trace_core::Recording) -> Vec<InvalidPlan> {
     let whole = compiled(recording);
     let mut all = Vec::new();
-    let mut add = |what: &str, plan, rule, right| {
-        let what = what.to_owned();
-        all.push(Bad {
-            what,
+    let mut add = |defect: &str, plan, rule, right| {
+        let defect = defect.to_owned();
+        all.push(InvalidPlan {
+            defect,
             plan,
             rule,
             right,
         });
     };
-    // The relocated tables, one bit of each level on the way to the first job, so that it leaves the plan's pages.
+    // Each case flips one bit in one level of the relocated tables on the walk to the first job. The entry then points
+    // outside the plan's pages.
     let head = whole.plan.jobs[0].head_va;
     for step in steps(&whole, head) {
         let flipped = with_entry(whole.clone(), step.entry_at, |raw| raw ^ 1 << 35);
@@ -91,7 +92,7 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<Bad> {
             matches!(r, Reason::LeafOutside { .. } | Reason::TableOutside { .. })
         });
     }
-    // The first header's next-job pointer leads back to it.
+    // The first header's next-job pointer points to that header.
     let loops = Patch {
         address_space: 0,
         va: GpuVa(head.0 + 24),
@@ -106,14 +107,17 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<Bad> {
     });
     add(
         "a write outside the window",
-        first_action(&whole, write(0x4000)),
+        with_first_action(&whole, write(0x4000)),
         1,
         |r| matches!(r, Reason::OutsideWindow { offset: 0x4000, .. }),
     );
-    add("an unknown register", first_action(&whole, write(0x3ff8)), 1, |r| {
-        matches!(r, Reason::UnknownRegister { offset: 0x3ff8 })
-    });
-    // Identity: a mode of its own register for AArch64 tables, bits of the root register for LPAE ones.
+    add(
+        "an unknown register",
+        with_first_action(&whole, write(0x3ff8)),
+        1,
+        |r| matches!(r, Reason::UnknownRegister { offset: 0x3ff8 }),
+    );
+    // AArch64 tables select identity mode in a separate register. LPAE tables select it with bits of the root register.
     let mut changed = 0;
     let identity = with_actions(whole.clone(), |list| {
         for action in list {
@@ -139,65 +143,75 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<Bad> {
     add("translation set to identity", identity, 2, |r| {
         matches!(r, Reason::TranslationMode { mode: 0, .. } | Reason::ForeignRoot { .. })
     });
-    // Each budget: needed more than granted, or granted more than an agent grants.
+    // Each case either needs more than its budget or has a budget above the agent's maximum.
     let over = |r: &Reason| matches!(r, Reason::Budget { .. });
     let max = Budgets::default();
     assert!(max.actions > whole.plan.actions);
     add(
         "too few actions",
-        budget(&whole, |p| p.budgets.actions = p.actions - 1),
+        with_budget(&whole, |p| p.budgets.actions = p.actions - 1),
         4,
         over,
     );
     add(
         "a false count of actions",
-        budget(&whole, |p| (p.actions, p.budgets.actions) = (1, 1)),
+        with_budget(&whole, |p| (p.actions, p.budgets.actions) = (1, 1)),
         4,
         over,
     );
     add(
         "too few pages",
-        budget(&whole, |p| p.budgets.pages = p.used_pages - 1),
+        with_budget(&whole, |p| p.budgets.pages = p.used_pages - 1),
         4,
         over,
     );
     add(
         "endless actions",
-        budget(&whole, |p| p.budgets.actions = u64::MAX),
+        with_budget(&whole, |p| p.budgets.actions = u64::MAX),
         4,
         over,
     );
-    add("endless pages", budget(&whole, |p| p.budgets.pages = u64::MAX), 4, over);
+    add(
+        "endless pages",
+        with_budget(&whole, |p| p.budgets.pages = u64::MAX),
+        4,
+        over,
+    );
     add(
         "endless time",
-        budget(&whole, |p| p.budgets.time_ns = u64::MAX),
+        with_budget(&whole, |p| p.budgets.time_ns = u64::MAX),
         4,
         over,
     );
     add(
         "endless interrupt waits",
-        budget(&whole, |p| p.budgets.interrupt_ns = u64::MAX),
+        with_budget(&whole, |p| p.budgets.interrupt_ns = u64::MAX),
         4,
         over,
     );
     add(
         "endless polls",
-        budget(&whole, |p| p.budgets.poll_ns = u64::MAX),
+        with_budget(&whole, |p| p.budgets.poll_ns = u64::MAX),
         4,
         over,
     );
     let pause = Action::Pause { event: 0, ns: u64::MAX };
-    add("a pause longer than the time", first_action(&whole, pause), 4, over);
+    add(
+        "a pause longer than the time",
+        with_first_action(&whole, pause),
+        4,
+        over,
+    );
     let limit = |r: &Reason| matches!(r, Reason::WaitLimit { .. });
     add(
         "waits shorter than they need",
-        budget(&whole, |p| p.budgets.interrupt_ns = 1),
+        with_budget(&whole, |p| p.budgets.interrupt_ns = 1),
         4,
         limit,
     );
     add(
         "polls shorter than they need",
-        budget(&whole, |p| p.budgets.poll_ns = 1),
+        with_budget(&whole, |p| p.budgets.poll_ns = 1),
         4,
         limit,
     );
@@ -216,10 +230,10 @@ fn client_and_agent_refuse_invalid_plans() {
         let bad = bad_plans(&recording);
         assert_eq!(bad.len(), 4 + 4 + 11);
         for bad in &bad {
-            let refusal = refused_twice(&mut lease, bad);
-            println!("{}: {refusal}", bad.what);
+            let refusal = check_both_refuse(&mut lease, bad);
+            println!("{}: {refusal}", bad.defect);
         }
-        // A refusal costs nothing: the same lease runs the plan as it should be.
+        // The same lease still runs a valid plan after a refusal.
         let outcome = lease.replay(&compiled(&recording), 1, &Progress::new(), true).unwrap();
         assert_eq!(outcome.verdict, Verdict::Match, "{:?}", outcome.failure);
     }

@@ -1,4 +1,4 @@
-//! Actions survive encoding, and damage is reported, never followed.
+//! Tests that encoded actions decode to the same actions and that damaged bytes are reported.
 #![allow(clippy::unwrap_used, reason = "tests fail in this way")]
 
 use proptest::prelude::*;
@@ -21,9 +21,9 @@ fn decode(bytes: &[u8]) -> Result<Vec<Action>, replay_core::DecodeError> {
     Actions::new(bytes).collect()
 }
 
-/// An action whose event is a step from the one before it.
+/// Returns an action whose event is relative to the previous action's event.
 fn any_action() -> impl Strategy<Value = Action> {
-    // Mostly the forms that recordings are made of: four bytes, space 0, an offset of one or two bytes.
+    // Most actions have the forms of real recordings: four bytes, space 0, an offset of one or two bytes.
     let width = prop_oneof![1 => Just(1u8), 1 => Just(2u8), 5 => Just(4u8), 1 => Just(8u8)];
     let space = prop_oneof![5 => Just(0u8), 1 => any::<u8>()];
     let offset = prop_oneof![1 => any::<u64>(), 5 => 0u64..0x4100];
@@ -132,7 +132,7 @@ proptest! {
         let actions = in_order(actions);
         let bytes = encode(&actions);
         prop_assert_eq!(decode(&bytes).unwrap(), actions.clone());
-        // There is one encoding of an action: what decodes encodes to the same bytes.
+        // Each action has one encoding, so decoded bytes encode to the same bytes.
         prop_assert_eq!(encode(&decode(&bytes).unwrap()), bytes.clone());
     }
 
@@ -296,7 +296,7 @@ fn decode_errors_name_their_offset() {
         assert!(a.next().unwrap().is_ok());
         let e = a.next().unwrap().unwrap_err();
         assert_eq!(e.at, ok.len());
-        assert!(a.next().is_none(), "it ends after an error");
+        assert!(a.next().is_none(), "the iterator must end after an error");
         e.kind
     };
     assert_eq!(describe(&[0x00, 0]), DecodeErrorKind::UnknownTag(0x00));
@@ -341,7 +341,7 @@ fn memory_changes_are_encoded_as_documented() {
             0x1b, 7, 0xc0, 0xa0, 0x01, 0xef, 0xbe, 0x0c, 0, 0x90, 0xc0, 0x01, 0xac, 0x02, 0x01
         ]
     );
-    // No space belongs to either, and no width to the second.
+    // `Put` and `Copy` have no space, and `Copy` has no width. Tags that set these fields are unknown.
     for tag in [0x5bu8, 0x1c, 0x4c] {
         let bytes = [tag, 7, 1, 1, 1, 1, 1, 1];
         assert_eq!(decode(&bytes).unwrap_err().kind, DecodeErrorKind::UnknownTag(tag));

@@ -1,4 +1,4 @@
-//! The executor on a device that is an array: comparisons, polls, waits, slots, budgets.
+//! Tests of the executor on a fake device: comparisons, polls, waits, slots and budgets.
 #![allow(clippy::unwrap_used, reason = "tests fail in this way")]
 
 use proptest::prelude::*;
@@ -7,13 +7,14 @@ use replay_core::{
     ObservedAccess, Observer, ReadClass, WaitResult, execute,
 };
 
-/// Sixteen registers. Register 0 counts down at each pause; the line comes `raise_after` ns after the start.
+/// A device with sixteen registers. Register 0 counts down at each pause. The line is raised `raise_after` ns after the
+/// start.
 #[derive(Default)]
 struct FakeDevice {
     regs: [u32; 16],
     now: u64,
     raise_after: Option<u64>,
-    clock_stands: bool,
+    clock_stopped: bool,
 }
 
 impl Device for FakeDevice {
@@ -50,7 +51,7 @@ impl Device for FakeDevice {
         }
     }
     fn pause(&mut self, ns: u64) -> Result<(), DeviceError> {
-        if !self.clock_stands {
+        if !self.clock_stopped {
             self.now += ns;
         }
         self.regs[0] = self.regs[0].saturating_sub(1);
@@ -244,9 +245,9 @@ fn a_poll_counts_its_recorded_reads_and_waits_for_the_recorded_value() {
 
 #[test]
 fn endless_poll_diverges_at_its_limit_without_a_clock() {
-    for clock_stands in [false, true] {
+    for clock_stopped in [false, true] {
         let mut device = FakeDevice {
-            clock_stands,
+            clock_stopped,
             ..FakeDevice::default()
         };
         let mut notes = Notes::default();
@@ -255,7 +256,7 @@ fn endless_poll_diverges_at_its_limit_without_a_clock() {
         assert_eq!((c.until, c.matched, c.divergences, c.writes), (2, 0, 1, 1));
         let d = notes.differ[0];
         assert_eq!((d.event, d.expected, d.got), (9, 1, 0));
-        // Reads at 0, 1, 2, 3, 4 and 5 µs, and the write.
+        // The poll reads at 0, 1, 2, 3, 4 and 5 µs. The write follows.
         assert_eq!(notes.seen.len(), 7);
     }
 }
@@ -317,7 +318,7 @@ fn budgets_stop_a_run() {
     let f = execute(&mut FakeDevice::default(), Actions::new(&body), &budget, &mut ()).unwrap_err();
     assert_eq!((f.event, f.kind), (5, FailureKind::TimeBudget));
 
-    // Time that passes while only writes are made is noticed too.
+    // The time budget also applies to a run of writes alone.
     struct Slow(FakeDevice);
     impl Device for Slow {
         fn read(&mut self, s: u8, o: u64, w: u8) -> Result<u64, DeviceError> {
@@ -375,7 +376,7 @@ fn device_and_decode_errors_end_the_run_at_their_event() {
     assert!(matches!(f.kind, FailureKind::Decode(e) if e.at == 7), "{f:?}");
 }
 
-/// A window of registers as large as a real one.
+/// A device whose register region is as large as a real one.
 struct Window(Vec<u32>);
 
 impl Device for Window {
@@ -401,7 +402,7 @@ impl Device for Window {
     }
 }
 
-/// What a run must come to, action by action.
+/// The expected result of a run, computed action by action.
 #[derive(Debug, Default, PartialEq)]
 struct Expected {
     counts: (u64, u64, u64, u64, u64),
@@ -450,7 +451,7 @@ fn expected(list: &[Action], max: u64) -> Expected {
 }
 
 proptest! {
-    /// However actions are read, one by one or several at a time, they run one after another.
+    /// Actions run in order, whether the executor reads them singly or in batches.
     #[test]
     fn run_executes_actions_in_order(
         rows in prop::collection::vec(
@@ -488,14 +489,14 @@ proptest! {
             failed,
         };
         prop_assert_eq!(&got, &expected(&list, max));
-        // Without an observer it counts the same.
+        // A run without an observer returns the same counts.
         let quiet = execute(&mut Window(vec![0; 0x1000]), Actions::new(&body), &budget, &mut ());
         let quiet = quiet.unwrap_or_else(|f| f.counts);
         prop_assert_eq!(quiet, c);
     }
 }
 
-/// A device with a page of memory and no images, and one that has them.
+/// A device with a page of memory and optional images.
 struct Memory {
     page: [u8; 64],
     images: Option<[u8; 64]>,
@@ -573,8 +574,8 @@ fn host_writes_are_applied_or_unsupported_images_reported() {
 
 #[test]
 fn check_action_needs_a_runner() {
-    struct Looks(Vec<u32>, Memory);
-    impl Device for Looks {
+    struct CheckCounter(Vec<u32>, Memory);
+    impl Device for CheckCounter {
         fn read(&mut self, space: u8, offset: u64, width: u8) -> Result<u64, DeviceError> {
             self.1.read(space, offset, width)
         }
@@ -601,10 +602,10 @@ fn check_action_needs_a_runner() {
     };
     let check = |event, expectation| Action::Check { event, expectation };
     let body = encode(&[check(1, 3), check(4, 0)]);
-    let mut looks = Looks(Vec::new(), memory());
-    let counts = execute(&mut looks, Actions::new(&body), &Budget::default(), &mut ()).unwrap();
+    let mut counter = CheckCounter(Vec::new(), memory());
+    let counts = execute(&mut counter, Actions::new(&body), &Budget::default(), &mut ()).unwrap();
     assert_eq!((counts.actions, counts.writes, counts.compared()), (2, 0, 0));
-    assert_eq!(looks.0, [3, 0]);
+    assert_eq!(counter.0, [3, 0]);
     let failed = execute(&mut memory(), Actions::new(&body), &Budget::default(), &mut ()).unwrap_err();
     let kind = FailureKind::Device {
         error: DeviceError::NoEffects,

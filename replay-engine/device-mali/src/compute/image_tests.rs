@@ -1,4 +1,4 @@
-//! Tests of atomics on texels as a compiler emits them: the texel's address, then an atomic on that address.
+//! Tests of texel atomics in the compiler's form: compute the texel's address, then run an atomic at that address.
 
 use super::job::{ComputeEnd, ComputeParams, ComputeRun, run};
 use super::stop::Stop;
@@ -17,7 +17,7 @@ use trace_core::mmu::{self, Rights};
 use trace_core::recording::MmuFormat;
 
 const LOW: Source = Source::Uniform { high: false };
-/// Pages of the test, each at its own address. The page tables are in the first four pages, which are not mapped.
+/// Pages of the test, each at its own address. The first four pages hold the page tables and are not mapped.
 const JOB: u64 = 0x4000;
 const STATE: u64 = 0x5000;
 const ATTRIBUTES: u64 = 0x6000;
@@ -45,7 +45,7 @@ fn one(flow: u64, registers: Registers, fma: u32, add: u32) -> Vec<u8> {
 
 /// Returns code that adds 1 to the texel whose column is the thread's position.
 fn counts() -> Vec<u8> {
-    let place = Registers {
+    let thread = Registers {
         port0: Some(55),
         ..Registers::idle()
     };
@@ -62,7 +62,7 @@ fn counts() -> Vec<u8> {
     let sources = [Source::Port(0), Source::Port(1)];
     let increment = bits(Unit::Fma, Op::AtomC1I32, &sources, &[(Modifier::AtomOpc, Value::Ainc)]);
     [
-        one(3, place, choose, find),
+        one(3, thread, choose, find),
         one(0, address, increment, bits(Unit::Add, Op::AtomCx, &[], &[])),
     ]
     .concat()
@@ -108,7 +108,7 @@ fn count(threads: u32) -> (ComputeRun<NoTrace>, [u32; 4]) {
     }
     put(STATE, &[CODE as u32, 0, 0, 1]);
     put(STATE + 48, &[1 << 7]);
-    // A row of words.
+    // The image is one row of words.
     put(ATTRIBUTES, &[(133 << 12 | 0o5440) << 10, 0]);
     put(ATTRIBUTES + 64, &[5 | TEXELS as u32, 0, 4, 16]);
     put(ATTRIBUTES + 80, &[32 | 3 << 16, 0, 16, 16]);
@@ -147,6 +147,6 @@ fn an_atomic_outside_its_image_faults_at_address_0() {
     };
     assert_eq!((va, access), (0, Access::Atomic));
     assert_eq!(code, exception::TRANSLATION + 3);
-    // The atomics before the fault were made.
+    // The atomics before the fault have changed the texels.
     assert_eq!(texels, [1; 4]);
 }

@@ -319,7 +319,7 @@ impl Trace for LastWriters {
 mod tests {
     use super::*;
 
-    fn who(thread: u32, pc: u64) -> AccessSource {
+    fn source(thread: u32, pc: u64) -> AccessSource {
         AccessSource {
             group: [1, 2, 3],
             thread,
@@ -328,41 +328,42 @@ mod tests {
         }
     }
 
-    fn wrote(w: &mut LastWriters, pa: u64, bytes: u32, who: AccessSource) {
-        w.write(AccessRange { va: 0, pa, bytes }, Value::Bytes(&[]), &who);
+    fn record_write(w: &mut LastWriters, pa: u64, bytes: u32, source: AccessSource) {
+        w.write(AccessRange { va: 0, pa, bytes }, Value::Bytes(&[]), &source);
     }
 
-    fn threads(w: &LastWriters, places: impl IntoIterator<Item = u64>) -> Vec<Option<u32>> {
-        places.into_iter().map(|pa| w.find(pa).map(|f| f.1.thread)).collect()
+    fn threads(w: &LastWriters, addresses: impl IntoIterator<Item = u64>) -> Vec<Option<u32>> {
+        addresses.into_iter().map(|pa| w.find(pa).map(|f| f.1.thread)).collect()
     }
 
     #[test]
     fn lanes_that_store_together_are_one_run() {
         let mut w = LastWriters::default();
-        let what = AccessRange {
+        let range = AccessRange {
             va: 0,
             pa: 0x5010,
             bytes: 32,
         };
-        w.write_run(what, &[0; 8], &who(16, 0x40));
-        w.write_run(AccessRange { pa: 0x5030, ..what }, &[0; 8], &who(24, 0x40));
+        w.write_run(range, &[0; 8], &source(16, 0x40));
+        w.write_run(AccessRange { pa: 0x5030, ..range }, &[0; 8], &source(24, 0x40));
         assert_eq!((w.runs.len(), w.writer_count()), (1, 16));
         let want: Vec<_> = (16..32).map(Some).collect();
         assert_eq!(threads(&w, (0..16).map(|n| 0x5010 + 4 * n)), want);
         assert_eq!(threads(&w, [0x500c, 0x5050]), [None, None]);
-        assert_eq!(w.find(0x5014).map(|f| f.1), Some(who(17, 0x40)));
+        assert_eq!(w.find(0x5014).map(|f| f.1), Some(source(17, 0x40)));
     }
 
     #[test]
     fn last_writers_distinguish_threads_and_partial_words() {
         let mut w = LastWriters::default();
         for (pa, thread) in [(0u64, 9), (4, 3), (8, 3), (12, 4), (13, 6), (16, 5)] {
-            wrote(&mut w, pa, if pa == 13 { 1 } else { 4 }, who(thread, 0x40));
+            record_write(&mut w, pa, if pa == 13 { 1 } else { 4 }, source(thread, 0x40));
         }
         assert_eq!(threads(&w, [0, 4, 8, 12, 13, 14, 16]), [9, 3, 3, 4, 6, 4, 5].map(Some));
-        // Another location in the shader is another writer, and so is the same thread at the same location later.
-        wrote(&mut w, 4, 4, who(3, 0x50));
-        wrote(&mut w, 8, 4, who(3, 0x40));
+        // A different location in the shader is a different writer. The same thread at the same location later is also
+        // a new writer.
+        record_write(&mut w, 4, 4, source(3, 0x50));
+        record_write(&mut w, 8, 4, source(3, 0x40));
         assert_eq!(w.find(4).map(|f| f.1.pc), Some(0x50));
         assert!(w.find(8).map(|f| f.0) > w.find(4).map(|f| f.0));
     }
@@ -370,20 +371,20 @@ mod tests {
     #[test]
     fn later_writers_replace_only_overlapping_bytes() {
         let [mut a, mut b] = [LastWriters::default(), LastWriters::default()];
-        wrote(&mut a, 0, 4, who(1, 0x40));
-        wrote(&mut a, 0x1000, 8, who(2, 0x40));
-        wrote(&mut b, 4, 4, who(1, 0x40));
-        wrote(&mut b, 0x1006, 1, who(7, 0x40));
-        wrote(&mut b, 0x2000, 4, who(8, 0x60));
+        record_write(&mut a, 0, 4, source(1, 0x40));
+        record_write(&mut a, 0x1000, 8, source(2, 0x40));
+        record_write(&mut b, 4, 4, source(1, 0x40));
+        record_write(&mut b, 0x1006, 1, source(7, 0x40));
+        record_write(&mut b, 0x2000, 4, source(8, 0x60));
         a.absorb(b);
         assert_eq!(
             threads(&a, [0, 4, 0x1000, 0x1004, 0x1006, 0x1007, 0x2000, 0x2004]),
             [Some(1), Some(1), Some(2), Some(2), Some(7), Some(2), Some(8), None]
         );
-        // Two writers that look the same have their own numbers.
+        // Two writers with equal descriptions still have different numbers.
         assert!(a.find(0).map(|f| f.0) < a.find(4).map(|f| f.0));
         // Numbering continues after the merged writers.
-        wrote(&mut a, 0x2000, 4, who(9, 0x60));
+        record_write(&mut a, 0x2000, 4, source(9, 0x60));
         assert_eq!(threads(&a, [0x2000]), [Some(9)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of programs that a real driver compiled: they run from recorded memory and are compared with expected results.
+//! Tests of programs that a real driver compiled. They run from recorded memory, and their results are compared.
 
 use super::job::{ComputeEnd, ComputeParams, run};
 use super::trace::NoTrace;
@@ -22,7 +22,7 @@ pub(super) fn recordings() -> Option<PathBuf> {
     Some(folder)
 }
 
-#[allow(clippy::print_stdout, reason = "says what it skips")]
+#[allow(clippy::print_stdout, reason = "prints what it skips")]
 fn print_line(text: &str) {
     println!("{text}");
 }
@@ -70,13 +70,13 @@ fn bytes(m: &ArenaMemory, va: u64, len: usize) -> Vec<u8> {
 /// Runs every submit of a program. Returns the memory afterwards, or the reason why a job did not run.
 fn play(program: &Path, model: Model, threads: usize) -> Result<ArenaMemory, String> {
     let spec = json(program, "spec.json");
-    let mut kept: Vec<(u64, Vec<u8>)> = Vec::new();
+    let mut carried_over: Vec<(u64, Vec<u8>)> = Vec::new();
     let mut last = memory();
     for submit in spec["submits"].as_array().unwrap() {
         let mut m = memory();
         put_images(&mut m, program, submit);
         // The images are from before the first submit, so the results of earlier submits are carried over.
-        for (va, bytes) in &kept {
+        for (va, bytes) in &carried_over {
             for (n, b) in (0..).zip(bytes) {
                 m.write(PhysAddr(va + n), &[*b]).unwrap();
             }
@@ -95,13 +95,13 @@ fn play(program: &Path, model: Model, threads: usize) -> Result<ArenaMemory, Str
                 clock: [0; 2],
             };
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let ran = pool.install(|| run::<NoTrace>(&mut m, number(&job["va"]), terms));
-            match ran.end {
+            let result = pool.install(|| run::<NoTrace>(&mut m, number(&job["va"]), terms));
+            match result.end {
                 ComputeEnd::Computed => {}
                 other => return Err(format!("{other:?}")),
             }
         }
-        kept = spec["buffers"]
+        carried_over = spec["buffers"]
             .as_array()
             .unwrap()
             .iter()
@@ -119,7 +119,7 @@ fn play(program: &Path, model: Model, threads: usize) -> Result<ArenaMemory, Str
 }
 
 /// Words of llvmpipe's results that are not compared, by program and buffer, with the reason.
-const LEFT_OUT: [(&str, &str, &[usize], &str); 2] = [
+const NOT_COMPARED: [(&str, &str, &[usize], &str); 2] = [
     (
         "convert",
         "b2",
@@ -130,19 +130,14 @@ const LEFT_OUT: [(&str, &str, &[usize], &str); 2] = [
 ];
 
 /// Buffers of floats that only approximate llvmpipe's results: program, buffer, relative error of values of at least
-/// `1e-3` in magnitude, reason. Every other word must be equal.
-const CLOSE: [(&str, &str, f64, &str); 3] = [
-    ("convert", "b2", 1e-6, "products that are fused here and not there"),
-    (
-        "gelu",
-        "b2",
-        2e-6,
-        "approximation tables, products that are fused here and not there",
-    ),
-    ("gemm_vec4", "b2", 2e-5, "products that are fused here and not there"),
+/// `1e-3` in magnitude, and reason. Every other word must be equal.
+const TOLERANCES: [(&str, &str, f64, &str); 3] = [
+    ("convert", "b2", 1e-6, "different fusing of products"),
+    ("gelu", "b2", 2e-6, "approximation tables, different fusing of products"),
+    ("gemm_vec4", "b2", 2e-5, "different fusing of products"),
 ];
 
-/// Returns the relative error of two words as floats; infinite if only one of them is a number.
+/// Returns the relative error of two words as floats. It is infinite if only one of them is NaN.
 fn relative_error(got: u32, want: u32) -> f64 {
     let (x, y) = (f64::from(f32::from_bits(got)), f64::from(f32::from_bits(want)));
     if got == want || x.is_nan() && y.is_nan() {
@@ -165,7 +160,7 @@ fn recorded_programs_match_the_cpu_reference() {
             let model = if gpu.ends_with("g52") { Model::G52 } else { Model::G71 };
             let spec = json(&program, "spec.json");
             let name = program.file_name().unwrap().to_str().unwrap().to_owned();
-            let left = play(&program, model, 1).unwrap_or_else(|e| panic!("{gpu}/{name}: {e}"));
+            let memory = play(&program, model, 1).unwrap_or_else(|e| panic!("{gpu}/{name}: {e}"));
             let again = play(&program, model, 3).unwrap();
             for b in spec["buffers"]
                 .as_array()
@@ -174,11 +169,11 @@ fn recorded_programs_match_the_cpu_reference() {
                 .filter(|b| b["gpu_va"].is_string())
             {
                 let buffer = b["name"].as_str().unwrap();
-                let of = |m: &ArenaMemory, len| bytes(m, number(&b["gpu_va"]), len);
+                let contents = |m: &ArenaMemory, len| bytes(m, number(&b["gpu_va"]), len);
                 let all = b["bytes"].as_u64().unwrap() as usize;
                 assert!(
-                    of(&left, all) == of(&again, all),
-                    "{gpu}/{name} {buffer}: more threads give something else"
+                    contents(&memory, all) == contents(&again, all),
+                    "{gpu}/{name} {buffer}: more threads give a different result"
                 );
                 let file = match b["expected"].as_str() {
                     Some(file) => file.to_owned(),
@@ -187,9 +182,15 @@ fn recorded_programs_match_the_cpu_reference() {
                 let Ok(want) = std::fs::read(program.join(&file)) else {
                     continue;
                 };
-                let is = |p: &str, of: &str| p == name && of == buffer;
-                let (got, close) = (of(&left, want.len()), CLOSE.iter().find(|c| is(c.0, c.1)));
-                let left_out = LEFT_OUT.iter().find(|l| is(l.0, l.1)).map_or(&[][..], |l| l.2);
+                let is_listed = |p: &str, of: &str| p == name && of == buffer;
+                let (got, tolerance) = (
+                    contents(&memory, want.len()),
+                    TOLERANCES.iter().find(|c| is_listed(c.0, c.1)),
+                );
+                let skipped_words = NOT_COMPARED
+                    .iter()
+                    .find(|l| is_listed(l.0, l.1))
+                    .map_or(&[][..], |l| l.2);
                 let words = |all: &[u8]| -> Vec<u32> {
                     let (words, rest) = all.as_chunks::<4>();
                     assert!(rest.is_empty(), "{gpu}/{name} {buffer}");
@@ -199,13 +200,13 @@ fn recorded_programs_match_the_cpu_reference() {
                     .into_iter()
                     .zip(words(&want))
                     .enumerate()
-                    .filter(|(n, (a, b))| match close {
-                        None => a != b && !left_out.contains(n),
-                        Some((.., max, _)) => relative_error(*a, *b) > *max && !left_out.contains(n),
+                    .filter(|(n, (a, b))| match tolerance {
+                        None => a != b && !skipped_words.contains(n),
+                        Some((.., max, _)) => relative_error(*a, *b) > *max && !skipped_words.contains(n),
                     })
                     .collect();
                 assert!(differ.is_empty(), "{gpu}/{name} {buffer}: {differ:x?}");
-                match close {
+                match tolerance {
                     None => {
                         exact += 1;
                         programs.insert(format!("{gpu}/{name}"));
@@ -228,5 +229,5 @@ fn recorded_programs_match_the_cpu_reference() {
         list(&inexact)
     ));
     assert!(exact >= 50, "{exact} buffers are the same");
-    assert_eq!(approximated, CLOSE.len());
+    assert_eq!(approximated, TOLERANCES.len());
 }

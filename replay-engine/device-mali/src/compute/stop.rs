@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn meter_stops_at_the_exact_clause() {
         for (clauses, wave, done) in [(200_000, u64::MAX, 200_000), (u64::MAX, 70_001, 70_001), (0, 5, 0)] {
-            for ahead in [false, true] {
-                let mut m = Meter::new(wave, clauses, ahead, None);
+            for speculative in [false, true] {
+                let mut m = Meter::new(wave, clauses, speculative, None);
                 let mut fuel = m.fuel();
                 let mut n = 0;
                 let stop = loop {
@@ -200,7 +200,7 @@ mod tests {
                     }
                 };
                 assert_eq!((n, m.stats().clauses), (done, done));
-                assert_eq!(stop, if ahead { Stop::Retry } else { Stop::Budget });
+                assert_eq!(stop, if speculative { Stop::Retry } else { Stop::Budget });
             }
         }
     }

@@ -117,7 +117,7 @@ fn rights_are_checked_and_faults_name_the_access() {
         };
         v.load::<1>(READ_ONLY).unwrap();
         assert_eq!(fault(v.store(READ_ONLY, [1])), (0xcb, READ_ONLY, Access::Write));
-        // Nothing is cached of a page that was refused.
+        // A refused page leaves no cached translation.
         assert_eq!(fault(v.store(READ_ONLY, [1])), (0xcb, READ_ONLY, Access::Write));
         assert_eq!(
             fault(v.atomic(READ_ONLY + 4, |w| w).map(drop)),
@@ -125,11 +125,11 @@ fn rights_are_checked_and_faults_name_the_access() {
         );
         assert_eq!(fault(v.fetch(DATA).map(drop)), (0xcb, DATA, Access::Execute));
         assert_eq!(v.fetch(CODE), Ok([0; 16]));
-        let gone = DATA + 36 * 4096;
-        assert_eq!(fault(v.load::<2>(gone).map(drop)), (0xc3, gone, Access::Read));
-        // The second of the two pages reports its own address, and nothing is written to the first.
-        assert_eq!(fault(v.store(gone - 4, [7, 7])), (0xc3, gone, Access::Write));
-        assert_eq!(v.load::<1>(gone - 4), Ok([0]));
+        let unmapped = DATA + 36 * 4096;
+        assert_eq!(fault(v.load::<2>(unmapped).map(drop)), (0xc3, unmapped, Access::Read));
+        // The second of the two pages reports its own address. The store does not write to the first page.
+        assert_eq!(fault(v.store(unmapped - 4, [7, 7])), (0xc3, unmapped, Access::Write));
+        assert_eq!(v.load::<1>(unmapped - 4), Ok([0]));
         assert_eq!(fault(v.store(u64::MAX - 1, [7])).0, 0xe0);
         assert_eq!(fault(v.load::<1>(1 << 40).map(drop)).0, 0xc0);
         assert_eq!(
@@ -163,7 +163,8 @@ fn page_table_writes_take_effect_at_once_within_a_chunk() {
 
 #[test]
 fn page_used_as_table_invalidates_cached_translations() {
-    // The page is stored to, so that its translation is cached, then used as a table, then stored to again.
+    // The test stores to the page so that its translation is cached. It then uses the page as a table and stores to it
+    // again.
     let format = MmuFormat::MaliLpae;
     let (m, t) = memory(format);
     let mut v = view(&m, t);
@@ -217,9 +218,9 @@ fn full_memory_refuses_new_pages_but_accepts_existing_ones() {
     assert_eq!(v.load::<1>(DATA + 4096), Ok([0]));
     let left = v.finish();
     assert_eq!(left.refused, 1);
-    let mut ahead: View<'_> = View::new(&m, t, ChunkMode::Speculative { pages: 100 });
-    ahead.store(DATA, [1]).unwrap();
-    assert_eq!(ahead.store(DATA + 4096, [2]), Err(Stop::Retry));
+    let mut speculative: View<'_> = View::new(&m, t, ChunkMode::Speculative { pages: 100 });
+    speculative.store(DATA, [1]).unwrap();
+    assert_eq!(speculative.store(DATA + 4096, [2]), Err(Stop::Retry));
     let mut few: View<'_> = View::new(&m, t, ChunkMode::Speculative { pages: 5 });
     few.load::<1>(DATA).unwrap();
     assert_eq!(few.load::<1>(DATA + 4096).map(drop), Err(Stop::Retry));
@@ -261,9 +262,9 @@ enum Op {
     Add(u64, u32),
     /// Maps a page of data to another frame, or unmaps it.
     Remap(u64, u64),
-    /// Loads from the address that the sum gives.
+    /// Loads from the address in the sum.
     Follow,
-    /// Loops as many times as a word says.
+    /// Loops as often as the word at this address says.
     Loop(u64),
     Unknown,
 }
@@ -335,7 +336,7 @@ impl<T: Trace> WorkgroupRunner<T> for Toy<'_> {
     }
 }
 
-fn all_of(m: &ArenaMemory) -> Vec<(u64, Vec<u8>)> {
+fn list_frames(m: &ArenaMemory) -> Vec<(u64, Vec<u8>)> {
     let page = |f: u64| m.frame(f).map_or_else(Vec::new, |p| p.to_vec());
     m.backed_frames().into_iter().map(|f| (f, page(f))).collect()
 }
@@ -367,7 +368,7 @@ const PLENTY: Budget = Budget {
 };
 
 /// Runs the programs one after another, each alone on the memory that the previous ones left.
-fn one_by_one(
+fn run_sequentially(
     programs: &[Vec<Op>],
     groups: [u32; 3],
     room: usize,
@@ -406,8 +407,8 @@ fn one_by_one(
     (done, m)
 }
 
-fn same(programs: &[Vec<Op>], groups: [u32; 3], room: usize, budget: Budget) {
-    let (serial, expected) = one_by_one(programs, groups, room, budget);
+fn check_parallel_matches_sequential(programs: &[Vec<Op>], groups: [u32; 3], room: usize, budget: Budget) {
+    let (serial, expected) = run_sequentially(programs, groups, room, budget);
     for threads in [1, 2, 5] {
         let (done, m) = play::<NoTrace>(threads, programs, groups, room, budget);
         assert_eq!(done.stop, serial.stop, "{threads} threads");
@@ -415,12 +416,12 @@ fn same(programs: &[Vec<Op>], groups: [u32; 3], room: usize, budget: Budget) {
             (done.stats, done.outside, done.refused),
             (serial.stats, serial.outside, serial.refused)
         );
-        assert_eq!(all_of(&m), all_of(&expected), "{threads} threads");
+        assert_eq!(list_frames(&m), list_frames(&expected), "{threads} threads");
     }
 }
 
-fn place() -> impl Strategy<Value = u64> {
-    // Few locations, so that workgroups conflict: some across pages, a few outside the mapped range.
+fn data_offset() -> impl Strategy<Value = u64> {
+    // The locations are few, so that workgroups conflict. Some cross pages and a few are outside the mapped range.
     prop_oneof![
         8 => (0u64..8).prop_map(|w| w * 4),
         4 => (0u64..4, 0u64..40).prop_map(|(p, b)| p * 4096 + 4070 + b),
@@ -431,16 +432,16 @@ fn place() -> impl Strategy<Value = u64> {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        4 => place().prop_map(Op::Load),
-        2 => place().prop_map(Op::Load4),
-        3 => (place(), any::<u32>()).prop_map(|(a, w)| Op::Store(a, w)),
-        4 => place().prop_map(Op::StoreSum),
-        2 => place().prop_map(Op::StoreByte),
-        2 => place().prop_map(Op::StoreWide),
-        2 => (place(), any::<u32>()).prop_map(|(a, w)| Op::Add(a, w)),
+        4 => data_offset().prop_map(Op::Load),
+        2 => data_offset().prop_map(Op::Load4),
+        3 => (data_offset(), any::<u32>()).prop_map(|(a, w)| Op::Store(a, w)),
+        4 => data_offset().prop_map(Op::StoreSum),
+        2 => data_offset().prop_map(Op::StoreByte),
+        2 => data_offset().prop_map(Op::StoreWide),
+        2 => (data_offset(), any::<u32>()).prop_map(|(a, w)| Op::Add(a, w)),
         1 => (0u64..8, 0u64..38).prop_map(|(p, t)| Op::Remap(p, t)),
         2 => Just(Op::Follow),
-        1 => place().prop_map(Op::Loop),
+        1 => data_offset().prop_map(Op::Loop),
     ]
 }
 
@@ -461,7 +462,7 @@ proptest! {
         if let Some(p) = stop.and_then(|n| programs.get_mut(n)) {
             p.push(Op::Unknown);
         }
-        same(&programs, [4, 3, 2], room, Budget { wave: 100_000, job, ..PLENTY });
+        check_parallel_matches_sequential(&programs, [4, 3, 2], room, Budget { wave: 100_000, job, ..PLENTY });
     }
 }
 
@@ -470,7 +471,7 @@ fn independent_workgroups_run_once_each() {
     let programs: Vec<Vec<Op>> = (0..1000)
         .map(|n| vec![Op::Load(n * 4 + 65536), Op::StoreSum(n * 8), Op::StoreByte(n * 8 + 5)])
         .collect();
-    same(&programs, [10, 10, 10], 100, PLENTY);
+    check_parallel_matches_sequential(&programs, [10, 10, 10], 100, PLENTY);
     let (done, _) = play::<NoTrace>(2, &programs, [10, 10, 10], 100, PLENTY);
     assert_eq!((done.reruns, done.stats.clauses), (0, 3000));
 }
@@ -478,7 +479,7 @@ fn independent_workgroups_run_once_each() {
 #[test]
 fn conflicting_workgroups_fall_back_to_sequential_runs() {
     let programs: Vec<Vec<Op>> = (0..1000).map(|n| vec![Op::Add(n % 7 * 4, 1)]).collect();
-    same(&programs, [1000, 1, 1], 100, PLENTY);
+    check_parallel_matches_sequential(&programs, [1000, 1, 1], 100, PLENTY);
     let (done, m) = play::<NoTrace>(4, &programs, [1000, 1, 1], 100, PLENTY);
     assert!(done.reruns < 100, "{}", done.reruns);
     let mut word = [0; 4];
@@ -488,7 +489,7 @@ fn conflicting_workgroups_fall_back_to_sequential_runs() {
 
 #[test]
 fn memory_written_before_read_is_no_workgroup_conflict() {
-    // Workgroup memory is used like this: all workgroups share one location.
+    // All workgroups share one location, like workgroup memory.
     let programs: Vec<Vec<Op>> = (0..400)
         .map(|n| {
             vec![
@@ -500,19 +501,19 @@ fn memory_written_before_read_is_no_workgroup_conflict() {
             ]
         })
         .collect();
-    same(&programs, [400, 1, 1], 100, PLENTY);
+    check_parallel_matches_sequential(&programs, [400, 1, 1], 100, PLENTY);
     let (done, _) = play::<NoTrace>(4, &programs, [400, 1, 1], 100, PLENTY);
     assert_eq!(done.reruns, 0);
 }
 
 #[test]
 fn first_fault_in_order_ends_the_job_and_keeps_earlier_stores() {
-    let gone = 36 * 4096;
+    let unmapped = 36 * 4096;
     let mut programs: Vec<Vec<Op>> = (0..200u64).map(|n| vec![Op::Store(n * 4, n as u32 + 1)]).collect();
     for n in [199, 120, 77] {
-        programs[n].extend([Op::Load(gone), Op::Store(n as u64 * 4, 0)]);
+        programs[n].extend([Op::Load(unmapped), Op::Store(n as u64 * 4, 0)]);
     }
-    same(&programs, [20, 10, 1], 100, PLENTY);
+    check_parallel_matches_sequential(&programs, [20, 10, 1], 100, PLENTY);
     let (done, m) = play::<NoTrace>(4, &programs, [20, 10, 1], 100, PLENTY);
     let (group, stop) = done.stop.unwrap();
     assert_eq!((group, code(stop)), ([17, 3, 0], 0xc3));
@@ -526,7 +527,7 @@ fn first_fault_in_order_ends_the_job_and_keeps_earlier_stores() {
 
 #[test]
 fn endless_speculative_workgroups_are_rerun_and_end() {
-    // The second workgroup loops as long as a word says, which the first workgroup sets.
+    // The second workgroup loops while the word is zero. The first workgroup sets the word.
     struct Spin;
     impl<T: Trace> WorkgroupRunner<T> for Spin {
         fn run(&mut self, group: [u32; 3], v: &mut View<'_, T>, meter: &mut Meter<'_>) -> Result<(), Stop> {
@@ -591,15 +592,15 @@ fn the_last_writer_of_every_byte_is_known() {
         .collect();
     for threads in [1, 4] {
         let (done, _) = play::<LastWriters>(threads, &programs, [64, 1, 1], 100, PLENTY);
-        let of = |page: u64, at: u64| done.trace.find(frame(4 + page).0 + at).map(|(_, w)| (w.group[0], w.pc));
-        assert_eq!(of(0, 0), Some((0, 0)));
-        assert_eq!(of(0, 63 * 4 + 3), Some((63, 0)));
-        assert_eq!(of(0, 64 * 4), None);
-        assert_eq!(of(1, 0), Some((3, 1)));
-        assert_eq!(of(1, 3), Some((15, 1)));
-        assert_eq!(of(1, 15), Some((63, 1)));
-        assert_eq!(of(2, 0), Some((63, 2)));
-        assert_eq!(of(3, 0), None);
+        let find_writer = |page: u64, at: u64| done.trace.find(frame(4 + page).0 + at).map(|(_, w)| (w.group[0], w.pc));
+        assert_eq!(find_writer(0, 0), Some((0, 0)));
+        assert_eq!(find_writer(0, 63 * 4 + 3), Some((63, 0)));
+        assert_eq!(find_writer(0, 64 * 4), None);
+        assert_eq!(find_writer(1, 0), Some((3, 1)));
+        assert_eq!(find_writer(1, 3), Some((15, 1)));
+        assert_eq!(find_writer(1, 15), Some((63, 1)));
+        assert_eq!(find_writer(2, 0), Some((63, 2)));
+        assert_eq!(find_writer(3, 0), None);
     }
 }
 
@@ -609,7 +610,7 @@ fn spent_budget_always_ends_a_job_at_the_same_clause() {
         .map(|n| vec![Op::Store(n * 4, 1), Op::StoreByte(n + 4096)])
         .collect();
     for job in (0..82).step_by(3) {
-        same(&programs, [40, 1, 1], 100, Budget { job, ..PLENTY });
+        check_parallel_matches_sequential(&programs, [40, 1, 1], 100, Budget { job, ..PLENTY });
     }
-    same(&programs, [40, 1, 1], 100, Budget { wave: 1, ..PLENTY });
+    check_parallel_matches_sequential(&programs, [40, 1, 1], 100, Budget { wave: 1, ..PLENTY });
 }

@@ -193,11 +193,11 @@ proptest! {
         if let Some((lane, high)) = other {
             highs[lane] = high;
         }
-        let given = (space, lows, highs, lanes, bytes);
+        let access = (space, lows, highs, lanes, bytes);
         for store in [false, true] {
-            prop_assert_eq!(outcome::<1>(&given, store, true), outcome::<1>(&given, store, false), "store {}", store);
-            prop_assert_eq!(outcome::<2>(&given, store, true), outcome::<2>(&given, store, false), "store {}", store);
-            prop_assert_eq!(outcome::<4>(&given, store, true), outcome::<4>(&given, store, false), "store {}", store);
+            prop_assert_eq!(outcome::<1>(&access, store, true), outcome::<1>(&access, store, false), "store {}", store);
+            prop_assert_eq!(outcome::<2>(&access, store, true), outcome::<2>(&access, store, false), "store {}", store);
+            prop_assert_eq!(outcome::<4>(&access, store, true), outcome::<4>(&access, store, false), "store {}", store);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of which clauses of a shader are read, and of unknown or missing code.
+//! Tests of the clauses that a shader's paths reach, and of unknown or missing code.
 
 use super::{Program, ProgramLoadError};
 use crate::shader::block::ShaderInputs;
@@ -46,7 +46,7 @@ fn one(flow: u64, fma: u32, add: u32, by: i32) -> Vec<u8> {
     clause(Header { bits: flow }, &slots, &[constant]).unwrap().concat()
 }
 
-/// Size of such a clause, bytes.
+/// Size of a clause of one tuple, in bytes.
 const ONE: i32 = 2 * WORD_BYTES as i32;
 
 /// Loads isolated code. Returns the unknown operations, or the address that could not be fetched.
@@ -81,10 +81,10 @@ fn unknown_clause_with_a_jump_continues_only_at_its_target() {
         one(NEXT, b, jump, -ONE),
     ]
     .concat();
-    let found = Err(Ok(vec![field_text(ONE, a), field_text(2 * ONE, b)]));
-    assert_eq!(load(&code), found, "the code ends where memory does");
+    let unknown_fields = Err(Ok(vec![field_text(ONE, a), field_text(2 * ONE, b)]));
+    assert_eq!(load(&code), unknown_fields, "the code ends at the end of memory");
     code.extend([0x5a; 256]);
-    assert_eq!(load(&code), found, "data stands behind the code");
+    assert_eq!(load(&code), unknown_fields, "data follows the code");
 }
 
 #[test]
@@ -104,10 +104,10 @@ fn unknown_clause_with_a_branch_continues_both_ways() {
 
 #[test]
 fn unknown_instructions_are_reported_despite_missing_code() {
-    // Bits that may be a jump are not treated as one: the path after them leads out of the code.
+    // Unknown bits that could be a jump are not decoded as one. The path after them leads out of the code.
     let code = one(NEXT, unknown(0), nop(Unit::Add), 0);
     assert_eq!(load(&code), Err(Ok(vec![field_text(0, unknown(0))])));
-    // The order in which the two are read does not matter.
+    // The result does not depend on the order in which the two paths are read.
     for [taken, jump] in [[64 * ONE, ONE], [2 * ONE, 64 * ONE]] {
         let code = [
             one(NEXT, nop(Unit::Fma), branch(Op::BranchzI32), taken),

@@ -78,21 +78,21 @@ fn arrays_of_elements_have_ends() {
 
 #[test]
 fn unimplemented_texture_features_are_named() {
-    let said = |a: [u32; 2], b: [u32; 4], c: [u32; 4]| load(&mut tables(a, b, c)).unwrap_err().to_string();
+    let load_error = |a: [u32; 2], b: [u32; 4], c: [u32; 4]| load(&mut tables(a, b, c)).unwrap_err().to_string();
     assert_eq!(
-        said([RGBA8, 0], [3, 0, 0, 0], [0; 4]),
+        load_error([RGBA8, 0], [3, 0, 0, 0], [0; 4]),
         "an attribute buffer with a modulus is not implemented"
     );
     assert_eq!(
-        said([RGBA8, 0], [0, 0, 0, 0], [0; 4]),
+        load_error([RGBA8, 0], [0, 0, 0, 0], [0; 4]),
         "the type of an attribute buffer has the value 0x0, which is not implemented"
     );
     assert_eq!(
-        said([RGBA8, 0], [6, 0, 0, 0], [1; 4]),
+        load_error([RGBA8, 0], [6, 0, 0, 0], [1; 4]),
         "a continued attribute buffer descriptor has type 1, expected 32"
     );
     assert_eq!(
-        said([(1 << 12 | 0o3210) << 10, 0], [1, 0, 0, 0], [0; 4]),
+        load_error([(1 << 12 | 0o3210) << 10, 0], [1, 0, 0, 0], [0; 4]),
         "pixel format 1 (ETC2 RGB8) cannot be loaded or stored as an attribute or image"
     );
     assert_eq!(

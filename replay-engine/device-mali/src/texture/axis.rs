@@ -110,7 +110,7 @@ mod tests {
         Wrap::MirroredClampToBorder,
     ];
 
-    /// Computes the same step by step, starting at texel 0.
+    /// Returns the wrapped coordinate by walking step by step from texel 0.
     fn by_walking(wrap: Wrap, i: i64, n: i64) -> Option<i64> {
         let (mut at, mut step) = (0, if i < 0 { -1 } else { 1 });
         for _ in 0..i.abs() {

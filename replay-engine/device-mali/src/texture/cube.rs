@@ -146,9 +146,9 @@ mod tests {
                         assert_eq!(got, None);
                         continue;
                     }
-                    // A point slightly outside the edge: the nearest texel of the next face.
-                    let place = |v: i64| ((2 * v + 1) as f32 / n - 1.0).clamp(-1.0 - 1e-3, 1.0 + 1e-3);
-                    let [dx, dy, dz] = direction(f, place(x), place(y));
+                    // The expected texel is the nearest texel of the next face to a point slightly outside the edge.
+                    let coordinate = |v: i64| ((2 * v + 1) as f32 / n - 1.0).clamp(-1.0 - 1e-3, 1.0 + 1e-3);
+                    let [dx, dy, dz] = direction(f, coordinate(x), coordinate(y));
                     let g = face(dx, dy, dz);
                     let m = major(dx, dy, dz);
                     let texel = |c: f32| (((c / m * 0.5 + 0.5) * n).floor() as i64).clamp(0, size - 1) as u32;

@@ -17,22 +17,22 @@ fn with(words: &[(usize, u32)]) -> Result<Texture, Refusal> {
 
 #[test]
 fn unimplemented_texture_features_are_named() {
-    let said = |w: &[(usize, u32)]| with(w).unwrap_err().to_string();
-    assert_eq!(said(&[(0, 2)]), "a texture descriptor has type 0, expected 2");
+    let parse_error = |w: &[(usize, u32)]| with(w).unwrap_err().to_string();
+    assert_eq!(parse_error(&[(0, 2)]), "a texture descriptor has type 0, expected 2");
     assert_eq!(
-        said(&[(2, 0xd << 12)]),
+        parse_error(&[(2, 0xd << 12)]),
         "a texture compressed with AFBC is not implemented"
     );
     assert_eq!(
-        said(&[(2, 1 << 24)]),
+        parse_error(&[(2, 1 << 24)]),
         "a texture whose least level is not 0 is not implemented"
     );
     assert_eq!(
-        said(&[(0, 1 << 8)]),
+        parse_error(&[(0, 1 << 8)]),
         "a texture sampled at the corners of texels is not implemented"
     );
     assert_eq!(
-        said(&[(2, 4 << 12)]),
+        parse_error(&[(2, 4 << 12)]),
         "the texel ordering of a texture has the value 0x5, which is not implemented"
     );
     let t = with(&[]).unwrap();

@@ -16,7 +16,7 @@ const BGRA: Order = Order(0o3012, 4);
 const ABGR: Order = Order(0o0123, 12);
 const RGB1: Order = Order(0o5210, 16);
 const BGR1: Order = Order(0o5012, 20);
-/// One component; the missing ones are 0, 0 and 1. Architecture 7 has no order for it, because memory gives the same
+/// One component. The missing ones are 0, 0 and 1. Architecture 7 needs no order for it, because memory gives the same
 /// result.
 const R001: Order = Order(0o5440, 0);
 const RG01: Order = Order(0o5410, 0);
@@ -254,30 +254,31 @@ fn every_required_format_is_fetched_from_every_allowed_shape() {
                     continue;
                 }
                 for tiled in [false, true] {
-                    // Stored as texels of the same size, all equal; then the format is replaced.
+                    // The texture first has a format with the same texel size, and all its texels are equal. The test
+                    // then replaces the format.
                     let plain = [(1, 131), (2, 132), (4, 133), (8, 141), (12, 149), (16, 157)];
-                    let (_, like) = plain.iter().find(|(n, _)| *n == bytes.len()).unwrap();
-                    let mut r = Recipe::new(arch, like << 12, 5, 5);
+                    let (_, same_size) = plain.iter().find(|(n, _)| *n == bytes.len()).unwrap();
+                    let mut r = Recipe::new(arch, same_size << 12, 5, 5);
                     (r.dimension, r.layers, r.tiled) = (dimension, layers, tiled);
                     if dimension == Dimension::D3 {
                         r.size[2] = 2;
                     }
-                    let like = PixelFormat::parse(arch, r.format).unwrap();
+                    let same_size = PixelFormat::parse(arch, r.format).unwrap();
                     let mut piece = [0; 16];
                     piece[..bytes.len()].copy_from_slice(&bytes);
-                    let texel = like.decode(&piece, 0, 0, true);
+                    let texel = same_size.decode(&piece, 0, 0, true);
                     let mut memory = r.build(|_, _| texel);
                     let format = raw(arch, number, order);
                     let shape = u32::from_le_bytes(memory.0[..4].try_into().unwrap()) & 0x3ff;
                     memory.words(0, &[shape | format << 10]);
                     let texture = r.load(&mut memory);
-                    let place = FetchRequest {
+                    let request = FetchRequest {
                         texel: [3, 4, i32::from(dimension == Dimension::D3)],
                         layer: layers - 1,
                         face: if dimension == Dimension::Cube { 5 } else { 0 },
                         ..FetchRequest::default()
                     };
-                    let got = fetch(&mut memory, &texture, &SamplerRecipe::default().make(), &place).unwrap();
+                    let got = fetch(&mut memory, &texture, &SamplerRecipe::default().make(), &request).unwrap();
                     assert!(
                         same(is, got.class, got.bits),
                         "{name} of architecture {arch}, {dimension:?}: {is:?} was {got:x?} {:?}",
@@ -338,7 +339,7 @@ fn every_image_format_loads_and_stores() {
                 .unwrap()
                 .store(loaded, 4)
                 .unwrap();
-            // The lower of the two numbers for -1 is never stored.
+            // The encoder never stores the lower of the two codes for -1.
             let back: Vec<u8> = bytes
                 .iter()
                 .map(|b| {

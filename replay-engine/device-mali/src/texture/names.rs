@@ -79,8 +79,8 @@ mod tests {
         assert_eq!(format_name(Arch::V6, 187), "RGBA8 UNORM");
         assert_eq!(format_name(Arch::V6, 75), "reserved");
         assert_eq!(format_name(Arch::V7, 75), "Z16 UNORM");
-        for own in [ONLY_V6, ONLY_V7] {
-            let mut all: Vec<u8> = BOTH.iter().chain(own).map(|(n, _)| *n).collect();
+        for extra in [ONLY_V6, ONLY_V7] {
+            let mut all: Vec<u8> = BOTH.iter().chain(extra).map(|(n, _)| *n).collect();
             all.sort_unstable();
             assert!(all.windows(2).all(|w| w[0] < w[1]));
         }

@@ -66,7 +66,7 @@ fn recorded_fetch_word_is_decoded() {
 
 #[test]
 fn staging_registers_are_read_in_order() {
-    // Explicit level of detail, reference, layer, offsets, sampler and texture, all from registers.
+    // All values come from registers: level of detail, reference, layer, offsets, sampler and texture.
     let s = Word {
         sampler_or_mode: 15,
         op: 7,
@@ -159,7 +159,7 @@ fn samples_fetches_and_gathers_through_registers() {
         floats(s.run(&mut memory, &texture, &sampler, bits, &staging, none).unwrap()),
         [2.0, 0.0, 1.0, 2.0]
     );
-    // Halves.
+    // The result format is half floats.
     let s = Word {
         lod_or_fetch: 6,
         format: 0,
@@ -171,7 +171,7 @@ fn samples_fetches_and_gathers_through_registers() {
         s.run(&mut memory, &texture, &sampler, bits, &[], none).unwrap(),
         [0x4200_4000, 0, 0, 0]
     );
-    // Clamped to 0..1.
+    // The result is clamped to 0..1.
     let s = Word {
         lod_or_fetch: 6,
         format: 7,
@@ -204,7 +204,7 @@ fn samples_fetches_and_gathers_through_registers() {
         floats(s.run(&mut memory, &texture, &sampler, middle, &[0], none).unwrap()),
         [3.0, 3.0, 4.0, 4.0]
     );
-    // Floats as integers are rejected, and so is a texture of another dimension.
+    // Operations reject floats as integers and textures of another dimension.
     let s = Word {
         lod_or_fetch: 6,
         format: 14,

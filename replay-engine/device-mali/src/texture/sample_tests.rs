@@ -10,16 +10,16 @@ use proptest::prelude::*;
 const ARCHES: [Arch; 2] = [Arch::V6, Arch::V7];
 
 /// Returns a value that is different for every location.
-fn some(place: [u32; 4], at: [u32; 3]) -> [f32; 4] {
+fn some(location: [u32; 4], at: [u32; 3]) -> [f32; 4] {
     let mut h = 0x9e37_79b9u32;
-    for v in place.into_iter().chain(at) {
+    for v in location.into_iter().chain(at) {
         h = (h ^ v).wrapping_mul(0x85eb_ca6b).rotate_left(13);
     }
     [0, 8, 16, 24].map(|s| ((h >> s) & 0xff) as f32 / 255.0)
 }
 
-fn texel(place: [u32; 4], at: [u32; 3]) -> Texel {
-    Texel::floats(some(place, at))
+fn texel(location: [u32; 4], at: [u32; 3]) -> Texel {
+    Texel::floats(some(location, at))
 }
 
 fn request(coordinates: [f32; 3]) -> SampleRequest {
@@ -33,7 +33,7 @@ fn request(coordinates: [f32; 3]) -> SampleRequest {
     }
 }
 
-/// Returns the API's wrap functions; `None` is the border.
+/// Returns the texel that the API's wrap function selects, or `None` for the border.
 fn wrap_by_formula(mode: Wrap, i: i64, n: i64) -> Option<i64> {
     let mirror = |a: i64| if a >= 0 { a } else { -(1 + a) };
     match mode {
@@ -109,7 +109,7 @@ proptest! {
         for (g, w) in got.iter().zip(want) {
             prop_assert!((f64::from(*g) - w).abs() < 1e-6, "{:?} {:?}", got, want);
         }
-        // Not normalised: the same position in texels.
+        // Coordinates that are not normalized are in texels.
         let s = SamplerRecipe { normalized: false, ..s };
         let c = std::array::from_fn(|i| c[i] * r.size[i] as f32);
         let again = sample(&mut memory, &texture, &s.make(), &request(c)).unwrap().as_floats();
@@ -166,7 +166,7 @@ fn correct_surface_is_sampled_for_every_shape() {
                 for face in 0..dimension.faces() {
                     for sample in 0..1 << samples {
                         for level in 0..r.levels {
-                            let place = FetchRequest {
+                            let location = FetchRequest {
                                 texel: [1, 0, 0],
                                 face,
                                 layer,
@@ -174,9 +174,9 @@ fn correct_surface_is_sampled_for_every_shape() {
                                 sample,
                             };
                             let want = texel([layer, face, sample, level], [1, 0, 0]);
-                            assert_eq!(fetch(&mut memory, &texture, &s, &place), Ok(want));
+                            assert_eq!(fetch(&mut memory, &texture, &s, &location), Ok(want));
                             // The result must not depend on when the surfaces are read.
-                            assert_eq!(fetch(&mut memory, &few, &s, &place), Ok(want));
+                            assert_eq!(fetch(&mut memory, &few, &s, &location), Ok(want));
                         }
                     }
                 }
@@ -196,15 +196,15 @@ fn a_fetch_outside_is_zero_and_layers_are_clamped() {
         texel: [x, y, 0],
         ..Default::default()
     };
-    for place in [at(-1, 0), at(5, 0), at(0, 3), at(i32::MIN, 0), at(0, i32::MAX)] {
-        assert_eq!(fetch(&mut memory, &texture, &s, &place).unwrap().bits, [0; 4]);
+    for location in [at(-1, 0), at(5, 0), at(0, 3), at(i32::MIN, 0), at(0, i32::MAX)] {
+        assert_eq!(fetch(&mut memory, &texture, &s, &location).unwrap().bits, [0; 4]);
     }
-    for place in [
+    for location in [
         FetchRequest { level: 1, ..at(0, 0) },
         FetchRequest { sample: 1, ..at(0, 0) },
         FetchRequest { face: 1, ..at(0, 0) },
     ] {
-        assert_eq!(fetch(&mut memory, &texture, &s, &place).unwrap().bits, [0; 4]);
+        assert_eq!(fetch(&mut memory, &texture, &s, &location).unwrap().bits, [0; 4]);
     }
     let far = fetch(&mut memory, &texture, &s, &FetchRequest { layer: 9, ..at(1, 1) }).unwrap();
     assert_eq!(far, texel([1, 0, 0, 0], [1, 1, 0]));
@@ -234,7 +234,7 @@ fn gathers_take_four_texels_in_rows_and_comparisons_pass_or_fail() {
         wrap: 9,
         ..Default::default()
     };
-    // The centre of texels (1, 1) to (2, 2).
+    // The coordinates are the centre of texels (1, 1) to (2, 2).
     let q = request([0.5, 0.5, 0.0]);
     for component in 0..4 {
         let got = gather(&mut memory, &texture, &recipe.make(), &q, component, 0)
@@ -333,7 +333,7 @@ fn a_cube_is_smooth_across_edges_and_corners() {
         ];
         assert!(near(sides[0], sides[1]) || near(sides[1], sides[2]), "{sides:?}");
     }
-    // At a corner, the mean of three texels.
+    // The value at a corner is the mean of three texels.
     let corner = at(1.0, 1.0, 1.0);
     assert!(
         near(corner, [0.916_66, 0.916_66, 0.916_66, 1.0]) || corner[0] > 0.8,

@@ -75,8 +75,8 @@ impl Recipe {
         self.size.map(|n| (n >> level).max(1))
     }
 
-    /// Builds the texture with texels from a function of (layer, face, sample, level) and (x, y, z): the descriptor at
-    /// 0, surfaces from 1024, texels from 16384. The format must have one texel per block.
+    /// Builds the texture from a function of (layer, face, sample, level) and (x, y, z). The descriptor is at 0,
+    /// surfaces from 1024 and texels from 16384. The format must have one texel per block.
     pub(super) fn build(&self, texel: impl Fn([u32; 4], [u32; 3]) -> Texel) -> Flat {
         let format = PixelFormat::parse(self.arch, self.format).unwrap();
         let bytes = format.block().bytes;
@@ -122,8 +122,8 @@ impl Recipe {
                 }
             }
         }
-        for place in order {
-            let [w, h, d] = self.extent(place[3]);
+        for location in order {
+            let [w, h, d] = self.extent(location[3]);
             let side = if self.tiled { 16 } else { 1 };
             let row = w.next_multiple_of(side) * bytes * side;
             let slice = row * h.div_ceil(side);
@@ -140,7 +140,7 @@ impl Recipe {
                     } else {
                         y * row + x * bytes
                     };
-                    let encoded = format.encode(&texel(place, [x, y, z])).unwrap();
+                    let encoded = format.encode(&texel(location, [x, y, z])).unwrap();
                     memory.bytes(data + u64::from(z * slice + inside), &encoded[..bytes as usize]);
                 }
             }

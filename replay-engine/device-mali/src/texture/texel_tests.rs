@@ -92,7 +92,7 @@ fn depth_and_stencil_formats_decode() {
         f.decode(&bytes(&0.25f32.to_le_bytes()), 0, 0, true).as_floats(),
         [0.25, 0.0, 0.0, 1.0]
     );
-    // Luminance and alpha on both architectures.
+    // Both architectures support luminance with alpha.
     let f = PixelFormat::parse(Arch::V7, 24 << 12 | 228).unwrap();
     assert_eq!(
         f.decode(&bytes(&[255, 51]), 0, 0, true).as_floats(),
@@ -127,7 +127,7 @@ fn unsupported_texel_stores_are_errors() {
     );
 }
 
-/// Formats whose texels are encoded back to the same bytes, if they contain no NaN and no second least snorm.
+/// Formats whose texels encode to the same bytes again, except for NaN and the second code of the minimum snorm.
 const STORED: [u32; 48] = [
     99, 100, 107, 108, 115, 116, 123, 124, 131, 132, 133, 139, 140, 141, 147, 148, 149, 155, 156, 157, 163, 164, 171,
     172, 179, 180, 187, 188, 195, 196, 197, 203, 204, 205, 219, 220, 221, 64, 65, 67, 71, 73, 186, 89, 199, 207, 223,

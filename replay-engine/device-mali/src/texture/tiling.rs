@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Computes the same by definition, bit by bit.
+    /// Computes the offset in a tile from its definition, bit by bit.
     fn by_definition(x: u32, y: u32) -> u32 {
         (0..4).fold(0, |at, b| {
             let (xb, yb) = (x >> b & 1, y >> b & 1);
@@ -81,7 +81,7 @@ mod tests {
                 assert!(!std::mem::replace(&mut seen[at as usize], true));
             }
         }
-        // From a picture of the order: the first four form a square.
+        // The first four texels form a square, as drawings of the order show.
         assert_eq!(
             [in_tile(0, 0), in_tile(1, 0), in_tile(1, 1), in_tile(0, 1)],
             [0, 1, 2, 3]

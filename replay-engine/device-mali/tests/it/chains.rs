@@ -1,4 +1,4 @@
-//! Job chains and faults on the booted device, register by register as a driver sees them.
+//! Tests of job chains and faults on the booted device, register by register as a driver sees them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use bifrost::pack::{Slots, clause};
@@ -16,13 +16,13 @@ const BASE: u64 = 0x8000_0000;
 const JOB_STATUS: u64 = 0x100c;
 const JS1: u64 = 0x1880;
 const AS0: u64 = 0x2400;
-/// The pages that are mapped: chains, data, read-only data, a page that points outside the arena.
+/// Addresses of the mapped pages: chains, data, read-only data, and a page that points outside the arena.
 const CHAIN: u64 = 0x10_0000;
 const DATA: u64 = 0x10_1000;
 const READ_ONLY: u64 = 0x10_2000;
 const OUTSIDE: u64 = 0x10_3000;
 const NOT_MAPPED: u64 = 0x10_4000;
-/// Code.
+/// Address of the code page.
 const CODE: u64 = 0x10_5000;
 
 fn frame(n: u64) -> PhysAddr {
@@ -32,7 +32,7 @@ fn frame(n: u64) -> PhysAddr {
 struct Bench(SoftwareMali);
 
 impl Bench {
-    /// A device that is powered and has its first address space set up.
+    /// Creates a powered device with its first address space configured.
     fn new() -> Self {
         let arena = Arena {
             base: PhysAddr(BASE),
@@ -88,7 +88,7 @@ impl Bench {
         self.0.write(space::REGISTERS, offset, 4, value).unwrap();
     }
 
-    /// Bytes of a page that is mapped at [`CHAIN`] or [`DATA`].
+    /// Writes bytes to a page that is mapped at [`CHAIN`] or [`DATA`].
     fn put(&mut self, va: u64, bytes: &[u8]) {
         for (n, b) in (0..).zip(bytes) {
             self.0
@@ -139,7 +139,7 @@ impl Bench {
         }
     }
 
-    /// Runs a chain on slot 1 and gives the job interrupt's status, 0 when none came.
+    /// Runs a chain on slot 1. Returns the job interrupt's status, or 0 if no interrupt came.
     fn run(&mut self, head: u64) -> u64 {
         self.start(1, head, 0);
         match self.0.wait_interrupt(1, 1_000_000_000) {
@@ -235,7 +235,7 @@ fn shader_job_completes_with_a_not_computed_report() {
     assert_eq!(b.only_report().computed, Some(false));
 }
 
-/// A compute job whose draw descriptor names a renderer state on the data page.
+/// Writes a compute job whose draw descriptor names a renderer state on the data page.
 fn compute(b: &mut Bench, shader: u64) -> u64 {
     let mut payload = [0u8; 96 + 64];
     payload[32 + 14 * 4..][..8].copy_from_slice(&DATA.to_le_bytes());
@@ -256,7 +256,11 @@ fn invalid_descriptors_or_code_fault_the_compute_job() {
     assert_eq!((b.run(job), b.read(JS1 + 0x24)), (0x2_0000, 0x50), "no shader");
     let job = compute(&mut b, NOT_MAPPED);
     assert_eq!((b.run(job), b.read(JS1 + 0x24)), (0x2_0000, 0xc3));
-    assert_eq!((b.read(AS0 + 0x1c), b.read(AS0 + 0x20)), (0x1c3, NOT_MAPPED), "a fetch");
+    assert_eq!(
+        (b.read(AS0 + 0x1c), b.read(AS0 + 0x20)),
+        (0x1c3, NOT_MAPPED),
+        "the fault is a fetch"
+    );
     let job = compute(&mut b, READ_ONLY);
     assert_eq!(
         (b.run(job), b.read(JS1 + 0x24)),
@@ -275,7 +279,7 @@ fn unsupported_shader_completes_with_a_reason() {
             [0u8; 16],
             "the shader has unsupported instructions, first in the clause at 0x105000: word 0",
         ),
-        // A word of a tag that begins no clause.
+        // No clause begins with this tag.
         (
             [1; 16],
             "the shader has unsupported instructions, first in the clause at 0x105000: word 0 of the clause at \
@@ -292,7 +296,7 @@ fn unsupported_shader_completes_with_a_reason() {
     }
 }
 
-/// A page of clauses of one word, each with an operation that nobody knows and none the last.
+/// Returns a page of one-word clauses. Each has an unknown operation and none is the last.
 fn unknown_page() -> Vec<u8> {
     let fma = (0..1 << 23)
         .find(|b| Instruction::decode(Unit::Fma, *b).is_none())
@@ -376,11 +380,11 @@ fn translation_faults_name_code_address_and_access() {
         b.value_job(0, to, WriteKind::Zero, 0);
         assert_eq!(b.run(CHAIN), 0x2_0000);
         assert_eq!(b.read(JS1 + 0x24), code);
-        assert_eq!(b.0.raised_lines(), 2, "the MMU's line");
+        assert_eq!(b.0.raised_lines(), 2, "the MMU raises its line");
         assert_eq!(b.read(0x200c), 1);
         assert_eq!(b.read(AS0 + 0x1c), code | access << 8);
         assert_eq!(b.read(AS0 + 0x20) | b.read(AS0 + 0x24) << 32, to);
-        // The header tells the same.
+        // The header has the same status.
         assert_eq!((b.get(CHAIN) & 0xff, b.get(CHAIN + 8)), (code, to));
         assert_eq!(b.only_report().status, code as u8);
         b.write(0x2004, 1);
@@ -408,7 +412,7 @@ fn page_outside_device_memory_is_a_bus_fault() {
             .iter()
             .all(|f| (BASE >> 12..(BASE >> 12) + 64).contains(f))
     );
-    // A table outside memory is reported by the MMU.
+    // The MMU reports a table outside memory.
     b.write(AS0, 0x4000_0000);
     b.write(AS0 + 0x18, 1);
     assert_eq!(b.run(CHAIN), 0x2_0000);
@@ -429,7 +433,7 @@ fn wrong_jobs_fail_with_their_codes() {
     assert_eq!((b.run(CHAIN + 32), b.read(JS1 + 0x24)), (0x2_0000, 0x40));
     b.start(1, CHAIN, 9);
     b.0.wait_interrupt(1, 1_000_000).unwrap();
-    assert_eq!(b.read(JS1 + 0x24), 0x40, "there is no address space 9");
+    assert_eq!(b.read(JS1 + 0x24), 0x40, "address space 9 does not exist");
 }
 
 #[test]
@@ -464,7 +468,7 @@ fn soft_stop_ends_the_chain_and_the_next_one_starts() {
     b.start(1, CHAIN + 64, 0);
     assert_eq!((b.read(JS1), b.read(JS1 + 0x60)), (CHAIN, 1));
     b.write(0x1004, 0);
-    assert_eq!(b.read(0x1010), 1 << 1 | 1 << 17, "at work, and one behind it");
+    assert_eq!(b.read(0x1010), 1 << 1 | 1 << 17, "one chain runs and one waits");
     b.write(JS1 + 0x20, 2);
     b.0.wait_interrupt(1, 1_000_000).unwrap();
     assert_eq!((b.read(JOB_STATUS), b.get(DATA)), (0x2_0000, 0));
@@ -512,7 +516,7 @@ fn reset_restores_the_initial_state() {
         );
         assert_eq!(b.0.wait_interrupt(7, 1_000_000), Ok(WaitResult::Raised { lines: 4 }));
         assert_eq!((b.read(0x2c), b.read(0x1000), b.read(JS1 + 0x24)), (0x100, 0, 0));
-        assert!(b.0.take_job_reports().is_empty(), "the job was dropped");
+        assert!(b.0.take_job_reports().is_empty(), "a reset drops the job");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of replay share: recordings, a target, plans taken apart and put together again.
+//! Helpers for the replay tests: recordings, a target and changed plans.
 #![allow(dead_code)]
 
 use device_mali::{Model, SoftwareMali};
@@ -16,7 +16,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A published recording, where there is one.
+/// Returns a published recording, or `None` if its files are missing.
 pub fn published(name: &str) -> Option<Recording> {
     let recordings =
         std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(|| root().join("../shared/recordings"), PathBuf::from);
@@ -28,7 +28,7 @@ pub fn published(name: &str) -> Option<Recording> {
     Some(trace_core::import::open(&path, &Progress::new()).unwrap())
 }
 
-/// A recording that the project made itself.
+/// Returns one of the project's own recordings.
 pub fn sample(name: &str) -> Recording {
     trace_core::import::open(&root().join("sample-traces").join(name), &Progress::new()).unwrap()
 }
@@ -56,7 +56,7 @@ pub fn play(c: &Compiled) -> Outcome {
     run(&c.plan, &c.pages, &mut SoftwareMali::new(Model::G71), &Progress::new())
 }
 
-/// The plan's actions changed, and its counts of actions with them.
+/// Changes the plan's actions and updates its action counts.
 pub fn with_actions(mut c: Compiled, change: impl FnOnce(&mut Vec<Action>)) -> Compiled {
     let mut actions: Vec<Action> = Actions::new(&c.plan.body).map(Result::unwrap).collect();
     change(&mut actions);
@@ -68,24 +68,24 @@ pub fn with_actions(mut c: Compiled, change: impl FnOnce(&mut Vec<Action>)) -> C
     c
 }
 
-/// A page of the plan changed, under its new digest.
+/// Changes one page of the plan and stores it under its new digest.
 pub fn with_page(mut c: Compiled, frame: u64, change: impl FnOnce(&mut Page)) -> Compiled {
-    let listed = c.plan.pages.iter_mut().find(|p| p.frame == frame).unwrap();
-    let mut page = c.pages[&listed.digest].clone();
+    let entry = c.plan.pages.iter_mut().find(|p| p.frame == frame).unwrap();
+    let mut page = c.pages[&entry.digest].clone();
     change(&mut page);
-    listed.digest = *blake3::hash(&*page).as_bytes();
-    c.pages.insert(listed.digest, page);
+    entry.digest = *blake3::hash(&*page).as_bytes();
+    c.pages.insert(entry.digest, page);
     c
 }
 
-/// The entries of the plan's tables that translate an address.
+/// Returns the entries of the plan's tables that translate `va`.
 pub fn steps(c: &Compiled, va: GpuVa) -> Vec<WalkStep> {
     let memory = replay_engine::plan::PlanMemory::from_plan(&c.plan, &c.pages).unwrap();
     let space = &c.plan.spaces[0];
     walk(space.format, space.root, va, &memory).steps
 }
 
-/// One entry of a plan's page table changed.
+/// Changes one entry of the plan's page tables.
 pub fn with_entry(c: Compiled, at: PhysAddr, change: impl FnOnce(u64) -> u64) -> Compiled {
     with_page(c, at.frame(), |page| {
         let bytes = &mut page[at.in_page()..at.in_page() + 8];
@@ -94,7 +94,7 @@ pub fn with_entry(c: Compiled, at: PhysAddr, change: impl FnOnce(u64) -> u64) ->
     })
 }
 
-/// The recording with its accesses changed; `None` leaves one out.
+/// Changes the recording's accesses. `change` returns `None` to remove an access.
 pub fn with_accesses(mut r: Recording, mut change: impl FnMut(u64, Access) -> Option<Access>) -> Recording {
     let mut b = EventsBuilder::new();
     for at in 0..r.events.len() {

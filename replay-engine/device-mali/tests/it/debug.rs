@@ -1,4 +1,4 @@
-//! Threads followed clause by clause, and the last writer of every byte, on recordings with known results.
+//! Tests of thread tracing, clause by clause, and of the last writer of every byte, on recordings with known results.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,7 +28,7 @@ struct DebugFixture {
 
 fn load_fixture(name: &str) -> DebugFixture {
     let recording = sample(name);
-    let model = model_for_recording(&recording).expect("a model of its GPU");
+    let model = model_for_recording(&recording).expect("a model exists for the recording's GPU");
     let compiled = compile_plan(&recording, &Edits::default(), model, &Progress::new()).unwrap();
     DebugFixture {
         recording,
@@ -58,7 +58,7 @@ impl DebugFixture {
         self.recording.buffer(name).unwrap().clone()
     }
 
-    /// An element of a buffer as it was before the first job.
+    /// Returns element `n` of a buffer before the first job.
     fn float(&self, name: &str, n: u64) -> f32 {
         let b = self.buffer(name);
         let job = self.compiled.plan.jobs[0].submit_event;
@@ -71,10 +71,10 @@ impl DebugFixture {
 
 #[test]
 fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
-    let of = load_fixture("vecadd.kine");
-    let out = of.buffer("c");
+    let fixture = load_fixture("vecadd.kine");
+    let out = fixture.buffer("c");
     for (group, thread) in [(0, 0), (0, 5), (1, 3)] {
-        let f = of.follow(thread_query(0, group, thread)).unwrap();
+        let f = fixture.follow(thread_query(0, group, thread)).unwrap();
         assert_eq!(f.end, ThreadEnd::Ended);
         assert!(f.is_complete() && f.steps.len() == 3, "{:?}", f.steps);
         let n = u64::from(group * f.size[0] + thread);
@@ -84,13 +84,13 @@ fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
             .filter(|a| !a.write)
             .map(|a| f32::from_bits(a.value as u32))
             .collect();
-        let (a, b) = (of.float("a", n), of.float("b", n));
+        let (a, b) = (fixture.float("a", n), fixture.float("b", n));
         assert_eq!(reads, [a, b], "{n}");
         let writes: Vec<_> = all.iter().filter(|a| a.write).collect();
         assert_eq!(writes.len(), 1);
         assert_eq!((writes[0].va, writes[0].bytes), (out.va.0 + 4 * n, 4));
         assert_eq!(f32::from_bits(writes[0].value as u32), a + b);
-        // What this shader reads: its index among all threads.
+        // The shader reads its index among all threads from register 60.
         assert_eq!(u64::from(f.registers(0)[60]), n);
         assert!(!f.uniforms.is_empty());
     }
@@ -98,8 +98,8 @@ fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
 
 #[test]
 fn register_state_matches_the_changes_in_both_directions() {
-    let of = load_fixture("matmul.kine");
-    let f = of.follow(thread_query(0, 0, 9)).unwrap();
+    let fixture = load_fixture("matmul.kine");
+    let f = fixture.follow(thread_query(0, 0, 9)).unwrap();
     assert!(f.is_complete() && f.steps.len() > 100, "{} steps", f.steps.len());
     let mut now = f.registers(0);
     for step in 0..f.steps.len() {
@@ -117,17 +117,17 @@ fn register_state_matches_the_changes_in_both_directions() {
         }
         assert_eq!(f.registers(step), now, "{step}");
     }
-    // Again, the very same.
-    assert_eq!(of.follow(thread_query(0, 0, 9)).unwrap(), f);
+    // A second trace of the same thread is identical.
+    assert_eq!(fixture.follow(thread_query(0, 0, 9)).unwrap(), f);
 }
 
 #[test]
 fn partial_thread_trace_equals_the_full_trace() {
-    let of = load_fixture("matmul.kine");
-    let whole = of.follow(thread_query(0, 1, 2)).unwrap();
+    let fixture = load_fixture("matmul.kine");
+    let whole = fixture.follow(thread_query(0, 1, 2)).unwrap();
     let n = whole.steps.len();
     let (from, max) = (n as u64 / 2, 7);
-    let part = of
+    let part = fixture
         .follow(ThreadQuery {
             from,
             max_steps: max,
@@ -140,21 +140,21 @@ fn partial_thread_trace_equals_the_full_trace() {
     );
     assert!(!part.is_complete());
     for step in 0..max {
-        let there = step + from as usize;
-        assert_eq!(part.steps[step].clause, whole.steps[there].clause);
-        assert_eq!(part.changes(step), whole.changes(there));
-        assert_eq!(part.accesses(step), whole.accesses(there));
-        assert_eq!(part.registers(step), whole.registers(there));
+        let other_step = step + from as usize;
+        assert_eq!(part.steps[step].clause, whole.steps[other_step].clause);
+        assert_eq!(part.changes(step), whole.changes(other_step));
+        assert_eq!(part.accesses(step), whole.accesses(other_step));
+        assert_eq!(part.registers(step), whole.registers(other_step));
     }
 }
 
 #[test]
 fn traced_memory_is_the_state_before_the_job() {
-    // The second job reads what the first one wrote.
-    let of = load_fixture("twopass.kine");
+    // The second job reads a value that the first one wrote.
+    let fixture = load_fixture("twopass.kine");
     let (first, second) = (
-        of.follow(thread_query(0, 0, 1)).unwrap(),
-        of.follow(thread_query(1, 0, 1)).unwrap(),
+        fixture.follow(thread_query(0, 0, 1)).unwrap(),
+        fixture.follow(thread_query(1, 0, 1)).unwrap(),
     );
     assert_ne!(first.shader, second.shader);
     let accesses = |f: &ThreadTrace, write: bool| -> Vec<(u64, u128)> {
@@ -171,8 +171,8 @@ fn traced_memory_is_the_state_before_the_job() {
 
 #[test]
 fn missing_items_are_reported() {
-    let of = load_fixture("vecadd.kine");
-    let describe = |w: ThreadQuery| of.follow(w).unwrap_err().to_string();
+    let fixture = load_fixture("vecadd.kine");
+    let describe = |w: ThreadQuery| fixture.follow(w).unwrap_err().to_string();
     let e = describe(thread_query(0, 1 << 20, 0));
     assert!(e.contains("no workgroup [1048576, 0, 0]"), "{e}");
     let e = describe(thread_query(0, 0, 1 << 20));
@@ -186,28 +186,28 @@ fn missing_items_are_reported() {
 
 #[test]
 fn last_writer_is_found_inside_jobs() {
-    let of = load_fixture("vecadd.kine");
-    let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
-    let f = of.follow(thread_query(0, 0, 0)).unwrap();
-    let (a, c) = (of.buffer("a"), of.buffer("c"));
+    let fixture = load_fixture("vecadd.kine");
+    let traced = trace(&fixture.compiled, fixture.model, &Progress::new()).unwrap();
+    let f = fixture.follow(thread_query(0, 0, 0)).unwrap();
+    let (a, c) = (fixture.buffer("a"), fixture.buffer("c"));
     for n in [0u64, 5, 700, c.bytes / 4 - 1] {
         for byte in 0..4 {
             let w = traced.last_writer(0, GpuVa(c.va.0 + 4 * n + byte)).unwrap();
-            let Writer::Shader(place, shown) = w.writer else {
+            let Writer::Shader(location, source) = w.writer else {
                 panic!("{n}: {w:?}");
             };
-            assert_eq!((place.chain, place.position, place.va), (0, 0, f.job));
+            assert_eq!((location.chain, location.position, location.va), (0, 0, f.job));
             let size = u64::from(f.size[0]);
             assert_eq!(
-                (u64::from(shown.workgroup[0]), u64::from(shown.thread)),
+                (u64::from(source.workgroup[0]), u64::from(source.thread)),
                 (n / size, n % size)
             );
-            assert_eq!(shown.clause, f.steps[2].clause);
-            let sum = of.float("a", n) + of.float("b", n);
+            assert_eq!(source.clause, f.steps[2].clause);
+            let sum = fixture.float("a", n) + fixture.float("b", n);
             assert_eq!(w.byte, sum.to_le_bytes()[byte as usize]);
         }
     }
-    // What no job wrote is as it was recorded, and a job's header tells its end.
+    // A byte that no job wrote has its recorded value. The end of a job writes the job's header.
     let w = traced.last_writer(0, a.va).unwrap();
     assert!(matches!(w.writer, Writer::Recording | Writer::Cpu { .. }), "{w:?}");
     let w = traced.last_writer(0, GpuVa(f.job)).unwrap();
@@ -221,23 +221,23 @@ fn last_writer_is_found_inside_jobs() {
 
 #[test]
 fn last_writer_names_write_value_jobs() {
-    let of = load_fixture("write-value.kine");
-    let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
+    let fixture = load_fixture("write-value.kine");
+    let traced = trace(&fixture.compiled, fixture.model, &Progress::new()).unwrap();
     let mut found = 0;
-    for b in &of.recording.metadata.buffers {
+    for b in &fixture.recording.metadata.buffers {
         for at in (0..b.bytes).step_by(4) {
             if let Ok(w) = traced.last_writer(b.address_space, GpuVa(b.va.0 + at))
-                && let Writer::WriteValue(place) = w.writer
+                && let Writer::WriteValue(location) = w.writer
             {
-                assert!(place.chain < of.compiled.plan.jobs.len() as u32);
+                assert!(location.chain < fixture.compiled.plan.jobs.len() as u32);
                 found += 1;
             }
         }
     }
-    assert!(found > 0, "no byte was written by a job that writes a value");
+    assert!(found > 0, "no byte has a write-value job as its last writer");
 }
 
-/// What the CPU gave between submits, word by word or page by page, was reported as what the recording began with.
+/// A byte that the CPU wrote between submits must not count as a byte of the initial memory.
 #[test]
 fn unwritten_byte_has_its_initial_or_cpu_written_value() {
     let mut by_cpu = 0;
@@ -248,53 +248,53 @@ fn unwritten_byte_has_its_initial_or_cpu_written_value() {
         ),
         ("digits.kine", [0xa00_0000..0xa02_c000, 0..0]),
     ] {
-        let of = load_fixture(name);
-        let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
-        let at_start = |pa: u64| {
-            let pages = &of.compiled.plan.pages;
+        let fixture = load_fixture(name);
+        let traced = trace(&fixture.compiled, fixture.model, &Progress::new()).unwrap();
+        let initial_byte = |pa: u64| {
+            let pages = &fixture.compiled.plan.pages;
             let n = pages.binary_search_by_key(&(pa / 4096), |p| p.frame).ok()?;
-            Some(of.compiled.pages.get(&pages[n].digest)?[pa as usize % 4096])
+            Some(fixture.compiled.pages.get(&pages[n].digest)?[pa as usize % 4096])
         };
         for va in ranges.into_iter().flatten() {
             let w = traced.last_writer(0, GpuVa(va)).unwrap();
             match w.writer {
-                Writer::Recording => assert_eq!(w.byte, at_start(w.pa.0).unwrap_or(0), "{name} {va:#x}"),
+                Writer::Recording => assert_eq!(w.byte, initial_byte(w.pa.0).unwrap_or(0), "{name} {va:#x}"),
                 Writer::Cpu { .. } => by_cpu += 1,
                 _ => {}
             }
         }
     }
-    assert!(by_cpu > 4096, "only {by_cpu} bytes are the CPU's");
+    assert!(by_cpu > 4096, "the CPU is the last writer of only {by_cpu} bytes");
 }
 
 #[test]
 fn tracing_changes_no_result_and_the_marked_write_is_found() {
-    let of = load_fixture("histogram.kine");
-    let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
-    let plain = common::play(&of.compiled);
+    let fixture = load_fixture("histogram.kine");
+    let traced = trace(&fixture.compiled, fixture.model, &Progress::new()).unwrap();
+    let plain = common::play(&fixture.compiled);
     assert_eq!(traced.outcome.fingerprint, plain.fingerprint);
-    // An atomic: the value before and the one after stand in one clause.
-    let bins = of.recording.metadata.buffers.iter().find(|b| {
+    // One clause of an atomic has the value before and the value after.
+    let bins = fixture.recording.metadata.buffers.iter().find(|b| {
         let w = traced.last_writer(0, b.va);
         matches!(w.map(|w| w.writer), Ok(Writer::Shader(..)))
     });
-    let at = bins.expect("a buffer that a shader wrote").va;
-    let Writer::Shader(place, shown) = traced.last_writer(0, at).unwrap().writer else {
-        panic!("written by a shader");
+    let at = bins.expect("the recording has a buffer that a shader wrote").va;
+    let Writer::Shader(location, source) = traced.last_writer(0, at).unwrap().writer else {
+        panic!("the last writer must be a shader");
     };
-    let f = of
+    let f = fixture
         .follow(ThreadQuery {
-            chain: place.chain,
-            position: place.position,
-            workgroup: shown.workgroup,
-            thread: Thread::Number(shown.thread),
+            chain: location.chain,
+            position: location.position,
+            workgroup: source.workgroup,
+            thread: Thread::Number(source.thread),
             from: 0,
             max_steps: MAX_STEPS,
             mark: Some(at.0),
         })
         .unwrap();
-    let step = usize::try_from(f.marked_step.expect("the write is found")).unwrap();
-    assert_eq!(f.steps[step].clause, shown.clause);
+    let step = usize::try_from(f.marked_step.expect("the trace marks the write")).unwrap();
+    assert_eq!(f.steps[step].clause, source.clause);
     let [read, write] = f.accesses(step) else {
         panic!("{:?}", f.accesses(step));
     };
@@ -302,16 +302,16 @@ fn tracing_changes_no_result_and_the_marked_write_is_found() {
     assert_eq!(write.value, read.value + 1);
 }
 
-/// The writers of one page alone are those that the whole run tells, and no more than the page has bytes.
+/// The writers of a single page equal those of the full trace. Their number is at most the page size in bytes.
 #[test]
 fn page_writers_match_the_full_run() {
-    let of = load_fixture("conv3x3.kine");
-    let whole = trace(&of.compiled, of.model, &Progress::new()).unwrap();
-    let buffers = of.recording.metadata.buffers.clone();
+    let fixture = load_fixture("conv3x3.kine");
+    let whole = trace(&fixture.compiled, fixture.model, &Progress::new()).unwrap();
+    let buffers = fixture.recording.metadata.buffers.clone();
     let mut shaders = 0;
     for b in &buffers {
         let page = whole.physical_address(b.address_space, b.va).unwrap();
-        let one = trace_page(&of.compiled, of.model, page, &Progress::new()).unwrap();
+        let one = trace_page(&fixture.compiled, fixture.model, page, &Progress::new()).unwrap();
         assert!(one.writer_count() <= 4096, "{}", one.writer_count());
         let last = (b.bytes - 1).min(4095 - b.va.0 % 4096);
         for at in [0, 1, 5, last / 2, last] {

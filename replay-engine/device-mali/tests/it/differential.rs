@@ -1,6 +1,6 @@
-//! What clauses compute, against a second implementation written from the descriptions of the operations.
+//! Tests of clause results against a second implementation, which follows the descriptions of the operations.
 //!
-//! `KINESCOPE_SEED` starts the random clauses elsewhere, `KINESCOPE_CLAUSES` makes more of them.
+//! `KINESCOPE_SEED` changes the start of the random clauses. `KINESCOPE_CLAUSES` changes their number.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,29 +16,29 @@ use oracle::generate::{self, Choice, Rng};
 use oracle::value::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A number from the environment.
-fn setting(name: &str, usual: u64) -> u64 {
-    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(usual)
+/// Returns a number from the environment, or `default` if it is not set.
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(default)
 }
 
-/// The words of a clause.
+/// Returns the words of a clause.
 fn code(clause: &Clause) -> Vec<u8> {
-    clause.pack().expect("it came out of a packed one").concat()
+    clause.pack().expect("a decoded clause packs again").concat()
 }
 
-/// The texts of a clause's operations.
+/// Returns the text of a clause's operations.
 fn text(clause: &Clause) -> String {
     bifrost::clause_text(clause, 0)
 }
 
-/// What a clause does in the executor.
+/// Runs a clause in the executor and returns the registers of its lanes.
 fn execute(clause: &Clause, lanes: &[[u32; 64]], push: &[u64]) -> Result<Vec<[u32; 64]>, String> {
     let mut registers = lanes.to_vec();
     device_mali::bench_support::run_clause(&code(clause), &mut registers, push)?;
     Ok(registers)
 }
 
-/// Where a clause disagrees: lane, register, what was allowed, what came.
+/// Returns the first disagreement of a clause: lane, register, expected value and actual value.
 fn disagreement(want: &[oracle::Lane], got: &[[u32; 64]]) -> Option<(usize, usize, Value, u32)> {
     want.iter().zip(got).enumerate().find_map(|(lane, (want, got))| {
         let register = (0..64).find(|n| !want[*n].allows(got[*n]))?;
@@ -46,8 +46,8 @@ fn disagreement(want: &[oracle::Lane], got: &[[u32; 64]]) -> Option<(usize, usiz
     })
 }
 
-/// What the executor refuses although the oracle has a meaning for it, by the start of its reason: which of two
-/// operands is taken when one is no number, and the sign of a zero, the oracle infers for these from their names alone.
+/// Starts of the reasons for which the executor refuses operations that the oracle knows. The oracle infers two rules
+/// from names alone: the result of an operand that is NaN, and the sign of a zero.
 const REFUSED: [&str; 4] = [
     "+FMAX.f32 with sem",
     "+FMAX.v2f16 with sem",
@@ -55,8 +55,8 @@ const REFUSED: [&str; 4] = [
     "+FMIN.v2f16 with sem",
 ];
 
-/// Whether a refusal is one of those, and of nothing else.
-fn expected(why: &str) -> bool {
+/// Returns whether every part of a refusal is listed in [`REFUSED`].
+fn is_expected_refusal(why: &str) -> bool {
     why.split(", ").all(|part| REFUSED.iter().any(|r| part.starts_with(r)))
 }
 
@@ -64,7 +64,7 @@ fn push(rng: &mut Rng) -> Vec<u64> {
     (0..16).map(|_| rng.next() << 32 ^ rng.next()).collect()
 }
 
-/// Operands of operations that take two forms of the same number.
+/// Sets operands for operations that take two forms of the same number.
 fn related(op: Op, registers: &mut [u32; 64], rng: &mut Rng) {
     if op == Op::FexpF32 && !rng.chance(4) {
         let x = (f32::from_bits(generate::word(rng) & 0xbfff_ffff | 0x3000_0000) % 160.0) * 16_777_216.0;
@@ -74,7 +74,7 @@ fn related(op: Op, registers: &mut [u32; 64], rng: &mut Rng) {
             x
         };
         let fixed = x.round_ties_even() as i32 as u32;
-        // Whichever ports the operands come from, the fixed-point one is first in the encoding's usual order.
+        // The fixed-point form is the first operand in the encoding's usual order, whatever ports the operands use.
         (registers[1], registers[2], registers[3]) = (fixed, x.to_bits(), x.to_bits());
     }
 }
@@ -97,12 +97,12 @@ fn single_operations_match_their_description() {
                 let Some(i) = generate::instruction(&mut rng, unit, encoding, no_pass) else {
                     continue;
                 };
-                let beside = needs.and_then(|ops| {
+                let other = needs.and_then(|ops| {
                     let op = rng.pick(ops);
                     let with = generate::encodings(Unit::Fma).into_iter().find(|e| e.0 == op)?;
                     generate::instruction(&mut rng, Unit::Fma, with, no_pass)
                 });
-                let fma = beside.map_or(generate::nop(Unit::Fma), |b| b.bits());
+                let fma = other.map_or(generate::nop(Unit::Fma), |b| b.bits());
                 let clause = match unit {
                     Unit::Fma => generate::alone(i.bits(), generate::nop(Unit::Add), false, rng.next()),
                     Unit::Add => generate::alone(fma, i.bits(), true, rng.next()),
@@ -132,9 +132,9 @@ fn single_operations_match_their_description() {
             }
         }
     }
-    for (what, times) in &refused {
-        println!("refused {times} times {what}");
-        assert!(expected(what.split_once(": ").unwrap().1), "{what}");
+    for (refusal, times) in &refused {
+        println!("refused {times} times {refusal}");
+        assert!(is_expected_refusal(refusal.split_once(": ").unwrap().1), "{refusal}");
     }
     for (name, (times, first)) in &wrong {
         println!("{name}: wrong {times} times, first {first}");
@@ -164,7 +164,7 @@ fn random_clauses_match_their_description() {
         let want = oracle::run(&clause, &lanes, &push).unwrap();
         match execute(&clause, &lanes, &push) {
             Err(why) => {
-                assert!(expected(&why), "{why}");
+                assert!(is_expected_refusal(&why), "{why}");
                 refused.insert(why);
             }
             Ok(got) => {
@@ -194,27 +194,27 @@ fn random_clauses_match_their_description() {
     assert!(compared * 4 > clauses * 3, "{compared}");
 }
 
-/// What one FMA operation gives for three operands in one lane.
+/// Returns the result of one FMA operation on three operands in one lane.
 fn fma(op: Op, modifiers: &[(Modifier, bifrost::Value)], operands: [u32; 3]) -> u32 {
     let mut rng = Rng::new(1);
     let ports = [Source::Port(0), Source::Port(1), Source::Port(2)];
-    let wanted = |i: &Instruction| {
+    let is_match = |i: &Instruction| {
         let sources = (0..i.source_count().min(3)).all(|n| i.source(n) == Some(ports[n]));
-        let asked = |m| modifiers.iter().find(|(n, _)| *n == m);
+        let requested = |m| modifiers.iter().find(|(n, _)| *n == m);
         sources
             && i.modifiers()
-                .all(|(m, v, shown)| asked(m).map_or(!shown, |(_, want)| v == *want))
+                .all(|(m, v, shown)| requested(m).map_or(!shown, |(_, want)| v == *want))
     };
-    // Selectors stand in the lowest bits, three each.
-    let mut drawn = |(o, mask, exact): (Op, u32, u32), sources: u32| {
+    // Selectors are three bits each, in the lowest bits.
+    let mut draw = |(o, mask, exact): (Op, u32, u32), sources: u32| {
         let selectors = (1 << (3 * sources)) - 1;
         let bits = rng.next() as u32 & 0x7f_ffff & !selectors | 0o210 & selectors;
-        Instruction::decode(Unit::Fma, exact | bits & !mask).filter(|i| i.op() == o && wanted(i))
+        Instruction::decode(Unit::Fma, exact | bits & !mask).filter(|i| i.op() == o && is_match(i))
     };
-    let found = Instruction::encodings(Unit::Fma)
+    let candidate = Instruction::encodings(Unit::Fma)
         .filter(|e| e.0 == op)
-        .find_map(|e| (0..200_000).find_map(|n| drawn(e, 2 + n % 2)));
-    let clause = generate::alone(found.unwrap().bits(), generate::nop(Unit::Add), false, 0);
+        .find_map(|e| (0..200_000).find_map(|n| draw(e, 2 + n % 2)));
+    let clause = generate::alone(candidate.unwrap().bits(), generate::nop(Unit::Add), false, 0);
     let mut lane = [0; 64];
     lane[1..4].copy_from_slice(&operands);
     execute(&clause, &[lane], &[]).unwrap()[0][5]
@@ -249,7 +249,7 @@ fn overflowing_scaled_sum_follows_the_rounding_mode() {
         (Modifier::Round, bifrost::Value::Rtz),
         (Modifier::Special, bifrost::Value::N),
     ];
-    // Three operands at three ports; the exponent is at the first too.
+    // The operands use three ports. The exponent also uses the first port.
     let greatest = f32::MAX.to_bits();
     assert_eq!(fma(Op::FmaRscaleF32, &zero, [0x7000_0000, greatest, 0]), greatest);
 }
@@ -266,7 +266,7 @@ fn clause_modes_change_float_results() {
     let mut rng = Rng::new(setting("KINESCOPE_SEED", 1) ^ 0x0de5);
     let rounds = setting("KINESCOPE_CLAUSES", 30);
     let (mut compared, mut refused) = (BTreeSet::new(), BTreeSet::new());
-    // Flush-to-zero always; without infinities; without what is no number; without both.
+    // The modes are flush-to-zero, suppression of infinities, suppression of NaN, and both suppressions.
     for bits in [2 << 5, 1 << 7, 1 << 8, 3 << 7] {
         let mode = if bits == 2 << 5 {
             "with flush-to-zero"
@@ -295,14 +295,21 @@ fn clause_modes_change_float_results() {
                     match execute(&clause, &lanes, &[]) {
                         Err(why) => {
                             assert!(
-                                why.split(", ").all(|p| p == format!("{name} {mode}") || expected(p)),
+                                why.split(", ")
+                                    .all(|p| p == format!("{name} {mode}") || is_expected_refusal(p)),
                                 "{why}"
                             );
                             refused.insert((name, bits));
                         }
                         Ok(got) => {
-                            let apart = disagreement(&want, &got);
-                            assert_eq!(apart, None, "{name} in mode {bits:#x}\n{}\n{:x?}", text(&clause), lanes);
+                            let difference = disagreement(&want, &got);
+                            assert_eq!(
+                                difference,
+                                None,
+                                "{name} in mode {bits:#x}\n{}\n{:x?}",
+                                text(&clause),
+                                lanes
+                            );
                             compared.insert((name, bits));
                         }
                     }
@@ -335,16 +342,16 @@ fn suppression_and_flushing_match_hand_computed_values() {
             (0..i.source_count().min(3)).all(|n| i.source(n) == Some(Source::Port(n as u8)))
                 && i.modifiers().all(|(_, _, shown)| !shown)
         };
-        // Selectors stand in the lowest bits, three each.
-        let mut drawn = |(o, mask, exact): (Op, u32, u32), sources: u32| {
+        // Selectors are three bits each, in the lowest bits.
+        let mut draw = |(o, mask, exact): (Op, u32, u32), sources: u32| {
             let selectors = (1 << (3 * sources)) - 1;
             let bits = rng.next() as u32 & ((1 << unit.bits()) - 1) & !selectors | 0o210 & selectors;
             Instruction::decode(unit, exact | bits & !mask).filter(|i| i.op() == o && plain(i))
         };
-        let found = Instruction::encodings(unit)
+        let candidate = Instruction::encodings(unit)
             .filter(|e| e.0 == op)
-            .find_map(|e| (0..200_000).find_map(|n| drawn(e, 1 + n % 3)));
-        let i = found.unwrap().bits();
+            .find_map(|e| (0..200_000).find_map(|n| draw(e, 1 + n % 3)));
+        let i = candidate.unwrap().bits();
         let mut clause = match unit {
             Unit::Fma => generate::alone(i, generate::nop(Unit::Add), false, 0),
             Unit::Add => generate::alone(generate::nop(Unit::Fma), i, true, 0),
@@ -365,7 +372,7 @@ fn suppression_and_flushing_match_hand_computed_values() {
     let halves = |bits, a| run(bits, Unit::Fma, Op::FaddV2f16, [a, 0x8000_8000, 0]);
     assert_eq!(halves(3 << 7, 0x7e00_fc00), Ok(0x0000_fbff));
     let narrow = |bits, a: f32| run(bits, Unit::Fma, Op::V2f32ToV2f16, [a.to_bits(), (-a).to_bits(), 0]);
-    // Just below the smallest normal half: rounded up to it, or flushed.
+    // A value just below the smallest normal half rounds up to it or is flushed.
     let below = f32::from_bits(2f32.powi(-14).to_bits() - 1);
     assert_eq!(narrow(0, below), Ok(0x8400_0400));
     assert_eq!(narrow(2 << 5, below), Ok(0x8000_0000));
@@ -381,7 +388,7 @@ fn suppression_and_flushing_match_hand_computed_values() {
 fn sums_of_64_bits_carry_into_the_high_word() {
     let bits = |unit: Unit, op: Op, shift: u32, sources: u32| {
         let (_, _, exact) = Instruction::encodings(unit).find(|e| e.0 == op).unwrap();
-        // The modifier of the 32-bit forms stands on the whole word.
+        // The modifier of the 32-bit forms selects the whole word.
         let whole = if matches!(op, Op::ShaddxlS32 | Op::ShaddxlU32) {
             2 << 9
         } else {
@@ -412,6 +419,6 @@ fn sums_of_64_bits_carry_into_the_high_word() {
     );
     assert_eq!(sum(Op::ShaddxlS32, 2, 0x100, 0xffff_ffff), 0xfc);
     assert_eq!(sum(Op::ShaddxlS32, 0, 0, 0x8000_0000), 0xffff_ffff_8000_0000);
-    // The other high word does not count for an operand of 32 bits.
+    // The second high word does not matter for a 32-bit operand.
     assert_eq!(sum(Op::ShaddxlU32, 0, 7, 0x50_0000_0001), 8);
 }

@@ -1,5 +1,5 @@
-//! Whatever is written to the registers and whatever lies in memory: no panic, an end in bounded time, nothing
-//! reached outside the arena, and the same answers every time.
+//! Tests with arbitrary register writes and memory contents. The device never panics, ends in bounded time, stays
+//! inside the arena and gives the same results every time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use device_mali::{Model, SoftwareMali};
@@ -51,7 +51,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A page of entries and job headers that point here and there in the arena, with some noise.
+/// Returns a page of table entries and job headers that point into the arena, with some noise.
 fn page(seed: u64) -> Box<Page> {
     let mut state = seed;
     let mut draw = |below: u64| {
@@ -98,7 +98,7 @@ fn play(d: &mut SoftwareMali, ops: &[Op]) -> Vec<String> {
     messages
 }
 
-fn only_the_arena(d: &SoftwareMali) {
+fn check_memory_is_in_arena(d: &SoftwareMali) {
     let inside = BASE / 4096..BASE / 4096 + FRAMES;
     assert!(d.memory().backed_frames().iter().all(|f| inside.contains(f)));
 }
@@ -112,7 +112,7 @@ proptest! {
         prop_assert_eq!(play(&mut a, &ops), play(&mut b, &ops));
         prop_assert_eq!(a.take_job_reports(), b.take_job_reports());
         prop_assert_eq!(a.anomalies(), b.anomalies());
-        only_the_arena(&a);
+        check_memory_is_in_arena(&a);
         a.reset().unwrap();
         prop_assert!(a.memory().backed_frames().is_empty());
         prop_assert_eq!((a.raised_lines(), a.now_ns()), (0, 0));
@@ -132,7 +132,7 @@ proptest! {
             d.store_page(BASE / 4096 + n, &page(seed.wrapping_add(n))).unwrap();
         }
         if sound_tables {
-            // The first frames map the others at their offset, so that chains get further than their first header.
+            // The first frames map the others at their offset, so that chains get past their first header.
             let at = |n: u64| PhysAddr(BASE + n * 4096);
             for level in 0..3 {
                 let mut t = ZERO_PAGE;
@@ -167,6 +167,6 @@ proptest! {
             _ => prop_assert_eq!(raw, 1 << (16 + slot)),
         }
         prop_assert!(d.take_job_reports().len() <= 65_536);
-        only_the_arena(&d);
+        check_memory_is_in_arena(&d);
     }
 }

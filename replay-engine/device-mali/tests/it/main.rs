@@ -1,4 +1,4 @@
-//! The integration tests of this crate, in one program: it links once.
+//! One program holds all integration tests of this crate, so they link once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,13 +1,14 @@
-//! A second implementation of what a clause computes: one lane after the other, one operation after the other, from
-//! the descriptions alone, for the executor to be compared with. Slow, and it may say that it does not know.
+//! A second implementation of clauses for comparison with the executor. It follows the descriptions alone and runs one
+//! lane and one operation at a time. It is slow and reports operations that it does not know.
 //!
-//! Each file says of its operations what is known and from where, what is inferred and what is left open.
+//! Each file states which rules of its operations are known and from which source, which are inferred and which are
+//! open.
 //!
-//! The order within a clause (Mesa's `bi_pack.c` and `disassemble.c`, and eleven programs that a model with this order
-//! ran bit for bit): the block of a tuple reads registers before it writes the results of the tuple before, so that
-//! a result is seen by the next tuple only as `t0` or `t1`; the first block says where the last tuple's results go,
-//! which are written at the end. Writes of a half keep the other half, and take the same half of the result
-//! (inferred: Mesa's compiler emits none).
+//! The order within a clause is from Mesa's `bi_pack.c` and `disassemble.c`. A model with this order ran eleven
+//! programs bit for bit. The block of a tuple reads registers before it writes the results of the previous tuple. So
+//! the next tuple sees a result only as `t0` or `t1`. The first block states the destination of the last tuple's
+//! results, which are written at the end. Writes of a half keep the other half and take the same half of the result.
+//! This is inferred, because Mesa's compiler emits no such writes.
 
 pub mod arithmetic;
 mod consistent;
@@ -28,8 +29,8 @@ use value::Value;
 /// Registers of a lane.
 pub type Lane = [Value; 64];
 
-/// The result of an operation from its operands alone. `None` when the oracle does not know the operation, or needs
-/// more than the operands for it.
+/// Returns the result of an operation from its operands alone. Returns `None` if the oracle does not know the operation
+/// or needs more than its operands.
 pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
     let s = [s, &[0; 4]].concat();
     arithmetic::result(i, &s)
@@ -38,7 +39,7 @@ pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
         .or_else(|| special::result(i, &s))
 }
 
-/// Whether an operation uses more of the FMA operation of its tuple than the result, and which operation it must be.
+/// Returns the FMA operations that this operation needs in its tuple, or `None` if it needs only the FMA result.
 pub fn partner(op: Op) -> Option<&'static [Op]> {
     match op {
         Op::ShaddxhI32 => Some(&[Op::ShaddxlI64, Op::ShaddxlS32, Op::ShaddxlU32]),
@@ -47,7 +48,7 @@ pub fn partner(op: Op) -> Option<&'static [Op]> {
     }
 }
 
-/// Whether the oracle knows what these bits mean: tried with operands of which none is special.
+/// Returns whether the oracle knows these bits. It tries them with ordinary operands.
 pub fn knows(i: &Instruction) -> bool {
     let alone = [Some(vec![1, 0])];
     i.op() == Op::Nop
@@ -56,13 +57,13 @@ pub fn knows(i: &Instruction) -> bool {
         || result(i, &[0x3f80_0000; 4]).is_some()
 }
 
-/// An operand list: `None` in it where a bit is not known.
+/// Returns the operands, or `None` if a bit of an operand is unknown.
 fn operands(i: &Instruction, mut get: impl FnMut(Source) -> Value) -> Option<Vec<u32>> {
     (0..i.source_count()).map(|n| get(i.source(n)?).known()).collect()
 }
 
-/// The result of the operation that needs its partner.
-fn joined(add: &Instruction, s: &[u32], fma: &Instruction, of_fma: &[u32]) -> Option<Value> {
+/// Returns the result of an operation that needs its partner in the same tuple.
+fn partner_result(add: &Instruction, s: &[u32], fma: &Instruction, of_fma: &[u32]) -> Option<Value> {
     match add.op() {
         Op::ShaddxhI32 => {
             let sum = integer::wide_sum(fma, [of_fma[0], of_fma[1]], [s[0], s[1]])?;
@@ -79,7 +80,7 @@ fn joined(add: &Instruction, s: &[u32], fma: &Instruction, of_fma: &[u32]) -> Op
 /// One lane's state within a clause.
 struct State {
     registers: Lane,
-    /// Results of FMA and ADD in the tuple before.
+    /// Results of FMA and ADD in the previous tuple.
     passed: [Value; 2],
 }
 
@@ -93,7 +94,7 @@ impl State {
         };
     }
 
-    /// What a block writes of the results of the tuple before.
+    /// Writes the previous tuple's results as the block requests.
     fn write_back(&mut self, block: &bifrost::Registers) {
         let [fma, add] = self.passed;
         if let Port2::WriteFma(half) = block.port2 {
@@ -107,8 +108,8 @@ impl State {
     }
 }
 
-/// What a clause of operations without memory makes of its lanes' registers; an error names what the oracle does not
-/// know. All lanes are active.
+/// Returns the registers of the lanes after a clause of operations without memory. All lanes are active. The error
+/// names an operation that the oracle does not know.
 pub fn run(clause: &Clause, lanes: &[[u32; 64]], push: &[u64]) -> Result<Vec<Lane>, String> {
     let start = |registers: &[u32; 64]| State {
         registers: registers.map(Value::exact),
@@ -120,7 +121,7 @@ pub fn run(clause: &Clause, lanes: &[[u32; 64]], push: &[u64]) -> Result<Vec<Lan
             return Err(format!("tuple {n} has an unknown operation"));
         };
         let r = &tuple.registers;
-        // Reads come before the writes of the same block.
+        // A block reads its registers before it writes them.
         let read: Vec<[Value; 3]> = states
             .iter()
             .map(|s| {
@@ -165,7 +166,7 @@ pub fn run(clause: &Clause, lanes: &[[u32; 64]], push: &[u64]) -> Result<Vec<Lan
                 warp::result(&add, &of_add, k).ok_or_else(|| unknown(&add))?
             } else if partner(add.op()).is_some() {
                 match (&of_add[k], &of_fma[k]) {
-                    (Some(s), Some(f)) => joined(&add, s, &fma, f).ok_or_else(|| unknown(&add))?,
+                    (Some(s), Some(f)) => partner_result(&add, s, &fma, f).ok_or_else(|| unknown(&add))?,
                     _ => Value::FREE,
                 }
             } else {
@@ -184,7 +185,7 @@ fn unknown(i: &Instruction) -> String {
     format!("{}{} is not known", i.unit().sign(), i.op().name())
 }
 
-/// The result of an operation that stands alone; free when an operand is not known.
+/// Returns the result of an operation that needs no partner. The result is free if an operand is unknown.
 fn alone(h: Header, i: &Instruction, operands: &Option<Vec<u32>>) -> Result<Value, String> {
     match operands {
         _ if i.op() == Op::Nop => Ok(Value::FREE),

@@ -1,4 +1,4 @@
-//! An outcome is a recording: it replays as the original does, bit for bit, and differs from it in nothing.
+//! Tests that an outcome is a recording: it replays bit for bit like the original and does not differ from it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use crate::common;
@@ -14,7 +14,7 @@ use trace_core::diff::diff;
 use trace_core::progress::Progress;
 use trace_core::{Recording, container};
 
-/// The software GPU of the model that a recording is of.
+/// Returns a simulator of the recording's GPU model.
 fn open_device(r: &Recording) -> SoftwareMali {
     let id = r.metadata.identity.gpu_id;
     SoftwareMali::new(Model::ALL.into_iter().find(|m| m.data().gpu_id == id).unwrap())
@@ -33,8 +33,8 @@ fn compiled(r: &Recording, edits: &Edits) -> Compiled {
     c
 }
 
-/// Replays a recording: what came of it, and that as a recording.
-fn replayed(r: &Recording, edits: &Edits) -> (Outcome, Recording) {
+/// Replays a recording and returns the outcome, both as a value and as a recording.
+fn replay(r: &Recording, edits: &Edits) -> (Outcome, Recording) {
     let c = compiled(r, edits);
     let o = run(&c.plan, &c.pages, &mut open_device(r), &Progress::new());
     assert_eq!((o.verdict, &o.failure), (Verdict::Match, &None));
@@ -52,7 +52,7 @@ fn samples() -> Vec<String> {
     names
 }
 
-/// Asserts that two recordings are the same in everything that a comparison looks at, descriptors at their submits too.
+/// Asserts that a comparison finds no difference between two recordings, including the descriptors at their submits.
 fn assert_same(name: &str, a: &Recording, b: &Recording) {
     let d = diff(a, b);
     assert!(d.is_empty(), "{name}: {d:#?}");
@@ -61,26 +61,26 @@ fn assert_same(name: &str, a: &Recording, b: &Recording) {
     assert!(diff(b, a).is_empty(), "{name}");
     assert_eq!(
         a.metadata.buffers, b.metadata.buffers,
-        "{name}: names, roles, places and types"
+        "{name}: names, roles, addresses and types"
     );
     assert_eq!(a.buffer_shapes(), b.buffer_shapes(), "{name}");
     assert_eq!(a.metadata.regions, b.metadata.regions, "{name}");
-    let of = |r: &Recording| {
+    let list_spaces = |r: &Recording| {
         let spaces = r.metadata.address_spaces.iter();
         spaces
             .map(|s| (s.number, s.format, s.memattr, s.transcfg))
             .collect::<Vec<_>>()
     };
-    assert_eq!(of(a), of(b), "{name}");
+    assert_eq!(list_spaces(a), list_spaces(b), "{name}");
 }
 
 #[test]
 fn sample_outcomes_replay_like_the_samples() {
     for name in samples() {
         let original = sample(&name);
-        let (first, outcome) = replayed(&original, &Edits::default());
-        let (second, again) = replayed(&outcome, &Edits::default());
-        let (third, _) = replayed(&again, &Edits::default());
+        let (first, outcome) = replay(&original, &Edits::default());
+        let (second, again) = replay(&outcome, &Edits::default());
+        let (third, _) = replay(&again, &Edits::default());
         let draws = ["tri3.kine", "triangle.kine"].contains(&name.as_str());
         assert_eq!(first.outputs.is_empty(), draws, "{name}: draws name no buffers");
         assert_eq!(first.outputs, second.outputs, "{name}");
@@ -90,7 +90,7 @@ fn sample_outcomes_replay_like_the_samples() {
         assert_same(&name, &original, &outcome);
         assert_same(&name, &outcome, &again);
         assert_same(&name, &original, &again);
-        // Nothing is wrong with it that is not wrong with the original.
+        // The outcome has only the errors of the original.
         let errors = |r: &Recording| {
             let all = check(r);
             all.into_iter()
@@ -100,7 +100,7 @@ fn sample_outcomes_replay_like_the_samples() {
         };
         assert_eq!(errors(&original), errors(&outcome), "{name}");
         let reports = outcome.chain_reports();
-        assert_eq!(reports.len(), first.jobs.len(), "{name}: how each job ended");
+        assert_eq!(reports.len(), first.jobs.len(), "{name}: each job has a report");
         assert!(
             reports
                 .iter()
@@ -111,31 +111,31 @@ fn sample_outcomes_replay_like_the_samples() {
     }
 }
 
-/// A user's input changes the outcome as it changes the original.
+/// A user's input changes the outcome and the original in the same way.
 #[test]
 fn edited_outcome_replays_like_the_edited_original() {
     let original = sample("digits.kine");
-    let (_, outcome) = replayed(&original, &Edits::default());
+    let (_, outcome) = replay(&original, &Edits::default());
     let mut edits = Edits::default();
     let image = (0..64u32).flat_map(|n| (n as f32 / 64.0).to_le_bytes()).collect();
     edits.inputs.insert("image".into(), image);
-    let (of_original, edited) = replayed(&original, &edits);
-    let (of_outcome, _) = replayed(&outcome, &edits);
-    let (of_edited, _) = replayed(&edited, &Edits::default());
-    assert_ne!(of_original.outputs, replayed(&original, &Edits::default()).0.outputs);
+    let (of_original, edited) = replay(&original, &edits);
+    let (of_outcome, _) = replay(&outcome, &edits);
+    let (of_edited, _) = replay(&edited, &Edits::default());
+    assert_ne!(of_original.outputs, replay(&original, &Edits::default()).0.outputs);
     assert_eq!(of_original.outputs, of_outcome.outputs);
     assert_eq!(
         of_original.outputs, of_edited.outputs,
-        "the outcome of an edit holds the edit"
+        "the outcome of an edit contains the edit"
     );
 }
 
-/// A run that stops half-way leaves what it did, and replays that far.
+/// The outcome of a run that stops half-way contains its events and replays up to that point.
 #[test]
 fn outcome_of_a_failed_run_replays_up_to_the_failure() {
     let original = sample("changes.kine");
     let mut c = compiled(&original, &Edits::default());
-    // The second job's chain is not there: its head is unmapped memory.
+    // The second job's chain is missing: its head is unmapped memory.
     let submit = c.plan.jobs[1].submit_event;
     let actions: Vec<_> = replay_core::Actions::new(&c.plan.body).map(Result::unwrap).collect();
     let mut body = replay_engine::plan::BodyBuilder::new();
@@ -146,13 +146,14 @@ fn outcome_of_a_failed_run_replays_up_to_the_failure() {
     c.plan.jobs.truncate(1);
     let o = run(&c.plan, &c.pages, &mut open_device(&original), &Progress::new());
     assert_eq!(o.verdict, Verdict::Match, "{:?}", o.failure);
-    let left = container::from_bytes(o.recording).unwrap();
-    assert_eq!(left.chain_reports().len(), 1);
-    let (again, _) = replayed(&left, &Edits::default());
+    let partial = container::from_bytes(o.recording).unwrap();
+    assert_eq!(partial.chain_reports().len(), 1);
+    let (again, _) = replay(&partial, &Edits::default());
     assert_eq!(again.outputs, o.outputs);
 }
 
-/// Plans of the version before do not tell roles: an input is one by its name, what is copied out is an output.
+/// A plan of the previous version replays. That version has no buffer roles: a name marks an input, and each copied
+/// buffer is an output.
 #[test]
 fn older_plan_version_replays() {
     let original = sample("vecadd.kine");
@@ -160,15 +161,15 @@ fn older_plan_version_replays() {
     let mut plan = c.plan.clone();
     plan.origin = None;
     let mut bytes = plan.to_bytes().unwrap();
-    // Version 5 ended before the origin, of which version 6 says that there is none in one byte.
+    // Version 5 ends before the origin. Version 6 has a zero byte there if no origin exists.
     assert_eq!(bytes.pop(), Some(0));
     bytes[8..12].copy_from_slice(&5u32.to_le_bytes());
     bytes[12..16].copy_from_slice(&5u32.to_le_bytes());
-    let read = Plan::from_bytes(&bytes).unwrap();
-    assert_eq!(read, plan);
-    let o = run(&read, &c.pages, &mut open_device(&original), &Progress::new());
-    let left = container::from_bytes(o.recording).unwrap();
-    assert_eq!(replayed(&left, &Edits::default()).0.outputs, o.outputs);
+    let parsed = Plan::from_bytes(&bytes).unwrap();
+    assert_eq!(parsed, plan);
+    let o = run(&parsed, &c.pages, &mut open_device(&original), &Progress::new());
+    let outcome = container::from_bytes(o.recording).unwrap();
+    assert_eq!(replay(&outcome, &Edits::default()).0.outputs, o.outputs);
     for version in [4u32, 7] {
         let mut other = plan.to_bytes().unwrap();
         other[8..12].copy_from_slice(&version.to_le_bytes());
@@ -179,5 +180,5 @@ fn older_plan_version_replays() {
         );
     }
     let back = replay_engine::plan::text::parse(&replay_engine::plan::text::print(&c.plan)).unwrap();
-    assert_eq!(back, c.plan, "the text has it too");
+    assert_eq!(back, c.plan, "the plan text keeps the whole plan");
 }

@@ -1,4 +1,4 @@
-//! Clauses that say what has no meaning, or what no register is left for, are refused by name: nothing is made up.
+//! Tests that meaningless clauses, and clauses without enough registers, are refused with the operation's name.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use bifrost::pack::{Slots, clause, operation};
@@ -8,7 +8,7 @@ use device_mali::bench_support::run_clause;
 const LOW: Source = Source::Uniform { high: false };
 const HIGH: Source = Source::Uniform { high: true };
 
-/// The bits of an operation that takes zeros.
+/// Returns the encoding of an operation whose sources are zero.
 fn zeros(unit: Unit, op: Op, set: &[(Modifier, Value)]) -> u32 {
     operation(unit, op, &[LOW, LOW, LOW], set)
         .or_else(|| operation(unit, op, &[LOW, HIGH, LOW], set))
@@ -28,14 +28,14 @@ fn idle(fma: u32, add: u32) -> Slots {
     }
 }
 
-/// What is said of a clause whose staging register is this one.
-fn refused(staging: u8, tuples: &[Slots]) -> String {
+/// Returns the refusal of a clause with this staging register.
+fn refuse(staging: u8, tuples: &[Slots]) -> String {
     let header = Header {
         bits: u64::from(staging) << 18,
     };
     assert_eq!(header.staging_register(), staging);
     let code = clause(header, tuples, &[]).unwrap().concat();
-    run_clause(&code, &mut [[0; 64]], &[]).expect_err("it is to be refused")
+    run_clause(&code, &mut [[0; 64]], &[]).expect_err("the clause must be refused")
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn message_without_result_cannot_write_a_register() {
         fma: nop(Unit::Fma),
         add: zeros(Unit::Add, Op::Barrier, &[]),
     };
-    let message = refused(0, &[barrier]);
+    let message = refuse(0, &[barrier]);
     assert!(message.contains("the result of +BARRIER"), "{message}");
 }
 
@@ -58,7 +58,7 @@ fn message_without_result_cannot_write_a_register() {
 fn address_carry_requires_the_sum_in_the_same_tuple() {
     let seg = [(Modifier::Seg, Value::Wls)];
     let add = zeros(Unit::Add, Op::SegAdd, &seg);
-    let message = refused(0, &[idle(nop(Unit::Fma), add)]);
+    let message = refuse(0, &[idle(nop(Unit::Fma), add)]);
     assert!(message.contains("+SEG_ADD next to *NOP"), "{message}");
 }
 
@@ -72,7 +72,7 @@ fn staging_registers_never_wrap_around() {
         (62, Op::LeaAttr, vec![f32]),
         (63, Op::LoadI64, vec![(Modifier::Seg, Value::None)]),
     ] {
-        let message = refused(staging, &[idle(nop(Unit::Fma), zeros(Unit::Add, op, &set))]);
+        let message = refuse(staging, &[idle(nop(Unit::Fma), zeros(Unit::Add, op, &set))]);
         assert!(message.contains("beyond the last register"), "{op:?}: {message}");
     }
 }
@@ -81,9 +81,9 @@ fn staging_registers_never_wrap_around() {
 fn clause_allows_one_message_and_a_final_branch() {
     let load = zeros(Unit::Add, Op::LoadI32, &[(Modifier::Seg, Value::None)]);
     let twice = [idle(nop(Unit::Fma), load), idle(nop(Unit::Fma), load)];
-    let text = refused(0, &twice);
+    let text = refuse(0, &twice);
     assert!(text.contains("+LOAD.i32 after another message"), "{text}");
     let jump = zeros(Unit::Add, Op::Jump, &[]);
-    let text = refused(0, &[idle(nop(Unit::Fma), jump), idle(nop(Unit::Fma), nop(Unit::Add))]);
+    let text = refuse(0, &[idle(nop(Unit::Fma), jump), idle(nop(Unit::Fma), nop(Unit::Add))]);
     assert!(text.contains("+JUMP before the last tuple"), "{text}");
 }

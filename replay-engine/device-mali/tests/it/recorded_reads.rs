@@ -1,7 +1,7 @@
-//! The published recordings, access by access: what a real G71 answered, this model answers.
+//! Tests that the model answers every access of the published recordings like the real G71.
 //!
-//! The files are read here by a few lines of their own, so that the model is checked against the source and not
-//! against the importer or the plan compiler.
+//! The test reads the files with its own short reader. So it checks the model against the source, not against the
+//! importer or the plan compiler.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use device_mali::{Model, SoftwareMali};
@@ -53,7 +53,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
-/// Puts tables and pages where the recording says they were.
+/// Loads tables and pages at their recorded addresses.
 fn load(device: &mut SoftwareMali, folder: &Path) -> PhysAddr {
     let pgt = std::fs::read(folder.join("gr_pgt")).unwrap();
     let root = word(&pgt, 8);
@@ -84,7 +84,8 @@ struct ReplayResult {
     device: SoftwareMali,
 }
 
-/// Replays a recording: writes as recorded, waits before an interrupt's handler, repeats reads of a busy status.
+/// Replays a recording. Writes are as recorded. The replay waits before an interrupt's handler and repeats reads of a
+/// busy status.
 fn play(folder: &Path, gap_ns: u64, prepare: impl Fn(&mut SoftwareMali, PhysAddr)) -> ReplayResult {
     let arena = Arena {
         base: PhysAddr(0),
@@ -107,7 +108,7 @@ fn play(folder: &Path, gap_ns: u64, prepare: impl Fn(&mut SoftwareMali, PhysAddr
                 head_lo = a.value;
             }
             if a.offset == JS1_HEAD_NEXT_HI {
-                // The dump is from after the run: take the job's end out of its header.
+                // The memory dump is from after the run, so the test clears the completion status in the job's header.
                 let va = GpuVa(u64::from(a.value) << 32 | u64::from(head_lo));
                 if let Ok(leaf) = mmu::translate(MmuFormat::Aarch64_4k, root, va, d.memory()) {
                     d.write(space::ARENA, leaf.target(va).unwrap().0, 8, 0).unwrap();
@@ -124,7 +125,8 @@ fn play(folder: &Path, gap_ns: u64, prepare: impl Fn(&mut SoftwareMali, PhysAddr
         if a.offset == AS0_STATUS {
             compared += 1;
             if a.value == 1 {
-                // The rest of the poll ends on zero, which counts for its earlier reads too.
+                // This read counts as matched, because the poll's last read expects zero and decides for the whole
+                // poll.
                 matched += 1;
                 continue;
             }
@@ -206,7 +208,7 @@ fn unmapped_header_page_of_mnist_faults_with_code_and_address() {
         d.write(space::ARENA, walk.steps.last().unwrap().entry_at.0, 8, mmu::INVALID)
             .unwrap();
     });
-    // JOB_IRQ_STATUS of the job shows slot 1 as failed instead of done.
+    // JOB_IRQ_STATUS of the job reports slot 1 as failed instead of done.
     assert_eq!(p.mismatches[0], "event 221: 0x100c read 0x20000, recorded 0x2");
     let report = p.device.take_job_reports()[0].clone();
     assert_eq!((report.va, report.status, report.computed), (va.0, 0xc3, None));

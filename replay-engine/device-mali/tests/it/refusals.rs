@@ -1,7 +1,7 @@
-//! Every rule that a plan must keep, broken once: the plan is refused with the rule, the location and the reason.
+//! Tests that break every rule for plans once. The plan is refused with the rule, the location and the reason.
 //!
-//! `registers.rs`: allowed writes and user requests; `pages.rs`: memory that the GPU can reach; `chains.rs`:
-//! jobs and their limits. Here: how to break a plan in one location.
+//! `registers.rs` tests allowed writes and user requests. `pages.rs` tests memory that the GPU can access. `chains.rs`
+//! tests jobs and their limits. This file has helpers that break a plan in one location.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,12 +28,12 @@ use trace_core::recording::{FrameRole, Recording};
 
 const SAMPLE: &str = "write-value.kine";
 
-fn refused(c: &Compiled) -> Refusal {
-    verify(&c.plan, &c.pages, &target()).expect_err("the plan is to be refused")
+fn refuse(c: &Compiled) -> Refusal {
+    verify(&c.plan, &c.pages, &target()).expect_err("the plan must be refused")
 }
 
 fn reason(c: &Compiled, rule: u8) -> Reason {
-    let r = refused(c);
+    let r = refuse(c);
     assert_eq!(r.rule, rule, "{r}");
     assert!(!r.place.is_empty());
     r.reason
@@ -54,7 +54,7 @@ fn write(event: u32, offset: u64, value: u64) -> Action {
 }
 
 fn fails(r: &Recording, edits: &Edits, options: &CompileOptions) -> CompileError {
-    compile(r, edits, &target(), options, &Progress::new()).expect_err("the recording is not to compile")
+    compile(r, edits, &target(), options, &Progress::new()).expect_err("the recording must not compile")
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn set(c: &Compiled, at: usize, new: u64) -> Compiled {
 
 fn insert(c: &Compiled, at: usize, actions: &[Action]) -> Compiled {
     with_actions(c.clone(), |list| {
-        // Next to another action, and so of its event.
+        // The inserted actions have the event of their neighbour.
         let event = list[at.saturating_sub(1)].event();
         for a in actions.iter().rev() {
             list.insert(at, moved(*a, event));
@@ -146,16 +146,16 @@ fn moved(a: Action, to: u32) -> Action {
 fn position(c: &Compiled, is_match: impl Fn(&Action) -> bool) -> usize {
     let mut found = None;
     let _ = with_actions(c.clone(), |list| found = list.iter().position(&is_match));
-    found.expect("there is such an action")
+    found.expect("the plan has a matching action")
 }
 
 fn with_action<T>(c: &Compiled, at: usize, take: impl FnOnce(Action) -> T) -> T {
     let mut found = None;
     let _ = with_actions(c.clone(), |list| found = Some(list[at]));
-    take(found.expect("there is such an action"))
+    take(found.expect("the plan has an action there"))
 }
 
-/// Index of the submit, a write of 1 to JS1_COMMAND_NEXT.
+/// Returns the index of the submit, a write of 1 to JS1_COMMAND_NEXT.
 fn submit(c: &Compiled) -> usize {
     find(c, 0x18e0)
 }

@@ -1,4 +1,5 @@
-//! The published recordings, compiled, verified and run on the software GPU: they match, and the comparison bites.
+//! Tests that compile, verify and run the published recordings on the simulator. The recordings match, and changed
+//! values are found.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use crate::common;
@@ -16,7 +17,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, FrameRole, Page};
 use trace_core::registers::{ReadRule, RegisterMap, Role};
 
-fn named(plan: &Plan, kind: RewriteKind) -> usize {
+fn count_rewrites(plan: &Plan, kind: RewriteKind) -> usize {
     plan.rewrites.iter().filter(|r| r.kind == kind).count()
 }
 
@@ -36,7 +37,7 @@ fn show(o: &Outcome) {
     }
 }
 
-/// (name, reads, compared, jobs, interrupts)
+/// Name, reads, compared reads, jobs and interrupts.
 const PUBLISHED: [(&str, u64, u64, usize, u64); 2] = [("mnist", 2603, 2580, 23, 26), ("alexnet", 7652, 7592, 60, 63)];
 
 #[test]
@@ -52,9 +53,9 @@ fn the_published_recordings_replay_and_match() {
             (c.plan.reads.compared(), c.plan.reads.feeds),
             (compared, reads - compared)
         );
-        assert_eq!(named(&c.plan, RewriteKind::WaitAdded) as u64, interrupts);
-        assert_eq!(named(&c.plan, RewriteKind::JobStatus), jobs);
-        assert_eq!(named(&c.plan, RewriteKind::FlushId), jobs);
+        assert_eq!(count_rewrites(&c.plan, RewriteKind::WaitAdded) as u64, interrupts);
+        assert_eq!(count_rewrites(&c.plan, RewriteKind::JobStatus), jobs);
+        assert_eq!(count_rewrites(&c.plan, RewriteKind::FlushId), jobs);
         let o = play(&c);
         show(&o);
         assert_eq!(o.verdict, Verdict::Match, "{name}");
@@ -62,12 +63,12 @@ fn the_published_recordings_replay_and_match() {
         assert_eq!(o.interrupts, interrupts);
         assert_eq!((o.actions, o.divergence_count), (c.plan.actions, 0));
         assert!(o.jobs.iter().all(|j| j.done && j.status == Some(1)));
-        assert!(!o.computed, "no shader runs here");
+        assert!(!o.computed, "no shader runs in these recordings");
         assert!(o.jobs.iter().all(|j| j.computed == Some(false)));
     }
 }
 
-/// Every recording that the project made itself replays, whatever its table format and job types.
+/// Every recording of the project replays, whatever its table format and job types.
 #[test]
 fn the_sample_traces_replay_and_match() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-traces");
@@ -78,24 +79,24 @@ fn the_sample_traces_replay_and_match() {
             continue;
         }
         let r = sample(&name);
-        // On the model that it was made on.
+        // Each recording runs on its own GPU model.
         let id = r.metadata.identity.gpu_id;
-        let own = Model::ALL.into_iter().find(|m| m.data().gpu_id == id);
-        let own = own.unwrap_or_else(|| panic!("{name}: no model is {id:#x}"));
-        let mut device = SoftwareMali::new(own);
+        let recorded_model = Model::ALL.into_iter().find(|m| m.data().gpu_id == id);
+        let recorded_model = recorded_model.unwrap_or_else(|| panic!("{name}: no model has GPU id {id:#x}"));
+        let mut device = SoftwareMali::new(recorded_model);
         let (edits, options) = (Edits::default(), CompileOptions::default());
         let c = compile(&r, &edits, &device.info(), &options, &Progress::new()).unwrap();
         verify(&c.plan, &c.pages, &device.info()).unwrap_or_else(|e| panic!("{name}: {e}"));
         let o = run(&c.plan, &c.pages, &mut device, &Progress::new());
         assert_eq!(o.verdict, Verdict::Match, "{name}: {:?}", o.failure);
         let c = compiled(&r);
-        // A recording of another model is not for this one.
-        let other = own != Model::G71;
+        // The plan of another model is refused.
+        let other = recorded_model != Model::G71;
         match verify(&c.plan, &c.pages, &target()) {
             Ok(_) => assert!(!other, "{name}"),
             Err(e) => assert!(other && matches!(e.reason, Reason::OtherGpu { .. }), "{name}: {e}"),
         }
-        // Run without that check, it tells so by its identity registers.
+        // Without that check, the identity registers reveal the difference.
         let o = play(&c);
         show(&o);
         let expected = if other { Verdict::Diverged } else { Verdict::Match };
@@ -106,33 +107,33 @@ fn the_sample_traces_replay_and_match() {
     assert!(seen >= 10, "only {seen} sample traces");
 }
 
-/// Whose memory is gone, a run fails at its first chain: that no shader ran must not read as "every shader ran".
+/// A run without memory fails at its first chain. Such a run must not count as "every shader ran".
 #[test]
 fn run_without_finished_jobs_is_not_computed() {
     let whole = compiled(&sample("conv3x3.kine"));
-    let mut gone = whole.clone();
-    gone.plan.pages.retain(|p| p.role == FrameRole::Table);
-    let o = play(&gone);
+    let mut without_memory = whole.clone();
+    without_memory.plan.pages.retain(|p| p.role == FrameRole::Table);
+    let o = play(&without_memory);
     show(&o);
     assert_eq!(o.verdict, Verdict::Failed);
     assert!(o.jobs.iter().all(|j| !j.done) && !o.jobs.is_empty());
     assert!(!o.computed, "nothing ran");
     assert_eq!(o.count_uncomputed().unfinished as usize, o.jobs.len());
-    // A run that breaks off before its jobs has not computed either, whether they need shaders or not.
+    // A run that stops before its jobs has not computed, whether they need shaders or not.
     for name in ["conv3x3.kine", "write-value.kine"] {
         let mut short = compiled(&sample(name));
         short.plan.budgets.actions = 3;
         let o = play(&short);
         assert_eq!((o.verdict, o.computed), (Verdict::Failed, false), "{name}");
     }
-    // Nothing in this one needs a shader, and all of it ran.
+    // No job of this recording needs a shader, and all jobs ran.
     let o = play(&compiled(&sample("write-value.kine")));
     assert_eq!((o.verdict, o.computed), (Verdict::Match, true));
     assert_eq!(o.count_uncomputed(), UncomputedJobs::default());
 }
 
-/// One changed value diverges at exactly that read and with that value, and nowhere else.
-fn bites_at(r: &Recording, compared: u64, at: u64, value: u64) {
+/// Checks that one changed value diverges exactly at that read, with that value, and nowhere else.
+fn check_divergence_at(r: &Recording, compared: u64, at: u64, value: u64) {
     let map = RegisterMap::by_name("mali-jm").unwrap();
     let recorded = r.events.access(at as usize).unwrap();
     let changed = with_accesses(r.clone(), |event, mut a| {
@@ -143,31 +144,31 @@ fn bites_at(r: &Recording, compared: u64, at: u64, value: u64) {
     });
     let o = play(&compiled(&changed));
     let register = map.at(recorded.offset).unwrap();
-    let what = format!("{} at event {at}, {:#x} to {value:#x}", register.name, recorded.value);
+    let case = format!("{} at event {at}, {:#x} to {value:#x}", register.name, recorded.value);
     if o.divergence_count != 1 {
         show(&o);
     }
     assert_eq!(
         (o.verdict, o.divergence_count),
         (Verdict::Diverged, 1),
-        "{what}: {:?}",
+        "{case}: {:?}",
         o.failure
     );
     let d = &o.divergences[0];
     assert_eq!(
         (d.event, d.register.as_str(), d.expected),
         (at, register.name.as_str(), value),
-        "{what}"
+        "{case}"
     );
-    assert_eq!(d.got, recorded.value, "{what}");
+    assert_eq!(d.got, recorded.value, "{case}");
     let missed = o.reads.compared - o.reads.matched;
     let poll = register.replay.read == ReadRule::Until;
-    assert_eq!(o.reads.compared, compared, "{what}");
-    assert!(missed == 1 || poll && missed > 1, "{what}: {missed}");
+    assert_eq!(o.reads.compared, compared, "{case}");
+    assert!(missed == 1 || poll && missed > 1, "{case}: {missed}");
 }
 
-/// Reads of each compared register by rising event. Of a poll only the value on which it ended is compared, so only
-/// the last read of such a register counts here, which ends one.
+/// Returns the reads of each compared register, in event order. A poll compares only its last value, so only the last
+/// read of a polled register counts.
 fn compared_reads(r: &Recording) -> BTreeMap<u32, Vec<u64>> {
     let map = RegisterMap::by_name("mali-jm").unwrap();
     let mut reads: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
@@ -186,7 +187,7 @@ fn compared_reads(r: &Recording) -> BTreeMap<u32, Vec<u64>> {
     reads
 }
 
-/// Values to put in a recorded one's place: none, all, and one bit of its low, middle and high part turned.
+/// Returns values to replace a recorded one: zero, all ones, and one flipped bit in the low, middle and high part.
 fn other_values(recorded: u64) -> BTreeSet<u64> {
     let all = [0, 0xffff_ffff, recorded ^ 1, recorded ^ 1 << 19, recorded ^ 1 << 31];
     all.into_iter().filter(|v| *v != recorded).collect()
@@ -200,17 +201,17 @@ fn a_changed_read_of_every_register_diverges() {
     assert_eq!(
         reads.len(),
         64,
-        "all 65 registers that mnist reads, but for LATEST_FLUSH"
+        "mnist reads 65 registers, and all except LATEST_FLUSH are compared"
     );
     for at in reads.values().filter_map(|of| of.last()) {
         for value in other_values(r.events.access(*at as usize).unwrap().value) {
-            bites_at(&r, 2580, *at, value);
+            check_divergence_at(&r, 2580, *at, value);
         }
     }
 }
 
-/// An interrupt whose recorded status is turned to 0 is taken all the same where its handler goes on to acknowledge
-/// it: the read diverges, and not something behind it.
+/// The replay takes an interrupt with a changed status of 0 if its handler acknowledges it. Only that read diverges,
+/// and no later one.
 #[test]
 fn cleared_interrupt_status_diverges_at_every_handler() {
     let Some(r) = published("mnist") else { return };
@@ -219,7 +220,7 @@ fn cleared_interrupt_status_diverges_at_every_handler() {
     for (offset, of) in compared_reads(&r) {
         if matches!(map.at(offset).unwrap().replay.role, Some(Role::IrqStatus(_))) {
             for at in of {
-                bites_at(&r, 2580, at, 0);
+                check_divergence_at(&r, 2580, at, 0);
                 handlers += 1;
             }
         }
@@ -227,7 +228,7 @@ fn cleared_interrupt_status_diverges_at_every_handler() {
     assert_eq!(handlers, 26);
 }
 
-/// The same in the larger recording, one read of each register, the value 0 or all ones.
+/// AlexNet has one changed read of each register, with the value 0 or all ones.
 #[test]
 #[ignore = "make test-full: changes every register's reads in AlexNet, a minute"]
 fn changed_reads_of_alexnet_diverge() {
@@ -236,33 +237,33 @@ fn changed_reads_of_alexnet_diverge() {
         let at = of[(n * 7919) % of.len()];
         let values = other_values(r.events.access(at as usize).unwrap().value);
         let pick = if n % 2 == 0 { values.first() } else { values.last() };
-        bites_at(&r, 7592, at, *pick.unwrap());
+        check_divergence_at(&r, 7592, at, *pick.unwrap());
     }
 }
 
-/// A look at a line that is not raised is no handler, and nothing is waited for.
+/// A read of a line that is not raised is not a handler, so the replay does not wait.
 #[test]
 fn unacknowledged_zero_status_is_an_ordinary_read() {
     let Some(r) = published("mnist") else { return };
     let map = RegisterMap::by_name("mali-jm").unwrap();
     let of = |name: &str| map.find_by_name(name).unwrap().offset;
-    let mut looks = 0;
-    let with_looks = with_accesses(r.clone(), |_, mut a| {
-        // Each look at the raw status that found nothing becomes one at the status.
+    let mut status_reads = 0;
+    let with_status_reads = with_accesses(r.clone(), |_, mut a| {
+        // Each raw-status read of zero becomes a status read.
         if !a.write && a.offset == of("JOB_IRQ_RAWSTAT") && a.value == 0 {
             a.offset = of("JOB_IRQ_STATUS");
-            looks += 1;
+            status_reads += 1;
         }
         Some(a)
     });
-    let c = compiled(&with_looks);
-    assert!(looks >= 18, "{looks}");
+    let c = compiled(&with_status_reads);
+    assert!(status_reads >= 18, "{status_reads}");
     assert_eq!(c.plan.interrupts, 26);
     let o = play(&c);
     assert_eq!((o.verdict, o.reads.matched), (Verdict::Match, 2580), "{:?}", o.failure);
 }
 
-/// Every read that must match, changed at once: each diverges, and no other does.
+/// All compared reads are changed at once. Each of them diverges, and no other read does.
 #[test]
 fn every_changed_compared_read_diverges() {
     for (name, reads, compared, _, _) in PUBLISHED {
@@ -296,12 +297,12 @@ fn an_unmapped_job_header_faults_with_its_code_and_address() {
         let c = with_entry(whole.clone(), entry.entry_at, |_| 2);
         assert!(
             verify(&c.plan, &c.pages, &target()).is_err(),
-            "the verification sees it first"
+            "the verification must refuse the plan"
         );
         let o = play(&c);
         assert_eq!(o.verdict, Verdict::Failed);
         let f = &o.faults[0];
-        // Several headers share a page: the first job in it is the one that faults.
+        // Several headers share a page, so the first job on that page faults.
         let faulted = f.job.unwrap() as usize;
         let va = c.plan.jobs[faulted].head_va;
         assert!(faulted <= index && va.page() == head.page(), "{f:#?}");
@@ -323,9 +324,9 @@ fn an_unmapped_job_header_faults_with_its_code_and_address() {
         assert!(!o.jobs[faulted].done && o.jobs[faulted].status == Some(0xc3));
         assert!(o.jobs[..faulted].iter().all(|j| j.done));
         assert!(o.failure.unwrap().contains("0xc3"));
-        // What was done until then is there to be looked at.
-        let left = trace_core::container::from_bytes(o.recording).unwrap();
-        assert!(left.events.len() > 200);
+        // The recording of the outcome contains the events up to the failure.
+        let partial = trace_core::container::from_bytes(o.recording).unwrap();
+        assert!(partial.events.len() > 200);
     }
 }
 
@@ -356,13 +357,13 @@ fn an_edited_input_changes_only_its_pages() {
     let before: BTreeSet<_> = whole.pages.keys().collect();
     let new: Vec<_> = c.pages.keys().filter(|d| !before.contains(d)).collect();
     let span = ((input.va.0 + input.bytes - 1) >> 12) - (input.va.0 >> 12) + 1;
-    assert_eq!(new.len() as u64, span, "one new image a page of the buffer");
+    assert_eq!(new.len() as u64, span, "each page of the buffer has one new image");
     assert_eq!(
         (c.plan.used_pages, &c.plan.body),
         (whole.plan.used_pages, &whole.plan.body)
     );
-    assert_eq!(named(&c.plan, RewriteKind::Input), 1);
-    // It is there when the device runs: requested as an output, it comes back.
+    assert_eq!(count_rewrites(&c.plan, RewriteKind::Input), 1);
+    // The run reads the edited input back as an output.
     let options = CompileOptions {
         outputs: vec!["input".to_owned()],
         ..CompileOptions::default()
@@ -381,18 +382,18 @@ fn outcomes_are_recordings_that_replay() {
     for r in all {
         let o = play(&compiled(&r));
         assert_eq!(o.verdict, Verdict::Match);
-        let left = trace_core::container::from_bytes(o.recording).unwrap();
-        assert_eq!(left.metadata.identity.source, "outcome");
+        let outcome = trace_core::container::from_bytes(o.recording).unwrap();
+        assert_eq!(outcome.metadata.identity.source, "outcome");
         let count = |k: EventKind| {
-            (0..left.events.len())
-                .filter(|e| left.events.kind(*e) == Some(k))
+            (0..outcome.events.len())
+                .filter(|e| outcome.events.kind(*e) == Some(k))
                 .count()
         };
         assert_eq!(count(EventKind::Interrupt) as u64, o.interrupts);
         let map = RegisterMap::by_name("mali-jm").unwrap();
-        let t = trace_core::timeline::derive(&left, map, &Progress::new()).unwrap();
+        let t = trace_core::timeline::derive(&outcome, map, &Progress::new()).unwrap();
         assert_eq!(t.jobs.len(), o.jobs.len());
-        let again = compiled(&left);
+        let again = compiled(&outcome);
         verify(&again.plan, &again.pages, &target()).unwrap();
         let second = play(&again);
         show(&second);
@@ -441,7 +442,7 @@ fn the_recorded_pace_keeps_the_gaps() {
         ..CompileOptions::default()
     };
     let c = compile(&r, &Edits::default(), &target(), &options, &Progress::new()).unwrap();
-    assert_eq!(named(&c.plan, RewriteKind::Gap), 0);
+    assert_eq!(count_rewrites(&c.plan, RewriteKind::Gap), 0);
     verify(&c.plan, &c.pages, &target()).unwrap();
     let slow = play(&c);
     assert_eq!(slow.verdict, Verdict::Match);
@@ -453,7 +454,7 @@ fn the_recorded_pace_keeps_the_gaps() {
     );
 }
 
-/// A device that stops answering, or loses its interrupts, at a chosen action.
+/// A device that refuses accesses, or loses its interrupts, after a selected number of accesses.
 struct FaultyDevice {
     inner: SoftwareMali,
     accesses_left: u64,
@@ -535,14 +536,14 @@ fn failures_are_in_the_outcome_and_the_device_is_reset() {
     assert!(o.failure.unwrap().contains("cancelled"));
     assert!(o.faults.is_empty());
 
-    // A device that cannot report which frames have content leaves the same outcome.
+    // A device that cannot report its frames with content produces the same outcome.
     let mut device = broken(u64::MAX, false);
     let o = run(&c.plan, &c.pages, &mut device, &Progress::new());
     assert_eq!((o.verdict, device.resets), (Verdict::Match, 1));
     assert_eq!(o.fingerprint, play(&c).fingerprint);
 }
 
-/// A device whose address spaces never end a command.
+/// A device whose address spaces never complete a command.
 struct BusyDevice(SoftwareMali);
 
 impl Device for BusyDevice {

@@ -1,5 +1,5 @@
-//! Reads of state from before the recording: with a register map that marks one, a disagreement is a finding; after a
-//! write or a reset, and without the mark, it is a divergence.
+//! Tests of reads of state from before the recording. If the register map marks the register, a difference is a
+//! finding. After a write or a reset, or without the mark, it is a divergence.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use crate::common;
@@ -23,7 +23,7 @@ const GPU_COMMAND: u32 = 0x30;
 const SOFT_RESET: u64 = 1;
 const WHY: &str = "firmware sets it up";
 
-/// The map of Mali GPUs with text put behind the name of one register.
+/// Returns the register map of Mali GPUs with text inserted after the name of one register.
 fn map_with(register: &str, more: &str) -> Result<RegisterMap, String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets/registers/mali-jm");
     let name = format!("name = \"{register}\"\n");
@@ -36,12 +36,12 @@ fn map_with(register: &str, more: &str) -> Result<RegisterMap, String> {
         let file = path.file_name().unwrap().to_str().unwrap().to_owned();
         files.push((file, plain.replace(&name, &format!("{name}{more}\n"))));
     }
-    assert_eq!(found, 1, "{register} is in the map once");
+    assert_eq!(found, 1, "the map must contain {register} once");
     let files: Vec<(&str, &str)> = files.iter().map(|(f, t)| (f.as_str(), t.as_str())).collect();
     RegisterMap::parse(&files).map_err(|e| e.to_string())
 }
 
-fn marked() -> RegisterMap {
+fn marked_map() -> RegisterMap {
     map_with("SHADER_CONFIG", &format!("before = \"{WHY}\"")).unwrap()
 }
 
@@ -87,7 +87,7 @@ fn diverged(o: &Outcome) -> Vec<u64> {
 
 #[test]
 fn differing_read_before_any_write_is_a_finding() {
-    let (c, o) = play(&[(false, SHADER_CONFIG, 5), (false, SHADER_CONFIG, 0)], &marked());
+    let (c, o) = play(&[(false, SHADER_CONFIG, 5), (false, SHADER_CONFIG, 0)], &marked_map());
     assert_eq!((o.verdict, o.divergence_count), (Verdict::Match, 0), "{:?}", o.failure);
     assert_eq!(
         (o.reads.classes.equal, o.reads.compared, o.reads.matched),
@@ -111,7 +111,7 @@ fn differing_read_before_any_write_is_a_finding() {
 
 #[test]
 fn matching_read_of_state_before_is_compared() {
-    let (_, o) = play(&[(false, SHADER_CONFIG, 0)], &marked());
+    let (_, o) = play(&[(false, SHADER_CONFIG, 0)], &marked_map());
     assert_eq!((o.verdict, o.reads.compared, o.reads.matched), (Verdict::Match, 1, 1));
     assert!(o.findings.is_empty());
 }
@@ -125,7 +125,7 @@ fn write_or_reset_ends_the_state_before() {
             (true, SHADER_CONFIG, 3),
             (false, SHADER_CONFIG, 5),
         ],
-        &marked(),
+        &marked_map(),
     );
     assert_eq!(
         (o.verdict, diverged(&o), o.findings.len()),
@@ -138,7 +138,7 @@ fn write_or_reset_ends_the_state_before() {
             (true, GPU_COMMAND, SOFT_RESET),
             (false, SHADER_CONFIG, 5),
         ],
-        &marked(),
+        &marked_map(),
     );
     assert_eq!((diverged(&o), o.findings.len()), (vec![2], 1));
 }
@@ -162,30 +162,30 @@ fn only_masked_bits_of_a_register_are_compared() {
 
 #[test]
 fn read_class_round_trips_through_plan_bytes_and_text() {
-    let c = plan(&recording(&[(false, SHADER_CONFIG, 5)]), &marked());
+    let c = plan(&recording(&[(false, SHADER_CONFIG, 5)]), &marked_map());
     assert_eq!(Plan::from_bytes(&c.plan.to_bytes().unwrap()).unwrap(), c.plan);
-    let shown = text::print(&c.plan);
-    assert!(shown.contains("0 before 0 0xf04 4 0x5 mask 0xffffffff"), "{shown}");
-    assert_eq!(text::parse(&shown).unwrap(), c.plan);
+    let printed = text::print(&c.plan);
+    assert!(printed.contains("0 before 0 0xf04 4 0x5 mask 0xffffffff"), "{printed}");
+    assert_eq!(text::parse(&printed).unwrap(), c.plan);
 }
 
 #[test]
 fn read_class_before_requires_a_marked_register() {
     let not_before = |r| matches!(r, Reason::NotBefore { register } if register == "SHADER_CONFIG");
-    let c = plan(&recording(&[(false, SHADER_CONFIG, 5)]), &marked());
+    let c = plan(&recording(&[(false, SHADER_CONFIG, 5)]), &marked_map());
     let refused = verify(&c.plan, &c.pages, &target()).unwrap_err();
     assert_eq!((refused.rule, not_before(refused.reason)), (1, true));
-    // Nor one that it marks, once it is written.
+    // A marked register is not accepted either after it is written.
     let c = plan(
         &recording(&[(true, SHADER_CONFIG, 5), (false, SHADER_CONFIG, 5)]),
-        &marked(),
+        &marked_map(),
     );
     let c = with_actions(c, |list| {
         if let Some(Action::Read { class, .. }) = list.last_mut() {
             *class = ReadClass::Before(0xffff_ffff);
         }
     });
-    let refused = verify_with(&c.plan, &c.pages, &target(), &marked()).unwrap_err();
+    let refused = verify_with(&c.plan, &c.pages, &target(), &marked_map()).unwrap_err();
     assert_eq!((refused.rule, not_before(refused.reason)), (1, true));
 }
 
@@ -202,7 +202,7 @@ fn a_mark_needs_a_reason_and_a_compared_register() {
     }
 }
 
-/// No register of the map that is delivered is marked: the published recordings replay in full without.
+/// The shipped map marks no register, because the published recordings replay fully without a mark.
 #[test]
 fn no_register_of_the_shipped_map_is_marked_before() {
     let map = RegisterMap::by_name("mali-jm").unwrap();

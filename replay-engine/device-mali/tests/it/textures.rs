@@ -1,4 +1,4 @@
-//! Descriptors that Mesa's driver wrote, taken apart as Mesa's own decoder does, and the texels behind them.
+//! Tests that decode the descriptors of Mesa's driver like Mesa's own decoder, and fetch the texels.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use device_mali::texture::{
@@ -63,8 +63,8 @@ impl TexMemory for Submit {
     }
 }
 
-/// The lines of Mesa's text from the first that is this one, trimmed, with a value by its name.
-fn decoded(s: &Submit, from: &str) -> impl Fn(&str) -> String + use<> {
+/// Returns a lookup of values by name in Mesa's text, from the first line that equals `from`.
+fn find_mesa_values(s: &Submit, from: &str) -> impl Fn(&str) -> String + use<> {
     let text = std::fs::read_to_string(s.folder.join("pandecode.ctx-0.0000")).unwrap();
     let lines: Vec<String> = text.lines().map(|l| l.trim().to_owned()).collect();
     let at = lines.iter().position(|l| l == from).unwrap();
@@ -92,14 +92,17 @@ fn texture_descriptors_match_mesas_decoder() {
         let Some(mut s) = submit(name) else { return };
         let (textures, samplers) = (number(&s.job["textures"]), number(&s.job["samplers"]));
         let t = Texture::load(Arch::V6, &mut s, textures).unwrap();
-        let says = decoded(&s, "Texture:");
-        assert_eq!(format!("{:?}", t.dimension), format!("D{}", &says("Dimension")[..1]));
+        let mesa_value = find_mesa_values(&s, "Texture:");
+        assert_eq!(
+            format!("{:?}", t.dimension),
+            format!("D{}", &mesa_value("Dimension")[..1])
+        );
         let format = format!(
             "{} {}",
             format_name(Arch::V6, t.format.index()),
             swizzle(t.format.order)
         );
-        assert_eq!(format, says("Format (v6)"));
+        assert_eq!(format, mesa_value("Format (v6)"));
         for (ours, name) in [
             (t.width, "Width"),
             (t.height, "Height"),
@@ -108,23 +111,23 @@ fn texture_descriptors_match_mesas_decoder() {
             (t.layers, "Array size"),
             (t.depth, "Depth"),
         ] {
-            assert_eq!(ours.to_string(), says(name), "{name}");
+            assert_eq!(ours.to_string(), mesa_value(name), "{name}");
         }
-        assert!(says("Swizzle").ends_with(&format!("({})", swizzle(t.swizzle))));
+        assert!(mesa_value("Swizzle").ends_with(&format!("({})", swizzle(t.swizzle))));
         assert_eq!(
-            (t.ordering, says("Texel ordering")),
+            (t.ordering, mesa_value("Texel ordering")),
             (Ordering::Interleaved { side: 16 }, "Tiled".to_owned())
         );
-        assert_eq!(format!("{:#x}", t.surfaces), says("Surfaces"));
+        assert_eq!(format!("{:#x}", t.surfaces), mesa_value("Surfaces"));
         let surface = t.surface(&mut s, 0, 0, 0, 0).unwrap();
-        assert_eq!(format!("{:#x}", surface.pointer), says("Pointer"));
-        assert_eq!(surface.row_stride.to_string(), says("Row stride"));
-        assert_eq!(surface.surface_stride.to_string(), says("Surface stride"));
+        assert_eq!(format!("{:#x}", surface.pointer), mesa_value("Pointer"));
+        assert_eq!(surface.row_stride.to_string(), mesa_value("Row stride"));
+        assert_eq!(surface.surface_stride.to_string(), mesa_value("Surface stride"));
 
         let sampler = Sampler::load(&mut s, samplers).unwrap();
-        let says = decoded(&s, "Sampler 0:");
+        let mesa_value = find_mesa_values(&s, "Sampler 0:");
         for (axis, wrap) in ["S", "T", "R"].into_iter().zip(sampler.wrap) {
-            assert_eq!(format!("{wrap:?}"), says(&format!("Wrap Mode {axis}")));
+            assert_eq!(format!("{wrap:?}"), mesa_value(&format!("Wrap Mode {axis}")));
         }
         for (ours, name) in [
             (sampler.srgb_override, "sRGB override"),
@@ -136,13 +139,13 @@ fn texture_descriptors_match_mesas_decoder() {
             (sampler.magnify_nearest, "Magnify nearest"),
             (sampler.magnify_cutoff != 0, "Magnify cutoff"),
         ] {
-            assert_eq!(ours.to_string(), says(name), "{name}");
+            assert_eq!(ours.to_string(), mesa_value(name), "{name}");
         }
-        assert_eq!(format!("{:?}", sampler.mipmap), says("Mipmap Mode"));
+        assert_eq!(format!("{:?}", sampler.mipmap), mesa_value("Mipmap Mode"));
         let lod = |v: i32| format!("{:.6}", f64::from(v) / 256.0);
-        assert_eq!(lod(sampler.min_lod), says("Minimum LOD"));
-        assert_eq!(lod(sampler.max_lod), says("Maximum LOD"));
-        assert_eq!(lod(sampler.lod_bias), says("LOD bias"));
+        assert_eq!(lod(sampler.min_lod), mesa_value("Minimum LOD"));
+        assert_eq!(lod(sampler.max_lod), mesa_value("Maximum LOD"));
+        assert_eq!(lod(sampler.lod_bias), mesa_value("LOD bias"));
         assert!(!sampler.anisotropic);
     }
 }
@@ -152,11 +155,11 @@ fn image_descriptors_match_mesas_decoder() {
     let Some(mut s) = submit("zoo/g71/image") else { return };
     let (attributes, buffers) = (number(&s.job["attributes"]), number(&s.job["attribute_buffers"]));
     let a = Attribute::load(Arch::V6, &mut s, attributes, buffers, 0).unwrap();
-    let says = decoded(&s, "Type: 3D Interleaved");
-    assert_eq!(format!("{:#x}", a.pointer), says("Pointer"));
+    let mesa_value = find_mesa_values(&s, "Type: 3D Interleaved");
+    assert_eq!(format!("{:#x}", a.pointer), mesa_value("Pointer"));
     assert_eq!(
         (a.stride.to_string(), a.size.to_string()),
-        (says("Stride"), says("Size"))
+        (mesa_value("Stride"), mesa_value("Size"))
     );
     let Shape::Image {
         ordering,
@@ -170,11 +173,11 @@ fn image_descriptors_match_mesas_decoder() {
     assert_eq!(ordering, Ordering::Interleaved { side: 16 });
     assert_eq!(
         extent.map(|n| n.to_string()),
-        ["S", "T", "R"].map(|n| says(&format!("{n} dimension")))
+        ["S", "T", "R"].map(|n| mesa_value(&format!("{n} dimension")))
     );
     assert_eq!(
         (row_stride.to_string(), slice_stride.to_string()),
-        (says("Row Stride"), says("Slice Stride"))
+        (mesa_value("Row Stride"), mesa_value("Slice Stride"))
     );
     let b = Attribute::load(Arch::V6, &mut s, attributes, buffers, 1).unwrap();
     assert_eq!(b.pointer, 0xf7fb_a000);
@@ -196,17 +199,17 @@ fn texels_that_were_uploaded_are_fetched() {
     let (textures, samplers) = (number(&s.job["textures"]), number(&s.job["samplers"]));
     let texture = Texture::load(Arch::V6, &mut s, textures).unwrap();
     let sampler = Sampler::load(&mut s, samplers).unwrap();
-    // The word that stands in the shader of this program.
+    // The shader of this program contains this word.
     let Operation::Single(op) = Operation::decode(0xfe18_6800).unwrap() else {
         panic!()
     };
     assert_eq!(op.indices(&[0]), (0, 0));
     for (y, x) in (0..8u32).flat_map(|y| (0..16u32).map(move |x| (y, x))) {
-        let place = FetchRequest {
+        let fetch_request = FetchRequest {
             texel: [x as i32, y as i32, 0],
             ..Default::default()
         };
-        let texel = fetch(&mut s, &texture, &sampler, &place).unwrap();
+        let texel = fetch(&mut s, &texture, &sampler, &fetch_request).unwrap();
         assert_eq!(texel.bits, [uploaded[(y * 16 + x) as usize], 0, 0, 1]);
         let [v, ..] = op
             .run(&mut s, &texture, &sampler, (15 - x, y), &[0], Derivatives::default())

@@ -1,4 +1,4 @@
-//! Recordings cut down to some of their jobs replay, and the jobs that stay write what they write in the whole.
+//! Tests that trimmed recordings replay and that their jobs write the same values as in the full recording.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use crate::common;
@@ -20,7 +20,7 @@ use trace_core::recording::{Page, PhysAddr};
 use trace_core::registers::RegisterMap;
 use trace_core::trim::{JobParts, Part, TrimRequest, TrimResult, trim};
 
-/// Samples with more than one job, on the model that made them.
+/// Samples with more than one job, for tests on the model of the recording.
 const SEVERAL: [&str; 6] = [
     "chain2.kine",
     "twopass.kine",
@@ -38,7 +38,7 @@ fn producers(r: &Recording) -> Producers {
     Producers::from_recording(r, parts(r), &Progress::new()).unwrap()
 }
 
-fn placed(r: &Recording, model: Model) -> PlacedPlan {
+fn compile_plan(r: &Recording, model: Model) -> PlacedPlan {
     let info = SoftwareMali::new(model).info();
     let p = compile_placed(
         r,
@@ -52,13 +52,13 @@ fn placed(r: &Recording, model: Model) -> PlacedPlan {
     p
 }
 
-/// What each job wrote, by recorded frame and word.
+/// Words that each job wrote, by recorded frame and word.
 type WrittenValues = Vec<BTreeMap<(u64, usize), u32>>;
 
-/// Replays a recording, and takes what its jobs leave.
-fn replayed(r: &Recording) -> (FlowReport, WrittenValues) {
+/// Replays a recording and returns the values that its jobs wrote.
+fn replay(r: &Recording) -> (FlowReport, WrittenValues) {
     let model = model_for_recording(r).unwrap();
-    let p = placed(r, model);
+    let p = compile_plan(r, model);
     let first = trace_flows(&p.compiled, model, BTreeSet::new(), &Progress::new()).unwrap();
     let keep = (0u32..)
         .zip(&first.page_usage)
@@ -66,7 +66,7 @@ fn replayed(r: &Recording) -> (FlowReport, WrittenValues) {
         .collect();
     let flowed = trace_flows(&p.compiled, model, keep, &Progress::new()).unwrap();
     let mut wrote: WrittenValues = vec![BTreeMap::new(); flowed.page_usage.len()];
-    let held: BTreeMap<(u32, u64), &Page> = flowed
+    let saved: BTreeMap<(u32, u64), &Page> = flowed
         .saved_pages
         .iter()
         .map(|h| ((h.chain, h.frame), &*h.page))
@@ -75,7 +75,7 @@ fn replayed(r: &Recording) -> (FlowReport, WrittenValues) {
         for t in pages {
             // Page tables have no recorded frame here, and jobs write none.
             let Some(frame) = p.frames.get(&t.frame) else { continue };
-            let page = held[&(chain as u32, t.frame)];
+            let page = saved[&(chain as u32, t.frame)];
             for word in (0..1024).filter(|w| t.written[w / 64] >> (w % 64) & 1 == 1) {
                 let bytes = page[word * 4..word * 4 + 4].try_into().unwrap();
                 wrote[chain].insert((*frame, word), u32::from_le_bytes(bytes));
@@ -85,22 +85,22 @@ fn replayed(r: &Recording) -> (FlowReport, WrittenValues) {
     (flowed, wrote)
 }
 
-/// Cuts a recording to jobs and what they need, as `kinescope trim` does.
+/// Trims a recording to jobs and their dependencies, as `kinescope trim` does.
 fn cut(r: &Recording, p: &Producers, chosen: &BTreeSet<u32>, fill: bool, touched: bool) -> (TrimResult, BTreeSet<u32>) {
     let needs = if fill {
         DependencyPolicy::Bytes
     } else {
         DependencyPolicy::Jobs
     };
-    let kept = p.closure(chosen, needs).jobs;
-    let mut request = TrimRequest::new(Part::Jobs(kept.clone()), "whole.kine");
+    let part_jobs = p.closure(chosen, needs).jobs;
+    let mut request = TrimRequest::new(Part::Jobs(part_jobs.clone()), "whole.kine");
     if fill {
-        request.supplied = p.compute_supplied(&kept, &Progress::new()).unwrap();
+        request.supplied = p.compute_supplied(&part_jobs, &Progress::new()).unwrap();
     }
     if touched {
-        request.frames = p.used_frames(&kept);
+        request.frames = p.used_frames(&part_jobs);
     }
-    (trim(r, &request, &Progress::new()).unwrap(), kept)
+    (trim(r, &request, &Progress::new()).unwrap(), part_jobs)
 }
 
 fn errors(r: &Recording) -> usize {
@@ -108,30 +108,31 @@ fn errors(r: &Recording) -> usize {
     found.iter().filter(|f| f.severity == Severity::Error).count()
 }
 
-/// The part is sound, replays with every read as recorded, and its jobs write what they write in the whole.
-fn holds(whole: &Recording, of_whole: &WrittenValues, t: &TrimResult, kept: &BTreeSet<u32>, what: &str) {
-    assert!(errors(&t.recording) <= errors(whole), "{what}");
-    let (flowed, wrote) = replayed(&t.recording);
+/// Checks that the part is sound and replays with every read as recorded. Its jobs write the same values as in the full
+/// recording.
+fn check_part(whole: &Recording, of_whole: &WrittenValues, t: &TrimResult, part_jobs: &BTreeSet<u32>, case: &str) {
+    assert!(errors(&t.recording) <= errors(whole), "{case}");
+    let (flowed, wrote) = replay(&t.recording);
     let o = &flowed.outcome;
-    assert_eq!(o.verdict, Verdict::Match, "{what}: {:?} {:?}", o.failure, o.divergences);
-    assert_eq!(o.reads.compared, o.reads.matched, "{what}");
-    assert_eq!(wrote.len(), kept.len(), "{what}");
-    for (new, old) in kept.iter().enumerate() {
-        // The third job of these samples stores the cycle counter and the time, which are others in a shorter run.
-        if what.starts_with("write-value") && *old == 2 {
-            assert!(wrote[new].keys().eq(of_whole[2].keys()), "{what}");
+    assert_eq!(o.verdict, Verdict::Match, "{case}: {:?} {:?}", o.failure, o.divergences);
+    assert_eq!(o.reads.compared, o.reads.matched, "{case}");
+    assert_eq!(wrote.len(), part_jobs.len(), "{case}");
+    for (new, old) in part_jobs.iter().enumerate() {
+        // The third job of these samples stores the cycle counter and the time, which differ in a shorter run.
+        if case.starts_with("write-value") && *old == 2 {
+            assert!(wrote[new].keys().eq(of_whole[2].keys()), "{case}");
             continue;
         }
         assert!(
             wrote[new] == of_whole[*old as usize],
-            "{what}: job {old} wrote something else"
+            "{case}: job {old} wrote different values"
         );
     }
-    // It is a file like any other.
+    // The part can be written and verified as a file.
     let folder = tempfile();
     let path = folder.join("part.kine");
     trace_core::container::write(&t.recording, &path, &Progress::new()).unwrap();
-    assert!(trace_core::container::verify(&path).unwrap().is_sound(), "{what}");
+    assert!(trace_core::container::verify(&path).unwrap().is_sound(), "{case}");
     std::fs::remove_dir_all(folder).unwrap();
 }
 
@@ -144,7 +145,7 @@ fn tempfile() -> std::path::PathBuf {
     folder
 }
 
-/// Every single job and every pair of neighbours.
+/// Returns every single job and every pair of neighbours.
 fn choices(jobs: u32) -> Vec<BTreeSet<u32>> {
     let one = (0..jobs).map(|j| BTreeSet::from([j]));
     let two = (1..jobs).map(|j| BTreeSet::from([j - 1, j]));
@@ -157,17 +158,17 @@ fn every_job_and_job_pair_of_the_samples_replays_alone() {
         let r = sample(name);
         let p = producers(&r);
         assert_eq!(p.unknown_reason(), None, "{name}");
-        let (_, whole) = replayed(&r);
+        let (_, whole) = replay(&r);
         for chosen in choices(p.parts().len() as u32) {
             for fill in [false, true] {
                 for touched in [false, true] {
-                    let (t, kept) = cut(&r, &p, &chosen, fill, touched);
-                    let what = format!("{name} {chosen:?} fill {fill} touched {touched}");
+                    let (t, part_jobs) = cut(&r, &p, &chosen, fill, touched);
+                    let case = format!("{name} {chosen:?} fill {fill} touched {touched}");
                     println!(
-                        "{what}: jobs {kept:?}, events {:?}, pages {:?}, frames {:?}, supplied {}",
+                        "{case}: jobs {part_jobs:?}, events {:?}, pages {:?}, frames {:?}, supplied {}",
                         t.summary.events, t.summary.pages, t.summary.frames, t.summary.supplied
                     );
-                    holds(&r, &whole, &t, &kept, &what);
+                    check_part(&r, &whole, &t, &part_jobs, &case);
                 }
             }
         }
@@ -186,16 +187,16 @@ fn trim_of_a_dependent_job_keeps_the_producer_or_its_bytes() {
         "{:?}",
         c.added
     );
-    let (t, kept) = cut(&r, &p, &second, true, false);
-    assert_eq!(kept, second);
+    let (t, part_jobs) = cut(&r, &p, &second, true, false);
+    assert_eq!(part_jobs, second);
     assert!(t.summary.supplied > 0);
     assert_eq!(t.recording.cuts().len(), 1);
     assert_eq!(t.recording.cuts()[0].kept_jobs, [[1, 1]]);
     assert_eq!(t.recording.cuts()[0].supplied, t.summary.supplied);
-    // Without these bytes the job computes something else: the comparison bites.
+    // Without these bytes the job computes different values.
     let bare = trim(&r, &TrimRequest::new(Part::Jobs(second), "x"), &Progress::new()).unwrap();
-    let (_, whole) = replayed(&r);
-    let (_, wrote) = replayed(&bare.recording);
+    let (_, whole) = replay(&r);
+    let (_, wrote) = replay(&bare.recording);
     assert_ne!(wrote[0], whole[1]);
 }
 
@@ -209,9 +210,9 @@ fn trimming_to_all_jobs_changes_nothing_and_is_idempotent() {
         assert!(diff(&r, &t.recording).is_empty(), "{name}");
         assert_eq!(t.summary.events[0], t.summary.events[1]);
         for job in &all {
-            let (once, kept) = cut(&r, &p, &BTreeSet::from([*job]), false, false);
+            let (once, part_jobs) = cut(&r, &p, &BTreeSet::from([*job]), false, false);
             let again = producers(&once.recording);
-            let every = (0..kept.len() as u32).collect();
+            let every = (0..part_jobs.len() as u32).collect();
             let (twice, _) = cut(&once.recording, &again, &every, false, false);
             assert!(diff(&once.recording, &twice.recording).is_empty(), "{name} {job}");
             assert_eq!(twice.recording.cuts(), once.recording.cuts(), "{name} {job}");
@@ -226,9 +227,9 @@ fn jobs_with_unsupported_shaders_require_all_earlier_jobs() {
     let c = p.closure(&BTreeSet::from([1]), DependencyPolicy::Jobs);
     assert_eq!(c.jobs, BTreeSet::from([0, 1]));
     assert!(matches!(c.added[&0], KeepReason::Unknown { .. }), "{:?}", c.added);
-    let (t, kept) = cut(&r, &p, &BTreeSet::from([0]), false, false);
-    assert_eq!(kept, BTreeSet::from([0]));
-    let (flowed, _) = replayed(&t.recording);
+    let (t, part_jobs) = cut(&r, &p, &BTreeSet::from([0]), false, false);
+    assert_eq!(part_jobs, BTreeSet::from([0]));
+    let (flowed, _) = replay(&t.recording);
     assert_eq!(flowed.outcome.verdict, Verdict::Match);
 }
 
@@ -237,28 +238,33 @@ fn trimmed_published_recordings_replay() {
     for (name, choices) in [("mnist", vec![0..=0u32, 4..=9, 22..=22]), ("alexnet", vec![57..=59u32])] {
         let Some(r) = published(name) else { continue };
         let p = producers(&r);
-        let (_, whole) = replayed(&r);
+        let (_, whole) = replay(&r);
         for range in choices {
             let chosen: BTreeSet<u32> = range.clone().collect();
             for (fill, touched) in [(false, false), (true, true)] {
-                let (t, kept) = cut(&r, &p, &chosen, fill, touched);
-                let what = format!("{name} {range:?} fill {fill} touched {touched}");
+                let (t, part_jobs) = cut(&r, &p, &chosen, fill, touched);
+                let case = format!("{name} {range:?} fill {fill} touched {touched}");
                 println!(
-                    "{what}: {} jobs kept, events {:?}, pages {:?}, supplied {}",
-                    kept.len(),
+                    "{case}: {} jobs kept, events {:?}, pages {:?}, supplied {}",
+                    part_jobs.len(),
                     t.summary.events,
                     t.summary.pages,
                     t.summary.supplied
                 );
-                holds(&r, &whole, &t, &kept, &what);
+                check_part(&r, &whole, &t, &part_jobs, &case);
             }
-            // By themselves they replay too, as far as reads tell.
-            let kept = p.closure(&chosen, DependencyPolicy::Nothing).jobs;
-            let t = trim(&r, &TrimRequest::new(Part::Jobs(kept.clone()), name), &Progress::new()).unwrap();
-            let (flowed, _) = replayed(&t.recording);
+            // Parts without the needed jobs also replay, because only reads are compared.
+            let part_jobs = p.closure(&chosen, DependencyPolicy::Nothing).jobs;
+            let t = trim(
+                &r,
+                &TrimRequest::new(Part::Jobs(part_jobs.clone()), name),
+                &Progress::new(),
+            )
+            .unwrap();
+            let (flowed, _) = replay(&t.recording);
             assert_eq!(flowed.outcome.verdict, Verdict::Match, "{name} {range:?} alone");
-            assert_eq!(flowed.outcome.jobs.len(), kept.len());
-            assert_eq!(kept, chosen);
+            assert_eq!(flowed.outcome.jobs.len(), part_jobs.len());
+            assert_eq!(part_jobs, chosen);
         }
     }
 }
@@ -286,8 +292,8 @@ proptest! {
         if chosen.is_empty() {
             chosen.insert(jobs - 1);
         }
-        let (_, whole) = replayed(&r);
-        let (t, kept) = cut(&r, &p, &chosen, fill, touched);
-        holds(&r, &whole, &t, &kept, &format!("{name} {chosen:?}"));
+        let (_, whole) = replay(&r);
+        let (t, part_jobs) = cut(&r, &p, &chosen, fill, touched);
+        check_part(&r, &whole, &t, &part_jobs, &format!("{name} {chosen:?}"));
     }
 }

@@ -1,29 +1,29 @@
-//! The folders of recorded programs, and how closely what is computed of each has to agree with what a CPU computed or
-//! another implementation of the same shading language: one table for every way in which they are run.
+//! Folders of recorded programs and the required agreement of their results. The reference is a CPU or another
+//! implementation of the same shading language. All ways to run the programs share this table.
 
 use std::path::{Path, PathBuf};
 
 /// A folder with a program.
 pub struct Program {
-    /// Where it lies below the recordings: `g71/saxpy`.
+    /// Path of the folder below the recordings: `g71/saxpy`.
     pub name: String,
     /// The folder.
     pub folder: PathBuf,
-    /// The software device that it is for.
+    /// Name of the simulator that runs the program.
     pub device: &'static str,
 }
 
-/// Folders of programs, and the device of each.
+/// Folders of programs, each with its simulator.
 const PARTS: [(&str, &str); 3] = [("g71", "mali-g71"), ("g52", "mali-g52"), ("zoo/g71", "mali-g71")];
 
-/// Programs that draw: nothing of them is computed, and nothing is expected.
+/// Programs that draw. They have no compute jobs and no expected contents.
 const DRAWN: [&str; 3] = ["g71/triangle", "g71/tri3", "g52/triangle"];
 
-/// What files of expected contents end in, behind the buffer's name.
+/// Suffixes of files with expected contents. The buffer's name comes first.
 const EXPECTED: [&str; 2] = ["expected.bin", "llvmpipe.bin"];
 
-/// Words that are left out, and why.
-const LEFT_OUT: &[(&str, &str, &[usize], &str)] = &[
+/// Words that are not compared, with the reason.
+const NOT_COMPARED: &[(&str, &str, &[usize], &str)] = &[
     (
         "zoo/g71/convert",
         "b2",
@@ -34,20 +34,20 @@ const LEFT_OUT: &[(&str, &str, &[usize], &str)] = &[
         "zoo/g71/half_pack",
         "b1",
         &[17],
-        "a half that is no number: which one it is, nobody defines",
+        "a half that is NaN; no specification defines which NaN",
     ),
 ];
 
-/// Buffers that are not computed exactly as another implementation does, to a relative error of what is not below
-/// `1e-3` in magnitude: approximation tables, products that are fused here and not there. Every
-/// word of all other buffers must be the same.
-const CLOSE: &[(&str, &str, f64)] = &[
+/// Buffers whose results may differ from the other implementation, with the relative error of values of at least
+/// `1e-3`. The causes are approximation tables and different fusing of products. Every word of all other buffers must
+/// be equal.
+const TOLERANCES: &[(&str, &str, f64)] = &[
     ("zoo/g71/convert", "b2", 1e-6),
     ("zoo/g71/gelu", "b2", 2e-6),
     ("zoo/g71/gemm_vec4", "b2", 2e-5),
 ];
 
-/// All programs below a folder of recordings, by name.
+/// Returns all programs below a folder of recordings, sorted by name.
 pub fn programs(root: &Path) -> Vec<Program> {
     let mut all = Vec::new();
     for (part, device) in PARTS {
@@ -64,19 +64,19 @@ pub fn programs(root: &Path) -> Vec<Program> {
 }
 
 impl Program {
-    /// Whether its jobs are compute jobs.
+    /// Returns whether the program's jobs are compute jobs.
     pub fn computes(&self) -> bool {
         !DRAWN.contains(&self.name.as_str())
     }
 
-    /// Contents that are expected of a buffer.
+    /// Returns the expected contents of a buffer.
     pub fn expected(&self, buffer: &str) -> Vec<Vec<u8>> {
         let files = EXPECTED.iter().map(|end| self.folder.join(format!("{buffer}.{end}")));
         files.filter_map(|f| std::fs::read(f).ok()).collect()
     }
 
-    /// Names of the buffers that contents are expected of, in order.
-    #[allow(dead_code, reason = "not every test has to ask")]
+    /// Returns the sorted names of the buffers with expected contents.
+    #[allow(dead_code, reason = "some tests do not use it")]
     pub fn checked(&self) -> Vec<String> {
         let files = std::fs::read_dir(&self.folder).unwrap();
         let names = files.map(|f| f.unwrap().file_name().into_string().unwrap());
@@ -92,7 +92,7 @@ impl Program {
         all
     }
 
-    /// Asserts that what a buffer holds agrees with what is expected of it; gives with how many files it was compared.
+    /// Asserts that a buffer agrees with its expected contents. Returns the number of compared files.
     pub fn assert_agrees(&self, buffer: &str, ours: &[u8]) -> usize {
         let expected = self.expected(buffer);
         for theirs in &expected {
@@ -104,32 +104,32 @@ impl Program {
     fn compare(&self, buffer: &str, ours: &[u8], mut theirs: Vec<u8>) {
         let name = &self.name;
         assert_eq!(ours.len(), theirs.len(), "{name} {buffer}");
-        for (_, _, words, _) in LEFT_OUT.iter().filter(|(p, of, ..)| p == name && *of == buffer) {
+        for (_, _, words, _) in NOT_COMPARED.iter().filter(|(p, of, ..)| p == name && *of == buffer) {
             for n in *words {
                 theirs[4 * n..4 * n + 4].copy_from_slice(&ours[4 * n..4 * n + 4]);
             }
         }
-        let a = apart(ours, &theirs);
-        match CLOSE.iter().find(|(p, b, _)| p == name && *b == buffer) {
+        let a = find_mismatches(ours, &theirs);
+        match TOLERANCES.iter().find(|(p, b, _)| p == name && *b == buffer) {
             None => assert_eq!(a.words, 0, "{name} {buffer}: {a:x?}"),
             Some((_, _, to)) => assert!(a.relative <= *to, "{name} {buffer}: {a:x?}"),
         }
     }
 }
 
-/// What of a buffer does not agree.
+/// Differences between a buffer and its expected contents.
 #[derive(Debug, Default)]
 #[allow(dead_code, reason = "the first word is printed")]
-struct Apart {
+struct Mismatch {
     words: usize,
     first: Option<(usize, u32, u32)>,
-    /// Greatest relative error of floats, of those that are not below `1e-3` in magnitude.
+    /// Greatest relative error of floats. Below `1e-3`, the error is relative to `1e-3`.
     relative: f64,
 }
 
-fn apart(ours: &[u8], theirs: &[u8]) -> Apart {
+fn find_mismatches(ours: &[u8], theirs: &[u8]) -> Mismatch {
     let word = |b: &[u8]| u32::from_le_bytes(b.try_into().unwrap());
-    let mut a = Apart::default();
+    let mut a = Mismatch::default();
     for (n, (o, t)) in ours.chunks_exact(4).zip(theirs.chunks_exact(4)).enumerate() {
         let (o, t) = (word(o), word(t));
         if o != t {

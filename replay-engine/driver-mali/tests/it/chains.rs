@@ -1,5 +1,5 @@
-//! Folders of job chains made here: what the CPU changed between submits is distinguished from what jobs left, objects
-//! come and go, and what cannot be run says so.
+//! Tests with folders of job chains that the tests build. They distinguish the CPU's changes between submits from the
+//! jobs' results, add and remove objects, and check the reports of chains that cannot run.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use driver_mali::chains::{RecordedChains, record, record_folder};
@@ -27,14 +27,14 @@ fn open_device() -> Box<dyn ReplayDevice> {
     device_mali::factory("mali-g71").unwrap()
 }
 
-/// A buffer object: handle, address, image.
+/// A buffer object: handle, address and image.
 type Object = (u64, u64, Vec<u8>);
 
-/// A folder with these submits, all of the chain at [`CHAIN`], and these buffers: name, address, bytes.
+/// Writes a folder with these submits of the chain at [`CHAIN`] and these buffers: name, address, bytes.
 fn folder(gpu: &str, submits: &[Vec<Object>], buffers: &[(&str, u64, u64)]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
-    let mut listed = Vec::new();
+    let mut submit_list = Vec::new();
     for (n, objects) in submits.iter().enumerate() {
         let mut bos = Vec::new();
         for (handle, va, image) in objects {
@@ -51,7 +51,7 @@ fn folder(gpu: &str, submits: &[Vec<Object>], buffers: &[(&str, u64, u64)]) -> T
             bos.join(",")
         );
         write(&format!("submit{n:03}.json"), text.as_bytes());
-        listed.push(format!(r#"{{"submit": "submit{n:03}.json"}}"#));
+        submit_list.push(format!(r#"{{"submit": "submit{n:03}.json"}}"#));
     }
     let buffers = buffers.iter().map(|(name, va, bytes)| {
         format!(r#"{{"name": "{name}", "bytes": {bytes}, "type": "u64", "gpu_va": "{va:#x}", "expected": null}}"#)
@@ -59,7 +59,7 @@ fn folder(gpu: &str, submits: &[Vec<Object>], buffers: &[(&str, u64, u64)]) -> T
     let text = format!(
         r#"{{"program": "made here", "gpu_id": "{gpu}", "buffers": [{}], "submits": [{}]}}"#,
         buffers.collect::<Vec<_>>().join(","),
-        listed.join(",")
+        submit_list.join(",")
     );
     write("spec.json", text.as_bytes());
     dir
@@ -72,7 +72,7 @@ fn pages(count: usize, words: &[u64]) -> Vec<u8> {
     bytes
 }
 
-/// The object with the chain: jobs that write eight bytes each, by address and value.
+/// Returns the object with the chain. Each job writes eight bytes, by address and value.
 fn chain(jobs: &[(u64, u64)]) -> Object {
     let put = |(to, value): &(u64, u64)| JobSpec::WriteValue {
         to: GpuVa(*to),
@@ -85,7 +85,7 @@ fn chain(jobs: &[(u64, u64)]) -> Object {
     (2, CHAIN, bytes)
 }
 
-fn recorded(folder: &Path) -> RecordedChains {
+fn record_chains(folder: &Path) -> RecordedChains {
     record_folder(folder, &mut *open_device()).unwrap()
 }
 
@@ -103,7 +103,7 @@ fn words(r: &Recording, event: u64, va: u64, count: usize) -> Vec<u64> {
     (0..count).map(word).collect()
 }
 
-/// The events that submit a chain.
+/// Returns the events that submit a chain.
 fn submits(r: &Recording) -> Vec<u64> {
     let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id).unwrap();
     let t = timeline::derive(r, map, &Progress::new()).unwrap();
@@ -114,8 +114,8 @@ fn host_writes(r: &Recording) -> Vec<HostWriteRow> {
     (0..r.events.len()).filter_map(|e| r.events.host_write(e)).collect()
 }
 
-/// Replays with these inputs; all named buffers come out.
-fn replayed(r: &Recording, inputs: &[(&str, Vec<u8>)]) -> Outcome {
+/// Replays with these inputs and returns all named buffers as outputs.
+fn replay(r: &Recording, inputs: &[(&str, Vec<u8>)]) -> Outcome {
     let mut device = open_device();
     let target = device.info();
     let mut edits = Edits::default();
@@ -144,14 +144,14 @@ fn output(o: &Outcome, name: &str, count: usize) -> Vec<u64> {
 
 #[test]
 fn results_carry_over_and_cpu_changes_are_applied_on_top() {
-    // The second image knows nothing of results: of `data`, the CPU changed words 1 and 2, and of these a job had
-    // written the first.
+    // The second image does not contain the job's results. The CPU changed words 1 and 2 of `data`, and a job had
+    // written word 1.
     let before = [0xa0, 0xa1, 0xa2, 0xa3, 0xa4];
     let after = [0xa0, 0x91, 0x92, 0xa3, 0xa4];
     let first = vec![(1, DATA, pages(2, &before)), chain(&[(DATA, 1), (DATA + 8, 2)])];
     let second = vec![(1, DATA, pages(2, &after)), chain(&[(DATA + 24, 3)])];
     let dir = folder("0x6000", &[first, second], &[("data", DATA, 0x2000)]);
-    let done = recorded(dir.path());
+    let done = record_chains(dir.path());
     assert!(done.has_computed() && done.jobs.len() == 3);
     let r = &done.recording;
     assert_eq!(r.metadata.address_spaces.len(), 1);
@@ -161,7 +161,7 @@ fn results_carry_over_and_cpu_changes_are_applied_on_top() {
     assert_eq!(words(r, at[1], DATA, 5), [1, 0x91, 0x92, 0xa3, 0xa4]);
     let last = [1, 0x91, 0x92, 3, 0xa4];
     assert_eq!(words(r, u64::MAX, DATA, 5), last);
-    // Words that changed, and none next to them.
+    // Only the changed words are host writes.
     let frame = host_writes(r)[0].at / 0x1000;
     let entries: Vec<(u64, u32)> = host_writes(r)
         .iter()
@@ -174,9 +174,9 @@ fn results_carry_over_and_cpu_changes_are_applied_on_top() {
         (data.role, data.va, data.bytes),
         (BufferRole::Output, GpuVa(DATA), 0x2000)
     );
-    assert_eq!(output(&replayed(r, &[]), "data", 5), last);
-    // An edit of the input lasts as long as the CPU's own contents do.
-    let edited = replayed(r, &[("data", pages(2, &[10, 11, 12, 13, 14]))]);
+    assert_eq!(output(&replay(r, &[]), "data", 5), last);
+    // An edit of the input lasts until the CPU writes other contents.
+    let edited = replay(r, &[("data", pages(2, &[10, 11, 12, 13, 14]))]);
     assert_eq!(output(&edited, "data", 5), last);
 }
 
@@ -184,22 +184,22 @@ fn results_carry_over_and_cpu_changes_are_applied_on_top() {
 fn resubmitted_job_header_has_its_original_bytes() {
     let same = vec![(1, DATA, pages(1, &[])), chain(&[(DATA, 1), (DATA + 8, 2)])];
     let dir = folder("0x6000", &[same.clone(), same], &[("data", DATA, 16)]);
-    let r = recorded(dir.path()).recording;
+    let r = record_chains(dir.path()).recording;
     let at = submits(&r);
-    // The first word of a header says how it ended: 1 is done.
+    // The first word of a header is its status: 1 means done.
     assert_eq!(words(&r, at[0], CHAIN, 1), [0]);
     assert_eq!(words(&r, at[1], CHAIN, 1), [0]);
     assert_eq!(words(&r, u64::MAX, CHAIN, 1), [1]);
     assert_eq!(words(&r, u64::MAX, DATA, 2), [1, 2]);
     let entries: Vec<u32> = host_writes(&r).iter().map(|w| w.bytes).collect();
-    assert_eq!(entries, [4, 4], "a word a header");
-    replayed(&r, &[]);
+    assert_eq!(entries, [4, 4], "each header has one word");
+    replay(&r, &[]);
 }
 
 #[test]
 fn chains_replay_with_replaced_and_removed_objects() {
     let first = vec![(1, DATA, pages(2, &[5; 1024])), chain(&[(DATA, 1)])];
-    // Another object at the same place, smaller, and one more elsewhere.
+    // The second submit has a smaller object at the same address and a new object elsewhere.
     let second = vec![
         (7, DATA, pages(1, &[0, 6])),
         (8, LATE, pages(1, &[7])),
@@ -208,12 +208,12 @@ fn chains_replay_with_replaced_and_removed_objects() {
     let third = vec![(8, LATE, pages(1, &[7])), chain(&[(LATE + 16, 4)])];
     let buffers = [("data", DATA, 24), ("late", LATE, 24), ("gone", DATA + 0x1000, 8)];
     let dir = folder("0x6000", &[first, second, third], &buffers);
-    let done = recorded(dir.path());
+    let done = record_chains(dir.path());
     let r = &done.recording;
     assert_eq!(
         words(r, submits(r)[1], DATA, 3),
         [0, 6, 0],
-        "nothing of the object before"
+        "the new object has no contents of the old one"
     );
     assert_eq!(words(r, u64::MAX, LATE, 3), [7, 3, 4]);
     let entries: Vec<_> = r
@@ -222,14 +222,14 @@ fn chains_replay_with_replaced_and_removed_objects() {
         .iter()
         .map(|f| (f.kind, f.message.as_str()))
         .collect();
-    let gone = "buffer \"gone\" is left out: it is not mapped at the end";
-    assert_eq!(entries, [(FindingKind::NotUsed, gone)]);
-    // An object that is listed no more keeps what it held, for it can be read still.
-    let o = replayed(r, &[]);
+    let expected_message = "buffer \"gone\" is left out: it is not mapped at the end";
+    assert_eq!(entries, [(FindingKind::NotUsed, expected_message)]);
+    // An object that is no longer listed keeps its contents, because it can still be read.
+    let o = replay(r, &[]);
     assert_eq!(output(&o, "data", 3), [0, 6, 2]);
     assert_eq!(output(&o, "late", 3), [7, 3, 4]);
-    // What is given only later can be another, too.
-    let o = replayed(r, &[("late", pages(1, &[70, 71, 72])[..24].to_vec())]);
+    // An edit can also replace an object that appears later.
+    let o = replay(r, &[("late", pages(1, &[70, 71, 72])[..24].to_vec())]);
     assert_eq!(output(&o, "late", 3), [70, 3, 4]);
 }
 
@@ -241,7 +241,7 @@ fn failed_chain_is_recorded_and_later_chains_run() {
         &[with((0x7000_0000, 1)), with((DATA, 2))],
         &[("data", DATA, 8)],
     );
-    let done = recorded(dir.path());
+    let done = record_chains(dir.path());
     assert!(!done.has_computed());
     let r = &done.recording;
     let status: Vec<u8> = done.jobs.iter().map(|j| j.status).collect();

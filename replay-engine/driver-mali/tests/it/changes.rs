@@ -1,4 +1,4 @@
-//! Memory that the CPU changes after work has begun: what is recorded of it, and what becomes of it in a replay.
+//! Tests of memory that the CPU changes after the first submit: its recording and its replay.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use driver_mali::samples::{CHANGES_DATA, CHANGES_LATE, record_changes};
@@ -21,7 +21,7 @@ fn open_device() -> Box<dyn ReplayDevice> {
     device_mali::factory("mali-g71").unwrap()
 }
 
-/// A job that writes eight bytes.
+/// Returns a job that writes eight bytes.
 fn put(to: GpuVa, value: u64) -> JobSpec {
     JobSpec::WriteValue {
         to,
@@ -30,7 +30,7 @@ fn put(to: GpuVa, value: u64) -> JobSpec {
     }
 }
 
-/// Writes a chain and waits until it is done.
+/// Writes a chain, runs it and waits until it is done.
 fn submit(d: &mut Driver<'_>, space: SpaceId, at: GpuVa, jobs: &[JobSpec]) {
     let chain = jobs.iter().fold(ChainBuilder::new(), |c, j| c.job(*j));
     d.write(space, at, &chain.build(at)).unwrap();
@@ -58,7 +58,7 @@ fn words(r: &Recording, event: u64, va: GpuVa, count: u64) -> Option<Vec<u64>> {
     )
 }
 
-/// The host writes of a recording: event and row.
+/// Returns the host writes of a recording: event and row.
 fn host_writes(r: &Recording) -> Vec<(u64, HostWriteRow)> {
     let events = &r.events;
     (0..events.len())
@@ -66,8 +66,8 @@ fn host_writes(r: &Recording) -> Vec<(u64, HostWriteRow)> {
         .collect()
 }
 
-/// The bytes that a host write carries.
-fn carried(r: &Recording, w: &HostWriteRow) -> Vec<u8> {
+/// Returns the bytes that a host write contains.
+fn host_write_bytes(r: &Recording, w: &HostWriteRow) -> Vec<u8> {
     let page = r.memory.pages.page(trace_core::recording::PageId(w.page)).unwrap();
     page[w.piece().unwrap()].to_vec()
 }
@@ -86,7 +86,7 @@ fn host_writes_are_distinguished_from_job_writes() {
         let mut got = [0; 8];
         d.read(space, GpuVa(data.0 + 32), &mut got).unwrap();
         assert_eq!(u64::from_le_bytes(got), 7);
-        // Twice into one place, over the end of a page, and once what a job wrote.
+        // Two writes overlap, one crosses a page end, and one update contains a job's result.
         d.write(space, GpuVa(data.0 + 64), &[3; 8]).unwrap();
         d.write(space, GpuVa(data.0 + 68), &[4; 8]).unwrap();
         d.write(space, GpuVa(data.0 + 0xffc), &[5; 8]).unwrap();
@@ -102,28 +102,31 @@ fn host_writes_are_distinguished_from_job_writes() {
         let writes = host_writes(&r);
         let page = GpuVa(data.0).page();
         let entries: Vec<(u64, u32)> = writes.iter().map(|(_, w)| (w.at & 0xfff, w.bytes)).collect();
-        // The second chain's first write is part of the same run.
+        // The second chain's first write is in the same sequence of host writes.
         assert_eq!(entries[..4], [(64, 12), (100, 4), (0xffc, 4), (0, 4)], "{page:#x}");
         assert_eq!(entries[4].0, 0x400);
         assert_eq!(entries.len(), 5);
-        assert_eq!(carried(&r, &writes[0].1), [[3; 4].as_slice(), &[4; 8]].concat());
+        assert_eq!(
+            host_write_bytes(&r, &writes[0].1),
+            [[3; 4].as_slice(), &[4; 8]].concat()
+        );
         assert!(
             writes.windows(2).all(|w| w[1].0 == w[0].0 + 1),
-            "they follow one another"
+            "the host writes are consecutive events"
         );
-        // Memory as it stood before, and behind them: what the first job wrote is there, the second's is not yet.
-        let (first, behind) = (writes[0].0, writes[4].0 + 1);
+        // Memory after the host writes contains the first job's result but not yet the second job's.
+        let (first, after_writes) = (writes[0].0, writes[4].0 + 1);
         assert_eq!(words(&r, first, data, 9).unwrap()[8], 0);
-        let after = words(&r, behind, data, 9).unwrap();
+        let after = words(&r, after_writes, data, 9).unwrap();
         assert_eq!((after[4], after[5], after[8]), (7, 0, 0x0404_0404_0303_0303));
         let last = words(&r, u64::MAX, data, 9).unwrap();
         assert_eq!((last[4], last[5]), (7, 8));
-        // Snapshots: the start, the one change, the end; a change costs the pages that it touches.
+        // The snapshots are the start, the change and the end. A change stores only its own pages.
         let runs: Vec<usize> = r.memory.snapshots.iter().map(|s| s.runs.len()).collect();
         assert_eq!(runs.len(), 3);
         assert!(runs[1] <= 3, "{runs:?}");
         assert_eq!(r.memory.snapshots[1].parent, Some(0));
-        // The file says the same, and is sound.
+        // The container keeps the same host writes and has no findings.
         let bytes = container::to_bytes(&r).unwrap();
         assert_eq!(container::verify_bytes(bytes.clone()).unwrap().findings, vec![]);
         let again = container::from_bytes(bytes).unwrap();
@@ -140,7 +143,7 @@ fn mappings_change_between_submits_and_the_mmu_is_notified() {
         let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
         let first = d.alloc(space, 0x1000, Rights::RW).unwrap();
         submit(&mut d, space, chains, &[put(first, 1)]);
-        // Far away, so that tables are made too.
+        // The far address needs new tables.
         let far = GpuVa(0x7f_0000_0000);
         d.map(space, far, 0x2000, Rights::RW).unwrap();
         d.write(space, far, &[2; 8]).unwrap();
@@ -152,12 +155,12 @@ fn mappings_change_between_submits_and_the_mmu_is_notified() {
         ));
         let again = d.unmap(space, first, 0x1000);
         assert!(matches!(again, Err(DriverError::BadRange { .. })), "{again:?}");
-        // A job finds the mapping gone.
+        // The job faults because the mapping is removed.
         let chain = ChainBuilder::new().job(put(first, 4)).build(chains);
         d.write(space, chains, &chain).unwrap();
         let submitted = d.submit_chain(space, 1, chains).unwrap();
         assert_eq!(d.wait(submitted).unwrap().fault_address, Some(first));
-        // The frame is used again, without what was in it.
+        // The frame is reused without its old contents.
         let second = d.alloc(space, 0x1000, Rights::RW).unwrap();
         let mut word = [1; 8];
         d.read(space, second, &mut word).unwrap();
@@ -170,7 +173,7 @@ fn mappings_change_between_submits_and_the_mmu_is_notified() {
         assert_eq!(words(&r, u64::MAX, first, 1), None);
         assert_eq!(words(&r, 0, first, 1), Some(vec![0]));
         assert_eq!(words(&r, 0, far, 1), None);
-        // Page tables are host writes of their own, and lie where the snapshots say that tables lie.
+        // Page tables have their own host writes, in the frames that the snapshots mark as tables.
         let role = |frame: u64| {
             let runs = r.memory.last().runs();
             runs.iter().find(|run| run.page(frame).is_some()).map(|run| run.role)
@@ -180,7 +183,7 @@ fn mappings_change_between_submits_and_the_mmu_is_notified() {
             .filter(|(_, w)| role(w.frame()) == Some(FrameRole::Table))
             .count();
         assert!(tables >= 4, "{tables}");
-        // Every change of tables is followed by a lock, a flush of the tables, and a poll.
+        // A lock, a flush of the tables and a poll follow every change of tables.
         let commands: Vec<u64> = (0..r.events.len())
             .filter_map(|e| r.events.access(e))
             .filter(|a| a.write && a.offset == 0x2418)
@@ -198,7 +201,7 @@ fn shared_memory_is_freed_after_its_last_mapping() {
     let one = d.new_space(MmuFormat::MaliLpae).unwrap();
     let chain_one = d.alloc(one, 0x1000, Rights::RW).unwrap();
     submit(&mut d, one, chain_one, &[JobSpec::Null]);
-    // A second address space, after work has begun.
+    // The second address space is created after the first submit.
     let two = d.new_space(MmuFormat::MaliLpae).unwrap();
     let data = d.alloc(one, 0x1000, Rights::RW).unwrap();
     d.share(one, two, data, 0x1000).unwrap();
@@ -221,7 +224,7 @@ fn recorded_change_size_depends_on_the_change_only() {
     let space = d.new_space(MmuFormat::MaliLpae).unwrap();
     let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
     let large = d.alloc(space, 1 << 24, Rights::RW).unwrap();
-    // Every second page has content, so that the frames do not fold into a run.
+    // Every second page has content, so that the frames do not merge into one run.
     for page in (0..4096u64).step_by(2) {
         d.write(space, GpuVa(large.0 + page * 4096), &page.to_le_bytes())
             .unwrap();
@@ -239,7 +242,7 @@ fn recorded_change_size_depends_on_the_change_only() {
     assert_eq!(host_writes(&r).len(), 200);
 }
 
-/// Compiles, checks the plan in all its forms, runs it: the outcome, with its recording.
+/// Compiles a plan, checks all its forms and runs it. Also returns the outcome's recording.
 fn replay(r: &Recording, edits: &Edits) -> (Compiled, Outcome, Recording) {
     let mut device = open_device();
     let target = device.info();
@@ -279,10 +282,10 @@ fn host_writes_replay_between_the_same_submits() {
         let late = output_words(&o, "late");
         assert_eq!(late[..3], CHANGES_LATE);
         assert_eq!(late[0x2400 / 8 - 1..][..2], [0x0505_0505_0505_0505, 0]);
-        // Nothing differs but where memory lies: events, mappings and memory at the end.
+        // Events, mappings and final memory are equal. Only physical addresses differ.
         let d = diff::diff(&r, &outcome);
         assert!(d.is_empty(), "{d:?}");
-        // Reused memory and later writes are changes; memory that no chain had touched is part of the start.
+        // Reused memory and later writes are changes. Memory that no earlier chain accessed is part of the start.
         let puts = |c: &Compiled| {
             Actions::new(&c.plan.body)
                 .filter(|a| matches!(a, Ok(Action::Put { .. } | Action::Copy { .. })))
@@ -291,15 +294,20 @@ fn host_writes_replay_between_the_same_submits() {
         assert!(puts(&c) > 0);
         let entries = host_writes(&outcome);
         assert!(!entries.is_empty());
-        // What the outcome says of a change is what the recording says, byte for byte.
-        let all = |r: &Recording| -> Vec<u8> { host_writes(r).iter().flat_map(|(_, w)| carried(r, w)).collect() };
+        // The outcome has the same bytes for a change as the recording.
+        let all = |r: &Recording| -> Vec<u8> {
+            host_writes(r)
+                .iter()
+                .flat_map(|(_, w)| host_write_bytes(r, w))
+                .collect()
+        };
         let last = |r: &Recording| {
             let (_, w) = host_writes(r)
                 .into_iter()
                 .rev()
                 .find(|(_, w)| w.bytes == 0x300)
                 .unwrap();
-            carried(r, &w)
+            host_write_bytes(r, &w)
         };
         assert_eq!(last(&outcome), vec![6; 0x300]);
         assert!(all(&outcome).len() <= all(&r).len());

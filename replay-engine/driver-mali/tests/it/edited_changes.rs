@@ -1,4 +1,4 @@
-//! Edits of buffers that the CPU writes again while a recording goes on, and changes of memory that may not be.
+//! Tests of edits of buffers that the CPU rewrites during a recording, and of invalid memory changes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use driver_mali::samples::record_changes;
@@ -35,14 +35,15 @@ fn word(n: u64) -> [u8; 8] {
     n.to_le_bytes()
 }
 
-/// Four words that the CPU gives at first, or only later; then what `then` writes, a submit after each step.
-fn recorded(first: Option<[u64; 4]>, then: &[&[(u64, u64)]], job_writes: u64) -> Recording {
+/// Records four words that the CPU writes first or only later. Then the CPU writes each step of `then`, and a submit
+/// follows each step.
+fn record_steps(first: Option<[u64; 4]>, then: &[&[(u64, u64)]], job_writes: u64) -> Recording {
     let mut b = open_device();
     let mut d = Driver::boot(&mut *b, Recorder::new("edits")).unwrap();
     let space = d.new_space(MmuFormat::MaliLpae).unwrap();
     let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
     let input = d.alloc(space, 0x1000, Rights::RW).unwrap();
-    // Over the end of no page, and not at the start of one.
+    // The buffer is inside one page and does not start at its begin.
     let input = GpuVa(input.0 + 0x100);
     d.name_buffer("input", BufferRole::Output, space, input, 32, ElementType::U64);
     for (n, value) in first.into_iter().flatten().enumerate() {
@@ -58,8 +59,8 @@ fn recorded(first: Option<[u64; 4]>, then: &[&[(u64, u64)]], job_writes: u64) ->
     d.finish().unwrap()
 }
 
-/// Replays with other words in the buffer: what is there at the end, and what is reported of the edit.
-fn edited(r: &Recording, words: [u64; 4]) -> ([u64; 4], Vec<String>) {
+/// Replays with other words in the buffer. Returns the final words and the reports about the edit.
+fn replay_edited(r: &Recording, words: [u64; 4]) -> ([u64; 4], Vec<String>) {
     let mut edits = Edits::default();
     edits
         .inputs
@@ -86,9 +87,9 @@ const EDIT: [u64; 4] = [0xe1, 0xe2, 0xe3, 0xe4];
 
 #[test]
 fn edit_is_reapplied_when_the_cpu_rewrites_the_same_bytes() {
-    // The job has written over the second word; the CPU gives the first and the second anew.
-    let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 1), (1, 2)]], 1);
-    let (got, messages) = edited(&r, EDIT);
+    // The job has overwritten the second word. The CPU writes the first and the second word again.
+    let r = record_steps(Some([1, 2, 3, 4]), &[&[(0, 1), (1, 2)]], 1);
+    let (got, messages) = replay_edited(&r, EDIT);
     assert_eq!(got, EDIT);
     assert_eq!(messages.len(), 1);
     assert!(messages[0].contains("writes the same bytes again"), "{messages:?}");
@@ -96,14 +97,14 @@ fn edit_is_reapplied_when_the_cpu_rewrites_the_same_bytes() {
 
 #[test]
 fn cpu_write_of_other_contents_ends_an_edit() {
-    let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 9)]], 1);
-    let (got, messages) = edited(&r, EDIT);
-    // What the job wrote stays; the rest is as the recording has it.
+    let r = record_steps(Some([1, 2, 3, 4]), &[&[(0, 9)]], 1);
+    let (got, messages) = replay_edited(&r, EDIT);
+    // The job's result stays, and the other words are as recorded.
     assert_eq!(got, [9, 0xa0, 3, 4]);
     assert!(messages[0].contains("the edit ends"), "{messages:?}");
-    // Without a job there the original comes back whole, and the edit with it when the CPU gives it again.
-    let r = recorded(Some([1, 2, 3, 4]), &[&[(0, 9)], &[(3, 8)], &[(0, 1), (3, 4)]], 1);
-    let (got, messages) = edited(&r, EDIT);
+    // The edit applies again where the CPU rewrites the original bytes and no job has written.
+    let r = record_steps(Some([1, 2, 3, 4]), &[&[(0, 9)], &[(3, 8)], &[(0, 1), (3, 4)]], 1);
+    let (got, messages) = replay_edited(&r, EDIT);
     assert_eq!(got, [0xe1, 0xa0, 0xe3, 0xe4]);
     assert_eq!(messages.len(), 2);
     assert!(messages[1].contains("applies again"), "{messages:?}");
@@ -111,17 +112,17 @@ fn cpu_write_of_other_contents_ends_an_edit() {
 
 #[test]
 fn edit_replaces_the_first_cpu_contents_of_a_buffer() {
-    let r = recorded(None, &[&[(0, 1), (1, 2), (2, 3), (3, 4)], &[(2, 3)]], 1);
-    assert_eq!(edited(&r, EDIT).0, EDIT);
-    // What comes after that is other contents.
-    let r = recorded(None, &[&[(0, 1), (1, 2), (2, 3), (3, 4)], &[(2, 7)]], 1);
-    assert_eq!(edited(&r, EDIT).0, [1, 2, 7, 4]);
+    let r = record_steps(None, &[&[(0, 1), (1, 2), (2, 3), (3, 4)], &[(2, 3)]], 1);
+    assert_eq!(replay_edited(&r, EDIT).0, EDIT);
+    // The later write has other contents.
+    let r = record_steps(None, &[&[(0, 1), (1, 2), (2, 3), (3, 4)], &[(2, 7)]], 1);
+    assert_eq!(replay_edited(&r, EDIT).0, [1, 2, 7, 4]);
 }
 
 #[test]
 fn edit_stays_except_where_jobs_write() {
-    let r = recorded(Some([1, 2, 3, 4]), &[&[]], 2);
-    let (got, messages) = edited(&r, EDIT);
+    let r = record_steps(Some([1, 2, 3, 4]), &[&[]], 2);
+    let (got, messages) = replay_edited(&r, EDIT);
     assert_eq!((got, messages.len()), ([0xe1, 0xe2, 0xa0, 0xe4], 0));
 }
 
@@ -137,7 +138,7 @@ fn edit_needs_a_buffer_that_is_mapped_at_some_time() {
     verify::verify(&c.plan, &c.pages, &target).unwrap();
     let o = run::run(&c.plan, &c.pages, &mut *device, &Progress::new());
     let out = &o.outputs.iter().find(|b| b.name == "late").unwrap().data;
-    // What the CPU writes into a part of it later are other contents: the edit ends, and what a job left stays.
+    // A later CPU write to a part has other contents, so the edit ends. The job's result stays.
     assert_eq!(out[..8], [5; 8]);
     assert_eq!(out[8..16], word(4));
     assert_eq!(out[16..0x310], [6; 0x300]);
@@ -155,7 +156,7 @@ fn edit_needs_a_buffer_that_is_mapped_at_some_time() {
     assert!(matches!(e, CompileError::NotMapped { .. }), "{e}");
 }
 
-/// A sound plan whose memory changes, with actions of the test's own put in behind those that `before` is true of.
+/// Returns a valid plan with memory changes. The actions of `more` follow the first action for which `at` is true.
 fn with(at: impl Fn(&Action) -> bool, more: impl Fn(u32) -> Vec<Action>) -> Compiled {
     let r = record_changes(&mut *open_device(), MmuFormat::MaliLpae).unwrap();
     let target = open_device().info();
@@ -220,12 +221,12 @@ fn memory_changes_that_could_break_containment_are_refused() {
             }]
         }
     };
-    let of = |offset, value| refusal(&with(is_change, word(offset, value)));
+    let refuse_put = |offset, value| refusal(&with(is_change, word(offset, value)));
     let lpae = MmuFormat::MaliLpae;
-    // Outside, or not of one page.
+    // These changes are outside the memory or cross a page.
     let end = plan.used_pages * 4096;
-    assert!(matches!(of(end, 1), (2, Reason::ChangeOutside { .. })));
-    assert!(matches!(of(u64::MAX - 7, 1), (2, Reason::ChangeOutside { .. })));
+    assert!(matches!(refuse_put(end, 1), (2, Reason::ChangeOutside { .. })));
+    assert!(matches!(refuse_put(u64::MAX - 7, 1), (2, Reason::ChangeOutside { .. })));
     let copy = |offset, bytes, image| {
         refusal(&with(is_change, move |event| {
             vec![Action::Copy {
@@ -245,22 +246,23 @@ fn memory_changes_that_could_break_containment_are_refused() {
         copy(data * 4096, 8, 999),
         (2, Reason::NoImage { image: 999, .. })
     ));
-    // Entries of tables: to foreign memory, to a table as data, to data as a table, half of one.
+    // These table entries point to foreign memory, to a table as data, or to data as a table. One write changes half an
+    // entry.
     let entry = |n: u64| (root.0 - base.0) + 8 * n;
-    // Four levels, one below the other, are there at the start.
+    // The start has four levels of tables.
     let leaf_table = tables[3];
     let leaf = |pa| encode_leaf(lpae, pa, Rights::RW, 0);
-    let foreign = of(leaf_table * 4096, leaf(PhysAddr(0x1000)));
+    let foreign = refuse_put(leaf_table * 4096, leaf(PhysAddr(0x1000)));
     assert!(matches!(foreign, (2, Reason::LeafOutside { .. })), "{foreign:?}");
-    let table = of(leaf_table * 4096, leaf(root));
+    let table = refuse_put(leaf_table * 4096, leaf(root));
     assert!(matches!(table, (2, Reason::TableWritable { .. })), "{table:?}");
-    let reached = of(entry(9), encode_table(lpae, frame(data)));
+    let reached = refuse_put(entry(9), encode_table(lpae, frame(data)));
     assert!(matches!(reached, (2, Reason::TableReached { .. })), "{reached:?}");
-    let outside = of(entry(9), encode_table(lpae, frame(plan.used_pages)));
+    let outside = refuse_put(entry(9), encode_table(lpae, frame(plan.used_pages)));
     assert!(matches!(outside, (2, Reason::TableOutside { .. })), "{outside:?}");
-    let level = of(entry(9), encode_table(lpae, frame(leaf_table)));
+    let level = refuse_put(entry(9), encode_table(lpae, frame(leaf_table)));
     assert!(matches!(level, (2, Reason::TableKind { .. })), "{level:?}");
-    assert!(matches!(of(entry(9), 1), (2, Reason::Tables { .. })));
+    assert!(matches!(refuse_put(entry(9), 1), (2, Reason::Tables { .. })));
     let half = |event| {
         vec![Action::Put {
             event,
@@ -270,10 +272,10 @@ fn memory_changes_that_could_break_containment_are_refused() {
         }]
     };
     assert!(matches!(refusal(&with(is_change, half)), (2, Reason::HalfEntry { .. })));
-    // Nothing at all may be mapped.
+    // An invalid entry is allowed.
     let c = with(is_change, word(entry(9), INVALID));
     verify::verify(&c.plan, &c.pages, &open_device().info()).unwrap();
-    // A chain that loops by what the CPU writes is followed as it then stands.
+    // The check follows a chain with the CPU's changes, so it finds a loop that a change creates.
     let head = plan.jobs[1].head_va;
     let memory = plan::PlanMemory::from_plan(&plan, &c.pages).unwrap();
     let at = memory.gpu(&plan.spaces[0]).physical(head).unwrap().0 - base.0;
@@ -321,10 +323,9 @@ fn memory_of_a_running_chain_is_never_changed() {
     let at = memory.gpu(&c.plan.spaces[0]).physical(job.head_va).unwrap().0 - base;
     let data = r.buffer("data").unwrap();
     let other = memory.gpu(&c.plan.spaces[0]).physical(data.va).unwrap().0 - base;
-    let behind_submit =
-        |a: &Action| a.event() == job.submit_event as u32 && matches!(a, Action::Write { space: 0, .. });
+    let is_submit = |a: &Action| a.event() == job.submit_event as u32 && matches!(a, Action::Write { space: 0, .. });
     let change = |offset| {
-        with(behind_submit, move |event| {
+        with(is_submit, move |event| {
             vec![Action::Put {
                 event,
                 offset,

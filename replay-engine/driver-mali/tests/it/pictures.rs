@@ -1,4 +1,4 @@
-//! The recorded programs with images and textures, whose recorded pictures are empty, run again with pictures in them.
+//! Tests that run the recorded image and texture programs again with pictures in their empty buffers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use device_mali::texture::{f16_to_f32, f32_to_f16};
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use trace_core::{GpuVa, Recording, mmu};
 
 const SIDE: usize = 16;
-/// Pictures of 8 bits a component.
+/// Pictures with 8 bits per component.
 type Picture = Vec<[u8; 4]>;
 
-fn recorded(name: &str) -> Option<PathBuf> {
+fn find_recording(name: &str) -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings");
     let folder = std::env::var_os("KINESCOPE_RECORDINGS")
         .map_or_else(default, PathBuf::from)
@@ -24,8 +24,8 @@ fn recorded(name: &str) -> Option<PathBuf> {
     Some(folder)
 }
 
-/// The place of a texel among those of a tile of 16x16: bit by bit from the definition of the order.
-fn place(x: usize, y: usize) -> usize {
+/// Returns the index of a texel in a tile of 16x16, bit by bit from the definition of the order.
+fn tile_index(x: usize, y: usize) -> usize {
     (0..4).fold(0, |at, b| {
         let (xb, yb) = (x >> b & 1, y >> b & 1);
         at | (xb ^ yb) << (2 * b) | yb << (2 * b + 1)
@@ -41,8 +41,8 @@ fn picture() -> Picture {
     (0..SIDE * SIDE).map(|_| std::array::from_fn(|_| next())).collect()
 }
 
-/// A copy of a folder in which the empty buffer at an address holds a picture.
-fn filled(folder: &Path, va: &str, picture: &Picture) -> tempfile::TempDir {
+/// Copies a folder and puts a picture into the empty buffer at an address.
+fn copy_with_picture(folder: &Path, va: &str, picture: &Picture) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(folder).unwrap() {
         let from = entry.unwrap().path();
@@ -51,7 +51,7 @@ fn filled(folder: &Path, va: &str, picture: &Picture) -> tempfile::TempDir {
     }
     let mut bytes = vec![0; 4096];
     for (y, x) in (0..SIDE).flat_map(|y| (0..SIDE).map(move |x| (y, x))) {
-        bytes[4 * place(x, y)..4 * place(x, y) + 4].copy_from_slice(&picture[y * SIDE + x]);
+        bytes[4 * tile_index(x, y)..4 * tile_index(x, y) + 4].copy_from_slice(&picture[y * SIDE + x]);
     }
     std::fs::write(copy.path().join("picture.bin"), bytes).unwrap();
     let submit = copy.path().join("submit000.json");
@@ -94,19 +94,19 @@ fn bytes(r: &Recording, va: u64, count: u64) -> Vec<u8> {
 
 #[test]
 fn an_image_is_loaded_turned_and_stored() {
-    let Some(folder) = recorded("zoo/g71/image") else {
+    let Some(folder) = find_recording("zoo/g71/image") else {
         return;
     };
     let picture = picture();
-    let copy = filled(&folder, "0xf7fbb000", &picture);
+    let copy = copy_with_picture(&folder, "0xf7fbb000", &picture);
     let r = run(copy.path());
     let out = bytes(&r, 0xf7fb_a000, 1024);
     for (y, x) in (0..SIDE).flat_map(|y| (0..SIDE).map(move |x| (y, x))) {
-        let got = &out[4 * place(x, y)..4 * place(x, y) + 4];
-        // imageStore(t, g.yx, imageLoad(s, g).bgra * 0.5), for columns of s from 0 to 15 and rows from 0 to 7.
+        let got = &out[4 * tile_index(x, y)..4 * tile_index(x, y) + 4];
+        // The shader computes imageStore(t, g.yx, imageLoad(s, g).bgra * 0.5) for columns 0 to 15 and rows 0 to 7 of s.
         let want = if x < 8 {
             let [r, g, b, a] = picture[x * SIDE + y];
-            // The product in the shader is exact; what is stored is the step nearest to it.
+            // The product in the shader is exact. The store rounds it to the nearest step.
             [b, g, r, a].map(|v| (f64::from(f32::from(v) / 255.0) * 0.5 * 255.0).round_ties_even() as u8)
         } else {
             [0; 4]
@@ -117,25 +117,25 @@ fn an_image_is_loaded_turned_and_stored() {
 
 #[test]
 fn texture_is_sampled_with_linear_filtering() {
-    let Some(folder) = recorded("zoo/g71/texsample") else {
+    let Some(folder) = find_recording("zoo/g71/texsample") else {
         return;
     };
     let picture = picture();
-    let copy = filled(&folder, "0xf7fbb000", &picture);
+    let copy = copy_with_picture(&folder, "0xf7fbb000", &picture);
     let r = run(copy.path());
     let out = bytes(&r, r.metadata.buffers[0].va.0, 16 * 16);
     let float = |n: usize| f32::from_le_bytes(out[4 * n..4 * n + 4].try_into().unwrap());
     for x in 0..SIDE {
-        // All eight rows store to the same place: which is last is not defined.
+        // All eight rows store to the same address, and the last writer is undefined.
         let row = |y: usize| -> [f32; 4] {
             std::array::from_fn(|c| {
-                // At the corner of four texels, as the coordinate is a whole number of texels.
+                // The coordinate is a whole number of texels, so it is the corner of four texels.
                 let texel = |dx: usize, dy: usize| {
                     let at = (y + SIDE - dy) % SIDE * SIDE + (x + SIDE - dx) % SIDE;
                     f64::from(f32::from(picture[at][c]) / 255.0)
                 };
                 let mean = (texel(0, 0) + texel(1, 0) + texel(0, 1) + texel(1, 1)) / 4.0;
-                // The shader sampled halves, then added the texture's size.
+                // The shader samples halves and then adds the texture's size.
                 f16_to_f32(f32_to_f16(mean as f32)) + 16.0
             })
         };

@@ -1,5 +1,5 @@
-//! The recorded programs of Mesa's driver, run on the software GPU: what they leave in their buffers against what a CPU
-//! computed, or another implementation of the same shading language.
+//! Tests that run the recorded programs of Mesa's driver on the simulator. The references for their buffers are a CPU
+//! or another implementation of the same shading language.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use crate::agreement;
@@ -74,7 +74,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         "zoo/g71/atomics",
         "zoo/g71/scratch",
     ] {
-        let of = |threads: usize| {
+        let run_with = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let done = pool.install(|| run(&root.join(name), "mali-g71"));
             let r = done.recording;
@@ -82,9 +82,9 @@ fn results_do_not_depend_on_the_number_of_threads() {
             let all: Vec<Vec<u8>> = r.metadata.buffers.iter().map(|b| bytes_of(&r, &last, b)).collect();
             (all, done.jobs)
         };
-        let one = of(1);
+        let one = run_with(1);
         for threads in [2, 3, 8] {
-            assert!(of(threads) == one, "{name} with {threads} threads");
+            assert!(run_with(threads) == one, "{name} with {threads} threads");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The samples: what their jobs wrote, that they compile into plans that verify, that making them again gives the
-//! same files.
+//! Tests of the samples: their jobs' results, valid plans, and reproducible files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use driver_mali::samples::{FILL, LIVE, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
@@ -36,8 +35,8 @@ fn recordings() -> Option<PathBuf> {
     Some(path)
 }
 
-/// Samples that can be made here.
-fn made() -> Vec<(Sample, Recording)> {
+/// Records the samples that can be recorded here.
+fn record_samples() -> Vec<(Sample, Recording)> {
     let recordings = recordings();
     let make = |s: &Sample| match (&recordings, s.source) {
         (Some(r), _) => Some((*s, s.make(r, &mut *open_device(s.device)).unwrap())),
@@ -76,7 +75,7 @@ fn write_value_jobs_write_their_values() {
         assert_eq!(words, RESULTS);
         let counters = bytes_of(&r, &r.memory.last(), r.buffer("counters").unwrap());
         assert!(counters[..8] != [0; 8] && counters[8..] != [0; 8]);
-        // Every header of the three chains says that its job is done.
+        // Every header of the three chains has the status done.
         let chains = bytes_of(&r, &r.memory.last(), r.buffer("chains").unwrap());
         assert_eq!(chains.len(), 64 * 11);
         assert!(chains.chunks(64).all(|c| c[0] == 1));
@@ -115,7 +114,7 @@ fn driver_recording_begins_with_gpu_id_and_ends_powered_off() {
 
 #[test]
 fn every_sample_has_its_jobs_and_each_job_ends() {
-    for (sample, r) in made() {
+    for (sample, r) in record_samples() {
         let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id).unwrap();
         let t = timeline::derive(&r, map, &Progress::new()).unwrap();
         let jobs = match sample.source {
@@ -135,12 +134,12 @@ fn every_sample_has_its_jobs_and_each_job_ends() {
     }
 }
 
-/// Samples whose shaders are left out: what is drawn.
+/// Samples whose shaders do not run, because they draw.
 const NOT_RUN: [&str; 2] = ["triangle.kine", "tri3.kine"];
 
 #[test]
 fn every_sample_replays_with_a_match() {
-    for (sample, r) in made() {
+    for (sample, r) in record_samples() {
         let mut device = open_device(sample.device);
         let target = device.info();
         let outputs = r.metadata.buffers.iter().map(|b| b.name.clone()).collect();
@@ -169,7 +168,7 @@ fn every_sample_replays_with_a_match() {
                 .iter()
                 .all(|j| j.status == Some(1) && j.computed == shaders.then_some(run))
         );
-        // What the replay leaves is what the recording left; the clocks of its waits alone differ.
+        // The replay leaves the recorded results, except for the clocks of its waits.
         for out in o.outputs.iter().filter(|b| b.name != "counters") {
             let b = r.buffer(&out.name).unwrap();
             assert!(
@@ -211,12 +210,12 @@ fn edited_job_immediate_changes_its_result() {
 fn sample_files_are_reproducible() {
     let folder = root().join("sample-traces");
     let mut total = 0;
-    for (sample, r) in made() {
+    for (sample, r) in record_samples() {
         let bytes = container::to_bytes(&r).unwrap();
         let stored = std::fs::read(folder.join(sample.file)).unwrap();
         assert!(
             bytes == stored,
-            "{} differs from what is made now; run sample-traces/make.sh",
+            "{} differs from the current recording; run sample-traces/make.sh",
             sample.file
         );
         total += bytes.len();

@@ -1,5 +1,6 @@
-/* A device at the other end of a pipe: every call goes out on standard output and is answered on standard input, so that
- * a program made for one machine can replay on a device of another. A test includes it and calls its own program. */
+/* A device at the other end of a pipe. Every call is sent on standard output and answered on standard input. So a
+ * program for one machine can replay on a device of another machine. A test includes this file and calls its own
+ * program. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +13,13 @@ static void get(void *to, size_t bytes) {
     if (bytes && fread(to, 1, bytes, stdin) != bytes) exit(9);
 }
 
-static void ask(char what, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+static void ask(char request, uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
     uint64_t all[4];
     all[0] = a;
     all[1] = b;
     all[2] = c;
     all[3] = d;
-    put(&what, 1);
+    put(&request, 1);
     put(all, sizeof all);
 }
 
@@ -96,12 +97,12 @@ static int device_load(void *context, uint64_t offset, void *to, size_t bytes) {
 static const struct kinescope_device device = {0,           device_read, device_write, device_wait, device_pause,
                                                device_now,  device_clear, device_store, device_load};
 
-/* Reads an input: one byte that says whether there is one, then its bytes. */
-static void *given(size_t bytes) {
-    uint8_t there;
+/* Reads an input: one byte that is 0 if the input is missing, then its bytes. */
+static void *read_input(size_t bytes) {
+    uint8_t is_present;
     void *to;
-    get(&there, 1);
-    if (!there) return NULL;
+    get(&is_present, 1);
+    if (!is_present) return NULL;
     to = malloc(bytes);
     if (to == NULL) exit(9);
     get(to, bytes);

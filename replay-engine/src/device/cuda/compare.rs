@@ -153,14 +153,14 @@ mod tests {
         assert_eq!(compare(&a, &a, OutputTolerance::Exact), None);
         let exact = compare(&a, &b, OutputTolerance::Exact).unwrap();
         assert_eq!((exact.at, exact.largest), (0, None));
-        let near = |absolute, relative| OutputTolerance::Near {
+        let near_tolerance = |absolute, relative| OutputTolerance::Near {
             element: ElementType::F32,
             absolute,
             relative,
         };
-        let d = compare(&a, &b, near(0.1, 0.0)).unwrap();
+        let d = compare(&a, &b, near_tolerance(0.1, 0.0)).unwrap();
         assert_eq!((d.at, d.count, d.largest), (16, 1, Some(0.5)));
-        assert_eq!(compare(&a, &b, near(0.1, 0.01)), None);
+        assert_eq!(compare(&a, &b, near_tolerance(0.1, 0.01)), None);
         let within = |max| OutputTolerance::Steps {
             element: ElementType::F32,
             most: max,
@@ -170,14 +170,21 @@ mod tests {
         assert_eq!(
             compare(&a[..16], &b[..16], within(1)),
             None,
-            "one step, and two zeros are one number"
+            "one step is within the tolerance, and both zeros are equal"
         );
         assert_eq!(compare(&a[..4], &b[..4], within(0)).unwrap().count, 1);
         // Missing elements differ, and so do two different NaN values.
-        let d = compare(&a, &a[..16], near(9.0, 9.0)).unwrap();
+        let d = compare(&a, &a[..16], near_tolerance(9.0, 9.0)).unwrap();
         assert_eq!((d.at, d.count), (16, 1));
-        assert!(compare(&floats(&[f32::NAN]), &floats(&[1.0]), near(1e9, 1.0)).is_some());
-        assert!(compare(&floats(&[f32::INFINITY]), &floats(&[f32::MAX]), near(1.0, 0.5)).is_some());
+        assert!(compare(&floats(&[f32::NAN]), &floats(&[1.0]), near_tolerance(1e9, 1.0)).is_some());
+        assert!(
+            compare(
+                &floats(&[f32::INFINITY]),
+                &floats(&[f32::MAX]),
+                near_tolerance(1.0, 0.5)
+            )
+            .is_some()
+        );
     }
 
     #[test]

@@ -178,7 +178,7 @@ mod tests {
             ..Script::default()
         };
         let words: Vec<u8> = [7u64, 0x2010].iter().flat_map(|w| w.to_le_bytes()).collect();
-        // Not at a device address that is a multiple of eight, so it is not taken for an address.
+        // The value is at a device address that is not a multiple of eight, so it is not treated as an address.
         let odd: Vec<u8> = [0x1000u64, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
         assert_eq!(pointed_at(&buffers, &script, &[&words, &odd]), BTreeSet::from([2]));
     }
@@ -190,7 +190,7 @@ mod tests {
             (buffer(0x1000, 128, 7, None), 0xb000),
             (buffer(0x1080, 16, 8, None), 0xc000),
         ];
-        // The last one is not guarded, and starts where the one before it ends.
+        // The last buffer is not guarded and starts at the end of the previous one.
         let mut all: Vec<ScriptBuffer> = buffers.iter().map(|(b, _)| *b).collect();
         all.push(buffer(0x1090, 16, 8, None));
         let mut guard = Guard {
@@ -204,9 +204,9 @@ mod tests {
             moved.map(|all| all.iter().map(|m| (m.was, m.bytes, m.is)).collect::<Vec<_>>())
         };
         assert_eq!(at(&mut guard, 2), Some(vec![(0x1000, 65, 0xa000)]));
-        assert_eq!(at(&mut guard, 4), None, "nothing came or went");
+        assert_eq!(at(&mut guard, 4), None, "no buffer was allocated or freed");
         assert_eq!(at(&mut guard, 6), Some(vec![]));
-        // Another buffer starts one past its end.
+        // The range does not include the address one past its end, because another buffer starts there.
         assert_eq!(
             at(&mut guard, 9),
             Some(vec![(0x1000, 128, 0xb000), (0x1080, 16, 0xc000)])

@@ -169,7 +169,8 @@ mod tests {
         }
     }
 
-    /// Memory, a launch with an argument, then a snapshot of two variables with the recorder's wait, and a launch.
+    /// Returns a script with memory, a launch with an argument, a snapshot of two variables with the recorder's wait,
+    /// and a launch.
     fn script(argument: u64, copied_to: u64) -> Script {
         let global = |n: u64| CallGlobal {
             at: VARIABLE + n * 256,
@@ -223,13 +224,13 @@ mod tests {
         assert_eq!(
             events(&s),
             [3, 3, 3, 4, 5, 6, 10],
-            "events rise, and the recorder's wait has gone"
+            "events are in order, and the recorder's wait is removed"
         );
         let names: Vec<&str> = s.inputs.iter().map(|t| t.name.as_str()).collect();
         assert_eq!(
             names,
             ["1000", "70000000", "70000100", "2000"],
-            "in the order of their steps"
+            "inputs are in the order of their steps"
         );
         let numbers: Vec<usize> = s
             .steps
@@ -250,7 +251,7 @@ mod tests {
             assert_eq!(s.count_leading_inputs(), 1, "{argument:x} {copied_to:x}");
             assert_eq!(events(&s), [3, 4, 5, 6, 7, 8, 9, 10]);
         }
-        // Only the second one was modified: the first moves, the wait stays.
+        // Only the second variable was modified. So the first one moves, and the wait stays.
         let mut s = script(VARIABLE + 256, 0x2000);
         s.hoist_variables();
         assert_eq!(s.count_leading_inputs(), 2);

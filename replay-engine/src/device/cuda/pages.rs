@@ -432,7 +432,11 @@ mod tests {
             join_pages(&[0x10_0000, 0x10_2000], &ranges),
             [(0x10_0000, PAGE), (0x10_2000, PAGE)]
         );
-        assert_eq!(join_pages(&[0x1000], &ranges), [], "a page of no range is not read");
+        assert_eq!(
+            join_pages(&[0x1000], &ranges),
+            [],
+            "a page outside all ranges is not read"
+        );
         let long = [(0, 4 * PIECE)];
         let pages: Vec<u64> = (0..PIECE / PAGE + 1).map(|n| n * PAGE).collect();
         assert_eq!(join_pages(&pages, &long), [(0, PIECE), (PIECE, PAGE)]);

@@ -764,7 +764,7 @@ mod tests {
         assert!(obstacle.why.contains("8 bytes at 0x5ffffc"), "{}", obstacle.why);
         script.steps.truncate(2);
         assert_eq!(script.obstacle(), None);
-        // A launch of a function with arguments, of which the recording holds none.
+        // A launch has a function with arguments, but the recording has no argument values.
         script.metadata.functions = vec![trace_core::recording::CallFunction {
             name: "k".to_owned(),
             parameters: vec![[0, 8]],

@@ -378,7 +378,11 @@ mod tests {
         let ptx = Ptx::parse(&text).unwrap();
         let entry = ptx.entry("scale").unwrap();
         assert_eq!((entry.max_threads, entry.min_blocks), (Some([64, 1, 1]), None));
-        assert_eq!(entry.max_registers, Some(32), "what is not asked for stays");
+        assert_eq!(
+            entry.max_registers,
+            Some(32),
+            "a limit that is not requested keeps its value"
+        );
     }
 
     #[test]

@@ -193,10 +193,10 @@ mod tests {
 
     #[test]
     fn lines_are_reassembled_from_any_chunks() {
-        let (here, mut there) = UnixStream::pair().unwrap();
+        let (here, mut peer) = UnixStream::pair().unwrap();
         let mut lines = Lines::new(here, 1 << 20).unwrap();
         assert_eq!(next(&mut lines, Duration::ZERO), None);
-        there.write_all(b"one\n\ntw").unwrap();
+        peer.write_all(b"one\n\ntw").unwrap();
         assert_eq!(next(&mut lines, SOON).as_deref(), Some("one"));
         assert_eq!(next(&mut lines, SOON).as_deref(), Some(""));
         assert_eq!(next(&mut lines, Duration::ZERO), None);
@@ -204,9 +204,9 @@ mod tests {
         let long = "x".repeat(200_000);
         let text = format!("o\n{long}\nend");
         let sender = std::thread::spawn(move || {
-            there.write_all(text.as_bytes()).unwrap();
-            there.shutdown(Shutdown::Write).unwrap();
-            there
+            peer.write_all(text.as_bytes()).unwrap();
+            peer.shutdown(Shutdown::Write).unwrap();
+            peer
         });
         assert_eq!(next(&mut lines, SOON).as_deref(), Some("two"));
         assert_eq!(next(&mut lines, SOON).as_deref(), Some(long.as_str()));
@@ -216,9 +216,9 @@ mod tests {
 
     #[test]
     fn overlong_unterminated_line_is_an_error() {
-        let (here, mut there) = UnixStream::pair().unwrap();
+        let (here, mut peer) = UnixStream::pair().unwrap();
         let mut lines = Lines::new(here, 100).unwrap();
-        there.write_all(&[b'x'; 101]).unwrap();
+        peer.write_all(&[b'x'; 101]).unwrap();
         assert!(matches!(lines.next(SOON), Err(QemuError::System { .. })));
     }
 }

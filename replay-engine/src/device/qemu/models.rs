@@ -130,12 +130,12 @@ mod tests {
 
     #[test]
     fn qemu_model_ignores_unrelated_properties() {
-        let of = |text| QemuModel::for_argument(text).map(|m| (m.vendor, m.device));
-        assert_eq!(of("ati-vga,vgamem_mb=64,model=rv100"), Some((0x1002, 0x5159)));
-        assert_eq!(of("edu,dma_mask=0xffff"), Some((0x1234, 0x11e8)));
-        assert_eq!(of("virtio-gpu-pci"), Some((0x1af4, 0x1050)));
+        let find_ids = |text| QemuModel::for_argument(text).map(|m| (m.vendor, m.device));
+        assert_eq!(find_ids("ati-vga,vgamem_mb=64,model=rv100"), Some((0x1002, 0x5159)));
+        assert_eq!(find_ids("edu,dma_mask=0xffff"), Some((0x1234, 0x11e8)));
+        assert_eq!(find_ids("virtio-gpu-pci"), Some((0x1af4, 0x1050)));
         // QEMU decides which of the two cards this is.
-        assert_eq!(of("ati-vga"), None);
-        assert_eq!(of("igb"), None);
+        assert_eq!(find_ids("ati-vga"), None);
+        assert_eq!(find_ids("igb"), None);
     }
 }

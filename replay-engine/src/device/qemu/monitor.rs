@@ -93,30 +93,27 @@ mod tests {
 
     #[test]
     fn monitor_skips_events_and_reports_errors() {
-        let (here, mut there) = UnixStream::pair().unwrap();
-        there.write_all(GREETING.as_bytes()).unwrap();
+        let (here, mut peer) = UnixStream::pair().unwrap();
+        peer.write_all(GREETING.as_bytes()).unwrap();
         let mut monitor = Monitor::new(here).unwrap();
         assert_eq!(monitor.version(), "10.0.2");
-        there
-            .write_all(b"{\"event\": \"STOP\"}\r\n{\"return\": 5}\r\n")
-            .unwrap();
+        peer.write_all(b"{\"event\": \"STOP\"}\r\n{\"return\": 5}\r\n").unwrap();
         assert_eq!(monitor.execute("stop", &json!({})).unwrap(), 5);
-        there
-            .write_all(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no console\"}}\n")
+        peer.write_all(b"{\"error\": {\"class\": \"GenericError\", \"desc\": \"no console\"}}\n")
             .unwrap();
         let e = monitor.execute("screendump", &json!({})).unwrap_err().to_string();
         assert_eq!(e, "QEMU's monitor refused screendump: no console");
-        there.write_all(b"{\n").unwrap();
+        peer.write_all(b"{\n").unwrap();
         let e = monitor.execute("stop", &json!({})).unwrap_err().to_string();
         assert!(e.contains("not JSON"), "{e}");
-        drop(there);
+        drop(peer);
         assert!(monitor.execute("stop", &json!({})).is_err());
     }
 
     #[test]
     fn monitor_requires_the_qmp_greeting() {
-        let (here, mut there) = UnixStream::pair().unwrap();
-        there.write_all(b"{\"hello\": 1}\n").unwrap();
+        let (here, mut peer) = UnixStream::pair().unwrap();
+        peer.write_all(b"{\"hello\": 1}\n").unwrap();
         assert!(matches!(Monitor::new(here), Err(QemuError::Monitor { .. })));
     }
 }

@@ -194,7 +194,7 @@ fn take(from: &mut (u64, u64), bytes: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn asked(number: u8, bytes: u64, ports: bool, wide: bool) -> UnassignedBar {
+    fn unassigned(number: u8, bytes: u64, ports: bool, wide: bool) -> UnassignedBar {
         let bar = Bar {
             number,
             bytes,
@@ -204,31 +204,31 @@ mod tests {
         UnassignedBar { bar, wide }
     }
 
-    fn bases(asked: Vec<UnassignedBar>) -> Vec<u64> {
-        assign(asked, "d").unwrap().iter().map(|b| b.base).collect()
+    fn bases(unassigned: Vec<UnassignedBar>) -> Vec<u64> {
+        assign(unassigned, "d").unwrap().iter().map(|b| b.base).collect()
     }
 
     #[test]
     fn bars_are_size_aligned_and_do_not_overlap() {
         let ati = vec![
-            asked(0, 16 << 20, false, false),
-            asked(1, 256, true, false),
-            asked(2, 0x4000, false, false),
+            unassigned(0, 16 << 20, false, false),
+            unassigned(1, 256, true, false),
+            unassigned(2, 0x4000, false, false),
         ];
         assert_eq!(bases(ati), [0x8000_0000, 0xc000, 0x8100_0000]);
         let mixed = vec![
-            asked(0, 0x1000, false, false),
-            asked(1, 1 << 20, false, false),
-            asked(2, 0x4000, false, true),
+            unassigned(0, 0x1000, false, false),
+            unassigned(1, 1 << 20, false, false),
+            unassigned(2, 0x4000, false, true),
         ];
         assert_eq!(bases(mixed), [0x8010_4000, 0x8000_0000, 0x8010_0000]);
     }
 
     #[test]
     fn large_bars_go_above_4_gib_if_they_are_64_bit() {
-        assert_eq!(bases(vec![asked(0, 8 << 30, false, true)]), [0x40_0000_0000]);
+        assert_eq!(bases(vec![unassigned(0, 8 << 30, false, true)]), [0x40_0000_0000]);
         for (bytes, ports) in [(1 << 31, false), (0x1_0000, true)] {
-            let e = assign(vec![asked(0, bytes, ports, false)], "d").unwrap_err();
+            let e = assign(vec![unassigned(0, bytes, ports, false)], "d").unwrap_err();
             assert!(matches!(e, QemuError::Room { bar: 0, .. }), "{e}");
         }
     }

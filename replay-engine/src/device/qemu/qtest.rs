@@ -344,27 +344,27 @@ mod tests {
         offset: 0x14,
     };
 
-    /// Creates the other end: it answers each line with `reply`, and returns the lines at the end.
+    /// Creates the peer. It answers each line with `reply` and returns all lines at its end.
     fn peer(mut reply: impl FnMut(&str) -> String + Send + 'static) -> (Qtest, JoinHandle<Vec<String>>) {
-        let (here, there) = UnixStream::pair().unwrap();
+        let (here, far_end) = UnixStream::pair().unwrap();
         let thread = std::thread::spawn(move || {
-            let mut heard = Vec::new();
-            let mut to = there.try_clone().unwrap();
-            for line in BufReader::new(there).lines().map_while(Result::ok) {
+            let mut received = Vec::new();
+            let mut to = far_end.try_clone().unwrap();
+            for line in BufReader::new(far_end).lines().map_while(Result::ok) {
                 let answer = reply(&line);
-                heard.push(line);
+                received.push(line);
                 if to.write_all(answer.as_bytes()).is_err() {
                     break;
                 }
             }
-            heard
+            received
         });
         (Qtest::new(here).unwrap(), thread)
     }
 
     #[test]
     fn writes_are_sent_with_the_next_read_and_stores_are_merged() {
-        let (mut q, heard) = peer(|line| match line.starts_with("read") {
+        let (mut q, received) = peer(|line| match line.starts_with("read") {
             true => "IRQ raise 11\nOK 0x0000000000000012\n".to_owned(),
             false => "OK\n".to_owned(),
         });
@@ -383,7 +383,7 @@ mod tests {
         drop(q);
         let long = format!("memset 0x300 {RUN:#x} 0x1");
         assert_eq!(
-            heard.join().unwrap(),
+            received.join().unwrap(),
             [
                 "writel 0x10 0x5",
                 "write 0x100 0x5 0x0102030405",
@@ -418,8 +418,8 @@ mod tests {
             let e = q.read(0, 4, HERE).unwrap_err().to_string();
             assert!(e.contains(what), "{e}");
         }
-        let (here, there) = UnixStream::pair().unwrap();
-        drop(there);
+        let (here, far_end) = UnixStream::pair().unwrap();
+        drop(far_end);
         let mut q = Qtest::new(here).unwrap();
         assert!(matches!(q.read(0, 4, HERE), Err(QemuError::Ended { .. })));
         assert!(matches!(
@@ -430,18 +430,18 @@ mod tests {
 
     #[test]
     fn qtest_command_flood_does_not_deadlock() {
-        let (mut q, heard) = peer(|_| "OK\n".to_owned());
+        let (mut q, received) = peer(|_| "OK\n".to_owned());
         for n in 0..100_000 {
             q.write(n, 4, n, HERE).unwrap();
         }
         q.settle().unwrap();
         drop(q);
-        assert_eq!(heard.join().unwrap().len(), 100_000);
+        assert_eq!(received.join().unwrap().len(), 100_000);
     }
 
     #[test]
     fn memory_is_read_in_pieces() {
-        let (mut q, heard) = peer(|line| {
+        let (mut q, received) = peer(|line| {
             let length = line.split(' ').nth(2).and_then(number).unwrap();
             format!("OK 0x{}\n", "a5".repeat(length as usize))
         });
@@ -449,18 +449,18 @@ mod tests {
         q.load(0x1000, &mut bytes, HERE).unwrap();
         assert!(bytes.iter().all(|b| *b == 0xa5));
         drop(q);
-        assert_eq!(heard.join().unwrap(), ["read 0x1000 0x4000", "read 0x5000 0x3"]);
+        assert_eq!(received.join().unwrap(), ["read 0x1000 0x4000", "read 0x5000 0x3"]);
     }
 
     #[test]
     fn lowered_irq_line_is_not_raised() {
-        let (here, mut there) = UnixStream::pair().unwrap();
+        let (here, mut far_end) = UnixStream::pair().unwrap();
         let mut q = Qtest::new(here).unwrap();
-        there.write_all(b"IRQ raise 0\nIRQ raise 11\nIRQ lower 11\n").unwrap();
+        far_end.write_all(b"IRQ raise 0\nIRQ raise 11\nIRQ lower 11\n").unwrap();
         assert!(!q.wait(11, Duration::ZERO).unwrap());
         assert!(q.is_raised(0));
         assert!(!q.wait(11, Duration::from_millis(20)).unwrap());
-        there.write_all(b"IRQ raise 11\n").unwrap();
+        far_end.write_all(b"IRQ raise 11\n").unwrap();
         assert!(q.wait(11, Duration::from_secs(20)).unwrap());
     }
 }

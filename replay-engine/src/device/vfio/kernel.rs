@@ -394,7 +394,7 @@ pub(super) fn create_event() -> Result<OwnedFd, VfioError> {
 mod tests {
     use super::*;
 
-    /// Builds an answer with capabilities: number, offset of the next, and the contents.
+    /// Builds an answer with capabilities: number, offset of the next, and contents.
     fn answer(flags: u32, first: u32, rest: &[u32]) -> Vec<u8> {
         let head = [0, flags, 0x1000, 0, first, 0];
         head.iter().chain(rest).flat_map(|w| w.to_ne_bytes()).collect()
@@ -406,7 +406,7 @@ mod tests {
         let all = Some(vec![(0, u64::MAX)]);
         assert_eq!(ranges(&answer(0, 0, &[])), all);
         assert_eq!(ranges(&answer(caps, 0, &[])), all);
-        // Another capability, then two ranges.
+        // Another capability precedes one with two ranges.
         let two = [
             7,
             36,
@@ -428,7 +428,7 @@ mod tests {
             ranges(&answer(caps, 24, &two)),
             Some(vec![(0, 0xfedf_ffff), (0xfef0_0000, 0xff_ffff_ffff)])
         );
-        // Truncated, self-referencing, more ranges than bytes, and a reversed range.
+        // These answers are truncated, reference themselves, have more ranges than bytes, or have a reversed range.
         assert_eq!(ranges(&answer(caps, 24, &two[..14])), None);
         assert_eq!(ranges(&answer(caps, 24, &[7, 24, 0, 0])), None);
         assert_eq!(ranges(&answer(caps, 24, &[1, 0, u32::MAX, 0, 0, 0, 0, 0])), None);
@@ -444,7 +444,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(e.starts_with("opening /dev/vfio/vfio"), "{e}");
-        // A file that is not VFIO's accepts none of its calls.
+        // A regular file does not accept VFIO's calls.
         std::fs::create_dir_all(folder.path().join("dev/vfio")).unwrap();
         std::fs::write(folder.path().join("dev/vfio/vfio"), "").unwrap();
         assert!(Container::open(&Host::with_root(folder.path())).is_err());

@@ -93,16 +93,16 @@ mod tests {
                 }
                 range.for_each(|i| bytes[i as usize] = add);
                 let from = next(64);
-                let asked = from..from + next(64 - from + 1);
+                let requested = from..from + next(64 - from + 1);
                 assert_eq!(
-                    set.overlaps(&asked),
-                    asked.clone().any(|i| bytes[i as usize]),
-                    "{set:?} {asked:?}"
+                    set.overlaps(&requested),
+                    requested.clone().any(|i| bytes[i as usize]),
+                    "{set:?} {requested:?}"
                 );
-                let mut found = [false; 64];
-                let within = set.within(asked.clone());
-                within.for_each(|r| r.for_each(|i| found[i as usize] = true));
-                assert!((0..64).all(|i| found[i as usize] == (bytes[i as usize] && asked.contains(&(i as u64)))));
+                let mut covered = [false; 64];
+                let within = set.within(requested.clone());
+                within.for_each(|r| r.for_each(|i| covered[i as usize] = true));
+                assert!((0..64).all(|i| covered[i as usize] == (bytes[i as usize] && requested.contains(&(i as u64)))));
             }
         }
     }

@@ -245,7 +245,7 @@ mod tests {
         other[12] = 77;
         let e = CallReader::new(&other, 2).next().unwrap().unwrap_err();
         assert_eq!((e.at, e.what.as_str()), (13, "77 is not a kind of call"));
-        // A copy of more bytes than there are: no memory is allocated for it.
+        // A copy with more bytes than the body must not allocate memory.
         let huge = CopyRow {
             bytes: 1 << 50,
             rows: 1,

@@ -1,4 +1,4 @@
-//! Searches over an artificial device: a known surface with noise, and points that are wrong, refused or fatal.
+//! Tests of searches on an artificial device: a known surface with noise, and points that are wrong, refused or fatal.
 
 use super::*;
 use crate::tune::{Axes, Limits, OutputMismatch, ReplacementCode, run_with_resume};
@@ -44,7 +44,7 @@ impl<F: Fn(&Point) -> Kind> Artificial<F> {
     }
 }
 
-/// The surface: a valley at blocks of 128 threads and grids of 320.
+/// Returns the surface: a valley at blocks of 128 threads and grids of 320.
 fn time(p: &Point) -> u64 {
     let block = f64::from(p.block[0]).log2() - 7.0;
     let grid = f64::from(p.grid[0]).log2() - 320f64.log2();
@@ -67,7 +67,7 @@ impl<F: Fn(&Point) -> Kind> Evaluator for Artificial<F> {
         let rejected = match (self.kind)(point) {
             Kind::Right => None,
             Kind::Wrong => {
-                // Wrong points are the fastest of all.
+                // Wrong points are the fastest.
                 times.fill(1);
                 Some(RejectReason::Wrong(OutputMismatch {
                     at: 0x1000,
@@ -101,7 +101,7 @@ impl<F: Fn(&Point) -> Kind> Evaluator for Artificial<F> {
 const BLOCKS: [u32; 6] = [32, 64, 128, 256, 512, 1024];
 const GRIDS: [u32; 5] = [80, 160, 320, 640, 1280];
 
-fn ask(search: Search) -> TuneRequest {
+fn request(search: Search) -> TuneRequest {
     TuneRequest {
         axes: Axes {
             block: [BLOCKS.to_vec(), vec![], vec![]],
@@ -121,8 +121,8 @@ fn halving(points: u32, seed: u64) -> Search {
     }
 }
 
-fn run<F: Fn(&Point) -> Kind>(ask: &TuneRequest, device: &mut Artificial<F>) -> TuneReport {
-    tune(ask, &RECORDED, device, &Progress::new()).unwrap()
+fn run<F: Fn(&Point) -> Kind>(request: &TuneRequest, device: &mut Artificial<F>) -> TuneReport {
+    tune(request, &RECORDED, device, &Progress::new()).unwrap()
 }
 
 fn right(_: &Point) -> Kind {
@@ -132,12 +132,12 @@ fn right(_: &Point) -> Kind {
 #[test]
 fn a_grid_tries_every_point_and_finds_the_best() {
     let mut device = Artificial::new(0, 1, right);
-    let tuned = run(&ask(Search::Grid), &mut device);
+    let tuned = run(&request(Search::Grid), &mut device);
     assert_eq!(
         (tuned.points.len(), tuned.space, tuned.ended.clone()),
         (30, 30, TuneEnd::Done)
     );
-    assert_eq!(device.launches(), 32 * 5, "with the recorded launch before and behind");
+    assert_eq!(device.launches(), 32 * 5, "the recorded launch runs before and after");
     let best = tuned.best().unwrap();
     assert_eq!((best.point.block[0], best.point.grid[0]), (128, 320));
     let expected = time(&RECORDED.point()) as f64 / 10_000.0;
@@ -157,7 +157,7 @@ fn wrong_points_are_rejected_and_never_win() {
         _ => Kind::Right,
     };
     for search in [Search::Grid, Search::Random { points: 30, seed: 3 }, halving(0, 3)] {
-        let tuned = run(&ask(search), &mut Artificial::new(100, 9, kind));
+        let tuned = run(&request(search), &mut Artificial::new(100, 9, kind));
         let mut rejected: Vec<(u32, &str)> = tuned
             .rejected()
             .map(|t| (t.point.block[0], t.measured.rejected.as_ref().unwrap().label()))
@@ -183,7 +183,7 @@ fn no_point_is_best_if_all_are_wrong() {
         }
     };
     for search in [Search::Grid, halving(0, 1)] {
-        let tuned = run(&ask(search), &mut Artificial::new(0, 1, kind));
+        let tuned = run(&request(search), &mut Artificial::new(0, 1, kind));
         assert_eq!((tuned.best(), tuned.rejected().count()), (None, 30));
     }
 }
@@ -191,14 +191,14 @@ fn no_point_is_best_if_all_are_wrong() {
 #[test]
 fn wrong_baseline_launch_ends_the_tuning() {
     let mut device = Artificial::new(0, 1, |_| Kind::Wrong);
-    let tuned = run(&ask(Search::Grid), &mut device);
+    let tuned = run(&request(Search::Grid), &mut device);
     assert_eq!((tuned.points.len(), device.measured.len()), (0, 1));
     assert!(matches!(tuned.baseline.rejected, Some(RejectReason::Wrong(_))));
 }
 
 #[test]
 fn the_recorded_point_is_measured_once() {
-    let mut with = ask(Search::Grid);
+    let mut with = request(Search::Grid);
     with.axes.grid[0] = vec![1000];
     let mut device = Artificial::new(50, 1, right);
     let tuned = run(&with, &mut device);
@@ -206,7 +206,7 @@ fn the_recorded_point_is_measured_once() {
     assert_eq!(same.len(), 1);
     assert_eq!(same[0].measured, tuned.baseline);
     assert_eq!(device.launches(), 5 * (5 + 2));
-    // The same dimensions with other code are another point.
+    // The same dimensions with other code are a different point.
     with.modules = vec![ReplacementCode::default()];
     let mut device = Artificial::new(50, 1, right);
     run(&with, &mut device);
@@ -218,13 +218,13 @@ fn halving_finds_the_best_noisy_point_with_fewer_launches() {
     let mut found = 0;
     for seed in 0..40 {
         let mut device = Artificial::new(1500, seed, right);
-        let tuned = run(&ask(halving(0, seed)), &mut device);
-        // Cumulative repeats: 30 points once, 10 of them once, 4 twice, 2 five times; the recorded launch before and
-        // after.
+        let tuned = run(&request(halving(0, seed)), &mut device);
+        // Repeats are cumulative: 30 points once, 10 of them once, 4 twice and 2 five times. The recorded launch runs
+        // before and after.
         assert_eq!(device.launches(), 30 + 4 + 2 * 3 + 2 * 5, "seed {seed}");
         let best = tuned.best().unwrap();
         assert_eq!(best.measured.times.len(), 5);
-        // The neighbours are 20 % slower; noise is 15 % of the time.
+        // The neighbours are 20 % slower, and the noise is 15 % of the time.
         found += u32::from((best.point.block[0], best.point.grid[0]) == (128, 320));
     }
     assert!(found >= 38, "found in {found} of 40");
@@ -248,7 +248,7 @@ fn rounds_end_with_few_points_and_all_repeats() {
 fn random_search_points_depend_on_the_seed() {
     let drawn = |seed| {
         let mut device = Artificial::new(0, 1, right);
-        let tuned = run(&ask(Search::Random { points: 12, seed }), &mut device);
+        let tuned = run(&request(Search::Random { points: 12, seed }), &mut device);
         assert_eq!(tuned.points.len(), 12);
         tuned.points
     };
@@ -256,18 +256,18 @@ fn random_search_points_depend_on_the_seed() {
     assert_ne!(drawn(5), drawn(6));
     let mut all = Artificial::new(0, 1, right);
     assert_eq!(
-        run(&ask(Search::Random { points: 500, seed: 1 }), &mut all)
+        run(&request(Search::Random { points: 500, seed: 1 }), &mut all)
             .points
             .len(),
         30
     );
     let mut part = Artificial::new(0, 1, right);
-    assert_eq!(run(&ask(halving(9, 1)), &mut part).points.len(), 9);
+    assert_eq!(run(&request(halving(9, 1)), &mut part).points.len(), 9);
 }
 
 #[test]
 fn total_time_limit_is_respected() {
-    let mut with = ask(Search::Grid);
+    let mut with = request(Search::Grid);
     with.limits = Limits {
         total_ns: 1_000_000,
         ..Limits::default()
@@ -277,7 +277,7 @@ fn total_time_limit_is_respected() {
     assert_eq!(tuned.ended, TuneEnd::TimeOver);
     assert!((2..30).contains(&tuned.points.len()), "{}", tuned.points.len());
     assert!(tuned.points.iter().all(|t| t.measured.times.len() == 5));
-    // The last point that was started may exceed the limit.
+    // The last started point may exceed the limit.
     assert!(device.now < 1_000_000 + 5 * 60_000, "{}", device.now);
     assert!(tuned.best().is_some());
 }
@@ -287,7 +287,7 @@ fn cancelled_search_keeps_its_results() {
     let progress = Progress::new();
     let mut device = Artificial::new(0, 1, right);
     device.cancel_at = Some((4, progress.clone()));
-    let tuned = tune(&ask(Search::Grid), &RECORDED, &mut device, &progress).unwrap();
+    let tuned = tune(&request(Search::Grid), &RECORDED, &mut device, &progress).unwrap();
     assert_eq!((tuned.ended.clone(), tuned.points.len()), (TuneEnd::Cancelled, 3));
     assert!(tuned.best().is_some());
 }
@@ -301,11 +301,11 @@ fn crashing_point_is_rejected_and_the_next_process_resumes() {
     for search in [Search::Grid, halving(0, 4)] {
         let (mut processes, mut launches) = (0, 0);
         let mut random = 7;
-        let tuned = run_with_resume(&ask(search), |ask| {
+        let tuned = run_with_resume(&request(search), |request| {
             processes += 1;
             random += 1;
             let mut device = Artificial::new(100, random, kind);
-            let mut tuned = run(ask, &mut device);
+            let mut tuned = run(request, &mut device);
             launches += device.launches();
             tuned.phases.total = 1000;
             tuned.launches = device.launches();
@@ -322,7 +322,7 @@ fn crashing_point_is_rejected_and_the_next_process_resumes() {
         assert_eq!(words, ["failed", "failed"]);
         assert_eq!(tuned.best().unwrap().point.block[0], 128);
         if search == Search::Grid {
-            // Each point once, the recorded one first and last; a fatal one is one more try.
+            // Each point runs once, and the recorded one runs first and last. A fatal point costs one more run.
             assert_eq!(launches, 5 * (30 + 2));
         }
     }
@@ -331,15 +331,15 @@ fn crashing_point_is_rejected_and_the_next_process_resumes() {
 #[test]
 fn process_restarts_are_limited() {
     let mut processes = 0;
-    let tuned = run_with_resume(&ask(Search::Grid), |ask| {
+    let tuned = run_with_resume(&request(Search::Grid), |request| {
         processes += 1;
         if processes == 3 {
             return Err("it is gone");
         }
-        // The same point would break it again: it is known, and must not be tried.
-        assert!(ask.known.iter().all(|t| t.point.block[0] != 9999));
+        // The point that crashed the last process is known and must not run again.
+        assert!(request.known.iter().all(|t| t.point.block[0] != 9999));
         let kind = |p: &Point| if p.grid[0] == 160 { Kind::Fatal } else { Kind::Right };
-        Ok(run(ask, &mut Artificial::new(0, 1, kind)))
+        Ok(run(request, &mut Artificial::new(0, 1, kind)))
     })
     .unwrap();
     assert_eq!(processes, 3);
@@ -350,22 +350,22 @@ fn process_restarts_are_limited() {
         }
     );
     assert_eq!(tuned.rejected().count(), 2);
-    // A process that breaks at the recorded launch reports that once.
+    // A crash at the recorded launch is reported once.
     let mut processes = 0;
-    let tuned = run_with_resume(&ask(Search::Grid), |ask| {
+    let tuned = run_with_resume(&request(Search::Grid), |request| {
         processes += 1;
-        Ok::<_, String>(run(ask, &mut Artificial::new(0, 1, |_| Kind::Fatal)))
+        Ok::<_, String>(run(request, &mut Artificial::new(0, 1, |_| Kind::Fatal)))
     })
     .unwrap();
     assert_eq!((processes, tuned.points.len()), (1, 0));
     assert!(matches!(tuned.baseline.rejected, Some(RejectReason::Failed { .. })));
-    let failed = run_with_resume(&ask(Search::Grid), |_| Err::<TuneReport, _>("no device"));
+    let failed = run_with_resume(&request(Search::Grid), |_| Err::<TuneReport, _>("no device"));
     assert_eq!(failed.unwrap_err(), "no device");
 }
 
 #[test]
 fn tune_requests_and_reports_round_trip() {
-    let mut with = ask(halving(7, 9));
+    let mut with = request(halving(7, 9));
     with.modules = vec![ReplacementCode {
         name: "fast.cu".into(),
         bytes: b"code".to_vec(),
@@ -393,7 +393,7 @@ fn random_points_are_unique_and_follow_the_seed() {
     let draw = |seed, wanted| Random::new(seed).draw(100, wanted);
     let mut all = draw(1, 1000);
     assert_ne!(all, (0..100).collect::<Vec<_>>());
-    assert_eq!(draw(1, 30), all[..30], "fewer are the first of more");
+    assert_eq!(draw(1, 30), all[..30], "a small draw is the start of a large one");
     all.sort_unstable();
     assert_eq!(all, (0..100).collect::<Vec<_>>());
     assert_ne!(draw(1, 30), draw(2, 30));

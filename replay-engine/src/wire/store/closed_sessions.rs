@@ -80,7 +80,7 @@ mod tests {
         store.write_closed(&[(keys[0], 2), (keys[1], 0)]).unwrap();
         let options = keys.map(|k| store.wait_for_closed(&k, at_once));
         assert_eq!(options, [Some(2), Some(0), None]);
-        // A later removal does not get the report of an earlier one.
+        // A later removal does not return the report of an earlier one.
         store.pin("x", keys[2], "").unwrap();
         store.forget("x").unwrap();
         assert_eq!(store.wait_for_closed(&keys[0], at_once), None);

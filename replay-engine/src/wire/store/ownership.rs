@@ -128,7 +128,7 @@ mod tests {
             mode(&keys, closed);
             KeyStore::open(&keys).unwrap();
         }
-        // A folder that existed before the store: no keys are created in it.
+        // The store creates no keys in a writable folder that existed before it.
         let empty = dir.path().join("empty");
         fs::create_dir(&empty).unwrap();
         mode(&empty, 0o777);
@@ -140,10 +140,10 @@ mod tests {
     fn key_store_checks_the_symlink_target() {
         let dir = tempfile::tempdir().unwrap();
         let (keys, link) = (dir.path().join("keys"), dir.path().join("link"));
-        let own = KeyStore::open(&keys).unwrap().key_pair().public();
+        let key = KeyStore::open(&keys).unwrap().key_pair().public();
         symlink(&keys, &link).unwrap();
-        assert_eq!(KeyStore::open(&link).unwrap().key_pair().public(), own);
-        // Only the file is a link, into a folder that other users can write.
+        assert_eq!(KeyStore::open(&link).unwrap().key_pair().public(), key);
+        // Only the file is a link. It points into a folder that other users can write.
         let open = dir.path().join("open");
         fs::create_dir(&open).unwrap();
         mode(&open, 0o777);

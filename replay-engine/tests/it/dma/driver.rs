@@ -1,5 +1,5 @@
-//! A small driver of virtio graphics devices that draws a picture, and a recorder around it: accesses, interrupts, what
-//! the CPU writes into memory.
+//! A small driver of virtio graphics devices that draws a picture, and a recorder around it. The recorder records
+//! accesses, interrupts and the CPU's writes to memory.
 
 use replay_core::WaitResult;
 use replay_engine::device::ReplayDevice;
@@ -16,7 +16,7 @@ const SECOND: u64 = 1_000_000_000;
 pub const WIDTH: u32 = 64;
 pub const HEIGHT: u32 = 48;
 
-// Places in the registers, Virtio 1.2 (4.1.4.3), as QEMU lays the capabilities out.
+// Register offsets of Virtio 1.2 (4.1.4.3), in QEMU's layout of the capabilities.
 const DRIVER_FEATURE_SELECT: u32 = 0x08;
 const DRIVER_FEATURE: u32 = 0x0c;
 const STATUS: u32 = 0x14;
@@ -29,19 +29,20 @@ const QUEUE_DEVICE: u32 = 0x30;
 const ISR: u32 = 0x1000;
 const NOTIFY_0: u32 = 0x3000;
 
-/// Entries of the queue.
+/// Number of entries of the queue.
 pub const ENTRIES: u64 = 16;
 
-/// Where things lie, in pages from the start of the driver's memory; none next to another that it could be taken for.
+/// Offsets of the parts in pages from the start of the driver's memory. No part is next to another, so a wrong address
+/// is detected.
 const TABLE: u64 = 3;
 const RING: u64 = 5;
 const DONE: u64 = 6;
 const COMMAND: u64 = 8;
-/// The picture lies in two pieces, the second one before the first.
+/// The picture has two pieces, and the second is before the first.
 const LATER_PIXELS: u64 = 10;
 const FIRST_PIXELS: u64 = 13;
 
-/// Where in its page an answer goes.
+/// Offset of an answer in its page.
 const ANSWER: u64 = 0x800;
 
 pub struct Driver<'b> {
@@ -54,7 +55,7 @@ pub struct Driver<'b> {
     next: u16,
 }
 
-/// The picture that is drawn.
+/// Returns a pixel of the picture.
 pub fn pixel(x: u32, y: u32) -> [u8; 3] {
     let (dx, dy) = (x as i32 - 32, y as i32 - 24);
     match dx * dx + dy * dy < 400 {
@@ -76,7 +77,7 @@ pub fn picture() -> Picture {
 }
 
 impl<'b> Driver<'b> {
-    /// A driver whose memory begins `pages` pages after the start of the device's arena.
+    /// Creates a driver whose memory begins `pages` pages after the start of the device's arena.
     fn new(device: &'b mut dyn ReplayDevice, pages: u64) -> Self {
         let base = device.info().arena.base.0 + pages * PAGE;
         let mut new = Self {
@@ -120,7 +121,7 @@ impl<'b> Driver<'b> {
         value
     }
 
-    /// The CPU writes bytes of one page, and a recorder sees it.
+    /// Writes bytes of one page as the CPU. The recorder records the write.
     fn store(&mut self, at: u64, bytes: &[u8]) {
         self.device.store_bytes(PhysAddr(at), bytes).unwrap();
         let page = self.memory.get_mut(&(at / PAGE)).unwrap();
@@ -145,7 +146,7 @@ impl<'b> Driver<'b> {
         assert_eq!(self.read(STATUS, 1), 0);
         self.write(STATUS, 1, 1);
         self.write(STATUS, 1, 3);
-        // Version 1 and nothing else.
+        // The driver accepts version 1 and no other feature.
         for (word, features) in [(0, 0), (1, 1)] {
             self.write(DRIVER_FEATURE_SELECT, 4, word);
             self.write(DRIVER_FEATURE, 4, features);
@@ -162,18 +163,18 @@ impl<'b> Driver<'b> {
         self.write(STATUS, 1, 0xf);
     }
 
-    /// Hands a command to the device, and waits for its end by interrupt.
+    /// Sends a command to the device and waits for its interrupt.
     fn command(&mut self, words: &[u32], answer_bytes: u32) -> u32 {
         let command: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         let at = self.at(COMMAND);
-        // Both descriptors, the command and the ring change between two accesses, as a recorder by pages sees it.
+        // Both descriptors, the command and the ring change between two accesses, as a page-based recorder sees them.
         let slot = u64::from(self.next) % ENTRIES;
         let head = (2 * slot) % ENTRIES;
         let mut table = descriptor(at, command.len() as u32, 1, head as u16 + 1);
         table.extend(descriptor(at + ANSWER, answer_bytes, 2, 0));
         self.store(self.at(TABLE) + 16 * head, &table);
         self.next = self.next.wrapping_add(1);
-        // The ring with its index in one piece, and before what it leads to.
+        // The ring and its index are one write, before the memory that the ring refers to.
         let mut ring = self.memory[&(self.at(RING) / PAGE)][..4 + 2 * ENTRIES as usize].to_vec();
         ring[2..4].copy_from_slice(&self.next.to_le_bytes());
         let entry = 4 + 2 * slot as usize;
@@ -236,7 +237,7 @@ fn descriptor(at: u64, bytes: u32, flags: u16, next: u16) -> Vec<u8> {
     d
 }
 
-/// Draws on a device and returns the recording, with the picture that the device showed.
+/// Draws on a device. Returns the recording with the picture that the device showed.
 pub fn record(device: &mut dyn ReplayDevice) -> Recording {
     device.reset().unwrap();
     device.set_bus_mastering(true).unwrap();

@@ -1,6 +1,7 @@
-//! Virtio's rings: a recording with the device's memory, replayed in other memory, and what the check refuses of it.
+//! Tests of virtio rings: a recording with the device's memory, its replay in other memory, and rings that the check
+//! refuses.
 
-use super::{device, driver, need_qemu, open_device, play, refused, with_actions};
+use super::{device, driver, need_qemu, open_device, play, refuse, with_actions};
 use replay_core::Action;
 use replay_engine::device::qemu::check_installed;
 use replay_engine::device::{DeviceInfo, ReplayDevice};
@@ -42,7 +43,7 @@ fn compiled() -> Compiled {
     compiled
 }
 
-/// The map with one of its lines changed.
+/// Returns the register map with one line changed.
 fn map(from: &str, to: &str) -> RegisterMap {
     let text = |name: &str| {
         let path = format!("{}/../assets/registers/virtio-gpu/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -86,7 +87,7 @@ fn queue_recording_replays_its_picture_at_other_addresses() {
             .iter()
             .filter(|r| r.kind.name() == "address")
             .count();
-        // Five runs of memory, and the sum.
+        // The rewrites are five runs of memory and the sum.
         assert_eq!(moved, 6, "{:?}", compiled.plan.rewrites);
         assert!(
             compiled
@@ -107,16 +108,16 @@ fn queue_recording_replays_its_picture_at_other_addresses() {
         assert!(outcome.mastered_bus);
         let kinds: Vec<&str> = outcome.effects.iter().map(|e| e.kind.as_str()).collect();
         assert_eq!(kinds, ["screen", "interrupts"]);
-        let left = trace_core::container::from_bytes(outcome.recording).unwrap();
-        let shown: Picture = left.expected_screen().unwrap().unwrap();
+        let first_outcome = trace_core::container::from_bytes(outcome.recording).unwrap();
+        let shown: Picture = first_outcome.expected_screen().unwrap().unwrap();
         let drawn = driver::picture();
         let differ = shown.rgb().chunks(3).zip(drawn.rgb().chunks(3)).filter(|(a, b)| a != b);
         assert_eq!(
             (shown.width(), shown.height(), differ.count()),
             (driver::WIDTH, driver::HEIGHT, 0)
         );
-        // What it did replays as what was recorded did.
-        let again = compiled_for(&left, &b.info()).unwrap();
+        // The outcome replays like the recording.
+        let again = compiled_for(&first_outcome, &b.info()).unwrap();
         let outcome = play(&again, &mut b);
         assert_eq!(
             (outcome.verdict, &outcome.failure),
@@ -124,9 +125,13 @@ fn queue_recording_replays_its_picture_at_other_addresses() {
             "{:?}",
             outcome.effects
         );
-        // And nothing differs but where memory lies.
-        let twice = trace_core::container::from_bytes(outcome.recording).unwrap();
-        for (a, b) in [(&recording, &left), (&left, &twice), (&recording, &twice)] {
+        // Only memory addresses differ.
+        let second_outcome = trace_core::container::from_bytes(outcome.recording).unwrap();
+        for (a, b) in [
+            (&recording, &first_outcome),
+            (&first_outcome, &second_outcome),
+            (&recording, &second_outcome),
+        ] {
             let d = trace_core::diff::diff(a, b);
             assert!(d.is_empty() && trace_core::diff::diff(b, a).is_empty(), "{d:#?}");
             assert!(d.host_writes.same > 0, "{:#?}", d.host_writes);
@@ -151,11 +156,11 @@ fn untyped_bus_address_refuses_bus_mastering_replay() {
     .unwrap_err();
     let message = "bus mastering refused: QUEUE_DRIVER_LO holds a bus address, but the map does not type it";
     assert!(e.to_string().contains(message), "{e}");
-    // An agent refuses the plan that another map let through.
+    // The agent also refuses a plan that was compiled with a different map.
     let compiled = compiled();
     let e = verify_with(&compiled.plan, &compiled.pages, &virtio(), &untyped).unwrap_err();
     assert!(e.to_string().contains(message), "{e}");
-    // So with a command whose addresses are not reported, and with a map that tells nothing.
+    // Commands are refused if their map entry has no addresses, or if they have no map entry.
     let command = map(
         "{ number = 0x106, name = \"RESOURCE_ATTACH_BACKING\", entries = { count-at = 28, first-at = 32, bytes = 16, address-at = 0, length-at = 8 } },",
         "{ number = 0x106, name = \"RESOURCE_ATTACH_BACKING\" },",
@@ -189,7 +194,7 @@ fn untyped_bus_address_refuses_bus_mastering_replay() {
     assert!(matches!(e.reason, Reason::BusMastering { .. }), "{e}");
 }
 
-/// Changes the first action for which it can be.
+/// Changes the first action that `change` accepts.
 fn first(change: impl Fn(&mut Action) -> bool) -> impl FnOnce(&mut Vec<Action>) {
     move |actions| assert!(actions.iter_mut().any(&change))
 }
@@ -210,13 +215,13 @@ fn invalid_descriptor_rings_are_refused() {
     let base = compiled.plan.arena.base.0;
     let used = compiled.plan.used_pages * 4096;
     let is_address = move |v: u64| v >= base && v < base + used;
-    // The first words that were moved: the descriptors of the first command.
+    // The relocated words start with the descriptors of the first command.
     let word = |n: usize, new: Box<dyn Fn(u64) -> u64>| {
         move |actions: &mut Vec<Action>| {
-            let of = |a: &&mut Action| matches!(a, Action::Put { width: 8, value, .. } if is_address(*value));
-            match actions.iter_mut().filter(of).nth(n) {
+            let is_relocated = |a: &&mut Action| matches!(a, Action::Put { width: 8, value, .. } if is_address(*value));
+            match actions.iter_mut().filter(is_relocated).nth(n) {
                 Some(Action::Put { value, .. }) => *value = new(*value),
-                _ => panic!("no such word"),
+                _ => panic!("the plan has no such word"),
             }
         }
     };
@@ -231,7 +236,7 @@ fn invalid_descriptor_rings_are_refused() {
             Box::new(word(1, Box::new(|v| v | 1 << 63))),
             "which are not completely in the device's memory",
         ),
-        // The device would write its answer over the descriptors, and over its command.
+        // The device would write its answer over the descriptors and over its command.
         (
             Box::new(word(1, Box::new(move |_| base))),
             "over a queue that it reads addresses from",
@@ -240,7 +245,7 @@ fn invalid_descriptor_rings_are_refused() {
             Box::new(word(1, Box::new(move |_| base + 0x3000))),
             "overlaps one that it reads",
         ),
-        // An entry of the backing, and one that is not the agent's.
+        // One entry of the backing is outside the agent's memory.
         (Box::new(word(6, Box::new(|v| v + 0x10_0000))), "entry 0 of the command"),
         (Box::new(first(write_of(0x18, 0))), "is enabled with 0 entries"),
         (Box::new(first(write_of(0x18, 24))), "is enabled with 24 entries"),
@@ -256,7 +261,7 @@ fn invalid_descriptor_rings_are_refused() {
             "overlaps memory that the device reads addresses from",
         ),
         (Box::new(first(write_of(0x16, 99))), "queue 99 is selected"),
-        // The packed form of rings.
+        // The driver accepts packed rings.
         (
             Box::new(first(|a| match a {
                 Action::Write {
@@ -311,7 +316,7 @@ fn invalid_descriptor_rings_are_refused() {
             }),
             "before the reset is known to be over",
         ),
-        // The index leaps.
+        // The ring's index jumps.
         (
             Box::new(first(|a| match a {
                 Action::Put { width: 2, value, .. } if *value == 1 => {
@@ -324,15 +329,15 @@ fn invalid_descriptor_rings_are_refused() {
         ),
     ];
     for (n, (change, why)) in cases.into_iter().enumerate() {
-        let e = refused(&with_actions(&compiled, change), &virtio());
+        let e = refuse(&with_actions(&compiled, change), &virtio());
         assert!(e.to_string().contains(why), "{n}: {e}, not {why}");
         assert_eq!(e.rule, 2, "{n}: {e}");
     }
-    // Without the words that were moved, the recorded addresses are refused.
+    // The recorded addresses are refused without the relocated words.
     let recorded = with_actions(&compiled, |actions| {
         actions.retain(|a| !matches!(a, Action::Put { width: 8, value, .. } if is_address(*value)));
     });
-    let e = refused(&recorded, &virtio()).to_string();
+    let e = refuse(&recorded, &virtio()).to_string();
     assert!(e.contains("names 24 bytes at 0x2108000"), "{e}");
 }
 

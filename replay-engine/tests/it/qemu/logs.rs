@@ -1,4 +1,4 @@
-//! Logs of real drivers, parsed here and replayed access by access on a device.
+//! Parser for logs of real drivers. A test replays the logs access by access on a device.
 
 use replay_core::Device as _;
 use replay_engine::device::ReplayDevice;
@@ -15,7 +15,7 @@ struct Access {
     value: u64,
 }
 
-/// An MMIO region of the device, as the log describes it.
+/// An MMIO region of the device in the log.
 struct Bar {
     name: &'static str,
     base: u64,
@@ -24,34 +24,34 @@ struct Bar {
 
 pub struct Log {
     file: PathBuf,
-    /// Vendor and device.
+    /// Vendor and device ids.
     pub function: (u16, u16),
     bars: Vec<Bar>,
     accesses: Vec<Access>,
 }
 
 #[derive(Debug, PartialEq)]
-pub struct Missed {
+pub struct ReadMismatch {
     pub window: &'static str,
     pub offset: u64,
     expected: u64,
     got: u64,
 }
 
-pub struct Played {
+pub struct LogResult {
     pub reads: u64,
     pub writes: u64,
-    pub missed: Vec<Missed>,
+    pub mismatches: Vec<ReadMismatch>,
 }
 
-fn unpacked(file: &Path) -> Vec<u8> {
+fn read_gzip(file: &Path) -> Vec<u8> {
     let out = Command::new("gzip").arg("-dc").arg(file).output().unwrap();
     assert!(out.status.success(), "{}", file.display());
     out.stdout
 }
 
 impl Log {
-    /// The log of this name among the recordings; `None`, and why, where they are absent.
+    /// Opens the log with this name. Returns `None` and prints the reason if the recordings are missing.
     pub fn open(stem: &str) -> Option<Self> {
         let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
             || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/recordings"),
@@ -59,16 +59,16 @@ impl Log {
         );
         let file = root.join("mmiotrace").join(format!("{stem}.txt.gz"));
         if !file.exists() {
-            println!("skipped: {} is not there", file.display());
+            println!("skipped: {} is missing", file.display());
             return None;
         }
         Some(Self::read(file))
     }
 
     fn read(file: PathBuf) -> Self {
-        let text = String::from_utf8_lossy(&unpacked(&file)).into_owned();
+        let text = String::from_utf8_lossy(&read_gzip(&file)).into_owned();
         let hex = |word: &str| u64::from_str_radix(word.trim_start_matches("0x"), 16).unwrap();
-        // The display is the last device of the bus, in slot 3.
+        // The display is the last device on the bus, in slot 3.
         let device: Vec<&str> = text
             .lines()
             .map(|l| l.split(' ').collect::<Vec<_>>())
@@ -111,34 +111,34 @@ impl Log {
         }
     }
 
-    /// The picture that the device showed at the end.
+    /// Returns the picture that the device showed at the end.
     pub fn picture(&self) -> Vec<u8> {
         let name = self.file.to_str().unwrap().replace(".txt.gz", ".ppm.gz");
-        unpacked(Path::new(&name))
+        read_gzip(Path::new(&name))
     }
 
-    /// Replays every access of the device.
-    pub fn play(&self, device: &mut QemuReplayDevice) -> Played {
+    /// Replays all accesses of the log.
+    pub fn play(&self, device: &mut QemuReplayDevice) -> LogResult {
         let windows = device.info().windows;
         let number = |b: &Bar| windows.iter().find(|w| w.name == b.name).unwrap().number;
         let numbers: Vec<u8> = self.bars.iter().map(number).collect();
-        let mut played = Played {
+        let mut result = LogResult {
             reads: 0,
             writes: 0,
-            missed: Vec::new(),
+            mismatches: Vec::new(),
         };
         for a in &self.accesses {
             let space = numbers[a.window];
             if a.write {
-                played.writes += 1;
+                result.writes += 1;
                 let written = device.write(space, a.offset, a.width, a.value);
                 written.unwrap_or_else(|e| panic!("{e:?}: {:?}", device.trouble()));
                 continue;
             }
-            played.reads += 1;
+            result.reads += 1;
             let got = device.read(space, a.offset, a.width).unwrap();
             if got != a.value {
-                played.missed.push(Missed {
+                result.mismatches.push(ReadMismatch {
                     window: self.bars[a.window].name,
                     offset: a.offset,
                     expected: a.value,
@@ -146,6 +146,6 @@ impl Log {
                 });
             }
         }
-        played
+        result
     }
 }

@@ -1,16 +1,18 @@
-//! Floating-point arithmetic: sums, products, extremes, scaling, rounding to integers, comparisons and selections;
-//! conditions of branches.
+//! Floating-point arithmetic: sums, products, extremes, scaling, rounding to integers, comparisons, selections and
+//! branch conditions.
 //!
-//! Known: one correct rounding in the mode that is named, denormals kept, zeros signed, as the standard has it; the
-//! text of Valhall's instructions of the same names in Mesa's `valhall/ISA.xml`; comparisons, `gtlt` and `total`
-//! as Mesa's newer compiler folds and checks them against hardware. `BRANCH` compares two operands, `BRANCHZ` one with
-//! zero, in the type of the name, parts of words where the modifier says so; `.i16` without it is the low half (how
-//! Mesa uses it).
-//! Inferred: a scaled sum (`FMA_RSCALE`, `FADD_RSCALE`, `LDEXP`) is rounded once, after scaling; what is clamped to a
-//! range with zero at its end becomes zero when it is no number; semantics `c` and `inverse_c` of extremes are those
-//! of C's conditional on the operands in order, and in falling order.
-//! Open: sign and payload of what is no number; the sign of a zero that an extreme or a clamp chooses; which end of
-//! -1 to 1 is taken for what is no number.
+//! Known: each result is rounded once in the named mode, denormals are kept and zeros are signed, as in IEEE 754.
+//! Mesa's `valhall/ISA.xml` describes Valhall's instructions of the same names. Mesa's newer compiler folds
+//! comparisons, `gtlt` and `total`, and checks them against hardware. `BRANCH` compares two operands and `BRANCHZ` one
+//! operand with zero, in the type of the name. The modifier selects parts of words. `.i16` without it is the low half,
+//! as Mesa uses it.
+//!
+//! Inferred: a scaled sum (`FMA_RSCALE`, `FADD_RSCALE`, `LDEXP`) is rounded once, after scaling. A clamp to a range
+//! that ends at zero turns NaN into zero. Extremes with `c` and `inverse_c` follow C's conditional, on the operands in
+//! order and in reverse order.
+//!
+//! Open: the sign and payload of NaN, and the sign of a zero from an extreme or a clamp. The end of -1 to 1 that NaN
+//! becomes is also open.
 
 use super::number::{F16, F32, Format, Number};
 use super::source::{self, float, floats, lane, number};
@@ -20,7 +22,7 @@ use std::cmp::Ordering;
 
 type Piece = (u32, Check);
 
-/// Puts pieces of a format together.
+/// Combines the pieces of a format into a value.
 pub fn put(format: Format, pieces: &[Piece]) -> Option<Value> {
     match (format == F32, pieces) {
         (true, [(bits, check)]) => Some(Value::Word(*bits, *check)),
@@ -29,7 +31,7 @@ pub fn put(format: Format, pieces: &[Piece]) -> Option<Value> {
     }
 }
 
-/// Rounds and clamps as the modifiers say.
+/// Rounds and clamps as the modifiers request.
 pub fn clamped(i: &Instruction, format: Format, x: &Number) -> Piece {
     let mode = i.get(Modifier::Round);
     let zero_end = matches!(i.get(Modifier::Clamp), M::Clamp0Inf | M::Clamp01);
@@ -72,18 +74,18 @@ fn each(format: Format, sources: &[Vec<Number>], mut f: impl FnMut(&[&Number]) -
     put(format, &pieces)
 }
 
-/// The product, where `FMA_RSCALE` may say that zero times what is no number, or infinite, is no NaN.
+/// Returns the product. The modifier of `FMA_RSCALE` can make zero times NaN or infinity a number.
 fn product(i: &Instruction, a: &Number, b: &Number) -> Number {
     let zero = a.is_zero() || b.is_zero();
     match i.get(Modifier::Special) {
         M::N if zero => Number::integer(0).with_sign(a.is_negative() != b.is_negative()),
-        // "Treated as A": whatever A is.
+        // "Treated as A" applies to any A.
         M::Left if zero => a.clone(),
         _ => a.times(b),
     }
 }
 
-/// The exponent that a result is scaled by.
+/// Returns the exponent by which a result is scaled.
 fn scale(i: &Instruction, word: u32) -> i64 {
     if i.get(Modifier::Special) == M::Scale16 {
         source::signed(word & 0xffff, 16)
@@ -92,7 +94,7 @@ fn scale(i: &Instruction, word: u32) -> i64 {
     }
 }
 
-/// The greater or lesser of two.
+/// Returns the maximum or minimum of two numbers.
 fn extreme(i: &Instruction, format: Format, max: bool, a: &Number, b: &Number) -> Piece {
     let order = a.compare(b);
     let wins = |order| order == if max { Ordering::Greater } else { Ordering::Less };
@@ -135,7 +137,7 @@ fn extreme(i: &Instruction, format: Format, max: bool, a: &Number, b: &Number) -
     piece
 }
 
-/// What a condition says of two numbers; bits for `total`, which orders all of them.
+/// Returns whether a condition holds for an order of two numbers. Returns `None` for `total`, which needs the bits.
 pub fn condition(name: M, order: Option<Ordering>) -> Option<bool> {
     use Ordering::{Equal, Greater, Less};
     Some(match name {
@@ -150,10 +152,10 @@ pub fn condition(name: M, order: Option<Ordering>) -> Option<bool> {
     })
 }
 
-/// A comparison of floats, `None` when a source that is no number makes it open.
+/// Compares two floats. The inner value is `None` if NaN makes the result open.
 pub fn compared(name: M, a: &Number, b: &Number) -> Option<Option<bool>> {
     if name == M::Total {
-        // "Total" is less in the order of all floats, where -0 is below 0; that of what is no number depends on signs.
+        // "Total" means less in the order of all floats, where -0 is below 0. The order of NaN depends on its sign.
         return Some(match a.compare(b) {
             None => None,
             Some(Ordering::Equal) if a.is_zero() => Some(a.is_negative() && !b.is_negative()),
@@ -163,7 +165,7 @@ pub fn compared(name: M, a: &Number, b: &Number) -> Option<Option<bool>> {
     condition(name, a.compare(b)).map(Some)
 }
 
-/// The result of a comparison in the given type, for pieces of this many bits.
+/// Returns the result of a comparison in the requested type, for pieces of `bits` bits.
 pub fn truth(result: M, bits: u32, yes: bool) -> Option<u32> {
     Some(match (yes, result) {
         (false, _) => 0,
@@ -204,8 +206,8 @@ fn csel(i: &Instruction, format: Format, s: &[u32]) -> Option<Value> {
     put(F16, &pieces?)
 }
 
-/// Whether a branch is taken; `None` for what is no branch on a condition.
-pub fn taken(i: &Instruction, s: &[u32]) -> Option<bool> {
+/// The logarithm of infinity is infinite for any positive result here.
+pub fn is_taken(i: &Instruction, s: &[u32]) -> Option<bool> {
     let name = i.op().name();
     let against_zero = name.starts_with("BRANCHZ.");
     if !against_zero && !name.starts_with("BRANCH.") {
@@ -230,7 +232,7 @@ pub fn taken(i: &Instruction, s: &[u32]) -> Option<bool> {
     condition(i.get(Modifier::Cmpf), order)
 }
 
-/// The result of an operation of this file; `None` for others and for what is not defined.
+/// Returns the result of an operation of this file. Returns `None` for other operations and for undefined results.
 pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
     let format = if i.op().name().ends_with("v2f16") { F16 } else { F32 };
     let all = |count: usize| -> Option<Vec<Vec<Number>>> { (0..count).map(|n| floats(i, n, s[n], format)).collect() };
@@ -243,7 +245,7 @@ pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
             let sum = product(i, x[0], x[1]).plus(x[2], down(i));
             clamped(i, format, &sum.scaled(scale(i, s[3])))
         }),
-        // What `special` means to a sum no source says.
+        // No source describes the meaning of `special` for a sum.
         Op::FaddRscaleF32 if i.get(Modifier::Special) == M::None => each(format, &all(2)?, |x| {
             clamped(i, format, &x[0].plus(x[1], down(i)).scaled(scale(i, s[2])))
         }),
@@ -262,7 +264,7 @@ pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
                 if x[0].is_nan() { Check::Nan } else { Check::Exact },
             )
         }),
-        // Modes "inf" and "inf0" no source describes.
+        // No source describes the modes "inf" and "inf0".
         Op::LdexpF32 | Op::LdexpV2f16 if !matches!(i.get(Modifier::Round), M::Inf | M::Inf0) => {
             let by = |n: u32| match format == F32 {
                 true => i64::from(s[1] as i32),

@@ -1,4 +1,4 @@
-//! The oracle against itself and against the host's arithmetic, where both must agree.
+//! Tests of the oracle against itself and against the host's arithmetic.
 
 use super::generate::{self, Choice, Rng};
 use super::number::{F16, F32, Number};
@@ -46,7 +46,8 @@ fn single_tuple_clause_writes_its_operation_result() {
 
 #[test]
 fn every_operation_that_recorded_compute_shaders_use_is_known() {
-    // What arithmetic of both units is in 75 shaders of 45 programs, without memory, branches and textures.
+    // These are the arithmetic operations of both units in 75 shaders of 45 programs. Memory, branches and textures are
+    // left out.
     const USED: &str = "+IADD.s32 +MUX.i32 *FMA.f32 *LSHIFT_OR.i32 +ICMP.s32 +ICMP.u32 *IMUL.i32 +MOV.i32 *CSEL.i32 \
         +U16_TO_U32 *U16_TO_U32 *FADD.f32 *FMA_RSCALE.f32 +FADD.f32 *MOV.i32 *LSHIFT_AND.i32 +ISUB.s32 *LSHIFT_XOR.i32 \
         *MKVEC.v2i16 *RSHIFT_OR.i32 *CSEL.s32 +FREXPE.f32 +FROUND.f32 +FRCP_APPROX.f32 +FMAX.f32 +F32_TO_U32 \
@@ -126,11 +127,11 @@ fn rounding_modes_bracket_the_exact_value() {
             assert!(both.contains(&back(M::None)) && both.contains(&back(M::Rtna)));
             let whole = both[0] == both[1];
             assert_eq!(whole, back(M::Rtn).compare(&exact) == Some(std::cmp::Ordering::Equal));
-            // To odd: the last bit of what is not exact is set.
+            // Rounding to odd sets the last bit of an inexact result.
             let odd = exact.rounded(format, M::Rto);
             let infinite = matches!(exact, Number::Infinite { .. });
             assert!(infinite || whole && odd == exact.rounded(format, M::Rtz) || odd & 1 == 1);
-            // Opposites round to opposites.
+            // Opposite numbers round to opposite numbers.
             let mirrored = exact.clone().negated();
             assert_eq!(
                 mirrored.rounded(format, M::Rtp),

@@ -1,8 +1,9 @@
 //! Conversions between floats and integers.
 //!
-//! Known: the rounding mode is in the name of the modifier, `none` being to the nearest, ties to even; results are
-//! kept within the bounds of their type and what is no number becomes 0 (Mesa's folding of `F32_TO_U32` keeps "match
-//! hardware rules"). Inferred: the same bounds for results of 16 bits.
+//! Known: the modifier names the rounding mode, and `none` is to the nearest with ties to even. Results are clamped to
+//! the bounds of their type, and NaN becomes 0. Mesa's folding of `F32_TO_U32` does this to "match hardware rules".
+//!
+//! Inferred: 16-bit results have the same rule.
 
 use super::arithmetic::put;
 use super::number::{F16, F32, Number};
@@ -17,7 +18,7 @@ fn bounds(sign: bool, bits: u32) -> (i64, i64) {
     }
 }
 
-/// The result of an operation of this file; `None` for others.
+/// Returns the result of an operation of this file. Returns `None` for other operations.
 pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
     let mode = i.get(Modifier::Round);
     let nan = |x: &Number| if x.is_nan() { Check::Nan } else { Check::Exact };

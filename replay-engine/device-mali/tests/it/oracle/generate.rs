@@ -1,10 +1,10 @@
-//! Random operations, clauses and operands that the oracle knows the meaning of. The same seed gives the same.
+//! Random operations, clauses and operands that the oracle knows. The same seed gives the same values.
 
 use super::{knows, partner};
 use bifrost::pack::{self, Slots};
 use bifrost::{Clause, Constant, Header, Instruction, Op, Port2, Port3, Registers, Source, Unit, WriteHalf};
 
-/// A generator of numbers (xorshift*).
+/// A random number generator (xorshift*).
 pub struct Rng(u64);
 
 impl Rng {
@@ -32,7 +32,7 @@ impl Rng {
     }
 }
 
-/// Floats on both sides of everything that is special.
+/// Special floats and their neighbours on both sides.
 const WORDS: &[u32] = &[
     0,
     0x8000_0000,
@@ -91,25 +91,25 @@ const HALVES: &[u32] = &[
     0xfbff, 0x3c01, 0x3bff, 0x3a00, 0x3e00, 0x4100, 0xc100, 0x7800, 0x77ff, 0x5bff, 0x7fff, 0x0080, 0xff80, 0x00ff,
 ];
 
-/// A word that an operation might stumble over.
+/// Returns a word that is likely to be a special case of an operation.
 pub fn word(rng: &mut Rng) -> u32 {
     match rng.below(12) {
         0..=2 => rng.pick(WORDS),
         3 | 4 => rng.pick(HALVES) | rng.pick(HALVES) << 16,
         5 => rng.below(40).wrapping_sub(4),
-        // Floats and halves of an everyday size.
+        // Floats and halves of ordinary magnitude.
         6 | 7 => (rng.next() as u32) & 0x807f_ffff | (115 + rng.below(26)) << 23,
         8 => {
             let half = |rng: &mut Rng| (rng.next() as u32) & 0x83ff | (8 + rng.below(16)) << 10;
             half(rng) | half(rng) << 16
         }
-        // Half an even number of units next to a power of two, where ties are.
+        // Ties: half an even number of units next to a power of two.
         9 => (120 + rng.below(40)) << 23 | 1 << rng.below(23) | u32::from(rng.chance(2)),
         _ => rng.next() as u32,
     }
 }
 
-/// Registers of lanes, some of them close to one another, as sums that cancel need.
+/// Returns registers of lanes. Some of them are close to one another, so that sums cancel.
 pub fn lanes(rng: &mut Rng, count: usize) -> Vec<[u32; 64]> {
     let mut all = vec![[0u32; 64]; count];
     for registers in &mut all {
@@ -124,7 +124,7 @@ pub fn lanes(rng: &mut Rng, count: usize) -> Vec<[u32; 64]> {
     all
 }
 
-/// Everything of a unit that the oracle knows: the operation, its fixed bits and what they are.
+/// Returns the encodings of a unit that the oracle knows: operation, mask of its fixed bits and their values.
 pub fn encodings(unit: Unit) -> Vec<(Op, u32, u32)> {
     let mut rng = Rng::new(7);
     let known = |&(op, mask, exact): &(Op, u32, u32)| {
@@ -133,14 +133,14 @@ pub fn encodings(unit: Unit) -> Vec<(Op, u32, u32)> {
     Instruction::encodings(unit).filter(known).collect()
 }
 
-/// An instruction of an encoding with random free bits; `None` when they mean something else, or nothing.
+/// Returns an instruction with random free bits. Returns `None` if the bits encode another operation or are invalid.
 pub fn draw(rng: &mut Rng, unit: Unit, (op, mask, exact): (Op, u32, u32)) -> Option<Instruction> {
     let free = !mask & ((1 << unit.bits()) - 1);
     let i = Instruction::decode(unit, exact | rng.next() as u32 & free)?;
     (i.op() == op && i.is_sound()).then_some(i)
 }
 
-/// One that the oracle knows and whose sources `allowed` takes.
+/// Returns an instruction that the oracle knows and whose sources `allowed` accepts.
 pub fn instruction(
     rng: &mut Rng,
     unit: Unit,
@@ -154,13 +154,14 @@ pub fn instruction(
     })
 }
 
-/// Words of NOP.
+/// Returns the encoding of NOP.
 pub fn nop(unit: Unit) -> u32 {
     let found = Instruction::encodings(unit).find(|(op, _, _)| *op == Op::Nop);
-    found.expect("both units have it").2
+    found.expect("both units have a NOP").2
 }
 
-/// A clause of one tuple: reads three registers, has a uniform, writes what FMA and ADD give to two registers.
+/// Returns a clause of one tuple. It reads three registers and a uniform and writes the results of FMA and ADD to two
+/// registers.
 pub fn alone(fma: u32, add: u32, of_add: bool, constant: u64) -> Clause {
     let block = Registers {
         uniform: 0x40 | (constant & 15) as u8,
@@ -186,17 +187,17 @@ pub fn alone(fma: u32, add: u32, of_add: bool, constant: u64) -> Clause {
         ..Constant::default()
     };
     let words = pack::clause(Header { bits: 0 }, &[slots], &[constant]).expect("one tuple fits");
-    Clause::from_code(&words.concat(), 0).expect("what was packed unpacks")
+    Clause::from_code(&words.concat(), 0).expect("a packed clause decodes")
 }
 
-/// What is drawn from for clauses.
+/// Encodings from which clauses are drawn.
 pub struct Choice {
     fma: Vec<(Op, u32, u32)>,
     add: Vec<(Op, u32, u32)>,
 }
 
 impl Choice {
-    /// Everything that the oracle knows and `keep` takes.
+    /// Creates a choice of all encodings that the oracle knows and `keep` accepts.
     pub fn new(keep: impl Fn(Op) -> bool) -> Self {
         let of = |unit| encodings(unit).into_iter().filter(|e| keep(e.0)).collect();
         Self {
@@ -213,7 +214,7 @@ impl Choice {
         Some(rng.pick(&same))
     }
 
-    /// The two operations of a tuple.
+    /// Returns the two operations of a tuple.
     fn tuple(&self, rng: &mut Rng, first: bool) -> Option<(u32, u32)> {
         let passed = move |s: Source| !(first && matches!(s, Source::Passed { .. }));
         let add = self.one(rng, Unit::Add, |_| true)?;
@@ -230,7 +231,7 @@ impl Choice {
         ))
     }
 
-    /// A clause of one to eight tuples.
+    /// Returns a clause of one to eight tuples.
     pub fn clause(&self, rng: &mut Rng) -> Clause {
         loop {
             if let Some(c) = self.try_clause(rng) {
@@ -256,13 +257,13 @@ impl Choice {
             })?;
             slots.push(Slots { registers, fma, add });
         }
-        // Constants that would mark one another as relative are drawn again.
+        // Constants can mark one another as relative. Such a clause is drawn again.
         let words = pack::clause(Header { bits: 0 }, &slots, &constants).ok()?;
         Clause::from_code(&words.concat(), 0).ok()
     }
 }
 
-/// A block that reads at all three ports, or at two and writes more.
+/// Returns a block that reads at all three ports, or at two ports and writes more.
 fn block(rng: &mut Rng, constants: usize) -> Registers {
     let half = |rng: &mut Rng| match rng.below(6) {
         0 => WriteHalf::Low,

@@ -1,9 +1,10 @@
-//! Integers: sums, products, shifts, bits, comparisons and selections, and moving parts of words about.
+//! Integer operations: sums, products, shifts, bits, comparisons, selections and moves of parts of words.
 //!
-//! Known: how Mesa's compiler lowers to them (`bifrost_compile.c`), its constant folding and its tests; the text of
-//! Valhall's instructions of the same names; folding in Mesa's newer compiler that is checked against hardware
+//! Known: Mesa's compiler (`bifrost_compile.c`), its constant folding and its tests use these operations. Valhall's
+//! documentation describes instructions of the same names. Folding in Mesa's newer compiler is checked against hardware
 //! (shifts by the low bits of their amount, `CLZ.mask`, `MUX` in all four modes).
-//! Inferred: a carry or borrow into `IADDC` and `ISUBB` is the number 0 or 1, others are open.
+//!
+//! Inferred: a carry or borrow into `IADDC` and `ISUBB` is 0 or 1. Other values are open.
 
 use super::arithmetic::{condition, truth};
 use super::number::{F16, F32, Number};
@@ -11,7 +12,7 @@ use super::source::{byte, bytes, halves, lane_of, number, shifts, signed};
 use super::value::Value;
 use bifrost::{Instruction, Modifier, Op, Value as M};
 
-/// Lanes of a word: how many, and bits of each.
+/// Lanes of a word: their number and their width in bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Shape {
     count: u32,
@@ -19,7 +20,7 @@ struct Shape {
 }
 
 impl Shape {
-    /// The shape that the end of an operation's name gives, and whether it is signed.
+    /// Returns the shape that the suffix of an operation's name selects, and whether it is signed.
     fn of(i: &Instruction) -> Option<(Self, bool)> {
         let suffix = i.op().name().rsplit('.').next()?;
         let shape = |count, bits| Self { count, bits };
@@ -36,12 +37,12 @@ impl Shape {
         u32::MAX >> (32 - self.bits)
     }
 
-    /// Lanes of a word as they stand.
+    /// Returns the lanes of a word in order.
     fn lanes(self, word: u32) -> Vec<u32> {
         (0..self.count).map(|n| word >> (n * self.bits) & self.mask()).collect()
     }
 
-    /// Lanes as a swizzle selects them, extended where it selects narrower ones.
+    /// Returns the lanes that a swizzle selects. Narrower lanes are extended.
     fn swizzled(self, word: u32, name: M, sign: bool) -> Option<Vec<u32>> {
         match (self.count, name) {
             (1, _) => Some(vec![number(word, name, sign)? as u32]),
@@ -68,7 +69,7 @@ impl Shape {
     }
 }
 
-/// A sum or difference, kept within bounds where it says so.
+/// Returns a sum or difference. The modifier selects whether it saturates.
 fn sum(i: &Instruction, s: &[u32], subtract: bool) -> Option<Value> {
     let (shape, sign) = Shape::of(i)?;
     let a = shape.swizzled(s[0], i.get(Modifier::Lanes0), sign)?;
@@ -85,7 +86,7 @@ fn sum(i: &Instruction, s: &[u32], subtract: bool) -> Option<Value> {
     Some(shape.join(lanes))
 }
 
-/// Half of a sum, rounded as it says.
+/// Returns half of a sum, rounded as the modifier selects.
 fn halved(i: &Instruction, s: &[u32]) -> Option<Value> {
     let (shape, sign) = Shape::of(i)?;
     let up = match i.get(Modifier::Round) {
@@ -120,7 +121,7 @@ fn product(i: &Instruction, s: &[u32]) -> Option<Value> {
     }
 }
 
-/// Which way bits go.
+/// Direction and kind of a shift.
 #[derive(Clone, Copy)]
 enum Way {
     Left,
@@ -128,7 +129,7 @@ enum Way {
     Arithmetic,
 }
 
-/// A shift, then a bitwise operation with the second source.
+/// Shifts the first source, then combines it with the second source in a bitwise operation.
 fn shift(i: &Instruction, s: &[u32], way: Way, combine: impl Fn(u32, u32) -> u32) -> Option<Value> {
     let (shape, _) = Shape::of(i)?;
     let by: Vec<u32> = match shape.count {
@@ -145,10 +146,10 @@ fn shift(i: &Instruction, s: &[u32], way: Way, combine: impl Fn(u32, u32) -> u32
             Way::Arithmetic => (signed(a, shape.bits) >> by) as u32,
         }
     });
-    let Value::Word(moved, check) = shape.join(lanes) else {
+    let Value::Word(shifted, check) = shape.join(lanes) else {
         return None;
     };
-    let word = combine(moved, s[1] ^ invert(Modifier::Not1)) ^ invert(Modifier::NotResult);
+    let word = combine(shifted, s[1] ^ invert(Modifier::Not1)) ^ invert(Modifier::NotResult);
     Some(Value::Word(word, check))
 }
 
@@ -188,7 +189,7 @@ fn select(i: &Instruction, s: &[u32]) -> Option<Value> {
     Some(shape.join(lanes?))
 }
 
-/// Takes the first source where the third says so, and the second elsewhere.
+/// Returns the first source where the third selects it, and the second elsewhere.
 fn mux(i: &Instruction, s: &[u32]) -> Option<Value> {
     let (shape, _) = Shape::of(i)?;
     let swap = |m| if shape.count == 2 { i.get(m) } else { M::None };
@@ -212,7 +213,7 @@ fn mux(i: &Instruction, s: &[u32]) -> Option<Value> {
     Some(shape.join(lanes?))
 }
 
-/// Zeros above the highest bit that is set.
+/// Returns the number of zeros above the highest set bit.
 fn leading_zeros(i: &Instruction, s: &[u32]) -> Option<Value> {
     let (shape, _) = Shape::of(i)?;
     let swizzle = if shape.count == 2 {
@@ -265,7 +266,7 @@ fn dot(i: &Instruction, s: &[u32]) -> Option<Value> {
     Some(Value::exact(sum as u32))
 }
 
-/// The low word of a 64-bit sum, and what the high word takes from it: the second operand as 64 bits, and the shift.
+/// Returns the 64-bit sum of the first operand and the shifted second operand, each with its low and high word.
 pub fn wide_sum(i: &Instruction, low: [u32; 2], high: [u32; 2]) -> Option<u64> {
     let by = i.immediate("shift");
     let b = match i.op() {
@@ -278,7 +279,7 @@ pub fn wide_sum(i: &Instruction, low: [u32; 2], high: [u32; 2]) -> Option<u64> {
     Some(a.wrapping_add(b << by))
 }
 
-/// The result of an operation of this file; `None` for others and for what is not defined.
+/// Returns the result of an operation of this file. Returns `None` for other operations and for undefined results.
 pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
     match i.op() {
         Op::MovI32 => Some(Value::exact(s[0])),
@@ -299,7 +300,7 @@ pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
         Op::RshiftAndI32 | Op::RshiftAndV2i16 | Op::RshiftAndV4i8 => shift(i, s, Way::Right, |a, b| a & b),
         Op::RshiftOrI32 | Op::RshiftOrV2i16 | Op::RshiftOrV4i8 => shift(i, s, Way::Right, |a, b| a | b),
         Op::RshiftXorI32 | Op::RshiftXorV2i16 | Op::RshiftXorV4i8 => shift(i, s, Way::Right, |a, b| a ^ b),
-        // The second source is always zero here, and does nothing.
+        // The second source is always zero here and has no effect.
         Op::ArshiftI32 | Op::ArshiftV2i16 | Op::ArshiftV4i8 => shift(i, s, Way::Arithmetic, |a, _| a),
         Op::IcmpI32 | Op::IcmpS32 | Op::IcmpU32 => compare(i, s),
         Op::IcmpV2i16 | Op::IcmpV2s16 | Op::IcmpV2u16 => compare(i, s),

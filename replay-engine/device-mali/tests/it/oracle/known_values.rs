@@ -1,17 +1,17 @@
-//! The oracle on cases whose results were computed by hand.
+//! Tests of the oracle with results computed by hand.
 
-use super::arithmetic::taken;
+use super::arithmetic::is_taken;
 use super::generate::Rng;
 use super::{result, value::Value};
 use bifrost::{Instruction, Modifier, Op, Unit, Value as M};
 
-/// An operation with these modifiers; any source selectors.
+/// Returns an operation with these modifiers and any source selectors.
 fn operation(unit: Unit, op: Op, modifiers: &[(Modifier, M)]) -> Instruction {
     let mut rng = Rng::new(1);
     let fits = |i: &Instruction| {
         let usual = i.modifiers().all(|(m, v, shown)| {
-            let asked = modifiers.iter().find(|(n, _)| *n == m);
-            asked.map_or(!shown, |(_, want)| v == *want)
+            let requested = modifiers.iter().find(|(n, _)| *n == m);
+            requested.map_or(!shown, |(_, want)| v == *want)
         });
         usual && modifiers.iter().all(|(m, v)| i.get(*m) == *v)
     };
@@ -44,7 +44,7 @@ fn bits(x: f32) -> u32 {
 #[test]
 fn a_product_and_sum_is_rounded_once() {
     let a = bits(1.0 + 2f32.powi(-12));
-    // (1 + 2^-12)^2 - 1 = 2^-11 + 2^-24, which a rounded product would lose.
+    // A product that is rounded first would lose 2^-24 of (1 + 2^-12)^2 - 1 = 2^-11 + 2^-24.
     let want = bits(2f32.powi(-11) + 2f32.powi(-24));
     assert_eq!(fma(Op::FmaF32, &[], &[a, a, bits(-1.0)]), Value::exact(want));
     let up = fma(Op::FaddF32, &[(Modifier::Round, M::Rtp)], &[bits(1.0), 1]);
@@ -110,7 +110,7 @@ fn mux_selects_sources_by_its_third_operand() {
     let s = [0xaaaa_aaaa, 0x5555_5555, 0];
     assert_eq!(add(Op::MuxI32, &[], &s).known(), Some(0xaaaa_aaaa));
     assert_eq!(add(Op::MuxI32, &[], &[s[0], s[1], 7]).known(), Some(0x5555_5555));
-    // The packing of a cube's coordinate in Mesa's compiler: low 29 bits of the first, upper three of the second.
+    // Mesa's compiler packs a cube coordinate like this: low 29 bits of the first source, upper three of the second.
     let bit = [(Modifier::Mux, M::Bit)];
     assert_eq!(
         add(Op::MuxI32, &bit, &[0x3f00_0000, 0x8000_0000, 0x1fff_ffff]).known(),
@@ -240,11 +240,11 @@ fn frexp_modes_split_numbers_for_sqrt_and_log() {
     assert_eq!(fma(Op::FrexpmF32, &log, &[0]).known(), Some(0));
     let lscale = fma(Op::FaddLscaleF32, &[], &[bits(-0.0), bits(-10.0)]);
     assert_eq!(lscale.known(), Some(bits(-1.25)));
-    // 1/x of G71: both ends of the range.
+    // G71 computes 1/x at both ends of the range.
     for x in [3.0f32, -0.1, 1e30, f32::INFINITY, -f32::INFINITY, 0.0, -0.0] {
         let word = |v: Value| match v {
             Value::Word(bits, _) => bits,
-            Value::Halves(_) => panic!("a word"),
+            Value::Halves(_) => panic!("the result must be a word"),
         };
         let x1 = word(add(Op::FrcpApproxF32, &[], &[bits(x)]));
         let m = word(add(Op::FrexpmF32, &[], &[bits(x)]));
@@ -264,7 +264,7 @@ fn branches_compare_the_selected_half() {
         Op::BranchzI16,
         &[(Modifier::Cmpf, M::Eq), (Modifier::Widen0, M::H0)],
     );
-    assert_eq!(taken(&zero, &[0xffff_0000, 0]), Some(true));
+    assert_eq!(is_taken(&zero, &[0xffff_0000, 0]), Some(true));
     let less = operation(Unit::Add, Op::BranchS32, &[(Modifier::Cmpf, M::Gt)]);
-    assert_eq!(taken(&less, &[0, u32::MAX, 0]), Some(true));
+    assert_eq!(is_taken(&less, &[0, u32::MAX, 0]), Some(true));
 }

@@ -1,8 +1,9 @@
-//! What the header of a clause makes of the results of its float operations.
+//! Effects of a clause's header on the results of its float operations.
 //!
-//! Known: `bifrost.h` says of the bits that they turn infinite results into the greatest number and what is no number
-//! into `+0`; flushing is used by Mesa's compiler for `fquantize2f16` alone, whose definition in NIR is that what is
-//! smaller than `2^-14` becomes a zero of its sign and all else is rounded to a half.
+//! Known: `bifrost.h` states that the bits turn infinite results into the greatest number and NaN into `+0`. Mesa's
+//! compiler uses flushing only for `fquantize2f16`. NIR defines that a value smaller than `2^-14` becomes a zero of its
+//! sign. All other values are rounded to a half.
+//!
 //! Open: every other operation under flushing, and tables and approximations under suppression.
 
 use super::arithmetic::put;
@@ -11,7 +12,7 @@ use super::source::{float, lane_of};
 use super::value::{Check, Value};
 use bifrost::{Header, Instruction, Modifier, Op, Value as M};
 
-/// The result of an operation that flushes halves; `None` where that changes nothing.
+/// Returns the result of an operation that flushes halves, or `None` if flushing changes nothing.
 pub fn flushed(i: &Instruction, s: &[u32]) -> Option<Value> {
     let small = |x: &Number| !x.is_zero() && below_the_normal_halves(x);
     match i.op() {
@@ -36,7 +37,7 @@ pub fn flushed(i: &Instruction, s: &[u32]) -> Option<Value> {
     }
 }
 
-/// Whether a number lies below the smallest half that is no denormal.
+/// Returns whether a number is below the smallest normal half.
 fn below_the_normal_halves(x: &Number) -> bool {
     let smallest = Number::of(F16, 1 << 10);
     x.clone().with_sign(false).compare(&smallest) == Some(std::cmp::Ordering::Less)
@@ -50,7 +51,7 @@ fn piece(h: Header, format: Format, bits: u32, check: Check) -> (u32, Check) {
     }
 }
 
-/// A float result with what the header suppresses taken out.
+/// Replaces the parts of a float result that the header suppresses.
 pub fn suppressed(h: Header, i: &Instruction, result: Value) -> Value {
     let name = i.op().name();
     let floats = name.ends_with("TO_F32") || name.ends_with("f32") || name.ends_with("F16") || name.ends_with("f16");

@@ -1,11 +1,11 @@
-//! Exact binary numbers, and their rounding to the formats of 32 and 16 bits.
+//! Exact binary numbers and their rounding to 32-bit and 16-bit formats.
 //!
-//! Nothing here uses the host's floating point: a number is a natural number of any length times a power of two, so
-//! that sums and products are exact and there is one rounding, at the end.
+//! This module does not use the host's floating point. A number is a natural number of any length times a power of two.
+//! So sums and products are exact, and only the result is rounded.
 
 use bifrost::Value as M;
 
-/// A natural number, 32 bits a digit, the lowest first, no zero digit at the end.
+/// A natural number in 32-bit digits, lowest first, without zero digits at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Natural(Vec<u32>);
 
@@ -25,7 +25,7 @@ impl Natural {
         self.0.is_empty()
     }
 
-    /// Bits up to the highest that is set.
+    /// Returns the number of bits up to the highest set bit.
     pub fn bits(&self) -> i64 {
         match self.0.last() {
             None => 0,
@@ -37,7 +37,7 @@ impl Natural {
         n >= 0 && self.0.get((n / 32) as usize).is_some_and(|d| d >> (n % 32) & 1 == 1)
     }
 
-    /// Whether any bit below `n` is set.
+    /// Returns whether any bit below `n` is set.
     pub fn any_below(&self, n: i64) -> bool {
         (0..n.min(self.bits())).any(|k| self.bit(k))
     }
@@ -54,7 +54,7 @@ impl Natural {
         Self(digits).trimmed()
     }
 
-    /// The bits from `n` on, of which there may be 64.
+    /// Returns up to 64 bits from bit `n` on.
     pub fn word_at(&self, n: i64) -> u64 {
         (0..64).filter(|k| self.bit(n + k)).map(|k| 1u64 << k).sum()
     }
@@ -71,7 +71,7 @@ impl Natural {
         Self(digits).trimmed()
     }
 
-    /// The difference, with whether it is below zero.
+    /// Returns the difference and whether it is negative.
     fn minus(&self, other: &Self) -> (bool, Self) {
         let less = (self.bits(), self.0.iter().rev().collect::<Vec<_>>())
             < (other.bits(), other.0.iter().rev().collect::<Vec<_>>());
@@ -88,12 +88,12 @@ impl Natural {
     }
 }
 
-/// A format of IEEE 754.
+/// An IEEE 754 format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Bits of the fraction.
+    /// Number of fraction bits.
     pub fraction: u32,
-    /// Bits of the exponent.
+    /// Number of exponent bits.
     pub exponent: u32,
 }
 
@@ -123,7 +123,7 @@ impl Format {
         ((1 << (self.exponent - 1)) - 1) << self.fraction
     }
 
-    /// Power of two of the lowest bit of the smallest number.
+    /// Returns the power of two of the lowest bit of the smallest number.
     fn lowest(self) -> i64 {
         2 - (1 << (self.exponent - 1)) - i64::from(self.fraction)
     }
@@ -138,14 +138,14 @@ impl Format {
     }
 }
 
-/// What bits of a float mean.
+/// The value of a float.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Number {
     Nan,
     Infinite {
         negative: bool,
     },
-    /// `magnitude` times two to the power of `unit`; zero has a sign as well.
+    /// The value is `magnitude` times two to the power of `unit`. Zero also has a sign.
     Finite {
         negative: bool,
         magnitude: Natural,
@@ -239,7 +239,8 @@ impl Number {
         }
     }
 
-    /// The sum. `down` is whether rounding is towards minus infinity, which is when 0 made of opposites is negative.
+    /// Returns the sum. `down` states whether rounding is towards minus infinity. Then a zero sum of opposites is
+    /// negative.
     pub fn plus(&self, other: &Self, down: bool) -> Self {
         match (self, other) {
             (Self::Nan, _) | (_, Self::Nan) => Self::Nan,
@@ -281,7 +282,7 @@ impl Number {
         }
     }
 
-    /// Times two to the power of `by`.
+    /// Returns the number times two to the power of `by`.
     pub fn scaled(self, by: i64) -> Self {
         match self {
             Self::Finite {
@@ -297,7 +298,7 @@ impl Number {
         }
     }
 
-    /// Less, equal or greater; `None` when one of them is no number.
+    /// Compares two numbers. Returns `None` if one of them is NaN.
     pub fn compare(&self, other: &Self) -> Option<std::cmp::Ordering> {
         use std::cmp::Ordering::{Equal, Greater, Less};
         let rank = |x: &Self| match x {
@@ -319,8 +320,8 @@ impl Number {
         }
     }
 
-    /// Exponent as `frexp` has it: the magnitude is at least a half and less than one, times two to its power.
-    /// `None` for what has none.
+    /// Returns the exponent as `frexp` defines it: the magnitude is at least 1/2 and below 1, times two to its power.
+    /// Returns `None` for zero, infinity and NaN.
     pub fn exponent(&self) -> Option<i64> {
         match self {
             Self::Finite { magnitude, unit, .. } if !magnitude.is_zero() => Some(magnitude.bits() + unit),
@@ -328,7 +329,7 @@ impl Number {
         }
     }
 
-    /// Bits of the nearest number of a format, as the rounding mode has it. [`Number::Nan`] gives the quiet one.
+    /// Returns the bits of the nearest number in a format and rounding mode. [`Number::Nan`] returns the quiet NaN.
     pub fn rounded(&self, format: Format, mode: M) -> u32 {
         let sign = |negative: bool| if negative { format.sign() } else { 0 };
         let (negative, magnitude, unit) = match self {
@@ -363,7 +364,8 @@ impl Number {
         if mode == M::Rto && (half || below) {
             kept |= 1;
         }
-        // The exponent field of a normal number is one more than the distance of its last bit; its hidden bit adds it.
+        // The exponent field of a normal number is one more than the distance of its last bit. The hidden bit adds this
+        // one.
         let encoded = (i128::from(last - format.lowest()) << format.fraction) + i128::from(kept);
         let magnitude = if encoded < i128::from(format.infinity()) {
             encoded as u32
@@ -379,7 +381,7 @@ impl Number {
         sign(negative) | magnitude
     }
 
-    /// The nearest integer as the rounding mode has it, kept within the bounds; 0 for what is no number.
+    /// Returns the nearest integer in the rounding mode, clamped to the bounds. NaN becomes 0.
     pub fn to_integer(&self, mode: M, min: i64, max: i64) -> i64 {
         let (negative, magnitude, unit) = match self {
             Self::Nan => return 0,
@@ -415,7 +417,7 @@ impl Number {
         kept as i64 + i64::from(up)
     }
 
-    /// The number without its fraction; zero keeps the sign.
+    /// Returns the number rounded to an integer. Zero keeps its sign.
     pub fn integral(&self, mode: M) -> Self {
         match self {
             Self::Finite {
@@ -435,14 +437,14 @@ impl Number {
 #[test]
 fn sums_and_products_are_rounded_once() {
     let n = |x: f32| Number::of(F32, x.to_bits());
-    // 1 + 2^-24 is halfway to the next: even, up, away.
+    // 1 + 2^-24 is halfway to the next float. The modes round it to even, up or away.
     let half = n(1.0).plus(&n(2f32.powi(-24)), false);
     assert_eq!(half.rounded(F32, M::None), 0x3f80_0000);
     assert_eq!(half.rounded(F32, M::Rtp), 0x3f80_0001);
     assert_eq!(half.rounded(F32, M::Rtna), 0x3f80_0001);
     assert_eq!(half.rounded(F32, M::Rto), 0x3f80_0001);
     assert_eq!(half.rounded(F32, M::Rtn), 0x3f80_0000);
-    // A product that an addend far below tips over the half.
+    // A tiny addend decides the rounding of a product that is halfway.
     let tipped = n(16_777_217.0).times(&n(1.0)).plus(&n(f32::from_bits(1)), false);
     assert_eq!(tipped.rounded(F32, M::None), 16_777_216f32.to_bits());
     let product = n(f32::from_bits(0x3f80_0001)).times(&n(f32::from_bits(0x3f80_0001)));

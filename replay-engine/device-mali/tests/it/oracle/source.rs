@@ -1,21 +1,21 @@
-//! Operands as an operation's modifiers select them: parts of a word, sign, absolute value.
+//! Operands as the modifiers of an operation select them: parts of a word, sign and absolute value.
 
 use super::number::{F16, F32, Format, Number};
 use bifrost::{Instruction, Modifier, Value as M};
 
-/// Modifiers by the number of the source.
+/// Modifiers by source number.
 const WIDEN: [Modifier; 2] = [Modifier::Widen0, Modifier::Widen1];
 const ABS: [Modifier; 3] = [Modifier::Abs0, Modifier::Abs1, Modifier::Abs2];
 const NEG: [Modifier; 3] = [Modifier::Neg0, Modifier::Neg1, Modifier::Neg2];
 const SWZ: [Modifier; 3] = [Modifier::Swz0, Modifier::Swz1, Modifier::Swz2];
 const LANE: [Modifier; 4] = [Modifier::Lane0, Modifier::Lane1, Modifier::Lane2, Modifier::Lane3];
 
-/// The byte of a word that a name like `b2` selects.
+/// Returns byte `n` of a word, which a name like `b2` selects.
 pub fn byte(word: u32, n: u32) -> u32 {
     word >> (8 * n) & 0xff
 }
 
-/// The half of a word.
+/// Returns half `n` of a word.
 pub fn half(word: u32, n: u32) -> u32 {
     word >> (16 * n) & 0xffff
 }
@@ -26,7 +26,7 @@ pub fn signed(value: u32, bits: u32) -> i64 {
     i64::from((value << unused) as i32 >> unused)
 }
 
-/// The part of a word that a lane names, and its width. `none` is all of it.
+/// Returns the part of a word that a lane selects, and its width. `none` selects the whole word.
 pub fn lane(word: u32, name: M) -> Option<(u32, u32)> {
     Some(match name {
         M::None => (word, 32),
@@ -40,18 +40,18 @@ pub fn lane(word: u32, name: M) -> Option<(u32, u32)> {
     })
 }
 
-/// A lane as a number, sign-extended or not.
+/// Returns a lane as a number, sign-extended or not.
 pub fn number(word: u32, name: M, sign: bool) -> Option<i64> {
     let (value, bits) = lane(word, name)?;
     Some(if sign { signed(value, bits) } else { i64::from(value) })
 }
 
-/// The lane of source `n` as the instruction's modifier of that name selects it.
+/// Returns the lane of source `n` that the instruction's modifier selects.
 pub fn lane_of(i: &Instruction, n: usize, word: u32) -> Option<(u32, u32)> {
     lane(word, i.get(LANE[n]))
 }
 
-/// Which parts a swizzle's name selects, from the lowest on: `h10` is 1, 0.
+/// Returns the parts that a swizzle selects, lowest first: `h10` selects 1, 0.
 fn parts(name: M) -> Option<(char, Vec<u32>)> {
     let text = name.name();
     let kind = text.chars().next()?;
@@ -59,10 +59,10 @@ fn parts(name: M) -> Option<(char, Vec<u32>)> {
     matches!(kind, 'h' | 'b').then_some((kind, digits?))
 }
 
-/// Two halves as a swizzle selects them; bytes are extended to halves.
+/// Returns the two halves that a swizzle selects. Bytes are extended to halves.
 pub fn halves(word: u32, name: M, sign: bool) -> Option<[u32; 2]> {
-    let (kind, which) = parts(name)?;
-    let [a, b] = which[..] else { return None };
+    let (kind, selectors) = parts(name)?;
+    let [a, b] = selectors[..] else { return None };
     Some([a, b].map(|n| match kind {
         'h' => half(word, n),
         _ if sign => signed(byte(word, n), 8) as u32 & 0xffff,
@@ -70,20 +70,20 @@ pub fn halves(word: u32, name: M, sign: bool) -> Option<[u32; 2]> {
     }))
 }
 
-/// Four bytes as a swizzle selects them.
+/// Returns the four bytes that a swizzle selects.
 pub fn bytes(word: u32, name: M) -> Option<[u32; 4]> {
-    let (kind, which) = parts(name)?;
-    let [a, b, c, d] = which[..] else { return None };
+    let (kind, selectors) = parts(name)?;
+    let [a, b, c, d] = selectors[..] else { return None };
     (kind == 'b').then(|| [a, b, c, d].map(|n| byte(word, n)))
 }
 
-/// Two bytes that two halves are shifted by, or four.
+/// Returns the shift amounts: two bytes for two halves, or four bytes.
 pub fn shifts<const N: usize>(word: u32, name: M) -> Option<[u32; N]> {
-    let (kind, which) = parts(name)?;
-    if kind != 'b' || which.len() != N {
+    let (kind, selectors) = parts(name)?;
+    if kind != 'b' || selectors.len() != N {
         return None;
     }
-    let all: Vec<u32> = which.into_iter().map(|n| byte(word, n)).collect();
+    let all: Vec<u32> = selectors.into_iter().map(|n| byte(word, n)).collect();
     all.try_into().ok()
 }
 
@@ -98,7 +98,7 @@ fn sign_modified(i: &Instruction, n: usize, x: Number) -> Number {
     }
 }
 
-/// Source `n` as a float of 32 bits, widened from a half where the modifier says so.
+/// Returns source `n` as a 32-bit float. The modifier can widen it from a half.
 pub fn float(i: &Instruction, n: usize, word: u32) -> Option<Number> {
     let widen = WIDEN.get(n).map_or(M::None, |m| i.get(*m));
     let (bits, width) = lane(word, widen)?;
@@ -110,19 +110,19 @@ pub fn float(i: &Instruction, n: usize, word: u32) -> Option<Number> {
     Some(sign_modified(i, n, Number::of(format, bits)))
 }
 
-/// Whether source `n` is a denormal float of 32 bits, which the special functions may treat as they like.
+/// Returns whether source `n` is a denormal 32-bit float. Special functions may treat these in any way.
 pub fn denormal(i: &Instruction, n: usize, word: u32) -> bool {
     WIDEN.get(n).is_none_or(|m| i.get(*m) == M::None) && F32.is_denormal(word)
 }
 
-/// Source `n` as two floats of 16 bits.
+/// Returns source `n` as two 16-bit floats.
 pub fn float_halves(i: &Instruction, n: usize, word: u32) -> Option<[Number; 2]> {
     let swizzle = SWZ.get(n).map_or(M::None, |m| i.get(*m));
     let swizzle = if swizzle == M::None { M::H01 } else { swizzle };
     Some(halves(word, swizzle, false)?.map(|h| sign_modified(i, n, Number::of(F16, h))))
 }
 
-/// Source `n` as numbers of a format: one of 32 bits, or two of 16.
+/// Returns source `n` as numbers of a format: one of 32 bits, or two of 16.
 pub fn floats(i: &Instruction, n: usize, word: u32, format: Format) -> Option<Vec<Number>> {
     if format == F32 {
         Some(vec![float(i, n, word)?])

@@ -1,22 +1,28 @@
-//! Parts of numbers, approximations and tables: what reciprocals, roots, exponentials, logarithms, sines and cube maps
-//! are made of.
+//! Parts of numbers, approximations and tables. Reciprocals, roots, exponentials, logarithms, sines and cube maps
+//! consist of these operations.
 //!
-//! Known (Mesa's `Notes.txt`, from the first disassembler; `valhall/ISA.xml`; a test of Mesa's newer compiler that ran
-//! on hardware; and that the sequences of `bifrost_compile.c` must give the functions they are named for):
-//! - `FREXPM` keeps the sign (a reciprocal of a negative number is the product of it and the approximation) and gives
-//!   zero, infinity and what is no number back; `FREXPE` gives 0 for them. With `sqrt` the exponent is that of four,
-//!   with `log` the magnitude is from 0.75 to 1.5.
-//! - `FADD_LSCALE` adds its second source scaled as `FREXPM.log` does, sign kept.
-//! - `FRCP_APPROX` and `FRSQ_APPROX` are tables of the reciprocal of what `FREXPM` and `FREXPM.sqrt` give, with the
-//!   special cases of the reciprocal and its root; `FRCP.f16` and `FRSQ.f16` give a zero upper half.
-//! - `FEXP_TABLE.u4` is two to the power of a sixteenth of the low four bits; sine and cosine tables take the low six
-//!   bits in steps of pi/32.
-//! - `FLOGD` is log2(a)/(a-1) of a scaled as by `FREXPM.log`: infinite at 0, so that the logarithm of 0 is.
-//! - `FLOG_TABLE.red` has at most five significant bits and is 1 for what has no mantissa.
+//! Sources: Mesa's `Notes.txt` from the first disassembler, `valhall/ISA.xml`, and a test of Mesa's newer compiler on
+//! hardware. The sequences of `bifrost_compile.c` must also compute the functions in their names.
 //!
-//! Approximations are within 1e-6 of the function; the hardware's tables are not public. Open: denormals, the
-//! what `FREXPM.log` makes of infinity, modifiers `adj`, `offset`, `scale`, `precision`, `divzero`, the exact content
-//! of `FLOG_TABLE`, which `FLOG_TABLE.red` and `FLOG_TABLE.base2` share.
+//! Known:
+//! - `FREXPM` keeps the sign: the reciprocal of a negative number is its product with the approximation. It returns
+//!   zero, infinity and NaN unchanged.
+//! - `FREXPE` returns 0 for zero, infinity and NaN.
+//! - With `sqrt`, both operations split by a power of four. With `log`, the magnitude is from 0.75 to 1.5.
+//! - `FADD_LSCALE` adds its second source, scaled as by `FREXPM.log` with the sign kept.
+//! - `FRCP_APPROX` is a table of the reciprocal of the result of `FREXPM`. `FRSQ_APPROX` does the same for the root and
+//!   `FREXPM.sqrt`. Both have the special cases of their function.
+//! - `FRCP.f16` and `FRSQ.f16` return a zero upper half.
+//! - `FEXP_TABLE.u4` is two to the power of a sixteenth of the low four bits.
+//! - Sine and cosine tables use the low six bits in steps of pi/32.
+//! - `FLOGD` is log2(a)/(a-1) of a number scaled as by `FREXPM.log`. It is infinite at 0, so that the logarithm of 0 is
+//!   infinite.
+//! - `FLOG_TABLE.red` has at most five significant bits. It is 1 for zero, infinity and NaN.
+//!
+//! Approximations are within 1e-6 of the function, because the hardware's tables are not public.
+//!
+//! Open: denormals, `FREXPM.log` of infinity, the modifiers `adj`, `offset`, `scale`, `precision` and `divzero`, and
+//! the exact content of `FLOG_TABLE`. `FLOG_TABLE.red` and `FLOG_TABLE.base2` share this content.
 
 use super::number::{F16, F32, Format, Number};
 use super::source::{self, denormal, float, floats, lane_of};
@@ -26,7 +32,7 @@ use std::f64::consts::{LN_2, PI};
 
 const NEAR: Check = Check::Near { flat: false };
 
-/// How a number is taken apart.
+/// How a number is split.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parts {
     Plain,
@@ -42,7 +48,7 @@ fn parts(i: &Instruction) -> Parts {
     }
 }
 
-/// The exponent that a number is divided by, as a power of two, and the one that is reported.
+/// Returns two exponents of two: the one by which the number is divided, and the reported one.
 fn exponents(x: &Number, how: Parts) -> Option<(i64, i64)> {
     let plain = x.exponent()?;
     Some(match how {
@@ -68,7 +74,7 @@ fn pieces(format: Format, values: Vec<(u32, Check)>) -> Option<Value> {
     super::arithmetic::put(format, &values)
 }
 
-/// A number as the host's double, which holds all floats and halves.
+/// Returns a number as the host's double, which represents all floats and halves.
 fn double(x: &Number) -> f64 {
     f64::from(f32::from_bits(x.rounded(F32, M::None)))
 }
@@ -82,7 +88,7 @@ fn near(x: f64) -> Value {
     }
 }
 
-/// Mantissas: whether a piece is a denormal that hardware may treat as it likes.
+/// Returns the mantissas. A denormal piece is free, because hardware may treat it in any way.
 fn mantissa(i: &Instruction, format: Format, s: &[u32]) -> Option<Value> {
     let values = floats(i, 0, s[0], format)?.into_iter();
     let free = |n: usize| match format == F32 {
@@ -97,8 +103,8 @@ fn mantissa(i: &Instruction, format: Format, s: &[u32]) -> Option<Value> {
             .map(|(n, x)| {
                 let bits = scaled(&x, how).rounded(format, M::None);
                 let check = if x.is_nan() { Check::Nan } else { Check::Exact };
-                // With what infinity gives in its own sequence, `log` would make no number of the logarithm of
-                // infinity: y = a - 1 is then squared with both signs. Hardware is not known to do that.
+                // Infinity is open for `log`. If it stayed infinite, the log sequence would square y = a - 1 with both
+                // signs and return NaN. Hardware is not known to do that.
                 let infinite = how == Parts::Log && matches!(x, Number::Infinite { .. });
                 (bits, if free(n) || infinite { Check::Free } else { check })
             })
@@ -106,7 +112,7 @@ fn mantissa(i: &Instruction, format: Format, s: &[u32]) -> Option<Value> {
     )
 }
 
-/// Which of the halves of a source are denormal.
+/// Returns which halves of a source are denormal.
 fn open_halves(i: &Instruction, word: u32) -> Option<[bool; 2]> {
     let swizzle = i.get(Modifier::Swz0);
     Some(source::halves(word, swizzle, false)?.map(|h| F16.is_denormal(h)))
@@ -115,7 +121,7 @@ fn open_halves(i: &Instruction, word: u32) -> Option<[bool; 2]> {
 fn exponent(i: &Instruction, format: Format, s: &[u32]) -> Option<Value> {
     let how = parts(i);
     let negate = i.get(Modifier::Neg0) == M::Neg;
-    // The modifier `neg` is one of the result here, not of the source, whose sign does not matter.
+    // The modifier `neg` applies to the result here. The sign of the source does not matter.
     let describe = |x: &Number| exponents(x, how).map_or(0, |(_, reported)| if negate { -reported } else { reported });
     let values: Vec<i64> = floats(i, 0, s[0], format)?.iter().map(describe).collect();
     if format == F32 {
@@ -129,7 +135,7 @@ fn exponent(i: &Instruction, format: Format, s: &[u32]) -> Option<Value> {
     Some(Value::Halves([piece(0), piece(1)]))
 }
 
-/// The reciprocal, or that of the square root, as IEEE has their special cases. `None` inside is left open.
+/// Returns the reciprocal, or that of the square root, with the special cases of IEEE 754. `None` means open.
 fn reciprocal(x: &Number, root: bool) -> Option<f64> {
     let value = double(x);
     match (root, value) {
@@ -182,7 +188,7 @@ fn whole_reciprocal(i: &Instruction, s: &[u32], root: bool) -> Option<Value> {
     Some(Value::Halves([(bits as u16, check), upper]))
 }
 
-/// Two to the power of a fixed-point number, with the float that it was made from for the special cases.
+/// Returns two to the power of a fixed-point number. The float source of that number decides the special cases.
 fn power(s: &[u32]) -> Value {
     let fixed = s[0] as i32;
     let float = f64::from(f32::from_bits(s[1]));
@@ -190,7 +196,7 @@ fn power(s: &[u32]) -> Value {
         () if float.is_nan() => Value::Word(F32.quiet_nan(), Check::Nan),
         () if float == f64::INFINITY && fixed == i32::MAX => Value::exact(F32.infinity()),
         () if float == f64::NEG_INFINITY && fixed == i32::MIN => Value::Word(0, Check::Zero),
-        // Sources that were not made from each other mean nothing.
+        // The result is free if the two sources are different numbers.
         () if (float - f64::from(fixed)).abs() > 0.5 => Value::FREE,
         () => near((f64::from(fixed) / f64::from(1 << 24)).exp2()),
     }
@@ -204,7 +210,7 @@ fn logarithm_quotient(x: &Number) -> Value {
         return Value::Word(F32.quiet_nan(), Check::Nan);
     }
     if x.exponent().is_none() {
-        // Of infinity any positive number makes the logarithm infinite.
+        // The logarithm of infinity is infinite for any positive result here.
         return Value::FREE;
     }
     let a = double(&scaled(x, Parts::Log));
@@ -229,7 +235,7 @@ fn logarithm_table(i: &Instruction, s: &[u32]) -> Option<Value> {
     })
 }
 
-/// The face of a cube that a direction meets: 0 to 5 for +x, -x, +y, -y, +z, -z; `None` between faces.
+/// Returns the face of a cube that a direction meets: 0 to 5 for +x, -x, +y, -y, +z, -z. Returns `None` between faces.
 pub fn cube_face(direction: &[Number; 3]) -> Option<u32> {
     let size = |n: usize| direction[n].clone().with_sign(false);
     let longest = (0..3).find(|n| {
@@ -240,7 +246,7 @@ pub fn cube_face(direction: &[Number; 3]) -> Option<u32> {
     Some(2 * longest as u32 + u32::from(direction[longest].is_negative()))
 }
 
-/// The direction that an operation on a cube takes.
+/// Returns the direction that a cube operation uses.
 pub fn direction(i: &Instruction, s: &[u32]) -> Option<[Number; 3]> {
     Some([float(i, 0, s[0])?, float(i, 1, s[1])?, float(i, 2, s[2])?])
 }
@@ -261,7 +267,7 @@ fn cube_length(i: &Instruction, s: &[u32]) -> Option<Value> {
     Some(Value::exact(larger(larger(a, b), c).rounded(F32, M::None)))
 }
 
-/// A coordinate on a face, as OpenGL has it. S is chosen from z and x, T from y and z.
+/// Returns a coordinate on a face, as OpenGL defines it. S is selected from z and x, T from y and z.
 fn cube_coordinate(i: &Instruction, s: &[u32], is_s: bool) -> Option<Value> {
     let negated = |n: usize| s[n] ^ F32.sign();
     let modified = |n: usize, m| if i.get(m) == M::Neg { negated(n) } else { s[n] };
@@ -282,7 +288,7 @@ fn cube_coordinate(i: &Instruction, s: &[u32], is_s: bool) -> Option<Value> {
     Some(Value::exact(if minus { bits ^ F32.sign() } else { bits }))
 }
 
-/// The result of an operation of this file; `None` for others and for what is not defined.
+/// Returns the result of an operation of this file. Returns `None` for other operations and for undefined results.
 pub fn result(i: &Instruction, s: &[u32]) -> Option<Value> {
     let flat = |x: f64| Value::Word((x as f32).to_bits(), Check::Near { flat: true });
     let step = || f64::from(s[0] & 63) * PI / 32.0;

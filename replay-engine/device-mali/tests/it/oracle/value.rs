@@ -1,31 +1,32 @@
-//! A result and how much of it is defined.
+//! A result, and how much of it is defined.
 
 use super::number::{F16, F32};
 
-/// How far the bits of a result, or of a half of it, are known.
+/// How exactly the bits of a result, or of half of it, are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// To the bit.
+    /// All bits are known.
     Exact,
-    /// It is no number; the standard leaves its sign and payload open, and no source tells the hardware's.
+    /// The result is NaN. IEEE 754 leaves its sign and payload open, and no source describes the hardware's.
     Nan,
-    /// It is zero, of either sign.
+    /// The result is zero of either sign.
     Zero,
-    /// An approximation: within 1e-6 of the value, relative to it or, below one, absolute where `flat`.
+    /// The result is an approximation within 1e-6 of the value. The limit is relative, but absolute below one if `flat`
+    /// is set.
     Near {
-        /// For tables of values around zero.
+        /// Set for tables of values around zero.
         flat: bool,
     },
-    /// Nothing is known.
+    /// The result is unknown.
     Free,
 }
 
-/// 32 bits with what is known of them.
+/// 32 bits, and what is known about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// One piece.
+    /// One 32-bit piece.
     Word(u32, Check),
-    /// Two halves, the low one first.
+    /// Two halves, low half first.
     Halves([(u16, Check); 2]),
 }
 
@@ -36,7 +37,7 @@ impl Value {
         Self::Word(bits, Check::Exact)
     }
 
-    /// The bits when all of them are known.
+    /// Returns the bits if all of them are known.
     pub fn known(self) -> Option<u32> {
         match self {
             Self::Word(bits, Check::Exact) => Some(bits),
@@ -45,7 +46,7 @@ impl Value {
         }
     }
 
-    /// One half of it.
+    /// Returns one half of the value.
     pub fn half(self, high: bool) -> (u16, Check) {
         match self {
             Self::Word(bits, Check::Exact) => (if high { bits >> 16 } else { bits } as u16, Check::Exact),
@@ -54,7 +55,7 @@ impl Value {
         }
     }
 
-    /// It with one half taken from another.
+    /// Returns the value with one half from another value.
     pub fn with_half(self, from: Self, high: bool) -> Self {
         if high {
             Self::Halves([self.half(false), from.half(true)])
@@ -63,7 +64,7 @@ impl Value {
         }
     }
 
-    /// Whether bits are what this result allows.
+    /// Returns whether this result allows the bits `got`.
     pub fn allows(self, got: u32) -> bool {
         match self {
             Self::Word(_, Check::Free) => true,
@@ -82,7 +83,7 @@ impl Value {
                     (bits, Check::Exact) => u32::from(bits) == got,
                     (_, Check::Nan) => F16.is_nan(got),
                     (_, Check::Zero) => got & !F16.sign() == 0,
-                    // A half has less precision than the approximation: one unit of its last place.
+                    // A half has less precision than the approximation, so one unit in the last place is allowed.
                     (bits, Check::Near { .. }) => u32::from(bits).abs_diff(got) <= 1,
                 }
             }),

@@ -1,17 +1,19 @@
 //! Operations across the lanes of a warp.
 //!
-//! Known: `CLPER` gives the value of the lane that its second source names, within groups of the size of its
-//! modifier, and a chosen value for a lane that is not active (`bifrost_compile.c`, `valhall/ISA.xml`); `xor` takes
-//! the number of the lane itself with that of the source; `CLPER_OLD` has groups of four and zero. `WMASK` has a bit
+//! Known: `CLPER` returns the value of the lane that its second source selects, within groups of the size of its
+//! modifier. For an inactive lane it returns a selected value (`bifrost_compile.c`, `valhall/ISA.xml`). `xor` combines
+//! the lane's own number with that of the source. `CLPER_OLD` has groups of four and returns zero. `WMASK` has a bit
 //! for every lane of the group whose source is not zero.
+//!
 //! Inferred: bit n of `WMASK` is lane n of the group.
-//! Open: what a number beyond the group gives, `accumulate` and `shift`, groups of 16 (no GPU of this architecture has
-//! warps of 16), `fill` of `WMASK`.
+//!
+//! Open: a lane number beyond the group, `accumulate` and `shift`, groups of 16 and `fill` of `WMASK`. No GPU of this
+//! architecture has warps of 16.
 
 use super::value::Value;
 use bifrost::{Instruction, Modifier, Op, Value as M};
 
-/// Whether an operation is one of these.
+/// Returns whether this file implements the operation.
 pub fn is(op: Op) -> bool {
     matches!(op, Op::ClperI32 | Op::ClperOldI32 | Op::Wmask)
 }
@@ -26,7 +28,7 @@ fn group(i: &Instruction) -> Option<usize> {
     })
 }
 
-/// What an inactive lane gives.
+/// Returns the value that an inactive lane provides.
 pub fn inactive(name: M) -> Option<u32> {
     Some(match name {
         M::Zero | M::None => 0,
@@ -49,7 +51,7 @@ pub fn inactive(name: M) -> Option<u32> {
     })
 }
 
-/// The result in one lane from the operands of all; `None` when it is not defined.
+/// Returns the result in one lane from the operands of all lanes, or `None` if it is undefined.
 pub fn result(i: &Instruction, operands: &[Option<Vec<u32>>], lane: usize) -> Option<Value> {
     let size = group(i)?;
     let first = lane / size * size;
@@ -70,15 +72,15 @@ pub fn result(i: &Instruction, operands: &[Option<Vec<u32>>], lane: usize) -> Op
     let Some(s) = &operands[lane] else {
         return Some(Value::FREE);
     };
-    let asked = match i.get(Modifier::LaneOp) {
+    let requested = match i.get(Modifier::LaneOp) {
         M::None => s[1] as usize,
         M::Xor => s[1] as usize ^ (lane - first),
         _ => return None,
     };
-    if asked >= size {
+    if requested >= size {
         return Some(Value::FREE);
     }
-    match operands.get(first + asked) {
+    match operands.get(first + requested) {
         Some(Some(from)) => Some(Value::exact(from[0])),
         Some(None) => Some(Value::FREE),
         None => Some(Value::exact(inactive(i.get(Modifier::InactiveResult))?)),

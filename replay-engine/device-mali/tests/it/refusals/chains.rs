@@ -7,7 +7,7 @@ fn rule_3_chains() {
     let r = sample(SAMPLE);
     let whole = compiled(&r);
     let head = whole.plan.jobs[0].head_va;
-    // The head's next-job pointer is made to point at itself, by an edit that a user could make.
+    // A user's edit makes the head's next-job pointer point to the head.
     let edits = Edits {
         patches: vec![Patch {
             address_space: 0,
@@ -24,7 +24,7 @@ fn rule_3_chains() {
             va: head.0
         }
     );
-    // The head is moved to where nothing is mapped.
+    // The slot's head address is an unmapped address.
     let c = set(&whole, find(&whole, 0x18c4), 0x7000);
     assert!(matches!(reason(&c, 3), Reason::ChainUnmapped { .. }));
     // The page of the header is unmapped.
@@ -36,7 +36,7 @@ fn rule_3_chains() {
             va: head.0
         }
     );
-    // Writes to the arena.
+    // These plans write to the arena.
     let put = |offset, width| {
         let a = Action::Write {
             event: 0,
@@ -107,13 +107,13 @@ fn rule_4_limits_and_budgets() {
         reason(&spend(|p| p.budgets.time_ns = u64::MAX), 4),
         Reason::Budget { .. }
     ));
-    // A plan that lies about its actions.
-    let lie = spend(|p| {
+    // The plan declares a false number of actions.
+    let false_count = spend(|p| {
         p.actions = 1;
         p.budgets.actions = 1;
     });
-    assert!(matches!(reason(&lie, 4), Reason::Budget { .. }));
-    // The same through the compiler's options.
+    assert!(matches!(reason(&false_count, 4), Reason::Budget { .. }));
+    // The compiler's options have the same limit.
     let options = CompileOptions {
         budgets: Budgets {
             actions: 10,
@@ -138,7 +138,7 @@ fn rule_4_a_job_in_a_slot_that_no_gpu_has() {
     for slot in [16, 254] {
         c.plan.jobs[0].slot = slot;
         assert!(matches!(reason(&c, 4), Reason::Budget { budget: 16, .. }));
-        // Whoever runs it all the same gets a job whose end nobody saw.
+        // A run that ignores the refusal reports the job as not done.
         let outcome = play(&c);
         assert_eq!(outcome.jobs.len(), c.plan.jobs.len());
         assert!(!outcome.jobs[0].done);
@@ -176,16 +176,16 @@ fn only_the_status_words_of_the_next_chain_are_cleared() {
         reason(&put(clear, status, 4, 0), 3),
         Reason::ArenaValue { width: 4, .. }
     ));
-    // Words of the same page that are no status: the next pointer, the payload.
-    for beside in [24u64, 32, 40] {
-        let r = reason(&put(clear, status + beside, 8, 0), 3);
+    // The next pointer and the payload are on the same page but are not status words.
+    for field_offset in [24u64, 32, 40] {
+        let r = reason(&put(clear, status + field_offset, 8, 0), 3);
         assert!(
-            matches!(r, Reason::NotAStatus { offset, .. } if offset == status + beside)
+            matches!(r, Reason::NotAStatus { offset, .. } if offset == status + field_offset)
                 || matches!(r, Reason::ChainUnmapped { .. }),
-            "{beside}: {r}"
+            "{field_offset}: {r}"
         );
     }
-    // After the proof, and before anything else than the submit.
+    // A clear after the submit, or before an action other than the submit, is refused.
     for at in [submit(&whole) + 1, submit(&whole) - 2] {
         let r = reason(&put(at, status, 8, 0), 3);
         assert!(matches!(r, Reason::ClearedForNothing), "{r}");
@@ -202,7 +202,7 @@ fn busy_slot_registers_must_not_change_after_submit() {
         let r = reason(&insert(&whole, after, &[write(0, offset, 0)]), 3);
         assert!(matches!(r, Reason::SlotAtWork { slot: 1, .. }), "{offset:#x}: {r}");
     }
-    // Another slot is free.
+    // The write to slot 0 is allowed, because that slot is free. The write to slot 1 is refused.
     let r = reason(
         &insert(&whole, after, &[write(0, 0x1840, 0x40), write(0, 0x18c0, 0)]),
         3,
@@ -218,16 +218,16 @@ fn busy_slot_registers_must_not_change_after_submit() {
         expected: 0,
         limit_ns: 1000,
     };
-    // The same tables again: only the counts are not those of the plan.
+    // The tables are unchanged, so only the declared counts are wrong.
     let update = [idle, write(0, 0x2418, 1)];
     let r = reason(&insert(&whole, after, &update), 5);
     assert!(matches!(r, Reason::Unnamed { what, .. } if what == "polled reads"));
-    // Others under the chain that was proved with these.
+    // The tables change under the chain that was verified with the old ones.
     let other = [idle, write(0, 0x2430, 0x4200_0001), write(0, 0x2418, 1)];
     let r = reason(&insert(&whole, after, &other), 2);
     assert_eq!(r, Reason::SpaceAtWork { number: 0, slot: 1 });
-    // A job interrupt that was not cleared ends the next wait at once: the second chain in that slot is not known to
-    // have ended when the tables are taken away.
+    // An interrupt that is not cleared ends the next wait at once. So the second chain in the slot may still run when
+    // the tables are removed.
     let clear = position(&whole, |a| {
         matches!(
             a,
@@ -270,7 +270,7 @@ fn verification_follows_chains_like_the_hardware() {
         };
         common::edited(&r, &edits)
     };
-    // A header that none is: reported, and followed nevertheless.
+    // A header that does not look like a header is reported but still followed.
     let odd = patched(16, &[0xff]);
     let message = match verify(&odd.plan, &odd.pages, &target()) {
         Ok(v) => v.unproved.join(" "),
@@ -307,8 +307,8 @@ fn chain_in_gpu_writable_memory_is_reported_unproved() {
     let frame = step.raw & ((1 << 48) - 1) & !0xfff;
     let leaf = |rights| trace_core::mmu::encode_leaf(format, trace_core::PhysAddr(frame), rights, 0);
     let read_only = with_entry(whole, step.entry_at, |_| leaf(trace_core::mmu::Rights::RO));
-    assert!(!describe(&read_only), "nothing can write it");
-    // The same frame once more, for writing, at an address that was not mapped.
+    assert!(!describe(&read_only), "nothing can write the chain");
+    // The same frame is mapped again, writable, at an unmapped address.
     let free = trace_core::PhysAddr((step.entry_at.0 & !0xfff) | 511 << 3);
     let aliased = with_entry(read_only, free, |raw| {
         assert_eq!(raw & 1, 0, "the entry is free");
@@ -338,7 +338,7 @@ fn rule_4_sums_and_numbers() {
     assert_eq!(over(&|p| p.spaces = vec![p.spaces[0]; 65]), "translations");
     assert_eq!(over(&|p| p.allowed = vec![(0, 4); 65]), "allowed ranges");
     assert_eq!(over(&|p| p.allowed = vec![(0, 0x800); 3]), "bytes of allowed ranges");
-    // The check's own work is counted, whatever it goes into.
+    // The work limit counts all of the check's own work.
     let progress = Progress::new();
     let all = Work::new(u64::MAX, &progress);
     verify_within(&whole.plan, &whole.pages, &target(), &all).unwrap();

@@ -1,4 +1,4 @@
-//! What the GPU can reach: pages, tables, roots, translation modes, outputs.
+//! Memory that the GPU can access: pages, tables, roots, translation modes and outputs.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn rule_2_pages() {
     assert_eq!(reason(&other, 0), Reason::OtherArena);
 }
 
-/// Every single bit of every level's entry, on both formats: what leaves the plan's pages is refused.
+/// Flips every bit of every level's entry, in both formats. Each flip to a frame outside the plan's pages is refused.
 #[test]
 fn rule_2_a_table_flipped_in_one_bit() {
     for name in [SAMPLE, "write-value-lpae.kine"] {
@@ -33,7 +33,7 @@ fn rule_2_a_table_flipped_in_one_bit() {
         let head = whole.plan.jobs[0].head_va;
         let path = steps(&whole, head);
         assert_eq!(path.len(), 4);
-        let (mut left, mut reported) = (0, 0);
+        let (mut outside_flips, mut reported) = (0, 0);
         for step in path {
             for bit in 12..48 {
                 let flipped = with_entry(whole.clone(), step.entry_at, |raw| raw ^ 1 << bit);
@@ -42,22 +42,22 @@ fn rule_2_a_table_flipped_in_one_bit() {
                 match verify(&flipped.plan, &flipped.pages, &target()) {
                     Ok(_) => assert!(
                         inside,
-                        "{name}: bit {bit} of level {} left the pages unseen",
+                        "{name}: bit {bit} of level {} leaves the pages and is not refused",
                         step.level
                     ),
                     Err(r) if !inside => {
                         assert_eq!(r.rule, 2, "{r}");
                         let ok = matches!(r.reason, Reason::LeafOutside { .. } | Reason::TableOutside { .. });
                         assert!(ok, "{r}");
-                        left += 1;
+                        outside_flips += 1;
                     }
-                    // Inside, another rule may see that the flip makes no sense: a shared table, a table as data.
+                    // The target is inside the pages, but another rule refuses a shared table or a table used as data.
                     Err(_) => reported += 1,
                 }
             }
         }
-        println!("{name}: {left} flips leave the pages, {reported} more are refused for what they do inside");
-        assert!(left > 100);
+        println!("{name}: {outside_flips} flips leave the pages, {reported} more are refused for another reason");
+        assert!(outside_flips > 100);
     }
 }
 
@@ -95,7 +95,7 @@ fn rule_2_roots_and_translation_modes() {
     let whole = compiled(&sample(SAMPLE));
     let at = |offset| find(&whole, offset);
     let is_mode = |r: Reason, m| matches!(r, Reason::TranslationMode { mode, .. } if mode == m);
-    // Identity, legacy and 64 KiB are refused where they are written.
+    // Identity, legacy and 64 KiB modes are refused at the write.
     for mode in [0u64, 2, 8] {
         let c = set(&whole, at(TRANSCFG_LO), 0x4200_0000 | mode);
         assert!(is_mode(reason(&c, 2), mode), "mode {mode}");
@@ -104,16 +104,16 @@ fn rule_2_roots_and_translation_modes() {
     assert!(matches!(reason(&c, 2), Reason::ForeignRoot { value: 0x8000_0000, .. }));
     let c = set(&whole, at(TRANSTAB_HI), 0x77);
     assert!(matches!(reason(&c, 2), Reason::ForeignRoot { value: 0x77, .. }));
-    // A half that would pass by itself: the high one 0 next to a low one of the agent's root.
+    // The high half 0 is valid by itself but not with the low half of the agent's root.
     let c = set(&whole, at(TRANSTAB_HI), 0);
     assert!(matches!(
-        refused(&c).reason,
+        refuse(&c).reason,
         Reason::ForeignRoot { .. } | Reason::NoTables { .. }
     ));
     let mut c = first(&whole);
     c.plan.spaces[0].root_register ^= 1 << 20;
     assert!(matches!(reason(&c, 2), Reason::RootValue { .. }));
-    // Translation off keeps the job from its memory.
+    // The job cannot access its memory when translation is off.
     let c = set(&whole, at(TRANSCFG_LO), 0x4200_0001);
     assert!(matches!(reason(&c, 3), Reason::JobWithoutSpace { number: 0 }));
 }
@@ -131,7 +131,7 @@ fn rule_6_outputs_are_in_mapped_memory() {
 fn rule_2_unknown_translation_config_bits() {
     let whole = compiled(&sample(SAMPLE));
     let lo = find(&whole, 0x2430);
-    // Concatenated tables, fewer input bits, fewer output bits, other ways to read tables.
+    // The values are concatenated tables, fewer input bits, fewer output bits and other ways to read tables.
     for value in [
         0x4240_0006u64,
         0x4200_01c6,
@@ -146,7 +146,7 @@ fn rule_2_unknown_translation_config_bits() {
             "{value:#x}: {r}"
         );
     }
-    // Bits above 31: access flags, rights of upper tables.
+    // Bits above 31 are access flags and rights of upper tables.
     for value in [1u64, 2, 4, 8] {
         let r = reason(&set(&whole, find(&whole, 0x2434), value), 2);
         assert!(
@@ -205,7 +205,7 @@ fn address_space_command_needs_an_idle_status_read() {
     let whole = compiled(&sample(SAMPLE));
     let polls = with_actions(whole.clone(), |l| l.retain(|a| !matches!(a, Action::Until { .. })));
     assert_eq!(reason(&polls, 2), Reason::SpaceBusy { number: 0 });
-    // Seen active is not seen idle.
+    // A status that was read as active is not idle.
     let active = with_actions(whole, |l| {
         for a in l {
             if let Action::Until { expected, .. } = a {

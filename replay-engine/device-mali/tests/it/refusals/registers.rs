@@ -1,4 +1,4 @@
-//! Registers that may be written and how reads are compared; user requests that do not fit.
+//! Writable registers, the comparison of reads, and invalid user requests.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn rule_1_registers() {
         value: 1,
     };
     assert_eq!(reason(&put(elsewhere), 1), Reason::UnknownSpace { space: 7 });
-    // GPU_ID is read-only; PWR_KEY unlocks what a replay must not touch.
+    // GPU_ID is read-only. PWR_KEY unlocks registers that a replay must not change.
     assert!(matches!(reason(&put(write(0, 0, 1)), 1), Reason::NotReplayable { register, .. } if register == "GPU_ID"));
     assert!(
         matches!(reason(&put(write(0, 0x50, 1)), 1), Reason::NotReplayable { register, .. } if register == "PWR_KEY")
@@ -108,7 +108,7 @@ fn rule_1_at_compile_time() {
     assert!(matches!(e, CompileError::BadAccess { event: 0, width: 2, .. }), "{e}");
     let e = fails(&moved(0, 4), &Edits::default(), &options);
     assert!(matches!(e, CompileError::NotReplayable { event: 0, .. }), "{e}");
-    // An unknown register compiles once a user allows it, and the verification names it.
+    // An unknown register compiles if the user allows it. The verification names it.
     let allow = CompileOptions {
         allow_unknown: vec![0x3ff0..0x4000],
         ..CompileOptions::default()
@@ -123,7 +123,7 @@ fn rule_1_at_compile_time() {
     .unwrap();
     let v = verify(&c.plan, &c.pages, &target()).unwrap();
     assert!(v.unproved.iter().any(|u| u.contains("0x3ff0..0x4000")), "{v:?}");
-    // The outcome names it and says how often it was used.
+    // The outcome names the register and reports how often it was used.
     let o = play(&c);
     let finding = o
         .findings
@@ -142,7 +142,7 @@ fn rule_1_at_compile_time() {
         fails(&r, &Edits::default(), &options)
     };
     assert!(matches!(with(&[0..0x4000]), CompileError::AllowedTooMuch { .. }));
-    // Nor in pieces.
+    // Many small ranges count together.
     let pieces: Vec<_> = (0..5).map(|n| 0x2800 + n * 0x400..0x2800 + (n + 1) * 0x400).collect();
     assert!(
         matches!(with(&pieces), CompileError::AllowedTooMuch { .. }),
@@ -153,7 +153,7 @@ fn rule_1_at_compile_time() {
         with(&vec![0x3ff0..0x3ff4; 65]),
         CompileError::AllowedTooMuch { .. }
     ));
-    // What is known not to be replayed is not allowed by its neighbours.
+    // A range must not allow a known register that is not replayable.
     let e = with(&[0..0x10]);
     assert!(
         matches!(&e, CompileError::AllowedKnown { register, .. } if register == "GPU_ID"),
@@ -183,10 +183,10 @@ fn rule_5_every_difference_is_named() {
         reason(&c, 5)
     };
     for kind in ["root", "flush-id", "address", "read-to-wait", "wait-added"] {
-        let what = format!("{kind} rewrites");
+        let expected = format!("{kind} rewrites");
         let r = without(kind);
         assert!(
-            matches!(&r, Reason::Unnamed { what: w, .. } if *w == what),
+            matches!(&r, Reason::Unnamed { what: w, .. } if *w == expected),
             "{kind}: {r}"
         );
     }
@@ -197,7 +197,7 @@ fn rule_5_every_difference_is_named() {
     };
     let r = change(|p| p.reads.equal += 1);
     assert!(matches!(r, Reason::Unnamed { what, .. } if what == "equal reads"));
-    // The list of jobs is what the user read.
+    // The user approved the plan with this list of jobs.
     for r in [
         change(|p| p.jobs[0].slot += 1),
         change(|p| p.jobs[0].submit_event += 1),
@@ -275,7 +275,7 @@ fn setup_before_the_reset_completes_is_refused() {
         list.remove(wait);
     });
     assert_eq!(resetting(&without), "COHERENCY_ENABLE");
-    // Another interrupt than that of the reset could end the wait.
+    // An interrupt other than that of the reset could end the wait.
     let mask = position(&whole, |a| {
         matches!(
             a,
@@ -294,7 +294,7 @@ fn setup_before_the_reset_completes_is_refused() {
         *lines = 7;
     });
     assert_eq!(resetting(&other_lines), "COHERENCY_ENABLE");
-    // A second reset: what the first one's interrupt would end is not waited for again.
+    // The second reset has no wait, because the first reset's interrupt could end it.
     let reset = find(&whole, 0x30);
     let both = with_actions(whole.clone(), |list| {
         let again: Vec<Action> = list[reset..=wait]
@@ -306,7 +306,7 @@ fn setup_before_the_reset_completes_is_refused() {
         }
     });
     assert_eq!(resetting(&both), "COHERENCY_ENABLE");
-    // A reset while a job waits: its address space is gone with it.
+    // A reset before the submit also resets the job's address space.
     let c = insert(&whole, submit(&whole) - 1, &[write(0, 0x30, 1)]);
     assert_eq!(resetting(&c), "JS1_COMMAND_NEXT");
     for offset in [0x2418u64, 0x18c0, 0x180] {
@@ -318,9 +318,9 @@ fn setup_before_the_reset_completes_is_refused() {
 #[test]
 fn read_classes_looser_than_the_map_are_refused() {
     let whole = compiled(&sample(SAMPLE));
-    let widen = |wanted: fn(&Action) -> bool, to: ReadClass| {
+    let widen = |is_match: fn(&Action) -> bool, to: ReadClass| {
         with_actions(whole.clone(), |l| {
-            let at = l.iter().position(wanted).unwrap();
+            let at = l.iter().position(is_match).unwrap();
             if let Action::Read { class, .. } = &mut l[at] {
                 *class = to;
             }
@@ -328,16 +328,16 @@ fn read_classes_looser_than_the_map_are_refused() {
     };
     let status: fn(&Action) -> bool = |a| matches!(a, Action::Read { offset: 0x100c, .. });
     let id: fn(&Action) -> bool = |a| matches!(a, Action::Read { offset: 0, .. });
-    for (wanted, name) in [(status, "JOB_IRQ_STATUS"), (id, "GPU_ID")] {
+    for (is_match, name) in [(status, "JOB_IRQ_STATUS"), (id, "GPU_ID")] {
         for to in [ReadClass::Any, ReadClass::Feeds(0), ReadClass::Masked(0xffff)] {
-            let r = reason(&widen(wanted, to), 1);
+            let r = reason(&widen(is_match, to), 1);
             assert!(
                 matches!(&r, Reason::ReadWidened { register, .. } if register == name),
                 "{r}"
             );
         }
     }
-    // All bits of it are no fewer; a flush id may not go uncompared and unused.
+    // A mask of all bits is not a wider read. The flush id must be compared or used.
     let r = reason(&widen(id, ReadClass::Masked(u64::from(u32::MAX))), 5);
     assert!(matches!(r, Reason::Unnamed { .. }), "{r}");
     let flush: fn(&Action) -> bool = |a| matches!(a, Action::Read { offset: 0x38, .. });
@@ -345,7 +345,7 @@ fn read_classes_looser_than_the_map_are_refused() {
         reason(&widen(flush, ReadClass::Any), 1),
         Reason::ReadWidened { .. }
     ));
-    // Polls compare all bits, and only what drivers poll.
+    // Polls compare all bits and only read registers that drivers poll.
     for (offset, mask) in [(0x2428u64, 0u64), (0x2428, 1), (0x100c, 0xffff_ffff)] {
         let poll = Action::Until {
             event: 0,
