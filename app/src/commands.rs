@@ -16,7 +16,7 @@ mod view;
 mod when;
 
 use crate::document::Document;
-use crate::panels::panel_context::PanelContext;
+use crate::panels::views::PanelContext;
 use crate::window::App;
 
 pub use table::COMMANDS;

@@ -22,7 +22,7 @@ use kinescope::document::code::Listing;
 use kinescope::document::comparison::ComparisonSource;
 use kinescope::document::history::Selection;
 use kinescope::document::jobs::{Chain, JobFact};
-use kinescope::panels::shader::thread::Run;
+use kinescope::panels::gpu::shader::thread::Run;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::mmu::{self, Rights};

@@ -7,8 +7,8 @@ use crate::document::history::Selection;
 use crate::document::{Document, descriptions};
 use crate::log;
 use crate::panels;
-use crate::panels::panel_context::PanelContext;
-use crate::panels::plots::Section;
+use crate::panels::recording::plots::Section;
+use crate::panels::views::PanelContext;
 use crate::theme::text;
 use crate::window::unsaved_edits::Question;
 use crate::window::{App, layout};
@@ -37,7 +37,7 @@ pub fn edit_input(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "inputs");
     with_panel_context(app, |d| {
         let at = d.views.inputs.editing.unwrap_or(0);
-        panels::inputs::edit_element(d.doc, &mut d.views.inputs, at);
+        panels::runs::inputs::edit_element(d.doc, &mut d.views.inputs, at);
     });
 }
 

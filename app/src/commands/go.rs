@@ -5,7 +5,7 @@ use crate::document::Document;
 use crate::document::cursors::{Cursor, Cursors};
 use crate::document::history::Selection;
 use crate::document::xref_trail::AccessFilter;
-use crate::panels::panel_context::PanelContext;
+use crate::panels::views::PanelContext;
 use crate::window::{App, layout};
 use egui::Context;
 

@@ -3,7 +3,7 @@
 use super::{COMMANDS, doc, with_document};
 use crate::document::history::Selection;
 use crate::log::{self, Level};
-use crate::panels::notebook::current_note;
+use crate::panels::recording::notebook::current_note;
 use crate::theme::text;
 use crate::window::{App, Pick, Shot, layout, write_notebook};
 use egui::Context;

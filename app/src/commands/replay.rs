@@ -2,7 +2,7 @@
 
 use super::{doc, with_document};
 use crate::document::{Document, derive, memory_trace};
-use crate::panels::panel_context::UiAction;
+use crate::panels::common::actions::UiAction;
 use crate::window::{App, layout};
 use egui::Context;
 use replay_engine::memory_trace::MemoryTraceRequest;

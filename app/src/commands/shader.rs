@@ -1,7 +1,7 @@
 //! Commands for shader code, and for a thread traced through it.
 
 use super::with_panel_context;
-use crate::panels::shader;
+use crate::panels::gpu::shader;
 use crate::window::{App, layout};
 use egui::Context;
 

@@ -3,7 +3,7 @@
 use super::{with_document, with_panel_context};
 use crate::document::axis::AxisKind;
 use crate::panels;
-use crate::panels::memory::Side;
+use crate::panels::contents::memory::Side;
 use crate::theme::{ThemeChoice, focus};
 use crate::window::layout::FloatingPanel;
 use crate::window::{App, layout};
@@ -132,7 +132,9 @@ pub fn float_panel(app: &mut App, _: &Context) {
 /// Applies a layout of the register map to the selection in Memory, or removes it.
 pub fn structure(app: &mut App, _: &Context) {
     layout::show(&mut app.dock, "memory");
-    with_panel_context(app, |d| panels::memory::toggle_structure(d.doc, &mut d.views.memory));
+    with_panel_context(app, |d| {
+        panels::contents::memory::toggle_structure(d.doc, &mut d.views.memory)
+    });
 }
 
 /// Toggles device memory between before and after the current event, and before it only.

@@ -3,7 +3,8 @@
 use super::{doc, view};
 use crate::document::xref_trail::AccessFilter;
 use crate::document::{clipboard, sample};
-use crate::panels::{jobs, notebook};
+use crate::panels::common::locations::current_job;
+use crate::panels::recording::notebook;
 use crate::window::{App, SCALES};
 
 pub fn always(_: &App) -> bool {
@@ -267,7 +268,7 @@ pub fn has_sample(_: &App) -> bool {
 
 /// Returns whether the selected job runs a shader.
 pub fn has_shader(app: &App) -> bool {
-    let job = doc(app).and_then(|d| d.derived.jobs.get(jobs::current_job(d)? as usize));
+    let job = doc(app).and_then(|d| d.derived.jobs.get(current_job(d)? as usize));
     // A job chain of a damaged recording can be long.
     job.is_some_and(|j| j.chain.iter().take(64).any(|c| !c.shaders.is_empty()))
 }

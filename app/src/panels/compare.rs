@@ -21,7 +21,7 @@ pub use view::{Section, View};
 use crate::document::Document;
 use crate::document::comparison::difference::buffers;
 use crate::document::comparison::{Comparison, ComparisonSource};
-use crate::panels::panel_context::UiActions;
+use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, paint_middle};
 use crate::theme::{Palette, body, icons, palette, small, strong, text};
 use egui::accesskit::Role;

@@ -1,7 +1,7 @@
 //! The Log panel: what the program did and its errors, newest last.
 
 use crate::log::{self, Level};
-use crate::panels::panel_context::UiActions;
+use crate::panels::common::actions::UiActions;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, body, focus, icons, mono, palette, small, text};

@@ -1,20 +1,24 @@
 //! State of each panel, stored next to the open document and not in it.
 
-use super::compare::view as compare;
-use super::events::view as events;
-use super::inputs::view as inputs;
-use super::jobs;
-use super::kernel::view as kernel;
-use super::launches::view as launches;
-use super::memory::view as memory;
-use super::notebook;
-use super::page_tables::view as page_tables;
-use super::plots::view as plots;
-use super::register::view as register;
-use super::screen::view as screen;
-use super::shader::view as shader;
-use super::timeline::view as timeline;
-use super::tune::view as tune;
+use super::api_trace::{kernel, launches};
+use super::common::actions::{PanelStates, UiActions};
+use super::compare;
+use super::contents::{memory, screen};
+use super::gpu::{jobs, page_tables, register, shader};
+use super::recording::{events, notebook, plots, timeline};
+use super::runs::{inputs, tune};
+use crate::document::Document;
+use std::any::{Any, TypeId};
+
+/// The open document and everything around it that the table of panels needs.
+pub struct PanelContext<'a> {
+    /// The document.
+    pub doc: &'a mut Document,
+    /// The state of each panel.
+    pub views: &'a mut Views,
+    /// The actions that panels request.
+    pub actions: &'a mut UiActions,
+}
 
 /// State of each panel.
 #[derive(Default)]
@@ -49,4 +53,32 @@ pub struct Views {
     pub screen: screen::View,
     /// State of the Tune panel.
     pub tune: tune::View,
+}
+
+impl PanelStates for Views {
+    fn state_mut(&mut self, of: TypeId) -> Option<&mut dyn Any> {
+        // Every field is named, so that no state is forgotten.
+        let Self {
+            timeline,
+            events,
+            registers,
+            memory,
+            notebook,
+            plots,
+            tables,
+            compare,
+            jobs,
+            launches,
+            kernel,
+            shader,
+            inputs,
+            screen,
+            tune,
+        } = self;
+        let states: [&mut dyn Any; 15] = [
+            timeline, events, registers, memory, notebook, plots, tables, compare, jobs, launches, kernel, shader,
+            inputs, screen, tune,
+        ];
+        states.into_iter().find(|state| (**state).type_id() == of)
+    }
 }

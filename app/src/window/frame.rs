@@ -7,7 +7,8 @@ use super::unsaved_edits::LeaveAction;
 use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, shell, tuning};
 use crate::document::comparison::ComparisonSource;
 use crate::panels;
-use crate::panels::panel_context::UiAction;
+use crate::panels::common::actions::UiAction;
+use crate::panels::views::PanelContext;
 use crate::theme::{field, text};
 use egui::{Context, Key, Ui};
 
@@ -118,10 +119,10 @@ impl App {
             UiAction::Open(path) => self.open(ctx, path),
             UiAction::Compare(with) => self.compare(ctx, with),
             UiAction::Work { title, progress, work } => self.tasks.spawn_with(ctx, title, progress, |progress| {
-                let done = work(progress);
+                let completion = work(progress);
                 let callback: TaskCallback<Self> = Box::new(move |app| {
-                    if let Some(mut context) = app.panel_context() {
-                        done(&mut context);
+                    if let Some(PanelContext { doc, views, actions }) = app.panel_context() {
+                        completion(doc, views, actions);
                     }
                 });
                 callback
@@ -133,13 +134,7 @@ impl App {
             UiAction::TraceMemory { target, request } => memory_trace::run(self, ctx, &target, request),
             UiAction::TuneCode => tuning::load_code(self, ctx),
             UiAction::SaveTuned { tuned, columns, format } => tuning::save(self, ctx, tuned, columns, format),
-            UiAction::Memory { .. }
-            | UiAction::FindReferences { .. }
-            | UiAction::Shader { .. }
-            | UiAction::Thread { .. }
-            | UiAction::Kernel(_)
-            | UiAction::BeforeAfter
-            | UiAction::Pages(_) => {
+            UiAction::Panel(action) => {
                 if let Some(mut context) = self.panel_context() {
                     panels::apply_action(&mut context, &action);
                 }

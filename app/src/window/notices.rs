@@ -2,7 +2,7 @@
 
 use super::app::App;
 use crate::document::comparison::ComparisonSource;
-use crate::panels::panel_context::UiAction;
+use crate::panels::common::actions::UiAction;
 use crate::theme::{Palette, icons, palette, small, strong, text, widgets};
 use egui::{Align2, Context, Frame, LayerId, Margin, Order, Panel, RichText, Stroke, Ui};
 

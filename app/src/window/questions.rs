@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::unsaved_edits::{LeaveAction, Question};
-use crate::panels::panel_context::UiAction;
+use crate::panels::common::actions::UiAction;
 use crate::theme::{ROW, body, mono, palette, small, strong, text, widgets};
 use egui::{Context, RichText, ScrollArea, Ui};
 use std::path::{Path, PathBuf};

@@ -9,7 +9,8 @@ use super::top::draw_top_bar;
 use super::welcome::draw_welcome;
 use super::{keys_sheet, layout, tour};
 use crate::panels;
-use crate::panels::panel_context::PanelContext;
+use crate::panels::sides::{inspector, outline};
+use crate::panels::views::PanelContext;
 use crate::theme::{focus, palette};
 use egui::{Frame, Margin, Panel, Rangef, Ui, vec2};
 
@@ -99,7 +100,7 @@ fn draw_sides(app: &mut App, ui: &mut Ui) {
             .show(ui, |ui| {
                 focus::pane(ui, "outline", "Outline");
                 egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
-                    focus::list(ui, "outline", |ui| panels::outline::ui(doc, &mut app.actions, ui));
+                    focus::list(ui, "outline", |ui| outline::ui(doc, &mut app.actions, ui));
                 });
             });
         app.sides.outline = shown.response.rect.width();
@@ -114,9 +115,14 @@ fn draw_sides(app: &mut App, ui: &mut Ui) {
         .frame(side())
         .show(ui, |ui| {
             focus::pane(ui, "inspector", "Inspector");
-            egui::ScrollArea::vertical()
-                .auto_shrink(false)
-                .show(ui, |ui| panels::inspector::ui(doc, &mut app.actions, &app.views, ui));
+            egui::ScrollArea::vertical().auto_shrink(false).show(ui, |ui| {
+                let views = inspector::OtherViews {
+                    side: app.views.memory.device.side,
+                    inputs: &app.views.inputs,
+                    screen: &app.views.screen,
+                };
+                inspector::ui(doc, &mut app.actions, views, ui);
+            });
         });
         if !app.sides.narrow {
             app.sides.inspector = shown.response.rect.width();

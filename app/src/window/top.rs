@@ -4,7 +4,7 @@ use super::app::App;
 use super::command::Menu;
 use crate::document::Document;
 use crate::document::safety::Safety;
-use crate::panels::panel_context::{UiAction, UiActions};
+use crate::panels::common::actions::{UiAction, UiActions};
 use crate::theme::{body, icons, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};

@@ -2,7 +2,7 @@
 
 use super::app::App;
 use crate::document::sample;
-use crate::panels::panel_context::UiAction;
+use crate::panels::common::actions::UiAction;
 use crate::theme::{icons, palette, strong, text, widgets};
 use egui::{RichText, Ui};
 

@@ -16,7 +16,7 @@ use kinescope::document::derived_data::Stage;
 use kinescope::document::history::Selection;
 use kinescope::document::xref::AccessKind;
 use kinescope::document::xref_trail::AccessFilter;
-use kinescope::panels::timeline::Measure;
+use kinescope::panels::recording::timeline::Measure;
 use kinescope::theme::Palette;
 use kinescope::theme::ThemeChoice;
 use trace_core::progress::Progress;

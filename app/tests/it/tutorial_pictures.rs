@@ -7,7 +7,7 @@ use crate::common::{Window, samples, write_diverging_sample};
 use crate::panels::tune;
 use egui_kittest::SnapshotOptions;
 use kinescope::document::history::Selection;
-use kinescope::panels::panel_context::Pairing;
+use kinescope::panels::common::actions::Pairing;
 use kinescope::theme::ThemeChoice;
 use std::path::Path;
 use std::sync::Arc;

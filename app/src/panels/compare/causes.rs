@@ -4,7 +4,7 @@ use super::view::View;
 use crate::document::Document;
 use crate::document::comparison::difference::DifferenceRef;
 use crate::document::comparison::{Comparison, fields};
-use crate::panels::panel_context::UiActions;
+use crate::panels::common::actions::UiActions;
 use crate::theme::{ROW, body, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
@@ -35,10 +35,10 @@ impl CauseSearch {
         self.cause = None;
         self.key = Some(key.clone());
         let (recording, c) = (Arc::clone(&doc.recording), Arc::clone(c));
-        let progress = actions.start_work("looking for the cause of a difference", move |progress| {
+        let progress = actions.start_work::<View>("looking for the cause of a difference", move |progress| {
             let found = c.why(&recording, key.1.clone(), progress);
-            Box::new(move |context| {
-                let why = &mut context.views.compare.cause_search;
+            Box::new(move |_, view, _| {
+                let why = &mut view.cause_search;
                 // The user may have selected another difference by now.
                 if why.key.as_ref() == Some(&key) {
                     why.searching = None;

@@ -8,7 +8,7 @@ use super::{calls, causes, errors, label_change, rules};
 use crate::document::Document;
 use crate::document::comparison::difference::{DifferenceRef, buffers};
 use crate::document::comparison::{Comparison, fields};
-use crate::panels::panel_context::UiActions;
+use crate::panels::common::actions::UiActions;
 use crate::theme::{mono, mono_small, palette, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Ui, WidgetInfo};

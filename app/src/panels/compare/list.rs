@@ -6,7 +6,7 @@ use super::{SIDE, detail, entries, find_first_difference, walks};
 use crate::document::Document;
 use crate::document::comparison::Comparison;
 use crate::document::comparison::difference::DifferenceRef;
-use crate::panels::panel_context::UiActions;
+use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::{ROW, body, focus, icons, mono, palette, text, widgets};
 use egui::accesskit::Role;

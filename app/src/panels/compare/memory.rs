@@ -6,7 +6,8 @@ use super::view::{Section, View};
 use crate::document::Document;
 use crate::document::comparison::Comparison;
 use crate::document::comparison::difference::DifferenceRef;
-use crate::panels::panel_context::UiActions;
+use crate::panels::common::actions::UiActions;
+use crate::panels::common::locations::parse_address;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, field, icons, mono, palette, small, text};
 use egui::accesskit::Role;
@@ -73,27 +74,28 @@ pub fn step(doc: &Document, view: &mut View, actions: &mut UiActions, forward: b
         before.cancel();
     }
     view.byte_message = "looking for bytes that differ…".into();
-    view.searching = Some(actions.start_work("looking for bytes that differ", move |progress| {
-        let found = sides
-            .comparison()
-            .map(|b| b.find_next_difference(from, forward, progress));
-        Box::new(move |context| {
-            let view = &mut context.views.compare;
-            let way = if forward { "after" } else { "before" };
-            match found {
-                Some(Ok(Some(va))) => view.show_byte(va),
-                Some(Ok(None)) => view.byte_message = format!("no difference {way} {from:#x}"),
-                // A newer search replaces this one, or the user stopped it.
-                Some(Err(_)) => {
-                    let newer = view.searching.as_ref().is_some_and(|p| p.check().is_ok());
-                    if !newer {
-                        view.byte_message = "the search was stopped".into();
+    view.searching = Some(
+        actions.start_work::<View>("looking for bytes that differ", move |progress| {
+            let found = sides
+                .comparison()
+                .map(|b| b.find_next_difference(from, forward, progress));
+            Box::new(move |_, view, _| {
+                let way = if forward { "after" } else { "before" };
+                match found {
+                    Some(Ok(Some(va))) => view.show_byte(va),
+                    Some(Ok(None)) => view.byte_message = format!("no difference {way} {from:#x}"),
+                    // A newer search replaces this one, or the user stopped it.
+                    Some(Err(_)) => {
+                        let newer = view.searching.as_ref().is_some_and(|p| p.check().is_ok());
+                        if !newer {
+                            view.byte_message = "the search was stopped".into();
+                        }
                     }
+                    None => view.byte_message.clear(),
                 }
-                None => view.byte_message.clear(),
-            }
-        })
-    }));
+            })
+        }),
+    );
 }
 
 /// Draws both sides.
@@ -210,7 +212,7 @@ fn bar(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, si
             edit.desired_width(150.0).hint_text(hint)
         });
         if shown.enter {
-            match crate::panels::memory::parse_address(doc, view.space, &view.go_to) {
+            match parse_address(doc, view.space, &view.go_to) {
                 Ok((space, va)) => {
                     view.space = space;
                     view.show_byte(va);

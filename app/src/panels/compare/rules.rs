@@ -4,7 +4,7 @@ use super::SIDE;
 use super::view::View;
 use crate::document::Document;
 use crate::document::comparison::Comparison;
-use crate::panels::panel_context::{UiAction, UiActions};
+use crate::panels::common::actions::{UiAction, UiActions};
 use crate::theme::{mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::text::{LayoutJob, TextFormat};

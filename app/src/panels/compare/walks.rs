@@ -7,7 +7,7 @@ use crate::document::comparison::Comparison;
 use crate::document::comparison::difference::DifferenceRef;
 use crate::document::page_table_marks::{describe_entry_kind, format_entry_bits};
 use crate::document::{Document, lookup};
-use crate::panels::panel_context::UiActions;
+use crate::panels::common::actions::UiActions;
 use crate::theme::{body, mono, palette, strong};
 use egui::Ui;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::Pane;
 use crate::panels;
-use crate::panels::panel_context::PanelContext;
+use crate::panels::views::PanelContext;
 use crate::theme::{Palette, focus, palette};
 use egui::{Color32, Rangef, Response, Stroke, Ui, Visuals, WidgetText};
 use egui_tiles::{Behavior, SimplificationOptions, TabState, Tabs, TileId, Tiles, UiResponse};

@@ -7,7 +7,7 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use kinescope::document::api_trace::{self, LaunchSort};
 use kinescope::document::history::Selection;
 use kinescope::document::xref_trail::AccessFilter;
-use kinescope::panels::memory::Side;
+use kinescope::panels::contents::memory::Side;
 use trace_core::recording::Recording;
 
 fn open(times: u32) -> (Window, Net) {

@@ -4,7 +4,7 @@
 use crate::common::Window;
 use crate::common::net::net;
 use kinescope::panels::PANELS;
-use kinescope::panels::plots::{ByKind, Section};
+use kinescope::panels::recording::plots::{ByKind, Section};
 use trace_core::recording::{
     Access, EventsBuilder, InterruptRow, Recording, Space, SpaceKind, SubmitRow, UndecodedRow,
 };

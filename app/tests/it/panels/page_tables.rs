@@ -38,7 +38,7 @@ fn the_map_zooms() {
     w.click("Colour by content");
     assert_eq!(
         w.views().tables.colour_by,
-        kinescope::panels::page_tables::ColourBy::Content
+        kinescope::panels::gpu::page_tables::ColourBy::Content
     );
 }
 

@@ -5,8 +5,8 @@ use crate::panels::hands::{at_once, button, bytes, double_click, floats};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::changes::Change;
 use kinescope::document::history::Selection;
-use kinescope::panels::inputs::shape::{Layout, Shape};
-use kinescope::panels::inputs::{Brush, ViewMode};
+use kinescope::panels::runs::inputs::shape::{Layout, Shape};
+use kinescope::panels::runs::inputs::{Brush, ViewMode};
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 

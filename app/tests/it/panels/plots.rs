@@ -6,7 +6,7 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::document::changes::PlotLine;
 use kinescope::document::history::Selection;
 use kinescope::document::lookup;
-use kinescope::panels::plots::{ByKind, Section};
+use kinescope::panels::recording::plots::{ByKind, Section};
 use std::collections::BTreeMap;
 use trace_core::filter::Query;
 use trace_core::progress::Progress;

@@ -2,7 +2,7 @@
 
 use crate::common::{Window, samples};
 use kinescope::document::history::Selection;
-use kinescope::panels::inputs::shape::{Layout, Shape};
+use kinescope::panels::runs::inputs::shape::{Layout, Shape};
 use trace_core::Recording;
 use trace_core::recording::{BUFFER_SHAPES, CHAIN_REPORTS, ElementType};
 

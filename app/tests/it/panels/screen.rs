@@ -5,7 +5,7 @@ use crate::common::screen_recording::{HEIGHT, HOLE, TWICE, WIDTH, color, screen_
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::history::Selection;
 use kinescope::document::screen::FormatSource;
-use kinescope::panels::screen::PictureKind;
+use kinescope::panels::contents::screen::PictureKind;
 use trace_core::recording::Recording;
 use trace_core::screen::{PixelFormat, StoreState};
 

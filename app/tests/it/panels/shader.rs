@@ -296,12 +296,18 @@ fn find_last_writer(w: &mut Window, buffer: &str, at: u64) -> String {
     let b = w.doc().recording.buffer(buffer).unwrap().clone();
     let context = w.app().panel_context().expect("a recording is open");
     let memory = &mut context.views.memory;
-    kinescope::panels::memory::find_references(context.doc, memory, context.actions, b.address_space, b.va.0 + at);
+    kinescope::panels::contents::memory::find_references(
+        context.doc,
+        memory,
+        context.actions,
+        b.address_space,
+        b.va.0 + at,
+    );
     w.run("show-memory");
     w.click("find last writer");
     let t = w.views().memory.references.clone().unwrap();
     match t.writer {
-        Some(kinescope::panels::memory::view::WriterLookup::Ready(report, None)) => report.describe(),
+        Some(kinescope::panels::contents::memory::view::WriterLookup::Ready(report, None)) => report.describe(),
         other => panic!("{other:?}"),
     }
 }
@@ -345,7 +351,7 @@ fn memory_panel_shows_the_last_writer_inside_a_job() {
     let mut w = Window::open_sample("vecadd.kine");
     let c = w.doc().recording.buffer("c").unwrap().clone();
     let context = w.app().panel_context().expect("a recording is open");
-    kinescope::panels::memory::find_references(
+    kinescope::panels::contents::memory::find_references(
         context.doc,
         &mut context.views.memory,
         context.actions,

@@ -3,7 +3,7 @@
 use crate::common::{Window, sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::tuning::form::SearchKind;
-use kinescope::panels::tune::Sort;
+use kinescope::panels::runs::tune::Sort;
 use kinescope::theme::ThemeChoice;
 use replay_engine::tune::{
     Health, Measurement, OutputMismatch, Point, PointResult, RejectReason, Resources, TuneEnd, TuneReport,

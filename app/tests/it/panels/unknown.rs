@@ -3,7 +3,7 @@
 use crate::panels::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::history::Selection;
-use kinescope::panels::inputs::ViewMode;
+use kinescope::panels::runs::inputs::ViewMode;
 
 #[test]
 fn register_statistics_show_hints_and_link_to_followers() {

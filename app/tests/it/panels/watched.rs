@@ -4,7 +4,7 @@
 use crate::common::cuda::stand_in_targets;
 use crate::common::{Window, samples};
 use kinescope::document::history::Selection;
-use kinescope::panels::memory::Side;
+use kinescope::panels::contents::memory::Side;
 use kinescope::theme::ThemeChoice;
 use trace_core::api_trace::ContentState;
 

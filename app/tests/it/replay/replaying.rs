@@ -3,7 +3,7 @@
 use crate::common::{Window, sample, write_diverging_sample};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use kinescope::document::history::Selection;
-use kinescope::panels::panel_context::Pairing;
+use kinescope::panels::common::actions::Pairing;
 use kinescope::theme::ThemeChoice;
 use std::sync::mpsc::{Receiver, channel};
 

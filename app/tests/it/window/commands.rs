@@ -11,7 +11,7 @@ use kinescope::document::cursors::Cursor;
 use kinescope::document::derived_data::RegisterFact;
 use kinescope::document::history::Selection;
 use kinescope::document::workspace::TableColumns;
-use kinescope::panels::memory::Side;
+use kinescope::panels::contents::memory::Side;
 use kinescope::theme::ThemeChoice;
 use kinescope::theme::columns::Tables;
 use kinescope::window::layout;

@@ -5,8 +5,8 @@ use crate::common::net::net;
 use crate::common::screen_recording::{TWICE, screen_recording};
 use crate::common::{Window, assert_themes_differ_only_in_colours};
 use kinescope::document::history::Selection;
-use kinescope::panels::inputs::ViewMode;
-use kinescope::panels::screen::PictureKind;
+use kinescope::panels::contents::screen::PictureKind;
+use kinescope::panels::runs::inputs::ViewMode;
 use kinescope::theme::ThemeChoice;
 use trace_core::recording::ElementType;
 
@@ -129,7 +129,7 @@ fn pixel_light() {
     w.run("show-inputs");
     w.doc().select(Selection::Buffer("src".into()));
     w.views().inputs.show = Some(ViewMode::Picture);
-    w.views().inputs.shape = Some(("src".into(), kinescope::panels::inputs::shape::rows(64 * 48, 64)));
+    w.views().inputs.shape = Some(("src".into(), kinescope::panels::runs::inputs::shape::rows(64 * 48, 64)));
     w.settle();
     w.click("Picture of src");
     w.settle();

@@ -4,7 +4,7 @@ use crate::common::{Window, samples};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::history::Selection;
 use kinescope::document::page_runs::PageContent;
-use kinescope::panels::register::AccessFilter;
+use kinescope::panels::gpu::register::AccessFilter;
 use kinescope::theme::ThemeChoice;
 use trace_core::check::{Finding, FindingKind};
 

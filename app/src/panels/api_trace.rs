@@ -1,0 +1,4 @@
+//! Panels that show the kernel launches of an API trace.
+
+pub mod kernel;
+pub mod launches;

@@ -1,0 +1,212 @@
+//! The Kernel panel: the function that a launch runs, its PTX if the module holds it, its parameters, its launches.
+
+mod lines;
+mod properties;
+pub mod view;
+
+pub use view::View;
+
+use super::launches;
+use crate::document::Document;
+use crate::document::api_trace;
+use crate::panels::common::actions::UiActions;
+use crate::theme::{body, icons, mono, palette, small, text, widgets};
+use egui::{Key, Modifiers, Rect, RichText, Stroke, Ui, pos2, vec2};
+use std::sync::Arc;
+use trace_core::api_trace::{ApiTrace, KernelCode};
+
+/// Width of the column next to the code, points.
+const SIDE: f32 = 300.0;
+/// Width below which the code goes under the details, points.
+const NARROW: f32 = 620.0;
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
+    let Some(api_trace) = doc.api_trace() else {
+        return launches::show_no_calls(doc, actions, ui, "kernels with their PTX and resources");
+    };
+    follow(doc, view, &api_trace);
+    let Some(function) = view.function else {
+        let message = "This API trace holds no device function.";
+        if widgets::empty_state(ui, icons::CPU, message, Some("Show events")) {
+            actions.run_command("show-events");
+        }
+        return;
+    };
+    read(doc, view, actions, &api_trace, function);
+    bar(view, actions, ui, &api_trace, function);
+    let p = palette(ui);
+    let full = ui.available_rect_before_wrap();
+    if full.width() < NARROW {
+        // Parameters and launches come first; the code needs room.
+        let top = Rect::from_min_max(full.min, pos2(full.right(), full.top() + (full.height() * 0.45)));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(top.shrink2(vec2(12.0, 0.0))));
+        child.shrink_clip_rect(top);
+        properties::ui(doc, view, &mut child, &api_trace, function);
+        let below = Rect::from_min_max(pos2(full.left(), top.bottom()), full.max);
+        ui.painter()
+            .hline(below.x_range(), below.top(), Stroke::new(1.0, p.line));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(below));
+        child.shrink_clip_rect(below);
+        lines::ui(view, actions, &mut child, &api_trace, function);
+    } else {
+        let left = Rect::from_min_max(full.min, pos2(full.right() - SIDE, full.bottom()));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(left));
+        child.shrink_clip_rect(left);
+        lines::ui(view, actions, &mut child, &api_trace, function);
+        let right = Rect::from_min_max(pos2(left.right(), full.top()), full.max);
+        ui.painter()
+            .vline(right.left(), right.y_range(), Stroke::new(1.0, p.line));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(right.shrink2(vec2(12.0, 0.0))));
+        child.shrink_clip_rect(right);
+        properties::ui(doc, view, &mut child, &api_trace, function);
+    }
+    ui.advance_cursor_after_rect(full);
+}
+
+/// Follows the launch that the user went to; at first shows the first function that is launched.
+fn follow(doc: &Document, view: &mut View, api_trace: &ApiTrace) {
+    let of = |n: u32| api_trace.launches().get(n as usize).map(|l| l.function);
+    if view.seen_jump != doc.jumps || view.function.is_none() {
+        view.seen_jump = doc.jumps;
+        if let Some(f) = doc.current_launch().and_then(of) {
+            view.function = Some(f);
+        }
+    }
+    if view.function.is_none() {
+        let any = || (!api_trace.metadata().functions.is_empty()).then_some(0);
+        view.function = of(0).or_else(any);
+    }
+}
+
+/// Reads the code if the shown code belongs to another function.
+fn read(doc: &Document, view: &mut View, actions: &mut UiActions, api_trace: &Arc<ApiTrace>, function: u32) {
+    let of = (Arc::as_ptr(api_trace) as usize, function);
+    if view.code_key == Some(of) {
+        return;
+    }
+    if let Some(before) = view.reading.take() {
+        before.cancel();
+    }
+    view.code_key = Some(of);
+    view.code = None;
+    view.line = None;
+    view.list.top = 0.0;
+    view.widest = 0.0;
+    view.sideways = Default::default();
+    view.launches.top = 0.0;
+    let (api_trace, recording) = (Arc::clone(api_trace), Arc::clone(&doc.recording));
+    let name = api_trace::short_function_name(api_trace.function_name(function)).to_owned();
+    view.reading = Some(
+        actions.start_work::<View>(format!("reading the code of {name}"), move |_| {
+            let code = Arc::new(api_trace.kernel(&recording, function));
+            Box::new(move |_, view, _| {
+                if view.code_key == Some(of) {
+                    view.reading = None;
+                    view.set_code(code);
+                }
+            })
+        }),
+    );
+}
+
+impl View {
+    /// Stores the code that was read and brings its function into view.
+    fn set_code(&mut self, code: Arc<KernelCode>) {
+        self.hits = (String::new(), Arc::default());
+        if code.ptx.is_some() {
+            self.list.top = (code.entry_line as f64 - 2.0).max(0.0);
+        }
+        self.code = Some(code);
+    }
+}
+
+fn bar(view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, function: u32) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        ui.set_height(28.0);
+        ui.add_space(8.0);
+        let name = api_trace.function_name(function).to_owned();
+        let n = api_trace.metadata().functions.len();
+        let wide = (ui.available_width() - 330.0).clamp(120.0, 460.0);
+        let shown = widgets::truncate_middle(ui, wide - 34.0, api_trace::short_function_name(&name), &mono());
+        let combo = egui::ComboBox::from_id_salt("kernel-function")
+            .selected_text(RichText::new(shown).font(mono()))
+            .width(wide)
+            .height(360.0)
+            .show_ui(ui, |ui| {
+                let area = egui::ScrollArea::vertical().max_height(320.0);
+                area.show_rows(ui, 20.0, n, |ui, rows| {
+                    for f in rows {
+                        let f = f as u32;
+                        let message =
+                            text::truncate_middle(api_trace::short_function_name(api_trace.function_name(f)), 64);
+                        let rich_text = RichText::new(message).font(mono());
+                        if ui.selectable_label(view.function == Some(f), rich_text).clicked() {
+                            view.function = Some(f);
+                            ui.close();
+                        }
+                    }
+                });
+            });
+        combo
+            .response
+            .widget_info(|| egui::WidgetInfo::labeled(egui::accesskit::Role::ComboBox, true, "Kernel"));
+        combo.response.on_hover_text(&name);
+        let Some(code) = view.code.clone().filter(|c| c.ptx.is_some()) else {
+            return;
+        };
+        search(view, &code, ui);
+        ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
+            ui.add_space(8.0);
+            if widgets::icon_button(ui, icons::COPY, "Copy PTX").clicked() {
+                actions.run_command("copy-ptx");
+            }
+            let message = text::count_noun(code.lines() as u64, "line", "lines");
+            ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).truncate());
+        });
+    });
+}
+
+fn search(view: &mut View, code: &KernelCode, ui: &mut Ui) {
+    let p = palette(ui);
+    let hint = RichText::new("search the PTX").font(body()).color(p.quiet);
+    let edit = egui::TextEdit::singleline(&mut view.search)
+        .id(egui::Id::unique("kernel-search"))
+        .font(mono())
+        .desired_width((ui.available_width() - 170.0).clamp(60.0, 160.0))
+        .hint_text(hint);
+    let r = ui.add(edit).accessible_name("Search the PTX");
+    if std::mem::take(&mut view.focus) {
+        r.request_focus();
+    }
+    let search = view.search.trim().to_lowercase();
+    if view.hits.0 != search {
+        let hit = |n: &u32| !search.is_empty() && code.line(*n as usize).to_lowercase().contains(&search);
+        let lines: Vec<u32> = (0..code.lines() as u32).filter(hit).collect();
+        let first = lines.iter().find(|l| **l as usize >= code.entry_line).or(lines.first());
+        if let Some(first) = first.copied() {
+            view.go_line(first);
+        }
+        view.hits = (search.clone(), Arc::new(lines));
+    }
+    if r.lost_focus() && ui.input(|i| i.key_pressed(Key::Enter)) {
+        let back = ui.input(|i| i.modifiers.matches_exact(Modifiers::SHIFT));
+        let (lines, here) = (Arc::clone(&view.hits.1), view.line.unwrap_or(0));
+        let next = match back {
+            false => lines.iter().find(|l| **l > here).or(lines.first()),
+            true => lines.iter().rev().find(|l| **l < here).or(lines.last()),
+        };
+        if let Some(line) = next.copied() {
+            view.go_line(line);
+        }
+        r.request_focus();
+    }
+    if !search.is_empty() {
+        let rich_text = match view.hits.1.len() {
+            0 => RichText::new("not found").color(p.warning),
+            n => RichText::new(text::count_noun(n as u64, "line", "lines")).color(p.quiet),
+        };
+        ui.label(rich_text.font(small()));
+    }
+}

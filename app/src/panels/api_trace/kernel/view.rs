@@ -1,0 +1,48 @@
+//! State of the Kernel panel.
+
+use crate::document::Document;
+use crate::theme::horizontal_scroll::HorizontalScroll;
+use crate::theme::rows::Rows;
+use std::sync::Arc;
+use trace_core::api_trace::KernelCode;
+use trace_core::progress::Progress;
+
+/// State of the panel.
+#[derive(Clone, Default)]
+pub struct View {
+    /// The function, an index into the recording's list; `None` before the first selection.
+    pub function: Option<u32>,
+    /// Its code, once it is read.
+    pub code: Option<Arc<KernelCode>>,
+    /// Search text for the PTX.
+    pub search: String,
+    /// The search field requests the keyboard.
+    pub focus: bool,
+    /// The search text, and the lines that contain it.
+    pub(super) hits: (String, Arc<Vec<u32>>),
+    /// The current line.
+    pub(super) line: Option<u32>,
+    /// The recording and the function that are being read, or were read.
+    pub(super) code_key: Option<(usize, u32)>,
+    pub(super) reading: Option<Progress>,
+    pub(super) list: Rows,
+    /// Horizontal scroll of the code, and the width of the longest line that was in view, points.
+    pub(super) sideways: HorizontalScroll,
+    pub(super) widest: f32,
+    pub(super) launches: Rows,
+    pub(super) seen_jump: u64,
+}
+
+impl View {
+    /// Shows a function, whatever launch is selected.
+    pub fn show_function(&mut self, doc: &Document, function: u32) {
+        self.function = Some(function);
+        self.seen_jump = doc.jumps;
+    }
+
+    /// Brings a line of the PTX into view.
+    pub(super) fn go_line(&mut self, line: u32) {
+        self.line = Some(line);
+        self.list.reveal(u64::from(line));
+    }
+}

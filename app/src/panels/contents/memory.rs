@@ -1,0 +1,219 @@
+//! The Memory panel: GPU memory by address, as hex and ASCII or as elements, at the current event.
+
+mod device;
+mod fold;
+mod line_width;
+mod pane;
+mod rows;
+mod search;
+mod structure;
+pub mod view;
+mod writer;
+
+pub use device::last_writer_ui;
+pub use device::view::Side;
+pub use pane::find_references;
+pub use structure::{Structure, toggle as toggle_structure};
+pub use view::{ByteReferences, View};
+
+use crate::document::history::Selection;
+use crate::document::{Document, derived_data, page_runs, xref};
+use crate::panels::common::actions::UiActions;
+use crate::panels::common::locations::parse_address;
+use crate::theme::widgets::{self, paint_text};
+use crate::theme::{body, field, icons, mono, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use std::sync::Arc;
+use trace_core::recording::ElementType;
+
+/// Draws the panel.
+pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
+    if let Some(api_trace) = doc.api_trace() {
+        return device::ui(doc, view, actions, ui, &api_trace);
+    }
+    if doc.derived.spaces.is_empty() {
+        if !doc.derived.has_stage(derived_data::Stage::Spaces) {
+            widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
+            return;
+        }
+        let message = "This recording holds no address space, so there is no memory to show by GPU address.";
+        if widgets::empty_state(ui, icons::SQUARES_FOUR, message, Some("Show events")) {
+            actions.run_command("show-events");
+        }
+        return;
+    }
+    view.follow(doc);
+    if !view.placed {
+        view.begin(doc);
+    }
+    bar(doc, view, actions, ui);
+    head(doc, view, ui);
+    let full = ui.available_rect_before_wrap();
+    let below = view.references.is_some() || view.structure.is_some() || (view.plot && view.element.is_some());
+    let height = if below {
+        (full.height() * 0.5).clamp(90.0, 320.0)
+    } else {
+        0.0
+    };
+    let top = Rect::from_min_max(full.min, full.max - vec2(0.0, height));
+    let mut child = ui.new_child(egui::UiBuilder::new().max_rect(top));
+    child.shrink_clip_rect(top);
+    rows::ui(doc, view, actions, &mut child);
+    if below {
+        let area = Rect::from_min_max(pos2(full.left(), top.bottom()), full.max);
+        ui.painter()
+            .hline(area.x_range(), area.top(), Stroke::new(1.0, palette(ui).line));
+        let mut child = ui.new_child(egui::UiBuilder::new().max_rect(area));
+        child.shrink_clip_rect(area);
+        if view.references.is_some() {
+            pane::references_ui(doc, view, actions, &mut child);
+        } else if view.structure.is_some() {
+            structure::ui(doc, view, &mut child);
+        } else {
+            pane::plot(doc, view, &mut child);
+        }
+    }
+    ui.advance_cursor_after_rect(full);
+}
+
+/// Draws the field for an address or a name, and returns the location that `find` returns for the input. An error
+/// stays in the view, and the keyboard in the field.
+fn go_to<T>(view: &mut View, ui: &mut Ui, find: impl FnOnce(&View, &str) -> Result<T, String>) -> Option<T> {
+    let id = egui::Id::unique("memory-address");
+    let hint = RichText::new("address or buffer").font(body()).color(palette(ui).quiet);
+    let field = field::value(ui, id, "Go to address", &mut view.go_to, None, |text| {
+        egui::TextEdit::singleline(text)
+            .font(mono())
+            .desired_width(140.0)
+            .hint_text(hint)
+    });
+    if std::mem::take(&mut view.focus) {
+        field.select_all();
+    }
+    if !field.enter {
+        return None;
+    }
+    match find(view, &view.go_to) {
+        Ok(found) => {
+            view.wrong = None;
+            Some(found)
+        }
+        Err(why) => {
+            view.wrong = Some(why);
+            field.select_all();
+            None
+        }
+    }
+}
+
+/// Draws the choice of the display: hex and ASCII, or elements of a type.
+fn view_as(view: &mut View, ui: &mut Ui) {
+    let chosen = match view.element {
+        Some(e) => e.name(),
+        None if view.without_ascii => "hex only",
+        None => "hex",
+    };
+    let combo = egui::ComboBox::from_id_salt("memory-type")
+        .selected_text(chosen)
+        .width(48.0)
+        .height(400.0)
+        .show_ui(ui, |ui| {
+            for (without, words) in [(false, "hex and ASCII"), (true, "hex only")] {
+                let now = view.element.is_none() && view.without_ascii == without;
+                if ui.selectable_label(now, words).clicked() {
+                    (view.element, view.without_ascii) = (None, without);
+                }
+            }
+            for e in ElementType::ALL {
+                ui.selectable_value(&mut view.element, Some(e), e.name());
+            }
+        });
+    combo
+        .response
+        .widget_info(|| WidgetInfo::labeled(Role::ComboBox, true, "View as"));
+}
+
+fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
+    ui.horizontal(|ui| {
+        ui.set_height(28.0);
+        ui.add_space(8.0);
+        let derived = Arc::clone(&doc.derived);
+        if derived.spaces.len() > 1 {
+            let now = derived.spaces.get(view.space as usize).map_or(0, |s| s.number);
+            egui::ComboBox::from_id_salt("memory-space")
+                .selected_text(format!("AS {now}"))
+                .width(48.0)
+                .show_ui(ui, |ui| {
+                    for (i, s) in derived.spaces.iter().enumerate() {
+                        let name = format!("AS {} · root {:#x}", s.number, s.root);
+                        ui.selectable_value(&mut view.space, i as u32, name);
+                    }
+                });
+        }
+        let found = go_to(view, ui, |view, search| parse_address(doc, view.space, search));
+        if let Some((space, va)) = found {
+            view.show_at_top(doc, space, va, 1);
+        }
+        view_as(view, ui);
+        let on = view.structure.is_some();
+        let r = ui.selectable_label(on, "structure");
+        r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, "Structure over memory"));
+        if r.on_hover_text("decode the selected memory as a descriptor of the register map")
+            .clicked()
+        {
+            structure::toggle(doc, view);
+        }
+        if view.element.is_some() {
+            let on = view.plot;
+            let r = ui.selectable_label(on, RichText::new(icons::CHART_BAR).size(14.0));
+            r.widget_info(|| WidgetInfo::selected(Role::Button, true, on, "Plot the values"));
+            if r.on_hover_text("plot the selected values, or those in view").clicked() {
+                view.plot = !on;
+            }
+        }
+        search::ui(doc, view, actions, ui);
+    });
+}
+
+fn head(doc: &Document, view: &View, ui: &mut Ui) {
+    let p = palette(ui);
+    let (rect, response) = ui.allocate_exact_size(vec2(ui.available_width(), 22.0), Sense::hover());
+    let va = match doc.selection() {
+        Selection::Memory { va, .. } => *va,
+        _ => view.top,
+    };
+    let space = view.space;
+    let fact = doc.derived.spaces.get(space as usize);
+    let mut parts = Vec::new();
+    if let Some(s) = fact {
+        parts.push(format!("AS {}", s.number));
+    }
+    parts.push(format!("{va:#x}"));
+    if let Some((name, at)) = derived_data::find_name_at(&doc.recording, &doc.derived, space, va) {
+        parts.push(format!("{name} + {at:#x}"));
+    }
+    match fact.and_then(|s| s.mapping_at(va)) {
+        Some(m) => {
+            let pages = text::count(m.pages);
+            parts.push(format!(
+                "{} · {pages} pages from {:#x}",
+                page_runs::format_rights(m.rights),
+                m.va
+            ));
+            let uses = xref::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
+            parts.push(format!("page: {uses}"));
+        }
+        None => parts.push("nothing is mapped here".into()),
+    }
+    if !doc.is_empty() {
+        parts.push(format!("at event {}", text::count(doc.current_event())));
+    }
+    let what = parts.join(" · ");
+    response.widget_info(|| WidgetInfo::labeled(Role::Label, true, format!("location {what}")));
+    let inner = rect.shrink2(vec2(12.0, 0.0));
+    paint_text(ui, inner, Align2::LEFT_CENTER, &what, small(), p.quiet);
+    ui.painter()
+        .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
+    response.on_hover_text(what);
+}

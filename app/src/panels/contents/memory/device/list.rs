@@ -1,0 +1,76 @@
+//! The list of buffers in order of appearance; buffers that do not exist at the current event are dimmed.
+
+use super::super::View;
+use super::event_of_side;
+use crate::document::Document;
+use crate::document::history::Selection;
+use crate::panels::common::actions::UiActions;
+use crate::theme::columns::{Column, Table};
+use crate::theme::widgets::{self, paint_middle};
+use crate::theme::{body, focus, palette, small, text};
+use egui::accesskit::Role;
+use egui::{Align2, Ui, WidgetInfo};
+use trace_core::api_trace::{ApiTrace, BufferKind};
+
+/// Name of the table in the workspace.
+const TABLE: &str = "buffers";
+
+/// Returns the columns.
+fn columns() -> [Column; 2] {
+    [
+        Column::new("buffer", "buffer", 80.0).stretch(1.0),
+        Column::new("size", "size", 52.0).number().hide_order(1),
+    ]
+}
+
+/// Draws the list.
+pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace) {
+    let p = palette(ui);
+    let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns());
+    let at = event_of_side(doc, view.device.side);
+    let all = api_trace.buffers().list();
+    let mut rows = view.device.list;
+    let mut chosen = None;
+    rows.show(ui, "Buffers", all.len() as u64, |ui, row, rect| {
+        let Some(b) = all.get(row as usize) else { return };
+        let on = view.device.buffer == Some(row as u32);
+        let r = focus::row_response(ui, rect, ui.scope_id().with(("buffer", row)));
+        r.widget_info(|| WidgetInfo::selected(Role::Row, true, on, format!("device buffer {}", b.name)));
+        if on {
+            widgets::select(ui, rect);
+        } else if r.hovered() {
+            ui.painter().rect_filled(rect, 0.0, p.raised);
+        }
+        let here = b.is_live_at(at);
+        let ink = if here { p.text } else { p.quiet };
+        if let Some(cell) = table.cell("buffer", rect) {
+            table.note(ui, "buffer", &b.name, &body(), 0.0);
+            paint_middle(ui, cell, Align2::LEFT_CENTER, &b.name, body(), ink);
+        }
+        table.text(ui, "size", rect, &text::bytes(b.bytes), small(), p.quiet);
+        let mut message = format!("{:#x} · {}", b.at, b.kind.name());
+        if b.kind != BufferKind::Variable {
+            message.push_str(&format!("\nallocated at event {}", text::count(b.from)));
+        }
+        if let Some(to) = b.to {
+            message.push_str(&format!(", freed at event {}", text::count(to)));
+        }
+        if !here {
+            message.push_str("\nnot allocated at the current event");
+        }
+        let r = r.on_hover_text(message);
+        widgets::add_copy_menu(&r, &[("name", b.name.clone()), ("address", format!("{:#x}", b.at))]);
+        if r.clicked() {
+            chosen = Some((row as u32, b.at));
+        }
+    });
+    table.finish(ui, actions.tables.state(TABLE));
+    view.device.list = rows;
+    if let Some((buffer, va)) = chosen {
+        doc.select(Selection::Memory { space: 0, va, bytes: 1 });
+        let d = &mut view.device;
+        d.buffer = Some(buffer);
+        d.reveal = Some(va);
+        d.seen_jump = doc.jumps;
+    }
+}

@@ -1,0 +1,177 @@
+//! The lane of the selection: every event that read or wrote it is marked.
+
+use super::scale::{Scale, event_x};
+use crate::document::derived_data::Stage;
+use crate::document::xref_trail::XrefTarget;
+use crate::document::{Document, xref};
+use crate::panels::common::actions::UiActions;
+use crate::theme::{palette, small, widgets};
+use egui::{Align2, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
+use std::sync::Arc;
+use trace_core::timeline::Pixels;
+
+/// Starts to search the references to the selection, once for each selection.
+pub fn find_references(doc: &mut Document, actions: &mut UiActions) {
+    let followed = match doc.xref_target() {
+        None | Some(XrefTarget::Register(_)) => {
+            doc.xrefs.clear();
+            return;
+        }
+        Some(f) => f,
+    };
+    let known =
+        doc.derivation.is_none() || doc.derived.has_stage(Stage::Chains) && doc.derived.has_stage(Stage::Spaces);
+    if doc.xrefs.is_for(followed) || !doc.can_filter() || !known {
+        return;
+    }
+    let (recording, derived, current_event) = (
+        Arc::clone(&doc.recording),
+        Arc::clone(&doc.derived),
+        doc.current_event(),
+    );
+    let progress = actions.start_document_work("searching references to the selection", move |progress| {
+        let found = followed.find_xrefs(&recording, &derived, current_event, progress);
+        Box::new(move |doc| doc.xrefs.set_result(followed, found))
+    });
+    doc.xrefs.set_pending(followed, progress);
+}
+
+/// Meaning of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sign {
+    Write,
+    Read,
+    /// The event names it, but neither reads nor writes it.
+    Name,
+}
+
+/// Events of the trail that share a position, drawn as one.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    /// The first of them.
+    event: u64,
+    sign: Sign,
+}
+
+/// Key that distinguishes the marks of one trail from another's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Key(Option<XrefTarget>, usize);
+
+/// Returns the key of the current trail.
+pub fn key(doc: &Document) -> Key {
+    Key(doc.xref_target(), doc.xrefs.event_xrefs().len())
+}
+
+/// Returns the marks of the trail in these pixels: at most one for the width of a mark.
+pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
+    let mut edges: Vec<u64> = pixels.edges.iter().step_by(MARK as usize).copied().collect();
+    edges.extend(pixels.edges.last());
+    let cells = edges.windows(2).filter_map(|w| match w {
+        [a, b] if a < b => Some((*a, *b)),
+        _ => None,
+    });
+    match doc.xref_target() {
+        Some(XrefTarget::Register(r)) => {
+            let Some(fact) = doc.derived.registers.get(&r) else {
+                return Vec::new();
+            };
+            let mark = |(a, b)| match fact.accesses.writes().first_in(a..b) {
+                Some(event) => Some(Mark {
+                    event,
+                    sign: Sign::Write,
+                }),
+                None => fact.accesses.all().first_in(a..b).map(|event| Mark {
+                    event,
+                    sign: Sign::Read,
+                }),
+            };
+            cells.filter_map(mark).collect()
+        }
+        Some(_) => {
+            let list = doc.xrefs.event_xrefs();
+            let mark = |(a, b): (u64, u64)| {
+                let from = list.partition_point(|t| t.event < Some(a));
+                let end = list.partition_point(|t| t.event < Some(b));
+                let here = list.get(from..end)?;
+                let one = |t: &xref::Xref, sign| Some(Mark { event: t.event?, sign });
+                let written = here.iter().find(|t| t.access.may_write());
+                let read = here.iter().find(|t| t.access.may_read());
+                match (written, read) {
+                    (Some(t), _) => one(t, Sign::Write),
+                    (None, Some(t)) => one(t, Sign::Read),
+                    (None, None) => one(here.first()?, Sign::Name),
+                }
+            };
+            cells.filter_map(mark).collect()
+        }
+        None => Vec::new(),
+    }
+}
+
+/// Draws the lane: writes filled, reads as frames, address-of references as a line.
+pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
+    let p = palette(ui);
+    let message = match doc.xref_target() {
+        None if doc.derived.api_trace_metadata.is_some() => {
+            "select a buffer or a byte of device memory to see the copies and launches that access it"
+        }
+        None => "select a register, a byte, a pixel or a page-table entry to see its reads and writes",
+        Some(_) if doc.xrefs.is_searching() => "searching its references…",
+        Some(_) => "",
+    };
+    widgets::paint_text(ui, row, Align2::LEFT_CENTER, message, small(), p.quiet);
+    for m in scale.trail.iter() {
+        let x = event_x(doc, scale, m.event);
+        let mark = Rect::from_min_size(pos2(x, row.top() + 5.0), vec2(MARK, row.height() - 10.0));
+        match m.sign {
+            Sign::Write => {
+                ui.painter().rect_filled(mark, 1.0, p.write);
+            }
+            Sign::Read => {
+                let stroke = Stroke::new(1.0, p.read);
+                ui.painter().rect_stroke(mark, 1.0, stroke, StrokeKind::Inside);
+            }
+            Sign::Name => {
+                ui.painter().vline(x + 0.5, mark.y_range(), Stroke::new(1.0, p.quiet));
+            }
+        }
+    }
+}
+
+/// Width of a mark, points.
+const MARK: f32 = 4.0;
+
+/// Describes the lane at a position; empty if there is no mark.
+pub fn describe_at(doc: &Document, scale: &Scale, x: f32) -> String {
+    if matches!(doc.xref_target(), None | Some(XrefTarget::Register(_))) {
+        return String::new();
+    }
+    let list = doc.xrefs.event_xrefs();
+    let at = doc.derived.axis.nearest(scale.axis, scale.position(x));
+    let near = |t: &&xref::Xref| t.event.is_some_and(|e| (event_x(doc, scale, e) - x).abs() < MARK + 2.0);
+    let n = list.partition_point(|t| t.event < Some(at)).saturating_sub(3);
+    let lines = list.get(n..).unwrap_or_default().iter().take(8).filter(near);
+    let lines: Vec<String> = lines
+        .map(|t| format!("event {}: {}", t.event.unwrap_or(0), t.description))
+        .collect();
+    lines.join("\n")
+}
+
+/// Returns the event of the trail that is nearest to a position.
+pub fn find_nearest(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
+    let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
+    let around: Vec<u64> = match doc.xref_target()? {
+        XrefTarget::Register(r) => {
+            let two = doc.derived.registers.get(&r)?.accesses.all().neighbors(at);
+            two.into_iter().flatten().collect()
+        }
+        _ => {
+            let list = doc.xrefs.event_xrefs();
+            let n = list.partition_point(|t| t.event < Some(at));
+            let two = [n.checked_sub(1), Some(n)].into_iter().flatten();
+            two.filter_map(|n| list.get(n)?.event).collect()
+        }
+    };
+    let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
+    around.into_iter().min_by(|a, b| away(a).total_cmp(&away(b)))
+}

@@ -1,0 +1,5 @@
+//! Panels that run a recording again: with other inputs, on a target, with other launch settings.
+
+pub mod inputs;
+pub mod replay;
+pub mod tune;
