@@ -9,6 +9,8 @@ mod line;
 mod list;
 mod memory;
 mod rules;
+mod sections;
+mod style;
 mod timeline;
 pub mod view;
 mod walks;
@@ -19,33 +21,18 @@ pub use rules::{add as add_rule, apply as apply_rules};
 pub use view::{Section, View};
 
 use crate::document::Document;
-use crate::document::comparison::difference::buffers;
 use crate::document::comparison::{Comparison, ComparisonSource};
 use crate::panels::common::actions::UiActions;
-use crate::theme::widgets::{self, paint_middle};
-use crate::theme::{Palette, body, icons, palette, small, strong, text};
+use crate::theme::{body, icons, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Color32, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use sections::{choose_opening_section, entries, list_sections};
 use std::sync::Arc;
-use trace_core::diff::{ChangeKind, Part};
+use style::{SIDE, label_change};
+use trace_core::diff::ChangeKind;
 
-/// Margin at the sides, points.
-const SIDE: f32 = 12.0;
 /// Height from which the timeline of both is drawn above the list, points.
 const MIN_HEIGHT_WITH_TIMELINE: f32 = 210.0;
-
-/// Returns the sign, the word and the colour of a kind of change of events.
-#[must_use]
-pub fn label_change(p: &Palette, what: ChangeKind) -> (&'static str, &'static str, Color32) {
-    match what {
-        ChangeKind::Equal => ("=", "equal", p.quiet),
-        ChangeKind::Changed => ("≠", "changed", p.error),
-        ChangeKind::Deleted => ("−", "only in A", p.only_a),
-        ChangeKind::Inserted => ("+", "only in B", p.only_b),
-        ChangeKind::MovedFrom => ("↗", "moved away", p.text),
-        ChangeKind::MovedTo => ("↘", "moved here", p.text),
-    }
-}
 
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
@@ -88,7 +75,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
     if !view.chosen {
         view.section = choose_opening_section(&c).unwrap_or(view.section);
     }
-    sections(&c, view, ui);
+    section_tabs(&c, view, ui);
     match view.section {
         Section::Memory => memory::ui(doc, &c, view, actions, ui),
         Section::Rules => rules::ui(doc, &c, view, actions, ui),
@@ -278,46 +265,6 @@ fn counts(c: &Comparison, ui: &mut Ui) {
     ui.add_space(2.0);
 }
 
-/// Returns the number of entries in a section's list.
-fn entries(c: &Comparison, section: Section) -> u64 {
-    match section {
-        Section::Events => c.steps.rows(),
-        Section::Calls => (c.diff.calls.list.len() + c.diff.calls.code.len()) as u64,
-        Section::Registers => c.diff.registers.len() as u64,
-        Section::Writes => c.diff.host_writes.list.len() as u64,
-        Section::Descriptors => c.diff.descriptors.list.len() as u64,
-        Section::Mappings => c.diff.mappings.list.len() as u64,
-        Section::Buffers => (buffers(c).count() + c.diff.pages.list.len()) as u64,
-        Section::Rules => c.rules.list.len() as u64,
-        // This section has no list.
-        Section::Memory => 0,
-    }
-}
-
-/// Returns the lists that recordings of this kind have.
-fn list_sections(c: &Comparison) -> &'static [Section] {
-    if c.is_api_trace { &Section::CALLS } else { &Section::ALL }
-}
-
-/// Returns the list that a comparison opens with: that of the earliest cause. For API traces, the list of calls
-/// explains more than the list of their events.
-fn choose_opening_section(c: &Comparison) -> Option<Section> {
-    let section = match c.summary.part {
-        Some(Part::Events) if !c.diff.calls.list.is_empty() => Section::Calls,
-        Some(Part::Events) => Section::Events,
-        Some(Part::Calls) => Section::Calls,
-        Some(Part::HostWrites) => Section::Writes,
-        Some(Part::Descriptors) => Section::Descriptors,
-        Some(Part::Mappings) => Section::Mappings,
-        Some(Part::Buffers | Part::Pages) => Section::Buffers,
-        None => return find_first_difference(c),
-    };
-    match entries(c, section) {
-        0 => find_first_difference(c),
-        _ => Some(section),
-    }
-}
-
 /// Draws the result of the comparison in one sentence, and what could not be compared.
 fn summary_line(c: &Comparison, ui: &mut Ui) {
     let p = palette(ui);
@@ -336,13 +283,8 @@ fn summary_line(c: &Comparison, ui: &mut Ui) {
     }
 }
 
-/// Returns the first list in which something differs.
-fn find_first_difference(c: &Comparison) -> Option<Section> {
-    let lists = |s: &Section| *s != Section::Rules && entries(c, *s) > 0;
-    list_sections(c).iter().copied().find(lists)
-}
-
-fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {
+/// Draws the choice of the list.
+fn section_tabs(c: &Comparison, view: &mut View, ui: &mut Ui) {
     let p = palette(ui);
     let sides = egui::Margin::symmetric(SIDE as i8 - 4, 0);
     egui::Frame::new().inner_margin(sides).show(ui, |ui| {
@@ -368,9 +310,4 @@ fn sections(c: &Comparison, view: &mut View, ui: &mut Ui) {
     let y = ui.cursor().top() - 2.0;
     let x = ui.max_rect().x_range();
     ui.painter().hline(x, y, Stroke::new(1.0, p.line));
-}
-
-/// Draws a name that is cut in its middle; a tooltip shows the full name.
-fn draw_name(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
-    paint_middle(ui, rect, Align2::LEFT_CENTER, name, small(), ink);
 }

@@ -1,92 +1,19 @@
-//! Rows and details of driver calls that differ between both recordings.
+//! Details of driver calls that differ between both recordings.
 
 use super::errors;
-use super::field::{field, or_placeholder};
-use super::line::Line;
+use super::field::field;
 use crate::document::Document;
-use crate::document::comparison::{Comparison, fields};
-use crate::theme::{Palette, ROW, mono, palette, small, text, widgets};
+use crate::document::comparison::Comparison;
+use crate::theme::{ROW, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, vec2};
-use trace_core::diff::{CallDifference, CallPart, CodeDifference, ContentDiff, TypeFrom};
+use trace_core::diff::{CallDifference, CodeDifference, ContentDiff, TypeFrom};
 use trace_core::recording::{CallEvent, Recording};
 
 /// Bytes in a row, for each side.
 const ACROSS: u64 = 8;
 /// Number of rows of bytes.
 const LINES: u64 = 8;
-
-/// Returns a row of the list: calls that differ first, then functions whose code differs.
-pub(super) fn line(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
-    let calls = &c.diff.calls;
-    let Some(d) = calls.list.get(at) else {
-        let code = calls.code.get(at.checked_sub(calls.list.len())?)?;
-        return Some(of_code(code, p));
-    };
-    let what = match d.part {
-        CallPart::Copy => format!("{} {}", d.names.0, d.way),
-        CallPart::Snapshot => format!("{} in a snapshot", d.names.0),
-        CallPart::Fill | CallPart::Launch => d.names.0.clone(),
-    };
-    let of_field = d
-        .fields
-        .first()
-        .map(|(name, a, b)| format!("{name} {} → {}", or_placeholder(a), or_placeholder(b)));
-    let value = of_field
-        .or_else(|| d.content.as_ref().map(|c| describe_content_diff(c).1))
-        .unwrap_or_default();
-    Some(Line {
-        sign: if d.differs { "≠" } else { "≈" },
-        word: word(d.part).into(),
-        ink: if d.differs { p.error } else { p.quiet },
-        a: Some(d.events.0),
-        b: Some(d.events.1),
-        description: what,
-        value,
-        memory: d.place().map(|(a, _)| (0, a, 1)),
-    })
-}
-
-fn word(part: CallPart) -> &'static str {
-    match part {
-        CallPart::Copy => "copy",
-        CallPart::Snapshot => "snapshot",
-        CallPart::Fill => "fill",
-        CallPart::Launch => "launch",
-    }
-}
-
-fn of_code(c: &CodeDifference, p: &Palette) -> Line {
-    let digest = |d: &str| d.get(..8).unwrap_or(d).to_owned();
-    Line {
-        sign: if c.differs() { "≠" } else { "≈" },
-        word: "code".into(),
-        ink: if c.differs() { p.error } else { p.quiet },
-        a: Some(c.events.0),
-        b: Some(c.events.1),
-        description: c.function.clone(),
-        value: format!("module {} → {}", digest(&c.digests.0), digest(&c.digests.1)),
-        memory: None,
-    }
-}
-
-/// Describes how many elements differ, and the first of them on both sides.
-fn describe_content_diff(c: &ContentDiff) -> (String, String) {
-    let e = &c.elements;
-    let many = format!(
-        "{} of {} {}",
-        text::count(e.differ),
-        text::count(e.compared),
-        e.element.name()
-    );
-    match fields::element_pair(c) {
-        Some((at, a, b)) => (many.clone(), format!("{many}, {at} {a} → {b}")),
-        None => (
-            many.clone(),
-            format!("{many}, {} within the tolerance", text::count(e.within)),
-        ),
-    }
-}
 
 /// Draws the details of a row.
 pub(super) fn ui(doc: &Document, c: &Comparison, at: usize, ui: &mut Ui) {

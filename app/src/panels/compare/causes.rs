@@ -1,6 +1,6 @@
 //! The cause of a difference: the steps from it back to the earliest possible cause, each a link.
 
-use super::view::View;
+use super::view::{CauseSearch, View};
 use crate::document::Document;
 use crate::document::comparison::difference::DifferenceRef;
 use crate::document::comparison::{Comparison, fields};
@@ -9,18 +9,7 @@ use crate::theme::{ROW, body, mono, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
-use trace_core::diff::{Cause, CauseStep, DiffSide, Effect, Link};
-use trace_core::progress::Progress;
-
-/// The last cause search, its key and its result.
-#[derive(Default)]
-pub struct CauseSearch {
-    /// Number of the comparison, and the difference.
-    key: Option<(u64, Effect)>,
-    /// The cause of the difference; `None` while the search runs, or if none was requested.
-    pub cause: Option<Cause>,
-    searching: Option<Progress>,
-}
+use trace_core::diff::{CauseStep, DiffSide, Effect, Link};
 
 impl CauseSearch {
     /// Starts the search for the cause of a difference, unless it is known or already requested.

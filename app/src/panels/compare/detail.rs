@@ -1,10 +1,10 @@
 //! Details of the selected difference: both sides by field, its cause, and rules that ignore it.
 
 use super::field::{field, three_column_row};
-use super::line::line;
-use super::list::open_line;
+use super::line::{line, open_line};
+use super::style::label_change;
 use super::view::{Section, View};
-use super::{calls, causes, errors, label_change, rules};
+use super::{calls, causes, errors, rules};
 use crate::document::Document;
 use crate::document::comparison::difference::{DifferenceRef, buffers};
 use crate::document::comparison::{Comparison, fields};

@@ -1,14 +1,15 @@
-//! Text of a row of the list of differences, by section.
+//! Text of a row of the list of differences, by section, and the target that it links to.
 
 use super::field::or_placeholder;
-use super::label_change;
-use super::view::Section;
+use super::style::label_change;
+use super::view::{Section, View};
 use crate::document::Document;
 use crate::document::comparison::difference::buffers;
 use crate::document::comparison::{Comparison, Row, fields};
+use crate::panels::common::actions::UiActions;
 use crate::theme::{Palette, text};
 use egui::Color32;
-use trace_core::diff::{JobPair, MappedAs};
+use trace_core::diff::{CallPart, CodeDifference, ContentDiff, DiffSide, JobPair, MappedAs};
 
 /// A row as it is drawn, with its link target.
 pub(super) struct Line {
@@ -28,7 +29,7 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
     let at = usize::try_from(row).ok()?;
     match section {
         Section::Events => event(doc, c, &c.steps.row(row)?, p),
-        Section::Calls => super::calls::line(c, at, p),
+        Section::Calls => call(c, at, p),
         Section::Registers => {
             let r = c.diff.registers.get(at)?;
             let field = r.fields.first();
@@ -233,5 +234,108 @@ fn job(pair: JobPair) -> String {
         Some(0) => "before any job".into(),
         Some(n) => format!("job {}", n - 1),
         None => String::new(),
+    }
+}
+
+/// Returns a row of the list: calls that differ first, then functions whose code differs.
+fn call(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
+    let calls = &c.diff.calls;
+    let Some(d) = calls.list.get(at) else {
+        let code = calls.code.get(at.checked_sub(calls.list.len())?)?;
+        return Some(code_line(code, p));
+    };
+    let what = match d.part {
+        CallPart::Copy => format!("{} {}", d.names.0, d.way),
+        CallPart::Snapshot => format!("{} in a snapshot", d.names.0),
+        CallPart::Fill | CallPart::Launch => d.names.0.clone(),
+    };
+    let of_field = d
+        .fields
+        .first()
+        .map(|(name, a, b)| format!("{name} {} → {}", or_placeholder(a), or_placeholder(b)));
+    let value = of_field
+        .or_else(|| d.content.as_ref().map(|c| describe_content_diff(c).1))
+        .unwrap_or_default();
+    Some(Line {
+        sign: if d.differs { "≠" } else { "≈" },
+        word: call_word(d.part).into(),
+        ink: if d.differs { p.error } else { p.quiet },
+        a: Some(d.events.0),
+        b: Some(d.events.1),
+        description: what,
+        value,
+        memory: d.place().map(|(a, _)| (0, a, 1)),
+    })
+}
+
+fn call_word(part: CallPart) -> &'static str {
+    match part {
+        CallPart::Copy => "copy",
+        CallPart::Snapshot => "snapshot",
+        CallPart::Fill => "fill",
+        CallPart::Launch => "launch",
+    }
+}
+
+fn code_line(c: &CodeDifference, p: &Palette) -> Line {
+    let digest = |d: &str| d.get(..8).unwrap_or(d).to_owned();
+    Line {
+        sign: if c.differs() { "≠" } else { "≈" },
+        word: "code".into(),
+        ink: if c.differs() { p.error } else { p.quiet },
+        a: Some(c.events.0),
+        b: Some(c.events.1),
+        description: c.function.clone(),
+        value: format!("module {} → {}", digest(&c.digests.0), digest(&c.digests.1)),
+        memory: None,
+    }
+}
+
+/// Describes how many elements differ, and the first of them on both sides.
+fn describe_content_diff(c: &ContentDiff) -> (String, String) {
+    let e = &c.elements;
+    let many = format!(
+        "{} of {} {}",
+        text::count(e.differ),
+        text::count(e.compared),
+        e.element.name()
+    );
+    match fields::element_pair(c) {
+        Some((at, a, b)) => (many.clone(), format!("{many}, {at} {a} → {b}")),
+        None => (
+            many.clone(),
+            format!("{many}, {} within the tolerance", text::count(e.within)),
+        ),
+    }
+}
+
+/// Goes to the target of a row. `deeper`: also shows its bytes side by side, if the row is about memory.
+pub(super) fn open_line(
+    doc: &mut Document,
+    c: &Comparison,
+    view: &mut View,
+    actions: &mut UiActions,
+    line: &Line,
+    deeper: bool,
+) {
+    let step = match (line.a, line.b) {
+        (Some(a), _) => Some(c.steps.step_of(DiffSide::A, a)),
+        (None, Some(b)) => Some(c.steps.step_of(DiffSide::B, b)),
+        (None, None) => None,
+    };
+    if let Some(s) = step {
+        doc.go_step(s);
+    }
+    if let Some((number, va, bytes)) = line.memory {
+        let spaces = &doc.recording.metadata.address_spaces;
+        let space = spaces.iter().position(|s| s.number == number).unwrap_or(0);
+        let space = u32::try_from(space).ok();
+        actions.show_memory_at_top(space, va, bytes);
+        // The memory of a call is what the call carried, which the list already shows at its right.
+        if deeper && !matches!(view.section, Section::Mappings | Section::Calls) {
+            view.space = space.unwrap_or(0);
+            view.open(Section::Memory);
+            view.show_byte(va);
+        }
     }
 }

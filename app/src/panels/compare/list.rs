@@ -1,8 +1,10 @@
 //! The list of differences, row by row, with the link target of each row.
 
-use super::line::{Line, line};
+use super::line::{Line, line, open_line};
+use super::sections::{entries, find_first_difference};
+use super::style::SIDE;
 use super::view::{Section, View};
-use super::{SIDE, detail, entries, find_first_difference, walks};
+use super::{detail, walks};
 use crate::document::Document;
 use crate::document::comparison::Comparison;
 use crate::document::comparison::difference::DifferenceRef;
@@ -178,38 +180,6 @@ fn rows(doc: &mut Document, c: &Comparison, view: &mut View, actions: &mut UiAct
         && let Some(line) = line(doc, c, section, row, p)
     {
         open_line(doc, c, view, actions, &line, deeper);
-    }
-}
-
-/// Goes to the target of a row. `deeper`: also shows its bytes side by side, if the row is about memory.
-pub(super) fn open_line(
-    doc: &mut Document,
-    c: &Comparison,
-    view: &mut View,
-    actions: &mut UiActions,
-    line: &Line,
-    deeper: bool,
-) {
-    use trace_core::diff::DiffSide;
-    let step = match (line.a, line.b) {
-        (Some(a), _) => Some(c.steps.step_of(DiffSide::A, a)),
-        (None, Some(b)) => Some(c.steps.step_of(DiffSide::B, b)),
-        (None, None) => None,
-    };
-    if let Some(s) = step {
-        doc.go_step(s);
-    }
-    if let Some((number, va, bytes)) = line.memory {
-        let spaces = &doc.recording.metadata.address_spaces;
-        let space = spaces.iter().position(|s| s.number == number).unwrap_or(0);
-        let space = u32::try_from(space).ok();
-        actions.show_memory_at_top(space, va, bytes);
-        // The memory of a call is what the call carried, which the list already shows at its right.
-        if deeper && !matches!(view.section, Section::Mappings | Section::Calls) {
-            view.space = space.unwrap_or(0);
-            view.open(Section::Memory);
-            view.show_byte(va);
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Memory of both recordings side by side: A at the current event, B at the matching event, differences marked.
 
-use super::SIDE;
 use super::causes;
+use super::style::SIDE;
 use super::view::{Section, View};
 use crate::document::Document;
 use crate::document::comparison::Comparison;

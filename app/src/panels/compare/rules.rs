@@ -1,6 +1,6 @@
 //! Rules of a comparison (what it ignores, tolerances) as text, one rule a line, in the file format of rules.
 
-use super::SIDE;
+use super::style::SIDE;
 use super::view::View;
 use crate::document::Document;
 use crate::document::comparison::Comparison;
@@ -11,15 +11,6 @@ use egui::text::{LayoutJob, TextFormat};
 use egui::{Key, Modifiers, RichText, Stroke, Ui, WidgetInfo};
 use std::sync::Arc;
 use trace_core::diff::{Rule, RuleError, Rules};
-
-/// The content of the rules field.
-#[derive(Clone, Debug, Default)]
-pub struct RulesText {
-    /// The rules as text.
-    pub text: String,
-    /// The error in the rules when they were last applied.
-    pub wrong: Option<RuleError>,
-}
 
 const EXAMPLES: &str = "ignore register FLUSH_ID          # the values of a register, * for any text\n\
 ignore register JS*_CONFIG field start_flush\n\

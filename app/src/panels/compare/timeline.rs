@@ -1,13 +1,14 @@
 //! Both recordings on one axis: common events under each other, a gap for events that one side lacks, and the
 //! differences between them by colour and position.
 
+use super::style::{SIDE, label_change};
 use super::view::View;
-use super::{SIDE, draw_name, label_change};
 use crate::document::Document;
 use crate::document::comparison::{Cell, Comparison, fields};
-use crate::theme::{SOFT, palette, text};
+use crate::theme::widgets::paint_middle;
+use crate::theme::{SOFT, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Color32, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use egui::{Align2, Color32, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 use trace_core::diff::{ChangeKind, DiffSide};
 
 /// Heights of the minimap, of a recording's lane, and of the lane of differences, points.
@@ -279,4 +280,9 @@ fn minimap(doc: &mut Document, c: &Comparison, view: &mut View, ui: &mut Ui, rec
             }
         }
     }
+}
+
+/// Draws a name that is cut in its middle; a tooltip shows the full name.
+fn draw_name(ui: &Ui, rect: Rect, name: &str, ink: Color32) {
+    paint_middle(ui, rect, Align2::LEFT_CENTER, name, small(), ink);
 }

@@ -1,11 +1,10 @@
 //! State of the Compare panel.
 
-use super::causes::CauseSearch;
-use super::rules::RulesText;
 use crate::document::Document;
 use crate::document::comparison::Cell;
 use crate::theme::rows::Rows;
 use std::sync::Arc;
+use trace_core::diff::{Cause, Effect, RuleError};
 use trace_core::progress::Progress;
 
 /// A section of the comparison.
@@ -81,6 +80,25 @@ impl CellCache {
             self.key = key;
         }
     }
+}
+
+/// The last cause search, its key and its result.
+#[derive(Default)]
+pub struct CauseSearch {
+    /// Number of the comparison, and the difference.
+    pub(super) key: Option<(u64, Effect)>,
+    /// The cause of the difference; `None` while the search runs, or if none was requested.
+    pub cause: Option<Cause>,
+    pub(super) searching: Option<Progress>,
+}
+
+/// The content of the rules field.
+#[derive(Clone, Debug, Default)]
+pub struct RulesText {
+    /// The rules as text.
+    pub text: String,
+    /// The error in the rules when they were last applied.
+    pub wrong: Option<RuleError>,
 }
 
 /// State of the panel.

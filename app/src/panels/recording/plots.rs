@@ -9,6 +9,7 @@ mod intervals;
 mod legend;
 mod line_names;
 mod lines;
+mod results;
 pub mod view;
 
 pub use view::{ByKind, Section, View};

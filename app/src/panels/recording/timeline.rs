@@ -34,12 +34,10 @@ pub use heights::LIMITS as LANE_HEIGHTS;
 pub use measure::Measure;
 pub use view::View;
 
-use label::RULER;
+use label::{LANE, RULER};
 use lane::Lane;
 use scale::Scale;
 
-/// Height of a lane, points.
-const LANE: f32 = 22.0;
 /// Width of the names of the lanes, points.
 const NAMES: f32 = 112.0;
 const MINIMAP: f32 = 44.0;

@@ -2,12 +2,14 @@
 
 mod grid;
 mod list;
+mod listing;
 mod picture;
 pub mod pixel;
 mod plots;
 pub mod shape;
+pub mod slice;
 pub mod summary;
-pub mod tensor;
+mod tensor;
 pub mod view;
 mod views;
 
@@ -31,9 +33,7 @@ use std::sync::Arc;
 use summary::{Key, Summary};
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType};
-
-/// Reason why copies from the device cannot be edited.
-const COMPUTED_BY_REPLAY: &str = "a replay computes these values";
+use view::COMPUTED_BY_REPLAY;
 
 /// Starts to edit an element of the current buffer, as a click on it does.
 pub fn edit_element(doc: &mut Document, view: &mut View, index: u64) {

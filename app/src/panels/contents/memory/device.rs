@@ -1,6 +1,7 @@
 //! Device memory in an API trace: by buffer, at the current event, before and after a launch, with the last writer of
 //! a byte.
 
+mod content;
 mod last_writer;
 mod lines;
 mod list;
@@ -8,20 +9,21 @@ pub mod view;
 
 pub use last_writer::last_writer_ui;
 
-use super::{View, go_to, view_as};
+use super::controls::{go_to, view_as};
+use super::view::View;
 use crate::document::Document;
-use crate::document::api_trace;
 use crate::document::history::Selection;
 use crate::document::memory_trace;
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::memory_trace_buttons;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{icons, palette, small, text};
+use content::event_of_side;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
-use trace_core::api_trace::{ApiTrace, ContentState, DeviceBuffer};
+use trace_core::api_trace::{ApiTrace, DeviceBuffer};
 use view::Side;
 
 /// Width of the list of buffers, points, and the width of the panel from which the list is shown.
@@ -101,14 +103,6 @@ fn follow(doc: &Document, view: &mut View, api_trace: &ApiTrace) {
         let moved = |b: &DeviceBuffer| b.name.starts_with("in") || b.name.starts_with("memory");
         let first = api_trace.buffers().list().iter().position(moved).unwrap_or(0);
         d.buffer = u32::try_from(first).ok();
-    }
-}
-
-/// Returns the event before which memory is shown: the current event, or the event after it.
-fn event_of_side(doc: &Document, side: Side) -> u64 {
-    match side {
-        Side::Before | Side::Both => doc.current_event(),
-        Side::After => doc.current_event().saturating_add(1),
     }
 }
 
@@ -233,25 +227,4 @@ fn head(doc: &mut Document, view: &mut View, ui: &mut Ui, api_trace: &ApiTrace) 
     ui.painter()
         .hline(rect.x_range(), rect.bottom(), Stroke::new(1.0, p.line));
     response.on_hover_text(message);
-}
-
-/// Returns the event that caused a state, as a link target.
-fn event_of(state: ContentState) -> Option<u64> {
-    match state {
-        ContentState::Known(_, e) => Some(e),
-        ContentState::Unknown(_, e) => Some(e).filter(|e| *e > 0),
-    }
-}
-
-/// Describes a state, with the kernel's name if a launch caused it.
-fn describe_state(api_trace: &ApiTrace, state: ContentState) -> String {
-    let message = text::group_digits(&api_trace::describe_state(api_trace, state));
-    let launch = event_of(state).and_then(|e| api_trace.launch_at(e));
-    match (state, launch.and_then(|n| api_trace.launches().get(n as usize))) {
-        (ContentState::Unknown(..), Some(l)) => format!(
-            "{message}, {}",
-            api_trace::short_function_name(api_trace.function_name(l.function))
-        ),
-        _ => message,
-    }
 }

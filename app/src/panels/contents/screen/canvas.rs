@@ -1,5 +1,6 @@
 //! The picture: zoom, pan, tooltip of the pixel under the pointer, selection of a pixel.
 
+use super::pixel;
 use super::view::{PictureKind, View};
 use crate::document::Document;
 use crate::document::screen::Screen;
@@ -116,7 +117,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
     } else if response.clicked() {
         response.request_focus();
         let under = response.interact_pointer_pos().and_then(pixel);
-        super::choose(doc, view, actions, under);
+        pixel::choose(doc, view, actions, under);
     }
     if let Some(at) = response.hover_pos().and_then(pixel) {
         let message = describe_pixel(doc, view, screen, at);
@@ -223,7 +224,7 @@ fn keys(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &Ui, r
     } else {
         return;
     };
-    super::choose(doc, view, actions, Some(to));
+    pixel::choose(doc, view, actions, Some(to));
 }
 
 /// Returns the tooltip of a pixel.

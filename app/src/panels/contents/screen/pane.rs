@@ -1,5 +1,6 @@
 //! The chosen pixel: its location, its value, and every store to it.
 
+use super::pixel;
 use super::view::View;
 use crate::document::Document;
 use crate::document::screen::{Screen, ScreenSettings};
@@ -26,7 +27,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
             ui.add_space(8.0);
             if widgets::icon_button(ui, icons::X, "Clear the pixel").clicked() {
-                super::choose(doc, view, actions, None);
+                pixel::choose(doc, view, actions, None);
             }
             if widgets::icon_button(ui, icons::CARET_DOWN, "Next store to this pixel").clicked() {
                 actions.run_command("next-pixel-store");

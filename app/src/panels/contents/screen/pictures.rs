@@ -1,6 +1,7 @@
 //! Computation of the picture from the stores at the current event, step by step if that is near, off the interface
 //! thread if it takes long; and its comparison.
 
+use super::pixel;
 use super::view::{PictureComparison, PictureKind, StorePicture, View};
 use crate::document::Document;
 use crate::document::screen::{FormatSource, NotDrawable, Screen, ScreenSettings};
@@ -23,7 +24,7 @@ pub fn follow(doc: &Document, view: &mut View, actions: &mut UiActions, screen: 
     if !done {
         step(view, actions, screen, event, source);
     }
-    super::stores(view, actions);
+    pixel::find_stores(view, actions);
     take_replayed_picture(doc, view, actions);
     compare_pictures(view, screen);
 }

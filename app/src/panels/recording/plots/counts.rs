@@ -1,6 +1,7 @@
 //! Accesses that match the event table's filter, counted by register, block, thread or job: a chart and a table.
 
 use super::bars;
+use super::results::{AccessCounts, CountsKey};
 use super::view::View;
 use crate::document::Document;
 use crate::panels::common::actions::UiActions;
@@ -16,34 +17,6 @@ use trace_query::{Count, GroupBy, Usage};
 const TABLE: f32 = 440.0;
 /// Maximum number of groups in the chart.
 const SHOWN: usize = 120;
-
-/// The inputs of the count: the filter, the grouping, and the number of known lists of jobs.
-pub(super) type Key = (String, &'static str, usize);
-
-/// The counted groups, and both orders.
-#[derive(Clone, Debug)]
-pub(super) struct AccessCounts {
-    pub(super) groups: Vec<Usage>,
-    /// Indices of the groups, those with the most accesses first.
-    most_first: Vec<u32>,
-}
-
-impl AccessCounts {
-    fn new(groups: Vec<Usage>) -> Self {
-        let mut most_first: Vec<u32> = (0..groups.len() as u32).collect();
-        most_first.sort_by_key(|i| std::cmp::Reverse(groups.get(*i as usize).map_or(0, |g| g.accesses)));
-        Self { groups, most_first }
-    }
-
-    fn get(&self, row: usize, in_order: bool) -> Option<&Usage> {
-        let index = if in_order {
-            row
-        } else {
-            *self.most_first.get(row)? as usize
-        };
-        self.groups.get(index)
-    }
-}
 
 /// Draws chart and table.
 pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View, actions: &mut UiActions, ui: &mut Ui) {
@@ -72,7 +45,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
         ui.label(RichText::new("filtering…").color(p.quiet));
         return;
     }
-    let key: Key = (events.found_for.clone(), by.label(), doc.derived.pending.len());
+    let key: CountsKey = (events.found_for.clone(), by.label(), doc.derived.pending.len());
     start_count(doc, view, events, actions, &key);
     if let Some(why) = view.counted.error(&key) {
         let message = format!("Accesses were not counted: {why}.");
@@ -115,7 +88,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
     }
 }
 
-fn start_count(doc: &Document, view: &mut View, events: &events::View, actions: &mut UiActions, key: &Key) {
+fn start_count(doc: &Document, view: &mut View, events: &events::View, actions: &mut UiActions, key: &CountsKey) {
     if view.counted.is_for(key) {
         return;
     }

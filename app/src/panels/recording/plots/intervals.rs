@@ -1,6 +1,7 @@
 //! Times from the events of one filter to those of another: a histogram and figures.
 
 use super::bars;
+use super::results::{IntervalResult, IntervalsKey};
 use super::view::View;
 use crate::document::{Document, lanes};
 use crate::panels::common::actions::UiActions;
@@ -14,13 +15,6 @@ use trace_query::IntervalStatistics;
 
 /// Width of the figures, points.
 const FIGURES: f32 = 260.0;
-
-/// The two filters.
-pub(super) type Key = (String, String);
-
-/// The result of the measurement.
-#[derive(Clone, Debug)]
-pub(super) struct IntervalResult(pub(super) IntervalStatistics);
 
 /// Formats a time difference, which may be negative.
 fn time(ns: i64) -> String {
@@ -46,7 +40,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
         }
         now |= ui.button("Measure").clicked();
     });
-    let key: Key = (view.from.trim().to_owned(), view.to.trim().to_owned());
+    let key: IntervalsKey = (view.from.trim().to_owned(), view.to.trim().to_owned());
     let empty = key.0.is_empty() || key.1.is_empty();
     if now && !empty && doc.can_filter() {
         measure(doc, view, actions, &key);
@@ -93,7 +87,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
     }
 }
 
-fn measure(doc: &Document, view: &mut View, actions: &mut UiActions, key: &Key) {
+fn measure(doc: &Document, view: &mut View, actions: &mut UiActions, key: &IntervalsKey) {
     let (recording, derived, mine) = (Arc::clone(&doc.recording), Arc::clone(&doc.derived), key.clone());
     let progress = actions.start_work::<View>("measuring times between events", move |progress: &Progress| {
         let select = |text: &str, which: &str| -> Result<Selection, String> {

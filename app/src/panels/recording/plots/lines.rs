@@ -1,6 +1,7 @@
 //! Values as step lines over events or time, with the current event, zoom and pan; points are computed once for each
 //! view.
 
+use super::results::{DrawnLines, LinesKey, Step};
 use super::view::View;
 use super::{legend, line_names};
 use crate::document::Document;
@@ -23,35 +24,6 @@ const DASH: f32 = 5.0;
 /// Part of a line's band that the line fills, if lines have separate bands.
 const BAND: f64 = 0.72;
 
-/// The inputs of the points.
-#[derive(Clone, Debug, PartialEq)]
-struct Key {
-    axis: AxisKind,
-    range: (f64, f64),
-    columns: usize,
-    apart: bool,
-    /// Lines with the memory address of their values, which changes with the values.
-    lines: Vec<(PlotLine, usize)>,
-}
-
-/// Points of the last frame: a frame with the same view computes none.
-#[derive(Clone, Debug)]
-pub(super) struct DrawnLines {
-    key: Key,
-    lines: Arc<Vec<Vec<Step>>>,
-    /// The values of the points, kept alive so that no other values get their memory address.
-    _of: Vec<Arc<Values>>,
-    /// From the lowest to the highest value.
-    height: (f64, f64),
-}
-
-impl DrawnLines {
-    /// Returns the number of points.
-    pub(super) fn point_count(&self) -> usize {
-        self.lines.iter().map(Vec::len).sum()
-    }
-}
-
 /// Returns the lines whose values are known, with their colour index.
 fn list_loaded_lines(doc: &Document, view: &View) -> Vec<(u8, PlotLine, Arc<Values>)> {
     let plots = doc.changes().plots().iter();
@@ -73,17 +45,8 @@ pub(super) fn has_split_axes(doc: &Document, view: &View) -> bool {
     })
 }
 
-/// A step from a position on: the range of the line there, and the value with which it continues.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    x: f64,
-    low: f64,
-    high: f64,
-    end: f64,
-}
-
 /// Returns the steps of a line; the last one is its end.
-fn steps(v: &Values, axis: &Axis, key: &Key, y: &dyn Fn(u64) -> f64) -> Vec<Step> {
+fn steps(v: &Values, axis: &Axis, key: &LinesKey, y: &dyn Fn(u64) -> f64) -> Vec<Step> {
     let place = |event: u64| axis.position(key.axis, event);
     let (before, pieces) = v.pieces(&place, key.range.0, key.range.1, key.columns);
     let mut out: Vec<Step> = Vec::with_capacity(pieces.len() + 2);
@@ -138,7 +101,7 @@ fn paint(ui: &Ui, to: &PlotTransform, steps: &[Step], ink: egui::Color32, dashed
 /// Computes the points again if the view changed.
 fn refresh(doc: &Document, view: &mut View, known: &[(u8, PlotLine, Arc<Values>)], columns: usize) -> DrawnLines {
     let end = doc.derived.axis.end(view.axis);
-    let key = Key {
+    let key = LinesKey {
         axis: view.axis,
         range: view.range.unwrap_or((0.0, end)),
         columns,
@@ -155,7 +118,8 @@ fn refresh(doc: &Document, view: &mut View, known: &[(u8, PlotLine, Arc<Values>)
     let ranges = known.iter().filter_map(|k| k.2.range());
     let whole = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((0, 1));
     let (lo, hi) = pad_range(whole.0 as f64, whole.1 as f64);
-    let lines = known.iter().enumerate().map(|(i, (_, _, v))| {
+    let lines = known.iter().enumerate();
+    let lines = lines.map(|(i, (_, _, v))| {
         if !key.apart {
             return steps(v, &doc.derived.axis, &key, &|v| v as f64);
         }
@@ -168,17 +132,15 @@ fn refresh(doc: &Document, view: &mut View, known: &[(u8, PlotLine, Arc<Values>)
         };
         steps(v, &doc.derived.axis, &key, &|v| floor + part(v) * BAND)
     });
+    let lines = lines.collect();
     let room = (hi - lo) * 0.05;
-    let drawn = DrawnLines {
-        height: if key.apart {
-            (0.0, n as f64)
-        } else {
-            (lo - room, hi + room)
-        },
-        lines: Arc::new(lines.collect()),
-        _of: known.iter().map(|k| Arc::clone(&k.2)).collect(),
-        key,
+    let height = if key.apart {
+        (0.0, n as f64)
+    } else {
+        (lo - room, hi + room)
     };
+    let values = known.iter().map(|k| Arc::clone(&k.2)).collect();
+    let drawn = DrawnLines::new(key, lines, height, values);
     view.drawn = Some(drawn.clone());
     drawn
 }

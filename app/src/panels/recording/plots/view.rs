@@ -1,8 +1,6 @@
 //! State of the Plots panel, and the results computed for it.
 
-use super::counts::AccessCounts;
-use super::intervals::IntervalResult;
-use super::lines::DrawnLines;
+use super::results::{AccessCounts, CountsKey, DrawnLines, IntervalResult, IntervalsKey};
 use crate::document::axis::AxisKind;
 use crate::document::changes::PlotLine;
 use crate::theme::rows::Rows;
@@ -151,8 +149,8 @@ pub struct View {
     pub(super) values: BTreeMap<PlotLine, WorkSlot<Key, Values>>,
     pub(super) drawn: Option<DrawnLines>,
     pub(super) histogram: WorkSlot<Key, Histogram>,
-    pub(super) counted: WorkSlot<super::counts::Key, AccessCounts>,
-    pub(super) between: WorkSlot<super::intervals::Key, IntervalResult>,
+    pub(super) counted: WorkSlot<CountsKey, AccessCounts>,
+    pub(super) between: WorkSlot<IntervalsKey, IntervalResult>,
     pub(super) rows: Rows,
     pub(super) offered: Rows,
     pub(super) choosing: bool,

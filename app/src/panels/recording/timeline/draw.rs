@@ -1,17 +1,14 @@
 //! Drawing of each lane. A lane draws at most a few items a pixel; items that share a pixel are merged.
 
-use super::label::describe_count;
+use super::label::{LANE, SHORTEST, describe_count};
 use super::lane::Lane;
 use super::scale::{Scale, SingleEvent, event_x};
-use super::{LANE, reference_lane, streams};
+use super::{reference_lane, streams};
 use crate::document::Document;
 use crate::document::history::Selection;
 use crate::theme::{Palette, SOFT, mono_small, palette, small, text, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
 use trace_core::timeline::merge_spans;
-
-/// Width below which a run has no text, points: thousands of such runs a frame are not measured.
-pub(super) const SHORTEST: f32 = 16.0;
 
 /// Draws a lane into its row.
 pub fn lane(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], lane: &Lane, row: Rect) {

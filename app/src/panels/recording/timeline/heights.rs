@@ -1,7 +1,7 @@
 //! Heights of lanes: the user drags the lower edge of a lane's name, and a double-click resets it.
 
-use super::lane::Lane;
-use super::{LANE, lane};
+use super::label::LANE;
+use super::lane::{self, Lane};
 use crate::document::Document;
 use crate::theme::palette;
 use egui::accesskit::Role;

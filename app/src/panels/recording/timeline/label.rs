@@ -1,8 +1,12 @@
-//! Common text of the timeline: names of lanes, notes over them, numbers with what they count.
+//! Common sizes and text of the timeline: notes over lanes, numbers with what they count.
 
 use crate::theme::{body, palette, small, text};
 use egui::{Rect, Ui, pos2, vec2};
 
+/// Height of a lane, points.
+pub const LANE: f32 = 22.0;
+/// Width below which a run has no text, points: thousands of such runs a frame are not measured.
+pub const SHORTEST: f32 = 16.0;
 /// Height of the ruler, points.
 pub const RULER: f32 = 22.0;
 

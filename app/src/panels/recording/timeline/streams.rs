@@ -1,6 +1,6 @@
 //! Lanes of an API trace: one for each stream with launches, copies and stream orders; allocated memory; failed calls.
 
-use super::draw::SHORTEST;
+use super::label::{LANE, SHORTEST};
 use super::scale::{Scale, SingleEvent, event_x};
 use crate::document::{Document, api_trace};
 use crate::theme::{SOFT, mono_small, palette, text, widgets};
@@ -95,7 +95,7 @@ fn launch(doc: &Document, ui: &Ui, scale: &Scale, s: &SingleEvent, row: Rect) {
 fn merged(ui: &Ui, scale: &Scale, lanes: StreamLanes, row: Rect) {
     let p = palette(ui);
     let middle = row.center().y;
-    let tall = row.height() / super::LANE;
+    let tall = row.height() / LANE;
     let count = |pixel: usize, lane: Option<usize>| lane.map_or((0, 0), |l| scale.pixels.count(pixel, l));
     let mut mesh = Mesh::default();
     for pixel in 0..scale.pixels.len() {

@@ -1,8 +1,8 @@
 //! The list of buffers: inputs, outputs, others. An API trace has thousands: a short list is shown, and the others are
 //! found by name.
 
+use super::listing::{LISTED, Listing, Section};
 use super::view::View;
-use crate::document::buffer_index::Buffers;
 use crate::document::history::Selection;
 use crate::document::output_diff::MAX_SHOWN_ELEMENTS;
 use crate::document::{Document, descriptions};
@@ -13,53 +13,6 @@ use egui::{Key, RichText, Ui, vec2};
 use replay_engine::run::{Outcome, OutputBuffer};
 use std::sync::Arc;
 use trace_core::recording::{Buffer, BufferRole};
-
-/// Maximum number of listed buffers of one kind.
-const LISTED: usize = 24;
-
-/// The list, computed once for a search text.
-#[derive(Clone)]
-pub(super) struct Listing {
-    of: usize,
-    find: String,
-    sections: [Section; 3],
-}
-
-/// Buffers of one kind.
-#[derive(Clone, Default)]
-struct Section {
-    /// Indices of the listed buffers in the list of all.
-    shown: Vec<usize>,
-    /// How many match.
-    fit: usize,
-}
-
-impl Listing {
-    fn new(all: &Arc<Buffers>, find: &str) -> Self {
-        let search = find.trim().to_lowercase();
-        let mut sections: [Section; 3] = Default::default();
-        for (n, b) in all.list().iter().enumerate() {
-            if !b.name.to_lowercase().contains(&search) {
-                continue;
-            }
-            let [inputs, outputs, others] = &mut sections;
-            let section = match b.role {
-                BufferRole::Input => inputs,
-                BufferRole::Output => outputs,
-                _ => others,
-            };
-            section.fit += 1;
-            if section.shown.len() < LISTED {
-                section.shown.push(n);
-            }
-        }
-        Self {
-            of: Arc::as_ptr(all) as usize,
-            find: find.to_owned(),
-            sections,
-        }
-    }
-}
 
 /// Draws the list; `now` is the buffer that is shown.
 pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, now: &Buffer) {

@@ -4,7 +4,7 @@ use super::grid::start_editing;
 use super::pixel;
 use super::shape::{self, Shape};
 use super::summary::Summary;
-use super::view::{Brush, View};
+use super::view::{Brush, COMPUTED_BY_REPLAY, View};
 use crate::document::changes::Piece;
 use crate::document::contents::BufferContents;
 use crate::document::{Document, values};
@@ -49,7 +49,7 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
         let r = paint.inner;
         r.widget_info(|| WidgetInfo::selected(Role::Button, may, painting, "Paint"));
         if r.on_hover_text("drag over the picture to paint, or with the right button to erase; a stroke is one change")
-            .on_disabled_hover_text(super::COMPUTED_BY_REPLAY)
+            .on_disabled_hover_text(COMPUTED_BY_REPLAY)
             .clicked()
         {
             view.chosen = true;

@@ -3,101 +3,18 @@
 
 use super::grid::start_editing;
 use super::pixel;
+use super::slice::{self, Form, TensorKey, Values};
 use super::view::View;
+use crate::document::Document;
 use crate::document::contents::BufferContents;
-use crate::document::tensor::{ElementOrder, Slice, Tensor};
-use crate::document::{Document, values};
+use crate::document::tensor::{ElementOrder, Tensor};
 use crate::panels::common::actions::UiActions;
 use crate::theme::{Palette, field, icons, mono, mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, ColorImage, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, Ui, WidgetInfo};
 use egui::{pos2, vec2};
 use std::sync::Arc;
-use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::ElementType;
-
-/// Maximum number of pixels along a side; of more rows or columns every nth is shown.
-const MAX_SIDE_PIXELS: u64 = 512;
-
-/// The form in which the user describes the tensor of a buffer.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Form {
-    /// The buffer.
-    pub buffer: String,
-    /// Lengths of the axes.
-    pub shape: String,
-    /// Strides in elements; empty: contiguous.
-    pub strides: String,
-    /// Order of the elements if no strides are given.
-    pub order: ElementOrder,
-    /// The part that is shown.
-    pub slice: Slice,
-    /// The cell that keys move from: row and column.
-    pub cell: (u64, u64),
-}
-
-/// The inputs of an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TensorKey {
-    buffer: String,
-    element: ElementType,
-    stamp: u64,
-    tensor: Tensor,
-    slice: Slice,
-}
-
-/// Values of a slice, every nth.
-#[derive(Debug)]
-pub(super) struct Values {
-    key: TensorKey,
-    rows: u64,
-    columns: u64,
-    every: (u64, u64),
-    list: Vec<Option<f64>>,
-    low: f64,
-    high: f64,
-}
-
-/// Reads the values of a slice.
-fn read(contents: &BufferContents, key: TensorKey, progress: &Progress) -> Result<Values, Cancelled> {
-    let (rows, columns) = key.slice.size(&key.tensor);
-    let every = (
-        rows.div_ceil(MAX_SIDE_PIXELS).max(1),
-        columns.div_ceil(MAX_SIDE_PIXELS).max(1),
-    );
-    let (shown_rows, shown_columns) = (rows.div_ceil(every.0), columns.div_ceil(every.1));
-    let size = key.element.bytes();
-    let close = key.tensor.strides.get(key.slice.across) == Some(&1) && every.1 == 1;
-    let mut list = Vec::with_capacity((shown_rows * shown_columns) as usize);
-    progress.set_total(shown_rows);
-    for row in 0..shown_rows {
-        let element = |column: u64| key.tensor.element(&key.slice.index(row * every.0, column * every.1));
-        if close {
-            let from = element(0).unwrap_or(0).saturating_mul(size as u64);
-            let bytes = contents.part(from, columns as usize * size);
-            let mut parts = bytes.chunks_exact(size);
-            list.extend((0..columns).map(|_| values::element_f64(key.element, parts.next()?)));
-        } else {
-            list.extend((0..shown_columns).map(|column| {
-                let bytes = contents.part(element(column)?.checked_mul(size as u64)?, size);
-                values::element_f64(key.element, &bytes)
-            }));
-        }
-        progress.advance(1)?;
-    }
-    let finite = || list.iter().flatten().copied().filter(|v| v.is_finite());
-    let (low, high) = finite().fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(v), b.max(v)));
-    let (low, high) = if low <= high { (low, high) } else { (0.0, 0.0) };
-    Ok(Values {
-        key,
-        rows: shown_rows,
-        columns: shown_columns,
-        every,
-        list,
-        low,
-        high,
-    })
-}
 
 /// Returns the colour of a position on the scale, 0 to 1: from the panel's background by blue to the text's
 /// brightness, so that more is farther from the background in both themes. Values below zero have the colour of writes
@@ -195,7 +112,7 @@ fn values_of(
         }
         let (contents, wanted) = (contents.clone(), key.clone());
         let progress = actions.start_work::<View>(format!("reading a slice of {}", key.buffer), move |progress| {
-            let made = read(&contents, wanted.clone(), progress);
+            let made = slice::read(&contents, wanted.clone(), progress);
             Box::new(move |_, view, _| {
                 if view.slicing.as_ref().is_some_and(|(k, _)| *k == wanted) {
                     view.slicing = None;

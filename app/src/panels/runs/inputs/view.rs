@@ -1,8 +1,9 @@
 //! State of the Inputs panel: the shown buffer, the view mode, and the edited element.
 
+use super::listing::Listing;
 use super::shape::{self, Layout, Shape};
+use super::slice::{Form, TensorKey, Values};
 use super::summary::{Key, Summary};
-use super::tensor;
 use crate::document::Document;
 use crate::document::history::Selection;
 use crate::theme::rows::Rows;
@@ -47,6 +48,8 @@ impl Brush {
     }
 }
 
+/// Reason why copies from the device cannot be edited.
+pub(super) const COMPUTED_BY_REPLAY: &str = "a replay computes these values";
 /// Maximum side of a picture that can be painted on by default, pixels.
 const PAINTED: u64 = 16;
 
@@ -70,9 +73,9 @@ pub struct View {
     /// The shape that the user chose, and its buffer.
     pub shape: Option<(String, Shape)>,
     /// The tensor that the buffer is shown as.
-    pub tensor: Option<tensor::Form>,
-    pub(super) slice: Option<Arc<tensor::Values>>,
-    pub(super) slicing: Option<(tensor::TensorKey, Progress)>,
+    pub tensor: Option<Form>,
+    pub(super) slice: Option<Arc<Values>>,
+    pub(super) slicing: Option<(TensorKey, Progress)>,
     /// The brush; `None`: a click on the picture selects.
     pub brush: Option<Brush>,
     /// The user chose whether to paint on this buffer; else a small picture of an input can be painted on.
@@ -92,7 +95,7 @@ pub struct View {
     pub(super) focus: bool,
     /// Text that the names of listed buffers contain.
     pub find: String,
-    pub(super) listing: Option<super::list::Listing>,
+    pub(super) listing: Option<Listing>,
     pub(super) seen_jump: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The last writer of the selected byte: a copy or a fill for certain, a launch if a target saw it, or the launches
 //! that may have written it.
 
-use super::describe_state;
+use super::content::describe_state;
 use super::view::Side;
 use crate::document::Document;
 use crate::document::api_trace;

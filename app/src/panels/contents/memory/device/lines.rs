@@ -1,9 +1,9 @@
 //! A buffer line by line: known bytes as hex and letters or as elements; a line for unknown bytes shows since when.
 
-use super::super::View;
 use super::super::line_width::LineWidth;
+use super::super::view::View;
+use super::content::{describe_state, event_of};
 use super::view::{LinesKey, Side, Stretch};
-use super::{describe_state, event_of};
 use crate::document::history::Selection;
 use crate::document::{Document, clipboard, values};
 use crate::theme::widgets::paint_text;

@@ -1,7 +1,7 @@
 //! The list of buffers in order of appearance; buffers that do not exist at the current event are dimmed.
 
-use super::super::View;
-use super::event_of_side;
+use super::super::view::View;
+use super::content::event_of_side;
 use crate::document::Document;
 use crate::document::history::Selection;
 use crate::panels::common::actions::UiActions;
