@@ -10,8 +10,7 @@ use crate::panels;
 use crate::panels::recording::plots::Section;
 use crate::panels::views::PanelContext;
 use crate::theme::text;
-use crate::window::unsaved_edits::Question;
-use crate::window::{App, layout};
+use crate::window::{App, Question, layout};
 use egui::Context;
 
 pub fn undo(app: &mut App, ctx: &Context) {

@@ -2,8 +2,7 @@
 
 use super::doc;
 use crate::document::sample;
-use crate::window::unsaved_edits::{LeaveAction, Question};
-use crate::window::{App, Pick};
+use crate::window::{App, LeaveAction, Pick, Question};
 use egui::Context;
 use kinescope_files::output;
 use std::sync::Arc;

@@ -2,18 +2,16 @@
 
 use super::command::Command;
 use super::crash;
+use super::key_capture::KeysSheet;
 use super::keymap::Keymap;
-use super::keys_sheet::KeysSheet;
 use super::layout::{self, FloatingPanel, Sides};
-use super::links::AfterOpen;
-use super::naming::{NameQueue, NameSheet};
-use super::panel_picture::PictureRequest;
+use super::name_queue::{NameQueue, NameSheet};
 use super::pick::{Chooser, PathPrompt, Pick, PickResult};
+use super::requests::{AfterOpen, PictureRequest, Question};
 use super::settings::{SCALES, Settings};
 use super::tasks::Tasks;
-use super::tour::Tour;
-use super::unsaved_edits::Question;
-use super::user_maps::UserMapsWatch;
+use super::tour_state::Tour;
+use super::user_maps_watch::UserMapsWatch;
 use super::workspace_file::WorkspaceSaver;
 use crate::document::Document;
 use crate::document::journal::SaveState;

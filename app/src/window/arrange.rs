@@ -3,7 +3,7 @@
 use super::app::App;
 use super::crash;
 use super::layout::{self, FloatingGeometry, FloatingPanel, RecordingContent, Sides};
-use super::unsaved_edits::LeaveAction;
+use super::requests::LeaveAction;
 use super::workspace_file::{WorkspacePaths, WorkspaceSaver};
 use crate::document::Document;
 use crate::document::cursors::Cursor;

@@ -1,9 +1,9 @@
 //! One frame of the window: collects finished tasks, reads keys, draws everything and runs the requested actions.
 
 use super::app::App;
+use super::requests::LeaveAction;
 use super::shortcut::key;
 use super::tasks::{TaskCallback, TaskResult};
-use super::unsaved_edits::LeaveAction;
 use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, shell, tuning};
 use crate::document::comparison::ComparisonSource;
 use crate::panels;

@@ -2,45 +2,17 @@
 
 use super::app::App;
 use super::command::Menu;
+use super::key_capture::{KeyCapture, KeysSheet};
 use super::keymap::Keymap;
 use super::sheets::show_sheet;
 use super::shortcut::{Shortcut, is_modifier};
 use crate::log::{self, Level};
-use crate::theme::rows::Rows;
 use crate::theme::{body, mono, palette, small, strong, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Context, Event, Key, Modifiers, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 
 /// Width of the sheet, points.
 const WIDTH: f32 = 620.0;
-
-/// The sheet while it is open.
-#[derive(Default)]
-pub struct KeysSheet {
-    /// Text of the search field.
-    pub search: String,
-    /// The selected command.
-    pub chosen: Option<&'static str>,
-    /// The command that receives the next key.
-    pub listening: Option<KeyCapture>,
-    /// Message about the last change, or why it was rejected.
-    pub message: String,
-    rows: Rows,
-    focused: bool,
-    /// Whether a second press of the button resets all shortcuts to the defaults.
-    sure: bool,
-}
-
-/// A row that waits for a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeyCapture {
-    /// The command.
-    pub id: &'static str,
-    /// Whether the key is added; otherwise it replaces the existing keys.
-    pub more: bool,
-    /// A shortcut of another command that was pressed once. A second press moves it.
-    asked: Option<Shortcut>,
-}
 
 /// A row of the list.
 enum Row {

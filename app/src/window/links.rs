@@ -2,6 +2,7 @@
 
 use super::app::App;
 use super::layout;
+use super::requests::{AfterOpen, Goal};
 use crate::document::history::Selection;
 use crate::log::{self, Level};
 use crate::theme::text;
@@ -9,47 +10,6 @@ use egui::Context;
 use kinescope_files::link::{Link, LinkError};
 use kinescope_files::scene::Scene;
 use std::path::{Path, PathBuf};
-
-/// Actions to run once the recording that is being opened is loaded.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct AfterOpen {
-    /// A second recording to compare with.
-    pub compare: Option<PathBuf>,
-    /// Position to go to.
-    pub goal: Option<Goal>,
-}
-
-/// A position in a recording.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Goal {
-    /// The scene to show there.
-    pub scene: Scene,
-    /// Number of events that the recording should have; `None`: unknown.
-    pub events: Option<u64>,
-}
-
-impl Goal {
-    /// Returns a goal that only selects an event.
-    #[must_use]
-    pub fn for_event(event: u64) -> Self {
-        Self {
-            scene: Scene {
-                event,
-                ..Scene::default()
-            },
-            events: None,
-        }
-    }
-
-    /// Returns the position of a link; `None`: the position where the recording was left.
-    #[must_use]
-    pub fn from_link(link: &Link) -> Option<Self> {
-        Some(Self {
-            scene: link.scene.clone()?,
-            events: link.events,
-        })
-    }
-}
 
 impl App {
     /// Shows a scene of the open recording: sets the current event and the selection, and brings its panels to the

@@ -1,7 +1,7 @@
 //! The opening of a recording and the background computation of its derived data.
 
 use super::app::App;
-use super::unsaved_edits::{LeaveAction, Question};
+use super::requests::{LeaveAction, Question};
 use crate::document::comparison::ComparisonSource;
 use crate::document::{Document, derive, source};
 use crate::log::{self, Level};

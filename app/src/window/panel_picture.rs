@@ -1,12 +1,13 @@
 //! Pictures of a single panel in its current state: PNG of its pixels, SVG of its shapes.
 
 use super::app::App;
+use super::requests::{PictureFormat, PictureRequest};
 use super::{layout, offscreen, svg};
 use egui::{ColorImage, Context, LayerId, Rect};
 use image::RgbaImage;
 use kinescope_files::output;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::path::PathBuf;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Error for a file name with an unknown picture format.
@@ -14,41 +15,6 @@ pub const UNKNOWN_FORMAT: &str = "unknown picture format (expected .png or .svg)
 
 /// Maximum time to wait for the pixels of the window.
 const PIXELS_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Format of a picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PictureFormat {
-    /// Pixels.
-    Png,
-    /// Shapes.
-    Svg,
-}
-
-impl PictureFormat {
-    /// Returns the format of a file name, PNG if it has no extension; `None`: the format is unknown.
-    #[must_use]
-    pub fn from_path(path: &Path) -> Option<Self> {
-        let Some(extension) = path.extension() else {
-            return Some(Self::Png);
-        };
-        let extension = extension.to_str()?.to_ascii_lowercase();
-        match extension.as_str() {
-            "png" => Some(Self::Png),
-            "svg" => Some(Self::Svg),
-            _ => None,
-        }
-    }
-}
-
-/// A picture that waits for the pixels of the window.
-pub struct PictureRequest {
-    panel: &'static str,
-    to: PathBuf,
-    form: PictureFormat,
-    /// Receives the pixels, once they were requested.
-    pixels: Option<mpsc::Receiver<Arc<ColorImage>>>,
-    since: Instant,
-}
 
 /// Crops a picture of the window at `scale` pixels per point to `region`, as PNG.
 ///

@@ -1,10 +1,10 @@
 //! The drawing of the path prompt.
 
 use super::app::App;
-use super::pick::{PathCheck, Pick};
+use super::pick::{PathCheck, PathPrompt, Pick};
 use crate::theme::{body, mono, palette, small, strong, text, widgets};
 use egui::text::{CCursor, CCursorRange};
-use egui::{Align2, Context, Key, Modifiers, RichText, vec2};
+use egui::{Align2, Context, Key, Modifiers, RichText, Ui, vec2};
 use std::ops::Range;
 
 /// Selects a range of a text field, in characters; the caret goes to its end.
@@ -25,9 +25,17 @@ fn name_stem_range(text: &str) -> Range<usize> {
     chars(name)..chars(end)
 }
 
-/// Draws the prompt if it is open.
-pub(super) fn draw(app: &mut App, ctx: &Context) {
-    let Some(mut open) = app.path_prompt.take() else { return };
+/// Keys that were pressed in the prompt.
+struct PromptKeys {
+    /// Enter, if it did not open a folder.
+    enter: bool,
+    escape: bool,
+    /// Whether a key completed the path or moved along the matches.
+    moved: bool,
+}
+
+/// Handles the keys of the prompt: Tab completes, Enter opens a folder, Down and Up step through the matches.
+fn take_keys(open: &mut PathPrompt<App>, ctx: &Context) -> PromptKeys {
     open.refresh_matches();
     let (tab, enter, escape) = ctx.input_mut(|i| {
         (
@@ -57,9 +65,68 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
         i8::from(down) - i8::from(up)
     });
     let stepped = open.step(step);
+    PromptKeys {
+        enter,
+        escape,
+        moved: completed || stepped,
+    }
+}
+
+/// Draws the files and folders that match the path; a click completes it.
+fn draw_matches(open: &mut PathPrompt<App>, ui: &mut Ui) {
+    for (n, found) in open.found.1.clone().into_iter().enumerate() {
+        let shown = if found.folder {
+            format!("{}/", found.name)
+        } else {
+            found.name.clone()
+        };
+        let shown = text::truncate_middle(&shown, 60);
+        let link = egui::Button::selectable(open.chosen == Some(n), RichText::new(shown).font(body()));
+        if ui.add(link).clicked() {
+            open.complete(&found);
+            open.focused = false;
+        }
+    }
+}
+
+/// Draws the buttons, and what prevents the first one or what it replaces.
+fn draw_buttons(open: &PathPrompt<App>, ui: &mut Ui, can: PathCheck, done: &mut bool, keep: &mut bool) {
+    let p = palette(ui);
+    ui.horizontal(|ui| {
+        let (label, name) = match (&open.what, can) {
+            (_, PathCheck::Replace) => ("Replace", "Replace the file"),
+            (Pick::Save(_), _) => ("Save", "Save there"),
+            (Pick::Buffer, _) => ("Load", "Load this file"),
+            (Pick::Rules, _) => ("Open", "Open these rules"),
+            (Pick::Code, _) => ("Try", "Try this code"),
+            _ => ("Open", "Open this path"),
+        };
+        let enabled = !matches!(can, PathCheck::Invalid(_));
+        *done |= widgets::primary_button(ui, label, name, enabled).clicked();
+        *keep &= !ui.button("Cancel").clicked();
+        match can {
+            PathCheck::Invalid(why) => drop(ui.label(RichText::new(why).font(small()).color(p.quiet))),
+            PathCheck::Replace => {
+                let what = RichText::new("! The file is there already.")
+                    .font(strong())
+                    .color(p.warning);
+                ui.label(what);
+            }
+            PathCheck::Take if matches!(open.what, Pick::Save(_)) => {
+                ui.label(RichText::new("New file").font(small()).color(p.quiet));
+            }
+            PathCheck::Take => {}
+        }
+    });
+}
+
+/// Draws the prompt if it is open.
+pub(super) fn draw(app: &mut App, ctx: &Context) {
+    let Some(mut open) = app.path_prompt.take() else { return };
+    let keys = take_keys(&mut open, ctx);
     let can = open.check_path();
-    let mut done = enter && can == PathCheck::Take;
-    let mut keep = !escape;
+    let mut done = keys.enter && can == PathCheck::Take;
+    let mut keep = !keys.escape;
     let width = 560.0_f32.min(ctx.content_rect().width() - 40.0);
     // Above everything, including menus: nothing below it receives a click or a key.
     egui::Modal::new(egui::Id::unique("path"))
@@ -80,7 +147,7 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                 .lock_focus(true)
                 .margin(vec2(8.0, 6.0));
             let r = ui.add(edit).accessible_name("Path");
-            if !open.focused || completed || enter || stepped {
+            if !open.focused || keys.enter || keys.moved {
                 let end = open.text.chars().count();
                 let part = match (&open.what, open.offered) {
                     (Pick::Save(_), true) => name_stem_range(&open.text),
@@ -91,46 +158,9 @@ pub(super) fn draw(app: &mut App, ctx: &Context) {
                 (open.focused, open.offered) = (true, false);
             }
             ui.add_space(4.0);
-            for (n, found) in open.found.1.clone().into_iter().enumerate() {
-                let shown = if found.folder {
-                    format!("{}/", found.name)
-                } else {
-                    found.name.clone()
-                };
-                let shown = text::truncate_middle(&shown, 60);
-                let link = egui::Button::selectable(open.chosen == Some(n), RichText::new(shown).font(body()));
-                if ui.add(link).clicked() {
-                    open.complete(&found);
-                    open.focused = false;
-                }
-            }
+            draw_matches(&mut open, ui);
             ui.add_space(8.0);
-            ui.horizontal(|ui| {
-                let (label, name) = match (&open.what, can) {
-                    (_, PathCheck::Replace) => ("Replace", "Replace the file"),
-                    (Pick::Save(_), _) => ("Save", "Save there"),
-                    (Pick::Buffer, _) => ("Load", "Load this file"),
-                    (Pick::Rules, _) => ("Open", "Open these rules"),
-                    (Pick::Code, _) => ("Try", "Try this code"),
-                    _ => ("Open", "Open this path"),
-                };
-                let enabled = !matches!(can, PathCheck::Invalid(_));
-                done |= widgets::primary_button(ui, label, name, enabled).clicked();
-                keep &= !ui.button("Cancel").clicked();
-                match can {
-                    PathCheck::Invalid(why) => drop(ui.label(RichText::new(why).font(small()).color(p.quiet))),
-                    PathCheck::Replace => {
-                        let what = RichText::new("! The file is there already.")
-                            .font(strong())
-                            .color(p.warning);
-                        ui.label(what);
-                    }
-                    PathCheck::Take if matches!(open.what, Pick::Save(_)) => {
-                        ui.label(RichText::new("New file").font(small()).color(p.quiet));
-                    }
-                    PathCheck::Take => {}
-                }
-            });
+            draw_buttons(&open, ui, can, &mut done, &mut keep);
         });
     if done {
         let path = open.path();

@@ -1,7 +1,7 @@
 //! Questions over the window: before edits are lost, and before edits of an earlier run are discarded.
 
 use super::app::App;
-use super::unsaved_edits::{LeaveAction, Question};
+use super::requests::{LeaveAction, Question};
 use crate::panels::common::actions::UiAction;
 use crate::theme::{ROW, body, mono, palette, small, strong, text, widgets};
 use egui::{Context, RichText, ScrollArea, Ui};

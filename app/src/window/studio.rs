@@ -3,10 +3,10 @@
 use super::app::{App, Setup};
 use super::command::Command;
 use super::layout;
-use super::links::AfterOpen;
 use super::offscreen::{Camera, NoAdapter};
-use super::panel_picture::{PictureFormat, UNKNOWN_FORMAT, crop_to_png};
+use super::panel_picture::{UNKNOWN_FORMAT, crop_to_png};
 use super::pick::PickResult;
+use super::requests::{AfterOpen, PictureFormat};
 use crate::document::Document;
 use crate::theme::ThemeChoice;
 use kinescope_files::scene::Scene;

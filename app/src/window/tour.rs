@@ -5,6 +5,7 @@ mod steps;
 
 use super::app::App;
 use super::layout;
+use super::tour_state::Tour;
 use crate::document::sample;
 use crate::theme::{icons, palette, small, strong, widgets};
 use egui::accesskit::Role;
@@ -12,7 +13,6 @@ use egui::{
     Align2, Button, Context, Frame, Margin, Order, Rect, Response, RichText, Stroke, StrokeKind, Ui, WidgetInfo,
 };
 use egui::{pos2, vec2};
-use std::path::PathBuf;
 use steps::{STEPS, Step};
 
 /// Width of a card, points.
@@ -24,30 +24,7 @@ const TABS: f32 = 30.0;
 /// Assumed height of a card until it was drawn.
 const GUESS: f32 = 168.0;
 
-/// The state of an active tour.
-#[derive(Clone, Debug, Default)]
-pub struct Tour {
-    /// Path of the sample, until it is open.
-    waits: Option<PathBuf>,
-    /// Index of the step.
-    at: usize,
-    /// Whether the command of the step was run.
-    ran: bool,
-    /// Number of changes at the start of the step.
-    changes: usize,
-    /// Description of what the user did in the previous step.
-    did: Option<&'static str>,
-    /// Whether all steps are done.
-    over: bool,
-}
-
 impl Tour {
-    /// Returns the number of the visible step, from 1; `None`: the sample is not open yet.
-    #[must_use]
-    pub fn step(&self) -> Option<usize> {
-        self.waits.is_none().then_some(self.at + 1)
-    }
-
     /// Returns the commands of the steps, in order.
     pub fn goals() -> impl ExactSizeIterator<Item = &'static str> {
         STEPS.iter().map(|s| s.goal)

@@ -1,13 +1,12 @@
 //! Protection of unsaved edits: a question before the recording is left, and a notice while edits are in no file.
 
 use super::app::App;
-use super::links::AfterOpen;
 use super::pick::Pick;
+use super::requests::{LeaveAction, Question};
 use crate::document::Document;
 use crate::document::journal::{self, SaveState, UnsavedChanges};
 use crate::log::{self, Level};
 use egui::{Context, ViewportCommand};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,49 +15,6 @@ const NOT_SAVED: &str = "the changes could not be saved next to the recording";
 
 /// Interval of the checks of where edits are saved, while they are not in their normal location.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-
-/// The action that was requested while edits were in no file.
-pub enum LeaveAction {
-    /// Exit the program.
-    Quit,
-    /// Close the recording.
-    Close,
-    /// Open another recording, or the same one again, with the actions that follow.
-    Open(PathBuf, AfterOpen),
-    /// Show a document that is already loaded.
-    Show(Box<Document>),
-}
-
-impl LeaveAction {
-    /// Returns the verb of the action.
-    #[must_use]
-    pub fn verb(&self) -> &'static str {
-        match self {
-            Self::Quit => "Quit",
-            Self::Close => "Close",
-            Self::Open(..) | Self::Show(_) => "Open",
-        }
-    }
-}
-
-/// A question or message that the user must answer before anything else.
-pub enum Question {
-    /// Whether to lose edits that are in no file.
-    Leave(LeaveAction),
-    /// Whether to discard the changes of an earlier run.
-    DiscardEdits,
-    /// Path of the discarded changes.
-    EditsDiscarded(PathBuf),
-    /// Whether a copy of the recording holds the edits.
-    SaveCopy,
-    /// Which recording of a folder to open.
-    Recordings {
-        /// The folder, which is not a recording itself.
-        folder: PathBuf,
-        /// The recordings in it, by name.
-        recordings: Vec<PathBuf>,
-    },
-}
 
 impl App {
     /// Returns the edits that would be lost if the recording were left now.

@@ -22,7 +22,7 @@ use crate::document::{Document, derived_data, page_runs, xref};
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::locations::parse_address;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, field, icons, mono, palette, small, text};
+use crate::theme::{icons, palette, small, text};
 use controls::{go_to, view_as};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};

@@ -14,6 +14,7 @@ use trace_core::jobs::{CodeEnd, MAX_CODE};
 mod bar;
 mod lines;
 pub mod thread;
+mod thread_view;
 pub mod view;
 
 pub use view::View;
@@ -46,7 +47,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             _ => format!("There is no code at {entry}: it begins with padding."),
         };
         if widgets::empty_state(ui, icons::CPU, &message, Some("Show the bytes")) {
-            memory(doc, actions, job, entry.0);
+            lines::show_memory(doc, actions, job, entry.0);
         }
         return;
     }
@@ -215,25 +216,13 @@ pub fn next_unknown(view: &mut View) {
 /// Shows the bytes of the current clause.
 pub fn show_bytes(doc: &Document, view: &View, actions: &mut UiActions) {
     if let (Some((_, job, _)), Some(at)) = (view.listing_key, view.address()) {
-        memory(doc, actions, job, at);
+        lines::show_memory(doc, actions, job, at);
     }
-}
-
-/// Shows bytes of the job's memory.
-fn memory(doc: &Document, actions: &mut UiActions, job: u32, va: u64) {
-    let space = doc.derived.jobs.get(job as usize).and_then(|j| j.chain.space);
-    actions.show_memory_at_top(space, va, 16);
-    actions.run_command("show-memory");
-}
-
-/// Returns the id that has the keyboard while it moves along the clauses.
-fn keys_id() -> egui::Id {
-    egui::Id::unique("shader-keys")
 }
 
 /// Handles keys: up and down by a clause, by a page, along a branch and back.
 fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
-    let id = keys_id();
+    let id = lines::keys_id();
     let area = ui.available_rect_before_wrap();
     let r = focus::area(ui, area, id);
     r.widget_info(|| WidgetInfo::labeled(Role::Table, true, "Code"));
@@ -271,7 +260,7 @@ fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
         view.go_to_clause(to, false);
     }
     // If a thread was run, left and right step along it.
-    if view.thread.open && thread::is_same_code(view, listing) {
+    if view.thread.open && view.thread.ran(listing) {
         let by = pressed(Key::ArrowRight) as i64 - pressed(Key::ArrowLeft) as i64;
         if by != 0 {
             thread::step_by(view, by);

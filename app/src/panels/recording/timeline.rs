@@ -10,7 +10,7 @@ use crate::document::lanes as filter_lanes;
 use crate::panels::common::actions::UiActions;
 use crate::theme::{focus, icons, palette, small, widgets};
 use egui::accesskit::Role;
-use egui::{Align2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{Align2, Pos2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::filter::Query;
 
@@ -28,6 +28,7 @@ mod scale;
 mod snap;
 mod spans;
 mod streams;
+mod trail;
 pub mod view;
 
 pub use heights::LIMITS as LANE_HEIGHTS;
@@ -70,17 +71,8 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
     let range = view.animate(doc, ui, now);
     let full = ui.available_rect_before_wrap();
     ui.painter().rect_filled(full, 0.0, p.panel);
-    let left = full.left() + NAMES;
-    let right = full.right() - RIGHT;
-    let mini = Rect::from_min_max(pos2(left, full.top() + 4.0), pos2(right, full.top() + MINIMAP));
-    minimap::ui(doc, view, ui, mini, range);
-    let title = Rect::from_min_max(
-        pos2(full.left() + 12.0, mini.top()),
-        pos2(left - 4.0, mini.bottom() - 8.0),
-    );
-    widgets::paint_text(ui, title, Align2::LEFT_CENTER, "all events", small(), p.quiet);
-    let line_y = full.top() + MINIMAP + 4.0;
-    ui.painter().hline(full.x_range(), line_y, Stroke::new(1.0, p.line));
+    let (left, right) = (full.left() + NAMES, full.right() - RIGHT);
+    let line_y = overview(doc, view, ui, full, range);
 
     let area = Rect::from_min_max(pos2(left, line_y), pos2(right, full.bottom()));
     let scale = Scale::for_lanes(doc, view.axis, area, range, &mut view.lanes);
@@ -96,7 +88,52 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         Sense::click_and_drag(),
     );
     response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Timeline lanes"));
-    let list = lane::list_visible(doc, &scale);
+    let pointer = response.interact_pointer_pos().or(response.hover_pos());
+    let clip = ui.clip_rect();
+    let under = draw_lanes(doc, view, ui, &scale, (full, lanes_area), pointer);
+    measure::overlay(doc, view, ui, &scale, lanes_area);
+    cursors::ui(doc, actions, ui, &scale, lanes_area);
+    ui.set_clip_rect(clip);
+    ruler::flag(doc, ui, &scale, lanes_area);
+    interact(doc, view, ui, &scale, &response, under.as_ref(), now);
+    if response.secondary_clicked() {
+        view.menu_at = pointer.map(|q| {
+            doc.derived
+                .axis
+                .nearest(view.axis, snap::snap_to_edge(doc, &scale, q.x))
+        });
+    }
+    response.context_menu(|ui| menu(doc, view, actions, ui, now));
+}
+
+/// Draws the minimap with its title at the top of `full`, and the line below them. Returns where the line is.
+fn overview(doc: &mut Document, view: &mut View, ui: &mut Ui, full: Rect, range: (f64, f64)) -> f32 {
+    let p = palette(ui);
+    let (left, right) = (full.left() + NAMES, full.right() - RIGHT);
+    let mini = Rect::from_min_max(pos2(left, full.top() + 4.0), pos2(right, full.top() + MINIMAP));
+    minimap::ui(doc, view, ui, mini, range);
+    let title = Rect::from_min_max(
+        pos2(full.left() + 12.0, mini.top()),
+        pos2(left - 4.0, mini.bottom() - 8.0),
+    );
+    widgets::paint_text(ui, title, Align2::LEFT_CENTER, "all events", small(), p.quiet);
+    let line_y = full.top() + MINIMAP + 4.0;
+    ui.painter().hline(full.x_range(), line_y, Stroke::new(1.0, p.line));
+    line_y
+}
+
+/// Draws the lanes in the area `lanes_area` of the panel `full`, and returns the lane under the pointer. The clip
+/// rectangle stays on the lanes, for what is drawn over them.
+fn draw_lanes(
+    doc: &mut Document,
+    view: &mut View,
+    ui: &mut Ui,
+    scale: &Scale,
+    (full, lanes_area): (Rect, Rect),
+    pointer: Option<Pos2>,
+) -> Option<Lane> {
+    let (left, right) = (scale.area.left(), scale.area.right());
+    let list = lane::list_visible(doc, scale);
     let tall: Vec<f32> = list
         .iter()
         .map(|l| heights::lane_height(&view.heights, doc, l))
@@ -113,12 +150,11 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
     ui.set_clip_rect(clip.intersect(lanes_area));
     let single = scale.list_single_events(doc);
     let mut under = None;
-    let pointer = response.interact_pointer_pos().or(response.hover_pos());
     let mut rows = Vec::new();
     let mut edges = Vec::new();
     let mut top = lanes_area.top() - view.scroll;
     for (lane, tall) in list.iter().zip(&tall) {
-        let rect = Rect::from_min_max(pos2(full.left(), top), pos2(area.right(), top + tall));
+        let rect = Rect::from_min_max(pos2(full.left(), top), pos2(right, top + tall));
         top += tall;
         if let Lane::Stream(n) = lane {
             rows.push((*n, rect.center().y));
@@ -126,74 +162,62 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         if rect.bottom() < lanes_area.top() || rect.top() > lanes_area.bottom() {
             continue;
         }
-        lanes::row(doc, ui, &scale, &single, lane, rect);
+        lanes::row(doc, ui, scale, &single, lane, rect);
         edges.push((lane, rect));
         if pointer.is_some_and(|q| rect.y_range().contains(q.y)) {
             under = Some(lane.clone());
         }
     }
     if !single.is_empty() && !rows.is_empty() {
-        let inner = Rect::from_min_max(
-            pos2(area.left(), lanes_area.top()),
-            pos2(area.right(), lanes_area.bottom()),
-        );
+        let inner = Rect::from_min_max(pos2(left, lanes_area.top()), pos2(right, lanes_area.bottom()));
         ui.set_clip_rect(clip.intersect(inner));
-        streams::edges(doc, ui, &scale, &rows);
+        streams::edges(doc, ui, scale, &rows);
         ui.set_clip_rect(clip.intersect(lanes_area));
     }
     // The edges lie over the rows, whose names take the pointer too.
     for (lane, rect) in edges {
         heights::handle(&mut view.heights, doc, ui, lane, rect, left);
     }
-    measure::overlay(doc, view, ui, &scale, lanes_area);
-    cursors::ui(doc, actions, ui, &scale, lanes_area);
-    ui.set_clip_rect(clip);
-    ruler::flag(doc, ui, &scale, lanes_area);
-    interact(doc, view, ui, &scale, &response, under.as_ref(), now);
-    if response.secondary_clicked() {
-        view.menu_at = pointer.map(|q| {
-            doc.derived
-                .axis
-                .nearest(view.axis, snap::snap_to_edge(doc, &scale, q.x))
-        });
+    under
+}
+
+/// Draws the menu of the lanes.
+fn menu(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, now: f64) {
+    for cursor in Cursor::ALL {
+        let set = ui.button(format!("Set cursor {} here", cursor.name()));
+        if set.clicked()
+            && let Some(event) = view.menu_at
+        {
+            doc.set_cursor(cursor, event);
+        }
     }
-    response.context_menu(|ui| {
-        for cursor in Cursor::ALL {
-            let set = ui.button(format!("Set cursor {} here", cursor.name()));
-            if set.clicked()
-                && let Some(event) = view.menu_at
-            {
-                doc.set_cursor(cursor, event);
-            }
-        }
-        actions.menu_item(ui, "clear-cursors");
+    actions.menu_item(ui, "clear-cursors");
+    ui.separator();
+    for id in [
+        "fit",
+        "zoom-in",
+        "zoom-out",
+        "add-note",
+        "pin-register",
+        "copy-as-json",
+        "copy-link",
+    ] {
+        actions.menu_item(ui, id);
+    }
+    if let Some(m) = Measure::new(doc, view) {
         ui.separator();
-        for id in [
-            "fit",
-            "zoom-in",
-            "zoom-out",
-            "add-note",
-            "pin-register",
-            "copy-as-json",
-            "copy-link",
-        ] {
-            actions.menu_item(ui, id);
+        if ui.button("Zoom to the measured range").clicked() {
+            view.zoom_to_measure(doc, now);
         }
-        if let Some(m) = Measure::new(doc, view) {
-            ui.separator();
-            if ui.button("Zoom to the measured range").clicked() {
-                view.zoom_to_measure(doc, now);
-            }
-            if ui.button("Copy the measurement").clicked() {
-                ui.ctx().copy_text(m.describe());
-            }
-            if ui.button("Set cursors to the measured range").clicked() {
-                let last = m.first + m.events.saturating_sub(1);
-                doc.set_cursor(Cursor::A, m.first);
-                doc.set_cursor(Cursor::B, last);
-            }
+        if ui.button("Copy the measurement").clicked() {
+            ui.ctx().copy_text(m.describe());
         }
-    });
+        if ui.button("Set cursors to the measured range").clicked() {
+            let last = m.first + m.events.saturating_sub(1);
+            doc.set_cursor(Cursor::A, m.first);
+            doc.set_cursor(Cursor::B, last);
+        }
+    }
 }
 
 fn interact(

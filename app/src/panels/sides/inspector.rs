@@ -157,6 +157,7 @@ fn buffer_copies(doc: &mut Document, ui: &mut Ui, b: &Buffer, c: &BufferOrigin) 
     }
 }
 
+/// Draws the selected bytes of an address space: what they belong to, their translation, values and references.
 fn memory(
     doc: &mut Document,
     actions: &mut UiActions,
@@ -198,6 +199,14 @@ fn memory(
             actions.run_command("show-memory");
         }
     }
+    mapping(doc, actions, ui, space, va);
+    byte_values(doc, ui, space, va);
+    memory_buttons(actions, ui, space, va);
+    reference_list::ui(doc, actions, ui);
+}
+
+/// Draws the mapping, the page and the page-table entry of an address.
+fn mapping(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32, va: u64) {
     if let Some(m) = doc
         .derived
         .spaces
@@ -244,6 +253,11 @@ fn memory(
             doc.select(Selection::Entry { space, va, level });
         }
     }
+}
+
+/// Draws the bytes from an address on as elements of each type, with the user's edits.
+fn byte_values(doc: &Document, ui: &mut Ui, space: u32, va: u64) {
+    let p = palette(ui);
     let line = lookup::read(&doc.recording, space, va, doc.current_event(), 8);
     let mut now: Vec<Option<u8>> = line.iter().map(|b| b.ok()).collect();
     let edited = edited_bytes(doc, space, va, &mut now);
@@ -283,6 +297,10 @@ fn memory(
         }
         widgets::add_copy_menu(&widgets::key_value(ui, name, part), &[("value", shown)]);
     }
+}
+
+/// Draws the buttons that find references to a byte and walk the page tables.
+fn memory_buttons(actions: &mut UiActions, ui: &mut Ui, space: u32, va: u64) {
     ui.add_space(8.0);
     ui.horizontal_wrapped(|ui| {
         if ui
@@ -301,7 +319,6 @@ fn memory(
             actions.run_command("show-page-tables");
         }
     });
-    reference_list::ui(doc, actions, ui);
 }
 
 /// Overlays the user's edits on bytes of memory. Returns `true` if there were edits.

@@ -1,7 +1,8 @@
 //! The bit row of a register that is being named: bits of existing fields, and bits selected for a new field.
 
-use super::{FieldForm, NameSheet};
 use crate::theme::{mono_small, palette, small};
+use crate::window::name_form::FieldForm;
+use crate::window::name_queue::NameSheet;
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 

@@ -1,9 +1,10 @@
 //! The drawing of the naming sheet.
 
-use super::form::{FieldForm, KINDS, NameSubject};
-use super::{NameSheet, bits};
+use super::bits;
 use crate::theme::{ROW, icons, mono, palette, small, widgets};
 use crate::window::app::App;
+use crate::window::name_form::{FieldForm, KINDS, NameSubject};
+use crate::window::name_queue::NameSheet;
 use egui::accesskit::Role;
 use egui::{ComboBox, Context, Key, Modifiers, RichText, TextEdit, Ui, WidgetInfo, vec2};
 use trace_core::registers::AccessRule;

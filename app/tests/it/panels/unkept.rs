@@ -7,7 +7,7 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::document::journal::{self, SaveState};
 use kinescope::log;
 use kinescope::window::shortcut::ctrl;
-use kinescope::window::unsaved_edits::{LeaveAction, Question};
+use kinescope::window::{LeaveAction, Question};
 use std::path::PathBuf;
 use std::time::Instant;
 

@@ -125,44 +125,15 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
         }
         let mut cut = None;
         if let Some(cell) = table.cell("kernel", rect) {
-            table.note(ui, "kernel", &short, &mono(), 0.0);
-            if paint_middle(ui, cell, Align2::LEFT_CENTER, &short, mono(), p.job) {
+            let (is_cut, clicked) = kernel_cell(ui, &table, cell, n, (name, &short));
+            if is_cut {
                 cut = Some(name.to_owned());
             }
-            let wide = ui.painter().layout_no_wrap(short.clone(), mono(), p.job).size().x;
-            let place = Rect::from_min_max(cell.min, pos2(cell.right().min(cell.left() + wide), cell.bottom()));
-            let link = ui.interact(place, ui.scope_id().with(("kernel of launch", n)), Sense::CLICK);
-            link.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("kernel of launch {n}")));
-            if link.hovered() {
-                ui.painter()
-                    .hline(place.x_range(), place.center().y + 7.0, Stroke::new(1.0, p.job));
-            }
-            let link = link.on_hover_cursor(egui::CursorIcon::PointingHand);
-            if link.on_hover_text(name).clicked() {
+            if clicked {
                 kernel = Some((l.event, l.function));
             }
         }
-        for id in ["launch", "event", "grid", "block", "shared", "host"] {
-            let (message, ink) = cell_text(api_trace, id, n, l.event, &launch, p);
-            table.text(ui, id, rect, &message, mono(), ink);
-        }
-        for id in ["stream", "result"] {
-            let (message, ink) = cell_text(api_trace, id, n, l.event, &launch, p);
-            table.text(ui, id, rect, &message, crate::theme::body(), ink);
-        }
-        if table.has("arguments") {
-            let message = arguments(doc, api_trace, l.event, &launch);
-            if table.text(ui, "arguments", rect, &message, mono(), p.quiet) {
-                cut = Some(message);
-            }
-        }
-        if table.has("changed") {
-            let summary = api_trace::describe_launch_changes(api_trace, l.event);
-            let line_text = summary.as_deref().unwrap_or("–");
-            if table.text(ui, "changed", rect, line_text, mono(), p.quiet) {
-                cut = Some(line_text.to_owned());
-            }
-        }
+        cut = other_cells(doc, ui, &table, api_trace, (n, l.event), &launch, rect).or(cut);
         let own = [
             ("kernel", name.to_owned()),
             ("event number", l.event.to_string()),
@@ -196,6 +167,60 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
         view.seen_jump = doc.jumps;
         ui.memory_mut(|m| m.request_focus(keys_id()));
     }
+}
+
+/// Draws the name of a kernel as a link. Returns whether the name was cut, and whether the link was clicked.
+fn kernel_cell(ui: &Ui, table: &Table, cell: Rect, n: u32, (name, short): (&str, &str)) -> (bool, bool) {
+    let ink = palette(ui).job;
+    table.note(ui, "kernel", short, &mono(), 0.0);
+    let is_cut = paint_middle(ui, cell, Align2::LEFT_CENTER, short, mono(), ink);
+    let wide = ui.painter().layout_no_wrap(short.to_owned(), mono(), ink).size().x;
+    let place = Rect::from_min_max(cell.min, pos2(cell.right().min(cell.left() + wide), cell.bottom()));
+    let link = ui.interact(place, ui.scope_id().with(("kernel of launch", n)), Sense::CLICK);
+    link.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("kernel of launch {n}")));
+    if link.hovered() {
+        ui.painter()
+            .hline(place.x_range(), place.center().y + 7.0, Stroke::new(1.0, ink));
+    }
+    let link = link.on_hover_cursor(egui::CursorIcon::PointingHand);
+    (is_cut, link.on_hover_text(name).clicked())
+}
+
+/// Draws the cells after the kernel's name. Returns the whole text of the last cell that was cut, of the arguments and
+/// the changes.
+fn other_cells(
+    doc: &Document,
+    ui: &Ui,
+    table: &Table,
+    api_trace: &ApiTrace,
+    (n, event): (u32, u64),
+    launch: &LaunchRow,
+    rect: Rect,
+) -> Option<String> {
+    let p = palette(ui);
+    let mut cut = None;
+    for id in ["launch", "event", "grid", "block", "shared", "host"] {
+        let (message, ink) = cell_text(api_trace, id, n, event, launch, p);
+        table.text(ui, id, rect, &message, mono(), ink);
+    }
+    for id in ["stream", "result"] {
+        let (message, ink) = cell_text(api_trace, id, n, event, launch, p);
+        table.text(ui, id, rect, &message, crate::theme::body(), ink);
+    }
+    if table.has("arguments") {
+        let message = arguments(doc, api_trace, event, launch);
+        if table.text(ui, "arguments", rect, &message, mono(), p.quiet) {
+            cut = Some(message);
+        }
+    }
+    if table.has("changed") {
+        let summary = api_trace::describe_launch_changes(api_trace, event);
+        let line_text = summary.as_deref().unwrap_or("–");
+        if table.text(ui, "changed", rect, line_text, mono(), p.quiet) {
+            cut = Some(line_text.to_owned());
+        }
+    }
+    cut
 }
 
 /// Formats the arguments of a launch on one line, pointers by their buffers, as many as are useful in a list.

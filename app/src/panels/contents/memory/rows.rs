@@ -11,7 +11,7 @@ use crate::panels::common::copy_menu;
 use crate::theme::widgets::paint_text;
 use crate::theme::{ROW, focus, icons, mono, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, EventFilter, Key, Pos2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
+use egui::{Align2, EventFilter, Key, Pos2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2};
 use trace_core::memory::ByteState;
 use trace_core::recording::ElementType;
 
@@ -152,9 +152,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             Line::Folded { va, .. } => va,
         }
     };
-    let mut pressed = None;
-    let mut released = None;
-    let mut asked = None;
+    let mut input = PointerInput::default();
     let mut behind = None;
     let chosen = view.selected(doc);
     for (i, shown) in lines.iter().copied().enumerate() {
@@ -166,54 +164,8 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         if r.hovered() {
             ui.painter().rect_filled(row, 0.0, p.raised);
         }
-        match shown {
-            Line::Bytes { bytes, .. } => {
-                highlights(doc, view, ui, va, row, &columns);
-                line_ui(ui, va, &cells(doc, space, va, bytes as usize), row, &columns);
-            }
-            Line::Folded { end, mapped, .. } => {
-                if chosen.is_some_and(|(from, len)| from < end && from.saturating_add(len) > va) {
-                    ui.painter().rect_filled(row, 0.0, p.selection);
-                }
-                let next = fold::find_next_recorded(doc, space, end);
-                if folded_ui(ui, va, end, (mapped, next), row, &columns) {
-                    behind = next;
-                }
-            }
-        }
-        if let Some(q) = r.interact_pointer_pos() {
-            if r.drag_started() {
-                pressed = Some(ui.input(|i| i.pointer.press_origin()).unwrap_or(q));
-            }
-            if r.dragged() {
-                let to = byte_at(q);
-                if let Some(d) = &mut view.drag {
-                    d.1 = to;
-                }
-            }
-            if r.clicked() {
-                released = Some(byte_at(q));
-            }
-            if r.double_clicked() {
-                asked = Some(byte_at(q));
-            }
-        }
-        if r.drag_stopped()
-            && let Some((a, b)) = view.drag.take()
-        {
-            let (from, to) = (a.min(b), a.max(b).saturating_add(columns.step()));
-            doc.select(Selection::Memory {
-                space,
-                va: from,
-                bytes: to - from,
-            });
-            view.seen_jump = doc.jumps;
-        }
-        if r.secondary_clicked()
-            && let Some(q) = r.interact_pointer_pos()
-        {
-            ui.data_mut(|d| d.insert_temp(egui::Id::unique("memory-menu"), byte_at(q)));
-        }
+        behind = draw_line(doc, view, ui, shown, row, &columns, chosen).or(behind);
+        follow_pointer(doc, view, ui, &r, &byte_at, columns.step(), &mut input);
         r.context_menu(|ui| {
             let byte = ui
                 .data(|d| d.get_temp::<u64>(egui::Id::unique("memory-menu")))
@@ -226,11 +178,11 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         view.top = view.line_of(va);
         return;
     }
-    if let Some(q) = pressed {
+    if let Some(q) = input.pressed {
         let at = byte_at(q);
         view.drag = Some((at, at));
     }
-    if let Some(va) = released {
+    if let Some(va) = input.released {
         response.request_focus();
         let shift = ui.input(|i| i.modifiers.shift);
         let step = columns.step();
@@ -241,11 +193,98 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             ),
             _ => (va, step),
         };
-        doc.select(Selection::Memory { space, va: from, bytes });
-        view.seen_jump = doc.jumps;
+        select(doc, view, from, bytes);
     }
-    if let Some(va) = asked {
+    if let Some(va) = input.asked {
         pane::find_references(doc, view, actions, space, va);
+    }
+}
+
+/// What the pointer did on the lines of a frame.
+#[derive(Default)]
+struct PointerInput {
+    /// Where a drag started.
+    pressed: Option<Pos2>,
+    /// The byte that was clicked.
+    released: Option<u64>,
+    /// The byte that was double-clicked.
+    asked: Option<u64>,
+}
+
+/// Follows the pointer on a line: drags select bytes, clicks are noted. `byte_at` returns the byte at a position; `step`
+/// is the size of an element.
+fn follow_pointer(
+    doc: &mut Document,
+    view: &mut View,
+    ui: &Ui,
+    r: &Response,
+    byte_at: &dyn Fn(Pos2) -> u64,
+    step: u64,
+    input: &mut PointerInput,
+) {
+    if let Some(q) = r.interact_pointer_pos() {
+        if r.drag_started() {
+            input.pressed = Some(ui.input(|i| i.pointer.press_origin()).unwrap_or(q));
+        }
+        if r.dragged() {
+            let to = byte_at(q);
+            if let Some(d) = &mut view.drag {
+                d.1 = to;
+            }
+        }
+        if r.clicked() {
+            input.released = Some(byte_at(q));
+        }
+        if r.double_clicked() {
+            input.asked = Some(byte_at(q));
+        }
+    }
+    if r.drag_stopped()
+        && let Some((a, b)) = view.drag.take()
+    {
+        let (from, to) = (a.min(b), a.max(b).saturating_add(step));
+        select(doc, view, from, to - from);
+    }
+    if r.secondary_clicked()
+        && let Some(q) = r.interact_pointer_pos()
+    {
+        ui.data_mut(|d| d.insert_temp(egui::Id::unique("memory-menu"), byte_at(q)));
+    }
+}
+
+/// Selects bytes of the shown address space that are in view.
+fn select(doc: &mut Document, view: &mut View, va: u64, bytes: u64) {
+    let space = view.space;
+    doc.select(Selection::Memory { space, va, bytes });
+    view.seen_jump = doc.jumps;
+}
+
+/// Draws a line; `chosen`: address and size of the selected bytes. Returns the next recorded address, if the user
+/// clicks a folded line to go there.
+fn draw_line(
+    doc: &Document,
+    view: &View,
+    ui: &mut Ui,
+    shown: Line,
+    row: Rect,
+    columns: &Columns,
+    chosen: Option<(u64, u64)>,
+) -> Option<u64> {
+    let (space, va) = (view.space, shown.va());
+    match shown {
+        Line::Bytes { bytes, .. } => {
+            highlights(doc, view, ui, va, row, columns);
+            line_ui(ui, va, &cells(doc, space, va, bytes as usize), row, columns);
+            None
+        }
+        Line::Folded { end, mapped, .. } => {
+            if chosen.is_some_and(|(from, len)| from < end && from.saturating_add(len) > va) {
+                ui.painter().rect_filled(row, 0.0, palette(ui).selection);
+            }
+            let next = fold::find_next_recorded(doc, space, end);
+            let goes = folded_ui(ui, va, end, (mapped, next), row, columns);
+            next.filter(|_| goes)
+        }
     }
 }
 
@@ -326,7 +365,7 @@ fn folded_ui(ui: &mut Ui, va: u64, end: u64, (mapped, next): (bool, Option<u64>)
     hand.on_hover_text(format!("{next:#x}")).clicked()
 }
 
-fn wheel(doc: &Document, view: &mut View, ui: &Ui, response: &egui::Response) {
+fn wheel(doc: &Document, view: &mut View, ui: &Ui, response: &Response) {
     if !response.contains_pointer() {
         return;
     }
@@ -343,7 +382,7 @@ fn wheel(doc: &Document, view: &mut View, ui: &Ui, response: &egui::Response) {
 }
 
 /// Handles keys: arrows move the selected byte, Page Up and Page Down move by what fits.
-fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response) {
+fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &Response) {
     let filter = EventFilter {
         horizontal_arrows: true,
         vertical_arrows: true,

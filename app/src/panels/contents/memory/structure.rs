@@ -8,7 +8,7 @@ use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{body, icons, mono, palette, small, text};
 use egui::accesskit::Role;
-use egui::{Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Ui, WidgetInfo, pos2};
+use egui::{Align2, EventFilter, Key, Modifiers, Rect, Response, RichText, Sense, Ui, WidgetInfo, pos2};
 use std::collections::BTreeSet;
 use trace_core::registers::{Field, FieldKind, Layout};
 
@@ -323,65 +323,32 @@ fn bar(view: &View, s: &mut Structure, names: &[&str], ui: &mut Ui, keep: &mut b
     });
 }
 
+/// What the user did in the list.
+#[derive(Default)]
+struct ListInput {
+    /// Bytes to select: first address and size.
+    go: Option<(u64, u64)>,
+    /// Address of the structure to follow.
+    follow: Option<u64>,
+    /// Whether a row was clicked, which gives the list the keyboard.
+    clicked: bool,
+}
+
 fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout, ui: &mut Ui) {
     let p = palette(ui);
     let parts = parts(layout);
     let fields = parts.len() as u64;
-    let count = s.rows(fields);
-    s.row = s.row.min(count.saturating_sub(1));
+    s.row = s.row.min(s.rows(fields).saturating_sub(1));
     let area = ui.available_rect_before_wrap();
     let id = ui.scope_id().with("structure keys");
-    let mut go: Option<(u64, u64)> = None;
-    let mut follow = None;
-    if ui.memory(|m| m.has_focus(id)) {
-        let filter = EventFilter {
-            vertical_arrows: true,
-            horizontal_arrows: true,
-            ..EventFilter::default()
-        };
-        ui.memory_mut(|m| m.set_focus_lock_filter(id, filter));
-        let key = |k| ui.input_mut(|i| i.consume_key(Modifiers::NONE, k));
-        let (before, mut turned) = (s.row, false);
-        if key(Key::ArrowDown) {
-            s.row = (s.row + 1).min(count.saturating_sub(1));
-        }
-        if key(Key::ArrowUp) {
-            s.row = s.row.saturating_sub(1);
-        }
-        let (element, field) = s.at_row(s.row, fields);
-        if key(Key::ArrowRight) && s.open.insert(element) {
-            turned = true;
-        }
-        if key(Key::ArrowLeft) && s.open.remove(&element) {
-            turned = true;
-            while s.row > 0 && s.at_row(s.row, fields) != (element, None) {
-                s.row -= 1;
-            }
-        }
-        if key(Key::Backspace) {
-            s.back();
-            turned = true;
-        }
-        if key(Key::Enter) {
-            match field.and_then(|f| parts.get(f as usize)) {
-                Some(part) => follow = describe_part(doc, s, layout, part, element).leads,
-                None => s.turn(element),
-            }
-        }
-        if s.row != before || turned {
-            view.fields.reveal(s.row);
-        }
-        if s.row != before {
-            go = Some(range(s, layout, &parts, s.row));
-        }
-    }
+    let mut input = keyed(doc, view, s, layout, &parts, ui, id);
     let keys = ui.interact(area, id, Sense::click());
     let message = format!("Structure {} at {:#x}", s.layout, s.at);
     keys.widget_info(|| WidgetInfo::labeled(Role::Tree, true, &message));
     let mut rows = view.fields;
     let count = s.rows(fields);
     let focused = keys.has_focus();
-    let mut clicked = keys.clicked();
+    input.clicked = keys.clicked();
     rows.show(ui, "Fields", count, |ui, row, rect| {
         let (element, field) = s.at_row(row, fields);
         let r = ui.interact(rect, ui.scope_id().with(("structure", row)), Sense::CLICK);
@@ -391,93 +358,23 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let cell = |from: f32, to: f32| {
-            let right = (rect.left() + to).min(rect.right() - 4.0);
-            Rect::from_min_max(pos2(rect.left() + from, rect.top()), pos2(right, rect.bottom()))
-        };
-        let Some(part) = field.and_then(|f| parts.get(f as usize)) else {
-            let at = s.address(layout, element);
-            let open = s.open.contains(&element);
-            let icon = if open { icons::CARET_DOWN } else { icons::CARET_RIGHT };
-            let name = format!("{}[{element}]", s.layout);
-            r.widget_info(|| WidgetInfo::selected(Role::TreeItem, true, open, format!("{name} at {at:#x}")));
-            paint_text(ui, cell(8.0, 24.0), Align2::LEFT_CENTER, icon, body(), p.quiet);
-            paint_text(ui, cell(26.0, 300.0), Align2::LEFT_CENTER, &name, mono(), p.text);
-            let place = format!("{at:#x}");
-            paint_text(ui, cell(300.0, 600.0), Align2::LEFT_CENTER, &place, mono(), p.quiet);
-            if r.clicked() {
-                s.row = row;
-                s.turn(element);
-                clicked = true;
+        match field.and_then(|f| parts.get(f as usize)) {
+            Some(part) => {
+                let described = describe_part(doc, s, layout, part, element);
+                field_row(s, ui, r, row, part, &described, &mut input);
             }
-            widgets::add_copy_menu(&r, &[("address", place)]);
-            return;
-        };
-        let t = describe_part(doc, s, layout, part, element);
-        let leads = t.leads.map(|va| format!(", leads to {va:#x}")).unwrap_or_default();
-        let label = format!("{} {} {} {}{leads}", t.place, t.name, t.value, t.means);
-        r.widget_info(|| WidgetInfo::selected(Role::TreeItem, true, row == s.row, &label));
-        let named = matches!(part, Part::Field(_));
-        let ink = if named { p.text } else { p.quiet };
-        paint_text(ui, cell(28.0, 150.0), Align2::LEFT_CENTER, &t.place, mono(), p.quiet);
-        let name = t.name.replace('_', " ").to_lowercase();
-        paint_text(ui, cell(154.0, 330.0), Align2::LEFT_CENTER, &name, body(), ink);
-        paint_text(ui, cell(334.0, 500.0), Align2::LEFT_CENTER, &t.value, mono(), ink);
-        let mut clicked_link = false;
-        match t.leads {
-            Some(va) => {
-                let link = cell(504.0, 700.0);
-                let to = ui.interact(link, ui.scope_id().with(("leads", row)), Sense::CLICK);
-                to.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("to {va:#x}")));
-                let shown = format!("→ {va:#x}");
-                let w = paint_text(ui, link, Align2::LEFT_CENTER, &shown, mono(), p.read);
-                if to.hovered() {
-                    let line = link.left()..=link.left() + w;
-                    ui.painter().hline(line, link.center().y + 7.0, (1.0, p.read));
-                }
-                if to.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
-                    follow = Some(va);
-                    clicked_link = true;
-                }
-            }
-            None => {
-                paint_text(
-                    ui,
-                    cell(504.0, rect.width()),
-                    Align2::LEFT_CENTER,
-                    &t.means,
-                    body(),
-                    p.quiet,
-                );
-            }
-        }
-        if r.clicked() && !clicked_link {
-            s.row = row;
-            go = Some((t.va, t.bytes));
-            clicked = true;
-        }
-        let forms = [
-            ("value", t.value.clone()),
-            ("meaning", t.means.clone()),
-            ("address", format!("{:#x}", t.va)),
-            ("row", format!("{:#x}\t{}\t{}\t{}", t.va, t.name, t.value, t.means)),
-        ];
-        let r = widgets::add_copy_menu(&r, &forms);
-        if let Part::Field(f) = part
-            && !f.doc.is_empty()
-        {
-            r.on_hover_text(&f.doc);
+            None => element_row(s, layout, ui, &r, (row, element), &mut input),
         }
     });
     view.fields = rows;
-    if clicked {
+    if input.clicked {
         ui.memory_mut(|m| m.request_focus(id));
     }
-    if let Some(va) = follow {
+    if let Some(va) = input.follow {
         s.follow(va);
         view.fields = Rows::default();
         view.show_at_top(doc, s.space, va, u64::from(layout.bits.div_ceil(8)).max(1));
-    } else if let Some((va, bytes)) = go {
+    } else if let Some((va, bytes)) = input.go {
         view.show(doc, s.space, va, bytes);
     }
     let message = format!("{} · {}", text::count_noun(fields, "row", "rows"), layout.doc);
@@ -489,6 +386,165 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
             small(),
             p.quiet,
         );
+    }
+}
+
+/// Handles the keys of the list: arrows move, open and close, Backspace goes back, Enter follows a field or turns an
+/// element.
+fn keyed(
+    doc: &Document,
+    view: &mut View,
+    s: &mut Structure,
+    layout: &Layout,
+    parts: &[Part<'_>],
+    ui: &Ui,
+    id: egui::Id,
+) -> ListInput {
+    let mut input = ListInput::default();
+    if !ui.memory(|m| m.has_focus(id)) {
+        return input;
+    }
+    let filter = EventFilter {
+        vertical_arrows: true,
+        horizontal_arrows: true,
+        ..EventFilter::default()
+    };
+    ui.memory_mut(|m| m.set_focus_lock_filter(id, filter));
+    let key = |k| ui.input_mut(|i| i.consume_key(Modifiers::NONE, k));
+    let fields = parts.len() as u64;
+    let (before, mut turned) = (s.row, false);
+    if key(Key::ArrowDown) {
+        s.row = (s.row + 1).min(s.rows(fields).saturating_sub(1));
+    }
+    if key(Key::ArrowUp) {
+        s.row = s.row.saturating_sub(1);
+    }
+    let (element, field) = s.at_row(s.row, fields);
+    if key(Key::ArrowRight) && s.open.insert(element) {
+        turned = true;
+    }
+    if key(Key::ArrowLeft) && s.open.remove(&element) {
+        turned = true;
+        while s.row > 0 && s.at_row(s.row, fields) != (element, None) {
+            s.row -= 1;
+        }
+    }
+    if key(Key::Backspace) {
+        s.back();
+        turned = true;
+    }
+    if key(Key::Enter) {
+        match field.and_then(|f| parts.get(f as usize)) {
+            Some(part) => input.follow = describe_part(doc, s, layout, part, element).leads,
+            None => s.turn(element),
+        }
+    }
+    if s.row != before || turned {
+        view.fields.reveal(s.row);
+    }
+    if s.row != before {
+        input.go = Some(range(s, layout, parts, s.row));
+    }
+    input
+}
+
+/// Returns the part of a row between two distances from its left edge, points.
+fn cell(rect: Rect, from: f32, to: f32) -> Rect {
+    let right = (rect.left() + to).min(rect.right() - 4.0);
+    Rect::from_min_max(pos2(rect.left() + from, rect.top()), pos2(right, rect.bottom()))
+}
+
+/// Draws the row of an element, which opens and closes its fields.
+fn element_row(
+    s: &mut Structure,
+    layout: &Layout,
+    ui: &Ui,
+    r: &Response,
+    (row, element): (u64, u64),
+    input: &mut ListInput,
+) {
+    let (p, rect) = (palette(ui), r.rect);
+    let at = s.address(layout, element);
+    let open = s.open.contains(&element);
+    let icon = if open { icons::CARET_DOWN } else { icons::CARET_RIGHT };
+    let name = format!("{}[{element}]", s.layout);
+    r.widget_info(|| WidgetInfo::selected(Role::TreeItem, true, open, format!("{name} at {at:#x}")));
+    paint_text(ui, cell(rect, 8.0, 24.0), Align2::LEFT_CENTER, icon, body(), p.quiet);
+    paint_text(ui, cell(rect, 26.0, 300.0), Align2::LEFT_CENTER, &name, mono(), p.text);
+    let place = format!("{at:#x}");
+    paint_text(
+        ui,
+        cell(rect, 300.0, 600.0),
+        Align2::LEFT_CENTER,
+        &place,
+        mono(),
+        p.quiet,
+    );
+    if r.clicked() {
+        s.row = row;
+        s.turn(element);
+        input.clicked = true;
+    }
+    widgets::add_copy_menu(r, &[("address", place)]);
+}
+
+/// Draws the row of a field or of bits between fields: its location, name, value, and meaning or link.
+fn field_row(s: &mut Structure, ui: &Ui, r: Response, row: u64, part: &Part<'_>, t: &PartRow, input: &mut ListInput) {
+    let (p, rect) = (palette(ui), r.rect);
+    let leads = t.leads.map(|va| format!(", leads to {va:#x}")).unwrap_or_default();
+    let label = format!("{} {} {} {}{leads}", t.place, t.name, t.value, t.means);
+    r.widget_info(|| WidgetInfo::selected(Role::TreeItem, true, row == s.row, &label));
+    let named = matches!(part, Part::Field(_));
+    let ink = if named { p.text } else { p.quiet };
+    paint_text(
+        ui,
+        cell(rect, 28.0, 150.0),
+        Align2::LEFT_CENTER,
+        &t.place,
+        mono(),
+        p.quiet,
+    );
+    let name = t.name.replace('_', " ").to_lowercase();
+    paint_text(ui, cell(rect, 154.0, 330.0), Align2::LEFT_CENTER, &name, body(), ink);
+    paint_text(ui, cell(rect, 334.0, 500.0), Align2::LEFT_CENTER, &t.value, mono(), ink);
+    let mut clicked_link = false;
+    match t.leads {
+        Some(va) => {
+            let link = cell(rect, 504.0, 700.0);
+            let to = ui.interact(link, ui.scope_id().with(("leads", row)), Sense::CLICK);
+            to.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("to {va:#x}")));
+            let shown = format!("→ {va:#x}");
+            let w = paint_text(ui, link, Align2::LEFT_CENTER, &shown, mono(), p.read);
+            if to.hovered() {
+                let line = link.left()..=link.left() + w;
+                ui.painter().hline(line, link.center().y + 7.0, (1.0, p.read));
+            }
+            if to.on_hover_cursor(egui::CursorIcon::PointingHand).clicked() {
+                input.follow = Some(va);
+                clicked_link = true;
+            }
+        }
+        None => {
+            let means = cell(rect, 504.0, rect.width());
+            paint_text(ui, means, Align2::LEFT_CENTER, &t.means, body(), p.quiet);
+        }
+    }
+    if r.clicked() && !clicked_link {
+        s.row = row;
+        input.go = Some((t.va, t.bytes));
+        input.clicked = true;
+    }
+    let forms = [
+        ("value", t.value.clone()),
+        ("meaning", t.means.clone()),
+        ("address", format!("{:#x}", t.va)),
+        ("row", format!("{:#x}\t{}\t{}\t{}", t.va, t.name, t.value, t.means)),
+    ];
+    let r = widgets::add_copy_menu(&r, &forms);
+    if let Part::Field(f) = part
+        && !f.doc.is_empty()
+    {
+        r.on_hover_text(&f.doc);
     }
 }
 

@@ -24,117 +24,134 @@ fn choice(ui: &mut Ui, on: bool, word: &str, label: &str, hover: &str, enabled: 
     r.on_hover_text(hover).on_disabled_hover_text(hover).clicked()
 }
 
+/// Draws the first line: the choice of the picture, of its format, and the zoom.
 fn first(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, screen: &Screen) {
     let p = palette(ui);
     ui.horizontal(|ui| {
         ui.set_height(28.0);
         ui.add_space(8.0);
         ui.spacing_mut().item_spacing.x = 4.0;
-        let recorded = matches!(screen.expected, Some(Ok(_)));
-        let replayed = view.replayed_picture().is_some();
-        let no_picture = match &screen.expected {
-            Some(Err(e)) => format!("the picture next to the recording cannot be read: {e}"),
-            _ => "the recording has no picture of the screen at its end".to_owned(),
-        };
-        let no_replay = "no replay has made a picture of the screen yet";
-        let hover = |there: bool, text: &str, why: &str| if there { text.to_owned() } else { why.to_owned() };
-        for (what, word, there, message) in [
-            (
-                PictureKind::Stores,
-                "stores",
-                true,
-                "the result of the stores up to the current event".to_owned(),
-            ),
-            (
-                PictureKind::Recorded,
-                "recorded",
-                recorded,
-                hover(
-                    recorded,
-                    "what the device showed at the end of the recording",
-                    &no_picture,
-                ),
-            ),
-            (
-                PictureKind::Replayed,
-                "replayed",
-                replayed,
-                hover(replayed, "what the device showed after the replay", no_replay),
-            ),
-            (
-                PictureKind::Difference,
-                "difference",
-                recorded,
-                hover(
-                    recorded,
-                    "where the recorded picture differs from the replayed one, or from the stores",
-                    &no_picture,
-                ),
-            ),
-        ] {
-            if choice(
-                ui,
-                view.picture_kind == what,
-                word,
-                &format!("Show {word}"),
-                &message,
-                there,
-            ) {
-                view.picture_kind = what;
-            }
-        }
+        picture_choice(view, ui, screen);
         ui.add_space(12.0);
         ui.label(RichText::new("form").color(p.quiet));
-        let by_hand = view.manual.is_some();
-        let message = match &screen.display {
-            Some(d) => format!(
-                "base, pitch, size and pixel format from the registers of the {} at the current event",
-                d.name()
-            ),
-            None => "the display registers of this device are not known".to_owned(),
-        };
-        if choice(
-            ui,
-            !by_hand,
-            "registers",
-            "Form from registers",
-            &message,
-            screen.display.is_some(),
-        ) {
-            view.manual = None;
-            view.wrong = None;
-        }
-        let text = "base, pitch, size and pixel format that you enter";
-        if choice(ui, by_hand, "by hand", "Form by hand", text, true) && !by_hand {
-            begin(doc, view, screen);
-        }
-        // Without registers, the format must be entered.
-        if screen.display.is_none() && view.manual.is_none() {
-            begin(doc, view, screen);
-        }
+        format_choice(doc, view, ui, screen);
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-            ui.add_space(8.0);
-            let save = widgets::icon_button(ui, icons::DOWNLOAD_SIMPLE, "Save the picture");
-            egui::Popup::menu(&save).show(|ui| {
-                ui.set_min_width(240.0);
-                actions.menu_item(ui, "export-screen");
-                actions.menu_item(ui, "export-film");
-            });
-            if widgets::icon_button(ui, icons::PLUS, "Zoom picture in").clicked() {
-                view.zoom(1, None);
-            }
-            if widgets::icon_button(ui, icons::MINUS, "Zoom picture out").clicked() {
-                view.zoom(-1, None);
-            }
-            let fits = view.zoom.is_none();
-            if choice(ui, fits, "fit", "Fit the picture", "the whole picture", true) {
-                view.zoom = None;
-                view.middle = None;
-            }
-            let rich_text = RichText::new(zoom_text(view.drawn_zoom)).font(mono()).color(p.quiet);
-            ui.add_sized(vec2(44.0, 20.0), egui::Label::new(rich_text).halign(egui::Align::RIGHT));
+            zoom_buttons(view, actions, ui);
         });
     });
+}
+
+/// Draws the choice between the picture of the stores, the recorded and the replayed one, and their difference.
+fn picture_choice(view: &mut View, ui: &mut Ui, screen: &Screen) {
+    let recorded = matches!(screen.expected, Some(Ok(_)));
+    let replayed = view.replayed_picture().is_some();
+    let no_picture = match &screen.expected {
+        Some(Err(e)) => format!("the picture next to the recording cannot be read: {e}"),
+        _ => "the recording has no picture of the screen at its end".to_owned(),
+    };
+    let no_replay = "no replay has made a picture of the screen yet";
+    let hover = |there: bool, text: &str, why: &str| if there { text.to_owned() } else { why.to_owned() };
+    for (what, word, there, message) in [
+        (
+            PictureKind::Stores,
+            "stores",
+            true,
+            "the result of the stores up to the current event".to_owned(),
+        ),
+        (
+            PictureKind::Recorded,
+            "recorded",
+            recorded,
+            hover(
+                recorded,
+                "what the device showed at the end of the recording",
+                &no_picture,
+            ),
+        ),
+        (
+            PictureKind::Replayed,
+            "replayed",
+            replayed,
+            hover(replayed, "what the device showed after the replay", no_replay),
+        ),
+        (
+            PictureKind::Difference,
+            "difference",
+            recorded,
+            hover(
+                recorded,
+                "where the recorded picture differs from the replayed one, or from the stores",
+                &no_picture,
+            ),
+        ),
+    ] {
+        if choice(
+            ui,
+            view.picture_kind == what,
+            word,
+            &format!("Show {word}"),
+            &message,
+            there,
+        ) {
+            view.picture_kind = what;
+        }
+    }
+}
+
+/// Draws the choice whether the format comes from registers or from the user.
+fn format_choice(doc: &mut Document, view: &mut View, ui: &mut Ui, screen: &Screen) {
+    let by_hand = view.manual.is_some();
+    let message = match &screen.display {
+        Some(d) => format!(
+            "base, pitch, size and pixel format from the registers of the {} at the current event",
+            d.name()
+        ),
+        None => "the display registers of this device are not known".to_owned(),
+    };
+    if choice(
+        ui,
+        !by_hand,
+        "registers",
+        "Form from registers",
+        &message,
+        screen.display.is_some(),
+    ) {
+        view.manual = None;
+        view.wrong = None;
+    }
+    let text = "base, pitch, size and pixel format that you enter";
+    if choice(ui, by_hand, "by hand", "Form by hand", text, true) && !by_hand {
+        begin(doc, view, screen);
+    }
+    // Without registers, the format must be entered.
+    if screen.display.is_none() && view.manual.is_none() {
+        begin(doc, view, screen);
+    }
+}
+
+/// Draws the button that saves the picture, and those of the zoom, from right to left.
+fn zoom_buttons(view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
+    let p = palette(ui);
+    ui.add_space(8.0);
+    let save = widgets::icon_button(ui, icons::DOWNLOAD_SIMPLE, "Save the picture");
+    egui::Popup::menu(&save).show(|ui| {
+        ui.set_min_width(240.0);
+        actions.menu_item(ui, "export-screen");
+        actions.menu_item(ui, "export-film");
+    });
+    if widgets::icon_button(ui, icons::PLUS, "Zoom picture in").clicked() {
+        view.zoom(1, None);
+    }
+    if widgets::icon_button(ui, icons::MINUS, "Zoom picture out").clicked() {
+        view.zoom(-1, None);
+    }
+    let fits = view.zoom.is_none();
+    if choice(ui, fits, "fit", "Fit the picture", "the whole picture", true) {
+        view.zoom = None;
+        view.middle = None;
+    }
+    let rich_text = RichText::new(zoom_text(view.drawn_zoom)).font(mono()).color(p.quiet);
+    ui.add_sized(vec2(44.0, 20.0), egui::Label::new(rich_text).halign(egui::Align::RIGHT));
 }
 
 fn zoom_text(zoom: f32) -> String {

@@ -12,7 +12,7 @@ use egui::accesskit::Role as AccessRole;
 use egui::{Align2, Mesh, Rect, RichText, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::recording::Access;
-use trace_core::registers::{AccessList, Field, FieldKind, Half, Role};
+use trace_core::registers::{AccessList, Field, FieldKind, Half, Register, Role};
 
 /// Returns the access that decides what is shown (the current event or the last access before it) and the register's
 /// value after it.
@@ -60,49 +60,80 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, registe
     let width = lookup::register_width(&doc.recording, register, &access);
     bits(ui, held, u32::from(width) * 8, before, colour);
     if let Some(r) = def {
-        let decoded = r.layout.decode(held);
-        for f in &decoded.fields {
-            let range = bit_range(f.field.lo, f.field.hi);
-            let changed = before.map(|b| f.field.extract(b)).filter(|b| *b != f.value);
-            // Values that the map names, addresses and flags keep the format of the map.
-            let number = matches!(f.field.kind, FieldKind::Number | FieldKind::Hex) && doc.numbers != NumberFormat::Hex;
-            let describe = |v: u64| {
-                if number {
-                    doc.numbers.format_unsized(v)
-                } else {
-                    f.field.text(v)
-                }
-            };
-            let was = changed.map(describe);
-            field_row(
-                ui,
-                &range,
-                &f.field.name,
-                &if number { describe(f.value) } else { f.text.clone() },
-                was.as_deref(),
-                &field_help(f.field, f.value),
-            );
-        }
-        if decoded.unknown_mask() != 0 {
-            let (mask, value) = (decoded.unknown_mask(), decoded.unknown_value());
-            let was = before.map(|b| b & mask).filter(|b| *b != value);
-            let help = format!("the register map does not name bits {mask:#x}");
-            let was = was.map(|b| doc.numbers.format_unsized(b));
-            field_row(
-                ui,
-                &mask_ranges(mask),
-                "not named",
-                &doc.numbers.format_unsized(value),
-                was.as_deref(),
-                &help,
-            );
-        }
+        decoded_fields(doc, ui, r, held, before);
     }
     if let Some(b) = before.filter(|b| *b != held) {
         ui.add_space(2.0);
         let was = doc.numbers.format(b, width);
         ui.label(RichText::new(format!("was {was}")).font(mono()).color(p.quiet));
     }
+    access_value(doc, ui, register, event, access);
+    addresses(doc, actions, ui, register, event, access);
+    let started = doc.derived.job_submitted_at(event).map(|j| j.index);
+    if let Some(j) = started {
+        starts(doc, actions, ui, j);
+    } else {
+        let means = descriptions::describe_event(doc, event);
+        if !means.is_empty() {
+            widgets::key_value(ui, "means", StyledText::body(means));
+        }
+    }
+    poll_and_replay(doc, ui, def, (event, access), started);
+    let job = doc.derived.job_of(&doc.recording, event).map(|j| j.index);
+    if let Some(j) = job.filter(|_| started.is_none())
+        && widgets::key_link(ui, "job", &format!("job {j}")).clicked()
+    {
+        doc.go_job(j);
+    }
+    history(doc, actions, ui, register);
+    if let Some(j) = started {
+        jobs::show_reachable(doc, actions, ui, j);
+    }
+}
+
+/// Draws the fields of a value, and its bits that the register map does not name; what changed shows its value before.
+fn decoded_fields(doc: &Document, ui: &mut Ui, r: &Register, held: u64, before: Option<u64>) {
+    let decoded = r.layout.decode(held);
+    for f in &decoded.fields {
+        let range = bit_range(f.field.lo, f.field.hi);
+        let changed = before.map(|b| f.field.extract(b)).filter(|b| *b != f.value);
+        // Values that the map names, addresses and flags keep the format of the map.
+        let number = matches!(f.field.kind, FieldKind::Number | FieldKind::Hex) && doc.numbers != NumberFormat::Hex;
+        let describe = |v: u64| {
+            if number {
+                doc.numbers.format_unsized(v)
+            } else {
+                f.field.text(v)
+            }
+        };
+        let was = changed.map(describe);
+        field_row(
+            ui,
+            &range,
+            &f.field.name,
+            &if number { describe(f.value) } else { f.text.clone() },
+            was.as_deref(),
+            &field_help(f.field, f.value),
+        );
+    }
+    if decoded.unknown_mask() != 0 {
+        let (mask, value) = (decoded.unknown_mask(), decoded.unknown_value());
+        let was = before.map(|b| b & mask).filter(|b| *b != value);
+        let help = format!("the register map does not name bits {mask:#x}");
+        let was = was.map(|b| doc.numbers.format_unsized(b));
+        field_row(
+            ui,
+            &mask_ranges(mask),
+            "not named",
+            &doc.numbers.format_unsized(value),
+            was.as_deref(),
+            &help,
+        );
+    }
+}
+
+/// Draws the access that is shown: its event and its value.
+fn access_value(doc: &mut Document, ui: &mut Ui, register: u32, event: u64, access: Access) {
     widgets::section(ui, if access.write { "This write" } else { "This read" });
     if widgets::key_link(ui, "at", &format!("event {}", text::count(event))).clicked() {
         doc.go_with(event, Selection::Register(register));
@@ -118,16 +149,17 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, registe
         ("as binary", format!("{:#b}", access.value)),
     ];
     widgets::add_copy_menu(&value, &forms);
-    addresses(doc, actions, ui, register, event, access);
-    let started = doc.derived.job_submitted_at(event).map(|j| j.index);
-    if let Some(j) = started {
-        starts(doc, actions, ui, j);
-    } else {
-        let means = descriptions::describe_event(doc, event);
-        if !means.is_empty() {
-            widgets::key_value(ui, "means", StyledText::body(means));
-        }
-    }
+}
+
+/// Draws the poll that an access belongs to, and what a replay does with the access. `started`: the job that it
+/// submits.
+fn poll_and_replay(
+    doc: &Document,
+    ui: &mut Ui,
+    def: Option<&Register>,
+    (event, access): (u64, Access),
+    started: Option<u32>,
+) {
     if let Some(f) = doc.derived.poll_at(event).copied() {
         let waits = format!(
             "{}, events {} to {}",
@@ -151,16 +183,6 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, registe
         if !r.replay.reason.is_empty() {
             shown.on_hover_text(&r.replay.reason);
         }
-    }
-    let job = doc.derived.job_of(&doc.recording, event).map(|j| j.index);
-    if let Some(j) = job.filter(|_| started.is_none())
-        && widgets::key_link(ui, "job", &format!("job {j}")).clicked()
-    {
-        doc.go_job(j);
-    }
-    history(doc, actions, ui, register);
-    if let Some(j) = started {
-        jobs::show_reachable(doc, actions, ui, j);
     }
 }
 

@@ -65,7 +65,7 @@ pub fn ui(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui,
     let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns());
     let mut list = view.list;
     let mut did = LineActions {
-        steps: view.thread.open && super::thread::is_same_code(view, listing),
+        steps: view.thread.open && view.thread.ran(listing),
         ..LineActions::default()
     };
     let at = view.thread.at().filter(|_| did.steps);
@@ -115,12 +115,12 @@ pub fn ui(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui,
     view.list = list;
     if let Some(clause) = did.clicked {
         view.clause = clause;
-        ui.memory_mut(|m| m.request_focus(super::keys_id()));
+        ui.memory_mut(|m| m.request_focus(keys_id()));
     }
     if let Some(to) = did.follow {
         view.go_to_clause(to.1, false);
         view.branch_history.push(to.0);
-        ui.memory_mut(|m| m.request_focus(super::keys_id()));
+        ui.memory_mut(|m| m.request_focus(keys_id()));
     }
     if let Some(clause) = did.stop {
         view.thread.stops.toggle(clause);
@@ -129,7 +129,7 @@ pub fn ui(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui,
         super::thread::step_to_clause(view, clause, forward);
     }
     if let Some(va) = did.bytes {
-        super::memory(doc, actions, job, va);
+        show_memory(doc, actions, job, va);
     }
 }
 
@@ -481,6 +481,18 @@ fn operation(
         }
     }
     false
+}
+
+/// Shows bytes of the job's memory.
+pub(super) fn show_memory(doc: &Document, actions: &mut UiActions, job: u32, va: u64) {
+    let space = doc.derived.jobs.get(job as usize).and_then(|j| j.chain.space);
+    actions.show_memory_at_top(space, va, 16);
+    actions.run_command("show-memory");
+}
+
+/// Returns the id that has the keyboard while it moves along the clauses.
+pub(super) fn keys_id() -> egui::Id {
+    egui::Id::unique("shader-keys")
 }
 
 #[cfg(test)]

@@ -5,79 +5,20 @@ mod pick;
 mod state;
 mod stops;
 
+pub use super::thread_view::{Run, ThreadView};
 pub use stops::StopConditions;
 
 use super::view::View;
 use crate::document::Document;
-use crate::document::code::{ChainShader, Listing};
+use crate::document::code::ChainShader;
 use crate::document::debug::{DebugSession, WriterError};
-use crate::document::writer_cache::EditKey;
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets;
 use crate::theme::{icons, mono, palette, small, text};
-use device_mali::debug::{DebugError, MAX_STEPS, Thread, ThreadEnd, ThreadQuery, ThreadTrace};
+use device_mali::debug::{DebugError, MAX_STEPS, Thread, ThreadEnd, ThreadQuery};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
-use trace_core::progress::Progress;
-
-/// A thread that was run.
-pub struct Run {
-    /// Index of the job.
-    pub job: u32,
-    /// The workgroup.
-    pub workgroup: [u32; 3],
-    /// The thread within it.
-    pub thread: [u32; 3],
-    /// The inputs that it ran with.
-    pub key: EditKey,
-    /// The trace of the thread.
-    pub followed: ThreadTrace,
-}
-
-/// State of the thread view.
-#[derive(Default)]
-pub struct ThreadView {
-    /// Whether it is open next to the code.
-    pub open: bool,
-    /// Text of the field for the workgroup.
-    pub workgroup: String,
-    /// Text of the field for the thread.
-    pub thread: String,
-    /// The error in a field, or of the run.
-    pub wrong: Option<String>,
-    /// The running replay, with its number.
-    running: Option<(u64, Progress)>,
-    runs: u64,
-    /// The result of the last run.
-    pub run: Option<Arc<Run>>,
-    /// The current step.
-    pub step: usize,
-    /// The conditions at which "continue" stops.
-    pub stops: StopConditions,
-    /// Why the current step is a stop, if "continue" went there.
-    pub stopped: Option<String>,
-    /// The field for the workgroup requests the keyboard.
-    pub(super) focus: bool,
-    /// If set, a run starts in the next frame and ends at the step with this number.
-    pub(super) begin: Option<u64>,
-}
-
-impl ThreadView {
-    /// Returns the address of the clause of the current step.
-    pub fn at(&self) -> Option<u64> {
-        let run = self.run.as_ref()?;
-        run.followed.steps.get(self.step).map(|s| s.clause)
-    }
-
-    /// Chooses a thread, which is run at once and shown at the step with this number.
-    pub fn choose(&mut self, workgroup: [u32; 3], thread: [u32; 3], step: u64) {
-        let text = |[x, y, z]: [u32; 3]| format!("{x},{y},{z}");
-        (self.workgroup, self.thread) = (text(workgroup), text(thread));
-        self.open = true;
-        self.begin = Some(step);
-    }
-}
 
 /// Parses `X,Y,Z`; missing numbers are 0.
 pub fn parse_index(text: &str) -> Option<[u32; 3]> {
@@ -476,14 +417,6 @@ fn maps(doc: &Document, view: &mut View, ui: &mut Ui, job: u32, runs: Option<&Ch
         t.thread = text(chosen);
         t.begin = Some(0);
     }
-}
-
-/// Returns whether the shown code is the code that the thread ran.
-pub fn is_same_code(view: &View, listing: &Listing) -> bool {
-    view.thread
-        .run
-        .as_ref()
-        .is_some_and(|r| r.followed.shader == listing.code.entry.0)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! State of the Shader panel, and the user's position in it.
 
+use super::thread_view::ThreadView;
 use crate::document::code::{ChainShader, Listing};
 use crate::theme::rows::Rows;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub struct View {
     pub(super) hit: Option<usize>,
     pub(super) list: Rows,
     /// The thread view.
-    pub thread: super::thread::ThreadView,
+    pub thread: ThreadView,
 }
 
 impl View {
@@ -64,8 +65,7 @@ impl View {
     /// Returns whether a thread steps along this code.
     #[must_use]
     pub fn is_stepping(&self) -> bool {
-        let fits = |l: &Arc<Listing>| super::thread::is_same_code(self, l);
-        self.thread.open && self.listing.as_ref().is_some_and(fits)
+        self.thread.open && self.listing.as_ref().is_some_and(|l| self.thread.ran(l))
     }
 
     /// Returns the lines that contain the search text.

@@ -38,7 +38,6 @@ pub(super) fn ui(
         ui.painter().rect_filled(rect, 0.0, p.raised);
     }
     let left = rect.left();
-    let y = rect.center().y;
     table.text(ui, "event", rect, &text::count(event), mono(), p.quiet);
     if damaged {
         // The file's data about this event is not used.
@@ -56,65 +55,11 @@ pub(super) fn ui(
     };
     table.text(ui, "time", rect, &time, mono(), p.quiet);
     let cursor = marks(doc, ui, rect, event);
-    let folded = doc.derived.poll_at(event).is_some();
     let mut cut: Vec<String> = Vec::new();
     if let Some(access) = table.cell("access", rect) {
-        let compact = table.is_compact("access");
-        let mark = Rect::from_center_size(pos2(access.left() + 4.0, y), vec2(8.0, 8.0));
-        // An event without a register may have its word in the register column.
-        let word_to = |word: &str, to: f32, colour| {
-            table.note(ui, "access", word, &body(), 13.0);
-            let from = pos2(access.left() + 13.0, rect.top());
-            let cell = Rect::from_min_max(from, pos2(to, rect.bottom()));
-            paint_text(ui, cell, Align2::LEFT_CENTER, word, body(), colour);
-        };
-        let (word, colour) = kind_label(doc, at, folded, p);
-        let is_access = doc.recording.events.access(at);
-        match is_access {
-            Some(a) if a.write => {
-                ui.painter().rect_filled(mark, 1.0, colour);
-            }
-            Some(_) => {
-                ui.painter()
-                    .rect_stroke(mark, 1.0, Stroke::new(1.2, colour), StrokeKind::Inside);
-            }
-            None => {
-                ui.painter().rect_filled(mark, 4.0, colour);
-            }
-        }
-        let named = is_access.is_some() || doc.recording.events.undecoded(at).is_some();
-        if !named {
-            let room = table.cells("access", "register", rect).unwrap_or(access);
-            word_to(word, room.right(), colour);
-        } else if !compact {
-            word_to(word, access.right(), colour);
-        }
-        if doc.derived.interrupt_at(event).is_some() {
-            ui.painter()
-                .circle_filled(pos2(access.left() - 6.0, y), 2.5, p.interrupt);
-        }
+        access_cell(doc, ui, table, (event, at), rect, access);
     }
-    match doc.recording.events.access(at) {
-        Some(a) => {
-            let known = doc.derived.is_access_named(&a);
-            let shown = if known { p.text } else { p.warning };
-            let name = doc.derived.access_name(&doc.recording, &a);
-            if table.text_middle(ui, "register", rect, &name, shown) {
-                cut.push(name);
-            }
-            let value = doc.numbers.format(a.value, a.width);
-            if table.text_middle(ui, "value", rect, &value, p.text) {
-                cut.push(value);
-            }
-        }
-        None if doc.recording.events.undecoded(at).is_some() => {
-            let place = descriptions::format_undecoded_address(doc, at);
-            if table.text_middle(ui, "register", rect, &place, p.text) {
-                cut.push(place);
-            }
-        }
-        None => {}
-    }
+    register_cells(doc, ui, table, at, rect, &mut cut);
     if table.has("means") {
         let message = descriptions::describe_event(doc, event);
         if table.text(ui, "means", rect, &message, body(), p.quiet) {
@@ -141,6 +86,74 @@ pub(super) fn ui(
     let clicked = response.clicked();
     response.context_menu(|ui| menu(doc, view, actions, ui, event));
     clicked
+}
+
+/// Draws the mark and the word of an event's kind in the cell `access`; a word without a register may extend into the
+/// next column.
+fn access_cell(doc: &Document, ui: &Ui, table: &Table, (event, at): (u64, usize), rect: Rect, access: Rect) {
+    let p = palette(ui);
+    let y = rect.center().y;
+    let folded = doc.derived.poll_at(event).is_some();
+    let compact = table.is_compact("access");
+    let mark = Rect::from_center_size(pos2(access.left() + 4.0, y), vec2(8.0, 8.0));
+    // An event without a register may have its word in the register column.
+    let word_to = |word: &str, to: f32, colour| {
+        table.note(ui, "access", word, &body(), 13.0);
+        let from = pos2(access.left() + 13.0, rect.top());
+        let cell = Rect::from_min_max(from, pos2(to, rect.bottom()));
+        paint_text(ui, cell, Align2::LEFT_CENTER, word, body(), colour);
+    };
+    let (word, colour) = kind_label(doc, at, folded, p);
+    let is_access = doc.recording.events.access(at);
+    match is_access {
+        Some(a) if a.write => {
+            ui.painter().rect_filled(mark, 1.0, colour);
+        }
+        Some(_) => {
+            ui.painter()
+                .rect_stroke(mark, 1.0, Stroke::new(1.2, colour), StrokeKind::Inside);
+        }
+        None => {
+            ui.painter().rect_filled(mark, 4.0, colour);
+        }
+    }
+    let named = is_access.is_some() || doc.recording.events.undecoded(at).is_some();
+    if !named {
+        let room = table.cells("access", "register", rect).unwrap_or(access);
+        word_to(word, room.right(), colour);
+    } else if !compact {
+        word_to(word, access.right(), colour);
+    }
+    if doc.derived.interrupt_at(event).is_some() {
+        ui.painter()
+            .circle_filled(pos2(access.left() - 6.0, y), 2.5, p.interrupt);
+    }
+}
+
+/// Draws the register and the value of an event. Adds text that was cut to `cut`.
+fn register_cells(doc: &Document, ui: &Ui, table: &Table, at: usize, rect: Rect, cut: &mut Vec<String>) {
+    let p = palette(ui);
+    match doc.recording.events.access(at) {
+        Some(a) => {
+            let known = doc.derived.is_access_named(&a);
+            let shown = if known { p.text } else { p.warning };
+            let name = doc.derived.access_name(&doc.recording, &a);
+            if table.text_middle(ui, "register", rect, &name, shown) {
+                cut.push(name);
+            }
+            let value = doc.numbers.format(a.value, a.width);
+            if table.text_middle(ui, "value", rect, &value, p.text) {
+                cut.push(value);
+            }
+        }
+        None if doc.recording.events.undecoded(at).is_some() => {
+            let place = descriptions::format_undecoded_address(doc, at);
+            if table.text_middle(ui, "register", rect, &place, p.text) {
+                cut.push(place);
+            }
+        }
+        None => {}
+    }
 }
 
 /// Draws the marks of a row: a note, a divergence, cursors. Returns whether a cursor is there.

@@ -14,7 +14,6 @@ use crate::document::xref_trail::XrefTarget;
 use crate::theme::{mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2};
-use std::sync::Arc;
 use trace_core::diff::DiffSide;
 
 /// Draws a lane in a rectangle that holds its name too.
@@ -152,12 +151,7 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
             }
         }
         Some(Lane::Notes) => {
-            let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
-            let notes = doc.changes().notes();
-            let around = [notes.range(..at).next_back(), notes.range(at..).next()];
-            let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
-            let hit = around.into_iter().flatten().map(|n| *n.0);
-            if let Some(e) = hit.min_by(|a, b| away(a).total_cmp(&away(b))) {
+            if let Some(e) = note_at(doc, scale, x) {
                 doc.go_with(e, Selection::Note(e));
             }
         }
@@ -170,15 +164,7 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
             }
         }
         Some(Lane::Stream(n)) => {
-            let at = doc.derived.axis.nearest(scale.axis, scale.position(x));
-            let lanes = streams::list_streams(doc).get(*n).copied().unwrap_or_default();
-            let found = [lanes.launches, lanes.copies].into_iter().flatten();
-            let found = found.filter_map(|lane| {
-                find_event_in_pixel(doc, scale, lane, x)
-                    .or_else(|| doc.derived.pyramid.nearest(&doc.recording.events, lane, at))
-            });
-            let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
-            if let Some(e) = found.min_by(|a, b| away(a).total_cmp(&away(b))) {
+            if let Some(e) = stream_event_at(doc, scale, *n, x) {
                 doc.go(e);
             }
         }
@@ -207,34 +193,55 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
             }
         }
         Some(Lane::FilterMatches(text)) => {
-            let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
-            if let Some(rows) = doc.lanes.rows(text).map(Arc::clone) {
-                let n = rows.rank(at);
-                let around = [n.checked_sub(1), Some(n)].into_iter().flatten();
-                let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
-                let near = around
-                    .filter_map(|n| rows.get(n))
-                    .min_by(|a, b| away(a).total_cmp(&away(b)));
-                if let Some(e) = near {
-                    doc.go(e);
-                }
+            if let Some(e) = match_at(doc, scale, text, x) {
+                doc.go(e);
             }
         }
         Some(Lane::Pin(r)) => {
             let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
             let around = doc.derived.registers.get(r).map(|f| f.accesses.all().neighbors(at));
-            let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
-            let hit = around
-                .into_iter()
-                .flatten()
-                .flatten()
-                .min_by(|a, b| away(a).total_cmp(&away(b)));
+            let hit = nearest_of(doc, scale, x, around.into_iter().flatten().flatten());
             if let Some(e) = hit {
                 doc.go_with(e, Selection::Register(*r));
             }
         }
         _ => {}
     }
+}
+
+/// Returns the event that is drawn nearest to a position.
+fn nearest_of(doc: &Document, scale: &Scale, x: f32, events: impl Iterator<Item = u64>) -> Option<u64> {
+    let away = |e: &u64| (event_x(doc, scale, *e) - x).abs();
+    events.min_by(|a, b| away(a).total_cmp(&away(b)))
+}
+
+/// Returns the event of the note nearest to a position.
+fn note_at(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
+    let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
+    let notes = doc.changes().notes();
+    let around = [notes.range(..at).next_back(), notes.range(at..).next()];
+    nearest_of(doc, scale, x, around.into_iter().flatten().map(|n| *n.0))
+}
+
+/// Returns the launch, copy or order of a stream nearest to a position.
+fn stream_event_at(doc: &Document, scale: &Scale, stream: usize, x: f32) -> Option<u64> {
+    let at = doc.derived.axis.nearest(scale.axis, scale.position(x));
+    let lanes = streams::list_streams(doc).get(stream).copied().unwrap_or_default();
+    let found = [lanes.launches, lanes.copies].into_iter().flatten();
+    let found = found.filter_map(|lane| {
+        find_event_in_pixel(doc, scale, lane, x)
+            .or_else(|| doc.derived.pyramid.nearest(&doc.recording.events, lane, at))
+    });
+    nearest_of(doc, scale, x, found)
+}
+
+/// Returns the event nearest to a position that passes the saved filter with this text.
+fn match_at(doc: &Document, scale: &Scale, text: &str, x: f32) -> Option<u64> {
+    let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
+    let rows = doc.lanes.rows(text)?;
+    let n = rows.rank(at);
+    let around = [n.checked_sub(1), Some(n)].into_iter().flatten();
+    nearest_of(doc, scale, x, around.filter_map(|n| rows.get(n)))
 }
 
 /// Returns an event of a lane in the pixel at a position: what is on the screen there takes precedence over events

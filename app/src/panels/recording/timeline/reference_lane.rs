@@ -1,6 +1,7 @@
 //! The lane of the selection: every event that read or wrote it is marked.
 
 use super::scale::{Scale, event_x};
+use super::trail::{MARK, Sign};
 use crate::document::derived_data::Stage;
 use crate::document::xref_trail::XrefTarget;
 use crate::document::{Document, xref};
@@ -8,7 +9,6 @@ use crate::panels::common::actions::UiActions;
 use crate::theme::{palette, small, widgets};
 use egui::{Align2, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
 use std::sync::Arc;
-use trace_core::timeline::Pixels;
 
 /// Starts to search the references to the selection, once for each selection.
 pub fn find_references(doc: &mut Document, actions: &mut UiActions) {
@@ -34,78 +34,6 @@ pub fn find_references(doc: &mut Document, actions: &mut UiActions) {
         Box::new(move |doc| doc.xrefs.set_result(followed, found))
     });
     doc.xrefs.set_pending(followed, progress);
-}
-
-/// Meaning of a mark.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sign {
-    Write,
-    Read,
-    /// The event names it, but neither reads nor writes it.
-    Name,
-}
-
-/// Events of the trail that share a position, drawn as one.
-#[derive(Clone, Copy, Debug)]
-pub struct Mark {
-    /// The first of them.
-    event: u64,
-    sign: Sign,
-}
-
-/// Key that distinguishes the marks of one trail from another's.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Key(Option<XrefTarget>, usize);
-
-/// Returns the key of the current trail.
-pub fn key(doc: &Document) -> Key {
-    Key(doc.xref_target(), doc.xrefs.event_xrefs().len())
-}
-
-/// Returns the marks of the trail in these pixels: at most one for the width of a mark.
-pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
-    let mut edges: Vec<u64> = pixels.edges.iter().step_by(MARK as usize).copied().collect();
-    edges.extend(pixels.edges.last());
-    let cells = edges.windows(2).filter_map(|w| match w {
-        [a, b] if a < b => Some((*a, *b)),
-        _ => None,
-    });
-    match doc.xref_target() {
-        Some(XrefTarget::Register(r)) => {
-            let Some(fact) = doc.derived.registers.get(&r) else {
-                return Vec::new();
-            };
-            let mark = |(a, b)| match fact.accesses.writes().first_in(a..b) {
-                Some(event) => Some(Mark {
-                    event,
-                    sign: Sign::Write,
-                }),
-                None => fact.accesses.all().first_in(a..b).map(|event| Mark {
-                    event,
-                    sign: Sign::Read,
-                }),
-            };
-            cells.filter_map(mark).collect()
-        }
-        Some(_) => {
-            let list = doc.xrefs.event_xrefs();
-            let mark = |(a, b): (u64, u64)| {
-                let from = list.partition_point(|t| t.event < Some(a));
-                let end = list.partition_point(|t| t.event < Some(b));
-                let here = list.get(from..end)?;
-                let one = |t: &xref::Xref, sign| Some(Mark { event: t.event?, sign });
-                let written = here.iter().find(|t| t.access.may_write());
-                let read = here.iter().find(|t| t.access.may_read());
-                match (written, read) {
-                    (Some(t), _) => one(t, Sign::Write),
-                    (None, Some(t)) => one(t, Sign::Read),
-                    (None, None) => one(here.first()?, Sign::Name),
-                }
-            };
-            cells.filter_map(mark).collect()
-        }
-        None => Vec::new(),
-    }
 }
 
 /// Draws the lane: writes filled, reads as frames, address-of references as a line.
@@ -137,9 +65,6 @@ pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
         }
     }
 }
-
-/// Width of a mark, points.
-const MARK: f32 = 4.0;
 
 /// Describes the lane at a position; empty if there is no mark.
 pub fn describe_at(doc: &Document, scale: &Scale, x: f32) -> String {

@@ -1,7 +1,7 @@
 //! Conversion between positions on the axis and pixels, with the content of each pixel.
 
-use super::reference_lane;
 use super::spans::Spans;
+use super::trail::{self, Mark};
 use crate::document::Document;
 use crate::document::axis::AxisKind;
 use egui::Rect;
@@ -14,7 +14,7 @@ pub struct ScaleCache {
     key: Option<Key>,
     pixels: Arc<Pixels>,
     spans: Arc<Spans>,
-    trail: Option<(reference_lane::Key, Arc<Vec<reference_lane::Mark>>)>,
+    trail: Option<(trail::Key, Arc<Vec<Mark>>)>,
 }
 
 /// The key of a part.
@@ -50,14 +50,14 @@ impl ScaleCache {
     }
 
     /// Returns the marks of the followed selection.
-    fn marks(&mut self, doc: &Document) -> Arc<Vec<reference_lane::Mark>> {
-        let key = reference_lane::key(doc);
+    fn marks(&mut self, doc: &Document) -> Arc<Vec<Mark>> {
+        let key = trail::key(doc);
         if let Some((of, marks)) = &self.trail
             && *of == key
         {
             return Arc::clone(marks);
         }
-        let marks = Arc::new(reference_lane::list_marks(doc, &self.pixels));
+        let marks = Arc::new(trail::list_marks(doc, &self.pixels));
         self.trail = Some((key, Arc::clone(&marks)));
         marks
     }
@@ -76,7 +76,7 @@ pub struct Scale {
     /// Items that span several events.
     pub spans: Arc<Spans>,
     /// Marks of the followed selection.
-    pub trail: Arc<Vec<reference_lane::Mark>>,
+    pub trail: Arc<Vec<Mark>>,
 }
 
 /// An event that is drawn by itself.

@@ -10,7 +10,7 @@ use crate::document::contents::BufferContents;
 use crate::document::{Document, values};
 use crate::theme::{icons, mono_small, palette, text, widgets};
 use egui::accesskit::Role;
-use egui::{Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use egui::{Color32, ColorImage, Rect, Response, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 
@@ -79,6 +79,46 @@ pub fn shape_bar(view: &mut View, ui: &mut Ui, s: &Summary, count: u64, shapes: 
 /// Size of a pixel on the screen, points, from which lines separate the pixels.
 const PIXELS_APART: f32 = 10.0;
 
+/// Where a picture is drawn: its area, the size of a pixel on the screen, points, and its size in pixels.
+#[derive(Clone, Copy)]
+struct Placement {
+    at: Rect,
+    scale: f32,
+    size: [u64; 2],
+}
+
+impl Placement {
+    /// Returns the placement of a picture of this shape in the rest of `ui`.
+    fn new(ui: &Ui, shape: &Shape) -> Self {
+        let [w, h] = shape.size();
+        // Leaves room for the frame of the focus.
+        let room = ui.available_size() - vec2(8.0, 8.0);
+        let mut scale = (room.x / w as f32).min(room.y / h as f32).max(0.01);
+        if scale > 2.0 {
+            scale = scale.floor();
+        }
+        let corner = ui.cursor().min + vec2(3.0, 4.0);
+        Self {
+            at: Rect::from_min_size(corner, vec2(w as f32 * scale, h as f32 * scale)),
+            scale,
+            size: [w, h],
+        }
+    }
+
+    /// Returns the pixel at a position, or `None` outside the picture.
+    fn pixel_at(&self, q: egui::Pos2) -> Option<[u64; 2]> {
+        let (x, y) = ((q.x - self.at.left()) / self.scale, (q.y - self.at.top()) / self.scale);
+        let [w, h] = self.size;
+        (x >= 0.0 && y >= 0.0 && x < w as f32 && y < h as f32).then_some([x as u64, y as u64])
+    }
+
+    /// Returns the area of a pixel.
+    fn cell(&self, [x, y]: [u64; 2]) -> Rect {
+        let corner = self.at.min + vec2(x as f32 * self.scale, y as f32 * self.scale);
+        Rect::from_min_size(corner, vec2(self.scale, self.scale))
+    }
+}
+
 /// Draws the picture and acts on it: a click selects a pixel, a double-click edits it, a brush paints.
 pub fn picture(
     doc: &mut Document,
@@ -93,56 +133,14 @@ pub fn picture(
         widgets::empty_state(ui, icons::SQUARES_FOUR, "Choose how many values make a row.", None);
         return;
     };
-    let [w, h] = shape.size();
-    // Leaves room for the frame of the focus.
-    let room = ui.available_size() - vec2(8.0, 8.0);
-    let mut scale = (room.x / w as f32).min(room.y / h as f32).max(0.01);
-    if scale > 2.0 {
-        scale = scale.floor();
-    }
-    let corner = ui.cursor().min + vec2(3.0, 4.0);
-    let at = Rect::from_min_size(corner, vec2(w as f32 * scale, h as f32 * scale));
-    let id = ui.scope_id().with("picture");
-    let texture = match ui.data(|d| d.get_temp::<(usize, egui::TextureHandle)>(id)) {
-        Some((made, t)) if made == Arc::as_ptr(s) as usize => t,
-        _ => {
-            let t = ui
-                .ctx()
-                .load_texture("buffer", image.clone(), egui::TextureOptions::NEAREST);
-            ui.data_mut(|d| d.insert_temp(id, (Arc::as_ptr(s) as usize, t.clone())));
-            t
-        }
-    };
+    let place = Placement::new(ui, &shape);
+    draw_image(ui, place, s, image, *every);
     let painter = ui.painter().clone();
-    painter.rect_filled(at, 0.0, p.background);
-    let (iw, ih) = (
-        image.size[0] as f32 * *every as f32,
-        image.size[1] as f32 * *every as f32,
-    );
-    let uv = Rect::from_min_max(pos2(0.0, 0.0), pos2(w as f32 / iw, h as f32 / ih));
-    painter.image(texture.id(), at, uv, Color32::WHITE);
-    painter.rect_stroke(at, 0.0, Stroke::new(1.0, p.line), egui::StrokeKind::Outside);
-    if scale >= PIXELS_APART {
-        for x in 1..w {
-            painter.vline(at.left() + x as f32 * scale, at.y_range(), Stroke::new(1.0, p.line));
-        }
-        for y in 1..h {
-            painter.hline(at.x_range(), at.top() + y as f32 * scale, Stroke::new(1.0, p.line));
-        }
-    }
-    let r = ui.interact(at, ui.scope_id().with("picture area"), Sense::click_and_drag());
+    let r = ui.interact(place.at, ui.scope_id().with("picture area"), Sense::click_and_drag());
     r.widget_info(|| WidgetInfo::labeled(Role::Image, true, format!("Picture of {}", s.key.name)));
-    let pixel_under = |q: egui::Pos2| {
-        let (x, y) = ((q.x - at.left()) / scale, (q.y - at.top()) / scale);
-        (x >= 0.0 && y >= 0.0 && x < w as f32 && y < h as f32).then_some([x as u64, y as u64])
-    };
-    let cell = |[x, y]: [u64; 2]| {
-        let corner = at.min + vec2(x as f32 * scale, y as f32 * scale);
-        Rect::from_min_size(corner, vec2(scale, scale))
-    };
     let mut chosen = None;
     if r.has_focus() {
-        let frame = at.expand(2.0);
+        let frame = place.at.expand(2.0);
         painter.rect_stroke(frame, 0.0, Stroke::new(1.0, p.read), egui::StrokeKind::Outside);
         let now = view.seen.and_then(|i| shape.pixel(i));
         chosen = pixel::keys(ui, &r, &shape, now);
@@ -151,7 +149,7 @@ pub fn picture(
     let selects = view.brush.is_none() || ui.input(|i| i.modifiers.command);
     if r.clicked() {
         r.request_focus();
-        let under = r.interact_pointer_pos().and_then(pixel_under);
+        let under = r.interact_pointer_pos().and_then(|q| place.pixel_at(q));
         chosen = chosen.or(under.filter(|_| selects).map(pixel::PixelCommand::Pixel));
     }
     if let Some(pixel::PixelCommand::Pixel(px)) = chosen {
@@ -164,58 +162,112 @@ pub fn picture(
         start_editing(doc, view, contents, element, i);
     }
     if let Some(i) = view.seen.and_then(|i| shape.pixel(i)) {
-        painter.rect_stroke(
-            cell(i).expand(1.0),
-            0.0,
-            Stroke::new(1.5, p.edited),
-            egui::StrokeKind::Outside,
-        );
+        let mark = place.cell(i).expand(1.0);
+        painter.rect_stroke(mark, 0.0, Stroke::new(1.5, p.edited), egui::StrokeKind::Outside);
     }
-    if let Some(mut brush) = view.brush {
-        let held = r.is_pointer_button_down_on();
-        // A stroke may start and end, or start and move, between two frames.
-        let touched = view.last.is_none() && (r.clicked() || r.secondary_clicked() || r.drag_stopped());
-        let paints = !selects || !view.stroke.is_empty();
-        let down = (paints && (held || touched))
-            .then(|| r.interact_pointer_pos())
-            .flatten();
-        if let Some(q) = down {
-            if view.stroke.is_empty() {
-                view.erases = ui.input(|i| i.pointer.secondary_down() || i.pointer.secondary_released());
-            }
-            let begun = ui.input(|i| i.events.iter().find_map(|e| pressed_at(e, at)));
-            let from = view.last.replace(q).or(begun).unwrap_or(q);
-            // The pointer is assumed to move straight between two frames.
-            let steps = ((q - from).length() / scale).ceil().clamp(1.0, 4096.0);
-            for n in 0..=steps as u32 {
-                if let Some(px) = pixel_under(from + (q - from) * (n as f32 / steps)) {
-                    dab(view, &shape, px, brush.size);
-                }
-            }
+    if let Some(brush) = view.brush {
+        let levels = s.levels();
+        let (brush, ended) = follow_brush(view, ui, &r, place, &shape, (brush, levels), selects);
+        if ended {
+            stroke_ends(doc, view, contents, element, &shape, (brush, levels));
         }
-        if view.erases && (down.is_some() || !view.stroke.is_empty()) {
-            (brush.value, brush.colour) = (s.levels().0, [0; 3]);
-        }
-        if (!held || down.is_none()) && (!view.stroke.is_empty() || view.last.is_some()) {
-            stroke_ends(doc, view, contents, element, &shape, (brush, s.levels()));
-        }
-        let ink = brush_ink(brush, &shape, s.levels());
-        for px in &view.stroke {
-            painter.rect_filled(cell(*px), 0.0, ink);
-        }
-        if let Some(q) = r.hover_pos().and_then(pixel_under) {
-            let half = u64::from(brush.size) / 2;
-            let a = cell([q[0].saturating_sub(half), q[1].saturating_sub(half)]);
-            let side = brush.size as f32 * scale;
-            let outline = Rect::from_min_size(a.min, vec2(side, side));
-            painter.rect_stroke(outline, 0.0, Stroke::new(1.0, p.edited), egui::StrokeKind::Outside);
-        }
+        draw_brush(view, ui, &r, place, brush, brush_ink(brush, &shape, levels));
     }
-    if let Some([x, y]) = r.hover_pos().and_then(pixel_under)
+    if let Some([x, y]) = r.hover_pos().and_then(|q| place.pixel_at(q))
         && let Some(e) = shape.elements(x, y)
     {
         let message = pixel_text(contents, element, &shape, [x, y], e);
         r.on_hover_text_at_pointer(RichText::new(message).font(mono_small()));
+    }
+}
+
+/// Draws the pixels, their frame, and lines between large pixels. `every`: pixels of the picture for one of the image.
+fn draw_image(ui: &Ui, place: Placement, s: &Arc<Summary>, image: &ColorImage, every: u64) {
+    let p = palette(ui);
+    let Placement {
+        at,
+        scale,
+        size: [w, h],
+    } = place;
+    let id = ui.scope_id().with("picture");
+    let texture = match ui.data(|d| d.get_temp::<(usize, egui::TextureHandle)>(id)) {
+        Some((made, t)) if made == Arc::as_ptr(s) as usize => t,
+        _ => {
+            let t = ui
+                .ctx()
+                .load_texture("buffer", image.clone(), egui::TextureOptions::NEAREST);
+            ui.data_mut(|d| d.insert_temp(id, (Arc::as_ptr(s) as usize, t.clone())));
+            t
+        }
+    };
+    let painter = ui.painter();
+    painter.rect_filled(at, 0.0, p.background);
+    let (iw, ih) = (image.size[0] as f32 * every as f32, image.size[1] as f32 * every as f32);
+    let uv = Rect::from_min_max(pos2(0.0, 0.0), pos2(w as f32 / iw, h as f32 / ih));
+    painter.image(texture.id(), at, uv, Color32::WHITE);
+    painter.rect_stroke(at, 0.0, Stroke::new(1.0, p.line), egui::StrokeKind::Outside);
+    if scale >= PIXELS_APART {
+        for x in 1..w {
+            painter.vline(at.left() + x as f32 * scale, at.y_range(), Stroke::new(1.0, p.line));
+        }
+        for y in 1..h {
+            painter.hline(at.x_range(), at.top() + y as f32 * scale, Stroke::new(1.0, p.line));
+        }
+    }
+}
+
+/// Adds what the pointer painted since the last frame to the stroke. Returns the brush, which may erase, and whether
+/// the stroke ended.
+fn follow_brush(
+    view: &mut View,
+    ui: &Ui,
+    r: &Response,
+    place: Placement,
+    shape: &Shape,
+    (mut brush, levels): (Brush, (f64, f64)),
+    selects: bool,
+) -> (Brush, bool) {
+    let held = r.is_pointer_button_down_on();
+    // A stroke may start and end, or start and move, between two frames.
+    let touched = view.last.is_none() && (r.clicked() || r.secondary_clicked() || r.drag_stopped());
+    let paints = !selects || !view.stroke.is_empty();
+    let down = (paints && (held || touched))
+        .then(|| r.interact_pointer_pos())
+        .flatten();
+    if let Some(q) = down {
+        if view.stroke.is_empty() {
+            view.erases = ui.input(|i| i.pointer.secondary_down() || i.pointer.secondary_released());
+        }
+        let begun = ui.input(|i| i.events.iter().find_map(|e| pressed_at(e, place.at)));
+        let from = view.last.replace(q).or(begun).unwrap_or(q);
+        // The pointer is assumed to move straight between two frames.
+        let steps = ((q - from).length() / place.scale).ceil().clamp(1.0, 4096.0);
+        for n in 0..=steps as u32 {
+            if let Some(px) = place.pixel_at(from + (q - from) * (n as f32 / steps)) {
+                dab(view, shape, px, brush.size);
+            }
+        }
+    }
+    if view.erases && (down.is_some() || !view.stroke.is_empty()) {
+        (brush.value, brush.colour) = (levels.0, [0; 3]);
+    }
+    let ended = (!held || down.is_none()) && (!view.stroke.is_empty() || view.last.is_some());
+    (brush, ended)
+}
+
+/// Draws the current stroke, and the outline of the brush under the pointer.
+fn draw_brush(view: &View, ui: &Ui, r: &Response, place: Placement, brush: Brush, ink: Color32) {
+    let painter = ui.painter();
+    for px in &view.stroke {
+        painter.rect_filled(place.cell(*px), 0.0, ink);
+    }
+    if let Some(q) = r.hover_pos().and_then(|q| place.pixel_at(q)) {
+        let half = u64::from(brush.size) / 2;
+        let a = place.cell([q[0].saturating_sub(half), q[1].saturating_sub(half)]);
+        let side = brush.size as f32 * place.scale;
+        let outline = Rect::from_min_size(a.min, vec2(side, side));
+        let ink = palette(ui).edited;
+        painter.rect_stroke(outline, 0.0, Stroke::new(1.0, ink), egui::StrokeKind::Outside);
     }
 }
 

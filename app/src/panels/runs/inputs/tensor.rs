@@ -220,52 +220,20 @@ fn map(
     let corner = ui.cursor().min + vec2(0.0, 4.0);
     let at = Rect::from_min_size(corner, vec2(v.columns as f32 * scale, v.rows as f32 * scale));
     let id = ui.scope_id().with("tensor");
-    let stamp = (Arc::as_ptr(v) as usize, p.background);
-    let texture = match ui.data(|d| d.get_temp::<((usize, Color32), egui::TextureHandle)>(id)) {
-        Some((made, t)) if made == stamp => t,
-        _ => {
-            let colour = |value: &Option<f64>| match value {
-                Some(n) if n.is_finite() => ink(p, *n, v.low, v.high),
-                Some(_) => p.warning,
-                None => p.background,
-            };
-            let pixels: Vec<Color32> = v.list.iter().map(colour).collect();
-            let image = ColorImage::new([v.columns as usize, v.rows as usize], pixels);
-            let t = ui.ctx().load_texture("tensor", image, egui::TextureOptions::NEAREST);
-            ui.data_mut(|d| d.insert_temp(id, (stamp, t.clone())));
-            t
-        }
-    };
+    let texture = slice_texture(ui, id, v);
     let whole = Rect::from_min_max(pos2(0.0, 0.0), pos2(1.0, 1.0));
     ui.painter().image(texture.id(), at, whole, Color32::WHITE);
     ui.painter()
         .rect_stroke(at, 0.0, Stroke::new(1.0, p.line), egui::StrokeKind::Outside);
     let r = ui.interact(at, id.with("area"), Sense::click());
     r.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Slice of the tensor"));
-    let (mut row, mut column) = form.cell;
     let (most_row, most_column) = (v.rows - 1, v.columns - 1);
+    let (mut row, mut column) = form.cell;
     let mut chosen = false;
     if r.has_focus() {
-        let filter = EventFilter {
-            vertical_arrows: true,
-            horizontal_arrows: true,
-            ..EventFilter::default()
-        };
-        ui.memory_mut(|m| m.set_focus_lock_filter(r.id, filter));
-        let pressed = |k| ui.input_mut(|i| i.consume_key(Modifiers::NONE, k));
-        let (down, up) = (pressed(Key::ArrowDown), pressed(Key::ArrowUp));
-        let (right, left) = (pressed(Key::ArrowRight), pressed(Key::ArrowLeft));
-        chosen = down || up || right || left;
-        row = if down {
-            row + 1
-        } else {
-            row.saturating_sub(u64::from(up))
-        };
-        column = if right {
-            column + 1
-        } else {
-            column.saturating_sub(u64::from(left))
-        };
+        let moved = move_cell(ui, r.id, form.cell);
+        chosen = moved.is_some();
+        (row, column) = moved.unwrap_or(form.cell);
     }
     let cell_at = |q: egui::Pos2| {
         let x = ((q.x - at.left()) / scale).max(0.0) as u64;
@@ -307,6 +275,54 @@ fn map(
     legend(ui, p, v, at, &line);
     widgets::add_copy_menu(&r, &[("value under the pointer", line)]);
     ui.advance_cursor_after_rect(Rect::from_min_max(at.min, pos2(at.right(), at.bottom() + 46.0)));
+}
+
+/// Returns the image of a slice, made once for its values and the theme.
+fn slice_texture(ui: &Ui, id: egui::Id, v: &Arc<Values>) -> egui::TextureHandle {
+    let p = palette(ui);
+    let stamp = (Arc::as_ptr(v) as usize, p.background);
+    match ui.data(|d| d.get_temp::<((usize, Color32), egui::TextureHandle)>(id)) {
+        Some((made, t)) if made == stamp => t,
+        _ => {
+            let colour = |value: &Option<f64>| match value {
+                Some(n) if n.is_finite() => ink(p, *n, v.low, v.high),
+                Some(_) => p.warning,
+                None => p.background,
+            };
+            let pixels: Vec<Color32> = v.list.iter().map(colour).collect();
+            let image = ColorImage::new([v.columns as usize, v.rows as usize], pixels);
+            let t = ui.ctx().load_texture("tensor", image, egui::TextureOptions::NEAREST);
+            ui.data_mut(|d| d.insert_temp(id, (stamp, t.clone())));
+            t
+        }
+    }
+}
+
+/// Returns the row and column that arrow keys lead to from a cell, or `None` if none was pressed.
+fn move_cell(ui: &Ui, id: egui::Id, (row, column): (u64, u64)) -> Option<(u64, u64)> {
+    let filter = EventFilter {
+        vertical_arrows: true,
+        horizontal_arrows: true,
+        ..EventFilter::default()
+    };
+    ui.memory_mut(|m| m.set_focus_lock_filter(id, filter));
+    let pressed = |k| ui.input_mut(|i| i.consume_key(Modifiers::NONE, k));
+    let (down, up) = (pressed(Key::ArrowDown), pressed(Key::ArrowUp));
+    let (right, left) = (pressed(Key::ArrowRight), pressed(Key::ArrowLeft));
+    if !(down || up || right || left) {
+        return None;
+    }
+    let row = if down {
+        row + 1
+    } else {
+        row.saturating_sub(u64::from(up))
+    };
+    let column = if right {
+        column + 1
+    } else {
+        column.saturating_sub(u64::from(left))
+    };
+    Some((row, column))
 }
 
 /// Draws the scale of the colours, and the value under the pointer.

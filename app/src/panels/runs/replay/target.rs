@@ -36,37 +36,8 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     widgets::section(ui, "Target");
     let now = doc.replay.target().to_owned();
-    for b in rows(doc) {
-        let chosen = now == b.name;
-        let ink = match (chosen, b.free, b.fit) {
-            (true, _, Fit::Unfit) => p.error,
-            (true, true, _) => p.job,
-            (true, false, _) => p.warning,
-            (false, true, Fit::Fits | Fit::Unknown) => p.text,
-            _ => p.quiet,
-        };
-        let none = || StyledText::small("");
-        let r = widgets::list_row(ui, &format!("target {}", b.name), chosen, 0.0, none(), none());
-        let mark = pos2(r.rect.left() + 4.0, r.rect.center().y);
-        if chosen {
-            ui.painter().circle_filled(mark, 3.5, ink);
-        } else {
-            ui.painter().circle_stroke(mark, 3.0, Stroke::new(1.0, ink));
-        }
-        let words = Rect::from_min_max(pos2(r.rect.left() + NAME, r.rect.top()), r.rect.max);
-        paint_target(ui, words, &b.name, ink);
-        let hover = [b.name.as_str(), &b.description, &b.state];
-        let hover: Vec<&str> = hover.into_iter().filter(|t| !t.is_empty()).collect();
-        if r.on_hover_text(hover.join("\n")).clicked() {
-            doc.replay.choose(&b.name);
-        }
-        ui.horizontal(|ui| {
-            ui.add_space(NAME);
-            let fit = if b.fit == Fit::Unfit { "does not fit" } else { "" };
-            let parts = [b.device.as_str(), fit, &b.state];
-            let parts: Vec<&str> = parts.into_iter().filter(|t| !t.is_empty()).collect();
-            small_line(ui, parts.join(" · "));
-        });
+    for row in rows(doc) {
+        target_row(doc, ui, &row, now == row.name);
     }
     for agent in doc.replay.unqueried_agents() {
         let none = || StyledText::small("");
@@ -90,6 +61,51 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     }
     widgets::section(ui, "Another target");
     ui.add_space(2.0);
+    typed_target(doc, actions, ui);
+    if doc.derived.api_trace_metadata.is_some() {
+        replay_options(doc, ui);
+    } else {
+        pace(doc, actions, ui);
+    }
+}
+
+/// Draws a target of the list; a click chooses it.
+fn target_row(doc: &mut Document, ui: &mut Ui, b: &TargetRow, chosen: bool) {
+    let p = palette(ui);
+    let ink = match (chosen, b.free, b.fit) {
+        (true, _, Fit::Unfit) => p.error,
+        (true, true, _) => p.job,
+        (true, false, _) => p.warning,
+        (false, true, Fit::Fits | Fit::Unknown) => p.text,
+        _ => p.quiet,
+    };
+    let none = || StyledText::small("");
+    let r = widgets::list_row(ui, &format!("target {}", b.name), chosen, 0.0, none(), none());
+    let mark = pos2(r.rect.left() + 4.0, r.rect.center().y);
+    if chosen {
+        ui.painter().circle_filled(mark, 3.5, ink);
+    } else {
+        ui.painter().circle_stroke(mark, 3.0, Stroke::new(1.0, ink));
+    }
+    let words = Rect::from_min_max(pos2(r.rect.left() + NAME, r.rect.top()), r.rect.max);
+    paint_target(ui, words, &b.name, ink);
+    let hover = [b.name.as_str(), &b.description, &b.state];
+    let hover: Vec<&str> = hover.into_iter().filter(|t| !t.is_empty()).collect();
+    if r.on_hover_text(hover.join("\n")).clicked() {
+        doc.replay.choose(&b.name);
+    }
+    ui.horizontal(|ui| {
+        ui.add_space(NAME);
+        let fit = if b.fit == Fit::Unfit { "does not fit" } else { "" };
+        let parts = [b.device.as_str(), fit, &b.state];
+        let parts: Vec<&str> = parts.into_iter().filter(|t| !t.is_empty()).collect();
+        small_line(ui, parts.join(" · "));
+    });
+}
+
+/// Draws the field for the address of a target, and the buttons that use it or pair with its agent.
+fn typed_target(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
+    let p = palette(ui);
     let id = egui::Id::unique("board address");
     let hint = RichText::new("HOST:PORT/DEVICE").font(mono()).color(p.quiet);
     let field = field::value(ui, id, "Target address", &mut doc.replay.target_field, None, |text| {
@@ -133,11 +149,6 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
             actions.run_command("pair");
         }
     });
-    if doc.derived.api_trace_metadata.is_some() {
-        replay_options(doc, ui);
-    } else {
-        pace(doc, actions, ui);
-    }
 }
 
 /// Draws the options for the replay of calls.

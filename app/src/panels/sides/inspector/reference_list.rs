@@ -84,30 +84,47 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let mut go = None;
     others(ui, from, "earlier");
     for t in &rows {
-        let Some(event) = t.event else { continue };
-        ui.horizontal(|ui| {
-            ui.spacing_mut().item_spacing.x = 6.0;
-            reference_mark(ui, t.access);
-            let label = format!("reference event {event}");
-            if widgets::link(ui, &label, &text::count(event)).clicked() {
-                go = Some(event);
-            }
-            let here = if event == current_event {
-                format!("{} · current", t.kind)
-            } else {
-                t.kind.to_owned()
-            };
-            ui.label(RichText::new(here).font(small()).color(p.quiet));
-        });
-        ui.horizontal_top(|ui| {
-            ui.add_space(SIGN + 6.0);
-            ui.spacing_mut().item_spacing.x = 0.0;
-            ui.add(egui::Label::new(RichText::new(&t.description).font(small())).wrap());
-        });
-        ui.add_space(2.0);
+        if reference_row(ui, t, current_event) {
+            go = t.event;
+        }
     }
     others(ui, n - from - rows.len(), "later");
     ui.add_space(4.0);
+    search_buttons(doc, actions, ui);
+    page_references(doc, actions, ui, followed);
+    if let Some(event) = go {
+        doc.go_keeping_target(event);
+    }
+}
+
+/// Draws a reference and returns whether its event was clicked.
+fn reference_row(ui: &mut Ui, t: &Xref, current_event: u64) -> bool {
+    let p = palette(ui);
+    let Some(event) = t.event else { return false };
+    let mut clicked = false;
+    ui.horizontal(|ui| {
+        ui.spacing_mut().item_spacing.x = 6.0;
+        reference_mark(ui, t.access);
+        let label = format!("reference event {event}");
+        clicked = widgets::link(ui, &label, &text::count(event)).clicked();
+        let here = if event == current_event {
+            format!("{} · current", t.kind)
+        } else {
+            t.kind.to_owned()
+        };
+        ui.label(RichText::new(here).font(small()).color(p.quiet));
+    });
+    ui.horizontal_top(|ui| {
+        ui.add_space(SIGN + 6.0);
+        ui.spacing_mut().item_spacing.x = 0.0;
+        ui.add(egui::Label::new(RichText::new(&t.description).font(small())).wrap());
+    });
+    ui.add_space(2.0);
+    clicked
+}
+
+/// Draws the buttons that go to the last writer and the next reader.
+fn search_buttons(doc: &Document, actions: &mut UiActions, ui: &mut Ui) {
     ui.horizontal_wrapped(|ui| {
         for (id, word, hover, forward, deeds) in [
             (
@@ -136,10 +153,6 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
             }
         }
     });
-    page_references(doc, actions, ui, followed);
-    if let Some(event) = go {
-        doc.go_keeping_target(event);
-    }
 }
 
 /// Draws how many references concern the page and not the bytes; the Memory panel lists them.

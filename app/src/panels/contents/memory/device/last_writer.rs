@@ -116,52 +116,12 @@ fn input(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, va: u64) {
     }
 }
 
+/// Draws what wrote the byte last: candidates among launches, a change that a target saw, a copy or a fill.
 fn writers(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, who: &LastWriter) {
-    let p = palette(ui);
     widgets::section(ui, "Last writer");
-    let quiet = |ui: &mut Ui, message: String| {
-        ui.add(egui::Label::new(RichText::new(message).font(small()).color(p.quiet)).wrap());
-    };
-    let launch_words = |launch: u32| {
-        let l = api_trace.launches().get(launch as usize);
-        let name = l.map_or("", |l| api_trace.function_name(l.function));
-        format!(
-            "launch {} {}",
-            text::count(u64::from(launch)),
-            api_trace::short_function_name(name)
-        )
-    };
-    for t in who.launches.iter().take(MAX_LISTED_LAUNCHES) {
-        let Some(l) = api_trace.launches().get(t.launch as usize) else {
-            continue;
-        };
-        let key = if t.reference.is_certain() {
-            "candidate"
-        } else {
-            "possibly"
-        };
-        let r = widgets::key_link(ui, key, &launch_words(t.launch));
-        let message = format!(
-            "event {} · {}\n{}",
-            text::count(t.event),
-            t.reference.describe(),
-            api_trace.function_name(l.function)
-        );
-        if r.on_hover_text(message).clicked() {
-            doc.go_keeping_target(t.event);
-        }
-    }
-    if who.launches.len() > MAX_LISTED_LAUNCHES {
-        quiet(
-            ui,
-            format!(
-                "and {} earlier launches",
-                text::count((who.launches.len() - MAX_LISTED_LAUNCHES) as u64)
-            ),
-        );
-    }
+    candidates(doc, ui, api_trace, who);
     if let Some(c) = who.change {
-        let r = widgets::key_link(ui, "changed by", &launch_words(c.launch));
+        let r = widgets::key_link(ui, "changed by", &describe_launch(api_trace, c.launch));
         let message = format!(
             "event {} · from {:#04x} to {:#04x}, according to {}",
             text::count(c.event),
@@ -179,60 +139,126 @@ fn writers(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, api_trace: 
         );
     }
     if who.unrecorded {
-        quiet(ui, api_trace::UNRECORDED.to_owned());
+        quiet_line(ui, api_trace::UNRECORDED.to_owned());
     }
     if let Some((event, writer)) = who.certain {
-        let what = match writer {
-            CertainWriter::Copy => "copy from the host".to_owned(),
-            CertainWriter::Fill => "fill".to_owned(),
-            CertainWriter::CopyFrom(at) => format!("copy of {}", api_trace.buffers().format_address(at, event)),
-        };
-        let r = widgets::key_link(ui, "written by", &format!("event {}, {what}", text::count(event)));
-        if r.on_hover_text(api_trace::describe_call(api_trace, &doc.recording, event))
-            .clicked()
-        {
-            doc.go_keeping_target(event);
-        }
-        if let CertainWriter::CopyFrom(at) = writer {
-            let r = widgets::key_link(ui, "copied from", &api_trace.buffers().format_address(at, event));
-            if r.on_hover_text("go to the copy and select the source byte").clicked() {
-                doc.go_with(
-                    event,
-                    Selection::Memory {
-                        space: 0,
-                        va: at,
-                        bytes: 1,
-                    },
-                );
-                actions.run_command("show-memory");
-            }
-        }
+        certain_writer(doc, actions, ui, api_trace, event, writer);
     } else if who.launches.is_empty() && who.change.is_none() {
         let message = match who.allocated_at {
             Some(e) => format!("no writer since the allocation at event {}", text::count(e)),
             None if who.location.is_some() => "no writer in this recording".to_owned(),
             None => "no known buffer".to_owned(),
         };
-        quiet(ui, message);
+        quiet_line(ui, message);
     }
+    excluded_launches(ui, api_trace, who);
+}
+
+fn quiet_line(ui: &mut Ui, message: String) {
+    let ink = palette(ui).quiet;
+    ui.add(egui::Label::new(RichText::new(message).font(small()).color(ink)).wrap());
+}
+
+/// Returns the number of a launch and the short name of its kernel.
+fn describe_launch(api_trace: &ApiTrace, launch: u32) -> String {
+    let l = api_trace.launches().get(launch as usize);
+    let name = l.map_or("", |l| api_trace.function_name(l.function));
+    format!(
+        "launch {} {}",
+        text::count(u64::from(launch)),
+        api_trace::short_function_name(name)
+    )
+}
+
+/// Draws the launches that may have written the byte, each as a link.
+fn candidates(doc: &mut Document, ui: &mut Ui, api_trace: &ApiTrace, who: &LastWriter) {
+    for t in who.launches.iter().take(MAX_LISTED_LAUNCHES) {
+        let Some(l) = api_trace.launches().get(t.launch as usize) else {
+            continue;
+        };
+        let key = if t.reference.is_certain() {
+            "candidate"
+        } else {
+            "possibly"
+        };
+        let r = widgets::key_link(ui, key, &describe_launch(api_trace, t.launch));
+        let message = format!(
+            "event {} · {}\n{}",
+            text::count(t.event),
+            t.reference.describe(),
+            api_trace.function_name(l.function)
+        );
+        if r.on_hover_text(message).clicked() {
+            doc.go_keeping_target(t.event);
+        }
+    }
+    if who.launches.len() > MAX_LISTED_LAUNCHES {
+        quiet_line(
+            ui,
+            format!(
+                "and {} earlier launches",
+                text::count((who.launches.len() - MAX_LISTED_LAUNCHES) as u64)
+            ),
+        );
+    }
+}
+
+/// Draws the copy or fill that wrote the byte for certain.
+fn certain_writer(
+    doc: &mut Document,
+    actions: &mut UiActions,
+    ui: &mut Ui,
+    api_trace: &ApiTrace,
+    event: u64,
+    writer: CertainWriter,
+) {
+    let what = match writer {
+        CertainWriter::Copy => "copy from the host".to_owned(),
+        CertainWriter::Fill => "fill".to_owned(),
+        CertainWriter::CopyFrom(at) => format!("copy of {}", api_trace.buffers().format_address(at, event)),
+    };
+    let r = widgets::key_link(ui, "written by", &format!("event {}, {what}", text::count(event)));
+    if r.on_hover_text(api_trace::describe_call(api_trace, &doc.recording, event))
+        .clicked()
+    {
+        doc.go_keeping_target(event);
+    }
+    if let CertainWriter::CopyFrom(at) = writer {
+        let r = widgets::key_link(ui, "copied from", &api_trace.buffers().format_address(at, event));
+        if r.on_hover_text("go to the copy and select the source byte").clicked() {
+            doc.go_with(
+                event,
+                Selection::Memory {
+                    space: 0,
+                    va: at,
+                    bytes: 1,
+                },
+            );
+            actions.run_command("show-memory");
+        }
+    }
+}
+
+/// Draws how many launches since then did not write the byte, or may have without a trace.
+fn excluded_launches(ui: &mut Ui, api_trace: &ApiTrace, who: &LastWriter) {
     if who.excluded > 0 {
         let message = text::count_noun(who.excluded, "launch has", "launches have");
         let targets = api_trace::describe_targets(api_trace);
-        quiet(
+        quiet_line(
             ui,
             format!("{message} received its address since then and did not change it, according to {targets}"),
         );
     }
     if who.readers > 0 {
         let message = text::count_noun(who.readers, "launch has", "launches have");
-        quiet(
+        quiet_line(
             ui,
             format!("{message} received its address since then as a read-only parameter"),
         );
     }
     if who.others > 0 {
         let message = text::count_noun(who.others, "other launch", "other launches");
-        quiet(
+        quiet_line(
             ui,
             format!(
                 "{message} since then without an address of this buffer in the arguments; addresses loaded from \

@@ -11,7 +11,7 @@ use crate::theme::{mono, palette, small, text};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
 use std::sync::Arc;
-use trace_core::api_trace::{ApiTrace, DeviceBytes, Piece};
+use trace_core::api_trace::{ApiTrace, DeviceBuffer, DeviceBytes, Piece};
 use trace_core::recording::ElementType;
 
 /// Minimum number of unknown bytes that are folded to one line.
@@ -92,21 +92,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, api_trace: &A
     let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
     let both = view.device.side == Side::Both;
     let c = Columns::new(ui.available_width(), digit, view, both);
-    // For a buffer that does not exist at the current event, its last or first content is shown.
-    let clamped = |e: u64| {
-        e.clamp(
-            b.from.saturating_add(u64::from(b.kind.is_allocated())),
-            b.to.unwrap_or(u64::MAX),
-        )
-    };
-    let events = match view.device.side {
-        Side::Before => [clamped(doc.current_event()); 2],
-        Side::After => [clamped(doc.current_event().saturating_add(1)); 2],
-        Side::Both => [
-            clamped(doc.current_event()),
-            clamped(doc.current_event().saturating_add(1)),
-        ],
-    };
+    let events = shown_events(doc, view.device.side, &b);
     let made: LinesKey = (
         Arc::as_ptr(api_trace) as usize,
         api_trace.revision(),
@@ -170,20 +156,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, api_trace: &A
         if let Some((from, len)) = selected {
             highlight(ui, &c, at, rect, from, len);
         }
-        let differs = |n: usize| after.as_ref().is_some_and(|a| differ(&before, a, at, n));
-        if (0..before.bytes.len()).any(differs) {
-            ui.painter().text(
-                pos2(rect.left() + 4.0, rect.center().y),
-                Align2::LEFT_CENTER,
-                "▲",
-                small(),
-                p.error,
-            );
-        }
-        side(ui, &c, at, &before, 0, rect, &|_| false);
-        if let Some(after) = &after {
-            side(ui, &c, at, after, 1, rect, &differs);
-        }
+        recorded_line(ui, &c, at, rect, &before, after.as_ref());
         if let Some(q) = r.interact_pointer_pos().filter(|_| r.clicked()) {
             let byte = at + c.byte_at(q.x - rect.left());
             chosen = Some((byte.min(end - 1), c.step()));
@@ -205,6 +178,43 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, api_trace: &A
         doc.select(Selection::Memory { space: 0, va, bytes });
         view.device.seen_jump = doc.jumps;
         ui.memory_mut(|m| m.request_focus(keys_id()));
+    }
+}
+
+/// Returns the events before which the bytes of a buffer are shown at the left and at the right.
+fn shown_events(doc: &Document, side: Side, b: &DeviceBuffer) -> [u64; 2] {
+    // For a buffer that does not exist at the current event, its last or first content is shown.
+    let clamped = |e: u64| {
+        e.clamp(
+            b.from.saturating_add(u64::from(b.kind.is_allocated())),
+            b.to.unwrap_or(u64::MAX),
+        )
+    };
+    match side {
+        Side::Before => [clamped(doc.current_event()); 2],
+        Side::After => [clamped(doc.current_event().saturating_add(1)); 2],
+        Side::Both => [
+            clamped(doc.current_event()),
+            clamped(doc.current_event().saturating_add(1)),
+        ],
+    }
+}
+
+/// Draws a line of bytes on one or both sides, with a mark before a line whose sides differ.
+fn recorded_line(ui: &Ui, c: &Columns, at: u64, rect: Rect, before: &DeviceBytes, after: Option<&DeviceBytes>) {
+    let differs = |n: usize| after.is_some_and(|a| differ(before, a, at, n));
+    if (0..before.bytes.len()).any(differs) {
+        ui.painter().text(
+            pos2(rect.left() + 4.0, rect.center().y),
+            Align2::LEFT_CENTER,
+            "▲",
+            small(),
+            palette(ui).error,
+        );
+    }
+    side(ui, c, at, before, 0, rect, &|_| false);
+    if let Some(after) = after {
+        side(ui, c, at, after, 1, rect, &differs);
     }
 }
 
