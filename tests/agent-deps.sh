@@ -55,6 +55,22 @@ for room in $rooms; do
     done
 done
 
+# Groups of panels: each names `common` and itself; `sides` names the others too (docs/decisions/0055-panel-groups.md).
+groups="recording gpu contents api_trace runs compare"
+for group in common sides $groups; do
+    others=" sides log table views"
+    case $group in
+        sides) others="compare log table views" ;;
+        *) for other in $groups; do [ "$other" = "$group" ] || others="$others $other"; done ;;
+    esac
+    [ -e "app/src/panels/$group.rs" ] || { echo "app/src/panels/$group.rs is missing"; bad=1; continue; }
+    names=$(echo $others | tr ' ' '|')
+    for file in $(find "app/src/panels/$group" -name '*.rs') "app/src/panels/$group.rs"; do
+        found=$(tr '\n' ' ' <"$file" | grep -oE "panels::(\{[^;]*[^A-Za-z0-9_:])?($names)[^A-Za-z0-9_]" | head -n 3)
+        [ -z "$found" ] || { echo "$file names a group that is not below its own ($(echo $others)):" $found; bad=1; }
+    done
+done
+
 # What a manifest names, its own sources use: code that is gone leaves no dependency behind.
 for member in $(awk '/^members = \[/ { on = 1; next } on && /^\]/ { exit } on' Cargo.toml | tr -d '", '); do
     named=$(awk '/^\[/ { on = /^\[(dev-|build-)?dependencies\]$/ } on && /^[a-z]/ { sub(/[ .=].*/, ""); print }' "$member/Cargo.toml")

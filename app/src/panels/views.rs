@@ -82,3 +82,18 @@ impl PanelStates for Views {
         states.into_iter().find(|state| (**state).type_id() == of)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_find_the_state_of_their_panel_by_its_type() {
+        let mut views = Views::default();
+        views.events.filter = "submit".to_owned();
+        let found = views.state_mut(TypeId::of::<events::View>());
+        let found = found.and_then(|state| state.downcast_mut::<events::View>());
+        assert_eq!(found.map(|view| view.filter.as_str()), Some("submit"));
+        assert!(views.state_mut(TypeId::of::<Views>()).is_none());
+    }
+}
