@@ -232,6 +232,12 @@ fn read(text: &str, module: &ModulePath) -> Source {
             "fn" | "struct" | "enum" | "trait" | "type" | "const" | "static" | "union" if is_word(at(i + 1)) => {
                 out.items.insert((here.clone(), at(i + 1).to_owned()));
             }
+            // `pub(in PATH)` names who may see the item, and uses nothing.
+            "in" if i >= 2 && at(i - 1) == "(" && at(i - 2) == "pub" => {
+                while i < t.len() && at(i) != ")" {
+                    i += 1;
+                }
+            }
             word if is_word(word) && at(i + 1) == "::" && (i == 0 || at(i - 1) != "::") => {
                 let mut path = vec![word.to_owned()];
                 let mut j = i + 1;
