@@ -306,15 +306,6 @@ impl Opened {
     }
 }
 
-/// Returns the name of a page-table format in JSON and arguments.
-#[must_use]
-pub fn format_name(format: MmuFormat) -> &'static str {
-    match format {
-        MmuFormat::Aarch64_4k => "aarch64-4k",
-        MmuFormat::MaliLpae => "mali-lpae",
-    }
-}
-
 /// Parses an address without `0x`, as logs and debuggers print it. Rejects short ones, which may be a mistyped name,
 /// and those that could be decimal.
 #[must_use]

@@ -1,6 +1,7 @@
 //! Errors for a mistyped verb or option. A verb is checked before its arguments are parsed as those of the window.
 
-use super::{Failure, VERBS, is_verb};
+use super::Failure;
+use super::verbs::{VERBS, is_verb};
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
@@ -88,12 +89,13 @@ fn switch_before<'a>(verb: &Command, given: &str, arguments: &'a [OsString]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::command;
 
     fn suggest(arguments: &[&str]) -> Option<String> {
         let all: Vec<OsString> = arguments.iter().map(Into::into).collect();
         let with_program = std::iter::once(OsString::from("kinescope")).chain(all.iter().cloned());
-        let error = super::super::command().try_get_matches_from(with_program).err()?;
-        suggest_option(&error, &super::super::command(), &all).map(|f| f.to_string())
+        let error = command().try_get_matches_from(with_program).err()?;
+        suggest_option(&error, &command(), &all).map(|f| f.to_string())
     }
 
     #[test]

@@ -1,0 +1,32 @@
+//! Findings as JSON and text, which several verbs print.
+
+use serde::Serialize;
+use trace_core::check::{Finding, FindingKind, Severity};
+
+/// A finding as JSON output.
+#[derive(Serialize)]
+pub struct FindingRow<'a> {
+    kind: FindingKind,
+    severity: Severity,
+    place: &'a str,
+    message: &'a str,
+}
+
+impl<'a> From<&'a Finding> for FindingRow<'a> {
+    fn from(f: &'a Finding) -> Self {
+        Self {
+            kind: f.kind,
+            severity: f.severity,
+            place: &f.place,
+            message: &f.message,
+        }
+    }
+}
+
+/// Returns the JSON name of a kind or severity, for text output.
+pub fn json_name(value: &impl Serialize) -> String {
+    serde_json::to_value(value)
+        .ok()
+        .and_then(|v| v.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}

@@ -1,0 +1,237 @@
+//! `export --to program`: writes a replay as source code that firmware links.
+
+use crate::cli::failure::complain;
+use crate::cli::out::format_count;
+use crate::cli::replay_arguments::Keys;
+use crate::cli::source::Source;
+use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
+use crate::document::targets::factories;
+use clap::Args;
+use replay_engine::client::targets;
+use replay_engine::device::DeviceInfo;
+use replay_engine::plan::CompileOptions;
+use replay_program::{Options, Program, ProgramBuffer, WriteError, write};
+use serde::Serialize;
+use std::path::Path;
+use trace_core::recording::BufferRole;
+use trace_core::registers::RegisterMap;
+use trace_core::{PAGE_SIZE, PhysAddr, Recording};
+
+/// User options for an exported program.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "With --to program")]
+pub struct Choices {
+    /// Name of the crate and of the C functions [default: from the name of the recording]
+    #[arg(long, value_name = "NAME", requires = "as_what")]
+    name: Option<String>,
+    /// Target whose GPU the program is for [default: the simulator of the recording's GPU]
+    #[arg(long, value_name = "TARGET", requires = "as_what")]
+    on: Option<String>,
+    /// Physical address at which the GPU sees the memory that the program receives [default: the target's]
+    #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "as_what")]
+    arena: Option<u64>,
+    /// Buffer that is supplied at run time; may be given more than once [default: all inputs]
+    #[arg(long = "input", value_name = "NAME", requires = "as_what")]
+    inputs: Vec<String>,
+    /// Buffer that is read at the end; may be given more than once [default: all outputs]
+    #[arg(long = "output", value_name = "NAME", requires = "as_what")]
+    outputs: Vec<String>,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+impl Choices {
+    /// Returns the first given option that is only valid for a program.
+    pub fn given(&self) -> Option<&'static str> {
+        [
+            ("--name", self.name.is_some()),
+            ("--on", self.on.is_some()),
+            ("--arena", self.arena.is_some()),
+            ("--input", !self.inputs.is_empty()),
+            ("--output", !self.outputs.is_empty()),
+        ]
+        .into_iter()
+        .find_map(|(option, given)| given.then_some(option))
+    }
+}
+
+/// Parses a page-aligned physical address.
+fn address(text: &str) -> Result<u64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    };
+    number
+        .filter(|n| n.is_multiple_of(PAGE_SIZE as u64))
+        .ok_or_else(|| format!("'{text}' is not the address of a page (expected a multiple of 0x1000)"))
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    path: String,
+    name: &'a str,
+    files: Vec<String>,
+    data_bytes: u64,
+    memory_bytes: u64,
+    arena: String,
+    actions: u64,
+    reads_compared: u64,
+    interrupts: u64,
+    inputs: Vec<Buffer<'a>>,
+    outputs: Vec<Buffer<'a>>,
+    /// Properties that the plan check could not prove, one sentence each.
+    unproved: &'a [String],
+    /// Known properties of the recording that the program does not check, one sentence each.
+    unchecked: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Buffer<'a> {
+    name: &'a str,
+    field: &'a str,
+    bytes: u64,
+    element: &'static str,
+}
+
+fn buffers(list: &[ProgramBuffer]) -> Vec<Buffer<'_>> {
+    list.iter()
+        .map(|b| Buffer {
+            name: &b.name,
+            field: &b.id,
+            bytes: b.bytes,
+            element: b.element.name(),
+        })
+        .collect()
+}
+
+pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = source.open_undamaged()?;
+    let mut target = device(&opened.recording, choices, source)?;
+    if let Some(base) = choices.arena {
+        target.arena.base = PhysAddr(base);
+    }
+    let recording = &opened.recording;
+    let mut outputs = choices.outputs.clone();
+    if outputs.is_empty() {
+        let own = recording
+            .metadata
+            .buffers
+            .iter()
+            .filter(|b| b.role == BufferRole::Output);
+        outputs.extend(own.map(|b| b.name.clone()));
+    }
+    let options = Options {
+        name: match &choices.name {
+            Some(name) => name.clone(),
+            None => named_by(&source.file),
+        },
+        inputs: choices.inputs.clone(),
+        compile: CompileOptions {
+            outputs,
+            ..CompileOptions::default()
+        },
+    };
+    let (program, written) = progress_line::run_with_progress("exporting", |progress, _| {
+        let program = Program::from_recording(recording, &options, &target, progress)
+            .map_err(|e| Failure::file(&source.file, e))?;
+        let written = write(&program, to).map_err(|e| match e {
+            WriteError::NotEmpty(_) | WriteError::File { .. } => Failure::usage(e.to_string()),
+        })?;
+        Ok((program, written))
+    })?;
+    for u in &program.unproved {
+        complain(format_args!("not proved, bounded by time: {u}"));
+    }
+    for u in &program.unchecked {
+        complain(format_args!(
+            "known from the recording, but not checked by the program: {u}"
+        ));
+    }
+    if out.is_json() {
+        out.value(&Report {
+            path: to.display().to_string(),
+            name: &program.name,
+            files: written.files.iter().map(|f| f.display().to_string()).collect(),
+            data_bytes: written.data_bytes,
+            memory_bytes: program.bytes,
+            arena: format_hex(program.base),
+            actions: program.actions,
+            reads_compared: program.reads.compared(),
+            interrupts: program.interrupts,
+            inputs: buffers(&program.inputs),
+            outputs: buffers(&program.outputs),
+            unproved: &program.unproved,
+            unchecked: &program.unchecked,
+        })?;
+        return Ok(Exit::Good);
+    }
+    let names = |list: &[ProgramBuffer]| match list {
+        [] => "none".to_owned(),
+        some => some.iter().map(|b| b.id.as_str()).collect::<Vec<_>>().join(", "),
+    };
+    out.line(format_args!(
+        "{}: program {} of {} and {} of data",
+        to.display(),
+        program.name,
+        format_count(program.actions, "action"),
+        format_count(written.data_bytes, "byte")
+    ))?;
+    out.line(format_args!(
+        "inputs: {}; outputs: {}",
+        names(&program.inputs),
+        names(&program.outputs)
+    ))?;
+    if program.bytes > 0 {
+        out.line(format_args!(
+            "it needs {} KiB of memory that the GPU sees at {}",
+            program.bytes / 1024,
+            format_hex(program.base)
+        ))?;
+    }
+    out.line(format_args!("how to build it: {}", to.join("README.md").display()))?;
+    Ok(Exit::Good)
+}
+
+/// Returns the device that the program is for: that of a named target, or the simulator of the recording's GPU.
+fn device(recording: &Recording, choices: &Choices, source: &Source) -> Result<DeviceInfo, Failure> {
+    let made_on = &recording.metadata.identity;
+    if let Some(name) = &choices.on {
+        let info = choices.keys.open_target(name)?.info().clone();
+        let fits = factories().check_fit(recording, name, &info);
+        return fits.map(|()| info).map_err(|e| Failure::file(&source.file, e));
+    }
+    let same = |d: &DeviceInfo| {
+        let map = RegisterMap::by_name(&d.register_map);
+        map.is_some_and(|m| made_on.gpu_id != 0 && m.is_same_product(made_on.gpu_id, d.gpu_id))
+    };
+    let found = targets::list_local(&factories())
+        .into_iter()
+        .filter_map(|b| b.info)
+        .find(same);
+    found.ok_or_else(|| {
+        Failure::file(
+            &source.file,
+            "no simulator has the recording's GPU; name the target of the program with --on TARGET",
+        )
+    })
+}
+
+/// Derives a name from the recording's file.
+fn named_by(file: &Path) -> String {
+    let stem = file
+        .file_stem()
+        .map(|s| s.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let kept = |c: char| {
+        if c.is_ascii_alphanumeric() {
+            c.to_ascii_lowercase()
+        } else {
+            '_'
+        }
+    };
+    let name: String = stem.chars().map(kept).take(40).collect();
+    match name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        true => name,
+        false => format!("replay_{name}"),
+    }
+}

@@ -1,0 +1,249 @@
+//! `import`: converts a foreign recording, or job chains submitted to a simulated GPU, to a `.kine` file.
+
+use crate::cli::findings::{FindingRow, json_name};
+use crate::cli::out::format_count;
+use crate::cli::outputs::CommandFiles;
+use crate::cli::page_tables::format_name;
+use crate::cli::progress_line::CurrentStep;
+use crate::cli::source::{Opened, number};
+use crate::cli::{Exit, Failure, Out, Verb, progress_line};
+use crate::document::source::{self, SimulatedSubmission};
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use trace_core::check::Severity;
+use trace_core::container::ContainerError;
+use trace_core::import::trace::{self, DeviceName, regs_history};
+use trace_core::import::{self, raw_memory};
+use trace_core::progress::Progress;
+use trace_core::recording::MmuFormat;
+use trace_core::{PhysAddr, Recording, container, timeline};
+
+pub const VERB: Verb = Verb {
+    name: "import",
+    about: "Convert a foreign recording or a memory dump to a .kine",
+    args: |c| Arguments::augment_args(c).after_help(formats()),
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// Folder or file in a supported format, or with --raw a memory dump
+    #[arg(value_name = "SOURCE")]
+    source: PathBuf,
+    /// File to write, a .kine; exit 1 if it has findings of severity error
+    #[arg(short = 'o', value_name = "F.kine")]
+    to: PathBuf,
+    /// Read the source as a dump of physical memory
+    #[arg(long, requires_all = ["base", "root", "format"])]
+    raw: bool,
+    /// Physical address of the dump's first byte; for a register history, the start address of the registers, if the
+    /// detected one is wrong
+    #[arg(long, value_name = "ADDRESS", value_parser = number)]
+    base: Option<u64>,
+    /// Physical address of the top page table
+    #[arg(long, value_name = "ADDRESS", value_parser = number, requires = "raw")]
+    root: Option<u64>,
+    /// Format of the page tables: aarch64-4k or mali-lpae
+    #[arg(long, value_name = "FORMAT", value_parser = format, requires = "raw")]
+    format: Option<MmuFormat>,
+    /// Memory attributes that page-table entries index, if known
+    #[arg(long, value_name = "VALUE", value_parser = number, requires = "raw", default_value = "0")]
+    memattr: u64,
+    /// The GPU's id register, if known: for a dump, or a register history without a read of it
+    #[arg(long, value_name = "VALUE", value_parser = gpu_id)]
+    gpu_id: Option<u32>,
+    /// For a log of register accesses: the device to import, if it is not the one with the most accesses, or its
+    /// identity, if the log does not have it: VENDOR:DEVICE, an address like 00:03.0, or a compatible string
+    #[arg(long, value_name = "DEVICE", conflicts_with = "raw")]
+    device: Option<DeviceName>,
+}
+
+/// Returns the formats that can be opened, one per line.
+fn formats() -> String {
+    let lines = import::list_formats().into_iter().map(|takes| format!("  {takes}\n"));
+    format!("Formats, which every verb opens:\n{}", lines.collect::<String>())
+}
+
+fn format(text: &str) -> Result<MmuFormat, String> {
+    let all = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
+    let found = all.into_iter().find(|f| format_name(*f) == text);
+    found.ok_or_else(|| format!("'{text}' is not a format (expected aarch64-4k or mali-lpae)"))
+}
+
+fn gpu_id(text: &str) -> Result<u32, String> {
+    u32::try_from(number(text)?).map_err(|_| "the register has 32 bits".to_owned())
+}
+
+/// A recording, and for job chains the result of their run.
+struct Imported {
+    recording: Recording,
+    ran: Option<Chains>,
+}
+
+impl From<Recording> for Imported {
+    fn from(recording: Recording) -> Self {
+        Self { recording, ran: None }
+    }
+}
+
+impl Imported {
+    fn from_run(ran: SimulatedSubmission) -> Self {
+        let chains = Chains {
+            target: ran.target,
+            jobs: ran.done.jobs.len() as u64,
+            failed: ran.done.jobs.iter().filter(|j| j.status != 1).count() as u64,
+            not_run: ran.done.jobs.iter().filter(|j| j.computed == Some(false)).count() as u64,
+            computed: ran.done.has_computed(),
+        };
+        Self {
+            recording: ran.done.recording,
+            ran: Some(chains),
+        }
+    }
+}
+
+/// The result of running job chains.
+#[derive(Serialize)]
+struct Chains {
+    #[serde(rename = "board")]
+    target: String,
+    jobs: u64,
+    failed: u64,
+    /// Jobs that completed without running their shader.
+    #[serde(skip)]
+    not_run: u64,
+    computed: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    path: String,
+    bytes: u64,
+    events: u64,
+    pages: u64,
+    distinct_pages: u64,
+    findings: Vec<FindingRow<'a>>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    ran: Option<Chains>,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let (source, to) = (&arguments.source, &arguments.to);
+    let at = CommandFiles::for_recording(source)
+        .with_output("-o", Some(to))
+        .check_kine(to)?;
+    let imported = progress_line::run_with_progress("importing", |progress, doing| {
+        write_kine(arguments, &at, progress, doing)
+    })?;
+    let bytes = std::fs::metadata(to).map_err(|e| Failure::file(to, e))?.len();
+    report(Opened::new(to, imported.recording), imported.ran, to, bytes, out)
+}
+
+/// Reads the source and writes the `.kine` to the file `at`.
+fn write_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &CurrentStep) -> Result<Imported, Failure> {
+    let from = &arguments.source;
+    // A write failure is an error of the output file, not of the source.
+    let unwritten = |e: ContainerError| match e {
+        ContainerError::DamagedSource(_) => Failure::file(from, e),
+        e => Failure::file(&arguments.to, e),
+    };
+    match (arguments.base, arguments.root, arguments.format) {
+        (Some(base), Some(root), Some(format)) if arguments.raw => {
+            let options = raw_memory::Options {
+                base: PhysAddr(base),
+                root: PhysAddr(root),
+                format,
+                memattr: arguments.memattr,
+                gpu_id: arguments.gpu_id.unwrap_or(0),
+            };
+            let recording = raw_memory::import(from, &options, progress).map_err(|e| Failure::file(from, e))?;
+            container::write(&recording, at, progress).map_err(unwritten)?;
+            Ok(recording.into())
+        }
+        (base, ..) if base.is_some() || arguments.gpu_id.is_some() => {
+            if trace::fits(from) || !regs_history::fits(from) {
+                let flag = if base.is_some() { "--base" } else { "--gpu-id" };
+                return Err(Failure::usage(format!(
+                    "{flag}: the source is no register history (a memory dump needs --raw)"
+                )));
+            }
+            let options = regs_history::Options {
+                base,
+                gpu_id: arguments.gpu_id,
+            };
+            let recording = regs_history::import(from, &options, progress).map_err(|e| Failure::file(from, e))?;
+            timeline::write(&recording, at, progress).map_err(unwritten)?;
+            Ok(recording.into())
+        }
+        _ if source::is_submission(from) => {
+            doing.set("running job chains");
+            let ran = source::run_submission(from, progress).map_err(|e| Failure::file(from, e))?;
+            doing.set("importing");
+            timeline::write(&ran.done.recording, at, progress).map_err(unwritten)?;
+            Ok(Imported::from_run(ran))
+        }
+        _ => {
+            let recording = match &arguments.device {
+                Some(_) if !trace::fits(from) => {
+                    return Err(Failure::usage("--device: the source is no log of register accesses"));
+                }
+                Some(device) => {
+                    let device = Some(device.clone());
+                    let options = trace::Options {
+                        device,
+                        ..trace::Options::default()
+                    };
+                    trace::import(from, &options, progress)
+                }
+                None => import::open(from, progress),
+            };
+            let recording = recording.map_err(|e| Failure::file(from, e))?;
+            timeline::write(&recording, at, progress).map_err(unwritten)?;
+            Ok(recording.into())
+        }
+    }
+}
+
+/// Prints a report on the new file.
+fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, Failure> {
+    let metadata = &opened.recording.metadata;
+    let events = opened.recording.events.len() as u64;
+    let wrong = metadata.findings.iter().any(|f| f.severity == Severity::Error);
+    if out.is_json() {
+        out.value(&Report {
+            path: to.display().to_string(),
+            bytes,
+            events,
+            pages: metadata.source_pages,
+            distinct_pages: opened.distinct_pages(),
+            findings: metadata.findings.iter().map(FindingRow::from).collect(),
+            ran,
+        })?;
+    } else {
+        for f in &metadata.findings {
+            out.line(format_args!("{}: {}: {}", json_name(&f.severity), f.place, f.message))?;
+        }
+        let (pages, distinct) = (metadata.source_pages, opened.distinct_pages());
+        out.line(format_args!(
+            "{}: {}, {}, {} ({distinct} distinct)",
+            to.display(),
+            format_count(bytes, "byte"),
+            format_count(events, "event"),
+            format_count(pages, "page")
+        ))?;
+        if let Some(ran) = ran {
+            let how = match (ran.failed, ran.not_run) {
+                (0, 0) => String::new(),
+                (0, n) => format!(
+                    "; the shaders of {} did not run, so their results are not in the recording",
+                    format_count(n, "job")
+                ),
+                (n, _) => format!("; {} failed", format_count(n, "job")),
+            };
+            let jobs = format_count(ran.jobs, "job");
+            out.line(format_args!("{}: {jobs} ran on {}{how}", to.display(), ran.target))?;
+        }
+    }
+    Ok(Exit::differs_if(wrong))
+}

@@ -1,0 +1,416 @@
+//! `info`: prints figures about a recording.
+
+use crate::cli::failure::complain;
+use crate::cli::out::{format_count, format_duration};
+use crate::cli::page_tables::describe_problems;
+use crate::cli::source::{Opened, Source};
+use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex};
+use crate::document::capture_info;
+use clap::{Args as _, FromArgMatches as _};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use trace_core::edit::AppliedEdit;
+use trace_core::import::processes::ProcessIndex;
+use trace_core::mmu;
+use trace_core::recording::{Capture, ChainReport, EventKind};
+
+pub const VERB: Verb = Verb {
+    name: "info",
+    about: "Print the size of every part of a recording",
+    args: Source::augment_args,
+    run: |matches, out| run(&Source::from_arg_matches(matches)?, out),
+};
+
+#[derive(Serialize)]
+struct Info {
+    driver: String,
+    board: String,
+    events: u64,
+    reads: u64,
+    writes: u64,
+    /// Accesses with a recorded location but no value, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undecoded: Option<u64>,
+    interrupts: u64,
+    polls: u64,
+    jobs: u64,
+    pages: u64,
+    zero_pages: u64,
+    distinct_pages: u64,
+    mapped_pages: u64,
+    address_spaces: u64,
+    buffers: Vec<Buffer>,
+    span_ns: u64,
+    lost_events: u64,
+    gpu: Gpu,
+    source: String,
+    /// Capture details, if a recorder on the recorded machine stored them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capture: Option<Capture>,
+    /// Inputs whose bytes differ from the recorded ones, if there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    applied_edits: Vec<AppliedEdit>,
+    /// Results of jobs during the recording, if the device reported them to the recorder.
+    recorded: Option<JobResults>,
+    /// Processes of the recorded program, if the file is an index of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processes: Option<ProcessIndex>,
+    /// Counts of an API trace; absent from register traces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<CallCounts>,
+}
+
+/// Counts of an API trace.
+#[derive(Serialize)]
+struct CallCounts {
+    api: String,
+    launches: u64,
+    /// Number of launched kernels.
+    kernels: u64,
+    streams: u64,
+    /// Number of allocated buffers.
+    device_buffers: u64,
+    copies: u64,
+    fills: u64,
+}
+
+#[derive(Serialize)]
+struct JobResults {
+    computed: u64,
+    not_computed: u64,
+    failed: u64,
+    reasons: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Buffer {
+    name: String,
+    role: &'static str,
+    va: String,
+    bytes: u64,
+    #[serde(rename = "type")]
+    element: &'static str,
+    shape: Option<Vec<u64>>,
+}
+
+#[derive(Serialize)]
+struct Gpu {
+    id: String,
+    name: String,
+}
+
+fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = source.open()?;
+    let (info, unknown) = gather(&opened)?;
+    if out.is_json() {
+        out.value(&info)?;
+        unknown
+            .iter()
+            .for_each(|line| complain(Failure::file(&source.file, line)));
+    } else {
+        text(&opened, &info, &unknown, out)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Collects the figures, and one line for each address space that can only be walked in part.
+fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
+    let recording = &opened.recording;
+    let metadata = &recording.metadata;
+    let timeline = opened.timeline()?;
+    let (mut reads, mut writes, mut undecoded, mut recorded) = (0, 0, 0u64, 0);
+    for kind in recording.events.kind.iter() {
+        match EventKind::from_raw(kind) {
+            Some(EventKind::Read) => reads += 1,
+            Some(EventKind::Write) => writes += 1,
+            Some(EventKind::Interrupt) => recorded += 1,
+            Some(EventKind::Undecoded) => undecoded += 1,
+            _ => {}
+        }
+    }
+    let view = recording.memory.last();
+    let mut mapped_pages = 0u64;
+    let mut unknown = Vec::new();
+    for space in &metadata.address_spaces {
+        let reach = mmu::count_mapped_pages(space.format, space.root, &view);
+        mapped_pages = mapped_pages.saturating_add(reach.pages);
+        unknown.extend(describe_problems(space.number, reach.problems, reach.first.as_ref()));
+    }
+    let shapes = recording.buffer_shapes();
+    let buffer = |b: &trace_core::recording::Buffer| Buffer {
+        name: b.name.clone(),
+        role: b.role.name(),
+        va: format_hex(b.va.0),
+        bytes: b.bytes,
+        element: b.element.name(),
+        shape: shapes.get(&b.name).cloned(),
+    };
+    let info = Info {
+        driver: metadata.identity.driver.clone(),
+        board: metadata.identity.board.clone(),
+        events: recording.events.len() as u64,
+        reads,
+        writes,
+        undecoded: (undecoded > 0).then_some(undecoded),
+        // A recorder that saw interrupts is more reliable than the reads of their handlers.
+        interrupts: if recorded > 0 {
+            recorded
+        } else {
+            timeline.interrupts.len() as u64
+        },
+        polls: timeline.polls.len() as u64,
+        jobs: timeline.jobs.len() as u64,
+        pages: metadata.source_pages,
+        zero_pages: metadata.source_zero_pages,
+        distinct_pages: opened.distinct_pages(),
+        mapped_pages,
+        address_spaces: metadata.address_spaces.len() as u64,
+        buffers: metadata.buffers.iter().map(buffer).collect(),
+        span_ns: recording.span_ns(),
+        lost_events: metadata.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
+        gpu: Gpu {
+            id: format_hex(u64::from(metadata.identity.gpu_id)),
+            name: trace_core::registers::recorded_name(&opened.recording),
+        },
+        source: metadata.identity.source.clone(),
+        capture: recording.capture(),
+        applied_edits: recording.applied_edits(),
+        recorded: summarize_jobs(&recording.chain_reports()),
+        calls: call_counts(opened)?,
+        processes: recording.processes(),
+    };
+    Ok((info, unknown))
+}
+
+/// Counts what an API trace holds.
+fn call_counts(opened: &Opened) -> Result<Option<CallCounts>, Failure> {
+    if opened.calls.is_none() {
+        return Ok(None);
+    }
+    let api_trace = api_trace::load(opened)?;
+    let count = |kind| {
+        let kinds = opened.recording.events.kind.iter();
+        kinds.filter(|k| EventKind::from_raw(*k) == Some(kind)).count() as u64
+    };
+    let kernels: BTreeSet<u32> = api_trace.launches().iter().map(|l| l.function).collect();
+    Ok(Some(CallCounts {
+        api: api_trace.metadata().api.clone(),
+        launches: api_trace.launches().len() as u64,
+        kernels: kernels.len() as u64,
+        streams: api_trace.metadata().streams.len() as u64,
+        device_buffers: api_trace.buffers().list().len() as u64,
+        copies: count(EventKind::Copy),
+        fills: count(EventKind::Fill),
+    }))
+}
+
+/// Returns the results of jobs during the recording; `None` if the recording does not contain them.
+fn summarize_jobs(reports: &[ChainReport]) -> Option<JobResults> {
+    let mut sum = JobResults {
+        computed: 0,
+        not_computed: 0,
+        failed: 0,
+        reasons: Vec::new(),
+    };
+    for r in reports {
+        *(match r.status {
+            1 if r.has_computed() => &mut sum.computed,
+            1 => &mut sum.not_computed,
+            _ => &mut sum.failed,
+        }) += 1;
+        if let Some(why) = r.reason.as_ref().filter(|w| !sum.reasons.contains(w)) {
+            sum.reasons.push(why.clone());
+        }
+    }
+    (!reports.is_empty()).then_some(sum)
+}
+
+/// Describes the results of jobs.
+fn describe_job_results(r: &JobResults) -> String {
+    let mut parts = vec![format!("{} computed", r.computed)];
+    parts.extend((r.not_computed > 0).then(|| format!("{} done without running a shader", r.not_computed)));
+    parts.extend((r.failed > 0).then(|| format!("{} failed", r.failed)));
+    parts.join(", ")
+}
+
+/// Describes the number of events, and how many of them are accesses.
+fn describe_events(info: &Info) -> String {
+    let accesses = [
+        (info.reads, format_count(info.reads, "read")),
+        (info.writes, format_count(info.writes, "write")),
+        (
+            info.undecoded.unwrap_or(0),
+            format!("{} undecoded", info.undecoded.unwrap_or(0)),
+        ),
+    ];
+    // A recording without accesses does not list them.
+    let parts: Vec<String> = accesses.into_iter().filter(|a| a.0 > 0).map(|a| a.1).collect();
+    match parts.is_empty() {
+        true => info.events.to_string(),
+        false => format!("{} ({})", info.events, parts.join(", ")),
+    }
+}
+
+/// Describes how many events the recorder lost, if that is known.
+fn describe_lost(opened: &Opened, info: &Info) -> String {
+    // Truncated memory loses no event.
+    let of_events = |place: &str| !place.starts_with("gr_") || place.starts_with("gr_io_history");
+    let cut = info.events > 0 && opened.find_truncation().is_some_and(|f| of_events(&f.place));
+    match (cut, info.lost_events) {
+        (true, 0) => "unknown: the file is truncated".to_owned(),
+        (true, n) => format!("{n} before the end of the truncated file, then unknown"),
+        (false, n) => n.to_string(),
+    }
+}
+
+/// Describes the time from the first event to the last, if the file contains times.
+fn describe_span(info: &Info) -> String {
+    match (info.span_ns, info.events) {
+        (0, 2..) => "no times".to_owned(),
+        (span, _) => format_duration(span),
+    }
+}
+
+/// Prints the processes of an index, one per line.
+fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
+    out.line("")?;
+    let heads = [
+        "Process", "Parent", "Launches", "Events", "Device", "Ended", "File", "Command",
+    ];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    rows.extend(index.processes.iter().map(|p| {
+        vec![
+            p.process.to_string(),
+            p.parent.to_string(),
+            p.launches.to_string(),
+            p.events.to_string(),
+            p.device.clone(),
+            if p.complete { "in order" } else { "killed" }.to_owned(),
+            p.file.display().to_string(),
+            p.command.join(" "),
+        ]
+    }));
+    out.table(&rows)?;
+    Ok(())
+}
+
+fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
+    let identity = &opened.recording.metadata.identity;
+    let describe = |s: &str| {
+        if s.is_empty() {
+            "unknown".to_owned()
+        } else {
+            s.to_owned()
+        }
+    };
+    // A name without an id, or an id without a name, is useful; empty brackets are not.
+    let device = |name: &str, id: Option<String>| match id {
+        Some(id) if name.is_empty() || name == id => id,
+        Some(id) => format!("{name} ({id})"),
+        None => describe(name),
+    };
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut rows = vec![
+        match opened.recording.hardware() {
+            Some(h) if identity.gpu_id == 0 && h.is_named() => row("Device", device(&info.gpu.name, Some(h.id()))),
+            Some(_) if identity.gpu_id == 0 => row(
+                "Device",
+                "unknown: the log does not name it; import it with `--device VENDOR:DEVICE` or `--device COMPATIBLE`"
+                    .to_owned(),
+            ),
+            _ => {
+                let id = (identity.gpu_id != 0).then(|| info.gpu.id.clone());
+                row("GPU", device(&info.gpu.name, id))
+            }
+        },
+        row("Driver", describe(&identity.driver)),
+        row("Board", describe(&identity.board)),
+        row("Source", describe(&info.source)),
+        row("Events", describe_events(info)),
+        row("Span", describe_span(info)),
+        row("Lost events", describe_lost(opened, info)),
+    ];
+    match &info.calls {
+        Some(c) => {
+            rows.push(row(
+                "Launches",
+                format!("{} of {}", c.launches, format_count(c.kernels, "kernel")),
+            ));
+            rows.push(row("Streams", c.streams.to_string()));
+            rows.push(row("Buffers", c.device_buffers.to_string()));
+            let copies = if c.copies == 1 {
+                "1 copy".to_owned()
+            } else {
+                format!("{} copies", c.copies)
+            };
+            rows.push(row("Copies", format!("{copies}, {}", format_count(c.fills, "fill"))));
+            if info.distinct_pages > 0 {
+                rows.push(row("Content", format_count(info.distinct_pages, "distinct page")));
+            }
+        }
+        None => rows.extend([
+            row("Jobs", info.jobs.to_string()),
+            row(
+                "Job results",
+                info.recorded
+                    .as_ref()
+                    .map_or_else(|| "unknown".to_owned(), describe_job_results),
+            ),
+            row("Interrupts", info.interrupts.to_string()),
+            row("Polls", info.polls.to_string()),
+            row(
+                "Pages",
+                format!(
+                    "{} in the source ({} zero), {} distinct",
+                    info.pages, info.zero_pages, info.distinct_pages
+                ),
+            ),
+            row(
+                "Mapped",
+                format!(
+                    "{} in {}",
+                    format_count(info.mapped_pages, "page"),
+                    format_count(info.address_spaces, "address space")
+                ),
+            ),
+        ]),
+    }
+    let capture = info.capture.iter().flat_map(capture_info::describe_capture);
+    rows.extend(capture.map(|(what, summary)| row(what, summary)));
+    let edits = info.applied_edits.iter().cloned().map(capture_info::describe_edit);
+    rows.extend(edits.map(|(what, message)| row(what, message)));
+    out.table(&rows)?;
+    for line in unknown {
+        out.line(line)?;
+    }
+    for why in info.recorded.iter().flat_map(|r| &r.reasons) {
+        out.line(format!("Job results: {why}"))?;
+    }
+    for lost in &opened.recording.metadata.lost {
+        out.line(format!("Lost before event {}: {}", lost.before_event, lost.reason))?;
+    }
+    if let Some(index) = &info.processes {
+        processes(index, out)?;
+    }
+    if !info.buffers.is_empty() {
+        out.line("")?;
+        let mut rows = vec![
+            ["Buffer", "Role", "GPU address", "Bytes", "Type", "Shape"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
+        rows.extend(info.buffers.iter().map(|b| {
+            let sides = |s: &Vec<u64>| s.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+            vec![
+                b.name.clone(),
+                b.role.into(),
+                b.va.clone(),
+                b.bytes.to_string(),
+                b.element.into(),
+                b.shape.as_ref().map_or_else(String::new, sides),
+            ]
+        }));
+        out.table(&rows)?;
+    }
+    Ok(())
+}

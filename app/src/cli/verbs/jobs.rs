@@ -1,0 +1,210 @@
+//! `jobs`: lists every submission with its decoded job chain.
+
+use crate::cli::out::format_duration;
+use crate::cli::source::Source;
+use crate::cli::{Exit, Failure, Out, Verb, empty_result, format_hex};
+use crate::document::jobs::COMMAND_STREAM;
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+use trace_core::jobs::{self, ChainEnd, JobType};
+use trace_core::memory::GpuMemoryView;
+use trace_core::recording::ChainReport;
+use trace_core::timeline::JobSpan;
+
+pub const VERB: Verb = Verb {
+    name: "jobs",
+    about: "List jobs with their chains, dispatches, shaders and durations",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Print only the job with this index, from 0
+    #[arg(long, value_name = "JOB")]
+    job: Option<u32>,
+}
+
+/// A submission; the keys other than `chain` describe the head of the chain.
+#[derive(Serialize)]
+struct Submit {
+    index: u32,
+    submit_event: u64,
+    done_event: Option<u64>,
+    head_va: String,
+    #[serde(rename = "type")]
+    kind: Option<&'static str>,
+    decoded: bool,
+    dispatch: Option<Dispatch>,
+    shader_va: Option<String>,
+    duration_ns: Option<u64>,
+    /// Recorded result: whether its shaders ran, and why not.
+    recorded: Option<RecordedResult>,
+    chain: Vec<Job>,
+    chain_end: String,
+}
+
+#[derive(Serialize)]
+struct RecordedResult {
+    status: String,
+    computed: Option<bool>,
+    reason: Option<String>,
+}
+
+#[derive(Clone, Serialize)]
+struct Job {
+    va: String,
+    #[serde(rename = "type")]
+    kind: Option<&'static str>,
+    decoded: bool,
+    dispatch: Option<Dispatch>,
+    shader_va: Option<String>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct Dispatch {
+    workgroups: [u32; 3],
+    size: [u32; 3],
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = arguments.source.open()?;
+    let mut timeline = opened.timeline()?;
+    if let Some(job) = arguments.job {
+        let all = timeline.jobs.len() as u64;
+        timeline.jobs.retain(|j| j.index == job);
+        if timeline.jobs.is_empty() {
+            return Err(empty_result::no_such_job(job.into(), all, &opened));
+        }
+    }
+    let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
+    // Each job in the address space that it runs in, with memory as at its submission.
+    let memory = opened
+        .map
+        .map(|map| jobs::memory_at_submits(&opened.recording, map, &events))
+        .unwrap_or_default();
+    let reports = opened.recording.chain_reports();
+    let streams = opened.recording.has_command_streams();
+    let submits = timeline.jobs.iter().zip(&memory).map(|(span, memory)| {
+        let mut submit = submit(span, memory.as_ref());
+        if streams {
+            submit.kind = Some(COMMAND_STREAM);
+            submit.chain_end = "no chain".to_owned();
+        }
+        let report = reports.binary_search_by_key(&span.submit_event, |r| r.submit_event);
+        submit.recorded = report.ok().and_then(|at| reports.get(at)).map(recorded_result);
+        submit
+    });
+    if out.is_json() {
+        out.array(submits)?;
+        return Ok(Exit::Good);
+    }
+    let head = [
+        "Job",
+        "Submit",
+        "Done",
+        "Head",
+        "Type",
+        "Chain",
+        "Workgroups",
+        "Size",
+        "Shader",
+        "Duration",
+        "Computed",
+    ];
+    // Only outcomes show whether a job computed.
+    let reported = if reports.is_empty() { head.len() - 1 } else { head.len() };
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut reasons: Vec<String> = Vec::new();
+    let three = |v: [u32; 3]| format!("{}x{}x{}", v[0], v[1], v[2]);
+    for s in submits {
+        rows.push(vec![
+            s.index.to_string(),
+            s.submit_event.to_string(),
+            s.done_event.map_or_else(|| "never".into(), |e| e.to_string()),
+            s.head_va,
+            s.kind.unwrap_or("not decoded").to_owned(),
+            if streams { "-".into() } else { s.chain.len().to_string() },
+            s.dispatch.map_or_else(|| "-".into(), |d| three(d.workgroups)),
+            s.dispatch.map_or_else(|| "-".into(), |d| three(d.size)),
+            s.shader_va.unwrap_or_else(|| "-".into()),
+            s.duration_ns.map_or_else(|| "-".into(), format_duration),
+            match s.recorded.as_ref().map(|r| (r.status.as_str(), r.computed)) {
+                Some(("0x1", Some(true))) => "yes".into(),
+                Some(("0x1", Some(false))) => "no".into(),
+                Some(("0x1", None)) | None => "-".into(),
+                Some((status, _)) => format!("failed {status}"),
+            },
+        ]);
+        if let Some(why) = s.recorded.and_then(|r| r.reason).filter(|w| !reasons.contains(w)) {
+            reasons.push(why);
+        }
+    }
+    let none = rows.len() == 1;
+    rows.iter_mut().for_each(|row| row.truncate(reported));
+    out.table(&rows)?;
+    if none {
+        out.line(empty_result::describe_jobs(&opened))?;
+    } else if streams {
+        out.line(
+            "A job is a submit; Done is the last register that its commands write. The file holds no times. Draws, \
+             dispatches and shaders are not decoded.",
+        )?;
+    }
+    for why in &reasons {
+        out.line(format!("Job results: {why}"))?;
+    }
+    Ok(Exit::Good)
+}
+
+fn submit(span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
+    let (list, end) = match memory.map(|m| jobs::read_chain(m, span.head_va)) {
+        Some(c) => (c.jobs.iter().map(job).collect(), c.end),
+        None => (Vec::new(), ChainEnd::Unreadable(span.head_va)),
+    };
+    let head = list.first().cloned();
+    Submit {
+        index: span.index,
+        submit_event: span.submit_event,
+        done_event: span.done_event,
+        head_va: format_hex(span.head_va.0),
+        kind: head.as_ref().and_then(|h: &Job| h.kind),
+        decoded: head.as_ref().is_some_and(|h| h.decoded),
+        dispatch: head.as_ref().and_then(|h| h.dispatch),
+        shader_va: head.and_then(|h| h.shader_va),
+        duration_ns: span.done_ns.map(|done| done.saturating_sub(span.submit_ns)),
+        recorded: None,
+        chain: list,
+        chain_end: match end {
+            ChainEnd::End => "end".into(),
+            ChainEnd::Loop(va) => format!("loops back to {va}"),
+            ChainEnd::Unreadable(va) => format!("unreadable at {va}"),
+            ChainEnd::Undecoded(va) => format!("not a job at {va}"),
+            ChainEnd::Limit => "longer than the limit".into(),
+        },
+    }
+}
+
+fn recorded_result(report: &ChainReport) -> RecordedResult {
+    RecordedResult {
+        status: format_hex(u64::from(report.status)),
+        computed: report.computed,
+        reason: report.reason.clone(),
+    }
+}
+
+fn job(job: &jobs::Job) -> Job {
+    let header = job.header.as_ref().ok();
+    Job {
+        va: format_hex(job.va.0),
+        kind: header.and_then(|h| JobType::from_raw(h.job_type)).map(JobType::name),
+        decoded: header.is_some(),
+        dispatch: job.dispatch.map(|d| Dispatch {
+            workgroups: d.workgroups,
+            size: d.size,
+        }),
+        shader_va: job.shader_va.map(|va| format_hex(va.0)),
+    }
+}

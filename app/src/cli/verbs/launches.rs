@@ -1,0 +1,257 @@
+//! `launches`: lists every launch of an API trace, with decoded arguments.
+
+use crate::cli::out::{format_count, format_duration};
+use crate::cli::source::Source;
+use crate::cli::trace_arguments::TraceArguments;
+use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex};
+use crate::document::{api_trace as words, memory_trace};
+use clap::{Args, FromArgMatches as _};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use trace_core::api_trace::{ApiTrace, Argument, Value};
+use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
+
+pub const VERB: Verb = Verb {
+    name: "launches",
+    about: "List the kernel launches of an API trace with their arguments",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Print only launches of kernels whose name contains this text, ignoring case
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
+    #[command(flatten)]
+    asked: TraceArguments,
+    /// Number of replays on the target to measure each launch; the shortest time counts. 0: no measurement
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000), requires = "on")]
+    repeat: u32,
+}
+
+#[derive(Serialize)]
+struct Row {
+    launch: u32,
+    event: u64,
+    kernel: String,
+    function: u32,
+    grid: [u32; 3],
+    block: [u32; 3],
+    cluster: Option<[u32; 3]>,
+    shared: u32,
+    stream: u32,
+    stream_name: String,
+    cooperative: bool,
+    of_graph: bool,
+    took_ns: u32,
+    /// Shortest time of the launch on a target's device; `null`: not measured, or not reported.
+    device_ns: Option<u64>,
+    result: u32,
+    arguments: Vec<ArgumentRow>,
+    /// Memory that a target saw the launch change; `null`: no trace was requested, or it did not cover this launch.
+    changed: Option<Vec<ChangedRow>>,
+}
+
+#[derive(Serialize)]
+struct ChangedRow {
+    buffer: Option<String>,
+    va: String,
+    end_va: String,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct ArgumentRow {
+    offset: u32,
+    bytes: u32,
+    /// Its name in the PTX; empty if it has none.
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    value: String,
+    pointers: Vec<PointerRow>,
+}
+
+#[derive(Serialize)]
+struct PointerRow {
+    /// Offset in the argument.
+    at: u32,
+    va: String,
+    buffer: String,
+    buffer_offset: u64,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    arguments.asked.prestart();
+    let opened = arguments.source.open()?;
+    let api_trace = api_trace::load(&opened)?;
+    let request = memory_trace::request_for_launches(&opened.recording);
+    let (api_trace, whole) = arguments.asked.trace_memory(&opened, api_trace, request)?;
+    let times = match arguments.repeat {
+        0 => BTreeMap::new(),
+        repeat => arguments.asked.launch_times(&opened, repeat)?,
+    };
+    let search = arguments.kernel.as_deref().unwrap_or_default();
+    let functions = words::match_launches(&api_trace, search);
+    let passes = |f: u32| functions.get(f as usize).copied().unwrap_or(search.trim().is_empty());
+    let chosen = (0u32..).zip(api_trace.launches()).filter(|(_, l)| passes(l.function));
+    let rows = chosen.filter_map(|(n, l)| {
+        let row = words::launch(&opened.recording, l.event)?;
+        let list = api_trace.arguments(&opened.recording, l.event, &row);
+        let device_ns = times.get(&l.event).copied();
+        Some(report(&api_trace, n, l.event, &row, device_ns, &list))
+    });
+    if out.is_json() {
+        out.array(rows)?;
+        return Ok(Exit::differs_if(!whole));
+    }
+    let mut table = vec![
+        [
+            "Launch",
+            "Event",
+            "Kernel",
+            "Grid",
+            "Block",
+            "Shared",
+            "Stream",
+            "Host",
+            "Result",
+            "Arguments",
+        ]
+        .map(str::to_owned)
+        .to_vec(),
+    ];
+    let changes = api_trace.has_changes() || arguments.asked.is_requested();
+    if changes && let Some(heads) = table.first_mut() {
+        heads.push("Changed".to_owned());
+    }
+    if !times.is_empty()
+        && let Some(heads) = table.first_mut()
+    {
+        heads.push("Device".to_owned());
+    }
+    for r in rows {
+        let worded = |a: &ArgumentRow| match a.name.as_str() {
+            "" => a.value.clone(),
+            name => format!("{name} = {}", a.value),
+        };
+        let messages: Vec<String> = r.arguments.iter().map(worded).collect();
+        table.push(vec![
+            r.launch.to_string(),
+            r.event.to_string(),
+            words::short_function_name(&r.kernel).to_owned(),
+            format_dim3(r.grid),
+            format_dim3(r.block),
+            r.shared.to_string(),
+            r.stream_name,
+            format_duration(u64::from(r.took_ns)),
+            if r.result == 0 {
+                "ok".to_owned()
+            } else {
+                format!("failed {}", r.result)
+            },
+            messages.join(", "),
+        ]);
+        if changes && let Some(line) = table.last_mut() {
+            line.push(describe_changes(r.changed.as_deref()));
+        }
+        if !times.is_empty()
+            && let Some(line) = table.last_mut()
+        {
+            line.push(r.device_ns.map_or_else(|| "not known".to_owned(), format_duration));
+        }
+    }
+    out.table(&table)?;
+    Ok(Exit::differs_if(!whole))
+}
+
+fn describe_changes(changed: Option<&[ChangedRow]>) -> String {
+    let Some(changed) = changed else {
+        return "not known".to_owned();
+    };
+    if changed.is_empty() {
+        return "nothing".to_owned();
+    }
+    let one = |c: &ChangedRow| {
+        let place = c.buffer.as_deref().unwrap_or(&c.va);
+        format!("{place}: {}", format_count(c.bytes, "byte"))
+    };
+    changed.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn format_dim3(d: [u32; 3]) -> String {
+    format!("{}x{}x{}", d[0], d[1], d[2])
+}
+
+fn report(
+    api_trace: &ApiTrace,
+    n: u32,
+    event: u64,
+    l: &LaunchRow,
+    device_ns: Option<u64>,
+    arguments: &[Argument],
+) -> Row {
+    Row {
+        launch: n,
+        event,
+        kernel: api_trace.function_name(l.function).to_owned(),
+        function: l.function,
+        grid: l.grid,
+        block: l.block,
+        cluster: (l.cluster != [0; 3]).then_some(l.cluster),
+        shared: l.shared,
+        stream: l.stream,
+        stream_name: api_trace.stream_name(l.stream),
+        cooperative: l.flags & LaunchRow::COOPERATIVE != 0,
+        of_graph: l.flags & CALL_OF_GRAPH != 0,
+        took_ns: l.took,
+        device_ns,
+        result: l.result,
+        arguments: arguments.iter().map(|a| argument(api_trace, a)).collect(),
+        changed: api_trace.launch_changes(event).map(|left| {
+            let row = |l: &trace_core::api_trace::BufferChange| ChangedRow {
+                buffer: l.buffer.and_then(|n| Some(api_trace.buffers().get(n)?.name.clone())),
+                va: format_hex(l.span.start),
+                end_va: format_hex(l.span.end),
+                bytes: l.bytes,
+            };
+            left.list.iter().map(row).collect()
+        }),
+    }
+}
+
+fn argument(api_trace: &ApiTrace, a: &Argument) -> ArgumentRow {
+    let name = |place: trace_core::api_trace::BufferLocation| {
+        let b = api_trace.buffers().get(place.buffer);
+        b.map_or_else(String::new, |b| b.name.clone())
+    };
+    let pointers = match &a.value {
+        Value::Pointer { to, place: Some(p), .. } => vec![PointerRow {
+            at: 0,
+            va: format_hex(*to),
+            buffer: name(*p),
+            buffer_offset: p.offset,
+        }],
+        Value::Bytes(list) => list
+            .iter()
+            .map(|(at, to, p)| PointerRow {
+                at: *at,
+                va: format_hex(*to),
+                buffer: name(*p),
+                buffer_offset: p.offset,
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    ArgumentRow {
+        offset: a.parameter.offset,
+        bytes: a.parameter.bytes,
+        name: a.parameter.label.clone(),
+        kind: a.parameter.name.clone(),
+        value: a.describe(api_trace),
+        pointers,
+    }
+}

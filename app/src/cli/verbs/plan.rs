@@ -1,0 +1,240 @@
+//! `plan`: shows what a replay would do and access, without running it.
+
+use crate::cli::out::format_count;
+use crate::cli::replay_arguments::{PreparedReplay, ReplayArguments};
+use crate::cli::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line};
+use clap::{Args, FromArgMatches as _};
+use kinescope_files::output;
+use replay_engine::plan::{Plan, RewriteKind, text};
+use replay_engine::verify::{self, Verified};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub const VERB: Verb = Verb {
+    name: "plan",
+    about: "Compile and verify a replay without running it",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    of: ReplayArguments,
+    /// Buffer that the replay returns; may be given more than once
+    #[arg(long = "output", value_name = "NAME")]
+    outputs: Vec<String>,
+    /// Write the plan to this file (binary), with the page images that it refers to
+    #[arg(short = 'o', value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// Print the plan as text, one action per line
+    #[arg(long, conflicts_with = "json")]
+    text: bool,
+    /// Read FILE as the text of a plan, and verify it if a target is given
+    #[arg(long)]
+    assemble: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    title: &'a str,
+    #[serde(rename = "board")]
+    target: &'a str,
+    actions: u64,
+    body_bytes: u64,
+    pages: u64,
+    used_pages: u64,
+    arena: Arena,
+    reads: replay_engine::plan::ReadClasses,
+    interrupts: u64,
+    jobs: u64,
+    rewrites: BTreeMap<&'static str, u64>,
+    rewrite_list: Vec<Rewrite<'a>>,
+    outputs: Vec<&'a str>,
+    budgets: replay_engine::plan::Budgets,
+    verified: Verified,
+    /// Register ranges that the map does not know and the user allowed.
+    allowed: Vec<String>,
+    /// Whether the device accesses the plan's memory by DMA.
+    masters_bus: bool,
+    expectations: u64,
+}
+
+#[derive(Serialize)]
+struct Arena {
+    base: String,
+    end: String,
+}
+
+#[derive(Serialize)]
+struct Rewrite<'a> {
+    kind: &'static str,
+    event: Option<u64>,
+    detail: &'a str,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    arguments
+        .of
+        .input_files()
+        .with_output("-o", arguments.to.as_deref())
+        .check()?;
+    if arguments.assemble && arguments.of.target_name().is_empty() {
+        return assemble(arguments, out);
+    }
+    let PreparedReplay { device, compiled, .. } = arguments.of.prepare(arguments.outputs.iter().map(String::as_str))?;
+    let plan = &compiled.plan;
+    let verified = verify::verify(plan, &compiled.pages, &device).map_err(|e| {
+        Failure::file(
+            arguments.of.file(),
+            format!("the plan for {} is {e}", arguments.of.target_name()),
+        )
+    })?;
+    if let Some(path) = &arguments.to {
+        let bytes = compiled.to_bytes().map_err(|e| Failure::file(path, e))?;
+        progress_line::run_with_progress("writing", |_, _| Ok(output::write(path, &bytes)?))?;
+    }
+    if arguments.text {
+        out.line(text::print_with_pages(plan, &compiled.pages).trim_end())?;
+    } else if out.is_json() {
+        out.value(&report(plan, &arguments.of, verified))?;
+    } else {
+        describe(plan, arguments.of.target_name(), &verified, out)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Reads the text of a plan, for any target that replays it later.
+fn assemble(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let file = arguments.of.file();
+    let none = || {
+        Failure::file(
+            file,
+            "not a plan: neither a text that begins with `kinescope plan`, nor a binary plan",
+        )
+    };
+    let compiled = plan_file::read(file)?.ok_or_else(none)?;
+    if let Some(path) = &arguments.to {
+        let bytes = compiled.to_bytes().map_err(|e| Failure::file(path, e))?;
+        progress_line::run_with_progress("writing", |_, _| Ok(output::write(path, &bytes)?))?;
+    }
+    if arguments.text {
+        out.line(text::print_with_pages(&compiled.plan, &compiled.pages).trim_end())?;
+    } else if arguments.to.is_none() {
+        return Err(Failure::usage(
+            "--assemble needs a file for the plan (-o FILE), or --text, or a target (--on TARGET)",
+        ));
+    }
+    Ok(Exit::Good)
+}
+
+fn counts(plan: &Plan) -> BTreeMap<RewriteKind, u64> {
+    let mut counts = BTreeMap::new();
+    for r in &plan.rewrites {
+        *counts.entry(r.kind).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Report<'a> {
+    Report {
+        title: &plan.title,
+        target: of.target_name(),
+        allowed: of.format_allowed(),
+        actions: plan.actions,
+        body_bytes: plan.body.len() as u64,
+        pages: plan.pages.len() as u64,
+        used_pages: plan.used_pages,
+        arena: Arena {
+            base: format_hex(plan.arena.base.0),
+            end: format_hex(plan.arena.end()),
+        },
+        reads: plan.reads,
+        interrupts: plan.interrupts,
+        jobs: plan.jobs.len() as u64,
+        rewrites: counts(plan).into_iter().map(|(k, n)| (k.name(), n)).collect(),
+        rewrite_list: plan
+            .rewrites
+            .iter()
+            .map(|r| Rewrite {
+                kind: r.kind.name(),
+                event: r.event,
+                detail: &r.detail,
+            })
+            .collect(),
+        outputs: plan.outputs.iter().map(|b| b.name.as_str()).collect(),
+        budgets: plan.budgets,
+        verified,
+        masters_bus: plan.masters,
+        expectations: plan.expectations.len() as u64,
+    }
+}
+
+fn describe(plan: &Plan, target: &str, verified: &Verified, out: &mut Out) -> Result<(), Failure> {
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let r = &plan.reads;
+    out.table(&[
+        row("Recording", plan.title.clone()),
+        row("Target", target.to_owned()),
+        row(
+            "Actions",
+            format!(
+                "{} in {}, {}",
+                plan.actions,
+                format_count(plan.body.len() as u64, "byte"),
+                format_count(plan.interrupts, "interrupt")
+            ),
+        ),
+        row("Jobs", plan.jobs.len().to_string()),
+        row(
+            "Reads",
+            format!(
+                "{} compared ({} equal, {} masked, {} until), {} fed to a write, {} free-running",
+                r.compared(),
+                r.equal,
+                r.masked,
+                r.until,
+                r.feeds,
+                r.any
+            ),
+        ),
+        row(
+            "Memory",
+            format!(
+                "{} of {} to {}, {} with content",
+                format_count(plan.used_pages, "page"),
+                format_hex(plan.arena.base.0),
+                format_hex(plan.arena.end()),
+                plan.pages.len()
+            ),
+        ),
+        row(
+            "Verified",
+            format!(
+                "{}, {}, {}: all inside the target's memory for this plan",
+                format_count(verified.tables, "page table"),
+                format_count(verified.leaves, "mapped page"),
+                format_count(verified.jobs, "job chain")
+            ),
+        ),
+    ])?;
+    for u in &verified.unproved {
+        out.line(format_args!("Not proved, bounded by time: {u}"))?;
+    }
+    out.line("")?;
+    let mut rows = vec![["Rewrite", "Times", "First"].map(str::to_owned).to_vec()];
+    for (kind, n) in counts(plan) {
+        let first = plan.rewrites.iter().find(|r| r.kind == kind);
+        rows.push(vec![
+            kind.name().to_owned(),
+            n.to_string(),
+            first.map_or_else(String::new, |r| {
+                let event = r.event.map_or_else(String::new, |e| format!("event {e}: "));
+                format!("{event}{}", r.detail)
+            }),
+        ]);
+    }
+    out.table(&rows)?;
+    Ok(())
+}

@@ -1,0 +1,423 @@
+//! `regmaps`: lists register maps, and imports register descriptions of other projects.
+
+use crate::cli::failure::complain;
+use crate::cli::out::format_count;
+use crate::cli::outputs::CommandFiles;
+use crate::cli::{Exit, Failure, Out, Verb, format_hex};
+use crate::document::register_map_files;
+use clap::{Args, FromArgMatches as _, Subcommand};
+use kinescope_files::output;
+use register_maps::{Folder, Format, ImportedMap, LossKind, Options, SUFFIX};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use trace_core::import;
+use trace_core::progress::Progress;
+use trace_core::registers::RegisterMap;
+
+pub const VERB: Verb = Verb {
+    name: "regmaps",
+    about: "List register maps, or convert one from SVD, rules-ng-ng, genxml",
+    args: |command| {
+        RegmapsCommand::augment_subcommands(command)
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+    },
+    run: |matches, out| match RegmapsCommand::from_arg_matches(matches)? {
+        RegmapsCommand::Import(arguments) => import_one(&arguments, out),
+        RegmapsCommand::List(arguments) => list(&arguments, out),
+    },
+};
+
+/// Maximum number of losses in text output; JSON lists all.
+const MAX_LISTED_LOSSES: usize = 20;
+/// Maximum size of an imported file, bytes.
+const MAX_FILE: u64 = 64 << 20;
+
+#[derive(Subcommand)]
+enum RegmapsCommand {
+    /// Convert a CMSIS-SVD, rules-ng-ng or genxml file to a map
+    Import(Box<ImportArguments>),
+    /// List the known maps: embedded, in your folder, next to a recording
+    List(ListArguments),
+}
+
+#[derive(Args)]
+struct ImportArguments {
+    /// CMSIS-SVD, rules-ng-ng (envytools, freedreno) or genxml (Mesa) file to convert; files that it includes are
+    /// searched in its folder and the two above
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Output file; - is standard output [default: NAME.map.toml in your folder of maps]
+    #[arg(short = 'o', value_name = "OUT", conflicts_with = "beside")]
+    to: Option<PathBuf>,
+    /// Write the map next to this recording, whose registers it then names
+    #[arg(long = "next-to", alias = "beside", value_name = "RECORDING")]
+    beside: Option<PathBuf>,
+    /// Read the file as svd, rnn or genxml, regardless of its root element
+    #[arg(long = "as", value_name = "FORMAT", value_parser = format)]
+    format: Option<Format>,
+    /// Convert only definitions for this variant: A6XX of freedreno, a version of Broadcom's packets
+    #[arg(long, value_name = "VARIANT")]
+    variant: Option<String>,
+    /// Convert only this peripheral of an SVD or domain of rules-ng-ng; may be given more than once
+    #[arg(long = "block", value_name = "NAME")]
+    blocks: Vec<String>,
+    /// Name of the map [default: that of the file]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Space of the recording that contains the registers: bar0, reg0
+    #[arg(long, value_name = "SPACE", default_value = "")]
+    space: String,
+    /// PCI device that the map is for; may be given more than once
+    #[arg(long = "device", value_name = "VENDOR:DEVICE", value_parser = pci)]
+    devices: Vec<(u16, u16)>,
+    /// Compatible string of a device-tree device that the map is for; may be given more than once
+    #[arg(long, value_name = "STRING")]
+    compatible: Vec<String>,
+    /// Upper half of the id register of a GPU that the map is for; may be given more than once
+    #[arg(long = "gpu", value_name = "ID", value_parser = half)]
+    gpus: Vec<u16>,
+    /// Write a compact map to ship with a program: arrays as arrays, blocks by the first word of names, no descriptions
+    #[arg(long)]
+    compact: bool,
+    /// Overwrite an existing map
+    #[arg(long)]
+    force: bool,
+    /// List everything that is not converted, not only the first 20
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Args)]
+struct ListArguments {
+    /// A recording: also list the map next to it, and show which map names its registers
+    #[arg(value_name = "RECORDING")]
+    recording: Option<PathBuf>,
+}
+
+fn format(text: &str) -> Result<Format, String> {
+    Format::from_name(text).ok_or_else(|| format!("'{text}' is not a format (expected svd, rnn or genxml)"))
+}
+
+fn hex16(text: &str) -> Option<u16> {
+    u16::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+}
+
+fn pci(text: &str) -> Result<(u16, u16), String> {
+    let both = text.split_once(':').and_then(|(v, d)| Some((hex16(v)?, hex16(d)?)));
+    both.ok_or_else(|| format!("'{text}' is not a PCI device (expected VENDOR:DEVICE in hexadecimal, 1234:11e8)"))
+}
+
+fn half(text: &str) -> Result<u16, String> {
+    hex16(text).ok_or_else(|| format!("'{text}' is not an id (expected 16 bits in hexadecimal, 6000)"))
+}
+
+#[derive(Serialize)]
+struct LossRow<'a> {
+    file: &'a str,
+    line: u32,
+    column: u32,
+    kind: &'static str,
+    what: &'a str,
+}
+
+#[derive(Serialize)]
+struct ImportReport<'a> {
+    name: &'a str,
+    format: &'static str,
+    written: Option<String>,
+    window_at: Option<String>,
+    registers: usize,
+    fields: usize,
+    layouts: usize,
+    layout_fields: usize,
+    enumerations: usize,
+    not_carried_over: Vec<LossRow<'a>>,
+    more_not_carried_over: usize,
+    /// The map itself, if it is not written to a file.
+    map: Option<&'a str>,
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    use std::io::Read as _;
+    // Checked before opening: opening a pipe would wait for a writer.
+    let metadata = std::fs::metadata(path).map_err(|e| Failure::file(path, e))?;
+    if !metadata.is_file() {
+        return Err(Failure::file(path, "not a file (expected an .svd or .xml)"));
+    }
+    let file = std::fs::File::open(path).map_err(|e| Failure::file(path, e))?;
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Failure::file(path, e))?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(Failure::file(
+            path,
+            "larger than 64 MiB, the maximum size of a register map",
+        ));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        Failure::file(path, format!("byte {at} is not UTF-8; save the file in UTF-8"))
+    })
+}
+
+/// Returns the output file of an import; `None` for standard output.
+fn target(arguments: &ImportArguments, name: &str) -> Result<Option<PathBuf>, Failure> {
+    if let Some(recording) = &arguments.beside {
+        if !recording.exists() {
+            return Err(Failure::file(recording, "no such recording"));
+        }
+        return Ok(Some(register_maps::sibling_map_path(recording)));
+    }
+    match &arguments.to {
+        Some(to) if to.as_os_str() == "-" => Ok(None),
+        Some(to) => Ok(Some(to.clone())),
+        None => {
+            let folder = register_map_files::folder()
+                .ok_or_else(|| Failure::usage("the folder for your maps is unknown; name the output with -o OUT"))?;
+            std::fs::create_dir_all(&folder).map_err(|e| Failure::file(&folder, e))?;
+            let safe = |c: char| {
+                if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') {
+                    c
+                } else {
+                    '_'
+                }
+            };
+            let plain: String = name.chars().map(safe).collect();
+            Ok(Some(folder.join(format!("{}{SUFFIX}", plain.trim_start_matches('.')))))
+        }
+    }
+}
+
+fn import_one(arguments: &ImportArguments, out: &mut Out) -> Result<Exit, Failure> {
+    let text = read(&arguments.file)?;
+    let options = Options {
+        format: arguments.format,
+        variant: arguments.variant.clone(),
+        blocks: arguments.blocks.clone(),
+        name: arguments.name.clone(),
+        space: arguments.space.clone(),
+        pci: arguments.devices.clone(),
+        compatible: arguments.compatible.clone(),
+        gpu: arguments.gpus.clone(),
+        compact: arguments.compact,
+    };
+    let file = arguments.file.display().to_string();
+    let made = register_maps::import(&file, &text, &options, &mut Folder::new(&arguments.file))
+        .map_err(|e| Failure::usage(e.to_string()))?;
+    // The letters and digits of the name form the file name, and users distinguish maps by them.
+    if !made.name.contains(char::is_alphanumeric) {
+        return Err(Failure::usage(format!(
+            "'{}' is not a name for a map: it has neither letters nor digits; give one with --name",
+            made.name
+        )));
+    }
+    let to = target(arguments, &made.name)?;
+    if let Some(to) = &to {
+        CommandFiles::default()
+            .with_input("FILE", &arguments.file)
+            .with_output("-o", Some(to))
+            .check()?;
+        if to.exists() && !arguments.force {
+            return Err(Failure::file(
+                to,
+                "the map exists, and manual changes to it would be lost; --force overwrites it",
+            ));
+        }
+        output::write(to, made.text.as_bytes())?;
+    } else if !out.is_json() {
+        out.bytes(made.text.as_bytes())?;
+        // Standard output contains only the map.
+        print_losses(&made, arguments.all, |line| {
+            complain(line);
+            Ok(())
+        })?;
+        return Ok(Exit::Good);
+    }
+    let named = arguments.beside.is_some()
+        || !(arguments.devices.is_empty() && arguments.compatible.is_empty() && arguments.gpus.is_empty());
+    report(&made, to.as_deref(), named, arguments.all, out)
+}
+
+fn report(made: &ImportedMap, to: Option<&Path>, named: bool, all: bool, out: &mut Out) -> Result<Exit, Failure> {
+    if out.is_json() {
+        let lost = made.losses.iter().map(|l| LossRow {
+            file: &l.place.file,
+            line: l.place.line,
+            column: l.place.column,
+            kind: l.kind.name(),
+            what: &l.what,
+        });
+        out.value(&ImportReport {
+            name: &made.name,
+            format: made.format.name(),
+            written: to.map(|p| p.display().to_string()),
+            window_at: made.window_at.map(format_hex),
+            registers: made.registers,
+            fields: made.fields,
+            layouts: made.layouts,
+            layout_fields: made.layout_fields,
+            enumerations: made.enums,
+            not_carried_over: lost.collect(),
+            more_not_carried_over: made.more_losses,
+            map: to.is_none().then_some(made.text.as_str()),
+        })?;
+        return Ok(Exit::Good);
+    }
+    if let Some(to) = to {
+        out.line(format_args!("{}", to.display()))?;
+    }
+    out.line(format_args!(
+        "{} ({}): {} with {}, {} with {}, {}",
+        made.name,
+        made.format.name(),
+        format_count(made.registers as u64, "register"),
+        format_count(made.fields as u64, "field"),
+        format_count(made.layouts as u64, "layout"),
+        format_count(made.layout_fields as u64, "field"),
+        format_count(made.enums as u64, "enumeration"),
+    ))?;
+    if let Some(at) = made.window_at {
+        out.line(format_args!("offsets count from {at:#x} on the device's bus"))?;
+    }
+    if !named {
+        out.line("the map names no device: it applies to recordings that have its space and whose device no map knows; name devices with --device, --compatible or --gpu, or a recording with --next-to")?;
+    }
+    if made.losses.is_empty() {
+        return Ok(out.line("everything was converted").map(|()| Exit::Good)?);
+    }
+    print_losses(made, all, |line| Ok(out.line(line)?))?;
+    Ok(Exit::Good)
+}
+
+/// Prints the losses of the import, one per line; nothing if there are none.
+fn print_losses(
+    made: &ImportedMap,
+    all: bool,
+    mut line: impl FnMut(std::fmt::Arguments<'_>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    if made.losses.is_empty() {
+        return Ok(());
+    }
+    let total = (made.losses.len() + made.more_losses) as u64;
+    line(format_args!("not converted: {total}"))?;
+    let mut kinds: BTreeMap<LossKind, usize> = BTreeMap::new();
+    for l in &made.losses {
+        *kinds.entry(l.kind).or_default() += 1;
+    }
+    for (kind, n) in kinds {
+        line(format_args!("  {n} {}", kind.name()))?;
+    }
+    let max = if all { usize::MAX } else { MAX_LISTED_LOSSES };
+    for l in made.losses.iter().take(max) {
+        line(format_args!("{}: {}", l.place, l.what))?;
+    }
+    let listed = made.losses.len().min(max) as u64;
+    if listed < total {
+        let how = if all { "" } else { "; --all lists them" };
+        line(format_args!("and {} more{how}", total - listed))?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct MapRow {
+    name: String,
+    registers: Option<usize>,
+    layouts: Option<usize>,
+    from: &'static str,
+    path: Option<String>,
+    error: Option<String>,
+    names_this_recording: bool,
+}
+
+impl MapRow {
+    fn from_map(map: &RegisterMap, from: &'static str, path: Option<&Path>) -> Self {
+        Self {
+            name: map.name().to_owned(),
+            registers: Some(map.registers().count()),
+            layouts: Some(map.layouts().count()),
+            from,
+            path: path.map(|p| p.display().to_string()),
+            error: None,
+            names_this_recording: false,
+        }
+    }
+}
+
+fn list(arguments: &ListArguments, out: &mut Out) -> Result<Exit, Failure> {
+    let mut own = register_maps::UserMaps::open_folder(register_map_files::folder().as_deref());
+    let mut chosen = Vec::new();
+    if let Some(file) = &arguments.recording {
+        let mut recording = import::open(file, &Progress::new()).map_err(|e| Failure::usage(e.to_string()))?;
+        own.add_sibling(file, &mut recording);
+        chosen = RegisterMap::list_for_recording(&recording);
+    }
+    let mut known = Vec::new();
+    for found in &own.maps {
+        let from = if found.beside {
+            "beside the recording"
+        } else {
+            "your folder"
+        };
+        known.push(match &found.map {
+            Ok(map) => MapRow {
+                names_this_recording: chosen.iter().any(|c| std::ptr::eq(*c, *map)),
+                ..MapRow::from_map(map, from, Some(&found.path))
+            },
+            Err(e) => MapRow {
+                name: found
+                    .path
+                    .file_name()
+                    .map(|n| n.to_string_lossy().into_owned())
+                    .unwrap_or_default(),
+                registers: None,
+                layouts: None,
+                from,
+                path: Some(found.path.display().to_string()),
+                error: Some(e.clone()),
+                names_this_recording: false,
+            },
+        });
+    }
+    for map in RegisterMap::embedded() {
+        known.push(MapRow {
+            names_this_recording: chosen.iter().any(|c| std::ptr::eq(*c, map)),
+            ..MapRow::from_map(map, "embedded", None)
+        });
+    }
+    if out.is_json() {
+        out.array(known)?;
+        return Ok(Exit::Good);
+    }
+    let mut rows = vec![
+        ["Map", "Registers", "Layouts", "From", "Path"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for k in &known {
+        let count = |n: Option<usize>| n.map_or_else(|| "-".to_owned(), |n| n.to_string());
+        let from = if k.names_this_recording {
+            format!("{}, names this recording", k.from)
+        } else {
+            k.from.to_owned()
+        };
+        rows.push(vec![
+            k.name.clone(),
+            count(k.registers),
+            count(k.layouts),
+            from,
+            k.path.clone().unwrap_or_else(|| "-".to_owned()),
+        ]);
+    }
+    out.table(&rows)?;
+    for error in own.errors() {
+        out.line(format_args!("not used: {error}"))?;
+    }
+    if let Some(folder) = register_map_files::folder() {
+        out.line(format_args!("your folder: {}", folder.display()))?;
+    }
+    Ok(Exit::Good)
+}

@@ -1,0 +1,634 @@
+//! `replay`: replays a recording on a target and prints the result.
+
+mod guard;
+mod outcome;
+
+use crate::buffers;
+use crate::cli::failure::complain;
+use crate::cli::findings::FindingRow;
+use crate::cli::out::format_duration;
+use crate::cli::replay_arguments::{PreparedReplay, ReplayArguments, assignment};
+use crate::cli::replayed_screen::{self, ReplayScreens};
+use crate::cli::source::Opened;
+use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
+use crate::document::job_outcome::explain_uncomputed;
+use crate::document::transfers::{self, BufferTyping};
+use crate::document::tuning::tolerance::parse_output_rule;
+use clap::{Args, FromArgMatches as _};
+use kinescope_files::output;
+use replay_engine::client::{ClientError, Lease, Stage};
+use replay_engine::device::cuda::OutputTolerance;
+use replay_engine::plan::learn::{self, LearnError};
+use replay_engine::plan::{Compiled, EffectResult, text};
+use replay_engine::run::calls::{CallsOutcome, ComparisonRules, compare_outputs};
+use replay_engine::run::{FaultReport, JobOutcome, Outcome, Timing, Verdict};
+use replay_engine::serve::MAX_REPEATS;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use trace_core::{Recording, jobs};
+
+pub const VERB: Verb = Verb {
+    name: "replay",
+    about: "Replay a recording or plan on a target and compare the results",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    of: ReplayArguments,
+    /// File for the content of a buffer after the replay, raw or .npy; may be given more than once
+    #[arg(long = "output", value_name = "NAME=FILE", value_parser = assignment)]
+    outputs: Vec<(String, PathBuf)>,
+    /// Write the outcome to this file, as a recording
+    #[arg(short = 'o', value_name = "OUTCOME.kine")]
+    outcome: Option<PathBuf>,
+    /// Write the final screen of the device to this file, as binary PPM
+    #[arg(long, value_name = "OUT.ppm")]
+    screen: Option<PathBuf>,
+    /// Number of runs, at most 10000
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_REPEATS)))]
+    repeat: u32,
+    /// Replay on a device that can access foreign memory without containment (`targets` shows it); without this option,
+    /// such a device is refused
+    #[arg(long)]
+    without_containment: bool,
+    /// Learn the effects of a good run on this target and compare a second run with them; write the plan with these
+    /// expectations to this file (as text if its name ends in .txt)
+    #[arg(long, value_name = "PLAN")]
+    learn: Option<PathBuf>,
+    /// With --learn: also check after this event; may be given more than once
+    #[arg(long = "check-after", alias = "look-at", value_name = "EVENT", requires = "learn")]
+    look_at: Vec<u64>,
+    /// For API traces: end each buffer at unmapped memory, and report the launch that reads or writes past one
+    #[arg(long, conflicts_with_all = ["graph", "learn", "outcome", "repeat", "screen", "outputs"])]
+    guard: bool,
+    /// List every job with its result and its time
+    #[arg(long)]
+    jobs: bool,
+    /// For API traces: tolerance of outputs, all or a named one: f32:1e-5, out0=f32:1e-6,1e-4 (absolute, relative),
+    /// out0=f16:2ulp, exact; may be given more than once
+    #[arg(long = "tolerance", alias = "near", value_name = "[NAME=]RULE", value_parser = parse_output_rule)]
+    near: Vec<(Option<String>, OutputTolerance)>,
+    /// For API traces: type and shape of a buffer, for .npy files: out0=f32:1x1000; may be given more than once
+    #[arg(long = "as", value_name = "NAME=TYPE[:SHAPE]", value_parser = transfers::parse_typing)]
+    types: Vec<BufferTyping>,
+    /// Do not check the plan here: the agent checks it in any case
+    #[arg(long, hide = true)]
+    bypass_check: bool,
+}
+
+/// Report of a replay. The keys are fixed: scripts read them.
+#[derive(Serialize)]
+struct Report<'a> {
+    outcome: Verdict,
+    /// The result in one line, including what was not computed.
+    verdict: String,
+    computed: bool,
+    actions: u64,
+    reads: Reads,
+    reads_compared: u64,
+    reads_matched: u64,
+    jobs: u64,
+    interrupts: u64,
+    rewrites: BTreeMap<&'static str, u64>,
+    divergences: Vec<Divergence<'a>>,
+    divergence_count: u64,
+    findings: Vec<FindingRow<'a>>,
+    outputs: Vec<Output<'a>>,
+    /// Required effects other than matching reads.
+    effects: Vec<Effect<'a>>,
+    /// What was not checked because there is nothing to compare with.
+    unchecked: &'a [String],
+    screen: Option<replayed_screen::ScreenReport>,
+    timing: Times,
+    pushed_bytes: u64,
+    #[serde(rename = "board")]
+    target: &'a str,
+    failure: Option<&'a str>,
+    faults: Vec<Fault<'a>>,
+    job_outcomes: Vec<Job>,
+    device_ns: u64,
+    fingerprint: String,
+    /// Register ranges that the map does not know and the user allowed.
+    allowed: Vec<String>,
+    /// Whether the device had bus mastering during the replay; it was disabled again.
+    mastered_bus: bool,
+    /// Results of an API trace; absent for a register trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    calls: Option<&'a CallsOutcome>,
+}
+
+#[derive(Serialize)]
+struct Reads {
+    equal: u64,
+    masked: u64,
+    until: u64,
+    feeds: u64,
+    any: u64,
+}
+
+#[derive(Serialize)]
+struct Divergence<'a> {
+    event: u64,
+    register: &'a str,
+    expected: String,
+    got: String,
+    class: &'a str,
+    job: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Output<'a> {
+    name: &'a str,
+    bytes: u64,
+    blake3: String,
+}
+
+#[derive(Serialize)]
+struct Effect<'a> {
+    kind: &'a str,
+    /// Absent if nothing can check it on this device.
+    matched: Option<bool>,
+    expected: &'a str,
+    got: &'a str,
+    source: &'a str,
+    /// The event after which it was checked; absent for the end.
+    event: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Fault<'a> {
+    job: Option<u32>,
+    event: u64,
+    summary: &'a str,
+    exception: &'a str,
+    address: Option<String>,
+    registers: Vec<FaultRegister<'a>>,
+    walk: &'a [String],
+    nearest_buffer: Option<&'a str>,
+    /// Distance in bytes from the address to that buffer; 0 inside.
+    nearest_distance: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct FaultRegister<'a> {
+    name: &'a str,
+    value: String,
+    means: &'a str,
+}
+
+#[derive(Serialize)]
+struct Job {
+    index: u32,
+    submit_event: u64,
+    head_va: String,
+    done: bool,
+    status: Option<String>,
+    computed: Option<bool>,
+    /// Why the outputs do not contain its results.
+    why_not: Option<String>,
+    duration_ns: u64,
+}
+
+#[derive(Serialize)]
+struct Times {
+    plan_ns: u64,
+    push_ns: u64,
+    /// The median if there are several runs.
+    run_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runs: Option<Percentiles>,
+}
+
+#[derive(Serialize)]
+struct Percentiles {
+    count: u64,
+    min_ns: u64,
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    // An unwritable output must not cost a run or its inputs.
+    let outputs = arguments
+        .outputs
+        .iter()
+        .fold(arguments.of.input_files(), |files, (name, file)| {
+            files.with_output(format!("--output {name}"), Some(file))
+        });
+    outputs
+        .with_output("-o", arguments.outcome.as_deref())
+        .with_output("--screen", arguments.screen.as_deref())
+        .with_output("--learn", arguments.learn.as_deref())
+        .check()?;
+    for (_, file) in &arguments.outputs {
+        buffers::check_file_name(file).map_err(|e| Failure::usage(e.to_string()))?;
+    }
+    let PreparedReplay {
+        mut lease,
+        device,
+        mut compiled,
+        compile_time,
+        opened,
+        expect_screen,
+        expected,
+    } = arguments
+        .of
+        .prepare(arguments.outputs.iter().map(|(name, _)| name.as_str()))?;
+    if arguments.without_containment {
+        lease
+            .accept_no_containment()
+            .map_err(|e| Failure::usage(e.to_string()))?;
+    }
+    if arguments.outcome.is_none() {
+        lease.leave_unrecorded();
+    }
+    if arguments.guard {
+        if compiled.plan.calls.is_none() || opened.calls.is_none() {
+            return Err(Failure::usage("--guard is for API traces of CUDA"));
+        }
+        let api_trace = api_trace::load(&opened)?;
+        let mut asked = guard::GuardedReplay {
+            target: arguments.of.target_name(),
+            recording: &opened.recording,
+            calls: &api_trace,
+            lease: &mut lease,
+            compiled: &mut compiled,
+        };
+        return guard::run(&mut asked, out);
+    }
+    if compiled.plan.calls.is_some() && arguments.learn.is_some() {
+        return Err(Failure::usage(
+            "--learn is for register traces: an API trace contains its outputs, and a replay is compared with them",
+        ));
+    }
+    let asked = match &arguments.learn {
+        Some(_) => {
+            Some(learn::request_effects(&mut compiled, &arguments.look_at).map_err(|e| learn_failure(arguments, e))?)
+        }
+        None => None,
+    };
+    let mut outcome = run_replay(arguments, &mut lease, &compiled, &device.name)?;
+    if let (Some(asked), Some(path)) = (asked, &arguments.learn) {
+        let from = format!("a run on {} that was good", arguments.of.target_name());
+        let learned = asked.learn(&mut compiled, &outcome, &from);
+        learned.map_err(|e| learn_failure(arguments, e))?;
+        outcome = run_replay(arguments, &mut lease, &compiled, &device.name)?;
+        asked.check_repeat(&outcome).map_err(|e| learn_failure(arguments, e))?;
+        let bytes = match path.extension().is_some_and(|e| e == "txt") {
+            true => text::print_with_pages(&compiled.plan, &compiled.pages).into_bytes(),
+            false => compiled.to_bytes().map_err(|e| Failure::file(path, e))?,
+        };
+        progress_line::run_with_progress("writing", |_, _| Ok(output::write(path, &bytes)?))?;
+    }
+    if opened.calls.is_some() || !expected.is_empty() {
+        let named = arguments.near.iter().filter_map(|(n, r)| Some((n.clone()?, *r)));
+        let rules: BTreeMap<String, OutputTolerance> = named.collect();
+        if let Some(odd) = rules.keys().find(|n| outcome.outputs.iter().all(|o| o.name != **n))
+            && outcome.verdict != Verdict::Failed
+        {
+            opened.buffer(odd)?;
+        }
+        let rule = arguments.near.iter().rev().find(|(n, _)| n.is_none()).map(|r| r.1);
+        let against = ComparisonRules { rules, rule, expected };
+        compare_outputs(&mut outcome, &opened.recording, &against);
+        for t in &arguments.types {
+            opened.buffer(&t.name)?;
+            for o in outcome.outputs.iter_mut().filter(|o| o.name == t.name) {
+                o.element = t.element;
+            }
+        }
+    }
+    let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);
+    outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
+    let screens = ReplayScreens::from_outcome(expect_screen.as_ref(), &opened.recording, &outcome)?;
+    progress_line::run_with_progress("writing", |_, _| {
+        write(arguments, &opened.recording, &outcome, &screens)
+    })?;
+    if out.is_json() {
+        let chains = find_uncomputed_jobs(&opened, &outcome)?;
+        out.value(&report(&outcome, &arguments.of, &chains, &screens))?;
+    } else {
+        let of = outcome::OutcomeContext {
+            target: arguments.of.target_name(),
+            events: opened.recording.events.len(),
+            map: opened.map,
+            jobs: arguments.jobs,
+            screen: screens.describe(),
+        };
+        outcome::print(&outcome, &of, describe_times(&outcome.timing), out)?;
+    }
+    Ok(Exit::differs_if(!is_success(arguments, &outcome)))
+}
+
+/// Converts an error into the failure that no plan was written.
+fn learn_failure(arguments: &Arguments, e: LearnError) -> Failure {
+    Failure::file(arguments.of.file(), format!("nothing learned: {e}"))
+}
+
+/// Replays a plan on the target.
+fn run_replay(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, device: &str) -> Result<Outcome, Failure> {
+    let played = progress_line::run_with_progress("replaying", |progress, doing| {
+        let doing = doing.clone();
+        lease.on_phase(move |phase| doing.set(phase.name()));
+        match lease.replay(compiled, arguments.repeat, progress, arguments.bypass_check) {
+            Err(e @ ClientError::Cancelled) => Err(Failure::usage(e.to_string())),
+            ended => Ok(ended),
+        }
+    })?;
+    match played {
+        Ok(outcome) => Ok(outcome),
+        // The replay started and did not end: it failed, and did not merely fail to start.
+        Err(
+            e @ (ClientError::Device(_)
+            | ClientError::Forgotten {
+                stage: Stage::Run | Stage::Download,
+            }
+            | ClientError::Lost {
+                stage: Stage::Run | Stage::Download,
+                ..
+            }
+            | ClientError::Protocol {
+                stage: Stage::Run | Stage::Download,
+                ..
+            }),
+        ) => Ok(failed_outcome(e.to_string(), device.to_owned())),
+        // A plan error is about the recording that the plan was made from.
+        Err(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_))) => {
+            Err(Failure::file(arguments.of.file(), e))
+        }
+        Err(e) => Err(Failure::usage(e.to_string())),
+    }
+}
+
+/// Returns whether everything was as expected. A user's expected screen that could not be checked is not a success.
+fn is_success(arguments: &Arguments, outcome: &Outcome) -> bool {
+    let unseen = |e: &EffectResult| e.kind == "screen" && e.matched.is_none();
+    let unseen = arguments.of.expects_screen() && outcome.effects.iter().any(unseen);
+    outcome.verdict == Verdict::Match && !unseen
+}
+
+/// Writes the requested files.
+fn write(
+    arguments: &Arguments,
+    recording: &Recording,
+    outcome: &Outcome,
+    screens: &ReplayScreens,
+) -> Result<(), Failure> {
+    if let Some(path) = &arguments.screen {
+        screens.write(path)?;
+    }
+    if let Some(path) = &arguments.outcome {
+        if outcome.recording.is_empty() {
+            complain(format_args!(
+                "{}: not written, the run left no recording",
+                path.display()
+            ));
+        } else {
+            output::write(path, &outcome.recording)?;
+        }
+    }
+    let mut shapes = recording.buffer_shapes();
+    shapes.extend(arguments.types.iter().map(|t| (t.name.clone(), t.shape.clone())));
+    for (name, file) in &arguments.outputs {
+        if let Some(o) = outcome.outputs.iter().find(|o| o.name == *name) {
+            let shape = shapes.get(name).map_or(&[][..], Vec::as_slice);
+            buffers::write_file(file, o.element, shape, &o.data).map_err(|e| Failure::usage(e.to_string()))?;
+            if !outcome.computed {
+                complain(format_args!(
+                    "{}: '{name}' is the content of memory; not every job ended and ran its shaders, so it may lack their results",
+                    file.display()
+                ));
+            }
+        } else {
+            complain(format_args!(
+                "{}: not written, the replay left no '{name}'",
+                file.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the outcome of a run whose end was not observed.
+fn failed_outcome(failure: String, device: String) -> Outcome {
+    Outcome {
+        failure: Some(failure),
+        ..Outcome::unfinished(device)
+    }
+}
+
+fn fault_register((name, value, means): &(String, u64, String)) -> FaultRegister<'_> {
+    FaultRegister {
+        name,
+        value: format_hex(*value),
+        means,
+    }
+}
+
+fn digest(bytes: [u8; 32]) -> String {
+    blake3::Hash::from_bytes(bytes).to_hex().to_string()
+}
+
+/// The jobs of each chain with missing results, by the event of its submission.
+type Chains = BTreeMap<u64, Vec<(u64, &'static str)>>;
+
+fn find_uncomputed_jobs(opened: &Opened, outcome: &Outcome) -> Result<Chains, Failure> {
+    let not = |j: &&JobOutcome| j.computed == Some(false);
+    let wanted: BTreeSet<u64> = outcome.jobs.iter().filter(not).map(|j| j.submit_event).collect();
+    let Some(map) = opened.map.filter(|_| !wanted.is_empty()) else {
+        return Ok(Chains::new());
+    };
+    let timeline = opened.timeline()?;
+    let spans: Vec<_> = timeline
+        .jobs
+        .iter()
+        .filter(|s| wanted.contains(&s.submit_event))
+        .collect();
+    let events: Vec<u64> = spans.iter().map(|s| s.submit_event).collect();
+    let memory = jobs::memory_at_submits(&opened.recording, map, &events);
+    let mut out = Chains::new();
+    for (span, memory) in spans.iter().zip(&memory) {
+        let Some(memory) = memory else { continue };
+        let chain = jobs::read_chain(memory, span.head_va);
+        let name = |j: &jobs::Job| (j.va.0, j.kind().map_or("", jobs::JobType::name));
+        out.insert(span.submit_event, chain.jobs.iter().map(name).collect());
+    }
+    Ok(out)
+}
+
+fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens: &ReplayScreens) -> Report<'a> {
+    let classes = o.reads.classes;
+    let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| format_hex(a.0)) };
+    Report {
+        outcome: o.verdict,
+        verdict: o.verdict_line(),
+        computed: o.computed,
+        actions: o.actions,
+        reads: Reads {
+            equal: classes.equal,
+            masked: classes.masked,
+            until: classes.until,
+            feeds: classes.feeds,
+            any: classes.any,
+        },
+        reads_compared: o.reads.compared,
+        reads_matched: o.reads.matched,
+        jobs: o.jobs.len() as u64,
+        interrupts: o.interrupts,
+        rewrites: o.rewrites.iter().map(|(kind, n)| (kind.name(), *n)).collect(),
+        divergences: o
+            .divergences
+            .iter()
+            .map(|d| Divergence {
+                event: d.event,
+                register: &d.register,
+                expected: format_hex(d.expected),
+                got: format_hex(d.got),
+                class: &d.class,
+                job: d.job,
+            })
+            .collect(),
+        divergence_count: o.divergence_count,
+        findings: o.findings.iter().map(FindingRow::from).collect(),
+        outputs: o
+            .outputs
+            .iter()
+            .map(|b| Output {
+                name: &b.name,
+                bytes: b.data.len() as u64,
+                blake3: digest(b.blake3),
+            })
+            .collect(),
+        effects: o
+            .effects
+            .iter()
+            .map(|e| Effect {
+                kind: &e.kind,
+                matched: e.matched,
+                expected: &e.expected,
+                got: &e.got,
+                source: &e.source,
+                event: e.event,
+            })
+            .collect(),
+        unchecked: &o.unchecked,
+        screen: screens.report(),
+        timing: times(&o.timing),
+        pushed_bytes: o.pushed_bytes,
+        target: of.target_name(),
+        allowed: of.format_allowed(),
+        mastered_bus: o.mastered_bus,
+        calls: o.calls.as_ref(),
+        failure: o.failure.as_deref(),
+        faults: o
+            .faults
+            .iter()
+            .map(|f| Fault {
+                job: f.job,
+                event: f.event,
+                summary: &f.summary,
+                exception: &f.exception,
+                address: fault(f),
+                registers: f.registers.iter().map(fault_register).collect(),
+                walk: &f.walk,
+                nearest_buffer: f.nearest_buffer.as_ref().map(|(name, _)| name.as_str()),
+                nearest_distance: f.nearest_buffer.as_ref().map(|(_, d)| *d),
+            })
+            .collect(),
+        job_outcomes: o
+            .jobs
+            .iter()
+            .map(|j| Job {
+                index: j.index,
+                submit_event: j.submit_event,
+                head_va: format_hex(j.head_va.0),
+                done: j.done,
+                status: j.status.map(|s| format_hex(u64::from(s))),
+                computed: j.computed,
+                why_not: explain_uncomputed(o, j, chains.get(&j.submit_event).map_or(&[], Vec::as_slice)),
+                duration_ns: j.duration_ns,
+            })
+            .collect(),
+        device_ns: o.device_ns,
+        fingerprint: digest(o.fingerprint),
+    }
+}
+
+fn times(t: &Timing) -> Times {
+    let mut sorted = t.runs_ns.clone();
+    sorted.sort_unstable();
+    // Nearest rank: the smallest run time that is at least this percentage of all runs.
+    let rank = |percent: usize| {
+        let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+        sorted.get(at).copied().unwrap_or(0)
+    };
+    let many = sorted.len() > 1;
+    Times {
+        plan_ns: t.plan_ns,
+        push_ns: t.push_ns,
+        run_ns: rank(50),
+        runs: many.then(|| Percentiles {
+            count: sorted.len() as u64,
+            min_ns: rank(0),
+            p50_ns: rank(50),
+            p90_ns: rank(90),
+            p99_ns: rank(99),
+            max_ns: rank(100),
+        }),
+    }
+}
+
+/// Describes where the time was spent.
+fn describe_times(t: &Timing) -> String {
+    let t = times(t);
+    let mut run = format_duration(t.run_ns);
+    if let Some(p) = &t.runs {
+        run = format!(
+            "{run} median of {} ({} to {}, p90 {}, p99 {})",
+            p.count,
+            format_duration(p.min_ns),
+            format_duration(p.max_ns),
+            format_duration(p.p90_ns),
+            format_duration(p.p99_ns)
+        );
+    }
+    format!(
+        "plan {}, upload {}, run {run}",
+        format_duration(t.plan_ns),
+        format_duration(t.push_ns)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_use_the_nearest_rank() {
+        let t = times(&Timing {
+            plan_ns: 1,
+            push_ns: 2,
+            runs_ns: (1..=100).rev().collect(),
+        });
+        assert_eq!(t.run_ns, 50);
+        let p = t.runs.unwrap();
+        assert_eq!(
+            (p.count, p.min_ns, p.p50_ns, p.p90_ns, p.p99_ns, p.max_ns),
+            (100, 1, 50, 90, 99, 100)
+        );
+        let one = times(&Timing {
+            plan_ns: 0,
+            push_ns: 0,
+            runs_ns: vec![7],
+        });
+        assert_eq!(one.run_ns, 7);
+        assert!(one.runs.is_none());
+        assert_eq!(times(&Timing::default()).run_ns, 0);
+    }
+}

@@ -1,0 +1,283 @@
+//! `shader --thread`: traces a thread of a job clause by clause on the simulated GPU.
+
+use crate::cli::out::format_count;
+use crate::cli::replay_arguments::Inputs;
+use crate::cli::source::Opened;
+use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
+use crate::document::debug::{self, DebugSession};
+use bifrost::Unit;
+use clap::Args;
+use device_mali::debug::{MAX_STEPS, MemoryAccess, Thread, ThreadEnd, ThreadQuery, ThreadTrace};
+use serde::Serialize;
+use std::path::Path;
+
+/// Selection of the thread, and of the traced part.
+#[derive(Args)]
+pub struct ThreadArguments {
+    /// Trace this thread of the job's workgroup on the simulated GPU: every clause that it executes, with the registers
+    /// that change and the memory that it reads and writes
+    #[arg(long, value_name = "X,Y,Z", value_parser = three, requires = "job")]
+    pub thread: Option<[u32; 3]>,
+    /// Workgroup of the thread
+    #[arg(long, value_name = "X,Y,Z", value_parser = three, requires = "thread", default_value = "0,0,0")]
+    workgroup: [u32; 3],
+    /// Index of the job in its chain, from 0 [default: the first with a compute shader]
+    #[arg(long, value_name = "N", requires = "thread")]
+    position: Option<u32>,
+    /// Print every step, not only the initial state of the thread, its end and its writes
+    #[arg(long, requires = "thread")]
+    trace: bool,
+    /// First clause to keep, counted from the start of the thread
+    #[arg(long, value_name = "N", requires = "thread", default_value_t = 0)]
+    from: u64,
+    /// Maximum number of clauses to keep
+    #[arg(long, value_name = "N", requires = "thread", default_value_t = MAX_STEPS as u32,
+          value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    steps: u32,
+    #[command(flatten)]
+    pub inputs: Inputs,
+}
+
+/// Parses `X,Y,Z`, `X,Y` or `X`.
+fn three(text: &str) -> Result<[u32; 3], String> {
+    let mut out = [0; 3];
+    let parts: Vec<&str> = text.split(',').collect();
+    let wrong = || format!("'{text}' is not a position (expected X,Y,Z, each from 0)");
+    if parts.len() > 3 {
+        return Err(wrong());
+    }
+    for (to, part) in out.iter_mut().zip(parts) {
+        *to = part.trim().parse().map_err(|_| wrong())?;
+    }
+    Ok(out)
+}
+
+#[derive(Serialize)]
+struct Report {
+    job: u32,
+    position: u32,
+    job_va: String,
+    shader_va: String,
+    workgroup: [u32; 3],
+    thread: [u32; 3],
+    workgroups: [u32; 3],
+    size: [u32; 3],
+    uniforms: Vec<String>,
+    executed: u64,
+    whole: bool,
+    end: &'static str,
+    stopped: Option<String>,
+    registers_before: Vec<String>,
+    registers_after: Vec<String>,
+    steps: Vec<StepRow>,
+}
+
+#[derive(Serialize)]
+struct StepRow {
+    step: u64,
+    clause_va: String,
+    label: String,
+    threads_together: u32,
+    registers: Vec<ChangeRow>,
+    reads: Vec<AccessRow>,
+    writes: Vec<AccessRow>,
+}
+
+#[derive(Serialize)]
+struct ChangeRow {
+    register: String,
+    before: String,
+    after: String,
+}
+
+/// Traces a thread and prints what it did.
+pub fn run(
+    file: &Path,
+    opened: &Opened,
+    job: u32,
+    thread: [u32; 3],
+    arguments: &ThreadArguments,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
+    let recording = &opened.recording;
+    let timeline = opened.timeline()?;
+    let span = timeline.jobs.iter().find(|j| j.index == job);
+    let submit = span.map_or(0, |s| s.submit_event);
+    let space = debug::find_job_space(recording, submit).unwrap_or(0);
+    let position = match arguments.position {
+        Some(p) => {
+            let has = chain_length(opened, span.map_or(0, |s| s.head_va.0), space, submit);
+            if let Some(n) = has.filter(|n| u64::from(p) >= *n) {
+                let jobs = format_count(n, "job");
+                let message =
+                    format!("position {p} does not exist in the chain of job {job} (it has {jobs}, counted from 0)");
+                return Err(Failure::file(file, message));
+            }
+            p
+        }
+        None => find_first_compute(opened, span.map_or(0, |s| s.head_va.0), space, submit).unwrap_or(0),
+    };
+    let edits = arguments.inputs.edits(opened)?;
+    let query = ThreadQuery {
+        chain: job,
+        position,
+        workgroup: arguments.workgroup,
+        thread: Thread::At(thread),
+        from: arguments.from,
+        max_steps: arguments.steps as usize,
+        mark: None,
+    };
+    let followed = progress_line::run_with_progress("running", |progress, _| {
+        let ready = DebugSession::new(recording, &edits, progress).map_err(|e| Failure::file(file, e))?;
+        ready.follow(query, progress).map_err(|e| Failure::file(file, e))
+    })?;
+    let code = debug::code_at(recording, space, submit, followed.shader);
+    let instruction = |clause: u64, tuple: u8| {
+        code.as_ref()
+            .map_or_else(String::new, |c| debug::format_instruction(c, clause, tuple))
+    };
+    let stopped = match &followed.end {
+        ThreadEnd::Ended => None,
+        ThreadEnd::Stopped(why) => Some(why.clone()),
+    };
+    let exit = if stopped.is_some() { Exit::Differs } else { Exit::Good };
+    if out.is_json() {
+        let step = |n: usize| {
+            let of = |write: bool| {
+                followed
+                    .accesses(n)
+                    .iter()
+                    .filter(|a| a.write == write)
+                    .map(|a| AccessRow::new(a, instruction(clause_address(&followed, n), a.tuple)))
+                    .collect()
+            };
+            StepRow {
+                step: followed.from + n as u64,
+                clause_va: format_hex(clause_address(&followed, n)),
+                label: debug::format_clause_label(followed.shader, clause_address(&followed, n)),
+                threads_together: followed.steps.get(n).map_or(0, |s| s.active_threads),
+                registers: followed
+                    .changes(n)
+                    .iter()
+                    .map(|c| ChangeRow {
+                        register: format!("r{}", c.register),
+                        before: format_hex(u64::from(c.before)),
+                        after: format_hex(u64::from(c.after)),
+                    })
+                    .collect(),
+                reads: of(false),
+                writes: of(true),
+            }
+        };
+        let words = |r: [u32; 64]| r.iter().map(|w| format_hex(u64::from(*w))).collect();
+        out.value(&Report {
+            job,
+            position,
+            job_va: format_hex(followed.job),
+            shader_va: format_hex(followed.shader),
+            workgroup: arguments.workgroup,
+            thread,
+            workgroups: followed.workgroups,
+            size: followed.size,
+            uniforms: followed.uniforms.iter().map(|u| format_hex(*u)).collect(),
+            executed: followed.executed,
+            whole: followed.is_complete(),
+            end: if stopped.is_some() { "stopped" } else { "ended" },
+            stopped,
+            registers_before: words(followed.registers(0)),
+            registers_after: words(followed.registers(followed.steps.len())),
+            steps: (0..followed.steps.len()).map(step).collect(),
+        })?;
+        return Ok(exit);
+    }
+    let [x, y, z] = thread;
+    let [gx, gy, gz] = arguments.workgroup;
+    out.line(format_args!(
+        "thread {x},{y},{z} of workgroup {gx},{gy},{gz} of job {job}: shader {:#x}, {} executed{}",
+        followed.shader,
+        format_count(followed.executed, "clause"),
+        if followed.is_complete() {
+            String::new()
+        } else {
+            format!(", {} kept from {}", followed.steps.len(), followed.from)
+        }
+    ))?;
+    for (n, u) in followed.uniforms.iter().enumerate() {
+        out.line(format_args!("u{n}  {u:#018x}"))?;
+    }
+    let first = followed.registers(0);
+    for (n, word) in first.iter().enumerate().filter(|(_, w)| **w != 0) {
+        out.line(format_args!("r{n:<3} {word:#010x}"))?;
+    }
+    for n in 0..followed.steps.len() {
+        let writes = followed.accesses(n).iter().any(|a| a.write);
+        if !arguments.trace && !writes {
+            continue;
+        }
+        let clause = clause_address(&followed, n);
+        let (step, label) = (
+            followed.from + n as u64,
+            debug::format_clause_label(followed.shader, clause),
+        );
+        out.line("")?;
+        out.line(format_args!("step {step}  {label}:  {clause:#x}"))?;
+        let found = code.as_ref().and_then(|c| c.clauses.get(c.at(clause)?));
+        if let Some(c) = found.filter(|_| arguments.trace) {
+            for tuple in 0..c.clause.tuples.len() {
+                for unit in [Unit::Fma, Unit::Add] {
+                    let text = c.clause.instruction_text(tuple, unit, followed.shader);
+                    if !text.contains("NOP") {
+                        out.line(format_args!("    {text}"))?;
+                    }
+                }
+            }
+        }
+        for a in followed.accesses(n) {
+            let verb = if a.write { "writes" } else { "reads" };
+            let bytes = format_count(u64::from(a.bytes), "byte");
+            out.line(format_args!("  {verb} {:#x}, {bytes}: {}", a.va, debug::value(a)))?;
+        }
+        for c in followed.changes(n) {
+            out.line(format_args!(
+                "  r{} {:#010x} -> {:#010x}",
+                c.register, c.before, c.after
+            ))?;
+        }
+    }
+    if let Some(why) = &stopped {
+        out.line("")?;
+        out.line(format_args!("its workgroup was stopped: {why}"))?;
+    }
+    Ok(exit)
+}
+
+fn clause_address(f: &ThreadTrace, step: usize) -> u64 {
+    f.steps.get(step).map_or(0, |s| s.clause)
+}
+
+/// Returns the number of jobs of a chain at its submission; `None` if it is unknown, or the chain has no valid end.
+fn chain_length(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u64> {
+    let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
+    let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
+    (chain.end == trace_core::jobs::ChainEnd::End).then_some(chain.jobs.len() as u64)
+}
+
+/// Returns the index of the first compute job of a chain.
+fn find_first_compute(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u32> {
+    let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
+    let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
+    let compute = |j: &trace_core::jobs::Job| j.kind() == Some(trace_core::jobs::JobType::Compute);
+    chain.jobs.iter().position(compute).and_then(|n| u32::try_from(n).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workgroup_index_has_up_to_three_parts() {
+        assert_eq!(three("1,2,3"), Ok([1, 2, 3]));
+        assert_eq!(three("7"), Ok([7, 0, 0]));
+        assert!(three("1,2,3,4").is_err() && three("x").is_err() && three("").is_err());
+    }
+}

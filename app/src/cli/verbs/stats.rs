@@ -1,0 +1,333 @@
+//! `stats`: prints usage statistics of registers, blocks, threads or jobs.
+
+mod guess;
+
+use crate::cli::out::{format_count, format_duration};
+use crate::cli::source::{Opened, Source};
+use crate::cli::{Exit, Failure, Out, Verb, empty_result, event_filter, format_hex};
+use clap::{Args, FromArgMatches as _, ValueEnum};
+use serde::Serialize;
+use trace_core::filter::Derived;
+use trace_core::progress::Progress;
+use trace_core::registers::format_location;
+use trace_query::{Bin, Count, EventPair, GroupBy, IntervalStatistics, Usage};
+
+pub const VERB: Verb = Verb {
+    name: "stats",
+    about: "Count the use of registers, blocks, threads or jobs",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+/// The grouping of accesses.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ByArgument {
+    /// Each register
+    #[default]
+    Register,
+    /// Blocks of the register map
+    Block,
+    /// Threads of the driver
+    Thread,
+    /// The job that the access prepares, or that is running: `job` in filters
+    Job,
+}
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Group accesses by
+    #[arg(long, value_enum, default_value_t)]
+    by: ByArgument,
+    /// Count only accesses that pass this filter: 'write and job in 4..=9' (docs/query.md)
+    #[arg(long = "where", value_name = "EXPR")]
+    filter: Option<String>,
+    /// Also show how often each value occurred, in bins
+    #[arg(long)]
+    histogram: bool,
+    /// Instead, infer the purpose of one register from its accesses: its name, its offset in any space, or SPACE+OFFSET
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["by", "filter", "histogram", "between"])]
+    register: Option<String>,
+    /// Instead, show the times from each event that passes the first filter to the next one that passes the second
+    #[arg(long, num_args = 2, value_names = ["EXPR", "EXPR"], conflicts_with_all = ["by", "filter", "histogram"])]
+    between: Option<Vec<String>>,
+}
+
+/// Times between two patterns.
+#[derive(Serialize)]
+struct Pairs {
+    count: u64,
+    repeated: u64,
+    strays: u64,
+    open_event: Option<u64>,
+    ns: Option<Times>,
+}
+
+#[derive(Serialize)]
+struct Times {
+    min: i64,
+    median: f64,
+    mean: f64,
+    p99: f64,
+    max: i64,
+    shortest: Pair,
+    longest: Pair,
+}
+
+/// The two events of an interval.
+#[derive(Serialize)]
+struct Pair {
+    from_event: u64,
+    to_event: u64,
+}
+
+/// Number of occurrences of a range of values.
+#[derive(Serialize)]
+struct BinRow {
+    from: String,
+    to: String,
+    count: u64,
+}
+
+#[derive(Serialize)]
+struct Row<'a> {
+    /// `None`: the map does not know it, or it belongs to no job.
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    space: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<String>,
+    accesses: u64,
+    reads: u64,
+    writes: u64,
+    first_event: u64,
+    last_event: u64,
+    values: u64,
+    rate_per_s: Option<f64>,
+    gap_ns: Option<Gap>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    histogram: Option<Vec<BinRow>>,
+}
+
+/// Times between one access and the next.
+#[derive(Serialize)]
+struct Gap {
+    min: i64,
+    median: f64,
+    mean: f64,
+    max: i64,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let opened = arguments.source.open()?;
+    if let Some([from, to]) = arguments.between.as_deref() {
+        let select = |text: &str| event_filter::select("--between", text, &opened);
+        let (from, to) = (select(from)?, select(to)?);
+        let statistics = trace_query::measure_intervals(&opened.recording, &from, &to);
+        return print_pairs(&statistics, out);
+    }
+    if let Some(register) = &arguments.register {
+        return guess::run(&opened, register, out);
+    }
+    let among = match &arguments.filter {
+        Some(text) => Some(event_filter::select("--where", text, &opened)?),
+        None => None,
+    };
+    let derived = match arguments.by {
+        ByArgument::Job => Derived::from(&opened.timeline()?),
+        _ => Derived::default(),
+    };
+    let by = match arguments.by {
+        ByArgument::Register => GroupBy::Register,
+        ByArgument::Block => GroupBy::Block,
+        ByArgument::Thread => GroupBy::Thread,
+        ByArgument::Job => GroupBy::Job,
+    };
+    let count = Count {
+        by,
+        among: among.as_ref(),
+        histogram: arguments.histogram,
+    };
+    // A signal that ends it leaves nothing behind.
+    let all = trace_query::usage(&opened.recording, &derived, count, &Progress::new())
+        .map_err(|e| Failure::usage(e.to_string()))?;
+    let rows = all.iter().map(|u| row(u, &opened, by, arguments.histogram));
+    if out.is_json() {
+        out.array(rows)?;
+        return Ok(Exit::Good);
+    }
+    let what = match by {
+        GroupBy::Register => "Register",
+        GroupBy::Block => "Block",
+        GroupBy::Thread => "Thread",
+        GroupBy::Job => "Job",
+    };
+    let head = [
+        what,
+        "Accesses",
+        "Reads",
+        "Writes",
+        "First",
+        "Last",
+        "Values",
+        "Per second",
+        "Shortest",
+        "Median",
+        "Mean",
+        "Longest",
+    ];
+    let mut table = vec![head.map(str::to_owned).to_vec()];
+    for (u, r) in all.iter().zip(rows) {
+        let mut line = vec![label(u, &opened, by)];
+        line.extend([r.accesses, r.reads, r.writes, r.first_event, r.last_event, r.values].map(|n| n.to_string()));
+        line.push(r.rate_per_s.map_or_else(|| "-".to_owned(), format_rate));
+        line.extend(match &r.gap_ns {
+            Some(g) => [g.min as f64, g.median, g.mean, g.max as f64].map(format_time),
+            None => ["-"; 4].map(str::to_owned),
+        });
+        table.push(line);
+    }
+    out.table(&table)?;
+    if all.is_empty() {
+        out.line(empty_result::describe_accesses(&opened, among.is_some()))?;
+    }
+    if arguments.histogram {
+        for u in &all {
+            out.line(format_args!("\n{}", label(u, &opened, by)))?;
+            print_histogram(&u.histogram, out)?;
+        }
+    }
+    Ok(Exit::Good)
+}
+
+/// Returns the label of a group. A register without a name gets its offset.
+fn label(u: &Usage, opened: &Opened, by: GroupBy) -> String {
+    let (space, offset) = u.first_at;
+    let number = u8::try_from(space).unwrap_or(u8::MAX);
+    let place = || matches!(by, GroupBy::Register).then(|| format_location(&opened.recording, number, offset));
+    u.name
+        .clone()
+        .or_else(place)
+        .unwrap_or_else(|| by.unknown_label().to_owned())
+}
+
+/// Prints bins as lines, each with a bar proportional to its count.
+fn print_histogram(bins: &[Bin], out: &mut Out) -> Result<(), Failure> {
+    const LONGEST: u64 = 40;
+    let max = bins.iter().map(|b| b.count).max().unwrap_or(1).max(1);
+    let lines = bins.iter().map(|b| {
+        let values = match b.from == b.to {
+            true => format_hex(b.from),
+            false => format!("{} to {}", format_hex(b.from), format_hex(b.to)),
+        };
+        let long = (u128::from(b.count) * u128::from(LONGEST)).div_ceil(u128::from(max));
+        vec![format!("  {values}"), b.count.to_string(), "#".repeat(long as usize)]
+    });
+    out.table(&lines.collect::<Vec<_>>())?;
+    Ok(())
+}
+
+/// Formats a rate of accesses per second.
+fn format_rate(per_second: f64) -> String {
+    if per_second < 100.0 {
+        format!("{per_second:.1}")
+    } else {
+        format!("{per_second:.0}")
+    }
+}
+
+/// Prints the times between two patterns.
+fn print_pairs(b: &IntervalStatistics, out: &mut Out) -> Result<Exit, Failure> {
+    if out.is_json() {
+        let pair = |e: EventPair| Pair {
+            from_event: e.from,
+            to_event: e.to,
+        };
+        out.value(&Pairs {
+            count: b.count,
+            repeated: b.repeated,
+            strays: b.strays,
+            open_event: b.open,
+            ns: b.times.map(|t| Times {
+                min: t.min,
+                median: t.median,
+                mean: t.mean,
+                p99: t.p99,
+                max: t.max,
+                shortest: pair(t.shortest),
+                longest: pair(t.longest),
+            }),
+        })?;
+        return Ok(Exit::Good);
+    }
+    let head = ["Count", "Shortest", "Median", "Mean", "99 %", "Longest"]
+        .map(str::to_owned)
+        .to_vec();
+    let mut line = vec![b.count.to_string()];
+    line.extend(match &b.times {
+        Some(t) => [t.min as f64, t.median, t.mean, t.p99, t.max as f64].map(format_time),
+        None => ["-"; 5].map(str::to_owned),
+    });
+    out.table(&[head, line])?;
+    if let Some(t) = &b.times {
+        out.line(format_args!(
+            "the shortest from event {} to {}",
+            t.shortest.from, t.shortest.to
+        ))?;
+        out.line(format_args!(
+            "the longest from event {} to {}",
+            t.longest.from, t.longest.to
+        ))?;
+    }
+    if b.repeated > 0 {
+        out.line(format_args!(
+            "{} during an open interval: measured from its first beginning",
+            format_count(b.repeated, "beginning")
+        ))?;
+    }
+    if b.strays > 0 {
+        out.line(format_args!("{} without a beginning", format_count(b.strays, "end")))?;
+    }
+    if let Some(e) = b.open {
+        out.line(format_args!("the interval that begins at event {e} does not end"))?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Formats a time that may be negative.
+fn format_time(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "" };
+    format!("{sign}{}", format_duration(ns.abs().round() as u64))
+}
+
+fn row<'a>(u: &'a Usage, opened: &Opened, by: GroupBy, histogram: bool) -> Row<'a> {
+    let register = matches!(by, GroupBy::Register);
+    let space = opened.recording.metadata.spaces.get(u.first_at.0 as usize);
+    Row {
+        name: u.name.as_deref(),
+        space: space.filter(|_| register).map(|s| s.name.clone()),
+        offset: register.then(|| format_hex(u64::from(u.first_at.1))),
+        accesses: u.accesses,
+        reads: u.reads,
+        writes: u.writes,
+        first_event: u.first_event,
+        last_event: u.last_event,
+        values: u.values,
+        rate_per_s: u.rate,
+        histogram: histogram.then(|| {
+            let bin = |b: &Bin| BinRow {
+                from: format_hex(b.from),
+                to: format_hex(b.to),
+                count: b.count,
+            };
+            u.histogram.iter().map(bin).collect()
+        }),
+        gap_ns: u.gaps.map(|g| Gap {
+            min: g.min,
+            median: g.median,
+            mean: g.mean,
+            max: g.max,
+        }),
+    }
+}

@@ -1,0 +1,292 @@
+//! `stats --register`: infers the purpose of a register from its accesses.
+
+use crate::cli::failure::complain;
+use crate::cli::out::{format_count, format_duration};
+use crate::cli::source::Opened;
+use crate::cli::{Exit, Failure, Out, empty_result, format_hex, progress_line};
+use serde::Serialize;
+use trace_core::registers::{Follower, Guess, format_location, guess, register_space};
+
+#[derive(Serialize)]
+struct Row {
+    name: Option<String>,
+    space: String,
+    offset: String,
+    width: u8,
+    reads: u64,
+    writes: u64,
+    partial: u64,
+    looks_like: Vec<String>,
+    different_values: u64,
+    beyond: u64,
+    values: Vec<ValueRow>,
+    bits_changed: String,
+    bits_always_1: String,
+    bits_always_0: String,
+    read_back: u64,
+    read_other: u64,
+    cleared: u64,
+    kept: u64,
+    rises: u64,
+    falls: u64,
+    polls: u64,
+    polled_reads: u64,
+    awaited_bits: String,
+    pollers: Vec<Poller>,
+    followers: Vec<FollowerRow>,
+}
+
+#[derive(Serialize)]
+struct ValueRow {
+    value: String,
+    count: u64,
+    means: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Poller {
+    thread: u32,
+    reads: u64,
+}
+
+#[derive(Serialize)]
+struct FollowerRow {
+    name: Option<String>,
+    offset: String,
+    write: bool,
+    count: u64,
+    median_accesses: u32,
+    median_ns: i64,
+}
+
+/// The location of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct RegisterAt {
+    space: u8,
+    offset: u32,
+}
+
+/// Parses an offset: `0x24`, or decimal.
+fn offset(text: &str) -> Option<u32> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Finds the registers that a text names: a register of the map, `SPACE+OFFSET`, or an offset in every space with an
+/// access there. The register space comes first, and is the result if no space has an access.
+fn find_registers(opened: &Opened, text: &str) -> Result<Vec<RegisterAt>, Failure> {
+    let spaces = &opened.recording.metadata.spaces;
+    let map = opened.device.map(|d| d.map());
+    let own = register_space(&opened.recording, opened.map.or(map));
+    let named = map.and_then(|m| {
+        let found = m.registers().find(|r| r.name.eq_ignore_ascii_case(text));
+        // The name of a pair refers to its low half.
+        let low = || {
+            m.registers()
+                .find(|r| r.name.eq_ignore_ascii_case(&format!("{text}_LO")))
+        };
+        Some(found.or_else(low)?.offset)
+    });
+    if let Some(offset) = named {
+        return Ok(vec![RegisterAt { space: own, offset }]);
+    }
+    if let Some((space, of)) = text.rsplit_once('+').and_then(|(s, o)| Some((s, offset(o)?))) {
+        let found = spaces.iter().position(|s| s.name.eq_ignore_ascii_case(space));
+        let number = found.and_then(|n| u8::try_from(n).ok());
+        let names: Vec<&str> = spaces.iter().map(|s| s.name.as_str()).collect();
+        return match number {
+            Some(space) => Ok(vec![RegisterAt { space, offset: of }]),
+            None => Err(Failure::usage(format!(
+                "--register {text}: no space is called '{space}' (the recording has {})",
+                names.join(", ")
+            ))),
+        };
+    }
+    let Some(offset) = offset(text) else {
+        return Err(Failure::usage(format!(
+            "--register {text}: no register of this recording has this name; give its name, its offset as 0x24, or \
+             SPACE+OFFSET as {}+0x24",
+            spaces.first().map_or("bar0", |s| s.name.as_str())
+        )));
+    };
+    let events = &opened.recording.events;
+    let mut accessed: Vec<u8> = Vec::new();
+    for (_, a) in events.accesses(0..events.len()) {
+        // An access to any byte of a register counts.
+        let touches = a.offset <= offset && offset - a.offset < u32::from(a.width.max(1));
+        if touches && !accessed.contains(&a.space) {
+            accessed.push(a.space);
+        }
+    }
+    accessed.sort_by_key(|s| (*s != own, *s));
+    if accessed.is_empty() {
+        accessed.push(own);
+    }
+    Ok(accessed.into_iter().map(|space| RegisterAt { space, offset }).collect())
+}
+
+/// Prints the properties of a register that follow from its accesses.
+pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failure> {
+    let places = find_registers(opened, register)?;
+    let Some(RegisterAt { space, offset }) = places.first().copied() else {
+        return Err(Failure::usage(format!(
+            "--register {register}: this recording has no such register"
+        )));
+    };
+    let recording = &opened.recording;
+    let others: Vec<String> = places
+        .iter()
+        .skip(1)
+        .map(|p| format_location(recording, p.space, p.offset))
+        .collect();
+    if !others.is_empty() {
+        complain(format_args!(
+            "this is {}; {} {} accessed, too: --register {}",
+            format_location(recording, space, offset),
+            others.join(", "),
+            if others.len() == 1 { "is" } else { "are" },
+            others.first().map_or("", String::as_str)
+        ));
+    }
+    // The map names only registers of its own space.
+    let map = opened.device.filter(|d| d.space() == space).map(|d| d.map());
+    let known = map.and_then(|m| m.at(offset));
+    let width = known.map(|r| r.width).unwrap_or_else(|| {
+        let all = recording.events.accesses(0..recording.events.len());
+        let mut here = all.filter(|(_, a)| a.space == space && a.offset == offset);
+        here.next().map_or(4, |(_, a)| a.width)
+    });
+    let g = progress_line::run_with_progress("analysing accesses", |progress, _| {
+        guess(recording, space, offset, width, progress).map_err(|e| Failure::file(&opened.file, e))
+    })?;
+    let name = |offset: u32| map.and_then(|m| m.at(offset)).map(|r| r.name.clone());
+    let hints: Vec<String> = g.hints().iter().map(ToString::to_string).collect();
+    if out.is_json() {
+        let follower = |f: &Follower| FollowerRow {
+            name: name(f.offset),
+            offset: format_hex(u64::from(f.offset)),
+            write: f.write,
+            count: f.count,
+            median_accesses: f.accesses,
+            median_ns: f.ns,
+        };
+        let value = |(value, count): &(u64, u64)| ValueRow {
+            value: format_hex(*value),
+            count: *count,
+            means: map.and_then(|m| m.describe(offset, width, *value)),
+        };
+        let spaces = recording.metadata.spaces.get(usize::from(space));
+        out.value(&Row {
+            name: name(offset),
+            space: spaces.map(|s| s.name.clone()).unwrap_or_default(),
+            offset: format_hex(u64::from(offset)),
+            width,
+            reads: g.reads,
+            writes: g.writes,
+            partial: g.partial,
+            looks_like: hints,
+            different_values: g.different,
+            beyond: g.beyond,
+            values: g.values.iter().map(value).collect(),
+            bits_changed: format_hex(g.changing),
+            bits_always_1: format_hex(g.ones),
+            bits_always_0: format_hex(g.zeros),
+            read_back: g.read_back,
+            read_other: g.read_other,
+            cleared: g.cleared,
+            kept: g.kept,
+            rises: g.rises,
+            falls: g.falls,
+            polls: g.polls,
+            polled_reads: g.polled,
+            awaited_bits: format_hex(g.awaited),
+            pollers: g
+                .pollers
+                .iter()
+                .map(|(thread, reads)| Poller {
+                    thread: *thread,
+                    reads: *reads,
+                })
+                .collect(),
+            followers: g.followers.iter().map(follower).collect(),
+        })?;
+        return Ok(Exit::Good);
+    }
+    let called = name(offset).unwrap_or_else(|| "no name".to_owned());
+    out.line(format_args!(
+        "{called}, offset {}, {} bits: {}, {}",
+        format_location(recording, space, offset),
+        u32::from(width) * 8,
+        format_count(g.reads, "read"),
+        format_count(g.writes, "write"),
+    ))?;
+    if g.reads + g.writes == 0 {
+        let spaces = &recording.metadata.spaces;
+        if recording.events.offset.is_empty() {
+            out.line(empty_result::describe_accesses(opened, false))?;
+        } else if spaces.len() > 1 && known.is_none() {
+            let names: Vec<&str> = spaces.iter().map(|s| s.name.as_str()).collect();
+            out.line(format_args!("not accessed in any space ({})", names.join(", ")))?;
+        }
+        return Ok(Exit::Good);
+    }
+    for hint in &hints {
+        out.line(format_args!("looks like {hint}"))?;
+    }
+    text(&g, out)?;
+    let mut table = vec![["Value", "Count", "Meaning"].map(str::to_owned).to_vec()];
+    for (value, n) in &g.values {
+        let means = map.and_then(|m| m.describe(offset, width, *value)).unwrap_or_default();
+        table.push(vec![format_hex(*value), n.to_string(), means]);
+    }
+    out.table(&table)?;
+    let reported = g.values.len() as u64;
+    if g.different > reported || g.beyond > 0 {
+        let at_least = if g.beyond > 0 { "at least " } else { "" };
+        out.line(format_args!("and {at_least}{} more values", g.different - reported))?;
+    }
+    if g.followers.is_empty() {
+        return Ok(Exit::Good);
+    }
+    let head = ["After a write", "Count", "Accesses later", "Time"];
+    let mut table = vec![head.map(str::to_owned).to_vec()];
+    for f in &g.followers {
+        let what = name(f.offset).unwrap_or_else(|| format_location(recording, space, f.offset));
+        let sign = if f.ns < 0 { "-" } else { "" };
+        table.push(vec![
+            format!("{} {what}", if f.write { "write" } else { "read" }),
+            f.count.to_string(),
+            f.accesses.to_string(),
+            format!("{sign}{}", format_duration(f.ns.unsigned_abs())),
+        ]);
+    }
+    out.table(&table)?;
+    Ok(Exit::Good)
+}
+
+fn text(g: &Guess, out: &mut Out) -> Result<(), Failure> {
+    out.line(format_args!(
+        "bits that changed {:#x}, always 1 {:#x}, always 0 {:#x}",
+        g.changing, g.ones, g.zeros
+    ))?;
+    if g.read_back + g.read_other > 0 {
+        let all = g.read_back + g.read_other;
+        out.line(format_args!(
+            "{} of {} after a write return the written value",
+            g.read_back,
+            format_count(all, "read")
+        ))?;
+    }
+    if g.polls > 0 {
+        let who: Vec<String> = g.pollers.iter().map(|(t, n)| format!("thread {t} ({n})")).collect();
+        out.line(format_args!(
+            "{} with {}, by {}",
+            format_count(g.polls, "poll"),
+            format_count(g.polled, "read"),
+            who.join(", ")
+        ))?;
+    }
+    Ok(())
+}

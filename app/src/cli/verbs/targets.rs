@@ -1,0 +1,107 @@
+//! `targets`: lists the targets for replays, and the name forms of those that are too many to list.
+
+use crate::cli::failure::complain;
+use crate::cli::paired_agents::forget;
+use crate::cli::replay_arguments::Keys;
+use crate::cli::{Exit, Failure, Out, Verb, format_hex};
+use crate::document::targets::{factories, label_containment};
+use clap::{Args, FromArgMatches as _};
+use replay_engine::client::targets::{self, Availability, ReplayTarget};
+use replay_engine::device::Containment;
+use serde::Serialize;
+
+pub const VERB: Verb = Verb {
+    name: "targets",
+    about: "List the targets that can replay a recording",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// Forget this agent and its targets: its name, address and key
+    #[arg(long, value_name = "NAME")]
+    forget: Option<String>,
+    #[command(flatten)]
+    keys: Keys,
+}
+
+#[derive(Serialize)]
+struct TargetRow<'a> {
+    #[serde(rename = "board")]
+    target: &'a str,
+    description: &'a str,
+    state: &'static str,
+    reason: Option<&'a str>,
+    gpu: Option<Gpu<'a>>,
+    virtual_time: Option<bool>,
+    computes: Option<bool>,
+    containment: Option<Containment>,
+}
+
+#[derive(Serialize)]
+struct Gpu<'a> {
+    id: String,
+    name: &'a str,
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    if let Some(name) = &arguments.forget {
+        return forget(&arguments.keys.open()?, name, out);
+    }
+    let mut all = targets::list_local(&factories());
+    let paired = arguments.keys.open();
+    match paired.and_then(|keys| targets::list_paired(&keys).map_err(|e| Failure::usage(e.to_string()))) {
+        Ok(paired) => all.extend(paired),
+        Err(e) => complain(format_args!("cannot read the paired agents: {e}")),
+    }
+    let shown = all.iter().map(target_row);
+    if out.is_json() {
+        out.array(shown)?;
+        return Ok(Exit::Good);
+    }
+    let mut rows = vec![
+        ["Target", "GPU", "Containment", "State", "Description"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    rows.extend(shown.map(|b| {
+        let gpu = b.gpu.as_ref().map_or("-", |g| g.name).to_owned();
+        let state = b
+            .reason
+            .map_or_else(|| b.state.to_owned(), |r| format!("{}: {r}", b.state));
+        let by = b.containment.map_or("-", label_containment).to_owned();
+        vec![b.target.to_owned(), gpu, by, state, b.description.to_owned()]
+    }));
+    let form = |(form, what): (&str, &str)| {
+        [form, "-", label_containment(Containment::Software), "here", what]
+            .map(str::to_owned)
+            .to_vec()
+    };
+    rows.extend(targets::list_name_forms().into_iter().map(form));
+    out.table(&rows)?;
+    Ok(Exit::Good)
+}
+
+fn target_row(target: &ReplayTarget) -> TargetRow<'_> {
+    let (state, reason) = match &target.reach {
+        Availability::Here => ("here", None),
+        Availability::Free => ("free", None),
+        Availability::Busy(by) => ("busy", Some(by.as_str())),
+        Availability::Away(why) => ("away", Some(why.as_str())),
+    };
+    let info = target.info.as_ref();
+    TargetRow {
+        target: &target.name,
+        description: &target.description,
+        state,
+        reason,
+        gpu: info.map(|i| Gpu {
+            id: format_hex(u64::from(i.gpu_id)),
+            name: &i.gpu_name,
+        }),
+        virtual_time: info.map(|i| i.virtual_time),
+        computes: info.map(|i| i.computes),
+        containment: info.map(|i| i.containment),
+    }
+}

@@ -1,0 +1,364 @@
+//! `trim`: cuts a recording down to some of its jobs with their dependencies, or to a range of its events.
+
+use crate::cli::failure::complain;
+use crate::cli::out::format_count;
+use crate::cli::outputs::CommandFiles;
+use crate::cli::source::{Opened, Source};
+use crate::cli::trimmed_recording::{NeedsArguments, format_ranges, source_name, write};
+use crate::cli::{Exit, Failure, Out, Verb, progress_line};
+use crate::document::trim_recording::{self, TrimOptions, TrimSource, TrimmedPart};
+use clap::{Args, FromArgMatches as _};
+use device_mali::debug::{Closure, KeepReason};
+use serde::Serialize;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use trace_core::ranges;
+use trace_core::trim::{TrimError, TrimSummary};
+
+pub const VERB: Verb = Verb {
+    name: "trim",
+    about: "Cut a recording down to some jobs with all that they need",
+    args: Arguments::augment_args,
+    run: |matches, out| run(&Arguments::from_arg_matches(matches)?, out),
+};
+
+#[derive(Args)]
+struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// Jobs to keep: FIRST..=LAST, FIRST..END (excludes END), or one job; may be given more than once
+    #[arg(long, value_name = "FIRST..=LAST", value_parser = range, required_unless_present = "events")]
+    jobs: Vec<Numbers>,
+    /// Events to keep, for recordings without jobs: FIRST..=LAST, or FIRST..END (excludes END)
+    #[arg(long, value_name = "FIRST..=LAST", value_parser = range, conflicts_with_all = ["jobs", "without_producers", "alone", "touched"])]
+    events: Option<Numbers>,
+    #[command(flatten)]
+    needs: NeedsArguments,
+    /// Keep only the content of memory that the kept jobs read or write when the simulator runs them
+    #[arg(long = "accessed-memory", alias = "touched", requires = "jobs")]
+    touched: bool,
+    /// File to write, a .kine
+    #[arg(short = 'o', value_name = "OUT.kine")]
+    to: PathBuf,
+}
+
+/// A range of job or event numbers with at least one element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Numbers {
+    /// The first and the last number.
+    all: RangeInclusive<u64>,
+    /// The typed text, if it excludes its end.
+    leaves_out: Option<String>,
+}
+
+/// Parses `4..=9`, `4..9`, which excludes 9, or one number.
+fn range(text: &str) -> Result<Numbers, String> {
+    let bad = || format!("'{text}' is not a range (expected {}, or one number)", ranges::FORM);
+    let number = |t: &str| t.parse::<u64>().map_err(|_| bad());
+    let Some(typed) = ranges::split(text) else {
+        let one = number(text)?;
+        return Ok(Numbers {
+            all: one..=one,
+            leaves_out: None,
+        });
+    };
+    if typed.first.is_empty() || typed.end.is_empty() {
+        return Err(bad());
+    }
+    let parsed = ranges::parse(text, number)?;
+    let (first, end) = (parsed.numbers.start, parsed.numbers.end);
+    match end.checked_sub(1).filter(|last| *last >= first) {
+        Some(last) => Ok(Numbers {
+            all: first..=last,
+            leaves_out: parsed.leaves_end_out.then(|| text.to_owned()),
+        }),
+        None => Err(format!(
+            "'{text}' is empty: it excludes {end} ({first}..={end} includes it)"
+        )),
+    }
+}
+
+/// Warns once on standard error that an end was excluded: earlier versions of `trim` included it.
+fn warn_about_excluded_end<'a>(what: &str, mut all: impl Iterator<Item = &'a Numbers>) {
+    if let Some((n, text)) = all.find_map(|n| Some((n, n.leaves_out.as_ref()?))) {
+        let (last, with) = (n.all.end(), text.replacen("..", "..=", 1));
+        complain(format_args!("{text} ends with {what} {last}; {with} includes its end"));
+    }
+}
+
+/// A job that is kept although it was not selected.
+#[derive(Serialize)]
+struct AddedJob {
+    job: u32,
+    why: &'static str,
+    /// The job that depends on it.
+    needed_by: Option<u32>,
+    /// Number of bytes that this one reads.
+    bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    path: String,
+    bytes: u64,
+    bytes_before: Option<u64>,
+    jobs: u64,
+    jobs_kept: &'a [u32],
+    added: Vec<AddedJob>,
+    /// Why the dependencies of jobs are unknown.
+    unknown: Option<&'a str>,
+    events: u64,
+    events_before: u64,
+    job_events_out: u64,
+    host_writes_out: u64,
+    supplied: u64,
+    pages: u64,
+    pages_before: u64,
+    extras_out: &'a [String],
+}
+
+fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
+    let at = CommandFiles::for_recording(&arguments.source.file)
+        .with_output("-o", Some(&arguments.to))
+        .check_kine(&arguments.to)?;
+    let opened = arguments.source.open_undamaged()?;
+    let file = &arguments.source.file;
+    warn_about_excluded_end("job", arguments.jobs.iter());
+    warn_about_excluded_end("event", arguments.events.iter());
+    let (trimmed, closure, blind) = match &arguments.events {
+        Some(range) => {
+            let cut = progress_line::run_with_progress("cutting", |progress, _| {
+                trim_recording::trim_to_events(&opened.recording, source_name(file), range.all.clone(), progress)
+                    .map_err(|e| Failure::file(file, e))
+            })?;
+            (cut, Closure::default(), None)
+        }
+        None => {
+            let (made, blind) = jobs(arguments, &opened)?;
+            (made.trimmed, made.closure, blind)
+        }
+    };
+    progress_line::run_with_progress("writing", |progress, _| write(&trimmed, &at, &arguments.to, progress))?;
+    let bytes = std::fs::metadata(&arguments.to)
+        .map_err(|e| Failure::file(&arguments.to, e))?
+        .len();
+    let before = std::fs::metadata(file)
+        .ok()
+        .filter(std::fs::Metadata::is_file)
+        .map(|m| m.len());
+    let trim_summary = &trimmed.summary;
+    if out.is_json() {
+        out.value(&report(
+            &arguments.to,
+            [before, Some(bytes)],
+            trim_summary,
+            &closure,
+            blind.as_deref(),
+        ))?;
+    } else {
+        text(
+            arguments,
+            [before, Some(bytes)],
+            trim_summary,
+            &closure,
+            blind.as_deref(),
+            out,
+        )?;
+    }
+    Ok(Exit::Good)
+}
+
+fn jobs(arguments: &Arguments, opened: &Opened) -> Result<(TrimmedPart, Option<String>), Failure> {
+    let file = &arguments.source.file;
+    let fail = |e: TrimError| Failure::file(file, e);
+    let how = TrimOptions {
+        needs: arguments.needs.needs(),
+        touched: arguments.touched,
+        ..TrimOptions::default()
+    };
+    progress_line::run_with_progress("finding what jobs need", |progress, doing| {
+        let whole =
+            TrimSource::new(&opened.recording, source_name(file), progress).map_err(|e| Failure::file(file, e))?;
+        let there = whole.producers().parts().len() as u64;
+        if there == 0 {
+            return Err(fail(TrimError::NoJobs {
+                events: opened.recording.events.len() as u64,
+            }));
+        }
+        let last = arguments.jobs.iter().map(|r| *r.all.end()).max().unwrap_or(0);
+        if last >= there {
+            return Err(Failure::file(
+                file,
+                format!(
+                    "job {last} does not exist (the recording has {}, counted from 0)",
+                    format_count(there, "job")
+                ),
+            ));
+        }
+        let chosen: BTreeSet<u32> = arguments
+            .jobs
+            .iter()
+            .flat_map(|n| n.all.clone())
+            .map(|j| j as u32)
+            .collect();
+        doing.set("cutting");
+        let blind = whole.producers().unknown_reason().map(str::to_owned);
+        Ok((whole.trim_to_jobs(&chosen, &how, progress).map_err(fail)?, blind))
+    })
+}
+
+/// Returns the reason why a job was added, for JSON.
+fn added_job((job, why): (&u32, &KeepReason)) -> AddedJob {
+    let (why, needed_by, bytes) = match *why {
+        KeepReason::Reads { reader, bytes } => ("reads", Some(reader), Some(bytes)),
+        KeepReason::Together => ("together", None, None),
+        KeepReason::Unknown { job: of } => ("unknown", Some(of).filter(|of| of != job), None),
+    };
+    AddedJob {
+        job: *job,
+        why,
+        needed_by,
+        bytes,
+    }
+}
+
+fn report<'a>(
+    to: &Path,
+    [bytes_before, bytes]: [Option<u64>; 2],
+    summary: &'a TrimSummary,
+    closure: &Closure,
+    blind: Option<&'a str>,
+) -> Report<'a> {
+    Report {
+        path: to.display().to_string(),
+        bytes: bytes.unwrap_or(0),
+        bytes_before,
+        jobs: summary.jobs,
+        jobs_kept: &summary.jobs_kept,
+        added: closure.added.iter().map(added_job).collect(),
+        unknown: blind,
+        events: summary.events[1],
+        events_before: summary.events[0],
+        job_events_out: summary.job_events_out,
+        host_writes_out: summary.host_writes_out,
+        supplied: summary.supplied,
+        pages: summary.pages[1],
+        pages_before: summary.pages[0],
+        extras_out: &summary.extras_out,
+    }
+}
+
+/// Maximum number of reasons that are listed individually.
+const MAX_LISTED_REASONS: usize = 20;
+
+fn text(
+    arguments: &Arguments,
+    [before, after]: [Option<u64>; 2],
+    summary: &TrimSummary,
+    closure: &Closure,
+    blind: Option<&str>,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let was = before.map_or_else(String::new, |b| format!(", before {b}"));
+    out.line(format_args!(
+        "{}: {}{was}",
+        arguments.to.display(),
+        format_count(after.unwrap_or(0), "byte")
+    ))?;
+    if summary.jobs > 0 {
+        out.line(format_args!(
+            "jobs     {} of {}: {}",
+            summary.jobs_kept.len(),
+            summary.jobs,
+            format_ranges(&summary.jobs_kept)
+        ))?;
+    }
+    let mut reasons: Vec<(String, Vec<u32>)> = Vec::new();
+    let mut known: HashMap<String, usize> = HashMap::new();
+    for (job, why) in &closure.added {
+        let why = match why {
+            KeepReason::Reads { reader, bytes } => {
+                format!("job {reader} reads {} of what it wrote", format_count(*bytes, "byte"))
+            }
+            KeepReason::Together => "runs at the same time as a kept job".to_owned(),
+            KeepReason::Unknown { .. } if blind.is_some() => "before a kept job".to_owned(),
+            KeepReason::Unknown { job: of } if of == job => {
+                "its shaders do not run on the simulator, so its writes are unknown".to_owned()
+            }
+            KeepReason::Unknown { job: of } => {
+                format!("the shaders of job {of} do not run on the simulator, so its reads are unknown")
+            }
+        };
+        match known.get(&why).and_then(|at| reasons.get_mut(*at)) {
+            Some((_, jobs)) => jobs.push(*job),
+            None => {
+                known.insert(why.clone(), reasons.len());
+                reasons.push((why, vec![*job]));
+            }
+        }
+    }
+    for (why, jobs) in reasons.iter().take(MAX_LISTED_REASONS) {
+        let noun = if jobs.len() == 1 { "job" } else { "jobs" };
+        out.line(format_args!("added    {noun} {}: {why}", format_ranges(jobs)))?;
+    }
+    if reasons.len() > MAX_LISTED_REASONS {
+        let more = reasons
+            .iter()
+            .skip(MAX_LISTED_REASONS)
+            .map(|(_, jobs)| jobs.len())
+            .sum::<usize>();
+        out.line(format_args!("added    {} more", format_count(more as u64, "job")))?;
+    }
+    if let Some(why) = blind {
+        out.line(format_args!(
+            "         reads between jobs are unknown, so all jobs before the last one are kept: {why}"
+        ))?;
+    }
+    out.line(format_args!("events   {} of {}", summary.events[1], summary.events[0]))?;
+    if summary.job_events_out > 0 {
+        out.line(format_args!(
+            "removed  {} of submits, their interrupts and the reads between them",
+            format_count(summary.job_events_out, "event")
+        ))?;
+    }
+    if summary.host_writes_out > 0 {
+        out.line(format_args!(
+            "removed  {} of memory that the CPU wrote and no kept job reaches",
+            format_count(summary.host_writes_out, "piece")
+        ))?;
+    }
+    if summary.supplied > 0 {
+        out.line(format_args!(
+            "supplied {} of memory that omitted jobs wrote, as the simulator computed them",
+            format_count(summary.supplied, "piece")
+        ))?;
+    }
+    out.line(format_args!("pages    {} of {}", summary.pages[1], summary.pages[0]))?;
+    if !summary.extras_out.is_empty() {
+        out.line(format_args!("removed  {}", summary.extras_out.join(", ")))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_ranges_exclude_or_include_their_end() {
+        let parse_range = |text: &str| range(text).map(|n| (n.all, n.leaves_out.is_some()));
+        assert_eq!(parse_range("4..=9"), Ok((4..=9, false)));
+        assert_eq!(parse_range("4..9"), Ok((4..=8, true)));
+        assert_eq!(parse_range("7"), Ok((7..=7, false)));
+        for (text, why) in [
+            ("9..4", "ends before it begins"),
+            ("4..4", "is empty: it excludes 4 (4..=4 includes it)"),
+            ("..4", "not a range"),
+            ("x", "not a range"),
+            ("1..", "not a range"),
+        ] {
+            assert!(range(text).unwrap_err().contains(why), "{text}");
+        }
+    }
+}
