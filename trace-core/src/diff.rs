@@ -40,47 +40,43 @@ pub use not_computed::NotComputed;
 pub use rules::{Pattern, Rule, RuleError, Rules, kind_name};
 pub use summary::{Part, Summary, group_digits, summarize};
 
+use crate::json_forms;
 use crate::mmu::{PAGE_BYTES, Rights};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, GpuVa, Recording};
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 /// Maximum number of differences that are listed; all are counted.
 pub const MAX_LISTED_DIFFERENCES: usize = 1000;
 
 /// The differences between two recordings.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Diff {
     /// Events.
     pub events: EventDiff,
     /// Registers whose values differ at least once, by name.
     pub registers: Vec<RegisterDiff>,
     /// CPU writes between other events.
-    #[serde(default)]
     pub host_writes: HostWriteDiff,
     /// Job descriptors.
-    #[serde(default)]
     pub descriptors: DescriptorDiff,
     /// Page table mappings at the end.
     pub mappings: MappingDiff,
     /// Memory at the end.
     pub pages: PageDiff,
     /// Named buffers at the end, by name.
-    #[serde(default)]
     pub buffers: Vec<BufferDiff>,
     /// Matching driver calls.
-    #[serde(default)]
     pub calls: CallDiff,
     /// Number of jobs on each side.
     pub jobs: (u64, u64),
     /// Jobs that were not computed. If there are any, outputs are not compared.
-    #[serde(default)]
     pub not_computed: NotComputed,
 }
 
 /// Events of two recordings, aligned job by job: accesses, interrupts, submits, undecoded accesses, DMA maps. Marks
 /// are notes and not compared; CPU writes are compared by byte, see [`HostWriteDiff`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventDiff {
     /// Number of events that are the same on both sides.
     pub equal: u64,
@@ -111,20 +107,19 @@ pub struct EventDiff {
     /// Number of accesses to foreign spaces, in the first and in the second recording. A foreign space is not the
     /// device's (system memory, configuration space), and the other side does not have it. The accesses are not
     /// compared: a replay omits them.
-    #[serde(default)]
     pub foreign: (u64, u64),
     /// Number of calls, in the first and in the second recording, that no replay makes: failed calls, calls without
     /// an effect, and snapshots that were not taken again. They are not compared if one side is a replay.
-    #[serde(default)]
     pub not_played: (u64, u64),
     /// The first differences, at most [`MAX_LISTED_DIFFERENCES`], in event order.
     pub list: Vec<EventDifference>,
 }
 
 /// A kind of events of which one side has none at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OneSided {
     /// The kind.
+    #[serde(serialize_with = "serialize_kind")]
     pub kind: EventKind,
     /// Number of events in the first recording.
     pub a: u64,
@@ -133,7 +128,7 @@ pub struct OneSided {
 }
 
 /// A pair of compared jobs, each as the number of submits up to it. 0 is everything before the first job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct JobPair {
     /// The job in the first recording; `None` if only the second has it.
     pub a: Option<u32>,
@@ -148,7 +143,7 @@ impl JobPair {
 }
 
 /// A difference between the events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct EventDifference {
     /// The jobs in whose interval the events are.
     pub job: JobPair,
@@ -173,7 +168,7 @@ pub struct EventDifference {
 /// CPU writes, compared byte by byte in the interval of the same job. Bytes are identified by address space and GPU
 /// address at the submit of the next job if both sides have page tables, or else by physical address. Counts are of
 /// bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostWriteDiff {
     /// Bytes that both sides wrote with the same value.
     pub same: u64,
@@ -191,14 +186,29 @@ pub struct HostWriteDiff {
     /// Bytes of either side in pages that are not mapped at the submit of the next job, so that no job sees them there.
     pub unmapped: u64,
     /// Whether the addresses are physical, because not both sides have page tables.
+    #[serde(rename = "by", serialize_with = "serialize_address_kind")]
     pub physical: bool,
     /// The first differing ranges, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs, then by address. No
     /// range crosses a page.
     pub list: Vec<HostWriteDifference>,
 }
 
+/// Returns how bytes and pages are matched: by `physical address` or by `GPU address`.
+#[must_use]
+pub fn address_kind(physical: bool) -> &'static str {
+    if physical { "physical address" } else { "GPU address" }
+}
+
+fn serialize_address_kind<S: Serializer>(physical: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(address_kind(*physical))
+}
+
+fn serialize_kind<S: Serializer>(kind: &EventKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind_name(*kind))
+}
+
 /// A range of bytes that the CPU wrote differently.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostWriteDifference {
     /// The jobs in whose interval the writes are.
     pub job: JobPair,
@@ -209,18 +219,21 @@ pub struct HostWriteDifference {
     /// Number of the address space; 0 if addresses are physical.
     pub address_space: u8,
     /// Address of the first byte.
+    #[serde(serialize_with = "json_forms::text")]
     pub va: GpuVa,
     /// Number of bytes.
     pub bytes: u64,
     /// Bytes that the first recording wrote, at most 16; empty if it wrote none.
+    #[serde(serialize_with = "json_forms::digits")]
     pub bytes_a: Vec<u8>,
     /// Bytes that the second recording wrote, at most 16.
+    #[serde(serialize_with = "json_forms::digits")]
     pub bytes_b: Vec<u8>,
 }
 
 /// Job descriptors, compared field by field: the descriptors of the chains of matching jobs, each as its submit found
 /// it. Jobs that run the same chains again, with the same snapshots, are compared once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DescriptorDiff {
     /// Number of descriptors that are the same on both sides.
     pub same: u64,
@@ -235,17 +248,15 @@ pub struct DescriptorDiff {
     /// Number of descriptors and jobs that a side does not hold, or that rules exclude.
     pub unknown: u64,
     /// Number of descriptors whose status fields, which the device writes, differ. They count as no difference.
-    #[serde(default)]
     pub status: u64,
     /// Names of those status fields.
-    #[serde(default)]
     pub status_fields: Vec<String>,
     /// The first descriptors that differ, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs.
     pub list: Vec<DescriptorDifference>,
 }
 
 /// A descriptor that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DescriptorDifference {
     /// The jobs whose chain it belongs to.
     pub job: JobPair,
@@ -293,7 +304,7 @@ impl DescriptorDiff {
 }
 
 /// A register whose histories differ.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RegisterDiff {
     /// Name of the register, or its offset if the map has no name.
     pub name: String,
@@ -354,7 +365,7 @@ impl EventDiff {
 
 /// Page table mappings of both sides at the end, per address space, as far as the tables can be followed. Counts are
 /// of 4 KiB pages. The physical location of a page is no difference: a replay has other memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MappingDiff {
     /// Pages that both sides map in the same way.
     pub same: u64,
@@ -365,14 +376,13 @@ pub struct MappingDiff {
     /// Pages that only the second recording maps.
     pub only_b: u64,
     /// Pages that both sides map in the same way, with the same contents, at different addresses.
-    #[serde(default)]
     pub moved: u64,
     /// The first runs of pages that differ, at most [`MAX_LISTED_DIFFERENCES`], by address space and address.
     pub list: Vec<MappingDifference>,
 }
 
 /// How a page is mapped, without its physical address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MappedAs {
     /// Access rights of the GPU.
     pub rights: Rights,
@@ -384,7 +394,7 @@ pub struct MappedAs {
 }
 
 /// A run of pages with different mappings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MappingDifference {
     /// Number of the address space.
     pub address_space: u8,
@@ -397,7 +407,6 @@ pub struct MappingDifference {
     /// The mapping in the second recording; `None` if it has none.
     pub b: Option<MappedAs>,
     /// Address in the second recording of the pages that the first has at `va`.
-    #[serde(default)]
     pub moved_to: Option<GpuVa>,
 }
 
@@ -411,7 +420,7 @@ impl MappingDifference {
 
 /// Memory of both sides at the end. Pages are identified by address space and GPU address if both have page tables,
 /// or else by frame. Memory without contents starts as zero, so a page of zeros on one side alone is the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageDiff {
     /// Number of pages with the same contents.
     pub same: u64,
@@ -422,38 +431,37 @@ pub struct PageDiff {
     /// Number of pages with contents in the second recording only.
     pub only_b: u64,
     /// Number of pages that differ only in bytes that the rules exclude.
-    #[serde(default)]
     pub ignored: u64,
     /// Number of bytes that differ, in all pages; missing contents count as zero.
-    #[serde(default)]
     pub bytes_differ: u64,
     /// Whether the addresses are physical, because not both sides have page tables.
     pub physical: bool,
     /// Whether the first, and whether the second recording does not hold its memory at the end: it has no page
     /// tables, and its last snapshot is older than a CPU write. Pages are not compared then.
-    #[serde(default)]
     pub not_held: (bool, bool),
     /// Addresses of the first pages that differ, at most [`MAX_LISTED_DIFFERENCES`].
     pub list: Vec<PageDifference>,
 }
 
 /// A page that differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PageDifference {
     /// Number of the address space; 0 if addresses are physical.
     pub address_space: u8,
     /// Address of the page.
+    #[serde(serialize_with = "json_forms::text")]
     pub va: GpuVa,
     /// Whether the first recording has contents for it.
     pub in_a: bool,
     /// Whether the second recording has contents for it.
     pub in_b: bool,
     /// Offset of the first byte that differs, if both sides have contents.
+    #[serde(serialize_with = "json_forms::hex_or_null")]
     pub first_byte: Option<u32>,
 }
 
 /// A named buffer of both sides at the end, compared by the type of its elements.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BufferDiff {
     /// Its name.
     pub name: String,

@@ -14,6 +14,7 @@ pub mod export;
 pub mod filter;
 pub mod import;
 pub mod jobs;
+pub mod json_forms;
 pub mod memory;
 pub mod mmu;
 pub mod progress;

@@ -6,9 +6,13 @@ use trace_core::check::{Finding, FindingKind, Severity};
 /// A finding as JSON output.
 #[derive(Serialize)]
 pub struct FindingRow<'a> {
+    /// Kind of the finding, as [Findings](reference/findings.md) lists it.
     kind: FindingKind,
+    /// `error`, `warning` or `note`.
     severity: Severity,
+    /// Where it is: a file and line, an event, or an address.
     place: &'a str,
+    /// What is wrong and why it matters, in one sentence.
     message: &'a str,
 }
 

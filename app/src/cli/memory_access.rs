@@ -8,9 +8,14 @@ use serde::Serialize;
 /// An access as JSON output.
 #[derive(Serialize)]
 pub struct AccessRow {
+    /// Address of the first byte.
     va: String,
+    /// Number of bytes.
     bytes: u32,
+    /// One number, little-endian like memory: the byte at `va` is the last one. So of 16 bytes that are four words, the
+    /// word at `va` is the last eight digits. Of more than 16 bytes, it is the first 16, then `…`.
     value: String,
+    /// Text of the operation.
     instruction: String,
 }
 

@@ -4,11 +4,15 @@ use super::{Exit, Failure, Out};
 use replay_engine::wire::KeyStore;
 use serde::Serialize;
 
+/// An agent that was paired or forgotten.
 #[derive(Serialize)]
-struct ForgottenAgent {
-    name: String,
-    address: String,
-    fingerprint: Option<String>,
+pub struct AgentRow<'a> {
+    /// Name of the agent in this program.
+    pub name: &'a str,
+    /// Its address: `HOST:PORT`, or the path of its unix socket.
+    pub address: &'a str,
+    /// Fingerprint of its key; `null` if the forgotten entry had no valid key.
+    pub fingerprint: Option<&'a str>,
 }
 
 /// Removes an agent from the key store and prints its entry.
@@ -20,10 +24,10 @@ pub fn forget(keys: &KeyStore, name: &str, out: &mut Out) -> Result<Exit, Failur
         )));
     };
     if out.is_json() {
-        out.value(&ForgottenAgent {
-            name: gone.name,
-            address: gone.address,
-            fingerprint: gone.fingerprint,
+        out.value(&AgentRow {
+            name: &gone.name,
+            address: &gone.address,
+            fingerprint: gone.fingerprint.as_deref(),
         })?;
     } else {
         out.line(format_args!("forgot {gone}"))?;

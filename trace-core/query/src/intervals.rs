@@ -1,11 +1,12 @@
 //! Statistics of the times between events of two patterns.
 
 use crate::accesses::{duration, mean, median};
+use serde::Serialize;
 use trace_core::Recording;
 use trace_core::filter::Selection;
 
 /// The times from events of one pattern to events of another.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct IntervalStatistics {
     /// Number of complete intervals.
     pub count: u64,
@@ -14,10 +15,13 @@ pub struct IntervalStatistics {
     /// Number of ends without a start.
     pub strays: u64,
     /// The start of the last interval, if it never ended.
+    #[serde(rename = "open_event")]
     pub open: Option<u64>,
     /// Statistics of the times; `None` if there are none.
+    #[serde(rename = "ns")]
     pub times: Option<Times>,
     /// Histogram of the times, ascending; empty if there are none.
+    #[serde(skip)]
     pub bins: Vec<TimeBin>,
 }
 
@@ -85,7 +89,7 @@ fn bins(ns: &[i64], min: i64, max: i64) -> Vec<TimeBin> {
 }
 
 /// Statistics of times, ns; below 0 if the clock ran backwards.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Times {
     /// Shortest.
     pub min: i64,
@@ -104,11 +108,13 @@ pub struct Times {
 }
 
 /// The two events of an interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct EventPair {
     /// First event.
+    #[serde(rename = "from_event")]
     pub from: u64,
     /// Last event.
+    #[serde(rename = "to_event")]
     pub to: u64,
 }
 

@@ -1,8 +1,10 @@
 //! Usage statistics of registers, blocks, threads and jobs.
 
 use crate::accesses::{AccessGroup, TimedAccess, count_values, group_accesses, mean, median};
+use serde::Serialize;
 use trace_core::Recording;
 use trace_core::filter::{Derived, Jobs, Selection};
+use trace_core::json_forms;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::registers::RecordedRegisters;
 
@@ -73,11 +75,13 @@ pub struct Usage {
 }
 
 /// A bin of the histogram of values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bin {
     /// Smallest value.
+    #[serde(serialize_with = "json_forms::hex")]
     pub from: u64,
     /// Largest value, inclusive.
+    #[serde(serialize_with = "json_forms::hex")]
     pub to: u64,
     /// Number of accesses.
     pub count: u64,
@@ -87,7 +91,7 @@ pub struct Bin {
 const SINGLE: usize = 16;
 
 /// Times between consecutive accesses of a group, ns; below 0 if the clock ran backwards.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Gaps {
     /// Shortest.
     pub min: i64,

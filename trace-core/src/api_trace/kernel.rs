@@ -6,6 +6,7 @@ use cuda_code::cubin::Cubin;
 use cuda_code::fatbin::{Compression, Entry, images};
 use cuda_code::ptx::Ptx;
 use cuda_code::{Capability, Form, Image, ImageKind};
+use serde::Serialize;
 
 /// Maximum number of container entries that are listed.
 const MAX_ENTRIES: usize = 4096;
@@ -13,9 +14,10 @@ const MAX_ENTRIES: usize = 4096;
 const MAX_TEXT: usize = 64 << 20;
 
 /// A code image in a container.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CodeImage {
     /// Whether the image is machine code or PTX.
+    #[serde(rename = "code")]
     pub kind: CodeKind,
     /// The architecture that the image was compiled for: `sm_90a`.
     pub arch: String,
@@ -24,6 +26,7 @@ pub struct CodeImage {
     /// Whether the image is compressed.
     pub compressed: bool,
     /// Whether the driver selects this image on the recorded device.
+    #[serde(rename = "taken")]
     pub selected: bool,
 }
 

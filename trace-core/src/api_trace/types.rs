@@ -2,6 +2,7 @@
 
 use crate::recording::CallFunction;
 use cuda_code::ptx;
+use serde::Serialize;
 
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,17 +30,20 @@ pub enum ParameterType {
 }
 
 /// A parameter of a function.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Parameter {
     /// Offset in the parameter buffer, bytes.
     pub offset: u32,
     /// Size, bytes.
     pub bytes: u32,
     /// The parameter's name in the PTX; empty if the compiler only numbered it.
+    #[serde(skip)]
     pub label: String,
     /// The type as the source or the PTX names it; empty if it is not known.
+    #[serde(rename = "type")]
     pub name: String,
     /// The type of the data.
+    #[serde(skip)]
     pub data_type: ParameterType,
 }
 

@@ -6,17 +6,20 @@ use super::layout::{CommitRecord, Entry, RECORD_BYTES, digest};
 use super::reader::KineFile;
 use super::recover::check_record;
 use super::verify_rows;
+use crate::json_forms;
 use crate::progress::Progress;
 use crate::recording::BLOCK_BYTES;
+use serde::Serialize;
 use std::path::Path;
 
 /// Maximum number of findings that are listed; the others are counted.
 pub const MAX_VERIFY_FINDINGS: usize = 1000;
 
 /// A defect in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VerifyFinding {
     /// Byte offset in the file.
+    #[serde(serialize_with = "json_forms::hex")]
     pub byte: u64,
     /// What is wrong.
     pub message: String,

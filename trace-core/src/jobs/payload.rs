@@ -2,6 +2,7 @@
 
 use super::{GpuMemory, HEADER_BYTES, JobHeader, JobType};
 use crate::recording::GpuVa;
+use serde::Serialize;
 
 /// Offset of the packed invocation in a compute, vertex or tiler job, bytes.
 pub const INVOCATION_OFFSET: u64 = 32;
@@ -14,7 +15,7 @@ const STATE_BYTES: usize = 64;
 const JOB_BYTES: usize = 384;
 
 /// The dispatch of a shader: workgroup counts and sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Dispatch {
     /// Number of workgroups along x, y, z; each at least 1.
     pub workgroups: [u32; 3],

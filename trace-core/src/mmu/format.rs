@@ -2,6 +2,7 @@
 
 use super::Rights;
 use crate::recording::{MmuFormat, PhysAddr};
+use std::fmt;
 
 /// Number of table levels; level 0 is the top.
 pub const LEVELS: u8 = 4;
@@ -83,6 +84,18 @@ pub enum EntryKind {
     Block(PhysAddr),
     /// A type that is invalid at this level.
     Reserved,
+}
+
+impl fmt::Display for EntryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid => f.write_str("invalid"),
+            Self::Table(at) => write!(f, "table at {at}"),
+            Self::Page(at) => write!(f, "page at {at}"),
+            Self::Block(at) => write!(f, "block at {at}"),
+            Self::Reserved => f.write_str("reserved"),
+        }
+    }
 }
 
 /// Returns the index of `va`'s entry in the table of a level (0 to 3; others count as 3).

@@ -3,19 +3,24 @@
 use super::analysis::{ContentHoleFinder, DoubleMapping, PageSpan, Scan, find_double_mappings};
 use super::format::PAGE_BYTES;
 use super::walk::Mapping;
+use crate::json_forms;
 use crate::recording::{GpuVa, PhysAddr};
+use serde::Serialize;
 use std::ops::Range;
 
 /// Aliased pages of a mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Alias {
     /// First address in the mapping.
+    #[serde(serialize_with = "json_forms::text")]
     pub va: GpuVa,
     /// Number of 4 KiB pages.
     pub pages: u64,
     /// The other address of the first page.
+    #[serde(rename = "also", serialize_with = "json_forms::text")]
     pub alias_va: GpuVa,
     /// Physical address of the first page.
+    #[serde(serialize_with = "json_forms::text")]
     pub pa: PhysAddr,
 }
 

@@ -5,7 +5,9 @@ use super::format::{
     span_bytes,
 };
 use super::{Leaf, PhysMemory, Rights};
+use crate::json_forms;
 use crate::recording::{GpuVa, MmuFormat, PhysAddr};
+use serde::Serialize;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -54,17 +56,20 @@ pub enum WalkFault {
 }
 
 /// One entry that a walk read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WalkStep {
     /// Level, 0 to 3.
     pub level: u8,
     /// Index in the table, 0 to 511.
     pub index: u16,
     /// Physical address of the entry.
+    #[serde(serialize_with = "json_forms::text")]
     pub entry_at: PhysAddr,
     /// The entry.
+    #[serde(serialize_with = "json_forms::hex")]
     pub raw: u64,
-    /// Its kind.
+    /// Its kind, and where it points.
+    #[serde(serialize_with = "json_forms::text")]
     pub kind: EntryKind,
 }
 

@@ -28,16 +28,22 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct Agent {
+    /// Name of the agent in this program.
     name: String,
+    /// Its address: `HOST:PORT`, or the path of its unix socket.
     address: String,
+    /// Fingerprint of its key.
     fingerprint: String,
+    /// Time of the pairing, seconds since 1970.
     paired_at: u64,
 }
 
 /// This program's own key.
 #[derive(Serialize)]
 struct OwnKey {
+    /// Fingerprint of this program's own key.
     fingerprint: String,
+    /// The key itself, as `kinescope-agent keys trust` takes it.
     key: String,
 }
 

@@ -32,8 +32,10 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct Report {
+    /// The written file, and its size.
     path: String,
     bytes: u64,
+    /// The changed inputs.
     edits: Vec<AppliedEdit>,
 }
 

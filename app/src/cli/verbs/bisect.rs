@@ -66,26 +66,37 @@ const TICK: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Serialize)]
 struct Step {
+    /// Jobs of the candidate.
     jobs_kept: Vec<u32>,
+    /// Number of its events.
     events: u64,
+    /// `failure`, `no-failure` or `cannot-tell`.
     shows: &'static str,
+    /// Why there is no clear result; `null` if there is one.
     why: Option<String>,
 }
 
 #[derive(Serialize)]
 struct Report<'a> {
+    /// The written file; `null` without `-o`.
     path: Option<String>,
+    /// As for `trim`: of the source, and of the shortest part.
     jobs: u64,
     jobs_kept: &'a [u32],
     events: u64,
     events_before: u64,
+    /// Number of tried candidates: all, those that show the failure, those that do not, and those without a clear
+    /// result.
     tried: u64,
     shown: u64,
     not_shown: u64,
     cannot_tell: u64,
-    /// Why the result may not be the shortest; `null` if it is.
+    /// Why the part may not be the shortest: `limit` (`--max-candidates`), `stopped`, `failed`; `null` if it is the
+    /// shortest.
     ended: Option<&'static str>,
+    /// Duration of the search.
     duration_ns: u64,
+    /// Each candidate in order, the whole recording first.
     steps: &'a [Step],
 }
 

@@ -15,7 +15,9 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Report<'a> {
+    /// `bash`, `zsh` or `fish`.
     shell: &'static str,
+    /// The text that the shell reads.
     script: &'a str,
 }
 

@@ -5,6 +5,7 @@ mod describe;
 mod page;
 mod raw;
 mod report;
+mod sides;
 mod text;
 
 use crate::cli::outputs::CommandFiles;

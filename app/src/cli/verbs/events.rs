@@ -54,23 +54,33 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 /// An event as JSON output, without the keys that its kind does not have.
 #[derive(Serialize)]
 struct Event {
+    /// Index of the event.
     event: u64,
+    /// `read`, `write`, `interrupt`, `submit`, `host-write`, `undecoded`, `dma-map`, `mark`, `launch`, `copy`, `fill`,
+    /// `order`, `allocation`, `call`, `unknown`.
     kind: &'static str,
     /// Text output for an access that no map names.
     #[serde(skip)]
     place: Option<String>,
+    /// Time and thread.
     time_ns: u64,
     thread: u32,
+    /// Space of an access.
     #[serde(skip_serializing_if = "Option::is_none")]
     space: Option<String>,
+    /// Offset in the space.
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<String>,
+    /// Name of the register, or of the interrupt line.
     #[serde(skip_serializing_if = "Option::is_none")]
     register: Option<String>,
+    /// Width in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     width: Option<u8>,
+    /// The value.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
+    /// The value in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     means: Option<String>,
 }

@@ -98,9 +98,13 @@ fn table(text: &str) -> Result<Table, String> {
 
 #[derive(Serialize)]
 struct Report {
+    /// The written file.
     path: String,
+    /// Name of the table.
     table: &'static str,
+    /// Number of rows.
     rows: u64,
+    /// What the table lacks, in words.
     problems: Vec<String>,
 }
 
@@ -194,11 +198,16 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 
 #[derive(Serialize)]
 struct WavesReport {
+    /// The file and its events.
     path: String,
     events: u64,
+    /// Number of signals; for Perfetto, of tracks.
     signals: u64,
+    /// Number of events beyond the signals of a file.
     left_out: u64,
+    /// Number of events whose time ran backwards.
     held_back: u64,
+    /// Number of jobs and threads without a track of their own.
     jobs_left_out: u64,
     threads_joined: u64,
 }

@@ -106,23 +106,30 @@ impl Imported {
 /// The result of running job chains.
 #[derive(Serialize)]
 struct Chains {
+    /// Simulator that ran the job chains.
     #[serde(rename = "board")]
     target: String,
+    /// Number of jobs, and of failed ones.
     jobs: u64,
     failed: u64,
     /// Jobs that completed without running their shader.
     #[serde(skip)]
     not_run: u64,
+    /// Whether every job ended as done and every shader ran.
     computed: bool,
 }
 
 #[derive(Serialize)]
 struct Report<'a> {
+    /// The written file, and its size.
     path: String,
     bytes: u64,
+    /// Number of events.
     events: u64,
+    /// Page images of 4 KiB in the source; different contents among them.
     pages: u64,
     distinct_pages: u64,
+    /// What was skipped or assumed, as for [`check`](#check).
     findings: Vec<FindingRow<'a>>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     ran: Option<Chains>,

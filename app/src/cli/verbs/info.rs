@@ -23,39 +23,53 @@ pub const VERB: Verb = Verb {
 
 #[derive(Serialize)]
 struct Info {
+    /// Driver of the GPU, and its machine; empty if the recording does not say.
     driver: String,
     board: String,
+    /// Number of events.
     events: u64,
+    /// Number of reads and writes of registers among them.
     reads: u64,
     writes: u64,
-    /// Accesses with a recorded location but no value, if there are any.
+    /// Number of accesses of which the recorder saw the address but not the value.
     #[serde(skip_serializing_if = "Option::is_none")]
     undecoded: Option<u64>,
+    /// Number of interrupts, polls and jobs in the events.
     interrupts: u64,
     polls: u64,
     jobs: u64,
+    /// Page images of 4 KiB in the source.
     pages: u64,
+    /// Page images of zeros among them.
     zero_pages: u64,
+    /// Number of different page contents.
     distinct_pages: u64,
+    /// Pages that the page tables map at the end, and number of page tables.
     mapped_pages: u64,
     address_spaces: u64,
+    /// Named buffers.
     buffers: Vec<Buffer>,
+    /// Time from the first event to the last.
     span_ns: u64,
+    /// Number of events that the recorder reports as lost.
     lost_events: u64,
+    /// The GPU.
     gpu: Gpu,
+    /// Recording method; empty if the recording does not say.
     source: String,
-    /// Capture details, if a recorder on the recorded machine stored them.
+    /// How a recorder on the recorded machine made the recording, if it says so; see `capture` in
+    /// [format.md](format.md#extra-capture).
     #[serde(skip_serializing_if = "Option::is_none")]
     capture: Option<Capture>,
-    /// Inputs whose bytes differ from the recorded ones, if there are any.
+    /// Inputs that hold other bytes than the recorded ones, in a copy that was saved with edits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     applied_edits: Vec<AppliedEdit>,
-    /// Results of jobs during the recording, if the device reported them to the recorder.
+    /// How jobs ended on the recorded machine; `null` if the recorder does not say.
     recorded: Option<JobResults>,
-    /// Processes of the recorded program, if the file is an index of them.
+    /// Processes of a recorded program, if the file is an index of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     processes: Option<ProcessIndex>,
-    /// Counts of an API trace; absent from register traces.
+    /// Content of an API trace; absent from register traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<CallCounts>,
 }
@@ -63,39 +77,55 @@ struct Info {
 /// Counts of an API trace.
 #[derive(Serialize)]
 struct CallCounts {
+    /// Name of the interface.
     api: String,
+    /// Number of launches.
     launches: u64,
     /// Number of launched kernels.
     kernels: u64,
+    /// Number of streams.
     streams: u64,
     /// Number of allocated buffers.
     device_buffers: u64,
+    /// Number of copies and of fills.
     copies: u64,
     fills: u64,
 }
 
 #[derive(Serialize)]
 struct JobResults {
+    /// Number of jobs whose shaders ran.
     computed: u64,
+    /// Number of jobs that were done without running a shader.
     not_computed: u64,
+    /// Number of jobs that failed.
     failed: u64,
+    /// Why shaders did not run, as text.
     reasons: Vec<String>,
 }
 
 #[derive(Serialize)]
 struct Buffer {
+    /// Name of the buffer.
     name: String,
+    /// `input`, `output`, `shared`, `weights`, `shader` or `descriptor`.
     role: &'static str,
+    /// Address of the first byte.
     va: String,
+    /// Size.
     bytes: u64,
+    /// Type of an element: `u8` to `u64`, `i8` to `i64`, `f16`, `bf16`, `f32`, `f64`.
     #[serde(rename = "type")]
     element: &'static str,
+    /// Length of each dimension, the slowest first; `null` if the recording does not say.
     shape: Option<Vec<u64>>,
 }
 
 #[derive(Serialize)]
 struct Gpu {
+    /// Id register; for an Adreno its chip id.
     id: String,
+    /// Name of the GPU.
     name: String,
 }
 

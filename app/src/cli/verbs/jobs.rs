@@ -6,7 +6,7 @@ use crate::cli::{Exit, Failure, Out, Verb, empty_result, format_hex};
 use crate::document::jobs::COMMAND_STREAM;
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
-use trace_core::jobs::{self, ChainEnd, JobType};
+use trace_core::jobs::{self, ChainEnd, Dispatch, JobType};
 use trace_core::memory::GpuMemoryView;
 use trace_core::recording::ChainReport;
 use trace_core::timeline::JobSpan;
@@ -30,43 +30,53 @@ struct Arguments {
 /// A submission; the keys other than `chain` describe the head of the chain.
 #[derive(Serialize)]
 struct Submit {
+    /// Number of the submit.
     index: u32,
+    /// Its events; `done_event` is `null` if it did not end.
     submit_event: u64,
     done_event: Option<u64>,
+    /// Start of the chain.
     head_va: String,
+    /// Type of the first job of the chain. For a submit of an Adreno it is `command stream`, and nothing is decoded.
     #[serde(rename = "type")]
     kind: Option<&'static str>,
+    /// Of the first job of the chain.
     decoded: bool,
     dispatch: Option<Dispatch>,
     shader_va: Option<String>,
+    /// Its duration; `null` if it did not end.
     duration_ns: Option<u64>,
-    /// Recorded result: whether its shaders ran, and why not.
+    /// How the chain ended on the recorded machine; `null` if the recorder does not say.
     recorded: Option<RecordedResult>,
+    /// The jobs of the chain.
     chain: Vec<Job>,
+    /// Why the chain ends, in words.
     chain_end: String,
 }
 
 #[derive(Serialize)]
 struct RecordedResult {
+    /// Exception code that its slot reported.
     status: String,
+    /// Whether its shaders ran; `null` if the recorder does not say.
     computed: Option<bool>,
+    /// Why not, in words.
     reason: Option<String>,
 }
 
 #[derive(Clone, Serialize)]
 struct Job {
+    /// Address of the descriptor.
     va: String,
+    /// Type of the job; `null` for an unknown type.
     #[serde(rename = "type")]
     kind: Option<&'static str>,
+    /// Whether the descriptor could be decoded.
     decoded: bool,
+    /// The dispatch of its shader; `null` if it has none.
     dispatch: Option<Dispatch>,
+    /// Address of the shader; `null` if it has none.
     shader_va: Option<String>,
-}
-
-#[derive(Clone, Copy, Serialize)]
-struct Dispatch {
-    workgroups: [u32; 3],
-    size: [u32; 3],
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
@@ -201,10 +211,7 @@ fn job(job: &jobs::Job) -> Job {
         va: format_hex(job.va.0),
         kind: header.and_then(|h| JobType::from_raw(h.job_type)).map(JobType::name),
         decoded: header.is_some(),
-        dispatch: job.dispatch.map(|d| Dispatch {
-            workgroups: d.workgroups,
-            size: d.size,
-        }),
+        dispatch: job.dispatch,
         shader_va: job.shader_va.map(|va| format_hex(va.0)),
     }
 }

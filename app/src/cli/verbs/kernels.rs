@@ -4,7 +4,7 @@ use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, Verb, api_trace};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
-use trace_core::api_trace::{ApiTrace, KernelCode};
+use trace_core::api_trace::{ApiTrace, CodeImage, KernelCode, Parameter};
 use trace_core::recording::{CodeKind, Recording};
 
 pub const VERB: Verb = Verb {
@@ -24,43 +24,48 @@ struct Arguments {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct Row<'a> {
+    /// Index, name in the source, and name by the compiler.
     function: u32,
     kernel: String,
     name: String,
+    /// The module, and its size in the recording; 0 if the recording does not hold it.
     module: Option<u32>,
-    /// Size of the module in the recording, bytes.
     module_bytes: u64,
+    /// `ptx`, `cubin`, `fatbin` or `unknown`.
     code: &'static str,
+    /// Architecture.
     arch: String,
+    /// Whether the module holds its PTX.
     ptx: bool,
+    /// Number of launches, and the first one.
     launches: usize,
     first_event: Option<u64>,
+    /// Resources; `null` if unknown.
     registers: Option<u32>,
     shared: Option<u64>,
     local: Option<u64>,
     constant: Option<u64>,
     max_threads: Option<u32>,
-    parameters: Vec<ParameterRow>,
-    held: Vec<CodeRow>,
+    /// Parameters of a launch.
+    parameters: &'a [Parameter],
+    /// Content of a container.
+    held: Vec<CodeImage>,
+    /// What cannot be read, else `null`.
     problem: Option<String>,
 }
 
+/// The PTX that contains a kernel.
 #[derive(Serialize)]
-struct ParameterRow {
-    offset: u32,
-    bytes: u32,
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-#[derive(Serialize)]
-struct CodeRow {
-    code: &'static str,
-    arch: String,
-    bytes: u64,
-    compressed: bool,
-    taken: bool,
+struct PtxReport<'a> {
+    /// Line of its entry in the text, counted from 1.
+    entry_line: Option<usize>,
+    /// Name of the kernel.
+    kernel: &'a str,
+    /// What cannot be read, else `null`.
+    problem: Option<&'a str>,
+    /// The text; `null` if there is none.
+    ptx: Option<&'a str>,
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
@@ -133,13 +138,12 @@ fn ptx(
     };
     let code = api_trace.kernel(recording, f);
     if out.is_json() {
-        let ptx = code.ptx.clone();
-        out.value(&serde_json::json!({
-            "kernel": api_trace.function_name(f),
-            "entry_line": code.ptx.as_ref().map(|_| code.entry_line + 1),
-            "ptx": ptx,
-            "problem": code.problem,
-        }))?;
+        out.value(&PtxReport {
+            entry_line: code.ptx.as_ref().map(|_| code.entry_line + 1),
+            kernel: api_trace.function_name(f),
+            problem: code.problem.as_deref(),
+            ptx: code.ptx.as_deref(),
+        })?;
         return Ok(Exit::differs_if(code.ptx.is_none()));
     }
     match &code.ptx {
@@ -167,7 +171,7 @@ fn code_kind_name(kind: CodeKind) -> &'static str {
     }
 }
 
-fn row(api_trace: &ApiTrace, code: &KernelCode) -> Row {
+fn row<'a>(api_trace: &'a ApiTrace, code: &KernelCode) -> Row<'a> {
     let f = api_trace.metadata().functions.get(code.function as usize);
     let launches = api_trace.launches_of(code.function);
     let first = launches.first().and_then(|n| api_trace.launches().get(*n as usize));
@@ -190,26 +194,8 @@ fn row(api_trace: &ApiTrace, code: &KernelCode) -> Row {
         local: r.local,
         constant: r.constant,
         max_threads: r.max_threads,
-        parameters: api_trace
-            .parameters(code.function)
-            .iter()
-            .map(|p| ParameterRow {
-                offset: p.offset,
-                bytes: p.bytes,
-                kind: p.name.clone(),
-            })
-            .collect(),
-        held: code
-            .images
-            .iter()
-            .map(|h| CodeRow {
-                code: code_kind_name(h.kind),
-                arch: h.arch.clone(),
-                bytes: h.bytes,
-                compressed: h.compressed,
-                taken: h.selected,
-            })
-            .collect(),
+        parameters: api_trace.parameters(code.function),
+        held: code.images.clone(),
         problem: code.problem.clone(),
     }
 }

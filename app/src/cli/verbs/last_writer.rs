@@ -46,36 +46,52 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct Report {
+    /// The byte, the index of its address space, and its value at the end.
     va: String,
     address_space: u32,
     byte: String,
+    /// `shader`; `write-value` (a job that writes a value); `status` (the hardware, when a job ended); `cpu` (a write
+    /// of the CPU between jobs); `recording` (nothing in this run).
     writer: &'static str,
+    /// Event of the job's submit; for `cpu` the last write of the CPU before the next job.
     event: Option<u64>,
+    /// The writing job: its index, its position in the chain, its address; `null` for `cpu` and `recording`.
     job: Option<u32>,
     position: Option<u32>,
     job_va: Option<String>,
+    /// `null` unless a shader wrote it.
     shader: Option<ShaderRow>,
 }
 
 #[derive(Serialize)]
 struct ShaderRow {
+    /// The shader.
     shader_va: String,
+    /// The thread, along x, y, z.
     workgroup: [u32; 3],
     thread: [u32; 3],
+    /// The clause that wrote the byte, the number of its tuple, and the operation.
     clause_va: String,
     label: String,
     tuple: u8,
     instruction: String,
+    /// Step of the thread, counted from its start.
     step: u64,
+    /// The write, as in `writes[]` of `shader --thread`.
     write: Option<AccessRow>,
+    /// What the thread had read until then, the latest 256.
     reads: Vec<ReadRow>,
+    /// Number of earlier reads that are left out.
     reads_before: u64,
 }
 
 #[derive(Serialize)]
 struct ReadRow {
+    /// Step of the thread, counted from its start.
     step: u64,
+    /// The clause that read.
     clause_va: String,
+    /// The access.
     #[serde(flatten)]
     access: AccessRow,
 }

@@ -34,52 +34,73 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct Row {
+    /// Number of the launch, and its event.
     launch: u32,
     event: u64,
+    /// Name of the kernel in its source, if it is known.
     kernel: String,
+    /// Index of the kernel, as in `kernels`.
     function: u32,
+    /// Three numbers each.
     grid: [u32; 3],
     block: [u32; 3],
+    /// Three numbers; `null` if none was requested.
     cluster: Option<[u32; 3]>,
+    /// Bytes of requested shared memory.
     shared: u32,
+    /// The stream, and its name.
     stream: u32,
     stream_name: String,
+    /// Whether it is a cooperative launch.
     cooperative: bool,
+    /// Whether the launch of a graph executed it.
     of_graph: bool,
+    /// Time of the call on the host.
     took_ns: u32,
-    /// Shortest time of the launch on a target's device; `null`: not measured, or not reported.
+    /// Shortest time of the launch on the target's device; `null` if no target measured it.
     device_ns: Option<u64>,
+    /// Result of the call; 0 means success.
     result: u32,
+    /// Its arguments.
     arguments: Vec<ArgumentRow>,
-    /// Memory that a target saw the launch change; `null`: no trace was requested, or it did not cover this launch.
+    /// Memory that the launch changed, by a target or by the recorder. `null` instead of the array: nobody observed it.
     changed: Option<Vec<ChangedRow>>,
 }
 
 #[derive(Serialize)]
 struct ChangedRow {
+    /// The buffer; `null` outside all buffers.
     buffer: Option<String>,
+    /// Address of the first byte, and one past the last byte.
     va: String,
     end_va: String,
+    /// Number of changed bytes.
     bytes: u64,
 }
 
 #[derive(Serialize)]
 struct ArgumentRow {
+    /// Position in the parameter buffer, and size.
     offset: u32,
     bytes: u32,
-    /// Its name in the PTX; empty if it has none.
+    /// Name in the PTX; empty if there is none, or if the compiler only numbered it.
     name: String,
+    /// Type by the signature or the PTX; empty if neither gives it.
     #[serde(rename = "type")]
     kind: String,
+    /// The value as text.
     value: String,
+    /// Addresses in the argument that lie in a buffer.
     pointers: Vec<PointerRow>,
 }
 
 #[derive(Serialize)]
 struct PointerRow {
-    /// Offset in the argument.
+    /// Offset in the argument, bytes.
     at: u32,
+    /// The address.
     va: String,
+    /// The buffer, and the offset in it.
     buffer: String,
     buffer_offset: u64,
 }

@@ -43,12 +43,15 @@ fn selection(text: &str) -> Result<Selection, String> {
 
 #[derive(Serialize)]
 struct Report {
+    /// The link.
     link: String,
 }
 
 #[derive(Serialize)]
 struct RegistrationReport {
+    /// The entry among the user's applications.
     registered: String,
+    /// The program that opens links.
     program: String,
 }
 

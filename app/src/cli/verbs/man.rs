@@ -26,15 +26,17 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Report<'a> {
+    /// The pages. With `--markdown` there is one, `command-line.md`.
     pages: Vec<PageRow<'a>>,
 }
 
 #[derive(Serialize)]
 struct PageRow<'a> {
+    /// Name of the file.
     name: &'a str,
-    /// The written file.
+    /// The written file; `null` without FOLDER.
     path: Option<String>,
-    /// The page itself, if it is not written to a file.
+    /// The page; `null` with FOLDER.
     text: Option<&'a str>,
 }
 

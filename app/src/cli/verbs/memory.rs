@@ -69,21 +69,28 @@ fn element(text: &str) -> Result<ElementType, String> {
 /// Bytes of memory, and the ranges of them that are unknown.
 #[derive(Serialize)]
 struct MemoryReport<H> {
+    /// The range.
     va: String,
     bytes: u64,
+    /// Type of its elements; `u8` without `--type`.
     #[serde(rename = "type")]
     element: &'static str,
+    /// Two digits a byte; not with `--type` or `-o`.
     #[serde(skip_serializing_if = "Option::is_none")]
     hex: Option<String>,
+    /// With `--type`: text, so that no digit is lost; not with `-o`.
     #[serde(skip_serializing_if = "Option::is_none")]
     elements: Option<Vec<String>>,
+    /// Ranges of unknown bytes.
     holes: Vec<H>,
 }
 
 #[derive(Serialize)]
 struct Hole<'a> {
+    /// The range.
     va: String,
     bytes: u64,
+    /// `not mapped` or `mapped without content`.
     state: &'a str,
 }
 

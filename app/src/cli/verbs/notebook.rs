@@ -40,9 +40,11 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct Report {
+    /// The notes in the order of their events.
     notes: Vec<NoteReport>,
-    /// The file that was written.
+    /// The written file; `null` without `-o`.
     path: Option<String>,
+    /// Number of drawn pictures.
     pictures: u64,
     /// Why requested pictures are missing.
     without_pictures: Option<String>,
@@ -50,14 +52,21 @@ struct Report {
 
 #[derive(Serialize)]
 struct NoteReport {
+    /// The event.
     event: u64,
+    /// Time from the first event.
     ns: u64,
+    /// The last job that started there; `null` before the first.
     job: Option<u32>,
+    /// The event in words.
     what: String,
+    /// The note.
     text: String,
-    /// Description of the selection.
+    /// The selection in words; `null`: only the event.
     selected: Option<String>,
+    /// Panels that are shown.
     panels: Vec<String>,
+    /// Link to the event.
     link: String,
 }
 

@@ -34,49 +34,45 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct Mapping {
+    /// Number of the address space.
     address_space: u8,
+    /// Format of its tables: `aarch64-4k` or `mali-lpae`.
     format: &'static str,
+    /// Address of the top table.
     root: String,
+    /// The run: its first address, the one past its end, and its pages.
     va: String,
     end: String,
     pages: u64,
+    /// `rwx`, with `-` for a missing right.
     rights: String,
+    /// Index of the memory attribute.
     attribute: u8,
+    /// Physical address; `null` if the pages are scattered.
     pa: Option<String>,
+    /// Whether it is both.
     executable_and_writable: bool,
+    /// Number of pages that are mapped elsewhere too.
     mapped_twice_pages: u64,
-    mapped_twice: Vec<Alias>,
+    /// Where they are mapped.
+    mapped_twice: Vec<mmu::Alias>,
+    /// Number of pages without content.
     pages_without_content: u64,
-}
-
-/// A part of a mapping that another address of the same address space also maps.
-#[derive(Serialize)]
-struct Alias {
-    va: String,
-    pages: u64,
-    also: String,
-    pa: String,
-    #[serde(skip)]
-    lower: bool,
 }
 
 #[derive(Serialize)]
 struct Walk {
+    /// Number of the address space.
     address_space: u8,
+    /// The address.
     va: String,
-    steps: Vec<Step>,
+    /// The entries that the walk read, level by level.
+    steps: Vec<mmu::WalkStep>,
+    /// Physical address and rights; `null` if the address is not mapped.
     pa: Option<String>,
     rights: Option<String>,
+    /// Why it is not mapped.
     fault: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Step {
-    level: u8,
-    index: u16,
-    entry_at: String,
-    raw: String,
-    kind: String,
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
@@ -106,7 +102,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 out.line(format_args!("address space {}, GPU address {}", w.address_space, w.va))?;
                 for s in &w.steps {
                     out.line(format_args!(
-                        "  level {}  index {:>3}  entry at {}: {}  {}",
+                        "  level {}  index {:>3}  entry at {}: {:#x}  {}",
                         s.level, s.index, s.entry_at, s.raw, s.kind
                     ))?;
                 }
@@ -142,7 +138,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                     pa: m.contiguous_pa.map(|p| format_hex(p.0)),
                     executable_and_writable: mapping_tally.executable_and_writable,
                     mapped_twice_pages: mapping_tally.twice,
-                    mapped_twice: mapping_tally.aliases.iter().map(alias).collect(),
+                    mapped_twice: mapping_tally.aliases,
                     pages_without_content: mapping_tally.without_content,
                 }),
         );
@@ -211,12 +207,12 @@ fn text(rows: &[Mapping], out: &mut Out) -> Result<(), Failure> {
             sum(|m| m.pages_without_content),
         ))?;
         // Lists each pair once, from its lower address.
-        let pairs = || space.iter().flat_map(|m| &m.mapped_twice).filter(|a| a.lower);
+        let pairs = || space.iter().flat_map(|m| &m.mapped_twice).filter(|a| a.va < a.alias_va);
         for a in pairs().take(MAX_LISTED_PAGES) {
             out.line(format_args!(
                 "  {} and {}: {} at {}",
                 a.va,
-                a.also,
+                a.alias_va,
                 format_count(a.pages, "page"),
                 a.pa
             ))?;
@@ -229,30 +225,7 @@ fn text(rows: &[Mapping], out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn alias(a: &mmu::Alias) -> Alias {
-    Alias {
-        va: format_hex(a.va.0),
-        pages: a.pages,
-        also: format_hex(a.alias_va.0),
-        pa: format_hex(a.pa.0),
-        lower: a.va < a.alias_va,
-    }
-}
-
 fn walk(number: u8, walk: mmu::Walk, va: u64) -> Walk {
-    let steps = walk.steps.iter().map(|s| Step {
-        level: s.level,
-        index: s.index,
-        entry_at: format_hex(s.entry_at.0),
-        raw: format_hex(s.raw),
-        kind: match s.kind {
-            mmu::EntryKind::Invalid => "invalid".into(),
-            mmu::EntryKind::Table(at) => format!("table at {at}"),
-            mmu::EntryKind::Page(at) => format!("page at {at}"),
-            mmu::EntryKind::Block(at) => format!("block at {at}"),
-            mmu::EntryKind::Reserved => "reserved".into(),
-        },
-    });
     let (pa, rights, fault) = match &walk.result {
         Ok(leaf) => (
             leaf.target(GpuVa(va)).map(|p| format_hex(p.0)),
@@ -264,7 +237,7 @@ fn walk(number: u8, walk: mmu::Walk, va: u64) -> Walk {
     Walk {
         address_space: number,
         va: format_hex(va),
-        steps: steps.collect(),
+        steps: walk.steps,
         pa,
         rights,
         fault,

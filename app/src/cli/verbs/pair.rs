@@ -1,6 +1,7 @@
 //! `pair`: exchanges keys between this program and an agent.
 
 use crate::cli::failure::complain;
+use crate::cli::paired_agents::AgentRow;
 use crate::cli::replay_arguments::Keys;
 use crate::cli::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
@@ -8,7 +9,6 @@ use replay_engine::client::{self, Endpoint};
 use replay_engine::question::{self, Answer};
 use replay_engine::serve::ANSWER_LIMIT;
 use replay_engine::wire::NamedKey;
-use serde::Serialize;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -36,13 +36,6 @@ struct Arguments {
     accept: Option<NamedKey>,
     #[command(flatten)]
     keys: Keys,
-}
-
-#[derive(Serialize)]
-struct PairReport<'a> {
-    name: &'a str,
-    address: &'a str,
-    fingerprint: String,
 }
 
 /// Parses an endpoint; `None` if the text is not one.
@@ -75,10 +68,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     };
     let paired = paired.map_err(|e| Failure::usage(e.to_string()))?;
     if out.is_json() {
-        out.value(&PairReport {
+        out.value(&AgentRow {
             name: &paired.name,
             address: &paired.address,
-            fingerprint: paired.key.fingerprint(),
+            fingerprint: Some(&paired.key.fingerprint()),
         })?;
     } else {
         out.line(format_args!(

@@ -17,7 +17,6 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
-use trace_core::Recording;
 use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
@@ -96,15 +95,22 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct Report {
+    /// The recording: its file, size, number of events and of jobs.
     path: String,
     bytes: u64,
     events: u64,
     jobs: u64,
+    /// Number of jobs that were done without running a shader.
     not_computed: u64,
+    /// What the recording lacks, as text.
     lost: Vec<String>,
+    /// Names of the buffers.
     buffers: Vec<String>,
+    /// Id register of the simulated GPU.
     gpu: String,
+    /// Exit code of the program.
     exit_code: u8,
+    /// Other recordings, of further processes.
     also: Vec<String>,
 }
 

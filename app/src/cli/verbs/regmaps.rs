@@ -115,27 +115,37 @@ fn half(text: &str) -> Result<u16, String> {
 
 #[derive(Serialize)]
 struct LossRow<'a> {
+    /// Position in the source.
     file: &'a str,
     line: u32,
     column: u32,
+    /// Kind of information.
     kind: &'static str,
+    /// What was lost, and the consequence.
     what: &'a str,
 }
 
 #[derive(Serialize)]
 struct ImportReport<'a> {
+    /// Name of the map.
     name: &'a str,
+    /// Format of the source: `svd`, `rnn` or `genxml`.
     format: &'static str,
+    /// The written file; `null` for standard output.
     written: Option<String>,
+    /// Address of the registers in an SVD, else `null`.
     window_at: Option<String>,
+    /// Number of registers, of their fields, of layouts, of their fields, and of enumerations.
     registers: usize,
     fields: usize,
     layouts: usize,
     layout_fields: usize,
     enumerations: usize,
+    /// What the map lacks.
     not_carried_over: Vec<LossRow<'a>>,
+    /// Number of entries beyond 10 000 that are not listed.
     more_not_carried_over: usize,
-    /// The map itself, if it is not written to a file.
+    /// The map itself if it is not written to a file, else `null`.
     map: Option<&'a str>,
 }
 
@@ -324,12 +334,18 @@ fn print_losses(
 
 #[derive(Serialize)]
 struct MapRow {
+    /// Name of the map.
     name: String,
+    /// Number of registers and of layouts; `null` if the map cannot be read.
     registers: Option<usize>,
     layouts: Option<usize>,
+    /// `embedded`, `your folder` or `beside the recording`.
     from: &'static str,
+    /// The file; `null` for an embedded map.
     path: Option<String>,
+    /// Why the map cannot be read, else `null`.
     error: Option<String>,
+    /// Whether the map names registers of the given recording.
     names_this_recording: bool,
 }
 

@@ -70,52 +70,81 @@ fn pixel(text: &str) -> Result<(u32, u32), String> {
 
 #[derive(Serialize)]
 struct Report {
+    /// Event after which the screen is shown.
     event: u64,
+    /// Space of the framebuffer.
     space: String,
+    /// Number of stores to the framebuffer up to the event.
     stores: u64,
+    /// Format of the screen.
     format: Form,
+    /// Access to a display register that set the format; `null` if it was given by hand.
     since_event: Option<u64>,
+    /// Pixels whose bytes are all known.
     known_pixels: u64,
+    /// Pixels that hold content from before the recording.
     never_stored_pixels: u64,
+    /// Pixels that were stored by instructions that the recorder could not read.
     lost_pixels: u64,
+    /// Number of commands to the device's drawing engine so far; the picture lacks what they drew.
     engine_runs: usize,
+    /// Whether the controller lays a cursor over the picture, which is not drawn.
     cursor: bool,
+    /// Whether the colours of indices are known; otherwise indices are greys.
     palette: bool,
+    /// With `--pixel`: the pixel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pixel: Option<Pixel>,
+    /// With `--compare`: the comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     comparison: Option<ScreenDiffReport>,
 }
 
 #[derive(Serialize)]
 struct Form {
+    /// Size, pixels.
     width: u32,
     height: u32,
+    /// Bytes from row to row.
     pitch: u32,
+    /// Offset of the first pixel.
     base: String,
+    /// `indexed8`, `rgb555`, `rgb565`, `rgb888`, `bgr888`, `xrgb8888` or `xbgr8888`.
     pixel_form: &'static str,
+    /// Whether the bytes of a pixel are in big-endian order.
     big_endian: bool,
+    /// Whether the format was given by `--format`, not by the display registers.
     by_hand: bool,
 }
 
 #[derive(Serialize)]
 struct Pixel {
+    /// The pixel, counted from the upper left.
     x: u32,
     y: u32,
+    /// Its offset in the space.
     offset: String,
+    /// Its colour, `#rrggbb`; `null` if unknown.
     color: Option<String>,
+    /// `yes`, `never stored` or `stored without its value`.
     known: &'static str,
+    /// The stores to the pixel.
     stores: Vec<StoreRow>,
+    /// Whether there are more than a million.
     more: bool,
 }
 
 #[derive(Serialize)]
 struct StoreRow {
+    /// The store, and its time.
     event: u64,
     time_ns: u64,
+    /// Offset of the first byte, and number of bytes.
     offset: String,
     width: u8,
+    /// The value; `null` if the recording does not have it.
     value: Option<String>,
+    /// Colour of the pixel after it.
     color: Option<String>,
 }
 

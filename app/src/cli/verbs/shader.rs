@@ -103,65 +103,95 @@ fn find_shaders(opened: &Opened, only: Option<u32>) -> Result<Vec<ShaderUse>, Fa
 
 #[derive(Serialize)]
 struct Report {
+    /// Number of operations, and of unknown ones, of all different shaders together.
     operations: u64,
     unknown_operations: u64,
+    /// The unknown operations, the most frequent first.
     unknown: Vec<UnknownRow>,
+    /// The different shaders, in the order in which jobs run them.
     shaders: Vec<ShaderRow>,
 }
 
 #[derive(Serialize)]
 struct UnknownRow {
+    /// `FMA` or `ADD`.
     unit: &'static str,
+    /// The encoding.
     bits: String,
+    /// Number of occurrences.
     count: u64,
+    /// Number of shaders with it.
     shaders: u64,
 }
 
 #[derive(Serialize)]
 struct ShaderRow {
+    /// Address of the code, and number of the address space.
     shader_va: String,
     address_space: u8,
+    /// `compute`, `vertex` or `fragment`.
     stage: &'static str,
+    /// Of its clauses: their size, and their operations.
     bytes: u64,
     operations: u64,
     unknown_operations: u64,
+    /// Whether the code was read to its end.
     whole: bool,
+    /// What follows the last clause, in words.
     end: String,
+    /// Jobs that run it.
     jobs: Vec<JobRow>,
+    /// Its clauses.
     clauses: Vec<ClauseRow>,
 }
 
 #[derive(Serialize)]
 struct JobRow {
+    /// Index of the job as in `jobs`.
     job: u32,
+    /// Position in its chain.
     position: usize,
+    /// Address of the descriptor.
     va: String,
+    /// Type of the job.
     #[serde(rename = "type")]
     kind: Option<&'static str>,
 }
 
 #[derive(Serialize)]
 struct ClauseRow {
+    /// Address of the clause.
     va: String,
+    /// `clause_N`.
     label: String,
+    /// The header as text.
     header: String,
+    /// Size.
     bytes: u64,
+    /// Whether the entry leads here.
     reached: bool,
+    /// Targets of its branches.
     targets: Vec<String>,
+    /// Whether a branch leads to an address in a register.
     indirect: bool,
+    /// Its tuples.
     tuples: Vec<TupleRow>,
 }
 
 #[derive(Serialize)]
 struct TupleRow {
+    /// The operations of both units.
     fma: OperationRow,
     add: OperationRow,
 }
 
 #[derive(Serialize)]
 struct OperationRow {
+    /// Text of the operation.
     text: String,
+    /// Its encoding.
     bits: String,
+    /// Whether the operation is known.
     known: bool,
 }
 

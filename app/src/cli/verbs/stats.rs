@@ -10,7 +10,7 @@ use serde::Serialize;
 use trace_core::filter::Derived;
 use trace_core::progress::Progress;
 use trace_core::registers::format_location;
-use trace_query::{Bin, Count, EventPair, GroupBy, IntervalStatistics, Usage};
+use trace_query::{Bin, Count, Gaps, GroupBy, IntervalStatistics, Usage};
 
 pub const VERB: Verb = Verb {
     name: "stats",
@@ -54,69 +54,33 @@ struct Arguments {
     between: Option<Vec<String>>,
 }
 
-/// Times between two patterns.
-#[derive(Serialize)]
-struct Pairs {
-    count: u64,
-    repeated: u64,
-    strays: u64,
-    open_event: Option<u64>,
-    ns: Option<Times>,
-}
-
-#[derive(Serialize)]
-struct Times {
-    min: i64,
-    median: f64,
-    mean: f64,
-    p99: f64,
-    max: i64,
-    shortest: Pair,
-    longest: Pair,
-}
-
-/// The two events of an interval.
-#[derive(Serialize)]
-struct Pair {
-    from_event: u64,
-    to_event: u64,
-}
-
-/// Number of occurrences of a range of values.
-#[derive(Serialize)]
-struct BinRow {
-    from: String,
-    to: String,
-    count: u64,
-}
-
 #[derive(Serialize)]
 struct Row<'a> {
-    /// `None`: the map does not know it, or it belongs to no job.
+    /// Name of the group; `null`: not in the register map, or of no job.
     name: Option<&'a str>,
+    /// With `--by register`: the space.
     #[serde(skip_serializing_if = "Option::is_none")]
     space: Option<String>,
+    /// With `--by register`: the offset.
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<String>,
+    /// Number of accesses, of reads and of writes.
     accesses: u64,
     reads: u64,
     writes: u64,
+    /// First and last event.
     first_event: u64,
     last_event: u64,
+    /// Number of different values.
     values: u64,
+    /// Accesses a second from the first to the last; `null` if no time lies between them.
     rate_per_s: Option<f64>,
-    gap_ns: Option<Gap>,
+    /// Times between neighbours; `null` for a single access.
+    gap_ns: Option<Gaps>,
+    /// With `--histogram`: bins by ascending value. Each value has a bin; with more than 16 values, a bin reaches from
+    /// one power of two to the next.
     #[serde(skip_serializing_if = "Option::is_none")]
-    histogram: Option<Vec<BinRow>>,
-}
-
-/// Times between one access and the next.
-#[derive(Serialize)]
-struct Gap {
-    min: i64,
-    median: f64,
-    mean: f64,
-    max: i64,
+    histogram: Option<&'a [Bin]>,
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
@@ -240,25 +204,7 @@ fn format_rate(per_second: f64) -> String {
 /// Prints the times between two patterns.
 fn print_pairs(b: &IntervalStatistics, out: &mut Out) -> Result<Exit, Failure> {
     if out.is_json() {
-        let pair = |e: EventPair| Pair {
-            from_event: e.from,
-            to_event: e.to,
-        };
-        out.value(&Pairs {
-            count: b.count,
-            repeated: b.repeated,
-            strays: b.strays,
-            open_event: b.open,
-            ns: b.times.map(|t| Times {
-                min: t.min,
-                median: t.median,
-                mean: t.mean,
-                p99: t.p99,
-                max: t.max,
-                shortest: pair(t.shortest),
-                longest: pair(t.longest),
-            }),
-        })?;
+        out.value(b)?;
         return Ok(Exit::Good);
     }
     let head = ["Count", "Shortest", "Median", "Mean", "99 %", "Longest"]
@@ -315,19 +261,7 @@ fn row<'a>(u: &'a Usage, opened: &Opened, by: GroupBy, histogram: bool) -> Row<'
         last_event: u.last_event,
         values: u.values,
         rate_per_s: u.rate,
-        histogram: histogram.then(|| {
-            let bin = |b: &Bin| BinRow {
-                from: format_hex(b.from),
-                to: format_hex(b.to),
-                count: b.count,
-            };
-            u.histogram.iter().map(bin).collect()
-        }),
-        gap_ns: u.gaps.map(|g| Gap {
-            min: g.min,
-            median: g.median,
-            mean: g.mean,
-            max: g.max,
-        }),
+        histogram: histogram.then_some(u.histogram.as_slice()),
+        gap_ns: u.gaps,
     }
 }

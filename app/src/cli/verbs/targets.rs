@@ -28,20 +28,30 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct TargetRow<'a> {
+    /// Name of the target, as `--on` takes it.
     #[serde(rename = "board")]
     target: &'a str,
+    /// Description of the target.
     description: &'a str,
+    /// `here`, `free`, `busy` or `away`.
     state: &'static str,
+    /// Why it is busy or away.
     reason: Option<&'a str>,
+    /// Its GPU; `null` if unknown.
     gpu: Option<Gpu<'a>>,
+    /// Whether its time is virtual; `null` if unknown.
     virtual_time: Option<bool>,
+    /// Whether it runs shaders; `null` if unknown.
     computes: Option<bool>,
+    /// What keeps it from foreign memory: `software`, `iommu`, `page-tables`, `driver` or `none`; `null` if unknown.
     containment: Option<Containment>,
 }
 
 #[derive(Serialize)]
 struct Gpu<'a> {
+    /// Id register.
     id: String,
+    /// Name of the GPU.
     name: &'a str,
 }
 

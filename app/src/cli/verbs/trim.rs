@@ -90,31 +90,46 @@ fn warn_about_excluded_end<'a>(what: &str, mut all: impl Iterator<Item = &'a Num
 /// A job that is kept although it was not selected.
 #[derive(Serialize)]
 struct AddedJob {
+    /// The job.
     job: u32,
+    /// `reads`: a kept job reads what it wrote. `together`: it runs at the same time as a kept job. `unknown`: it is
+    /// unknown what it, or the kept job that needs it, reads and writes.
     why: &'static str,
-    /// The job that depends on it.
+    /// The kept job that needs it; `null` if it is no single job.
     needed_by: Option<u32>,
-    /// Number of bytes that this one reads.
+    /// Number of bytes that this job reads; `null` for the other reasons.
     bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
 struct Report<'a> {
+    /// The written file, and its size.
     path: String,
     bytes: u64,
+    /// Size of the source; `null` for a folder.
     bytes_before: Option<u64>,
+    /// Number of jobs of the source.
     jobs: u64,
+    /// Numbers there of the kept jobs.
     jobs_kept: &'a [u32],
+    /// Kept jobs that were not selected.
     added: Vec<AddedJob>,
-    /// Why the dependencies of jobs are unknown.
+    /// Why it is unknown what jobs read of each other, so that all jobs before a kept one are kept; `null` if it is
+    /// known.
     unknown: Option<&'a str>,
+    /// Number of events of the part, and of the source.
     events: u64,
     events_before: u64,
+    /// Number of removed events of submits, of their interrupts and of reads meanwhile.
     job_events_out: u64,
+    /// Number of removed pieces of memory that the CPU wrote.
     host_writes_out: u64,
+    /// Number of pieces of memory that replace results of removed jobs.
     supplied: u64,
+    /// Number of page images of the part and of the source, without the page of zeros.
     pages: u64,
     pages_before: u64,
+    /// Names of extras that are not valid for the part.
     extras_out: &'a [String],
 }
 

@@ -1,13 +1,13 @@
 //! `verify`: checks all digests and commits of a `.kine` file.
 
 use crate::cli::out::format_count;
-use crate::cli::{Exit, Failure, Out, Verb, format_hex};
+use crate::cli::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use trace_core::container::{self, ContainerError, VerifyReport};
+use trace_core::container::{self, ContainerError, VerifyFinding, VerifyReport};
 
 pub const VERB: Verb = Verb {
     name: "verify",
@@ -25,19 +25,18 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct Report<'a> {
+    /// Whether everything matches its digest.
     sound: bool,
+    /// Content of the file.
     commits: u64,
     sections: u64,
     bytes: u64,
+    /// Number of bytes after the last commit, which nothing uses.
     bytes_behind: u64,
+    /// Number of problems.
     problem_count: u64,
-    problems: Vec<Problem<'a>>,
-}
-
-#[derive(Serialize)]
-struct Problem<'a> {
-    byte: String,
-    message: &'a str,
+    /// Each problem, or the first ones if there are many.
+    problems: &'a [VerifyFinding],
 }
 
 /// Returns the report on a file without a commit at which it can be opened. The reason is its only problem.
@@ -52,7 +51,7 @@ fn unopenable_report(e: &ContainerError) -> VerifyReport {
         }
     }
     VerifyReport {
-        findings: vec![container::VerifyFinding { byte, message }],
+        findings: vec![VerifyFinding { byte, message }],
         finding_count: 1,
         ..VerifyReport::default()
     }
@@ -87,14 +86,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             bytes: report.bytes,
             bytes_behind: report.trailing_bytes,
             problem_count: report.finding_count,
-            problems: report
-                .findings
-                .iter()
-                .map(|p| Problem {
-                    byte: format_hex(p.byte),
-                    message: &p.message,
-                })
-                .collect(),
+            problems: &report.findings,
         })?;
     } else {
         for p in &report.findings {

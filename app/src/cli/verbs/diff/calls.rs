@@ -1,89 +1,101 @@
 //! API calls in a comparison: the part of `diff --json`, and one line of text for each call.
 
+use super::sides::{Element, FieldPair};
 use crate::cli::format_hex;
 use crate::cli::out::format_count;
 use serde::Serialize;
 use trace_core::diff::{CallDiff, CallDifference, CallPart, CodeDifference, ContentDiff, Errors, Tolerance, TypeFrom};
-use trace_core::memory::element_text;
+use trace_core::json_forms::format_digits;
 
 /// Alignment of API calls; counts are pairs of calls.
 #[derive(Serialize)]
 pub struct CallComparison<'a> {
+    /// Number of compared pairs of calls.
     pub compared: u64,
+    /// Number of pairs that differ; `snapshots` are pieces of snapshots of memory.
     pub copies: u64,
     pub snapshots: u64,
     pub fills: u64,
     pub launches: u64,
+    /// Number of copies and pieces that differ within the tolerance, and whose content is unknown on one side or both.
     pub within: u64,
     pub unknown: u64,
+    /// Functions that both launched, from modules with different digests.
     pub code: Vec<Code<'a>>,
+    /// Pairs of calls that differ.
     pub list: Vec<Call<'a>>,
 }
 
 /// A function that both recordings launched, with different modules.
 #[derive(Serialize)]
 pub struct Code<'a> {
+    /// The function.
     pub function: &'a str,
+    /// Whether its code may differ.
     pub differs: bool,
+    /// The first launches.
     pub a_event: u64,
     pub b_event: u64,
+    /// Number of launches.
     pub launches: u64,
+    /// The modules: their digests, and their sizes in bytes.
     pub a_digest: &'a str,
     pub b_digest: &'a str,
     pub a_bytes: u64,
     pub b_bytes: u64,
+    /// Whether the function's own instructions differ; `null` if that is unknown, as for PTX. If it is `false`,
+    /// `differs` is `false` too.
     pub own_differs: Option<bool>,
 }
 
 /// Two calls that differ.
 #[derive(Serialize)]
 pub struct Call<'a> {
+    /// `copy`, `snapshot`, `fill` or `launch`.
     pub kind: CallPart,
+    /// `false` for a difference within the tolerance.
     pub differs: bool,
+    /// The events.
     pub a_event: u64,
     pub b_event: u64,
+    /// Names: the function, or `in0`, `out3`, `alloc 7 + 0x40`.
     pub a_name: &'a str,
     pub b_name: &'a str,
+    /// Direction of a copy, else `null`.
     pub way: Option<&'a str>,
+    /// Device address of the first byte; `null` for a launch.
     pub a_address: Option<String>,
     pub b_address: Option<String>,
-    pub fields: Vec<Field<'a>>,
+    /// What differs besides content, in words. The fields are `grid`, `block`, `cluster`, `shared memory`, `argument 2
+    /// (float)`, `argument 1 +0x8`, `value`, `element`, `bytes`, `to`, `from`, `snapshot`, `result`.
+    pub fields: Vec<FieldPair<'a>>,
+    /// The difference of content; `null`: the same, or unknown.
     pub content: Option<Content<'a>>,
-}
-
-/// A difference other than content.
-#[derive(Serialize)]
-pub struct Field<'a> {
-    pub field: &'a str,
-    pub a: &'a str,
-    pub b: &'a str,
 }
 
 /// The difference between the bytes that copies carried.
 #[derive(Serialize)]
 pub struct Content<'a> {
+    /// Number of compared bytes, and of differing ones.
     pub bytes: u64,
     pub bytes_differ: u64,
+    /// Offset of the first differing byte in the content.
     pub first_byte: u64,
+    /// At most 16 bytes from there on, as hex digits.
     pub bytes_a: String,
     pub bytes_b: String,
+    /// Type of the elements.
     pub element: &'static str,
+    /// The source of the type: the `signature` of a function that received the buffer, or a `guess` from the bytes.
     pub element_from: TypeFrom,
+    /// As for a buffer.
     pub compared: u64,
     pub equal: u64,
     pub within: u64,
     pub differ: u64,
-    pub first: Option<First>,
+    pub first: Option<Element>,
     pub errors: Option<&'a Errors>,
     pub tolerance: Option<Tolerance>,
-}
-
-/// The first element that differs by more than the tolerance.
-#[derive(Serialize)]
-pub struct First {
-    pub index: u64,
-    pub a: String,
-    pub b: String,
 }
 
 /// Returns the report on API calls.
@@ -129,32 +141,34 @@ pub fn call(d: &CallDifference) -> Call<'_> {
         way: Some(d.way.as_str()).filter(|w| !w.is_empty()),
         a_address: at(d.at.0),
         b_address: at(d.at.1),
-        fields: d.fields.iter().map(|(field, a, b)| Field { field, a, b }).collect(),
+        fields: d
+            .fields
+            .iter()
+            .map(|(field, a, b)| FieldPair {
+                field,
+                a: Some(a),
+                b: Some(b),
+            })
+            .collect(),
         content: d.content.as_ref().map(content),
     }
 }
 
 fn content(c: &ContentDiff) -> Content<'_> {
     let e = &c.elements;
-    let text = |bits: u64| element_text(e.element, &bits.to_le_bytes()).unwrap_or_default();
-    let digits = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect();
     Content {
         bytes: c.bytes,
         bytes_differ: c.bytes_differ,
         first_byte: c.first_byte,
-        bytes_a: digits(&c.bytes_a),
-        bytes_b: digits(&c.bytes_b),
+        bytes_a: format_digits(&c.bytes_a),
+        bytes_b: format_digits(&c.bytes_b),
         element: e.element.name(),
         element_from: c.type_from,
         compared: e.compared,
         equal: e.equal,
         within: e.within,
         differ: e.differ,
-        first: e.first.map(|f| First {
-            index: f.index,
-            a: text(f.a),
-            b: text(f.b),
-        }),
+        first: Element::first(e),
         errors: e.errors.as_ref(),
         tolerance: c.tolerance,
     }
@@ -171,7 +185,7 @@ pub fn describe_call(d: &Call<'_>) -> String {
     let mut parts: Vec<String> = d
         .fields
         .iter()
-        .map(|f| format!("{} {} becomes {}", f.field, f.a, f.b))
+        .map(|f| format!("{} {} becomes {}", f.field, f.a.unwrap_or("-"), f.b.unwrap_or("-")))
         .collect();
     parts.extend(d.content.as_ref().map(describe_content));
     format!("{what}: {}", parts.join("; "))

@@ -1,8 +1,9 @@
 //! Descriptions of differences, one line each.
 
-use super::report::{Buffer, Descriptor, Event, HostWrite, Mapping};
+use super::report::{Buffer, Descriptor, Event, Mapping};
 use crate::cli::out::format_count;
-use trace_core::diff::JobPair;
+use trace_core::diff::{HostWriteDifference, JobPair};
+use trace_core::json_forms::format_digits;
 
 /// Describes a difference between events.
 pub fn describe_event(e: &Event) -> String {
@@ -92,18 +93,15 @@ pub fn describe_descriptor(d: &Descriptor<'_>) -> String {
 }
 
 /// Describes a difference in a range that the CPU wrote.
-pub fn describe_host_write(d: &HostWrite, by: &str) -> String {
-    let at = if by == "physical address" {
-        d.va.clone()
+pub fn describe_host_write(d: &HostWriteDifference, physical: bool) -> String {
+    let at = if physical {
+        d.va.to_string()
     } else {
         format!("address space {}, {}", d.address_space, d.va)
     };
-    let cut = |bytes: &str| {
-        if (bytes.len() as u64) < 2 * d.bytes {
-            format!("{bytes}…")
-        } else {
-            bytes.to_owned()
-        }
+    let cut = |bytes: &[u8]| {
+        let more = if (bytes.len() as u64) < d.bytes { "…" } else { "" };
+        format!("{}{more}", format_digits(bytes))
     };
     let what = match (d.a, d.b) {
         (Some(a), Some(b)) => format!("{} becomes {} (events {a} and {b})", cut(&d.bytes_a), cut(&d.bytes_b)),

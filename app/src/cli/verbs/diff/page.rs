@@ -8,6 +8,7 @@ use super::report::{Cause, Report};
 use crate::cli::out::format_count;
 use crate::html;
 use maud::{Markup, html};
+use trace_core::diff::kind_name;
 
 /// Maximum number of table rows on the page; the page also shows the total.
 const MAX_TABLE_ROWS: usize = 200;
@@ -46,7 +47,7 @@ pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
             })))
         }
         (render_table("CPU writes", r.host_writes.list.len(), r.host_writes.list.iter().map(|h| {
-            (format_events(h.a, h.b), job_name(h.job), sides(h.a.is_some(), h.b.is_some()), describe_host_write(h, r.host_writes.by))
+            (format_events(h.a, h.b), job_name(h.job), sides(h.a.is_some(), h.b.is_some()), describe_host_write(h, r.host_writes.physical))
         })))
         (descriptors(r))
         (render_table("Mapped pages", r.mappings.list.len(), r.mappings.list.iter().map(|m| {
@@ -58,8 +59,8 @@ pub fn page(r: &Report<'_>, a: &str, b: &str) -> String {
         })))
         (buffers(r))
         (render_table("Pages", r.memory.pages.len(), r.memory.pages.iter().map(|p| {
-            let from = p.first_byte.as_ref().map_or(String::new(), |b| format!("from byte {b} on"));
-            (p.va.clone(), format!("address space {}", p.address_space), sides(p.in_a, p.in_b), from)
+            let from = p.first_byte.map_or(String::new(), |b| format!("from byte {b:#x} on"));
+            (p.va.to_string(), format!("address space {}", p.address_space), sides(p.in_a, p.in_b), from)
         })))
     };
     html::page(&format!("{verdict}: {a} and {b}"), &body)
@@ -146,7 +147,7 @@ fn notes(r: &Report<'_>) -> Markup {
             "Events: " (e.equal) " the same, " (e.changed) " changed, "
             (e.deleted) " only in the first, " (e.inserted) " only in the second, " (e.moved) " moved; " (e.relocated)
             " differ only by addresses, " (e.uncompared) " hold values that differ in every run."
-            @for o in &e.one_sided { " Events of kind " (o.kind) " (" (o.a) " and " (o.b) ") are not compared: one side has none." }
+            @for o in e.one_sided { " Events of kind " (kind_name(o.kind)) " (" (o.a) " and " (o.b) ") are not compared: one side has none." }
             @if e.foreign.a + e.foreign.b > 0 {
                 " " (e.foreign.a) " and " (e.foreign.b) " accesses to spaces of the machine that one side lacks are not compared."
             }

@@ -1,36 +1,45 @@
 //! `diff --raw`: compares two raw images.
 
+use super::sides::Element;
 use crate::cli::out::format_count;
 use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
 use serde::Serialize;
 use std::path::Path;
 use trace_core::diff::{self, Errors, ImageDiff, ImageError, Rules, Tolerance};
-use trace_core::memory::element_text;
 use trace_core::recording::ElementType;
 
 #[derive(Serialize)]
 struct Report<'a> {
+    /// Whether nothing differs.
     same: bool,
+    /// Sizes of the images.
     a_bytes: u64,
     b_bytes: u64,
+    /// Number of pages and of bytes that differ.
     pages_differ: u64,
     bytes_differ: u64,
+    /// Number of ranges of differing bytes.
     ranges_in_all: u64,
+    /// The first 1000 of them.
     ranges: Vec<Range>,
+    /// As for a buffer.
     element: &'static str,
     compared: u64,
     equal: u64,
     within: u64,
     differ: u64,
-    first: Option<super::report::Element>,
+    first: Option<Element>,
     errors: Option<&'a Errors>,
     tolerance: Option<Tolerance>,
+    /// The applied rules, in the form of `--rules`.
     rules: Vec<String>,
 }
 
 #[derive(Serialize)]
 struct Range {
+    /// Address of the first byte, with `--base`.
     address: String,
+    /// Number of bytes.
     bytes: u64,
 }
 
@@ -60,7 +69,6 @@ pub fn run(
 
 fn report<'a>(d: &'a ImageDiff, base: u64, rules: &Rules) -> Report<'a> {
     let e = &d.elements;
-    let text = |bits: u64| element_text(e.element, &bits.to_le_bytes()).unwrap_or_default();
     Report {
         same: d.is_empty(),
         a_bytes: d.bytes_a,
@@ -81,11 +89,7 @@ fn report<'a>(d: &'a ImageDiff, base: u64, rules: &Rules) -> Report<'a> {
         equal: e.equal,
         within: e.within,
         differ: e.differ,
-        first: e.first.map(|f| super::report::Element {
-            index: f.index,
-            a: text(f.a),
-            b: text(f.b),
-        }),
+        first: Element::first(e),
         errors: e.errors.as_ref(),
         tolerance: Some(rules.image_tolerance()).filter(Tolerance::is_some),
         rules: rules.list.iter().map(ToString::to_string).collect(),

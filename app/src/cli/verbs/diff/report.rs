@@ -2,6 +2,7 @@
 
 use super::calls::{self, CallComparison, describe_call};
 use super::describe::{describe_descriptor, describe_event, describe_host_write, job_name};
+use super::sides::{Element, FieldPair, Sides};
 use crate::cli::format_hex;
 use crate::cli::out::format_count;
 use crate::cli::source::Opened;
@@ -9,54 +10,60 @@ use serde::Serialize;
 use std::borrow::Cow;
 use trace_core::diff::{
     self, BufferDiff, ChangeKind, DescriptorDifference, Diff, Effect, Errors, EventAlignment, EventDifference,
-    HostWriteDifference, JobPair, Link, MappingDifference, PageDifference, RegisterDiff, Rules, Summary, Tolerance,
-    kind_name,
+    HostWriteDiff, JobPair, Link, MappingDifference, NotComputed, OneSided, PageDifference, RegisterDiff, Rules,
+    Summary, Tolerance, address_kind, kind_name,
 };
-use trace_core::memory::element_text;
 use trace_core::recording::{ApiTraceMetadata, EventKind};
 use trace_core::registers::{format_location, has_several_spaces};
 
 #[derive(Serialize)]
 pub struct Report<'a> {
+    /// Whether no part below differs.
     pub same: bool,
-    /// The comparison in one sentence.
+    /// The comparison in one sentence: the earliest cause, its consequences, and what is the same.
     pub summary: &'a str,
     /// What could not be compared, in one sentence; empty if everything was.
     pub not_compared: &'a str,
-    /// Jobs that were not computed.
-    pub not_computed: Sides,
+    /// Number of jobs that were not computed, `a` and `b`. If there are any, buffers whose role is output are not
+    /// compared.
+    pub not_computed: NotComputed,
+    /// Where the recordings part; `null` if nothing differs.
     pub first_difference: Option<First>,
-    pub jobs: Sides,
-    pub events: Events,
+    /// Number of jobs, `a` and `b`.
+    pub jobs: Sides<u64>,
+    /// The alignment of the events.
+    pub events: Events<'a>,
+    /// One row for each field that differs where the histories of a register part.
     pub registers: Vec<Register<'a>>,
-    /// Only for API traces; `None` for others.
+    /// For two API traces, else `null`.
     pub calls: Option<CallComparison<'a>>,
-    pub host_writes: HostWrites,
+    /// Bytes that the CPU wrote.
+    pub host_writes: &'a HostWriteDiff,
+    /// Inputs of jobs.
     pub descriptors: Descriptors<'a>,
+    /// Page tables at the end.
     pub mappings: Mappings,
+    /// Memory at the end.
     pub memory: Memory<'a>,
     /// Causes of the differences.
     pub causes: Vec<Cause>,
-    /// The applied rules, one per line.
+    /// The applied rules, in the form of `--rules`.
     pub rules: Vec<String>,
-}
-
-#[derive(Serialize)]
-pub struct Sides {
-    pub a: u64,
-    pub b: u64,
 }
 
 /// The first divergence of the recordings.
 #[derive(Serialize)]
 pub struct First {
+    /// The events; `null` if only the end differs.
     pub a_event: Option<u64>,
     pub b_event: Option<u64>,
+    /// What differs, in words.
     pub what: String,
 }
 
 #[derive(Serialize)]
-pub struct Events {
+pub struct Events<'a> {
+    /// Number of events by result of the alignment.
     pub equal: u64,
     pub changed: u64,
     pub inserted: u64,
@@ -64,125 +71,141 @@ pub struct Events {
     pub moved: u64,
     pub relocated: u64,
     pub uncompared: u64,
-    pub folded: Sides,
-    pub cut_short: Vec<JobPair>,
-    pub one_sided: Vec<OneSided>,
-    pub foreign: Sides,
-    pub not_played: Sides,
+    /// `a`, `b`: reads of a wait that a later read of the same wait represents.
+    pub folded: Sides<u64>,
+    /// Pairs of jobs whose alignment may not be the shortest: `a`, `b`.
+    pub cut_short: &'a [JobPair],
+    /// Events of a kind that one side does not have at all: `kind`, `a`, `b`. They are not compared.
+    pub one_sided: &'a [OneSided],
+    /// `a`, `b`: accesses to memory of the machine and configuration space that the other side does not have. They are
+    /// not compared.
+    pub foreign: Sides<u64>,
+    /// `a`, `b`: calls that no replay makes. They are not compared if one side is a replay.
+    pub not_played: Sides<u64>,
+    /// The events that differ.
     pub list: Vec<Event>,
-}
-
-/// A kind of events that only one side has.
-#[derive(Serialize)]
-pub struct OneSided {
-    pub kind: &'static str,
-    pub a: u64,
-    pub b: u64,
 }
 
 /// The cause of a difference, step by step back.
 #[derive(Serialize)]
 pub struct Cause {
+    /// The events that differ.
     pub a_event: Option<u64>,
     pub b_event: Option<u64>,
+    /// Instead of events: a byte or a mapping.
     pub address_space: Option<u32>,
     pub va: Option<String>,
     pub buffer: Option<String>,
+    /// The difference in words.
     pub what: String,
+    /// The steps back from it, the earliest last.
     pub steps: Vec<CauseStep>,
 }
 
 /// A step back from a difference.
 #[derive(Serialize)]
 pub struct CauseStep {
+    /// How the step leads to the previous one, see below.
     pub link: Link,
+    /// Whether the step certainly contributed.
     pub sure: bool,
+    /// Events or buffer of the step.
     pub a_event: Option<u64>,
     pub b_event: Option<u64>,
     pub buffer: Option<String>,
+    /// The step in words.
     pub what: String,
 }
 
 /// Page-table mappings; counts are pages.
 #[derive(Serialize)]
 pub struct Mappings {
+    /// Number of pages by result.
     pub same: u64,
     pub changed: u64,
     pub only_a: u64,
     pub only_b: u64,
     pub moved: u64,
+    /// Runs of pages that differ.
     pub list: Vec<Mapping>,
 }
 
 /// Memory at the end.
 #[derive(Serialize)]
 pub struct Memory<'a> {
+    /// Whether pages are compared by `GPU address` or `physical address`.
     pub by: &'static str,
+    /// Number of pages by result.
     pub pages_same: u64,
     pub pages_differ: u64,
     pub pages_only_a: u64,
     pub pages_only_b: u64,
     pub pages_ignored: u64,
-    /// Sides without their memory at the end.
-    pub not_held: MissingSides,
+    /// `a`, `b`: a side without page tables whose last snapshot is older than the last CPU writes. Pages are then not
+    /// compared.
+    pub not_held: Sides<bool>,
+    /// Number of bytes that differ.
     pub bytes_differ: u64,
-    pub pages: Vec<Page>,
+    /// Pages that differ.
+    pub pages: &'a [PageDifference],
+    /// Named buffers.
     pub buffers: Vec<Buffer<'a>>,
-}
-
-/// The sides that lack something.
-#[derive(Serialize)]
-pub struct MissingSides {
-    pub a: bool,
-    pub b: bool,
 }
 
 /// A named buffer; a buffer that only one side has has no elements.
 #[derive(Serialize)]
 pub struct Buffer<'a> {
+    /// Name of the buffer, and whether it differs.
     pub name: &'a str,
     pub differs: bool,
+    /// Address and size on each side; `null`: that side has no buffer of this name.
     pub a_va: Option<String>,
     pub b_va: Option<String>,
     pub a_bytes: Option<u64>,
     pub b_bytes: Option<u64>,
+    /// Type of the elements.
     pub element: Option<&'static str>,
+    /// Number of elements by result.
     pub compared: u64,
     pub equal: u64,
     pub within: u64,
     pub differ: u64,
+    /// Number of bytes that are not known on both sides.
     pub unknown_bytes: u64,
+    /// Number of bytes that differ.
     pub bytes_differ: u64,
+    /// The first element that differs: `index`, `a`, `b`.
     pub first: Option<Element>,
+    /// Statistics of the elements whose bits differ.
     pub errors: Option<&'a Errors>,
+    /// `absolute`, `relative`, `ulp`, where there is one.
     pub tolerance: Option<Tolerance>,
-}
-
-/// The first element that differs.
-#[derive(Serialize)]
-pub struct Element {
-    pub index: u64,
-    pub a: String,
-    pub b: String,
 }
 
 #[derive(Serialize)]
 pub struct Event {
+    /// `a`, `b`: the job.
     pub job: JobPair,
+    /// `changed`, `inserted`, `deleted` or `moved`.
     pub what: &'static str,
+    /// The first of the events.
     pub a_event: Option<u64>,
     pub b_event: Option<u64>,
+    /// Number of consecutive events.
     pub events: u64,
+    /// The kind of event.
     pub kind: &'static str,
-    /// The space of an access; `None` for other kinds.
+    /// Space of an access; `null` for other events.
     pub space: Option<String>,
+    /// The access: its offset, and the name of the register.
     pub offset: String,
     /// Text output for an access without a name.
     #[serde(skip)]
     pub place: String,
     pub register: Option<String>,
-    /// Description of an API call.
+    /// Kind of a driver call: `launch`, `copy`, `fill`, `order`, `allocation`, `call`; else `null`.
     pub call: Option<String>,
+    /// Values of the first event; for a call, the call in words.
     pub a: Option<String>,
     pub b: Option<String>,
 }
@@ -190,99 +213,82 @@ pub struct Event {
 /// A register field at the point where the histories of the register diverge.
 #[derive(Serialize)]
 pub struct Register<'a> {
+    /// Name and offset of the register.
     pub register: &'a str,
     pub offset: String,
+    /// All differences of the register.
     pub count: u64,
+    /// The accesses where the histories part; `null` if a side has no such access.
     pub a_event: Option<u64>,
     pub b_event: Option<u64>,
+    /// Name of the field.
     pub field: &'a str,
+    /// Its value on each side; `null` if a side has no such access.
     pub a: Option<&'a str>,
     pub b: Option<&'a str>,
-}
-
-/// CPU writes; counts are bytes.
-#[derive(Serialize)]
-pub struct HostWrites {
-    pub same: u64,
-    pub already: u64,
-    pub changed: u64,
-    pub only_a: u64,
-    pub only_b: u64,
-    pub uncompared: u64,
-    pub unmapped: u64,
-    pub by: &'static str,
-    pub list: Vec<HostWrite>,
-}
-
-#[derive(Serialize)]
-pub struct HostWrite {
-    pub job: JobPair,
-    pub a: Option<u64>,
-    pub b: Option<u64>,
-    pub address_space: u8,
-    pub va: String,
-    pub bytes: u64,
-    pub bytes_a: String,
-    pub bytes_b: String,
 }
 
 /// Inputs of jobs; counts are descriptors.
 #[derive(Serialize)]
 pub struct Descriptors<'a> {
+    /// Number of descriptors.
     pub same: u64,
     pub changed: u64,
+    /// Descriptors of jobs in chains that only one side has.
     pub only_a: u64,
     pub only_b: u64,
+    /// Number of address fields that differ only by relocation.
     pub relocated: u64,
+    /// Number of descriptors that are not held, or excluded by a rule.
     pub unknown: u64,
+    /// Descriptors whose status fields differ, and the names of these fields. The device writes them, and they are no
+    /// difference.
     pub status: u64,
     pub status_fields: &'a [String],
+    /// Descriptors that differ.
     pub list: Vec<Descriptor<'a>>,
 }
 
 #[derive(Serialize)]
 pub struct Descriptor<'a> {
+    /// `a`, `b`: the job.
     pub job: JobPair,
+    /// The submits.
     pub a_event: u64,
     pub b_event: u64,
+    /// Position of its job in the chain, from 0.
     pub in_chain: u32,
+    /// Name in the register map.
     pub layout: &'a str,
+    /// Number of the address space on each side.
     pub a_address_space: u8,
     pub b_address_space: u8,
+    /// Address on each side; `null`: that side has none.
     pub a_va: Option<String>,
     pub b_va: Option<String>,
+    /// Size of the descriptor.
     pub bytes: u32,
-    pub fields: Vec<DescriptorField<'a>>,
-}
-
-#[derive(Serialize)]
-pub struct DescriptorField<'a> {
-    pub field: &'a str,
-    pub a: Option<&'a str>,
-    pub b: Option<&'a str>,
+    /// The fields that differ: `field`, `a`, `b`.
+    pub fields: Vec<FieldPair<'a>>,
 }
 
 #[derive(Serialize)]
 pub struct Mapping {
+    /// Number of the address space.
     pub address_space: u8,
+    /// First address.
     pub va: String,
+    /// Number of pages.
     pub pages: u64,
+    /// How each side maps the pages; `null`: it does not map them.
     pub rights_a: Option<String>,
     pub rights_b: Option<String>,
     pub attribute_a: Option<u8>,
     pub attribute_b: Option<u8>,
     pub entry_a: Option<String>,
     pub entry_b: Option<String>,
+    /// Where `b` has the pages that `a` has at `va`.
     pub moved_to: Option<String>,
-}
-
-#[derive(Serialize)]
-pub struct Page {
-    pub address_space: u8,
-    pub va: String,
-    pub in_a: bool,
-    pub in_b: bool,
-    pub first_byte: Option<String>,
 }
 
 /// Builds the report of a comparison; `a` is the first recording.
@@ -344,10 +350,9 @@ pub fn report<'a>(
             b: text(d.value_b, b, &metadata.1, d.b),
         }
     };
-    let (e, m, p, h) = (&diff.events, &diff.mappings, &diff.pages, &diff.host_writes);
+    let (e, m, p) = (&diff.events, &diff.mappings, &diff.pages);
     let d = &diff.descriptors;
     let list: Vec<Event> = e.list.iter().map(event).collect();
-    let host_list: Vec<HostWrite> = h.list.iter().map(host_write).collect();
     let fields = |r: &'a RegisterDiff| {
         r.fields.iter().map(move |(field, x, y)| Register {
             register: &r.name,
@@ -364,16 +369,10 @@ pub fn report<'a>(
         same: summary.same,
         summary: &summary.sentence,
         not_compared: &summary.not_compared,
-        not_computed: Sides {
-            a: diff.not_computed.a,
-            b: diff.not_computed.b,
-        },
-        first_difference: find_first(diff, &list, &host_list),
+        not_computed: diff.not_computed,
+        first_difference: find_first(diff, &list),
         calls: (metadata.0.is_some() && metadata.1.is_some()).then(|| calls::calls(&diff.calls)),
-        jobs: Sides {
-            a: diff.jobs.0,
-            b: diff.jobs.1,
-        },
+        jobs: diff.jobs.into(),
         events: Events {
             equal: e.equal,
             changed: e.changed,
@@ -382,42 +381,15 @@ pub fn report<'a>(
             moved: e.moved,
             relocated: e.relocated,
             uncompared: e.uncompared,
-            folded: Sides {
-                a: e.folded.0,
-                b: e.folded.1,
-            },
-            cut_short: e.cut_short.clone(),
-            one_sided: e
-                .one_sided
-                .iter()
-                .map(|o| OneSided {
-                    kind: kind_name(o.kind),
-                    a: o.a,
-                    b: o.b,
-                })
-                .collect(),
-            foreign: Sides {
-                a: e.foreign.0,
-                b: e.foreign.1,
-            },
-            not_played: Sides {
-                a: e.not_played.0,
-                b: e.not_played.1,
-            },
+            folded: e.folded.into(),
+            cut_short: &e.cut_short,
+            one_sided: &e.one_sided,
+            foreign: e.foreign.into(),
+            not_played: e.not_played.into(),
             list,
         },
         registers: diff.registers.iter().flat_map(fields).collect(),
-        host_writes: HostWrites {
-            same: h.same,
-            already: h.already,
-            changed: h.changed,
-            only_a: h.only_a,
-            only_b: h.only_b,
-            uncompared: h.uncompared,
-            unmapped: h.unmapped,
-            by: address_kind(h.physical),
-            list: host_list,
-        },
+        host_writes: &diff.host_writes,
         descriptors: Descriptors {
             same: d.same,
             changed: d.changed,
@@ -444,12 +416,9 @@ pub fn report<'a>(
             pages_only_a: p.only_a,
             pages_only_b: p.only_b,
             pages_ignored: p.ignored,
-            not_held: MissingSides {
-                a: p.not_held.0,
-                b: p.not_held.1,
-            },
+            not_held: p.not_held.into(),
             bytes_differ: p.bytes_differ,
-            pages: p.list.iter().map(page).collect(),
+            pages: &p.list,
             buffers: diff.buffers.iter().map(buffer).collect(),
         },
         causes: causes.iter().map(|c| cause(c, aligned, (a, b))).collect(),
@@ -554,26 +523,8 @@ fn describe_events_at(
     }
 }
 
-fn page(d: &PageDifference) -> Page {
-    Page {
-        address_space: d.address_space,
-        va: format_hex(d.va.0),
-        in_a: d.in_a,
-        in_b: d.in_b,
-        first_byte: d.first_byte.map(|b| format_hex(u64::from(b))),
-    }
-}
-
 fn buffer(d: &BufferDiff) -> Buffer<'_> {
     let e = d.elements.as_ref();
-    let first = e.and_then(|e| {
-        let text = |bits: u64| element_text(e.element, &bits.to_le_bytes()).unwrap_or_default();
-        e.first.map(|f| Element {
-            index: f.index,
-            a: text(f.a),
-            b: text(f.b),
-        })
-    });
     Buffer {
         name: &d.name,
         differs: d.differs(),
@@ -588,7 +539,7 @@ fn buffer(d: &BufferDiff) -> Buffer<'_> {
         differ: e.map_or(0, |e| e.differ),
         unknown_bytes: d.unknown,
         bytes_differ: d.bytes_differ,
-        first,
+        first: e.and_then(Element::first),
         errors: e.and_then(|e| e.errors.as_ref()),
         tolerance: d.tolerance,
     }
@@ -596,7 +547,7 @@ fn buffer(d: &BufferDiff) -> Buffer<'_> {
 
 /// Returns where the recordings diverge: the first event that differs or, if none does, the first difference at the
 /// end.
-fn find_first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Option<First> {
+fn find_first(diff: &Diff, events: &[Event]) -> Option<First> {
     let of_event = events.first().map(|e| First {
         a_event: e.a_event,
         b_event: e.b_event,
@@ -605,11 +556,11 @@ fn find_first(diff: &Diff, events: &[Event], host_writes: &[HostWrite]) -> Optio
             None => describe_event(e),
         },
     });
-    let by = address_kind(diff.host_writes.physical);
-    let of_write = host_writes.first().map(|h| First {
+    let physical = diff.host_writes.physical;
+    let of_write = diff.host_writes.list.first().map(|h| First {
         a_event: h.a,
         b_event: h.b,
-        what: format!("the CPU wrote otherwise: {}", describe_host_write(h, by)),
+        what: format!("the CPU wrote otherwise: {}", describe_host_write(h, physical)),
     });
     let of_descriptor = diff.descriptors.list.first().map(|d| First {
         a_event: Some(d.events.0),
@@ -656,24 +607,6 @@ fn change_name(what: ChangeKind) -> &'static str {
     }
 }
 
-fn address_kind(physical: bool) -> &'static str {
-    if physical { "physical address" } else { "GPU address" }
-}
-
-fn host_write(d: &HostWriteDifference) -> HostWrite {
-    let digits = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect();
-    HostWrite {
-        job: d.job,
-        a: d.a,
-        b: d.b,
-        address_space: d.address_space,
-        va: format_hex(d.va.0),
-        bytes: d.bytes,
-        bytes_a: digits(&d.bytes_a),
-        bytes_b: digits(&d.bytes_b),
-    }
-}
-
 fn descriptor(d: &DescriptorDifference) -> Descriptor<'_> {
     Descriptor {
         job: d.job,
@@ -689,7 +622,7 @@ fn descriptor(d: &DescriptorDifference) -> Descriptor<'_> {
         fields: d
             .fields
             .iter()
-            .map(|(field, a, b)| DescriptorField {
+            .map(|(field, a, b)| FieldPair {
                 field,
                 a: d.a.map(|_| a.as_str()),
                 b: d.b.map(|_| b.as_str()),

@@ -8,6 +8,7 @@ use super::report::{Memory, Report};
 use crate::cli::out::format_count;
 use crate::cli::{Failure, Out};
 use std::collections::HashSet;
+use trace_core::diff::{address_kind, kind_name};
 
 /// Prints a comparison, at most `max` differences of each kind.
 pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
@@ -47,7 +48,11 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
         of_events,
         row(
             "CPU writes",
-            format!("{}, by {}", counts(h.same, h.changed, h.only_a, h.only_b), h.by),
+            format!(
+                "{}, by {}",
+                counts(h.same, h.changed, h.only_a, h.only_b),
+                address_kind(h.physical)
+            ),
         ),
         row(
             "Descriptors",
@@ -105,7 +110,7 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
             e.folded.a, e.folded.b
         ))?;
     }
-    for o in &e.one_sided {
+    for o in e.one_sided {
         let (n, has, lacks) = if o.b == 0 {
             (o.a, "first", "second")
         } else {
@@ -115,7 +120,7 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
             "{} of kind {} of the {has} not compared: the {lacks} has none (its recorder may not see them, and a replay \
              makes none)",
             format_count(n, "event"),
-            o.kind
+            kind_name(o.kind)
         ))?;
     }
     if e.foreign.a + e.foreign.b > 0 {
@@ -131,7 +136,7 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
             e.not_played.a, e.not_played.b
         ))?;
     }
-    for pair in &e.cut_short {
+    for pair in e.cut_short {
         out.line(format_args!(
             "{}: too different for the shortest alignment; fewer events may differ than are reported",
             job_name(*pair)
@@ -254,7 +259,7 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
     if !h.list.is_empty() {
         out.line("\nCPU writes")?;
         for d in h.list.iter().take(max) {
-            out.line(format_args!("  {}", describe_host_write(d, h.by)))?;
+            out.line(format_args!("  {}", describe_host_write(d, h.physical)))?;
         }
         more(out, h.list.len())?;
     }
@@ -293,10 +298,10 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
     if !p.pages.is_empty() {
         out.line("\nPages")?;
         for d in p.pages.iter().take(max) {
-            let what = match (d.in_a, d.in_b, &d.first_byte) {
+            let what = match (d.in_a, d.in_b, d.first_byte) {
                 (true, false, _) => "only in the first".to_owned(),
                 (false, _, _) => "only in the second".to_owned(),
-                (_, _, Some(byte)) => format!("differs from byte {byte} on"),
+                (_, _, Some(byte)) => format!("differs from byte {byte:#x} on"),
                 _ => "differs".to_owned(),
             };
             if p.by == "physical address" {

@@ -68,28 +68,39 @@ fn address(text: &str) -> Result<u64, String> {
 
 #[derive(Serialize)]
 struct Report<'a> {
+    /// The written folder.
     path: String,
+    /// Name of the program.
     name: &'a str,
+    /// Relative file names.
     files: Vec<String>,
+    /// Size of the data, and of the memory that the program needs.
     data_bytes: u64,
     memory_bytes: u64,
+    /// Address at which the GPU sees that memory.
     arena: String,
+    /// Number of actions, of compared reads, and of awaited interrupts.
     actions: u64,
     reads_compared: u64,
     interrupts: u64,
+    /// Buffers that are supplied at run time, and that are read at the end.
     inputs: Vec<Buffer<'a>>,
     outputs: Vec<Buffer<'a>>,
-    /// Properties that the plan check could not prove, one sentence each.
+    /// What the check of the plan could not prove, one sentence each.
     unproved: &'a [String],
-    /// Known properties of the recording that the program does not check, one sentence each.
+    /// What is known from the recording and the program does not check, one sentence each.
     unchecked: &'a [String],
 }
 
 #[derive(Serialize)]
 struct Buffer<'a> {
+    /// Name of the buffer in the recording.
     name: &'a str,
+    /// Its identifier in the sources.
     field: &'a str,
+    /// Size.
     bytes: u64,
+    /// Type of the elements.
     element: &'static str,
 }
 

@@ -9,45 +9,70 @@ use trace_core::api_trace::{ApiTrace, CertainWriter, LastWriter};
 
 #[derive(Serialize)]
 struct LastWriterReport {
+    /// Address of the byte.
     va: String,
+    /// Event before which the byte is shown.
     at_event: u64,
+    /// Buffer of the byte, and the offset in it.
     buffer: Option<String>,
     buffer_offset: Option<u64>,
+    /// The byte; `null` if it is unknown.
     byte: Option<String>,
+    /// Whether the byte is known.
     known: bool,
+    /// The source of the known value, or since when it is unknown, in words.
     state: String,
+    /// The last copy or fill; `null` if there is none.
     writer: Option<WriterRow>,
+    /// The last launch since then that is known to have changed the byte; `null` if there is none.
     changed: Option<ByteChange>,
+    /// Whether the byte differs from what that launch left, while no other launch is in doubt. Then something in
+    /// between is not recorded, or the launch leaves another value each time.
     changed_unrecorded: bool,
+    /// Later launches that may have written it, the last first.
     launches: Vec<LaunchWriterRow>,
+    /// Number of later launches with its address that are known to have left it unchanged.
     left_as_it_was: u64,
+    /// Number of later launches whose signature says that they read it.
     readers: u64,
+    /// Number of other launches.
     other_launches: u64,
+    /// Event that allocated the memory.
     taken_event: Option<u64>,
 }
 
 #[derive(Serialize)]
 struct WriterRow {
+    /// The event.
     event: u64,
+    /// `copy-from-host`, `fill` or `copy-on-device`.
     kind: &'static str,
+    /// Source of a copy on the device.
     from_va: Option<String>,
 }
 
 #[derive(Serialize)]
 struct ByteChange {
+    /// The launch, and its event.
     launch: u32,
     event: u64,
+    /// Name of the kernel.
     kernel: String,
+    /// The byte before and after the launch.
     from: String,
     to: String,
 }
 
 #[derive(Serialize)]
 struct LaunchWriterRow {
+    /// The launch, and its event.
     launch: u32,
     event: u64,
+    /// Name of the kernel.
     kernel: String,
+    /// Whether the launch has the address of the byte for certain.
     certain: bool,
+    /// How the launch may reach the byte, in words.
     how: &'static str,
 }
 

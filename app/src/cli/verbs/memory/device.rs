@@ -14,14 +14,23 @@ use trace_core::recording::ElementType;
 
 #[derive(Serialize)]
 struct BufferRow {
+    /// Name of the buffer.
     name: String,
+    /// Another name, or `null`.
     also: Option<String>,
+    /// Address of the first byte.
     va: String,
+    /// Size.
     bytes: u64,
+    /// What the memory is.
     kind: &'static str,
+    /// Event that allocated it.
     from_event: u64,
+    /// Event that freed it, or `null`.
     to_event: Option<u64>,
+    /// Whether it is allocated.
     live: bool,
+    /// Number of bytes whose content is known.
     known_bytes: u64,
 }
 
@@ -80,9 +89,12 @@ pub fn print_buffers(opened: &Opened, api_trace: &ApiTrace, event: u64, out: &mu
 
 #[derive(Serialize)]
 struct Hole {
+    /// The range.
     va: String,
     bytes: u64,
+    /// Why the bytes are unknown, in words.
     state: String,
+    /// Since when, or `null`.
     event: Option<u64>,
 }
 

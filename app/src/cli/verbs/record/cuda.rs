@@ -80,30 +80,40 @@ fn pick(text: &str) -> Result<String, String> {
 
 #[derive(Serialize)]
 struct CallsReport {
+    /// The recording: its file and size.
     path: String,
     bytes: u64,
+    /// Number of events, launches and copies.
     events: u64,
     launches: u64,
     copies: u64,
+    /// Number of functions and of modules.
     functions: u64,
     modules: u64,
+    /// What the recording lacks, as text.
     lost: Vec<String>,
+    /// What the program used and the recording does not hold, as text.
     not_recorded: Vec<String>,
-    /// The first event that no replay supports, and why; `null`: there is none.
+    /// The first event that no replay can execute, and why, as text; `null` if there is none.
     obstacle: Option<String>,
-    /// The index of the program's processes; `null`: there is only one.
+    /// The index of the program's processes; `null` if there is only one process.
     index: Option<String>,
+    /// Name of the GPU.
     gpu: String,
+    /// Exit code of the program.
     exit_code: u8,
+    /// Other recordings, of further processes.
     also: Vec<String>,
-    /// Gaps in the recordings of further processes.
+    /// Limits of the recordings of `also[]`.
     processes: Vec<ProcessGaps>,
 }
 
 /// The gaps in the recording of one process of the program.
 #[derive(Serialize)]
 struct ProcessGaps {
+    /// The recording.
     path: String,
+    /// As above, for this process.
     not_recorded: Vec<String>,
     obstacle: Option<String>,
 }

@@ -30,18 +30,23 @@ pub struct ScreenReference {
 
 #[derive(Serialize)]
 pub struct ScreenDiffReport {
+    /// Number of compared pixels, and of those that differ.
     compared: u64,
     pub differing: u64,
+    /// Maximum difference of a channel, 0 to 255.
     worst: u8,
+    /// The smallest rectangle with all differences; `null` if nothing differs.
     bounds: Option<Bounds>,
-    /// The event of the other recording after which its screen is compared; absent for a picture.
+    /// Event of the other recording after which its screen is compared; absent for a picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     other_event: Option<u64>,
+    /// The first pixel that differs, in row order from the top; `null` if nothing differs.
     first: Option<FirstPixel>,
 }
 
 #[derive(Serialize)]
 struct Bounds {
+    /// The sides, included.
     left: u32,
     top: u32,
     right: u32,
@@ -51,8 +56,10 @@ struct Bounds {
 /// The first pixel that differs, in row order from the top.
 #[derive(Serialize)]
 struct FirstPixel {
+    /// The pixel.
     x: u32,
     y: u32,
+    /// The pixel of this recording, and of the other.
     own: PixelState,
     other: PixelState,
 }
@@ -60,8 +67,9 @@ struct FirstPixel {
 /// Colour of a pixel and its origin.
 #[derive(Serialize)]
 struct PixelState {
+    /// Colour of the pixel.
     color: String,
-    /// The store that set it; `null` for a picture.
+    /// The store that set it: its event, time and value; `null` in a picture.
     event: Option<u64>,
     time_ns: Option<u64>,
     value: Option<String>,
@@ -245,7 +253,7 @@ fn pixel_state(side: Option<&Side>, color: Option<[u8; 3]>, (x, y): (u32, u32)) 
         ))
     });
     PixelState {
-        color: color.map_or_else(|| "not known".to_owned(), color),
+        color: color.map_or_else(|| "not known".to_owned(), self::color),
         event: store.as_ref().map(|s| s.0),
         time_ns: store.as_ref().and_then(|s| s.1),
         value: store.and_then(|s| s.2),

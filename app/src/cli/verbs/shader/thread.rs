@@ -1,5 +1,6 @@
 //! `shader --thread`: traces a thread of a job clause by clause on the simulated GPU.
 
+use crate::cli::memory_access::AccessRow;
 use crate::cli::out::format_count;
 use crate::cli::replay_arguments::Inputs;
 use crate::cli::source::Opened;
@@ -7,7 +8,7 @@ use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
 use crate::document::debug::{self, DebugSession};
 use bifrost::Unit;
 use clap::Args;
-use device_mali::debug::{MAX_STEPS, MemoryAccess, Thread, ThreadEnd, ThreadQuery, ThreadTrace};
+use device_mali::debug::{MAX_STEPS, Thread, ThreadEnd, ThreadQuery, ThreadTrace};
 use serde::Serialize;
 use std::path::Path;
 
@@ -54,38 +55,55 @@ fn three(text: &str) -> Result<[u32; 3], String> {
 
 #[derive(Serialize)]
 struct Report {
+    /// The job: index as in `jobs`, position in its chain, addresses of the job and of its shader.
     job: u32,
     position: u32,
     job_va: String,
     shader_va: String,
+    /// The thread, along x, y, z.
     workgroup: [u32; 3],
     thread: [u32; 3],
+    /// Number of workgroups of the job, and of threads of a workgroup.
     workgroups: [u32; 3],
     size: [u32; 3],
+    /// Pushed uniforms, 64 bits each.
     uniforms: Vec<String>,
+    /// Number of clauses that the thread executed.
     executed: u64,
+    /// Whether all of them are in `steps`.
     whole: bool,
+    /// `ended`, or `stopped`.
     end: &'static str,
+    /// Why it was stopped, else `null`.
     stopped: Option<String>,
+    /// All 64 registers, before the first kept step and after the last.
     registers_before: Vec<String>,
     registers_after: Vec<String>,
+    /// The kept steps.
     steps: Vec<StepRow>,
 }
 
 #[derive(Serialize)]
 struct StepRow {
+    /// Counted from the thread's start.
     step: u64,
+    /// The clause.
     clause_va: String,
     label: String,
+    /// Threads of its wave that executed the clause with it.
     threads_together: u32,
+    /// Registers that changed.
     registers: Vec<ChangeRow>,
+    /// Memory accesses of the thread.
     reads: Vec<AccessRow>,
     writes: Vec<AccessRow>,
 }
 
 #[derive(Serialize)]
 struct ChangeRow {
+    /// Name of the register.
     register: String,
+    /// Its value before and after the clause.
     before: String,
     after: String,
 }

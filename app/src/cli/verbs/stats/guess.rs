@@ -9,52 +9,75 @@ use trace_core::registers::{Follower, Guess, format_location, guess, register_sp
 
 #[derive(Serialize)]
 struct Row {
+    /// The register.
     name: Option<String>,
     space: String,
     offset: String,
+    /// Its width in bytes.
     width: u8,
+    /// Number of reads, of writes, and of accesses to a part of the register.
     reads: u64,
     writes: u64,
     partial: u64,
+    /// Guesses, in sentences.
     looks_like: Vec<String>,
+    /// Number of different values.
     different_values: u64,
+    /// Number of accesses whose values were no longer distinguished.
     beyond: u64,
+    /// The 64 most frequent values.
     values: Vec<ValueRow>,
+    /// Bits by behaviour.
     bits_changed: String,
     bits_always_1: String,
     bits_always_0: String,
+    /// Reads after a write that returned the written value, or another one.
     read_back: u64,
     read_other: u64,
+    /// Writes of ones to bits that were 1, by effect.
     cleared: u64,
     kept: u64,
+    /// Reads compared with the read before.
     rises: u64,
     falls: u64,
+    /// Polls, and their reads.
     polls: u64,
     polled_reads: u64,
+    /// Bits that the polls wait for.
     awaited_bits: String,
+    /// Threads that poll.
     pollers: Vec<Poller>,
+    /// Accesses that often follow a write of the register.
     followers: Vec<FollowerRow>,
 }
 
 #[derive(Serialize)]
 struct ValueRow {
+    /// The value.
     value: String,
+    /// Number of accesses with it.
     count: u64,
+    /// The value in words.
     means: Option<String>,
 }
 
 #[derive(Serialize)]
 struct Poller {
+    /// The thread, and its reads.
     thread: u32,
     reads: u64,
 }
 
 #[derive(Serialize)]
 struct FollowerRow {
+    /// The register that is accessed next.
     name: Option<String>,
     offset: String,
+    /// Whether the access is a write.
     write: bool,
+    /// How often it follows.
     count: u64,
+    /// How much later it comes, in accesses and in time.
     median_accesses: u32,
     median_ns: i64,
 }
