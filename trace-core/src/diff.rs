@@ -185,10 +185,11 @@ pub struct HostWriteDiff {
     pub uncompared: u64,
     /// Bytes of either side in pages that are not mapped at the submit of the next job, so that no job sees them there.
     pub unmapped: u64,
-    /// Whether the addresses are physical, because not both sides have page tables.
+    /// Whether the addresses are physical, because not both sides have page tables. In JSON, `physical address` or
+    /// `GPU address`.
     #[serde(rename = "by", serialize_with = "serialize_address_kind")]
     pub physical: bool,
-    /// The first differing ranges, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs, then by address. No
+    /// The first differing ranges, at most 1000 ([`MAX_LISTED_DIFFERENCES`]), in the order of the jobs, then by address. No
     /// range crosses a page.
     pub list: Vec<HostWriteDifference>,
 }

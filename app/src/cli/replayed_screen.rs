@@ -36,11 +36,12 @@ pub struct ReplayScreens {
 /// The JSON report on the pictures.
 #[derive(Serialize)]
 pub struct ScreenReport {
+    /// Size of the picture that the device showed, pixels.
     width: Option<u32>,
     height: Option<u32>,
     /// Whether there was a picture to compare with.
     checked: bool,
-    /// Number of pixels that differ; absent if there was no picture, or one of another size.
+    /// Number of pixels that differ; `null` if no picture, or one of another size, was expected.
     differing_pixels: Option<u64>,
 }
 

@@ -38,39 +38,57 @@ struct Arguments {
 
 #[derive(Serialize)]
 struct Report<'a> {
+    /// Source of the plan.
     title: &'a str,
+    /// Target, as `--on` gave it.
     #[serde(rename = "board")]
     target: &'a str,
+    /// Number of actions, and their bytes.
     actions: u64,
     body_bytes: u64,
+    /// Number of pages with content, and of all pages.
     pages: u64,
     used_pages: u64,
+    /// Location of the pages in the target's memory.
     arena: Arena,
+    /// Number of reads of each class.
     reads: replay_engine::plan::ReadClasses,
+    /// Number of interrupts that the plan waits for, and of submits.
     interrupts: u64,
     jobs: u64,
+    /// An object: the number of rewrites of each kind.
     rewrites: BTreeMap<&'static str, u64>,
+    /// Each rewrite.
     rewrite_list: Vec<Rewrite<'a>>,
+    /// Names of buffers that are copied out.
     outputs: Vec<&'a str>,
+    /// Limits of the run.
     budgets: replay_engine::plan::Budgets,
+    /// What was proved.
     verified: Verified,
-    /// Register ranges that the map does not know and the user allowed.
+    /// Ranges of unknown registers that `--allow` gave.
     allowed: Vec<String>,
-    /// Whether the device accesses the plan's memory by DMA.
+    /// Whether the device uses bus mastering on the plan's memory.
     masters_bus: bool,
+    /// Number of expected effects.
     expectations: u64,
 }
 
 #[derive(Serialize)]
 struct Arena {
+    /// First address.
     base: String,
+    /// One past the last byte.
     end: String,
 }
 
 #[derive(Serialize)]
 struct Rewrite<'a> {
+    /// Kind of the rewrite.
     kind: &'static str,
+    /// The event that it changes.
     event: Option<u64>,
+    /// What it changes, in words.
     detail: &'a str,
 }
 

@@ -83,46 +83,69 @@ struct Arguments {
 /// Report of a replay. The keys are fixed: scripts read them.
 #[derive(Serialize)]
 struct Report<'a> {
+    /// `match`, `diverged` or `failed`.
     outcome: Verdict,
-    /// The result in one line, including what was not computed.
+    /// The same in one line, with what was not computed: `Registers match, 60 of 60 jobs not computed`.
     verdict: String,
+    /// Whether every job ended as done and every shader ran.
     computed: bool,
+    /// Number of executed actions.
     actions: u64,
+    /// Number of reads of each class.
     reads: Reads,
+    /// Reads of the classes `equal`, `masked` and `until`; those that match the recording. For API traces they count
+    /// outputs.
     reads_compared: u64,
     reads_matched: u64,
+    /// Number of executed jobs and interrupts.
     jobs: u64,
     interrupts: u64,
+    /// An object: the number of rewrites of each kind.
     rewrites: BTreeMap<&'static str, u64>,
+    /// Each divergence, or the first ones if there are many.
     divergences: Vec<Divergence<'a>>,
+    /// Number of divergences.
     divergence_count: u64,
+    /// As for [`check`](#check).
     findings: Vec<FindingRow<'a>>,
+    /// Buffers that were copied out.
     outputs: Vec<Output<'a>>,
-    /// Required effects other than matching reads.
+    /// Expected effects besides matching reads.
     effects: Vec<Effect<'a>>,
-    /// What was not checked because there is nothing to compare with.
+    /// What was not checked because there is nothing to compare with, one sentence each.
     unchecked: &'a [String],
+    /// The screen at the end; `null` for a device without a screen.
     screen: Option<replayed_screen::ScreenReport>,
+    /// Times on this machine's clock.
     timing: Times,
+    /// Number of bytes that were sent to the target.
     pushed_bytes: u64,
+    /// Target, as `--on` gave it.
     #[serde(rename = "board")]
     target: &'a str,
+    /// Why the replay could not run to its end, or `null`.
     failure: Option<&'a str>,
+    /// Faults of the GPU.
     faults: Vec<Fault<'a>>,
+    /// Each submit.
     job_outcomes: Vec<Job>,
+    /// Time of a run on the device's clock; virtual on simulators.
     device_ns: u64,
+    /// Digest of everything that a run must repeat bit for bit: its recording, its outputs and this report, without
+    /// times on this machine's clock and `pushed_bytes`.
     fingerprint: String,
-    /// Register ranges that the map does not know and the user allowed.
+    /// Ranges of unknown registers that `--allow` gave.
     allowed: Vec<String>,
     /// Whether the device had bus mastering during the replay; it was disabled again.
     mastered_bus: bool,
-    /// Results of an API trace; absent for a register trace.
+    /// Only for API traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<&'a CallsOutcome>,
 }
 
 #[derive(Serialize)]
 struct Reads {
+    /// Number of reads of each class.
     equal: u64,
     masked: u64,
     until: u64,
@@ -132,80 +155,111 @@ struct Reads {
 
 #[derive(Serialize)]
 struct Divergence<'a> {
+    /// The event.
     event: u64,
+    /// The register.
     register: &'a str,
+    /// Its recorded value, and that of the replay.
     expected: String,
     got: String,
+    /// Class of the read.
     class: &'a str,
+    /// The running job; `null` if there is none.
     job: Option<u32>,
 }
 
 #[derive(Serialize)]
 struct Output<'a> {
+    /// Name of the buffer.
     name: &'a str,
+    /// Its size.
     bytes: u64,
+    /// Digest of the contents.
     blake3: String,
 }
 
 #[derive(Serialize)]
 struct Effect<'a> {
+    /// `screen`, `interrupts`, `window`, `memory` or `output`.
     kind: &'a str,
-    /// Absent if nothing can check it on this device.
+    /// Whether the effect is there; `null`: nothing can check it on this device.
     matched: Option<bool>,
+    /// The effect, and what was there, in words.
     expected: &'a str,
     got: &'a str,
+    /// Source of the expectation.
     source: &'a str,
-    /// The event after which it was checked; absent for the end.
+    /// Event after which it was checked; `null`: at the end.
     event: Option<u64>,
 }
 
 #[derive(Serialize)]
 struct Fault<'a> {
+    /// The job; `null` if it is unknown.
     job: Option<u32>,
+    /// The event.
     event: u64,
+    /// The fault in words.
     summary: &'a str,
+    /// Name of the exception.
     exception: &'a str,
+    /// Address of the fault, if it has one.
     address: Option<String>,
+    /// Registers that describe the fault.
     registers: Vec<FaultRegister<'a>>,
+    /// The walk of the page tables, as text.
     walk: &'a [String],
+    /// The nearest buffer, and the bytes from the address to it, 0 inside.
     nearest_buffer: Option<&'a str>,
-    /// Distance in bytes from the address to that buffer; 0 inside.
     nearest_distance: Option<u64>,
 }
 
 #[derive(Serialize)]
 struct FaultRegister<'a> {
+    /// Name of the register.
     name: &'a str,
+    /// Its value, and the value in words.
     value: String,
     means: &'a str,
 }
 
 #[derive(Serialize)]
 struct Job {
+    /// Number of the submit, and its event.
     index: u32,
     submit_event: u64,
+    /// Start of the chain.
     head_va: String,
+    /// Whether it ended.
     done: bool,
+    /// Exception code of the slot; `null` if it never ended.
     status: Option<String>,
+    /// Whether shaders ran; `null`: no shader, or it did not end.
     computed: Option<bool>,
-    /// Why the outputs do not contain its results.
+    /// Why shaders did not run, in words; `null` if they ran.
     why_not: Option<String>,
+    /// Its duration.
     duration_ns: u64,
 }
 
 #[derive(Serialize)]
 struct Times {
+    /// Compilation of the plan.
     plan_ns: u64,
+    /// Transfer to the target.
     push_ns: u64,
-    /// The median if there are several runs.
+    /// Median of all runs.
     run_ns: u64,
+    /// With `--repeat`: the times of all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<Percentiles>,
 }
 
 #[derive(Serialize)]
 struct Percentiles {
+    /// Number of runs.
     count: u64,
+    /// Their times.
     min_ns: u64,
     p50_ns: u64,
     p90_ns: u64,

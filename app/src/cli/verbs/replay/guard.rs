@@ -21,35 +21,40 @@ const MAX_REPLAYS: u32 = 64;
 /// Summary of guarded replays. The keys are fixed: scripts read them.
 #[derive(Serialize)]
 pub(super) struct GuardedSummary {
+    /// Target, and number of replays.
     #[serde(rename = "board")]
     target: String,
     replays: u32,
-    /// Number of guarded buffers.
+    /// Number of buffers that ended at unmapped memory.
     guarded: u64,
-    /// Buffers that were not moved, because memory contains pointers to them.
+    /// Names of buffers that were not moved, because memory holds pointers to them.
     pointed_at: Vec<String>,
-    /// Whether outputs differ when buffers are moved. If so, something accesses them by addresses that were not
+    /// Whether outputs differed while buffers were moved. Then something accesses them by addresses that were not
     /// relocated.
     differs: bool,
-    /// The launch that reads or writes past a buffer; `null`: none was found.
+    /// The launch that accessed memory past a buffer; `null` if there is none.
     past: Option<OutOfBounds>,
-    /// Reason of a failed replay that no guard explains.
+    /// Why the replay failed, or `null`.
     failure: Option<String>,
 }
 
 #[derive(Serialize)]
 struct OutOfBounds {
+    /// The event.
     event: u64,
     /// Whether it is certainly this launch, and not an earlier one.
     sure: bool,
+    /// Name of the kernel.
     kernel: Option<String>,
+    /// What happened, in words.
     why: String,
-    /// The buffer; `null`: no single buffer among the launch's arguments explains it.
+    /// The buffer, or `null`.
     buffer: Option<OutOfBoundsBuffer>,
 }
 
 #[derive(Serialize)]
 struct OutOfBoundsBuffer {
+    /// Name of the buffer, its address, and its size.
     name: String,
     va: String,
     bytes: u64,

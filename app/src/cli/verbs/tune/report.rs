@@ -7,95 +7,144 @@ use serde::Serialize;
 /// The report. The keys are fixed: scripts read them.
 #[derive(Serialize)]
 pub struct Report<'a> {
+    /// Target, as `--on` gave it.
     #[serde(rename = "board")]
     target: &'a str,
+    /// Name of the device.
     device: &'a str,
+    /// The launch, and its function.
     event: u64,
     kernel: &'a str,
+    /// What outputs were compared with: `recorded` (the result of the recorded launch on this device, which matches the
+    /// recording), `device` (the same, if the recording does not hold the result).
     reference: &'static str,
+    /// The recorded launch, a point.
     baseline: PointReport<'a>,
-    /// Time of the recorded launch, measured again after the points.
+    /// Its median after the points; `null` if it was not measured again.
     baseline_again_ns: Option<u64>,
-    /// Drift of the recorded launch, as a fraction of its time.
+    /// How far it moved, as a fraction of its time; `null` if it was not measured again.
     drift: Option<f64>,
-    /// Index in `points`.
+    /// The fastest valid point, as an index into `points`; `null` if there is none.
     best: Option<u32>,
+    /// Time of the recorded launch divided by the time of the best point.
     speed_up: Option<f64>,
-    /// Whether the best point differs from the recorded launch by less than the variation of both.
+    /// Whether the two differ by less than the variation of both.
     within_spread: bool,
+    /// Number of points in the lists of values.
     space: u64,
+    /// Number of combinations that no device launches.
     left_out: u64,
+    /// Number of launches, and of processes.
     launches: u64,
     processes: u32,
+    /// Memory that was compared and restored.
     memory_bytes: u64,
+    /// Number of restored pages in total.
     restored_pages: u64,
+    /// The device before and after.
     before: DeviceState<'a>,
     after: DeviceState<'a>,
-    /// The minimum and maximum observed directly after launches.
+    /// The device directly after launches.
     load: &'a Load,
+    /// Where the time went.
     phases: PhaseTimes,
+    /// `done`, `time-over`, `stopped` or `broken`.
     ended: &'static str,
+    /// Why it is broken.
     why: Option<&'a str>,
+    /// The points in the order in which they were tried.
     points: Vec<PointReport<'a>>,
 }
 
 #[derive(Serialize)]
 struct PointReport<'a> {
+    /// `right`, `wrong`, `refused`, `no code`, `too slow`, `stuck`, `failed` or `not measured`.
     verdict: &'static str,
+    /// Name of the file; `null` for the recorded code.
     code: Option<&'a str>,
+    /// Three numbers each.
     grid: [u32; 3],
     block: [u32; 3],
+    /// Bytes of shared memory.
     shared: u32,
+    /// Preference of the cache, and maximum number of registers of a thread; `null` if they are those of the code.
     cache: Option<&'static str>,
     max_registers: Option<u32>,
+    /// Threads and blocks; `null` if they are those of the code.
     launch_bounds: Option<[u32; 2]>,
+    /// Times of the launches.
     times_ns: &'a [u64],
+    /// Their median, standard deviation, and median absolute deviation.
     median_ns: Option<u64>,
     stdev_ns: Option<f64>,
     mad_ns: Option<u64>,
+    /// Time of the recorded launch divided by the median; `null` if the point is not valid.
     speed_up: Option<f64>,
+    /// What a launch uses; `null` if it was not launched.
     resources: Option<ResourceUse>,
+    /// Why the point is not valid.
     why: Option<String>,
+    /// How the result differs.
     wrong: Option<MismatchReport<'a>>,
 }
 
 #[derive(Serialize)]
 struct ResourceUse {
+    /// Number of registers of a thread.
     registers: u32,
+    /// Shared memory in total, bytes.
     shared: u32,
+    /// Local memory of a thread, bytes.
     local: u32,
+    /// Number of blocks for each multiprocessor.
     blocks: u32,
+    /// From 0 to 1.
     occupancy: f32,
 }
 
 #[derive(Serialize)]
 struct MismatchReport<'a> {
+    /// Address of the first difference.
     at: String,
+    /// Number of differences.
     count: u64,
+    /// Whether there may be more.
     at_least: bool,
+    /// The bytes in hexadecimal.
     wanted: &'a str,
     got: &'a str,
+    /// Maximum difference of two elements.
     largest: Option<f64>,
 }
 
 #[derive(Serialize)]
 struct DeviceState<'a> {
+    /// The device; `null` if unknown.
     celsius: Option<u32>,
     clock_mhz: Option<u32>,
     memory_mhz: Option<u32>,
     watts: Option<u32>,
+    /// Why clocks are limited, in words.
     held_back: &'a [String],
+    /// Why nothing is known, or `null`.
     unknown: Option<&'a str>,
 }
 
 #[derive(Serialize)]
 struct PhaseTimes {
+    /// Driver, memory, code.
     ready_ns: u64,
+    /// Calls before the launch.
     before_ns: u64,
+    /// Compiling and loading for points.
     code_ns: u64,
+    /// Restoring memory.
     restore_ns: u64,
+    /// Launching.
     launch_ns: u64,
+    /// Comparing results.
     compare_ns: u64,
+    /// Everything.
     total_ns: u64,
 }
 
