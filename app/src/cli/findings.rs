@@ -3,7 +3,7 @@
 use serde::Serialize;
 use trace_core::check::{Finding, FindingKind, Severity};
 
-/// A finding as JSON output.
+/// A finding as JSON output. It lacks the event of a [`Finding`], which is stored with recordings.
 #[derive(Serialize)]
 pub struct FindingRow<'a> {
     /// Kind of the finding, as [Findings](reference/findings.md) lists it.

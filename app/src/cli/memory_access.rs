@@ -5,7 +5,7 @@ use crate::document::debug;
 use device_mali::debug::MemoryAccess;
 use serde::Serialize;
 
-/// An access as JSON output.
+/// An access of a thread: a [`MemoryAccess`] with its value and operation as text.
 #[derive(Serialize)]
 pub struct AccessRow {
     /// Address of the first byte.

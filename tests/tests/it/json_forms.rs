@@ -514,7 +514,7 @@ fn replay() {
     let file = sample("vecadd.kine");
     let outcome = json(&["replay", &file, "--on", "software:mali-g71"], 0);
     assert_form(&outcome, &forms::REPLAY, "");
-    assert_form(&outcome["reads"], &forms::READS, "");
+    assert_form(&outcome["reads"], &forms::READ_CLASSES, "");
     assert_each(&outcome["outputs"], &forms::REPLAY_OUTPUT, "");
     assert_each(&outcome["job_outcomes"], &forms::JOB_OUTCOME, "");
     assert_form(&outcome["timing"], &forms::TIMING, "");

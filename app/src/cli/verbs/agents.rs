@@ -26,6 +26,7 @@ struct Arguments {
     keys: Keys,
 }
 
+/// A paired agent: a peer of the key store with its fingerprint instead of its key.
 #[derive(Serialize)]
 struct Agent {
     /// Name of the agent in this program.

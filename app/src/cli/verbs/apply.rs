@@ -30,6 +30,7 @@ struct Arguments {
     to: PathBuf,
 }
 
+/// The written copy.
 #[derive(Serialize)]
 struct Report {
     /// The written file, and its size.

@@ -64,6 +64,7 @@ const CANNOT_TELL_CODE: i32 = 125;
 /// Interval between two checks whether a command ended.
 const TICK: Duration = Duration::from_millis(5);
 
+/// A tested candidate.
 #[derive(Clone, Serialize)]
 struct Step {
     /// Jobs of the candidate.
@@ -76,6 +77,7 @@ struct Step {
     why: Option<String>,
 }
 
+/// The result of the search.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The written file; `null` without `-o`.

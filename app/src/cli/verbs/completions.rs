@@ -13,6 +13,7 @@ pub struct Arguments {
     shell: Shell,
 }
 
+/// The script of a shell.
 #[derive(Serialize)]
 struct Report<'a> {
     /// `bash`, `zsh` or `fish`.

@@ -96,6 +96,7 @@ fn table(text: &str) -> Result<Table, String> {
     found.ok_or_else(|| format!("'{text}' is not a table (expected {})", names.join(", ")))
 }
 
+/// The written table.
 #[derive(Serialize)]
 struct Report {
     /// The written file.
@@ -196,6 +197,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
+/// The written waveform or trace: what the export returns, and the path.
 #[derive(Serialize)]
 struct WavesReport {
     /// The file and its events.

@@ -119,6 +119,7 @@ struct Chains {
     computed: bool,
 }
 
+/// The new file.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The written file, and its size.

@@ -21,6 +21,7 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Source::from_arg_matches(matches)?, out),
 };
 
+/// Figures about a recording.
 #[derive(Serialize)]
 struct Info {
     /// Driver of the GPU, and its machine; empty if the recording does not say.
@@ -92,6 +93,7 @@ struct CallCounts {
     fills: u64,
 }
 
+/// Results of jobs during the recording.
 #[derive(Serialize)]
 struct JobResults {
     /// Number of jobs whose shaders ran.
@@ -104,6 +106,7 @@ struct JobResults {
     reasons: Vec<String>,
 }
 
+/// A named buffer. Metadata of recordings has its names as numbers and its shape elsewhere.
 #[derive(Serialize)]
 struct Buffer {
     /// Name of the buffer.
@@ -121,6 +124,7 @@ struct Buffer {
     shape: Option<Vec<u64>>,
 }
 
+/// The GPU of a recording.
 #[derive(Serialize)]
 struct Gpu {
     /// Id register; for an Adreno its chip id.
@@ -325,85 +329,10 @@ fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
 }
 
 fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
-    let identity = &opened.recording.metadata.identity;
-    let describe = |s: &str| {
-        if s.is_empty() {
-            "unknown".to_owned()
-        } else {
-            s.to_owned()
-        }
-    };
-    // A name without an id, or an id without a name, is useful; empty brackets are not.
-    let device = |name: &str, id: Option<String>| match id {
-        Some(id) if name.is_empty() || name == id => id,
-        Some(id) => format!("{name} ({id})"),
-        None => describe(name),
-    };
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let mut rows = vec![
-        match opened.recording.hardware() {
-            Some(h) if identity.gpu_id == 0 && h.is_named() => row("Device", device(&info.gpu.name, Some(h.id()))),
-            Some(_) if identity.gpu_id == 0 => row(
-                "Device",
-                "unknown: the log does not name it; import it with `--device VENDOR:DEVICE` or `--device COMPATIBLE`"
-                    .to_owned(),
-            ),
-            _ => {
-                let id = (identity.gpu_id != 0).then(|| info.gpu.id.clone());
-                row("GPU", device(&info.gpu.name, id))
-            }
-        },
-        row("Driver", describe(&identity.driver)),
-        row("Board", describe(&identity.board)),
-        row("Source", describe(&info.source)),
-        row("Events", describe_events(info)),
-        row("Span", describe_span(info)),
-        row("Lost events", describe_lost(opened, info)),
-    ];
+    let mut rows = identity_rows(opened, info);
     match &info.calls {
-        Some(c) => {
-            rows.push(row(
-                "Launches",
-                format!("{} of {}", c.launches, format_count(c.kernels, "kernel")),
-            ));
-            rows.push(row("Streams", c.streams.to_string()));
-            rows.push(row("Buffers", c.device_buffers.to_string()));
-            let copies = if c.copies == 1 {
-                "1 copy".to_owned()
-            } else {
-                format!("{} copies", c.copies)
-            };
-            rows.push(row("Copies", format!("{copies}, {}", format_count(c.fills, "fill"))));
-            if info.distinct_pages > 0 {
-                rows.push(row("Content", format_count(info.distinct_pages, "distinct page")));
-            }
-        }
-        None => rows.extend([
-            row("Jobs", info.jobs.to_string()),
-            row(
-                "Job results",
-                info.recorded
-                    .as_ref()
-                    .map_or_else(|| "unknown".to_owned(), describe_job_results),
-            ),
-            row("Interrupts", info.interrupts.to_string()),
-            row("Polls", info.polls.to_string()),
-            row(
-                "Pages",
-                format!(
-                    "{} in the source ({} zero), {} distinct",
-                    info.pages, info.zero_pages, info.distinct_pages
-                ),
-            ),
-            row(
-                "Mapped",
-                format!(
-                    "{} in {}",
-                    format_count(info.mapped_pages, "page"),
-                    format_count(info.address_spaces, "address space")
-                ),
-            ),
-        ]),
+        Some(calls) => rows.extend(call_rows(calls, info.distinct_pages)),
+        None => rows.extend(job_rows(info)),
     }
     let capture = info.capture.iter().flat_map(capture_info::describe_capture);
     rows.extend(capture.map(|(what, summary)| row(what, summary)));
@@ -423,24 +352,123 @@ fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Resu
         processes(index, out)?;
     }
     if !info.buffers.is_empty() {
-        out.line("")?;
-        let mut rows = vec![
-            ["Buffer", "Role", "GPU address", "Bytes", "Type", "Shape"]
-                .map(str::to_owned)
-                .to_vec(),
-        ];
-        rows.extend(info.buffers.iter().map(|b| {
-            let sides = |s: &Vec<u64>| s.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
-            vec![
-                b.name.clone(),
-                b.role.into(),
-                b.va.clone(),
-                b.bytes.to_string(),
-                b.element.into(),
-                b.shape.as_ref().map_or_else(String::new, sides),
-            ]
-        }));
-        out.table(&rows)?;
+        buffers(&info.buffers, out)?;
     }
     Ok(())
+}
+
+/// Returns a row of the table of figures.
+fn row(name: &str, value: String) -> Vec<String> {
+    vec![name.to_owned(), value]
+}
+
+/// Returns the rows about the device, the driver and the events.
+fn identity_rows(opened: &Opened, info: &Info) -> Vec<Vec<String>> {
+    let identity = &opened.recording.metadata.identity;
+    let describe = |s: &str| {
+        if s.is_empty() {
+            "unknown".to_owned()
+        } else {
+            s.to_owned()
+        }
+    };
+    // A name without an id, or an id without a name, is useful; empty brackets are not.
+    let device = |name: &str, id: Option<String>| match id {
+        Some(id) if name.is_empty() || name == id => id,
+        Some(id) => format!("{name} ({id})"),
+        None => describe(name),
+    };
+    vec![
+        match opened.recording.hardware() {
+            Some(h) if identity.gpu_id == 0 && h.is_named() => row("Device", device(&info.gpu.name, Some(h.id()))),
+            Some(_) if identity.gpu_id == 0 => row(
+                "Device",
+                "unknown: the log does not name it; import it with `--device VENDOR:DEVICE` or `--device COMPATIBLE`"
+                    .to_owned(),
+            ),
+            _ => {
+                let id = (identity.gpu_id != 0).then(|| info.gpu.id.clone());
+                row("GPU", device(&info.gpu.name, id))
+            }
+        },
+        row("Driver", describe(&identity.driver)),
+        row("Board", describe(&identity.board)),
+        row("Source", describe(&info.source)),
+        row("Events", describe_events(info)),
+        row("Span", describe_span(info)),
+        row("Lost events", describe_lost(opened, info)),
+    ]
+}
+
+/// Returns the rows about an API trace.
+fn call_rows(c: &CallCounts, distinct_pages: u64) -> Vec<Vec<String>> {
+    let copies = if c.copies == 1 {
+        "1 copy".to_owned()
+    } else {
+        format!("{} copies", c.copies)
+    };
+    let mut rows = vec![
+        row(
+            "Launches",
+            format!("{} of {}", c.launches, format_count(c.kernels, "kernel")),
+        ),
+        row("Streams", c.streams.to_string()),
+        row("Buffers", c.device_buffers.to_string()),
+        row("Copies", format!("{copies}, {}", format_count(c.fills, "fill"))),
+    ];
+    if distinct_pages > 0 {
+        rows.push(row("Content", format_count(distinct_pages, "distinct page")));
+    }
+    rows
+}
+
+/// Returns the rows about jobs, their waits and their memory.
+fn job_rows(info: &Info) -> Vec<Vec<String>> {
+    let results = info.recorded.as_ref();
+    vec![
+        row("Jobs", info.jobs.to_string()),
+        row(
+            "Job results",
+            results.map_or_else(|| "unknown".to_owned(), describe_job_results),
+        ),
+        row("Interrupts", info.interrupts.to_string()),
+        row("Polls", info.polls.to_string()),
+        row(
+            "Pages",
+            format!(
+                "{} in the source ({} zero), {} distinct",
+                info.pages, info.zero_pages, info.distinct_pages
+            ),
+        ),
+        row(
+            "Mapped",
+            format!(
+                "{} in {}",
+                format_count(info.mapped_pages, "page"),
+                format_count(info.address_spaces, "address space")
+            ),
+        ),
+    ]
+}
+
+/// Prints the named buffers, one per line.
+fn buffers(buffers: &[Buffer], out: &mut Out) -> Result<(), Failure> {
+    out.line("")?;
+    let mut rows = vec![
+        ["Buffer", "Role", "GPU address", "Bytes", "Type", "Shape"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    rows.extend(buffers.iter().map(|b| {
+        let sides = |s: &Vec<u64>| s.iter().map(u64::to_string).collect::<Vec<_>>().join("x");
+        vec![
+            b.name.clone(),
+            b.role.into(),
+            b.va.clone(),
+            b.bytes.to_string(),
+            b.element.into(),
+            b.shape.as_ref().map_or_else(String::new, sides),
+        ]
+    }));
+    Ok(out.table(&rows)?)
 }

@@ -54,6 +54,7 @@ struct Submit {
     chain_end: String,
 }
 
+/// The recorded end of a chain, with its status as text. Recordings store the number.
 #[derive(Serialize)]
 struct RecordedResult {
     /// Exception code that its slot reported.
@@ -64,6 +65,7 @@ struct RecordedResult {
     reason: Option<String>,
 }
 
+/// A job of a chain, with the name of its type.
 #[derive(Clone, Serialize)]
 struct Job {
     /// Address of the descriptor.

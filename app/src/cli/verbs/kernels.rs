@@ -23,6 +23,7 @@ struct Arguments {
     ptx: Option<String>,
 }
 
+/// A function of an API trace: its code, its resources and its launches together.
 #[derive(Serialize)]
 struct Row<'a> {
     /// Index, name in the source, and name by the compiler.

@@ -44,6 +44,7 @@ struct Arguments {
     asked: TraceArguments,
 }
 
+/// The last writer of a byte on the simulator.
 #[derive(Serialize)]
 struct Report {
     /// The byte, the index of its address space, and its value at the end.
@@ -63,6 +64,7 @@ struct Report {
     shader: Option<ShaderRow>,
 }
 
+/// The thread that wrote the byte, with the text of its operations.
 #[derive(Serialize)]
 struct ShaderRow {
     /// The shader.
@@ -85,6 +87,7 @@ struct ShaderRow {
     reads_before: u64,
 }
 
+/// A read of the thread, with the text of the operation.
 #[derive(Serialize)]
 struct ReadRow {
     /// Step of the thread, counted from its start.

@@ -32,6 +32,7 @@ struct Arguments {
     repeat: u32,
 }
 
+/// A launch, with names instead of indices.
 #[derive(Serialize)]
 struct Row {
     /// Number of the launch, and its event.
@@ -67,6 +68,7 @@ struct Row {
     changed: Option<Vec<ChangedRow>>,
 }
 
+/// Memory that a launch changed, with the name of its buffer.
 #[derive(Serialize)]
 struct ChangedRow {
     /// The buffer; `null` outside all buffers.
@@ -78,6 +80,7 @@ struct ChangedRow {
     bytes: u64,
 }
 
+/// An argument of a launch as text.
 #[derive(Serialize)]
 struct ArgumentRow {
     /// Position in the parameter buffer, and size.
@@ -94,6 +97,7 @@ struct ArgumentRow {
     pointers: Vec<PointerRow>,
 }
 
+/// An address in an argument, with the name of its buffer.
 #[derive(Serialize)]
 struct PointerRow {
     /// Offset in the argument, bytes.

@@ -41,12 +41,14 @@ fn selection(text: &str) -> Result<Selection, String> {
     link::parse_selection(text).map_err(|e| format!("'{text}' is no {e}"))
 }
 
+/// A link.
 #[derive(Serialize)]
 struct Report {
     /// The link.
     link: String,
 }
 
+/// The registration of the program on the desktop.
 #[derive(Serialize)]
 struct RegistrationReport {
     /// The entry among the user's applications.

@@ -24,12 +24,14 @@ pub struct Arguments {
     markdown: bool,
 }
 
+/// Pages of the manual.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The pages. With `--markdown` there is one, `command-line.md`.
     pages: Vec<PageRow<'a>>,
 }
 
+/// A page, which is either written or printed.
 #[derive(Serialize)]
 struct PageRow<'a> {
     /// Name of the file.

@@ -85,6 +85,7 @@ struct MemoryReport<H> {
     holes: Vec<H>,
 }
 
+/// A range of unknown bytes, by its address instead of its offset.
 #[derive(Serialize)]
 struct Hole<'a> {
     /// The range.

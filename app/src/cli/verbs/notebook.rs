@@ -38,6 +38,7 @@ struct Arguments {
     theme: String,
 }
 
+/// The notes of a recording, and the written file.
 #[derive(Serialize)]
 struct Report {
     /// The notes in the order of their events.
@@ -50,6 +51,7 @@ struct Report {
     without_pictures: Option<String>,
 }
 
+/// A note, with its event and selection as text.
 #[derive(Serialize)]
 struct NoteReport {
     /// The event.

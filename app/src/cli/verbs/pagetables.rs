@@ -32,6 +32,7 @@ struct Arguments {
     event: Option<u64>,
 }
 
+/// A run of pages: its mapping, its address space, and what is notable about it.
 #[derive(Serialize)]
 struct Mapping {
     /// Number of the address space.
@@ -60,6 +61,7 @@ struct Mapping {
     pages_without_content: u64,
 }
 
+/// A walk in one address space, with its end as an address or a fault.
 #[derive(Serialize)]
 struct Walk {
     /// Number of the address space.

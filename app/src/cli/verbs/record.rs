@@ -93,6 +93,7 @@ struct Arguments {
     program: Vec<OsString>,
 }
 
+/// The recording of a program on a simulator.
 #[derive(Serialize)]
 struct Report {
     /// The recording: its file, size, number of events and of jobs.

@@ -113,6 +113,7 @@ fn half(text: &str) -> Result<u16, String> {
     hex16(text).ok_or_else(|| format!("'{text}' is not an id (expected 16 bits in hexadecimal, 6000)"))
 }
 
+/// Information that was not imported, with its position at the same level.
 #[derive(Serialize)]
 struct LossRow<'a> {
     /// Position in the source.
@@ -125,6 +126,7 @@ struct LossRow<'a> {
     what: &'a str,
 }
 
+/// The imported map.
 #[derive(Serialize)]
 struct ImportReport<'a> {
     /// Name of the map.
@@ -332,6 +334,7 @@ fn print_losses(
     Ok(())
 }
 
+/// A known map.
 #[derive(Serialize)]
 struct MapRow {
     /// Name of the map.

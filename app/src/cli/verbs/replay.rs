@@ -19,7 +19,7 @@ use kinescope_files::output;
 use replay_engine::client::{ClientError, Lease, Stage};
 use replay_engine::device::cuda::OutputTolerance;
 use replay_engine::plan::learn::{self, LearnError};
-use replay_engine::plan::{Compiled, EffectResult, text};
+use replay_engine::plan::{Compiled, EffectResult, ReadClasses, text};
 use replay_engine::run::calls::{CallsOutcome, ComparisonRules, compare_outputs};
 use replay_engine::run::{FaultReport, JobOutcome, Outcome, Timing, Verdict};
 use replay_engine::serve::MAX_REPEATS;
@@ -92,7 +92,7 @@ struct Report<'a> {
     /// Number of executed actions.
     actions: u64,
     /// Number of reads of each class.
-    reads: Reads,
+    reads: ReadClasses,
     /// Reads of the classes `equal`, `masked` and `until`; those that match the recording. For API traces they count
     /// outputs.
     reads_compared: u64,
@@ -141,16 +141,6 @@ struct Report<'a> {
     /// Only for API traces.
     #[serde(skip_serializing_if = "Option::is_none")]
     calls: Option<&'a CallsOutcome>,
-}
-
-#[derive(Serialize)]
-struct Reads {
-    /// Number of reads of each class.
-    equal: u64,
-    masked: u64,
-    until: u64,
-    feeds: u64,
-    any: u64,
 }
 
 #[derive(Serialize)]
@@ -524,13 +514,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
         verdict: o.verdict_line(),
         computed: o.computed,
         actions: o.actions,
-        reads: Reads {
-            equal: classes.equal,
-            masked: classes.masked,
-            until: classes.until,
-            feeds: classes.feeds,
-            any: classes.any,
-        },
+        reads: classes,
         reads_compared: o.reads.compared,
         reads_matched: o.reads.matched,
         jobs: o.jobs.len() as u64,

@@ -68,6 +68,7 @@ fn pixel(text: &str) -> Result<(u32, u32), String> {
     both.ok_or_else(|| format!("'{text}' is not a pixel (expected X,Y)"))
 }
 
+/// The screen of a recording.
 #[derive(Serialize)]
 struct Report {
     /// Event after which the screen is shown.
@@ -100,6 +101,7 @@ struct Report {
     comparison: Option<ScreenDiffReport>,
 }
 
+/// The format of the screen, with the names of its parts and where it comes from.
 #[derive(Serialize)]
 struct Form {
     /// Size, pixels.
@@ -117,6 +119,7 @@ struct Form {
     by_hand: bool,
 }
 
+/// A pixel, and the stores to it.
 #[derive(Serialize)]
 struct Pixel {
     /// The pixel, counted from the upper left.
@@ -134,6 +137,7 @@ struct Pixel {
     more: bool,
 }
 
+/// A store to a pixel, with the colour that it left.
 #[derive(Serialize)]
 struct StoreRow {
     /// The store, and its time.

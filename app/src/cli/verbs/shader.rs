@@ -101,6 +101,7 @@ fn find_shaders(opened: &Opened, only: Option<u32>) -> Result<Vec<ShaderUse>, Fa
     Ok(found)
 }
 
+/// The shaders of a recording.
 #[derive(Serialize)]
 struct Report {
     /// Number of operations, and of unknown ones, of all different shaders together.
@@ -112,6 +113,7 @@ struct Report {
     shaders: Vec<ShaderRow>,
 }
 
+/// An unknown operation, and its use.
 #[derive(Serialize)]
 struct UnknownRow {
     /// `FMA` or `ADD`.
@@ -124,6 +126,7 @@ struct UnknownRow {
     shaders: u64,
 }
 
+/// A shader with its jobs and its text.
 #[derive(Serialize)]
 struct ShaderRow {
     /// Address of the code, and number of the address space.
@@ -145,6 +148,7 @@ struct ShaderRow {
     clauses: Vec<ClauseRow>,
 }
 
+/// A job that runs a shader.
 #[derive(Serialize)]
 struct JobRow {
     /// Index of the job as in `jobs`.
@@ -158,6 +162,7 @@ struct JobRow {
     kind: Option<&'static str>,
 }
 
+/// A clause as text.
 #[derive(Serialize)]
 struct ClauseRow {
     /// Address of the clause.
@@ -178,6 +183,7 @@ struct ClauseRow {
     tuples: Vec<TupleRow>,
 }
 
+/// The two operations of a tuple.
 #[derive(Serialize)]
 struct TupleRow {
     /// The operations of both units.
@@ -185,6 +191,7 @@ struct TupleRow {
     add: OperationRow,
 }
 
+/// An operation as text.
 #[derive(Serialize)]
 struct OperationRow {
     /// Text of the operation.

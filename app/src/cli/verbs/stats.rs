@@ -54,6 +54,7 @@ struct Arguments {
     between: Option<Vec<String>>,
 }
 
+/// The use of a group, with the place of a register as text.
 #[derive(Serialize)]
 struct Row<'a> {
     /// Name of the group; `null`: not in the register map, or of no job.

@@ -26,6 +26,7 @@ struct Arguments {
     keys: Keys,
 }
 
+/// A target that can replay recordings.
 #[derive(Serialize)]
 struct TargetRow<'a> {
     /// Name of the target, as `--on` takes it.
@@ -47,6 +48,7 @@ struct TargetRow<'a> {
     containment: Option<Containment>,
 }
 
+/// The GPU of a target.
 #[derive(Serialize)]
 struct Gpu<'a> {
     /// Id register.

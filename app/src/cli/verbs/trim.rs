@@ -101,6 +101,7 @@ struct AddedJob {
     bytes: Option<u64>,
 }
 
+/// The written part.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The written file, and its size.

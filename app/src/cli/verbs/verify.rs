@@ -23,6 +23,7 @@ struct Arguments {
     file: PathBuf,
 }
 
+/// The result of the checks. The engine's type has no verdict.
 #[derive(Serialize)]
 struct Report<'a> {
     /// Whether everything matches its digest.

@@ -625,11 +625,6 @@ pub const REPLAY: Form = form(
      divergences:a divergence_count:n findings:a outputs:a effects:a unchecked:a screen:o? timing:o pushed_bytes:n \
      board:s failure:s? faults:a job_outcomes:a device_ns:n fingerprint:d allowed:a mastered_bus:b calls:o~",
 );
-pub const READS: Form = form(
-    "app/src/cli/verbs/replay.rs",
-    "Reads",
-    "equal:n masked:n until:n feeds:n any:n",
-);
 pub const DIVERGENCE: Form = form(
     "app/src/cli/verbs/replay.rs",
     "Divergence",

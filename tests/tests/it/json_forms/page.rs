@@ -501,7 +501,7 @@ const PAGE: &[Section] = &[
         text: "",
         forms: &[
             ("", &forms::REPLAY),
-            ("`reads`", &forms::READS),
+            ("`reads`", &forms::READ_CLASSES),
             ("`divergences[]`", &forms::DIVERGENCE),
             ("`outputs[]`", &forms::REPLAY_OUTPUT),
             ("`effects[]`", &forms::EFFECT),

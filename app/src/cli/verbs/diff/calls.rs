@@ -26,7 +26,7 @@ pub struct CallComparison<'a> {
     pub list: Vec<Call<'a>>,
 }
 
-/// A function that both recordings launched, with different modules.
+/// A function that both recordings launched, with different modules. The engine has pairs of both sides.
 #[derive(Serialize)]
 pub struct Code<'a> {
     /// The function.
@@ -48,7 +48,7 @@ pub struct Code<'a> {
     pub own_differs: Option<bool>,
 }
 
-/// Two calls that differ.
+/// Two calls that differ. The engine has pairs of both sides.
 #[derive(Serialize)]
 pub struct Call<'a> {
     /// `copy`, `snapshot`, `fill` or `launch`.
@@ -73,7 +73,7 @@ pub struct Call<'a> {
     pub content: Option<Content<'a>>,
 }
 
-/// The difference between the bytes that copies carried.
+/// The difference between the bytes that copies carried, with the comparison of elements at the same level.
 #[derive(Serialize)]
 pub struct Content<'a> {
     /// Number of compared bytes, and of differing ones.

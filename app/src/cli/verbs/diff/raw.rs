@@ -8,6 +8,7 @@ use std::path::Path;
 use trace_core::diff::{self, Errors, ImageDiff, ImageError, Rules, Tolerance};
 use trace_core::recording::ElementType;
 
+/// The comparison of two images, with the comparison of elements at the same level.
 #[derive(Serialize)]
 struct Report<'a> {
     /// Whether nothing differs.
@@ -35,6 +36,7 @@ struct Report<'a> {
     rules: Vec<String>,
 }
 
+/// A range of differing bytes, by its address instead of its offset in the images.
 #[derive(Serialize)]
 struct Range {
     /// Address of the first byte, with `--base`.

@@ -16,6 +16,7 @@ use trace_core::diff::{
 use trace_core::recording::{ApiTraceMetadata, EventKind};
 use trace_core::registers::{format_location, has_several_spaces};
 
+/// The comparison of two recordings.
 #[derive(Serialize)]
 pub struct Report<'a> {
     /// Whether no part below differs.
@@ -61,6 +62,7 @@ pub struct First {
     pub what: String,
 }
 
+/// The alignment of the events. The engine has pairs of both sides, and events without names.
 #[derive(Serialize)]
 pub struct Events<'a> {
     /// Number of events by result of the alignment.
@@ -86,7 +88,7 @@ pub struct Events<'a> {
     pub list: Vec<Event>,
 }
 
-/// The cause of a difference, step by step back.
+/// The cause of a difference, step by step back. The engine has the events without their text.
 #[derive(Serialize)]
 pub struct Cause {
     /// The events that differ.
@@ -102,7 +104,7 @@ pub struct Cause {
     pub steps: Vec<CauseStep>,
 }
 
-/// A step back from a difference.
+/// A step back from a difference, with the text of its events.
 #[derive(Serialize)]
 pub struct CauseStep {
     /// How the step leads to the previous one, see below.
@@ -117,7 +119,7 @@ pub struct CauseStep {
     pub what: String,
 }
 
-/// Page-table mappings; counts are pages.
+/// Page-table mappings; counts are pages. The rows differ from the engine's.
 #[derive(Serialize)]
 pub struct Mappings {
     /// Number of pages by result.
@@ -130,7 +132,7 @@ pub struct Mappings {
     pub list: Vec<Mapping>,
 }
 
-/// Memory at the end.
+/// Memory at the end: pages and named buffers.
 #[derive(Serialize)]
 pub struct Memory<'a> {
     /// Whether pages are compared by `GPU address` or `physical address`.
@@ -152,7 +154,7 @@ pub struct Memory<'a> {
     pub buffers: Vec<Buffer<'a>>,
 }
 
-/// A named buffer; a buffer that only one side has has no elements.
+/// A named buffer, with the comparison of elements at the same level. A buffer of one side alone has no elements.
 #[derive(Serialize)]
 pub struct Buffer<'a> {
     /// Name of the buffer, and whether it differs.
@@ -182,6 +184,7 @@ pub struct Buffer<'a> {
     pub tolerance: Option<Tolerance>,
 }
 
+/// A difference of events, with the names of registers and spaces, and with calls as text.
 #[derive(Serialize)]
 pub struct Event {
     /// `a`, `b`: the job.
@@ -228,7 +231,7 @@ pub struct Register<'a> {
     pub b: Option<&'a str>,
 }
 
-/// Inputs of jobs; counts are descriptors.
+/// Inputs of jobs; counts are descriptors. The rows differ from the engine's.
 #[derive(Serialize)]
 pub struct Descriptors<'a> {
     /// Number of descriptors.
@@ -249,6 +252,7 @@ pub struct Descriptors<'a> {
     pub list: Vec<Descriptor<'a>>,
 }
 
+/// A descriptor that differs. The engine has pairs of both sides.
 #[derive(Serialize)]
 pub struct Descriptor<'a> {
     /// `a`, `b`: the job.
@@ -272,6 +276,7 @@ pub struct Descriptor<'a> {
     pub fields: Vec<FieldPair<'a>>,
 }
 
+/// A run of pages that differs. The engine has an optional mapping for each side.
 #[derive(Serialize)]
 pub struct Mapping {
     /// Number of the address space.
@@ -295,42 +300,80 @@ pub struct Mapping {
 pub fn report<'a>(
     (diff, aligned): (&'a Diff, &EventAlignment),
     (causes, summary): (&[diff::Cause], &'a Summary),
-    (a, b): (&Opened, &Opened),
+    both: (&Opened, &Opened),
     rules: &Rules,
 ) -> Report<'a> {
-    // The access of the first recording, or that of the second if only it has the event.
-    let side = |d: &EventDifference| match (d.a, d.b) {
-        (Some(e), _) => Some((a, usize::try_from(e).ok()?)),
-        (None, e) => Some((b, usize::try_from(e?).ok()?)),
-    };
-    let register = |d: &EventDifference| {
-        let (of, event) = side(d)?;
+    let names = EventNames::new(both);
+    let is_api_trace = names.metadata.0.is_some() && names.metadata.1.is_some();
+    let events = events(diff, &names);
+    Report {
+        same: summary.same,
+        summary: &summary.sentence,
+        not_compared: &summary.not_compared,
+        not_computed: diff.not_computed,
+        first_difference: find_first(diff, &events.list),
+        calls: is_api_trace.then(|| calls::calls(&diff.calls)),
+        jobs: diff.jobs.into(),
+        events,
+        registers: diff.registers.iter().flat_map(register_fields).collect(),
+        host_writes: &diff.host_writes,
+        descriptors: descriptors(diff),
+        mappings: mappings(diff),
+        memory: memory(diff),
+        causes: causes.iter().map(|c| cause(c, aligned, both)).collect(),
+        rules: rules.list.iter().map(ToString::to_string).collect(),
+    }
+}
+
+/// What names the events of two recordings.
+struct EventNames<'r> {
+    both: (&'r Opened, &'r Opened),
+    metadata: (Option<ApiTraceMetadata>, Option<ApiTraceMetadata>),
+    has_several_spaces: bool,
+}
+
+impl<'r> EventNames<'r> {
+    fn new(both: (&'r Opened, &'r Opened)) -> Self {
+        let (a, b) = (&both.0.recording, &both.1.recording);
+        Self {
+            both,
+            metadata: (a.api_trace_metadata(), b.api_trace_metadata()),
+            has_several_spaces: has_several_spaces(a) || has_several_spaces(b),
+        }
+    }
+
+    /// Returns the access of the first recording, or that of the second if only it has the event.
+    fn side(&self, d: &EventDifference) -> Option<(&'r Opened, usize)> {
+        match (d.a, d.b) {
+            (Some(e), _) => Some((self.both.0, usize::try_from(e).ok()?)),
+            (None, e) => Some((self.both.1, usize::try_from(e?).ok()?)),
+        }
+    }
+
+    fn register(&self, d: &EventDifference) -> Option<String> {
+        let (of, event) = self.side(d)?;
         let access = of.recording.events.access(event)?;
         of.device?.name_of(&access).map(Cow::into_owned)
-    };
-    let several = has_several_spaces(&a.recording) || has_several_spaces(&b.recording);
-    let space = |d: &EventDifference| {
-        let (of, event) = side(d)?;
+    }
+
+    fn space(&self, d: &EventDifference) -> Option<String> {
+        let (of, event) = self.side(d)?;
         let places = matches!(d.kind, EventKind::Read | EventKind::Write | EventKind::Undecoded);
         let number = of.recording.events.space.get(event).filter(|_| places)?;
-        of.recording
-            .metadata
-            .spaces
-            .get(usize::from(number))
-            .map(|s| s.name.clone())
-    };
-    let metadata = (a.recording.api_trace_metadata(), b.recording.api_trace_metadata());
-    let called = |opened: &Opened, metadata: &Option<ApiTraceMetadata>, event: Option<u64>| {
-        let call = opened.recording.events.call(usize::try_from(event?).ok()?)?;
-        Some(call.describe(metadata.as_ref()))
-    };
-    let event = |d: &EventDifference| {
-        let is_call = d.kind.is_call();
-        let text =
-            |value: Option<u64>, of: &Opened, metadata: &Option<ApiTraceMetadata>, event: Option<u64>| match is_call {
-                true => called(of, metadata, event),
-                false => value.map(format_hex),
-            };
+        let space = of.recording.metadata.spaces.get(usize::from(number));
+        space.map(|s| s.name.clone())
+    }
+
+    /// Returns the row of a difference.
+    fn event(&self, d: &EventDifference) -> Event {
+        let text = |value: Option<u64>, of: &Opened, metadata: &Option<ApiTraceMetadata>, event: Option<u64>| {
+            if !d.kind.is_call() {
+                return value.map(format_hex);
+            }
+            let call = of.recording.events.call(usize::try_from(event?).ok()?)?;
+            Some(call.describe(metadata.as_ref()))
+        };
+        let space = self.space(d);
         Event {
             job: d.job,
             what: change_name(d.what),
@@ -339,90 +382,92 @@ pub fn report<'a>(
             events: d.events,
             kind: kind_name(d.kind),
             offset: format_hex(u64::from(d.offset)),
-            place: match space(d).filter(|_| several) {
+            place: match space.as_ref().filter(|_| self.has_several_spaces) {
                 Some(space) => format!("{space}+{:#x}", d.offset),
                 None => format_hex(u64::from(d.offset)),
             },
-            space: space(d),
-            register: register(d),
+            space,
+            register: self.register(d),
             call: d.kind.call_name().map(str::to_owned),
-            a: text(d.value_a, a, &metadata.0, d.a),
-            b: text(d.value_b, b, &metadata.1, d.b),
+            a: text(d.value_a, self.both.0, &self.metadata.0, d.a),
+            b: text(d.value_b, self.both.1, &self.metadata.1, d.b),
         }
-    };
-    let (e, m, p) = (&diff.events, &diff.mappings, &diff.pages);
+    }
+}
+
+fn events<'a>(diff: &'a Diff, names: &EventNames<'_>) -> Events<'a> {
+    let e = &diff.events;
+    Events {
+        equal: e.equal,
+        changed: e.changed,
+        inserted: e.inserted,
+        deleted: e.deleted,
+        moved: e.moved,
+        relocated: e.relocated,
+        uncompared: e.uncompared,
+        folded: e.folded.into(),
+        cut_short: &e.cut_short,
+        one_sided: &e.one_sided,
+        foreign: e.foreign.into(),
+        not_played: e.not_played.into(),
+        list: e.list.iter().map(|d| names.event(d)).collect(),
+    }
+}
+
+/// Returns one row for each field of a register.
+fn register_fields(r: &RegisterDiff) -> impl Iterator<Item = Register<'_>> {
+    r.fields.iter().map(move |(field, x, y)| Register {
+        register: &r.name,
+        offset: format_hex(u64::from(r.offset)),
+        count: r.count,
+        a_event: r.first.0,
+        b_event: r.first.1,
+        field,
+        a: r.first.0.map(|_| x.as_str()),
+        b: r.first.1.map(|_| y.as_str()),
+    })
+}
+
+fn descriptors(diff: &Diff) -> Descriptors<'_> {
     let d = &diff.descriptors;
-    let list: Vec<Event> = e.list.iter().map(event).collect();
-    let fields = |r: &'a RegisterDiff| {
-        r.fields.iter().map(move |(field, x, y)| Register {
-            register: &r.name,
-            offset: format_hex(u64::from(r.offset)),
-            count: r.count,
-            a_event: r.first.0,
-            b_event: r.first.1,
-            field,
-            a: r.first.0.map(|_| x.as_str()),
-            b: r.first.1.map(|_| y.as_str()),
-        })
-    };
-    Report {
-        same: summary.same,
-        summary: &summary.sentence,
-        not_compared: &summary.not_compared,
-        not_computed: diff.not_computed,
-        first_difference: find_first(diff, &list),
-        calls: (metadata.0.is_some() && metadata.1.is_some()).then(|| calls::calls(&diff.calls)),
-        jobs: diff.jobs.into(),
-        events: Events {
-            equal: e.equal,
-            changed: e.changed,
-            inserted: e.inserted,
-            deleted: e.deleted,
-            moved: e.moved,
-            relocated: e.relocated,
-            uncompared: e.uncompared,
-            folded: e.folded.into(),
-            cut_short: &e.cut_short,
-            one_sided: &e.one_sided,
-            foreign: e.foreign.into(),
-            not_played: e.not_played.into(),
-            list,
-        },
-        registers: diff.registers.iter().flat_map(fields).collect(),
-        host_writes: &diff.host_writes,
-        descriptors: Descriptors {
-            same: d.same,
-            changed: d.changed,
-            only_a: d.only_a,
-            only_b: d.only_b,
-            relocated: d.relocated,
-            unknown: d.unknown,
-            status: d.status,
-            status_fields: &d.status_fields,
-            list: d.list.iter().map(descriptor).collect(),
-        },
-        mappings: Mappings {
-            same: m.same,
-            changed: m.changed,
-            only_a: m.only_a,
-            only_b: m.only_b,
-            moved: m.moved,
-            list: m.list.iter().map(mapping).collect(),
-        },
-        memory: Memory {
-            by: address_kind(p.physical),
-            pages_same: p.same,
-            pages_differ: p.changed,
-            pages_only_a: p.only_a,
-            pages_only_b: p.only_b,
-            pages_ignored: p.ignored,
-            not_held: p.not_held.into(),
-            bytes_differ: p.bytes_differ,
-            pages: &p.list,
-            buffers: diff.buffers.iter().map(buffer).collect(),
-        },
-        causes: causes.iter().map(|c| cause(c, aligned, (a, b))).collect(),
-        rules: rules.list.iter().map(ToString::to_string).collect(),
+    Descriptors {
+        same: d.same,
+        changed: d.changed,
+        only_a: d.only_a,
+        only_b: d.only_b,
+        relocated: d.relocated,
+        unknown: d.unknown,
+        status: d.status,
+        status_fields: &d.status_fields,
+        list: d.list.iter().map(descriptor).collect(),
+    }
+}
+
+fn mappings(diff: &Diff) -> Mappings {
+    let m = &diff.mappings;
+    Mappings {
+        same: m.same,
+        changed: m.changed,
+        only_a: m.only_a,
+        only_b: m.only_b,
+        moved: m.moved,
+        list: m.list.iter().map(mapping).collect(),
+    }
+}
+
+fn memory(diff: &Diff) -> Memory<'_> {
+    let p = &diff.pages;
+    Memory {
+        by: address_kind(p.physical),
+        pages_same: p.same,
+        pages_differ: p.changed,
+        pages_only_a: p.only_a,
+        pages_only_b: p.only_b,
+        pages_ignored: p.ignored,
+        not_held: p.not_held.into(),
+        bytes_differ: p.bytes_differ,
+        pages: &p.list,
+        buffers: diff.buffers.iter().map(buffer).collect(),
     }
 }
 

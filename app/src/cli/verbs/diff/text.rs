@@ -4,31 +4,90 @@ use super::calls::{CallComparison, describe_call, describe_code};
 use super::describe::{
     describe_buffer, describe_descriptor, describe_event, describe_host_write, describe_mapping, job_name,
 };
-use super::report::{Memory, Report};
+use super::report::{Events, Memory, Report};
 use crate::cli::out::format_count;
 use crate::cli::{Failure, Out};
 use std::collections::HashSet;
-use trace_core::diff::{address_kind, kind_name};
+use trace_core::diff::{PageDifference, address_kind, kind_name};
 
 /// Prints a comparison, at most `max` differences of each kind.
 pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
+    print_summary(r, out)?;
+    print_counts(r, out)?;
+    print_event_notes(&r.events, r.host_writes.unmapped, out)?;
+    print_other_notes(r, out)?;
+    print_causes(r, max, out)?;
+    print_registers(r, max, out)?;
+    if let Some(calls) = &r.calls {
+        print_calls(calls, max, out)?;
+    }
+    print_events(r, max, out)?;
+    let (h, m) = (r.host_writes, &r.mappings);
+    print_list("CPU writes", &h.list, max, out, |d| describe_host_write(d, h.physical))?;
+    print_descriptors(r, max, out)?;
+    print_list("Mapped pages", &m.list, max, out, |d| {
+        format!("address space {}, {}: {}", d.address_space, d.va, describe_mapping(d))
+    })?;
+    let differ: Vec<_> = r.memory.buffers.iter().filter(|b| b.differs || b.within > 0).collect();
+    print_list("Buffers", &differ, max, out, |b| describe_buffer(b))?;
+    let by_space = r.memory.by != "physical address";
+    print_list("Pages", r.memory.pages, max, out, |d| describe_page(d, by_space))
+}
+
+/// Prints a heading and one line for each of the first `max` elements; nothing for an empty list.
+fn print_list<T>(
+    heading: &str,
+    list: &[T],
+    max: usize,
+    out: &mut Out,
+    line: impl Fn(&T) -> String,
+) -> Result<(), Failure> {
+    if list.is_empty() {
+        return Ok(());
+    }
+    out.line(format_args!("\n{heading}"))?;
+    for d in list.iter().take(max) {
+        out.line(format_args!("  {}", line(d)))?;
+    }
+    print_remainder(list.len(), max, out)
+}
+
+/// Prints how many of `listed` elements are beyond `max`, if any.
+fn print_remainder(listed: usize, max: usize, out: &mut Out) -> Result<(), Failure> {
+    match listed.saturating_sub(max) {
+        0 => Ok(()),
+        rest => Ok(out.line(format_args!(
+            "  and {rest} more (--max-differences N shows more, --json all that are stored)"
+        ))?),
+    }
+}
+
+/// Formats the number of an event, or `-` for a side without one.
+fn format_event(side: Option<u64>) -> String {
+    side.map_or_else(|| "-".into(), |n| n.to_string())
+}
+
+fn print_summary(r: &Report<'_>, out: &mut Out) -> Result<(), Failure> {
     out.line(r.summary)?;
     if !r.not_compared.is_empty() {
         out.line(r.not_compared)?;
     }
     if let Some(f) = &r.first_difference {
-        let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
         match (f.a_event, f.b_event) {
             (None, None) => out.line(format_args!("First difference: {}", f.what))?,
             (a, b) => out.line(format_args!(
                 "First difference at events {} and {}: {}",
-                at(a),
-                at(b),
+                format_event(a),
+                format_event(b),
                 f.what
             ))?,
         }
     }
-    out.line("")?;
+    Ok(out.line("")?)
+}
+
+/// Prints the table of what is the same and what differs, and the rules.
+fn print_counts(r: &Report<'_>, out: &mut Out) -> Result<(), Failure> {
     let counts = |same, changed, only_a, only_b| {
         format!("{same} the same, {changed} changed, {only_a} only in the first, {only_b} only in the second")
     };
@@ -85,6 +144,11 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
     for rule in &r.rules {
         out.line(format_args!("By rule: {rule}"))?;
     }
+    Ok(())
+}
+
+/// Prints which events and CPU writes are not compared or not counted, and why.
+fn print_event_notes(e: &Events<'_>, unmapped_bytes: u64, out: &mut Out) -> Result<(), Failure> {
     if e.relocated > 0 {
         out.line(format_args!(
             "{} writes of page-table roots and addresses differ only by the location of memory and are not counted",
@@ -98,10 +162,10 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
             e.uncompared
         ))?;
     }
-    if h.unmapped > 0 {
+    if unmapped_bytes > 0 {
         out.line(format_args!(
             "{} written by the CPU are not compared: nothing maps their pages when the next job is submitted",
-            format_count(h.unmapped, "byte")
+            format_count(unmapped_bytes, "byte")
         ))?;
     }
     if e.folded.a + e.folded.b > 0 {
@@ -142,6 +206,12 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
             job_name(*pair)
         ))?;
     }
+    Ok(())
+}
+
+/// Prints what is not compared or not counted besides events, and why.
+fn print_other_notes(r: &Report<'_>, out: &mut Out) -> Result<(), Failure> {
+    let (p, h, d) = (&r.memory, &r.host_writes, &r.descriptors);
     if d.status > 0 {
         out.line(format_args!(
             "Rule: status fields that the device writes ({}) are not compared; they differ in {}",
@@ -162,71 +232,68 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
             format_count(h.already, "byte")
         ))?;
     }
-    let more = |out: &mut Out, listed: usize| match listed.checked_sub(max) {
-        Some(rest) if rest > 0 => out.line(format_args!(
-            "  and {rest} more (--max-differences N shows more, --json all that are stored)"
-        )),
-        _ => Ok(()),
-    };
-    if !r.causes.is_empty() {
-        out.line("\nCauses that the recordings show")?;
-        for c in r.causes.iter().take(max) {
-            out.line(format_args!(
-                "  {}",
-                describe_with_events(&c.what, (c.a_event, c.b_event))
-            ))?;
-            for s in &c.steps {
-                let buffer = s.buffer.as_ref().map(|b| format!(" ({b})")).unwrap_or_default();
-                let what = describe_with_events(&s.what, (s.a_event, s.b_event));
-                out.line(format_args!("    {} {what}{buffer}", s.link.describe()))?;
-            }
-            if c.steps.is_empty() {
-                out.line("    no earlier difference is known to contribute to it")?;
-            }
+    Ok(())
+}
+
+fn print_causes(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
+    if r.causes.is_empty() {
+        return Ok(());
+    }
+    out.line("\nCauses that the recordings show")?;
+    for c in r.causes.iter().take(max) {
+        out.line(format_args!(
+            "  {}",
+            describe_with_events(&c.what, (c.a_event, c.b_event))
+        ))?;
+        for s in &c.steps {
+            let buffer = s.buffer.as_ref().map(|b| format!(" ({b})")).unwrap_or_default();
+            let what = describe_with_events(&s.what, (s.a_event, s.b_event));
+            out.line(format_args!("    {} {what}{buffer}", s.link.describe()))?;
+        }
+        if c.steps.is_empty() {
+            out.line("    no earlier difference is known to contribute to it")?;
         }
     }
-    if !r.registers.is_empty() {
-        out.line("\nRegisters, at their first difference")?;
-        let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
-        let registers: Vec<_> = r.registers.chunk_by(|x, y| x.offset == y.offset).collect();
-        for fields in registers.iter().take(max) {
-            let Some(d) = fields.first() else { continue };
-            out.line(format_args!(
-                "  {}: at events {} and {}, {} in all",
-                d.register,
-                at(d.a_event),
-                at(d.b_event),
-                format_count(d.count, "difference")
-            ))?;
-            for f in *fields {
-                let text = |v: Option<&str>| v.unwrap_or("-").to_owned();
-                out.line(format_args!("    {}: {} becomes {}", f.field, text(f.a), text(f.b)))?;
-            }
-        }
-        more(out, registers.len())?;
+    Ok(())
+}
+
+fn print_registers(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
+    if r.registers.is_empty() {
+        return Ok(());
     }
-    if let Some(c) = &r.calls {
-        if !c.list.is_empty() {
-            out.line("\nCalls")?;
-            for d in c.list.iter().take(max) {
-                let same = if d.differs { "" } else { "within the tolerance: " };
-                out.line(format_args!(
-                    "  events {} and {}: {same}{}",
-                    d.a_event,
-                    d.b_event,
-                    describe_call(d)
-                ))?;
-            }
-            more(out, c.list.len())?;
-        }
-        if !c.code.is_empty() {
-            out.line("\nCode of launched functions")?;
-            for d in c.code.iter().take(max) {
-                out.line(format_args!("  {}", describe_code(d)))?;
-            }
-            more(out, c.code.len())?;
+    out.line("\nRegisters, at their first difference")?;
+    let registers: Vec<_> = r.registers.chunk_by(|x, y| x.offset == y.offset).collect();
+    for fields in registers.iter().take(max) {
+        let Some(d) = fields.first() else { continue };
+        out.line(format_args!(
+            "  {}: at events {} and {}, {} in all",
+            d.register,
+            format_event(d.a_event),
+            format_event(d.b_event),
+            format_count(d.count, "difference")
+        ))?;
+        for f in *fields {
+            print_field(f.field, (f.a, f.b), out)?;
         }
     }
+    print_remainder(registers.len(), max, out)
+}
+
+/// Prints how a field of a register or a descriptor changes.
+fn print_field(field: &str, (a, b): (Option<&str>, Option<&str>), out: &mut Out) -> Result<(), Failure> {
+    let (a, b) = (a.unwrap_or("-"), b.unwrap_or("-"));
+    Ok(out.line(format_args!("    {field}: {a} becomes {b}"))?)
+}
+
+fn print_calls(c: &CallComparison<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
+    print_list("Calls", &c.list, max, out, |d| {
+        let same = if d.differs { "" } else { "within the tolerance: " };
+        format!("events {} and {}: {same}{}", d.a_event, d.b_event, describe_call(d))
+    })?;
+    print_list("Code of launched functions", &c.code, max, out, describe_code)
+}
+
+fn print_events(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
     // A call that is listed as different is not listed twice.
     let of_calls: HashSet<_> = r
         .calls
@@ -234,85 +301,49 @@ pub fn text(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
         .flat_map(|c| &c.list)
         .map(|d| (Some(d.a_event), Some(d.b_event)))
         .collect();
-    let events: Vec<_> = e
+    let events: Vec<_> = r
+        .events
         .list
         .iter()
         .filter(|d| !of_calls.contains(&(d.a_event, d.b_event)))
         .collect();
-    if !events.is_empty() {
-        out.line("\nEvents")?;
-        for d in events.iter().take(max) {
-            let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
-            let job = match r.calls {
-                Some(_) => String::new(),
-                None => format!(", {}", job_name(d.job)),
-            };
-            out.line(format_args!(
-                "  events {} and {}{job}: {}",
-                at(d.a_event),
-                at(d.b_event),
-                describe_event(d)
-            ))?;
-        }
-        more(out, events.len())?;
+    print_list("Events", &events, max, out, |d| {
+        let job = match r.calls {
+            Some(_) => String::new(),
+            None => format!(", {}", job_name(d.job)),
+        };
+        let (a, b) = (format_event(d.a_event), format_event(d.b_event));
+        format!("events {a} and {b}{job}: {}", describe_event(d))
+    })
+}
+
+fn print_descriptors(r: &Report<'_>, max: usize, out: &mut Out) -> Result<(), Failure> {
+    let list = &r.descriptors.list;
+    if list.is_empty() {
+        return Ok(());
     }
-    if !h.list.is_empty() {
-        out.line("\nCPU writes")?;
-        for d in h.list.iter().take(max) {
-            out.line(format_args!("  {}", describe_host_write(d, h.physical)))?;
+    out.line("\nDescriptors of jobs, by field")?;
+    for d in list.iter().take(max) {
+        out.line(format_args!("  {}", describe_descriptor(d)))?;
+        for f in &d.fields {
+            print_field(f.field, (f.a, f.b), out)?;
         }
-        more(out, h.list.len())?;
     }
-    let report = &r.descriptors;
-    if !report.list.is_empty() {
-        out.line("\nDescriptors of jobs, by field")?;
-        for d in report.list.iter().take(max) {
-            out.line(format_args!("  {}", describe_descriptor(d)))?;
-            for f in &d.fields {
-                let text = |v: Option<&str>| v.unwrap_or("-").to_owned();
-                out.line(format_args!("    {}: {} becomes {}", f.field, text(f.a), text(f.b)))?;
-            }
-        }
-        more(out, report.list.len())?;
+    print_remainder(list.len(), max, out)
+}
+
+/// Describes how a page differs.
+fn describe_page(d: &PageDifference, by_space: bool) -> String {
+    let what = match (d.in_a, d.in_b, d.first_byte) {
+        (true, false, _) => "only in the first".to_owned(),
+        (false, _, _) => "only in the second".to_owned(),
+        (_, _, Some(byte)) => format!("differs from byte {byte:#x} on"),
+        _ => "differs".to_owned(),
+    };
+    match by_space {
+        true => format!("address space {}, {}: {what}", d.address_space, d.va),
+        false => format!("{}: {what}", d.va),
     }
-    if !m.list.is_empty() {
-        out.line("\nMapped pages")?;
-        for d in m.list.iter().take(max) {
-            out.line(format_args!(
-                "  address space {}, {}: {}",
-                d.address_space,
-                d.va,
-                describe_mapping(d)
-            ))?;
-        }
-        more(out, m.list.len())?;
-    }
-    let differ: Vec<_> = p.buffers.iter().filter(|b| b.differs || b.within > 0).collect();
-    if !differ.is_empty() {
-        out.line("\nBuffers")?;
-        for b in differ.iter().take(max) {
-            out.line(format_args!("  {}", describe_buffer(b)))?;
-        }
-        more(out, differ.len())?;
-    }
-    if !p.pages.is_empty() {
-        out.line("\nPages")?;
-        for d in p.pages.iter().take(max) {
-            let what = match (d.in_a, d.in_b, d.first_byte) {
-                (true, false, _) => "only in the first".to_owned(),
-                (false, _, _) => "only in the second".to_owned(),
-                (_, _, Some(byte)) => format!("differs from byte {byte:#x} on"),
-                _ => "differs".to_owned(),
-            };
-            if p.by == "physical address" {
-                out.line(format_args!("  {}: {what}", d.va))?;
-            } else {
-                out.line(format_args!("  address space {}, {}: {what}", d.address_space, d.va))?;
-            }
-        }
-        more(out, p.pages.len())?;
-    }
-    Ok(())
 }
 
 /// Formats the alignment of calls in one line.
@@ -357,9 +388,8 @@ fn describe_buffers(memory: &Memory<'_>) -> String {
 
 /// Describes an action, and its events in both recordings.
 fn describe_with_events(what: &str, events: (Option<u64>, Option<u64>)) -> String {
-    let at = |side: Option<u64>| side.map_or_else(|| "-".into(), |n| n.to_string());
     match events {
         (None, None) => what.to_owned(),
-        (a, b) => format!("{what} (events {} and {})", at(a), at(b)),
+        (a, b) => format!("{what} (events {} and {})", format_event(a), format_event(b)),
     }
 }

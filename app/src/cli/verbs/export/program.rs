@@ -66,6 +66,7 @@ fn address(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("'{text}' is not the address of a page (expected a multiple of 0x1000)"))
 }
 
+/// The written program.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The written folder.
@@ -92,6 +93,7 @@ struct Report<'a> {
     unchecked: &'a [String],
 }
 
+/// A buffer of the program, with the name of its element type.
 #[derive(Serialize)]
 struct Buffer<'a> {
     /// Name of the buffer in the recording.

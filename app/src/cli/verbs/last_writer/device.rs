@@ -7,6 +7,7 @@ use crate::document::api_trace as words;
 use serde::Serialize;
 use trace_core::api_trace::{ApiTrace, CertainWriter, LastWriter};
 
+/// The last writer of a byte, with the names of its buffer and of kernels.
 #[derive(Serialize)]
 struct LastWriterReport {
     /// Address of the byte.
@@ -41,6 +42,7 @@ struct LastWriterReport {
     taken_event: Option<u64>,
 }
 
+/// A write that is certain.
 #[derive(Serialize)]
 struct WriterRow {
     /// The event.
@@ -51,6 +53,7 @@ struct WriterRow {
     from_va: Option<String>,
 }
 
+/// A launch that changed the byte, with the name of its kernel.
 #[derive(Serialize)]
 struct ByteChange {
     /// The launch, and its event.
@@ -63,6 +66,7 @@ struct ByteChange {
     to: String,
 }
 
+/// A launch that may have written the byte, with the name of its kernel.
 #[derive(Serialize)]
 struct LaunchWriterRow {
     /// The launch, and its event.

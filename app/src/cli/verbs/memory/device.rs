@@ -12,6 +12,7 @@ use trace_core::api_trace::{ApiTrace, ContentState, DeviceBytes, MAX_READ_BYTES}
 use trace_core::memory::elements_text;
 use trace_core::recording::ElementType;
 
+/// A buffer, with what is known of it before an event.
 #[derive(Serialize)]
 struct BufferRow {
     /// Name of the buffer.
@@ -87,6 +88,7 @@ pub fn print_buffers(opened: &Opened, api_trace: &ApiTrace, event: u64, out: &mu
     Ok(Exit::Good)
 }
 
+/// A range of unknown bytes, with the reason as text.
 #[derive(Serialize)]
 struct Hole {
     /// The range.

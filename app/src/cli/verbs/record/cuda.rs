@@ -78,6 +78,7 @@ fn pick(text: &str) -> Result<String, String> {
     }
 }
 
+/// The recording of a CUDA program.
 #[derive(Serialize)]
 struct CallsReport {
     /// The recording: its file and size.

@@ -28,6 +28,7 @@ pub struct ScreenReference {
     side: Option<Side>,
 }
 
+/// The comparison with another picture.
 #[derive(Serialize)]
 pub struct ScreenDiffReport {
     /// Number of compared pixels, and of those that differ.
@@ -44,6 +45,7 @@ pub struct ScreenDiffReport {
     first: Option<FirstPixel>,
 }
 
+/// A rectangle of pixels.
 #[derive(Serialize)]
 struct Bounds {
     /// The sides, included.

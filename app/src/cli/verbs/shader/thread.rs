@@ -11,6 +11,7 @@ use clap::Args;
 use device_mali::debug::{MAX_STEPS, Thread, ThreadEnd, ThreadQuery, ThreadTrace};
 use serde::Serialize;
 use std::path::Path;
+use trace_core::jobs::Code;
 
 /// Selection of the thread, and of the traced part.
 #[derive(Args)]
@@ -53,6 +54,7 @@ fn three(text: &str) -> Result<[u32; 3], String> {
     Ok(out)
 }
 
+/// A thread that was followed.
 #[derive(Serialize)]
 struct Report {
     /// The job: index as in `jobs`, position in its chain, addresses of the job and of its shader.
@@ -83,6 +85,7 @@ struct Report {
     steps: Vec<StepRow>,
 }
 
+/// A clause that the thread executed, with the text of its operations.
 #[derive(Serialize)]
 struct StepRow {
     /// Counted from the thread's start.
@@ -99,6 +102,7 @@ struct StepRow {
     writes: Vec<AccessRow>,
 }
 
+/// A register that changed, by its name.
 #[derive(Serialize)]
 struct ChangeRow {
     /// Name of the register.
@@ -121,10 +125,11 @@ pub fn run(
     let timeline = opened.timeline()?;
     let span = timeline.jobs.iter().find(|j| j.index == job);
     let submit = span.map_or(0, |s| s.submit_event);
+    let head = span.map_or(0, |s| s.head_va.0);
     let space = debug::find_job_space(recording, submit).unwrap_or(0);
     let position = match arguments.position {
         Some(p) => {
-            let has = chain_length(opened, span.map_or(0, |s| s.head_va.0), space, submit);
+            let has = chain_length(opened, head, space, submit);
             if let Some(n) = has.filter(|n| u64::from(p) >= *n) {
                 let jobs = format_count(n, "job");
                 let message =
@@ -133,7 +138,7 @@ pub fn run(
             }
             p
         }
-        None => find_first_compute(opened, span.map_or(0, |s| s.head_va.0), space, submit).unwrap_or(0),
+        None => find_first_compute(opened, head, space, submit).unwrap_or(0),
     };
     let edits = arguments.inputs.edits(opened)?;
     let query = ThreadQuery {
@@ -145,128 +150,161 @@ pub fn run(
         max_steps: arguments.steps as usize,
         mark: None,
     };
-    let followed = progress_line::run_with_progress("running", |progress, _| {
+    let trace = progress_line::run_with_progress("running", |progress, _| {
         let ready = DebugSession::new(recording, &edits, progress).map_err(|e| Failure::file(file, e))?;
         ready.follow(query, progress).map_err(|e| Failure::file(file, e))
     })?;
-    let code = debug::code_at(recording, space, submit, followed.shader);
-    let instruction = |clause: u64, tuple: u8| {
-        code.as_ref()
-            .map_or_else(String::new, |c| debug::format_instruction(c, clause, tuple))
+    let followed = FollowedThread {
+        job,
+        position,
+        workgroup: arguments.workgroup,
+        thread,
+        code: debug::code_at(recording, space, submit, trace.shader),
+        trace,
     };
-    let stopped = match &followed.end {
-        ThreadEnd::Ended => None,
-        ThreadEnd::Stopped(why) => Some(why.clone()),
-    };
-    let exit = if stopped.is_some() { Exit::Differs } else { Exit::Good };
     if out.is_json() {
-        let step = |n: usize| {
-            let of = |write: bool| {
-                followed
-                    .accesses(n)
-                    .iter()
-                    .filter(|a| a.write == write)
-                    .map(|a| AccessRow::new(a, instruction(clause_address(&followed, n), a.tuple)))
-                    .collect()
-            };
-            StepRow {
-                step: followed.from + n as u64,
-                clause_va: format_hex(clause_address(&followed, n)),
-                label: debug::format_clause_label(followed.shader, clause_address(&followed, n)),
-                threads_together: followed.steps.get(n).map_or(0, |s| s.active_threads),
-                registers: followed
-                    .changes(n)
-                    .iter()
-                    .map(|c| ChangeRow {
-                        register: format!("r{}", c.register),
-                        before: format_hex(u64::from(c.before)),
-                        after: format_hex(u64::from(c.after)),
-                    })
-                    .collect(),
-                reads: of(false),
-                writes: of(true),
-            }
-        };
+        out.value(&followed.report())?;
+    } else {
+        followed.text(arguments.trace, out)?;
+    }
+    Ok(Exit::differs_if(followed.stop_reason().is_some()))
+}
+
+/// A thread that was followed, with the code of its shader.
+struct FollowedThread {
+    job: u32,
+    position: u32,
+    workgroup: [u32; 3],
+    thread: [u32; 3],
+    trace: ThreadTrace,
+    code: Option<Code>,
+}
+
+impl FollowedThread {
+    /// Returns why the workgroup was stopped; `None` if it ended.
+    fn stop_reason(&self) -> Option<&str> {
+        match &self.trace.end {
+            ThreadEnd::Ended => None,
+            ThreadEnd::Stopped(why) => Some(why),
+        }
+    }
+
+    /// Returns the JSON report.
+    fn report(&self) -> Report {
+        let trace = &self.trace;
         let words = |r: [u32; 64]| r.iter().map(|w| format_hex(u64::from(*w))).collect();
-        out.value(&Report {
-            job,
-            position,
-            job_va: format_hex(followed.job),
-            shader_va: format_hex(followed.shader),
-            workgroup: arguments.workgroup,
-            thread,
-            workgroups: followed.workgroups,
-            size: followed.size,
-            uniforms: followed.uniforms.iter().map(|u| format_hex(*u)).collect(),
-            executed: followed.executed,
-            whole: followed.is_complete(),
+        let stopped = self.stop_reason().map(str::to_owned);
+        Report {
+            job: self.job,
+            position: self.position,
+            job_va: format_hex(trace.job),
+            shader_va: format_hex(trace.shader),
+            workgroup: self.workgroup,
+            thread: self.thread,
+            workgroups: trace.workgroups,
+            size: trace.size,
+            uniforms: trace.uniforms.iter().map(|u| format_hex(*u)).collect(),
+            executed: trace.executed,
+            whole: trace.is_complete(),
             end: if stopped.is_some() { "stopped" } else { "ended" },
             stopped,
-            registers_before: words(followed.registers(0)),
-            registers_after: words(followed.registers(followed.steps.len())),
-            steps: (0..followed.steps.len()).map(step).collect(),
-        })?;
-        return Ok(exit);
-    }
-    let [x, y, z] = thread;
-    let [gx, gy, gz] = arguments.workgroup;
-    out.line(format_args!(
-        "thread {x},{y},{z} of workgroup {gx},{gy},{gz} of job {job}: shader {:#x}, {} executed{}",
-        followed.shader,
-        format_count(followed.executed, "clause"),
-        if followed.is_complete() {
-            String::new()
-        } else {
-            format!(", {} kept from {}", followed.steps.len(), followed.from)
+            registers_before: words(trace.registers(0)),
+            registers_after: words(trace.registers(trace.steps.len())),
+            steps: (0..trace.steps.len()).map(|n| self.step(n)).collect(),
         }
-    ))?;
-    for (n, u) in followed.uniforms.iter().enumerate() {
-        out.line(format_args!("u{n}  {u:#018x}"))?;
     }
-    let first = followed.registers(0);
-    for (n, word) in first.iter().enumerate().filter(|(_, w)| **w != 0) {
-        out.line(format_args!("r{n:<3} {word:#010x}"))?;
-    }
-    for n in 0..followed.steps.len() {
-        let writes = followed.accesses(n).iter().any(|a| a.write);
-        if !arguments.trace && !writes {
-            continue;
+
+    fn step(&self, n: usize) -> StepRow {
+        let trace = &self.trace;
+        let clause = clause_address(trace, n);
+        let instruction = |tuple: u8| {
+            let code = self.code.as_ref();
+            code.map_or_else(String::new, |c| debug::format_instruction(c, clause, tuple))
+        };
+        let accesses = |write: bool| {
+            let all = trace.accesses(n).iter().filter(|a| a.write == write);
+            all.map(|a| AccessRow::new(a, instruction(a.tuple))).collect()
+        };
+        let changes = trace.changes(n).iter().map(|c| ChangeRow {
+            register: format!("r{}", c.register),
+            before: format_hex(u64::from(c.before)),
+            after: format_hex(u64::from(c.after)),
+        });
+        StepRow {
+            step: trace.from + n as u64,
+            clause_va: format_hex(clause),
+            label: debug::format_clause_label(trace.shader, clause),
+            threads_together: trace.steps.get(n).map_or(0, |s| s.active_threads),
+            registers: changes.collect(),
+            reads: accesses(false),
+            writes: accesses(true),
         }
-        let clause = clause_address(&followed, n);
-        let (step, label) = (
-            followed.from + n as u64,
-            debug::format_clause_label(followed.shader, clause),
-        );
+    }
+
+    /// Prints the start of the thread, and its steps: all, or only those that write memory.
+    fn text(&self, all: bool, out: &mut Out) -> Result<(), Failure> {
+        let trace = &self.trace;
+        let ([x, y, z], [gx, gy, gz]) = (self.thread, self.workgroup);
+        out.line(format_args!(
+            "thread {x},{y},{z} of workgroup {gx},{gy},{gz} of job {}: shader {:#x}, {} executed{}",
+            self.job,
+            trace.shader,
+            format_count(trace.executed, "clause"),
+            if trace.is_complete() {
+                String::new()
+            } else {
+                format!(", {} kept from {}", trace.steps.len(), trace.from)
+            }
+        ))?;
+        for (n, u) in trace.uniforms.iter().enumerate() {
+            out.line(format_args!("u{n}  {u:#018x}"))?;
+        }
+        let first = trace.registers(0);
+        for (n, word) in first.iter().enumerate().filter(|(_, w)| **w != 0) {
+            out.line(format_args!("r{n:<3} {word:#010x}"))?;
+        }
+        for n in 0..trace.steps.len() {
+            if all || trace.accesses(n).iter().any(|a| a.write) {
+                self.print_step(n, all, out)?;
+            }
+        }
+        if let Some(why) = self.stop_reason() {
+            out.line("")?;
+            out.line(format_args!("its workgroup was stopped: {why}"))?;
+        }
+        Ok(())
+    }
+
+    fn print_step(&self, n: usize, with_code: bool, out: &mut Out) -> Result<(), Failure> {
+        let trace = &self.trace;
+        let clause = clause_address(trace, n);
+        let label = debug::format_clause_label(trace.shader, clause);
         out.line("")?;
-        out.line(format_args!("step {step}  {label}:  {clause:#x}"))?;
-        let found = code.as_ref().and_then(|c| c.clauses.get(c.at(clause)?));
-        if let Some(c) = found.filter(|_| arguments.trace) {
+        out.line(format_args!("step {}  {label}:  {clause:#x}", trace.from + n as u64))?;
+        let found = self.code.as_ref().and_then(|c| c.clauses.get(c.at(clause)?));
+        if let Some(c) = found.filter(|_| with_code) {
             for tuple in 0..c.clause.tuples.len() {
                 for unit in [Unit::Fma, Unit::Add] {
-                    let text = c.clause.instruction_text(tuple, unit, followed.shader);
+                    let text = c.clause.instruction_text(tuple, unit, trace.shader);
                     if !text.contains("NOP") {
                         out.line(format_args!("    {text}"))?;
                     }
                 }
             }
         }
-        for a in followed.accesses(n) {
+        for a in trace.accesses(n) {
             let verb = if a.write { "writes" } else { "reads" };
             let bytes = format_count(u64::from(a.bytes), "byte");
             out.line(format_args!("  {verb} {:#x}, {bytes}: {}", a.va, debug::value(a)))?;
         }
-        for c in followed.changes(n) {
+        for c in trace.changes(n) {
             out.line(format_args!(
                 "  r{} {:#010x} -> {:#010x}",
                 c.register, c.before, c.after
             ))?;
         }
+        Ok(())
     }
-    if let Some(why) = &stopped {
-        out.line("")?;
-        out.line(format_args!("its workgroup was stopped: {why}"))?;
-    }
-    Ok(exit)
 }
 
 fn clause_address(f: &ThreadTrace, step: usize) -> u64 {

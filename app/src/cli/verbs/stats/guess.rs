@@ -5,8 +5,9 @@ use crate::cli::out::{format_count, format_duration};
 use crate::cli::source::Opened;
 use crate::cli::{Exit, Failure, Out, empty_result, format_hex, progress_line};
 use serde::Serialize;
-use trace_core::registers::{Follower, Guess, format_location, guess, register_space};
+use trace_core::registers::{Follower, Guess, RegisterMap, format_location, guess, register_space};
 
+/// A register with the names of the map. The engine knows offsets alone.
 #[derive(Serialize)]
 struct Row {
     /// The register.
@@ -51,6 +52,7 @@ struct Row {
     followers: Vec<FollowerRow>,
 }
 
+/// A value of the register, with its meaning.
 #[derive(Serialize)]
 struct ValueRow {
     /// The value.
@@ -61,6 +63,7 @@ struct ValueRow {
     means: Option<String>,
 }
 
+/// A thread that polls the register.
 #[derive(Serialize)]
 struct Poller {
     /// The thread, and its reads.
@@ -68,6 +71,7 @@ struct Poller {
     reads: u64,
 }
 
+/// An access that follows a write of the register, with the name of its register.
 #[derive(Serialize)]
 struct FollowerRow {
     /// The register that is accessed next.
@@ -153,42 +157,87 @@ fn find_registers(opened: &Opened, text: &str) -> Result<Vec<RegisterAt>, Failur
 /// Prints the properties of a register that follow from its accesses.
 pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failure> {
     let places = find_registers(opened, register)?;
-    let Some(RegisterAt { space, offset }) = places.first().copied() else {
+    let Some((at, others)) = places.split_first() else {
         return Err(Failure::usage(format!(
             "--register {register}: this recording has no such register"
         )));
     };
-    let recording = &opened.recording;
-    let others: Vec<String> = places
-        .iter()
-        .skip(1)
-        .map(|p| format_location(recording, p.space, p.offset))
-        .collect();
-    if !others.is_empty() {
+    warn_about_others(opened, *at, others);
+    let register = GuessedRegister::new(opened, *at)?;
+    if out.is_json() {
+        out.value(&register.row())?;
+    } else {
+        register.text(out)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Warns on standard error about registers of the same offset in other spaces.
+fn warn_about_others(opened: &Opened, at: RegisterAt, others: &[RegisterAt]) {
+    let format = |p: &RegisterAt| format_location(&opened.recording, p.space, p.offset);
+    let others: Vec<String> = others.iter().map(format).collect();
+    if let Some(first) = others.first() {
         complain(format_args!(
-            "this is {}; {} {} accessed, too: --register {}",
-            format_location(recording, space, offset),
+            "this is {}; {} {} accessed, too: --register {first}",
+            format(&at),
             others.join(", "),
             if others.len() == 1 { "is" } else { "are" },
-            others.first().map_or("", String::as_str)
         ));
     }
-    // The map names only registers of its own space.
-    let map = opened.device.filter(|d| d.space() == space).map(|d| d.map());
-    let known = map.and_then(|m| m.at(offset));
-    let width = known.map(|r| r.width).unwrap_or_else(|| {
-        let all = recording.events.accesses(0..recording.events.len());
-        let mut here = all.filter(|(_, a)| a.space == space && a.offset == offset);
-        here.next().map_or(4, |(_, a)| a.width)
-    });
-    let g = progress_line::run_with_progress("analysing accesses", |progress, _| {
-        guess(recording, space, offset, width, progress).map_err(|e| Failure::file(&opened.file, e))
-    })?;
-    let name = |offset: u32| map.and_then(|m| m.at(offset)).map(|r| r.name.clone());
-    let hints: Vec<String> = g.hints().iter().map(ToString::to_string).collect();
-    if out.is_json() {
+}
+
+/// A register with what its accesses show.
+struct GuessedRegister<'a> {
+    opened: &'a Opened,
+    /// The map, if it names registers of this space.
+    map: Option<&'a RegisterMap>,
+    at: RegisterAt,
+    /// Width in bytes.
+    width: u8,
+    guess: Guess,
+}
+
+impl<'a> GuessedRegister<'a> {
+    fn new(opened: &'a Opened, at: RegisterAt) -> Result<Self, Failure> {
+        let recording = &opened.recording;
+        let RegisterAt { space, offset } = at;
+        // The map names only registers of its own space.
+        let map = opened.device.filter(|d| d.space() == space).map(|d| d.map());
+        let width = map.and_then(|m| m.at(offset)).map(|r| r.width).unwrap_or_else(|| {
+            let all = recording.events.accesses(0..recording.events.len());
+            let mut here = all.filter(|(_, a)| a.space == space && a.offset == offset);
+            here.next().map_or(4, |(_, a)| a.width)
+        });
+        let guess = progress_line::run_with_progress("analysing accesses", |progress, _| {
+            guess(recording, space, offset, width, progress).map_err(|e| Failure::file(&opened.file, e))
+        })?;
+        Ok(Self {
+            opened,
+            map,
+            at,
+            width,
+            guess,
+        })
+    }
+
+    /// Returns the name of the register at an offset of the same space.
+    fn name(&self, offset: u32) -> Option<String> {
+        self.map.and_then(|m| m.at(offset)).map(|r| r.name.clone())
+    }
+
+    fn location(&self, offset: u32) -> String {
+        format_location(&self.opened.recording, self.at.space, offset)
+    }
+
+    fn describe_value(&self, value: u64) -> Option<String> {
+        self.map.and_then(|m| m.describe(self.at.offset, self.width, value))
+    }
+
+    /// Returns the JSON report.
+    fn row(&self) -> Row {
+        let g = &self.guess;
         let follower = |f: &Follower| FollowerRow {
-            name: name(f.offset),
+            name: self.name(f.offset),
             offset: format_hex(u64::from(f.offset)),
             write: f.write,
             count: f.count,
@@ -198,18 +247,23 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
         let value = |(value, count): &(u64, u64)| ValueRow {
             value: format_hex(*value),
             count: *count,
-            means: map.and_then(|m| m.describe(offset, width, *value)),
+            means: self.describe_value(*value),
         };
-        let spaces = recording.metadata.spaces.get(usize::from(space));
-        out.value(&Row {
-            name: name(offset),
-            space: spaces.map(|s| s.name.clone()).unwrap_or_default(),
-            offset: format_hex(u64::from(offset)),
-            width,
+        let poller = |(thread, reads): &(u32, u64)| Poller {
+            thread: *thread,
+            reads: *reads,
+        };
+        let spaces = &self.opened.recording.metadata.spaces;
+        let space = spaces.get(usize::from(self.at.space));
+        Row {
+            name: self.name(self.at.offset),
+            space: space.map(|s| s.name.clone()).unwrap_or_default(),
+            offset: format_hex(u64::from(self.at.offset)),
+            width: self.width,
             reads: g.reads,
             writes: g.writes,
             partial: g.partial,
-            looks_like: hints,
+            looks_like: g.hints().iter().map(ToString::to_string).collect(),
             different_values: g.different,
             beyond: g.beyond,
             values: g.values.iter().map(value).collect(),
@@ -225,70 +279,83 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
             polls: g.polls,
             polled_reads: g.polled,
             awaited_bits: format_hex(g.awaited),
-            pollers: g
-                .pollers
-                .iter()
-                .map(|(thread, reads)| Poller {
-                    thread: *thread,
-                    reads: *reads,
-                })
-                .collect(),
+            pollers: g.pollers.iter().map(poller).collect(),
             followers: g.followers.iter().map(follower).collect(),
-        })?;
-        return Ok(Exit::Good);
+        }
     }
-    let called = name(offset).unwrap_or_else(|| "no name".to_owned());
-    out.line(format_args!(
-        "{called}, offset {}, {} bits: {}, {}",
-        format_location(recording, space, offset),
-        u32::from(width) * 8,
-        format_count(g.reads, "read"),
-        format_count(g.writes, "write"),
-    ))?;
-    if g.reads + g.writes == 0 {
+
+    fn text(&self, out: &mut Out) -> Result<(), Failure> {
+        let g = &self.guess;
+        let offset = self.at.offset;
+        out.line(format_args!(
+            "{}, offset {}, {} bits: {}, {}",
+            self.name(offset).unwrap_or_else(|| "no name".to_owned()),
+            self.location(offset),
+            u32::from(self.width) * 8,
+            format_count(g.reads, "read"),
+            format_count(g.writes, "write"),
+        ))?;
+        if g.reads + g.writes == 0 {
+            return self.explain_no_access(out);
+        }
+        for hint in &g.hints() {
+            out.line(format_args!("looks like {hint}"))?;
+        }
+        text(g, out)?;
+        self.print_values(out)?;
+        self.print_followers(out)
+    }
+
+    fn explain_no_access(&self, out: &mut Out) -> Result<(), Failure> {
+        let recording = &self.opened.recording;
         let spaces = &recording.metadata.spaces;
+        let is_named = self.name(self.at.offset).is_some();
         if recording.events.offset.is_empty() {
-            out.line(empty_result::describe_accesses(opened, false))?;
-        } else if spaces.len() > 1 && known.is_none() {
+            out.line(empty_result::describe_accesses(self.opened, false))?;
+        } else if spaces.len() > 1 && !is_named {
             let names: Vec<&str> = spaces.iter().map(|s| s.name.as_str()).collect();
             out.line(format_args!("not accessed in any space ({})", names.join(", ")))?;
         }
-        return Ok(Exit::Good);
+        Ok(())
     }
-    for hint in &hints {
-        out.line(format_args!("looks like {hint}"))?;
+
+    fn print_values(&self, out: &mut Out) -> Result<(), Failure> {
+        let g = &self.guess;
+        let mut table = vec![["Value", "Count", "Meaning"].map(str::to_owned).to_vec()];
+        for (value, n) in &g.values {
+            let means = self.describe_value(*value).unwrap_or_default();
+            table.push(vec![format_hex(*value), n.to_string(), means]);
+        }
+        out.table(&table)?;
+        let reported = g.values.len() as u64;
+        if g.different > reported || g.beyond > 0 {
+            let at_least = if g.beyond > 0 { "at least " } else { "" };
+            out.line(format_args!("and {at_least}{} more values", g.different - reported))?;
+        }
+        Ok(())
     }
-    text(&g, out)?;
-    let mut table = vec![["Value", "Count", "Meaning"].map(str::to_owned).to_vec()];
-    for (value, n) in &g.values {
-        let means = map.and_then(|m| m.describe(offset, width, *value)).unwrap_or_default();
-        table.push(vec![format_hex(*value), n.to_string(), means]);
+
+    fn print_followers(&self, out: &mut Out) -> Result<(), Failure> {
+        if self.guess.followers.is_empty() {
+            return Ok(());
+        }
+        let head = ["After a write", "Count", "Accesses later", "Time"];
+        let mut table = vec![head.map(str::to_owned).to_vec()];
+        for f in &self.guess.followers {
+            let what = self.name(f.offset).unwrap_or_else(|| self.location(f.offset));
+            let sign = if f.ns < 0 { "-" } else { "" };
+            table.push(vec![
+                format!("{} {what}", if f.write { "write" } else { "read" }),
+                f.count.to_string(),
+                f.accesses.to_string(),
+                format!("{sign}{}", format_duration(f.ns.unsigned_abs())),
+            ]);
+        }
+        Ok(out.table(&table)?)
     }
-    out.table(&table)?;
-    let reported = g.values.len() as u64;
-    if g.different > reported || g.beyond > 0 {
-        let at_least = if g.beyond > 0 { "at least " } else { "" };
-        out.line(format_args!("and {at_least}{} more values", g.different - reported))?;
-    }
-    if g.followers.is_empty() {
-        return Ok(Exit::Good);
-    }
-    let head = ["After a write", "Count", "Accesses later", "Time"];
-    let mut table = vec![head.map(str::to_owned).to_vec()];
-    for f in &g.followers {
-        let what = name(f.offset).unwrap_or_else(|| format_location(recording, space, f.offset));
-        let sign = if f.ns < 0 { "-" } else { "" };
-        table.push(vec![
-            format!("{} {what}", if f.write { "write" } else { "read" }),
-            f.count.to_string(),
-            f.accesses.to_string(),
-            format!("{sign}{}", format_duration(f.ns.unsigned_abs())),
-        ]);
-    }
-    out.table(&table)?;
-    Ok(Exit::Good)
 }
 
+/// Prints the behaviour of bits and reads.
 fn text(g: &Guess, out: &mut Out) -> Result<(), Failure> {
     out.line(format_args!(
         "bits that changed {:#x}, always 1 {:#x}, always 0 {:#x}",
