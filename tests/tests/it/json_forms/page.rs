@@ -543,7 +543,7 @@ const PAGE: &[Section] = &[
             ("`load`", &forms::LOAD),
             ("`phases`", &forms::PHASES),
         ],
-        after: "",
+        after: "Each figure of `load` is the minimum and the maximum, two numbers.",
     },
     Section {
         level: 2,
@@ -634,6 +634,23 @@ fn describe_type(kind: &str) -> String {
     format!("{word}{more}")
 }
 
+/// Returns a comment as text of the page. Comments link items of the program, and name their missing values.
+fn to_page_text(comment: &str) -> String {
+    let mut text = String::new();
+    let mut rest = comment;
+    while let Some((before, item, after)) = rest.split_once("[`").and_then(|(before, from)| {
+        let (item, after) = from.split_once("`]")?;
+        Some((before, item, after))
+    }) {
+        let is_link = after.starts_with('(');
+        let (open, close) = if is_link { ("[`", "`]") } else { ("`", "`") };
+        text.extend([before, open, item, close]);
+        rest = after;
+    }
+    text.push_str(rest);
+    text.replace("`None`", "`null`")
+}
+
 /// Writes the table of a form. Keys without a comment share the row of the key before.
 fn write_table(root: &Path, of: &str, form: &Form, page: &mut String) {
     let space = if of.is_empty() {
@@ -655,12 +672,7 @@ fn write_table(root: &Path, of: &str, form: &Form, page: &mut String) {
                 types.push(kind);
             }
         }
-        // Comments of types name the program's own items and its missing values.
-        let words = first
-            .comment
-            .replace("[`", "`")
-            .replace("`]", "`")
-            .replace("`None`", "`null`");
+        let words = to_page_text(&first.comment);
         writeln!(page, "| {} | {} | {words} |", names.join(", "), types.join("; ")).unwrap();
         rest = &others[shared..];
     }

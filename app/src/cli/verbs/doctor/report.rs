@@ -29,9 +29,10 @@ impl fmt::Display for State {
 /// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// Name of the check.
+    /// Name of the check; for a device node its path.
     pub check: String,
-    /// Its state.
+    /// `ok`, `note` (it works with a limit, or an optional part is absent) or `missing` (the area does not work without
+    /// it).
     pub state: State,
     /// What was found, in words.
     pub found: String,
@@ -90,7 +91,7 @@ pub struct Area {
     pub area: &'static str,
     /// What the area is for.
     pub purpose: &'static str,
-    /// Whether no check of the area is [`State::Missing`].
+    /// Whether no check of the area is `missing`.
     pub ready: bool,
     /// The checks.
     pub checks: Vec<Check>,
@@ -111,7 +112,7 @@ impl Area {
 /// The result of all checks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Whether the program can replay in a simulator, and draw off-screen or in a window.
+    /// Whether the program can replay in a simulator, and draw off-screen or in a window; the exit code is 1 if not.
     pub basis: bool,
     /// Number of areas that are ready.
     pub areas_ready: usize,
