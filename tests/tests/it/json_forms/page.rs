@@ -517,7 +517,7 @@ const PAGE: &[Section] = &[
             ("`calls.stopped`", &forms::STOP_LOCATION),
         ],
         after: "`calls.guard` is only for `--guard`, `calls.launch_ns[]` only for `launches --on`, and `calls.tuned` and \
-                `calls.watched` only for `tune` and memory traces.",
+                `calls.watched` only for `tune` and memory traces.\nAn output is `expected` to match unless `--input` is given and no `--tolerance` for the output.",
     },
     Section {
         level: 4,
