@@ -1,7 +1,17 @@
 //! A call on its way into the file: its row and its payload.
 
-use crate::session::Slot;
 use trace_core::recording::CallEvent;
+
+/// A slot for awaited content or for content in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slot(u64);
+
+impl Slot {
+    /// Returns the slot of a number.
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
 
 /// The payload of a row.
 #[derive(Debug)]

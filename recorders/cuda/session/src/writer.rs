@@ -1,9 +1,9 @@
 //! The writer thread: it stores queued data in the file in the order of the calls.
 
-use crate::entry::{Entry, EntryPayload};
+use crate::entry::{Entry, EntryPayload, Slot};
 use crate::error::SessionError;
 use crate::file::File;
-use crate::session::{MAX_WAITING_BYTES, QueueBatch, Shared, Slot, SuppliedContent};
+use crate::queue::{MAX_WAITING_BYTES, QueueBatch, Shared, SuppliedContent};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 use trace_core::PAGE_SIZE;
