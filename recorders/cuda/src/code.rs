@@ -4,23 +4,18 @@
 mod owners;
 mod parameters;
 
-pub(crate) use owners::module_of;
-
-use crate::images::{ImageSource, extract_code, find_source, read_file};
-use crate::memory::current_context_and_device;
-use crate::recorder::{ByHandle, Recorder, is_ok, lock};
-use crate::resolve::driver;
+use crate::contexts::current_context_and_device;
+use crate::driver::driver;
+use crate::images::{ImageSource, extract_code};
+use crate::kernels::SelectedKernels;
+use crate::trace::Trace;
 use cuda_code::{Capability, cubin::Cubin, names::demangle, ptx::Ptx};
 use cuda_driver::{
-    CuDevice, CuDevicePtr, CuFunction, CuKernel, CuResult, FUNCTION_LOCAL, FUNCTION_MAX_THREADS, FUNCTION_REGISTERS,
-    FUNCTION_SHARED, POINTER_MANAGED,
+    CuDevice, CuFunction, FUNCTION_LOCAL, FUNCTION_MAX_THREADS, FUNCTION_REGISTERS, FUNCTION_SHARED, POINTER_MANAGED,
 };
-use libc::{c_char, c_void};
-use std::cell::RefCell;
+use libc::c_void;
 use std::collections::HashMap;
-use std::ffi::CStr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use trace_core::recording::{CallFunction, CallGlobal, CallModule, CodeKind};
 
 /// Properties of a launched function.
@@ -85,66 +80,54 @@ pub(crate) struct Code {
     fresh: Vec<(u64, u64)>,
 }
 
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+/// Why the code of a module is missing in the recording if only its variables were requested.
+const UNUSED: &str = "no function of it is launched";
 
-/// Returns a string of the program; empty for a null pointer.
-fn text(at: *const c_char) -> String {
-    if at.is_null() {
-        return String::new();
+impl LoadedCode {
+    /// Returns the module's number in the recording, and assigns one if it has none.
+    fn assign_number(&mut self, trace: &Trace) -> u32 {
+        if let Some(number) = self.number {
+            return number;
+        }
+        let mut tables = trace.session.tables();
+        let number = u32::try_from(tables.metadata.modules.len()).unwrap_or(u32::MAX);
+        tables.metadata.modules.push(CallModule {
+            origin: self.origin.clone(),
+            missing: UNUSED.to_owned(),
+            ..Default::default()
+        });
+        tables.mark_changed();
+        self.number = Some(number);
+        number
     }
-    // SAFETY: the program passed it to the driver as a string.
-    unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned()
+
+    /// Adds the known variables to the module's entry, if it has one.
+    fn record_globals(&mut self, trace: &Trace) {
+        let (Some(number), false) = (self.number, self.globals.is_empty()) else {
+            return;
+        };
+        let mut tables = trace.session.tables();
+        if let Some(m) = tables.metadata.modules.get_mut(number as usize) {
+            for g in self.globals.drain(..) {
+                if !self.places.contains(&(g.at, g.bytes)) {
+                    self.places.push((g.at, g.bytes));
+                }
+                if !m.globals.iter().any(|known| known.name == g.name) {
+                    m.globals.push(g);
+                }
+            }
+            tables.mark_changed();
+        }
+    }
 }
 
-/// Handles the load of a module or library from memory.
-pub(crate) fn load(
-    r: &Recorder,
-    call: Call<'_>,
-    name: &'static str,
-    handle: *mut *mut c_void,
-    image: *const c_void,
-    library: bool,
-) -> CuResult {
-    let begun = r.session.start_call();
-    // The program can reuse the memory as soon as the call returns.
-    let (source, origin) = find_source(image as u64);
-    let result = call();
-    note(r, handle, result, source, origin, library);
-    r.record_call(begun, name, None, &[image as u64], result);
-    result
-}
-
-/// Handles the load of a module or library from a file.
-pub(crate) fn load_file(
-    r: &Recorder,
-    call: Call<'_>,
-    name: &'static str,
-    handle: *mut *mut c_void,
-    path: *const c_char,
-    library: bool,
-) -> CuResult {
-    let begun = r.session.start_call();
-    let path = text(path);
-    let result = call();
-    let source = if is_ok(result) {
-        read_file(&path)
-    } else {
-        ImageSource::Missing(String::new())
-    };
-    note(r, handle, result, source, path, library);
-    r.record_call(begun, name, None, &[], result);
-    result
-}
-
-fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: ImageSource, origin: String, library: bool) {
-    if is_ok(result) && !handle.is_null() {
-        // SAFETY: the driver has written the answer.
-        let handle = unsafe { *handle } as usize;
-        let mut code = lock(&r.code);
-        code.count += 1;
-        code.modules.remove(&handle);
+impl Code {
+    /// Adds a module or a library that was loaded.
+    pub fn add(&mut self, handle: usize, source: ImageSource, origin: String, library: bool) {
+        self.count += 1;
+        self.modules.remove(&handle);
         let loaded = LoadedCode {
-            place: code.count,
+            place: self.count,
             library,
             source,
             origin,
@@ -160,223 +143,69 @@ fn note(r: &Recorder, handle: *mut *mut c_void, result: CuResult, source: ImageS
                 current_context_and_device().map_or(0, |(context, _)| context)
             },
         };
-        code.loaded.insert(handle, loaded);
+        self.loaded.insert(handle, loaded);
     }
-}
 
-/// Handles the unload of a module or library.
-pub(crate) fn unload(r: &Recorder, call: Call<'_>, name: &'static str, handle: *mut c_void) -> CuResult {
-    let begun = r.session.start_call();
-    let result = call();
-    if is_ok(result) {
-        let mut code = lock(&r.code);
-        let code = &mut *code;
-        code.loaded.remove(&(handle as usize));
-        code.modules
-            .retain(|module, of| *module != handle as usize && of.library != handle as usize);
-        let known = &mut code.known;
-        code.named.retain(|function, n| {
-            let stays = n.owner != handle as usize;
+    /// Forgets a module or a library that was unloaded, with its functions.
+    pub fn remove(&mut self, handle: usize) {
+        self.loaded.remove(&handle);
+        self.modules
+            .retain(|module, of| *module != handle && of.library != handle);
+        let known = &mut self.known;
+        self.named.retain(|function, n| {
+            let stays = n.owner != handle;
             if !stays {
                 known.remove(function);
             }
             stays
         });
-        r.invalidate_caches();
     }
-    r.record_call(begun, name, None, &[], result);
-    result
-}
 
-/// Handles the lookup of a module's function or a library's kernel by name.
-pub(crate) fn named(
-    r: &Recorder,
-    call: Call<'_>,
-    function: *mut *mut c_void,
-    owner: *mut c_void,
-    name: *const c_char,
-    kernel: bool,
-) -> CuResult {
-    let result = call();
-    if is_ok(result) && !function.is_null() {
-        // SAFETY: the driver has written the answer.
-        let handle = unsafe { *function } as usize;
-        let mut code = lock(&r.code);
-        let named = NamedFunction {
-            name: text(name),
-            owner: code.origin(owner as usize),
-            kernel,
-        };
+    /// Adds a function or a kernel that the program looked up by name. Returns whether its handle was another one's
+    /// before.
+    pub fn add_function(&mut self, handle: usize, owner: usize, name: String, kernel: bool) -> bool {
+        let owner = self.origin(owner);
         // A handle can be reused for another function.
-        let was = code.named.get(&handle);
-        if was.is_some_and(|was| was.name != named.name || was.owner != named.owner) {
-            code.known.remove(&handle);
-            r.invalidate_caches();
+        let was = self.named.get(&handle);
+        let reused = was.is_some_and(|was| was.name != name || was.owner != owner);
+        if reused {
+            self.known.remove(&handle);
         }
-        code.named.insert(handle, named);
-    }
-    result
-}
-
-/// Handles the lookup of a variable's address by name.
-pub(crate) fn variable(
-    r: &Recorder,
-    call: Call<'_>,
-    at: *mut CuDevicePtr,
-    bytes: *mut usize,
-    owner: *mut c_void,
-    name: *const c_char,
-) -> CuResult {
-    let result = call();
-    if is_ok(result) && !at.is_null() && !bytes.is_null() {
-        let global = CallGlobal {
-            name: text(name),
-            // SAFETY: the driver has written the answers.
-            at: unsafe { *at },
-            // SAFETY: as above.
-            bytes: unsafe { *bytes } as u64,
-        };
-        let mut code = lock(&r.code);
-        let owner = code.origin(owner as usize);
-        if let Some(loaded) = code.loaded.get_mut(&owner) {
-            loaded.globals.push(global);
-            // The program can copy to the variable without ever launching a function of the module: a replay has to
-            // know the address.
-            loaded.assign_number(r);
-            loaded.record_globals(r);
-        }
-    }
-    result
-}
-
-/// Why the code of a module is missing in the recording if only its variables were requested.
-const UNUSED: &str = "no function of it is launched";
-
-impl LoadedCode {
-    /// Returns the module's number in the recording, and assigns one if it has none.
-    fn assign_number(&mut self, r: &Recorder) -> u32 {
-        if let Some(number) = self.number {
-            return number;
-        }
-        let mut tables = r.session.tables();
-        let number = u32::try_from(tables.metadata.modules.len()).unwrap_or(u32::MAX);
-        tables.metadata.modules.push(CallModule {
-            origin: self.origin.clone(),
-            missing: UNUSED.to_owned(),
-            ..Default::default()
-        });
-        tables.mark_changed();
-        self.number = Some(number);
-        number
+        self.named.insert(handle, NamedFunction { name, owner, kernel });
+        reused
     }
 
-    /// Adds the known variables to the module's entry, if it has one.
-    fn record_globals(&mut self, r: &Recorder) {
-        let (Some(number), false) = (self.number, self.globals.is_empty()) else {
-            return;
-        };
-        let mut tables = r.session.tables();
-        if let Some(m) = tables.metadata.modules.get_mut(number as usize) {
-            for g in self.globals.drain(..) {
-                if !self.places.contains(&(g.at, g.bytes)) {
-                    self.places.push((g.at, g.bytes));
-                }
-                if !m.globals.iter().any(|known| known.name == g.name) {
-                    m.globals.push(g);
-                }
-            }
-            tables.mark_changed();
-        }
-    }
-}
-
-/// Handles the lookup of a kernel's function.
-pub(crate) fn kernel_function(r: &Recorder, call: Call<'_>, function: *mut CuFunction, kernel: CuKernel) -> CuResult {
-    let result = call();
-    if is_ok(result) && !function.is_null() {
-        // SAFETY: the driver has written the answer.
-        let handle = unsafe { *function } as usize;
-        let mut code = lock(&r.code);
-        if let Some(n) = code.named.get(&(kernel as usize)) {
+    /// Adds the function of a kernel.
+    pub fn add_kernel_function(&mut self, handle: usize, kernel: usize) {
+        if let Some(n) = self.named.get(&kernel) {
             let named = NamedFunction {
                 name: n.name.clone(),
                 owner: n.owner,
                 kernel: false,
             };
-            code.named.insert(handle, named);
+            self.named.insert(handle, named);
         }
     }
-    result
-}
 
-/// Handles the set of an attribute of a function or kernel.
-pub(crate) fn set_attribute(
-    r: &Recorder,
-    call: Call<'_>,
-    name: &'static str,
-    function: *mut c_void,
-    attribute: i32,
-    value: i32,
-) -> CuResult {
-    let begun = r.session.start_call();
-    let result = call();
-    if is_ok(result) {
-        let known = self::function(r, function);
-        let mut tables = r.session.tables();
-        if let Some(f) = tables.metadata.functions.get_mut(known.number as usize) {
-            match f.attributes.iter_mut().find(|[a, _]| *a == attribute) {
-                Some([_, v]) => *v = value,
-                None => f.attributes.push([attribute, value]),
-            }
-            tables.mark_changed();
+    /// Adds a variable whose address the program requested.
+    pub fn add_variable(&mut self, trace: &Trace, owner: usize, global: CallGlobal) {
+        let owner = self.origin(owner);
+        if let Some(loaded) = self.loaded.get_mut(&owner) {
+            loaded.globals.push(global);
+            // The program can copy to the variable without ever launching a function of the module: a replay has to
+            // know the address.
+            loaded.assign_number(trace);
+            loaded.record_globals(trace);
         }
-        drop(tables);
-        let arguments = [attribute as u32 as u64, value as u32 as u64];
-        r.record_call(begun, name, Some(known.number), &arguments, result);
     }
-    result
-}
 
-/// Returns the properties of a function, and queries them if it is new.
-pub(crate) fn function(r: &Recorder, handle: CuFunction) -> FunctionInfo {
-    thread_local! {
-        /// Functions that this thread launched, as of a value of [`Recorder::changes`].
-        static SEEN: RefCell<(u64, HashMap<usize, FunctionInfo, ByHandle>)> = RefCell::default();
+    /// Returns the variables whose addresses became known since the last call: first addresses and sizes in bytes.
+    pub fn take_fresh_variables(&mut self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut self.fresh)
     }
-    let changes = r.changes.load(Ordering::Acquire);
-    let seen = SEEN.try_with(|seen| {
-        let seen = seen.borrow();
-        (seen.0 == changes)
-            .then(|| seen.1.get(&(handle as usize)).cloned())
-            .flatten()
-    });
-    if let Ok(Some(known)) = seen {
-        return known;
-    }
-    let mut code = lock(&r.code);
-    let known = code.function(r, handle);
-    let waits = code.has_pending_query(handle);
-    let fresh = std::mem::take(&mut code.fresh);
-    drop(code);
-    // No recorded call holds the content of variables at the start of a part of a program.
-    if r.is_partial() && r.is_inside() {
-        r.snapshot_variables(fresh);
-    }
-    if !waits {
-        let _ = SEEN.try_with(|seen| {
-            let mut seen = seen.borrow_mut();
-            if seen.0 != changes {
-                *seen = (changes, HashMap::default());
-            }
-            seen.1.insert(handle as usize, known.clone());
-        });
-    }
-    known
-}
 
-impl Code {
     /// Returns whether a query about a function's module is still pending.
-    fn has_pending_query(&self, handle: CuFunction) -> bool {
+    pub fn has_pending_query(&self, handle: CuFunction) -> bool {
         let owner = self
             .named
             .get(&(handle as usize))
@@ -419,18 +248,19 @@ impl Code {
         });
     }
 
-    fn function(&mut self, r: &Recorder, handle: CuFunction) -> FunctionInfo {
+    /// Returns the properties of a function, and queries them if it is new. It counts as used from then on.
+    pub fn function(&mut self, trace: &Trace, kernels: Option<&SelectedKernels>, handle: CuFunction) -> FunctionInfo {
         let key = handle as usize;
-        let captured = r.captures.load(Ordering::Relaxed) > 0;
+        let captured = trace.is_capturing();
         if let Some(known) = self.known.get(&key) {
             let known = known.clone();
             if !captured && let Some(owner) = self.named.get(&key).map(|n| n.owner) {
-                self.query_variables(r, owner);
+                self.query_variables(trace, owner);
             }
             return known;
         }
         if !self.named.contains_key(&key) {
-            let found = self.find_function(r, handle, captured);
+            let found = self.find_function(trace, handle, captured);
             self.named.insert(key, found);
         }
         let (name, owner, kernel) = match self.named.get(&key) {
@@ -439,10 +269,10 @@ impl Code {
         };
         let report = parameters::query_layout(handle, kernel);
         self.reads_parameters |= report.is_none();
-        let module = self.store_used_module(r, owner, captured);
+        let module = self.store_used_module(trace, owner, captured);
         let layout = report.or_else(|| self.loaded.get(&owner)?.parameters.get(&name).cloned());
         let attribute = |which| if captured { 0 } else { attribute(handle, kernel, which) };
-        let wanted = r.kernels.as_ref().is_some_and(|k| k.is_selected(&name));
+        let wanted = kernels.is_some_and(|k| k.is_selected(&name));
         let collective = ["ncclDevKernel", "ncclKernel"].iter().any(|word| name.contains(word));
         let function = CallFunction {
             demangled: demangle(&name).unwrap_or_default(),
@@ -460,7 +290,7 @@ impl Code {
             ..Default::default()
         };
         if module.is_none() {
-            r.note_not_recorded(
+            trace.note_not_recorded(
                 "functions",
                 format!(
                     "the driver does not report the module of {}: its launches cannot be replayed",
@@ -468,7 +298,7 @@ impl Code {
                 ),
             );
         }
-        let number = r.session.tables().new_function(key, function);
+        let number = trace.session.tables().new_function(key, function);
         let all = layout.iter().flatten();
         let bytes = all.map(|[at, bytes]| at.saturating_add(*bytes)).max();
         let known = FunctionInfo {
@@ -483,14 +313,14 @@ impl Code {
     }
 
     /// Returns the number of a module that has a used function, and stores its code.
-    fn store_used_module(&mut self, r: &Recorder, owner: usize, captured: bool) -> Option<u32> {
+    fn store_used_module(&mut self, trace: &Trace, owner: usize, captured: bool) -> Option<u32> {
         let reads_parameters = self.reads_parameters;
         let loaded = self.loaded.get_mut(&owner)?;
         if !std::mem::replace(&mut loaded.stored, true) {
             let (mut kind, mut missing) = (CodeKind::default(), String::new());
             // The code that runs depends on the device, and nothing may have queried it yet.
-            r.record_device();
-            let capability = r.session.tables().metadata.device.capability;
+            trace.record_device();
+            let capability = trace.session.tables().metadata.device.capability;
             let code = extract_code(&loaded.source, Capability::new(capability[0], capability[1]));
             let mut bytes = None;
             match code {
@@ -503,23 +333,23 @@ impl Code {
                     bytes = Some(code);
                 }
                 Err(why) => {
-                    r.note_not_recorded(
+                    trace.note_not_recorded(
                         &loaded.origin,
                         format!("code that the program loaded is not in the recording: {why}"),
                     );
                     missing = why;
                 }
             }
-            let number = loaded.assign_number(r);
+            let number = loaded.assign_number(trace);
             {
-                let mut tables = r.session.tables();
+                let mut tables = trace.session.tables();
                 if let Some(module) = tables.metadata.modules.get_mut(number as usize) {
                     (module.kind, module.missing) = (kind, missing);
                 }
                 tables.mark_changed();
             }
             if let Some(bytes) = bytes {
-                r.session.store_code(number, bytes);
+                trace.session.store_code(number, bytes);
             }
             // The copy is stored now and not needed any more.
             if let ImageSource::Copied(_) = loaded.source {
@@ -528,18 +358,18 @@ impl Code {
         }
         let number = loaded.number;
         if !captured {
-            self.query_variables(r, owner);
+            self.query_variables(trace, owner);
         }
         number
     }
 
     /// Queries the addresses of a module's variables. It does nothing during graph capture: the query can load the
     /// module.
-    fn query_variables(&mut self, r: &Recorder, owner: usize) {
+    fn query_variables(&mut self, trace: &Trace, owner: usize) {
         let Some(loaded) = self.loaded.get_mut(&owner) else {
             return;
         };
-        loaded.record_globals(r);
+        loaded.record_globals(trace);
         if loaded.number.is_none() || loaded.variables.is_empty() {
             return;
         }
@@ -562,7 +392,7 @@ impl Code {
                 // SAFETY: the driver has just returned the address, and the pointer is valid for four bytes of answer.
                 let asked = unsafe { d.cuPointerGetAttribute((&raw mut managed).cast(), POINTER_MANAGED, at) };
                 if asked.is_ok() && managed != 0 {
-                    r.note_not_recorded(
+                    trace.note_not_recorded(
                         "managed memory",
                         format!(
                             "host and device share the variable {name}: the recorder does not see what the host \
@@ -581,7 +411,7 @@ impl Code {
                 });
             }
         }
-        loaded.record_globals(r);
+        loaded.record_globals(trace);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Content of copies, read from the program's own memory.
 
 use crate::process_memory::read_process_memory;
-use crate::recorder::Recorder;
+use crate::trace::Trace;
 use cuda_session::{EntryPayload, Slot};
 use trace_core::recording::CopyRow;
 
@@ -9,30 +9,30 @@ use trace_core::recording::CopyRow;
 const PIECE: u64 = 64 << 20;
 
 /// Returns the content of a copy, from this process's memory at an address.
-pub(crate) fn content_at(r: &Recorder, from: u64, pitch: u64, row: &CopyRow) -> EntryPayload {
+pub(crate) fn content_at(trace: &Trace, from: u64, pitch: u64, row: &CopyRow) -> EntryPayload {
     if row.total().is_none_or(|n| n <= PIECE) {
         return gather(from, pitch, row.bytes, row.rows).map_or(EntryPayload::Nothing, EntryPayload::Content);
     }
-    let slot = r.session.new_slot();
-    match supply_parts(r, slot, from, pitch, row) {
+    let slot = trace.session.new_slot();
+    match supply_parts(trace, slot, from, pitch, row) {
         true => EntryPayload::Parts(slot),
         false => EntryPayload::Nothing,
     }
 }
 
 /// Supplies awaited content from this process's memory at an address.
-pub(crate) fn supply(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) {
-    if row.total().is_some_and(|n| n > PIECE) && supply_parts(r, slot, from, pitch, row) {
-        r.session.supply_parts(slot);
+pub(crate) fn supply(trace: &Trace, slot: Slot, from: u64, pitch: u64, row: &CopyRow) {
+    if row.total().is_some_and(|n| n > PIECE) && supply_parts(trace, slot, from, pitch, row) {
+        trace.session.supply_parts(slot);
         return;
     }
     let content = gather(from, pitch, row.bytes, row.rows);
-    r.session.supply(slot, content);
+    trace.session.supply(slot, content);
 }
 
 /// Hands a copy's content over in parts that start at pages of the device. Returns `false` if some of it is not
 /// readable.
-fn supply_parts(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) -> bool {
+fn supply_parts(trace: &Trace, slot: Slot, from: u64, pitch: u64, row: &CopyRow) -> bool {
     let Some(total) = row.total() else { return false };
     let (device, page) = (row.device(), trace_core::PAGE_SIZE as u64);
     let linear = row.rows == 1 || pitch == row.bytes;
@@ -50,7 +50,7 @@ fn supply_parts(r: &Recorder, slot: Slot, from: u64, pitch: u64, row: &CopyRow) 
         if !read {
             return false;
         }
-        r.session.supply_part(slot, device.wrapping_add(done), part);
+        trace.session.supply_part(slot, device.wrapping_add(done), part);
         done = to;
     }
     true

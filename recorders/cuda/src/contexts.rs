@@ -1,109 +1,74 @@
-//! Contexts: their limits, their destruction, and their access to each other's memory.
+//! Contexts of the driver: the calling thread's, and the recorder's own waits for their work.
 
-use crate::recorder::{Recorder, is_ok, lock};
-use crate::resolve::driver;
-use cuda_driver::{CuContext, CuDevice, CuResult, LIMIT_HEAP, LIMIT_PRINTF, LIMIT_STACK};
+use crate::driver::driver;
+use crate::trace::Trace;
+use cuda_driver::{CuContext, CuDevice, CuStream, CudaError, NOT_READY};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+/// Maximum time that the recorder waits for a stream by itself; after it, it does not wait any more.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// Handles `cuCtxSetLimit`: sizes of stack, heap and print buffer for kernels. A replay sets each limit once, before it
-/// starts, so the largest of several values is recorded.
-pub(crate) fn set_limit(r: &Recorder, call: Call<'_>, limit: u32, value: usize) -> CuResult {
-    let begun = r.session.start_call();
-    let result = call();
-    let value = value as u64;
-    if is_ok(result) && matches!(limit, LIMIT_STACK | LIMIT_PRINTF | LIMIT_HEAP) {
-        let mut tables = r.session.tables();
-        let limits = &mut tables.metadata.limits;
-        match limits.iter_mut().find(|[known, _]| *known == u64::from(limit)) {
-            Some([_, max]) => *max = value.max(*max),
-            None => limits.push([limit.into(), value]),
-        }
-        tables.mark_changed();
-    }
-    r.record_call(begun, "cuCtxSetLimit", None, &[limit.into(), value], result);
-    result
-}
-
-/// Handles `cuCtxEnablePeerAccess`: functions of this context can access memory of another one.
-pub(crate) fn enable_peer_access(r: &Recorder, call: Call<'_>, peer: CuContext) -> CuResult {
-    let result = call();
-    let here = crate::memory::current_context_and_device();
-    let (d, mut owner, mut popped): (_, CuDevice, CuContext) = (driver(), 0, std::ptr::null_mut());
-    // SAFETY: the program has just passed the context; the thread's own is restored.
-    let asked = is_ok(result)
-        && unsafe {
-            d.cuCtxPushCurrent_v2(peer).is_ok() && {
-                let asked = d.cuCtxGetDevice(&raw mut owner).is_ok();
-                let _ = d.cuCtxPopCurrent_v2(&raw mut popped);
-                asked
-            }
-        };
-    if let Some((_, device)) = here.filter(|_| asked) {
-        lock(&r.memory).allow_peer(device, owner);
-    }
-    result
-}
-
-/// Handles the destruction of a context.
-pub(crate) fn destroy(r: &Recorder, call: Call<'_>, context: CuContext) -> CuResult {
-    let result = call();
-    if is_ok(result) {
-        forget_context(r, context as usize);
-    }
-    result
-}
-
-/// Returns a device's primary context, which the runtime uses. Returns `None` if there is none or the device is
-/// unknown.
-fn find_primary_context(r: &Recorder, device: CuDevice) -> Option<usize> {
-    // The query creates a missing context: do not query a device without known memory.
-    if !lock(&r.memory).has_memory_on(device) || !is_active(device) {
-        return None;
-    }
+/// Returns the context of the calling thread, and its device.
+pub(crate) fn current_context_and_device() -> Option<(usize, CuDevice)> {
     let d = driver();
-    let mut context: CuContext = std::ptr::null_mut();
-    // SAFETY: the call queries the context, and its retain count stays the same.
+    let (mut device, mut context): (CuDevice, CuContext) = (0, std::ptr::null_mut());
+    // SAFETY: the queries have valid pointers for the answers.
     let asked = unsafe {
-        d.cuDevicePrimaryCtxRetain(&raw mut context, device)
-            .and_then(|()| d.cuDevicePrimaryCtxRelease_v2(device))
+        d.cuCtxGetCurrent(&raw mut context)
+            .and_then(|()| d.cuCtxGetDevice(&raw mut device))
     };
-    asked.is_ok().then_some(context as usize)
+    (asked.is_ok() && !context.is_null()).then_some((context as usize, device))
 }
 
-/// Returns whether a device has its primary context; `true` if the driver does not say.
-fn is_active(device: CuDevice) -> bool {
-    let (mut flags, mut active) = (0, 0);
-    // SAFETY: the query has valid pointers for the answers.
-    let asked = unsafe { driver().cuDevicePrimaryCtxGetState(device, &raw mut flags, &raw mut active) };
-    asked.is_err() || active != 0
+/// Returns the context of the calling thread, or 0 if it has none.
+pub(crate) fn current_context() -> usize {
+    let mut context: CuContext = std::ptr::null_mut();
+    // SAFETY: the query has a valid pointer for the answer.
+    let asked = unsafe { driver().cuCtxGetCurrent(&raw mut context) };
+    asked.map_or(0, |()| context as usize)
 }
 
-/// Handles the reset of a primary context.
-pub(crate) fn reset(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
-    let context = find_primary_context(r, device);
-    let result = call();
-    if let Some(context) = context.filter(|_| is_ok(result)) {
-        forget_context(r, context);
+/// Waits for the work of a context; `None` for the calling thread's.
+pub(crate) fn wait_for_context(context: Option<usize>) -> Result<(), CudaError> {
+    let d = driver();
+    let Some(context) = context else {
+        // SAFETY: the call only waits, as the driver's own function does before it frees memory.
+        return unsafe { d.cuCtxSynchronize() };
+    };
+    // SAFETY: as above.
+    with_context(context, || unsafe { d.cuCtxSynchronize() })
+}
+
+/// Runs `work` with a context as the thread's current one.
+pub(crate) fn with_context<T>(context: usize, work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
+    let d = driver();
+    let mut before: CuContext = std::ptr::null_mut();
+    // SAFETY: the context is not destroyed, as far as is known.
+    unsafe { d.cuCtxPushCurrent_v2(context as CuContext)? };
+    let done = work();
+    // SAFETY: this restores the thread's own context.
+    let _ = unsafe { d.cuCtxPopCurrent_v2(&raw mut before) };
+    done
+}
+
+/// Waits until a stream is done, for a limited time: a host function can wait for the program. Returns `false` if
+/// the stream is not done.
+pub(crate) fn wait_bounded(trace: &Trace, stream: CuStream) -> bool {
+    static TIRED: AtomicBool = AtomicBool::new(false);
+    let (begun, mut pause) = (Instant::now(), Duration::from_micros(10));
+    while !trace.is_capturing() && !TIRED.load(Ordering::Relaxed) {
+        // SAFETY: the query is about a stream that the program has just used.
+        match unsafe { driver().cuStreamQuery(stream) } {
+            Ok(()) => return true,
+            Err(e) if e.result() != Some(NOT_READY) => return false,
+            Err(_) => {}
+        }
+        if begun.elapsed() > MAX_WAIT {
+            TIRED.store(true, Ordering::Relaxed);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(1));
     }
-    result
-}
-
-/// Handles the release of a primary context: the last release destroys it.
-pub(crate) fn release(r: &Recorder, call: Call<'_>, device: CuDevice) -> CuResult {
-    let context = find_primary_context(r, device);
-    let result = call();
-    if let Some(context) = context.filter(|_| is_ok(result) && !is_active(device)) {
-        forget_context(r, context);
-    }
-    result
-}
-
-/// Forgets a destroyed context: takes its awaited content as it is now, and removes everything created in it.
-fn forget_context(r: &Recorder, context: usize) {
-    r.context_done(context);
-    lock(&r.snapshots).forget_context(context);
-    lock(&r.memory).forget_context(context);
-    lock(&r.code).forget_context(context);
-    r.invalidate_caches();
+    false
 }

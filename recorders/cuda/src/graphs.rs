@@ -1,26 +1,14 @@
-//! Graphs: each launch of a graph does what was captured or built, and is recorded after the launch, node by node.
+//! Executable graphs: the work of their nodes, in topological order.
 
-mod feedback;
-mod nodes;
-
-use crate::copies::flatten;
-use crate::recorder::{Form, Recorder, is_ok, lock};
-use cuda_driver::{
-    Copy3d, CuGraph, CuGraphExec, CuGraphNode, CuResult, CuStream, FillNode, KernelNode, NODE_COPY, NODE_EVENT_RECORD,
-    NODE_FILL, NODE_GRAPH, NODE_HOST, NODE_KERNEL, NODE_WAIT_EVENT, NodeForm,
-};
-use cuda_session::EntryPayload;
-use feedback::FeedbackSources;
-use nodes::{Node, NodeWork, find, for_each_enabled, keep_handles, list_nodes, read_fill, read_launch};
 use std::collections::HashMap;
 use std::sync::Arc;
-use trace_core::recording::{CALL_OF_GRAPH, CallEvent, CopyKind, CopyRow, FillRow, LaunchRow};
+use trace_core::recording::{CopyRow, FillRow, LaunchRow};
 
 /// An executable graph.
 #[derive(Clone, Debug, Default)]
-struct ExecGraph {
+pub(crate) struct ExecGraph {
     /// Its nodes in topological order.
-    nodes: Vec<Node>,
+    pub nodes: Vec<Node>,
     /// The graph was changed in a way that the recorder could not follow: its work is unknown.
     unknown: bool,
 }
@@ -31,302 +19,125 @@ pub(crate) struct Graphs {
     ready: HashMap<usize, Arc<ExecGraph>>,
 }
 
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
-
-/// Handles the instantiation of a graph.
-pub(crate) fn instantiate(
-    r: &Recorder,
-    call: Call<'_>,
-    name: &'static str,
-    exec: *mut CuGraphExec,
-    graph: CuGraph,
-) -> CuResult {
-    let begun = r.session.start_call();
-    let result = call();
-    if is_ok(result) && !exec.is_null() {
-        let ready = ExecGraph {
-            nodes: list_nodes(r, graph),
-            unknown: false,
-        };
-        // SAFETY: the driver has written the answer.
-        let handle = unsafe { *exec } as usize;
-        lock(&r.graphs).ready.insert(handle, Arc::new(ready));
-    }
-    r.record_call(begun, name, None, &[], result);
-    result
+/// A node of a graph.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// Its handle, by which the program names it in the executable graph.
+    pub handle: usize,
+    /// Launches run the node.
+    pub enabled: bool,
+    pub work: NodeWork,
 }
 
-/// Handles `cuGraphExecUpdate`: a graph replaces the instantiated one.
-pub(crate) fn update(r: &Recorder, call: Call<'_>, exec: CuGraphExec, graph: CuGraph) -> CuResult {
-    let begun = r.session.start_call();
-    let result = call();
-    if is_ok(result) {
-        let mut nodes = list_nodes(r, graph);
-        let mut graphs = lock(&r.graphs);
-        let ready = Arc::make_mut(graphs.ready.entry(exec as usize).or_default());
+/// The work of a node.
+#[derive(Clone, Debug)]
+pub(crate) enum NodeWork {
+    /// A launch, its arguments, and whether launches of its function are recorded one by one.
+    Launch(LaunchRow, Option<Vec<u8>>, bool),
+    Copies(Vec<CopyRow>),
+    Fill(FillRow),
+    Child(Vec<Node>),
+    /// No work that is recorded.
+    Nothing,
+}
+
+impl Node {
+    /// Replaces the work of the node. Properties that the change's structure does not contain stay.
+    fn change(&mut self, to: NodeWork) {
+        self.work = match (to, &self.work) {
+            (NodeWork::Launch(new, buffer, wanted), NodeWork::Launch(old, ..)) => {
+                let row = LaunchRow {
+                    cluster: old.cluster,
+                    flags: old.flags,
+                    ..new
+                };
+                NodeWork::Launch(row, buffer, wanted)
+            }
+            (NodeWork::Child(mut new), NodeWork::Child(old)) => {
+                keep_handles(&mut new, old);
+                NodeWork::Child(new)
+            }
+            (to, _) => to,
+        };
+    }
+}
+
+/// Keeps the old handles when nodes replace others of the same structure: the program still uses the first ones.
+fn keep_handles(new: &mut [Node], old: &[Node]) {
+    for (new, old) in new.iter_mut().zip(old) {
+        new.handle = old.handle;
+        if let (NodeWork::Child(new), NodeWork::Child(old)) = (&mut new.work, &old.work) {
+            keep_handles(new, old);
+        }
+    }
+}
+
+/// Returns the node with this handle, also in child graphs.
+fn find(nodes: &mut [Node], handle: usize) -> Option<&mut Node> {
+    nodes.iter_mut().find_map(|node| {
+        if node.handle == handle {
+            return Some(node);
+        }
+        match &mut node.work {
+            NodeWork::Child(nodes) => find(nodes, handle),
+            _ => None,
+        }
+    })
+}
+
+/// Calls `to` for each enabled node, in order.
+pub(crate) fn for_each_enabled<'a>(nodes: &'a [Node], to: &mut dyn FnMut(&'a NodeWork)) {
+    for node in nodes.iter().filter(|n| n.enabled) {
+        match &node.work {
+            NodeWork::Child(nodes) => for_each_enabled(nodes, to),
+            what => to(what),
+        }
+    }
+}
+
+impl Graphs {
+    /// Adds an instantiated graph.
+    pub fn add(&mut self, exec: usize, nodes: Vec<Node>) {
+        self.ready.insert(exec, Arc::new(ExecGraph { nodes, unknown: false }));
+    }
+
+    /// Replaces the nodes of an executable graph; their handles stay.
+    pub fn update(&mut self, exec: usize, mut nodes: Vec<Node>) {
+        let ready = Arc::make_mut(self.ready.entry(exec).or_default());
         keep_handles(&mut nodes, &ready.nodes);
         *ready = ExecGraph { nodes, unknown: false };
     }
-    r.record_call(begun, "cuGraphExecUpdate", None, &[], result);
-    result
-}
 
-/// Changes the work of a node in an executable graph; `None` if the new work is unknown.
-fn change(
-    r: &Recorder,
-    call: Call<'_>,
-    name: &'static str,
-    exec: CuGraphExec,
-    node: CuGraphNode,
-    to: Option<NodeWork>,
-) -> CuResult {
-    let begun = r.session.start_call();
-    let result = call();
-    if is_ok(result)
-        && let Some(ready) = lock(&r.graphs).ready.get_mut(&(exec as usize))
-    {
-        let ready = Arc::make_mut(ready);
-        match (find(&mut ready.nodes, node as usize), to) {
-            (Some(node), Some(to)) => node.change(to),
-            _ => ready.unknown = true,
-        }
-    }
-    r.record_call(begun, name, None, &[], result);
-    result
-}
-
-/// Handles a change of a node's launch.
-///
-/// # Safety
-/// The structure is the program's, and the driver reads it as well.
-pub(crate) unsafe fn set_kernel(
-    r: &Recorder,
-    call: Call<'_>,
-    exec: CuGraphExec,
-    node: CuGraphNode,
-    form: *const KernelNode,
-) -> CuResult {
-    // SAFETY: guaranteed by the caller.
-    let to = unsafe { form.as_ref().map(|form| read_launch(r, form)) };
-    change(r, call, "cuGraphExecKernelNodeSetParams", exec, node, to)
-}
-
-/// Handles the same change with the first version of the structure, which ends before the kernel and the context.
-///
-/// # Safety
-/// The same as [`set_kernel`], with a structure of that size.
-pub(crate) unsafe fn set_kernel_by_first(
-    r: &Recorder,
-    call: Call<'_>,
-    exec: CuGraphExec,
-    node: CuGraphNode,
-    form: *const KernelNode,
-) -> CuResult {
-    const FIRST: usize = std::mem::offset_of!(KernelNode, kernel);
-    let mut whole = std::mem::MaybeUninit::<KernelNode>::zeroed();
-    if form.is_null() {
-        return call();
-    }
-    // SAFETY: the caller guarantees the source bytes, and the destination is larger.
-    unsafe {
-        std::ptr::copy_nonoverlapping(form.cast::<u8>(), whole.as_mut_ptr().cast::<u8>(), FIRST);
-        set_kernel(r, call, exec, node, whole.as_ptr())
-    }
-}
-
-/// Handles a change of a node's copy.
-///
-/// # Safety
-/// The same as [`set_kernel`].
-pub(crate) unsafe fn set_copy(
-    r: &Recorder,
-    call: Call<'_>,
-    exec: CuGraphExec,
-    node: CuGraphNode,
-    form: *const Copy3d,
-) -> CuResult {
-    // SAFETY: guaranteed by the caller.
-    let to = unsafe { form.as_ref() }.map(|form| NodeWork::Copies(flatten(r, form)));
-    change(r, call, "cuGraphExecMemcpyNodeSetParams", exec, node, to)
-}
-
-/// Handles a change of a node's fill.
-///
-/// # Safety
-/// The same as [`set_kernel`].
-pub(crate) unsafe fn set_fill(
-    r: &Recorder,
-    call: Call<'_>,
-    exec: CuGraphExec,
-    node: CuGraphNode,
-    form: *const FillNode,
-) -> CuResult {
-    // SAFETY: guaranteed by the caller.
-    let to = unsafe { form.as_ref() }.map(read_fill);
-    change(r, call, "cuGraphExecMemsetNodeSetParams", exec, node, to)
-}
-
-/// Handles a change of a node's host function, which a finding reports.
-pub(crate) fn set_host(r: &Recorder, call: Call<'_>, exec: CuGraphExec, node: CuGraphNode) -> CuResult {
-    let to = Some(NodeWork::Nothing);
-    change(r, call, "cuGraphExecHostNodeSetParams", exec, node, to)
-}
-
-/// Handles a change of a node's child graph.
-pub(crate) fn set_child(
-    r: &Recorder,
-    call: Call<'_>,
-    exec: CuGraphExec,
-    node: CuGraphNode,
-    child: CuGraph,
-) -> CuResult {
-    let to = (!child.is_null()).then(|| NodeWork::Child(list_nodes(r, child)));
-    change(r, call, "cuGraphExecChildGraphNodeSetParams", exec, node, to)
-}
-
-/// Handles `cuGraphExecNodeSetParams`: a change of a node of any kind.
-///
-/// # Safety
-/// The same as [`set_kernel`].
-pub(crate) unsafe fn set_any(
-    r: &Recorder,
-    call: Call<'_>,
-    exec: CuGraphExec,
-    node: CuGraphNode,
-    form: *const NodeForm,
-) -> CuResult {
-    // SAFETY: guaranteed by the caller; the structure for all kinds contains the structure of this kind.
-    let to = unsafe {
-        form.as_ref().and_then(|all| {
-            let at = all.form.as_ptr();
-            match all.kind {
-                NODE_KERNEL => at.cast::<KernelNode>().as_ref().map(|f| read_launch(r, f)),
-                NODE_COPY => {
-                    let copy = at.cast::<u8>().wrapping_add(NodeForm::COPY_AT).cast::<Copy3d>();
-                    copy.as_ref().map(|f| NodeWork::Copies(flatten(r, f)))
-                }
-                NODE_FILL => at.cast::<FillNode>().as_ref().map(read_fill),
-                NODE_GRAPH => Some(NodeWork::Child(list_nodes(r, *at.cast::<CuGraph>()))),
-                NODE_HOST | NODE_WAIT_EVENT | NODE_EVENT_RECORD => Some(NodeWork::Nothing),
-                _ => None,
-            }
-        })
-    };
-    change(r, call, "cuGraphExecNodeSetParams", exec, node, to)
-}
-
-/// Handles `cuGraphNodeSetEnabled`: launches skip a node, or run it again.
-pub(crate) fn set_enabled(
-    r: &Recorder,
-    call: Call<'_>,
-    exec: CuGraphExec,
-    node: CuGraphNode,
-    enabled: u32,
-) -> CuResult {
-    let begun = r.session.start_call();
-    let result = call();
-    if is_ok(result)
-        && let Some(ready) = lock(&r.graphs).ready.get_mut(&(exec as usize))
-    {
-        let ready = Arc::make_mut(ready);
-        match find(&mut ready.nodes, node as usize) {
-            Some(node) => node.enabled = enabled != 0,
-            None => ready.unknown = true,
-        }
-    }
-    r.record_call(begun, "cuGraphNodeSetEnabled", None, &[u64::from(enabled)], result);
-    result
-}
-
-/// Handles `cuGraphExecDestroy`.
-pub(crate) fn destroy(r: &Recorder, _form: Form, call: Call<'_>, exec: CuGraphExec) -> CuResult {
-    let result = call();
-    if is_ok(result) {
-        lock(&r.graphs).ready.remove(&(exec as usize));
-    }
-    result
-}
-
-/// Handles `cuGraphLaunch`.
-pub(crate) fn launch(r: &Recorder, form: Form, call: Call<'_>, exec: CuGraphExec, stream: CuStream) -> CuResult {
-    let ready = lock(&r.graphs).ready.get(&(exec as usize)).cloned();
-    let ready = ready.filter(|ready| !ready.unknown);
-    if r.kernels.is_some() {
-        let mut wanted = false;
-        for_each_enabled(ready.as_ref().map_or(&[], |ready| &ready.nodes), &mut |what| {
-            wanted |= matches!(what, NodeWork::Launch(_, _, true));
-        });
-        if wanted {
-            crate::kernels::note_graph_launch(r);
-        }
-        return call();
-    }
-    let begun = r.session.start_call();
-    let number = r.stream_number(stream, form);
-    let captured = r.capture_flag(stream, form);
-    let mut sources = match &ready {
-        Some(ready) if captured == 0 => FeedbackSources::from_nodes(r, &ready.nodes, stream, form),
-        _ => FeedbackSources::default(),
-    };
-    let result = call();
-    r.record_call(begun, "cuGraphLaunch", Some(number), &[], result);
-    if !is_ok(result) || captured != 0 {
-        return result;
-    }
-    let Some(ready) = ready else {
-        r.note_not_recorded("graph", "a graph was launched whose nodes the recorder does not know");
-        return result;
-    };
-    let key = Recorder::stream_key(stream, form);
-    let (mut launches, mut copies) = (0, 0);
-    for_each_enabled(&ready.nodes, &mut |what| match what {
-        NodeWork::Launch(row, buffer, _) => {
-            lock(&r.progress).add_work(key);
-            let row = LaunchRow {
-                stream: number,
-                flags: row.flags | CALL_OF_GRAPH,
-                ..*row
-            };
-            if buffer.is_none() {
-                crate::launches::note_missing_arguments(r);
-            }
-            let with = buffer.clone().map_or(EntryPayload::Nothing, EntryPayload::Arguments);
-            r.record(begun, CallEvent::Launch(row), with);
-            launches += 1;
-        }
-        NodeWork::Copies(rows) => {
-            for row in rows {
-                let row = CopyRow {
-                    stream: number,
-                    flags: row.flags | CALL_OF_GRAPH,
-                    ..*row
-                };
-                let work = lock(&r.progress).add_work(key);
-                match CopyKind::from_raw(row.kind) {
-                    Some(CopyKind::DeviceToHost) => r.add_readback(begun, key, work, row),
-                    Some(CopyKind::HostToDevice) => {
-                        let with = sources.content(r, copies, &row, stream, form);
-                        r.record(begun, CallEvent::Copy(row), with);
-                    }
-                    _ => r.record(begun, CallEvent::Copy(row), EntryPayload::Nothing),
-                }
-                copies += 1;
+    /// Changes the work of a node; `None` if the new work is unknown.
+    pub fn change(&mut self, exec: usize, node: usize, to: Option<NodeWork>) {
+        if let Some(ready) = self.ready.get_mut(&exec) {
+            let ready = Arc::make_mut(ready);
+            match (find(&mut ready.nodes, node), to) {
+                (Some(node), Some(to)) => node.change(to),
+                _ => ready.unknown = true,
             }
         }
-        NodeWork::Fill(row) => {
-            lock(&r.progress).add_work(key);
-            let row = FillRow {
-                stream: number,
-                flags: row.flags | CALL_OF_GRAPH,
-                ..*row
-            };
-            r.record(begun, CallEvent::Fill(row), EntryPayload::Nothing);
-        }
-        NodeWork::Child(_) | NodeWork::Nothing => {}
-    });
-    // A graph runs as a whole: the recorded range ends after the graph and not after one of its launches.
-    if launches > 0 {
-        r.count_launches(launches);
     }
-    result
+
+    /// Enables or disables a node.
+    pub fn set_enabled(&mut self, exec: usize, node: usize, enabled: bool) {
+        if let Some(ready) = self.ready.get_mut(&exec) {
+            let ready = Arc::make_mut(ready);
+            match find(&mut ready.nodes, node) {
+                Some(node) => node.enabled = enabled,
+                None => ready.unknown = true,
+            }
+        }
+    }
+
+    /// Forgets a destroyed executable graph.
+    pub fn remove(&mut self, exec: usize) {
+        self.ready.remove(&exec);
+    }
+
+    /// Returns an executable graph, or `None` if its work is unknown.
+    pub fn find(&self, exec: usize) -> Option<Arc<ExecGraph>> {
+        let ready = self.ready.get(&exec).filter(|ready| !ready.unknown);
+        ready.cloned()
+    }
 }

@@ -1,22 +1,40 @@
 //! Recorded functions of the driver: for each a function of the same name that calls the driver's and hands over what
 //! was done. Everything else is forwarded untouched, because it is never replaced.
 
-use crate::recorder::{Form, Recorder, When, is_ok};
-use crate::resolve::{Hook, find_replacement, real};
-use crate::{
-    allocations, code, contexts, copies, graphs, host_memory, launches, mappings, pointers, pools, process, streams,
-    unsupported,
+use crate::calls::{
+    Call, allocations, code, contexts, copies, graphs, host_memory, launch_arguments, launches, mappings, pointers,
+    pools, streams, unsupported,
 };
+use crate::driver::{find, is_ok, real};
+use crate::process;
+use crate::recorder::Recorder;
+use crate::trace::{Form, When};
 use cuda_driver::*;
 use libc::{c_char, c_int, c_void};
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicPtr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// `CUipcMemHandle`: another process's handle of its memory, by value.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct IpcHandle([u8; 64]);
+
+/// A recorded function of the driver.
+pub(crate) struct Hook {
+    /// Its name, as the driver exports it.
+    pub name: &'static CStr,
+    /// The replacement in this library.
+    pub ours: *const c_void,
+    /// The driver's function, once it is known.
+    pub real: &'static AtomicPtr<c_void>,
+}
+
+// SAFETY: the pointers are of functions, which are the same for every thread.
+unsafe impl Sync for Hook {}
 
 thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
@@ -39,13 +57,11 @@ impl Drop for Inside {
     }
 }
 
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
-
 /// Runs a call through the recorder, or passes it through if it is not recorded. The driver is called at most once.
 #[inline]
 fn recorded(when: When, call: Call<'_>, way: impl FnOnce(&Recorder, Call<'_>) -> CuResult) -> CuResult {
     match process::recorder_or_begin() {
-        Some(recorder) if recorder.is_recorded(when) => recorded_by(recorder, call, way),
+        Some(recorder) if recorder.trace.is_recorded(when) => recorded_by(recorder, call, way),
         _ => call(),
     }
 }
@@ -61,15 +77,15 @@ fn recorded_by(recorder: &Recorder, call: Call<'_>, way: impl FnOnce(&Recorder, 
     match catch_unwind(AssertUnwindSafe(|| way(recorder, &mut once))) {
         Ok(result) => result,
         Err(_) => {
-            recorder.fail();
+            recorder.trace.fail();
             answered.unwrap_or_else(call)
         }
     }
 }
 
 /// Returns a zero-terminated string in the loader's form.
-const fn text(name: &'static str) -> &'static std::ffi::CStr {
-    match std::ffi::CStr::from_bytes_with_nul(name.as_bytes()) {
+const fn text(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
         Ok(name) => name,
         Err(_) => c"",
     }
@@ -243,12 +259,12 @@ hooks! {
     cuKernelGetFunction, Known, Legacy (function: *mut CuFunction, kernel: CuKernel) => |r, _f, call| code::kernel_function(r, call, function, kernel);
     cuKernelSetAttribute, Known, Legacy (attribute: i32, value: i32, kernel: CuKernel, device: CuDevice) => |r, _f, call| { let _ = device; code::set_attribute(r, call, "cuKernelSetAttribute", kernel, attribute, value) };
     cuFuncSetAttribute, Known, Legacy (function: CuFunction, attribute: i32, value: i32) => |r, _f, call| code::set_attribute(r, call, "cuFuncSetAttribute", function, attribute, value);
-    cuLaunchKernel, Launch, Legacy (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void, extra: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launches::LaunchShape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, 0), stream, parameters, extra);
-    cuLaunchKernel_ptsz, Launch, PerThread (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void, extra: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launches::LaunchShape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, 0), stream, parameters, extra);
+    cuLaunchKernel, Launch, Legacy (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void, extra: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launch_arguments::LaunchShape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, 0), stream, parameters, extra);
+    cuLaunchKernel_ptsz, Launch, PerThread (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void, extra: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launch_arguments::LaunchShape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, 0), stream, parameters, extra);
     cuLaunchKernelEx, Launch, Legacy (config: *const LaunchConfig, function: CuFunction, parameters: *mut *mut c_void, extra: *mut *mut c_void) => |r, f, call| launches::launch_ex(r, f, call, config, function, parameters, extra);
     cuLaunchKernelEx_ptsz, Launch, PerThread (config: *const LaunchConfig, function: CuFunction, parameters: *mut *mut c_void, extra: *mut *mut c_void) => |r, f, call| launches::launch_ex(r, f, call, config, function, parameters, extra);
-    cuLaunchCooperativeKernel, Launch, Legacy (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launches::LaunchShape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, launches::COOPERATIVE), stream, parameters, std::ptr::null_mut());
-    cuLaunchCooperativeKernel_ptsz, Launch, PerThread (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launches::LaunchShape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, launches::COOPERATIVE), stream, parameters, std::ptr::null_mut());
+    cuLaunchCooperativeKernel, Launch, Legacy (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launch_arguments::LaunchShape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, launch_arguments::COOPERATIVE), stream, parameters, std::ptr::null_mut());
+    cuLaunchCooperativeKernel_ptsz, Launch, PerThread (function: CuFunction, grid_x: u32, grid_y: u32, grid_z: u32, block_x: u32, block_y: u32, block_z: u32, shared: u32, stream: CuStream, parameters: *mut *mut c_void) => |r, f, call| launches::launch(r, f, call, function, launch_arguments::LaunchShape::new([grid_x, grid_y, grid_z], [block_x, block_y, block_z], shared, launch_arguments::COOPERATIVE), stream, parameters, std::ptr::null_mut());
     cuLaunchHostFunc, Work, Legacy (stream: CuStream, function: *mut c_void, data: *mut c_void) => |r, f, call| streams::host_function(r, f, call, stream, function, data);
     cuLaunchHostFunc_ptsz, Work, PerThread (stream: CuStream, function: *mut c_void, data: *mut c_void) => |r, f, call| streams::host_function(r, f, call, stream, function, data);
     cuStreamAddCallback, Work, Legacy (stream: CuStream, function: *mut c_void, data: *mut c_void, flags: u32) => |r, f, call| { let _ = flags; streams::host_function(r, f, call, stream, function, data) };
@@ -370,4 +386,43 @@ unsafe fn instead_of(to: *mut *mut c_void, result: CuResult) -> CuResult {
         }
     }
     result
+}
+
+/// Returns the replacements by the address of the driver's function.
+fn by_address() -> &'static HashMap<usize, usize> {
+    static MAP: OnceLock<HashMap<usize, usize>> = OnceLock::new();
+    MAP.get_or_init(|| {
+        let mut map = HashMap::new();
+        for hook in HOOKS {
+            let at = find(hook.name);
+            if !at.is_null() {
+                hook.real.store(at, Ordering::Relaxed);
+                map.entry(at as usize).or_insert(hook.ours as usize);
+            }
+        }
+        map
+    })
+}
+
+/// Returns the replacement for a function of the driver.
+pub(crate) fn find_replacement(found: *mut c_void) -> Option<*mut c_void> {
+    by_address().get(&(found as usize)).map(|ours| *ours as *mut c_void)
+}
+
+/// Marks the recorded part of a program: `begin` and `end`; other texts are notes. Returns 0 if the mark was accepted.
+///
+/// # Safety
+/// The text ends in a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kinescope_mark(text: *const c_char) -> c_int {
+    if text.is_null() {
+        return -1;
+    }
+    let (Some(recorder), Some(_inside)) = (process::recorder(), Inside::enter()) else {
+        return -1;
+    };
+    // SAFETY: guaranteed by the caller.
+    let text = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+    let done = catch_unwind(AssertUnwindSafe(|| recorder.mark(&text)));
+    if done.is_ok() { 0 } else { -1 }
 }

@@ -6,38 +6,37 @@
 //! function a program gets; unknown functions are forwarded untouched. `docs/recording-cuda.md` describes how to start
 //! a program with this library.
 //!
+//! A call goes one way: a hook ([`hooks`]) runs its record ([`calls`]); the record tells the states of the [`recorder`],
+//! each with tables of its own; rows and findings go into the [`trace`], which hands them to the session.
+//!
 //! A failure in this library ends the recording and is written to the file. It never makes the program fail.
 #![allow(
     unsafe_code,
     reason = "functions in the place of a driver's are foreign calls on both sides; why each is sound stands at it"
 )]
 
-mod allocations;
+mod calls;
 mod code;
 mod content;
 mod contexts;
-mod copies;
-mod deferred_frees;
+mod device;
+mod driver;
 mod graphs;
-mod hashing;
+mod handles;
 mod hooks;
-mod host_memory;
 mod images;
 mod kernels;
-mod launches;
-mod mappings;
 mod memory;
+mod message;
 mod pinned_access;
-mod pointers;
-mod pools;
 mod process;
 mod process_memory;
-mod readbacks;
 mod recorder;
 mod resolve;
 mod settings;
 mod shared_memory;
-mod snapshot;
+mod signals;
+mod snapshots;
 mod stream_progress;
 mod streams;
-mod unsupported;
+mod trace;

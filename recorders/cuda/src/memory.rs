@@ -1,29 +1,25 @@
 //! Device memory: allocations are served from one address window, so that a replay finds the same addresses free.
 
-use crate::deferred_frees::{DeferredFreeId, DeferredFrees, FreeCondition};
-use crate::mappings::Mappings;
-use crate::recorder::Recorder;
-use crate::resolve::driver;
-use crate::shared_memory::SharedRange;
-use cuda_driver::{
-    ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuContext, CuDevice, CudaError,
-    DEVICE_VIRTUAL_MEMORY, LOCATION_DEVICE, MEMORY_DEVICE, MemLocation, POINTER_MEMORY_TYPE,
-};
-use cuda_session::{Backing, GRANULE, Window, WindowError};
+mod deferred_frees;
+mod mappings;
+mod pools;
+mod window;
+
+pub(crate) use deferred_frees::FreeCondition;
+pub(crate) use mappings::NewMapping;
+pub(crate) use pools::Pools;
+
+use crate::contexts::current_context_and_device;
+use crate::driver::driver;
+use crate::trace::{Trace, lock};
+use cuda_driver::{CuDevice, CuMemHandle, CudaError, MEMORY_DEVICE, POINTER_MEMORY_TYPE};
+use cuda_session::{Window, WindowError};
+use deferred_frees::{DeferredFreeId, DeferredFrees};
+use mappings::Mappings;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::Mutex;
 use trace_core::recording::CallWindow;
-
-/// First address of the window: drivers grant it on request, and programs and their libraries do not use it.
-pub(crate) const WINDOW_BASE: u64 = 0x1539_4000_0000;
-/// Size of the window if the driver grants it, bytes: addresses cost nothing.
-pub(crate) const WINDOW_BYTES: u64 = 1 << 40;
-/// `CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED`.
-const DEVICE_DIRECT_RDMA: i32 = 110;
-/// Minimum size of the window, bytes.
-const MIN_WINDOW: u64 = 16 << 30;
-
-const _: () = assert!(WINDOW_BASE.is_multiple_of(GRANULE));
+use window::{WindowBacking, reserve_window};
 
 /// A piece of memory in a snapshot.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +41,17 @@ impl Piece {
             in_window: false,
         }
     }
+}
+
+/// A range of shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SharedRange {
+    /// First address.
+    pub at: u64,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// The memory moves between host and device, and does not belong to the host alone.
+    pub managed: bool,
 }
 
 /// Kind of memory that the driver served itself.
@@ -85,82 +92,7 @@ pub(crate) struct Memory {
     /// Pinned host memory: first address and size in bytes.
     pub pinned: BTreeMap<u64, u64>,
     /// Addresses that the program reserved, and physical memory that it mapped there.
-    pub mappings: Mappings,
-}
-
-/// Physical memory of the window.
-struct WindowBacking {
-    device: CuDevice,
-    /// Mappings by first address: size in bytes and the memory's handle.
-    handles: BTreeMap<u64, (u64, u64)>,
-    /// Other devices that the program allows to access this device's memory.
-    peers: Vec<CuDevice>,
-    /// Network cards and similar devices can access it as well, as they can the driver's own memory.
-    direct: bool,
-}
-
-impl WindowBacking {
-    /// Sets which devices can access a mapping.
-    fn allow(&self, at: u64, bytes: u64) -> Result<(), CudaError> {
-        let of = |id: CuDevice| AccessDescription {
-            location: MemLocation {
-                kind: LOCATION_DEVICE,
-                id,
-            },
-            flags: ACCESS_READ_WRITE,
-        };
-        let all: Vec<AccessDescription> = [self.device].iter().chain(&self.peers).map(|id| of(*id)).collect();
-        // SAFETY: the mapping is in the window, and there are as many structures as the length says.
-        unsafe { driver().cuMemSetAccess(at, bytes as usize, all.as_ptr(), all.len()) }
-    }
-}
-
-impl Backing for WindowBacking {
-    type Error = CudaError;
-
-    fn map(&mut self, at: u64, bytes: u64) -> Result<(), CudaError> {
-        let d = driver();
-        let length = bytes as usize;
-        let location = MemLocation {
-            kind: LOCATION_DEVICE,
-            id: self.device,
-        };
-        let properties = AllocationProperties {
-            kind: ALLOCATION_PINNED,
-            handle_types: 0,
-            location,
-            win32: std::ptr::null_mut(),
-            flags: [0, u8::from(self.direct), 0, 0, 0, 0, 0, 0],
-        };
-        let mut handle = 0;
-        // SAFETY: the structures belong to this function. The addresses are in the window, reserved and not mapped.
-        unsafe { d.cuMemCreate(&raw mut handle, length, &raw const properties, 0)? };
-        // SAFETY: as above.
-        let mapped = unsafe { d.cuMemMap(at, length, 0, handle, 0) }.and_then(|()| {
-            self.allow(at, bytes).inspect_err(|_| {
-                // SAFETY: the range was just mapped.
-                let _ = unsafe { d.cuMemUnmap(at, length) };
-            })
-        });
-        if let Err(e) = mapped {
-            // SAFETY: the memory is not mapped.
-            let _ = unsafe { d.cuMemRelease(handle) };
-            return Err(e);
-        }
-        self.handles.insert(at, (bytes, handle));
-        Ok(())
-    }
-
-    fn unmap(&mut self, at: u64, bytes: u64) -> Result<(), CudaError> {
-        let d = driver();
-        // SAFETY: the mapping is in this window and unused: the caller waited for the device before the free.
-        unsafe { d.cuMemUnmap(at, bytes as usize)? };
-        match self.handles.remove(&at) {
-            // SAFETY: the memory is not mapped any more.
-            Some((_, handle)) => unsafe { d.cuMemRelease(handle) },
-            None => Ok(()),
-        }
-    }
+    mappings: Mappings,
 }
 
 /// Why an allocation is not served from the window. The driver then serves it, and reports its own errors.
@@ -171,37 +103,12 @@ pub(crate) enum WindowRefusal {
     Refused,
 }
 
-/// Returns the context of the calling thread, and its device.
-pub(crate) fn current_context_and_device() -> Option<(usize, CuDevice)> {
-    let d = driver();
-    let (mut device, mut context): (CuDevice, CuContext) = (0, std::ptr::null_mut());
-    // SAFETY: the queries have valid pointers for the answers.
-    let asked = unsafe {
-        d.cuCtxGetCurrent(&raw mut context)
-            .and_then(|()| d.cuCtxGetDevice(&raw mut device))
-    };
-    (asked.is_ok() && !context.is_null()).then_some((context as usize, device))
-}
-
-/// Returns the context of the calling thread, or 0 if it has none.
-pub(crate) fn current_context() -> usize {
-    let mut context: CuContext = std::ptr::null_mut();
-    // SAFETY: the query has a valid pointer for the answer.
-    let asked = unsafe { driver().cuCtxGetCurrent(&raw mut context) };
-    asked.map_or(0, |()| context as usize)
-}
-
 impl Memory {
     pub fn new(wanted: bool) -> Self {
         Self {
             wanted,
             window: None,
-            mapped: WindowBacking {
-                device: -1,
-                handles: BTreeMap::new(),
-                peers: Vec::new(),
-                direct: false,
-            },
+            mapped: WindowBacking::none(),
             taken_in: BTreeMap::new(),
             deferred_frees: DeferredFrees::default(),
             driver_allocations: BTreeMap::new(),
@@ -212,26 +119,22 @@ impl Memory {
     }
 
     /// Reserves the window on the first call.
-    fn reserve(&mut self, recorder: &Recorder) {
+    fn reserve(&mut self, trace: &Trace) {
         if !self.wanted || self.window.is_some() {
             return;
         }
-        match reserve() {
+        match reserve_window() {
             Ok((window, device)) => {
-                let mut direct = 0;
-                // SAFETY: the query has a valid pointer for the answer.
-                let asked = unsafe { driver().cuDeviceGetAttribute(&raw mut direct, DEVICE_DIRECT_RDMA, device) };
-                self.mapped.direct = asked.is_ok() && direct != 0;
+                self.mapped.set_device(device);
                 let (base, bytes) = window.range();
-                let mut tables = recorder.session.tables();
+                let mut tables = trace.session.tables();
                 tables.metadata.window = CallWindow { base, bytes };
                 tables.mark_changed();
-                self.mapped.device = device;
                 self.window = Some(window);
             }
             Err(why) => {
                 self.wanted = false;
-                recorder.note_not_recorded(
+                trace.note_not_recorded(
                     "window",
                     format!(
                         "allocations could not come from one range of addresses ({why}): the driver chose their \
@@ -243,9 +146,9 @@ impl Memory {
     }
 
     /// Allocates `bytes` bytes from the window, at least 1, and returns their address.
-    pub fn take(&mut self, recorder: &Recorder, bytes: u64) -> Result<u64, WindowRefusal> {
-        self.reserve(recorder);
-        self.reclaim(recorder, &[]);
+    pub fn take(&mut self, trace: &Trace, bytes: u64) -> Result<u64, WindowRefusal> {
+        self.reserve(trace);
+        self.reclaim(trace, &[]);
         let here = current_context_and_device();
         let window = self.window.as_mut().ok_or(WindowRefusal::NoWindow)?;
         // The window belongs to the device that was used first.
@@ -274,20 +177,50 @@ impl Memory {
         Some((first, bytes, self.taken_in.get(&first).copied().unwrap_or(0)))
     }
 
-    /// Returns whether allocations are served from addresses that the recorder chooses.
-    pub fn is_wanted(&self) -> bool {
-        self.wanted
+    /// Adds physical memory that the program has a handle of; no device for the host's or another process's.
+    pub fn add_physical(&mut self, handle: CuMemHandle, device: Option<CuDevice>) {
+        self.mappings.add_memory(handle, device);
     }
 
-    /// Adds device memory that the program mapped; it is accessible once the program grants access.
-    pub fn add_mapping(&mut self, at: u64, bytes: u64, device: CuDevice) {
-        let own = DriverAllocation {
-            bytes,
-            served: DriverMemoryKind::Mapped,
-            context: 0,
-            device,
-        };
-        self.driver_allocations.insert(at, own);
+    /// Reserves addresses for the program's own mappings, or returns `None` if the driver must.
+    pub fn reserve_addresses(&mut self, trace: &Trace, bytes: u64) -> Option<u64> {
+        if self.wanted {
+            self.mappings.reserve(trace, bytes)
+        } else {
+            None
+        }
+    }
+
+    /// Frees reserved addresses. Returns whether they were reserved without mappings, or `None` if the driver reserved
+    /// them.
+    pub fn free_addresses(&mut self, at: u64, bytes: u64) -> Option<bool> {
+        self.mappings.free(at, bytes)
+    }
+
+    /// Adds a mapping of the program's own. Its memory is accessible once the program grants access.
+    pub fn map(&mut self, at: u64, bytes: u64, offset: usize, handle: CuMemHandle) -> NewMapping {
+        let own = current_context_and_device().map(|(_, device)| device);
+        let first = Some(self.device()).filter(|d| *d >= 0).or(own);
+        let mapping = self.mappings.map((at, bytes), offset, handle, first, own);
+        if let NewMapping::Own(device, _) = mapping {
+            let own = DriverAllocation {
+                bytes,
+                served: DriverMemoryKind::Mapped,
+                context: 0,
+                device,
+            };
+            self.driver_allocations.insert(at, own);
+        }
+        mapping
+    }
+
+    /// Removes the program's own mappings in a range. Returns the recorded ones, with their sizes in bytes.
+    pub fn unmap(&mut self, at: u64, bytes: u64) -> Vec<(u64, u64)> {
+        let gone = self.mappings.unmap(at, at.saturating_add(bytes));
+        for (first, _) in &gone {
+            self.remove_driver_allocation(*first);
+        }
+        gone
     }
 
     /// Grants or revokes the device's access to the mappings in a range.
@@ -333,13 +266,13 @@ impl Memory {
 
     /// Frees memory that is no longer used: the given frees, whose context was waited for, and those with complete
     /// events.
-    pub fn reclaim(&mut self, recorder: &Recorder, idle: &[DeferredFreeId]) {
+    pub fn reclaim(&mut self, trace: &Trace, idle: &[DeferredFreeId]) {
         if self.deferred_frees.is_empty() {
             return;
         }
         let idle = idle.iter().filter(|leaver| self.deferred_frees.is_pending(**leaver));
         let mut done: Vec<u64> = idle.map(|(at, _)| *at).collect();
-        if recorder.captures.load(Ordering::Relaxed) == 0 {
+        if !trace.is_capturing() {
             done.extend(self.deferred_frees.list_done());
         }
         for at in done {
@@ -425,21 +358,7 @@ impl Memory {
 
     /// Allows another device to access memory of this one: it can access the window's memory as it can the driver's.
     pub fn allow_peer(&mut self, other: CuDevice, owner: CuDevice) {
-        if owner != self.mapped.device || other == owner || self.mapped.peers.contains(&other) {
-            return;
-        }
-        self.mapped.peers.push(other);
-        let all: Vec<(u64, u64)> = self
-            .mapped
-            .handles
-            .iter()
-            .map(|(at, (bytes, _))| (*at, *bytes))
-            .collect();
-        // If one mapping is refused, so are the others.
-        let allowed = all.iter().try_for_each(|(at, bytes)| self.mapped.allow(*at, *bytes));
-        if allowed.is_err() {
-            self.mapped.peers.retain(|peer| *peer != other);
-        }
+        self.mapped.allow_peer(other, owner);
     }
 
     /// Returns whether a device has any known memory.
@@ -501,54 +420,26 @@ impl Memory {
     }
 }
 
-/// Reserves a range at a fixed address, or a shorter one if the driver does not grant the whole size.
-pub(crate) fn reserve_at(base: u64, max: u64, min: u64) -> Result<u64, String> {
-    let d = driver();
-    let mut bytes = max;
-    let mut last = String::new();
-    while bytes >= min {
-        let mut at = 0;
-        // SAFETY: the call only reserves addresses; the driver returns where.
-        match unsafe { d.cuMemAddressReserve(&raw mut at, bytes as usize, 0, base, 0) } {
-            Ok(()) if at == base => return Ok(bytes),
-            Ok(()) => {
-                last = format!("the driver returned {at:#x} instead of {base:#x}");
-                // SAFETY: the range was just reserved and is not used.
-                let _ = unsafe { d.cuMemAddressFree(at, bytes as usize) };
-            }
-            Err(e) => last = e.to_string(),
-        }
-        bytes /= 4;
+/// Returns whether an address is in device memory; the driver is queried if it is unknown here.
+pub(crate) fn is_device(memory: &Mutex<Memory>, at: u64) -> bool {
+    if lock(memory).is_device(at) {
+        return true;
     }
-    Err(last)
+    let mut kind = 0u32;
+    // SAFETY: the query has a valid pointer for the answer, which is four bytes.
+    let asked = unsafe { driver().cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at) };
+    asked.is_ok() && kind == MEMORY_DEVICE
 }
 
-/// Reserves the window.
-fn reserve() -> Result<(Window, CuDevice), String> {
-    let d = driver();
-    let (mut device, mut able) = (0, 0);
-    // SAFETY: the queries have valid pointers for the answers.
-    unsafe {
-        d.cuCtxGetDevice(&raw mut device).map_err(|e| e.to_string())?;
-        d.cuDeviceGetAttribute(&raw mut able, DEVICE_VIRTUAL_MEMORY, device)
-            .map_err(|e| e.to_string())?;
-    }
-    if able == 0 {
-        return Err("the device cannot map memory at chosen addresses".to_owned());
-    }
-    let bytes = reserve_at(WINDOW_BASE, WINDOW_BYTES, MIN_WINDOW)?;
-    Ok((Window::new(WINDOW_BASE, bytes), device))
-}
-
-impl Recorder {
-    /// Returns whether an address is in device memory; the driver is queried if it is unknown here.
-    pub fn is_device(&self, at: u64) -> bool {
-        if crate::recorder::lock(&self.memory).is_device(at) {
-            return true;
-        }
+/// Returns whether the driver knows host memory in a range: copies from and to it run while the program continues.
+pub(crate) fn is_pinned(memory: &Mutex<Memory>, at: u64, end: u64) -> bool {
+    let memory = lock(memory);
+    let before = memory.pinned.range(..end).next_back();
+    let pinned = before.is_some_and(|(first, bytes)| first.saturating_add(*bytes) > at);
+    drop(memory);
+    pinned || {
         let mut kind = 0u32;
         // SAFETY: the query has a valid pointer for the answer, which is four bytes.
-        let asked = unsafe { driver().cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at) };
-        asked.is_ok() && kind == MEMORY_DEVICE
+        unsafe { driver().cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at) }.is_ok()
     }
 }

@@ -1,6 +1,8 @@
 //! Detection of host memory that kernels access directly: addresses of pinned memory among the arguments of launches.
 
-use crate::recorder::{Recorder, lock};
+use crate::memory::Memory;
+use crate::trace::{Trace, lock};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// First address of all pinned memory so far, and one past the last.
@@ -16,7 +18,7 @@ pub(crate) fn add_pinned(at: u64, bytes: u64) {
 
 /// Checks the arguments of a launch, if memory was pinned and nothing was found yet.
 #[inline]
-pub(crate) fn check_arguments(r: &Recorder, arguments: Option<&[u8]>) {
+pub(crate) fn check_arguments(trace: &Trace, memory: &Mutex<Memory>, arguments: Option<&[u8]>) {
     let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));
     if first >= end || NOTED.load(Ordering::Relaxed) {
         return;
@@ -25,19 +27,19 @@ pub(crate) fn check_arguments(r: &Recorder, arguments: Option<&[u8]>) {
     for word in words {
         let at = u64::from_le_bytes(*word);
         if at >= first && at < end {
-            note_access(r, at);
+            note_access(trace, memory, at);
         }
     }
 }
 
 #[cold]
-fn note_access(r: &Recorder, at: u64) {
-    let memory = lock(&r.memory);
+fn note_access(trace: &Trace, memory: &Mutex<Memory>, at: u64) {
+    let memory = lock(memory);
     let before = memory.pinned.range(..=at).next_back();
     let is_pinned = before.is_some_and(|(first, bytes)| at - first < *bytes);
     drop(memory);
     if is_pinned && !NOTED.swap(true, Ordering::Relaxed) {
-        r.note_not_recorded(
+        trace.note_not_recorded(
             "host memory",
             "kernels receive addresses of host memory: what they read and write there is not in the recording, and a \
              replay does not have it",

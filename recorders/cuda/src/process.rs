@@ -1,11 +1,10 @@
 //! The process around the recorder: the recording's file, its end with the program, and forks.
 
-use crate::hooks::Inside;
+use crate::message::say;
 use crate::recorder::Recorder;
 use crate::settings::Settings;
+use crate::signals::handle_ending_signals;
 use libc::c_int;
-use std::fmt::Display;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
@@ -21,12 +20,6 @@ static BEGUN: AtomicBool = AtomicBool::new(false);
 /// The process that the recorder belongs to. A child that shares memory with its parent until it executes another
 /// program has another number.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
-
-/// Prints a message for the user who started the program.
-pub(crate) fn say(message: impl Display) {
-    let line = format!("kinescope: {message}\n");
-    let _ = std::io::stderr().write_all(line.as_bytes());
-}
 
 /// Returns the recorder, while calls are recorded.
 #[inline]
@@ -80,7 +73,7 @@ fn begin() {
     });
     match begun {
         Ok(recorder) => {
-            recorder.session.set_exit_hook(at_end);
+            recorder.trace.session.set_exit_hook(at_end);
             PROCESS.store(std::process::id(), Ordering::Relaxed);
             RECORDER.store(Box::into_raw(Box::new(recorder)), Ordering::Release);
         }
@@ -111,14 +104,14 @@ pub(crate) fn finish() {
     if PROCESS.load(Ordering::Relaxed) == std::process::id()
         && let Some(recorder) = recorder()
     {
-        recorder.session.end();
+        recorder.trace.session.end();
     }
 }
 
 extern "C" fn at_exit() {
     finish();
     if PROCESS.load(Ordering::Relaxed) == std::process::id()
-        && let Some(why) = recorder().and_then(|r| r.session.why())
+        && let Some(why) = recorder().and_then(|r| r.trace.session.why())
     {
         say(format_args!("the recording ends before the program ends: {why}"));
     }
@@ -130,20 +123,6 @@ extern "C" fn in_child() {
         OFF.store(true, Ordering::Relaxed);
     }
 }
-
-/// Signals that end a process without a handler for them.
-const ENDING: [c_int; 10] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGILL,
-    libc::SIGABRT,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGSEGV,
-    libc::SIGPIPE,
-    libc::SIGTERM,
-];
 
 /// Handles a signal that ends the process: writes the recording and then runs the signal's default action. The last
 /// calls before a crash are what the user wants to see in the recording.
@@ -162,44 +141,6 @@ unsafe extern "C" fn at_signal(signal: c_int, info: *mut libc::siginfo_t, _: *mu
     }
 }
 
-/// Installs handlers for signals that end the process and that the program does not handle. The program can replace
-/// them later. Existing handlers stay, because their effect is unknown.
-fn take_signals() {
-    for signal in ENDING {
-        // SAFETY: the actions are complete; the function is in this library, which stays loaded, and takes no locks and
-        // no memory.
-        unsafe {
-            let mut was: libc::sigaction = std::mem::zeroed();
-            if libc::sigaction(signal, std::ptr::null(), &raw mut was) != 0 || was.sa_sigaction != libc::SIG_DFL {
-                continue;
-            }
-            let mut own: libc::sigaction = std::mem::zeroed();
-            own.sa_sigaction =
-                at_signal as unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) as usize;
-            own.sa_flags = libc::SA_SIGINFO | libc::SA_RESETHAND | libc::SA_NODEFER;
-            libc::sigemptyset(&raw mut own.sa_mask);
-            libc::sigaction(signal, &raw const own, std::ptr::null_mut());
-        }
-    }
-}
-
-/// Runs `make` while this thread takes no signals: a thread that is started meanwhile never takes any.
-pub(crate) fn without_signals<T>(make: impl FnOnce() -> T) -> T {
-    // SAFETY: the signal sets are complete and local to this function; only this thread's mask changes.
-    let was = unsafe {
-        let (mut all, mut was): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&raw mut all);
-        let changed = libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut was) == 0;
-        changed.then_some(was)
-    };
-    let made = make();
-    if let Some(was) = was {
-        // SAFETY: the mask is the thread's previous one.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const was, std::ptr::null_mut()) };
-    }
-    made
-}
-
 /// Registers hooks so that the end of the process ends the recording.
 fn at_ends() {
     static ONCE: Once = Once::new();
@@ -209,7 +150,7 @@ fn at_ends() {
             libc::atexit(at_exit);
             libc::pthread_atfork(None, None, Some(in_child));
         }
-        take_signals();
+        handle_ending_signals(at_signal);
     });
 }
 
@@ -232,21 +173,3 @@ macro_rules! exits {
 }
 
 exits! { _exit _Exit }
-
-/// Marks the recorded part of a program: `begin` and `end`; other texts are notes. Returns 0 if the mark was accepted.
-///
-/// # Safety
-/// The text ends in a zero.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn kinescope_mark(text: *const libc::c_char) -> c_int {
-    if text.is_null() {
-        return -1;
-    }
-    let (Some(recorder), Some(_inside)) = (recorder(), Inside::enter()) else {
-        return -1;
-    };
-    // SAFETY: guaranteed by the caller.
-    let text = unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned();
-    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| recorder.mark(&text)));
-    if done.is_ok() { 0 } else { -1 }
-}

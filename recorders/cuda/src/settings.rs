@@ -1,6 +1,6 @@
 //! Settings from the environment: which part of a program is recorded.
 
-use crate::process::say;
+use crate::message::say;
 use cuda_code::names::Patterns;
 use cuda_session::Pick;
 use std::path::PathBuf;

@@ -3,27 +3,19 @@
 //!
 //! Both are recorded as copies, so that a replay brings the former to the device and compares the latter.
 
+use crate::contexts::wait_bounded;
+use crate::memory::{Memory, SharedRange};
 use crate::process_memory::read_process_memory;
-use crate::recorder::{Form, Recorder, lock};
+use crate::trace::{Form, Trace, lock};
 use cuda_driver::CuStream;
 use cuda_session::{EntryPayload, PageHashes, hash_pages};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow};
 
 /// First address of all shared memory so far, and one past the last.
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
 static END: AtomicU64 = AtomicU64::new(0);
-
-/// A range of shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct SharedRange {
-    /// First address.
-    pub at: u64,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// The memory moves between host and device, and does not belong to the host alone.
-    pub managed: bool,
-}
 
 /// Known content of shared memory: page hashes of the last check.
 pub(crate) type SharedContent = PageHashes;
@@ -44,7 +36,7 @@ pub(crate) fn add_range(at: u64, bytes: u64) {
 /// Returns the shared memory that a launch with these arguments accesses. Managed memory can point to other managed
 /// memory: a launch that accesses some of it counts as an access to all of it.
 #[inline]
-pub(crate) fn find_reached(r: &Recorder, arguments: Option<&[u8]>) -> Vec<SharedRange> {
+pub(crate) fn find_reached(memory: &Mutex<Memory>, arguments: Option<&[u8]>) -> Vec<SharedRange> {
     let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));
     if first >= end {
         return Vec::new();
@@ -58,7 +50,7 @@ pub(crate) fn find_reached(r: &Recorder, arguments: Option<&[u8]>) -> Vec<Shared
     if named.is_empty() {
         return Vec::new();
     }
-    let memory = lock(&r.memory);
+    let memory = lock(memory);
     let mut found: Vec<SharedRange> = named.iter().filter_map(|at| memory.find_shared(*at)).collect();
     if found.iter().any(|range| range.managed) {
         found.extend(memory.managed());
@@ -70,38 +62,50 @@ pub(crate) fn find_reached(r: &Recorder, arguments: Option<&[u8]>) -> Vec<Shared
 
 /// Returns the managed memory that a copy reads, if any.
 #[inline]
-pub(crate) fn find_copy_source(r: &Recorder, row: &CopyRow) -> Vec<SharedRange> {
+pub(crate) fn find_copy_source(memory: &Mutex<Memory>, row: &CopyRow) -> Vec<SharedRange> {
     let (first, end) = (FIRST.load(Ordering::Relaxed), END.load(Ordering::Relaxed));
     let from_device = [CopyKind::DeviceToHost as u32, CopyKind::DeviceToDevice as u32].contains(&row.kind);
     if !from_device || !(first..end).contains(&row.from) {
         return Vec::new();
     }
-    let found = lock(&r.memory).find_shared(row.from);
+    let found = lock(memory).find_shared(row.from);
     found.filter(|range| range.managed).into_iter().collect()
 }
 
 /// Records the host's writes before a launch in a stream that accesses shared memory. Returns `false` if the writes
 /// cannot be known.
-pub(crate) fn record_host_writes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form) -> bool {
-    if !r.wait_bounded(Recorder::real_stream(stream, form)) {
-        r.note_not_recorded(
+pub(crate) fn record_host_writes(
+    trace: &Trace,
+    known: &Mutex<SharedContent>,
+    ranges: &[SharedRange],
+    stream: CuStream,
+    form: Form,
+) -> bool {
+    if !wait_bounded(trace, form.real_stream(stream)) {
+        trace.note_not_recorded(
             "host memory",
             "a launch accesses memory that host and device share, but earlier work in its stream does not end: what \
              the host wrote there is not in the recording",
         );
         return false;
     }
-    record_changes(r, ranges, stream, form, ChangeSource::Host);
+    record_changes(trace, known, ranges, stream, form, ChangeSource::Host);
     true
 }
 
 /// Records the writes of a launch to shared memory, after the launch.
-pub(crate) fn record_launch_writes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form) {
-    if r.wait_bounded(Recorder::real_stream(stream, form)) {
-        record_changes(r, ranges, stream, form, ChangeSource::Launch);
+pub(crate) fn record_launch_writes(
+    trace: &Trace,
+    known: &Mutex<SharedContent>,
+    ranges: &[SharedRange],
+    stream: CuStream,
+    form: Form,
+) {
+    if wait_bounded(trace, form.real_stream(stream)) {
+        record_changes(trace, known, ranges, stream, form, ChangeSource::Launch);
         return;
     }
-    r.note_not_recorded(
+    trace.note_not_recorded(
         "host memory",
         "a launch that accesses memory that host and device share did not end in time: what it wrote there is not in \
          the recording",
@@ -109,18 +113,24 @@ pub(crate) fn record_launch_writes(r: &Recorder, ranges: &[SharedRange], stream:
 }
 
 /// Records the host's writes to managed memory after the last launch that accessed it, when the recorded range ends.
-pub(crate) fn record_final_writes(r: &Recorder) {
-    let known = |range: &SharedRange| lock(&r.shared).has_range(range.at, range.bytes);
-    let mut ranges: Vec<SharedRange> = lock(&r.memory).managed().collect();
-    ranges.retain(known);
+pub(crate) fn record_final_writes(trace: &Trace, known: &Mutex<SharedContent>, memory: &Mutex<Memory>) {
+    let mut ranges: Vec<SharedRange> = lock(memory).managed().collect();
+    ranges.retain(|range| lock(known).has_range(range.at, range.bytes));
     let stream = std::ptr::null_mut();
-    if !ranges.is_empty() && r.wait_bounded(Recorder::real_stream(stream, Form::Legacy)) {
-        record_changes(r, &ranges, stream, Form::Legacy, ChangeSource::Host);
+    if !ranges.is_empty() && wait_bounded(trace, stream) {
+        record_changes(trace, known, &ranges, stream, Form::Legacy, ChangeSource::Host);
     }
 }
 
-fn record_changes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: Form, by: ChangeSource) {
-    let mut held = lock(&r.shared);
+fn record_changes(
+    trace: &Trace,
+    known: &Mutex<SharedContent>,
+    ranges: &[SharedRange],
+    stream: CuStream,
+    form: Form,
+    by: ChangeSource,
+) {
+    let mut held = lock(known);
     for range in ranges {
         let Some(content) = content(range) else {
             continue;
@@ -129,7 +139,7 @@ fn record_changes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: 
         for change in changed {
             let part = change.start as usize..change.end as usize;
             let Some(bytes) = content.get(part) else { continue };
-            let begun = r.session.start_call();
+            let begun = trace.session.start_call();
             let at = range.at + change.start;
             let kind = match by {
                 ChangeSource::Host => CopyKind::HostToDevice,
@@ -141,11 +151,11 @@ fn record_changes(r: &Recorder, ranges: &[SharedRange], stream: CuStream, form: 
                 bytes: bytes.len() as u64,
                 rows: 1,
                 kind: kind as u32,
-                stream: r.stream_number(stream, form),
+                stream: trace.stream_number(stream, form),
                 flags: CALL_ASYNC,
                 ..CopyRow::default()
             };
-            r.record(begun, CallEvent::Copy(row), EntryPayload::Content(bytes.to_vec()));
+            trace.record(begun, CallEvent::Copy(row), EntryPayload::Content(bytes.to_vec()));
         }
     }
 }

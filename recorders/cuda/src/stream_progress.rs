@@ -1,6 +1,6 @@
 //! Progress of each stream, as far as the host knows it from its waits.
 
-use crate::recorder::ByHandle;
+use crate::handles::ByHandle;
 use cuda_driver::STREAM_LEGACY;
 use std::collections::{HashMap, HashSet};
 

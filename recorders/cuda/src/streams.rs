@@ -1,271 +1,228 @@
-//! Streams, events and waits: the order of completed work.
+//! Streams: their progress as the host knows it, and readbacks, whose content is read once they are known to be done.
 
-use crate::recorder::{Form, Recorder, is_ok, lock};
-use cuda_driver::{CuEvent, CuGraph, CuResult, CuStream, STREAM_NON_BLOCKING};
-use cuda_session::{CallStart, EntryPayload};
-use libc::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
-use trace_core::recording::{CallEvent, OrderKind, OrderRow};
+use crate::content;
+use crate::contexts::{current_context, wait_bounded, wait_for_context};
+use crate::driver::is_ok;
+use crate::memory::{Memory, is_pinned};
+use crate::stream_progress::{Progress, StreamPositions};
+use crate::trace::{Form, Trace, lock};
+use cuda_driver::{CuResult, CuStream};
+use cuda_session::{CallStart, EntryPayload, Slot};
+use std::sync::Mutex;
+use trace_core::recording::{CallEvent, CopyRow};
 
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+/// Size of awaited content that is read at once when the program ends, bytes.
+const MAX_BYTES_AT_ONCE: u64 = 64 << 20;
 
-fn record_order(
-    r: &Recorder,
-    begun: CallStart,
-    kind: OrderKind,
-    stream: u32,
-    event: u32,
-    flags: u32,
-    result: CuResult,
-) {
-    let row = OrderRow {
-        kind: kind as u32,
-        stream,
-        event,
-        flags,
-        result,
-        took: begun.elapsed_ns(),
-    };
-    r.record(begun, CallEvent::Order(row), EntryPayload::Nothing);
+/// The state of all streams.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    pub progress: Mutex<Progress>,
+    reads: Mutex<Readbacks>,
 }
 
-/// Handles `cuStreamCreate`, also with a priority.
-pub(crate) fn stream_create(
-    r: &Recorder,
-    call: Call<'_>,
-    stream: *mut CuStream,
-    flags: u32,
-    priority: i32,
-) -> CuResult {
-    r.record_device();
-    let begun = r.session.start_call();
-    let result = call();
-    let mut number = None;
-    if is_ok(result) && !stream.is_null() {
-        // SAFETY: the driver has written the answer.
-        let handle = unsafe { *stream } as usize;
-        number = Some(
-            r.session
-                .tables()
-                .new_stream(handle, flags, priority, |n| format!("stream {n}")),
-        );
-        lock(&r.progress).add_stream(handle as u64, flags & STREAM_NON_BLOCKING != 0);
-        r.invalidate_caches();
+/// Copies to the host that are not known to be done.
+#[derive(Debug, Default)]
+struct Readbacks {
+    waiting: Vec<PendingReadback>,
+    next: u64,
+    /// Copies that were pending when the program ended, last one first.
+    last: Option<Vec<PendingReadback>>,
+}
+
+#[derive(Debug)]
+struct PendingReadback {
+    stream: u64,
+    /// The context of the copy's call.
+    context: usize,
+    work: u64,
+    slot: Slot,
+    row: CopyRow,
+    /// Increases from one to the next.
+    number: u64,
+}
+
+impl PendingReadback {
+    fn is_at(&self, at: u64, bytes: u64) -> bool {
+        self.row.to < at.saturating_add(bytes) && at < rows_end(self.row.to, self.row.to_pitch, &self.row)
     }
-    r.record_call(begun, "cuStreamCreate", number, &[u64::from(flags)], result);
-    result
 }
 
-/// Handles `cuStreamDestroy`: the stream's work is done before it is destroyed.
-pub(crate) fn stream_destroy(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
-    let begun = r.session.start_call();
-    let number = r.stream_number(stream, form);
-    let result = call();
-    r.record_call(begun, "cuStreamDestroy", Some(number), &[], result);
-    result
+/// Returns one past the last address of a copy's rows.
+pub(crate) fn rows_end(at: u64, pitch: u64, c: &CopyRow) -> u64 {
+    at.saturating_add(pitch.max(c.bytes).saturating_mul(c.rows.saturating_sub(1)))
+        .saturating_add(c.bytes)
 }
 
-/// Handles `cuStreamSynchronize`.
-pub(crate) fn stream_wait(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
-    let begun = r.session.start_call();
-    let number = r.stream_number(stream, form);
-    let result = call();
-    if is_ok(result) {
-        r.stream_done(Recorder::stream_key(stream, form));
+/// Returns whether a copy to the host writes what rows at a host address hold.
+pub(crate) fn overlaps(read: &CopyRow, from: u64, pitch: u64, row: &CopyRow) -> bool {
+    read.to < rows_end(from, pitch, row) && from < rows_end(read.to, read.to_pitch, read)
+}
+
+impl Streams {
+    /// Adds a copy to the host that is done when its stream reaches the work of this number.
+    pub fn add_readback(&self, trace: &Trace, begun: CallStart, key: u64, work: u64, row: CopyRow) {
+        let slot = trace.session.new_slot();
+        let mut reads = lock(&self.reads);
+        // Content that it overwrites before it was read stays unknown.
+        reads.waiting.retain(|w| {
+            let stays = !overlaps(&w.row, row.to, row.to_pitch, &row);
+            if !stays {
+                trace.session.supply(w.slot, None);
+            }
+            stays
+        });
+        let number = reads.next;
+        reads.next += 1;
+        reads.waiting.push(PendingReadback {
+            stream: key,
+            context: current_context(),
+            work,
+            slot,
+            row,
+            number,
+        });
+        drop(reads);
+        trace.record(begun, CallEvent::Copy(row), EntryPayload::Awaited(slot));
     }
-    record_order(r, begun, OrderKind::StreamDone, number, OrderRow::NONE, 0, result);
-    result
-}
 
-/// Handles `cuStreamQuery`, which is recorded only if all work is done.
-pub(crate) fn stream_query(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream) -> CuResult {
-    let begun = r.session.start_call();
-    let result = call();
-    if is_ok(result) {
-        let number = r.stream_number(stream, form);
-        r.stream_done(Recorder::stream_key(stream, form));
-        record_order(r, begun, OrderKind::StreamDone, number, OrderRow::NONE, 0, result);
+    /// Returns whether a copy that is not known to be done writes to a range of host memory.
+    pub fn is_awaited(&self, at: u64, bytes: u64) -> bool {
+        lock(&self.reads).waiting.iter().any(|w| w.is_at(at, bytes))
     }
-    result
-}
 
-/// Handles `cuStreamWaitEvent`.
-pub(crate) fn stream_waits(
-    r: &Recorder,
-    form: Form,
-    call: Call<'_>,
-    stream: CuStream,
-    event: CuEvent,
-    _flags: u32,
-) -> CuResult {
-    let begun = r.session.start_call();
-    let number = r.stream_number(stream, form);
-    let result = call();
-    let captured = r.capture_flag(stream, form);
-    if is_ok(result) && captured == 0 {
-        lock(&r.progress).wait(Recorder::stream_key(stream, form), event as usize);
+    /// Returns whether the source of a copy from the host is complete when the call returns. The driver reads memory
+    /// that it knows when the copy runs. If an earlier copy or a host function has yet to fill it, this waits for the
+    /// stream.
+    pub fn is_source_ready(
+        &self,
+        trace: &Trace,
+        memory: &Mutex<Memory>,
+        (stream, form): (CuStream, Form),
+        row: &CopyRow,
+    ) -> bool {
+        let key = form.stream_key(stream);
+        let copied = |w: &PendingReadback| overlaps(&w.row, row.from, row.from_pitch, row);
+        let pending = lock(&self.progress).is_behind_host(key) || lock(&self.reads).waiting.iter().any(copied);
+        if !pending || !is_pinned(memory, row.from, rows_end(row.from, row.from_pitch, row)) {
+            return true;
+        }
+        let waited = wait_bounded(trace, form.real_stream(stream));
+        if waited {
+            self.stream_done(trace, key);
+        } else {
+            trace.note_not_recorded(
+                "copies",
+                "the content of some host-to-device copies is not in the recording: host functions or earlier copies \
+                 produce it, and the recorder could not wait for them",
+            );
+        }
+        waited
     }
-    let event = r.session.tables().event(event as usize);
-    record_order(r, begun, OrderKind::StreamWaits, number, event, captured, result);
-    result
-}
 
-/// Handles `cuEventCreate`.
-pub(crate) fn event_create(r: &Recorder, _form: Form, call: Call<'_>, event: *mut CuEvent, _flags: u32) -> CuResult {
-    let result = call();
-    if is_ok(result) && !event.is_null() {
-        // SAFETY: the driver has written the answer.
-        let handle = unsafe { *event } as usize;
-        r.session.tables().new_event(handle);
-        lock(&r.progress).forget_event(handle);
+    /// Notes that the host has waited for a stream.
+    pub fn stream_done(&self, trace: &Trace, key: u64) {
+        let reached = lock(&self.progress).stream_done(key);
+        self.complete(trace, &reached);
     }
-    result
-}
 
-/// Handles `cuEventDestroy`.
-pub(crate) fn event_destroy(r: &Recorder, call: Call<'_>, event: CuEvent) -> CuResult {
-    // This must precede the destruction: another thread's new event can reuse the handle.
-    lock(&r.progress).forget_event(event as usize);
-    call()
-}
-
-/// Handles `cuEventRecord`.
-pub(crate) fn event_record(r: &Recorder, form: Form, call: Call<'_>, event: CuEvent, stream: CuStream) -> CuResult {
-    let begun = r.session.start_call();
-    let captured = r.capture_flag(stream, form);
-    let number = r.stream_number(stream, form);
-    let result = call();
-    if is_ok(result) && captured == 0 {
-        lock(&r.progress).record(event as usize, Recorder::stream_key(stream, form));
+    /// Notes that the host has waited for an event.
+    pub fn event_done(&self, trace: &Trace, event: usize) {
+        let reached = lock(&self.progress).event_done(event);
+        self.complete(trace, &reached);
     }
-    let event = r.session.tables().event(event as usize);
-    record_order(r, begun, OrderKind::Record, number, event, captured, result);
-    result
+
+    /// Notes that the host has waited for the calling thread's context, or for all except what `result` says failed.
+    pub fn all_done(&self, trace: &Trace, result: Option<CuResult>) {
+        if result.is_none_or(is_ok) {
+            self.context_done(trace, current_context());
+        }
+    }
+
+    /// Notes that the host has waited for a context, and reads the copies that were requested in it.
+    pub fn context_done(&self, trace: &Trace, context: usize) {
+        self.complete_where(trace, |w| w.context == context, true);
+    }
+
+    /// Reads the copies to a range of host memory. If the memory is not `there` any more, their content stays unknown.
+    pub fn complete_at(&self, trace: &Trace, at: u64, bytes: u64, there: bool) {
+        self.complete_where(trace, |w| w.is_at(at, bytes), there);
+    }
+
+    /// Waits for the contexts of pending copies to the host, to a range of its memory or all, and reads the copies. A
+    /// wait is not allowed during graph capture.
+    pub fn wait_for_awaited(&self, trace: &Trace, range: Option<(u64, u64)>) {
+        let is_one = |w: &PendingReadback| range.is_none_or(|(at, bytes)| w.is_at(at, bytes));
+        let mut contexts: Vec<usize> = lock(&self.reads)
+            .waiting
+            .iter()
+            .filter(|w| is_one(w))
+            .map(|w| w.context)
+            .collect();
+        contexts.sort_unstable();
+        contexts.dedup();
+        for context in contexts {
+            // Copies that are added meanwhile were not waited for.
+            let so_far = lock(&self.reads).waiting.last().map_or(0, |w| w.number);
+            let waited = !trace.is_capturing() && wait_for_context(Some(context)).is_ok();
+            if waited {
+                self.complete_where(trace, |w| w.context == context && w.number <= so_far && is_one(w), true);
+            }
+        }
+    }
+
+    /// Reads the copies of streams that are known to have reached these positions.
+    fn complete(&self, trace: &Trace, reached: &StreamPositions) {
+        self.complete_where(trace, |w| reached.get(&w.stream).is_some_and(|n| w.work <= *n), true);
+    }
+
+    fn complete_where(&self, trace: &Trace, done: impl Fn(&PendingReadback) -> bool, there: bool) {
+        let mut reads = lock(&self.reads);
+        if reads.waiting.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut reads.waiting);
+        let (done, waiting): (Vec<_>, Vec<_>) = waiting.into_iter().partition(done);
+        reads.waiting = waiting;
+        // A read of much content can wait for space in the queue: the list must not be locked meanwhile.
+        drop(reads);
+        for w in &done {
+            if there {
+                complete_one(trace, w);
+            } else {
+                trace.session.supply(w.slot, None);
+            }
+        }
+    }
+
+    /// Marks content that is still awaited as unknown.
+    pub fn forget_awaited(&self, trace: &Trace) {
+        self.complete_where(trace, |_| true, false);
+    }
+
+    /// Reads some of the content that was awaited when the program ended. Returns whether there is more: not all of it
+    /// is held at once.
+    pub fn complete_last(&self, trace: &Trace) -> bool {
+        let mut reads = lock(&self.reads);
+        let mut last = match reads.last.take() {
+            Some(last) => last,
+            // Work that other threads add from now on must not delay the end.
+            None => std::mem::take(&mut reads.waiting).into_iter().rev().collect(),
+        };
+        drop(reads);
+        let mut bytes = 0u64;
+        while bytes < MAX_BYTES_AT_ONCE
+            && let Some(w) = last.pop()
+        {
+            bytes = bytes.saturating_add(w.row.total().unwrap_or(0));
+            complete_one(trace, &w);
+        }
+        let more = !last.is_empty();
+        lock(&self.reads).last = Some(last);
+        more
+    }
 }
 
-/// Handles `cuEventRecordWithFlags`.
-pub(crate) fn event_record_with(
-    r: &Recorder,
-    form: Form,
-    call: Call<'_>,
-    event: CuEvent,
-    stream: CuStream,
-    _flags: u32,
-) -> CuResult {
-    event_record(r, form, call, event, stream)
-}
-
-/// Handles `cuEventSynchronize`.
-pub(crate) fn event_wait(r: &Recorder, _form: Form, call: Call<'_>, event: CuEvent) -> CuResult {
-    let begun = r.session.start_call();
-    let result = call();
-    if is_ok(result) {
-        r.event_done(event as usize);
-    }
-    let event = r.session.tables().event(event as usize);
-    record_order(r, begun, OrderKind::EventDone, OrderRow::NONE, event, 0, result);
-    result
-}
-
-/// Handles `cuEventQuery`, which is recorded only if the event is complete.
-pub(crate) fn event_query(r: &Recorder, form: Form, call: Call<'_>, event: CuEvent) -> CuResult {
-    let mut result = None;
-    let answered = call();
-    if is_ok(answered) {
-        result = Some(event_wait(r, form, &mut || answered, event));
-    }
-    result.unwrap_or(answered)
-}
-
-/// Handles `cuCtxSynchronize`.
-pub(crate) fn context_wait(r: &Recorder, _form: Form, call: Call<'_>) -> CuResult {
-    let begun = r.session.start_call();
-    let host = lock(&r.progress).host_positions(crate::memory::current_context());
-    let result = call();
-    r.all_done(Some(result));
-    if is_ok(result) {
-        lock(&r.progress).mark_reached(&host);
-    }
-    record_order(
-        r,
-        begun,
-        OrderKind::ContextDone,
-        OrderRow::NONE,
-        OrderRow::NONE,
-        0,
-        result,
-    );
-    result
-}
-
-/// Handles `cuLaunchHostFunc` and `cuStreamAddCallback`.
-pub(crate) fn host_function(
-    r: &Recorder,
-    form: Form,
-    call: Call<'_>,
-    stream: CuStream,
-    _function: *mut c_void,
-    _data: *mut c_void,
-) -> CuResult {
-    let begun = r.session.start_call();
-    let captured = r.capture_flag(stream, form);
-    let number = r.stream_number(stream, form);
-    let result = call();
-    if is_ok(result) && captured == 0 {
-        lock(&r.progress).add_host_work(Recorder::stream_key(stream, form), crate::memory::current_context());
-    }
-    static NOTED: AtomicBool = AtomicBool::new(false);
-    if is_ok(result) && !NOTED.swap(true, Ordering::Relaxed) {
-        r.note_not_recorded(
-            "host functions",
-            "streams call host functions, which a replay leaves out: what they write is recorded if a copy moves it \
-             to the device, but not if kernels access it directly",
-        );
-    }
-    record_order(
-        r,
-        begun,
-        OrderKind::HostFunction,
-        number,
-        OrderRow::NONE,
-        captured,
-        result,
-    );
-    result
-}
-
-/// Handles `cuStreamBeginCapture`, also into an existing graph.
-pub(crate) fn capture_begin(r: &Recorder, form: Form, call: Call<'_>, stream: CuStream, mode: u32) -> CuResult {
-    let begun = r.session.start_call();
-    let number = r.stream_number(stream, form);
-    // Counted before the call: another thread's call on this stream can already go into the graph.
-    r.captures.fetch_add(1, Ordering::Relaxed);
-    let result = call();
-    if !is_ok(result) {
-        r.captures.fetch_sub(1, Ordering::Relaxed);
-    }
-    r.record_call(begun, "cuStreamBeginCapture", Some(number), &[u64::from(mode)], result);
-    result
-}
-
-/// Handles `cuStreamEndCapture`.
-pub(crate) fn capture_end(
-    r: &Recorder,
-    form: Form,
-    call: Call<'_>,
-    stream: CuStream,
-    _graph: *mut CuGraph,
-) -> CuResult {
-    let begun = r.session.start_call();
-    let number = r.stream_number(stream, form);
-    let was = r.capture_flag(stream, form) != 0;
-    let result = call();
-    // The call can fail and still end the capture, or fail and leave it active.
-    if is_ok(result) || (was && r.capture_flag(stream, form) == 0) {
-        let _ = r
-            .captures
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(n.saturating_sub(1)));
-    }
-    r.record_call(begun, "cuStreamEndCapture", Some(number), &[], result);
-    result
+fn complete_one(trace: &Trace, w: &PendingReadback) {
+    content::supply(trace, w.slot, w.row.to, w.row.to_pitch, &w.row);
 }

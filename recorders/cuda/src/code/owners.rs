@@ -1,10 +1,10 @@
 //! Owners of functions that the program did not look up by name: the driver's answer, or else a match by name.
 
-use super::{Code, NamedFunction, text};
-use crate::memory::current_context_and_device;
-use crate::recorder::{Recorder, is_ok, lock};
-use crate::resolve::driver;
-use cuda_driver::{CuFunction, CuLibrary, CuModule, CuResult};
+use super::{Code, NamedFunction};
+use crate::contexts::current_context_and_device;
+use crate::driver::{driver, text};
+use crate::trace::Trace;
+use cuda_driver::{CuFunction, CuModule};
 use libc::c_void;
 
 /// A library's module in a context.
@@ -14,25 +14,9 @@ pub(super) struct LibraryModule {
     pub context: usize,
 }
 
-/// Handles `cuLibraryGetModule`: functions of the module belong to the library.
-pub(crate) fn module_of(
-    r: &Recorder,
-    call: &mut dyn FnMut() -> CuResult,
-    module: *mut CuModule,
-    library: CuLibrary,
-) -> CuResult {
-    let result = call();
-    if is_ok(result) && !module.is_null() {
-        // SAFETY: the driver has written the answer.
-        let module = unsafe { *module } as usize;
-        lock(&r.code).add_library_module(module, library as usize);
-    }
-    result
-}
-
 impl Code {
     /// Adds a module as a library's module in the thread's context.
-    fn add_library_module(&mut self, module: usize, library: usize) {
+    pub fn add_library_module(&mut self, module: usize, library: usize) {
         if !self.loaded.contains_key(&module) {
             let context = current_context_and_device().map_or(0, |(context, _)| context);
             self.modules.insert(module, LibraryModule { library, context });
@@ -48,7 +32,7 @@ impl Code {
     }
 
     /// Queries the driver about a handle that was not looked up by name.
-    pub(super) fn find_function(&mut self, r: &Recorder, handle: CuFunction, captured: bool) -> NamedFunction {
+    pub(super) fn find_function(&mut self, trace: &Trace, handle: CuFunction, captured: bool) -> NamedFunction {
         let d = driver();
         let mut name = std::ptr::null();
         // SAFETY: the driver returns an error for a handle that is not its own.
@@ -70,7 +54,7 @@ impl Code {
         } else {
             self.module_or_library(handle, &name, captured)
         };
-        let owner = owner.or_else(|| self.find_owner_by_name(r, &name)).unwrap_or(0);
+        let owner = owner.or_else(|| self.find_owner_by_name(trace, &name)).unwrap_or(0);
         NamedFunction { name, owner, kernel }
     }
 
@@ -106,14 +90,14 @@ impl Code {
 
     /// Returns the code in which the program looked up a function of this name; the code loaded first if there are
     /// several.
-    fn find_owner_by_name(&self, r: &Recorder, name: &str) -> Option<usize> {
+    fn find_owner_by_name(&self, trace: &Trace, name: &str) -> Option<usize> {
         let same = self.named.values().filter(|n| n.name == name && !name.is_empty());
         let owners = same.filter_map(|n| Some((self.loaded.get(&n.owner)?.place, n.owner)));
         let mut owners: Vec<(u64, usize)> = owners.collect();
         owners.sort_unstable();
         owners.dedup();
         if owners.len() > 1 {
-            r.note_not_recorded(
+            trace.note_not_recorded(
                 "functions",
                 format!(
                     "{name} is a function of several modules, and the driver does not report which one was launched: \

@@ -1,6 +1,6 @@
 //! Locations of a function's parameters, from the driver or else from the code.
 
-use crate::resolve::driver;
+use crate::driver::driver;
 use cuda_code::{cubin::Cubin, ptx::Ptx};
 use cuda_driver::{CuFunction, CudaError, INVALID_VALUE};
 use std::collections::HashMap;

@@ -1,6 +1,8 @@
 //! Tests of sessions, without a recorder: the tests supply the calls.
 
 use super::*;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 use trace_core::progress::Progress;
 use trace_core::recording::{CallModule, CodeKind, CopyKind, CopyRow, LaunchRow, Recording};
 

@@ -1,9 +1,10 @@
 //! Feedback copies of graphs: copies to the device whose source the graph, or an earlier copy, writes on the host.
 
-use super::nodes::{Node, NodeWork, for_each_enabled};
 use crate::content::content_at;
-use crate::readbacks::overlaps;
-use crate::recorder::{Form, Recorder};
+use crate::graphs::{Node, NodeWork, for_each_enabled};
+use crate::recorder::Recorder;
+use crate::streams::overlaps;
+use crate::trace::Form;
 use cuda_driver::CuStream;
 use cuda_session::EntryPayload;
 use std::collections::HashMap;
@@ -61,7 +62,7 @@ impl FeedbackSources {
             };
             all.when.insert(n, when);
             if when == SourceTiming::Before && is_there(r, row, stream, form) {
-                all.early.insert(n, content_at(r, row.from, row.from_pitch, row));
+                all.early.insert(n, content_at(&r.trace, row.from, row.from_pitch, row));
             }
         }
         all
@@ -71,13 +72,13 @@ impl FeedbackSources {
     pub fn content(&mut self, r: &Recorder, n: usize, row: &CopyRow, stream: CuStream, form: Form) -> EntryPayload {
         let content = match self.when.get(&n) {
             None | Some(SourceTiming::After) if is_there(r, row, stream, form) => {
-                Some(content_at(r, row.from, row.from_pitch, row))
+                Some(content_at(&r.trace, row.from, row.from_pitch, row))
             }
             Some(SourceTiming::Before) => self.early.remove(&n),
             _ => None,
         };
         content.unwrap_or_else(|| {
-            r.note_not_recorded(
+            r.trace.note_not_recorded(
                 "graph",
                 "a graph copies data to the device that it copied to the host before, and the data could not be \
                  read: a replay leaves the copy out",
@@ -90,5 +91,5 @@ impl FeedbackSources {
 /// Waits until host memory holds the source of a copy. Returns `false` if the wait was not possible.
 fn is_there(r: &Recorder, row: &CopyRow, stream: CuStream, form: Form) -> bool {
     let bytes = row.from_pitch.max(row.bytes).saturating_mul(row.rows);
-    r.is_source_ready(stream, form, row.from, row.from_pitch, row) && !r.is_awaited(row.from, bytes)
+    r.streams.is_source_ready(&r.trace, &r.memory, (stream, form), row) && !r.streams.is_awaited(row.from, bytes)
 }

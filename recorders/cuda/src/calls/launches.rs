@@ -1,107 +1,23 @@
-//! Launches: function, arguments and number of threads.
+//! Calls that launch functions.
 
-use crate::code::{self, FunctionInfo};
-use crate::kernels;
-use crate::recorder::{Form, Recorder, is_ok, lock};
-use crate::shared_memory;
+use super::launch_arguments::{LaunchShape, note_missing_arguments, read_arguments};
+use super::{Call, selected_launches};
+use crate::code::FunctionInfo;
+use crate::driver::is_ok;
+use crate::recorder::Recorder;
+use crate::trace::{Form, lock};
+use crate::{pinned_access, shared_memory};
 use cuda_driver::{
-    CuFunction, CuResult, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, LAUNCH_CLUSTER, LAUNCH_COMPLETION_EVENT,
-    LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC, LAUNCH_PROGRAMMATIC_EVENT, LAUNCH_UPDATABLE, LaunchAttribute,
-    LaunchConfig,
+    CuFunction, CuResult, CuStream, LAUNCH_CLUSTER, LAUNCH_COMPLETION_EVENT, LAUNCH_COOPERATIVE, LAUNCH_PROGRAMMATIC,
+    LAUNCH_PROGRAMMATIC_EVENT, LAUNCH_UPDATABLE, LaunchAttribute, LaunchConfig,
 };
 use cuda_session::EntryPayload;
 use libc::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use trace_core::recording::{CallEvent, LaunchRow};
 
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
-
 /// Maximum number of a launch's attributes that are read.
 const MAX_ATTRIBUTES: u32 = 64;
-
-/// Properties of a launch other than its function and its arguments.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct LaunchShape {
-    pub grid: [u32; 3],
-    pub block: [u32; 3],
-    pub cluster: [u32; 3],
-    pub shared: u32,
-    pub flags: u32,
-}
-
-/// [`LaunchRow::COOPERATIVE`], for the table of hooks.
-pub(crate) const COOPERATIVE: u32 = LaunchRow::COOPERATIVE;
-
-impl LaunchShape {
-    pub fn new(grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32) -> Self {
-        Self {
-            grid,
-            block,
-            cluster: [0; 3],
-            shared,
-            flags,
-        }
-    }
-}
-
-/// Returns the arguments of a launch as one buffer in the layout of the function's parameters, or `None` if they are
-/// unknown.
-///
-/// # Safety
-/// The pointers are those of a launch: as many parameters as the function has, each of the size that it states.
-pub(crate) unsafe fn read_arguments(
-    known: &FunctionInfo,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Option<Vec<u8>> {
-    let layout = known.layout.as_deref().map(Vec::as_slice);
-    if !parameters.is_null() {
-        let layout = layout?;
-        let mut buffer = vec![0u8; known.bytes as usize];
-        for (n, [at, bytes]) in layout.iter().enumerate() {
-            // SAFETY: the caller guarantees as many pointers as parameters.
-            let from = unsafe { *parameters.add(n) }.cast::<u8>();
-            let to = buffer.get_mut(*at as usize..)?.get_mut(..*bytes as usize)?;
-            if from.is_null() {
-                return None;
-            }
-            // SAFETY: the caller guarantees the parameter's size, and the destination has the same size.
-            unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
-        }
-        return Some(buffer);
-    }
-    if extra.is_null() {
-        return layout.is_none_or(<[_]>::is_empty).then(Vec::new);
-    }
-    let (mut buffer, mut size) = (std::ptr::null::<u8>(), 0usize);
-    let mut n = 0;
-    loop {
-        // SAFETY: the list ends in a zero, which ends the loop.
-        let key = unsafe { *extra.add(n) } as usize;
-        match key {
-            EXTRA_END => break,
-            // SAFETY: a value follows each key.
-            EXTRA_BUFFER => buffer = unsafe { *extra.add(n + 1) }.cast(),
-            // SAFETY: the value is the address of the size.
-            EXTRA_SIZE => size = unsafe { *(*extra.add(n + 1)).cast::<usize>() },
-            _ => return None,
-        }
-        n += 2;
-    }
-    if buffer.is_null() || size > 1 << 20 {
-        return (size == 0).then(Vec::new);
-    }
-    // SAFETY: the program states that the buffer has this many bytes, and the driver reads them as well.
-    Some(unsafe { std::slice::from_raw_parts(buffer, size) }.to_vec())
-}
-
-/// Notes that the arguments of a launch are unknown.
-pub(crate) fn note_missing_arguments(r: &Recorder) {
-    r.note_not_recorded(
-        "arguments",
-        "a launch's arguments could not be read: the driver does not report the function's parameters",
-    );
-}
 
 /// Handles a launch.
 ///
@@ -119,13 +35,13 @@ pub(crate) unsafe fn launch(
     extra: *mut *mut c_void,
 ) -> CuResult {
     if let Some(kernels) = &r.kernels {
-        let known = code::function(r, function);
+        let known = r.find_function(function);
         // SAFETY: guaranteed by the caller.
-        return unsafe { kernels::launch(r, kernels, &known, form, call, shape, stream, parameters, extra) };
+        return unsafe { selected_launches::launch(r, kernels, &known, form, call, shape, stream, parameters, extra) };
     }
-    let begun = r.session.start_call();
-    let captured = r.capture_flag(stream, form);
-    let known = code::function(r, function);
+    let begun = r.trace.session.start_call();
+    let captured = r.trace.capture_flag(stream, form);
+    let known = r.find_function(function);
     if known.collective {
         note_collective(r, &known);
     }
@@ -133,19 +49,19 @@ pub(crate) unsafe fn launch(
     let buffer = unsafe { read_arguments(&known, parameters, extra) };
     // The memory that a captured launch accesses is not checked when its graph is launched.
     let shared = if captured == 0 {
-        shared_memory::find_reached(r, buffer.as_deref())
+        shared_memory::find_reached(&r.memory, buffer.as_deref())
     } else {
-        crate::pinned_access::check_arguments(r, buffer.as_deref());
+        pinned_access::check_arguments(&r.trace, &r.memory, buffer.as_deref());
         Vec::new()
     };
-    let is_seen = !shared.is_empty() && shared_memory::record_host_writes(r, &shared, stream, form);
+    let is_seen = !shared.is_empty() && shared_memory::record_host_writes(&r.trace, &r.shared, &shared, stream, form);
     let result = call();
     if is_ok(result) && captured == 0 {
-        lock(&r.progress).add_work(Recorder::stream_key(stream, form));
+        lock(&r.streams.progress).add_work(form.stream_key(stream));
     }
     let row = LaunchRow {
         function: known.number,
-        stream: r.stream_number(stream, form),
+        stream: r.trace.stream_number(stream, form),
         grid: shape.grid,
         block: shape.block,
         cluster: shape.cluster,
@@ -156,18 +72,18 @@ pub(crate) unsafe fn launch(
         ..Default::default()
     };
     if buffer.is_none() {
-        note_missing_arguments(r);
+        note_missing_arguments(&r.trace);
     }
-    r.record(
+    r.trace.record(
         begun,
         CallEvent::Launch(row),
         buffer.map_or(EntryPayload::Nothing, EntryPayload::Arguments),
     );
     if is_seen && is_ok(result) {
-        shared_memory::record_launch_writes(r, &shared, stream, form);
+        shared_memory::record_launch_writes(&r.trace, &r.shared, &shared, stream, form);
     }
     if is_ok(result) && captured == 0 {
-        r.count_launch();
+        r.count_launches(1);
     }
     result
 }
@@ -178,11 +94,11 @@ fn note_collective(r: &Recorder, known: &FunctionInfo) {
     if NOTED.swap(true, Ordering::Relaxed) {
         return;
     }
-    let tables = r.session.tables();
+    let tables = r.trace.session.tables();
     let function = tables.metadata.functions.get(known.number as usize);
     let name = function.map(|f| f.display_name().to_owned()).unwrap_or_default();
     drop(tables);
-    r.note_not_recorded(
+    r.trace.note_not_recorded(
         "another device",
         format!(
             "{name} exchanges memory with other devices or processes: a replay does not have them, and waits for \
@@ -213,7 +129,8 @@ fn note_unsupported_attribute(r: &Recorder, attribute: u32) {
     };
     let bit = 1u32 << attribute.min(31);
     if NOTED.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-        r.note_not_recorded("launch attributes", format!("attribute {attribute}: {why}"));
+        r.trace
+            .note_not_recorded("launch attributes", format!("attribute {attribute}: {why}"));
     }
 }
 

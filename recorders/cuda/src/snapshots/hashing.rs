@@ -4,7 +4,7 @@
 //! while the context is idle: a snapshot has waited for all earlier work. Its memory is the driver's own, outside the
 //! window. If any of this fails, memory is copied and hashed on the host.
 
-use crate::resolve::driver;
+use crate::driver::driver;
 use cuda_driver::{CuDevicePtr, CuFunction, CuModule, CuStream, CudaError, STREAM_NON_BLOCKING};
 use cuda_session::{HASH_FIRST, HASH_PLACE, HASH_SECOND, PageHash, count_pages};
 use libc::c_void;
@@ -23,7 +23,7 @@ const MAX_BLOCKS: u64 = 4096;
 
 /// The hasher of each context that needed one; none if it did not load or run.
 #[derive(Debug, Default)]
-pub(crate) struct Hashers {
+pub(super) struct Hashers {
     of: HashMap<usize, Option<Hasher>>,
     why: Option<CudaError>,
 }

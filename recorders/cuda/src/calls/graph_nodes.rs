@@ -1,96 +1,22 @@
-//! Nodes of a graph: the work of each, in topological order.
+//! The nodes of a graph, as the driver reports them: the work of each, in topological order.
 
-use crate::copies::{element_rows, elements, flatten};
-use crate::launches::read_arguments;
+use super::copies::{element_rows, elements, flatten};
+use super::launch_arguments::read_arguments;
+use crate::driver::driver;
+use crate::graphs::{Node, NodeWork};
+use crate::pinned_access;
 use crate::recorder::Recorder;
-use crate::resolve::driver;
 use cuda_driver::{
     Copy3d, CuGraph, CuGraphNode, FillNode, KernelNode, LAUNCH_CLUSTER, LAUNCH_COOPERATIVE, NODE_COPY, NODE_EMPTY,
     NODE_EVENT_RECORD, NODE_FILL, NODE_GRAPH, NODE_HOST, NODE_KERNEL, NODE_WAIT_EVENT,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::mem::MaybeUninit;
-use trace_core::recording::{CopyRow, FillRow, LaunchRow};
+use trace_core::recording::LaunchRow;
 
 /// Maximum number of nodes of a graph, and maximum depth of nested graphs.
 const MAX_NODES: usize = 1 << 20;
 const MAX_DEPTH: u32 = 8;
-
-/// A node of a graph.
-#[derive(Clone, Debug)]
-pub(super) struct Node {
-    /// Its handle, by which the program names it in the executable graph.
-    pub handle: usize,
-    /// Launches run the node.
-    pub enabled: bool,
-    pub work: NodeWork,
-}
-
-/// The work of a node.
-#[derive(Clone, Debug)]
-pub(super) enum NodeWork {
-    /// A launch, its arguments, and whether launches of its function are recorded one by one.
-    Launch(LaunchRow, Option<Vec<u8>>, bool),
-    Copies(Vec<CopyRow>),
-    Fill(FillRow),
-    Child(Vec<Node>),
-    /// No work that is recorded.
-    Nothing,
-}
-
-impl Node {
-    /// Replaces the work of the node. Properties that the change's structure does not contain stay.
-    pub fn change(&mut self, to: NodeWork) {
-        self.work = match (to, &self.work) {
-            (NodeWork::Launch(new, buffer, wanted), NodeWork::Launch(old, ..)) => {
-                let row = LaunchRow {
-                    cluster: old.cluster,
-                    flags: old.flags,
-                    ..new
-                };
-                NodeWork::Launch(row, buffer, wanted)
-            }
-            (NodeWork::Child(mut new), NodeWork::Child(old)) => {
-                keep_handles(&mut new, old);
-                NodeWork::Child(new)
-            }
-            (to, _) => to,
-        };
-    }
-}
-
-/// Keeps the old handles when nodes replace others of the same structure: the program still uses the first ones.
-pub(super) fn keep_handles(new: &mut [Node], old: &[Node]) {
-    for (new, old) in new.iter_mut().zip(old) {
-        new.handle = old.handle;
-        if let (NodeWork::Child(new), NodeWork::Child(old)) = (&mut new.work, &old.work) {
-            keep_handles(new, old);
-        }
-    }
-}
-
-/// Returns the node with this handle, also in child graphs.
-pub(super) fn find(nodes: &mut [Node], handle: usize) -> Option<&mut Node> {
-    nodes.iter_mut().find_map(|node| {
-        if node.handle == handle {
-            return Some(node);
-        }
-        match &mut node.work {
-            NodeWork::Child(nodes) => find(nodes, handle),
-            _ => None,
-        }
-    })
-}
-
-/// Calls `to` for each enabled node, in order.
-pub(super) fn for_each_enabled<'a>(nodes: &'a [Node], to: &mut dyn FnMut(&'a NodeWork)) {
-    for node in nodes.iter().filter(|n| n.enabled) {
-        match &node.work {
-            NodeWork::Child(nodes) => for_each_enabled(nodes, to),
-            what => to(what),
-        }
-    }
-}
 
 /// Returns the nodes of a graph, each after the nodes that it depends on.
 pub(super) fn list_nodes(r: &Recorder, graph: CuGraph) -> Vec<Node> {
@@ -103,13 +29,15 @@ fn expand_to(r: &Recorder, graph: CuGraph, depth: u32) -> Vec<Node> {
     // SAFETY: the call queries the number of nodes.
     let asked = unsafe { d.cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut count) };
     if depth > MAX_DEPTH || asked.is_err() || count > MAX_NODES {
-        r.note_not_recorded("graph", "the nodes of a graph could not be read");
+        r.trace
+            .note_not_recorded("graph", "the nodes of a graph could not be read");
         return Vec::new();
     }
     let mut nodes: Vec<CuGraphNode> = vec![std::ptr::null_mut(); count];
     // SAFETY: the list has as many elements as the count says.
     if count > 0 && unsafe { d.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &raw mut count) }.is_err() {
-        r.note_not_recorded("graph", "the nodes of a graph could not be read");
+        r.trace
+            .note_not_recorded("graph", "the nodes of a graph could not be read");
         return Vec::new();
     }
     nodes.truncate(count);
@@ -118,7 +46,8 @@ fn expand_to(r: &Recorder, graph: CuGraph, depth: u32) -> Vec<Node> {
         handle: node as usize,
         enabled: true,
         work: read_work(r, node, depth).unwrap_or_else(|| {
-            r.note_not_recorded("graph", "the driver does not report what a node of a graph does");
+            r.trace
+                .note_not_recorded("graph", "the driver does not report what a node of a graph does");
             NodeWork::Nothing
         }),
     };
@@ -164,7 +93,7 @@ fn read_work(r: &Recorder, node: CuGraphNode, depth: u32) -> Option<NodeWork> {
             NodeWork::Child(expand_to(r, child, depth + 1))
         }
         NODE_HOST => {
-            r.note_not_recorded(
+            r.trace.note_not_recorded(
                 "graph",
                 "a graph calls host functions: the recorder does not see what they do to memory",
             );
@@ -172,7 +101,7 @@ fn read_work(r: &Recorder, node: CuGraphNode, depth: u32) -> Option<NodeWork> {
         }
         NODE_EMPTY | NODE_WAIT_EVENT | NODE_EVENT_RECORD => NodeWork::Nothing,
         other => {
-            r.note_not_recorded(
+            r.trace.note_not_recorded(
                 "graph",
                 format!("a graph has nodes of kind {other}, which the recorder does not know"),
             );
@@ -200,10 +129,10 @@ pub(super) unsafe fn read_launch(r: &Recorder, form: &KernelNode) -> NodeWork {
     } else {
         form.function
     };
-    let known = crate::code::function(r, function);
+    let known = r.find_function(function);
     // SAFETY: guaranteed by the caller.
     let buffer = unsafe { read_arguments(&known, form.parameters, form.extra) };
-    crate::pinned_access::check_arguments(r, buffer.as_deref());
+    pinned_access::check_arguments(&r.trace, &r.memory, buffer.as_deref());
     let row = LaunchRow {
         function: known.number,
         grid: form.grid,

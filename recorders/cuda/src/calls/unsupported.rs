@@ -1,9 +1,9 @@
 //! Unsupported calls, whose work a recording cannot hold: they go on to the driver, and the recording notes them.
 
-use crate::recorder::{Recorder, is_ok};
+use super::Call;
+use crate::driver::is_ok;
+use crate::recorder::Recorder;
 use cuda_driver::CuResult;
-
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
 /// Location of a finding, and its reason.
 pub(crate) type UnsupportedFeature = (&'static str, &'static str);
@@ -70,7 +70,7 @@ pub(crate) fn forward_named(r: &Recorder, call: Call<'_>, name: &str) -> CuResul
     let result = call();
     if is_ok(result) {
         let why = format!("the program calls {name}, which is not recorded: a replay leaves it out");
-        r.note_not_recorded("calls", why);
+        r.trace.note_not_recorded("calls", why);
     }
     result
 }
@@ -79,7 +79,7 @@ pub(crate) fn forward_named(r: &Recorder, call: Call<'_>, name: &str) -> CuResul
 pub(crate) fn forward(r: &Recorder, call: Call<'_>, (what, why): UnsupportedFeature) -> CuResult {
     let result = call();
     if is_ok(result) {
-        r.note_not_recorded(what, why);
+        r.trace.note_not_recorded(what, why);
     }
     result
 }

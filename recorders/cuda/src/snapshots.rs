@@ -1,16 +1,20 @@
 //! Snapshots: the content of memory at one time, as copies that no call made. A second snapshot copies only changed
 //! pages from the device.
 
-use crate::hashing::Hashers;
+mod hashing;
+
+use crate::code::Code;
+use crate::contexts::current_context_and_device;
+use crate::driver::driver;
 use crate::memory::{Memory, Piece};
-use crate::process::say;
-use crate::recorder::{Recorder, lock};
-use crate::resolve::{driver, thread};
+use crate::message::say;
 use crate::settings::Hashing;
+use crate::trace::{Trace, lock};
 use cuda_session::{CallStart, EntryPayload, GRANULE, PageHash, PageHashes, hash_pages};
+use hashing::Hashers;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use trace_core::recording::{
     AllocationKind, AllocationRow, CALL_ASYNC, CallEvent, CallRow, CopyKind, CopyRow, OrderKind, OrderRow,
@@ -85,17 +89,21 @@ pub(crate) struct Snapshots {
     hashes: PageHashes,
     /// Allocations that rows have recorded.
     recorded_allocations: BTreeMap<u64, u64>,
+    /// Another snapshot can follow: the hashes of recorded content are needed.
+    keeps: bool,
     is_reported: bool,
     stats: Stats,
 }
 
 impl Snapshots {
-    pub fn new(hashing: Hashing, is_reported: bool) -> Self {
+    /// `keeps`: more than one snapshot is taken. `is_reported`: [`Snapshots::print_stats`] prints the cost.
+    pub fn new(hashing: Hashing, keeps: bool, is_reported: bool) -> Self {
         Self {
             hashing,
             hashers: Hashers::default(),
             hashes: PageHashes::default(),
             recorded_allocations: BTreeMap::new(),
+            keeps,
             is_reported,
             stats: Stats::default(),
         }
@@ -148,20 +156,14 @@ struct Span {
     content: Option<Vec<u8>>,
 }
 
-impl Recorder {
+impl Snapshots {
     /// Records the current content of memory. Returns `false` if it cannot be read; then nothing is recorded.
-    pub fn snapshot(&self, point: SnapshotPoint) -> bool {
-        let mut snapshots = lock(&self.snapshots);
-        self.snapshot_with(&mut snapshots, point)
-    }
-
-    /// Does the same as [`Recorder::snapshot`] with snapshots that are already locked.
-    pub fn snapshot_with(&self, snapshots: &mut Snapshots, point: SnapshotPoint) -> bool {
-        let begun = self.session.start_call();
+    pub fn take(&mut self, trace: &Trace, code: &Mutex<Code>, memory: &Mutex<Memory>, point: SnapshotPoint) -> bool {
+        let begun = trace.session.start_call();
         // A wait is not allowed during graph capture, and would end the capture.
         // SAFETY: the call waits for the device.
-        if self.captures.load(Ordering::Relaxed) > 0 || unsafe { driver().cuCtxSynchronize() }.is_err() {
-            self.note_not_recorded(
+        if trace.is_capturing() || unsafe { driver().cuCtxSynchronize() }.is_err() {
+            trace.note_not_recorded(
                 "snapshot",
                 "memory could not be read: the device does not answer, or a graph is being captured",
             );
@@ -170,106 +172,50 @@ impl Recorder {
         // A snapshot after an event follows the event; a snapshot before an event precedes it.
         let behind = matches!(point, SnapshotPoint::End | SnapshotPoint::After(_));
         if behind {
-            self.record_wait(begun);
+            record_wait(trace, begun);
         }
-        let variables = lock(&self.code).list_variables();
+        let variables = lock(code).list_variables();
         // The lock is held until all is read: a free in another thread waits for it.
-        let mut memory = lock(&self.memory);
+        let mut memory = lock(memory);
         for gone in memory.take_freed() {
-            snapshots.hashes.forget(gone);
+            self.hashes.forget(gone);
         }
         let mut pieces = memory.pieces();
         if matches!(point, SnapshotPoint::Begin) {
-            self.record_shared_ranges(begun, &memory);
+            record_shared_ranges(trace, begun, &memory);
         }
-        self.record_snapshot_start(begun, point, pieces.len());
+        record_start(trace, begun, point, pieces.len());
         if !point.is_whole() {
-            self.record_allocations(begun, snapshots, &pieces);
+            self.record_allocations(trace, begun, &pieces);
         }
         pieces.extend(variables.into_iter().map(Piece::variable));
-        self.record_pieces(begun, snapshots, &memory, &pieces, point.is_whole());
+        self.record_pieces(trace, begun, &memory, &pieces, point.is_whole());
         drop(memory);
         if !behind {
-            self.record_wait(begun);
+            record_wait(trace, begun);
         }
-        snapshots.stats.snapshots += 1;
-        snapshots.stats.took += Duration::from_nanos(begun.elapsed_ns().into());
+        self.stats.snapshots += 1;
+        self.stats.took += Duration::from_nanos(begun.elapsed_ns().into());
         true
     }
 
-    /// Records the initial content of variables of code that is first used after the start.
-    pub fn snapshot_variables(&self, variables: Vec<(u64, u64)>) {
-        if variables.is_empty() || self.captures.load(Ordering::Relaxed) > 0 {
-            return;
-        }
-        let begun = self.session.start_call();
-        // SAFETY: the call waits for the device.
-        if unsafe { driver().cuCtxSynchronize() }.is_err() {
-            return;
-        }
-        let mut snapshots = lock(&self.snapshots);
-        let memory = lock(&self.memory);
-        self.record_snapshot_start(begun, SnapshotPoint::Begin, variables.len());
+    /// Records the initial content of variables of code that is first used after the start. The device is idle.
+    pub fn record_variables(
+        &mut self,
+        trace: &Trace,
+        begun: CallStart,
+        memory: &Mutex<Memory>,
+        variables: Vec<(u64, u64)>,
+    ) {
+        let memory = lock(memory);
+        record_start(trace, begun, SnapshotPoint::Begin, variables.len());
         let pieces: Vec<Piece> = variables.into_iter().map(Piece::variable).collect();
-        self.record_pieces(begun, &mut snapshots, &memory, &pieces, true);
-        self.record_wait(begun);
-    }
-
-    /// Records that the host waited for everything.
-    fn record_wait(&self, begun: CallStart) {
-        let order = OrderRow {
-            kind: OrderKind::ContextDone as u32,
-            stream: OrderRow::NONE,
-            event: OrderRow::NONE,
-            took: begun.elapsed_ns(),
-            ..Default::default()
-        };
-        self.session
-            .record(begun, thread(), CallEvent::Order(order), EntryPayload::Nothing);
-    }
-
-    /// Records memory that host and device shared at the start of the range: a replay can have it at another address.
-    fn record_shared_ranges(&self, begun: CallStart, memory: &Memory) {
-        let managed = memory.managed().map(|m| (AllocationKind::TakeManaged, m.at, m.bytes));
-        let pinned = memory.pinned.iter();
-        let pinned = pinned.map(|(at, bytes)| (AllocationKind::TakeHost, *at, *bytes));
-        for (kind, at, bytes) in managed.chain(pinned) {
-            let row = AllocationRow {
-                at,
-                bytes,
-                kind: kind as u32,
-                stream: OrderRow::NONE,
-                ..Default::default()
-            };
-            self.session
-                .record(begun, thread(), CallEvent::Allocation(row), EntryPayload::Nothing);
-        }
-    }
-
-    /// Records the row that starts a snapshot.
-    fn record_snapshot_start(&self, begun: CallStart, point: SnapshotPoint, pieces: usize) {
-        let (about, arguments) = match point {
-            SnapshotPoint::Begin | SnapshotPoint::End => {
-                (u32::try_from(pieces).unwrap_or(u32::MAX), EntryPayload::Nothing)
-            }
-            SnapshotPoint::Before(w) | SnapshotPoint::After(w) => {
-                let arguments = [w.launch, w.function_launch]
-                    .iter()
-                    .flat_map(|n| n.to_le_bytes())
-                    .collect();
-                (w.function, EntryPayload::Arguments(arguments))
-            }
-        };
-        let row = CallRow {
-            name: self.session.tables().name(point.name()),
-            about,
-            ..Default::default()
-        };
-        self.session.record(begun, thread(), CallEvent::Call(row), arguments);
+        self.record_pieces(trace, begun, &memory, &pieces, true);
+        record_wait(trace, begun);
     }
 
     /// Records allocations and frees since the last snapshot, if their calls are not recorded.
-    fn record_allocations(&self, begun: CallStart, snapshots: &mut Snapshots, pieces: &[Piece]) {
+    fn record_allocations(&mut self, trace: &Trace, begun: CallStart, pieces: &[Piece]) {
         let now: BTreeMap<u64, u64> = pieces.iter().map(|p| (p.at, p.bytes)).collect();
         let row = |kind: AllocationKind, at: u64, bytes: u64| {
             let row = AllocationRow {
@@ -279,54 +225,44 @@ impl Recorder {
                 stream: OrderRow::NONE,
                 ..Default::default()
             };
-            self.session
-                .record(begun, thread(), CallEvent::Allocation(row), EntryPayload::Nothing);
+            trace.record_always(begun, CallEvent::Allocation(row), EntryPayload::Nothing);
         };
-        for (at, bytes) in &snapshots.recorded_allocations {
+        for (at, bytes) in &self.recorded_allocations {
             if now.get(at) != Some(bytes) {
                 row(AllocationKind::Give, *at, *bytes);
             }
         }
         for (at, bytes) in &now {
-            if snapshots.recorded_allocations.get(at) != Some(bytes) {
+            if self.recorded_allocations.get(at) != Some(bytes) {
                 row(AllocationKind::Take, *at, *bytes);
             }
         }
-        snapshots.recorded_allocations = now;
+        self.recorded_allocations = now;
     }
 
     /// Records the content of pieces of memory: all of it, or the changes.
-    fn record_pieces(
-        &self,
-        begun: CallStart,
-        snapshots: &mut Snapshots,
-        memory: &Memory,
-        pieces: &[Piece],
-        whole: bool,
-    ) {
-        // The recorded content is needed only if another snapshot follows.
-        let keeps = self.kernels.is_some() || self.is_partial();
-        let mut hashes = match snapshots.hashing {
+    fn record_pieces(&mut self, trace: &Trace, begun: CallStart, memory: &Memory, pieces: &[Piece], whole: bool) {
+        let mut hashes = match self.hashing {
             Hashing::Host => BTreeMap::new(),
-            _ if !keeps => BTreeMap::new(),
-            Hashing::Device | Hashing::Check => hashes_on_device(snapshots, memory, pieces),
+            _ if !self.keeps => BTreeMap::new(),
+            Hashing::Device | Hashing::Check => hashes_on_device(self, memory, pieces),
         };
         let mut group: Vec<RowPlan> = Vec::new();
         let mut weight = 0;
-        let mut put = |snapshots: &mut Snapshots, plan: RowPlan| {
+        let mut put = |snapshots: &mut Self, plan: RowPlan| {
             weight += plan.needs.iter().map(|n| n.end - n.start).sum::<u64>();
             group.push(plan);
             if weight >= PIECE {
-                self.record_group(begun, snapshots, std::mem::take(&mut group), whole, keeps);
+                snapshots.record_group(trace, begun, std::mem::take(&mut group), whole);
                 weight = 0;
             }
         };
         for piece in pieces {
-            snapshots.stats.looked_at += piece.bytes;
+            self.stats.looked_at += piece.bytes;
             let known = hashes.remove(&piece.at);
             let changed = match known {
-                Some(known) if snapshots.hashing == Hashing::Device => {
-                    Ok(snapshots.hashes.update(piece.at, piece.bytes, 0, &known))
+                Some(known) if self.hashing == Hashing::Device => {
+                    Ok(self.hashes.update(piece.at, piece.bytes, 0, &known))
                 }
                 other => Err(other),
             };
@@ -336,7 +272,7 @@ impl Recorder {
                         let needs = changed.iter().filter_map(|c| intersect(c, &range)).collect();
                         let look = None;
                         put(
-                            snapshots,
+                            self,
                             RowPlan {
                                 piece: *piece,
                                 range,
@@ -354,7 +290,7 @@ impl Recorder {
                             range,
                             look: None,
                         };
-                        put(snapshots, plan);
+                        put(self, plan);
                     }
                 }
                 Err(device) => {
@@ -370,17 +306,17 @@ impl Recorder {
                             range,
                             look: Some(device.map(<[PageHash]>::to_vec)),
                         };
-                        put(snapshots, plan);
+                        put(self, plan);
                     }
                 }
             }
         }
-        self.record_group(begun, snapshots, group, whole, keeps);
+        self.record_group(trace, begun, group, whole);
     }
 
     /// Reads the content that rows need, and records the rows.
-    fn record_group(&self, begun: CallStart, snapshots: &mut Snapshots, group: Vec<RowPlan>, whole: bool, keeps: bool) {
-        let mut spans = read(&group, &mut snapshots.stats);
+    fn record_group(&mut self, trace: &Trace, begun: CallStart, group: Vec<RowPlan>, whole: bool) {
+        let mut spans = read(&group, &mut self.stats);
         for plan in group {
             let RowPlan {
                 piece,
@@ -397,8 +333,8 @@ impl Recorder {
                 }
             }
             if missing {
-                snapshots.hashes.forget(piece.at);
-                self.note_not_recorded(
+                self.hashes.forget(piece.at);
+                trace.note_not_recorded(
                     "snapshot",
                     "some memory could not be read for a snapshot: it belongs to a graph, to another context or to another process",
                 );
@@ -416,9 +352,9 @@ impl Recorder {
                 ..Default::default()
             };
             let hand = |range: &Range<u64>, with: EntryPayload| {
-                self.session.record(begun, thread(), CallEvent::Copy(row(range)), with);
+                trace.record_always(begun, CallEvent::Copy(row(range)), with);
             };
-            if let (Some(device), [(0, all)], true) = (&look, parts.as_mut_slice(), keeps) {
+            if let (Some(device), [(0, all)], true) = (&look, parts.as_mut_slice(), self.keeps) {
                 let own = hash_pages(piece.at + range.start, all);
                 if let Some(device) = device
                     && *device != own
@@ -427,10 +363,10 @@ impl Recorder {
                         "the device's hashes of memory at {:#x} differ from the host's",
                         piece.at
                     ));
-                    self.note_not_recorded("hash", "the device's hashes of memory differ from the host's");
+                    trace.note_not_recorded("hash", "the device's hashes of memory differ from the host's");
                 }
                 let first = (piece.at + range.start) / PAGE - piece.at / PAGE;
-                let changed = snapshots.hashes.update(piece.at, piece.bytes, first, &own);
+                let changed = self.hashes.update(piece.at, piece.bytes, first, &own);
                 let all = std::mem::take(all);
                 if let [one] = changed.as_slice()
                     && *one == range
@@ -447,7 +383,7 @@ impl Recorder {
                         .collect();
                 }
             }
-            match (whole, keeps) {
+            match (whole, self.keeps) {
                 (true, _) if missing => hand(&range, EntryPayload::Nothing),
                 (true, true) => hand(
                     &range,
@@ -473,9 +409,58 @@ impl Recorder {
     }
 }
 
+/// Records that the host waited for everything.
+fn record_wait(trace: &Trace, begun: CallStart) {
+    let order = OrderRow {
+        kind: OrderKind::ContextDone as u32,
+        stream: OrderRow::NONE,
+        event: OrderRow::NONE,
+        took: begun.elapsed_ns(),
+        ..Default::default()
+    };
+    trace.record_always(begun, CallEvent::Order(order), EntryPayload::Nothing);
+}
+
+/// Records memory that host and device shared at the start of the range: a replay can have it at another address.
+fn record_shared_ranges(trace: &Trace, begun: CallStart, memory: &Memory) {
+    let managed = memory.managed().map(|m| (AllocationKind::TakeManaged, m.at, m.bytes));
+    let pinned = memory.pinned.iter();
+    let pinned = pinned.map(|(at, bytes)| (AllocationKind::TakeHost, *at, *bytes));
+    for (kind, at, bytes) in managed.chain(pinned) {
+        let row = AllocationRow {
+            at,
+            bytes,
+            kind: kind as u32,
+            stream: OrderRow::NONE,
+            ..Default::default()
+        };
+        trace.record_always(begun, CallEvent::Allocation(row), EntryPayload::Nothing);
+    }
+}
+
+/// Records the row that starts a snapshot.
+fn record_start(trace: &Trace, begun: CallStart, point: SnapshotPoint, pieces: usize) {
+    let (about, arguments) = match point {
+        SnapshotPoint::Begin | SnapshotPoint::End => (u32::try_from(pieces).unwrap_or(u32::MAX), EntryPayload::Nothing),
+        SnapshotPoint::Before(w) | SnapshotPoint::After(w) => {
+            let arguments = [w.launch, w.function_launch]
+                .iter()
+                .flat_map(|n| n.to_le_bytes())
+                .collect();
+            (w.function, EntryPayload::Arguments(arguments))
+        }
+    };
+    let row = CallRow {
+        name: trace.session.tables().name(point.name()),
+        about,
+        ..Default::default()
+    };
+    trace.record_always(begun, CallEvent::Call(row), arguments);
+}
+
 /// Returns the hashes of the pieces that the device can hash, by their first addresses.
 fn hashes_on_device(s: &mut Snapshots, memory: &Memory, pieces: &[Piece]) -> BTreeMap<u64, Vec<PageHash>> {
-    let context = crate::memory::current_context_and_device();
+    let context = current_context_and_device();
     let able: Vec<(u64, u64)> = pieces
         .iter()
         .filter(|p| context.is_some_and(|c| memory.is_accessible(p, c)))

@@ -1,6 +1,6 @@
 //! Deferred frees: window memory that the program has freed but that pending work can still use.
 
-use crate::resolve::driver;
+use crate::driver::driver;
 use cuda_driver::CuEvent;
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(crate) type DeferredFreeId = (u64, u64);
 
 /// All deferred frees, by their first addresses.
 #[derive(Debug, Default)]
-pub(crate) struct DeferredFrees {
+pub(super) struct DeferredFrees {
     pieces: BTreeMap<u64, DeferredFree>,
     next: u64,
 }

@@ -1,12 +1,15 @@
 //! Queries about window addresses: the answers are those for memory that the driver serves itself.
 
-use crate::recorder::{Form, Recorder, is_ok, lock};
+use super::Call;
+use crate::driver::is_ok;
+use crate::message::say;
+use crate::recorder::Recorder;
+use crate::trace::{Form, lock};
 use cuda_driver::{
     CuDevicePtr, CuMemHandle, CuResult, INVALID_VALUE, POINTER_RANGE_BYTES, POINTER_RANGE_START, SUCCESS,
 };
 use libc::c_void;
-
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// `CU_POINTER_ATTRIBUTE_CONTEXT`.
 const POINTER_CONTEXT: i32 = 1;
@@ -118,13 +121,14 @@ pub(crate) fn handle(r: &Recorder, call: Call<'_>, _handle: *mut CuMemHandle, at
 
 /// Handles `cuIpcGetMemHandle`: window memory cannot be shared this way.
 pub(crate) fn share(r: &Recorder, call: Call<'_>, at: CuDevicePtr) -> CuResult {
-    r.note_not_recorded(
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    r.trace.note_not_recorded(
         "shared memory",
         "the program shares memory with other processes: the recorder does not see what these write",
     );
     let result = call();
-    if !is_ok(result) && lock(&r.memory).is_in_window(at) && r.is_first_time() {
-        crate::process::say(
+    if !is_ok(result) && lock(&r.memory).is_in_window(at) && !WARNED.swap(true, Ordering::Relaxed) {
+        say(
             "the program shares memory with another process, which the recorder's address window does not allow: \
              record it with KINESCOPE_CUDA_WINDOW=no in the environment",
         );

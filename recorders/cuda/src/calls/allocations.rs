@@ -1,84 +1,38 @@
 //! Calls that allocate and free device memory, and contexts that take their memory with them.
 
-use crate::deferred_frees::FreeCondition;
-use crate::memory::{DriverMemoryKind, WindowRefusal};
-use crate::pools;
-use crate::recorder::{Form, Recorder, When, is_ok, lock};
-use crate::resolve::driver;
+use super::{Call, pools};
+use crate::contexts::{current_context, current_context_and_device, wait_for_context, with_context};
+use crate::driver::{driver, is_ok};
+use crate::memory::{DriverMemoryKind, FreeCondition, WindowRefusal};
+use crate::recorder::Recorder;
+use crate::trace::{Form, When, lock};
 use cuda_driver::{
-    CuContext, CuDevicePtr, CuEvent, CuMemPool, CuResult, CuStream, CudaError, EVENT_NO_TIMING, INVALID_HANDLE,
-    OUT_OF_MEMORY, POINTER_MANAGED, SUCCESS,
+    CuDevicePtr, CuEvent, CuMemPool, CuResult, CuStream, CudaError, EVENT_NO_TIMING, INVALID_HANDLE, OUT_OF_MEMORY,
+    POINTER_MANAGED, SUCCESS,
 };
-use cuda_session::{CallStart, EntryPayload};
-use std::sync::atomic::Ordering;
-use trace_core::recording::{AllocationKind, AllocationRow, CallEvent, OrderRow};
-
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
-
-pub(crate) fn record_allocation(
-    r: &Recorder,
-    begun: CallStart,
-    kind: AllocationKind,
-    at: u64,
-    bytes: u64,
-    stream: u32,
-    result: CuResult,
-) {
-    let row = AllocationRow {
-        at,
-        bytes,
-        kind: kind as u32,
-        stream,
-        result,
-        took: begun.elapsed_ns(),
-    };
-    r.record(begun, CallEvent::Allocation(row), EntryPayload::Nothing);
-}
-
-/// Waits for the work of a context; `None` for the calling thread's.
-pub(crate) fn wait_for_context(context: Option<usize>) -> Result<(), CudaError> {
-    let d = driver();
-    let Some(context) = context else {
-        // SAFETY: the call only waits, as the driver's own function does before it frees memory.
-        return unsafe { d.cuCtxSynchronize() };
-    };
-    // SAFETY: as above.
-    with_context(context, || unsafe { d.cuCtxSynchronize() })
-}
-
-/// Runs `work` with a context as the thread's current one.
-fn with_context<T>(context: usize, work: impl FnOnce() -> Result<T, CudaError>) -> Result<T, CudaError> {
-    let d = driver();
-    let mut before: CuContext = std::ptr::null_mut();
-    // SAFETY: the context is not destroyed, as far as is known.
-    unsafe { d.cuCtxPushCurrent_v2(context as CuContext)? };
-    let done = work();
-    // SAFETY: this restores the thread's own context.
-    let _ = unsafe { d.cuCtxPopCurrent_v2(&raw mut before) };
-    done
-}
+use trace_core::recording::{AllocationKind, OrderRow};
 
 /// Allocates `bytes` bytes from the window and returns their address. Returns `None` if the driver must serve them.
 fn allocate_in_window(r: &Recorder, bytes: u64) -> Option<u64> {
     if bytes == 0 {
         return None;
     }
-    let taken = lock(&r.memory).take(r, bytes);
+    let taken = lock(&r.memory).take(&r.trace, bytes);
     match taken {
         Ok(at) => Some(at),
         Err(WindowRefusal::NoWindow) => None,
         Err(WindowRefusal::Refused) => {
             // The memory that deferred frees release can be enough.
-            let here = crate::memory::current_context();
+            let here = current_context();
             let memory = lock(&r.memory);
             let (leaving, idle) = (memory.has_deferred_frees(), memory.list_idle(here));
             drop(memory);
-            if !leaving || r.captures.load(Ordering::Relaxed) > 0 || wait_for_context(None).is_err() {
+            if !leaving || r.trace.is_capturing() || wait_for_context(None).is_err() {
                 return None;
             }
             let mut memory = lock(&r.memory);
-            memory.reclaim(r, &idle);
-            memory.take(r, bytes).ok()
+            memory.reclaim(&r.trace, &idle);
+            memory.take(&r.trace, bytes).ok()
         }
     }
 }
@@ -134,10 +88,9 @@ fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted:
             let first = lock(&r.memory).device();
             if is_ok(result)
                 && first >= 0
-                && let Some((_, device)) =
-                    crate::memory::current_context_and_device().filter(|(_, device)| *device != first)
+                && let Some((_, device)) = current_context_and_device().filter(|(_, device)| *device != first)
             {
-                r.note_not_recorded(
+                r.trace.note_not_recorded(
                     "another device",
                     format!(
                         "the program uses memory of device {device} and of device {first}: a replay runs everything \
@@ -146,7 +99,7 @@ fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted:
                 );
             }
             if is_ok(result) && wanted && lock(&r.memory).device() >= 0 && bytes > 0 {
-                r.note_not_recorded(
+                r.trace.note_not_recorded(
                     "window",
                     "some memory is not in the recorder's address window, which was full, had no memory or is on \
                      another device: a replay may not find its addresses free",
@@ -169,12 +122,13 @@ fn address_of(at: *mut CuDevicePtr, result: CuResult) -> u64 {
 
 /// Handles `cuMemAlloc`.
 pub(crate) fn alloc(r: &Recorder, _form: Form, call: Call<'_>, at: *mut CuDevicePtr, bytes: usize) -> CuResult {
-    r.record_device();
-    let begun = r.session.start_call();
+    r.trace.record_device();
+    let begun = r.trace.session.start_call();
     let bytes = bytes as u64;
     let result = serve(r, call, at, bytes, true);
     let address = address_of(at, result);
-    record_allocation(r, begun, AllocationKind::Take, address, bytes, OrderRow::NONE, result);
+    r.trace
+        .record_allocation(begun, AllocationKind::Take, address, bytes, OrderRow::NONE, result);
     result
 }
 
@@ -190,8 +144,8 @@ pub(crate) fn alloc_pitch(
     height: usize,
     _element: u32,
 ) -> CuResult {
-    r.record_device();
-    let begun = r.session.start_call();
+    r.trace.record_device();
+    let begun = r.trace.session.start_call();
     // Drivers round rows up to this multiple.
     let row = width.checked_next_multiple_of(512);
     let bytes = row.and_then(|r| r.checked_mul(height)).filter(|b| *b > 0);
@@ -210,7 +164,8 @@ pub(crate) fn alloc_pitch(
         unsafe { *pitch = row };
     }
     let address = address_of(at, result);
-    record_allocation(r, begun, AllocationKind::Take, address, bytes, OrderRow::NONE, result);
+    r.trace
+        .record_allocation(begun, AllocationKind::Take, address, bytes, OrderRow::NONE, result);
     result
 }
 
@@ -223,12 +178,13 @@ pub(crate) fn alloc_managed(
     bytes: usize,
     _flags: u32,
 ) -> CuResult {
-    r.record_device();
-    let begun = r.session.start_call();
+    r.trace.record_device();
+    let begun = r.trace.session.start_call();
     let result = allocate_by_driver(r, call, at, bytes as u64, DriverMemoryKind::Managed);
     let address = address_of(at, result);
     let kind = AllocationKind::TakeManaged;
-    record_allocation(r, begun, kind, address, bytes as u64, OrderRow::NONE, result);
+    r.trace
+        .record_allocation(begun, kind, address, bytes as u64, OrderRow::NONE, result);
     result
 }
 
@@ -266,13 +222,13 @@ fn allocate_in_stream(
     stream: CuStream,
     pool: Option<CuMemPool>,
 ) -> CuResult {
-    r.record_device();
-    let begun = r.session.start_call();
+    r.trace.record_device();
+    let begun = r.trace.session.start_call();
     let bytes = bytes as u64;
     // Memory of a captured graph belongs to the graph.
     let mut kind = AllocationKind::TakeInOrder;
-    let result = if r.capture_flag(stream, form) == 0 {
-        let may = pools::can_serve(r, pool);
+    let result = if r.trace.capture_flag(stream, form) == 0 {
+        let may = lock(&r.pools).can_serve(pool);
         let result = serve(r, call, at, bytes, may);
         let address = address_of(at, result);
         if !may && address != 0 {
@@ -283,7 +239,7 @@ fn allocate_in_stream(
         }
         result
     } else {
-        r.note_not_recorded(
+        r.trace.note_not_recorded(
             "memory of graphs",
             "the program has graphs that allocate memory: its content is not in the recording, and a replay may not \
              find its addresses free",
@@ -291,28 +247,29 @@ fn allocate_in_stream(
         allocate_by_driver(r, call, at, bytes, DriverMemoryKind::OfGraph)
     };
     let address = address_of(at, result);
-    let stream = r.stream_number(stream, form);
-    record_allocation(r, begun, kind, address, bytes, stream, result);
+    let stream = r.trace.stream_number(stream, form);
+    r.trace.record_allocation(begun, kind, address, bytes, stream, result);
     result
 }
 
 /// Handles `cuMemFree`.
 pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -> CuResult {
-    let begun = r.session.start_call();
+    let begun = r.trace.session.start_call();
     let mut memory = lock(&r.memory);
     let Some((bytes, context)) = memory.find_piece(at) else {
         let bytes = memory.remove_driver_allocation(at);
         drop(memory);
         let result = call();
-        if at != 0 && r.is_inside() {
-            r.all_done(Some(result));
+        if at != 0 && r.trace.is_inside() {
+            r.streams.all_done(&r.trace, Some(result));
             lock(&r.shared).forget(at);
             let bytes = bytes.unwrap_or(0);
-            record_allocation(r, begun, AllocationKind::Give, at, bytes, OrderRow::NONE, result);
+            r.trace
+                .record_allocation(begun, AllocationKind::Give, at, bytes, OrderRow::NONE, result);
         }
         return result;
     };
-    let result = if r.captures.load(Ordering::Relaxed) > 0 {
+    let result = if r.trace.is_capturing() {
         // A wait would end the capture: the memory is freed with the next wait that is allowed.
         memory.defer_free(at, FreeCondition::Idle);
         SUCCESS
@@ -320,29 +277,30 @@ pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -
         let idle = memory.list_idle(context);
         // No other thread must wait for the lock while this one waits for the device.
         drop(memory);
-        let other = crate::memory::current_context() != context;
+        let other = current_context() != context;
         match wait_for_context((other && context != 0).then_some(context)) {
             Ok(()) => {
                 let mut memory = lock(&r.memory);
-                memory.reclaim(r, &idle);
+                memory.reclaim(&r.trace, &idle);
                 let given = memory.free(at);
                 drop(memory);
-                r.context_done(context);
+                r.streams.context_done(&r.trace, context);
                 given.err().and_then(|e| e.result()).unwrap_or(SUCCESS)
             }
             Err(e) => e.result().unwrap_or(SUCCESS),
         }
     };
-    record_allocation(r, begun, AllocationKind::Give, at, bytes, OrderRow::NONE, result);
+    r.trace
+        .record_allocation(begun, AllocationKind::Give, at, bytes, OrderRow::NONE, result);
     result
 }
 
 /// Handles `cuMemFreeAsync`: the memory is freed when the stream reaches this point.
 pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDevicePtr, stream: CuStream) -> CuResult {
-    let begun = r.session.start_call();
+    let begun = r.trace.session.start_call();
     let piece = lock(&r.memory).find_piece(at);
     let (result, bytes) = match piece {
-        Some((bytes, context)) if r.capture_flag(stream, form) == 0 => {
+        Some((bytes, context)) if r.trace.capture_flag(stream, form) == 0 => {
             (free_in_stream(r, form, at, context, stream), bytes)
         }
         _ => {
@@ -351,26 +309,27 @@ pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDeviceP
             (call(), bytes)
         }
     };
-    if r.is_recorded(When::Work) {
-        let stream = r.stream_number(stream, form);
-        record_allocation(r, begun, AllocationKind::GiveInOrder, at, bytes, stream, result);
+    if r.trace.is_recorded(When::Work) {
+        let stream = r.trace.stream_number(stream, form);
+        r.trace
+            .record_allocation(begun, AllocationKind::GiveInOrder, at, bytes, stream, result);
     }
     result
 }
 
 /// Frees memory of the window once a stream has done its current work.
 fn free_in_stream(r: &Recorder, form: Form, at: u64, context: usize, stream: CuStream) -> CuResult {
-    let real = Recorder::real_stream(stream, form);
+    let real = form.real_stream(stream);
     let until = match record_event(real) {
         Ok(event) => FreeCondition::Event(event),
         // The stream can belong to another context than the calling thread's: most likely to the memory's own.
-        Err(e) if e.result() == Some(INVALID_HANDLE) && context != crate::memory::current_context() => {
+        Err(e) if e.result() == Some(INVALID_HANDLE) && context != current_context() => {
             with_context(context, || record_event(real)).map_or(FreeCondition::Gone, FreeCondition::Event)
         }
         Err(e) => return e.result().unwrap_or(OUT_OF_MEMORY),
     };
     let mut memory = lock(&r.memory);
-    memory.reclaim(r, &[]);
+    memory.reclaim(&r.trace, &[]);
     memory.defer_free(at, until);
     SUCCESS
 }

@@ -1,16 +1,19 @@
 //! Copies and fills: content from the host is read when the call returns, content for the host when it has arrived.
 
+use super::{Call, unsupported};
 use crate::content::content_at;
-use crate::recorder::{Form, Recorder, is_ok, lock};
+use crate::driver::is_ok;
+use crate::memory::{is_device, is_pinned};
+use crate::recorder::Recorder;
 use crate::shared_memory;
+use crate::streams::rows_end;
+use crate::trace::{Form, lock};
 use cuda_driver::{
     Copy2d, Copy3d, CuDevicePtr, CuResult, CuStream, MEMORY_ARRAY, MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNIFIED,
 };
 use cuda_session::EntryPayload;
 use libc::c_void;
 use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow, FillRow};
-
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
 
 /// Maximum number of slices of a copy that are recorded one by one: the driver refuses a program that requests more.
 const MAX_SLICES: usize = 1 << 20;
@@ -47,55 +50,58 @@ impl CopyStream {
 
 /// Records a copy of rows.
 pub(crate) fn copy(r: &Recorder, at: CopyStream, call: Call<'_>, row: CopyRow) -> CuResult {
-    let begun = r.session.start_call();
-    let captured = r.capture_flag(at.stream, at.form);
+    let begun = r.trace.session.start_call();
+    let captured = r.trace.capture_flag(at.stream, at.form);
     let mut row = CopyRow {
-        stream: r.stream_number(at.stream, at.form),
+        stream: r.trace.stream_number(at.stream, at.form),
         flags: captured | if at.waits { 0 } else { CALL_ASYNC },
         ..row
     };
     // Host writes to memory that is shared with the device are not calls: they are recorded before the copy reads them.
-    if captured == 0 && r.is_inside() {
-        let read = shared_memory::find_copy_source(r, &row);
+    if captured == 0 && r.trace.is_inside() {
+        let read = shared_memory::find_copy_source(&r.memory, &row);
         if !read.is_empty() {
-            shared_memory::record_host_writes(r, &read, at.stream, at.form);
+            shared_memory::record_host_writes(&r.trace, &r.shared, &read, at.stream, at.form);
         }
     }
     let result = call();
     row.result = result;
     row.took = begun.elapsed_ns();
-    let key = Recorder::stream_key(at.stream, at.form);
+    let key = at.form.stream_key(at.stream);
     let kind = CopyKind::from_raw(row.kind);
-    if !is_ok(result) || captured != 0 || row.bytes == 0 || row.rows == 0 || !r.is_inside() {
-        r.record(begun, CallEvent::Copy(row), EntryPayload::Nothing);
+    if !is_ok(result) || captured != 0 || row.bytes == 0 || row.rows == 0 || !r.trace.is_inside() {
+        r.trace.record(begun, CallEvent::Copy(row), EntryPayload::Nothing);
         return result;
     }
-    let work = lock(&r.progress).add_work(key);
+    let work = lock(&r.streams.progress).add_work(key);
     // Copies on the device return before they are done; copies to memory that the driver does not know are done on
     // return.
     let done = match kind {
         Some(CopyKind::HostToDevice) => at.waits,
-        Some(CopyKind::DeviceToHost) => at.waits || !r.is_pinned(row.to, row.to_pitch, &row),
+        Some(CopyKind::DeviceToHost) => at.waits || !is_pinned(&r.memory, row.to, rows_end(row.to, row.to_pitch, &row)),
         _ => false,
     };
     match kind {
         Some(CopyKind::HostToDevice) => {
-            let with = if at.waits || r.is_source_ready(at.stream, at.form, row.from, row.from_pitch, &row) {
-                content_at(r, row.from, row.from_pitch, &row)
+            let with = if at.waits
+                || r.streams
+                    .is_source_ready(&r.trace, &r.memory, (at.stream, at.form), &row)
+            {
+                content_at(&r.trace, row.from, row.from_pitch, &row)
             } else {
                 EntryPayload::Nothing
             };
-            r.record(begun, CallEvent::Copy(row), with);
+            r.trace.record(begun, CallEvent::Copy(row), with);
         }
         Some(CopyKind::DeviceToHost) if done => {
-            let with = content_at(r, row.to, row.to_pitch, &row);
-            r.record(begun, CallEvent::Copy(row), with);
+            let with = content_at(&r.trace, row.to, row.to_pitch, &row);
+            r.trace.record(begun, CallEvent::Copy(row), with);
         }
-        Some(CopyKind::DeviceToHost) => r.add_readback(begun, key, work, row),
-        _ => r.record(begun, CallEvent::Copy(row), EntryPayload::Nothing),
+        Some(CopyKind::DeviceToHost) => r.streams.add_readback(&r.trace, begun, key, work, row),
+        _ => r.trace.record(begun, CallEvent::Copy(row), EntryPayload::Nothing),
     }
     if done {
-        r.stream_done(key);
+        r.streams.stream_done(&r.trace, key);
     }
     result
 }
@@ -158,8 +164,8 @@ pub(crate) fn between_peers(
     from: CuDevicePtr,
     bytes: usize,
 ) -> CuResult {
-    let (what, why) = crate::unsupported::PEERS;
-    r.note_not_recorded(what, why);
+    let (what, why) = unsupported::PEERS;
+    r.trace.note_not_recorded(what, why);
     on_device(r, at, call, to, from, bytes)
 }
 
@@ -176,7 +182,12 @@ pub(crate) fn unified(
         r,
         at,
         call,
-        linear(to, from, bytes, copy_kind(r.is_device(to), r.is_device(from))),
+        linear(
+            to,
+            from,
+            bytes,
+            copy_kind(is_device(&r.memory, to), is_device(&r.memory, from)),
+        ),
     )
 }
 
@@ -195,7 +206,7 @@ fn side(r: &Recorder, kind: u32, host: u64, device: u64, pitch: usize, x: usize,
     let base = match kind {
         MEMORY_HOST => (false, host),
         MEMORY_DEVICE => (true, device),
-        MEMORY_UNIFIED => (r.is_device(device), device),
+        MEMORY_UNIFIED => (is_device(&r.memory, device), device),
         _ => return None,
     };
     let at = base.1.wrapping_add((y.wrapping_mul(pitch)).wrapping_add(x) as u64);
@@ -233,8 +244,8 @@ fn build_row(
     rows: usize,
 ) -> CopyRow {
     let (Some(to), Some(from)) = (to, from) else {
-        let (what, why) = crate::unsupported::ARRAYS;
-        r.note_not_recorded(what, why);
+        let (what, why) = unsupported::ARRAYS;
+        r.trace.note_not_recorded(what, why);
         return CopyRow {
             bytes: width as u64,
             rows: rows as u64,
@@ -294,7 +305,7 @@ pub(crate) fn flatten(r: &Recorder, c: &Copy3d) -> Vec<CopyRow> {
         (c.depth, c.height)
     };
     if slices > MAX_SLICES {
-        r.note_not_recorded(
+        r.trace.note_not_recorded(
             "copies",
             "a copy has more slices than the recorder stores one by one: its other slices are not in the recording",
         );
@@ -345,7 +356,7 @@ pub(crate) unsafe fn batch(
         return call();
     }
     if count > MAX_BATCH_COPIES {
-        return crate::unsupported::forward(r, call, crate::unsupported::BATCHES);
+        return unsupported::forward(r, call, unsupported::BATCHES);
     }
     let mut result = None;
     for n in 0..count {
@@ -363,12 +374,12 @@ pub(crate) unsafe fn batch(
 
 /// Records a fill of memory.
 pub(crate) fn fill(r: &Recorder, at: CopyStream, call: Call<'_>, row: FillRow) -> CuResult {
-    let begun = r.session.start_call();
-    let captured = r.capture_flag(at.stream, at.form);
-    let stream = r.stream_number(at.stream, at.form);
+    let begun = r.trace.session.start_call();
+    let captured = r.trace.capture_flag(at.stream, at.form);
+    let stream = r.trace.stream_number(at.stream, at.form);
     let result = call();
     if is_ok(result) && captured == 0 {
-        lock(&r.progress).add_work(Recorder::stream_key(at.stream, at.form));
+        lock(&r.streams.progress).add_work(at.form.stream_key(at.stream));
     }
     let row = FillRow {
         stream,
@@ -377,7 +388,7 @@ pub(crate) fn fill(r: &Recorder, at: CopyStream, call: Call<'_>, row: FillRow) -
         took: begun.elapsed_ns(),
         ..row
     };
-    r.record(begun, CallEvent::Fill(row), EntryPayload::Nothing);
+    r.trace.record(begun, CallEvent::Fill(row), EntryPayload::Nothing);
     result
 }
 

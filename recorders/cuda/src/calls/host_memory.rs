@@ -1,16 +1,18 @@
 //! Host memory that the driver knows: pinned or registered. Copies from and to it run while the program continues.
 
-use crate::recorder::{Recorder, is_ok, lock};
+use super::{Call, unsupported};
+use crate::driver::is_ok;
+use crate::recorder::Recorder;
+use crate::trace::lock;
+use crate::{pinned_access, shared_memory};
 use cuda_driver::{CuDevicePtr, CuResult};
 use cuda_session::CallStart;
 use libc::c_void;
 use trace_core::recording::{AllocationKind, OrderRow};
 
-type Call<'a> = &'a mut dyn FnMut() -> CuResult;
-
 /// Handles `cuMemAllocHost` and `cuMemHostAlloc`.
 pub(crate) fn alloc(r: &Recorder, call: Call<'_>, at: *mut *mut c_void, bytes: usize) -> CuResult {
-    let begun = r.session.start_call();
+    let begun = r.trace.session.start_call();
     let result = call();
     let address = if is_ok(result) && !at.is_null() {
         // SAFETY: the driver has written the answer.
@@ -24,7 +26,7 @@ pub(crate) fn alloc(r: &Recorder, call: Call<'_>, at: *mut *mut c_void, bytes: u
 
 /// Handles `cuMemHostRegister`.
 pub(crate) fn register(r: &Recorder, call: Call<'_>, at: *mut c_void, bytes: usize) -> CuResult {
-    let begun = r.session.start_call();
+    let begun = r.trace.session.start_call();
     let result = call();
     pinned(r, begun, if is_ok(result) { at as u64 } else { 0 }, bytes, result);
     result
@@ -33,34 +35,36 @@ pub(crate) fn register(r: &Recorder, call: Call<'_>, at: *mut c_void, bytes: usi
 fn pinned(r: &Recorder, begun: CallStart, at: u64, bytes: usize, result: CuResult) {
     if at != 0 {
         lock(&r.memory).pinned.insert(at, bytes as u64);
-        crate::pinned_access::add_pinned(at, bytes as u64);
-        crate::shared_memory::add_range(at, bytes as u64);
+        pinned_access::add_pinned(at, bytes as u64);
+        shared_memory::add_range(at, bytes as u64);
     }
     let kind = AllocationKind::TakeHost;
-    crate::allocations::record_allocation(r, begun, kind, at, bytes as u64, OrderRow::NONE, result);
+    r.trace
+        .record_allocation(begun, kind, at, bytes as u64, OrderRow::NONE, result);
 }
 
 /// Handles `cuMemFreeHost` and `cuMemHostUnregister`. `stays`: the memory still exists after the call.
 ///
 /// Content of pending copies to the memory is read once they are done, before the memory is freed.
 pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -> CuResult {
-    let begun = r.session.start_call();
+    let begun = r.trace.session.start_call();
     let at = at as u64;
     let bytes = lock(&r.memory).pinned.get(&at).copied();
     // The driver waits as well before it frees the memory.
     if let Some(bytes) = bytes {
-        r.wait_for_awaited(Some((at, bytes)));
+        r.streams.wait_for_awaited(&r.trace, Some((at, bytes)));
     }
     let result = call();
     if is_ok(result)
         && let Some(bytes) = bytes
     {
-        r.complete_at(at, bytes, stays);
+        r.streams.complete_at(&r.trace, at, bytes, stays);
         lock(&r.memory).pinned.remove(&at);
         lock(&r.shared).forget(at);
     }
     let kind = AllocationKind::GiveHost;
-    crate::allocations::record_allocation(r, begun, kind, at, bytes.unwrap_or(0), OrderRow::NONE, result);
+    r.trace
+        .record_allocation(begun, kind, at, bytes.unwrap_or(0), OrderRow::NONE, result);
     result
 }
 
@@ -73,8 +77,8 @@ pub(crate) unsafe fn device_pointer(r: &Recorder, call: Call<'_>, to: *mut CuDev
     let result = call();
     // SAFETY: guaranteed by the caller.
     if is_ok(result) && !to.is_null() && unsafe { *to } != at as u64 {
-        let (what, why) = crate::unsupported::POINTER_OF_HOST;
-        r.note_not_recorded(what, why);
+        let (what, why) = unsupported::POINTER_OF_HOST;
+        r.trace.note_not_recorded(what, why);
     }
     result
 }
