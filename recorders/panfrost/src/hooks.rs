@@ -47,7 +47,7 @@ fn set_errno(e: Errno) {
 
 /// Runs `work` with the signal blocked that a write beyond the process's file size limit raises. The recorder's writes
 /// are not the program's and must not end it. The write still fails.
-pub(crate) fn without_size_signal<T>(work: impl FnOnce() -> T) -> T {
+fn without_size_signal(work: &mut dyn FnMut()) {
     // SAFETY: the signal sets are local to this function and the calls fill them. A timeout of zero collects the
     // signals raised on this thread meanwhile. Signals that the thread blocked before stay blocked.
     unsafe {
@@ -56,13 +56,12 @@ pub(crate) fn without_size_signal<T>(work: impl FnOnce() -> T) -> T {
         libc::sigemptyset(&raw mut held);
         libc::sigaddset(&raw mut held, libc::SIGXFSZ);
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, &raw mut before);
-        let out = work();
+        work();
         if libc::sigismember(&raw const before, libc::SIGXFSZ) == 0 {
             let at_once: libc::timespec = std::mem::zeroed();
             while libc::sigtimedwait(&raw const held, std::ptr::null_mut(), &raw const at_once) == libc::SIGXFSZ {}
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
         }
-        out
     }
 }
 

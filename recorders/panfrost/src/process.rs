@@ -1,11 +1,11 @@
 //! The recorder of this process: the node, the descriptors of its files, and the recording's end.
 
-use crate::hooks::without_size_signal;
 use panfrost_node::{BufferName, Errno, FileId, Inode, Node, NodeError, ProcessMemory, SaveOutcome, Settings, save};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::Write as _;
 use std::os::fd::IntoRawFd as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,8 +26,12 @@ const DEFAULT_TARGET: &str = "software:mali-g71";
 /// Prefix of simulator names.
 const SOFTWARE: &str = "software:";
 
+/// Runs work of the recorder, once, so that its own writes raise no signal that ends the program.
+pub(crate) type WriteGuard = fn(&mut dyn FnMut());
+
 /// The node and the state needed to serve it.
 pub(crate) struct Recorder {
+    guard: WriteGuard,
     pub(crate) node: Node,
     pub(crate) memory: ProcessMemory,
     /// File of the recording, if one is requested.
@@ -109,7 +113,7 @@ pub(crate) fn become_child(recorder: &mut Option<Recorder>) {
     }
 }
 
-fn create_recorder() -> Result<Recorder, NodeError> {
+fn create_recorder(guard: WriteGuard) -> Result<Recorder, NodeError> {
     let target = std::env::var(RECORD_ON).unwrap_or_else(|_| DEFAULT_TARGET.to_owned());
     let to = std::env::var_os(RECORD_TO).filter(|v| !v.is_empty()).map(PathBuf::from);
     let settings = Settings {
@@ -124,6 +128,7 @@ fn create_recorder() -> Result<Recorder, NodeError> {
     })?;
     remember_memory(&memory);
     Ok(Recorder {
+        guard,
         node: Node::new(settings)?,
         memory,
         output: to,
@@ -160,11 +165,11 @@ fn program_name() -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Opens the node and returns the program's descriptor.
-pub(crate) fn open(close_on_exec: bool) -> Result<i32, Errno> {
+/// Opens the node and returns the program's descriptor. The recorder works under `guard` from then on.
+pub(crate) fn open(close_on_exec: bool, guard: WriteGuard) -> Result<i32, Errno> {
     let mut held = lock(&RECORDER);
     if held.is_none() {
-        match create_recorder() {
+        match create_recorder(guard) {
             Ok(recorder) => *held = Some(recorder),
             Err(e) => {
                 if !FAILED.swap(true, Ordering::Relaxed) {
@@ -176,7 +181,8 @@ pub(crate) fn open(close_on_exec: bool) -> Result<i32, Errno> {
         PROCESS.store(std::process::id(), Ordering::Relaxed);
     }
     let recorder = held.as_mut().ok_or(Errno::NODEV)?;
-    let opened = without_size_signal(|| recorder.node.open(close_on_exec));
+    let mut opened = Err(Errno::IO);
+    guard(&mut || opened = recorder.node.open(close_on_exec));
     recorder.node.take_messages().into_iter().for_each(print_message);
     let opened = opened?;
     lock(&FILES).insert(
@@ -206,10 +212,15 @@ pub(crate) fn with_recorder<T>(work: impl FnOnce(&mut Recorder) -> Result<T, Err
             "process {process} is a child of the recorded process: its work is not recorded"
         ));
     }
-    let done = without_size_signal(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(recorder))));
+    let (guard, mut work, mut done) = (recorder.guard, Some(work), None);
+    guard(&mut || {
+        if let Some(work) = work.take() {
+            done = catch_unwind(AssertUnwindSafe(|| work(recorder))).ok();
+        }
+    });
     remember_journal(recorder);
     let messages = recorder.node.take_messages();
-    let result = done.unwrap_or_else(|_| {
+    let result = done.unwrap_or_else(|| {
         *held = None;
         print_message("the recorder failed and stops: there is no recording, and the GPU is not available any more");
         Err(Errno::IO)
@@ -278,15 +289,15 @@ pub(crate) fn finish() {
     if recorder.child || !recorder.node.has_recording() {
         return;
     }
-    let done =
-        without_size_signal(|| std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| write_recording(recorder))));
+    let (guard, mut done) = (recorder.guard, None);
+    guard(&mut || done = catch_unwind(AssertUnwindSafe(|| write_recording(recorder))).ok());
     let messages = recorder.node.take_messages();
     drop(held);
     messages.into_iter().for_each(print_message);
     match done {
-        Ok(Ok(())) => {}
-        Ok(Err(e)) => print_message(format_args!("the recording is lost: {e}")),
-        Err(_) => print_message("the recorder failed: the recording is lost"),
+        Some(Ok(())) => {}
+        Some(Err(e)) => print_message(format_args!("the recording is lost: {e}")),
+        None => print_message("the recorder failed: the recording is lost"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Open and close: the node, its files in `/sys`, descriptors.
 
-use super::{fail_with, find_node_file, inode_of, next, place, process_exit, set_errno};
+use super::{fail_with, find_node_file, inode_of, next, place, process_exit, set_errno, without_size_signal};
 use crate::paths::VirtualPath;
 use crate::process;
 use libc::{FILE, c_char, c_int, c_uint, c_void, mode_t};
@@ -28,7 +28,7 @@ fn open_place(place: VirtualPath, flags: c_int) -> c_int {
     match place {
         VirtualPath::Node => {
             process_exit::start();
-            process::open(close_on_exec).unwrap_or_else(fail_with)
+            process::open(close_on_exec, without_size_signal).unwrap_or_else(fail_with)
         }
         VirtualPath::File(text) => text_file(text, close_on_exec),
         // Programs list folders by `opendir`.
