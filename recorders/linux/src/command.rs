@@ -1,15 +1,16 @@
 //! The command that runs during the trace: located before any change, left alone while it runs, ended when the
-//! recording is asked to end.
+//! recording is asked to end; and that request.
 
 use crate::change::MARK;
 use crate::error::RecordError;
-use crate::plan::StopRequest;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::IsTerminal as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time between two polls for the end of the command.
@@ -18,6 +19,23 @@ const TICK: Duration = Duration::from_millis(10);
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of the signal of a terminal's Ctrl-C.
 const INTERRUPT: i32 = 2;
+
+/// A request to end a recording. Clones share the request.
+#[derive(Clone, Debug, Default)]
+pub struct StopRequest(Arc<AtomicI32>);
+
+impl StopRequest {
+    /// Requests the end because of a signal of this number.
+    pub fn request(&self, signal: i32) {
+        self.0.store(signal, Ordering::SeqCst);
+    }
+
+    /// Returns the signal that requested the end.
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
+        Some(self.0.load(Ordering::SeqCst)).filter(|n| *n != 0)
+    }
+}
 
 /// Returns the program of a command, which exists and is executable.
 ///

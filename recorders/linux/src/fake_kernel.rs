@@ -1,7 +1,8 @@
 //! Fake kernel for tests: a file tree in memory that handles binding, probes, instances, modules and tracers like the
 //! kernel. It logs all changes, and fails on request.
 
-use crate::kernel::{FrameBuffer, Kernel};
+use crate::fbdev::FrameBuffer;
+use crate::kernel::Kernel;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

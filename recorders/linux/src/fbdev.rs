@@ -4,10 +4,28 @@
     reason = "the two requests can be made by ioctl alone: the kernel writes into memory that is handed to it"
 )]
 
-use crate::kernel::FrameBuffer;
 use rustix::ioctl::{Getter, Updater, ioctl};
 use std::fs::File;
 use std::io;
+
+/// Geometry of a frame buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameBuffer {
+    /// Visible pixels of a line.
+    pub width: u32,
+    /// Number of visible lines.
+    pub height: u32,
+    /// First visible pixel of a line.
+    pub left: u32,
+    /// First visible line.
+    pub top: u32,
+    /// Bits per pixel.
+    pub bits: u32,
+    /// Lowest bit and number of bits of red, green and blue.
+    pub channels: [(u32, u32); 3],
+    /// Palette, if pixels are palette indices.
+    pub palette: Option<Vec<[u8; 3]>>,
+}
 
 /// `FBIOGET_VSCREENINFO`, which fills a `struct fb_var_screeninfo`, and `FBIOGETCMAP`, which takes a `struct fb_cmap`.
 const GEOMETRY: rustix::ioctl::Opcode = 0x4600;

@@ -1,7 +1,8 @@
 //! Picture of the display at the end of a recording: its frame buffer, read back after the trace.
 
 use crate::device::Device;
-use crate::kernel::{FrameBuffer, Kernel, MAX_PART_BYTES, read_trimmed};
+use crate::fbdev::FrameBuffer;
+use crate::kernel::{Kernel, MAX_PART_BYTES, read_trimmed};
 use trace_core::screen::Picture;
 
 /// Maximum number of pixels of a picture.

@@ -1,6 +1,7 @@
 //! Access to the machine: files of `/proc`, `/sys` and tracefs, and modules. A trait, so that tests use a kernel of
 //! their own.
 
+use crate::fbdev::{FrameBuffer, read_geometry};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -16,25 +17,6 @@ pub const MAX_FILE_BYTES: u64 = 16 << 20;
 pub const MAX_PART_BYTES: usize = 64 << 20;
 /// Maximum number of names in a folder.
 const MAX_NAMES: usize = 1 << 16;
-
-/// Geometry of a frame buffer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FrameBuffer {
-    /// Visible pixels of a line.
-    pub width: u32,
-    /// Number of visible lines.
-    pub height: u32,
-    /// First visible pixel of a line.
-    pub left: u32,
-    /// First visible line.
-    pub top: u32,
-    /// Bits per pixel.
-    pub bits: u32,
-    /// Lowest bit and number of bits of red, green and blue.
-    pub channels: [(u32, u32); 3],
-    /// Palette, if pixels are palette indices.
-    pub palette: Option<Vec<[u8; 3]>>,
-}
 
 /// A Linux machine, accessed by its own paths.
 pub trait Kernel: Send + Sync {
@@ -278,7 +260,7 @@ impl Kernel for Machine {
     }
 
     fn frame_buffer(&self, path: &str) -> io::Result<FrameBuffer> {
-        crate::fbdev::read_geometry(&File::open(self.path(path))?)
+        read_geometry(&File::open(self.path(path))?)
     }
 
     fn is_root(&self) -> bool {

@@ -51,13 +51,15 @@ mod stream;
 
 pub use btf::find_member_offset;
 pub use change::Change;
+pub use command::StopRequest;
 pub use device::{Device, DeviceSelector};
 pub use error::RecordError;
+pub use fbdev::FrameBuffer;
 pub use guard::{Guard, keep_watch};
 pub use instructions::{AccessInstruction, LoadAcquireError, find_accesses};
 pub use journal::{Job, Journal, RUN_FOLDER, parse_changes};
-pub use kernel::{FrameBuffer, Kernel, Machine};
+pub use kernel::{Kernel, Machine};
 pub use method::{Ability, Method};
-pub use plan::{RecordRequest, StopRequest, check};
+pub use plan::{RecordRequest, check};
 pub use probes::Accessor;
 pub use session::{RecordSummary, record};

@@ -13,8 +13,6 @@ use crate::kernel::{Kernel, read_trimmed};
 use crate::method::{self, Ability, Method};
 use crate::probes::{self, Accessor, GROUP, Probe};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use trace_core::recording::{Capture, Hardware, rfc3339};
 
@@ -57,23 +55,6 @@ pub struct RecordRequest {
     pub guard: Option<(PathBuf, Vec<String>)>,
     /// The program that records, with its version.
     pub tool: String,
-}
-
-/// A request to end a recording. Clones share the request.
-#[derive(Clone, Debug, Default)]
-pub struct StopRequest(Arc<AtomicI32>);
-
-impl StopRequest {
-    /// Requests the end because of a signal of this number.
-    pub fn request(&self, signal: i32) {
-        self.0.store(signal, Ordering::SeqCst);
-    }
-
-    /// Returns the signal that requested the end.
-    #[must_use]
-    pub fn signal(&self) -> Option<i32> {
-        Some(self.0.load(Ordering::SeqCst)).filter(|n| *n != 0)
-    }
 }
 
 /// The plan of a recording, made before any change.

@@ -2,7 +2,7 @@
 
 use crate::busy;
 use crate::change::{Change, find_start_time};
-use crate::command;
+use crate::command::{self, StopRequest};
 use crate::device_tree;
 use crate::driver::{self, DriverChoice};
 use crate::error::RecordError;
@@ -12,7 +12,7 @@ use crate::journal::{Journal, Lock};
 use crate::kernel::{Kernel, list_names, read_trimmed};
 use crate::kernel_code::{self, CORE, KernelCore};
 use crate::method::{self, Method};
-use crate::plan::{Plan, RecordRequest, StopRequest, build_job};
+use crate::plan::{Plan, RecordRequest, build_job};
 use crate::probes::{GROUP, Probe};
 use crate::stream::{self, END_MARK, TraceReader};
 use crate::{finish, frame};
