@@ -3,31 +3,84 @@
 //! Each function forwards its arguments to the function of the same name in one of the modules. A line of the list
 //! without such a function does not compile.
 
-use crate::call::answer;
+pub mod allocation;
+pub mod arrays;
+pub mod captures;
+pub mod contexts;
+pub mod copies;
+pub mod devices;
+pub mod events;
+pub mod fills;
+pub mod functions;
+pub mod graph_exec;
+pub mod graph_nodes;
+pub mod host_memory;
+pub mod launches;
+pub mod libraries;
+pub mod memory_queries;
+pub mod modules;
+pub mod procs;
+pub mod streams;
+pub mod virtual_memory;
+
+use crate::call::{Call, is_in_host_function};
+use crate::codes::{NOT_INITIALIZED, NOT_PERMITTED, SUCCESS, is_sticky};
+use crate::settings::settings;
+use crate::{Answer, context, device};
 use cuda_driver::*;
 use std::ffi::{c_char, c_void};
 
 /// The functions that the exported ones call.
-mod implementations {
-    pub use crate::code::functions::*;
-    pub use crate::code::libraries::*;
-    pub use crate::code::modules::*;
-    pub use crate::context::*;
-    pub use crate::copies::*;
-    pub use crate::device::*;
-    pub use crate::fills::*;
-    pub use crate::graphs::capture::*;
-    pub use crate::graphs::exec::*;
-    pub use crate::graphs::nodes::*;
-    pub use crate::launch::*;
-    pub use crate::memory::allocation::*;
-    pub use crate::memory::arrays::*;
-    pub use crate::memory::host::*;
-    pub use crate::memory::queries::*;
-    pub use crate::memory::virtual_memory::*;
-    pub use crate::procs::*;
-    pub use crate::streams::calls::*;
-    pub use crate::streams::events::*;
+mod rooms {
+    pub use super::allocation::*;
+    pub use super::arrays::*;
+    pub use super::captures::*;
+    pub use super::contexts::*;
+    pub use super::copies::*;
+    pub use super::devices::*;
+    pub use super::events::*;
+    pub use super::fills::*;
+    pub use super::functions::*;
+    pub use super::graph_exec::*;
+    pub use super::graph_nodes::*;
+    pub use super::host_memory::*;
+    pub use super::launches::*;
+    pub use super::libraries::*;
+    pub use super::memory_queries::*;
+    pub use super::modules::*;
+    pub use super::procs::*;
+    pub use super::streams::*;
+    pub use super::virtual_memory::*;
+}
+
+/// Functions that are allowed before `cuInit`, inside a host function, and in the child of a process that used the
+/// device.
+const ALWAYS: [&str; 6] = [
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGetExportTable",
+    "cuGetProcAddress",
+    "cuGetProcAddress_v2",
+];
+
+/// Runs a call and returns its result code.
+fn answer(function: &'static str, per_thread: bool, work: impl FnOnce(&Call) -> Answer) -> CuResult {
+    if !ALWAYS.contains(&function) {
+        if device::is_child() || (!device::is_initialized() && function != "cuInit") {
+            return NOT_INITIALIZED;
+        }
+        if is_in_host_function() {
+            return NOT_PERMITTED;
+        }
+        if let Some(code) = settings().due_call(function) {
+            if is_sticky(code) {
+                context::hurt_current(code);
+            }
+            return code;
+        }
+    }
+    work(&Call { per_thread }).map_or_else(|code| code, |()| SUCCESS)
 }
 
 macro_rules! export {

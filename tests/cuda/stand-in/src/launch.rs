@@ -1,22 +1,20 @@
-//! Launches: function, arguments and number of threads.
+//! A launch: function, arguments and number of threads, and how it runs.
 
 use crate::Answer;
-use crate::call::Call;
 use crate::code::functions::Function;
+use crate::code::libraries::find_function;
 use crate::codes::{INVALID_CLUSTER, INVALID_VALUE, NOT_SUPPORTED, TOO_MANY_BLOCKS};
 use crate::context::Context;
 use crate::device::MULTIPROCESSORS;
-use crate::graphs::capture;
-use crate::graphs::nodes::Work;
 use crate::handles::pointer;
-use crate::kernels::KernelRun;
+use crate::health::Health;
+use crate::kernels::run::KernelRun;
 use crate::memory::view::View;
 use crate::pointers::{bytes, get, get_at};
 use crate::settings::settings;
-use crate::streams::submit;
 use cuda_driver::{
-    CuFunction, CuStream, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, FUNCTION_MAX_DYNAMIC_SHARED, KernelNode, LAUNCH_CLUSTER,
-    LAUNCH_COOPERATIVE, LaunchConfig,
+    CuFunction, EXTRA_BUFFER, EXTRA_END, EXTRA_SIZE, FUNCTION_MAX_DYNAMIC_SHARED, KernelNode, LAUNCH_CLUSTER,
+    LAUNCH_COOPERATIVE,
 };
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -48,12 +46,12 @@ pub struct Launch {
 
 /// Dimensions and attributes of a launch.
 #[derive(Clone, Copy)]
-struct LaunchShape {
-    grid: [u32; 3],
-    block: [u32; 3],
-    cluster: [u32; 3],
-    shared: u32,
-    cooperative: bool,
+pub struct LaunchShape {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub cluster: [u32; 3],
+    pub shared: u32,
+    pub cooperative: bool,
 }
 
 impl Arguments {
@@ -99,14 +97,15 @@ impl Arguments {
 }
 
 impl Launch {
-    fn prepare(
+    /// Checks the launch of a function and packs its arguments.
+    pub fn prepare(
         context: &Context,
         function: CuFunction,
         shape: LaunchShape,
         parameters: *mut *mut c_void,
         extra: *mut *mut c_void,
     ) -> Answer<Self> {
-        let function = Function::find(context, function)?;
+        let function = find_function(context, function)?;
         let is_within = |sizes: [u32; 3], max: [u32; 3]| sizes.iter().zip(max).all(|(n, max)| (1..=max).contains(n));
         let threads = shape.block.iter().fold(1u32, |n, d| n.saturating_mul(*d));
         let max_shared = function.attribute(FUNCTION_MAX_DYNAMIC_SHARED)? as u32;
@@ -209,8 +208,13 @@ impl Launch {
         }
     }
 
+    /// Returns whether the stand-in implements the function.
+    pub fn is_implemented(&self) -> bool {
+        self.function.body.is_some()
+    }
+
     /// Runs the launch.
-    pub fn run(&self, context: &Context) -> Answer {
+    pub fn run(&self, health: &Health) -> Answer {
         settings().tick();
         if let Some(code) = settings().due_kernel() {
             return Err(code);
@@ -222,7 +226,7 @@ impl Launch {
             layout: &self.function.entry.layout,
             variables: &self.function.variables,
             memory: View::now(),
-            context,
+            health,
         };
         let body = self.function.body.ok_or(NOT_SUPPORTED)?;
         if settings().pace {
@@ -230,99 +234,4 @@ impl Launch {
         }
         body(&run)
     }
-}
-
-fn launch(
-    call: &Call,
-    function: CuFunction,
-    shape: LaunchShape,
-    stream: CuStream,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Answer {
-    let (context, stream) = call.stream(stream)?;
-    let launch = Launch::prepare(&context, function, shape, parameters, extra)?;
-    // A missing kernel returns an error at once instead of a failure on the device, so that a test reports it.
-    launch.function.body.ok_or(NOT_SUPPORTED)?;
-    if capture::capture_work(&context, &stream, || Work::Launch(launch.clone()))? {
-        return Ok(());
-    }
-    submit(&context, &stream, Vec::new(), move |context| launch.run(context));
-    Ok(())
-}
-
-#[allow(clippy::too_many_arguments, reason = "the driver's own")]
-pub fn cuLaunchKernel(
-    call: &Call,
-    function: CuFunction,
-    grid_x: u32,
-    grid_y: u32,
-    grid_z: u32,
-    block_x: u32,
-    block_y: u32,
-    block_z: u32,
-    shared: u32,
-    stream: CuStream,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Answer {
-    let shape = LaunchShape {
-        grid: [grid_x, grid_y, grid_z],
-        block: [block_x, block_y, block_z],
-        cluster: [0; 3],
-        shared,
-        cooperative: false,
-    };
-    launch(call, function, shape, stream, parameters, extra)
-}
-
-#[allow(clippy::too_many_arguments, reason = "the driver's own")]
-pub fn cuLaunchCooperativeKernel(
-    call: &Call,
-    function: CuFunction,
-    grid_x: u32,
-    grid_y: u32,
-    grid_z: u32,
-    block_x: u32,
-    block_y: u32,
-    block_z: u32,
-    shared: u32,
-    stream: CuStream,
-    parameters: *mut *mut c_void,
-) -> Answer {
-    let shape = LaunchShape {
-        grid: [grid_x, grid_y, grid_z],
-        block: [block_x, block_y, block_z],
-        cluster: [0; 3],
-        shared,
-        cooperative: true,
-    };
-    launch(call, function, shape, stream, parameters, std::ptr::null_mut())
-}
-
-pub fn cuLaunchKernelEx(
-    call: &Call,
-    config: *const LaunchConfig,
-    function: CuFunction,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Answer {
-    let config = get(config)?;
-    let mut shape = LaunchShape {
-        grid: config.grid,
-        block: config.block,
-        cluster: [0; 3],
-        shared: config.shared,
-        cooperative: false,
-    };
-    for n in 0..config.attribute_count as usize {
-        let attribute = get_at(config.attributes, n)?;
-        let [low, high, ..] = attribute.value;
-        match attribute.id {
-            LAUNCH_COOPERATIVE => shape.cooperative = low as u32 != 0,
-            LAUNCH_CLUSTER => shape.cluster = [low as u32, (low >> 32) as u32, high as u32],
-            _ => {}
-        }
-    }
-    launch(call, function, shape, config.stream, parameters, extra)
 }

@@ -18,23 +18,24 @@
 
 mod call;
 mod calls;
+mod capture;
 mod code;
 mod codes;
 mod context;
-mod copies;
 mod device;
-mod fills;
+mod fill;
 mod graphs;
 mod handles;
+mod health;
 mod kernels;
 mod launch;
 mod memory;
 mod pointers;
-mod procs;
 mod settings;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 /// Result of the driver's functions inside this crate.
 type Answer<T = ()> = Result<T, cuda_driver::CuResult>;

@@ -2,14 +2,11 @@
 
 pub mod allocation;
 pub mod arrays;
-pub mod host;
-mod piece;
-pub mod queries;
-mod table;
+pub mod piece;
+pub mod table;
 pub mod view;
-pub mod virtual_memory;
 
-pub use table::{Kind, Ranges, Span, find_containing, forget, ranges, spans};
+pub use allocation::forget;
 
 /// Granularity of addresses of `cuMemAddressReserve` and memory of `cuMemCreate`, bytes.
 pub const GRANULE: u64 = 2 << 20;

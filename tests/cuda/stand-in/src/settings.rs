@@ -28,7 +28,16 @@ const KERNEL: &str = "kernel";
 /// Name for all calls since a call number in the list of failures.
 const DEVICE: &str = "device";
 
-/// The address hints that the driver follows.
+macro_rules! name_functions {
+    ($($name:ident [$($other:ident)?] $args:tt;)*) => {
+        /// Names of the driver's functions.
+        const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+
+cuda_driver::functions!(name_functions);
+
+/// The address hints that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hints {
     All,
@@ -160,7 +169,7 @@ impl Failure {
             DEVICE => DEVICE_UNAVAILABLE,
             _ => OUT_OF_MEMORY,
         };
-        let exists = matches!(function, KERNEL | DEVICE) || crate::calls::exported(function).is_some();
+        let known = matches!(function, KERNEL | DEVICE) || FUNCTIONS.contains(&function);
         let call = call.parse().ok().filter(|n| *n > 0)?;
         exists.then(|| Self {
             function: function.to_owned(),

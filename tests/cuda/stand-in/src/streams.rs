@@ -1,16 +1,10 @@
 //! Streams: queues with a thread each, and the order of the work in them.
 
-pub mod calls;
-pub mod events;
-
-use crate::call::Call;
-use crate::codes::INVALID_HANDLE;
-use crate::context::{self, Context};
-use crate::graphs::capture::Capture;
 use crate::handles::{Handles, pointer};
+use crate::health::Health;
 use crate::settings::settings;
 use crate::{Answer, lock};
-use cuda_driver::{CuStream, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
+use cuda_driver::STREAM_NON_BLOCKING;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError};
@@ -64,10 +58,11 @@ impl Completion {
     }
 }
 
-type Work = Box<dyn FnOnce(&Context) -> Answer + Send>;
+/// Work of a stream, which gets its context's health.
+pub type Work = Box<dyn FnOnce(&Health) -> Answer + Send>;
 
 struct Job {
-    context: Arc<Context>,
+    health: Arc<Health>,
     after: Vec<Arc<Completion>>,
     work: Work,
     done: Arc<Completion>,
@@ -91,11 +86,9 @@ pub struct Stream {
     /// The default stream of all threads.
     pub legacy: bool,
     /// Handle of its context.
-    context: usize,
+    pub context: usize,
     queue: Mutex<Queue>,
     more: Condvar,
-    /// The capture that it is part of.
-    pub capture: Mutex<Option<Arc<Capture>>>,
 }
 
 impl Stream {
@@ -110,7 +103,6 @@ impl Stream {
             context,
             queue: Mutex::default(),
             more: Condvar::new(),
-            capture: Mutex::default(),
         }
     }
 
@@ -170,10 +162,10 @@ impl Job {
             std::thread::sleep(slow);
         }
         // A context with an error runs nothing more.
-        if self.context.check().is_ok()
-            && let Err(code) = (self.work)(&self.context)
+        if self.health.check().is_ok()
+            && let Err(code) = (self.work)(&self.health)
         {
-            self.context.hurt(code);
+            self.health.hurt(code);
         }
         self.done.notify();
     }
@@ -199,11 +191,45 @@ impl StreamOrder {
         }
     }
 
-    fn legacy(&mut self, context: &Context) -> Arc<Stream> {
-        let make = || Arc::new(Stream::new(0, context.handle, 0, 0, true));
+    /// Returns the default stream of all threads of a context.
+    pub fn legacy(&mut self, context: usize) -> Arc<Stream> {
+        let make = || Arc::new(Stream::new(0, context, 0, 0, true));
         let stream = Arc::clone(self.legacy.get_or_insert_with(make));
         self.legacy_id = stream.id;
         stream
+    }
+
+    /// Returns the calling thread's own default stream of a context.
+    pub fn per_thread(&mut self, context: usize) -> Arc<Stream> {
+        let make = || Arc::new(Stream::new(0, context, 0, 0, false));
+        Arc::clone(self.per_thread.entry(thread_number()).or_insert_with(make))
+    }
+
+    /// Submits work to a stream: it starts when the stream's earlier work and all of `after` are complete.
+    pub fn submit(
+        &mut self,
+        health: &Arc<Health>,
+        stream: &Arc<Stream>,
+        mut after: Vec<Arc<Completion>>,
+        work: Work,
+    ) -> Arc<Completion> {
+        after.extend(self.before(stream));
+        let done = Arc::new(Completion::default());
+        self.put(stream, Arc::clone(&done));
+        // Under the order's lock, so that the queue has the order that the dependencies assume.
+        stream.push(Job {
+            health: Arc::clone(health),
+            after,
+            work,
+            done: Arc::clone(&done),
+        });
+        done
+    }
+
+    /// Returns whether all work of a stream is complete.
+    pub fn is_done(&self, stream: &Stream) -> bool {
+        let own = self.last(stream).is_none_or(|done| done.at().is_some());
+        own && (!stream.legacy || self.before(stream).is_empty())
     }
 
     /// Returns the dependencies of a stream's next work, other than the stream's own.
@@ -241,7 +267,7 @@ impl StreamOrder {
 }
 
 /// Streams that programs created.
-static STREAMS: Handles<Stream> = Handles::new(4);
+pub static STREAMS: Handles<Stream> = Handles::new(4);
 
 /// Returns a number of the calling thread that is unique in the process and not reused.
 fn thread_number() -> u64 {
@@ -252,75 +278,6 @@ fn thread_number() -> u64 {
     OWN.try_with(|own| *own).unwrap_or(0)
 }
 
-/// Returns the stream of a call.
-pub fn find(context: &Context, handle: CuStream, per_thread: bool) -> Answer<Arc<Stream>> {
-    match (handle as usize, per_thread) {
-        (0, false) | (STREAM_LEGACY, _) => Ok(lock(&context.order).legacy(context)),
-        (0, true) | (STREAM_PER_THREAD, _) => {
-            let make = || Arc::new(Stream::new(0, context.handle, 0, 0, false));
-            let mut order = lock(&context.order);
-            Ok(Arc::clone(order.per_thread.entry(thread_number()).or_insert_with(make)))
-        }
-        _ => STREAMS.get(handle).and_then(|stream| {
-            if stream.context == context.handle {
-                Ok(stream)
-            } else {
-                Err(INVALID_HANDLE)
-            }
-        }),
-    }
-}
-
-/// Returns the stream of a call, which can belong to another context than the thread's, and its context.
-pub fn find_anywhere(call: &Call, handle: CuStream) -> Answer<(Arc<Context>, Arc<Stream>)> {
-    match STREAMS.get(handle) {
-        Ok(stream) => Ok((context::find(pointer(stream.context))?, stream)),
-        Err(_) => call.stream(handle),
-    }
-}
-
-/// Submits work to a stream: it starts when the stream's earlier work and all of `after` are complete.
-pub fn submit(
-    context: &Arc<Context>,
-    stream: &Arc<Stream>,
-    mut after: Vec<Arc<Completion>>,
-    work: impl FnOnce(&Context) -> Answer + Send + 'static,
-) -> Arc<Completion> {
-    let mut order = lock(&context.order);
-    after.extend(order.before(stream));
-    let done = Arc::new(Completion::default());
-    order.put(stream, Arc::clone(&done));
-    // Under the lock, so that the queue has the order that the dependencies assume.
-    stream.push(Job {
-        context: Arc::clone(context),
-        after,
-        work: Box::new(work),
-        done: Arc::clone(&done),
-    });
-    done
-}
-
-/// Waits for all work of a stream, and for what the default stream waits for.
-pub fn synchronize(context: &Arc<Context>, stream: &Arc<Stream>) -> Answer {
-    if stream.legacy {
-        // This also waits for all streams that synchronize with the default stream.
-        submit(context, stream, Vec::new(), |_| Ok(())).wait();
-    } else {
-        let last = lock(&context.order).last(stream);
-        if let Some(done) = last {
-            done.wait();
-        }
-    }
-    context.check()
-}
-
-/// Returns whether all work of a stream is complete.
-pub fn is_done(context: &Context, stream: &Stream) -> bool {
-    let order = lock(&context.order);
-    let own = order.last(stream).is_none_or(|done| done.at().is_some());
-    own && (!stream.legacy || order.before(stream).is_empty())
-}
-
 /// Removes the streams and events of a context that is destroyed.
 pub fn forget(context: usize) {
     for stream in STREAMS.all().iter().filter(|s| s.context == context) {
@@ -329,7 +286,7 @@ pub fn forget(context: usize) {
     }
 }
 
-/// Creates a stream.
-fn make(context: &Context, flags: u32, priority: i32) -> Arc<Stream> {
-    STREAMS.put(|handle| Stream::new(handle, context.handle, flags, priority, false))
+/// Creates a stream of a context.
+pub fn make(context: usize, flags: u32, priority: i32) -> Arc<Stream> {
+    STREAMS.put(|handle| Stream::new(handle, context, flags, priority, false))
 }

@@ -2,25 +2,26 @@
 //!
 //! Each test has a context of its own, so that errors in one test do not affect another test.
 
+use crate::Answer;
 use crate::call::Call;
-use crate::calls::exported;
-use crate::code::functions::*;
-use crate::code::modules::*;
+use crate::calls::allocation::*;
+use crate::calls::captures::*;
+use crate::calls::contexts::*;
+use crate::calls::copies::*;
+use crate::calls::devices::*;
+use crate::calls::events::*;
+use crate::calls::fills::*;
+use crate::calls::functions::*;
+use crate::calls::host_memory::*;
+use crate::calls::launches::*;
+use crate::calls::memory_queries::*;
+use crate::calls::modules::*;
+use crate::calls::streams::*;
+use crate::calls::virtual_memory::*;
+use crate::calls::{exported, procs};
 use crate::codes::*;
-use crate::context::*;
-use crate::copies::*;
 use crate::device::*;
-use crate::fills::*;
-use crate::graphs::capture::*;
-use crate::launch::*;
 use crate::memory::GRANULE;
-use crate::memory::allocation::*;
-use crate::memory::host::*;
-use crate::memory::queries::*;
-use crate::memory::virtual_memory::*;
-use crate::streams::calls::*;
-use crate::streams::events::*;
-use crate::{Answer, procs};
 use cuda_driver::*;
 use std::ffi::{CString, c_void};
 use std::ptr::null_mut;

@@ -3,7 +3,7 @@
 //! A list node is the address of the next node and a word. A tree node is the addresses of its lower and its higher
 //! child, its key and its word.
 
-use super::KernelRun;
+use super::run::KernelRun;
 use crate::Answer;
 use crate::codes::INVALID_VALUE;
 

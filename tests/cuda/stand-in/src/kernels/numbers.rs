@@ -1,6 +1,6 @@
 //! Kernels over consecutive words and numbers; some use variables of their module.
 
-use super::KernelRun;
+use super::run::KernelRun;
 use crate::Answer;
 use crate::codes::INVALID_VALUE;
 

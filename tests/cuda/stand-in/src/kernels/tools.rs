@@ -1,7 +1,7 @@
 //! Kernels that the recorder and the replayer load themselves: page hashes, page comparison and restore. They are
 //! reimplemented here from their PTX texts.
 
-use super::KernelRun;
+use super::run::KernelRun;
 use crate::Answer;
 
 const PAGE: u64 = 4096;

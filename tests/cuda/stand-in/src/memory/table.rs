@@ -1,7 +1,7 @@
 //! The table of ranges that the device can access.
 
-use super::piece::{Piece, pointer};
 use crate::Answer;
+use crate::memory::piece::{Piece, pointer};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -104,18 +104,6 @@ pub fn overlaps(ranges: &Ranges, at: u64, bytes: u64) -> bool {
 /// Adds a range.
 pub fn insert(range: Range) {
     ranges_mut().insert(range.at, range);
-}
-
-/// Removes all ranges of a context that is destroyed.
-pub fn forget(context: usize) {
-    let removed: Vec<Range> = {
-        let mut ranges = ranges_mut();
-        let all: Vec<u64> = ranges.values().filter(|r| r.context == context).map(|r| r.at).collect();
-        all.iter().filter_map(|at| ranges.remove(at)).collect()
-    };
-    for range in removed {
-        super::allocation::end(&range);
-    }
 }
 
 /// Consecutive bytes in this process.

@@ -1,16 +1,15 @@
-//! Executable graphs: instantiation, changes, launches.
+//! Calls on executable graphs: instantiation, changes, launches.
 
-use super::capture::refuse_capturing;
-use super::nodes::{Graph, Node, Work, clone_graph};
-use crate::call::Call;
+use crate::call::{Call, HostFunction};
+use crate::capture::{refuse_capturing, refuse_implicit};
 use crate::codes::{GRAPH_UPDATE_FAILURE, INVALID_HANDLE, INVALID_VALUE};
-use crate::copies::Transfer;
-use crate::fills::Fill;
+use crate::fill::Fill;
+use crate::graphs::{Graph, Node, Work, clone_graph};
 use crate::handles::{Handles, pointer};
+use crate::health::Health;
 use crate::launch::Launch;
 use crate::pointers::{get, give, give_if_wanted};
-use crate::streams::calls::HostFunction;
-use crate::streams::submit;
+use crate::transfer::Transfer;
 use crate::{Answer, lock};
 use cuda_driver::{
     Copy3d, CuContext, CuGraph, CuGraphExec, CuGraphNode, CuStream, FillNode, HostNode, KernelNode, NODE_COPY,
@@ -240,16 +239,16 @@ pub fn cuGraphExecKernelNodeSetParams(
     cuGraphExecKernelNodeSetParams_v2(call, exec, node, full_form.as_ptr())
 }
 
-fn run(context: &crate::context::Context, nodes: &[ExecNode]) -> Answer {
+fn run(health: &Health, nodes: &[ExecNode]) -> Answer {
     nodes.iter().filter(|n| n.enabled).try_for_each(|n| match &n.work {
-        Work::Launch(launch) => launch.run(context),
+        Work::Launch(launch) => launch.run(health),
         Work::Copy(transfer) => transfer.run(),
         Work::Fill(fill) => fill.run(),
         Work::Host(function) => {
             function.run();
             Ok(())
         }
-        Work::Child(graph) => run(context, &nodes_of(graph)),
+        Work::Child(graph) => run(health, &nodes_of(graph)),
         Work::Empty => Ok(()),
     })
 }
@@ -258,8 +257,8 @@ pub fn cuGraphLaunch(call: &Call, exec: CuGraphExec, stream: CuStream) -> Answer
     let (context, stream) = call.stream(stream)?;
     let exec = EXECS.get(exec)?;
     refuse_capturing(&stream)?;
-    super::capture::refuse_implicit(&context, &stream)?;
+    refuse_implicit(&context, &stream)?;
     let nodes = lock(&exec.nodes).clone();
-    submit(&context, &stream, Vec::new(), move |context| run(context, &nodes));
+    context.submit(&stream, Vec::new(), move |health| run(health, &nodes));
     Ok(())
 }

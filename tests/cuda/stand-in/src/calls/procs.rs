@@ -1,7 +1,7 @@
 //! Lookup of the driver's functions through the driver, and names of its errors.
 
+use super::exported;
 use crate::call::Call;
-use crate::calls::exported;
 use crate::codes::{INVALID_VALUE, NOT_FOUND};
 use crate::pointers::{give, give_if_wanted, text};
 use crate::{Answer, lock};

@@ -1,12 +1,12 @@
-//! Events: positions in streams that others wait for, and that measure time.
+//! Events, positions in streams that others wait for and that measure time, and the calls on them.
 
-use super::{Completion, submit};
 use crate::call::Call;
+use crate::capture::{Capture, refuse_implicit};
 use crate::codes::{CAPTURED_EVENT, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
-use crate::graphs::capture::{self, Capture, refuse_implicit};
 use crate::handles::{Handles, pointer};
 use crate::pointers::give;
-use crate::{Answer, lock};
+use crate::streams::Completion;
+use crate::{Answer, capture, lock};
 use cuda_driver::{CuEvent, CuStream, EVENT_NO_TIMING};
 use std::sync::{Arc, Mutex};
 
@@ -67,13 +67,13 @@ pub fn cuEventRecord(call: &Call, event: CuEvent, stream: CuStream) -> Answer {
     let (context, stream) = call.stream(stream)?;
     let event = EVENTS.get(event)?;
     refuse_implicit(&context, &stream)?;
-    let capture = lock(&stream.capture).clone();
-    let position = match capture {
+    let capture = capture::find_capture(&stream);
+    let stands = match capture {
         Some(capture) => {
             let heads = capture.heads(&stream);
             EventPosition::Captured(capture, heads)
         }
-        None => EventPosition::After(submit(&context, &stream, Vec::new(), |_| Ok(()))),
+        None => EventPosition::Behind(context.submit(&stream, Vec::new(), |_| Ok(()))),
     };
     *lock(&event.position) = position;
     Ok(())
@@ -88,7 +88,7 @@ pub fn cuStreamWaitEvent(call: &Call, stream: CuStream, event: CuEvent, _flags: 
         EventPosition::After(done) => {
             capture::refuse_outside(&stream)?;
             refuse_implicit(&context, &stream)?;
-            submit(&context, &stream, vec![done], |_| Ok(()));
+            context.submit(&stream, vec![done], |_| Ok(()));
             Ok(())
         }
         EventPosition::NotRecorded => Ok(()),

@@ -1,11 +1,11 @@
-//! Virtual memory: reserved addresses, created physical memory, and mappings between them.
+//! Calls on virtual memory: reserved addresses, created physical memory, and mappings between them.
 
-use super::GRANULE;
-use super::piece::Piece;
-use super::table::{Kind, NO_ACCESS, READ, READ_WRITE, Range, Ranges, overlaps, ranges, ranges_mut};
 use crate::call::Call;
 use crate::codes::{INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY};
 use crate::handles::{Handles, pointer};
+use crate::memory::GRANULE;
+use crate::memory::piece::Piece;
+use crate::memory::table::{Kind, NO_ACCESS, READ, READ_WRITE, Range, Ranges, overlaps, ranges, ranges_mut};
 use crate::pointers::{get, get_at, give};
 use crate::settings::{Hints, settings};
 use crate::{Answer, lock};

@@ -1,91 +1,20 @@
-//! Graphs and their nodes: creation, queries, changes.
+//! Calls on graphs and their nodes: creation, queries, changes.
 
-use crate::call::Call;
+use crate::call::{Call, HostFunction};
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE};
-use crate::copies::Transfer;
-use crate::fills::Fill;
-use crate::handles::{Handles, pointer};
+use crate::fill::Fill;
+use crate::graphs::{Graph, NODES, Node, Work, clone_graph};
+use crate::handles::pointer;
 use crate::launch::Launch;
 use crate::pointers::{get, get_at, give, give_list};
-use crate::streams::calls::HostFunction;
+use crate::transfer::Transfer;
 use crate::{Answer, lock};
 use cuda_driver::{
     Copy3d, CuContext, CuGraph, CuGraphNode, FillNode, HostNode, KernelNode, NODE_COPY, NODE_EMPTY, NODE_FILL,
     NODE_GRAPH, NODE_HOST, NODE_KERNEL,
 };
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex};
-
-/// The work of a node.
-#[derive(Clone)]
-pub enum Work {
-    Launch(Launch),
-    Copy(Transfer),
-    Fill(Fill),
-    Host(HostFunction),
-    Child(Arc<Graph>),
-    Empty,
-}
-
-/// A node.
-pub struct Node {
-    pub handle: usize,
-    pub work: Mutex<Work>,
-    /// Handles of its dependencies, which were created before it.
-    pub after: Vec<usize>,
-}
-
-/// A graph: its nodes in the order of their creation, which is a topological order.
-pub struct Graph {
-    pub handle: usize,
-    pub nodes: Mutex<Vec<Arc<Node>>>,
-}
-
-static GRAPHS: Handles<Graph> = Handles::new(6);
-static NODES: Handles<Node> = Handles::new(7);
-
-impl Graph {
-    /// Returns an empty graph.
-    pub fn new() -> Arc<Self> {
-        GRAPHS.put(|handle| Self {
-            handle,
-            nodes: Mutex::default(),
-        })
-    }
-
-    /// Returns the graph of a handle.
-    pub fn find(handle: CuGraph) -> Answer<Arc<Self>> {
-        GRAPHS.get(handle)
-    }
-
-    /// Adds a node after others.
-    pub fn add(&self, work: Work, after: Vec<usize>) -> usize {
-        let node = NODES.put(|handle| Node {
-            handle,
-            work: Mutex::new(work),
-            after,
-        });
-        let handle = node.handle;
-        lock(&self.nodes).push(node);
-        handle
-    }
-
-    /// Destroys the graph. Executable graphs that were instantiated from it remain.
-    pub fn end(&self) {
-        for node in lock(&self.nodes).iter() {
-            // A second destruction finds no nodes.
-            let _ = NODES.take(pointer(node.handle));
-        }
-        let _ = GRAPHS.take(pointer(self.handle));
-    }
-
-    /// Returns its edges, from a node to its dependents.
-    fn edges(&self) -> Vec<(usize, usize)> {
-        let nodes = lock(&self.nodes);
-        let incoming = |node: &Arc<Node>| node.after.iter().map(|from| (*from, node.handle)).collect::<Vec<_>>();
-        nodes.iter().flat_map(incoming).collect()
-    }
-}
+use std::sync::Arc;
 
 fn add(to: *mut CuGraphNode, graph: CuGraph, after: *const CuGraphNode, count: usize, work: Work) -> Answer {
     let graph = Graph::find(graph)?;
@@ -179,22 +108,6 @@ pub fn cuGraphAddChildGraphNode(
 ) -> Answer {
     call.context()?;
     add(to, graph, after, count, Work::Child(clone_graph(&*Graph::find(child)?)))
-}
-
-/// Returns a copy of a child graph. Later changes of the child have no effect on the copy.
-pub fn clone_graph(child: &Graph) -> Arc<Graph> {
-    let copy = Graph::new();
-    let mut handles = Vec::new();
-    for node in lock(&child.nodes).iter() {
-        let after = node
-            .after
-            .iter()
-            .filter_map(|a| handles.iter().find(|(from, _)| from == a))
-            .map(|(_, to)| *to);
-        let new_handle = copy.add(lock(&node.work).clone(), after.collect());
-        handles.push((node.handle, new_handle));
-    }
-    copy
 }
 
 pub fn cuGraphAddEmptyNode(

@@ -1,25 +1,21 @@
 //! Capture of streams into graphs: work becomes nodes, and work that cannot be part of a graph ends the capture.
 
-use super::nodes::{Graph, Work};
-use crate::call::Call;
 use crate::codes::{
     CAPTURE_IMPLICIT, CAPTURE_INVALIDATED, CAPTURE_ISOLATION, CAPTURE_UNJOINED, CAPTURE_UNMATCHED, INVALID_VALUE,
     STREAM_CAPTURE_UNSUPPORTED,
 };
 use crate::context::Context;
-use crate::handles::pointer;
-use crate::pointers::{get_at, give};
+use crate::graphs::{Graph, Work};
 use crate::streams::Stream;
 use crate::{Answer, lock};
-use cuda_driver::{CuGraph, CuGraphNode, CuResult, CuStream};
+use cuda_driver::CuResult;
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 /// Capture mode: calls of any thread can end the capture.
-const GLOBAL: u32 = 0;
-/// Capture mode: only calls of the thread that started the capture can end it.
+pub const GLOBAL: u32 = 0;
+/// Capture mode: only calls of the thread that started it can.
 const THREAD: u32 = 1;
 /// Capture mode: no call can end the capture.
 const RELAXED: u32 = 2;
@@ -27,7 +23,9 @@ const RELAXED: u32 = 2;
 /// A capture.
 pub struct Capture {
     graph: Arc<Graph>,
-    /// Number of the stream that the capture was started on.
+    /// Handle of the context of its streams.
+    context: usize,
+    /// Number of the stream that it was started on.
     origin: u64,
     mode: u32,
     thread: ThreadId,
@@ -52,7 +50,8 @@ impl Capture {
         lock(&self.state).invalid = true;
     }
 
-    fn check(&self) -> Answer {
+    /// Checks that no call has ended the capture.
+    pub fn check(&self) -> Answer {
         if lock(&self.state).invalid {
             Err(CAPTURE_INVALIDATED)
         } else {
@@ -74,9 +73,74 @@ impl Capture {
     }
 }
 
+/// Captures that have not ended.
+static CAPTURES: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
+/// The capture that each stream is part of, by the stream's number.
+static OF_STREAMS: Mutex<BTreeMap<u64, Arc<Capture>>> = Mutex::new(BTreeMap::new());
+
 /// Returns the capture that a stream is part of.
-fn find_capture(stream: &Stream) -> Option<Arc<Capture>> {
-    lock(&stream.capture).clone()
+pub fn find_capture(stream: &Stream) -> Option<Arc<Capture>> {
+    lock(&OF_STREAMS).get(&stream.id).cloned()
+}
+
+/// Returns the captures of a context that have not ended.
+fn captures_of(context: &Context) -> Vec<Arc<Capture>> {
+    let all = lock(&CAPTURES);
+    all.iter().filter(|c| c.context == context.handle).cloned().collect()
+}
+
+/// Removes the captures of a context that is destroyed.
+pub fn forget(context: usize) {
+    lock(&CAPTURES).retain(|c| c.context != context);
+}
+
+/// Starts the capture of a stream into a graph, after some of its nodes.
+pub fn begin(context: &Context, stream: &Arc<Stream>, mode: u32, graph: Arc<Graph>, after: Vec<usize>) -> Answer {
+    if mode > RELAXED {
+        return Err(INVALID_VALUE);
+    }
+    if stream.legacy {
+        return Err(STREAM_CAPTURE_UNSUPPORTED);
+    }
+    let mut of_streams = lock(&OF_STREAMS);
+    if of_streams.contains_key(&stream.id) {
+        return Err(STREAM_CAPTURE_UNSUPPORTED);
+    }
+    let capture = Arc::new(Capture {
+        graph,
+        context: context.handle,
+        origin: stream.id,
+        mode,
+        thread: std::thread::current().id(),
+        state: Mutex::new(State {
+            heads: BTreeMap::from([(stream.id, after)]),
+            streams: vec![Arc::clone(stream)],
+            ..State::default()
+        }),
+    });
+    of_streams.insert(stream.id, Arc::clone(&capture));
+    lock(&CAPTURES).push(capture);
+    Ok(())
+}
+
+/// Ends the capture that was started on a stream. Returns its graph, or the error that makes the graph unusable.
+pub fn end(stream: &Stream) -> Answer<Result<Arc<Graph>, CuResult>> {
+    let capture = find_capture(stream)
+        .filter(|c| c.origin == stream.id)
+        .ok_or(CAPTURE_UNMATCHED)?;
+    lock(&CAPTURES).retain(|c| !Arc::ptr_eq(c, &capture));
+    for stream in std::mem::take(&mut lock(&capture.state).streams) {
+        lock(&OF_STREAMS).remove(&stream.id);
+    }
+    let whole = if capture.is_joined() {
+        capture.check()
+    } else {
+        Err(CAPTURE_UNJOINED)
+    };
+    if whole.is_err() {
+        capture.graph.end();
+    }
+    Ok(whole.map(|()| Arc::clone(&capture.graph)))
 }
 
 fn refuse(capture: &Capture, code: CuResult) -> Answer {
@@ -109,7 +173,7 @@ pub fn refuse_outside(stream: &Stream) -> Answer {
 
 /// Refuses a call that waits for all streams.
 pub fn refuse_any_capture(context: &Context) -> Answer {
-    let all = lock(&context.captures);
+    let all = captures_of(context);
     all.iter().for_each(|capture| capture.invalidate());
     if all.is_empty() {
         Ok(())
@@ -120,9 +184,9 @@ pub fn refuse_any_capture(context: &Context) -> Answer {
 
 /// Refuses a call that can wait for captured work implicitly.
 pub fn refuse_unsafe(context: &Context) -> Answer {
-    let thread = std::thread::current().id();
-    let all = lock(&context.captures);
-    let forbids = |c: &&Arc<Capture>| c.mode == GLOBAL || c.mode == THREAD && c.thread == thread;
+    let own = std::thread::current().id();
+    let all = captures_of(context);
+    let forbids = |c: &&Arc<Capture>| c.mode == GLOBAL || c.mode == THREAD && c.thread == own;
     let mut forbidden = Ok(());
     for capture in all.iter().filter(forbids) {
         forbidden = refuse(capture, STREAM_CAPTURE_UNSUPPORTED);
@@ -135,7 +199,7 @@ pub fn refuse_implicit(context: &Context, stream: &Stream) -> Answer {
     if !stream.legacy {
         return Ok(());
     }
-    let all = lock(&context.captures);
+    let all = captures_of(context);
     let waits = |c: &&Arc<Capture>| lock(&c.state).streams.iter().any(|s| s.is_blocking());
     all.iter()
         .find(waits)
@@ -149,7 +213,7 @@ pub fn join(stream: &Arc<Stream>, capture: &Arc<Capture>, nodes: &[usize]) -> An
         Some(current) if !Arc::ptr_eq(&current, capture) => return refuse(&current, CAPTURE_ISOLATION),
         Some(_) => {}
         None => {
-            *lock(&stream.capture) = Some(Arc::clone(capture));
+            lock(&OF_STREAMS).insert(stream.id, Arc::clone(capture));
             lock(&capture.state).streams.push(Arc::clone(stream));
         }
     }
@@ -161,87 +225,4 @@ pub fn join(stream: &Arc<Stream>, capture: &Arc<Capture>, nodes: &[usize]) -> An
         }
     }
     Ok(())
-}
-
-/// Starts a capture by the function's first version: calls of any thread can end it.
-pub fn cuStreamBeginCapture(call: &Call, stream: CuStream) -> Answer {
-    begin(call, stream, GLOBAL, Graph::new(), Vec::new())
-}
-
-pub fn cuStreamBeginCapture_v2(call: &Call, stream: CuStream, mode: u32) -> Answer {
-    begin(call, stream, mode, Graph::new(), Vec::new())
-}
-
-/// Starts a capture into an existing graph, after some of its nodes.
-pub fn cuStreamBeginCaptureToGraph(
-    call: &Call,
-    stream: CuStream,
-    graph: CuGraph,
-    after: *const CuGraphNode,
-    _data: *const c_void,
-    count: usize,
-    mode: u32,
-) -> Answer {
-    let after = (0..count).map(|n| get_at(after, n).map(|node| node as usize));
-    begin(call, stream, mode, Graph::find(graph)?, after.collect::<Answer<_>>()?)
-}
-
-fn begin(call: &Call, stream: CuStream, mode: u32, graph: Arc<Graph>, after: Vec<usize>) -> Answer {
-    let (context, stream) = call.stream(stream)?;
-    if mode > RELAXED {
-        return Err(INVALID_VALUE);
-    }
-    if stream.legacy {
-        return Err(STREAM_CAPTURE_UNSUPPORTED);
-    }
-    let mut current = lock(&stream.capture);
-    if current.is_some() {
-        return Err(STREAM_CAPTURE_UNSUPPORTED);
-    }
-    let capture = Arc::new(Capture {
-        graph,
-        origin: stream.id,
-        mode,
-        thread: std::thread::current().id(),
-        state: Mutex::new(State {
-            heads: BTreeMap::from([(stream.id, after)]),
-            streams: vec![Arc::clone(&stream)],
-            ..State::default()
-        }),
-    });
-    *current = Some(Arc::clone(&capture));
-    lock(&context.captures).push(capture);
-    Ok(())
-}
-
-pub fn cuStreamEndCapture(call: &Call, stream: CuStream, to: *mut CuGraph) -> Answer {
-    let (context, stream) = call.stream(stream)?;
-    let capture = find_capture(&stream)
-        .filter(|c| c.origin == stream.id)
-        .ok_or(CAPTURE_UNMATCHED)?;
-    lock(&context.captures).retain(|c| !Arc::ptr_eq(c, &capture));
-    for stream in std::mem::take(&mut lock(&capture.state).streams) {
-        *lock(&stream.capture) = None;
-    }
-    let result = if capture.is_joined() {
-        capture.check()
-    } else {
-        Err(CAPTURE_UNJOINED)
-    };
-    if result.is_err() {
-        capture.graph.end();
-        give(to, std::ptr::null_mut())?;
-        return result;
-    }
-    give(to, pointer(capture.graph.handle))
-}
-
-pub fn cuStreamIsCapturing(call: &Call, stream: CuStream, to: *mut u32) -> Answer {
-    let (context, stream) = call.stream(stream)?;
-    refuse_implicit(&context, &stream)?;
-    // 0 is no capture, 1 is an active capture, 2 is an invalidated capture.
-    give(
-        to,
-        find_capture(&stream).map_or(0, |capture| if capture.check().is_ok() { 1 } else { 2 }),
-    )
 }

@@ -1,11 +1,11 @@
-//! Host memory that the device knows: allocated by the driver, or registered.
+//! Calls on host memory that the device knows: allocated by the driver, or registered.
 
-use super::piece::{PAGE, Piece};
-use super::table::{Kind, READ_WRITE, Range, find, find_containing, insert, overlaps, ranges, ranges_mut};
 use crate::Answer;
 use crate::call::Call;
+use crate::capture::refuse_unsafe;
 use crate::codes::{ALREADY_REGISTERED, INVALID_VALUE, NOT_REGISTERED};
-use crate::graphs::capture::refuse_unsafe;
+use crate::memory::piece::{PAGE, Piece, pointer};
+use crate::memory::table::{Kind, READ_WRITE, Range, find, find_containing, insert, overlaps, ranges, ranges_mut};
 use crate::pointers::give;
 use cuda_driver::CuDevicePtr;
 use std::ffi::c_void;
@@ -38,7 +38,7 @@ pub fn cuMemHostAlloc(call: &Call, to: *mut *mut c_void, bytes: usize, flags: u3
         context: context.handle,
         is_freed_in_stream: false,
     });
-    give(to, super::piece::pointer(at).cast())
+    give(to, pointer(at).cast())
 }
 
 pub fn cuMemFreeHost(call: &Call, at: *mut c_void) -> Answer {

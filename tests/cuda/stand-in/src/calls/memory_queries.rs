@@ -1,14 +1,13 @@
 //! Queries about memory: its size, and properties of an address.
 
-use super::piece::free_bytes;
-use super::table::{Kind, Range, find, find_containing, ranges};
-use crate::Answer;
 use crate::call::Call;
 use crate::codes::{INVALID_VALUE, NOT_FOUND};
-use crate::context;
 use crate::handles::pointer;
+use crate::memory::piece::free_bytes;
+use crate::memory::table::{Kind, Range, find, find_containing, ranges};
 use crate::pointers::{get_at, give, give_if_wanted};
 use crate::settings::settings;
+use crate::{Answer, context};
 use cuda_driver::{CuDevicePtr, MEMORY_DEVICE, MEMORY_HOST};
 use std::ffi::c_void;
 

@@ -1,12 +1,13 @@
-//! Calls about streams.
+//! Calls on streams.
 
-use super::{STREAMS, is_done, make, submit, synchronize};
-use crate::Answer;
-use crate::call::{Call, in_host_function};
+use crate::call::{Call, HostFunction, in_host_function};
+use crate::capture::{refuse_capturing, refuse_implicit};
 use crate::codes::{INVALID_HANDLE, INVALID_VALUE, NOT_READY};
-use crate::graphs::capture::{self, refuse_capturing, refuse_implicit};
-use crate::graphs::nodes::Work;
+use crate::graphs::Work;
+use crate::handles::pointer;
 use crate::pointers::give;
+use crate::streams::STREAMS;
+use crate::{Answer, capture, streams};
 use cuda_driver::{CuStream, STREAM_NON_BLOCKING, STREAM_PER_THREAD};
 use std::ffi::c_void;
 
@@ -22,8 +23,8 @@ pub fn cuStreamCreateWithPriority(call: &Call, to: *mut CuStream, flags: u32, pr
     if to.is_null() || flags & !STREAM_NON_BLOCKING != 0 {
         return Err(INVALID_VALUE);
     }
-    let stream = make(&context, flags, priority.clamp(HIGHEST, 0));
-    give(to, crate::handles::pointer(stream.handle))
+    let stream = streams::make(context.handle, flags, priority.clamp(HIGHEST, 0));
+    give(to, pointer(stream.handle))
 }
 
 /// Destroys a stream. Its submitted work still runs to completion.
@@ -39,14 +40,14 @@ pub fn cuStreamSynchronize(call: &Call, stream: CuStream) -> Answer {
     let (context, stream) = call.stream(stream)?;
     refuse_capturing(&stream)?;
     refuse_implicit(&context, &stream)?;
-    synchronize(&context, &stream)
+    context.synchronize_stream(&stream)
 }
 
 pub fn cuStreamQuery(call: &Call, stream: CuStream) -> Answer {
     let (context, stream) = call.stream(stream)?;
     refuse_capturing(&stream)?;
     refuse_implicit(&context, &stream)?;
-    if is_done(&context, &stream) {
+    if context.is_done(&stream) {
         context.check()
     } else {
         Err(NOT_READY)
@@ -63,39 +64,13 @@ pub fn cuStreamGetPriority(call: &Call, stream: CuStream, to: *mut i32) -> Answe
     give(to, stream.priority)
 }
 
-/// A host function of the program, with its data.
-#[derive(Clone, Copy)]
-pub struct HostFunction {
-    function: usize,
-    data: usize,
-}
-
-impl HostFunction {
-    /// Returns the host function, or `None` for a null pointer.
-    pub fn new(function: *mut c_void, data: *mut c_void) -> Option<Self> {
-        (!function.is_null()).then(|| Self {
-            function: function.expose_provenance(),
-            data: data.expose_provenance(),
-        })
-    }
-
-    /// Calls the function.
-    pub fn run(self) {
-        let at = std::ptr::with_exposed_provenance::<c_void>(self.function);
-        // SAFETY: the program passed a function of this type, and keeps it until this call.
-        let function = unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut c_void)>(at) };
-        // SAFETY: the argument is the program's own.
-        in_host_function(|| unsafe { function(std::ptr::with_exposed_provenance_mut(self.data)) });
-    }
-}
-
 pub fn cuLaunchHostFunc(call: &Call, stream: CuStream, function: *mut c_void, data: *mut c_void) -> Answer {
     let (context, stream) = call.stream(stream)?;
     let function = HostFunction::new(function, data).ok_or(INVALID_VALUE)?;
     if capture::capture_work(&context, &stream, || Work::Host(function))? {
         return Ok(());
     }
-    submit(&context, &stream, Vec::new(), move |_| {
+    context.submit(&stream, Vec::new(), move |_| {
         function.run();
         Ok(())
     });
@@ -117,14 +92,14 @@ pub fn cuStreamAddCallback(
         return Err(INVALID_VALUE);
     }
     let (handle, function, data) = (handle as usize, function.expose_provenance(), data.expose_provenance());
-    submit(&context, &stream, Vec::new(), move |_| {
+    context.submit(&stream, Vec::new(), move |_| {
         let at = std::ptr::with_exposed_provenance::<c_void>(function);
         // SAFETY: the program passed a function of this type, and keeps it until this call.
         let function =
             unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(CuStream, u32, *mut c_void)>(at) };
         let data = std::ptr::with_exposed_provenance_mut(data);
         // SAFETY: the arguments are the program's own.
-        in_host_function(|| unsafe { function(crate::handles::pointer(handle), 0, data) });
+        in_host_function(|| unsafe { function(pointer(handle), 0, data) });
         Ok(())
     });
     Ok(())
