@@ -7,6 +7,7 @@
 
 mod gpu;
 mod options;
+mod program_context;
 mod programs;
 mod result;
 

@@ -15,14 +15,8 @@ mod threads;
 
 use crate::gpu::{ClientResult, Gpu};
 use crate::options::Options;
+use crate::program_context::ProgramContext;
 use crate::result::ProgramResult;
-
-/// Context of a program: the device, the options, and the result.
-pub struct ProgramContext<'a> {
-    gpu: Gpu,
-    options: &'a Options,
-    result: ProgramResult,
-}
 
 type Program = fn(&mut ProgramContext<'_>) -> ClientResult;
 
@@ -67,11 +61,3 @@ pub fn run(options: &Options) -> ClientResult {
     program(&mut work)?;
     work.result.finish(name, options.out.as_ref())
 }
-
-impl ProgramContext<'_> {
-    fn size(&self, otherwise: u32) -> u32 {
-        self.options.size.unwrap_or(otherwise)
-    }
-}
-
-const DEFAULT: cuda_driver::CuStream = std::ptr::null_mut();

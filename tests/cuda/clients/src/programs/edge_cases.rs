@@ -1,10 +1,10 @@
 //! Rare but valid behaviour of programs: each case is an option of the one program `corners`.
 
 use super::graph::NO_COPY;
-use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::{ClientResult, Code, Gpu};
 use crate::options::LookupMode;
+use crate::program_context::{DEFAULT, ProgramContext};
 use crate::result::{check, words};
 use cuda_driver::{ALLOCATION_PINNED, Copy3d, CuStream, CudaError, LOCATION_DEVICE, MEMORY_DEVICE, MEMORY_HOST};
 use std::ffi::c_void;

@@ -1,8 +1,8 @@
 //! One launch and optional extras. Each command line option adds an extra.
 
-use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::{Args, ClientResult, Gpu};
+use crate::program_context::ProgramContext;
 use crate::result::{check, words};
 use cuda_driver::{CuStream, CudaError, LAUNCH_PROGRAMMATIC, LIMIT_HEAP, LIMIT_STACK, LaunchAttribute, LaunchConfig};
 use std::ffi::{CString, c_void};

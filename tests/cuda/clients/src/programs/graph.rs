@@ -1,9 +1,9 @@
 //! Graphs: one graph is captured from two streams, another is built from nodes. The programs launch them several times,
 //! with changed arguments, and with copies from pinned memory that changes between launches.
 
-use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::{Args, ClientResult};
+use crate::program_context::ProgramContext;
 use crate::result::{check, words};
 use cuda_driver::{Copy3d, CudaError, FillNode, KernelNode, MEMORY_DEVICE, MEMORY_HOST};
 

@@ -1,8 +1,8 @@
 //! Pointers in device memory: a list that kernels link and reverse, and a search tree that the host builds.
 
-use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{Three, U32, U64};
 use crate::gpu::ClientResult;
+use crate::program_context::{DEFAULT, ProgramContext};
 use crate::result::{check, scramble, words};
 
 /// A node of the tree in the device's layout.

@@ -1,8 +1,8 @@
 //! Memory that a program maps itself, as XLA's and PyTorch's allocators do, and memory shared by host and device.
 
-use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::{ClientResult, Gpu, mark};
+use crate::program_context::{DEFAULT, ProgramContext};
 use crate::result::{check, words};
 use cuda_driver::{
     ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CudaError, LOCATION_DEVICE,

@@ -1,45 +1,77 @@
 //! Kinds of memory: reused addresses, memory from the stream's pool, rows, fills, and copies on the device.
 
-use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::ClientResult;
+use crate::program_context::{DEFAULT, ProgramContext};
 use crate::result::{check, words};
-use cuda_driver::{Copy2d, CudaError, MEMORY_DEVICE, MEMORY_HOST};
+use cuda_driver::{Copy2d, CuFunction, CudaError, MEMORY_DEVICE, MEMORY_HOST};
 
 fn text(e: CudaError) -> String {
     e.to_string()
+}
+
+/// What the parts of the program share: its input, and its functions.
+struct Parts {
+    n: u32,
+    bytes: usize,
+    mix: CuFunction,
+    join: CuFunction,
+    values: Vec<u32>,
 }
 
 pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     let n = w.size(1_200) / 4 * 4;
     let gpu = w.gpu;
     let code = gpu.load(include_str!("../../ptx/graph.ptx"))?;
-    let (mix, join) = (gpu.function(code, "mix")?, gpu.function(code, "join")?);
-    let values = words(w.options.seed, n);
-    let bytes = n as usize * 4;
+    let parts = Parts {
+        n,
+        bytes: n as usize * 4,
+        mix: gpu.function(code, "mix")?,
+        join: gpu.function(code, "join")?,
+        values: words(w.options.seed, n),
+    };
+    allocate_again(w, &parts)?;
+    let input = allocate_in_stream(w, &parts)?;
+    copy_rows(w, &parts)?;
+    copy_on_device(w, &parts, input)
+}
 
-    // Memory is freed and allocated again, so that the same addresses get other data.
+/// Returns the words that the function `mix` makes.
+fn mixed(values: &[u32], factor: u32) -> Vec<u32> {
+    let values = values.iter().zip(0..);
+    values.map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i)).collect()
+}
+
+/// Frees memory and allocates it again: the same addresses for other data.
+fn allocate_again(w: &mut ProgramContext<'_>, parts: &Parts) -> ClientResult {
+    let Parts {
+        n, bytes, mix, values, ..
+    } = parts;
+    let (n, bytes, gpu) = (*n, *bytes, w.gpu);
     let mut right = values.clone();
-    let mut at = gpu.upload_new(&values)?;
+    let mut at = gpu.upload_new(values)?;
     for factor in [3, 5, 7] {
         let next = gpu.alloc(bytes)?;
-        gpu.launch_for_each(mix, n, &[U64(next), U64(at), U32(n), U32(factor)])?;
+        gpu.launch_for_each(*mix, n, &[U64(next), U64(at), U32(n), U32(factor)])?;
         gpu.free(at)?;
         at = next;
-        right = right
-            .iter()
-            .zip(0..)
-            .map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i))
-            .collect();
+        right = mixed(&right, factor);
     }
     let got: Vec<u32> = gpu.download(at, n as usize)?;
     check("words", &got, &right)?;
     w.result.give(&got);
+    Ok(())
+}
 
-    // Memory from the stream's pool is freed before any work has run.
+/// Allocates memory from the stream's pool, and frees it before any work has run. Returns the input on the device.
+fn allocate_in_stream(w: &mut ProgramContext<'_>, parts: &Parts) -> ClientResult<u64> {
+    let Parts {
+        n, bytes, mix, values, ..
+    } = parts;
+    let (n, bytes, gpu) = (*n, *bytes, w.gpu);
     let stream = gpu.stream()?;
     let result = gpu.pinned(n as usize)?;
-    let input = gpu.upload_new(&values)?;
+    let input = gpu.upload_new(values)?;
     gpu.synchronize()?;
     let mut from = input;
     let mut right = values.clone();
@@ -48,7 +80,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
         // SAFETY: the pointer is valid for the answer.
         unsafe { gpu.d.cuMemAllocAsync(&raw mut next, bytes, stream) }.map_err(text)?;
         gpu.launch(
-            mix,
+            *mix,
             n.div_ceil(128),
             128,
             stream,
@@ -59,11 +91,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
             unsafe { gpu.d.cuMemFreeAsync(from, stream) }.map_err(text)?;
         }
         from = next;
-        right = right
-            .iter()
-            .zip(0..)
-            .map(|(v, i)| v.wrapping_mul(factor).wrapping_add(i))
-            .collect();
+        right = mixed(&right, factor);
     }
     gpu.download_async(result, from, stream)?;
     // SAFETY: as above.
@@ -71,8 +99,13 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     gpu.finish(stream)?;
     check("words of the pool", result, &right)?;
     w.result.give(result);
+    Ok(input)
+}
 
-    // Rows with padding are copied to the device, partly filled with a value, and copied back.
+/// Copies rows with padding after them to the device and back, with parts filled with a value.
+fn copy_rows(w: &mut ProgramContext<'_>, parts: &Parts) -> ClientResult {
+    let Parts { n, bytes, values, .. } = parts;
+    let (n, bytes, gpu) = (*n, *bytes, w.gpu);
     let (rows, row) = (4, bytes / 4);
     let (mut at, mut pitch) = (0, 0);
     // SAFETY: the pointers are valid for the answers.
@@ -119,8 +152,16 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
     right[5] = 0xabcd_abcd;
     check("rows", &got, &right)?;
     w.result.give(&got);
+    Ok(())
+}
 
-    // Copies on the device swap the halves. The last copy is between addresses whose kind the driver determines.
+/// Copies on the device: the halves are swapped; then between addresses whose kind the driver finds out.
+fn copy_on_device(w: &mut ProgramContext<'_>, parts: &Parts, input: u64) -> ClientResult {
+    let Parts {
+        n, bytes, join, values, ..
+    } = parts;
+    let (n, bytes, gpu) = (*n, *bytes, w.gpu);
+    let mut got = vec![0u32; n as usize];
     let swapped = gpu.alloc(bytes)?;
     let half = bytes / 2;
     // SAFETY: the addresses are of device memory, and of a buffer of the same size.
@@ -132,7 +173,7 @@ pub fn memory(w: &mut ProgramContext<'_>) -> ClientResult {
             .cuMemcpyDtoDAsync_v2(swapped + half as u64, input, half, DEFAULT)
             .map_err(text)?;
     }
-    gpu.launch_for_each(join, n, &[U64(swapped), U64(swapped), U64(input), U32(n)])?;
+    gpu.launch_for_each(*join, n, &[U64(swapped), U64(swapped), U64(input), U32(n)])?;
     // SAFETY: as above.
     unsafe { gpu.d.cuMemcpy(got.as_mut_ptr() as u64, swapped, bytes) }.map_err(text)?;
     let turned = (0..n as usize).map(|i| values[(i + n as usize / 2) % n as usize] ^ values[i].wrapping_add(i as u32));

@@ -1,8 +1,8 @@
 //! A small integer neural network: weights first, then inferences, each with one copy to the device and one back.
 
-use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::{ClientResult, mark};
+use crate::program_context::ProgramContext;
 use crate::result::{check, words};
 
 /// Sizes of the layers, the input first.

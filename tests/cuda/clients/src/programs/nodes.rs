@@ -1,10 +1,10 @@
 //! Nodes of graphs: all kinds of changes in the executable graph, and attributes. Also graphs that copy memory to the
 //! host and back to the device.
 
-use super::ProgramContext;
 use super::graph::NO_COPY;
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::{Args, ClientResult, Gpu};
+use crate::program_context::ProgramContext;
 use crate::result::{check, words};
 use cuda_driver::{
     Copy3d, CuFunction, CuGraph, CuGraphNode, CudaError, FillNode, KernelNode, LAUNCH_CLUSTER, MEMORY_DEVICE,

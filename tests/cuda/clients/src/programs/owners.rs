@@ -1,8 +1,8 @@
 //! One PTX text loaded several times: kernels with the same name, each with variables of its own.
 
-use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::ClientResult;
+use crate::program_context::ProgramContext;
 use crate::result::{check, words};
 
 /// Number of loads of the text.

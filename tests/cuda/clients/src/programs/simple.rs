@@ -1,8 +1,8 @@
 //! Programs with one or two kernels, all in the default stream.
 
-use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{F32, U32, U64};
 use crate::gpu::{Args, ClientResult, mark};
+use crate::program_context::{DEFAULT, ProgramContext};
 use crate::result::{check, words};
 use std::io::Write as _;
 

@@ -1,9 +1,9 @@
 //! Streams that wait for each other by events, and copies from and to pinned memory that is reused.
 
-use super::{DEFAULT, ProgramContext};
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::ClientResult;
 use crate::options::LookupMode;
+use crate::program_context::{DEFAULT, ProgramContext};
 use crate::result::{check, words};
 use std::ffi::c_void;
 

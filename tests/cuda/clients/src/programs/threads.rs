@@ -1,8 +1,8 @@
 //! Threads that launch, each in a stream of its own, while the main thread forks.
 
-use super::ProgramContext;
 use crate::gpu::Arg::{U32, U64};
 use crate::gpu::{ClientResult, Gpu};
+use crate::program_context::ProgramContext;
 use crate::result::{check, words};
 use cuda_driver::CuFunction;
 
