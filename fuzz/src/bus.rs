@@ -1,6 +1,6 @@
 //! Fuzz target for plans of devices that master the bus: an independent model follows what verification accepts.
 
-use crate::plans::apply_changes;
+use crate::plan_changes::apply_changes;
 use replay_core::{Action, Actions};
 use replay_engine::device::{Arena, Containment, DeviceInfo, Window};
 use replay_engine::plan::{self, Compiled, PlanMemory};

@@ -1,6 +1,6 @@
 //! Fuzz target for the reader of job chain folders: each of its two text files, with the other one sound.
 
-use crate::in_folder;
+use crate::folder::in_folder;
 use trace_core::import::chains;
 
 /// A sound list file of a folder, with one submit.

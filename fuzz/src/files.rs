@@ -1,6 +1,6 @@
 //! Fuzz targets for the user's files: workspace, journal, buffer contents.
 
-use crate::in_folder;
+use crate::folder::in_folder;
 use kinescope_files::buffers::npy;
 use kinescope_files::changes::{Changes, RecordedContents};
 use kinescope_files::journal::{self, JournalKey};

@@ -1,7 +1,8 @@
 //! Fuzz targets for databases of tools that record single kernels: each file of a database, with the others sound.
 
+use crate::calls;
+use crate::folder::in_folder;
 use crate::recordings::{check_storable, read_all};
-use crate::{calls, in_folder};
 use std::path::Path;
 use trace_core::Recording;
 use trace_core::import::{ImportError, kernels};

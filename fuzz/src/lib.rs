@@ -6,16 +6,13 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::panic, reason = "a broken promise of a reader must stop the fuzzer")]
 
-use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
-
 mod bus;
 pub mod calls;
 pub mod chains;
 pub mod cuda_code;
 pub mod files;
 pub mod filter;
+mod folder;
 pub mod hardware;
 mod input;
 pub mod kernels;
@@ -23,6 +20,7 @@ pub mod machine;
 pub mod maps;
 pub mod messages;
 pub mod parts;
+mod plan_changes;
 pub mod plans;
 pub mod qemu;
 pub mod recorder;
@@ -91,24 +89,3 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("wire", messages::wire),
     ("workspace", files::workspace),
 ];
-
-thread_local! {
-    /// Folder of this thread for readers that need files, in memory if the system has a file system there.
-    static FOLDER: OnceCell<TempDir> = const { OnceCell::new() };
-}
-
-/// Runs `run` in this thread's folder.
-fn in_folder(run: impl FnOnce(&Path)) {
-    FOLDER.with(|cell| {
-        let folder = cell.get_or_init(|| {
-            let shm = PathBuf::from("/dev/shm");
-            let dir = if shm.is_dir() {
-                TempDir::new_in(shm)
-            } else {
-                TempDir::new()
-            };
-            dir.unwrap_or_else(|e| panic!("no temporary folder: {e}"))
-        });
-        run(folder.path());
-    });
-}

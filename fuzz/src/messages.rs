@@ -1,6 +1,6 @@
 //! Fuzz targets for messages of a peer and for the files that decide which peer is trusted.
 
-use crate::in_folder;
+use crate::folder::in_folder;
 use replay_engine::client::targets::{self, TargetName};
 use replay_engine::plan::Plan;
 use replay_engine::run::{ArtifactsHeader, ReceivedArtifacts};

@@ -1,6 +1,7 @@
 //! Fuzz targets that make recordings: the container and the importers. Every query runs on what opens.
 
-use crate::{in_folder, parts, seeds};
+use crate::folder::in_folder;
+use crate::parts;
 use std::ops::ControlFlow;
 use std::path::Path;
 use trace_core::api_trace::ApiTrace;
@@ -193,7 +194,7 @@ pub fn derived(data: &[u8]) -> bool {
     let Some((selector, content)) = data.split_first() else {
         return false;
     };
-    let recording = seeds::recording();
+    let recording = crate::seeds::recording();
     let map = RegisterMap::by_name("mali-jm");
     let (name, version) = if selector & 1 == 0 {
         (timeline::SECTION, timeline::ANALYSIS_VERSION)
@@ -262,7 +263,7 @@ pub fn container_resealed(data: &[u8]) -> bool {
 fn gpureplay(name: &str, data: &[u8]) -> bool {
     let mut accepted = false;
     in_folder(|folder| {
-        for (file, bytes) in seeds::gpureplay() {
+        for (file, bytes) in crate::seeds::gpureplay() {
             let path = folder.join(file);
             // The sound files are written once; only the fuzzed file changes, and it is restored at the end.
             if file == name {

@@ -1,7 +1,7 @@
 //! Fuzz targets for text logs of register accesses: mmiotrace with its auxiliary log, ftrace with a device's BARs,
 //! QEMU's trace.
 
-use crate::in_folder;
+use crate::folder::in_folder;
 use crate::recordings::check_storable;
 use std::path::Path;
 use trace_core::import::trace;

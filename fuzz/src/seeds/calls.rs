@@ -1,6 +1,6 @@
 //! Seeds of API traces: a small sound one with a row of each kind, and one with the memory before a launch.
 
-use super::Add;
+use super::seed::Add;
 use crate::calls::encode;
 use trace_core::recording::{
     AllocationKind, AllocationRow, CallEvent, CallRow, CopyKind, CopyRow, FillRow, LaunchRow, OrderKind, OrderRow,

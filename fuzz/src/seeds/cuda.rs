@@ -1,6 +1,6 @@
 //! Seeds of the readers of CUDA code, single-kernel databases and memory traces.
 
-use super::Add;
+use super::seed::Add;
 use crate::kernels::{MNEME, RECORD_REPLAY};
 use crate::watched::{BASE, BYTES};
 use trace_core::api_trace::{MemorySample, MemoryTrace};

@@ -1,6 +1,6 @@
 //! Seeds of the user's files.
 
-use super::Add;
+use super::seed::Add;
 use kinescope_files::buffers::npy;
 use trace_core::recording::ElementType;
 

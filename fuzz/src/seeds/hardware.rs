@@ -1,6 +1,6 @@
 //! Seeds of kernel and firmware descriptions of devices: BARs, lines to the guard, names, a device tree.
 
-use super::Add;
+use super::seed::Add;
 
 const WINDOWS: &[u8] = b"\x000x00000000fd000000 0x00000000fdffffff 0x0000000000042208\n\
     0x000000000000c000 0x000000000000c0ff 0x0000000000040101\n";

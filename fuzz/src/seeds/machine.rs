@@ -1,7 +1,7 @@
 //! Seeds of what hardware reads: page tables, job chains, register maps, steps of the simulator.
 
-use super::Add;
 use super::recordings::{TABLES, VA, tables};
+use super::seed::Add;
 use trace_core::jobs::JobHeader;
 use trace_core::recording::MmuFormat;
 use trace_core::{GpuVa, mmu};

@@ -1,6 +1,6 @@
 //! Seeds of a peer's messages: the smallest message of every kind, and the key store's file.
 
-use super::Add;
+use super::seed::Add;
 use crate::plans;
 use replay_engine::run::ArtifactsHeader;
 use replay_engine::wire::delta::{Outline, Step};

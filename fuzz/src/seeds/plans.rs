@@ -1,6 +1,7 @@
 //! Seeds of the fuzz targets for plans.
 
-use super::Add;
+use super::seed::Add;
+use crate::plan_changes::CHANGES_MEMORY;
 use crate::{bus, plans};
 use replay_core::{Action, Encoder, MAX_ACTION_BYTES, ReadClass};
 use replay_engine::device::Arena;
@@ -45,8 +46,8 @@ fn add_bus(add: Add<'_>) {
         (2, "bus-value"),
         (4, "bus-left-out"),
         (10, "bus-swapped"),
-        (plans::CHANGES_MEMORY, "bus-put"),
-        (plans::CHANGES_MEMORY + 1, "bus-copy"),
+        (CHANGES_MEMORY, "bus-put"),
+        (CHANGES_MEMORY + 1, "bus-copy"),
     ] {
         let mut change = vec![bus::FIRST, op, 3, 40, 0];
         change.extend((0x8_7654_3000u64 + u64::from(op)).to_le_bytes());
@@ -65,8 +66,8 @@ fn add_changing(add: Add<'_>) {
         (4, "changing-left-out"),
         (10, "changing-swapped"),
         (11, "changing-twice"),
-        (plans::CHANGES_MEMORY, "changing-put"),
-        (plans::CHANGES_MEMORY + 1, "changing-copy"),
+        (CHANGES_MEMORY, "changing-put"),
+        (CHANGES_MEMORY + 1, "changing-copy"),
     ] {
         let mut change = vec![first, op, 3, 40, 0];
         change.extend((0x1_0050_0000u64 + u64::from(op) * 0x1000).to_le_bytes());

@@ -1,6 +1,6 @@
 //! Seeds of what the Linux recorder reads: a list of changes, files of a machine, types, code.
 
-use super::Add;
+use super::seed::Add;
 use crate::recorder::FILES;
 
 const CHANGES: &str = concat!(

@@ -1,6 +1,6 @@
 //! Seeds of the importers and of the container: a recording of a few events with page tables and a job.
 
-use super::Add;
+use super::seed::Add;
 use crate::{chains, parts};
 use trace_core::progress::Progress;
 use trace_core::recording::{

@@ -1,6 +1,6 @@
 //! Seeds of compute jobs and shader code, from the shaders of the sample recordings.
 
-use super::Add;
+use super::seed::Add;
 use crate::shader_code::encode;
 use crate::shader_job::{DATA, JOB, Parts};
 use std::path::Path;

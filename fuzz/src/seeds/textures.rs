@@ -1,6 +1,6 @@
 //! Seeds of what shaders read through descriptors: one texture of each shape, arrays and images as attributes.
 
-use super::Add;
+use super::seed::Add;
 
 /// Returns an input: architecture, operation, operands, staging, and the words of memory at their offsets.
 fn input(v7: bool, op: [u32; 3], staging: &[u32], memory: &[(usize, &[u32])]) -> Vec<u8> {
