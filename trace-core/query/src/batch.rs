@@ -1,12 +1,18 @@
 //! Batches of rows: named columns of Arrow types that every reader accepts.
 
-use crate::TableError;
+use crate::error::TableError;
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
 use arrow_schema::{Field, Schema};
 use std::borrow::Cow;
 use std::sync::Arc;
+
+/// Number of rows of a batch: few enough to fit in memory next to the recording.
+pub(crate) const BATCH: usize = 1 << 16;
+
+/// Receives a batch of rows.
+pub(crate) type BatchSink<'a> = dyn FnMut(RecordBatch) -> Result<(), TableError> + 'a;
 
 /// A named column.
 pub(crate) struct Column {

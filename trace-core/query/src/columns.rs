@@ -1,8 +1,8 @@
 //! Export of a caller's table in the formats of exports: named columns of cells, some of which are empty.
 
 use crate::batch::{batch, column};
+use crate::error::TableError;
 use crate::export::{Format, Writer};
-use crate::tables::TableError;
 use std::io::Write;
 
 /// The cells of a column; `None` is an empty cell.

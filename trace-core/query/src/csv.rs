@@ -1,6 +1,6 @@
 //! Comma-separated text: a header line, then a line for each row.
 
-use crate::tables::TableError;
+use crate::error::TableError;
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};

@@ -1,7 +1,8 @@
 //! Tables as Parquet, Arrow IPC and CSV files.
 
 use crate::csv::CsvFile;
-use crate::tables::{self, Table, TableError};
+use crate::error::TableError;
+use crate::tables::{self, Table};
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::FileWriter;
 use parquet::arrow::ArrowWriter;

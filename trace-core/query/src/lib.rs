@@ -8,6 +8,7 @@ mod accesses;
 mod batch;
 mod columns;
 mod csv;
+mod error;
 mod export;
 mod intervals;
 mod registers;
@@ -16,7 +17,8 @@ mod statistics;
 mod tables;
 
 pub use columns::{Cells, write_columns};
+pub use error::TableError;
 pub use export::{ExportSummary, Format, export, export_events};
 pub use intervals::{EventPair, IntervalStatistics, TimeBin, Times, measure_intervals};
 pub use statistics::{Bin, COMMON, Count, Gaps, GroupBy, Histogram, Usage, histogram, usage};
-pub use tables::{Table, TableError};
+pub use tables::Table;

@@ -2,7 +2,7 @@
 
 use crate::accesses::group_accesses;
 use crate::batch::{batch, column};
-use crate::tables::TableError;
+use crate::error::TableError;
 use arrow_array::RecordBatch;
 use trace_core::Recording;
 use trace_core::progress::Progress;

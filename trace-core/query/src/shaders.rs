@@ -1,7 +1,7 @@
 //! The table of shaders: one row for each operation of the code that each job runs.
 
-use crate::batch::{batch, column};
-use crate::tables::{BATCH, BatchSink, TableError};
+use crate::batch::{BATCH, BatchSink, batch, column};
+use crate::error::TableError;
 use arrow_array::RecordBatch;
 use bifrost::Unit;
 use std::collections::HashSet;

@@ -1,24 +1,20 @@
 //! The tables that a recording can be exported as, built one batch of rows at a time.
 
-use crate::batch::{batch, column};
+use crate::batch::{BATCH, BatchSink, batch, column};
+use crate::error::TableError;
 use crate::registers::build_register_table;
 use crate::shaders;
 use arrow_array::RecordBatch;
-use arrow_schema::ArrowError;
-use parquet::errors::ParquetError;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 use trace_core::filter::Selection;
 use trace_core::jobs::{self, JobType};
 use trace_core::mmu;
-use trace_core::progress::{Cancelled, Progress};
-use trace_core::recording::{DmaMapRow, EventKind, InterruptLine, Recording};
+use trace_core::progress::Progress;
+use trace_core::recording::{ApiTraceMetadata, DmaMapRow, EventKind, InterruptLine, Recording};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::Timeline;
 use trace_core::{GpuVa, PAGE_SIZE};
-
-/// Number of rows of a batch: few enough to fit in memory next to the recording.
-pub(crate) const BATCH: usize = 1 << 16;
 
 /// A table of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,54 +61,6 @@ impl Table {
         }
     }
 }
-
-/// The reason why a table was not built or not written.
-#[derive(Debug, thiserror::Error)]
-pub enum TableError {
-    /// Arrow returned an error.
-    #[error("the table cannot be written: {0}")]
-    Arrow(ArrowError),
-    /// Parquet returned an error.
-    #[error("the table cannot be written as Parquet: {0}")]
-    Parquet(ParquetError),
-    /// The texts of a column exceed the limit of its type.
-    #[error("the texts of one column take {bytes} bytes in one batch of rows (limit 2 GiB); choose fewer events")]
-    TextTooLong {
-        /// Length of the texts, bytes.
-        bytes: u64,
-    },
-    /// The file could not be written.
-    #[error(transparent)]
-    Write(#[from] std::io::Error),
-    /// The work was cancelled.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-}
-
-/// An error of the file behind a writer stays one: a full disk is not a fault of the format.
-impl From<ArrowError> for TableError {
-    fn from(e: ArrowError) -> Self {
-        match e {
-            ArrowError::IoError(_, source) => Self::Write(source),
-            other => Self::Arrow(other),
-        }
-    }
-}
-
-impl From<ParquetError> for TableError {
-    fn from(e: ParquetError) -> Self {
-        match e {
-            ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-                Ok(source) => Self::Write(*source),
-                Err(other) => Self::Parquet(ParquetError::External(other)),
-            },
-            other => Self::Parquet(other),
-        }
-    }
-}
-
-/// Receives a batch of rows.
-pub(crate) type BatchSink<'a> = dyn FnMut(RecordBatch) -> Result<(), TableError> + 'a;
 
 /// Builds a table and passes it to `take` in batches of rows: at least one, all with the same columns. Returns
 /// descriptions of data that could not be followed.
@@ -177,6 +125,98 @@ pub fn build_selected_events(
     }
 }
 
+/// The cells of an event that depend on its kind.
+struct EventCells<'a> {
+    kind: &'a str,
+    space: Option<&'a str>,
+    offset: Option<u32>,
+    register: Option<Cow<'a, str>>,
+    width: Option<u32>,
+    value: Option<u64>,
+    meaning: Option<String>,
+}
+
+/// Returns the cells of the event with this index.
+fn event_cells<'a>(
+    recording: &'a Recording,
+    device: Option<RecordedRegisters>,
+    calls: Option<&ApiTraceMetadata>,
+    at: usize,
+) -> EventCells<'a> {
+    let events = &recording.events;
+    let payload = events.payload.get(at).unwrap_or(0) as usize;
+    let (mut kind, mut space, mut offset, mut register) = ("unknown", None, None, None);
+    let (mut width, mut value, mut meaning) = (None, None, None);
+    match events.kind(at) {
+        Some(EventKind::Read | EventKind::Write) => {
+            if let Some(a) = events.access(at) {
+                kind = if a.write { "write" } else { "read" };
+                space = recording
+                    .metadata
+                    .spaces
+                    .get(usize::from(a.space))
+                    .map(|s| s.name.as_str());
+                (offset, width, value) = (Some(a.offset), Some(u32::from(a.width)), Some(a.value));
+                meaning = device.and_then(|d| d.describe(&a)).filter(|m| !m.is_empty());
+                register = device.and_then(|d| d.name_of(&a));
+            }
+        }
+        Some(EventKind::Interrupt) => {
+            kind = "interrupt";
+            if let Some(row) = events.interrupts.get(payload) {
+                register = InterruptLine::from_raw(row.line).map(|l| Cow::Borrowed(l.name()));
+                value = Some(u64::from(row.status));
+            }
+        }
+        Some(EventKind::Mark) => (kind, meaning) = ("mark", events.marks.get(payload).cloned()),
+        Some(EventKind::Submit) => {
+            kind = "submit";
+            if let Some(row) = events.submits.get(payload) {
+                value = Some(row.head_va);
+                meaning = Some(format!("slot {}, address space {}", row.slot, row.address_space));
+            }
+        }
+        Some(EventKind::HostWrite) => {
+            kind = "host-write";
+            if let Some(row) = events.host_writes.get(payload) {
+                value = Some(row.at);
+                meaning = Some(format!("{} bytes", row.bytes));
+            }
+        }
+        Some(EventKind::Undecoded) => {
+            kind = "undecoded";
+            if let Some(row) = events.undecoded(at) {
+                let index = events.space.get(at).map(usize::from);
+                let of = index.and_then(|i| recording.metadata.spaces.get(i));
+                (space, offset) = (of.map(|s| s.name.as_str()), Some(row.offset));
+                width = row.width().map(u32::from);
+                meaning = Some(row.describe());
+            }
+        }
+        Some(EventKind::DmaMap) => {
+            kind = "dma-map";
+            if let Some(row) = events.dma_map(at) {
+                value = (row.bus != DmaMapRow::UNKNOWN).then_some(row.bus);
+                meaning = Some(row.describe());
+            }
+        }
+        Some(called) => {
+            kind = called.call_name().unwrap_or("call");
+            meaning = events.call(at).map(|c| c.describe(calls));
+        }
+        None => {}
+    }
+    EventCells {
+        kind,
+        space,
+        offset,
+        register,
+        width,
+        value,
+        meaning,
+    }
+}
+
 /// Builds the rows of these ascending events.
 fn events(
     recording: &Recording,
@@ -194,75 +234,14 @@ fn events(
     let mut values: Vec<Option<u64>> = Vec::with_capacity(n);
     let mut means: Vec<Option<String>> = Vec::with_capacity(n);
     for at in range.clone() {
-        let payload = events.payload.get(at).unwrap_or(0) as usize;
-        let (mut kind, mut space, mut offset, mut register) = ("unknown", None, None, None);
-        let (mut width, mut value, mut meaning) = (None, None, None);
-        match events.kind(at) {
-            Some(EventKind::Read | EventKind::Write) => {
-                if let Some(a) = events.access(at) {
-                    kind = if a.write { "write" } else { "read" };
-                    space = recording
-                        .metadata
-                        .spaces
-                        .get(usize::from(a.space))
-                        .map(|s| s.name.as_str());
-                    (offset, width, value) = (Some(a.offset), Some(u32::from(a.width)), Some(a.value));
-                    meaning = device.and_then(|d| d.describe(&a)).filter(|m| !m.is_empty());
-                    register = device.and_then(|d| d.name_of(&a));
-                }
-            }
-            Some(EventKind::Interrupt) => {
-                kind = "interrupt";
-                if let Some(row) = events.interrupts.get(payload) {
-                    register = InterruptLine::from_raw(row.line).map(|l| Cow::Borrowed(l.name()));
-                    value = Some(u64::from(row.status));
-                }
-            }
-            Some(EventKind::Mark) => (kind, meaning) = ("mark", events.marks.get(payload).cloned()),
-            Some(EventKind::Submit) => {
-                kind = "submit";
-                if let Some(row) = events.submits.get(payload) {
-                    value = Some(row.head_va);
-                    meaning = Some(format!("slot {}, address space {}", row.slot, row.address_space));
-                }
-            }
-            Some(EventKind::HostWrite) => {
-                kind = "host-write";
-                if let Some(row) = events.host_writes.get(payload) {
-                    value = Some(row.at);
-                    meaning = Some(format!("{} bytes", row.bytes));
-                }
-            }
-            Some(EventKind::Undecoded) => {
-                kind = "undecoded";
-                if let Some(row) = events.undecoded(at) {
-                    let index = events.space.get(at).map(usize::from);
-                    let of = index.and_then(|i| recording.metadata.spaces.get(i));
-                    (space, offset) = (of.map(|s| s.name.as_str()), Some(row.offset));
-                    width = row.width().map(u32::from);
-                    meaning = Some(row.describe());
-                }
-            }
-            Some(EventKind::DmaMap) => {
-                kind = "dma-map";
-                if let Some(row) = events.dma_map(at) {
-                    value = (row.bus != DmaMapRow::UNKNOWN).then_some(row.bus);
-                    meaning = Some(row.describe());
-                }
-            }
-            Some(called) => {
-                kind = called.call_name().unwrap_or("call");
-                meaning = events.call(at).map(|c| c.describe(calls.as_ref()));
-            }
-            None => {}
-        }
-        kinds.push(kind);
-        spaces.push(space);
-        offsets.push(offset);
-        registers.push(register);
-        widths.push(width);
-        values.push(value);
-        means.push(meaning);
+        let cells = event_cells(recording, device, calls.as_ref(), at);
+        kinds.push(cells.kind);
+        spaces.push(cells.space);
+        offsets.push(cells.offset);
+        registers.push(cells.register);
+        widths.push(cells.width);
+        values.push(cells.value);
+        means.push(cells.meaning);
     }
     let times: Vec<u64> = range.clone().map(|e| events.time.get(e).unwrap_or(0)).collect();
     let threads: Vec<u32> = range.clone().map(|e| events.thread.get(e).unwrap_or(0)).collect();
