@@ -2,7 +2,7 @@
 //! repeated defaults.
 
 use super::draft::{Access, Draft, DraftRegister};
-use super::write::{AliasedRegister, fields_text, quoted};
+use super::map_text::{AliasedRegister, fields_text, quoted};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::rc::Rc;

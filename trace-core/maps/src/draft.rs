@@ -1,7 +1,7 @@
 //! The draft of a map between a foreign format and the project's format: size-limited, with a list of losses.
 
-use super::Options;
 use super::error::{FilePosition, ImportError, Loss, LossKind};
+use super::options::Options;
 use super::source::one_name;
 use std::collections::HashMap;
 use std::rc::Rc;

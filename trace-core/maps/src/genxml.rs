@@ -1,9 +1,9 @@
 //! The importer of Mesa's packet descriptions: Intel's (`<genxml>`), Broadcom's (`<vcxml>`) and Panfrost's
 //! (`<panxml>`). Registers become registers; instructions, packets and structures become layouts.
 
-use super::Options;
 use super::draft::{Access, Body, Draft, DraftField, DraftLayout, Kind};
 use super::error::{ImportError, LossKind};
+use super::options::Options;
 use super::source::{Tree, number, one_line};
 use roxmltree::Node;
 use std::collections::{BTreeMap, HashSet};
@@ -34,6 +34,9 @@ struct Reader<'t> {
     steps: usize,
 }
 
+/// An element that is imported: its file, its tag and its name.
+type NamedElement<'t> = (&'t Tree<'t>, Node<'t, 't>, &'t str, &'t str);
+
 pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> Result<(), ImportError> {
     let Some(tree) = trees.first() else { return Ok(()) };
     let root = tree.root();
@@ -43,21 +46,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         "genxml" => Form::Intel,
         other => return Err(tree.wrong(root, format!("<{other}> is not <genxml>, <vcxml> or <panxml>"))),
     };
-    let version = match (&options.variant, form) {
-        (None, _) => None,
-        (Some(v), Form::Broadcom) => Some(number(v).ok_or_else(|| ImportError::Choose {
-            file: draft.file.clone(),
-            reason: format!("variant '{v}' is not a version (expected a number as in min_ver, 42)"),
-        })?),
-        (Some(v), _) => {
-            return Err(ImportError::Choose {
-                file: draft.file.clone(),
-                reason: format!(
-                    "the file has no variants, so '{v}' cannot be chosen: each generation has its own file"
-                ),
-            });
-        }
-    };
+    let version = choose_version(draft, options, form)?;
     let mut reader = Reader {
         form,
         enums: BTreeMap::new(),
@@ -66,53 +55,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         of_versions: 0,
         steps: 0,
     };
-    // Definitions of a file come before its imports; the first definition of a name counts.
-    let mut excluded: HashSet<String> = HashSet::new();
-    let mut items = Vec::new();
-    let mut seen: HashSet<(&str, &str, &str)> = HashSet::new();
-    for tree in trees {
-        let mut gone = Vec::new();
-        for node in tree.root().children().filter(Node::is_element) {
-            let tag = node.tag_name().name();
-            if tag == "import" {
-                gone.extend(
-                    node.children()
-                        .filter(|n| n.has_tag_name("exclude"))
-                        .filter_map(|n| n.attribute("name")),
-                );
-                continue;
-            }
-            let Some(name) = node.attribute("name") else {
-                draft.lose(tree.place(node), LossKind::Element, || format!("<{tag}> has no name"));
-                continue;
-            };
-            let versions = (
-                node.attribute("min_ver").unwrap_or(""),
-                node.attribute("max_ver").unwrap_or(""),
-            );
-            let key = (tag, name, if form == Form::Broadcom { versions.0 } else { "" });
-            if excluded.contains(name)
-                || !reader.is_wanted(tree, node)?
-                || (!seen.insert(key) && form != Form::Broadcom)
-            {
-                continue;
-            }
-            match tag {
-                "enum" => {
-                    reader.enums.entry(name).or_insert((tree, node));
-                }
-                "struct" | "aggregate" => {
-                    reader.structs.insert(name);
-                    items.push((tree, node, tag, name));
-                }
-                "instruction" | "packet" | "register" => items.push((tree, node, tag, name)),
-                other => draft.lose(tree.place(node), LossKind::Element, || {
-                    format!("<{other}> {name} is unknown")
-                }),
-            }
-        }
-        excluded.extend(gone.into_iter().map(str::to_owned));
-    }
+    let items = reader.collect(trees, draft)?;
     for (tree, node, tag, name) in items {
         match tag {
             "register" => reader.register(draft, tree, node, name)?,
@@ -145,7 +88,78 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     Ok(())
 }
 
+/// Returns the version that the options request, if the file has versions.
+fn choose_version(draft: &Draft, options: &Options, form: Form) -> Result<Option<u64>, ImportError> {
+    Ok(match (&options.variant, form) {
+        (None, _) => None,
+        (Some(v), Form::Broadcom) => Some(number(v).ok_or_else(|| ImportError::Choose {
+            file: draft.file.clone(),
+            reason: format!("variant '{v}' is not a version (expected a number as in min_ver, 42)"),
+        })?),
+        (Some(v), _) => {
+            return Err(ImportError::Choose {
+                file: draft.file.clone(),
+                reason: format!(
+                    "the file has no variants, so '{v}' cannot be chosen: each generation has its own file"
+                ),
+            });
+        }
+    })
+}
+
 impl<'t> Reader<'t> {
+    /// Returns the elements to import, and finds the definitions that they use.
+    fn collect(&mut self, trees: &'t [Tree<'t>], draft: &mut Draft) -> Result<Vec<NamedElement<'t>>, ImportError> {
+        // Definitions of a file come before its imports; the first definition of a name counts.
+        let mut excluded: HashSet<String> = HashSet::new();
+        let mut items = Vec::new();
+        let mut seen: HashSet<(&str, &str, &str)> = HashSet::new();
+        for tree in trees {
+            let mut gone = Vec::new();
+            for node in tree.root().children().filter(Node::is_element) {
+                let tag = node.tag_name().name();
+                if tag == "import" {
+                    gone.extend(
+                        node.children()
+                            .filter(|n| n.has_tag_name("exclude"))
+                            .filter_map(|n| n.attribute("name")),
+                    );
+                    continue;
+                }
+                let Some(name) = node.attribute("name") else {
+                    draft.lose(tree.place(node), LossKind::Element, || format!("<{tag}> has no name"));
+                    continue;
+                };
+                let versions = (
+                    node.attribute("min_ver").unwrap_or(""),
+                    node.attribute("max_ver").unwrap_or(""),
+                );
+                let key = (tag, name, if self.form == Form::Broadcom { versions.0 } else { "" });
+                if excluded.contains(name)
+                    || !self.is_wanted(tree, node)?
+                    || (!seen.insert(key) && self.form != Form::Broadcom)
+                {
+                    continue;
+                }
+                match tag {
+                    "enum" => {
+                        self.enums.entry(name).or_insert((tree, node));
+                    }
+                    "struct" | "aggregate" => {
+                        self.structs.insert(name);
+                        items.push((tree, node, tag, name));
+                    }
+                    "instruction" | "packet" | "register" => items.push((tree, node, tag, name)),
+                    other => draft.lose(tree.place(node), LossKind::Element, || {
+                        format!("<{other}> {name} is unknown")
+                    }),
+                }
+            }
+            excluded.extend(gone.into_iter().map(str::to_owned));
+        }
+        Ok(items)
+    }
+
     fn is_wanted(&mut self, tree: &Tree<'_>, node: Node<'_, '_>) -> Result<bool, ImportError> {
         if self.form != Form::Broadcom {
             return Ok(true);

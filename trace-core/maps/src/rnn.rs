@@ -5,9 +5,9 @@
 
 mod fields;
 
-use super::Options;
 use super::draft::{Access, Body, Draft, DraftField, DraftLayout, Kind};
 use super::error::{FilePosition, ImportError, LossKind};
+use super::options::Options;
 use super::source::{Tree, number, one_line};
 use super::variants::{self, Names};
 use fields::{Frame, contents, kind};
@@ -70,7 +70,56 @@ struct Item {
     body: Rc<Body>,
 }
 
+/// A domain that was read: its name, its first part, its size in bits, and its items.
+type ReadDomain<'t> = (&'t str, TreeNode<'t>, u64, Vec<Item>);
+
 pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> Result<(), ImportError> {
+    let (mut known, own) = define(trees);
+    if let Some(variant) = &options.variant {
+        known.choose_variant(draft, variant)?;
+    }
+    let names: Vec<&str> = known.domains.iter().map(|(n, _)| *n).collect();
+    let candidates: Vec<&str> = match options.blocks.as_slice() {
+        [] if own.is_empty() => names.clone(),
+        [] => names.iter().copied().filter(|n| own.contains(n)).collect(),
+        wanted => {
+            if let Some(missing) = wanted.iter().find(|w| !known.domain_of.contains_key(w.as_str())) {
+                return Err(ImportError::Choose {
+                    file: draft.file.clone(),
+                    reason: format!("the file has no domain '{missing}' (domains: {})", few(&names)),
+                });
+            }
+            names
+                .iter()
+                .copied()
+                .filter(|n| wanted.iter().any(|w| w == n))
+                .collect()
+        }
+    };
+    let mut read: Vec<ReadDomain<'_>> = Vec::new();
+    for name in candidates {
+        read.extend(read_domain(&mut known, draft, name)?);
+    }
+    add_domains(draft, options, read, &names)?;
+    for (set, (count, place)) in std::mem::take(&mut known.of_variants) {
+        let parts = known.enums.get(set.as_str());
+        let names = parts.map(|p| values_of(p).join(", ")).unwrap_or_default();
+        draft.lose(place, LossKind::Variant, || {
+            format!(
+                "{count} items exist only on some variants of {set} and were imported for all; choose a variant \
+                     with --variant ({names})"
+            )
+        });
+    }
+    if draft.doc.is_empty() {
+        draft.doc = format!("Registers of the rules-ng-ng database {}.", draft.file);
+    }
+    draft.provenance = format!("Imported from {}, rules-ng-ng{}.", draft.file, variant_text(options));
+    Ok(())
+}
+
+/// Returns the definitions of all files, and the names of the domains of the first one.
+fn define<'t>(trees: &'t [Tree<'t>]) -> (Definitions<'t>, HashSet<&'t str>) {
     let mut known = Definitions::default();
     let mut own: HashSet<&str> = HashSet::new();
     for (n, tree) in trees.iter().enumerate() {
@@ -96,81 +145,59 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             }
         }
     }
-    if let Some(variant) = &options.variant {
-        for (name, parts) in &known.enums {
-            if known.wanted.len() >= MAX_WANTED {
-                break;
-            }
-            let values = values_of(parts);
-            if let Some(n) = values.iter().position(|v| v == variant) {
-                known.wanted.push((name, Names::new(&values), n));
-            }
-        }
-        if known.wanted.is_empty() {
-            return Err(ImportError::Choose {
-                file: draft.file.clone(),
-                reason: format!("no enumeration has a variant '{variant}'; {}", variants_of(&known)),
-            });
-        }
-    }
-    let names: Vec<&str> = known.domains.iter().map(|(n, _)| *n).collect();
-    let candidates: Vec<&str> = match options.blocks.as_slice() {
-        [] if own.is_empty() => names.clone(),
-        [] => names.iter().copied().filter(|n| own.contains(n)).collect(),
-        wanted => {
-            if let Some(missing) = wanted.iter().find(|w| !known.domain_of.contains_key(w.as_str())) {
-                return Err(ImportError::Choose {
-                    file: draft.file.clone(),
-                    reason: format!("the file has no domain '{missing}' (domains: {})", few(&names)),
-                });
-            }
-            names
-                .iter()
-                .copied()
-                .filter(|n| wanted.iter().any(|w| w == n))
-                .collect()
-        }
+    (known, own)
+}
+
+/// Reads a domain. A domain whose offsets are those of bytes, although it states words, is read as bytes.
+fn read_domain<'t>(
+    known: &mut Definitions<'t>,
+    draft: &mut Draft,
+    name: &'t str,
+) -> Result<Option<ReadDomain<'t>>, ImportError> {
+    let of_name = known.domain_of.get(name).and_then(|at| known.domains.get(*at));
+    let Some(parts) = of_name.map(|(_, p)| p.clone()) else {
+        return Ok(None);
     };
-    let mut read: Vec<(&str, TreeNode<'_>, u64, Vec<Item>)> = Vec::new();
-    for name in candidates {
-        let of_name = known.domain_of.get(name).and_then(|at| known.domains.get(*at));
-        let Some(parts) = of_name.map(|(_, p)| p.clone()) else {
-            continue;
-        };
-        // Messages of the first pass are held back until it is known whether the domain is read again.
-        let before = (draft.losses.len(), draft.more_losses);
-        let earlier = std::mem::take(&mut known.of_variants);
-        known.new_unknown.clear();
-        let (mut items, mut size) = domain(&mut known, draft, &parts, None)?;
-        // Freedreno's display blocks declare 32-bit cells and count bytes, as their drivers do.
-        let words = |i: &Item| i.body.bits == 32 && i.bit.is_multiple_of(128);
-        let (tree, node) = match parts.first() {
-            Some(first) => *first,
-            None => continue,
-        };
-        let cells = tree.number(node, "width")? == Some(32);
-        if cells && items.len() > 1 && items.iter().filter(|i| i.first).all(words) {
-            draft.losses.truncate(before.0);
-            draft.more_losses = before.1;
-            known.of_variants.clear();
-            for name in std::mem::take(&mut known.new_unknown) {
-                known.unknown_types.remove(&name);
-            }
-            (items, size) = domain(&mut known, draft, &parts, Some(8))?;
-            draft.lose(tree.place(node), LossKind::Element, || {
-                format!(
-                    "domain {name} states 32-bit cells, but all its offsets are multiples of 4: they are read as \
-                         bytes, as its drivers do"
-                )
-            });
+    // Messages of the first pass are held back until it is known whether the domain is read again.
+    let before = (draft.losses.len(), draft.more_losses);
+    let earlier = std::mem::take(&mut known.of_variants);
+    known.new_unknown.clear();
+    let (mut items, mut size) = domain(known, draft, &parts, None)?;
+    // Freedreno's display blocks declare 32-bit cells and count bytes, as their drivers do.
+    let words = |i: &Item| i.body.bits == 32 && i.bit.is_multiple_of(128);
+    let (tree, node) = match parts.first() {
+        Some(first) => *first,
+        None => return Ok(None),
+    };
+    let cells = tree.number(node, "width")? == Some(32);
+    if cells && items.len() > 1 && items.iter().filter(|i| i.first).all(words) {
+        draft.losses.truncate(before.0);
+        draft.more_losses = before.1;
+        known.of_variants.clear();
+        for name in std::mem::take(&mut known.new_unknown) {
+            known.unknown_types.remove(&name);
         }
-        for (set, (count, place)) in std::mem::replace(&mut known.of_variants, earlier) {
-            known.of_variants.entry(set).or_insert_with(|| (0, place)).0 += count;
-        }
-        if let Some(first) = parts.first() {
-            read.push((name, *first, size, items));
-        }
+        (items, size) = domain(known, draft, &parts, Some(8))?;
+        draft.lose(tree.place(node), LossKind::Element, || {
+            format!(
+                "domain {name} states 32-bit cells, but all its offsets are multiples of 4: they are read as \
+                     bytes, as its drivers do"
+            )
+        });
     }
+    for (set, (count, place)) in std::mem::replace(&mut known.of_variants, earlier) {
+        known.of_variants.entry(set).or_insert_with(|| (0, place)).0 += count;
+    }
+    Ok(Some((name, (tree, node), size, items)))
+}
+
+/// Adds the items of the domains to the map: the main one as registers, the others as layouts.
+fn add_domains(
+    draft: &mut Draft,
+    options: &Options,
+    read: Vec<ReadDomain<'_>>,
+    names: &[&str],
+) -> Result<(), ImportError> {
     // A database with only enumerations is a map without registers, which is useless. The domain named after the file
     // is used, or else the one with the most registers.
     let stem = std::path::Path::new(&draft.file)
@@ -187,7 +214,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             file: draft.file.clone(),
             reason: format!(
                 "the file and its imports have no domain of registers (domains: {})",
-                few(&names)
+                few(names)
             ),
         });
     };
@@ -212,20 +239,6 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
             layout(draft, name, tree.place(node), doc_of(node), items)?;
         }
     }
-    for (set, (count, place)) in std::mem::take(&mut known.of_variants) {
-        let parts = known.enums.get(set.as_str());
-        let names = parts.map(|p| values_of(p).join(", ")).unwrap_or_default();
-        draft.lose(place, LossKind::Variant, || {
-            format!(
-                "{count} items exist only on some variants of {set} and were imported for all; choose a variant \
-                     with --variant ({names})"
-            )
-        });
-    }
-    if draft.doc.is_empty() {
-        draft.doc = format!("Registers of the rules-ng-ng database {}.", draft.file);
-    }
-    draft.provenance = format!("Imported from {}, rules-ng-ng{}.", draft.file, variant_text(options));
     Ok(())
 }
 
@@ -331,6 +344,26 @@ fn doc_of(node: Node<'_, '_>) -> String {
 }
 
 impl Definitions<'_> {
+    /// Finds the enumerations that have the requested variant among their values.
+    fn choose_variant(&mut self, draft: &Draft, variant: &str) -> Result<(), ImportError> {
+        for (name, parts) in &self.enums {
+            if self.wanted.len() >= MAX_WANTED {
+                break;
+            }
+            let values = values_of(parts);
+            if let Some(n) = values.iter().position(|v| *v == variant) {
+                self.wanted.push((name, Names::new(&values), n));
+            }
+        }
+        if self.wanted.is_empty() {
+            return Err(ImportError::Choose {
+                file: draft.file.clone(),
+                reason: format!("no enumeration has a variant '{variant}'; {}", variants_of(self)),
+            });
+        }
+        Ok(())
+    }
+
     fn step(&mut self, at: &FilePosition) -> Result<(), ImportError> {
         self.steps_on(at, 1)
     }

@@ -1,7 +1,7 @@
 //! The XML files of an import: a file and its imports, limited in number, size and depth, with positions.
 
-use super::Format;
 use super::error::{FilePosition, ImportError};
+use super::options::Format;
 use roxmltree::{Document, Node, ParsingOptions};
 use std::collections::HashSet;
 use std::io::Read as _;

@@ -4,9 +4,9 @@
 //! It reads the XML itself, because every expansion must be limited before it is made and every loss needs its
 //! position.
 
-use super::Options;
 use super::draft::{Access, Body, Draft, DraftField, Kind, MAX_REGISTERS};
 use super::error::{ImportError, LossKind};
+use super::options::Options;
 use super::source::{MAX_NAME, Tree, one_line};
 use super::svd_elements::UnsupportedElements;
 use roxmltree::{Node, NodeId};
@@ -49,73 +49,22 @@ struct Reader<'t> {
     looks: Cell<usize>,
 }
 
+/// A peripheral of the file: its name, its bus address, and its element with those that it is derived from.
+type Peripheral<'t> = (String, u64, Chain<'t>);
+
 pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> Result<(), ImportError> {
     let Some(tree) = trees.first() else { return Ok(()) };
     let device = tree.root();
     if device.tag_name().name() != "device" {
         return Err(tree.wrong(device, "the root element of an SVD is <device>"));
     }
-    let mut reader = Reader {
-        tree,
-        named: HashMap::new(),
-        siblings: HashMap::new(),
-        names: HashMap::new(),
-        enums: HashMap::new(),
-        steps: 0,
-        looks: Cell::new(0),
-    };
-    for node in device.descendants().filter(Node::is_element) {
-        let tag = node.tag_name().name();
-        if matches!(
-            tag,
-            "device" | "peripheral" | "cluster" | "register" | "field" | "enumeratedValues"
-        ) && let Some(name) = text(node, "name")
-        {
-            // They are searched for every property, and again for every array member.
-            let others = |n: &Node<'_, '_>| {
-                let listed = ["register", "cluster", "enumeratedValue"];
-                !n.is_text() && !listed.contains(&n.tag_name().name())
-            };
-            if node.children().filter(others).count() > MAX_PROPERTIES {
-                return Err(ImportError::TooMuch {
-                    place: tree.place(node),
-                    what: format!("a {tag} has too many elements that are not registers"),
-                    max: MAX_PROPERTIES as u64,
-                });
-            }
-            reader.names.insert(node.id(), name);
-            reader.named.entry((tag, name)).or_default().push(node);
-            if let Some(parent) = node.parent() {
-                let first = reader.siblings.entry((tag, name, parent.id())).or_insert((node, None));
-                if first.0 != node && first.1.is_none() {
-                    first.1 = Some(node);
-                }
-            }
-        }
-    }
+    let mut reader = Reader::new(tree)?;
     let own = Inherited::default().under(&reader, &[device])?;
     let unit = reader.number(device, "addressUnitBits")?.unwrap_or(8);
     if unit != 8 {
         return Err(tree.wrong(device, format!("the address unit has {unit} bits (expected 8)")));
     }
-    let peripherals: Vec<Node<'_, '_>> = device
-        .children()
-        .filter(|n| n.has_tag_name("peripherals"))
-        .flat_map(|n| n.children())
-        .filter(|n| n.has_tag_name("peripheral"))
-        .collect();
-    let mut found: Vec<(String, u64, Chain<'_>)> = Vec::new();
-    for node in peripherals {
-        let chain = reader.chain(node)?;
-        let base = reader.number(node, "baseAddress")?;
-        let base = base.ok_or_else(|| tree.wrong(node, "a peripheral has no baseAddress"))?;
-        for (name, at) in reader.repeats(&chain, base)? {
-            found.push((name, at, chain.clone()));
-            if found.len() > MAX_REGISTERS {
-                return Err(reader.many(node));
-            }
-        }
-    }
+    let found = reader.peripherals()?;
     let names = || {
         let list: Vec<String> = found
             .iter()
@@ -134,7 +83,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         });
     }
     let choice = format!("choose peripherals with --block NAME; the file has {}", names());
-    let wanted: Vec<&(String, u64, Chain<'_>)> = found
+    let wanted: Vec<&Peripheral<'_>> = found
         .iter()
         .filter(|(n, ..)| options.blocks.is_empty() || options.blocks.contains(n))
         .collect();
@@ -144,7 +93,8 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
     draft.window_at = Some(start);
     let mut end = 4;
     let mut read: HashSet<NodeId> = HashSet::new();
-    for (name, at, chain) in &wanted {
+    for peripheral in &wanted {
+        let (name, at, chain) = peripheral;
         reader.look(chain)?;
         let base = at - start;
         if base >= MAX_WINDOW {
@@ -156,33 +106,7 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
                 ),
             });
         }
-        for block in chain
-            .iter()
-            .find_map(|n| n.children().find(|c| c.has_tag_name("addressBlock")))
-            .iter()
-        {
-            let (offset, size) = (reader.number(*block, "offset")?, reader.number(*block, "size")?);
-            end = end.max(
-                base.saturating_add(offset.unwrap_or(0))
-                    .saturating_add(size.unwrap_or(0)),
-            );
-        }
-        let block: Rc<str> = name.as_str().into();
-        let prefix = first_text(chain, "prependToName").unwrap_or_default().to_owned();
-        let suffix = first_text(chain, "appendToName").unwrap_or_default();
-        // The peripheral's name is needed as a prefix if several peripherals have registers of one name.
-        let outer = if wanted.len() > 1 {
-            format!("{name}_{prefix}")
-        } else {
-            prefix
-        };
-        let own = own.under(&reader, chain)?;
-        if let Some(list) = chain
-            .iter()
-            .find_map(|n| n.children().find(|c| c.has_tag_name("registers")))
-        {
-            reader.list(draft, list, &block, &outer, suffix, base, &own, 0)?;
-        }
+        end = end.max(reader.peripheral(draft, peripheral, base, &own, wanted.len() > 1)?);
         let interrupts: usize = chain
             .first()
             .map_or(0, |n| n.children().filter(|c| c.has_tag_name("interrupt")).count());
@@ -215,6 +139,12 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         }
     }
     wordless.report(draft);
+    describe(draft, options, device, start);
+    Ok(())
+}
+
+/// Sets the description and the provenance of the map.
+fn describe(draft: &mut Draft, options: &Options, device: Node<'_, '_>, start: u64) {
     let device_name = text(device, "name").unwrap_or("a device");
     let about = text(device, "description").map(one_line).unwrap_or_default();
     let parts = if options.blocks.is_empty() {
@@ -228,7 +158,6 @@ pub(crate) fn read(trees: &[Tree<'_>], options: &Options, draft: &mut Draft) -> 
         .unwrap_or_default();
     let vendor = text(device, "vendor").map(|v| format!(" of {v}")).unwrap_or_default();
     draft.provenance = one_line(&format!("Imported from {}, CMSIS-SVD{vendor}{version}.", draft.file));
-    Ok(())
 }
 
 /// Returns the text of a child element, or `None` if it is missing or empty.
@@ -286,6 +215,114 @@ fn child_text(node: Node<'_, '_>, tag: &str) -> Option<String> {
 }
 
 impl<'t> Reader<'t> {
+    /// Creates the reader of a tree: finds its elements by name.
+    fn new(tree: &'t Tree<'t>) -> Result<Self, ImportError> {
+        let mut reader = Self {
+            tree,
+            named: HashMap::new(),
+            siblings: HashMap::new(),
+            names: HashMap::new(),
+            enums: HashMap::new(),
+            steps: 0,
+            looks: Cell::new(0),
+        };
+        let device = tree.root();
+        for node in device.descendants().filter(Node::is_element) {
+            let tag = node.tag_name().name();
+            if matches!(
+                tag,
+                "device" | "peripheral" | "cluster" | "register" | "field" | "enumeratedValues"
+            ) && let Some(name) = text(node, "name")
+            {
+                // They are searched for every property, and again for every array member.
+                let others = |n: &Node<'_, '_>| {
+                    let listed = ["register", "cluster", "enumeratedValue"];
+                    !n.is_text() && !listed.contains(&n.tag_name().name())
+                };
+                if node.children().filter(others).count() > MAX_PROPERTIES {
+                    return Err(ImportError::TooMuch {
+                        place: tree.place(node),
+                        what: format!("a {tag} has too many elements that are not registers"),
+                        max: MAX_PROPERTIES as u64,
+                    });
+                }
+                reader.names.insert(node.id(), name);
+                reader.named.entry((tag, name)).or_default().push(node);
+                if let Some(parent) = node.parent() {
+                    let first = reader.siblings.entry((tag, name, parent.id())).or_insert((node, None));
+                    if first.0 != node && first.1.is_none() {
+                        first.1 = Some(node);
+                    }
+                }
+            }
+        }
+        Ok(reader)
+    }
+
+    /// Returns the peripherals of the file, members of arrays one by one.
+    fn peripherals(&mut self) -> Result<Vec<Peripheral<'t>>, ImportError> {
+        let (tree, device) = (self.tree, self.tree.root());
+        let peripherals: Vec<Node<'t, 't>> = device
+            .children()
+            .filter(|n| n.has_tag_name("peripherals"))
+            .flat_map(|n| n.children())
+            .filter(|n| n.has_tag_name("peripheral"))
+            .collect();
+        let mut found: Vec<Peripheral<'t>> = Vec::new();
+        for node in peripherals {
+            let chain = self.chain(node)?;
+            let base = self.number(node, "baseAddress")?;
+            let base = base.ok_or_else(|| tree.wrong(node, "a peripheral has no baseAddress"))?;
+            for (name, at) in self.repeats(&chain, base)? {
+                found.push((name, at, chain.clone()));
+                if found.len() > MAX_REGISTERS {
+                    return Err(self.many(node));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads the registers of a peripheral at an offset of the window. Returns the end of its address blocks.
+    /// `is_one_of_several`: its name is needed as a prefix, because several peripherals can have registers of one name.
+    fn peripheral(
+        &mut self,
+        draft: &mut Draft,
+        (name, _, chain): &Peripheral<'t>,
+        base: u64,
+        own: &Inherited,
+        is_one_of_several: bool,
+    ) -> Result<u64, ImportError> {
+        let mut end = 4;
+        for block in chain
+            .iter()
+            .find_map(|n| n.children().find(|c| c.has_tag_name("addressBlock")))
+            .iter()
+        {
+            let (offset, size) = (self.number(*block, "offset")?, self.number(*block, "size")?);
+            end = end.max(
+                base.saturating_add(offset.unwrap_or(0))
+                    .saturating_add(size.unwrap_or(0)),
+            );
+        }
+        let block: Rc<str> = name.as_str().into();
+        let prefix = first_text(chain, "prependToName").unwrap_or_default().to_owned();
+        let suffix = first_text(chain, "appendToName").unwrap_or_default();
+        let outer = if is_one_of_several {
+            format!("{name}_{prefix}")
+        } else {
+            prefix
+        };
+        let own = own.under(self, chain)?;
+        if let Some(list) = chain
+            .iter()
+            .find_map(|n| n.children().find(|c| c.has_tag_name("registers")))
+        {
+            self.list(draft, list, &block, &outer, suffix, base, &own, 0)?;
+        }
+        Ok(end)
+    }
+
     fn number(&self, node: Node<'_, '_>, tag: &str) -> Result<Option<u64>, ImportError> {
         let Some(text) = child_text(node, tag) else {
             return Ok(None);

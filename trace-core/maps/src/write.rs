@@ -2,20 +2,46 @@
 //! back with the format's own reader.
 
 use super::compact;
-use super::draft::{Access, Draft, DraftField, DraftRegister, Kind};
-use super::error::{ImportError, LossKind};
+use super::draft::{Access, Draft, DraftRegister};
+use super::error::{ImportError, Loss, LossKind};
+use super::map_text::{AliasedRegister, MAX_ALSO, fields_text, quoted};
+use super::options::{Format, Options};
 use super::source::one_name;
-use super::{Format, ImportedMap, Options};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use trace_core::registers::RegisterMap;
 
 /// Maximum size of the register window of the format, bytes.
 const MAX_WINDOW: u64 = 1 << 26;
-/// Maximum number of alternative names in the description of a register or field.
-const MAX_ALSO: usize = 16;
 /// Reason why no recorded write of an imported register is replayed.
 const REASON: &str = "Imported: nobody has decided yet whether its writes may be replayed.";
+
+/// An imported map.
+#[derive(Clone, Debug)]
+pub struct ImportedMap {
+    /// The format of the file.
+    pub format: Format,
+    /// Name of the map.
+    pub name: String,
+    /// Its text, the input of `RegisterMap::parse`.
+    pub text: String,
+    /// Number of imported registers, array members counted. A 64-bit register counts once.
+    pub registers: usize,
+    /// Number of fields of all registers.
+    pub fields: usize,
+    /// Number of layouts of descriptors and entries.
+    pub layouts: usize,
+    /// Number of fields of all layouts.
+    pub layout_fields: usize,
+    /// Number of enumerations.
+    pub enums: usize,
+    /// Losses in the order of detection.
+    pub losses: Vec<Loss>,
+    /// Number of losses beyond the listed ones.
+    pub more_losses: usize,
+    /// Bus address of the register window, if the file gives bus addresses.
+    pub window_at: Option<u64>,
+}
 
 pub(crate) fn finish(mut draft: Draft, format: Format, options: &Options) -> Result<ImportedMap, ImportError> {
     let window = window(&draft)?;
@@ -129,9 +155,6 @@ fn window(draft: &Draft) -> Result<u64, ImportError> {
     })
 }
 
-/// A register, and the names and texts of others that share its bytes.
-pub(crate) type AliasedRegister = (DraftRegister, Vec<String>);
-
 /// Returns the registers that the format accepts: aligned, inside the window, each byte once, each name once. The first
 /// register of a file for its bytes stays.
 fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
@@ -198,10 +221,16 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
     }
     let mut kept: Vec<AliasedRegister> = kept.into_values().collect();
     kept.sort_by_key(|(r, _)| r.offset);
+    name_uniquely(draft, &mut kept);
+    kept
+}
+
+/// Gives each register a name of its own, in the order of offsets.
+fn name_uniquely(draft: &mut Draft, registers: &mut [AliasedRegister]) {
     // Halves of 64-bit registers have their own names.
     let mut names: HashSet<String> = HashSet::new();
     let mut next: HashMap<String, u32> = HashMap::new();
-    for (r, _) in &mut kept {
+    for (r, _) in registers {
         let plain: String = r
             .name
             .chars()
@@ -231,13 +260,6 @@ fn registers(draft: &mut Draft, window: u64) -> Vec<AliasedRegister> {
         names.insert(name.clone());
         r.name = name;
     }
-    kept
-}
-
-/// Quotes a text of the map in one line. Escaped line breaks and control characters would not be readable, and the
-/// comment at the top of the file cannot hold them.
-pub(crate) fn quoted(text: &str) -> String {
-    toml::Value::String(one_name(text)).to_string()
 }
 
 fn head(out: &mut String, draft: &Draft, options: &Options, window: u64) {
@@ -333,132 +355,4 @@ fn register_text(
     let (lines, count) = fields_text(draft, &register.name, body.bits, &body.fields, used, false);
     out.push_str(&lines);
     count
-}
-
-/// Formats the `fields` of a register or layout and returns their number; overlapping or outlying ones are lost.
-/// `compact`: without descriptions, and without the texts that a block with `say = "names"` gives.
-pub(crate) fn fields_text(
-    draft: &mut Draft,
-    owner: &str,
-    bits: u64,
-    fields: &[DraftField],
-    used: &mut HashSet<usize>,
-    compact: bool,
-) -> (String, usize) {
-    let mut kept: Vec<(&DraftField, String)> = Vec::with_capacity(fields.len());
-    let mut ends: std::collections::BTreeMap<u64, (u64, usize)> = std::collections::BTreeMap::new();
-    let mut names: HashSet<String> = HashSet::new();
-    // The search for a free name continues where it stopped, so that many equal names do not restart it.
-    let mut next: HashMap<String, u32> = HashMap::new();
-    let mut also: HashMap<usize, Vec<&str>> = HashMap::new();
-    for f in fields {
-        if f.lo > f.hi || f.hi >= bits || f.hi - f.lo > 63 {
-            draft.lose(f.at.clone(), LossKind::Field, || {
-                format!(
-                    "field {} of {owner}, bits {}:{}, is reversed, wider than 64 or exceeds its {bits} bits",
-                    f.name, f.hi, f.lo
-                )
-            });
-            continue;
-        }
-        if let Some((_, (_, other))) = ends.range(..=f.hi).next_back().filter(|(_, (hi, _))| *hi >= f.lo) {
-            let main = kept.get(*other).map(|(k, _)| k.name.clone()).unwrap_or_default();
-            if main != f.name {
-                let names = also.entry(*other).or_default();
-                if names.len() < MAX_ALSO {
-                    names.push(&f.name);
-                }
-            }
-            draft.lose(f.at.clone(), LossKind::Field, || {
-                format!(
-                    "field {} of {owner}, bits {}:{}, shares bits with {main}; only {main} is kept",
-                    f.name, f.hi, f.lo
-                )
-            });
-            continue;
-        }
-        let plain = one_name(&f.name);
-        let mut name = plain.clone();
-        while name.is_empty() || names.contains(&name) {
-            let n = next.entry(plain.clone()).or_insert(1u32);
-            *n += 1;
-            name = format!("{plain}_{n}");
-        }
-        names.insert(name.clone());
-        ends.insert(f.lo, (f.hi, kept.len()));
-        kept.push((f, name));
-    }
-    if kept.is_empty() {
-        return (String::new(), 0);
-    }
-    let mut numbered: Vec<(usize, &DraftField, String)> = kept
-        .into_iter()
-        .enumerate()
-        .map(|(n, (f, name))| (n, f, name))
-        .collect();
-    numbered.sort_by_key(|(_, f, _)| f.lo);
-    let many = numbered.len() > 1;
-    let mut out = String::from("fields = [\n");
-    for (n, f, name) in &numbered {
-        let _ = write!(out, "    {{ name = {}, bits = ", quoted(name));
-        let _ = if f.lo == f.hi {
-            write!(out, "\"{}\"", f.lo)
-        } else {
-            write!(out, "\"{}:{}\"", f.hi, f.lo)
-        };
-        let mut say = "";
-        match f.kind {
-            Kind::Hex => {}
-            Kind::Number => out.push_str(", kind = \"number\""),
-            Kind::NumberPlusOne => out.push_str(", kind = \"number+1\""),
-            Kind::PowerOfTwo => out.push_str(", kind = \"power-of-two\""),
-            Kind::Bool if f.lo == f.hi => {
-                out.push_str(", kind = \"bool\"");
-                say = "name";
-            }
-            Kind::Bool => {}
-            Kind::Address(shift) => {
-                out.push_str(", kind = \"address\"");
-                if shift > 0 {
-                    let _ = write!(out, ", shift = {shift}");
-                }
-            }
-            Kind::Enum(e) => {
-                if let Some((enumeration, _)) = draft.enums.get(e) {
-                    let _ = write!(out, ", enum = {}", quoted(enumeration));
-                    used.insert(e);
-                }
-            }
-        }
-        if compact {
-            out.push_str(" },\n");
-            continue;
-        }
-        let mut doc = f.doc.clone();
-        if let Some(names) = also.get(n) {
-            let _ = write!(
-                doc,
-                "{}Also in these bits: {}.",
-                if doc.is_empty() { "" } else { " " },
-                names.join(", ")
-            );
-        }
-        if !doc.is_empty() {
-            let _ = write!(out, ", doc = {}", quoted(&doc));
-        }
-        // The one-line text of an access then shows the fields that are not 0.
-        let words = name.replace("{}", "");
-        match say {
-            "name" => {
-                let _ = write!(out, ", say = {}", quoted(&words));
-            }
-            _ if many => {
-                let _ = write!(out, ", say = {}", quoted(&format!("{words} {{}}")));
-            }
-            _ => {}
-        }
-        out.push_str(" },\n");
-    }
-    out.push_str("]\n");
-    (out, numbered.len())
 }
