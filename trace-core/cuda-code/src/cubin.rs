@@ -9,30 +9,17 @@ mod info;
 mod kernels;
 mod variables;
 
-pub use kernels::{Kernel, Parameter};
+pub use elf::MACHINE;
+pub use kernels::{Bank, Kernel, Parameter};
 pub use variables::{Variable, VariableMemory};
 
-use elf::Elf;
+use elf::{Elf, NEW_FLAGS};
 use info::{Value, records};
 
 use crate::{Arch, Error, Variant};
 
-/// The machine number in the ELF header of a cubin (`EM_CUDA`).
-pub const MACHINE: u16 = 190;
-/// First ABI version with the new layout of the ELF header's flags. CUDA 13 writes 8 for all architectures, CUDA 12 for
-/// architectures from 100 on.
-const NEW_FLAGS: u8 = 8;
 /// Attribute of `.nv.compat`: whether the code is for its architecture alone.
 const COMPAT_EXACT: u8 = 0x09;
-
-/// A constant bank: its number and its used size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Bank {
-    /// Number of the bank: parameters are in bank 0, constant variables in bank 3, addresses of variables in bank 4.
-    pub number: u32,
-    /// Used size, bytes.
-    pub bytes: u64,
-}
 
 /// A cubin whose tables were located and checked.
 #[derive(Clone, Copy, Debug)]

@@ -5,13 +5,17 @@ use object::elf::{FileHeader64, SHT_NOBITS, SHT_SYMTAB, STT_FUNC, SectionHeader6
 use object::read::elf::{FileHeader, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::read::{SectionIndex, SymbolIndex};
 
-use super::MACHINE;
 use crate::Error;
 
 type Header = FileHeader64<LittleEndian>;
 pub(super) type Section = SectionHeader64<LittleEndian>;
 pub(super) type Symbol = Sym64<LittleEndian>;
 
+/// The machine number in the ELF header of a cubin (`EM_CUDA`).
+pub const MACHINE: u16 = 190;
+/// First ABI version with the new layout of the ELF header's flags. CUDA 13 writes 8 for all architectures, CUDA 12 for
+/// architectures from 100 on.
+pub(super) const NEW_FLAGS: u8 = 8;
 /// Size of a section header, bytes.
 const SECTION_BYTES: u64 = 64;
 /// Size of a symbol, bytes.

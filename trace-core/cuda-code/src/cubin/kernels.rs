@@ -5,9 +5,18 @@ use std::collections::HashMap;
 use object::LittleEndian;
 use object::read::elf::Sym;
 
-use super::elf::{self, Elf, Section};
-use super::{Bank, NEW_FLAGS, info};
+use super::elf::{self, Elf, NEW_FLAGS, Section};
+use super::info;
 use crate::{Error, read};
+
+/// A constant bank: its number and its used size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bank {
+    /// Number of the bank: parameters are in bank 0, constant variables in bank 3, addresses of variables in bank 4.
+    pub number: u32,
+    /// Used size, bytes.
+    pub bytes: u64,
+}
 
 /// Shared memory that the system reserves at the start of a block's shared memory, bytes. From architecture 90 on, the
 /// size of `.nv.shared.NAME` includes it.
