@@ -1,13 +1,14 @@
 //! Writer of a program as source code: a folder with a Rust crate, a C library and a README.
 
 mod c;
+mod files;
 mod readme;
 mod rust;
 
-use super::Program;
+use crate::program::Program;
+use files::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use trace_core::recording::ElementType;
 
 /// Summary of the written files.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,21 +33,6 @@ pub enum WriteError {
         /// Reason.
         source: io::Error,
     },
-}
-
-/// File of the folder.
-struct File {
-    path: PathBuf,
-    bytes: Vec<u8>,
-}
-
-impl File {
-    fn new(path: impl Into<PathBuf>, bytes: impl Into<Vec<u8>>) -> Self {
-        Self {
-            path: path.into(),
-            bytes: bytes.into(),
-        }
-    }
 }
 
 /// Writes a program to a folder that is empty or does not exist. The folder appears complete or not at all.
@@ -109,22 +95,4 @@ fn write_files(files: &[File], folder: &Path) -> Result<(), WriteError> {
         })?;
     }
     Ok(())
-}
-
-/// Converts text of a recording to one line of a comment that cannot end the comment.
-fn sanitize_comment(text: &str) -> String {
-    let one = |c: char| {
-        if c.is_control() || c == '*' || c == '\\' || c == '`' {
-            ' '
-        } else {
-            c
-        }
-    };
-    text.chars().map(one).collect()
-}
-
-/// Describes the contents of a buffer for a comment: `image`, 784 × f32.
-fn describe_buffer(bytes: u64, element: ElementType) -> String {
-    let size = element.bytes().max(1) as u64;
-    format!("{} × {}, little-endian", bytes / size, element.name())
 }

@@ -1,6 +1,6 @@
 //! Writer of the C library: the executor in C, a header for the program's buffers, and its tables.
 
-use super::{File, describe_buffer, sanitize_comment};
+use super::files::{File, describe_buffer, sanitize_comment};
 use crate::input_layout::Piece;
 use crate::program::{Program, ProgramBuffer};
 use std::fmt::Write as _;

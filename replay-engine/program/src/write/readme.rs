@@ -1,6 +1,6 @@
 //! Writer of the README next to the sources: what they do and what they need from the machine.
 
-use super::{describe_buffer, sanitize_comment};
+use super::files::{describe_buffer, sanitize_comment};
 use crate::program::{Program, ProgramBuffer};
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! Writer of the Rust crate: the executor's own sources, the runner, and a module with the program's tables.
 
-use super::{File, describe_buffer, sanitize_comment};
+use super::files::{File, describe_buffer, sanitize_comment};
 use crate::program::{Program, ProgramBuffer};
 use std::fmt::Write as _;
 
