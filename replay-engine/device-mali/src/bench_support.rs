@@ -2,8 +2,8 @@
 
 use crate::address_space::Translation;
 use crate::compute::view::{ChunkMode, View};
-use crate::debug::job_trace::JobTrace;
 use crate::device::SoftwareMali;
+use crate::job_trace::JobTrace;
 use crate::memory::ArenaMemory;
 use crate::shader::group::{run_single_clause, translate_clause};
 use replay_engine::device::Arena;

@@ -2,16 +2,17 @@
 
 use crate::address_space::{Access, MmuFault, Translation};
 use crate::anomalies::Anomalies;
-use crate::compute::job::{self, ComputeEnd};
+use crate::budget::Budget;
 use crate::compute::last_writers::LastWriters;
-use crate::compute::stop::{Budget, Stats, Stop};
+use crate::compute::stop::{Stats, Stop};
 use crate::compute::trace::NoTrace;
-use crate::debug::DebugError;
-use crate::debug::flows::JobAccesses;
-use crate::debug::follow;
-use crate::debug::job_trace::JobTrace;
-use crate::debug::writers::JobLocation;
+use crate::compute_job::{self, ComputeEnd};
 use crate::fault::Fault;
+use crate::job_trace::JobTrace;
+use crate::job_trace::flows::JobAccesses;
+use crate::job_trace::follow;
+use crate::job_trace::query::DebugError;
+use crate::job_trace::writers::JobLocation;
 use crate::memory::{ArenaMemory, MemoryError};
 use crate::model::ModelData;
 use crate::registers::exception;
@@ -152,7 +153,11 @@ fn job_failure(stop: Stop, budget: Budget, begun: bool) -> JobFailure {
 }
 
 /// Adds the statistics of a job. Returns how the job ended, whether its threads started, and the trace of its accesses.
-fn add_compute_run<T>(ran: job::ComputeRun<T>, stats: &mut Stats, anomalies: &mut Anomalies) -> (ComputeEnd, bool, T) {
+fn add_compute_run<T>(
+    ran: compute_job::ComputeRun<T>,
+    stats: &mut Stats,
+    anomalies: &mut Anomalies,
+) -> (ComputeEnd, bool, T) {
     *stats += ran.stats;
     anomalies.outside_memory += ran.outside;
     anomalies.memory_refused += ran.refused;
@@ -303,7 +308,7 @@ impl ChainContext<'_> {
 
     /// Runs a compute job's shader.
     fn compute(&mut self, va: u64, stats: &mut Stats) -> Result<ShaderResult, JobFailure> {
-        let terms = job::ComputeParams {
+        let terms = compute_job::ComputeParams {
             translation: self.translation,
             model: self.model,
             budget: Budget {
@@ -315,13 +320,13 @@ impl ChainContext<'_> {
         };
         let (end, begun) = match &mut *self.job_trace {
             JobTrace::Writers(writers) => {
-                let ran = job::run::<LastWriters>(self.memory, va, terms);
+                let ran = compute_job::run::<LastWriters>(self.memory, va, terms);
                 let (end, begun, trace) = add_compute_run(ran, stats, self.anomalies);
                 writers.add_job(self.location, trace);
                 (end, begun)
             }
             JobTrace::Flows(flows) => {
-                let ran = job::run::<JobAccesses>(self.memory, va, terms);
+                let ran = compute_job::run::<JobAccesses>(self.memory, va, terms);
                 let (end, begun, touches) = add_compute_run(ran, stats, self.anomalies);
                 flows.add_job(&touches);
                 (end, begun)
@@ -335,7 +340,8 @@ impl ChainContext<'_> {
                 });
             }
             JobTrace::Off | JobTrace::Thread(_) => {
-                let (end, begun, NoTrace) = add_compute_run(job::run(self.memory, va, terms), stats, self.anomalies);
+                let (end, begun, NoTrace) =
+                    add_compute_run(compute_job::run(self.memory, va, terms), stats, self.anomalies);
                 (end, begun)
             }
         };

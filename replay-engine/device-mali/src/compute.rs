@@ -3,7 +3,6 @@
 pub(crate) mod bindings;
 pub(crate) mod descriptors;
 pub(crate) mod dispatch;
-pub(crate) mod job;
 pub(crate) mod last_writers;
 pub(crate) mod overlay;
 pub(crate) mod stop;
@@ -11,9 +10,5 @@ pub(crate) mod tlb;
 pub(crate) mod trace;
 pub(crate) mod view;
 
-#[cfg(test)]
-mod image_tests;
-#[cfg(test)]
-mod recorded_programs;
 #[cfg(test)]
 mod tests;

@@ -3,139 +3,25 @@
 //! Both replay a plan in this process on a tracing device. No data of earlier runs is needed. The results are computed
 //! again and are the same, because memory and the order of workgroups depend only on the plan.
 
-pub(crate) mod flows;
-pub(crate) mod follow;
-pub(crate) mod job_trace;
 mod producers;
-pub(crate) mod writers;
 
-pub use flows::{Flow, FlowReport, PageUsage, SavedPage};
-pub use follow::{Change, MemoryAccess, Step, ThreadEnd, ThreadTrace};
+pub use crate::job_trace::flows::{Flow, FlowReport, PageUsage, SavedPage};
+pub use crate::job_trace::follow::{Change, MemoryAccess, Step, ThreadEnd, ThreadTrace};
+pub use crate::job_trace::query::{DebugError, MAX_STEPS, Thread, ThreadQuery};
+pub use crate::job_trace::writers::{JobLocation, LastWrite, ShaderLocation, Writer};
 pub use producers::{Closure, DependencyPolicy, KeepReason, Producers};
-pub use writers::{JobLocation, LastWrite, ShaderLocation, Writer};
 
 use crate::device::SoftwareMali;
+use crate::job_trace::JobTrace;
+use crate::job_trace::flows::Flows;
 use crate::model::Model;
-use job_trace::JobTrace;
 use replay_engine::device::ReplayDevice as _;
-use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile};
+use replay_engine::plan::{CompileOptions, Compiled, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
 use std::collections::BTreeSet;
 use trace_core::mmu;
-use trace_core::progress::{Cancelled, Progress};
+use trace_core::progress::Progress;
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
-
-/// Thread of a workgroup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Thread {
-    /// By position along x, y, z.
-    At([u32; 3]),
-    /// By number, counted along x, then y, then z.
-    Number(u32),
-}
-
-impl Thread {
-    /// Returns the position along x, y, z in a workgroup of this size.
-    #[must_use]
-    pub fn coordinates(self, size: [u32; 3]) -> [u32; 3] {
-        let [sx, sy, _] = size.map(|s| s.max(1));
-        match self {
-            Self::At(place) => place,
-            Self::Number(n) => [n % sx, n / sx % sy, n / sx / sy],
-        }
-    }
-}
-
-/// Thread to trace, and the range of recorded clauses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ThreadQuery {
-    /// The thread's chain, by the number of its submit, from 0.
-    pub chain: u32,
-    /// Position of the job in the chain, from 0.
-    pub position: u32,
-    /// Workgroup along x, y, z.
-    pub workgroup: [u32; 3],
-    /// Thread in the workgroup.
-    pub thread: Thread,
-    /// First recorded clause, counted from the start of the thread.
-    pub from: u64,
-    /// Maximum number of recorded clauses.
-    pub max_steps: usize,
-    /// Address for which the thread's last write is searched, recorded or not.
-    pub mark: Option<u64>,
-}
-
-/// Default maximum number of recorded clauses.
-pub const MAX_STEPS: usize = 1 << 16;
-
-/// Errors of thread traces and last-writer queries.
-#[derive(Debug, thiserror::Error)]
-pub enum DebugError {
-    /// The recording cannot be compiled into a plan for the device.
-    #[error(transparent)]
-    Compile(#[from] CompileError),
-    /// The work was cancelled.
-    #[error(transparent)]
-    Cancelled(#[from] Cancelled),
-    /// The run did not reach the job.
-    #[error("the replay did not reach job {chain}, position {position} of its chain: {why}")]
-    NotReached {
-        /// Number of the submit.
-        chain: u32,
-        /// Position in the chain.
-        position: u32,
-        /// How the run ended.
-        why: String,
-    },
-    /// The job runs no shader that this model can execute.
-    #[error("job {chain}, position {position} of its chain, cannot be traced: {why}")]
-    NoShader {
-        /// Number of the submit.
-        chain: u32,
-        /// Position in the chain.
-        position: u32,
-        /// The reason.
-        why: String,
-    },
-    /// The dispatch does not have this workgroup or thread.
-    #[error("there is no {what} {asked:?}: {} has {has:?} along x, y, z", whose(what))]
-    NoThread {
-        /// `workgroup` or `thread`.
-        what: &'static str,
-        /// The requested workgroup or thread.
-        asked: [u32; 3],
-        /// The number that exists along each axis.
-        has: [u32; 3],
-    },
-    /// The address space does not exist in the plan.
-    #[error("the plan has no address space {0}")]
-    NoSpace(u32),
-    /// Nothing is mapped at the address.
-    #[error("{0} is not mapped at the end")]
-    Unmapped(GpuVa),
-    /// There are more writes than the memory limit permits. The writes of a single page may still fit: see
-    /// [`trace_page`].
-    #[error("the jobs write more often than the simulator can store, so the last writer of {0} is not known")]
-    TooManyWrites(GpuVa),
-}
-
-/// Returns what contains the missing workgroup or thread, for the error message.
-fn whose(what: &str) -> &'static str {
-    match what {
-        "thread" => "each workgroup of the job",
-        _ => "the job",
-    }
-}
-
-impl DebugError {
-    pub(crate) fn no_shader(place: JobLocation, why: impl Into<String>) -> Self {
-        Self::NoShader {
-            chain: place.chain,
-            position: place.position,
-            why: why.into(),
-        }
-    }
-}
 
 /// Returns the model that a recording was made on, or one that behaves like it.
 #[must_use]
@@ -217,7 +103,7 @@ pub struct WriteTrace {
 /// Replays a plan and records the last writer of each byte.
 ///
 /// # Errors
-/// Returns [`Cancelled`] when the work was cancelled. A failed run is reported in its outcome; the writes up to the
+/// Returns [`DebugError::Cancelled`] when the work was cancelled. A failed run is reported in its outcome; the writes up to the
 /// failure are known.
 pub fn trace(compiled: &Compiled, model: Model, progress: &Progress) -> Result<WriteTrace, DebugError> {
     run_traced(compiled, model, JobTrace::for_writers(None), progress)
@@ -241,7 +127,7 @@ pub fn trace_page(
 /// their frame, of which a copy is saved as that chain left them.
 ///
 /// # Errors
-/// Returns [`Cancelled`] when the work was cancelled.
+/// Returns [`DebugError::Cancelled`] when the work was cancelled.
 pub fn trace_flows(
     compiled: &Compiled,
     model: Model,
@@ -249,7 +135,7 @@ pub fn trace_flows(
     progress: &Progress,
 ) -> Result<FlowReport, DebugError> {
     let mut device = SoftwareMali::new(model);
-    device.job_trace = JobTrace::Flows(Box::new(flows::Flows::new(keep)));
+    device.job_trace = JobTrace::Flows(Box::new(Flows::new(keep)));
     let outcome = run(&compiled.plan, &compiled.pages, &mut device, progress);
     progress.check()?;
     Ok(match std::mem::take(&mut device.job_trace) {

@@ -1,21 +1,24 @@
 //! Simulated device as a whole: it routes accesses to units, advances virtual time, completes due work and runs chains.
 
+mod mmio;
+
 use crate::address_space::AddressSpace;
 use crate::anomalies::Anomalies;
+use crate::budget::Budget;
 use crate::chain::{ChainContext, ChainResult};
-use crate::compute::stop::{Budget, Stats};
+use crate::compute::stop::Stats;
 use crate::counters::timestamp;
-use crate::debug::job_trace::JobTrace;
-use crate::debug::writers::JobLocation;
 use crate::fault::Fault;
 use crate::gpu_control::GpuControl;
 use crate::interrupts::IrqBlock;
 use crate::job_slot::{self, JobSlot};
+use crate::job_trace::JobTrace;
+use crate::job_trace::writers::JobLocation;
 use crate::memory::{ArenaMemory, MemoryError};
-use crate::mmio::MmioResult;
 use crate::model::{Model, ModelData};
 use crate::power::{Domain, Power};
 use crate::registers::{WINDOW, exception, gpu};
+use mmio::MmioResult;
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{Arena, Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError, space};
 use trace_core::PhysAddr;
@@ -27,7 +30,7 @@ const ACCESS_NS: u64 = 250;
 /// Maximum number of job reports kept until they are fetched.
 const MAX_REPORTS: usize = 1 << 20;
 /// Number of units of each kind for which the MMIO region has room.
-pub(crate) const UNITS: usize = 16;
+const UNITS: usize = 16;
 /// Arena of a device that was created by name: 4 GiB, starting at the 4 GiB line.
 const ARENA: Arena = Arena {
     base: PhysAddr(0x1_0000_0000),

@@ -1,6 +1,6 @@
 //! Physical memory of the device (the arena), which stores only frames that were written.
 
-use crate::compute::overlay::FrameMap;
+use crate::frame_map::FrameMap;
 use replay_engine::device::Arena;
 use trace_core::recording::{Page, ZERO_PAGE};
 use trace_core::{PAGE_SIZE, PhysAddr};

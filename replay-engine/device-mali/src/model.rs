@@ -1,6 +1,6 @@
 //! Differences between GPU models: identity and feature registers, and some reset values.
 
-use crate::compute::stop::Budget;
+use crate::budget::Budget;
 
 /// GPU model that this crate simulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,13 +14,14 @@
 //! | `vector.rs` | selection of the vector form of operations |
 //! | `program.rs` | all clauses that a shader can reach |
 //! | `wave.rs` | state of a wave's lanes: the clause of each, and the group that runs next |
-//! | `descriptor_op.rs` | textures, images, attributes |
+//! | `descriptor_op.rs`, `descriptor_access.rs` | textures, images, attributes |
 //! | `warp.rs` | exchanges between the lanes of a subgroup |
 //! | `message.rs` | loads, stores, atomics, branches |
 //! | `group.rs` | the waves of a workgroup, barriers, shared memory |
 
 mod approx;
 pub(crate) mod block;
+mod descriptor_access;
 mod descriptor_op;
 mod float;
 pub(crate) mod group;

@@ -10,10 +10,11 @@
 //! exhausts its budget.
 
 use super::overlay::RoundWrites;
-use super::stop::{Budget, Meter, Stats, Stop};
+use super::stop::{Meter, Stats, Stop};
 use super::trace::Trace;
 use super::view::{ChunkMode, View, ViewResult};
 use crate::address_space::Translation;
+use crate::budget::Budget;
 use crate::memory::ArenaMemory;
 use rayon::prelude::*;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Last writer of every byte that jobs write: writer numbers by page, and writers by number.
 
-use super::overlay::FrameMap;
 use super::trace::{AccessRange, AccessSource, Trace, Value};
+use crate::frame_map::FrameMap;
 use trace_core::PAGE_SIZE;
 
 const WORDS: usize = PAGE_SIZE / 4;

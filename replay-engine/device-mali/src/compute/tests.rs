@@ -4,10 +4,11 @@
 use super::dispatch::{DispatchParams, DispatchResult, WorkgroupRunner, dispatch};
 use super::last_writers::LastWriters;
 use super::overlay::RoundWrites;
-use super::stop::{Budget, Meter, Stop};
+use super::stop::{Meter, Stop};
 use super::trace::{AccessSource, NoTrace, Trace};
 use super::view::{ChunkMode, View};
 use crate::address_space::{Access, Translation};
+use crate::budget::Budget;
 use crate::fault::Fault;
 use crate::memory::ArenaMemory;
 use proptest::prelude::*;

@@ -1,6 +1,7 @@
 //! Translation cache of a chunk of workgroups, and the table walk through memory as the chunk sees it.
 
-use super::overlay::{FrameMap, Slot};
+use super::overlay::Slot;
+use crate::frame_map::FrameMap;
 use crate::memory::ArenaMemory;
 use std::cell::Cell;
 use trace_core::PhysAddr;

@@ -1,7 +1,12 @@
 //! Hook that traces a job's reads and writes and costs nothing when it is disabled.
 
 use super::overlay::Slot;
-use crate::shader::lanes::{LANES, Vector};
+
+/// Number of lanes of a wave. The threads of a workgroup fill waves in order. The warps of the hardware, with 4 or 8
+/// lanes, lie within a wave.
+pub(crate) const LANES: usize = 32;
+/// One word of each lane.
+pub(crate) type Vector = [u32; LANES];
 
 /// Source of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -2,12 +2,13 @@
 //!
 //! No other chunk sees a chunk's writes before they are committed: see [`super::dispatch`].
 
-use super::overlay::{FrameMap, PageCopy, Slot};
+use super::overlay::{PageCopy, Slot};
 use super::stop::Stop;
 use super::tlb::{Tlb, TlbEntry, WalkMemory};
 use super::trace::{AccessRange, AccessSource, NoTrace, Trace, Value};
 use crate::address_space::{Access, MmuFault, Translation};
 use crate::fault::Fault;
+use crate::frame_map::FrameMap;
 use crate::memory::ArenaMemory;
 use crate::registers::exception;
 use trace_core::recording::Page;

@@ -3,26 +3,16 @@
 use super::block::{Block, ShaderInputs};
 use super::lanes::{CONSTANTS, LANES, RegisterFile, Vector, run};
 use super::message::{MessageEffects, MessageSender};
-use super::program::{Program, Successor};
+use super::program::{ShaderContext, Successor};
 use super::translate::{LANE_ID, Translator, WARP_ID};
 use super::warp;
 use super::wave::{Group, Wave, expand_mask};
-use crate::compute::descriptors::{ComputeJob, PreloadValue};
+use crate::compute::descriptors::PreloadValue;
 use crate::compute::dispatch::WorkgroupRunner;
 use crate::compute::stop::{Meter, Stop};
 use crate::compute::trace::{ClauseExecution, Trace};
 use crate::compute::view::View;
 use fearless_simd::Level;
-
-/// Context of a shader, shared by all its runs.
-pub(crate) struct ShaderContext<'j> {
-    pub program: &'j Program,
-    pub job: &'j ComputeJob,
-    /// Number of lanes of a warp of this GPU.
-    pub warp: u32,
-    /// Counters that a shader can read: nanoseconds and cycles.
-    pub clock: [u64; 2],
-}
 
 /// Executor of the workgroups of one job, one after another.
 pub(crate) struct Shader<'j> {

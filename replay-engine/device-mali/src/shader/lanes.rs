@@ -8,13 +8,9 @@
 use super::float::{NAN, widen16};
 use super::mods::{Clamp, Mods};
 use super::scalar::Scalar;
+pub(crate) use crate::compute::trace::{LANES, Vector};
 use fearless_simd::{Level, dispatch};
 
-/// Number of lanes of a wave. The threads of a workgroup fill waves in order. The warps of the hardware, with 4 or 8
-/// lanes, lie within a wave.
-pub(crate) const LANES: usize = 32;
-/// One word of each lane.
-pub(crate) type Vector = [u32; LANES];
 /// Number of locations in the file: registers, temporaries, then uniforms and constants.
 pub(crate) const PLACES: usize = 1024;
 /// First temporary. Each unit has two, used alternately by the tuples of a clause. Further ones hold operands.

@@ -1,8 +1,8 @@
 //! Messages of a clause to other units: loads, stores, atomics, lane exchanges, barriers and branches.
 
 use super::block::{AtomicOp, Message, NarrowAccess, Space};
-use super::group::ShaderContext;
 use super::lanes::{LANES, RegisterFile};
+use super::program::ShaderContext;
 use super::warp;
 use super::wave::{Mask, lane_indices};
 use crate::compute::stop::Stop;

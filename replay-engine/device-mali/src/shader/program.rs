@@ -5,6 +5,7 @@
 
 use super::block::{Block, Message, ShaderInputs, Target, UnknownOperation};
 use super::translate::Translator;
+use crate::compute::descriptors::ComputeJob;
 use bifrost::{Clause, ClauseError, Flow, Instruction, Op, Source, Tuple, Uniform, WORD_BYTES, uniform};
 use std::collections::{BTreeMap, HashMap};
 
@@ -38,6 +39,16 @@ pub(crate) struct Program {
     pub entry: u32,
     /// Words of constants and uniforms, starting at the first constant location.
     pub constants: Vec<u32>,
+}
+
+/// Context of a shader, shared by all its runs.
+pub(crate) struct ShaderContext<'j> {
+    pub program: &'j Program,
+    pub job: &'j ComputeJob,
+    /// Number of lanes of a warp of this GPU.
+    pub warp: u32,
+    /// Counters that a shader can read: nanoseconds and cycles.
+    pub clock: [u64; 2],
 }
 
 /// Reason why a shader cannot run.

@@ -1,7 +1,7 @@
 //! Conversions between numbers of different types and sizes.
 
 use super::float::source;
-use super::{Scalar, join};
+use super::words::{Scalar, join};
 use crate::shader::float::{bits, clamp, round_whole, round16, round32, widen16};
 use crate::shader::mods::{Clamp, Mods, Round};
 use bifrost::Op;

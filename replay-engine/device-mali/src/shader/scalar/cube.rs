@@ -1,7 +1,7 @@
 //! Cube map directions: the face and the coordinates on it.
 
-use super::Scalar;
 use super::float::source;
+use super::words::Scalar;
 use crate::shader::mods::Mods;
 use crate::texture::{cube_across, cube_down, cube_face as face_of, cube_major};
 use bifrost::Op;

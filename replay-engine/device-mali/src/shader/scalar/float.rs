@@ -1,7 +1,7 @@
 //! Operations on 32-bit and 16-bit floats.
 
 use super::small::truth_halves;
-use super::{Scalar, compare_floats as compare, join, truth};
+use super::words::{Scalar, compare_floats as compare, join, truth};
 use crate::shader::approx;
 use crate::shader::float::{
     NAN, NAN16, bits, clamp, odd_fma, odd_sum_in, round_whole, round16, round32, scale, split, widen16,

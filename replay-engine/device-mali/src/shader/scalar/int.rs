@@ -1,6 +1,6 @@
 //! Operations on 32-bit integers and bits, and selections between words.
 
-use super::{Scalar, compare, truth};
+use super::words::{Scalar, compare, truth};
 use crate::shader::mods::{Mods, Mux, Round};
 use bifrost::Op;
 

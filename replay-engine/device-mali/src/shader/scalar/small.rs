@@ -1,6 +1,6 @@
 //! Operations on pairs of 16-bit values and quadruples of 8-bit values in a word.
 
-use super::{Scalar, compare, join};
+use super::words::{Scalar, compare, join};
 use crate::shader::mods::{Mods, Mux, Round, Truth};
 use bifrost::Op;
 

@@ -1,9 +1,9 @@
 //! Tests of programs that a real driver compiled. They run from recorded memory, and their results are compared.
 
-use super::job::{ComputeEnd, ComputeParams, run};
-use super::trace::NoTrace;
+use super::{ComputeEnd, ComputeParams, run};
 use crate::Model;
 use crate::address_space::Translation;
+use crate::compute::trace::NoTrace;
 use crate::memory::ArenaMemory;
 use replay_engine::device::Arena;
 use serde_json::Value;

@@ -1,10 +1,15 @@
 //! Trace mode of a device that runs jobs: nothing, the last writer of each byte, one thread of one job, or data flow.
 
-use super::flows::Flows;
-use super::follow::{FollowRequest, ThreadTrace};
-use super::writers::{JobLocation, Writers};
-use super::{DebugError, ThreadQuery};
+pub(crate) mod flows;
+pub(crate) mod follow;
+pub(crate) mod query;
+pub(crate) mod writers;
+
 use crate::memory::ArenaMemory;
+use flows::Flows;
+use follow::ThreadTrace;
+use query::{DebugError, ThreadQuery};
+use writers::{JobLocation, Writers};
 
 /// Trace mode.
 #[derive(Debug, Default)]
@@ -101,36 +106,4 @@ impl JobTrace {
     pub(crate) fn is_complete(&self) -> bool {
         matches!(self, Self::Thread(t) if t.result.is_some())
     }
-}
-
-/// Resolves the workgroup and thread of a query for the size of a job's dispatch.
-///
-/// # Errors
-/// When the workgroup or thread does not exist.
-pub(crate) fn resolve_query(
-    query: &ThreadQuery,
-    workgroups: [u32; 3],
-    size: [u32; 3],
-) -> Result<FollowRequest, DebugError> {
-    let within = |what, asked: [u32; 3], has: [u32; 3]| {
-        if asked.iter().zip(&has).all(|(a, h)| a < h) {
-            Ok(())
-        } else {
-            Err(DebugError::NoThread { what, asked, has })
-        }
-    };
-    within("workgroup", query.workgroup, workgroups)?;
-    let place = query.thread.coordinates(size);
-    within("thread", place, size)?;
-    let [x, y, z] = place;
-    let [sx, sy, _] = size;
-    // The threads of a workgroup were counted before it ran, so this cannot wrap.
-    let thread = z.wrapping_mul(sy).wrapping_add(y).wrapping_mul(sx).wrapping_add(x);
-    Ok(FollowRequest {
-        workgroup: query.workgroup,
-        thread,
-        from: query.from,
-        max_steps: query.max_steps,
-        mark: query.mark,
-    })
 }

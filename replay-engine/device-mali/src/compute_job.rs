@@ -1,16 +1,22 @@
 //! Runner of one compute job: it reads the descriptors, checks that the shader can run, and runs it.
 
-use super::descriptors::ComputeJob;
-use super::dispatch::{self, DispatchResult, dispatch};
-use super::stop::{Budget, ReadMeter, Stats, Stop};
-use super::trace::Trace;
-use super::view::{ChunkMode, View};
+#[cfg(test)]
+mod image_tests;
+#[cfg(test)]
+mod recorded_programs;
+
 use crate::address_space::Translation;
+use crate::budget::Budget;
+use crate::compute::descriptors::ComputeJob;
+use crate::compute::dispatch::{self, DispatchResult, dispatch};
+use crate::compute::stop::{ReadMeter, Stats, Stop};
+use crate::compute::trace::Trace;
+use crate::compute::view::{ChunkMode, View};
 use crate::memory::ArenaMemory;
 use crate::model::ModelData;
 use crate::shader::block::{ShaderInputs, UnknownOperation};
-use crate::shader::group::{Shader, ShaderContext};
-use crate::shader::program::{Program, ProgramLoadError};
+use crate::shader::group::Shader;
+use crate::shader::program::{Program, ProgramLoadError, ShaderContext};
 use std::collections::BTreeMap;
 use trace_core::progress::Progress;
 

@@ -1,10 +1,10 @@
 //! Tests of texel atomics in the compiler's form: compute the texel's address, then run an atomic at that address.
 
-use super::job::{ComputeEnd, ComputeParams, ComputeRun, run};
-use super::stop::Stop;
-use super::trace::NoTrace;
+use super::{ComputeEnd, ComputeParams, ComputeRun, run};
 use crate::Model;
 use crate::address_space::{Access, MmuFault, Translation};
+use crate::compute::stop::Stop;
+use crate::compute::trace::NoTrace;
 use crate::fault::Fault;
 use crate::memory::ArenaMemory;
 use crate::registers::exception;

@@ -1,7 +1,7 @@
 //! MMIO region of the GPU: the unit at each offset, and the effect of an access.
 
+use super::{SoftwareMali, UNITS};
 use crate::address_space::CommandResult;
-use crate::device::{SoftwareMali, UNITS};
 use crate::gpu_control::Effect;
 use crate::interrupts::{IrqBlock, IrqRegister};
 use crate::job_slot::{JobSlot, SlotAccess};

@@ -1,15 +1,15 @@
 //! Trace of a single thread: every clause that it executes, with its register changes and memory accesses.
 
-use super::job_trace::resolve_query;
+use super::query::{DebugError, ThreadQuery};
 use super::writers::JobLocation;
-use super::{DebugError, ThreadQuery};
 use crate::compute::dispatch::{self, DispatchResult, WorkgroupRunner};
-use crate::compute::job::{self, ComputeEnd};
 use crate::compute::stop::{Meter, Stop};
 use crate::compute::trace::{AccessRange, AccessSource, ClauseExecution, Trace, Value};
 use crate::compute::view::{ChunkMode, View};
+use crate::compute_job::{self, ComputeEnd};
 use crate::memory::ArenaMemory;
-use crate::shader::group::{Shader, ShaderContext};
+use crate::shader::group::Shader;
+use crate::shader::program::ShaderContext;
 use std::ops::Range;
 
 /// Number of registers of a thread.
@@ -148,6 +148,34 @@ fn describe_stop(stop: &Stop) -> String {
     }
 }
 
+/// Resolves the workgroup and thread of a query for the size of a job's dispatch.
+///
+/// # Errors
+/// When the workgroup or thread does not exist.
+fn resolve_query(query: &ThreadQuery, workgroups: [u32; 3], size: [u32; 3]) -> Result<FollowRequest, DebugError> {
+    let within = |what, asked: [u32; 3], has: [u32; 3]| {
+        if asked.iter().zip(&has).all(|(a, h)| a < h) {
+            Ok(())
+        } else {
+            Err(DebugError::NoThread { what, asked, has })
+        }
+    };
+    within("workgroup", query.workgroup, workgroups)?;
+    let place = query.thread.coordinates(size);
+    within("thread", place, size)?;
+    let [x, y, z] = place;
+    let [sx, sy, _] = size;
+    // The threads of a workgroup were counted before it ran, so this cannot wrap.
+    let thread = z.wrapping_mul(sy).wrapping_add(y).wrapping_mul(sx).wrapping_add(x);
+    Ok(FollowRequest {
+        workgroup: query.workgroup,
+        thread,
+        from: query.from,
+        max_steps: query.max_steps,
+        mark: query.mark,
+    })
+}
+
 /// Runs the workgroups of a compute job up to the requested one and traces one of its threads.
 ///
 /// # Errors
@@ -155,12 +183,12 @@ fn describe_stop(stop: &Stop) -> String {
 pub(crate) fn follow(
     memory: &mut ArenaMemory,
     va: u64,
-    terms: job::ComputeParams<'_>,
+    terms: compute_job::ComputeParams<'_>,
     place: JobLocation,
     query: &ThreadQuery,
 ) -> Result<ThreadTrace, DebugError> {
     let mut view: View<'_> = View::new(memory, terms.translation, ChunkMode::InOrder);
-    let prepared = job::prepare(&mut view, va, terms.model);
+    let prepared = compute_job::prepare(&mut view, va, terms.model);
     drop(view.finish());
     let (job, program) = prepared.map_err(|end| {
         let why = match end {

@@ -1,7 +1,8 @@
 //! Data flow between jobs over a whole replay: which chain reads words that another chain wrote last.
 
-use crate::compute::overlay::{ByteMask, FrameMap, Slot, WordMask};
+use crate::compute::overlay::{ByteMask, Slot, WordMask};
 use crate::compute::trace::{AccessRange, AccessSource, Trace, Value};
+use crate::frame_map::FrameMap;
 use crate::memory::ArenaMemory;
 use replay_engine::run::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
