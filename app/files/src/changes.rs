@@ -1,6 +1,8 @@
 //! Changes that the user makes to a recording: buffer edits, notes, pinned registers, saved filters, plotted values.
 //! Everything can be undone.
 
+pub use crate::edited_buffer::Piece;
+
 use crate::edited_buffer::{EditedBuffer, PAGE};
 use crate::scene::{Scene, Selection};
 use serde::{Deserialize, Serialize};
@@ -8,16 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use trace_core::recording::ElementType;
-
-/// A run of new bytes at an offset of a buffer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
-    /// First byte changed.
-    pub offset: u64,
-    /// Bytes after the change.
-    #[serde(with = "hex_bytes")]
-    pub new: Arc<[u8]>,
-}
 
 /// A note at an event, with the selection and panels at the time of writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -643,30 +635,6 @@ fn read_span(recorded: &dyn RecordedContents, buffer: &str, span: &Range<u64>) -
     let mut out = vec![0; (span.end - span.start) as usize];
     recorded.read(buffer, span.start, &mut out);
     out
-}
-
-mod hex_bytes {
-    //! Serialization of bytes as a string of hex digits.
-    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
-    use std::sync::Arc;
-
-    pub fn serialize<S: Serializer>(bytes: &Arc<[u8]>, s: S) -> Result<S::Ok, S::Error> {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut text = String::with_capacity(bytes.len() * 2);
-        for b in bytes.iter() {
-            text.push(DIGITS[usize::from(b >> 4)] as char);
-            text.push(DIGITS[usize::from(b & 15)] as char);
-        }
-        s.serialize_str(&text)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Arc<[u8]>, D::Error> {
-        let text = String::deserialize(d)?;
-        let bytes = crate::values::parse_hex(&text);
-        bytes
-            .map(Into::into)
-            .ok_or_else(|| D::Error::custom("not a string of hex digits"))
-    }
 }
 
 #[cfg(test)]

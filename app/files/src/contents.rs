@@ -1,8 +1,7 @@
 //! Recorded and edited contents of a buffer. Any part can be read on any thread without reading the whole.
 
 use crate::buffer_index::Buffers;
-use crate::changes::Piece;
-use crate::edited_buffer::{EditedBuffer, differences};
+use crate::edited_buffer::{EditedBuffer, Piece, differences};
 use std::sync::Arc;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Buffer;

@@ -1,12 +1,22 @@
 //! A buffer's edits as pages that differ from the recording, and the comparison of two byte ranges.
 
-use crate::changes::Piece;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Page size, bytes.
 pub(crate) const PAGE: u64 = 4096;
+
+/// A run of new bytes at an offset of a buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// First byte changed.
+    pub offset: u64,
+    /// Bytes after the change.
+    #[serde(with = "hex_bytes")]
+    pub new: Arc<[u8]>,
+}
 
 /// The pages of an edited buffer that differ from the recording. It is cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,6 +130,30 @@ pub fn differences(offset: u64, old: &[u8], new: &[u8], pieces: &mut Vec<Piece>)
     }
     if let Some(r) = run {
         push(r);
+    }
+}
+
+mod hex_bytes {
+    //! Serialization of bytes as a string of hex digits.
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+    use std::sync::Arc;
+
+    pub fn serialize<S: Serializer>(bytes: &Arc<[u8]>, s: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = String::with_capacity(bytes.len() * 2);
+        for b in bytes.iter() {
+            text.push(DIGITS[usize::from(b >> 4)] as char);
+            text.push(DIGITS[usize::from(b & 15)] as char);
+        }
+        s.serialize_str(&text)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Arc<[u8]>, D::Error> {
+        let text = String::deserialize(d)?;
+        let bytes = crate::values::parse_hex(&text);
+        bytes
+            .map(Into::into)
+            .ok_or_else(|| D::Error::custom("not a string of hex digits"))
     }
 }
 

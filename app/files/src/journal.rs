@@ -4,6 +4,7 @@
 
 mod writer;
 
+pub use crate::sibling_paths::{path_for, sibling_path};
 pub use writer::{Journal, SaveState, UnsavedChanges};
 
 use crate::changes::{Change, Changes, RecordedContents};
@@ -110,22 +111,6 @@ pub struct JournalContents {
     pub path: PathBuf,
     /// Path of the journal next to the recording, if this one is a fallback that continues it.
     pub base_path: Option<PathBuf>,
-}
-
-/// Returns the path of the journal of a recording.
-#[must_use]
-pub fn path_for(recording: &Path) -> PathBuf {
-    sibling_path(recording, "kine-edits")
-}
-
-/// Returns the path of a file with this extension in the folder of the recording.
-#[must_use]
-pub fn sibling_path(recording: &Path, extension: &str) -> PathBuf {
-    let name = recording
-        .file_name()
-        .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
-    let stem = name.strip_suffix(".kine").unwrap_or(&name);
-    recording.with_file_name(format!("{stem}.{extension}"))
 }
 
 /// Maximum number of backup journals of one recording.

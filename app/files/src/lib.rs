@@ -18,5 +18,6 @@ pub mod output;
 pub mod pipe_writer;
 pub mod rules;
 pub mod scene;
+mod sibling_paths;
 pub mod values;
 pub mod workspace;

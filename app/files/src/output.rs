@@ -76,7 +76,10 @@ impl NamedFile {
         let mut all = vec![Self::new("the recording", path)];
         let part = |p: PathBuf| Self::new("a part of the recording", &p);
         all.extend(trace_core::import::parts(path).into_iter().map(part));
-        all.push(Self::new("the edits of the recording", &crate::journal::path_for(path)));
+        all.push(Self::new(
+            "the edits of the recording",
+            &crate::sibling_paths::path_for(path),
+        ));
         all
     }
 }
