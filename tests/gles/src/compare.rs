@@ -1,27 +1,6 @@
 //! Comparison of a GPU's results with expected values.
 
-use crate::work::Element;
-
-/// Allowed difference between a result and its expected value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Tolerance {
-    /// No difference: the bytes are equal.
-    Exact,
-    /// Maximum difference of each element, relative to the size of the expected element.
-    Relative(f64),
-    /// Maximum absolute difference of each element.
-    Absolute(f64),
-}
-
-impl std::fmt::Display for Tolerance {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Exact => write!(f, "exact"),
-            Self::Relative(t) => write!(f, "rel {t:e}"),
-            Self::Absolute(t) => write!(f, "abs {t:e}"),
-        }
-    }
-}
+use crate::work::{Element, Tolerance};
 
 /// Difference of a result from its expected value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

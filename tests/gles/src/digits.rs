@@ -2,8 +2,7 @@
 //!
 //! `sample-traces/digits/train.py` computed the weights. The shaders are in the same folder.
 
-use crate::compare::Tolerance;
-use crate::work::{BufferData, Dispatch, Element, Role, Work, floats};
+use crate::work::{BufferData, Dispatch, Element, Role, Tolerance, Work, floats};
 use kinescope_files::buffers::npy::Npy;
 use std::path::{Path, PathBuf};
 use trace_core::recording::ElementType;

@@ -1,8 +1,8 @@
 //! A program on a GPU: its objects, which are created once, and its dispatches, which can run many times.
 
-use crate::compare::{Mismatch, Tolerance, compare};
+use crate::compare::{Mismatch, compare};
 use crate::gpu::{Buffer, Gpu, GpuError, Label, Program, Texture};
-use crate::work::{Kind, Role, Work};
+use crate::work::{Kind, Role, Tolerance, Work};
 
 /// The reason why a program failed.
 #[derive(Debug, thiserror::Error)]

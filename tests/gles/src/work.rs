@@ -1,8 +1,6 @@
 //! Parts of a compute program: buffers, textures and dispatches. This module does not use a GPU.
 
-use crate::compare::Tolerance;
-
-/// Type of the elements of a buffer. Each element has four bytes, little-endian.
+/// Type of the elements of a buffer; all are of four bytes, little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Element {
     /// 32-bit floats.
@@ -32,7 +30,28 @@ impl Element {
     }
 }
 
-/// Purpose of a buffer. The recorder's marker uses these numbers.
+/// How near a result has to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tolerance {
+    /// The same bytes.
+    Exact,
+    /// Each element within this part of the expected one's size.
+    Relative(f64),
+    /// Each element within this distance.
+    Absolute(f64),
+}
+
+impl std::fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Exact => write!(f, "exact"),
+            Self::Relative(t) => write!(f, "rel {t:e}"),
+            Self::Absolute(t) => write!(f, "abs {t:e}"),
+        }
+    }
+}
+
+/// What a buffer is for. The numbers are those that the recorder's marker takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// An input, which a user can change before a replay.

@@ -1,7 +1,6 @@
 //! Programs that compute each element independently.
 
-use crate::compare::Tolerance;
-use crate::work::{BufferData, Dispatch, Element, RandomNumbers, Role, Uniform, Work, floats, words};
+use crate::work::{BufferData, Dispatch, Element, RandomNumbers, Role, Tolerance, Uniform, Work, floats, words};
 
 const SAXPY_K: f32 = 2.5;
 

@@ -1,8 +1,7 @@
 //! Programs over matrices and pictures.
 
-use crate::compare::Tolerance;
 use crate::work::{
-    Access, BufferData, Dispatch, Element, Kind, RandomNumbers, Role, Texture, Uniform, Work, floats, words,
+    Access, BufferData, Dispatch, Element, Kind, RandomNumbers, Role, Texture, Tolerance, Uniform, Work, floats, words,
 };
 
 /// Multiplies square matrices, with all reads from memory; `n` is a multiple of 8.

@@ -1,7 +1,6 @@
 //! Programs whose threads combine their values: histograms, running sums, normalized rows.
 
-use crate::compare::Tolerance;
-use crate::work::{BufferData, Dispatch, Element, RandomNumbers, Role, Work, floats, words};
+use crate::work::{BufferData, Dispatch, Element, RandomNumbers, Role, Tolerance, Work, floats, words};
 
 /// Counts how many of `count` values (a multiple of 128) are in each of 64 bins. The counts are added to initial values
 /// of the bins.
