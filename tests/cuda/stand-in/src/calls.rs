@@ -31,7 +31,7 @@ use cuda_driver::*;
 use std::ffi::{c_char, c_void};
 
 /// The functions that the exported ones call.
-mod rooms {
+mod implementations {
     pub use super::allocation::*;
     pub use super::arrays::*;
     pub use super::captures::*;

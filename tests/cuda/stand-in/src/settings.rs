@@ -169,7 +169,7 @@ impl Failure {
             DEVICE => DEVICE_UNAVAILABLE,
             _ => OUT_OF_MEMORY,
         };
-        let known = matches!(function, KERNEL | DEVICE) || FUNCTIONS.contains(&function);
+        let exists = matches!(function, KERNEL | DEVICE) || FUNCTIONS.contains(&function);
         let call = call.parse().ok().filter(|n| *n > 0)?;
         exists.then(|| Self {
             function: function.to_owned(),

@@ -225,12 +225,12 @@ fn move_bytes(to: &[Span], from: &[Span]) {
         // SAFETY: both are in memory that the table of ranges holds, or that the program guarantees to be accessible.
         unsafe { std::ptr::copy(out.pointer(), into.pointer(), bytes as usize) };
         t = if into.bytes > bytes {
-            Some(into.behind(bytes))
+            Some(into.skip(bytes))
         } else {
             to.next()
         };
         f = if out.bytes > bytes {
-            Some(out.behind(bytes))
+            Some(out.skip(bytes))
         } else {
             from.next()
         };

@@ -68,12 +68,12 @@ pub fn cuEventRecord(call: &Call, event: CuEvent, stream: CuStream) -> Answer {
     let event = EVENTS.get(event)?;
     refuse_implicit(&context, &stream)?;
     let capture = capture::find_capture(&stream);
-    let stands = match capture {
+    let position = match capture {
         Some(capture) => {
             let heads = capture.heads(&stream);
             EventPosition::Captured(capture, heads)
         }
-        None => EventPosition::Behind(context.submit(&stream, Vec::new(), |_| Ok(()))),
+        None => EventPosition::After(context.submit(&stream, Vec::new(), |_| Ok(()))),
     };
     *lock(&event.position) = position;
     Ok(())

@@ -59,7 +59,7 @@ impl KernelRun<'_> {
     }
 
     /// Returns the indices below `n` that have a thread each, for a kernel whose threads process one element.
-    pub fn places(&self, n: u64) -> std::ops::Range<u64> {
+    pub fn indices(&self, n: u64) -> std::ops::Range<u64> {
         0..n.min(self.threads())
     }
 
