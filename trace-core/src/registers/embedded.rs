@@ -4,8 +4,7 @@
 //! it is selected, so that opening a recording costs nothing for other devices.
 
 use super::RegisterMap;
-use super::device::Device;
-use super::parse::parse;
+use super::device::Id;
 use crate::recording::Hardware;
 use std::sync::{LazyLock, OnceLock};
 
@@ -103,7 +102,7 @@ impl Embedded {
     /// Returns the map and reads it if needed, or `None` if it is damaged, which a test rules out.
     fn map(&self) -> Option<&RegisterMap> {
         let read = || {
-            parse(self.files)
+            RegisterMap::parse(self.files)
                 .inspect_err(|e| tracing::error!("an embedded register map is damaged, {e}"))
                 .ok()
         };
@@ -117,7 +116,7 @@ static MAPS: LazyLock<Vec<Embedded>> = LazyLock::new(heads);
 fn heads() -> Vec<Embedded> {
     let mut maps = Vec::with_capacity(ALL.len());
     for files in ALL.iter().copied() {
-        match files.get(..1).map(parse) {
+        match files.get(..1).map(RegisterMap::parse) {
             Some(Ok(head)) => maps.push(Embedded {
                 files,
                 head,
@@ -141,9 +140,12 @@ pub fn gpu_name(gpu_id: u32) -> Option<&'static str> {
     MAPS.iter().find_map(|m| m.head.gpu_name(gpu_id))
 }
 
-/// Returns the devices of all maps.
-pub(super) fn devices() -> impl Iterator<Item = &'static Device> {
-    MAPS.iter().flat_map(|m| &m.head.devices)
+/// Returns the name of the PCI device with these ids, `ATI Radeon 7000 (RV100)`, or `None` for one that no map knows.
+#[must_use]
+pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
+    let id = Id::Pci(vendor, device);
+    let mut devices = MAPS.iter().flat_map(|m| &m.head.devices);
+    devices.find(|d| d.id == id).map(|d| d.name.as_str())
 }
 
 /// Returns the name of a bus device in the maps.

@@ -1,9 +1,10 @@
 //! Heuristics about a register from its accesses: its values and bits, the effect of writes, its polls, what follows a
 //! write. For registers that no map names, and for doubtful descriptions.
 
+use crate::GpuVa;
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{Access, DmaMapRow, GpuVa, Recording};
+use crate::recording::{Access, DmaMapRow, Recording};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 

@@ -2,8 +2,8 @@
 
 use super::bus::BusMaster;
 use super::device::Device;
-use super::parse::{RegisterMapError, parse};
-use super::{Layout, Register};
+use super::{Layout, NamedMemory, Register, ScreenSource};
+use crate::recording::Hardware;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct RegisterMap {
     pub(super) bus_master: Option<BusMaster>,
     pub(super) layouts: Vec<Arc<Layout>>,
     /// By address space and address.
-    pub(super) memory: Vec<super::NamedMemory>,
+    pub(super) memory: Vec<NamedMemory>,
     pub(super) enums: Vec<(String, super::weight::Values)>,
     /// Approximate memory size, bytes.
     pub(super) built_bytes: u64,
@@ -47,15 +47,6 @@ pub(super) struct Gpu {
 }
 
 impl RegisterMap {
-    /// Parses a map from its files, given as name and text.
-    ///
-    /// # Errors
-    ///
-    /// The first error, with the file and the register or field.
-    pub fn parse(files: &[(&str, &str)]) -> Result<Self, RegisterMapError> {
-        parse(files)
-    }
-
     /// Returns the approximate memory size of the map in bytes: its registers with all repetitions, fields, names and
     /// texts.
     #[must_use]
@@ -161,5 +152,37 @@ impl RegisterMap {
     pub fn enum_name(&self, enumeration: &str, value: u64) -> Option<&str> {
         let (_, values) = self.enums.iter().find(|(n, _)| n == enumeration)?;
         values.iter().find(|(v, _)| *v == value).map(|(_, n)| n.as_str())
+    }
+
+    /// Returns the bus-mastering engine of the device, or `None` if the map has none; the device then cannot become a
+    /// bus master.
+    #[must_use]
+    pub fn bus_master(&self) -> Option<&BusMaster> {
+        self.bus_master.as_ref()
+    }
+
+    /// Returns every screen fact with its register.
+    pub fn screen(&self) -> impl Iterator<Item = (&Register, &ScreenSource)> {
+        self.registers().flat_map(|r| r.screen.iter().map(move |s| (r, s)))
+    }
+
+    /// Returns the memory ranges that the map names, by address space and address.
+    pub fn memory(&self) -> impl Iterator<Item = &NamedMemory> {
+        self.memory.iter()
+    }
+
+    /// Returns the memory range that covers an address (the shortest if there are several), and the offset in it.
+    #[must_use]
+    pub fn memory_at(&self, space: u32, va: u64) -> Option<(&NamedMemory, u64)> {
+        let inside = |m: &&NamedMemory| m.space == space && m.address.0 <= va && va - m.address.0 < m.bytes;
+        let found = self.memory.iter().filter(inside).min_by_key(|m| m.bytes)?;
+        Some((found, va - found.address.0))
+    }
+
+    /// Returns the name of a bus device in this map, if it has the device.
+    #[must_use]
+    pub fn hardware_name(&self, hardware: &Hardware) -> Option<&str> {
+        let found = self.devices.iter().find(|d| d.is(hardware));
+        found.map(|d| d.name.as_str())
     }
 }

@@ -4,7 +4,7 @@
 //! memory, since callers may still hold its registers. The reader of maps limits the total.
 
 use super::recorded::is_map_for;
-use super::{RegisterMap, register_space};
+use super::{RegisterMap, embedded, register_space};
 use crate::recording::{Recording, Space};
 use std::collections::HashMap;
 use std::path::Path;
@@ -79,31 +79,75 @@ fn user_maps_for(recording: &Recording, built_in: Option<&'static RegisterMap>) 
     [nobodys, alone]
 }
 
-/// Returns the maps that name a recording's registers, the uppermost first. Maps below a map whose registers are in
-/// another space of the recording do not count.
-pub(super) fn layers(recording: &Recording) -> Vec<&'static RegisterMap> {
-    let built_in = RegisterMap::built_in_for(recording);
-    let mut list: Vec<&'static RegisterMap> = Vec::new();
-    for map in std::iter::once(built_in)
-        .chain(user_maps_for(recording, built_in))
-        .flatten()
-    {
-        let fits = |under: &&&RegisterMap| {
-            map.space().is_empty() || register_space(recording, Some(map)) == register_space(recording, Some(**under))
-        };
-        if list.first().filter(fits).is_none() {
-            list.clear();
-        }
-        list.insert(0, map);
+/// Returns the common name of the recorded device. This is the GPU's name in the recording, else the name of the bus
+/// device in a map, else the device's ids. Empty if the recording has none.
+#[must_use]
+pub fn recorded_name(recording: &Recording) -> String {
+    let message = &recording.metadata.identity.gpu_name;
+    if !message.is_empty() {
+        return message.clone();
     }
-    list
+    let Some(hardware) = recording.hardware() else {
+        return String::new();
+    };
+    embedded::hardware_name(&hardware).map_or_else(|| hardware.id(), str::to_owned)
 }
 
-/// Returns the map that names a recording's registers: the user's maps over the embedded one.
-pub(super) fn map_for(recording: &Recording) -> Option<&'static RegisterMap> {
-    let mut rising = layers(recording).into_iter().rev();
-    let lowest = rising.next()?;
-    Some(rising.fold(lowest, |under, own| overlay_cached(own, under)))
+impl RegisterMap {
+    /// Returns the map that names the registers of a recording's device: the user's maps ([`choose`]) over the
+    /// embedded one.
+    #[must_use]
+    pub fn for_recording(recording: &Recording) -> Option<&'static Self> {
+        let mut rising = Self::list_for_recording(recording).into_iter().rev();
+        let lowest = rising.next()?;
+        Some(rising.fold(lowest, |under, own| overlay_cached(own, under)))
+    }
+
+    /// Returns the maps that [`RegisterMap::for_recording`] combines, highest precedence first. Maps below a map whose
+    /// registers are in another space of the recording do not count.
+    #[must_use]
+    pub fn list_for_recording(recording: &Recording) -> Vec<&'static Self> {
+        let built_in = Self::built_in_for(recording);
+        let mut list: Vec<&'static Self> = Vec::new();
+        for map in std::iter::once(built_in)
+            .chain(user_maps_for(recording, built_in))
+            .flatten()
+        {
+            let fits = |under: &&&Self| {
+                map.space().is_empty()
+                    || register_space(recording, Some(map)) == register_space(recording, Some(**under))
+            };
+            if list.first().filter(fits).is_none() {
+                list.clear();
+            }
+            list.insert(0, map);
+        }
+        list
+    }
+
+    /// Returns the embedded map for the device of a recording: for its bus device, else for the GPU of its id register.
+    /// Jobs, page tables and data stored with a recording depend on this map only, never on a user map, which only
+    /// gives names. Returns `None` also if the recording has only other windows of the device than the window of the
+    /// map.
+    #[must_use]
+    pub fn built_in_for(recording: &Recording) -> Option<&'static Self> {
+        Self::for_device_of(recording).filter(|map| is_map_for(map, recording))
+    }
+
+    /// Returns the embedded map for the device of a recording, whichever windows of it were recorded.
+    pub(crate) fn for_device_of(recording: &Recording) -> Option<&'static Self> {
+        let on_bus = recording.hardware().and_then(|h| Self::for_hardware(&h));
+        on_bus.or_else(|| Self::for_gpu(recording.metadata.identity.gpu_id))
+    }
+
+    /// Returns the map that the jobs of a recording depend on: the embedded map for its device. If the recording has
+    /// submit events and no map knows the device, it is a map without registers.
+    #[must_use]
+    pub fn for_jobs_of(recording: &Recording) -> Option<&'static Self> {
+        static NAMELESS: LazyLock<RegisterMap> = LazyLock::new(RegisterMap::default);
+        let built_in = Self::built_in_for(recording);
+        built_in.or_else(|| (!recording.events.submits.is_empty()).then(|| &*NAMELESS))
+    }
 }
 
 /// Maximum size of all overlaid pairs of maps since the program started, bytes.

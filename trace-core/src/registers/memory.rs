@@ -1,10 +1,9 @@
 //! Memory ranges that a map names: `[[memory]]`.
 
-use super::RegisterMap;
-use super::parse::{RegisterMapError, SourceLocation};
+use super::map_error::{RegisterMapError, SourceLocation};
 use super::raw::RawMemory;
 use super::weight;
-use crate::recording::GpuVa;
+use crate::GpuVa;
 
 /// Maximum number of memory ranges of a map.
 const MAX_RANGES: usize = 1 << 16;
@@ -54,31 +53,20 @@ pub(super) fn parse_memory(at: &SourceLocation<'_>, raw: &RawMemory) -> Result<N
     })
 }
 
-/// Adds a range to a map; a second range with the same start or name is an error.
-pub(super) fn add(map: &mut RegisterMap, at: &SourceLocation<'_>, range: NamedMemory) -> Result<(), RegisterMapError> {
-    if map.memory.len() >= MAX_RANGES {
+/// Adds a range to the ranges of a map; a second range with the same start is an error.
+pub(super) fn add(
+    all: &mut Vec<NamedMemory>,
+    at: &SourceLocation<'_>,
+    range: NamedMemory,
+) -> Result<(), RegisterMapError> {
+    if all.len() >= MAX_RANGES {
         return Err(at.err(format!("the map has more than {MAX_RANGES} memory ranges")));
     }
     let place = |m: &NamedMemory| (m.space, m.address.0);
-    let n = map.memory.partition_point(|m| place(m) < place(&range));
-    if map.memory.get(n).is_some_and(|m| place(m) == place(&range)) {
+    let n = all.partition_point(|m| place(m) < place(&range));
+    if all.get(n).is_some_and(|m| place(m) == place(&range)) {
         return Err(at.err(format!("another range begins at {:#x}", range.address.0)));
     }
-    map.memory.insert(n, range);
+    all.insert(n, range);
     Ok(())
-}
-
-impl RegisterMap {
-    /// Returns the memory ranges that the map names, by address space and address.
-    pub fn memory(&self) -> impl Iterator<Item = &NamedMemory> {
-        self.memory.iter()
-    }
-
-    /// Returns the memory range that covers an address (the shortest if there are several), and the offset in it.
-    #[must_use]
-    pub fn memory_at(&self, space: u32, va: u64) -> Option<(&NamedMemory, u64)> {
-        let inside = |m: &&NamedMemory| m.space == space && m.address.0 <= va && va - m.address.0 < m.bytes;
-        let found = self.memory.iter().filter(inside).min_by_key(|m| m.bytes)?;
-        Some((found, va - found.address.0))
-    }
 }

@@ -1,6 +1,7 @@
 //! Overlay of maps: the names of the upper map win, everything else stays.
 
-use super::parse::{RegisterMapError, index};
+use super::map_error::RegisterMapError;
+use super::parse::index;
 use super::weight::Weight;
 use super::{Half, Register, RegisterMap};
 use std::collections::HashSet;

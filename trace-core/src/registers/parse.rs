@@ -2,12 +2,13 @@
 //! checked.
 
 use super::map::{Gpu, RegisterMap};
-use super::raw::{RawBlock, RawField, RawFile, RawRegister};
+use super::map_error::{RegisterMapError, SourceLocation};
+use super::raw::{RawBlock, RawField, RawFile, RawRegister, number};
 use super::rules::replay;
 use super::screen;
 use super::weight::{self, Values, Weight};
 use super::{AccessRule, Field, FieldKind, Half, Layout, Register, Role};
-use super::{bus, device, memory};
+use super::{bus_parser, device, memory};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -16,103 +17,82 @@ const MAX_WINDOW: u64 = 1 << 26;
 /// Maximum size of a layout, bits.
 const MAX_BITS: u32 = 1 << 16;
 
-/// An error in the files of a map.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}: {place}: {reason}")]
-pub struct RegisterMapError {
-    /// The file.
-    pub file: String,
-    /// The register, field or enumeration, or the line of a TOML error.
-    pub place: String,
-    /// The reason.
-    pub reason: String,
-}
-
-/// A location for errors.
-pub(super) struct SourceLocation<'a> {
-    pub file: &'a str,
-    pub place: String,
-}
-
-impl SourceLocation<'_> {
-    pub fn err(&self, reason: impl Into<String>) -> RegisterMapError {
-        RegisterMapError {
-            file: self.file.to_owned(),
-            place: self.place.clone(),
-            reason: reason.into(),
-        }
-    }
-}
-
 type Enums = BTreeMap<String, Values>;
 
-pub(super) fn parse(files: &[(&str, &str)]) -> Result<RegisterMap, RegisterMapError> {
-    let mut raw = Vec::with_capacity(files.len());
-    for (file, text) in files {
-        let mut f: RawFile = toml::from_str(text).map_err(|e| {
-            let line = e
-                .span()
-                .and_then(|s| text.get(..s.start))
-                .map(|t| t.matches('\n').count() + 1);
-            SourceLocation {
-                file,
-                place: line.map_or_else(|| "TOML".to_owned(), |l| format!("line {l}")),
+impl RegisterMap {
+    /// Parses a map from its files, given as name and text.
+    ///
+    /// # Errors
+    ///
+    /// The first error, with the file and the register or field.
+    pub fn parse(files: &[(&str, &str)]) -> Result<Self, RegisterMapError> {
+        let mut raw = Vec::with_capacity(files.len());
+        for (file, text) in files {
+            let mut f: RawFile = toml::from_str(text).map_err(|e| {
+                let line = e
+                    .span()
+                    .and_then(|s| text.get(..s.start))
+                    .map(|t| t.matches('\n').count() + 1);
+                SourceLocation {
+                    file,
+                    place: line.map_or_else(|| "TOML".to_owned(), |l| format!("line {l}")),
+                }
+                .err(e.message())
+            })?;
+            inherit(file, &mut f)?;
+            raw.push((*file, f));
+        }
+        let mut map = Self::default();
+        let mut weight = Weight::default();
+        head(&mut map, &raw)?;
+        let enums = enumerations(&raw, &mut weight)?;
+        let mut names = HashSet::new();
+        for (file, f) in &raw {
+            registers(&mut map, file, f, &enums, &mut weight)?;
+            for l in &f.layout {
+                let at = SourceLocation {
+                    file,
+                    place: l.name.clone(),
+                };
+                if !names.insert(l.name.as_str()) {
+                    return Err(at.err("a layout of this name exists already"));
+                }
+                if l.provenance.is_empty() {
+                    return Err(at.err("provenance is empty"));
+                }
+                let mut layout = fields(&at, &l.fields, l.bits, &enums)?;
+                layout.name.clone_from(&l.name);
+                layout.zero.clone_from(&l.zero);
+                layout.doc.clone_from(&l.doc);
+                weight.add(&at, weight::layout(&layout))?;
+                map.layouts.push(Arc::new(layout));
             }
-            .err(e.message())
-        })?;
-        inherit(file, &mut f)?;
-        raw.push((*file, f));
-    }
-    let mut map = RegisterMap::default();
-    let mut weight = Weight::default();
-    head(&mut map, &raw)?;
-    let enums = enumerations(&raw, &mut weight)?;
-    let mut names = HashSet::new();
-    for (file, f) in &raw {
-        registers(&mut map, file, f, &enums, &mut weight)?;
-        for l in &f.layout {
+            for m in &f.memory {
+                let at = SourceLocation {
+                    file,
+                    place: m.name.clone(),
+                };
+                let range = memory::parse_memory(&at, m)?;
+                weight.add(&at, range.weight())?;
+                memory::add(&mut map.memory, &at, range)?;
+            }
+        }
+        index(&mut map, &mut weight)?;
+        for (file, f) in &raw {
+            let Some(raw) = &f.bus_master else { continue };
             let at = SourceLocation {
                 file,
-                place: l.name.clone(),
+                place: "bus-master".to_owned(),
             };
-            if !names.insert(l.name.as_str()) {
-                return Err(at.err("a layout of this name exists already"));
+            if map.bus_master.is_some() {
+                return Err(at.err("a second [bus-master] table"));
             }
-            if l.provenance.is_empty() {
-                return Err(at.err("provenance is empty"));
-            }
-            let mut layout = fields(&at, &l.fields, l.bits, &enums)?;
-            layout.name.clone_from(&l.name);
-            layout.zero.clone_from(&l.zero);
-            layout.doc.clone_from(&l.doc);
-            weight.add(&at, weight::layout(&layout))?;
-            map.layouts.push(Arc::new(layout));
+            map.bus_master = Some(bus_parser::parse_bus_master(&map, &at, raw)?);
         }
-        for m in &f.memory {
-            let at = SourceLocation {
-                file,
-                place: m.name.clone(),
-            };
-            let range = memory::parse_memory(&at, m)?;
-            weight.add(&at, range.weight())?;
-            memory::add(&mut map, &at, range)?;
-        }
+        map.enums = enums.into_iter().collect();
+        map.built_bytes = weight.bytes();
+        Ok(map)
     }
-    index(&mut map, &mut weight)?;
-    for (file, f) in &raw {
-        let Some(raw) = &f.bus_master else { continue };
-        let at = SourceLocation {
-            file,
-            place: "bus-master".to_owned(),
-        };
-        if map.bus_master.is_some() {
-            return Err(at.err("a second [bus-master] table"));
-        }
-        map.bus_master = Some(bus::bus_master(&map, &at, raw)?);
-    }
-    map.enums = enums.into_iter().collect();
-    map.built_bytes = weight.bytes();
-    Ok(map)
 }
 
 /// Sets the defaults of a block in its registers that have no own values.
@@ -239,13 +219,6 @@ fn enumerations(files: &[(&str, RawFile)], weight: &mut Weight) -> Result<Enums,
         }
     }
     Ok(all)
-}
-
-pub(super) fn number(text: &str) -> Option<u64> {
-    match text.strip_prefix("0x") {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    }
 }
 
 fn registers(

@@ -3,6 +3,14 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
+/// Parses a number of the files: decimal, or hexadecimal with `0x`.
+pub(super) fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
 /// A file of a map.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

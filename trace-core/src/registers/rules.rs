@@ -1,6 +1,6 @@
 //! Replay rules in the map files: writes, reads, roles, reasons.
 
-use super::parse::{RegisterMapError, SourceLocation};
+use super::map_error::{RegisterMapError, SourceLocation};
 use super::raw::RawRegister;
 use super::{ReadRule, Replay, Role};
 use crate::recording::InterruptLine;

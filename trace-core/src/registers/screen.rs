@@ -1,8 +1,8 @@
 //! Screen facts of registers: position of the picture in the framebuffer, its size, its pixels.
 
-use super::parse::{RegisterMapError, SourceLocation};
-use super::raw::RawRegister;
-use super::{Field, Layout, Register, RegisterMap};
+use super::map_error::{RegisterMapError, SourceLocation};
+use super::raw::{RawRegister, number};
+use super::{Field, Layout};
 
 /// A fact about the picture on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -124,9 +124,9 @@ pub(super) fn sources(
             }
         };
         let mut values = Vec::with_capacity(s.values.len());
-        for (key, number) in &s.values {
-            let key = super::parse::number(key).ok_or_else(|| at.err(format!("{key} is not a number")))?;
-            values.push((key, *number));
+        for (key, value) in &s.values {
+            let key = number(key).ok_or_else(|| at.err(format!("{key} is not a number")))?;
+            values.push((key, *value));
         }
         values.sort_unstable();
         if values.array_windows().any(|[a, b]| a.0 == b.0) {
@@ -141,11 +141,4 @@ pub(super) fn sources(
         });
     }
     Ok(all)
-}
-
-impl RegisterMap {
-    /// Returns every screen fact with its register.
-    pub fn screen(&self) -> impl Iterator<Item = (&Register, &ScreenSource)> {
-        self.registers().flat_map(|r| r.screen.iter().map(move |s| (r, s)))
-    }
 }

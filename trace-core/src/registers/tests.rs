@@ -1,6 +1,5 @@
 //! Tests of the codec and of the embedded map of Mali GPUs.
 
-mod adreno;
 mod devices;
 mod over;
 mod samples;
@@ -8,6 +7,7 @@ mod widths;
 
 use super::embedded::MALI_JM;
 use super::*;
+use crate::recording::InterruptLine;
 use crate::test_recordings::recordings;
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@
 //! every member, and a wide register has its fields three times. So everything is counted when it is built, and
 //! exceeding the limit ends the reading.
 
-use super::parse::{RegisterMapError, SourceLocation};
+use super::map_error::{RegisterMapError, SourceLocation};
 use super::{Field, Layout, Register};
 use std::sync::Arc;
 

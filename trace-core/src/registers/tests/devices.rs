@@ -2,7 +2,7 @@
 
 use crate::recording::{Hardware, PciFunction, PlatformDevice, Recording, Space, SpaceKind};
 use crate::registers::embedded::ALL;
-use crate::registers::{ReadRule, RegisterMap, Role, ScreenFact, device_name, recorded_name};
+use crate::registers::{ReadRule, RecordedRegisters, RegisterMap, Role, ScreenFact, device_name, recorded_name};
 
 fn pci(vendor: u16, device: u16) -> Hardware {
     Hardware::Pci(PciFunction {
@@ -90,7 +90,7 @@ fn recording_map_is_chosen_by_bus_then_gpu_id() {
 fn register_space_is_the_one_named_by_the_map() {
     let mut r = Recording::default();
     r.set_hardware(&pci(0x1234, 0x1111));
-    assert_eq!(RegisterMap::recorded_registers(&r).unwrap().space(), 0);
+    assert_eq!(RecordedRegisters::new(&r).unwrap().space(), 0);
     for (name, kind) in [
         ("bar0", SpaceKind::Framebuffer),
         ("bar4", SpaceKind::Registers),
@@ -102,7 +102,7 @@ fn register_space_is_the_one_named_by_the_map() {
             bytes: 0x1000,
         });
     }
-    let registers = RegisterMap::recorded_registers(&r).unwrap();
+    let registers = RecordedRegisters::new(&r).unwrap();
     assert_eq!((registers.space(), registers.map().name()), (2, "bochs-display"));
     let mut access = crate::recording::Access {
         space: 2,
