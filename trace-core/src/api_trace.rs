@@ -9,6 +9,7 @@ mod buffers;
 mod index;
 mod kernel;
 mod last_writer;
+mod launch_changes;
 mod launch_snapshots;
 mod memory;
 mod memory_trace;
@@ -23,15 +24,18 @@ pub use arguments::{Argument, Value};
 pub use buffers::{BufferKind, BufferLocation, Buffers, DeviceBuffer};
 pub use kernel::{CodeImage, KernelCode, Resources};
 pub use last_writer::{ByteChange, CertainWriter, LastWriter, PossibleWriter};
+pub use launch_changes::{BufferChange, LaunchChanges};
 pub use memory::{ContentSource, ContentState, DeviceBytes, MAX_READ_BYTES, Piece, UnknownReason};
 pub use memory_trace::{MemorySample, MemoryTrace, MemoryTraceError};
-pub use memory_traces::{BufferChange, LaunchChanges, MAX_MEMORY_TRACES};
+pub use memory_traces::MAX_MEMORY_TRACES;
 pub use names::demangle;
 pub use order::{Edge, Order};
+pub use rows::has_succeeded;
 pub use types::{Parameter, ParameterType, parameters};
 
-use crate::recording::{ApiTraceMetadata, CallEvent, CopyRow, Events, FillRow, LaunchRow};
+use crate::recording::{ApiTraceMetadata, OrderRow};
 use crate::values::Values;
+use launch_changes::LaunchSnapshots;
 use ranges::Ranges;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -122,7 +126,7 @@ pub struct ApiTrace {
     snapshots: Vec<(u64, String)>,
     taken: Values,
     /// Launches with snapshots around them, in order.
-    launch_snapshots: Vec<launch_snapshots::LaunchSnapshots>,
+    launch_snapshots: Vec<LaunchSnapshots>,
     /// Pieces of the snapshots after those launches.
     behind: Ranges,
     /// Events of launches without snapshots around them, if other launches have them.
@@ -189,7 +193,7 @@ impl ApiTrace {
     pub fn stream_name(&self, stream: u32) -> String {
         match self.metadata.streams.get(stream as usize) {
             Some(s) if !s.name.is_empty() => s.name.clone(),
-            _ if stream == crate::recording::OrderRow::NONE => "no stream".to_owned(),
+            _ if stream == OrderRow::NONE => "no stream".to_owned(),
             _ => format!("stream {stream}"),
         }
     }
@@ -247,45 +251,5 @@ impl ApiTrace {
     /// Returns the event of a launch by its index.
     fn launch_event(&self, index: u32) -> u64 {
         self.launches.get(index as usize).map_or(0, |l| l.event)
-    }
-}
-
-/// Returns whether the device executes a call of the recording: it did not fail and was not only captured into a
-/// graph.
-#[must_use]
-pub fn has_succeeded(call: &CallEvent) -> bool {
-    let flags = match call {
-        CallEvent::Launch(LaunchRow { flags, .. })
-        | CallEvent::Copy(CopyRow { flags, .. })
-        | CallEvent::Fill(FillRow { flags, .. }) => *flags,
-        CallEvent::Order(row) => row.flags,
-        CallEvent::Allocation(_) | CallEvent::Call(_) => 0,
-    };
-    call.result() == 0 && flags & crate::recording::CALL_CAPTURED == 0
-}
-
-/// Tag of a range of rows with gaps between them.
-const GAPS: u32 = 1;
-/// Tag of a range whose reader gives no content: a copy on the device, or one whose content is not recorded.
-const NOT_RECORDED: u32 = 2;
-
-/// Returns whether a copy is a piece of a snapshot: it belongs to no stream.
-fn is_snapshot(row: &CopyRow) -> bool {
-    row.stream == crate::recording::OrderRow::NONE
-}
-
-/// Returns the copy at an event.
-fn copy_at(events: &Events, event: u64) -> Option<CopyRow> {
-    match events.call(usize::try_from(event).ok()?)? {
-        CallEvent::Copy(row) => Some(row),
-        _ => None,
-    }
-}
-
-/// Returns the fill at an event.
-fn fill_at(events: &Events, event: u64) -> Option<FillRow> {
-    match events.call(usize::try_from(event).ok()?)? {
-        CallEvent::Fill(row) => Some(row),
-        _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Device memory over time: allocations, frees and module variables, each with a name.
 
 use super::ranges::{Entry, Ranges};
-use super::{has_succeeded, is_snapshot};
+use super::rows::{has_succeeded, is_snapshot};
 use crate::recording::{
     AllocationKind, AllocationRow, ApiTraceMetadata, CallEvent, CopyKind, CopyRow, EventKind, Recording,
 };

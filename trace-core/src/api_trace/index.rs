@@ -4,11 +4,9 @@ use super::arguments::little_endian;
 use super::buffers::Tracker;
 use super::order::OrderBuilder;
 use super::ranges::{Entry, Ranges};
+use super::rows::{GAPS, NOT_RECORDED, has_succeeded, is_snapshot};
 use super::types::{Parameter, ParameterType, parameters};
-use super::{
-    ApiTrace, BufferReference, BufferReferences, GAPS, KernelLaunch, NOT_RECORDED, ReferenceKind, has_succeeded,
-    is_snapshot, names,
-};
+use super::{ApiTrace, BufferReference, BufferReferences, KernelLaunch, ReferenceKind, names};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{
     AllocationKind, ApiTraceMetadata, CallEvent, CodeKind, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT, Recording,

@@ -1,8 +1,8 @@
 //! The last writer of a byte: copies and fills for certain, launches if a target observed the change, otherwise the
 //! launches that had an address in the byte's buffer, most recent first.
 
-use super::rows::{Rows, written_rows};
-use super::{ApiTrace, BufferLocation, BufferReference, ContentState, GAPS, ReferenceKind, copy_at};
+use super::rows::{GAPS, Rows, copy_at, written_rows};
+use super::{ApiTrace, BufferLocation, BufferReference, ContentState, ReferenceKind};
 use crate::recording::{CopyKind, Recording};
 use std::ops::Range;
 

@@ -4,9 +4,10 @@
 //! differ from the previous snapshot. Changes between two such launches are not recorded in any other way
 //! (`docs/format.md`).
 
-use super::memory_traces::{BufferChange, LaunchChanges};
+use super::launch_changes::{BufferChange, LaunchChanges, LaunchSnapshots};
 use super::ranges::Entry;
-use super::{ApiTrace, DeviceBytes, NOT_RECORDED, copy_at, is_snapshot};
+use super::rows::{NOT_RECORDED, copy_at, is_snapshot};
+use super::{ApiTrace, DeviceBytes};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallEvent, Recording};
 use std::ops::Range;
@@ -18,18 +19,6 @@ const PIECE: u64 = 1 << 20;
 const MAX_CHECKED_LAUNCHES: usize = 1 << 14;
 /// Maximum number of bytes compared in total when a recording is opened.
 const MAX_COMPARED_BYTES: u64 = 4 << 30;
-
-/// A launch with snapshots before and after it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LaunchSnapshots {
-    /// The call that starts the snapshot before the launch.
-    pub before: u64,
-    /// The event of the launch.
-    pub launch: u64,
-    /// Events of the snapshot after the launch, from the call that starts it. `None` if there is none, because the
-    /// launch failed or the recording ends.
-    pub after: Option<Range<u64>>,
-}
 
 impl ApiTrace {
     /// Finds the launches with snapshots around them, by the names of the snapshots.

@@ -6,8 +6,8 @@
 //! doubt, and the samples also determine bytes.
 
 use super::ranges::Entry;
-use super::rows::{Rows, written_rows};
-use super::{ApiTrace, BufferKind, BufferReference, GAPS, MemorySample, NOT_RECORDED, copy_at, fill_at};
+use super::rows::{GAPS, NOT_RECORDED, Rows, copy_at, fill_at, written_rows};
+use super::{ApiTrace, BufferKind, BufferReference, MemorySample};
 use crate::recording::{CopyKind, CopyRow, NO_CONTENT, PageId, Recording};
 use std::cell::Cell;
 use std::ops::Range;

@@ -1,5 +1,6 @@
 //! All memory traces of a recording together: which launches are in doubt at an address, and the samples there.
 
+use super::launch_changes::{BufferChange, LaunchChanges};
 use super::memory_trace::{MemorySample, MemoryTrace};
 use super::{ApiTrace, KernelLaunch};
 use crate::progress::{Cancelled, Progress};
@@ -13,26 +14,6 @@ pub const MAX_MEMORY_TRACES: usize = 64;
 const MAX_HELD_BYTES: u64 = 2 << 30;
 /// Number of launches between two checks for cancellation.
 const STEP: usize = 64;
-
-/// The bytes that a launch changed in one buffer, or outside all buffers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BufferChange {
-    /// The buffer; `None` if the bytes are in no buffer known from the recording.
-    pub buffer: Option<u32>,
-    /// Number of bytes that changed.
-    pub bytes: u64,
-    /// Addresses from the first changed byte to one past the last.
-    pub span: Range<u64>,
-}
-
-/// The bytes that a launch changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LaunchChanges {
-    /// Whether all memory was traced; otherwise there may be more changes.
-    pub complete: bool,
-    /// Changes by buffer, in address order; changes outside all buffers are one entry.
-    pub list: Vec<BufferChange>,
-}
 
 impl ApiTrace {
     /// Returns a copy with another memory trace added. It replaces traces that it covers, and the oldest traces if

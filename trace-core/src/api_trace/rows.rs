@@ -1,7 +1,46 @@
-//! Rows of bytes that copies and fills cover, with the gaps between them.
+//! Copies and fills of a recording, and the rows of bytes that they cover, with the gaps between them.
 
-use super::{copy_at, fill_at};
-use crate::recording::{CopyRow, Events, FillRow};
+use crate::recording::{CALL_CAPTURED, CallEvent, CopyRow, Events, FillRow, LaunchRow, OrderRow};
+
+/// Tag of a range of rows with gaps between them.
+pub(super) const GAPS: u32 = 1;
+/// Tag of a range whose reader gives no content: a copy on the device, or one whose content is not recorded.
+pub(super) const NOT_RECORDED: u32 = 2;
+
+/// Returns whether the device executes a call of the recording: it did not fail and was not only captured into a
+/// graph.
+#[must_use]
+pub fn has_succeeded(call: &CallEvent) -> bool {
+    let flags = match call {
+        CallEvent::Launch(LaunchRow { flags, .. })
+        | CallEvent::Copy(CopyRow { flags, .. })
+        | CallEvent::Fill(FillRow { flags, .. }) => *flags,
+        CallEvent::Order(row) => row.flags,
+        CallEvent::Allocation(_) | CallEvent::Call(_) => 0,
+    };
+    call.result() == 0 && flags & CALL_CAPTURED == 0
+}
+
+/// Returns whether a copy is a piece of a snapshot: it belongs to no stream.
+pub(super) fn is_snapshot(row: &CopyRow) -> bool {
+    row.stream == OrderRow::NONE
+}
+
+/// Returns the copy at an event.
+pub(super) fn copy_at(events: &Events, event: u64) -> Option<CopyRow> {
+    match events.call(usize::try_from(event).ok()?)? {
+        CallEvent::Copy(row) => Some(row),
+        _ => None,
+    }
+}
+
+/// Returns the fill at an event.
+pub(super) fn fill_at(events: &Events, event: u64) -> Option<FillRow> {
+    match events.call(usize::try_from(event).ok()?)? {
+        CallEvent::Fill(row) => Some(row),
+        _ => None,
+    }
+}
 
 /// Returns the rows that a copy or a fill writes.
 pub(super) fn written_rows(events: &Events, event: u64) -> Option<Rows> {

@@ -8,18 +8,21 @@
 
 mod ati;
 mod bochs;
+mod controller;
 mod live;
 mod mapped;
 mod registers;
 #[cfg(test)]
 mod tests;
 
+pub use controller::{Mode, ModeError};
 pub use live::{LiveDisplay, LiveError};
 
 use super::format::{Palette, ScreenFormat};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Hardware, Recording, SpaceKind};
 use crate::registers::RegisterMap;
+use controller::{Controller, Effect};
 use mapped::MapScreen;
 
 /// Maximum number of mode changes, colour changes, or drawing commands.
@@ -28,60 +31,6 @@ const MAX_CHANGES: usize = 1 << 22;
 const COLORS: usize = 512;
 /// Events between two checks for cancellation.
 const STEP: usize = 1 << 14;
-
-/// The reason why the registers describe no screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ModeError {
-    /// No access has shown a register yet.
-    #[error("the driver has neither written nor read {0} yet")]
-    Unset(&'static str),
-    /// The controller does not show the framebuffer.
-    #[error("{0}")]
-    Off(&'static str),
-    /// The controller is in a mode that this program cannot draw.
-    #[error("{what} is {value}, which is not supported")]
-    Unsupported {
-        /// The unsupported property.
-        what: &'static str,
-        /// Its value.
-        value: u32,
-    },
-}
-
-/// The mode at an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mode {
-    /// The screen, or the reason why there is none.
-    pub screen: Result<ScreenFormat, ModeError>,
-    /// Whether the controller overlays a hardware cursor, which is not drawn.
-    pub cursor: bool,
-}
-
-/// The effect of an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
-    /// No visible effect.
-    None,
-    /// The mode may have changed.
-    Mode,
-    /// A colour of the palette was set.
-    Color(u8, [u8; 3]),
-    /// Something other than a store draws.
-    Draws,
-}
-
-/// A model of a display controller, driven by register accesses.
-trait Controller {
-    /// Handles a register write.
-    fn write(&mut self, offset: u32, width: u8, value: u64) -> Effect;
-    /// Handles a register read.
-    fn read(&mut self, offset: u32, width: u8, value: u64) -> Effect;
-    /// Returns the current mode.
-    fn mode(&self) -> Mode;
-    /// Returns registers that are readable without side effects, each with its access width: they give the mode of a
-    /// live device.
-    fn readable(&self) -> Vec<(u32, u8)>;
-}
 
 /// A constructor of a controller from a map.
 type Make = fn(&'static RegisterMap) -> Box<dyn Controller + Send>;

@@ -6,8 +6,8 @@
 //! recordings of both stock drivers, and the resulting pictures. On a Radeon the framebuffer is assumed to start at the
 //! display's base address, as `radeonfb` sets it.
 
+use super::controller::{Controller, Effect, Mode, ModeError};
 use super::mapped::{Bits, MapScreen, ScreenGeometry};
-use super::{Controller, Effect, Mode, ModeError};
 use crate::registers::RegisterMap;
 
 /// The register behind [`AtiField::Index`]: it accesses the offset in the index register.

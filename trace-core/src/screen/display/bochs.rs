@@ -3,8 +3,8 @@
 //!
 //! Checked against QEMU's `bochs-display` under Linux' `bochs` driver.
 
+use super::controller::{Controller, Effect, Mode};
 use super::mapped::{MapScreen, ScreenGeometry};
-use super::{Controller, Effect, Mode};
 use crate::registers::{RegisterMap, ScreenFact};
 
 /// Zero after reset, so a driver need not write them.

@@ -1,7 +1,8 @@
 //! The current state of a device's display controller: its registers are followed as accesses happen, and read again
 //! before a picture is taken.
 
-use super::{Controller, ControllerKind, Effect, Mode};
+use super::ControllerKind;
+use super::controller::{Controller, Effect, Mode};
 use crate::recording::Hardware;
 use crate::screen::format::{FormatError, Palette};
 use crate::screen::{ModeError, Picture, PictureError, RenderedScreen, StoreState};

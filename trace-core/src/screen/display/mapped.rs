@@ -1,8 +1,8 @@
 //! The screen described by a register map: follows the registers that it names and reads its screen facts from them.
 //! This is enough for a controller that the map describes completely.
 
+use super::controller::{Controller, Effect, Mode, ModeError};
 use super::registers::Registers;
-use super::{Controller, Effect, Mode, ModeError};
 use crate::registers::{Register, RegisterMap, ScreenFact, ScreenSource};
 use crate::screen::format::{ByteOrder, PixelFormat, ScreenFormat};
 
