@@ -12,7 +12,7 @@ pub(super) const MAX_EDIT_DISTANCE: usize = 1024;
 
 /// One step of an alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Both sequences have an element.
     Both(usize, usize),
     /// Only the first sequence has the element.
@@ -23,7 +23,7 @@ pub(crate) enum Step {
 
 /// A run of consecutive elements that both sequences have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Common {
+pub struct Common {
     /// Index of the first in the first sequence.
     pub a: usize,
     /// Index of the first in the second sequence.
@@ -34,7 +34,7 @@ pub(crate) struct Common {
 
 /// An alignment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Alignment {
+pub struct Alignment {
     /// The common runs, in order; no two are adjacent in both sequences.
     pub common: Vec<Common>,
     /// Whether a search was cut short, so that there may be a shorter alignment.
@@ -83,12 +83,7 @@ pub(super) fn suffix<T>(a: &[T], b: &[T], same: impl Fn(&T, &T) -> bool) -> usiz
 ///
 /// # Errors
 /// If the work was cancelled.
-pub(crate) fn align<T>(
-    a: &[T],
-    b: &[T],
-    progress: &Progress,
-    same: impl Fn(&T, &T) -> bool,
-) -> Result<Alignment, Cancelled> {
+pub fn align<T>(a: &[T], b: &[T], progress: &Progress, same: impl Fn(&T, &T) -> bool) -> Result<Alignment, Cancelled> {
     align_within(a, b, MAX_EDIT_DISTANCE, progress, same)
 }
 
@@ -299,7 +294,7 @@ pub(super) mod tests {
     }
 
     /// Returns the number of common steps of an alignment, which must be complete and in order.
-    pub(in crate::diff) fn common<T: PartialEq + std::fmt::Debug>(a: &[T], b: &[T], found: &Alignment) -> usize {
+    pub(crate) fn common<T: PartialEq + std::fmt::Debug>(a: &[T], b: &[T], found: &Alignment) -> usize {
         let (mut i, mut j, mut both) = (0, 0, 0);
         for s in found.steps((a.len(), b.len())) {
             match s {

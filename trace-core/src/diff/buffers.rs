@@ -1,15 +1,45 @@
 //! Comparison of the named buffers of two recordings at their ends, by the type of their elements.
 
-use super::BufferDiff;
-use super::elements::{Comparer, Tolerance};
+use super::elements::{Comparer, ElementDiff, Tolerance};
 use super::rules::Rules;
-use crate::PAGE_SIZE;
 use crate::memory::{ByteState, GpuMemoryView};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Buffer, ElementType, Recording};
+use crate::{GpuVa, PAGE_SIZE};
+use serde::{Deserialize, Serialize};
 
 /// Size of one comparison step, bytes: a multiple of every element size.
 const PIECE: usize = 64 * PAGE_SIZE;
+
+/// A named buffer of both sides at the end, compared by the type of its elements.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BufferDiff {
+    /// Its name.
+    pub name: String,
+    /// Address and size in bytes in the first recording; `None` if it has no buffer of this name.
+    pub a: Option<(GpuVa, u64)>,
+    /// Address and size in bytes in the second recording; `None` if it has no buffer of this name.
+    pub b: Option<(GpuVa, u64)>,
+    /// Number of bytes that differ, of those that both sides have.
+    pub bytes_differ: u64,
+    /// Number of bytes that one side does not have: different size, not mapped, or without contents. They are not
+    /// compared.
+    pub unknown: u64,
+    /// The comparison of its elements, or of bytes if the two recordings name different types; `None` if one side has
+    /// no such buffer.
+    pub elements: Option<ElementDiff>,
+    /// The tolerance for its elements.
+    pub tolerance: Option<Tolerance>,
+}
+
+impl BufferDiff {
+    /// Returns whether its elements differ beyond the tolerance, or one side has no such buffer or another size.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        let bytes = |side: Option<(GpuVa, u64)>| side.map(|s| s.1);
+        bytes(self.a) != bytes(self.b) || self.elements.as_ref().is_some_and(|e| e.differ > 0)
+    }
+}
 
 /// A buffer and the memory that contains it.
 struct Side<'a> {

@@ -6,107 +6,29 @@
 
 mod buffers;
 mod call_index;
+mod call_side;
 mod code;
 mod content;
 mod differences;
 mod launches;
 
-pub(super) use call_index::{CallIndex, index_calls};
+pub(super) use call_index::{CallIndex, index_calls, is_piece, mix};
 pub use code::CodeDifference;
 pub use differences::{CallDiff, CallDifference, CallPart, ContentDiff, TypeFrom};
 
+use super::elements::Tolerance;
+use super::event_diff::MAX_LISTED_DIFFERENCES;
 use super::rules::{IgnoredMemory, Rules};
-use super::{MAX_LISTED_DIFFERENCES, Tolerance};
-use crate::api_trace::{ApiTrace, BufferLocation};
+use crate::api_trace::BufferLocation;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{CallEvent, CopyKind, CopyRow, FillRow, LaunchRow, OrderRow, Recording};
+use crate::recording::{CallEvent, CopyKind, CopyRow, FillRow, LaunchRow, Recording};
 use buffers::BufferPairs;
+use call_side::{CallSide, Field, SnapshotPieces};
 use code::LaunchedCode;
 use content::ContentComparison;
-use std::collections::BTreeMap;
 
 /// Maximum number of fields of one difference.
 const MAX_FIELDS: usize = 64;
-
-/// A field that differs: its name, and its value on each side.
-type Field = (String, String, String);
-
-/// One side: a recording and the index of its calls.
-#[derive(Clone, Copy)]
-struct CallSide<'r> {
-    recording: &'r Recording,
-    known: &'r CallIndex,
-}
-
-impl<'r> CallSide<'r> {
-    fn call(&self, event: u64) -> Option<CallEvent> {
-        self.recording.events.call(usize::try_from(event).ok()?)
-    }
-
-    fn calls(&self) -> &'r ApiTrace {
-        &self.known.api_trace
-    }
-
-    /// Returns the location of an address at an event.
-    fn place(&self, address: u64, event: u64) -> Option<BufferLocation> {
-        self.calls().buffers().locate(address, event)
-    }
-
-    /// Formats an address.
-    fn format_address(&self, address: u64, event: u64) -> String {
-        self.calls().buffers().format_address(address, event)
-    }
-}
-
-/// Returns whether a copy is a piece of a snapshot: it belongs to no stream.
-pub(super) fn is_piece(row: &CopyRow) -> bool {
-    row.stream == OrderRow::NONE && row.kind == CopyKind::DeviceToHost as u32
-}
-
-/// The pieces of all snapshots of one side by the memory that they hold: a snapshot has them in address order, which
-/// differs between runs.
-#[derive(Debug, Default)]
-struct SnapshotPieces {
-    /// The event by snapshot number and location.
-    by_place: BTreeMap<(usize, BufferLocation), u64>,
-}
-
-/// Returns the number of the snapshot that an event belongs to.
-fn snapshot_number(of: &CallSide<'_>, event: u64) -> usize {
-    of.calls().snapshots().partition_point(|s| s.0 < event)
-}
-
-impl SnapshotPieces {
-    /// Collects the pieces of one side.
-    pub fn from_side(of: &CallSide<'_>) -> Self {
-        let mut by_place = BTreeMap::new();
-        let events = &of.recording.events;
-        // Without a snapshot there are no pieces to search for.
-        let all = if of.calls().snapshots().is_empty() {
-            0
-        } else {
-            events.len()
-        };
-        for at in 0..all {
-            let Some(CallEvent::Copy(row)) = events
-                .call(at)
-                .filter(|c| matches!(c, CallEvent::Copy(r) if is_piece(r)))
-            else {
-                continue;
-            };
-            let event = at as u64;
-            if let Some(place) = of.place(row.from, event) {
-                by_place.entry((snapshot_number(of, event), place)).or_insert(event);
-            }
-        }
-        Self { by_place }
-    }
-
-    /// Returns the piece that holds a location, in the snapshot that an event belongs to.
-    pub fn at(&self, of: &CallSide<'_>, event: u64, place: BufferLocation) -> Option<u64> {
-        self.by_place.get(&(snapshot_number(of, event), place)).copied()
-    }
-}
 
 /// Compares the calls of two recordings pair by pair: the first pass matches buffers in every pair, the second pass
 /// compares every pair.
@@ -320,10 +242,7 @@ impl<'r> CallComparer<'r> {
         if c.total() != d.total() {
             fields.push(("bytes".to_owned(), bytes(c), bytes(d)));
         }
-        let names = (
-            self.a.known.name(&self.a, events.0, c),
-            self.b.known.name(&self.b, events.1, d),
-        );
+        let names = (self.a.known.name(events.0, c), self.b.known.name(events.1, d));
         let mut out = CallDifference {
             way: CopyKind::from_raw(c.kind).map_or("", CopyKind::name).to_owned(),
             at,

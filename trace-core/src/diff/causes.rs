@@ -5,12 +5,14 @@
 //! that is read, the CPU stored the byte. Others are only possible: a job may have read the byte, the driver may have
 //! acted on what it read. Each step says which it is, and each is before the one that it explains.
 
-use super::event_alignment::{ChangeKind, DiffSide, EventAlignment};
+use super::event_alignment::{DiffSide, EventAlignment};
+use super::event_diff::ChangeKind;
 use super::mapping_changes::{MappingQuery, find_mapping_change};
 use super::{BufferDiff, Diff, HostWriteDifference, MappingDifference};
+use crate::GpuVa;
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{Access, AddressSpace, BufferRole, EventKind, GpuVa, MemoryView, Recording};
+use crate::recording::{Access, AddressSpace, BufferRole, EventKind, MemoryView, Recording};
 use crate::registers::{Register, RegisterMap, Role, register_space};
 use serde::Serialize;
 

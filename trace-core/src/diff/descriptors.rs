@@ -5,18 +5,94 @@
 //! status field that the device writes, because it is not part of the job's work.
 
 use super::event_alignment::JobInterval;
+use super::event_diff::{JobPair, MAX_LISTED_DIFFERENCES};
 use super::relocation::Relocations;
 use super::rules::Rules;
-use super::{DescriptorDiff, DescriptorDifference, JobPair, MAX_LISTED_DIFFERENCES};
-use crate::jobs::{GpuMemory, HEADER_BYTES, Job, JobType, Payload, address_spaces, read_chain};
-use crate::memory::GpuMemoryView;
+use crate::GpuVa;
+use crate::jobs::{HEADER_BYTES, Job, JobType, Payload, address_spaces, read_chain};
+use crate::memory::{GpuMemory, GpuMemoryView};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{GpuVa, Recording};
+use crate::recording::Recording;
 use crate::registers::{FieldKind, Layout, RegisterMap};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
 /// Size of the longest descriptor that has a layout, bytes: a draw descriptor.
 const MAX_DESCRIPTOR_BYTES: usize = 128;
+
+/// Job descriptors, compared field by field: the descriptors of the chains of matching jobs, each as its submit found
+/// it. Jobs that run the same chains again, with the same snapshots, are compared once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescriptorDiff {
+    /// Number of descriptors that are the same on both sides.
+    pub same: u64,
+    /// Number of descriptors with a field that differs.
+    pub changed: u64,
+    /// Number of jobs of chains that only the first recording has.
+    pub only_a: u64,
+    /// Number of jobs of chains that only the second recording has.
+    pub only_b: u64,
+    /// Number of address fields that differ only by relocation. They count as no difference.
+    pub relocated: u64,
+    /// Number of descriptors and jobs that a side does not hold, or that rules exclude.
+    pub unknown: u64,
+    /// Number of descriptors whose status fields, which the device writes, differ. They count as no difference.
+    #[serde(default)]
+    pub status: u64,
+    /// Names of those status fields.
+    #[serde(default)]
+    pub status_fields: Vec<String>,
+    /// The first descriptors that differ, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs.
+    pub list: Vec<DescriptorDifference>,
+}
+
+/// A descriptor that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DescriptorDifference {
+    /// The jobs whose chain it belongs to.
+    pub job: JobPair,
+    /// The submits of these jobs, at which it was read: the event of the first recording, and of the second.
+    pub events: (u64, u64),
+    /// Index of its job in the chain, from 0.
+    pub in_chain: u32,
+    /// The name of its layout in the register map, for example `draw`.
+    pub layout: String,
+    /// Numbers of the address spaces that contain it.
+    pub spaces: (u8, u8),
+    /// Its address in the first recording; `None` if the chain has no such job.
+    pub a: Option<GpuVa>,
+    /// Its address in the second recording; `None` if the chain has no such job.
+    pub b: Option<GpuVa>,
+    /// Its size, bytes.
+    pub bytes: u32,
+    /// Offset of the byte in which the first differing field starts.
+    pub first_byte: u32,
+    /// Fields that differ: name, and decoded value on each side, empty if a side has none.
+    pub fields: Vec<(String, String, String)>,
+}
+
+impl DescriptorDiff {
+    /// Returns the number of differences.
+    #[must_use]
+    pub fn count_differing(&self) -> u64 {
+        self.changed + self.only_a + self.only_b
+    }
+
+    /// Returns the same with the sides swapped.
+    pub(super) fn swapped(mut self) -> Self {
+        std::mem::swap(&mut self.only_a, &mut self.only_b);
+        for d in &mut self.list {
+            d.job = d.job.swapped();
+            d.spaces = (d.spaces.1, d.spaces.0);
+            d.events = (d.events.1, d.events.0);
+            std::mem::swap(&mut d.a, &mut d.b);
+            for f in &mut d.fields {
+                std::mem::swap(&mut f.1, &mut f.2);
+            }
+        }
+        self
+    }
+}
 
 /// A descriptor: the name of its layout, and its address.
 type Descriptor = (&'static str, GpuVa);

@@ -1,45 +1,7 @@
 //! Alignment of the events of two recordings: which events match, and where the next difference is.
 
-use super::JobPair;
-use serde::{Deserialize, Serialize};
+use super::event_diff::{ChangeKind, JobPair};
 use std::ops::Range;
-
-/// The result for a run of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum ChangeKind {
-    /// Both sides have the events, and they are equal except for values that differ between any two runs.
-    Equal,
-    /// Both sides have the events, with other values.
-    Changed,
-    /// Only the first recording has the events.
-    Deleted,
-    /// Only the second recording has the events.
-    Inserted,
-    /// The first recording has the events here, the second elsewhere.
-    MovedFrom,
-    /// The second recording has the events here, the first elsewhere.
-    MovedTo,
-}
-
-impl ChangeKind {
-    /// Returns whether this is a difference.
-    #[must_use]
-    pub fn differs(self) -> bool {
-        self != Self::Equal
-    }
-
-    /// Returns the kind with the sides swapped.
-    #[must_use]
-    pub fn swapped(self) -> Self {
-        match self {
-            Self::Deleted => Self::Inserted,
-            Self::Inserted => Self::Deleted,
-            Self::MovedFrom => Self::MovedTo,
-            Self::MovedTo => Self::MovedFrom,
-            same => same,
-        }
-    }
-}
 
 /// A run of compared events with the same result. Indices count only the compared events, without those that others
 /// represent: [`EventAlignment::event_a`] and [`EventAlignment::event_b`] return the events.

@@ -3,12 +3,14 @@
 use super::align::{Common, Step};
 use super::anchors::align_long;
 use super::calls::{self, CallComparer, CallDiff};
-use super::event_alignment::{Block, ChangeKind, EventAlignment, JobInterval};
+use super::event_alignment::{Block, EventAlignment, JobInterval};
+use super::event_diff::{
+    ChangeKind, EventDiff, EventDifference, JobPair, MAX_LISTED_DIFFERENCES, OneSided, RegisterDiff,
+};
 use super::moved_events::{self, MovedEvents};
 use super::relocation::Relocations;
 use super::rules::Rules;
 use super::stream::{self, Item, Key, Rule, Side, SpaceNumbers, Stream};
-use super::{EventDiff, EventDifference, JobPair, MAX_LISTED_DIFFERENCES, OneSided, RegisterDiff};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, EventKind, Recording};
 use crate::registers::{RegisterMap, Role, format_location};

@@ -4,18 +4,68 @@
 //! are compared, not rows.
 
 use super::event_alignment::JobInterval;
+use super::event_diff::{JobPair, MAX_LISTED_DIFFERENCES};
 use super::recorded_ranges::{RecordedAddresses, is_same_word, word};
 use super::rules::Rules;
-use super::{HostWriteDiff, HostWriteDifference, JobPair, MAX_LISTED_DIFFERENCES, spaces};
-use crate::PAGE_SIZE;
+use super::spaces;
 use crate::mmu;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{EventKind, FrameRole, GpuVa, HostWriteRow, MemoryView, Page, Recording};
+use crate::recording::{EventKind, FrameRole, HostWriteRow, MemoryView, Page, Recording};
+use crate::{GpuVa, PAGE_SIZE};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Maximum number of bytes of a difference that are shown, from its start.
 pub(super) const MAX_SHOWN_BYTES: usize = 16;
+
+/// CPU writes, compared byte by byte in the interval of the same job. Bytes are identified by address space and GPU
+/// address at the submit of the next job if both sides have page tables, or else by physical address. Counts are of
+/// bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostWriteDiff {
+    /// Bytes that both sides wrote with the same value.
+    pub same: u64,
+    /// Bytes that one side wrote and the other already had when the job was submitted. They count as no difference.
+    pub already: u64,
+    /// Bytes that both sides wrote with different values.
+    pub changed: u64,
+    /// Bytes that only the first recording wrote.
+    pub only_a: u64,
+    /// Bytes that only the second recording wrote.
+    pub only_b: u64,
+    /// Bytes of either side that are not compared: those in page tables, which are compared as mappings, those that a
+    /// rule leaves out, and those of `unmapped`.
+    pub uncompared: u64,
+    /// Bytes of either side in pages that are not mapped at the submit of the next job, so that no job sees them there.
+    pub unmapped: u64,
+    /// Whether the addresses are physical, because not both sides have page tables.
+    pub physical: bool,
+    /// The first differing ranges, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs, then by address. No
+    /// range crosses a page.
+    pub list: Vec<HostWriteDifference>,
+}
+
+/// A range of bytes that the CPU wrote differently.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostWriteDifference {
+    /// The jobs in whose interval the writes are.
+    pub job: JobPair,
+    /// The event of the first recording that wrote the first of the bytes; `None` if only the second wrote them.
+    pub a: Option<u64>,
+    /// The event of the second recording; `None` if only the first wrote them.
+    pub b: Option<u64>,
+    /// Number of the address space; 0 if addresses are physical.
+    pub address_space: u8,
+    /// Address of the first byte.
+    pub va: GpuVa,
+    /// Number of bytes.
+    pub bytes: u64,
+    /// Bytes that the first recording wrote, at most 16; empty if it wrote none.
+    pub bytes_a: Vec<u8>,
+    /// Bytes that the second recording wrote, at most 16.
+    pub bytes_b: Vec<u8>,
+}
 
 /// The page that a frame is mapped at: number of the address space, and address.
 type PageLocation = (u8, u64);

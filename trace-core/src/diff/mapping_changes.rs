@@ -4,9 +4,9 @@
 use super::MappedAs;
 use super::causes::{Link, Step};
 use super::event_alignment::JobInterval;
-use crate::mmu;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{AddressSpace, GpuVa, Recording};
+use crate::recording::{AddressSpace, Recording};
+use crate::{GpuVa, mmu};
 use std::ops::Range;
 
 /// Maximum number of events of a job interval that are searched for a store.

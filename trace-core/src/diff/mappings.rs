@@ -3,17 +3,77 @@
 //! The physical location of a page is not compared: every run has its own memory, and the content at an address is
 //! compared with the pages.
 
+use super::event_diff::MAX_LISTED_DIFFERENCES;
 use super::rules::Rules;
-use super::{MAX_LISTED_DIFFERENCES, MappedAs, MappingDiff, MappingDifference, spaces};
+use super::spaces;
+use crate::GpuVa;
 use crate::memory::GpuMemoryView;
-use crate::mmu::{self, Leaf, PAGE_BYTES, Scan, TableItem};
+use crate::mmu::{self, Leaf, PAGE_BYTES, Rights, Scan, TableItem};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{GpuVa, Recording};
+use crate::recording::Recording;
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// Number of tables and leaf entries between two checks for cancellation.
 const CHECK_EVERY: u64 = 1 << 12;
+
+/// Page table mappings of both sides at the end, per address space, as far as the tables can be followed. Counts are
+/// of 4 KiB pages. The physical location of a page is no difference: a replay has other memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappingDiff {
+    /// Pages that both sides map in the same way.
+    pub same: u64,
+    /// Pages that both sides map, with other rights or attributes.
+    pub changed: u64,
+    /// Pages that only the first recording maps.
+    pub only_a: u64,
+    /// Pages that only the second recording maps.
+    pub only_b: u64,
+    /// Pages that both sides map in the same way, with the same contents, at different addresses.
+    #[serde(default)]
+    pub moved: u64,
+    /// The first runs of pages that differ, at most [`MAX_LISTED_DIFFERENCES`], by address space and address.
+    pub list: Vec<MappingDifference>,
+}
+
+/// How a page is mapped, without its physical address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappedAs {
+    /// Access rights of the GPU.
+    pub rights: Rights,
+    /// Index into the memory attributes of the address space, 0 to 7.
+    pub attr_index: u8,
+    /// All bits of the entry except its address and type, see [`crate::mmu::entry_bits`]; 0 if the tables of the two
+    /// recordings have different formats.
+    pub bits: u64,
+}
+
+/// A run of pages with different mappings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappingDifference {
+    /// Number of the address space.
+    pub address_space: u8,
+    /// First address.
+    pub va: GpuVa,
+    /// Number of 4 KiB pages.
+    pub pages: u64,
+    /// The mapping in the first recording; `None` if it has none.
+    pub a: Option<MappedAs>,
+    /// The mapping in the second recording; `None` if it has none.
+    pub b: Option<MappedAs>,
+    /// Address in the second recording of the pages that the first has at `va`.
+    #[serde(default)]
+    pub moved_to: Option<GpuVa>,
+}
+
+impl MappingDifference {
+    /// Returns the address one past the last byte.
+    #[must_use]
+    pub fn end(&self) -> GpuVa {
+        GpuVa(self.va.0.saturating_add(self.pages.saturating_mul(PAGE_BYTES)))
+    }
+}
 
 /// A run of consecutive pages that are mapped in the same way.
 #[derive(Clone, Copy)]

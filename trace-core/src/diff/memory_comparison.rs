@@ -2,10 +2,11 @@
 //! are. Memory that the second recording has elsewhere is read from there.
 
 use super::{MappingDiff, spaces};
+use crate::GpuVa;
 use crate::memory::{ByteState, GpuMemoryView};
 use crate::mmu::{self, PAGE_BYTES};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{GpuVa, Page, Recording, ZERO_PAGE};
+use crate::recording::{Page, Recording, ZERO_PAGE};
 
 /// A byte of both sides, or its state if it is not known.
 pub type BytePair = (Result<u8, ByteState>, Result<u8, ByteState>);

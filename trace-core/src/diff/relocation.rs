@@ -130,7 +130,8 @@ fn ranges_holding(of: &[DeviceRange], value: u64, whole: bool) -> impl Iterator<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{GpuVa, Metadata, Region};
+    use crate::GpuVa;
+    use crate::recording::{Metadata, Region};
 
     fn with(regions: &[(u64, u64)]) -> Recording {
         let region = |(start, bytes): &(u64, u64)| Region {

@@ -1,7 +1,7 @@
 //! Token stream of a recording for the alignment: digests of its events, without values that differ between any two
 //! runs, split into job intervals.
 
-use super::calls::{self, CallIndex};
+use super::calls::{self, CallIndex, mix};
 use super::rules::Rules;
 use super::spaces::{self, Roots};
 use crate::progress::{Cancelled, Progress};
@@ -450,12 +450,6 @@ impl Stream {
 /// Returns whether two equal tokens mean equal values.
 pub(super) fn is_whole(token: u64) -> bool {
     token & 1 == 1
-}
-
-/// Mixes a value into a digest.
-pub(super) fn mix(digest: u64, with: u64) -> u64 {
-    let m = u128::from(digest ^ with) * 0x9e37_79b9_7f4a_7c15;
-    (m as u64 ^ (m >> 64) as u64).wrapping_add(0xf39c_c060_5ced_c835)
 }
 
 /// Returns a digest of an event without its value.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::recording::{Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, MemoryBuilder, UndecodedRow};
+use crate::{GpuVa, PhysAddr};
 
 mod descriptors;
 mod measured;
@@ -167,8 +168,9 @@ fn two_spaces(base: u64, bytes: [u8; 2]) -> Recording {
 
 /// Does the same with these pages.
 fn two_spaces_of(base: u64, pages: [[u8; 4096]; 2]) -> Recording {
+    use crate::PhysAddr;
     use crate::mmu::{self, Rights};
-    use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
+    use crate::recording::{AddressSpace, MmuFormat};
     const F: MmuFormat = MmuFormat::Aarch64_4k;
     let mut m = MemoryBuilder::new();
     let mut frames = Vec::new();
@@ -302,8 +304,8 @@ fn zero_page_equals_a_missing_page() {
 /// Creates a recording of one address space. Tables at `base` map its first pages, each to its own frame after the
 /// tables, by these entries without address; 0 leaves a page unmapped.
 fn mapped(base: u64, entries: &[u64]) -> Recording {
-    use crate::mmu;
-    use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
+    use crate::recording::{AddressSpace, MmuFormat};
+    use crate::{PhysAddr, mmu};
     const F: MmuFormat = MmuFormat::Aarch64_4k;
     let mut m = MemoryBuilder::new();
     let mut frames = Vec::new();
@@ -613,7 +615,7 @@ fn alignment_maps_events_in_both_directions() {
 /// A written value is the same even if it is half of a root on one side only.
 #[test]
 fn equal_root_values_are_equal_regardless_of_tables() {
-    use crate::recording::{AddressSpace, MmuFormat, PhysAddr};
+    use crate::recording::{AddressSpace, MmuFormat};
     let with_root = |root: u64| {
         let mut r = recording(&[(true, 0x2400, 0)], &[]);
         r.metadata.address_spaces = vec![AddressSpace {
@@ -633,7 +635,8 @@ fn equal_root_values_are_equal_regardless_of_tables() {
 
 #[test]
 fn mapping_difference_starts_at_the_entry_store() {
-    use crate::recording::{HostWriteRow, PhysAddr};
+    use crate::PhysAddr;
+    use crate::recording::HostWriteRow;
     // Two jobs' worth of events would exceed the limit, so the entry is stored before the first job.
     let base = 0x10_0000u64;
     let build = |entries: &[u64], store: bool| {

@@ -1,19 +1,19 @@
 //! Index of one side's calls before the alignment: ids that mean the same on both sides, names of transfers, and
 //! digests of call contents.
 
-use super::launches::is_host_address;
-use super::{CallSide, is_piece};
 use crate::api_trace::{ApiTrace, Value, has_succeeded};
-use crate::diff::stream::mix;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{CallEvent, CopyKind, CopyRow, LaunchRow, PageId, Recording};
+use crate::recording::{CallEvent, CopyKind, CopyRow, LaunchRow, OrderRow, PageId, Recording};
 use std::collections::{BTreeSet, HashMap};
 
 /// Value of the identity's source in the recording of a replay.
 const OUTCOME: &str = "outcome";
 
+/// Host addresses as Linux gives them to programs. A value in this range on both sides differs between any two runs.
+const HOST: std::ops::RangeInclusive<u64> = 0x5500_0000_0000..=0x7fff_ffff_ffff;
+
 /// The index of one side.
-pub(in crate::diff) struct CallIndex {
+pub(crate) struct CallIndex {
     pub(super) api_trace: ApiTrace,
     /// Ids of functions and of call names that mean the same on both sides.
     functions: Vec<u32>,
@@ -30,7 +30,7 @@ pub(in crate::diff) struct CallIndex {
 ///
 /// # Errors
 /// If the work was cancelled.
-pub(in crate::diff) fn index_calls(
+pub(crate) fn index_calls(
     a: &Recording,
     b: &Recording,
     progress: &Progress,
@@ -159,12 +159,12 @@ impl CallIndex {
     }
 
     /// Returns the name of a copy's content: `in0`, `out3`, or the memory that it refers to.
-    pub(super) fn name(&self, of: &CallSide<'_>, event: u64, row: &CopyRow) -> String {
+    pub(super) fn name(&self, event: u64, row: &CopyRow) -> String {
         let number = copy_key(row).and_then(|c| Some((c.0, *self.carried.get(&c)?)));
         match number {
             Some((true, n)) => format!("in{n}"),
             Some((false, n)) => format!("out{n}"),
-            None => of.format_address(row.device(), event),
+            None => self.api_trace.buffers().format_address(row.device(), event),
         }
     }
 
@@ -204,6 +204,22 @@ impl CallIndex {
         }
         digest
     }
+}
+
+/// Returns whether a copy is a piece of a snapshot: it belongs to no stream.
+pub(crate) fn is_piece(row: &CopyRow) -> bool {
+    row.stream == OrderRow::NONE && row.kind == CopyKind::DeviceToHost as u32
+}
+
+/// Returns whether a word looks like a host address.
+pub(super) fn is_host_address(word: u64) -> bool {
+    HOST.contains(&word)
+}
+
+/// Mixes a value into a digest.
+pub(crate) fn mix(digest: u64, with: u64) -> u64 {
+    let m = u128::from(digest ^ with) * 0x9e37_79b9_7f4a_7c15;
+    (m as u64 ^ (m >> 64) as u64).wrapping_add(0xf39c_c060_5ced_c835)
 }
 
 fn numbered(numbers: &[u32], index: u32) -> u32 {

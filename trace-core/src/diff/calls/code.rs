@@ -1,6 +1,6 @@
 //! Comparison of the code of functions that both recordings launched: the modules, and if they differ, the functions.
 
-use super::CallSide;
+use super::call_side::CallSide;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallFunction, CallModule, CodeKind};
 use cuda_code::cubin::Cubin;

@@ -1,6 +1,6 @@
 //! Comparison of the content of two copies, at the cost of what differs: pages with equal digests are not read.
 
-use super::{ContentDiff, TypeFrom};
+use super::differences::{ContentDiff, TypeFrom};
 use crate::PAGE_SIZE;
 use crate::diff::buffers::count_differing;
 use crate::diff::elements::{Comparer, Tolerance};

@@ -1,6 +1,6 @@
 //! Reported differences between matching calls.
 
-use super::CodeDifference;
+use super::code::CodeDifference;
 use crate::diff::elements::{ElementDiff, Tolerance};
 use serde::{Deserialize, Serialize};
 
@@ -170,7 +170,7 @@ impl CallDiff {
     }
 
     /// Returns the same with the sides swapped.
-    pub(in crate::diff) fn swapped(mut self) -> Self {
+    pub(crate) fn swapped(mut self) -> Self {
         self.list = self.list.into_iter().map(CallDifference::swapped).collect();
         self.code = self.code.into_iter().map(CodeDifference::swapped).collect();
         self

@@ -1,19 +1,13 @@
 //! Comparison of matching launches: dimensions and arguments, by type, with addresses resolved to buffers.
 
 use super::buffers::BufferPairs;
-use super::{CallSide, Field};
+use super::call_index::is_host_address;
+use super::call_side::{CallSide, Field};
 use crate::api_trace::{Argument, BufferLocation, Value};
 use crate::recording::{ElementType, LaunchRow};
 
-/// Host addresses as Linux gives them to programs. A value in this range on both sides differs between any two runs.
-const HOST: std::ops::RangeInclusive<u64> = 0x5500_0000_0000..=0x7fff_ffff_ffff;
 /// Maximum number of words of one argument that are reported.
 const MAX_WORDS: usize = 4;
-
-/// Returns whether a word looks like a host address.
-pub(super) fn is_host_address(word: u64) -> bool {
-    HOST.contains(&word)
-}
 
 /// A launch on one side.
 type Launch<'s, 'r> = (&'s CallSide<'r>, u64, &'s LaunchRow);

@@ -2,16 +2,16 @@
 
 use super::*;
 use crate::jobs::{address_spaces, memory_at_submits, read_chain};
-use crate::mmu;
-use crate::recording::{GpuVa, Memory};
+use crate::recording::Memory;
 use crate::registers::RegisterMap;
 use crate::timeline;
+use crate::{GpuVa, mmu};
 
 fn sample(name: &str) -> Recording {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../sample-traces")
         .join(name);
-    crate::import::open(&path, &Progress::new()).unwrap()
+    crate::container::open(&path).unwrap()
 }
 
 /// Returns the recording with other bytes at an address of its first address space, in every snapshot.

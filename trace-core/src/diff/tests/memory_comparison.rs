@@ -1,11 +1,12 @@
 //! Tests of the memory comparison against a byte-by-byte count.
 
 use super::{two_spaces, two_spaces_of};
+use crate::GpuVa;
 use crate::diff::{MappedAs, MappingDiff, MappingDifference, MemoryComparison};
 use crate::memory::ByteState;
 use crate::mmu::Rights;
 use crate::progress::Progress;
-use crate::recording::{GpuVa, Recording};
+use crate::recording::Recording;
 
 /// Returns the start of every run of differing bytes, found one after another.
 fn all(b: &MemoryComparison<'_>, forward: bool) -> Vec<u64> {
