@@ -20,7 +20,7 @@ pub use owners::{Owner, OwnerSummary, find_owners};
 pub use pieces::{Piece, Pieces, Summary};
 pub use reverse_map::{ReverseMap, ReverseMapping};
 
-use crate::recording::GpuVa;
+use crate::GpuVa;
 use std::ops::Range;
 
 /// A value of frames, such as [`last_changes`] and [`Entropies`] return.

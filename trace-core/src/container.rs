@@ -20,7 +20,7 @@ mod verify_rows;
 mod writer;
 
 pub use error::ContainerError;
-pub use layout::{Encoding, SectionKind, VERSION, VERSION_WITHOUT_BLOCKS};
+pub use layout::{Encoding, VERSION, VERSION_WITHOUT_BLOCKS};
 pub use mapped_recordings::recording_at;
 pub use reader::{Derived, KineFile, SectionInfo};
 pub use save::{append, to_bytes, write, write_streamed, write_with};

@@ -12,7 +12,8 @@ pub mod edit;
 pub mod encode;
 pub mod export;
 pub mod filter;
-pub mod import;
+pub mod finding;
+mod ids;
 pub mod jobs;
 pub mod json_forms;
 pub mod memory;
@@ -30,7 +31,8 @@ pub mod values;
 #[cfg(test)]
 mod test_recordings;
 
-pub use recording::{GpuVa, PhysAddr, Recording, RegOffset};
+pub use ids::{GpuVa, PhysAddr, RegOffset};
+pub use recording::Recording;
 
 /// Size of a page, bytes. Every page table format that this crate supports uses it, and page images have this size.
 pub const PAGE_SIZE: usize = 4096;

@@ -13,4 +13,4 @@ pub use element::{
 };
 pub use likely::{MAX_SAMPLE_BYTES, likely_element};
 pub use search::{Hit, MAX_HITS, MAX_MATCH_BYTES, Pattern, SearchError};
-pub use view::{BufferBytes, ByteState, GpuMemoryView, MAX_READ};
+pub use view::{BufferBytes, ByteState, GpuMemory, GpuMemoryView, MAX_READ};

@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// Default limit of the unpacked size of a file, and of the memory of a recording made from it: 4 GiB. It does not
+/// depend on the packed size, since valid logs compress well too. A machine with 8 GB can hold it, and the `.kine` file
+/// takes about as much disk space.
+pub const MAX_UNPACKED_BYTES: u64 = 4 << 30;
+
 /// Shared progress between a worker thread and its observer. A clone is another handle on the same work.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
@@ -50,7 +55,7 @@ impl Progress {
     #[must_use]
     pub fn unpack_limit(&self) -> u64 {
         match self.state.unpack_limit.load(Ordering::Relaxed) {
-            0 => crate::import::MAX_UNPACKED_BYTES,
+            0 => MAX_UNPACKED_BYTES,
             bytes => bytes,
         }
     }

@@ -6,13 +6,14 @@ mod block_facts;
 mod capture;
 mod column;
 mod damage;
+mod damaged_events;
 mod events;
 mod hardware;
 mod identity;
-mod ids;
 mod memory;
 mod page_runs;
 mod section_check;
+mod section_kind;
 
 pub use api_trace::{
     API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH,
@@ -22,7 +23,7 @@ pub use api_trace::{
 pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport, RECORDED_RANGES, RecordedRange};
 pub(crate) use block_facts::{BLOCK_ROWS, BlockFact};
 pub use capture::{CAPTURE, Capture, rfc3339};
-pub use column::{Column, ColumnBuilder, ColumnError, Part, SharedBytes};
+pub use column::{Column, ColumnBuilder, ColumnError, Part};
 pub use damage::{Damage, DamagedBlock, MAX_DAMAGED_BLOCKS};
 pub use events::{
     Access, DmaKind, DmaMapRow, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow, UndecodedRow,
@@ -32,20 +33,24 @@ pub use identity::{
     AddressSpace, Buffer, BufferRole, Clock, ElementType, Identity, InterruptLine, LostEvents, MmuFormat, Region,
     Space, SpaceKind,
 };
-pub use ids::{GpuVa, PhysAddr, RegOffset};
 pub use memory::{
-    DamagedPage, Digest, ImageRun, MAX_PARENTS, Memory, MemoryBuilder, MemoryView, Page, PageId, PageStore, Snapshot,
+    DamagedPage, Digest, ImageRun, MAX_PARENTS, Memory, MemoryBuilder, MemoryView, Page, PageStore, Snapshot,
     ZERO_PAGE, zero_digest,
 };
 pub(crate) use page_runs::overlay;
-pub use page_runs::{FrameRole, PageRun, RunsBuilder};
+pub use page_runs::{FrameRole, PageId, PageRun, RunsBuilder};
+pub use section_check::SharedBytes;
 pub(crate) use section_check::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, Digests, SectionCheck, check_block_entry};
+pub use section_kind::SectionKind;
 
-use crate::check::Finding;
+use crate::finding::{Finding, FindingKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+
+/// Location of the finding of kind [`FindingKind::Assumed`] which tells that the importer generated the page tables.
+pub const GENERATED_TABLES: &str = "page tables";
 
 /// Events, memory, address spaces and identity.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +101,16 @@ impl Recording {
     /// descriptors.
     #[must_use]
     pub fn has_command_streams(&self) -> bool {
-        self.metadata.identity.source == crate::import::rd::SOURCE
+        self.metadata.identity.source == Identity::COMMAND_STREAMS
+    }
+
+    /// Whether the importer generated the page tables: their rights then say nothing about a driver.
+    #[must_use]
+    pub fn has_generated_tables(&self) -> bool {
+        let findings = &self.metadata.findings;
+        findings
+            .iter()
+            .any(|f| f.kind == FindingKind::Assumed && f.place == GENERATED_TABLES)
     }
 
     /// Returns the buffer of this name.
@@ -115,7 +129,7 @@ impl Recording {
         let Some(first) = self.memory.snapshots.first().filter(|_| self.metadata.source_pages > 0) else {
             return 0;
         };
-        let all = self.metadata.identity.source == crate::import::raw_memory::SOURCE;
+        let all = self.metadata.identity.source == Identity::RAW_MEMORY;
         let runs = first.runs.iter().filter(|r| all || r.role == FrameRole::Data).map(|r| {
             let id = u64::from(r.first_page.0);
             id..id + if r.repeat { 1 } else { u64::from(r.count) }

@@ -20,7 +20,8 @@ pub use pyramid_store::{PYRAMID_SECTION, PYRAMID_VERSION};
 pub use spans::{MergedSpan, merge_spans};
 pub use store::{SECTION, StoredTimeline, append, write};
 
-use crate::recording::{GpuVa, InterruptLine};
+use crate::GpuVa;
+use crate::recording::InterruptLine;
 use serde::{Deserialize, Serialize};
 
 /// A longer time without an event, in nanoseconds, is a [`Gap`], and ends a [`Poll`].

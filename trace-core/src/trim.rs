@@ -12,8 +12,9 @@ mod tests;
 pub use metadata::{CUTS, Cut};
 pub use parts::JobParts;
 
+use crate::PhysAddr;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, PhysAddr, Recording};
+use crate::recording::{DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, Recording};
 use crate::registers::RegisterMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;

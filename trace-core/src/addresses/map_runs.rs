@@ -4,7 +4,8 @@
 use super::pieces::{Piece, Summary};
 use crate::mmu::{self, Leaf, MmuError, PAGE_BYTES, Rights, Scan, TableItem, TableRef};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{AddressSpace, GpuVa, MemoryView, PhysAddr};
+use crate::recording::{AddressSpace, MemoryView};
+use crate::{GpuVa, PhysAddr};
 use std::ops::{ControlFlow, Range};
 
 /// A run of pages that are contiguous in virtual and physical memory and have the same rights and attributes.

@@ -1,7 +1,8 @@
 //! Buffer ownership of addresses.
 
 use super::pieces::{Piece, Pieces, Summary};
-use crate::recording::{Buffer, GpuVa};
+use crate::GpuVa;
+use crate::recording::Buffer;
 use std::collections::BTreeSet;
 
 /// An address range owned by one buffer.

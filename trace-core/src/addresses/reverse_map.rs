@@ -1,7 +1,7 @@
 //! The reverse map: from physical memory to all addresses in all address spaces that map it.
 
 use super::MapRun;
-use crate::recording::{GpuVa, PhysAddr};
+use crate::{GpuVa, PhysAddr};
 use std::ops::Range;
 
 /// A mapping of physical memory.

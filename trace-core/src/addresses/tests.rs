@@ -1,11 +1,12 @@
 //! Tests that the curve visits every cell once, and that the summary of a range equals that of its single pages.
 
 use super::*;
+use crate::PhysAddr;
 use crate::mmu::{self, Rights};
 use crate::progress::Progress;
 use crate::recording::{
     AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, FrameRole, HostWriteRow, MemoryBuilder, MmuFormat,
-    PageId, PhysAddr, Recording,
+    PageId, Recording,
 };
 use proptest::prelude::*;
 

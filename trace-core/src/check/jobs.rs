@@ -1,13 +1,14 @@
 //! Checks of submitted jobs: descriptors that do not decode, or that share their page with foreign data.
 
-use super::{CappedFindings, Finding, FindingKind};
-use crate::PAGE_SIZE;
+use super::capped_findings::CappedFindings;
+use crate::finding::{Finding, FindingKind};
 use crate::jobs::{ChainEnd, HeaderError, Soundness, address_spaces, memory_at_submits, read_chain};
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{GpuVa, Recording};
+use crate::recording::Recording;
 use crate::registers::RegisterMap;
 use crate::timeline::{self, JobSpan};
+use crate::{GpuVa, PAGE_SIZE};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 

@@ -1,6 +1,7 @@
 //! Checks of memory: overlapping regions, mapped pages without content, page tables that cannot be followed.
 
-use super::{CappedFindings, Finding, FindingKind};
+use super::capped_findings::CappedFindings;
+use crate::finding::{Finding, FindingKind};
 use crate::mmu::{self, MmuError, Scan, TableItem};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;

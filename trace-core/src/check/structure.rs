@@ -1,6 +1,7 @@
 //! Checks of events: lost, backwards in time, outside the register map, changed feature registers.
 
-use super::{CappedFindings, Finding, FindingKind, REPORT_EVERY};
+use super::capped_findings::{CappedFindings, REPORT_EVERY};
+use crate::finding::{Finding, FindingKind};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Recording, SpaceKind};
 use crate::registers::{RecordedRegisters, RegisterMap, format_location};

@@ -1,11 +1,12 @@
 //! Checks of what the page tables allow: memory that is writable and executable, pages cached in two ways, page
 //! tables that the GPU may write, and unused mappings.
 
-use super::{CappedFindings, Finding, FindingKind};
+use super::capped_findings::{CappedFindings, REPORT_EVERY};
 use crate::addresses::{MapRun, MappedRuns};
-use crate::import::generated_tables;
+use crate::finding::{Finding, FindingKind};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{FrameRole, GpuVa, Page, PageId, PageRun, PhysAddr, Recording};
+use crate::recording::{FrameRole, Page, PageId, PageRun, Recording};
+use crate::{GpuVa, PhysAddr};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +25,7 @@ pub(super) fn check_page_tables(
     for space in &recording.metadata.address_spaces {
         spaces.push((space.number, MappedRuns::build(space, &view, &mut room, progress)?));
     }
-    if !generated_tables::has_generated_tables(recording) {
+    if !recording.has_generated_tables() {
         for (number, runs) in &spaces {
             executable(*number, runs, findings);
         }
@@ -139,7 +140,7 @@ fn aliases(spaces: &[(u8, MappedRuns)], progress: &Progress, findings: &mut Vec<
     // addresses.
     let mut by_key: BTreeMap<(MappingAttributes, MappingAttributes, i128, i128), u64> = BTreeMap::new();
     for (i, this) in all.into_iter().enumerate() {
-        if i % super::REPORT_EVERY == 0 {
+        if i % REPORT_EVERY == 0 {
             progress.check()?;
         }
         // A file can map a page in hundreds of ways, a million times over.

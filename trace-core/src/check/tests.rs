@@ -1,11 +1,14 @@
 //! Tests of every kind of finding: a recording modified to have it, and the same recording without it.
 
+use super::capped_findings::CappedFindings;
 use super::*;
+use crate::finding::Severity;
 use crate::mmu::{self, Rights};
 use crate::recording::{
-    Access, AddressSpace, EventsBuilder, FrameRole, GpuVa, LostEvents, MemoryBuilder, MmuFormat, PageId, PhysAddr,
-    Region, Space, SpaceKind,
+    Access, AddressSpace, EventsBuilder, FrameRole, LostEvents, MemoryBuilder, MmuFormat, PageId, Region, Space,
+    SpaceKind,
 };
+use crate::{GpuVa, PhysAddr};
 
 const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
 const HEAD: u64 = 0x5040;

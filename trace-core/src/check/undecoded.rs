@@ -3,7 +3,8 @@
 //! A finding says how many there are and which ranges of a space they go to, because the recording's contents of
 //! those ranges are unreliable. It also says which rows of the picture cannot be right.
 
-use super::{Finding, FindingKind, REPORT_EVERY};
+use super::capped_findings::REPORT_EVERY;
+use crate::finding::{Finding, FindingKind};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, Recording, Space};
 use crate::screen::{Display, DisplayError, Framebuffer, FramebufferError, RenderedScreen, StoreState};

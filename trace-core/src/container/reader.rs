@@ -2,9 +2,7 @@
 
 use super::blocks;
 use super::error::ContainerError;
-use super::layout::{
-    Encoding, Entry, MAX_EXTRAS, NAMED_BYTES, SectionKind, VERSION_WITHOUT_BLOCKS, content_digest, digest,
-};
+use super::layout::{Encoding, Entry, MAX_EXTRAS, NAMED_BYTES, VERSION_WITHOUT_BLOCKS, content_digest, digest};
 use super::recover::{CommitState, find_last_commit};
 use super::sections::{self, NamedHeader, Rows, SnapshotCheck};
 use super::source::Source;
@@ -13,7 +11,7 @@ use crate::encode;
 use crate::progress::Progress;
 use crate::recording::{
     BLOCK_BYTES, Column, ColumnBuilder, Damage, DamagedBlock, Digest, Digests, Events, ImageRun, Memory, Metadata,
-    PageStore, SectionCheck, SharedBytes, Snapshot,
+    PageStore, SectionCheck, SectionKind, SharedBytes, Snapshot,
 };
 use bytemuck::Pod;
 use serde::de::DeserializeOwned;

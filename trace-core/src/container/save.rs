@@ -1,12 +1,11 @@
 //! Writing of whole recordings: atomically to a new file, appended to an existing file, or to memory.
 
 use super::error::ContainerError;
-use super::layout::SectionKind;
 use super::sink::{FileSink, MemorySink, Sink};
 use super::writer::{Commit, Writer};
 use crate::Recording;
 use crate::progress::Progress;
-use crate::recording::{Column, Digest, EventsBuilder, MemoryBuilder, PageId, Part};
+use crate::recording::{Column, Digest, EventsBuilder, MemoryBuilder, PageId, Part, SectionKind};
 use crate::unfinished_files;
 use bytemuck::Pod;
 use std::fs;

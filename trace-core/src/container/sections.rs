@@ -2,14 +2,12 @@
 
 use super::blocks::{self, BLOCK_TABLE_ALIGN};
 use super::error::ContainerError;
-use super::layout::{
-    Encoding, Entry, NAME_AT, NAMED_BYTES, SECTION_ALIGN, SectionKind, VERSION_WITHOUT_BLOCKS, digest_at, u32_at,
-};
+use super::layout::{Encoding, Entry, NAME_AT, NAMED_BYTES, SECTION_ALIGN, VERSION_WITHOUT_BLOCKS, digest_at, u32_at};
 use super::recover::{CommitState, too_new_error};
 use super::source::Source;
 use crate::encode::MAX_RECORD;
 use crate::progress::Progress;
-use crate::recording::{BLOCK_BYTES, MAX_PARENTS, PageId, Snapshot};
+use crate::recording::{BLOCK_BYTES, MAX_PARENTS, PageId, SectionKind, Snapshot};
 use std::collections::BTreeMap;
 
 /// Number of rows of each column, by number of the kind.

@@ -2,11 +2,13 @@
 //! records.
 
 use super::error::ContainerError;
-use super::layout::{Encoding, SectionKind, digest};
+use super::layout::{Encoding, digest};
 use super::reader::{KineFile, Lender};
 use super::verify::VerifyReport;
 use crate::progress::Progress;
-use crate::recording::{Column, EventKind, Events, HostWriteRow, Metadata, NO_CONTENT, PageId, PageStore, SharedBytes};
+use crate::recording::{
+    Column, EventKind, Events, HostWriteRow, Metadata, NO_CONTENT, PageId, PageStore, SectionKind, SharedBytes,
+};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

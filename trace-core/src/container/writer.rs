@@ -4,7 +4,7 @@
 use super::blocks::{BLOCK_TABLE_ALIGN, BlockHasher, KNOWN_CODECS, section_digest};
 use super::error::ContainerError;
 use super::layout::{
-    CommitRecord, Encoding, Entry, MAX_TABLES, RECORD_ALIGN, RECORD_BYTES, SECTION_ALIGN, SectionKind, VERSION,
+    CommitRecord, Encoding, Entry, MAX_TABLES, RECORD_ALIGN, RECORD_BYTES, SECTION_ALIGN, VERSION,
     VERSION_WITHOUT_BLOCKS, align_up, content_digest, header,
 };
 use super::reader::KineFile;
@@ -12,7 +12,7 @@ use super::sections::{self, Rows, SECTION_VERSION, SnapshotCheck};
 use super::sink::{FileSink, Sink};
 use super::source::Source;
 use crate::progress::Progress;
-use crate::recording::{Digest, Page};
+use crate::recording::{Digest, Page, SectionKind};
 use bytemuck::Pod;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::Path;

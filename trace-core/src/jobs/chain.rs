@@ -1,7 +1,8 @@
 //! Job chains, from the submitted head to the last job.
 
-use super::{Dispatch, GpuMemory, HEADER_BYTES, HeaderError, JobHeader, JobType, Payload, decode_payload};
-use crate::recording::GpuVa;
+use super::{Dispatch, HEADER_BYTES, HeaderError, JobHeader, JobType, Payload, decode_payload};
+use crate::GpuVa;
+use crate::memory::GpuMemory;
 use std::collections::HashSet;
 
 /// Maximum number of jobs that are followed in a chain.

@@ -1,6 +1,7 @@
 //! The header at the start of every job descriptor.
 
-use crate::recording::GpuVa;
+use crate::GpuVa;
+use crate::registers::RegisterMap;
 use num_enum::TryFromPrimitive;
 
 /// Size of a header, bytes.
@@ -236,7 +237,7 @@ impl JobHeader {
             return doubt(e.to_string());
         }
         let code = self.exception_code();
-        if code != 0 && super::exception_name(code) == "unknown" {
+        if code != 0 && exception_name(code) == "unknown" {
             return doubt(format!("exception code {code:#x} is unknown"));
         }
         if self.exception_status >> 11 != 0 && code <= 1 {
@@ -253,6 +254,14 @@ impl JobHeader {
         }
         Soundness::Sound
     }
+}
+
+/// Returns the name of an exception code, as in job and fault status registers and job headers.
+#[must_use]
+pub fn exception_name(code: u8) -> &'static str {
+    RegisterMap::by_name("mali-jm")
+        .and_then(|m| m.enum_name("exception", u64::from(code)))
+        .unwrap_or("unknown")
 }
 
 /// Returns the bytes as text if nearly all of them are printable; no valid header is.

@@ -1,8 +1,8 @@
 //! Payloads of jobs: values to write, caches to maintain, and shader invocations.
 
-use super::{GpuMemory, HEADER_BYTES, JobHeader, JobType};
-use crate::recording::GpuVa;
-use serde::Serialize;
+use super::{HEADER_BYTES, JobHeader, JobType};
+use crate::GpuVa;
+use crate::memory::GpuMemory;
 
 /// Offset of the packed invocation in a compute, vertex or tiler job, bytes.
 pub const INVOCATION_OFFSET: u64 = 32;

@@ -1,7 +1,8 @@
 //! Shader code: which descriptors of a job point to a shader, its clauses in order, and its branch targets.
 
-use super::{GpuMemory, Job, JobType, Payload};
-use crate::recording::GpuVa;
+use super::{Job, JobType, Payload};
+use crate::GpuVa;
+use crate::memory::GpuMemory;
 use bifrost::{
     Clause, ClauseError, Constant, Flow, Instruction, Op, Source, Tuple, Uniform, Unit, WORD_BYTES, uniform,
 };

@@ -91,9 +91,9 @@ pub fn memory_at_submits<'r>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PhysAddr;
     use crate::mmu::{self, Rights};
-    use crate::recording::{Access, AddressSpace, EventsBuilder, FrameRole, GpuVa, MemoryBuilder, MmuFormat};
+    use crate::recording::{Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat};
+    use crate::{GpuVa, PhysAddr};
 
     #[test]
     fn submits_select_address_space_by_root_and_number() {

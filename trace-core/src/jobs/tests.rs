@@ -3,9 +3,11 @@
 mod recorded;
 
 use super::*;
+use crate::memory::GpuMemory;
 use crate::mmu::{self, PhysMemory};
-use crate::recording::{MmuFormat, Page, PhysAddr};
+use crate::recording::{MmuFormat, Page};
 use crate::registers::RegisterMap;
+use crate::{GpuVa, PhysAddr};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,9 +1,9 @@
 //! Search of the memory of an address space: for bytes, a regular expression, or pointers into a range.
 
 use super::view::{ByteState, GpuMemoryView};
+use crate::GpuVa;
 use crate::mmu::{self, MmuError, PAGE_BYTES};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::GpuVa;
 use memchr::memmem::Finder;
 use regex::bytes::Regex;
 use std::ops::Range;

@@ -1,13 +1,13 @@
 //! Tests of views, searches and elements.
 
 use super::*;
-use crate::PAGE_SIZE;
-use crate::jobs::GpuMemory;
+use crate::memory::GpuMemory;
 use crate::mmu::{self, Rights};
 use crate::progress::Progress;
 use crate::recording::{
-    AddressSpace, Buffer, BufferRole, ElementType, FrameRole, GpuVa, Memory, MemoryBuilder, MmuFormat, Page, PhysAddr,
+    AddressSpace, Buffer, BufferRole, ElementType, FrameRole, Memory, MemoryBuilder, MmuFormat, Page,
 };
+use crate::{GpuVa, PAGE_SIZE, PhysAddr};
 use proptest::prelude::*;
 use std::ops::Range;
 

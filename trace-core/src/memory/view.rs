@@ -1,13 +1,19 @@
 //! A recording's memory as the GPU sees it through one address space.
 
-use crate::PAGE_SIZE;
-use crate::jobs::GpuMemory;
 use crate::mmu::{self, Leaf, PAGE_BYTES, WalkFault};
-use crate::recording::{AddressSpace, Buffer, GpuVa, MemoryView, Page, PhysAddr};
+use crate::recording::{AddressSpace, Buffer, MemoryView, Page};
+use crate::{GpuVa, PAGE_SIZE, PhysAddr};
 use std::ops::{ControlFlow, Range};
 
 /// Maximum size of a read by [`GpuMemoryView::read_range`] and [`GpuMemoryView::read_buffer`], bytes: 1 GiB.
 pub const MAX_READ: u64 = 1 << 30;
+/// GPU memory read through virtual addresses.
+pub trait GpuMemory {
+    /// Fills `out` with the bytes at `va`. Returns `false` if a byte of the range is unmapped or without content;
+    /// `out` is then undefined.
+    fn read(&self, va: GpuVa, out: &mut [u8]) -> bool;
+}
+
 /// What the recording knows about a byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ByteState {

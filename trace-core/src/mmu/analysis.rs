@@ -1,9 +1,10 @@
 //! Analyses of a whole address space: aliased pages, executable and writable pages, mapped pages without content.
 
 use super::format::PAGE_BYTES;
-use super::walk::{Mapping, MmuError, TableItem, TableRef, fold, visit_all};
-use super::{Leaf, PhysMemory};
-use crate::recording::{GpuVa, MemoryView, MmuFormat, PhysAddr};
+use super::leaf::Leaf;
+use super::walk::{Mapping, MmuError, PhysMemory, TableItem, TableRef, fold, visit_all};
+use crate::recording::{MemoryView, MmuFormat};
+use crate::{GpuVa, PhysAddr};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::{ControlFlow, Range};

@@ -1,8 +1,8 @@
 //! The page-table formats: type, address, rights and attribute bits of an entry, one row per format.
 
-use super::Rights;
-use crate::recording::{MmuFormat, PhysAddr};
-use std::fmt;
+use super::leaf::Rights;
+use crate::PhysAddr;
+use crate::recording::MmuFormat;
 
 /// Number of table levels; level 0 is the top.
 pub const LEVELS: u8 = 4;

@@ -3,9 +3,7 @@
 use super::analysis::{ContentHoleFinder, DoubleMapping, PageSpan, Scan, find_double_mappings};
 use super::format::PAGE_BYTES;
 use super::walk::Mapping;
-use crate::json_forms;
-use crate::recording::{GpuVa, PhysAddr};
-use serde::Serialize;
+use crate::{GpuVa, PhysAddr};
 use std::ops::Range;
 
 /// Aliased pages of a mapping.

@@ -4,9 +4,9 @@ mod property;
 mod tally;
 
 use super::*;
-use crate::PAGE_SIZE;
-use crate::recording::MmuFormat;
+use crate::recording::{MmuFormat, Page};
 use crate::test_recordings::recordings;
+use crate::{GpuVa, PAGE_SIZE, PhysAddr};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -4,10 +4,9 @@ use super::format::{
     EntryKind, LEVELS, PAGE_BYTES, VA_BITS, entry_attr_index, entry_kind, entry_rights, has_access_flag, index_at,
     span_bytes,
 };
-use super::{Leaf, PhysMemory, Rights};
-use crate::json_forms;
-use crate::recording::{GpuVa, MmuFormat, PhysAddr};
-use serde::Serialize;
+use super::leaf::{Leaf, Rights};
+use crate::recording::{MemoryView, MmuFormat, Page};
+use crate::{GpuVa, PhysAddr};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -16,6 +15,28 @@ pub const MAX_TABLES: usize = 1 << 16;
 /// Maximum number of pages and blocks in a traversal: 32 GiB if all are 4 KiB pages. One page image can be in any
 /// number of frames, so the file size is no limit.
 pub const MAX_LEAVES: u64 = 1 << 23;
+
+/// Memory with page tables.
+pub trait PhysMemory {
+    /// Returns the little-endian 64-bit word at `at`, a multiple of 8, or `None` without content.
+    fn read_u64(&self, at: PhysAddr) -> Option<u64>;
+
+    /// Returns the whole image of a frame (address / 4096), if the memory can lend it: a faster way to 512 entries.
+    /// `None` has no meaning: the caller then reads single words.
+    fn table(&self, _frame: u64) -> Option<&Page> {
+        None
+    }
+}
+
+impl PhysMemory for MemoryView<'_> {
+    fn read_u64(&self, at: PhysAddr) -> Option<u64> {
+        MemoryView::read_u64(self, at)
+    }
+
+    fn table(&self, frame: u64) -> Option<&Page> {
+        self.frame(frame)
+    }
+}
 
 /// The reason why an address does not translate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

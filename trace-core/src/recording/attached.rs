@@ -129,7 +129,8 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{Buffer, BufferRole, ElementType, GpuVa};
+    use crate::GpuVa;
+    use crate::recording::{Buffer, BufferRole, ElementType};
 
     #[test]
     fn shape_applies_if_it_fits_its_buffer() {

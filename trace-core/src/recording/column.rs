@@ -2,17 +2,11 @@
 
 use super::block_facts::{BlockFact, BlockFacts};
 use super::damage::Damage;
-use super::section_check::SectionCheck;
+use super::section_check::{SectionCheck, SharedBytes};
 use crate::progress::{Cancelled, Progress};
 use bytemuck::Pod;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Bytes that outlive the chunk built on them, such as a mapped file.
-pub trait SharedBytes: Send + Sync {
-    /// Returns the bytes. Must return the same slice at every call.
-    fn bytes(&self) -> &[u8];
-}
 
 enum Data<T> {
     Owned(Vec<T>),

@@ -2,7 +2,7 @@
 
 use super::api_trace::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
 use super::column::{Column, ColumnBuilder};
-use super::ids::PhysAddr;
+use crate::PhysAddr;
 use crate::progress::{Cancelled, Progress};
 use bytemuck::{Pod, Zeroable};
 use num_enum::TryFromPrimitive;
@@ -650,19 +650,6 @@ impl EventsBuilder {
     pub fn call(&mut self, time: u64, thread: u32, row: CallRow) {
         self.row(EventKind::Call, 0, time, thread, self.calls.len());
         self.calls.push(row);
-    }
-
-    /// Adds a call returned by [`Events::call`]; its references to bytes and pages stay the same.
-    pub fn push_call(&mut self, time: u64, thread: u32, call: super::CallEvent) {
-        use super::CallEvent as C;
-        match call {
-            C::Launch(row) => self.launch(time, thread, row),
-            C::Copy(row) => self.copy(time, thread, row),
-            C::Fill(row) => self.fill(time, thread, row),
-            C::Order(row) => self.order(time, thread, row),
-            C::Allocation(row) => self.allocation(time, thread, row),
-            C::Call(row) => self.call(time, thread, row),
-        }
     }
 
     /// Adds a note.

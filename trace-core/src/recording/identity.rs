@@ -1,6 +1,6 @@
 //! Identity of a recording: GPU, driver, board, tool, clock, spaces, address spaces, buffers, lost events.
 
-use super::ids::{GpuVa, PhysAddr};
+use crate::{GpuVa, PhysAddr};
 use num_enum::TryFromPrimitive;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,15 @@ pub struct Identity {
     pub when: String,
     /// Meaning of the event times.
     pub clock: Clock,
+}
+
+impl Identity {
+    /// Value of [`Self::source`] if the jobs are command streams, [`Recording::has_command_streams`].
+    ///
+    /// [`Recording::has_command_streams`]: super::Recording::has_command_streams
+    pub const COMMAND_STREAMS: &'static str = "freedreno-rd";
+    /// Value of [`Self::source`] if the page images of the source include the page tables.
+    pub const RAW_MEMORY: &'static str = "raw-memory";
 }
 
 /// Meaning of the time column of the events.

@@ -1,17 +1,16 @@
 //! Page images by content, and snapshots that give the page of each frame at an event.
 
-use super::ids::PhysAddr;
-use super::page_runs::{FrameRole, PageRun, RunsBuilder, overlay};
-use crate::PAGE_SIZE;
+use super::column::Column;
+use super::damage::{Damage, DamagedBlock};
+use super::page_runs::{FrameRole, PageId, PageRun, RunsBuilder, overlay};
+use super::section_check::{BLOCK_BYTES, SharedBytes};
+use super::section_kind::SectionKind;
+use crate::progress::{Cancelled, Progress};
+use crate::{PAGE_SIZE, PhysAddr};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::column::{Column, SharedBytes};
-use super::damage::{Damage, DamagedBlock};
-use super::section_check::BLOCK_BYTES;
-use crate::container::SectionKind;
-use crate::progress::{Cancelled, Progress};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A page image.
@@ -22,16 +21,6 @@ pub static ZERO_PAGE: Page = [0; PAGE_SIZE];
 
 /// BLAKE3 digest of a page image.
 pub type Digest = [u8; 32];
-
-/// Index of a page image in a [`PageStore`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct PageId(pub u32);
-
-impl PageId {
-    /// The page of zeros: always there, never stored.
-    pub const ZERO: Self = Self(0);
-}
 
 /// Page images, each stored once. Id 0 is the page of zeros.
 #[derive(Clone, Default)]

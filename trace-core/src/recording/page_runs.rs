@@ -1,8 +1,17 @@
 //! Runs of physical frames with consecutive pages, or with one repeated page.
 
-use super::memory::PageId;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+
+/// Index of a page image in a [`super::PageStore`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PageId(pub u32);
+
+impl PageId {
+    /// The page of zeros: always there, never stored.
+    pub const ZERO: Self = Self(0);
+}
 
 /// The role of the frames of a run. Memory that a source dumped is thus not counted together with the page tables that
 /// translate it.

@@ -1,12 +1,17 @@
 //! Verification of the blocks of a file's section against their digests, at first use.
 
-use super::column::SharedBytes;
 use super::damage::{Damage, DamagedBlock};
-use crate::container::SectionKind;
+use super::section_kind::SectionKind;
 use crate::progress::{Cancelled, Progress};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+
+/// Bytes that outlive the chunk built on them, such as a mapped file.
+pub trait SharedBytes: Send + Sync {
+    /// Returns the bytes. Must return the same slice at every call.
+    fn bytes(&self) -> &[u8];
+}
 
 /// The digests of a section's blocks.
 pub(crate) enum Digests {

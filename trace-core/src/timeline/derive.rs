@@ -2,8 +2,9 @@
 
 use super::scan::{Class, Classes, Mark, MarkKind, group_end, scan};
 use super::{InferredInterrupt, JobSpan, Phase, PhaseName, Timeline};
+use crate::GpuVa;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{Events, GpuVa, InterruptLine, Recording};
+use crate::recording::{Events, InterruptLine, Recording};
 use crate::registers::RegisterMap;
 use std::collections::VecDeque;
 

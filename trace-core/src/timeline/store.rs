@@ -3,9 +3,10 @@
 use super::{
     Gap, InferredInterrupt, JobSpan, PYRAMID_SECTION, PYRAMID_VERSION, Phase, PhaseName, Poll, Pyramid, Timeline,
 };
+use crate::GpuVa;
 use crate::container::{self, ContainerError, Derived, KineFile, Sink, Writer};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{GpuVa, InterruptLine, Recording};
+use crate::recording::{InterruptLine, Recording};
 use crate::registers::RegisterMap;
 use std::path::Path;
 

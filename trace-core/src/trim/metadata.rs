@@ -1,7 +1,7 @@
 //! Metadata and extras of a part: event numbers are updated, invalid data is removed, and the origin is recorded.
 
 use super::{Part, TrimRequest, TrimSummary};
-use crate::check::Finding;
+use crate::finding::Finding;
 use crate::recording::{
     BUFFER_SHAPES, CAPTURE, CHAIN_REPORTS, ChainReport, FrameRole, HARDWARE, Memory, PageId, Recording,
 };

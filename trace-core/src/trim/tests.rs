@@ -1,12 +1,11 @@
 use super::*;
 use crate::recording::{Access, EventsBuilder, FrameRole, MemoryBuilder, PageId};
-use crate::test_recordings;
 
 fn sample(name: &str) -> Recording {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../sample-traces")
         .join(name);
-    crate::import::open(&path, &Progress::new()).unwrap()
+    crate::container::open(&path).unwrap()
 }
 
 fn jobs(list: &[u32]) -> TrimRequest {
@@ -118,26 +117,7 @@ fn event_range_starts_with_memory_at_its_start() {
     assert!(all.recording.cuts().is_empty() && all.recording.extras.contains_key("screen-at-end"));
 }
 
-#[test]
-fn trimmed_device_logs_are_valid() {
-    let Some(path) = test_recordings::recordings("mmiotrace").map(|f| f.join("bochs_display-bochs.txt.gz")) else {
-        return;
-    };
-    let r = crate::import::open(&path, &Progress::new()).unwrap();
-    let last = r.events.len() as u64 - 1;
-    assert!(trim_error(&r, &jobs(&[0])).contains("has no jobs"));
-    let part = trim(
-        &r,
-        &TrimRequest::new(Part::Events(0..=last / 2), "log"),
-        &Progress::new(),
-    )
-    .unwrap();
-    assert_eq!(part.recording.events.len() as u64, last / 2 + 1);
-    assert_eq!(part.recording.metadata.spaces, r.metadata.spaces);
-    assert!(part.recording.hardware().is_some());
-}
-
-/// A run of a few bytes in a file can declare four billion frames of one image as page tables.
+/// Four thousand million frames of one image, declared as page tables: a run of a few bytes in a file.
 #[test]
 fn huge_page_table_run_uses_little_memory() {
     let mut r = sample("chain2.kine");

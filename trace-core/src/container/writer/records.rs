@@ -1,11 +1,11 @@
 //! Pushing of data other than columns: metadata records, attached bytes, derived data.
 
-use super::{Encoding, Entry, SectionKind, Sink, Writer, content_digest, sections};
+use super::{Encoding, Entry, Sink, Writer, content_digest, sections};
 use crate::container::error::ContainerError;
 use crate::container::layout::{MAX_EXTRAS, NAMED_BYTES};
 use crate::container::sections::NamedHeader;
 use crate::encode::{self, MAX_RECORD};
-use crate::recording::{Metadata, Snapshot};
+use crate::recording::{Metadata, SectionKind, Snapshot};
 use serde::Serialize;
 
 /// Approximate maximum size of one list record, bytes; longer lists go into several.

@@ -77,8 +77,7 @@ impl Writer<FileSink> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::container::SectionKind;
-    use crate::recording::Metadata;
+    use crate::recording::{Metadata, SectionKind};
 
     #[test]
     fn writer_reverts_to_the_commit_before_its_reserved_space() {

@@ -1,7 +1,7 @@
 //! Tests of the properties of each mapping.
 
 use super::super::*;
-use crate::recording::{GpuVa, PhysAddr};
+use crate::{GpuVa, PhysAddr};
 
 #[test]
 fn mappings_report_their_anomalies() {

@@ -4,7 +4,7 @@ use super::{
     AllocationKind, AllocationRow, ApiTraceMetadata, CALL_CAPTURED, CALL_OF_GRAPH, CallRow, CopyKind, CopyRow, FillRow,
     LaunchRow, OrderKind, OrderRow,
 };
-use crate::recording::events::{EventKind, Events};
+use crate::recording::events::{EventKind, Events, EventsBuilder};
 
 /// A row of one of the tables of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,5 +198,20 @@ impl Events {
         let bytes = (to <= self.call_bytes.len()).then(|| self.call_bytes.iter_range(from..to).collect())?;
         let damaged = self.call_bytes.has_damage() && (from..to).any(|row| self.call_bytes.is_damaged(row));
         (!damaged).then_some(bytes)
+    }
+}
+
+impl EventsBuilder {
+    /// Adds a call returned by [`Events::call`]; its references to bytes and pages stay the same.
+    pub fn push_call(&mut self, time: u64, thread: u32, call: CallEvent) {
+        use CallEvent as C;
+        match call {
+            C::Launch(row) => self.launch(time, thread, row),
+            C::Copy(row) => self.copy(time, thread, row),
+            C::Fill(row) => self.fill(time, thread, row),
+            C::Order(row) => self.order(time, thread, row),
+            C::Allocation(row) => self.allocation(time, thread, row),
+            C::Call(row) => self.call(time, thread, row),
+        }
     }
 }

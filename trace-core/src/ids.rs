@@ -1,4 +1,4 @@
-//! Address types that do not mix.
+//! Types of addresses that do not mix.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -37,7 +37,7 @@ address!(
     u64
 );
 address!(
-    /// A byte offset from the start of a [`super::Space`].
+    /// A byte offset from the start of a [`crate::recording::Space`].
     RegOffset,
     u32
 );

@@ -1,0 +1,72 @@
+//! A mapped page or block: its addresses and access rights.
+
+use crate::{GpuVa, PhysAddr};
+use serde::{Deserialize, Serialize};
+
+/// Access rights of the GPU to a mapped page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Rights {
+    /// Readable.
+    pub read: bool,
+    /// Writable.
+    pub write: bool,
+    /// Executable as shader code.
+    pub execute: bool,
+}
+
+impl Rights {
+    /// Read and write.
+    pub const RW: Self = Self {
+        read: true,
+        write: true,
+        execute: false,
+    };
+    /// Read only.
+    pub const RO: Self = Self {
+        read: true,
+        write: false,
+        execute: false,
+    };
+    /// Read and execute.
+    pub const RX: Self = Self {
+        read: true,
+        write: false,
+        execute: true,
+    };
+}
+
+impl std::fmt::Display for Rights {
+    /// Writes three letters, for example `rw-`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let c = |on: bool, c: char| if on { c } else { '-' };
+        write!(f, "{}{}{}", c(self.read, 'r'), c(self.write, 'w'), c(self.execute, 'x'))
+    }
+}
+
+/// A mapped page or block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// First address of the page or block.
+    pub va: GpuVa,
+    /// Its physical address.
+    pub pa: PhysAddr,
+    /// Size in bytes: 4 KiB, 2 MiB or 1 GiB.
+    pub bytes: u64,
+    /// Access rights of the GPU.
+    pub rights: Rights,
+    /// Index into the memory attributes of the address space, 0 to 7.
+    pub attr_index: u8,
+    /// The raw entry in the table.
+    pub raw: u64,
+    /// Level of the entry, 0 (top) to 3.
+    pub level: u8,
+}
+
+impl Leaf {
+    /// Returns the physical address of an address in this leaf, or `None` if it is outside.
+    #[must_use]
+    pub fn target(&self, va: GpuVa) -> Option<PhysAddr> {
+        let at = va.0.checked_sub(self.va.0).filter(|d| *d < self.bytes)?;
+        self.pa.checked_add(at)
+    }
+}
