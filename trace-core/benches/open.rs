@@ -13,9 +13,9 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use trace_core::container::{self, MemorySink, SectionKind as K, Writer};
+use trace_core::container::{self, MemorySink, Writer};
 use trace_core::progress::Progress;
-use trace_core::recording::{Access, Metadata, Space, SpaceKind};
+use trace_core::recording::{Access, Metadata, SectionKind as K, Space, SpaceKind};
 
 const LARGE: u64 = 10_000_000;
 const SMALL: u64 = 100_000;

@@ -3,9 +3,9 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark that cannot start says so")]
 
 use std::ops::ControlFlow;
-use trace_core::PAGE_SIZE;
 use trace_core::mmu::{self, PAGE_BYTES, PhysMemory, Rights};
-use trace_core::recording::{GpuVa, MmuFormat, Page, PhysAddr};
+use trace_core::recording::{MmuFormat, Page};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
 /// As many pages as the largest published recording maps.

@@ -419,7 +419,7 @@ mod tests {
         let mut early_groups = 0;
         for name in ["vecadd.kine", "matmul.kine"] {
             let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample-traces/").to_owned() + name;
-            let recording = trace_core::import::open(path.as_ref(), &Progress::new()).unwrap();
+            let recording = trace_core::container::open(path.as_ref()).unwrap();
             let map = RegisterMap::built_in_for(&recording).unwrap();
             let timeline = trace_core::timeline::derive(&recording, map, &Progress::new()).unwrap();
             let derived = Derived::from(&timeline);

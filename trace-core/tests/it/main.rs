@@ -8,13 +8,5 @@
     reason = "a test panics when it fails, and prints a line when it is skipped"
 )]
 
-mod arm_shaders;
 mod calls;
 mod container;
-mod kernels;
-mod mmio_excerpts;
-mod mmio_logs;
-mod mmt;
-mod named_devices;
-mod published;
-mod regs_history;

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 use trace_core::Recording;
-use trace_core::check::FindingKind;
-use trace_core::container::{self, ContainerError, KineFile, SectionKind as K, Sink, Writer};
-use trace_core::recording::{Digest, FrameRole, Page, PageId, PageRun, Snapshot};
+use trace_core::container::{self, ContainerError, KineFile, Sink, Writer};
+use trace_core::finding::FindingKind;
+use trace_core::recording::{Digest, FrameRole, Page, PageId, PageRun, SectionKind as K, Snapshot};
 
 /// Contents of one commit of the test's writer: events and a page. They depend only on the number of the commit.
 struct Addition {

@@ -2,10 +2,10 @@
 
 use crate::container::generate::{Numbers, assert_same, recording};
 use trace_core::Recording;
-use trace_core::check::FindingKind;
-use trace_core::container::{self, ContainerError, KineFile, MemorySink, SectionKind, Writer};
+use trace_core::container::{self, ContainerError, KineFile, MemorySink, Writer};
+use trace_core::finding::FindingKind;
 use trace_core::progress::Progress;
-use trace_core::recording::PageId;
+use trace_core::recording::{PageId, SectionKind};
 
 /// Returns a file of three commits, with the end and the recording of each commit.
 fn three_commits() -> (Vec<u8>, Vec<(u64, Recording)>) {
@@ -154,9 +154,9 @@ fn garbage_after_the_last_commit_is_ignored_and_preserved() {
     assert_same(expected, &file.recording().unwrap());
     // The lost bytes are a finding, until an append makes the file complete again.
     let findings = || trace_core::check::check_file(&path, &Progress::new()).unwrap();
-    let is_lost =
-        |f: &trace_core::check::Finding| f.kind == FindingKind::LostEvents && f.message.contains("3000000 bytes");
-    assert!(matches!(&findings()[..], [f] if is_lost(f)), "{:?}", findings());
+    let lost =
+        |f: &trace_core::finding::Finding| f.kind == FindingKind::LostEvents && f.message.contains("3000000 bytes");
+    assert!(matches!(&findings()[..], [f] if lost(f)), "{:?}", findings());
     container::append(&commits[2].1, &path, &Default::default()).unwrap();
     assert_same(&commits[2].1, &container::open(&path).unwrap());
     assert_eq!(
@@ -650,7 +650,6 @@ fn open_hostile_files(rounds: u32) {
 
 #[test]
 fn commit_search_in_a_sparse_file_can_be_cancelled() {
-    use trace_core::import::{self, ImportError};
     use trace_core::progress::Progress;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sparse.kine");
@@ -658,15 +657,15 @@ fn commit_search_in_a_sparse_file_can_be_cancelled() {
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(1 << 40).unwrap();
     let progress = Progress::new();
-    let (watched, path_copy) = (progress.clone(), path.clone());
-    let opening = std::thread::spawn(move || import::open(&path_copy, &progress));
+    let (watched, sought) = (progress.clone(), path.clone());
+    let opening = std::thread::spawn(move || container::open_with(&sought, &progress));
     while watched.fraction().is_none_or(|f| f == 0.0) && !opening.is_finished() {
         std::thread::yield_now();
     }
     watched.cancel();
     let result = opening.join().unwrap();
     assert!(
-        matches!(result, Err(ImportError::Cancelled(_))),
+        matches!(result, Err(ContainerError::Cancelled(_))),
         "{:?}",
         result.map(|r| r.events.len())
     );

@@ -1,7 +1,7 @@
 //! Generates recordings from a seed. The same seed gives the same recording.
 
 use std::sync::Arc;
-use trace_core::check::{Finding, FindingKind};
+use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
     Access, AddressSpace, AllocationKind, AllocationRow, Buffer, BufferRole, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH,
     CallRow, Clock, CopyRow, DmaKind, DmaMapRow, ElementType, EventsBuilder, FillRow, FrameRole, HostWriteRow,

@@ -10,13 +10,13 @@ use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use trace_core::container::{self, Encoding, KineFile, MemorySink, SectionInfo, SectionKind, Writer};
+use trace_core::container::{self, Encoding, KineFile, MemorySink, SectionInfo, Writer};
 use trace_core::encode;
 use trace_core::progress::Progress;
 use trace_core::recording::{
     API_TRACE_METADATA, Access, AllocationKind, AllocationRow, ApiTraceMetadata, CALL_ASYNC, CallEvent, CallRow,
     CopyKind, CopyRow, DmaKind, DmaMapRow, EventKind, EventsBuilder, FillRow, FrameRole, HostWriteRow, InterruptRow,
-    LaunchRow, MemoryBuilder, NO_CONTENT, OrderKind, OrderRow, SubmitRow, UndecodedRow, ZERO_PAGE,
+    LaunchRow, MemoryBuilder, NO_CONTENT, OrderKind, OrderRow, SectionKind, SubmitRow, UndecodedRow, ZERO_PAGE,
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, AxisKind, Pyramid};

@@ -2,9 +2,9 @@
 
 use crate::container::generate::{assert_same, metadata, recording};
 use trace_core::Recording;
-use trace_core::container::{self, ContainerError, KineFile, MemorySink, SectionKind, Writer};
+use trace_core::container::{self, ContainerError, KineFile, MemorySink, Writer};
 use trace_core::progress::Progress;
-use trace_core::recording::{Column, ColumnBuilder};
+use trace_core::recording::{Column, ColumnBuilder, SectionKind};
 
 #[test]
 fn recording_round_trips_through_memory_and_file() {

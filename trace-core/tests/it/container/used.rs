@@ -6,9 +6,9 @@ use crate::container::generate::{Numbers, assert_same, recording};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use trace_core::Recording;
-use trace_core::container::{self, ContainerError, KineFile, MemorySink, SectionInfo, SectionKind, Writer};
+use trace_core::container::{self, ContainerError, KineFile, MemorySink, SectionInfo, Writer};
 use trace_core::progress::Progress;
-use trace_core::recording::{Column, PageId};
+use trace_core::recording::{Column, PageId, SectionKind};
 use trace_core::timeline::{self, Pyramid, Timeline};
 
 fn root() -> PathBuf {

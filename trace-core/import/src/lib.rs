@@ -1,0 +1,33 @@
+//! Importers of foreign formats, one file or folder each, and [`open`], which opens every format and `.kine` files.
+//!
+//! The table [`IMPORTERS`] lists the formats. A new importer needs one file and one entry there.
+
+mod bytes;
+pub mod chains;
+mod counting_reader;
+mod decompress;
+mod error;
+mod file_description;
+mod formats;
+mod generated_tables;
+pub mod gpureplay;
+mod json_head;
+pub mod kernels;
+pub mod mmt;
+mod open;
+mod opened;
+pub mod panfrostdump;
+pub mod processes;
+pub mod raw_memory;
+pub mod rd;
+#[cfg(test)]
+mod test_recordings;
+pub mod trace;
+mod unknown_format;
+mod unpack_limit;
+
+pub use error::{FilePosition, ImportError};
+pub use formats::{IMPORTERS, Importer, fits, list_formats, parts};
+pub use open::{OpenOptions, open};
+pub use opened::{Opened, OpenedRecording};
+pub use unknown_format::recordings_in;

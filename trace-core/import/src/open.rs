@@ -1,0 +1,61 @@
+//! The opening of any path: `.kine` files, packed files, folders and foreign formats.
+
+use super::error::ImportError;
+use super::formats::find_importer;
+use super::opened::Opened;
+use super::trace::{self, DeviceName, regs_history};
+use super::{raw_memory, unknown_format};
+use std::path::Path;
+use trace_core::progress::Progress;
+
+/// What the path does not say, and the user's choices. At most one of them is set; by default, [`open`] detects the
+/// format.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The path is a raw dump of physical memory, which has no detectable format.
+    pub raw_memory: Option<raw_memory::Options>,
+    /// The path is a register history that lacks this information.
+    pub regs_history: Option<regs_history::Options>,
+    /// The path is a log of register accesses, and this device of it is imported.
+    pub device: Option<DeviceName>,
+}
+
+/// Opens a `.kine`, or imports any known format into memory. Executes nothing: a folder of job chains opens as
+/// [`Opened::Submission`].
+///
+/// # Errors
+///
+/// When the path does not exist, no importer knows it (the error describes its content), its format is not that of the
+/// options, its contents are too damaged, or the work was cancelled.
+pub fn open(path: &Path, options: &OpenOptions, progress: &Progress) -> Result<Opened, ImportError> {
+    if let Some(options) = &options.raw_memory {
+        return raw_memory::import(path, options, progress).map(Opened::from);
+    }
+    if let Some(options) = &options.regs_history {
+        if trace::fits(path) || !regs_history::fits(path) {
+            return Err(ImportError::other_format(path, "the source is no register history"));
+        }
+        return regs_history::import(path, options, progress).map(Opened::from);
+    }
+    if let Some(device) = options.device.clone() {
+        if !trace::fits(path) {
+            return Err(ImportError::other_format(
+                path,
+                "the source is no log of register accesses",
+            ));
+        }
+        let options = trace::Options {
+            device: Some(device),
+            ..trace::Options::default()
+        };
+        return trace::import(path, &options, progress).map(Opened::from);
+    }
+    std::fs::metadata(path).map_err(|e| ImportError::io(path, e))?;
+    match find_importer(path) {
+        Some(importer) => (importer.read)(path, progress),
+        None => Err(ImportError::Unknown {
+            path: path.to_owned(),
+            what: unknown_format::describe(path),
+        }),
+    }
+}

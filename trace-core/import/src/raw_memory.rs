@@ -1,0 +1,282 @@
+//! The importer of raw dumps of physical memory with a page-table root: addresses, mappings and memory, without events.
+
+use super::error::{FilePosition, ImportError};
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use trace_core::finding::{Finding, FindingKind};
+use trace_core::mmu::{self, TableItem};
+use trace_core::progress::{Cancelled, Progress};
+use trace_core::recording::{
+    AddressSpace, Clock, Events, FrameRole, Identity, MemoryBuilder, Metadata, MmuFormat, Page, Recording, RunsBuilder,
+    Snapshot,
+};
+use trace_core::{PAGE_SIZE, PhysAddr};
+
+/// Value of [`Identity::source`] for a recording made from a dump.
+pub const SOURCE: &str = Identity::RAW_MEMORY;
+
+/// Information that is not in the dump.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Physical address of the dump's first byte; a multiple of 4096.
+    pub base: PhysAddr,
+    /// Physical address of the top page table; a multiple of 4096, inside the dump or not.
+    pub root: PhysAddr,
+    /// Format of the page tables.
+    pub format: MmuFormat,
+    /// Memory attributes that entries index, one byte each; 0 if unknown.
+    pub memattr: u64,
+    /// GPU id register; 0 if unknown.
+    pub gpu_id: u32,
+}
+
+/// Imports the dump. All pages are placed at their addresses, and page tables are marked.
+///
+/// # Errors
+///
+/// When base or root is not a page address, the dump has no whole page or reaches past 64 bits, the file cannot be
+/// read, or the work was cancelled. An incomplete last page, or a root outside the dump, is a finding.
+pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Recording, ImportError> {
+    let wrong = |message: String| ImportError::malformed(path, FilePosition::Whole, message);
+    for (what, at) in [("base address", options.base), ("page-table root", options.root)] {
+        if at.in_page() != 0 {
+            return Err(wrong(format!("the {what} {at} is not a multiple of {PAGE_SIZE:#x}")));
+        }
+    }
+    let mut file = File::open(path).map_err(|e| ImportError::io(path, e))?;
+    let bytes = file.metadata().map_err(|e| ImportError::io(path, e))?.len();
+    if options.base.0.checked_add(bytes).is_none() {
+        return Err(wrong(format!(
+            "{bytes} bytes at {} exceed the address range",
+            options.base
+        )));
+    }
+    let whole = bytes / PAGE_SIZE as u64;
+    if whole == 0 {
+        return Err(wrong(format!(
+            "the dump has {bytes} bytes (expected at least a page of {PAGE_SIZE})"
+        )));
+    }
+    progress.set_total(bytes);
+    let mut findings = Vec::new();
+    if bytes % PAGE_SIZE as u64 != 0 {
+        findings.push(Finding::new(
+            FindingKind::TruncatedSection,
+            format!("byte {:#x}", whole * PAGE_SIZE as u64),
+            format!(
+                "the last {} bytes are not a whole page and were not used",
+                bytes % PAGE_SIZE as u64
+            ),
+        ));
+    }
+    let mut builder = MemoryBuilder::new();
+    let mut runs = RunsBuilder::default();
+    let mut zero_pages = 0;
+    let mut image: Page = [0; PAGE_SIZE];
+    for index in 0..whole {
+        file.read_exact(&mut image).map_err(|e| ImportError::io(path, e))?;
+        let id = builder.add_page(&image);
+        zero_pages += u64::from(id == trace_core::recording::PageId::ZERO);
+        runs.push(options.base.frame() + index, id, FrameRole::Data);
+        if index % 256 == 255 {
+            progress.advance(256 * PAGE_SIZE as u64)?;
+        }
+    }
+    progress.check()?;
+    let mut memory = builder.finish();
+    memory.snapshots = one_snapshot(runs);
+    let space = AddressSpace {
+        number: 0,
+        format: options.format,
+        root: options.root,
+        memattr: options.memattr,
+        transcfg: 0,
+    };
+    let mut recording = Recording {
+        metadata: Metadata {
+            identity: Identity {
+                gpu_id: options.gpu_id,
+                source: SOURCE.into(),
+                clock: Clock::SinceStart,
+                ..Identity::default()
+            },
+            address_spaces: vec![space],
+            source_pages: whole,
+            source_zero_pages: zero_pages,
+            ..Metadata::default()
+        },
+        events: Events::default(),
+        memory,
+        ..Recording::default()
+    };
+    mark_tables(&mut recording, options, &mut findings, progress)?;
+    recording.metadata.findings = findings;
+    Ok(recording)
+}
+
+/// Sets the role of frames with page tables; reports if there are none.
+fn mark_tables(
+    recording: &mut Recording,
+    options: &Options,
+    findings: &mut Vec<Finding>,
+    progress: &Progress,
+) -> Result<(), Cancelled> {
+    let view = recording.memory.at(0);
+    if view.frame(options.root.frame()).is_none() {
+        findings.push(Finding::new(
+            FindingKind::NotUsed,
+            format!("root {}", options.root),
+            "the dump does not hold the page-table root, so nothing is mapped",
+        ));
+        return Ok(());
+    }
+    let mut tables = BTreeSet::new();
+    let mut passed = 0u64;
+    let _ = mmu::visit_all(options.format, options.root, &view, &mut |found| {
+        if let TableItem::Table(t) = found {
+            tables.insert(t.at.frame());
+        }
+        passed += 1;
+        if passed.is_multiple_of(1 << 12) && progress.check().is_err() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    });
+    progress.check()?;
+    let mut runs = RunsBuilder::default();
+    for run in view.runs() {
+        let mut at = run.first_frame;
+        for table in tables.range(run.first_frame..run.end_frame()) {
+            runs.push_part(&run, at..*table, run.role);
+            runs.push_part(&run, *table..*table + 1, FrameRole::Table);
+            at = *table + 1;
+        }
+        runs.push_part(&run, at..run.end_frame(), run.role);
+    }
+    recording.memory.snapshots = one_snapshot(runs);
+    Ok(())
+}
+
+fn one_snapshot(runs: RunsBuilder) -> Arc<Vec<Snapshot>> {
+    Arc::new(vec![Snapshot {
+        event: 0,
+        parent: None,
+        runs: runs.finish(),
+    }])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use trace_core::GpuVa;
+    use trace_core::mmu::Rights;
+
+    const BASE: u64 = 0x8000_0000;
+
+    /// Returns four tables that map address 0x5000 to the fifth page.
+    fn dump(format: MmuFormat) -> Vec<u8> {
+        let mut bytes = vec![0u8; 5 * PAGE_SIZE];
+        let mut entry = |table: u64, index: u64, value: u64| {
+            let at = (table * PAGE_SIZE as u64 + index * 8) as usize;
+            bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        };
+        for table in 0..3 {
+            entry(
+                table,
+                0,
+                mmu::encode_table(format, PhysAddr(BASE + (table + 1) * 0x1000)),
+            );
+        }
+        entry(3, 5, mmu::encode_leaf(format, PhysAddr(BASE + 0x4000), Rights::RW, 0));
+        bytes[4 * PAGE_SIZE] = 7;
+        bytes
+    }
+
+    fn read(bytes: &[u8], options: Options) -> Result<Recording, ImportError> {
+        let mut f = tempfile::NamedTempFile::new().unwrap();
+        f.write_all(bytes).unwrap();
+        import(f.path(), &options, &Progress::new())
+    }
+
+    #[test]
+    fn a_dump_is_mapped_in_both_formats() {
+        for format in [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae] {
+            let options = Options {
+                base: PhysAddr(BASE),
+                root: PhysAddr(BASE),
+                format,
+                memattr: 0,
+                gpu_id: 0,
+            };
+            let r = read(&dump(format), options).unwrap();
+            assert!(r.metadata.findings.is_empty(), "{:?}", r.metadata.findings);
+            assert_eq!((r.metadata.source_pages, r.events.len()), (5, 0));
+            let view = r.memory.at(0);
+            let leaf = mmu::translate(format, options.root, GpuVa(0x5000), &view).unwrap();
+            assert_eq!(leaf.pa, PhysAddr(BASE + 0x4000));
+            assert_eq!(view.frame(leaf.pa.frame()).unwrap()[0], 7);
+            let roles: Vec<_> = view.runs().iter().map(|r| (r.role, r.count)).collect();
+            assert_eq!(roles, [(FrameRole::Table, 4), (FrameRole::Data, 1)]);
+        }
+    }
+
+    #[test]
+    fn a_dump_without_a_page_is_refused() {
+        let options = Options {
+            base: PhysAddr(BASE),
+            root: PhysAddr(BASE),
+            format: MmuFormat::Aarch64_4k,
+            memattr: 0,
+            gpu_id: 0,
+        };
+        for (bytes, message) in [(0, "has 0 bytes"), (PAGE_SIZE - 1, "has 4095 bytes")] {
+            let e = read(&vec![1; bytes], options).unwrap_err().to_string();
+            assert!(e.contains(message) && e.contains("at least a page of 4096"), "{e}");
+        }
+        assert!(read(&[1; PAGE_SIZE], options).is_ok());
+    }
+
+    #[test]
+    fn unfit_raw_memory_is_reported() {
+        let format = MmuFormat::Aarch64_4k;
+        let options = Options {
+            base: PhysAddr(BASE),
+            root: PhysAddr(0x1000),
+            format,
+            memattr: 0,
+            gpu_id: 0,
+        };
+        let mut bytes = dump(format);
+        bytes.extend([1, 2, 3]);
+        let f = read(&bytes, options).unwrap().metadata.findings;
+        assert_eq!(
+            f.iter().map(|f| f.kind).collect::<Vec<_>>(),
+            [FindingKind::TruncatedSection, FindingKind::NotUsed]
+        );
+        assert!(
+            read(
+                &bytes,
+                Options {
+                    root: PhysAddr(0x1001),
+                    ..options
+                }
+            )
+            .is_err()
+        );
+        assert!(
+            read(
+                &bytes,
+                Options {
+                    base: PhysAddr(!0xfff),
+                    ..options
+                }
+            )
+            .is_err()
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! The `resource` file of a PCI function in sysfs, stored next to a log without windows. Each line has first address,
+//! last address and flags, for the six base address registers and the expansion ROM. Sources: the kernel's
+//! `Documentation/PCI/sysfs-pci.rst` and `include/linux/ioport.h`.
+
+use super::device::Function;
+use super::source;
+use super::text::{self, Line};
+use crate::error::{FilePosition, ImportError};
+use std::path::Path;
+use trace_core::recording::{Bar, EXPANSION_ROM, PciFunction};
+
+/// Suffix of the file next to a log.
+pub(super) const ENDING: &str = ".resource.txt";
+/// Maximum size of the file, bytes.
+const MAX_RESOURCE_BYTES: u64 = 1 << 16;
+/// Flags of a BAR: x86 ports, and memory whose reads have no side effects.
+const PORTS: u64 = 0x100;
+const PREFETCHABLE: u64 = 0x2000;
+
+/// Returns the device whose BARs a file next to a log gives, or `None` if there is no such file.
+///
+/// # Errors
+///
+/// When the file cannot be read, or a line of it is malformed.
+pub(super) fn read_sibling(log: &Path) -> Result<Option<Function>, ImportError> {
+    let path = source::sibling_path(log, ENDING);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = source::read_file(&path, MAX_RESOURCE_BYTES).map_err(|e| ImportError::io(&path, e))?;
+    let bytes = bytes.ok_or_else(|| {
+        let message = format!("the windows of a function must be smaller than {MAX_RESOURCE_BYTES} bytes");
+        ImportError::malformed(&path, FilePosition::Whole, message)
+    })?;
+    parse(&bytes).map(Some).map_err(|line| {
+        let message = "expected the first and last address of a window and its flags, in hexadecimal";
+        ImportError::malformed(&path, FilePosition::Line(line), message)
+    })
+}
+
+/// Parses the file's text; the error is the number of the malformed line.
+pub(super) fn parse(bytes: &[u8]) -> Result<Function, u64> {
+    let mut bars = Vec::new();
+    for ((number, line), at) in (0u8..=EXPANSION_ROM).zip(text::lines(bytes)).zip(1..) {
+        let mut l = Line::new(line);
+        let (Some(first), Some(last), Some(flags)) = (l.hex(), l.hex(), l.hex()) else {
+            return Err(at);
+        };
+        if flags == 0 && last == 0 {
+            continue;
+        }
+        let bytes = last.checked_sub(first).and_then(|n| n.checked_add(1)).ok_or(at)?;
+        bars.push(Bar {
+            number,
+            base: first,
+            bytes,
+            ports: flags & PORTS != 0,
+            prefetchable: flags & PREFETCHABLE != 0 && number != EXPANSION_ROM,
+        });
+    }
+    let pci = PciFunction {
+        bars,
+        ..PciFunction::default()
+    };
+    Ok(Function {
+        pci,
+        ..Function::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_resource_lines_are_parsed_or_refused() {
+        let text = b"0x0000000010000000 0x0000000010ffffff 0x0000000000042208\n\
+            0x0000000000001000 0x00000000000010ff 0x0000000000040101\n\
+            0x0000000000000000 0x0000000000000000 0x0000000000000000\n";
+        let bars = parse(text).unwrap().pci.bars;
+        let entries: Vec<_> = bars
+            .iter()
+            .map(|b| (b.number, b.base, b.bytes, b.ports, b.prefetchable))
+            .collect();
+        assert_eq!(
+            entries,
+            [
+                (0, 0x1000_0000, 0x100_0000, false, true),
+                (1, 0x1000, 0x100, true, false)
+            ]
+        );
+        assert_eq!(parse(b"0x1 0x2\n").unwrap_err(), 1);
+        assert_eq!(parse(b"0x0 0x0 0x0\n0x2 0x1 0x200\n").unwrap_err(), 2);
+        assert_eq!(parse(b"0x0 0xffffffffffffffff 0x200\n").unwrap_err(), 1);
+        assert!(parse(b"").unwrap().pci.bars.is_empty());
+    }
+}

@@ -1,0 +1,328 @@
+//! Columns of a piece of a log: the events, the window of each, and their side data. Pieces are joined in order when
+//! the whole log is known.
+
+use super::mmio_regions::{MmioRegions, NOWHERE, STRAY};
+use trace_core::recording::{DmaMapRow, EventKind, InterruptRow, UndecodedRow};
+
+/// Maximum number of line numbers of unusable lines that are kept for the report.
+const FIRST_LINES: usize = 4;
+
+/// Lines without a meaning for an importer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct UnusableLines {
+    /// Number of lines.
+    pub(super) count: u64,
+    /// Numbers of the first of them, from 1.
+    pub(super) first: Vec<u64>,
+}
+
+impl UnusableLines {
+    pub(super) fn add(&mut self, line: u64) {
+        self.count += 1;
+        if self.first.len() < FIRST_LINES {
+            self.first.push(line);
+        }
+    }
+
+    /// Adds those of a later piece, whose lines follow line `before`.
+    pub(super) fn append(&mut self, later: &Self, before: u64) {
+        self.count += later.count;
+        let room = FIRST_LINES.saturating_sub(self.first.len());
+        self.first.extend(later.first.iter().take(room).map(|l| l + before));
+    }
+
+    /// Formats the first of them: `line 3`, `lines 3, 4, 9 …`.
+    pub(super) fn place(&self) -> String {
+        let numbers: Vec<String> = self.first.iter().map(u64::to_string).collect();
+        let more = if self.count > self.first.len() as u64 {
+            " …"
+        } else {
+            ""
+        };
+        let word = if self.count == 1 { "line" } else { "lines" };
+        format!("{word} {}{more}", numbers.join(", "))
+    }
+}
+
+/// Missing events of a piece of a log.
+#[derive(Clone, Debug)]
+pub(super) struct LostRows {
+    /// Row before which they are missing.
+    pub(super) before: usize,
+    /// Number of events, if known.
+    pub(super) count: Option<u64>,
+    /// Message of the log.
+    pub(super) reason: String,
+}
+
+/// An access whose window was unknown when its line was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StrayAccess {
+    /// The event, and its row in the columns of its kind.
+    event: u32,
+    row: u32,
+    undecoded: bool,
+    address: u64,
+}
+
+/// The target of an access.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AccessTarget {
+    /// A window, and the offset in it.
+    Window(u16, u32),
+    /// A memory address.
+    Address(u64),
+}
+
+/// The events of a piece of a log.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    pub(super) kind: Vec<u8>,
+    /// Number of the window; [`NOWHERE`] for events without one, [`STRAY`] if it is not known yet.
+    pub(super) window: Vec<u16>,
+    pub(super) time: Vec<u64>,
+    /// Empty, or one for each event.
+    pub(super) thread: Vec<u32>,
+    pub(super) offset: Vec<u32>,
+    pub(super) width: Vec<u8>,
+    pub(super) value: Vec<u64>,
+    pub(super) interrupts: Vec<InterruptRow>,
+    pub(super) undecoded: Vec<UndecodedRow>,
+    pub(super) dma_maps: Vec<DmaMapRow>,
+    pub(super) marks: Vec<String>,
+    pub(super) strays: Vec<StrayAccess>,
+    pub(super) lost: Vec<LostRows>,
+    /// Number of lines of the piece, and its unusable lines.
+    pub(super) lines: u64,
+    pub(super) unusable: UnusableLines,
+}
+
+impl Rows {
+    /// Returns the number of events.
+    pub(super) fn len(&self) -> usize {
+        self.kind.len()
+    }
+
+    /// Returns the memory of the events, bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        /// Memory of a text besides its characters: a `String`, and an allocation's overhead.
+        const TEXT: usize = size_of::<String>() + 16;
+        let columns = self.kind.capacity()
+            + self.window.capacity() * 2
+            + (self.time.capacity() + self.value.capacity()) * 8
+            + (self.thread.capacity() + self.offset.capacity()) * 4
+            + self.width.capacity()
+            + self.interrupts.capacity() * size_of::<InterruptRow>()
+            + self.undecoded.capacity() * size_of::<UndecodedRow>()
+            + self.dma_maps.capacity() * size_of::<DmaMapRow>();
+        let marks: usize = self.marks.iter().map(|m| m.capacity() + TEXT).sum();
+        let lost: usize = self.lost.iter().map(|l| l.reason.capacity() + TEXT + 24).sum();
+        (columns + marks + lost) as u64
+    }
+
+    fn row(&mut self, kind: EventKind, window: u16, time: u64) {
+        self.kind.push(kind as u8);
+        self.window.push(window);
+        self.time.push(time);
+    }
+
+    /// Adds an access.
+    pub(super) fn access(&mut self, write: bool, time: u64, at: AccessTarget, width: u8, value: u64) {
+        let (window, offset) = self.place(at, self.offset.len(), false);
+        self.row(if write { EventKind::Write } else { EventKind::Read }, window, time);
+        self.offset.push(offset);
+        self.width.push(width);
+        self.value.push(value);
+    }
+
+    /// Adds an access without a value; the row's offset is that in the window, if the window is known.
+    pub(super) fn undecoded(&mut self, time: u64, at: AccessTarget, row: UndecodedRow) {
+        let (window, offset) = self.place(at, self.undecoded.len(), true);
+        self.row(EventKind::Undecoded, window, time);
+        self.undecoded.push(UndecodedRow { offset, ..row });
+    }
+
+    /// Returns window and offset of an address; unknown ones are recorded for later. `row` is its future row in the
+    /// columns of its kind.
+    fn place(&mut self, at: AccessTarget, row: usize, undecoded: bool) -> (u16, u32) {
+        match at {
+            AccessTarget::Window(window, offset) => (window, offset),
+            AccessTarget::Address(address) => {
+                // A piece comes from one block, whose lines fit 32 bits.
+                self.strays.push(StrayAccess {
+                    event: self.len() as u32,
+                    row: row as u32,
+                    undecoded,
+                    address,
+                });
+                (STRAY, 0)
+            }
+        }
+    }
+
+    /// Resolves the windows that were unknown when the lines were read, and counts the accesses of each. `range`
+    /// returns the mapped range of an address, for a new window, and whether it is guessed.
+    pub(super) fn settle(&mut self, windows: &mut MmioRegions, range: impl Fn(u64) -> (u64, u64, bool)) {
+        for stray in std::mem::take(&mut self.strays) {
+            let found = windows
+                .find(stray.address)
+                .or_else(|| windows.find_or_add(stray.address, range(stray.address)));
+            let (event, row) = (stray.event as usize, stray.row as usize);
+            let offset = match stray.undecoded {
+                true => self.undecoded.get_mut(row).map(|u| &mut u.offset),
+                false => self.offset.get_mut(row),
+            };
+            if let (Some((number, at)), Some(window), Some(offset)) = (found, self.window.get_mut(event), offset) {
+                (*window, *offset) = (number, at);
+            }
+        }
+        windows.count(&self.window);
+    }
+
+    /// Moves events of joined windows ([`MmioRegions::join`]) to their new windows.
+    pub(super) fn move_to(&mut self, moved: &[(u16, u32)]) {
+        let (mut access, mut undecoded) = (0, 0);
+        for (kind, window) in self.kind.iter().zip(&mut self.window) {
+            let offset = match EventKind::from_raw(*kind) {
+                Some(EventKind::Read | EventKind::Write) => {
+                    access += 1;
+                    self.offset.get_mut(access - 1)
+                }
+                Some(EventKind::Undecoded) => {
+                    undecoded += 1;
+                    self.undecoded.get_mut(undecoded - 1).map(|u| &mut u.offset)
+                }
+                _ => None,
+            };
+            if let (Some((to, by)), Some(offset)) = (moved.get(usize::from(*window)), offset) {
+                *window = *to;
+                *offset = offset.saturating_add(*by);
+            }
+        }
+    }
+
+    /// Returns the number of rows of each table: accesses, interrupts, marks, undecoded accesses, memory for the
+    /// device.
+    pub(super) fn tables(&self) -> [usize; 5] {
+        [
+            self.offset.len(),
+            self.interrupts.len(),
+            self.marks.len(),
+            self.undecoded.len(),
+            self.dma_maps.len(),
+        ]
+    }
+
+    /// Reserves memory for `accesses` more accesses.
+    pub(super) fn reserve(&mut self, accesses: usize) {
+        self.kind.reserve(accesses);
+        self.window.reserve(accesses);
+        self.time.reserve(accesses);
+        self.offset.reserve(accesses);
+        self.width.reserve(accesses);
+        self.value.reserve(accesses);
+    }
+
+    /// Records that events are missing here.
+    pub(super) fn lose(&mut self, count: Option<u64>, reason: String) {
+        self.lost.push(LostRows {
+            before: self.len(),
+            count,
+            reason,
+        });
+    }
+
+    /// Adds a note.
+    pub(super) fn mark(&mut self, time: u64, text: String) {
+        self.row(EventKind::Mark, NOWHERE, time);
+        self.marks.push(text);
+    }
+
+    /// Adds an interrupt.
+    pub(super) fn interrupt(&mut self, time: u64, row: InterruptRow) {
+        self.row(EventKind::Interrupt, NOWHERE, time);
+        self.interrupts.push(row);
+    }
+
+    /// Adds memory for the device.
+    pub(super) fn dma_map(&mut self, time: u64, row: DmaMapRow) {
+        self.row(EventKind::DmaMap, NOWHERE, time);
+        self.dma_maps.push(row);
+    }
+
+    /// Sets the thread of the last event.
+    pub(super) fn thread_of_last(&mut self, thread: u32) {
+        if thread != 0 || !self.thread.is_empty() {
+            self.thread.resize(self.len(), 0);
+            if let Some(last) = self.thread.last_mut() {
+                *last = thread;
+            }
+        }
+    }
+
+    /// Returns the table of an event kind, in the order of [`Rows::tables`].
+    pub(super) fn table_of(kind: EventKind) -> usize {
+        match kind {
+            EventKind::Interrupt => 1,
+            EventKind::Mark => 2,
+            EventKind::Undecoded => 3,
+            EventKind::DmaMap => 4,
+            _ => 0,
+        }
+    }
+
+    /// Adds the event `at` of another piece; `row` is its row in the table of its kind.
+    pub(super) fn copy(&mut self, from: &Self, at: usize, kind: EventKind, row: usize) -> Option<()> {
+        let (time, window) = (*from.time.get(at)?, *from.window.get(at)?);
+        match kind {
+            EventKind::Interrupt => self.interrupts.push(*from.interrupts.get(row)?),
+            EventKind::Mark => self.marks.push(from.marks.get(row)?.clone()),
+            EventKind::Undecoded => self.undecoded.push(*from.undecoded.get(row)?),
+            EventKind::DmaMap => self.dma_maps.push(*from.dma_maps.get(row)?),
+            _ => {
+                let (offset, width, value) = (*from.offset.get(row)?, *from.width.get(row)?, *from.value.get(row)?);
+                self.offset.push(offset);
+                self.width.push(width);
+                self.value.push(value);
+            }
+        }
+        self.row(kind, window, time);
+        self.thread_of_last(from.thread.get(at).copied().unwrap_or(0));
+        Some(())
+    }
+
+    /// Keeps the events selected by `kept`, with their rows.
+    pub(super) fn retain(&mut self, kept: &[bool]) {
+        if kept.iter().all(|k| *k) {
+            return;
+        }
+        for lost in &mut self.lost {
+            lost.before = kept.iter().take(lost.before).filter(|k| **k).count();
+        }
+        let of = |table: usize| -> Vec<bool> {
+            let all = self.kind.iter().zip(kept);
+            let fits = |k: u8| EventKind::from_raw(k).is_some_and(|k| Self::table_of(k) == table);
+            all.filter(|(k, _)| fits(**k)).map(|(_, k)| *k).collect()
+        };
+        let [accesses, interrupts, marks, undecoded, dma_maps] = [0, 1, 2, 3, 4].map(of);
+        filter(&mut self.offset, &accesses);
+        filter(&mut self.width, &accesses);
+        filter(&mut self.value, &accesses);
+        filter(&mut self.interrupts, &interrupts);
+        filter(&mut self.marks, &marks);
+        filter(&mut self.undecoded, &undecoded);
+        filter(&mut self.dma_maps, &dma_maps);
+        filter(&mut self.kind, kept);
+        filter(&mut self.window, kept);
+        filter(&mut self.time, kept);
+        if !self.thread.is_empty() {
+            self.thread.resize(kept.len(), 0);
+            filter(&mut self.thread, kept);
+        }
+    }
+}
+
+fn filter<T>(values: &mut Vec<T>, kept: &[bool]) {
+    let mut keeps = kept.iter();
+    values.retain(|_| keeps.next().copied().unwrap_or(true));
+}
