@@ -25,9 +25,10 @@ use kinescope::document::jobs::{Chain, JobFact};
 use kinescope::panels::gpu::shader::thread::Run;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use trace_core::PhysAddr;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
-use trace_core::recording::{AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, PhysAddr, Recording};
+use trace_core::recording::{AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, Recording};
 
 /// Returns the KiB of memory that `work` touches, or `None` if the kernel does not report touched pages.
 fn measure_touched_kib(work: impl FnOnce()) -> Option<u64> {

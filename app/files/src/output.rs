@@ -75,7 +75,7 @@ impl NamedFile {
     pub fn recording(path: &Path) -> Vec<Self> {
         let mut all = vec![Self::new("the recording", path)];
         let part = |p: PathBuf| Self::new("a part of the recording", &p);
-        all.extend(trace_core::import::parts(path).into_iter().map(part));
+        all.extend(trace_import::parts(path).into_iter().map(part));
         all.push(Self::new(
             "the edits of the recording",
             &crate::sibling_paths::path_for(path),

@@ -2,18 +2,18 @@
 
 use super::Failure;
 use super::out::format_count;
-use super::source::Opened;
+use super::source::SourceRecording;
 use trace_core::recording::EventKind;
 
 /// Counts the events of some kinds.
-fn count(opened: &Opened, is: impl Fn(EventKind) -> bool) -> u64 {
+fn count(opened: &SourceRecording, is: impl Fn(EventKind) -> bool) -> u64 {
     let kinds = opened.recording.events.kind.iter();
     kinds.filter(|k| EventKind::from_raw(*k).is_some_and(&is)).count() as u64
 }
 
 /// Returns the message when no access is counted; `filtered`: a filter selected the accesses.
 #[must_use]
-pub fn describe_accesses(opened: &Opened, filtered: bool) -> String {
+pub fn describe_accesses(opened: &SourceRecording, filtered: bool) -> String {
     if opened.calls.is_some() {
         return "no register accesses; `launches` and `kernels` count calls".to_owned();
     }
@@ -36,7 +36,7 @@ pub fn describe_accesses(opened: &Opened, filtered: bool) -> String {
 
 /// Returns the error for a job that does not exist in a recording with `count` jobs.
 #[must_use]
-pub fn no_such_job(job: u64, count: u64, opened: &Opened) -> Failure {
+pub fn no_such_job(job: u64, count: u64, opened: &SourceRecording) -> Failure {
     let why = match count {
         0 => describe_jobs(opened),
         n => format!("the recording has {}, counted from 0", format_count(n, "job")),
@@ -46,7 +46,7 @@ pub fn no_such_job(job: u64, count: u64, opened: &Opened) -> Failure {
 
 /// Returns the message when there is no job.
 #[must_use]
-pub fn describe_jobs(opened: &Opened) -> String {
+pub fn describe_jobs(opened: &SourceRecording) -> String {
     if opened.calls.is_some() {
         let launches = count(opened, |k| k == EventKind::Launch);
         let launches = match launches {

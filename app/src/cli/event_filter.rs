@@ -1,6 +1,6 @@
 //! Event filters on the command line. An error shows a marker line below the filter.
 
-use super::source::Opened;
+use super::source::SourceRecording;
 use super::{Failure, empty_result, progress_line};
 use trace_core::filter::{Derived, Filter, Query, Selection};
 use trace_core::ranges;
@@ -9,7 +9,7 @@ use trace_core::ranges;
 ///
 /// # Errors
 /// When the filter is invalid, or the search for jobs was cancelled.
-pub fn compile(option: &str, text: &str, opened: &Opened) -> Result<Filter, Failure> {
+pub fn compile(option: &str, text: &str, opened: &SourceRecording) -> Result<Filter, Failure> {
     let describe =
         |e: trace_core::filter::FilterError| Failure::usage(format!("{option}: {e}\n{}", e.caret(text, "  ")));
     let query = Query::parse(text).map_err(describe)?;
@@ -36,7 +36,7 @@ pub fn job_filter(text: &str) -> Result<String, String> {
 }
 
 /// Fails if `--job` names a single job that the recording does not have.
-pub fn check_job(filter: &str, opened: &Opened) -> Result<(), Failure> {
+pub fn check_job(filter: &str, opened: &SourceRecording) -> Result<(), Failure> {
     let Some(job) = filter.strip_prefix("job = ").and_then(|n| n.parse::<u64>().ok()) else {
         return Ok(());
     };
@@ -50,7 +50,7 @@ pub fn check_job(filter: &str, opened: &Opened) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The errors of [`compile`].
-pub fn of_events(filter: Option<&str>, job: Option<&str>, opened: &Opened) -> Result<Option<Filter>, Failure> {
+pub fn of_events(filter: Option<&str>, job: Option<&str>, opened: &SourceRecording) -> Result<Option<Filter>, Failure> {
     // Errors in the user's filter refer to its text alone.
     if let (Some(filter), Some(_)) = (filter, job) {
         compile("--where", filter, opened)?;
@@ -69,7 +69,7 @@ pub fn of_events(filter: Option<&str>, job: Option<&str>, opened: &Opened) -> Re
 ///
 /// # Errors
 /// When the filter is invalid, or the task was cancelled.
-pub fn select(option: &str, text: &str, opened: &Opened) -> Result<Selection, Failure> {
+pub fn select(option: &str, text: &str, opened: &SourceRecording) -> Result<Selection, Failure> {
     let filter = compile(option, text, opened)?;
     progress_line::run_with_progress("filtering events", |progress, _| {
         let found = filter.select(&opened.recording.events, progress);

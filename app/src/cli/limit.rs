@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgMatches};
 use std::sync::atomic::{AtomicU64, Ordering};
-use trace_core::import::MAX_UNPACKED_BYTES;
+use trace_core::progress::MAX_UNPACKED_BYTES;
 
 /// Name of the argument.
 const LIMIT: &str = "limit";

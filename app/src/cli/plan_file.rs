@@ -1,7 +1,7 @@
 //! Existing plans as input instead of a recording: text or binary files.
 
 use super::Failure;
-use super::source::Opened;
+use super::source::SourceRecording;
 use replay_engine::plan::text::{Files, assemble};
 use replay_engine::plan::{Compiled, PLAN_FILE_MAGIC, PLAN_MAGIC, Plan};
 use std::fs::File;
@@ -55,11 +55,11 @@ pub fn read(path: &Path) -> Result<Option<Compiled>, Failure> {
 }
 
 /// Creates a recording without events as a placeholder: it identifies the device, and so the register map.
-pub fn open_placeholder(path: &Path, plan: &Plan) -> Opened {
+pub fn open_placeholder(path: &Path, plan: &Plan) -> SourceRecording {
     let mut recording = Recording::default();
     recording.metadata.identity.gpu_id = plan.gpu_id;
     if let Some(hardware) = &plan.hardware {
         recording.set_hardware(hardware);
     }
-    Opened::new(path, recording)
+    SourceRecording::new(path, recording)
 }

@@ -3,7 +3,7 @@
 use super::failure::complain;
 use super::outputs::CommandFiles;
 use super::plan_file;
-use super::source::{Opened, Source};
+use super::source::{Source, SourceRecording};
 use super::{Failure, progress_line, replayed_screen};
 use crate::buffers;
 use crate::document::targets::{factories, list_simulators};
@@ -109,7 +109,7 @@ impl Inputs {
     }
 
     /// Returns the inputs as edits of the recording, with their files read.
-    pub fn edits(&self, opened: &Opened) -> Result<Edits, Failure> {
+    pub fn edits(&self, opened: &SourceRecording) -> Result<Edits, Failure> {
         let mut edits = Edits::default();
         for (name, file) in &self.inputs {
             let buffer = opened.buffer(name)?;
@@ -211,7 +211,7 @@ pub struct PreparedReplay {
     /// How long compiling took.
     pub compile_time: Duration,
     /// The recording.
-    pub opened: Opened,
+    pub opened: SourceRecording,
     /// The final picture that the user expects.
     pub expect_screen: Option<Picture>,
     /// For API traces: expected content of outputs, by name. A plan of a register trace contains it already.
@@ -219,7 +219,7 @@ pub struct PreparedReplay {
 }
 
 /// Returns the error that no target was given, with the targets that fit the recording.
-fn missing_target_error(opened: &Opened) -> Failure {
+fn missing_target_error(opened: &SourceRecording) -> Failure {
     let fits = factories().fitting_targets(&RecordedDevice::new(&opened.recording), &[]);
     let message = match fits.iter().find(|t| t.missing.is_none()) {
         Some(target) => format!("no target was given; `--on {}` fits this recording", target.name),

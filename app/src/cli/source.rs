@@ -5,16 +5,17 @@
 use super::failure::complain;
 use super::out::format_count;
 use super::{Failure, progress_line};
-use crate::document::{source, transfers};
+use crate::document::{register_map_files, source, transfers};
 use clap::Args;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use trace_core::Recording;
-use trace_core::check::{Finding, FindingKind};
-use trace_core::recording::{AddressSpace, ApiTraceMetadata, Buffer, DamagedBlock, Events};
+use trace_core::finding::{Finding, FindingKind};
+use trace_core::recording::{AddressSpace, ApiTraceMetadata, Buffer, DamagedBlock, Events, MmuFormat};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
+use trace_import::{OpenOptions, Opened};
 
 /// The argument that names a recording.
 #[derive(Args, Clone, Debug)]
@@ -26,18 +27,21 @@ pub struct Source {
 
 impl Source {
     /// Opens or imports the recording.
-    pub fn open(&self) -> Result<Opened, Failure> {
-        let (opened, own) = progress_line::run_with_progress("reading", |progress, doing| {
-            if source::is_submission(&self.file) {
+    pub fn open(&self) -> Result<SourceRecording, Failure> {
+        let mut opened = progress_line::run_with_progress("reading", |progress, doing| {
+            let opened = trace_import::open(&self.file, &OpenOptions::default(), progress);
+            let opened = opened.map_err(|e| Failure::file(&self.file, e))?;
+            if matches!(opened, Opened::Submission(_)) {
                 doing.set("running job chains");
             }
-            source::open_with_maps(&self.file, progress).map_err(|e| Failure::file(&self.file, e))
+            source::into_recording(opened, progress).map_err(|e| Failure::file(&self.file, e))
         })?;
+        let own = register_map_files::load_maps(&self.file, &mut opened.recording);
         for error in own.errors() {
             complain(format_args!("a register map of your folder is not used: {error}"));
         }
         note_opened(&self.file, &opened.recording);
-        let opened = Opened::new(&self.file, opened.recording);
+        let opened = SourceRecording::new(&self.file, opened.recording);
         // A verb that counts or compares would take the part for the whole.
         if let Some(cut) = opened.find_truncation() {
             complain(Failure::file(&self.file, format!("{}: {}", cut.place, cut.message)));
@@ -48,7 +52,7 @@ impl Source {
     /// Opens or imports the recording for a verb whose answer would be silently wrong otherwise.
     ///
     /// Also fails if any part of the recording is damaged.
-    pub fn open_undamaged(&self) -> Result<Opened, Failure> {
+    pub fn open_undamaged(&self) -> Result<SourceRecording, Failure> {
         let opened = self.open()?;
         opened.check_all()?;
         Ok(opened)
@@ -124,7 +128,7 @@ fn consequence(recording: &Recording, block: &DamagedBlock) -> String {
 }
 
 /// A recording with its register map.
-pub struct Opened {
+pub struct SourceRecording {
     /// Its file or folder, as given.
     pub file: PathBuf,
     /// The recording.
@@ -139,7 +143,7 @@ pub struct Opened {
     called: OnceCell<Vec<Buffer>>,
 }
 
-impl Opened {
+impl SourceRecording {
     /// Returns the finding that the file is truncated, if its importer reported one.
     #[must_use]
     pub fn find_truncation(&self) -> Option<&Finding> {

@@ -3,7 +3,7 @@
 
 use super::failure::complain;
 use super::replay_arguments::Keys;
-use super::source::{Opened, number};
+use super::source::{SourceRecording, number};
 use super::{Failure, progress_line};
 use crate::document::memory_trace::{self, SECOND};
 use crate::document::targets::factories;
@@ -58,7 +58,7 @@ impl TraceArguments {
 
     /// Returns the shortest time of each launch on the target in nanoseconds, by its event; empty if no target is
     /// requested. A target that reports no times causes a message, not an error.
-    pub fn launch_times(&self, opened: &Opened, repeat: u32) -> Result<BTreeMap<u64, u64>, Failure> {
+    pub fn launch_times(&self, opened: &SourceRecording, repeat: u32) -> Result<BTreeMap<u64, u64>, Failure> {
         let Some(on) = &self.on else {
             return Ok(BTreeMap::new());
         };
@@ -83,7 +83,7 @@ impl TraceArguments {
     /// the calls unchanged if no target is requested.
     pub fn trace_memory(
         &self,
-        opened: &Opened,
+        opened: &SourceRecording,
         api_trace: ApiTrace,
         request: MemoryTraceRequest,
     ) -> Result<(ApiTrace, bool), Failure> {

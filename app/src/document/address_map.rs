@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use trace_core::PhysAddr;
 use trace_core::addresses::{
     self, Entropies, Island, MapRun, MappedRuns, Owner, Pieces, ReverseMap, ReverseMapping, ValueRun,
 };
 use trace_core::progress::{Cancelled, Progress};
-use trace_core::recording::{PhysAddr, Recording};
+use trace_core::recording::Recording;
 
 /// Maximum number of islands that strips show.
 const MAX_ISLANDS: usize = 512;

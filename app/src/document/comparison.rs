@@ -15,6 +15,7 @@ use trace_core::container;
 use trace_core::diff::{self, Cause, Diff, DiffSide, Effect, EventAlignment, Rules, Summary};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
+use trace_import::OpenOptions;
 
 /// The source of the second recording.
 #[derive(Clone)]
@@ -113,7 +114,9 @@ pub fn compare(
     };
     let (recording, kept) = match &with {
         ComparisonSource::File(path) => {
-            let opened = source::open(path, progress).map_err(|e| describe(e.to_string()))?;
+            let opened = trace_import::open(path, &OpenOptions::default(), progress);
+            let opened = opened.map_err(|e| describe(e.to_string()))?;
+            let opened = source::into_recording(opened, progress).map_err(|e| describe(e.to_string()))?;
             (opened.recording, (opened.pyramid, opened.timeline))
         }
         ComparisonSource::Outcome(outcome) => {

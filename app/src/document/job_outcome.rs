@@ -3,7 +3,7 @@
 use super::Document;
 use super::jobs::JobFact;
 use replay_engine::run::{JobOutcome, Outcome};
-use trace_core::check::FindingKind;
+use trace_core::finding::FindingKind;
 use trace_core::jobs::JobType;
 
 /// A job of a chain: its address, and the name of its type.
@@ -71,7 +71,7 @@ pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>])
 mod tests {
     use super::*;
     use trace_core::GpuVa;
-    use trace_core::check::Finding;
+    use trace_core::finding::Finding;
 
     fn job(submit_event: u64, computed: Option<bool>, status: Option<u8>) -> JobOutcome {
         JobOutcome {

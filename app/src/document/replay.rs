@@ -656,7 +656,7 @@ mod tests {
     #[test]
     fn the_check_before_the_push_can_be_cancelled() {
         let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample-traces/vecadd.kine");
-        let recording = trace_core::import::open(sample.as_ref(), &Progress::new()).unwrap();
+        let recording = trace_core::container::open(sample.as_ref()).unwrap();
         let device = targets::factories().open(DEFAULT_SIMULATOR).unwrap().info().clone();
         let (edits, options) = (Edits::default(), CompileOptions::default());
         let compiled = compile(&recording, &edits, &device, &options, &Progress::new()).unwrap();

@@ -15,7 +15,7 @@ use crate::panels::views::Views;
 use crate::theme::columns::Tables;
 use egui::Context;
 use replay_engine::client::fitting::Fit;
-use trace_core::check::FindingKind;
+use trace_core::finding::FindingKind;
 
 /// Interval between two checks for workspace changes, seconds.
 const SAVE_INTERVAL_S: f64 = 2.0;

@@ -3,12 +3,13 @@
 use super::app::App;
 use super::requests::{LeaveAction, Question};
 use crate::document::comparison::ComparisonSource;
-use crate::document::{Document, derive, source};
+use crate::document::source::SourceError;
+use crate::document::{Document, derive, register_map_files, source};
 use crate::log::{self, Level};
 use egui::Context;
 use std::path::PathBuf;
 use std::sync::Arc;
-use trace_core::import;
+use trace_import::OpenOptions;
 
 impl App {
     /// Opens a recording in the background.
@@ -35,8 +36,10 @@ impl App {
         }
         let (again, elsewhere) = (ctx.clone(), self.settings.journal_path(&path));
         self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
-            let read = source::open_with_maps(&path, progress).map_err(|e| e.to_string());
-            let made = read.and_then(|(o, own)| {
+            let opened = trace_import::open(&path, &OpenOptions::default(), progress).map_err(SourceError::from);
+            let read = opened.and_then(|opened| source::into_recording(opened, progress));
+            let made = read.map_err(|e| e.to_string()).and_then(|mut o| {
+                let own = register_map_files::load_maps(&path, &mut o.recording);
                 let kept = (o.pyramid, o.timeline);
                 let derived = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
                 let (recording, derived) = (Arc::new(o.recording), Arc::new(derived));
@@ -46,7 +49,7 @@ impl App {
                 ))
             });
             let recordings = match &made {
-                Err(_) if path.is_dir() && !import::fits(&path) => import::recordings_in(&path),
+                Err(_) if path.is_dir() && !trace_import::fits(&path) => trace_import::recordings_in(&path),
                 _ => Vec::new(),
             };
             Box::new(move |app| match made {

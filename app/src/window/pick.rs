@@ -233,5 +233,5 @@ impl<A> PathPrompt<A> {
 
 /// Returns whether an importer knows this folder.
 fn is_recording(path: &Path) -> bool {
-    path.is_dir() && trace_core::import::fits(path)
+    path.is_dir() && trace_import::fits(path)
 }

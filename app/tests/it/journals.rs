@@ -22,7 +22,7 @@ fn copy(dir: &Path) -> PathBuf {
 }
 
 fn open(path: &Path) -> Document {
-    let recording = trace_core::import::open(path, &Progress::new()).unwrap();
+    let recording = trace_core::container::open(path).unwrap();
     let derived = derive::derive(&recording, &Progress::new()).unwrap();
     Document::new(path.to_owned(), Arc::new(recording), Arc::new(derived))
 }

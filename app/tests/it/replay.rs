@@ -155,7 +155,7 @@ fn recording_selects_its_gpu_model_and_is_refused_on_others() {
 #[test]
 fn unknown_register_can_be_allowed_from_its_error() {
     let sample = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../sample-traces/vecadd.kine");
-    let mut recording = trace_core::import::open(&sample, &trace_core::progress::Progress::new()).unwrap();
+    let mut recording = trace_core::container::open(&sample).unwrap();
     let mut events = trace_core::recording::EventsBuilder::new();
     for at in 0..recording.events.len() {
         let time = recording.events.time.get(at).unwrap();

@@ -206,7 +206,7 @@ fn open_spaced_events() -> Window {
             },
         );
     }
-    let mut r = trace_core::import::open(&common::sample(), &Progress::new()).unwrap();
+    let mut r = trace_core::container::open(&common::sample()).unwrap();
     r.events = b.finish();
     Window::from_recording(r)
 }
@@ -289,7 +289,7 @@ fn recording_without_times_shows_a_message() {
             },
         );
     }
-    let mut r = trace_core::import::open(&common::sample(), &Progress::new()).unwrap();
+    let mut r = trace_core::container::open(&common::sample()).unwrap();
     r.events = b.finish();
     let mut w = Window::from_recording(r);
     assert!(

@@ -16,7 +16,6 @@ mod unasked;
 use common::{Window, sample};
 use egui_kittest::kittest::Queryable as _;
 use replay_engine::device::Containment;
-use trace_core::progress::Progress;
 use trace_core::recording::Capture;
 
 #[test]
@@ -97,7 +96,7 @@ fn unreachable_target_shows_an_error_without_a_question() {
 
 #[test]
 fn outline_shows_how_a_recording_was_captured() {
-    let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
+    let mut r = trace_core::container::open(&sample()).unwrap();
     r.set_capture(&Capture {
         method: "mmiotrace".into(),
         command: vec!["modprobe".into(), "radeonfb".into()],

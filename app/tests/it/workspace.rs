@@ -14,7 +14,7 @@ use kinescope::window::layout;
 use kinescope::window::layout::FloatingGeometry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use trace_core::check::{FindingKind, Severity};
+use trace_core::finding::{FindingKind, Severity};
 
 fn reopen(w: &mut Window) {
     let path = w.doc().path.clone();
@@ -197,10 +197,11 @@ fn background_check_reports_a_damaged_page() {
 /// Tests that damaged events are grey, that a strip names section and block, and that they are not replayed.
 #[test]
 fn damaged_events_are_grey_with_a_warning_strip() {
-    use trace_core::container::{self, SectionKind};
+    use trace_core::container;
+    use trace_core::recording::SectionKind;
     let mut w = Window::empty();
     let path = w.folder.path().join("events.kine");
-    let sample = trace_core::import::open(&common::samples().join("vecadd.kine"), &Default::default()).unwrap();
+    let sample = container::open(&common::samples().join("vecadd.kine")).unwrap();
     container::write(&sample, &path, &Default::default()).unwrap();
     let sections = container::sections(&path).unwrap();
     let values = sections.iter().find(|s| s.kind == Some(SectionKind::AccessValue));

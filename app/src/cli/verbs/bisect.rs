@@ -1,11 +1,11 @@
 //! `bisect`: finds the shortest part of a recording that still shows a failure, on a target or with a command.
 
-use crate::cli::failure::complain;
-use crate::cli::out::{format_count, format_duration};
-use crate::cli::outputs::CommandFiles;
-use crate::cli::replay_arguments::Keys;
-use crate::cli::source::{Opened, Source};
-use crate::cli::{Exit, Failure, Out, Verb, progress_line, signals, trimmed_recording as trim};
+use super::failure::complain;
+use super::out::{format_count, format_duration};
+use super::outputs::CommandFiles;
+use super::replay_arguments::Keys;
+use super::source::{Source, SourceRecording};
+use super::{Exit, Failure, Out, Verb, progress_line, signals, trim};
 use crate::document::bisect::{Candidate, CandidateResult, Judge, Search, Stop};
 use crate::document::targets::factories;
 use crate::document::trim_recording::{TrimOptions, TrimSource, TrimmedPart};
@@ -471,7 +471,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
 }
 
-fn search(arguments: &Arguments, opened: &Opened, out: &mut Out, progress: &Progress) -> Result<SearchResult, Failure> {
+fn search(
+    arguments: &Arguments,
+    opened: &SourceRecording,
+    out: &mut Out,
+    progress: &Progress,
+) -> Result<SearchResult, Failure> {
     let file: &Path = &arguments.source.file;
     let whole =
         TrimSource::new(&opened.recording, trim::source_name(file), progress).map_err(|e| Failure::file(file, e))?;

@@ -1,9 +1,8 @@
 //! `events`: lists the events in order, with names and decoded values.
 
-mod times;
-
-use crate::cli::source::{Opened, Source, number};
-use crate::cli::{Exit, Failure, Out, Verb, event_filter, format_hex, progress_line};
+use super::source::{Source, SourceRecording, number};
+use super::times::EventTimes;
+use super::{Exit, Failure, Out, Verb, event_filter, format_hex, progress_line};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -175,7 +174,7 @@ struct EventSelection {
 }
 
 /// Returns an event as it is shown; `None` if it is not requested.
-fn event_row(opened: &Opened, index: u64, selection: &EventSelection) -> Option<Event> {
+fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -> Option<Event> {
     let events = &opened.recording.events;
     let at = usize::try_from(index).ok()?;
     let kind = events.kind(at);

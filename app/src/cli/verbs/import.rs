@@ -1,23 +1,22 @@
 //! `import`: converts a foreign recording, or job chains submitted to a simulated GPU, to a `.kine` file.
 
-use crate::cli::findings::{FindingRow, json_name};
-use crate::cli::out::format_count;
-use crate::cli::outputs::CommandFiles;
-use crate::cli::page_tables::format_name;
-use crate::cli::progress_line::CurrentStep;
-use crate::cli::source::{Opened, number};
-use crate::cli::{Exit, Failure, Out, Verb, progress_line};
+use super::check::{FindingRow, json_name};
+use super::out::format_count;
+use super::outputs::CommandFiles;
+use super::progress_line::CurrentStep;
+use super::source::{SourceRecording, format_name, number};
+use super::{Exit, Failure, Out, Verb, progress_line};
 use crate::document::source::{self, SimulatedSubmission};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use trace_core::check::Severity;
 use trace_core::container::ContainerError;
-use trace_core::import::trace::{self, DeviceName, regs_history};
-use trace_core::import::{self, raw_memory};
+use trace_core::finding::Severity;
 use trace_core::progress::Progress;
 use trace_core::recording::MmuFormat;
 use trace_core::{PhysAddr, Recording, container, timeline};
+use trace_import::trace::{DeviceName, regs_history};
+use trace_import::{ImportError, OpenOptions, Opened, raw_memory};
 
 pub const VERB: Verb = Verb {
     name: "import",
@@ -61,7 +60,9 @@ struct Arguments {
 
 /// Returns the formats that can be opened, one per line.
 fn formats() -> String {
-    let lines = import::list_formats().into_iter().map(|takes| format!("  {takes}\n"));
+    let lines = trace_import::list_formats()
+        .into_iter()
+        .map(|takes| format!("  {takes}\n"));
     format!("Formats, which every verb opens:\n{}", lines.collect::<String>())
 }
 
@@ -145,76 +146,77 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         write_kine(arguments, &at, progress, doing)
     })?;
     let bytes = std::fs::metadata(to).map_err(|e| Failure::file(to, e))?.len();
-    report(Opened::new(to, imported.recording), imported.ran, to, bytes, out)
+    report(
+        SourceRecording::new(to, imported.recording),
+        imported.ran,
+        to,
+        bytes,
+        out,
+    )
 }
 
 /// Reads the source and writes the `.kine` to the file `at`.
 fn write_kine(arguments: &Arguments, at: &Path, progress: &Progress, doing: &CurrentStep) -> Result<Imported, Failure> {
     let from = &arguments.source;
+    let options = options(arguments);
+    let opened = trace_import::open(from, &options, progress).map_err(|e| match (&e, &options) {
+        (ImportError::OtherFormat { message, .. }, OpenOptions { device: Some(_), .. }) => {
+            Failure::usage(format!("--device: {message}"))
+        }
+        (ImportError::OtherFormat { message, .. }, _) => {
+            let flag = if arguments.base.is_some() { "--base" } else { "--gpu-id" };
+            Failure::usage(format!("{flag}: {message} (a memory dump needs --raw)"))
+        }
+        _ => Failure::file(from, e),
+    })?;
+    let imported = match opened {
+        Opened::Recording(opened) => opened.recording.into(),
+        Opened::Submission(chains) => {
+            doing.set("running job chains");
+            let ran = source::run_submission(&chains, progress).map_err(|e| Failure::file(from, e))?;
+            doing.set("importing");
+            Imported::from_run(ran)
+        }
+    };
+    let written = match options.raw_memory {
+        Some(_) => container::write(&imported.recording, at, progress),
+        None => timeline::write(&imported.recording, at, progress),
+    };
     // A write failure is an error of the output file, not of the source.
-    let unwritten = |e: ContainerError| match e {
+    written.map_err(|e| match e {
         ContainerError::DamagedSource(_) => Failure::file(from, e),
         e => Failure::file(&arguments.to, e),
-    };
-    match (arguments.base, arguments.root, arguments.format) {
-        (Some(base), Some(root), Some(format)) if arguments.raw => {
-            let options = raw_memory::Options {
+    })?;
+    Ok(imported)
+}
+
+/// Returns what the arguments say about the source.
+fn options(arguments: &Arguments) -> OpenOptions {
+    let (base, gpu_id) = (arguments.base, arguments.gpu_id);
+    match (base, arguments.root, arguments.format) {
+        (Some(base), Some(root), Some(format)) if arguments.raw => OpenOptions {
+            raw_memory: Some(raw_memory::Options {
                 base: PhysAddr(base),
                 root: PhysAddr(root),
                 format,
                 memattr: arguments.memattr,
-                gpu_id: arguments.gpu_id.unwrap_or(0),
-            };
-            let recording = raw_memory::import(from, &options, progress).map_err(|e| Failure::file(from, e))?;
-            container::write(&recording, at, progress).map_err(unwritten)?;
-            Ok(recording.into())
-        }
-        (base, ..) if base.is_some() || arguments.gpu_id.is_some() => {
-            if trace::fits(from) || !regs_history::fits(from) {
-                let flag = if base.is_some() { "--base" } else { "--gpu-id" };
-                return Err(Failure::usage(format!(
-                    "{flag}: the source is no register history (a memory dump needs --raw)"
-                )));
-            }
-            let options = regs_history::Options {
-                base,
-                gpu_id: arguments.gpu_id,
-            };
-            let recording = regs_history::import(from, &options, progress).map_err(|e| Failure::file(from, e))?;
-            timeline::write(&recording, at, progress).map_err(unwritten)?;
-            Ok(recording.into())
-        }
-        _ if source::is_submission(from) => {
-            doing.set("running job chains");
-            let ran = source::run_submission(from, progress).map_err(|e| Failure::file(from, e))?;
-            doing.set("importing");
-            timeline::write(&ran.done.recording, at, progress).map_err(unwritten)?;
-            Ok(Imported::from_run(ran))
-        }
-        _ => {
-            let recording = match &arguments.device {
-                Some(_) if !trace::fits(from) => {
-                    return Err(Failure::usage("--device: the source is no log of register accesses"));
-                }
-                Some(device) => {
-                    let device = Some(device.clone());
-                    let options = trace::Options {
-                        device,
-                        ..trace::Options::default()
-                    };
-                    trace::import(from, &options, progress)
-                }
-                None => import::open(from, progress),
-            };
-            let recording = recording.map_err(|e| Failure::file(from, e))?;
-            timeline::write(&recording, at, progress).map_err(unwritten)?;
-            Ok(recording.into())
-        }
+                gpu_id: gpu_id.unwrap_or(0),
+            }),
+            ..OpenOptions::default()
+        },
+        _ if base.is_some() || gpu_id.is_some() => OpenOptions {
+            regs_history: Some(regs_history::Options { base, gpu_id }),
+            ..OpenOptions::default()
+        },
+        _ => OpenOptions {
+            device: arguments.device.clone(),
+            ..OpenOptions::default()
+        },
     }
 }
 
 /// Prints a report on the new file.
-fn report(opened: Opened, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, Failure> {
+fn report(opened: SourceRecording, ran: Option<Chains>, to: &Path, bytes: u64, out: &mut Out) -> Result<Exit, Failure> {
     let metadata = &opened.recording.metadata;
     let events = opened.recording.events.len() as u64;
     let wrong = metadata.findings.iter().any(|f| f.severity == Severity::Error);

@@ -1,18 +1,18 @@
 //! `info`: prints figures about a recording.
 
-use crate::cli::failure::complain;
-use crate::cli::out::{format_count, format_duration};
-use crate::cli::page_tables::describe_problems;
-use crate::cli::source::{Opened, Source};
-use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex};
+use super::failure::complain;
+use super::out::{format_count, format_duration};
+use super::pagetables::describe_problems;
+use super::source::{Source, SourceRecording};
+use super::{Exit, Failure, Out, Verb, api_trace, format_hex};
 use crate::document::capture_info;
 use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use trace_core::edit::AppliedEdit;
-use trace_core::import::processes::ProcessIndex;
 use trace_core::mmu;
 use trace_core::recording::{Capture, ChainReport, EventKind};
+use trace_import::processes::ProcessIndex;
 
 pub const VERB: Verb = Verb {
     name: "info",
@@ -148,7 +148,7 @@ fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// Collects the figures, and one line for each address space that can only be walked in part.
-fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
+fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
     let recording = &opened.recording;
     let metadata = &recording.metadata;
     let timeline = opened.timeline()?;
@@ -211,13 +211,13 @@ fn gather(opened: &Opened) -> Result<(Info, Vec<String>), Failure> {
         applied_edits: recording.applied_edits(),
         recorded: summarize_jobs(&recording.chain_reports()),
         calls: call_counts(opened)?,
-        processes: recording.processes(),
+        processes: ProcessIndex::from_recording(recording),
     };
     Ok((info, unknown))
 }
 
 /// Counts what an API trace holds.
-fn call_counts(opened: &Opened) -> Result<Option<CallCounts>, Failure> {
+fn call_counts(opened: &SourceRecording) -> Result<Option<CallCounts>, Failure> {
     if opened.calls.is_none() {
         return Ok(None);
     }
@@ -286,7 +286,7 @@ fn describe_events(info: &Info) -> String {
 }
 
 /// Describes how many events the recorder lost, if that is known.
-fn describe_lost(opened: &Opened, info: &Info) -> String {
+fn describe_lost(opened: &SourceRecording, info: &Info) -> String {
     // Truncated memory loses no event.
     let of_events = |place: &str| !place.starts_with("gr_") || place.starts_with("gr_io_history");
     let cut = info.events > 0 && opened.find_truncation().is_some_and(|f| of_events(&f.place));
@@ -328,8 +328,42 @@ fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn text(opened: &Opened, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
-    let mut rows = identity_rows(opened, info);
+fn text(opened: &SourceRecording, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
+    let identity = &opened.recording.metadata.identity;
+    let describe = |s: &str| {
+        if s.is_empty() {
+            "unknown".to_owned()
+        } else {
+            s.to_owned()
+        }
+    };
+    // A name without an id, or an id without a name, is useful; empty brackets are not.
+    let device = |name: &str, id: Option<String>| match id {
+        Some(id) if name.is_empty() || name == id => id,
+        Some(id) => format!("{name} ({id})"),
+        None => describe(name),
+    };
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let mut rows = vec![
+        match opened.recording.hardware() {
+            Some(h) if identity.gpu_id == 0 && h.is_named() => row("Device", device(&info.gpu.name, Some(h.id()))),
+            Some(_) if identity.gpu_id == 0 => row(
+                "Device",
+                "unknown: the log does not name it; import it with `--device VENDOR:DEVICE` or `--device COMPATIBLE`"
+                    .to_owned(),
+            ),
+            _ => {
+                let id = (identity.gpu_id != 0).then(|| info.gpu.id.clone());
+                row("GPU", device(&info.gpu.name, id))
+            }
+        },
+        row("Driver", describe(&identity.driver)),
+        row("Board", describe(&identity.board)),
+        row("Source", describe(&info.source)),
+        row("Events", describe_events(info)),
+        row("Span", describe_span(info)),
+        row("Lost events", describe_lost(opened, info)),
+    ];
     match &info.calls {
         Some(calls) => rows.extend(call_rows(calls, info.distinct_pages)),
         None => rows.extend(job_rows(info)),

@@ -1,7 +1,11 @@
 //! `memory`: prints bytes at a GPU address as hex or numbers, or searches for a pattern.
 
-mod device;
-
+use super::failure::complain;
+use super::out::format_count;
+use super::outputs::CommandFiles;
+use super::source::{Source, SourceRecording, number};
+use super::trace_arguments::TraceArguments;
+use super::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
 use crate::buffers;
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
@@ -180,7 +184,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// Prints bytes of device memory, or the list of its buffers.
-fn print_api_memory(arguments: &Arguments, opened: &Opened, out: &mut Out) -> Result<Exit, Failure> {
+fn print_api_memory(arguments: &Arguments, opened: &SourceRecording, out: &mut Out) -> Result<Exit, Failure> {
     if arguments.search.is_some() {
         return Err(Failure::usage("--search is not for API traces"));
     }

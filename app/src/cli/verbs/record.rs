@@ -17,6 +17,8 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
+use trace_core::Recording;
+use trace_core::container;
 use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
@@ -190,7 +192,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 
 /// Prints a summary: with JSON on standard output, which the program also uses; otherwise as text on standard error.
 fn report(arguments: &Arguments, at: &Path, code: u8, also: &[PathBuf], out: &mut Out) -> Result<(), Failure> {
-    let recording = trace_core::import::open(at, &Progress::new()).map_err(|e| Failure::file(&arguments.to, e))?;
+    let recording = container::open(at).map_err(|e| Failure::file(&arguments.to, e))?;
     if arguments.with == DriverKind::Cuda {
         save_derived(&recording, at);
     }

@@ -1,8 +1,12 @@
 //! `replay`: replays a recording on a target and prints the result.
 
-mod guard;
-mod outcome;
-
+use super::check::FindingRow;
+use super::failure::complain;
+use super::out::format_duration;
+use super::replay_arguments::{PreparedReplay, ReplayArguments, assignment};
+use super::replayed_screen::{self, ReplayScreens};
+use super::source::SourceRecording;
+use super::{Exit, Failure, Out, Verb, format_hex, outcome, progress_line};
 use crate::buffers;
 use crate::cli::failure::complain;
 use crate::cli::findings::FindingRow;
@@ -482,7 +486,7 @@ fn digest(bytes: [u8; 32]) -> String {
 /// The jobs of each chain with missing results, by the event of its submission.
 type Chains = BTreeMap<u64, Vec<(u64, &'static str)>>;
 
-fn find_uncomputed_jobs(opened: &Opened, outcome: &Outcome) -> Result<Chains, Failure> {
+fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<Chains, Failure> {
     let not = |j: &&JobOutcome| j.computed == Some(false);
     let wanted: BTreeSet<u64> = outcome.jobs.iter().filter(not).map(|j| j.submit_event).collect();
     let Some(map) = opened.map.filter(|_| !wanted.is_empty()) else {

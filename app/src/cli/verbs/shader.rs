@@ -1,10 +1,8 @@
 //! `shader`: prints the code of all job shaders as clauses, with the unknown operations.
 
-mod thread;
-
-use crate::cli::out::format_count;
-use crate::cli::source::{Opened, Source};
-use crate::cli::{Exit, Failure, Out, Verb, format_hex};
+use super::out::format_count;
+use super::source::{Source, SourceRecording};
+use super::{Exit, Failure, Out, Verb, format_hex};
 use bifrost::{Clause, Unit, header_text};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
@@ -49,7 +47,7 @@ struct ShaderUse {
 }
 
 /// Returns the distinct shaders of a recording, in the order in which jobs run them.
-fn find_shaders(opened: &Opened, only: Option<u32>) -> Result<Vec<ShaderUse>, Failure> {
+fn find_shaders(opened: &SourceRecording, only: Option<u32>) -> Result<Vec<ShaderUse>, Failure> {
     let timeline = opened.timeline()?;
     if let Some(n) = only
         && timeline.jobs.iter().all(|j| j.index != n)

@@ -1,10 +1,8 @@
 //! `stats`: prints usage statistics of registers, blocks, threads or jobs.
 
-mod guess;
-
-use crate::cli::out::{format_count, format_duration};
-use crate::cli::source::{Opened, Source};
-use crate::cli::{Exit, Failure, Out, Verb, empty_result, event_filter, format_hex};
+use super::out::{format_count, format_duration};
+use super::source::{Source, SourceRecording};
+use super::{Exit, Failure, Out, Verb, empty_result, event_filter, format_hex};
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use serde::Serialize;
 use trace_core::filter::Derived;
@@ -167,7 +165,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 /// Returns the label of a group. A register without a name gets its offset.
-fn label(u: &Usage, opened: &Opened, by: GroupBy) -> String {
+fn label(u: &Usage, opened: &SourceRecording, by: GroupBy) -> String {
     let (space, offset) = u.first_at;
     let number = u8::try_from(space).unwrap_or(u8::MAX);
     let place = || matches!(by, GroupBy::Register).then(|| format_location(&opened.recording, number, offset));
@@ -248,7 +246,7 @@ fn format_time(ns: f64) -> String {
     format!("{sign}{}", format_duration(ns.abs().round() as u64))
 }
 
-fn row<'a>(u: &'a Usage, opened: &Opened, by: GroupBy, histogram: bool) -> Row<'a> {
+fn row<'a>(u: &'a Usage, opened: &SourceRecording, by: GroupBy, histogram: bool) -> Row<'a> {
     let register = matches!(by, GroupBy::Register);
     let space = opened.recording.metadata.spaces.get(u.first_at.0 as usize);
     Row {

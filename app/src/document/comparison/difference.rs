@@ -2,11 +2,12 @@
 
 use super::{Comparison, fields};
 use crate::document::Document;
+use trace_core::GpuVa;
 use trace_core::diff::{
     BufferDiff, CallDifference, CallPart, Effect, ElementDiff, Pattern, Rule, Tolerance, first_byte_effect,
     mapping_effect,
 };
-use trace_core::recording::{EventKind, GpuVa};
+use trace_core::recording::EventKind;
 
 /// A reference to a difference in one of the lists of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, body, focus, icons, mono, palette, text};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};
-use trace_core::check::{Finding, FindingKind, Severity};
+use trace_core::finding::{Finding, FindingKind, Severity};
 
 /// Height of the explanation of the selected finding, points.
 const EXPLAINED: f32 = 78.0;

@@ -12,7 +12,7 @@ use crate::panels::common::copy_menu;
 use crate::theme::widgets::{self, StyledText, list_row, section};
 use crate::theme::{palette, text};
 use egui::Ui;
-use trace_core::check::Severity;
+use trace_core::finding::Severity;
 
 /// Number of jobs listed around the current one, per phase.
 const JOBS: usize = 5;

@@ -55,7 +55,7 @@ pub fn sample() -> PathBuf {
 /// Writes the sample to `folder` with one bit changed in up to `max` reads of feature registers. Returns the file, and
 /// the events of these reads.
 pub fn write_diverging_sample(folder: &Path, max: usize) -> (PathBuf, Vec<u64>) {
-    let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
+    let mut r = trace_core::container::open(&sample()).unwrap();
     let map = trace_core::registers::RegisterMap::for_gpu(r.metadata.identity.gpu_id).unwrap();
     let mut changed = Vec::new();
     let mut b = EventsBuilder::new();
@@ -86,7 +86,7 @@ pub fn write_diverging_sample(folder: &Path, max: usize) -> (PathBuf, Vec<u64>) 
 /// Writes the sample to `folder` with its first read repeated many times. Ten thousand runs of it take minutes, so that
 /// a test can interrupt the run on any machine.
 pub fn busy(folder: &Path) -> PathBuf {
-    let mut r = trace_core::import::open(&sample(), &Progress::new()).unwrap();
+    let mut r = trace_core::container::open(&sample()).unwrap();
     let mut b = EventsBuilder::new();
     let mut again = None;
     for at in 0..r.events.len() {
@@ -274,7 +274,7 @@ impl Window {
 
     /// Opens a recording as a newly started program does.
     pub fn start(&mut self, path: &Path) {
-        let recording = trace_core::import::open(path, &Progress::new()).unwrap();
+        let recording = trace_core::container::open(path).unwrap();
         let derived = derive::derive(&recording, &Progress::new()).unwrap();
         let doc = Document::new(path.to_owned(), Arc::new(recording), Arc::new(derived));
         self.app().show_document(doc);

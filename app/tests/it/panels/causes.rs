@@ -5,11 +5,10 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::document::history::Selection;
 use kinescope::document::xref::{AccessKind, Xref};
 use kinescope::document::{derive, page_table_entries};
+use trace_core::PhysAddr;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
-use trace_core::recording::{
-    Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, PhysAddr, Recording,
-};
+use trace_core::recording::{Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, Recording};
 
 fn list_xrefs(w: &mut Window, va: u64, level: u8) -> Vec<Xref> {
     let (r, f) = (w.doc().recording.clone(), w.doc().derived.clone());

@@ -9,10 +9,9 @@ use kinescope::document::spaces::SpaceFact;
 use kinescope::document::{Document, values};
 use kinescope::theme::ThemeChoice;
 use std::sync::Arc;
+use trace_core::PhysAddr;
 use trace_core::mmu::{self, Rights};
-use trace_core::recording::{
-    AddressSpace, ElementType, FrameRole, MemoryBuilder, MmuFormat, Page, PhysAddr, Recording,
-};
+use trace_core::recording::{AddressSpace, ElementType, FrameRole, MemoryBuilder, MmuFormat, Page, Recording};
 
 #[test]
 fn go_to_accepts_addresses_buffers_and_buffer_offsets() {

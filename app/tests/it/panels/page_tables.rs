@@ -8,8 +8,9 @@ use kinescope::document::page_runs::PageContent;
 use kinescope::document::page_table_marks::Mark;
 use trace_core::mmu::{self, Rights};
 use trace_core::recording::{
-    AddressSpace, Buffer, BufferRole, ElementType, FrameRole, GpuVa, MemoryBuilder, MmuFormat, PhysAddr, Recording,
+    AddressSpace, Buffer, BufferRole, ElementType, FrameRole, MemoryBuilder, MmuFormat, Recording,
 };
+use trace_core::{GpuVa, PhysAddr};
 
 #[test]
 fn clicked_mapping_shows_its_walk_and_links_to_memory() {

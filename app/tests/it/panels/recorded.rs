@@ -4,7 +4,9 @@ use crate::common::{Window, samples};
 use kinescope::document::history::Selection;
 use kinescope::panels::runs::inputs::shape::{Layout, Shape};
 use trace_core::Recording;
+use trace_core::progress::Progress;
 use trace_core::recording::{BUFFER_SHAPES, CHAIN_REPORTS, ElementType};
+use trace_import::{OpenOptions, Opened};
 
 fn recording() -> Recording {
     trace_core::container::open(&samples().join("vecadd.kine")).unwrap()
@@ -58,13 +60,17 @@ fn picture_uses_the_recorded_shape() {
 
 #[test]
 fn inspector_describes_an_undecoded_access() {
-    let log = concat!(env!("CARGO_MANIFEST_DIR"), "/../trace-core/tests/mmio/undecoded.txt");
-    let r = trace_core::import::open(log.as_ref(), &trace_core::progress::Progress::new()).unwrap();
+    let log = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../trace-core/import/tests/mmio/undecoded.txt"
+    );
+    let opened = trace_import::open(log.as_ref(), &OpenOptions::default(), &Progress::new());
+    let r = opened.and_then(Opened::into_recording).unwrap();
     let mut w = Window::from_recording(r);
     w.doc().go(5);
     w.settle();
     assert!(w.has_part("bar0+0x0 · undecoded access of 4 bytes by the instruction f3 a5 f6 …"));
     let describe =
-        |f: &trace_core::check::Finding| f.message.starts_with("28 accesses were recorded without the value");
+        |f: &trace_core::finding::Finding| f.message.starts_with("28 accesses were recorded without the value");
     assert!(w.doc().derived.findings.iter().any(describe));
 }

@@ -165,7 +165,7 @@ fn window_title_names_its_recording() {
     };
     let copy = w.folder.path().join("digits.kine");
     std::fs::copy(samples().join("digits.kine"), &copy).unwrap();
-    let recording = trace_core::import::open(&copy, &Progress::new()).unwrap();
+    let recording = trace_core::container::open(&copy).unwrap();
     let derived = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
     let doc = kinescope::document::Document::new(copy, recording.into(), derived.into());
     w.app().show_document(doc);
@@ -419,8 +419,8 @@ fn changes_of_another_window_are_reported() {
     let mut first = Window::open_sample("digits.kine");
     let path = first.doc().path.clone();
     first.edit();
-    // A second window opens the same recording and closes normally.
-    let recording = trace_core::import::open(&path, &Progress::new()).unwrap();
+    // A second window on the same recording, closed in good order.
+    let recording = trace_core::container::open(&path).unwrap();
     let derived = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
     let mut second = kinescope::document::Document::new(path.clone(), recording.into(), derived.into());
     assert!(second.note(3, Some("seen in the second window".into())));

@@ -5,7 +5,7 @@ use super::describe::{describe_descriptor, describe_event, describe_host_write, 
 use super::sides::{Element, FieldPair, Sides};
 use crate::cli::format_hex;
 use crate::cli::out::format_count;
-use crate::cli::source::Opened;
+use crate::cli::source::SourceRecording;
 use serde::Serialize;
 use std::borrow::Cow;
 use trace_core::diff::{
@@ -300,7 +300,7 @@ pub struct Mapping {
 pub fn report<'a>(
     (diff, aligned): (&'a Diff, &EventAlignment),
     (causes, summary): (&[diff::Cause], &'a Summary),
-    both: (&Opened, &Opened),
+    (a, b): (&SourceRecording, &SourceRecording),
     rules: &Rules,
 ) -> Report<'a> {
     let names = EventNames::new(both);
@@ -360,20 +360,26 @@ impl<'r> EventNames<'r> {
         let (of, event) = self.side(d)?;
         let places = matches!(d.kind, EventKind::Read | EventKind::Write | EventKind::Undecoded);
         let number = of.recording.events.space.get(event).filter(|_| places)?;
-        let space = of.recording.metadata.spaces.get(usize::from(number));
-        space.map(|s| s.name.clone())
-    }
-
-    /// Returns the row of a difference.
-    fn event(&self, d: &EventDifference) -> Event {
-        let text = |value: Option<u64>, of: &Opened, metadata: &Option<ApiTraceMetadata>, event: Option<u64>| {
-            if !d.kind.is_call() {
-                return value.map(format_hex);
-            }
-            let call = of.recording.events.call(usize::try_from(event?).ok()?)?;
-            Some(call.describe(metadata.as_ref()))
+        of.recording
+            .metadata
+            .spaces
+            .get(usize::from(number))
+            .map(|s| s.name.clone())
+    };
+    let metadata = (a.recording.api_trace_metadata(), b.recording.api_trace_metadata());
+    let called = |opened: &SourceRecording, metadata: &Option<ApiTraceMetadata>, event: Option<u64>| {
+        let call = opened.recording.events.call(usize::try_from(event?).ok()?)?;
+        Some(call.describe(metadata.as_ref()))
+    };
+    let event = |d: &EventDifference| {
+        let is_call = d.kind.is_call();
+        let text = |value: Option<u64>,
+                    of: &SourceRecording,
+                    metadata: &Option<ApiTraceMetadata>,
+                    event: Option<u64>| match is_call {
+            true => called(of, metadata, event),
+            false => value.map(format_hex),
         };
-        let space = self.space(d);
         Event {
             job: d.job,
             what: change_name(d.what),
@@ -471,7 +477,7 @@ fn memory(diff: &Diff) -> Memory<'_> {
     }
 }
 
-fn cause(c: &diff::Cause, aligned: &EventAlignment, both: (&Opened, &Opened)) -> Cause {
+fn cause(c: &diff::Cause, aligned: &EventAlignment, both: (&SourceRecording, &SourceRecording)) -> Cause {
     let steps = c.steps.iter().map(|s| CauseStep {
         link: s.link,
         sure: s.link.is_certain(),
@@ -515,7 +521,7 @@ fn cause(c: &diff::Cause, aligned: &EventAlignment, both: (&Opened, &Opened)) ->
 /// Describes the events at a point of both sides; empty if there are none.
 fn describe_events_at(
     aligned: &EventAlignment,
-    (a, b): (&Opened, &Opened),
+    (a, b): (&SourceRecording, &SourceRecording),
     (x, y): (Option<u64>, Option<u64>),
 ) -> String {
     let job = aligned
@@ -525,7 +531,7 @@ fn describe_events_at(
     if let Some(course) = job {
         return job_name(course.job);
     }
-    let value = |opened: &Opened, event: Option<u64>| {
+    let value = |opened: &SourceRecording, event: Option<u64>| {
         let event = usize::try_from(event?).ok()?;
         let events = &opened.recording.events;
         match events.kind(event)? {
@@ -537,7 +543,7 @@ fn describe_events_at(
             _ => None,
         }
     };
-    let name = |opened: &Opened, event: Option<u64>| {
+    let name = |opened: &SourceRecording, event: Option<u64>| {
         let event = usize::try_from(event?).ok()?;
         let events = &opened.recording.events;
         let access = events.access(event);

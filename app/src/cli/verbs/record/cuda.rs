@@ -10,9 +10,9 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use trace_core::Recording;
-use trace_core::check::FindingKind;
-use trace_core::import::processes::{ProcessEntry, ProcessIndex, index_of};
-use trace_core::progress::Progress;
+use trace_core::container;
+use trace_core::finding::FindingKind;
+use trace_import::processes::{ProcessEntry, ProcessIndex, index_of};
 
 /// The recorded part of a CUDA program.
 #[derive(Args)]
@@ -203,7 +203,7 @@ pub(super) fn report_api_trace(
     let mut entries = vec![index_entry(to, Some(recording))];
     let mut processes = Vec::new();
     for path in also {
-        let other = trace_core::import::open(path, &Progress::new()).ok();
+        let other = container::open(path).ok();
         entries.push(index_entry(path, other.as_ref()));
         if let Some(recording) = &other {
             save_derived(recording, path);

@@ -6,7 +6,7 @@ use crate::cli::{Failure, Out, format_hex};
 use crate::document::values;
 use replay_engine::run::calls::CallsOutcome;
 use replay_engine::run::{FaultReport, JobOutcome, Outcome, OutputBuffer};
-use trace_core::check::FindingKind;
+use trace_core::finding::FindingKind;
 use trace_core::jobs::exception_name;
 use trace_core::recording::ElementType;
 use trace_core::registers::RegisterMap;

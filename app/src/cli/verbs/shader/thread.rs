@@ -1,10 +1,9 @@
 //! `shader --thread`: traces a thread of a job clause by clause on the simulated GPU.
 
-use crate::cli::memory_access::AccessRow;
-use crate::cli::out::format_count;
-use crate::cli::replay_arguments::Inputs;
-use crate::cli::source::Opened;
-use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
+use super::out::format_count;
+use super::replay_arguments::Inputs;
+use super::source::SourceRecording;
+use super::{Exit, Failure, Out, format_hex, progress_line};
 use crate::document::debug::{self, DebugSession};
 use bifrost::Unit;
 use clap::Args;
@@ -115,7 +114,7 @@ struct ChangeRow {
 /// Traces a thread and prints what it did.
 pub fn run(
     file: &Path,
-    opened: &Opened,
+    opened: &SourceRecording,
     job: u32,
     thread: [u32; 3],
     arguments: &ThreadArguments,
@@ -312,14 +311,14 @@ fn clause_address(f: &ThreadTrace, step: usize) -> u64 {
 }
 
 /// Returns the number of jobs of a chain at its submission; `None` if it is unknown, or the chain has no valid end.
-fn chain_length(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u64> {
+fn chain_length(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u64> {
     let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
     let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
     (chain.end == trace_core::jobs::ChainEnd::End).then_some(chain.jobs.len() as u64)
 }
 
 /// Returns the index of the first compute job of a chain.
-fn find_first_compute(opened: &Opened, head: u64, space: u32, submit: u64) -> Option<u32> {
+fn find_first_compute(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u32> {
     let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
     let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
     let compute = |j: &trace_core::jobs::Job| j.kind() == Some(trace_core::jobs::JobType::Compute);

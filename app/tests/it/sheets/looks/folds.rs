@@ -6,7 +6,7 @@ use kinescope::document::history::Selection;
 use kinescope::document::page_runs::PageContent;
 use kinescope::panels::gpu::register::AccessFilter;
 use kinescope::theme::ThemeChoice;
-use trace_core::check::{Finding, FindingKind};
+use trace_core::finding::{Finding, FindingKind};
 
 fn part(w: &Window, label: &str) -> usize {
     w.harness.query_all_by_label_contains(label).count()
