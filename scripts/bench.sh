@@ -40,7 +40,8 @@ with_duckdb() {
 # Only the crates that have benchmarks are built: the optimised build of all the others takes long.
 measure() {
     case $1 in
-        import | open | page_tables | state | screen | diff | images) cargo bench --locked --package trace-core --bench "$1" ;;
+        import | state) cargo bench --locked --package trace-import --bench "$1" ;;
+        open | page_tables | screen | diff | images) cargo bench --locked --package trace-core --bench "$1" ;;
         # The window, optimised: its first build takes a quarter of an hour.
         scale) cargo bench --locked --package kinescope --bench "$1" ;;
         filter)

@@ -20,12 +20,13 @@ may_not() {
 }
 
 may_not kinescope-agent replay-program arrow-array parquet egui eframe trace-query kinescope kinescope-files
-may_not trace-core replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
-may_not trace-waves replay-engine device-mali driver-mali trace-query kinescope egui eframe parquet
-may_not bifrost trace-core replay-engine device-mali driver-mali kinescope
+may_not trace-core trace-import replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
+may_not trace-import replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
+may_not trace-waves trace-import replay-engine device-mali driver-mali trace-query kinescope egui eframe parquet
+may_not bifrost trace-core trace-import replay-engine device-mali driver-mali kinescope
 may_not command-pages trace-core replay-engine replay-core kinescope kinescope-files kinescope-agent egui eframe parquet
-may_not cuda-code trace-core replay-engine device-mali driver-mali kinescope
-may_not trace-query replay-engine device-mali driver-mali kinescope egui eframe
+may_not cuda-code trace-core trace-import replay-engine device-mali driver-mali kinescope
+may_not trace-query trace-import replay-engine device-mali driver-mali kinescope egui eframe
 may_not replay-engine device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not replay-program device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet

@@ -1,7 +1,7 @@
 //! Fuzz target for the reader of job chain folders: each of its two text files, with the other one sound.
 
 use crate::folder::in_folder;
-use trace_core::import::chains;
+use trace_import::chains;
 
 /// A sound list file of a folder, with one submit.
 pub const LIST: &str = r#"{"program": "p", "gpu_id": "0x6000", "renderer": "Mali-G71", "gl_version": "3.1",

@@ -5,8 +5,8 @@ use crate::folder::in_folder;
 use crate::recordings::{check_storable, read_all};
 use std::path::Path;
 use trace_core::Recording;
-use trace_core::import::{ImportError, kernels};
 use trace_core::progress::Progress;
+use trace_import::{ImportError, kernels};
 
 /// Files of a sound database, with the database file first.
 pub type Files = [(&'static str, &'static [u8])];
@@ -15,15 +15,15 @@ pub type Files = [(&'static str, &'static [u8])];
 pub const RECORD_REPLAY: &Files = &[
     (
         "record_replay.json",
-        include_bytes!("../../trace-core/tests/kernels/record-replay/record_replay.json"),
+        include_bytes!("../../trace-core/import/tests/kernels/record-replay/record_replay.json"),
     ),
     (
         "Before1234.bin",
-        include_bytes!("../../trace-core/tests/kernels/record-replay/Before1234.bin"),
+        include_bytes!("../../trace-core/import/tests/kernels/record-replay/Before1234.bin"),
     ),
     (
         "After1234.bin",
-        include_bytes!("../../trace-core/tests/kernels/record-replay/After1234.bin"),
+        include_bytes!("../../trace-core/import/tests/kernels/record-replay/After1234.bin"),
     ),
 ];
 
@@ -31,23 +31,31 @@ pub const RECORD_REPLAY: &Files = &[
 pub const MNEME: &Files = &[
     (
         "17293822569102704642.json",
-        include_bytes!("../../trace-core/tests/kernels/mneme/17293822569102704642.json"),
+        include_bytes!("../../trace-core/import/tests/kernels/mneme/17293822569102704642.json"),
     ),
     (
         "DeviceState.prologue.17293822569102704642.9001.mneme",
-        include_bytes!("../../trace-core/tests/kernels/mneme/DeviceState.prologue.17293822569102704642.9001.mneme"),
+        include_bytes!(
+            "../../trace-core/import/tests/kernels/mneme/DeviceState.prologue.17293822569102704642.9001.mneme"
+        ),
     ),
     (
         "DeviceState.epilogue.17293822569102704642.9001.mneme",
-        include_bytes!("../../trace-core/tests/kernels/mneme/DeviceState.epilogue.17293822569102704642.9001.mneme"),
+        include_bytes!(
+            "../../trace-core/import/tests/kernels/mneme/DeviceState.epilogue.17293822569102704642.9001.mneme"
+        ),
     ),
     (
         "DeviceState.prologue.17293822569102704642.77.mneme",
-        include_bytes!("../../trace-core/tests/kernels/mneme/DeviceState.prologue.17293822569102704642.77.mneme"),
+        include_bytes!(
+            "../../trace-core/import/tests/kernels/mneme/DeviceState.prologue.17293822569102704642.77.mneme"
+        ),
     ),
     (
         "DeviceState.epilogue.17293822569102704642.77.mneme",
-        include_bytes!("../../trace-core/tests/kernels/mneme/DeviceState.epilogue.17293822569102704642.77.mneme"),
+        include_bytes!(
+            "../../trace-core/import/tests/kernels/mneme/DeviceState.epilogue.17293822569102704642.77.mneme"
+        ),
     ),
 ];
 
@@ -66,7 +74,7 @@ fn database(files: &Files, data: &[u8], import: fn(&Path, &Progress) -> Result<R
         }
         let Some((first, _)) = files.first() else { return };
         let path = folder.join(first);
-        let _ = trace_core::import::parts(&path);
+        let _ = trace_import::parts(&path);
         if let Ok(recording) = import(&path, &Progress::new()) {
             read_all(&recording);
             check_storable(&recording);

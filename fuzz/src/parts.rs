@@ -5,7 +5,8 @@
 //! input reaches the code behind the digest checks. It is written from that page and shares no code with the writer
 //! that it tests.
 
-use trace_core::container::{Encoding, KineFile, SectionKind};
+use trace_core::container::{Encoding, KineFile};
+use trace_core::recording::SectionKind;
 
 /// Size of the header before a part's data, bytes.
 const HEAD: usize = 20;

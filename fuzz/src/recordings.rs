@@ -6,15 +6,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use trace_core::api_trace::ApiTrace;
 use trace_core::container::{KineFile, MemorySink, Writer};
-use trace_core::import::{
-    ImportError, gpureplay, mmt as valgrind, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace,
-};
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::Progress;
 use trace_core::recording::{CallEvent, MmuFormat, PageId};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{AxisKind, Pyramid, Timeline};
 use trace_core::{PhysAddr, Recording, container as kine, diff, export, jobs, mmu, timeline};
+use trace_import::{
+    ImportError, gpureplay, mmt as valgrind, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace,
+};
 
 fn write(path: &Path, bytes: &[u8]) {
     std::fs::write(path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));

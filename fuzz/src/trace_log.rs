@@ -4,8 +4,8 @@
 use crate::folder::in_folder;
 use crate::recordings::check_storable;
 use std::path::Path;
-use trace_core::import::trace;
 use trace_core::progress::Progress;
+use trace_import::trace;
 
 /// Separator between a log and the file in the same folder.
 pub const SEPARATOR: &[u8] = b"\n=beside=\n";

@@ -28,8 +28,8 @@ use sliced_device::SlicedDevice;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use trace_core::GpuVa;
-use trace_core::check::{Finding, FindingKind};
 use trace_core::encode::to_bytes;
+use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
 

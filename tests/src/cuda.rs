@@ -10,7 +10,6 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use trace_core::Recording;
-use trace_core::progress::Progress;
 
 /// Time after which a process counts as hung.
 pub const LIMIT: Duration = Duration::from_secs(120);
@@ -50,7 +49,7 @@ impl RecordedProgram {
 /// Opens a recording.
 #[must_use]
 pub fn open(path: &Path) -> Recording {
-    trace_core::import::open(path, &Progress::new()).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    trace_core::container::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 impl Default for CudaStandIn {

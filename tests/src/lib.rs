@@ -20,7 +20,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use trace_core::progress::Progress;
 use trace_core::recording::EventsBuilder;
 
 /// Time after which a test counts as hung.
@@ -226,8 +225,7 @@ pub fn samples() -> Vec<PathBuf> {
 /// the path of the copy.
 pub fn copy_diverging(folder: &Path, sample: &str) -> PathBuf {
     let source = root().join("sample-traces").join(sample);
-    let mut recording =
-        trace_core::import::open(&source, &Progress::new()).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
+    let mut recording = trace_core::container::open(&source).unwrap_or_else(|e| panic!("{}: {e}", source.display()));
     let mut events = EventsBuilder::new();
     let mut changed = false;
     for at in 0..recording.events.len() {
@@ -254,7 +252,7 @@ pub fn copy_diverging(folder: &Path, sample: &str) -> PathBuf {
 pub fn copy_with_notes(folder: &Path, sample: &str, notes: &[(u64, &str)]) -> PathBuf {
     let to = folder.join(sample);
     std::fs::copy(root().join("sample-traces").join(sample), &to).unwrap_or_else(|e| panic!("{sample}: {e}"));
-    let opened = trace_core::import::open(&to, &Progress::new());
+    let opened = trace_core::container::open(&to);
     let r = opened.unwrap_or_else(|e| panic!("{sample}: {e}"));
     let header = serde_json::json!({"of": {
         "events": r.events.len(), "gpu": r.metadata.identity.gpu_id, "source": r.metadata.identity.source,

@@ -7,7 +7,6 @@ use crate::root;
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
-use trace_core::progress::Progress;
 
 /// Returns a plan's text with a 10 s pause after its last action.
 fn add_pause(text: &str) -> String {
@@ -38,7 +37,7 @@ pub fn assert_draws(board: &Board, number: u8, device: &str, replay: impl Fn(&Pa
     let printed = board.kinescope(&["plan", recorded.to_str().unwrap(), "--on", device, "--text"]);
     assert_eq!(printed.code, Some(0), "{printed:?}");
     std::fs::write(&waiting, add_pause(&printed.out)).unwrap();
-    let recording = trace_core::import::open(&recorded, &Progress::new()).unwrap();
+    let recording = trace_core::container::open(&recorded).unwrap();
     let drawn = recording.expected_screen().unwrap().unwrap();
     let shows = || board.screendump(number.into()) == drawn;
     let (json, shown) = std::thread::scope(|scope| {

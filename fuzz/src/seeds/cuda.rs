@@ -20,7 +20,7 @@ pub fn add_code(add: Add<'_>) {
     fixture!("vecadd.cuda12.sm_90a.cubin" "globals.compute_80.ptx" "required.ptx");
 }
 
-/// Adds the seeds of single-kernel databases: each file that `trace-core/tests/kernels/make.py` wrote.
+/// Adds the seeds of single-kernel databases: each file that `trace-core/import/tests/kernels/make.py` wrote.
 pub fn add_kernels(add: Add<'_>) {
     let file = |selector: u8, (_, bytes): &(&str, &[u8])| [&[selector], *bytes].concat();
     for (n, (entry, name)) in (0..).zip(RECORD_REPLAY.iter().zip(["database", "before", "behind"])) {

@@ -35,7 +35,7 @@ pub fn add(add: Add<'_>) {
     add(
         "mmt",
         "real",
-        include_bytes!("../../../trace-core/tests/mmt/accesses.mmt").to_vec(),
+        include_bytes!("../../../trace-core/import/tests/mmt/accesses.mmt").to_vec(),
     );
     add("mmt", "small", mmt());
     add("regs_history", "debugfs", HISTORY.to_vec());

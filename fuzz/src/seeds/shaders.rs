@@ -5,8 +5,8 @@ use crate::shader_code::encode;
 use crate::shader_job::{DATA, JOB, Parts};
 use std::path::Path;
 use trace_core::GpuVa;
-use trace_core::jobs::{Dispatch, GpuMemory, Payload, decode_code, memory_at_submits, read_chain};
-use trace_core::progress::Progress;
+use trace_core::jobs::{Dispatch, Payload, decode_code, memory_at_submits, read_chain};
+use trace_core::memory::GpuMemory;
 use trace_core::registers::RegisterMap;
 
 /// Start address of a seed's code.
@@ -63,7 +63,7 @@ struct FirstJob {
 /// Reads the first job from the recording of a sample.
 fn first_job(sample: &str) -> Option<FirstJob> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../sample-traces/{sample}.kine"));
-    let r = trace_core::import::open(&file, &Progress::new()).ok()?;
+    let r = trace_core::container::open(&file).ok()?;
     let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id)?;
     let write = |offset: u32| {
         (0..r.events.len()).find_map(|e| {

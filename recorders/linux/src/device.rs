@@ -5,8 +5,8 @@ use crate::error::RecordError;
 use crate::kernel::{Kernel, link_name, list_names, read_trimmed};
 use std::fmt;
 use std::str::FromStr;
-use trace_core::import::trace::DeviceName;
 use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction};
+use trace_import::trace::DeviceName;
 
 /// Flags of a region in a `resource` file: x86 ports, and memory whose reads have no side effects.
 const PORTS: u64 = 0x100;

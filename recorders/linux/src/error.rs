@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use trace_core::import::ImportError;
+use trace_import::ImportError;
 
 /// Why a recording failed, or why the machine was not restored.
 #[derive(Debug, thiserror::Error)]

@@ -4,10 +4,11 @@ use crate::error::RecordError;
 use crate::journal::Job;
 use std::path::{Path, PathBuf};
 use trace_core::Recording;
-use trace_core::import::trace::{self, DeviceName};
 use trace_core::progress::Progress;
 use trace_core::recording::{Hardware, LostEvents, PlatformDevice, PlatformWindow};
 use trace_core::timeline;
+use trace_import::ImportError;
+use trace_import::trace::{self, DeviceName};
 
 /// A written recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +86,7 @@ fn options(job: &Job) -> trace::Options {
     }
 }
 
-fn import(job: &Job, log: &Path) -> Result<Recording, trace_core::import::ImportError> {
+fn import(job: &Job, log: &Path) -> Result<Recording, ImportError> {
     let mut recording = trace::import(log, &options(job), &Progress::new())?;
     match &job.hardware {
         Some(Hardware::Platform(device)) => name_platform_spaces(&mut recording, device),

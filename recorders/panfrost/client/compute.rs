@@ -28,7 +28,7 @@ struct ReplayedProgram {
 impl ReplayedProgram {
     /// Creates the objects with their content before the first chain.
     fn lay_out(file: &str) -> Result<Self, String> {
-        let recording = trace_core::import::open(Path::new(file), &Progress::new()).map_err(|e| e.to_string())?;
+        let recording = trace_core::container::open(Path::new(file)).map_err(|e| e.to_string())?;
         let map = RegisterMap::for_gpu(recording.metadata.identity.gpu_id).ok_or("a GPU without registers")?;
         let jobs = timeline::derive(&recording, map, &Progress::new())
             .map_err(|e| format!("{e:?}"))?

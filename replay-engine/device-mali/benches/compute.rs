@@ -18,7 +18,6 @@ use replay_engine::device::{Arena, ReplayDevice, space};
 use std::path::Path;
 use trace_core::jobs::Dispatch;
 use trace_core::mmu::mappings;
-use trace_core::progress::Progress;
 use trace_core::recording::Page;
 use trace_core::{PAGE_SIZE, PhysAddr, Recording};
 
@@ -64,7 +63,7 @@ const SAXPY: Change = Change {
 impl Job {
     fn new(change: &Change) -> Self {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../sample-traces/{}.kine", change.sample));
-        let r = trace_core::import::open(&file, &Progress::new()).unwrap();
+        let r = trace_core::container::open(&file).unwrap();
         let mut device = SoftwareMali::with_arena(
             Model::G71,
             Arena {

@@ -20,7 +20,7 @@ fn main() {
 
 fn compiled(name: &str) -> (Compiled, Model) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-traces");
-    let recording = trace_core::import::open(&folder.join(format!("{name}.kine")), &Progress::new()).unwrap();
+    let recording = trace_core::container::open(&folder.join(format!("{name}.kine"))).unwrap();
     let model = model_for_recording(&recording).unwrap();
     (
         compile_plan(&recording, &Edits::default(), model, &Progress::new()).unwrap(),

@@ -2,7 +2,7 @@
 //!
 //! All submits share one address space, as in the driver that made them. A buffer object is mapped from the first
 //! submit that lists it and stays mapped until another object takes its addresses. The images of the folder are from
-//! before each submit and contain no results (`trace_core::import::chains`). The first image of an object is written as
+//! before each submit and contain no results (`trace_import::chains`). The first image of an object is written as
 //! a whole. Of each later image only the words are written that differ from the image before, because the CPU changed
 //! them. All other memory stays as the jobs left it, so that a later submit finds what an earlier one computed.
 //!
@@ -17,14 +17,15 @@ use replay_engine::device::{JobReport, ReplayDevice};
 use replay_engine::run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use trace_core::check::{Finding, FindingKind};
-use trace_core::import::chains::{self, Chains, NamedBuffer, Object, Submit};
-use trace_core::jobs::{self, GpuMemory};
+use trace_core::finding::{Finding, FindingKind};
+use trace_core::jobs;
+use trace_core::memory::GpuMemory;
 use trace_core::mmu::Rights;
 use trace_core::progress::Progress;
 use trace_core::recording::{BufferRole, ElementType, MmuFormat};
 use trace_core::registers::{self, RegisterMap};
 use trace_core::{GpuVa, PAGE_SIZE, Recording};
+use trace_import::chains::{self, Chains, NamedBuffer, Object, Submit};
 
 /// Size of the status words of a job header, bytes: status, first incomplete task, fault address.
 const STATUS_BYTES: usize = 16;

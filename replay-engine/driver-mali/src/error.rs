@@ -3,8 +3,8 @@
 use replay_core::DeviceError;
 use replay_engine::device::ReplayDeviceError;
 use trace_core::GpuVa;
-use trace_core::import::ImportError;
 use trace_core::progress::Cancelled;
+use trace_import::ImportError;
 
 /// Error that ends the work of the driver.
 #[derive(Debug, thiserror::Error)]

@@ -26,7 +26,7 @@ use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 fn sample(name: &str) -> Recording {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sample-traces");
-    trace_core::import::open(&samples.join(name), &Progress::new()).unwrap()
+    trace_core::container::open(&samples.join(name)).unwrap()
 }
 
 fn options(inputs: &[&str]) -> Options {

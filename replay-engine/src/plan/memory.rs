@@ -4,7 +4,7 @@ use super::{PageSource, Plan, PlanPage, PlanSpace};
 use crate::device::Arena;
 use replay_core::Action;
 use std::collections::HashMap;
-use trace_core::jobs::GpuMemory;
+use trace_core::memory::GpuMemory;
 use trace_core::mmu::{PhysMemory, translate};
 use trace_core::recording::{Digest, Page, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};

@@ -13,7 +13,7 @@ use crate::plan::{JOB_START, PageSource, Plan};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
-use trace_core::check::{Finding, FindingKind};
+use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
     Access, AddressSpace, Buffer, BufferRole, ChainReport, Clock, Identity, MemoryBuilder, Metadata, Page, PageId,
     PageStore, RecordedRange, Recording, Space, ZERO_PAGE,

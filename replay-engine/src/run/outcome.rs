@@ -5,7 +5,7 @@ use crate::plan::{EffectResult, ReadClasses, RewriteKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trace_core::GpuVa;
-use trace_core::check::Finding;
+use trace_core::finding::Finding;
 use trace_core::recording::{Digest, ElementType};
 
 /// The overall result of a replay.

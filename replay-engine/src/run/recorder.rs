@@ -7,7 +7,7 @@ use crate::plan::{JOB_START, Plan, RegisterAccess};
 use replay_core::{Compared, Flow, ObservedAccess, Observer};
 use std::collections::{BTreeMap, HashMap};
 use trace_core::PhysAddr;
-use trace_core::check::{Finding, FindingKind};
+use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, InterruptLine};
 use trace_core::registers::{Half, Register, RegisterMap, Role};

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use trace_core::PhysAddr;
 use trace_core::progress::Progress;
+use trace_import::{OpenOptions, Opened};
 
 /// Maximum number of bytes of text and data.
 const MAX_BYTES: u64 = 24 << 10;
@@ -104,7 +105,8 @@ fn target() -> DeviceInfo {
 }
 
 fn plan(path: &Path) -> Plan {
-    let recording = trace_core::import::open(path, &Progress::new()).unwrap();
+    let opened = trace_import::open(path, &OpenOptions::default(), &Progress::new());
+    let recording = opened.and_then(Opened::into_recording).unwrap();
     compile(
         &recording,
         &Edits::default(),

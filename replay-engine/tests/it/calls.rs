@@ -360,7 +360,7 @@ fn readbacks_are_compared_and_stored_in_the_outcome() {
         let path = folder.path().join("o.kine");
         std::fs::write(&path, &outcome.recording).unwrap();
         assert_eq!(trace_core::container::verify(&path).unwrap().findings, vec![]);
-        trace_core::import::open(&path, &Progress::new()).unwrap()
+        trace_core::container::open(&path).unwrap()
     };
     assert_eq!(back.metadata.identity.source, "outcome");
     let script = Script::new(&back).unwrap();
@@ -385,7 +385,7 @@ fn device_stop_or_worker_death_gives_a_failed_outcome() {
         outcome.failure.as_deref(),
         Some("launch of twice, event 3: cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700)")
     );
-    let back = trace_core::import::open(
+    let back = trace_core::container::open(
         {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.keep().join("o.kine");
@@ -393,7 +393,6 @@ fn device_stop_or_worker_death_gives_a_failed_outcome() {
             path
         }
         .as_path(),
-        &Progress::new(),
     )
     .unwrap();
     assert_eq!(back.events.len(), 3, "the outcome has the events before the stop");

@@ -301,7 +301,7 @@ fn device_tree_mali_is_a_target_for_recordings() {
     let pages = (32 << 20) / PAGE_SIZE as u64;
     assert_eq!((info.arena.base, info.arena.pages), (PhysAddr(RESERVED), pages));
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample-traces/vecadd.kine");
-    let recording = trace_core::import::open(sample.as_ref(), &Progress::new()).unwrap();
+    let recording = trace_core::container::open(sample.as_ref()).unwrap();
     let options = CompileOptions::default();
     let compiled = compile(&recording, &Edits::default(), &info, &options, &Progress::new()).unwrap();
     assert_eq!(

@@ -7,15 +7,14 @@ use protobuf::Message as _;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Cursor;
 use std::path::Path;
-use trace_core::Recording;
 use trace_core::filter::Selection;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, DmaKind, DmaMapRow, EventsBuilder, GpuVa, HostWriteRow, InterruptRow, Space, SpaceKind, SubmitRow,
-    UndecodedRow,
+    Access, DmaKind, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, JobSpan, Timeline};
+use trace_core::{GpuVa, Recording};
 use trace_waves::{Clock, ExportSummary, MAX_LANES, MAX_SIGNALS, MAX_THREADS, Source, WavesError};
 use wellen::simple::Waveform;
 

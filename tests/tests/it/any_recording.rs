@@ -186,7 +186,7 @@ fn find_recordings(folder: &Path, max_bytes: u64) -> Vec<PathBuf> {
     while let Some(at) = folders.pop() {
         for entry in std::fs::read_dir(&at).into_iter().flatten().flatten() {
             let (path, bytes) = (entry.path(), entry.metadata().map_or(u64::MAX, |m| m.len()));
-            if trace_core::import::fits(&path) && bytes <= max_bytes {
+            if trace_import::fits(&path) && bytes <= max_bytes {
                 files.push(path);
             } else if path.is_dir() {
                 folders.push(path);

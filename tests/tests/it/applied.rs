@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
-use trace_core::progress::Progress;
 use whole_program_tests::{root, run};
 
 fn sample(name: &str) -> String {
@@ -52,7 +51,7 @@ fn edited_copy_replays_edited_results_and_diff_names_the_input() {
         ("conv3x3.kine", "", ""),
     ] {
         let recording = sample(name);
-        let opened = trace_core::import::open(Path::new(&recording), &Progress::new()).unwrap();
+        let opened = trace_core::container::open(Path::new(&recording)).unwrap();
         let role = |role| {
             let buffer = opened.metadata.buffers.iter().find(|b| b.role == role);
             buffer.unwrap_or_else(|| panic!("{name}")).name.clone()
@@ -78,7 +77,7 @@ fn edited_copy_replays_edited_results_and_diff_names_the_input() {
         assert_eq!(diff.code, Some(1), "{name}: {diff:?}");
         assert!(diff.out.contains(&input), "{name}: {diff:?}");
         // The copy has the same events, and lists the edit.
-        let back = trace_core::import::open(Path::new(copy), &Progress::new()).unwrap();
+        let back = trace_core::container::open(Path::new(copy)).unwrap();
         assert_eq!(back.events.len(), opened.events.len());
         let edits = back.applied_edits();
         assert_eq!((edits.len(), &*edits[0].buffer, &*edits[0].source), (1, &*input, name));
@@ -94,7 +93,7 @@ fn edited_copy_replays_edited_results_and_diff_names_the_input() {
 fn a_copy_of_an_api_trace_carries_the_edited_copies() {
     let folder = tempfile::tempdir().unwrap();
     let recording = sample("cuda/net.kine");
-    let opened = trace_core::import::open(Path::new(&recording), &Progress::new()).unwrap();
+    let opened = trace_core::container::open(Path::new(&recording)).unwrap();
     let script = replay_engine::device::cuda::Script::new(&opened).unwrap();
     let input = script.inputs.iter().find(|t| !t.snapshot).unwrap();
     let mut bytes = opened.copy_content(&input.row).unwrap();
@@ -105,7 +104,7 @@ fn a_copy_of_an_api_trace_carries_the_edited_copies() {
     let option = format!("{}={}", input.name, file.display());
     let ended = run(["apply", &recording, "--input", &option, "-o", copy.to_str().unwrap()]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let back = trace_core::import::open(&copy, &Progress::new()).unwrap();
+    let back = trace_core::container::open(&copy).unwrap();
     let again = replay_engine::device::cuda::Script::new(&back).unwrap();
     for (before, after) in script.inputs.iter().zip(&again.inputs) {
         let (recorded, copied) = (opened.copy_content(&before.row), back.copy_content(&after.row));

@@ -78,7 +78,10 @@ fn record_unchanged(
 fn recorded_file_stores_derived_data_for_the_first_frame() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("kept", &[], &["vector_add"]);
-    let opened = trace_core::import::open_with_derived(&recorded.path, &Progress::new()).unwrap();
+    let opened = trace_import::open(&recorded.path, &Default::default(), &Progress::new()).unwrap();
+    let trace_import::Opened::Recording(opened) = opened else {
+        panic!("it is a recording")
+    };
     assert!(opened.pyramid.is_some(), "the file has counts of events");
     let report = trace_core::container::verify(&recorded.path).unwrap();
     assert_eq!(report.findings, []);

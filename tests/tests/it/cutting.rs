@@ -29,7 +29,7 @@ fn run_on(line: &[&str], file: &Path, more: &[&str]) -> ProgramOutput {
 }
 
 fn open(path: &Path) -> Recording {
-    trace_core::import::open(path, &Progress::new()).unwrap()
+    trace_core::container::open(path).unwrap()
 }
 
 /// Writes a copy of `digits.kine` in which the handler of the third job reads another value. Its replay diverges there.

@@ -94,7 +94,7 @@ fn info() {
 fn info_of_a_recording_with_capture_metadata() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("captured.kine");
-    let mut r = trace_core::import::open(sample("vecadd.kine").as_ref(), &Progress::new()).unwrap();
+    let mut r = trace_core::container::open(sample("vecadd.kine").as_ref()).unwrap();
     r.set_capture(&Capture {
         method: "mmiotrace".into(),
         kernel: "6.1.0-56-amd64".into(),
@@ -436,7 +436,7 @@ fn trim() {
 fn apply() {
     let folder = tempfile::tempdir().unwrap();
     let (input, to) = (folder.path().join("image.bin"), folder.path().join("one.kine"));
-    let bytes = trace_core::import::open(Path::new(&sample("digits.kine")), &Progress::new());
+    let bytes = trace_core::container::open(Path::new(&sample("digits.kine")));
     let bytes = bytes.unwrap().buffer("image").unwrap().bytes;
     std::fs::write(&input, vec![0; bytes as usize]).unwrap();
     let input_option = format!("image={}", input.display());

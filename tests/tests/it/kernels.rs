@@ -8,7 +8,7 @@ use whole_program_tests::cuda::{CudaStandIn, run_to_end};
 use whole_program_tests::{ProgramOutput, program, root, run};
 
 fn database(name: &str) -> PathBuf {
-    root().join("trace-core/tests/kernels").join(name)
+    root().join("trace-core/import/tests/kernels").join(name)
 }
 
 fn run_verb(verb: &str, file: &Path, more: &[&str]) -> ProgramOutput {

@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trace_core::Recording;
-use trace_core::import;
-use trace_core::progress::Progress;
+use trace_core::container;
 use trace_core::recording::{DmaKind, Hardware, SpaceKind};
 use trace_core::screen::{Picture, SCREEN_AT_END};
 use whole_program_tests::board::{Arch, Board, BoardSetup};
@@ -26,7 +25,7 @@ const STATE: &str = "cd /sys/kernel/tracing; cat current_tracer tracing_on kprob
     readlink /sys/bus/pci/devices/0000:00:03.0/driver; true";
 
 fn open_recording(path: &Path) -> Recording {
-    import::open(path, &Progress::new()).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    container::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// Returns the accesses to the device's registers, in order.

@@ -193,7 +193,7 @@ fn a_plan_is_shown_without_being_run() {
 fn unknown_register_replays_only_with_an_allowed_range() {
     let dir = tempfile::tempdir().unwrap();
     let sample = root().join("sample-traces/vecadd.kine");
-    let mut recording = trace_core::import::open(&sample, &trace_core::progress::Progress::new()).unwrap();
+    let mut recording = trace_core::container::open(&sample).unwrap();
     let mut events = trace_core::recording::EventsBuilder::new();
     let unknown = trace_core::recording::Access {
         space: 0,

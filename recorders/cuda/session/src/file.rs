@@ -7,12 +7,12 @@ use crate::tables::TablesSnapshot;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trace_core::PAGE_SIZE;
-use trace_core::check::{Finding, FindingKind};
-use trace_core::container::{ContainerError, FileSink, SectionKind, Writer};
+use trace_core::container::{ContainerError, FileSink, Writer};
+use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{
     API_TRACE_METADATA, AllocationRow, CallEvent, CallRow, Clock, CopyRow, EventKind, FillRow, LaunchRow, Metadata,
-    NO_CONTENT, OrderRow,
+    NO_CONTENT, OrderRow, SectionKind,
 };
 
 /// Size of columns and pages that are collected before a write, bytes.

@@ -1,7 +1,7 @@
 //! Lists that rows point into: streams, events, functions, modules and call names, by the driver's handles.
 
 use std::collections::HashMap;
-use trace_core::check::Finding;
+use trace_core::finding::Finding;
 use trace_core::recording::{ApiTraceMetadata, CallFunction, CallStream, Identity};
 
 /// The part of the tables that is written to the file, at one version.

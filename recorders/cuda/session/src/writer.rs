@@ -7,7 +7,7 @@ use crate::queue::{MAX_WAITING_BYTES, QueueBatch, Shared, SuppliedContent};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 use trace_core::PAGE_SIZE;
-use trace_core::check::{Finding, FindingKind};
+use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{CallEvent, CallModule};
 
 /// Maximum size of the data that waits behind a call with awaited content, bytes; beyond it the content is not stored.

@@ -7,8 +7,7 @@ use crate::plan::check;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::net::UnixStream;
 use tempfile::TempDir;
-use trace_core::import;
-use trace_core::progress::Progress;
+use trace_core::container;
 use trace_core::recording::Hardware;
 
 fn request(dir: &TempDir, device: &str, driver: Option<&str>, command: &[&str]) -> RecordRequest {
@@ -109,9 +108,9 @@ fn unloaded_driver_is_recorded_and_changes_are_undone() {
         format!("1408 > {tracing}/buffer_size_kb"),
         format!("-:kinescope/dma_alloc > {tracing}/kprobe_events"),
     ];
-    assert!(order.iter().map(|o| at(o)).is_sorted(), "{actions:#?}");
-    // The recording contains the accesses and the description of the machine.
-    let r = import::open(&request.output, &Progress::new()).unwrap();
+    assert!(order.iter().map(|o| at(o)).is_sorted(), "{done:#?}");
+    // Check its content.
+    let r = container::open(&request.output).unwrap();
     let accesses: Vec<_> = r
         .events
         .accesses(0..r.events.len())
@@ -153,8 +152,8 @@ fn final_display_content_becomes_the_expected_screen() {
     assert_same_state(&capture_state(&kernel), &before, "");
     let actions = kernel.take_actions();
     let tracer = "nop > /sys/kernel/tracing/current_tracer";
-    assert_eq!(actions.iter().filter(|d| *d == tracer).count(), 1, "{actions:#?}");
-    let r = import::open(&request.output, &Progress::new()).unwrap();
+    assert_eq!(done.iter().filter(|d| *d == tracer).count(), 1, "{done:#?}");
+    let r = container::open(&request.output).unwrap();
     let shown =
         trace_core::screen::Picture::from_ppm(r.extras.get(trace_core::screen::SCREEN_AT_END).unwrap()).unwrap();
     assert_eq!((shown.width(), shown.rgb()), (2, &[1, 2, 3, 4, 5, 6][..]));
@@ -171,7 +170,7 @@ fn final_display_content_becomes_the_expected_screen() {
             .any(|u| u == "the picture at the end: fb0 is only a copy of the picture that this driver shows"),
         "{summary:?}"
     );
-    let r = import::open(&request.output, &Progress::new()).unwrap();
+    let r = container::open(&request.output).unwrap();
     assert!(!r.extras.contains_key(trace_core::screen::SCREEN_AT_END));
 }
 
@@ -190,7 +189,7 @@ fn bound_driver_is_rebound_and_its_accessors_are_recorded() {
     );
     assert_eq!(list_leftovers(&dir), ["out.kine", "out.resource.txt", "out.txt"]);
     assert_eq!(summary.log, Some(dir.path().join("out.txt")));
-    let r = import::open(&request.output, &Progress::new()).unwrap();
+    let r = container::open(&request.output).unwrap();
     let accesses: Vec<_> = r
         .events
         .accesses(0..r.events.len())
@@ -347,7 +346,7 @@ fn trace_of_a_killed_recorder_becomes_a_marked_recording() {
     assert!(messages[0].contains("the recorder was killed"), "{messages:?}");
     assert_same_state(&capture_state(&kernel), &before, "");
     assert_eq!(list_leftovers(&dir), ["out.kine"]);
-    let r = import::open(&request.output, &Progress::new()).unwrap();
+    let r = container::open(&request.output).unwrap();
     assert_eq!(r.events.accesses(0..r.events.len()).count(), 2);
     assert_eq!(
         r.capture().unwrap().cut.unwrap(),

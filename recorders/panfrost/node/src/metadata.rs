@@ -5,7 +5,7 @@ use crate::save;
 use driver_mali::SpaceId;
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::GpuVa;
-use trace_core::check::{Finding, FindingKind};
+use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
     BUFFER_SHAPES, Buffer, BufferRole, CHAIN_REPORTS, ChainReport, ElementType, LostEvents, Metadata,
 };

@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Recording};
+use trace_import::{OpenOptions, Opened};
 
 /// Maximum size on the wire of an edit without its changed pages and their digests, in bytes.
 const MAX_EDIT_BYTES: u64 = 2048;
@@ -34,7 +35,8 @@ fn recording(folder: &str) -> Option<Recording> {
         println!("skipped: {} is not here", path.display());
         return None;
     }
-    Some(trace_core::import::open(&path, &Progress::new()).unwrap())
+    let opened = trace_import::open(&path, &OpenOptions::default(), &Progress::new());
+    Some(opened.and_then(Opened::into_recording).unwrap())
 }
 
 fn check_replay(folder: &str, compared: u64) {

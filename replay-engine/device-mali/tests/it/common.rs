@@ -11,6 +11,7 @@ use trace_core::mmu::{WalkStep, walk};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventKind, EventsBuilder, Page};
 use trace_core::{GpuVa, PhysAddr, Recording};
+use trace_import::{OpenOptions, Opened};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -25,12 +26,13 @@ pub fn published(name: &str) -> Option<Recording> {
         println!("skipped: no recording at {}", path.display());
         return None;
     }
-    Some(trace_core::import::open(&path, &Progress::new()).unwrap())
+    let opened = trace_import::open(&path, &OpenOptions::default(), &Progress::new());
+    Some(opened.and_then(Opened::into_recording).unwrap())
 }
 
 /// Returns one of the project's own recordings.
 pub fn sample(name: &str) -> Recording {
-    trace_core::import::open(&root().join("sample-traces").join(name), &Progress::new()).unwrap()
+    trace_core::container::open(&root().join("sample-traces").join(name)).unwrap()
 }
 
 pub fn target() -> DeviceInfo {

@@ -94,7 +94,7 @@ fn sample_outcomes_replay_like_the_samples() {
         let errors = |r: &Recording| {
             let all = check(r);
             all.into_iter()
-                .filter(|f| f.severity == trace_core::check::Severity::Error)
+                .filter(|f| f.severity == trace_core::finding::Severity::Error)
                 .map(|f| f.kind)
                 .collect::<Vec<_>>()
         };

@@ -22,7 +22,7 @@ use replay_core::{Action, ReadClass};
 use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Patch, Plan, compile};
 use replay_engine::verify::{Reason, Refusal, Work, verify, verify_within};
 use trace_core::GpuVa;
-use trace_core::check::FindingKind;
+use trace_core::finding::FindingKind;
 use trace_core::progress::Progress;
 use trace_core::recording::{FrameRole, Recording};
 

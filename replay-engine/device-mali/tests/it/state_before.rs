@@ -12,7 +12,7 @@ use replay_engine::run::{Outcome, Verdict, run_with};
 use replay_engine::verify::{Reason, verify, verify_with};
 use std::path::Path;
 use trace_core::Recording;
-use trace_core::check::{FindingKind, Severity};
+use trace_core::finding::{FindingKind, Severity};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder};
 use trace_core::registers::{ReadRule, RegisterMap};

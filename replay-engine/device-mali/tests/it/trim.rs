@@ -12,13 +12,13 @@ use replay_engine::plan::{CompileOptions, Edits, PlacedPlan, compile_placed};
 use replay_engine::run::Verdict;
 use replay_engine::verify::verify;
 use std::collections::{BTreeMap, BTreeSet};
-use trace_core::Recording;
-use trace_core::check::Severity;
 use trace_core::diff::diff;
+use trace_core::finding::Severity;
 use trace_core::progress::Progress;
-use trace_core::recording::{Page, PhysAddr};
+use trace_core::recording::Page;
 use trace_core::registers::RegisterMap;
 use trace_core::trim::{JobParts, Part, TrimRequest, TrimResult, trim};
+use trace_core::{PhysAddr, Recording};
 
 /// Samples with more than one job, for tests on the model of the recording.
 const SEVERAL: [&str; 6] = [

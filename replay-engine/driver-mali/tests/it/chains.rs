@@ -10,14 +10,14 @@ use replay_engine::run::{self, Outcome, Verdict};
 use replay_engine::verify;
 use std::path::Path;
 use tempfile::TempDir;
-use trace_core::check::FindingKind;
-use trace_core::import::chains;
+use trace_core::finding::FindingKind;
 use trace_core::jobs::WriteKind;
 use trace_core::mmu;
 use trace_core::progress::Progress;
 use trace_core::recording::{BufferRole, HostWriteRow};
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, Recording, timeline};
+use trace_import::chains;
 
 const DATA: u64 = 0x10_0000;
 const CHAIN: u64 = 0x20_0000;

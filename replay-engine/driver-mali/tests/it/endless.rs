@@ -11,7 +11,7 @@ use replay_core::{Device, WaitResult};
 use replay_engine::device::{ReplayDevice, space};
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
-use trace_core::check::FindingKind;
+use trace_core::finding::FindingKind;
 use trace_core::jobs::Dispatch;
 use trace_core::mmu::Rights;
 use trace_core::progress::Progress;

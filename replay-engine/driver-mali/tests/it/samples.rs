@@ -129,7 +129,7 @@ fn every_sample_has_its_jobs_and_each_job_ends() {
             sample.file
         );
         let found = trace_core::check::check(&r);
-        let bad = |f: &&trace_core::check::Finding| f.severity != trace_core::check::Severity::Note;
+        let bad = |f: &&trace_core::finding::Finding| f.severity != trace_core::finding::Severity::Note;
         assert_eq!(found.iter().find(bad), None, "{}", sample.file);
     }
 }

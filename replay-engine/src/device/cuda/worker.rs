@@ -21,6 +21,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
+use trace_import::{OpenOptions, Opened};
 
 /// Maximum size of a request or an answer, bytes.
 pub(super) const MAX_TEXT: u64 = 256 << 20;
@@ -364,7 +365,8 @@ fn open_recording(path: &Path, progress: &Progress) -> Result<(Recording, Script
         .and_then(|mut f| f.read_exact(&mut start))
         .is_ok_and(|()| start == PLAN_FILE_MAGIC);
     if !is_plan {
-        let recording = trace_core::import::open(path, progress).map_err(|e| file(&e))?;
+        let opened = trace_import::open(path, &OpenOptions::default(), progress);
+        let recording = opened.and_then(Opened::into_recording).map_err(|e| file(&e))?;
         let script = Script::new(&recording)?;
         return Ok((recording, script));
     }

@@ -17,7 +17,7 @@ use trace_core::recording::{BufferRole, ElementType};
 
 fn recording() -> Recording {
     let path = digits::folder().join("../digits.kine");
-    trace_core::import::open(&path, &Progress::new()).unwrap()
+    trace_core::container::open(&path).unwrap()
 }
 
 /// Replays the recording with another image, by the plan that an agent would get.

@@ -12,7 +12,7 @@ const HANG_LIMIT: Duration = Duration::from_secs(120);
 fn open(path: &std::path::Path) -> Recording {
     let report = trace_core::container::verify(path).unwrap();
     assert_eq!(report.findings, vec![]);
-    trace_core::import::open(path, &Progress::new()).unwrap()
+    trace_core::container::open(path).unwrap()
 }
 
 fn copy(kind: CopyKind, bytes: u64) -> CallEvent {
