@@ -38,7 +38,7 @@ pub use descriptors::{DescriptorDiff, DescriptorDifference};
 pub use elements::{Decade, ElementDiff, ElementPair, Errors, NumericValue, Tolerance, numeric_value};
 pub use event_alignment::{Block, DiffSide, EventAlignment, JobInterval};
 pub use event_diff::{ChangeKind, EventDiff, EventDifference, JobPair, MAX_LISTED_DIFFERENCES, OneSided, RegisterDiff};
-pub use host_writes::{HostWriteDiff, HostWriteDifference};
+pub use host_writes::{HostWriteDiff, HostWriteDifference, address_kind};
 pub use images::{ImageDiff, ImageError, ImageRange, compare_images};
 pub use mappings::{MappedAs, MappingDiff, MappingDifference};
 pub use memory_comparison::{BytePair, MemoryComparison, byte_differs};
@@ -49,7 +49,7 @@ pub use summary::{Part, Summary, group_digits, summarize};
 
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The differences between two recordings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

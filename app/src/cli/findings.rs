@@ -1,7 +1,7 @@
 //! Findings as JSON and text, which several verbs print.
 
 use serde::Serialize;
-use trace_core::check::{Finding, FindingKind, Severity};
+use trace_core::finding::{Finding, FindingKind, Severity};
 
 /// A finding as JSON output. It lacks the event of a [`Finding`], which is stored with recordings.
 #[derive(Serialize)]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use trace_core::Recording;
 use trace_core::finding::{Finding, FindingKind};
-use trace_core::recording::{AddressSpace, ApiTraceMetadata, Buffer, DamagedBlock, Events, MmuFormat};
+use trace_core::recording::{AddressSpace, ApiTraceMetadata, Buffer, DamagedBlock, Events};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
 use trace_import::{OpenOptions, Opened};

@@ -6,13 +6,13 @@ use crate::memory::{ByteState, GpuMemoryView};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Buffer, ElementType, Recording};
 use crate::{GpuVa, PAGE_SIZE};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// Size of one comparison step, bytes: a multiple of every element size.
 const PIECE: usize = 64 * PAGE_SIZE;
 
 /// A named buffer of both sides at the end, compared by the type of its elements.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BufferDiff {
     /// Its name.
     pub name: String,

@@ -14,7 +14,7 @@ use crate::memory::{GpuMemory, GpuMemoryView};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use crate::registers::{FieldKind, Layout, RegisterMap};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::HashSet;
 
 /// Size of the longest descriptor that has a layout, bytes: a draw descriptor.
@@ -22,7 +22,7 @@ const MAX_DESCRIPTOR_BYTES: usize = 128;
 
 /// Job descriptors, compared field by field: the descriptors of the chains of matching jobs, each as its submit found
 /// it. Jobs that run the same chains again, with the same snapshots, are compared once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DescriptorDiff {
     /// Number of descriptors that are the same on both sides.
     pub same: u64,
@@ -37,17 +37,15 @@ pub struct DescriptorDiff {
     /// Number of descriptors and jobs that a side does not hold, or that rules exclude.
     pub unknown: u64,
     /// Number of descriptors whose status fields, which the device writes, differ. They count as no difference.
-    #[serde(default)]
     pub status: u64,
     /// Names of those status fields.
-    #[serde(default)]
     pub status_fields: Vec<String>,
     /// The first descriptors that differ, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs.
     pub list: Vec<DescriptorDifference>,
 }
 
 /// A descriptor that differs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DescriptorDifference {
     /// The jobs whose chain it belongs to.
     pub job: JobPair,

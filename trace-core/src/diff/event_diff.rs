@@ -1,7 +1,8 @@
 //! Differences of events and registers, the kinds of differences, and the limit of every list of differences.
 
+use super::rules::kind_name;
 use crate::recording::EventKind;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Maximum number of differences that are listed; all are counted.
 pub const MAX_LISTED_DIFFERENCES: usize = 1000;
@@ -45,7 +46,7 @@ impl ChangeKind {
 
 /// Events of two recordings, aligned job by job: accesses, interrupts, submits, undecoded accesses, DMA maps. Marks
 /// are notes and not compared; CPU writes are compared by byte, see [`HostWriteDiff`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventDiff {
     /// Number of events that are the same on both sides.
     pub equal: u64,
@@ -76,20 +77,19 @@ pub struct EventDiff {
     /// Number of accesses to foreign spaces, in the first and in the second recording. A foreign space is not the
     /// device's (system memory, configuration space), and the other side does not have it. The accesses are not
     /// compared: a replay omits them.
-    #[serde(default)]
     pub foreign: (u64, u64),
     /// Number of calls, in the first and in the second recording, that no replay makes: failed calls, calls without
     /// an effect, and snapshots that were not taken again. They are not compared if one side is a replay.
-    #[serde(default)]
     pub not_played: (u64, u64),
     /// The first differences, at most [`MAX_LISTED_DIFFERENCES`], in event order.
     pub list: Vec<EventDifference>,
 }
 
 /// A kind of events of which one side has none at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct OneSided {
     /// The kind.
+    #[serde(serialize_with = "serialize_kind")]
     pub kind: EventKind,
     /// Number of events in the first recording.
     pub a: u64,
@@ -98,7 +98,7 @@ pub struct OneSided {
 }
 
 /// A pair of compared jobs, each as the number of submits up to it. 0 is everything before the first job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct JobPair {
     /// The job in the first recording; `None` if only the second has it.
     pub a: Option<u32>,
@@ -113,7 +113,7 @@ impl JobPair {
 }
 
 /// A difference between the events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct EventDifference {
     /// The jobs in whose interval the events are.
     pub job: JobPair,
@@ -135,8 +135,12 @@ pub struct EventDifference {
     pub value_b: Option<u64>,
 }
 
+fn serialize_kind<S: Serializer>(kind: &EventKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind_name(*kind))
+}
+
 /// A register whose histories differ.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RegisterDiff {
     /// Name of the register, or its offset if the map has no name.
     pub name: String,

@@ -8,11 +8,12 @@ use super::event_diff::{JobPair, MAX_LISTED_DIFFERENCES};
 use super::recorded_ranges::{RecordedAddresses, is_same_word, word};
 use super::rules::Rules;
 use super::spaces;
+use crate::json_forms;
 use crate::mmu;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, FrameRole, HostWriteRow, MemoryView, Page, Recording};
 use crate::{GpuVa, PAGE_SIZE};
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -22,7 +23,7 @@ pub(super) const MAX_SHOWN_BYTES: usize = 16;
 /// CPU writes, compared byte by byte in the interval of the same job. Bytes are identified by address space and GPU
 /// address at the submit of the next job if both sides have page tables, or else by physical address. Counts are of
 /// bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostWriteDiff {
     /// Bytes that both sides wrote with the same value.
     pub same: u64,
@@ -39,15 +40,27 @@ pub struct HostWriteDiff {
     pub uncompared: u64,
     /// Bytes of either side in pages that are not mapped at the submit of the next job, so that no job sees them there.
     pub unmapped: u64,
-    /// Whether the addresses are physical, because not both sides have page tables.
+    /// Whether the addresses are physical, because not both sides have page tables. In JSON, `physical address` or
+    /// `GPU address`.
+    #[serde(rename = "by", serialize_with = "serialize_address_kind")]
     pub physical: bool,
-    /// The first differing ranges, at most [`MAX_LISTED_DIFFERENCES`], in the order of the jobs, then by address. No
-    /// range crosses a page.
+    /// The first differing ranges, at most 1000 ([`MAX_LISTED_DIFFERENCES`]), in the order of the jobs, then by
+    /// address. No range crosses a page.
     pub list: Vec<HostWriteDifference>,
 }
 
+/// Returns how bytes and pages are matched: by `physical address` or by `GPU address`.
+#[must_use]
+pub fn address_kind(physical: bool) -> &'static str {
+    if physical { "physical address" } else { "GPU address" }
+}
+
+fn serialize_address_kind<S: Serializer>(physical: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(address_kind(*physical))
+}
+
 /// A range of bytes that the CPU wrote differently.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HostWriteDifference {
     /// The jobs in whose interval the writes are.
     pub job: JobPair,
@@ -58,12 +71,15 @@ pub struct HostWriteDifference {
     /// Number of the address space; 0 if addresses are physical.
     pub address_space: u8,
     /// Address of the first byte.
+    #[serde(serialize_with = "json_forms::text")]
     pub va: GpuVa,
     /// Number of bytes.
     pub bytes: u64,
     /// Bytes that the first recording wrote, at most 16; empty if it wrote none.
+    #[serde(serialize_with = "json_forms::digits")]
     pub bytes_a: Vec<u8>,
     /// Bytes that the second recording wrote, at most 16.
+    #[serde(serialize_with = "json_forms::digits")]
     pub bytes_b: Vec<u8>,
 }
 

@@ -11,7 +11,7 @@ use crate::memory::GpuMemoryView;
 use crate::mmu::{self, Leaf, PAGE_BYTES, Rights, Scan, TableItem};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -20,7 +20,7 @@ const CHECK_EVERY: u64 = 1 << 12;
 
 /// Page table mappings of both sides at the end, per address space, as far as the tables can be followed. Counts are
 /// of 4 KiB pages. The physical location of a page is no difference: a replay has other memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MappingDiff {
     /// Pages that both sides map in the same way.
     pub same: u64,
@@ -31,14 +31,13 @@ pub struct MappingDiff {
     /// Pages that only the second recording maps.
     pub only_b: u64,
     /// Pages that both sides map in the same way, with the same contents, at different addresses.
-    #[serde(default)]
     pub moved: u64,
     /// The first runs of pages that differ, at most [`MAX_LISTED_DIFFERENCES`], by address space and address.
     pub list: Vec<MappingDifference>,
 }
 
 /// How a page is mapped, without its physical address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MappedAs {
     /// Access rights of the GPU.
     pub rights: Rights,
@@ -50,7 +49,7 @@ pub struct MappedAs {
 }
 
 /// A run of pages with different mappings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MappingDifference {
     /// Number of the address space.
     pub address_space: u8,
@@ -63,7 +62,6 @@ pub struct MappingDifference {
     /// The mapping in the second recording; `None` if it has none.
     pub b: Option<MappedAs>,
     /// Address in the second recording of the pages that the first has at `va`.
-    #[serde(default)]
     pub moved_to: Option<GpuVa>,
 }
 

@@ -6,16 +6,17 @@ use super::mappings::MovedRun;
 use super::recorded_ranges::{RecordedAddresses, align_words};
 use super::rules::{IgnoredMemory, Rules};
 use super::spaces;
+use crate::json_forms;
 use crate::mmu::{self, PAGE_BYTES};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Digest, FrameRole, MemoryView, Page, PageId, Recording};
 use crate::{GpuVa, PAGE_SIZE};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Memory of both sides at the end. Pages are identified by address space and GPU address if both have page tables,
 /// or else by frame. Memory without contents starts as zero, so a page of zeros on one side alone is the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PageDiff {
     /// Number of pages with the same contents.
     pub same: u64,
@@ -26,33 +27,32 @@ pub struct PageDiff {
     /// Number of pages with contents in the second recording only.
     pub only_b: u64,
     /// Number of pages that differ only in bytes that the rules exclude.
-    #[serde(default)]
     pub ignored: u64,
     /// Number of bytes that differ, in all pages; missing contents count as zero.
-    #[serde(default)]
     pub bytes_differ: u64,
     /// Whether the addresses are physical, because not both sides have page tables.
     pub physical: bool,
     /// Whether the first, and whether the second recording does not hold its memory at the end: it has no page
     /// tables, and its last snapshot is older than a CPU write. Pages are not compared then.
-    #[serde(default)]
     pub not_held: (bool, bool),
     /// Addresses of the first pages that differ, at most [`MAX_LISTED_DIFFERENCES`].
     pub list: Vec<PageDifference>,
 }
 
 /// A page that differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PageDifference {
     /// Number of the address space; 0 if addresses are physical.
     pub address_space: u8,
     /// Address of the page.
+    #[serde(serialize_with = "json_forms::text")]
     pub va: GpuVa,
     /// Whether the first recording has contents for it.
     pub in_a: bool,
     /// Whether the second recording has contents for it.
     pub in_b: bool,
     /// Offset of the first byte that differs, if both sides have contents.
+    #[serde(serialize_with = "json_forms::hex_or_null")]
     pub first_byte: Option<u32>,
 }
 

@@ -3,6 +3,7 @@
 use super::{HEADER_BYTES, JobHeader, JobType};
 use crate::GpuVa;
 use crate::memory::GpuMemory;
+use serde::Serialize;
 
 /// Offset of the packed invocation in a compute, vertex or tiler job, bytes.
 pub const INVOCATION_OFFSET: u64 = 32;

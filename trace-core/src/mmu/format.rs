@@ -3,6 +3,7 @@
 use super::leaf::Rights;
 use crate::PhysAddr;
 use crate::recording::MmuFormat;
+use std::fmt;
 
 /// Number of table levels; level 0 is the top.
 pub const LEVELS: u8 = 4;

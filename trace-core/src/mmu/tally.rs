@@ -3,7 +3,9 @@
 use super::analysis::{ContentHoleFinder, DoubleMapping, PageSpan, Scan, find_double_mappings};
 use super::format::PAGE_BYTES;
 use super::walk::Mapping;
+use crate::json_forms;
 use crate::{GpuVa, PhysAddr};
+use serde::Serialize;
 use std::ops::Range;
 
 /// Aliased pages of a mapping.

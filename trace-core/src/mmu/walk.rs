@@ -5,8 +5,10 @@ use super::format::{
     span_bytes,
 };
 use super::leaf::{Leaf, Rights};
+use crate::json_forms;
 use crate::recording::{MemoryView, MmuFormat, Page};
 use crate::{GpuVa, PhysAddr};
+use serde::Serialize;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 

@@ -117,7 +117,7 @@ fn event_range_starts_with_memory_at_its_start() {
     assert!(all.recording.cuts().is_empty() && all.recording.extras.contains_key("screen-at-end"));
 }
 
-/// Four thousand million frames of one image, declared as page tables: a run of a few bytes in a file.
+/// A run of a few bytes in a file can declare four billion frames of one image as page tables.
 #[test]
 fn huge_page_table_run_uses_little_memory() {
     let mut r = sample("chain2.kine");

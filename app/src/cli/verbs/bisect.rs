@@ -1,11 +1,11 @@
 //! `bisect`: finds the shortest part of a recording that still shows a failure, on a target or with a command.
 
-use super::failure::complain;
-use super::out::{format_count, format_duration};
-use super::outputs::CommandFiles;
-use super::replay_arguments::Keys;
-use super::source::{Source, SourceRecording};
-use super::{Exit, Failure, Out, Verb, progress_line, signals, trim};
+use crate::cli::failure::complain;
+use crate::cli::out::{format_count, format_duration};
+use crate::cli::outputs::CommandFiles;
+use crate::cli::replay_arguments::Keys;
+use crate::cli::source::{Source, SourceRecording};
+use crate::cli::{Exit, Failure, Out, Verb, progress_line, signals, trimmed_recording as trim};
 use crate::document::bisect::{Candidate, CandidateResult, Judge, Search, Stop};
 use crate::document::targets::factories;
 use crate::document::trim_recording::{TrimOptions, TrimSource, TrimmedPart};

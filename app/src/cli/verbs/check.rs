@@ -5,9 +5,8 @@ use crate::cli::out::format_count;
 use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
-use serde::Serialize;
 use trace_core::check;
-use trace_core::finding::{Finding, FindingKind, Severity};
+use trace_core::finding::Severity;
 use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {

@@ -1,8 +1,9 @@
 //! `events`: lists the events in order, with names and decoded values.
 
-use super::source::{Source, SourceRecording, number};
-use super::times::EventTimes;
-use super::{Exit, Failure, Out, Verb, event_filter, format_hex, progress_line};
+mod times;
+
+use crate::cli::source::{Source, SourceRecording, number};
+use crate::cli::{Exit, Failure, Out, Verb, event_filter, format_hex, progress_line};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::borrow::Cow;

@@ -1,11 +1,12 @@
 //! `import`: converts a foreign recording, or job chains submitted to a simulated GPU, to a `.kine` file.
 
-use super::check::{FindingRow, json_name};
-use super::out::format_count;
-use super::outputs::CommandFiles;
-use super::progress_line::CurrentStep;
-use super::source::{SourceRecording, format_name, number};
-use super::{Exit, Failure, Out, Verb, progress_line};
+use crate::cli::findings::{FindingRow, json_name};
+use crate::cli::out::format_count;
+use crate::cli::outputs::CommandFiles;
+use crate::cli::page_tables::format_name;
+use crate::cli::progress_line::CurrentStep;
+use crate::cli::source::{SourceRecording, number};
+use crate::cli::{Exit, Failure, Out, Verb, progress_line};
 use crate::document::source::{self, SimulatedSubmission};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;

@@ -1,10 +1,10 @@
 //! `info`: prints figures about a recording.
 
-use super::failure::complain;
-use super::out::{format_count, format_duration};
-use super::pagetables::describe_problems;
-use super::source::{Source, SourceRecording};
-use super::{Exit, Failure, Out, Verb, api_trace, format_hex};
+use crate::cli::failure::complain;
+use crate::cli::out::{format_count, format_duration};
+use crate::cli::page_tables::describe_problems;
+use crate::cli::source::{Source, SourceRecording};
+use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex};
 use crate::document::capture_info;
 use clap::{Args as _, FromArgMatches as _};
 use serde::Serialize;
@@ -329,41 +329,7 @@ fn processes(index: &ProcessIndex, out: &mut Out) -> Result<(), Failure> {
 }
 
 fn text(opened: &SourceRecording, info: &Info, unknown: &[String], out: &mut Out) -> Result<(), Failure> {
-    let identity = &opened.recording.metadata.identity;
-    let describe = |s: &str| {
-        if s.is_empty() {
-            "unknown".to_owned()
-        } else {
-            s.to_owned()
-        }
-    };
-    // A name without an id, or an id without a name, is useful; empty brackets are not.
-    let device = |name: &str, id: Option<String>| match id {
-        Some(id) if name.is_empty() || name == id => id,
-        Some(id) => format!("{name} ({id})"),
-        None => describe(name),
-    };
-    let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let mut rows = vec![
-        match opened.recording.hardware() {
-            Some(h) if identity.gpu_id == 0 && h.is_named() => row("Device", device(&info.gpu.name, Some(h.id()))),
-            Some(_) if identity.gpu_id == 0 => row(
-                "Device",
-                "unknown: the log does not name it; import it with `--device VENDOR:DEVICE` or `--device COMPATIBLE`"
-                    .to_owned(),
-            ),
-            _ => {
-                let id = (identity.gpu_id != 0).then(|| info.gpu.id.clone());
-                row("GPU", device(&info.gpu.name, id))
-            }
-        },
-        row("Driver", describe(&identity.driver)),
-        row("Board", describe(&identity.board)),
-        row("Source", describe(&info.source)),
-        row("Events", describe_events(info)),
-        row("Span", describe_span(info)),
-        row("Lost events", describe_lost(opened, info)),
-    ];
+    let mut rows = identity_rows(opened, info);
     match &info.calls {
         Some(calls) => rows.extend(call_rows(calls, info.distinct_pages)),
         None => rows.extend(job_rows(info)),
@@ -397,7 +363,7 @@ fn row(name: &str, value: String) -> Vec<String> {
 }
 
 /// Returns the rows about the device, the driver and the events.
-fn identity_rows(opened: &Opened, info: &Info) -> Vec<Vec<String>> {
+fn identity_rows(opened: &SourceRecording, info: &Info) -> Vec<Vec<String>> {
     let identity = &opened.recording.metadata.identity;
     let describe = |s: &str| {
         if s.is_empty() {

@@ -1,16 +1,12 @@
 //! `memory`: prints bytes at a GPU address as hex or numbers, or searches for a pattern.
 
-use super::failure::complain;
-use super::out::format_count;
-use super::outputs::CommandFiles;
-use super::source::{Source, SourceRecording, number};
-use super::trace_arguments::TraceArguments;
-use super::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
+mod device;
+
 use crate::buffers;
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
-use crate::cli::source::{Opened, Source, number};
+use crate::cli::source::{Source, SourceRecording, number};
 use crate::cli::trace_arguments::TraceArguments;
 use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
 use crate::document::{memory_trace, pattern};

@@ -17,7 +17,6 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
-use trace_core::Recording;
 use trace_core::container;
 use trace_core::progress::Progress;
 

@@ -1,19 +1,15 @@
 //! `replay`: replays a recording on a target and prints the result.
 
-use super::check::FindingRow;
-use super::failure::complain;
-use super::out::format_duration;
-use super::replay_arguments::{PreparedReplay, ReplayArguments, assignment};
-use super::replayed_screen::{self, ReplayScreens};
-use super::source::SourceRecording;
-use super::{Exit, Failure, Out, Verb, format_hex, outcome, progress_line};
+mod guard;
+mod outcome;
+
 use crate::buffers;
 use crate::cli::failure::complain;
 use crate::cli::findings::FindingRow;
 use crate::cli::out::format_duration;
 use crate::cli::replay_arguments::{PreparedReplay, ReplayArguments, assignment};
 use crate::cli::replayed_screen::{self, ReplayScreens};
-use crate::cli::source::Opened;
+use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
 use crate::document::job_outcome::explain_uncomputed;
 use crate::document::transfers::{self, BufferTyping};

@@ -1,8 +1,10 @@
 //! `shader`: prints the code of all job shaders as clauses, with the unknown operations.
 
-use super::out::format_count;
-use super::source::{Source, SourceRecording};
-use super::{Exit, Failure, Out, Verb, format_hex};
+mod thread;
+
+use crate::cli::out::format_count;
+use crate::cli::source::{Source, SourceRecording};
+use crate::cli::{Exit, Failure, Out, Verb, format_hex};
 use bifrost::{Clause, Unit, header_text};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;

@@ -1,8 +1,10 @@
 //! `stats`: prints usage statistics of registers, blocks, threads or jobs.
 
-use super::out::{format_count, format_duration};
-use super::source::{Source, SourceRecording};
-use super::{Exit, Failure, Out, Verb, empty_result, event_filter, format_hex};
+mod guess;
+
+use crate::cli::out::{format_count, format_duration};
+use crate::cli::source::{Source, SourceRecording};
+use crate::cli::{Exit, Failure, Out, Verb, empty_result, event_filter, format_hex};
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use serde::Serialize;
 use trace_core::filter::Derived;

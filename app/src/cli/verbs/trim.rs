@@ -1,10 +1,11 @@
 //! `trim`: cuts a recording down to some of its jobs with their dependencies, or to a range of its events.
 
-use super::failure::complain;
-use super::out::format_count;
-use super::outputs::CommandFiles;
-use super::source::{Source, SourceRecording};
-use super::{Exit, Failure, Out, Verb, progress_line};
+use crate::cli::failure::complain;
+use crate::cli::out::format_count;
+use crate::cli::outputs::CommandFiles;
+use crate::cli::source::{Source, SourceRecording};
+use crate::cli::trimmed_recording::{NeedsArguments, format_ranges, source_name, write};
+use crate::cli::{Exit, Failure, Out, Verb, progress_line};
 use crate::document::trim_recording::{self, TrimOptions, TrimSource, TrimmedPart};
 use clap::{Args, FromArgMatches as _};
 use device_mali::debug::{Closure, KeepReason};
@@ -182,17 +183,6 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         )?;
     }
     Ok(Exit::Good)
-}
-
-/// Returns the source name that a trimmed recording stores.
-pub fn source_name(file: &Path) -> String {
-    file.file_name()
-        .map_or_else(String::new, |n| n.to_string_lossy().into_owned())
-}
-
-/// Writes a part with its derived data.
-pub fn write(trimmed: &TrimResult, at: &Path, named: &Path, progress: &Progress) -> Result<(), Failure> {
-    timeline::write(&trimmed.recording, at, progress).map_err(|e| Failure::file(named, e))
 }
 
 fn jobs(arguments: &Arguments, opened: &SourceRecording) -> Result<(TrimmedPart, Option<String>), Failure> {

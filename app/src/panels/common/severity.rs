@@ -2,7 +2,7 @@
 
 use crate::theme::Palette;
 use egui::Color32;
-use trace_core::check::{FindingKind, Severity};
+use trace_core::finding::{FindingKind, Severity};
 
 /// Returns the name of a finding's kind in JSON.
 #[must_use]

@@ -6,7 +6,7 @@ use crate::panels::page_tables::odd;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::address_map::AddressMapKey;
 use kinescope::document::history::Selection;
-use kinescope::panels::page_tables::atlas::{Colour, Shape};
+use kinescope::panels::gpu::page_tables::atlas::{Colour, Shape};
 use trace_core::{GpuVa, PhysAddr};
 
 fn map_of(mut w: Window) -> Window {

@@ -419,7 +419,7 @@ fn changes_of_another_window_are_reported() {
     let mut first = Window::open_sample("digits.kine");
     let path = first.doc().path.clone();
     first.edit();
-    // A second window on the same recording, closed in good order.
+    // A second window opens the same recording and closes normally.
     let recording = trace_core::container::open(&path).unwrap();
     let derived = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
     let mut second = kinescope::document::Document::new(path.clone(), recording.into(), derived.into());

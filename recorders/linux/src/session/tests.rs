@@ -108,8 +108,8 @@ fn unloaded_driver_is_recorded_and_changes_are_undone() {
         format!("1408 > {tracing}/buffer_size_kb"),
         format!("-:kinescope/dma_alloc > {tracing}/kprobe_events"),
     ];
-    assert!(order.iter().map(|o| at(o)).is_sorted(), "{done:#?}");
-    // Check its content.
+    assert!(order.iter().map(|o| at(o)).is_sorted(), "{actions:#?}");
+    // The recording contains the accesses and the description of the machine.
     let r = container::open(&request.output).unwrap();
     let accesses: Vec<_> = r
         .events
@@ -152,7 +152,7 @@ fn final_display_content_becomes_the_expected_screen() {
     assert_same_state(&capture_state(&kernel), &before, "");
     let actions = kernel.take_actions();
     let tracer = "nop > /sys/kernel/tracing/current_tracer";
-    assert_eq!(done.iter().filter(|d| *d == tracer).count(), 1, "{done:#?}");
+    assert_eq!(actions.iter().filter(|d| *d == tracer).count(), 1, "{actions:#?}");
     let r = container::open(&request.output).unwrap();
     let shown =
         trace_core::screen::Picture::from_ppm(r.extras.get(trace_core::screen::SCREEN_AT_END).unwrap()).unwrap();

@@ -48,12 +48,12 @@ pub const CAPTURE: Form = form(
     "method:s kernel:s architecture:s driver:s command:a exit_code:n~ cut:s~ lost:n unobserved:a",
 );
 pub const PROCESS_INDEX: Form = form(
-    "trace-core/src/import/processes.rs",
+    "trace-core/import/src/processes.rs",
     "ProcessIndex",
     "kinescope_processes:n processes:a",
 );
 pub const PROCESS: Form = form(
-    "trace-core/src/import/processes.rs",
+    "trace-core/import/src/processes.rs",
     "ProcessEntry",
     "file:s process:n parent:n command:a device:s events:n launches:n complete:b",
 );
@@ -356,12 +356,12 @@ pub const REGISTER_DIFFERENCE: Form = form(
     "register:s offset:h count:n a_event:n? b_event:n? field:s a:s? b:s?",
 );
 pub const HOST_WRITES: Form = form(
-    "trace-core/src/diff.rs",
+    "trace-core/src/diff/host_writes.rs",
     "HostWriteDiff",
     "same:n already:n changed:n only_a:n only_b:n uncompared:n unmapped:n by:s list:a",
 );
 pub const HOST_WRITE: Form = form(
-    "trace-core/src/diff.rs",
+    "trace-core/src/diff/host_writes.rs",
     "HostWriteDifference",
     "job:o a:n? b:n? address_space:n va:h bytes:n bytes_a:s bytes_b:s",
 );
@@ -427,7 +427,7 @@ pub const MEMORY_DIFF: Form = form(
      buffers:a",
 );
 pub const PAGE_DIFFERENCE: Form = form(
-    "trace-core/src/diff.rs",
+    "trace-core/src/diff/pages.rs",
     "PageDifference",
     "address_space:n va:h in_a:b in_b:b first_byte:h?",
 );

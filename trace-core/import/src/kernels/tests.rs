@@ -153,13 +153,13 @@ fn messages(r: &Recording, kind: FindingKind) -> Vec<String> {
 }
 
 /// Checks that the recording is a valid file and reads back equal.
-fn kept(r: &Recording) {
+fn assert_round_trip(r: &Recording) {
     let bytes = trace_core::container::to_bytes(r).unwrap();
     let report = trace_core::container::verify_bytes(bytes.clone()).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
-    let again = trace_core::container::from_bytes(bytes).unwrap();
-    assert_eq!(again.metadata, r.metadata);
-    assert!(trace_core::diff::diff(r, &again).is_empty());
+    let reopened = trace_core::container::from_bytes(bytes).unwrap();
+    assert_eq!(reopened.metadata, r.metadata);
+    assert!(trace_core::diff::diff(r, &reopened).is_empty());
 }
 
 #[test]

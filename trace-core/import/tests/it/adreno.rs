@@ -11,7 +11,7 @@ use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::{check, finding, timeline};
 use trace_import::rd;
 
-/// The samples: generation, writes, registers written, writes of registers that Mesa has no name for either.
+/// Samples: name, generation, writes, written registers, and writes of registers that have no name in Mesa either.
 const SAMPLES: [(&str, u32, usize, usize, usize); 7] = [
     ("compute-a540", 5, 138, 101, 14),
     (
@@ -34,7 +34,7 @@ const SAMPLES: [(&str, u32, usize, usize, usize); 7] = [
     ("shadow", 6, 16_210, 361, 0),
 ];
 
-/// Generation, registers (halves of a pair counted each), and blocks, as a reader of TOML counts them in the files.
+/// Generation, registers and blocks, counted in the files with a TOML reader. Each half of a pair counts.
 const REGISTERS: [(u32, usize, usize); 6] = [
     (2, 389, 20),
     (3, 580, 18),
@@ -154,16 +154,17 @@ fn instruction_names_match_mesas_decoder() {
                 continue;
             };
             let number = u32::from_str_radix(number.trim_end_matches(')'), 16).unwrap();
-            let own = map.at(number * 4).map(|r| r.name.clone());
+            let name_in_map = map.at(number * 4).map(|r| r.name.clone());
             // Mesa prints a plain number if it has no name.
             if printed.starts_with("0x") {
-                assert_eq!(own, None, "{name}: {printed}");
+                assert_eq!(name_in_map, None, "{name}: {printed}");
                 continue;
             }
-            let own = own.unwrap_or_else(|| panic!("{name}: {printed} has no name"));
+            let name_in_map = name_in_map.unwrap_or_else(|| panic!("{name}: {printed} has no name"));
             let half = |r: &str| r.strip_suffix("_LO").map(str::to_owned);
-            let same = plain(&own) == plain(printed) || half(&own).is_some_and(|o| plain(&o) == plain(printed));
-            assert!(same, "{name}: {own} is printed as {printed}");
+            let same = plain(&name_in_map) == plain(printed)
+                || half(&name_in_map).is_some_and(|o| plain(&o) == plain(printed));
+            assert!(same, "{name}: {name_in_map} is printed as {printed}");
             compared.insert(number);
         }
         let expected = match generation {
@@ -206,10 +207,10 @@ fn samples_have_named_registers_and_a_job_a_submit() {
         assert!(jobs.iter().all(|j| j.done_ns.is_none() && !j.failed), "{name}");
         // No command stream counts as a chain of descriptors.
         let findings = check::check(&recording);
-        let wrong = findings
+        let finding = findings
             .iter()
             .find(|f| f.kind == finding::FindingKind::UndecodedJobHead);
-        assert!(wrong.is_none(), "{name}: {wrong:?}");
+        assert!(finding.is_none(), "{name}: {finding:?}");
     }
 }
 

@@ -63,10 +63,10 @@ fn shaders(folder: &Path) -> (usize, BTreeMap<Vec<u8>, Vec<Clause>>) {
                 assert!(code.end.is_complete(), "{entry}: {}", code.end.describe());
                 let mut bytes = vec![0; code.bytes() as usize];
                 assert!(memory::GpuMemory::read(&memory, entry, &mut bytes));
-                // The same code unpacked where it stands and from its bytes alone.
-                let alone = bifrost::disassemble(&bytes);
-                assert_eq!(alone.stopped, None);
-                assert_eq!(alone.clauses.len(), code.clauses.len());
+                // The code must decode equally from memory and from its bytes.
+                let shader = bifrost::disassemble(&bytes);
+                assert_eq!(shader.stopped, None);
+                assert_eq!(shader.clauses.len(), code.clauses.len());
                 count += 1;
                 all.insert(bytes, shader.clauses);
             }

@@ -130,9 +130,9 @@ fn moved_database_with_adjacent_code_replays() {
         // The recording round-trips through a file, and its memory equals that of the import without code.
         let kine = moved.path().join("x.kine");
         crate::import_to_kine(&moved.path().join(from.file_name().unwrap()), &kine);
-        let again = open(&kine);
-        assert!(trace_core::diff::diff(&r, &again).is_empty());
-        let bare = open(&from);
+        let reopened = open(&kine);
+        assert!(trace_core::diff::diff(&r, &reopened).is_empty());
+        let without_code = open(&from);
         assert!(
             trace_core::diff::diff(&r, &without_code).pages.list.is_empty(),
             "memory differs from the import without code"

@@ -17,15 +17,15 @@ fn excerpt(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mmio").join(name)
 }
 
-fn opened(name: &str) -> Recording {
+fn open_excerpt(name: &str) -> Recording {
     let recording = crate::open(&excerpt(name));
-    // What is imported can be written, and says the same afterwards.
-    let again = container::from_bytes(container::to_bytes(&recording).unwrap()).unwrap();
-    assert_eq!(again.metadata, recording.metadata);
-    assert_eq!(again.events.len(), recording.events.len());
-    for i in 0..again.events.len() {
-        assert_eq!(again.events.access(i), recording.events.access(i));
-        assert_eq!(again.events.undecoded(i), recording.events.undecoded(i));
+    // Each import must round-trip through a file.
+    let reopened = container::from_bytes(container::to_bytes(&recording).unwrap()).unwrap();
+    assert_eq!(reopened.metadata, recording.metadata);
+    assert_eq!(reopened.events.len(), recording.events.len());
+    for i in 0..reopened.events.len() {
+        assert_eq!(reopened.events.access(i), recording.events.access(i));
+        assert_eq!(reopened.events.undecoded(i), recording.events.undecoded(i));
     }
     recording
 }

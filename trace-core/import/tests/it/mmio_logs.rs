@@ -21,7 +21,7 @@ fn log(name: &str) -> Option<PathBuf> {
     None
 }
 
-fn opened(name: &str) -> Option<Recording> {
+fn open_log(name: &str) -> Option<Recording> {
     Some(crate::open(&log(name)?))
 }
 

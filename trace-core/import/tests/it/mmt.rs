@@ -109,10 +109,10 @@ fn mmt_log_accesses_match_an_independent_reader() {
         "{:?}",
         r.metadata.findings
     );
-    // It is known by its content, and comes back from its container.
+    // The log is detected by its content, and the import round-trips through a file.
     assert_eq!(accesses(&crate::open(&path)), accesses(&r));
-    let again = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
-    assert_eq!((&again.metadata, accesses(&again)), (&r.metadata, accesses(&r)));
+    let reopened = container::from_bytes(container::to_bytes(&r).unwrap()).unwrap();
+    assert_eq!((&reopened.metadata, accesses(&reopened)), (&r.metadata, accesses(&r)));
 }
 
 #[test]

@@ -138,11 +138,11 @@ fn lanes_are_stored_in_a_file() {
     let Opened::Recording(opened) = opened else {
         panic!("the file holds a recording")
     };
-    let kept = opened.pyramid.unwrap();
-    let totals = kept.count(&opened.recording.events, 0..ROWS.len() as u64);
-    let lanes: Vec<_> = kept.lanes().iter().cloned().zip(totals).collect();
-    let fresh: Vec<_> = counts(&r).into_iter().map(|(n, r, w)| (n, (r, w))).collect();
-    assert_eq!(lanes, fresh);
+    let pyramid = opened.pyramid.unwrap();
+    let totals = pyramid.count(&opened.recording.events, 0..ROWS.len() as u64);
+    let lanes: Vec<_> = pyramid.lanes().iter().cloned().zip(totals).collect();
+    let expected: Vec<_> = counts(&r).into_iter().map(|(n, r, w)| (n, (r, w))).collect();
+    assert_eq!(lanes, expected);
 }
 
 #[test]

@@ -75,9 +75,9 @@ const EXPECTED: [ExpectedRecording; 2] = [
 ];
 
 fn each(test: impl Fn(&ExpectedRecording, &PathBuf, &Recording)) {
-    for known in &KNOWN {
-        if let Some(folder) = folder(known.name) {
-            test(known, &folder, &crate::open(&folder));
+    for expected in &EXPECTED {
+        if let Some(folder) = folder(expected.name) {
+            test(expected, &folder, &crate::open(&folder));
         }
     }
 }
@@ -376,7 +376,7 @@ fn exported_io_history_matches_byte_for_byte() {
 
 #[test]
 fn published_recording_differs_only_from_another_one() {
-    each(|known, folder, r| {
+    each(|expected, folder, r| {
         let again = crate::open(folder);
         assert!(trace_core::diff::diff(r, &again).is_empty());
         if expected.name == "mnist"

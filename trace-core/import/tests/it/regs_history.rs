@@ -27,7 +27,7 @@ fn accesses(r: &Recording) -> Vec<Access> {
 }
 
 fn sample() -> Vec<Access> {
-    accesses(&container::open(&here("../../sample-traces/vecadd.kine")).unwrap())
+    accesses(&container::open(&path_in_crate("../../sample-traces/vecadd.kine")).unwrap())
 }
 
 /// Returns the dump that the driver prints for a ring of `size` entries after these accesses, with a prefix on each
@@ -301,8 +301,8 @@ fn register_history_is_recognized_after_leading_noise() {
 /// driver and imports them.
 #[test]
 fn mali_g71_accesses_round_trip_through_a_history() {
-    let root =
-        std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(|| here("../../../shared/recordings"), PathBuf::from);
+    let root = std::env::var_os("KINESCOPE_RECORDINGS")
+        .map_or_else(|| path_in_crate("../../../shared/recordings"), PathBuf::from);
     let Ok(text) = std::fs::read_to_string(root.join("gpureplay/alexnet/gr_io_history")) else {
         println!("skipped: {} is missing", root.display());
         return;

@@ -41,8 +41,8 @@ fn rv100_screen_differs_only_where_its_engine_drew() {
     };
     assert_eq!((drawn.width(), drawn.height()), (1280, 800));
     assert_eq!(c.compared, 1280 * 800);
-    // A line without length while the driver sets up the engine, and at the end a fill of the lowest 16 rows, over text
-    // from stores.
+    // The engine draws a line without length during setup. At the end, it fills the lowest 16 rows, over text from
+    // stores.
     assert_eq!(display.engine_runs(u64::MAX), 2);
     assert_eq!(c.differing, 922);
     let [left, top, right, bottom] = c.bounds.unwrap();
@@ -56,8 +56,8 @@ fn undecoded_stores_leave_only_their_pixels_unknown() {
         return;
     };
     let counts = drawn.counts();
-    // The 64 rows that a program wrote through the framebuffer's file.
+    // A program wrote 64 rows through the framebuffer device file.
     assert_eq!((counts.lost, counts.never), (64 * 640, 0));
-    // The text cursor, two of the eight rows of a letter: it blinks, and the picture was taken before the log ended.
+    // The blinking text cursor covers two rows of a letter. The screenshot is older than the end of the log.
     assert_eq!((c.differing, c.bounds), (16, Some([0, 350, 7, 351])));
 }

@@ -3,9 +3,9 @@
 
 Run `python3 make.py` in this folder. The files have the format of the tools' sources: koparasy/Mneme at commit d9627fa
 (src/record.cpp, src/memory.cpp) and Olympus-HPC/Mneme at commit 4442a49 (include/mneme/MnemeSnapshot.hpp,
-include/mneme/MnemeMemory.hpp, src/MnemeAnnotationInternal.cpp). No recording of either tool is public, and neither runs
-without a GPU, so that these were made here. They hold what the kernels vecadd and use_globals of
-../../../cuda-code/tests/fixtures do, so that a device that plays them again comes to the same memory.
+include/mneme/MnemeMemory.hpp, src/MnemeAnnotationInternal.cpp). This script generates them, because neither tool has a
+public recording or runs without a GPU. They contain launches of the kernels vecadd and use_globals of
+../../../cuda-code/tests/fixtures, so a replay on a device gives the same memory.
 
 The writer and the reader share no code. The reader follows the tools' readers (src/replay.cpp; readFullMnemeSnapShot
 and applyDiffMnemeSnapShot), and writes expected.json. A test compares the importer with that file.

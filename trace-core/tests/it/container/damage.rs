@@ -154,9 +154,9 @@ fn garbage_after_the_last_commit_is_ignored_and_preserved() {
     assert_same(expected, &file.recording().unwrap());
     // The lost bytes are a finding, until an append makes the file complete again.
     let findings = || trace_core::check::check_file(&path, &Progress::new()).unwrap();
-    let lost =
+    let is_lost =
         |f: &trace_core::finding::Finding| f.kind == FindingKind::LostEvents && f.message.contains("3000000 bytes");
-    assert!(matches!(&findings()[..], [f] if lost(f)), "{:?}", findings());
+    assert!(matches!(&findings()[..], [f] if is_lost(f)), "{:?}", findings());
     container::append(&commits[2].1, &path, &Default::default()).unwrap();
     assert_same(&commits[2].1, &container::open(&path).unwrap());
     assert_eq!(
@@ -657,8 +657,8 @@ fn commit_search_in_a_sparse_file_can_be_cancelled() {
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len(1 << 40).unwrap();
     let progress = Progress::new();
-    let (watched, sought) = (progress.clone(), path.clone());
-    let opening = std::thread::spawn(move || container::open_with(&sought, &progress));
+    let (watched, path_copy) = (progress.clone(), path.clone());
+    let opening = std::thread::spawn(move || container::open_with(&path_copy, &progress));
     while watched.fraction().is_none_or(|f| f == 0.0) && !opening.is_finished() {
         std::thread::yield_now();
     }

@@ -300,7 +300,7 @@ pub struct Mapping {
 pub fn report<'a>(
     (diff, aligned): (&'a Diff, &EventAlignment),
     (causes, summary): (&[diff::Cause], &'a Summary),
-    (a, b): (&SourceRecording, &SourceRecording),
+    both: (&SourceRecording, &SourceRecording),
     rules: &Rules,
 ) -> Report<'a> {
     let names = EventNames::new(both);
@@ -327,13 +327,13 @@ pub fn report<'a>(
 
 /// What names the events of two recordings.
 struct EventNames<'r> {
-    both: (&'r Opened, &'r Opened),
+    both: (&'r SourceRecording, &'r SourceRecording),
     metadata: (Option<ApiTraceMetadata>, Option<ApiTraceMetadata>),
     has_several_spaces: bool,
 }
 
 impl<'r> EventNames<'r> {
-    fn new(both: (&'r Opened, &'r Opened)) -> Self {
+    fn new(both: (&'r SourceRecording, &'r SourceRecording)) -> Self {
         let (a, b) = (&both.0.recording, &both.1.recording);
         Self {
             both,
@@ -343,7 +343,7 @@ impl<'r> EventNames<'r> {
     }
 
     /// Returns the access of the first recording, or that of the second if only it has the event.
-    fn side(&self, d: &EventDifference) -> Option<(&'r Opened, usize)> {
+    fn side(&self, d: &EventDifference) -> Option<(&'r SourceRecording, usize)> {
         match (d.a, d.b) {
             (Some(e), _) => Some((self.both.0, usize::try_from(e).ok()?)),
             (None, e) => Some((self.both.1, usize::try_from(e?).ok()?)),
@@ -360,26 +360,21 @@ impl<'r> EventNames<'r> {
         let (of, event) = self.side(d)?;
         let places = matches!(d.kind, EventKind::Read | EventKind::Write | EventKind::Undecoded);
         let number = of.recording.events.space.get(event).filter(|_| places)?;
-        of.recording
-            .metadata
-            .spaces
-            .get(usize::from(number))
-            .map(|s| s.name.clone())
-    };
-    let metadata = (a.recording.api_trace_metadata(), b.recording.api_trace_metadata());
-    let called = |opened: &SourceRecording, metadata: &Option<ApiTraceMetadata>, event: Option<u64>| {
-        let call = opened.recording.events.call(usize::try_from(event?).ok()?)?;
-        Some(call.describe(metadata.as_ref()))
-    };
-    let event = |d: &EventDifference| {
-        let is_call = d.kind.is_call();
-        let text = |value: Option<u64>,
-                    of: &SourceRecording,
-                    metadata: &Option<ApiTraceMetadata>,
-                    event: Option<u64>| match is_call {
-            true => called(of, metadata, event),
-            false => value.map(format_hex),
-        };
+        let space = of.recording.metadata.spaces.get(usize::from(number));
+        space.map(|s| s.name.clone())
+    }
+
+    /// Returns the row of a difference.
+    fn event(&self, d: &EventDifference) -> Event {
+        let text =
+            |value: Option<u64>, of: &SourceRecording, metadata: &Option<ApiTraceMetadata>, event: Option<u64>| {
+                if !d.kind.is_call() {
+                    return value.map(format_hex);
+                }
+                let call = of.recording.events.call(usize::try_from(event?).ok()?)?;
+                Some(call.describe(metadata.as_ref()))
+            };
+        let space = self.space(d);
         Event {
             job: d.job,
             what: change_name(d.what),

@@ -1,7 +1,7 @@
 //! `last-writer` of an API trace: the calls that may have written a byte of device memory.
 
 use crate::cli::out::format_count;
-use crate::cli::source::Opened;
+use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, format_hex};
 use crate::document::api_trace as words;
 use serde::Serialize;
@@ -85,7 +85,7 @@ struct LaunchWriterRow {
 /// # Errors
 /// When the output is closed or full.
 pub fn print_last_writer(
-    opened: &Opened,
+    opened: &SourceRecording,
     api_trace: &ApiTrace,
     va: u64,
     event: u64,

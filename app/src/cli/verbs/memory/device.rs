@@ -4,7 +4,7 @@ use super::{MAX_HOLES, MemoryReport};
 use crate::buffers;
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
-use crate::cli::source::Opened;
+use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, format_hex};
 use serde::Serialize;
 use std::path::Path;
@@ -39,7 +39,12 @@ struct BufferRow {
 ///
 /// # Errors
 /// When the output is closed or full.
-pub fn print_buffers(opened: &Opened, api_trace: &ApiTrace, event: u64, out: &mut Out) -> Result<Exit, Failure> {
+pub fn print_buffers(
+    opened: &SourceRecording,
+    api_trace: &ApiTrace,
+    event: u64,
+    out: &mut Out,
+) -> Result<Exit, Failure> {
     let rows = api_trace.buffers().list().iter().map(|b| {
         let live = b.is_live_at(event);
         let pieces = if live {
@@ -119,7 +124,7 @@ fn holes(read: &DeviceBytes) -> Vec<Hole> {
 /// # Errors
 /// When there are too many bytes, or they cannot be written.
 pub fn print_memory(
-    opened: &Opened,
+    opened: &SourceRecording,
     api_trace: &ApiTrace,
     (va, bytes, event): (u64, u64, u64),
     element: Option<ElementType>,

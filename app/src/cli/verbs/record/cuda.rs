@@ -12,6 +12,7 @@ use std::process::Command;
 use trace_core::Recording;
 use trace_core::container;
 use trace_core::finding::FindingKind;
+use trace_core::progress::Progress;
 use trace_import::processes::{ProcessEntry, ProcessIndex, index_of};
 
 /// The recorded part of a CUDA program.

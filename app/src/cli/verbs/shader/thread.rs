@@ -1,9 +1,10 @@
 //! `shader --thread`: traces a thread of a job clause by clause on the simulated GPU.
 
-use super::out::format_count;
-use super::replay_arguments::Inputs;
-use super::source::SourceRecording;
-use super::{Exit, Failure, Out, format_hex, progress_line};
+use crate::cli::memory_access::AccessRow;
+use crate::cli::out::format_count;
+use crate::cli::replay_arguments::Inputs;
+use crate::cli::source::SourceRecording;
+use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
 use crate::document::debug::{self, DebugSession};
 use bifrost::Unit;
 use clap::Args;

@@ -2,7 +2,7 @@
 
 use crate::cli::failure::complain;
 use crate::cli::out::{format_count, format_duration};
-use crate::cli::source::Opened;
+use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, empty_result, format_hex, progress_line};
 use serde::Serialize;
 use trace_core::registers::{Follower, Guess, RegisterMap, format_location, guess, register_space};
@@ -103,7 +103,7 @@ fn offset(text: &str) -> Option<u32> {
 
 /// Finds the registers that a text names: a register of the map, `SPACE+OFFSET`, or an offset in every space with an
 /// access there. The register space comes first, and is the result if no space has an access.
-fn find_registers(opened: &Opened, text: &str) -> Result<Vec<RegisterAt>, Failure> {
+fn find_registers(opened: &SourceRecording, text: &str) -> Result<Vec<RegisterAt>, Failure> {
     let spaces = &opened.recording.metadata.spaces;
     let map = opened.device.map(|d| d.map());
     let own = register_space(&opened.recording, opened.map.or(map));
@@ -155,7 +155,7 @@ fn find_registers(opened: &Opened, text: &str) -> Result<Vec<RegisterAt>, Failur
 }
 
 /// Prints the properties of a register that follow from its accesses.
-pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failure> {
+pub fn run(opened: &SourceRecording, register: &str, out: &mut Out) -> Result<Exit, Failure> {
     let places = find_registers(opened, register)?;
     let Some((at, others)) = places.split_first() else {
         return Err(Failure::usage(format!(
@@ -173,7 +173,7 @@ pub fn run(opened: &Opened, register: &str, out: &mut Out) -> Result<Exit, Failu
 }
 
 /// Warns on standard error about registers of the same offset in other spaces.
-fn warn_about_others(opened: &Opened, at: RegisterAt, others: &[RegisterAt]) {
+fn warn_about_others(opened: &SourceRecording, at: RegisterAt, others: &[RegisterAt]) {
     let format = |p: &RegisterAt| format_location(&opened.recording, p.space, p.offset);
     let others: Vec<String> = others.iter().map(format).collect();
     if let Some(first) = others.first() {
@@ -188,7 +188,7 @@ fn warn_about_others(opened: &Opened, at: RegisterAt, others: &[RegisterAt]) {
 
 /// A register with what its accesses show.
 struct GuessedRegister<'a> {
-    opened: &'a Opened,
+    opened: &'a SourceRecording,
     /// The map, if it names registers of this space.
     map: Option<&'a RegisterMap>,
     at: RegisterAt,
@@ -198,7 +198,7 @@ struct GuessedRegister<'a> {
 }
 
 impl<'a> GuessedRegister<'a> {
-    fn new(opened: &'a Opened, at: RegisterAt) -> Result<Self, Failure> {
+    fn new(opened: &'a SourceRecording, at: RegisterAt) -> Result<Self, Failure> {
         let recording = &opened.recording;
         let RegisterAt { space, offset } = at;
         // The map names only registers of its own space.

@@ -8,7 +8,6 @@ use crate::document::Document;
 use crate::document::history::Selection;
 use crate::theme::{Palette, SOFT, mono_small, palette, small, text, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
-use trace_core::finding::Severity;
 use trace_core::timeline::merge_spans;
 
 /// Draws a lane into its row.
