@@ -1,7 +1,7 @@
 //! Seeds of the readers of text: filters, register maps, logs of register accesses, QEMU's answers.
 
 use super::seed::Add;
-use crate::trace_log::BESIDE;
+use crate::trace_log::SEPARATOR;
 
 /// Events of the recording: kind and direction, thread, offset, value.
 const EVENTS: [(u8, u8, u16, u32); 10] = [

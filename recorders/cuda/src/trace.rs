@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use trace_core::check::{Finding, FindingKind};
+use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{AllocationKind, AllocationRow, CALL_CAPTURED, CallEvent, CallProcess, CallRow, OrderRow};
 
 /// Form of a function, which selects the default stream.

@@ -3,7 +3,6 @@
 use super::*;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
-use trace_core::progress::Progress;
 use trace_core::recording::{CallModule, CodeKind, CopyKind, CopyRow, LaunchRow, Recording};
 
 /// Time after which a test counts as hung.
