@@ -6,11 +6,11 @@ mod body;
 mod bus;
 pub mod calls;
 mod compile;
+mod compile_input;
 mod dma;
 mod effects;
 mod error;
 mod events;
-pub mod learn;
 mod memory;
 mod origin;
 mod pages;
@@ -23,17 +23,18 @@ mod virtio_features;
 mod windows;
 
 pub use apply::{ApplyError, apply};
-pub use assembled::{PLAN_FILE_MAGIC, PlanFileError, encode_plan_file, write_plan_file};
+pub use assembled::{Compiled, PLAN_FILE_MAGIC, PlanFileError, encode_plan_file, write_plan_file};
 pub use body::{Body, BodyBuilder, BodyError};
 pub(crate) use bus::{Bus, BusError, DeviceMemory, PollEnd, is_within};
-pub use compile::{CompileOptions, Compiled, Edits, Pace, Patch, PlacedPlan, compile, compile_placed, compile_with};
+pub use compile::{PlacedPlan, compile, compile_placed, compile_with};
+pub use compile_input::{CompileOptions, Edits, Pace, Patch};
 pub(crate) use effects::short_digest;
 pub use effects::{Effect, EffectResult, Expectation, MAX_WINDOW_BYTES};
 pub use error::CompileError;
-pub(crate) use events::{AS_UPDATE, CONFIG_AS, JOB_START};
 pub use memory::{MissingPage, PlanGpuMemory, PlanMemory, PlanPages};
 pub use origin::Origin;
 pub use pages::PageSource;
+pub(crate) use prepass::{AS_UPDATE, CONFIG_AS, JOB_START};
 pub(crate) use register_access::{CompareMode, RegisterAccess, UnwrittenRegisters as UntouchedWindows};
 pub(crate) use unwritten::{RESETS, UnwrittenRegisters};
 pub(crate) use windows::OTHER_WINDOW;
@@ -50,6 +51,9 @@ use trace_core::{GpuVa, PhysAddr};
 pub const PLAN_VERSION: u32 = 6;
 /// Oldest version of the plan format that this code reads: version 5 ends before [`Plan::origin`].
 pub const MIN_PLAN_VERSION: u32 = 5;
+
+/// Maximum number of ranges of unknown registers that the user can allow.
+pub const MAX_ALLOWED: u64 = 64;
 
 /// Magic bytes of a plan.
 pub const PLAN_MAGIC: [u8; 8] = *b"KINEPLAN";

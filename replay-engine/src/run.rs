@@ -3,6 +3,7 @@
 mod artifacts;
 pub mod calls;
 mod effects;
+pub mod learn;
 mod log;
 mod outcome;
 mod quiesce;

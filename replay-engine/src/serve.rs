@@ -8,6 +8,7 @@ mod push;
 mod runner;
 mod session;
 mod sessions;
+mod shared;
 mod slot;
 mod unknown_client_log;
 mod unknown_clients;
@@ -15,14 +16,16 @@ mod unknown_clients;
 pub(crate) use pairing::ANSWER_MARGIN;
 pub use pairing::{ANSWER_LIMIT, PairingRequest, PairingWindow};
 pub(crate) use push::MAX_BODY;
+pub use shared::{MAX_REPEATS, Options};
 
 use crate::device::{DeviceInfo, ReplayDevice, ReplayDeviceError};
 use crate::plan::PageSource;
 use crate::wire::message::DeviceState;
-use crate::wire::{HANDSHAKE_LIMIT, KeyError, KeyPair, KeyStore, Preamble, PreambleWord, PublicKey, ServeLock, Stream};
+use crate::wire::{KeyError, KeyPair, KeyStore, Preamble, PreambleWord, PublicKey, Stream};
 use cache::Cache;
 use pairing::Pairing;
 use sessions::Sessions;
+use shared::Shared;
 use slot::Slot;
 use std::fmt;
 use std::io;
@@ -41,60 +44,6 @@ const SHARE: usize = 1024;
 
 /// Creates a target, and creates it again after a panic.
 pub type Factory = Arc<dyn Fn() -> Result<Box<dyn ReplayDevice>, ReplayDeviceError> + Send + Sync>;
-
-/// Limits of a server.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Maximum size of page images and plans kept for later replays, bytes.
-    pub cache_bytes: usize,
-    /// Maximum number of page images of one plan.
-    pub plan_pages: u64,
-    /// Maximum number of repetitions of one run.
-    pub repeat: u32,
-    /// Maximum wall time of one run with all its repetitions.
-    pub longest_run: Duration,
-    /// Maximum time for a cancelled run to stop before its target counts as hanging.
-    pub grace: Duration,
-    /// Maximum number of simultaneous connections of known clients.
-    pub connections: usize,
-    /// Maximum number of simultaneous connections with one client key: no client takes all places.
-    pub share: usize,
-    /// Maximum number of simultaneous unauthenticated connections. The oldest are dropped for new ones.
-    pub strangers: usize,
-    /// Maximum time for a connection to authenticate, and for a pairing client to send the inputs of the code.
-    pub introduction: Duration,
-}
-
-/// Default maximum number of repetitions of one run.
-pub const MAX_REPEATS: u32 = 10_000;
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            cache_bytes: 512 << 20,
-            plan_pages: 1 << 18,
-            repeat: MAX_REPEATS,
-            longest_run: Duration::from_secs(3600),
-            grace: Duration::from_secs(10),
-            connections: 64,
-            share: 16,
-            strangers: 16,
-            introduction: HANDSHAKE_LIMIT,
-        }
-    }
-}
-
-impl Options {
-    /// Returns limits for devices that take calls: a program copies more data to them than registers need.
-    #[must_use]
-    pub fn for_calls() -> Self {
-        Self {
-            cache_bytes: 4 << 30,
-            plan_pages: 1 << 23,
-            ..Self::default()
-        }
-    }
-}
 
 /// The reason why a server could not start.
 #[derive(Debug, thiserror::Error)]
@@ -141,25 +90,6 @@ fn add(slots: &mut Vec<Arc<Slot>>, slot: Slot) -> Result<(), ServeError> {
     }
     slots.push(Arc::new(slot));
     Ok(())
-}
-
-/// State shared by all connections.
-pub(crate) struct Shared {
-    own: KeyPair,
-    /// The key pair of clients in this process, the same for all: they share their cached pages.
-    local: KeyPair,
-    /// Pinned clients. `None` admits only those in this process.
-    keys: Option<Arc<KeyStore>>,
-    slots: Vec<Arc<Slot>>,
-    cache: Mutex<Cache>,
-    pairing: Mutex<Pairing>,
-    options: Options,
-    sessions: Arc<Sessions>,
-    strangers: Arc<UnknownClients>,
-    stranger_log: UnknownClientLog,
-    stopping: AtomicBool,
-    /// The lock that shows other programs that these keys are served.
-    _serving: Option<ServeLock>,
 }
 
 impl Server {

@@ -4,51 +4,24 @@ mod activity;
 mod body;
 mod bus;
 mod calls;
+mod images;
 mod limits;
 mod reason;
 mod tables;
 mod windows;
 mod work;
 
-pub use limits::{
-    MAX_ALLOWED, MAX_BUDGETS, MAX_CHANGED, MAX_EVENTS, MAX_IMAGES, MAX_OUTPUT_BYTES, MAX_OUTPUTS, MAX_SPACES,
-};
-pub use reason::{Reason, Refusal};
+pub use limits::{MAX_BUDGETS, MAX_CHANGED, MAX_EVENTS, MAX_IMAGES, MAX_OUTPUT_BYTES, MAX_OUTPUTS, MAX_SPACES};
+pub(crate) use reason::refuse;
+pub use reason::{Reason, Refusal, Verified};
 pub use work::{MAX_STEPS, Work};
 
 use crate::device::DeviceInfo;
 use crate::plan::{PLAN_VERSION, PageSource, Plan, PlanMemory, RewriteKind};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use images::{check_images, hex};
 use trace_core::progress::Progress;
-use trace_core::recording::Digest;
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, PAGE_SIZE};
-
-/// What a verification proved, and what it could not.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verified {
-    /// Number of walked page-table leaves.
-    pub leaves: u64,
-    /// Number of walked page tables.
-    pub tables: u64,
-    /// Number of jobs whose chains were walked.
-    pub jobs: u64,
-    /// Properties that are not proved and only limited by time, one sentence each.
-    pub unproved: Vec<String>,
-}
-
-pub(crate) fn refuse<T>(rule: u8, place: impl Into<String>, reason: Reason) -> Result<T, Refusal> {
-    Err(Refusal {
-        rule,
-        place: place.into(),
-        reason,
-    })
-}
-
-fn hex(digest: &Digest) -> String {
-    blake3::Hash::from_bytes(*digest).to_hex().to_string()
-}
 
 /// Proves that a plan keeps the six rules on this device. Client and agent call the same function.
 ///
@@ -122,7 +95,7 @@ fn check(
         return Ok(verified);
     }
     expectations(plan)?;
-    images(plan, pages, work)?;
+    check_images(plan, pages, work)?;
     let memory = PlanMemory::from_plan(plan, pages).map_err(|m| Refusal {
         rule: 2,
         place: format!("page {:#x}", m.frame),
@@ -187,51 +160,6 @@ fn expectations(plan: &Plan) -> Result<(), Refusal> {
             },
         ),
     }
-}
-
-/// Rule 2: checks that images exist, match their digests, and belong to used frames.
-fn images(plan: &Plan, pages: &dyn PageSource, work: &Work<'_>) -> Result<(), Refusal> {
-    let first = plan.arena.base.frame();
-    let end = first.saturating_add(plan.used_pages);
-    let mut before = None;
-    let mut hashed = BTreeSet::new();
-    for p in &plan.pages {
-        let place = || format!("page {:#x}", p.frame);
-        let new = hashed.insert(p.digest);
-        work.spend(if new { work::IMAGE } else { 1 })
-            .or_else(|e| refuse(4, place(), e))?;
-        if before.is_some_and(|b| b >= p.frame) {
-            return refuse(2, place(), Reason::PagesUnsorted);
-        }
-        before = Some(p.frame);
-        if p.frame < first || p.frame >= end {
-            return refuse(2, place(), Reason::PageOutside { frame: p.frame });
-        }
-        if new {
-            image(pages, &p.digest).or_else(|e| refuse(2, place(), e))?;
-        }
-    }
-    for (number, digest) in plan.images.iter().enumerate() {
-        let place = || format!("image {number}");
-        let new = hashed.insert(*digest);
-        work.spend(if new { work::IMAGE } else { 1 })
-            .or_else(|e| refuse(4, place(), e))?;
-        if new {
-            image(pages, digest).or_else(|e| refuse(2, place(), e))?;
-        }
-    }
-    Ok(())
-}
-
-/// Checks that an image exists and matches its digest.
-fn image(pages: &dyn PageSource, digest: &Digest) -> Result<(), Reason> {
-    let Some(image) = pages.page(digest) else {
-        return Err(Reason::PageMissing { digest: hex(digest) });
-    };
-    if blake3::hash(image).as_bytes() != digest {
-        return Err(Reason::PageDamaged { digest: hex(digest) });
-    }
-    Ok(())
 }
 
 /// Rule 6: checks that outputs are known before the run; `memory` is the memory at its end.

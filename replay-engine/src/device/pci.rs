@@ -19,7 +19,8 @@ pub(super) use driver::restore_driver;
 pub use error::PciError;
 pub use function::{Function, Resource, list_functions};
 pub use name::{Address, Name};
-pub use replay_device::{Options, PciReplayDevice};
+pub use open_function::Options;
+pub use replay_device::PciReplayDevice;
 
 /// The name forms of PCI functions, for lists.
 pub const FORM: &str = "pci:ADDRESS, pci:VENDOR:DEVICE";

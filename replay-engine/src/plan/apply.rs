@@ -1,7 +1,7 @@
 //! Edits applied to a recording: an unedited replay of the result equals a replay with the edits.
 
-use super::compile::{Edits, find_buffer};
-use super::{CompileError, calls};
+use super::compile_input::find_buffer;
+use super::{CompileError, Edits, calls};
 use crate::device::cuda::Script;
 use std::collections::BTreeMap;
 use trace_core::Recording;

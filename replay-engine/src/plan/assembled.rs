@@ -1,14 +1,14 @@
 //! Relocation of an existing plan for a device with other memory; and a plan with its page images as one file.
 
 use super::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, is_within};
-use super::{BodyBuilder, CompileError, Compiled, PageSource, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
+use super::{BodyBuilder, CompileError, PageSource, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
 use crate::device::{DeviceInfo, space};
 use replay_core::{Action, Actions};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use trace_core::recording::{Page, zero_digest};
+use trace_core::recording::{Digest, Page, zero_digest};
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
@@ -78,6 +78,15 @@ pub enum PlanFileError {
     /// The file.
     #[error(transparent)]
     File(#[from] std::io::Error),
+}
+
+/// A plan with its page images.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The plan.
+    pub plan: Plan,
+    /// Page images by digest, without the page of zeros.
+    pub pages: BTreeMap<Digest, Box<Page>>,
 }
 
 impl Compiled {

@@ -1,87 +1,18 @@
 //! Compiler from a recording and its edits to a plan for one device.
 
+use super::compile_input::{CompileOptions, Edits, find_buffer, plan_buffer, title};
 use super::events::Translation;
 use super::relocate::{Edit, RelocatedMemory};
 use super::{
-    Budgets, CompileError, Origin, PLAN_VERSION, Plan, PlanBuffer, PlanSpace, ReadClasses, Rewrite, RewriteKind,
+    CompileError, Compiled, MAX_ALLOWED, Origin, PLAN_VERSION, Plan, PlanBuffer, PlanSpace, Rewrite, RewriteKind,
 };
 use crate::device::DeviceInfo;
-use crate::verify::MAX_ALLOWED;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
+use trace_core::Recording;
 use trace_core::progress::Progress;
-use trace_core::recording::{Buffer, BufferRole, Digest, Identity, Page};
+use trace_core::recording::{Buffer, BufferRole};
 use trace_core::registers::RegisterMap;
-use trace_core::screen::Picture;
-use trace_core::{GpuVa, Recording};
-
-/// Bytes that the user writes over recorded memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Patch {
-    /// Address space, an index into the recording's list.
-    pub address_space: u32,
-    /// First byte.
-    pub va: GpuVa,
-    /// The bytes.
-    pub bytes: Vec<u8>,
-}
-
-/// The user's changes to a recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Edits {
-    /// Complete new contents of named buffers.
-    pub inputs: BTreeMap<String, Vec<u8>>,
-    /// Bytes written over memory, after the inputs, in order.
-    pub patches: Vec<Patch>,
-}
-
-/// The treatment of recorded idle time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pace {
-    /// Skip it.
-    #[default]
-    Fast,
-    /// Keep it.
-    Recorded,
-}
-
-/// The options of the compiler.
-#[derive(Clone, Debug, Default)]
-pub struct CompileOptions {
-    /// The treatment of recorded idle time.
-    pub pace: Pace,
-    /// Names of the buffers to copy out. If empty, all output buffers.
-    pub outputs: Vec<String>,
-    /// Limits that the plan must keep.
-    pub budgets: Budgets,
-    /// Offsets of registers that the map does not know and that the user allows nevertheless.
-    pub allow_unknown: Vec<Range<u32>>,
-    /// The expected picture at the end.
-    pub expect_screen: Option<Picture>,
-    /// The source of that picture, for the user.
-    pub screen_source: String,
-    /// Make the range of an API trace one graph.
-    pub graph: bool,
-    /// Do not restore memory between repeated runs of an API trace.
-    pub no_restore: bool,
-    /// Wait for the device after each launch of an API trace.
-    pub step: bool,
-    /// Also copy the memory of an API trace's snapshots back. This is always done if the program itself copied nothing
-    /// back.
-    pub memory: bool,
-    /// Put the recorded outputs of an API trace into the plan. A tuning compares the results of a launch with them on
-    /// the device. A replay does not need them.
-    pub held: bool,
-}
-
-/// A plan with its page images.
-#[derive(Clone, Debug)]
-pub struct Compiled {
-    /// The plan.
-    pub plan: Plan,
-    /// Page images by digest, without the page of zeros.
-    pub pages: BTreeMap<Digest, Box<Page>>,
-}
 
 /// Compiles a recording and its edits into a plan for `target`.
 ///
@@ -266,36 +197,6 @@ fn check_allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), Compile
     Ok(())
 }
 
-pub(super) fn title(identity: &Identity) -> String {
-    let parts = [&identity.gpu_name, &identity.driver, &identity.board, &identity.source];
-    let known: Vec<&str> = parts
-        .into_iter()
-        .map(String::as_str)
-        .filter(|s| !s.is_empty())
-        .collect();
-    known.join(", ")
-}
-
-pub(super) fn plan_buffer(b: &Buffer) -> PlanBuffer {
-    PlanBuffer {
-        name: b.name.clone(),
-        va: b.va,
-        bytes: b.bytes,
-        element: b.element,
-        space: b.address_space,
-    }
-}
-
-pub(super) fn find_buffer<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffer, CompileError> {
-    recording.buffer(name).ok_or_else(|| {
-        let known: Vec<&str> = recording.metadata.buffers.iter().map(|b| b.name.as_str()).collect();
-        CompileError::UnknownBuffer {
-            name: name.to_owned(),
-            known: known.join(", "),
-        }
-    })
-}
-
 fn put_edits(
     recording: &Recording,
     edits: &Edits,
@@ -387,13 +288,4 @@ fn outputs(
             Ok(plan_buffer(b))
         })
         .collect()
-}
-
-/// The additions to a plan from translated events.
-pub(super) struct TranslatedEvents {
-    pub rewrites: Vec<Rewrite>,
-    pub body: super::BodyBuilder,
-    pub jobs: Vec<super::PlanJob>,
-    pub reads: ReadClasses,
-    pub interrupts: u64,
 }

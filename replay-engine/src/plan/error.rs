@@ -1,8 +1,8 @@
 //! Reasons why a recording cannot be compiled into a plan.
 
 use super::BodyError;
+use super::MAX_ALLOWED;
 use crate::device::cuda::CudaReplayError;
-use crate::verify::MAX_ALLOWED;
 use trace_core::GpuVa;
 use trace_core::mmu::MmuError;
 use trace_core::progress::Cancelled;

@@ -1,7 +1,6 @@
 //! Translation of recorded events to actions, with every difference listed.
 
-use super::compile::TranslatedEvents;
-use super::prepass::{WrittenRegisters, find_acknowledged, find_polls, find_roots};
+use super::prepass::{CONFIG_AS, JOB_START, WrittenRegisters, find_acknowledged, find_polls, find_roots};
 use super::relocate::{Change, Edit, RelocatedMemory};
 use super::unwritten::UnwrittenRegisters;
 use super::{BodyBuilder, CompileError, CompileOptions, Pace, PlanJob, PlanSpace, ReadClasses, Rewrite, RewriteKind};
@@ -18,13 +17,17 @@ use trace_core::{GpuVa, Recording};
 
 /// The slot for the flush id.
 const FLUSH_SLOT: u8 = 0;
-/// JS_COMMAND and AS_COMMAND values.
-pub(crate) const JOB_START: u64 = 1;
-pub(crate) const AS_UPDATE: u64 = 1;
-/// Bits of the address-space number in JS_CONFIG.
-pub(crate) const CONFIG_AS: u64 = 0xf;
 /// Number of events between two progress reports.
 const REPORT_EVERY: usize = 4096;
+
+/// The additions to a plan from translated events.
+pub(super) struct TranslatedEvents {
+    pub rewrites: Vec<Rewrite>,
+    pub body: BodyBuilder,
+    pub jobs: Vec<PlanJob>,
+    pub reads: ReadClasses,
+    pub interrupts: u64,
+}
 
 /// The translation of a recording to actions.
 pub(super) struct Translation<'a, 'm> {

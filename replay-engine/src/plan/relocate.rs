@@ -12,10 +12,9 @@ pub(super) use edits::Edit;
 use super::memory::{PlanGpuMemory, PlanPages};
 use super::{CompileError, PlanPage, PlanSpace};
 use crate::device::Arena;
-use changes::Patch;
 pub(super) use cpu::CpuMemory;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use tables::Table;
+use std::ops::Range;
 use trace_core::mmu::{for_each_table, root_register, translate};
 use trace_core::progress::Progress;
 use trace_core::recording::{AddressSpace, Digest, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE, zero_digest};
@@ -43,6 +42,90 @@ impl Content<'_> {
         match self {
             Self::Stored(page, _) => page,
             Self::Made(page) => page,
+        }
+    }
+}
+
+/// A table of one translation. It keeps its frame in the arena for the whole plan, even without references.
+struct Table {
+    pub space: usize,
+    /// Its recorded frame, and its frame in the arena.
+    pub old: u64,
+    pub new: u64,
+    pub level: u8,
+    /// First address that it translates.
+    pub va: GpuVa,
+    /// Number of entries that point at it. An existing root counts as one.
+    pub refs: u32,
+    /// Whether it ever existed: its contents in the arena are `made`.
+    pub filled: bool,
+    /// Its entries as recorded and as in the arena, at the last update.
+    pub raw: Box<Page>,
+    pub made: Box<Page>,
+}
+
+impl Table {
+    pub fn new(space: usize, old: u64, new: u64, level: u8, va: GpuVa) -> Self {
+        Self {
+            space,
+            old,
+            new,
+            level,
+            va,
+            refs: 0,
+            filled: false,
+            raw: Box::new(ZERO_PAGE),
+            made: Box::new(ZERO_PAGE),
+        }
+    }
+}
+
+/// Changed bytes of one frame.
+struct Patch {
+    page: Box<Page>,
+    touched: Box<[bool; PAGE_SIZE]>,
+    /// The page of the recording that has all these bytes, if there is one.
+    stored: Option<PageId>,
+    /// Whether all bytes are from that page.
+    plain: bool,
+}
+
+impl Patch {
+    fn new() -> Self {
+        Self {
+            page: Box::new(ZERO_PAGE),
+            touched: Box::new([false; PAGE_SIZE]),
+            stored: None,
+            plain: true,
+        }
+    }
+
+    fn set(&mut self, from: usize, bytes: &[u8]) {
+        let end = from.saturating_add(bytes.len());
+        if let (Some(to), Some(touched)) = (self.page.get_mut(from..end), self.touched.get_mut(from..end)) {
+            to.copy_from_slice(bytes);
+            touched.fill(true);
+        }
+    }
+
+    fn runs(&self) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        let mut at = 0;
+        for same in self.touched.chunk_by(|a, b| a == b) {
+            if same.first() == Some(&true) {
+                runs.push(at..at + same.len());
+            }
+            at += same.len();
+        }
+        runs
+    }
+
+    /// Writes the bytes over a page.
+    fn over(&self, page: &mut Page) {
+        for r in self.runs() {
+            if let (Some(to), Some(from)) = (page.get_mut(r.clone()), self.page.get(r)) {
+                to.copy_from_slice(from);
+            }
         }
     }
 }

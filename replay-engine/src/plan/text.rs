@@ -6,6 +6,7 @@ mod devices;
 mod lines;
 
 pub use content::{Files, NoFiles};
+pub use lines::TextError;
 
 use super::{
     BodyBuilder, Budgets, Compiled, MIN_PLAN_VERSION, PLAN_VERSION, PageSource, Plan, PlanBuffer, PlanJob, PlanPage,
@@ -19,18 +20,6 @@ use replay_core::Actions;
 use std::fmt::Write as _;
 use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat};
 use trace_core::{GpuVa, PhysAddr};
-
-/// The error for text that is not a plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}, column {column} of the plan: {reason}")]
-pub struct TextError {
-    /// Line number, starting at 1.
-    pub line: usize,
-    /// Character in the line, starting at 1.
-    pub column: usize,
-    /// What is wrong.
-    pub reason: String,
-}
 
 /// Prints the plan as text. A body that cannot be decoded is printed up to the error, with a line that says so, and
 /// cannot be parsed again.

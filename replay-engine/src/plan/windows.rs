@@ -5,14 +5,14 @@
 //! address register and the recording has the memory that it was given.
 
 use super::bus::BusError;
-use super::compile::{Compiled, Edits, find_buffer, title};
+use super::compile_input::{find_buffer, title};
 use super::dma::{Dma, DmaPages};
 use super::effects::{Effect, Expectation};
 use super::register_access::{CompareMode, RegisterAccess, UnwrittenRegisters};
 use super::virtio_features::FeatureSelect;
 use super::{
-    BodyBuilder, CompileError, CompileOptions, Origin, PLAN_VERSION, Pace, Plan, PlanBuffer, ReadClasses, Rewrite,
-    RewriteKind,
+    BodyBuilder, CompileError, CompileOptions, Compiled, Edits, Origin, PLAN_VERSION, Pace, Plan, PlanBuffer,
+    ReadClasses, Rewrite, RewriteKind,
 };
 use crate::device::{DeviceInfo, Window, space};
 use replay_core::{Action, ReadClass, width_mask};

@@ -1,10 +1,11 @@
 //! New connections: preamble, handshake, and admission of the client.
 
+use super::pairing;
 use super::session::Session;
 use super::sessions::SessionLimit;
+use super::shared::Shared;
 use super::unknown_client_log::LogTopic;
 use super::unknown_clients::UnknownClient;
-use super::{Shared, pairing};
 use crate::wire::message::{SessionRefusal, SessionReply};
 use crate::wire::{
     Channel, Limits, Preamble, PreambleWord, PublicKey, Stream, Topic, WRITE_LIMIT, WireError, describe_mismatch,

@@ -1,6 +1,6 @@
 //! Periodic work of a server, a few times a second: detection of removed keys, and log lines for counted events.
 
-use super::Shared;
+use super::shared::Shared;
 use crate::wire::{KeyStore, KeyStoreError, PublicKey};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

@@ -1,6 +1,6 @@
 //! Pairing from the agent side: one unknown client, a code that the user compares, a stored key.
 
-use super::Shared;
+use super::shared::Shared;
 use super::unknown_client_log::LogTopic;
 use crate::wire::message::PairMessage;
 use crate::wire::{

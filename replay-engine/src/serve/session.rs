@@ -3,8 +3,8 @@
 use super::push::PushResult;
 use super::runner::{self, PreparedReplay, RunEnd};
 use super::sessions::SessionSlot;
+use super::shared::{Options, Shared};
 use super::slot::{Hold, LostDevice};
-use super::{Options, Shared};
 use crate::device::Containment;
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest};
 use crate::wire::message::{SessionRefusal, SessionReply};

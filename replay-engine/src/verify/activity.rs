@@ -3,7 +3,7 @@
 //! The hardware drops or delays writes to an active unit. The proofs of a plan assume that writes take effect, so
 //! writes that might not are refused.
 
-use super::Reason;
+use super::reason::Reason;
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::recording::InterruptLine;
 use trace_core::registers::{Register, Role};

@@ -5,9 +5,9 @@ mod writes;
 
 use super::activity::DeviceActivity;
 use super::limits::{MAX_EVENTS, budget_exceeded};
+use super::reason::{Reason, Refusal, Verified, refuse};
 use super::tables::ReachableFrames;
 use super::work::Work;
-use super::{Reason, Refusal, Verified, refuse};
 use crate::device::space;
 use crate::plan::{Plan, PlanMemory, ReadClasses, RewriteKind, UnwrittenRegisters};
 use replay_core::{Action, Actions, ReadClass, width_mask};

@@ -1,8 +1,9 @@
 //! Rules for a bus-mastering device: its addresses are in the plan's own pages, and memory in use does not change.
 
+use super::images::{check_images, hex};
 use super::limits::{MAX_CHANGED, budget_exceeded};
+use super::reason::{Reason, Refusal, refuse};
 use super::work::Work;
-use super::{Reason, Refusal, refuse};
 use crate::plan::{
     Bus, BusError, DeviceMemory, Effect, PageSource, Plan, PlanMemory, PollEnd, RegisterAccess, is_within,
 };
@@ -63,20 +64,16 @@ impl<'a> BusMasterCheck<'a> {
             let why = "ranges of unknown registers are allowed, and an unknown register may hold an address";
             return refuse(2, "envelope", to_reason(BusError(why.to_owned())));
         }
-        super::images(plan, pages, work)?;
+        check_images(plan, pages, work)?;
         let memory = PlanMemory::from_plan(plan, pages).map_err(|m| Refusal {
             rule: 2,
             place: format!("page {:#x}", m.frame),
-            reason: Reason::PageMissing {
-                digest: super::hex(&m.digest),
-            },
+            reason: Reason::PageMissing { digest: hex(&m.digest) },
         })?;
         let images = plan.change_images(pages).map_err(|(number, digest)| Refusal {
             rule: 2,
             place: format!("image {number}"),
-            reason: Reason::PageMissing {
-                digest: super::hex(&digest),
-            },
+            reason: Reason::PageMissing { digest: hex(&digest) },
         })?;
         let new = Self {
             plan,

@@ -1,7 +1,8 @@
 //! Verification of API-trace plans: references exist and sizes match. Kernels are not checked: the device's driver
 //! isolates the process, and time limits the run.
 
-use super::{MAX_BUDGETS, Reason, Refusal, Verified, refuse};
+use super::limits::MAX_BUDGETS;
+use super::reason::{Reason, Refusal, Verified, refuse};
 use crate::device::DeviceInfo;
 use crate::device::cuda::Script;
 use crate::memory_trace::MemoryTraceRequest;

@@ -1,7 +1,7 @@
 //! Rule 4 without the body: the plan's budgets are within the agent's, and its lists are within limits.
 
-use super::{Reason, Refusal, refuse};
-use crate::plan::{Budgets, Plan};
+use super::reason::{Reason, Refusal, refuse};
+use crate::plan::{Budgets, MAX_ALLOWED, Plan};
 use trace_core::registers::RegisterMap;
 
 /// The largest accepted budgets. A plan cannot raise them.
@@ -16,8 +16,6 @@ pub const MAX_BUDGETS: Budgets = Budgets {
 const SLOTS: u8 = 16;
 /// Maximum number of translations of a plan.
 pub const MAX_SPACES: u64 = 64;
-/// Maximum number of ranges that the user can allow.
-pub const MAX_ALLOWED: u64 = 64;
 /// Maximum number of outputs.
 pub const MAX_OUTPUTS: u64 = 1024;
 /// Maximum total size of all outputs, bytes.

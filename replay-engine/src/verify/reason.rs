@@ -491,3 +491,24 @@ pub enum Reason {
         why: String,
     },
 }
+
+/// What a verification proved, and what it could not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Number of walked page-table leaves.
+    pub leaves: u64,
+    /// Number of walked page tables.
+    pub tables: u64,
+    /// Number of jobs whose chains were walked.
+    pub jobs: u64,
+    /// Properties that are not proved and only limited by time, one sentence each.
+    pub unproved: Vec<String>,
+}
+
+pub(crate) fn refuse<T>(rule: u8, place: impl Into<String>, reason: Reason) -> Result<T, Refusal> {
+    Err(Refusal {
+        rule,
+        place: place.into(),
+        reason,
+    })
+}

@@ -1,7 +1,7 @@
 //! Rule 2: every address that the GPU can access is one of the plan's own pages, and not one of its page tables.
 
+use super::reason::{Reason, Refusal, Verified, refuse};
 use super::work::{TABLE, Work};
-use super::{Reason, Refusal, Verified, refuse};
 use crate::plan::{Plan, PlanMemory, PlanSpace};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};

@@ -8,8 +8,8 @@ mod envelope;
 use super::body::{allowed, check_count, each_action};
 use super::bus::BusMasterCheck;
 use super::limits::{MAX_EVENTS, budget_exceeded};
+use super::reason::{Reason, Refusal, Verified, refuse};
 use super::work::Work;
-use super::{Reason, Refusal, Verified, refuse};
 use crate::device::{DeviceInfo, space};
 use crate::plan::{
     CompareMode, Effect, OTHER_WINDOW, PageSource, Plan, ReadClasses, RegisterAccess, RewriteKind, UntouchedWindows,

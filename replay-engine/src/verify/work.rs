@@ -1,6 +1,6 @@
 //! The work of one verification, counted in steps, with a limit and cancellation.
 
-use super::Reason;
+use super::reason::Reason;
 use std::cell::Cell;
 use trace_core::progress::Progress;
 

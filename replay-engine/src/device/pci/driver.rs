@@ -2,15 +2,10 @@
 
 use super::config::Config;
 use super::error::PciError;
-use super::function::Function;
+use super::function::{Function, UIO, VFIO};
 use super::name::Address;
 use crate::device::guard::DriverState;
 use crate::device::host::{Host, HostError};
-
-/// The driver that only forwards a function's interrupt to a program.
-pub(super) const UIO: &str = "uio_pci_generic";
-/// The driver that gives a program access to a function behind an IOMMU.
-pub(super) const VFIO: &str = "vfio-pci";
 
 fn failed(address: Address) -> impl Fn(HostError) -> PciError {
     move |source| PciError::Host { address, source }

@@ -2,11 +2,15 @@
 
 use super::error::PciError;
 use super::name::{Address, Name};
-use super::open_function::{find_iommu_group, may_be_hidden};
 use crate::device::host::{Host, HostError, number};
 use crate::device::vfio::Group;
 use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction};
 use trace_core::registers::RegisterMap;
+
+/// The driver that only forwards a function's interrupt to a program.
+pub(super) const UIO: &str = "uio_pci_generic";
+/// The driver that gives a program access to a function behind an IOMMU.
+pub(super) const VFIO: &str = "vfio-pci";
 
 /// Flags of a window in the file `resource`, from `linux/ioport.h`.
 const PORTS: u64 = 0x100;
@@ -182,6 +186,35 @@ impl Function {
     pub fn is_bridge(&self) -> bool {
         self.pci.class.is_some_and(|c| c >> 16 == 0x06)
     }
+}
+
+/// Returns the group of a function that an IOMMU can isolate, or the reason why there is none: `None` if there is no
+/// IOMMU, else a message for the user.
+pub(super) fn find_iommu_group<'f>(host: &Host, function: &'f Function) -> Result<&'f Group, Option<String>> {
+    let group = function.group.as_ref().ok_or(None)?;
+    if let Some(other) = group.held_by() {
+        let driver = other.driver.as_deref().unwrap_or_default();
+        return Err(Some(format!(
+            "the IOMMU cannot isolate it from {}, which the driver `{driver}` uses (group {})",
+            other.name, group.number
+        )));
+    }
+    if !host.has(format!("sys/bus/pci/drivers/{VFIO}")) {
+        return Err(Some(format!(
+            "it is behind an IOMMU, but the kernel's driver for that is not loaded (modprobe {VFIO})"
+        )));
+    }
+    Ok(group)
+}
+
+/// Returns whether the kernel may detect an IOMMU only when a driver binds to the function, as on device-tree machines.
+/// If VFIO may take functions without an IOMMU, this is not tried.
+pub(super) fn may_be_hidden(host: &Host) -> bool {
+    // The file exists if the kernel is built with that feature.
+    let without = host.text("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
+    !host.list("sys/class/iommu").is_empty()
+        && host.has(format!("sys/bus/pci/drivers/{VFIO}"))
+        && !without.is_ok_and(|w| w == "Y")
 }
 
 /// Returns the readable functions of this machine, by address.

@@ -1,13 +1,12 @@
 //! An opened function: through VFIO if an IOMMU contains it, else through the kernel's files.
 
 use super::config::{Config, command};
-use super::driver::{self, UIO, VFIO};
+use super::driver;
 use super::error::PciError;
-use super::function::Function;
+use super::function::{Function, UIO, VFIO, find_iommu_group, may_be_hidden};
 use super::interrupts::Interrupts;
 use super::name::Address;
 use super::region_access::{RegionAccess, RegionSource, windows};
-use super::replay_device::Options;
 use crate::device::guard::{DriverState, Guard};
 use crate::device::host::Host;
 use crate::device::memory::{self, Memory};
@@ -30,6 +29,29 @@ const VIRTIO_FEATURES: u64 = 4;
 /// `VIRTIO_F_ACCESS_PLATFORM` is feature 33.
 const VIRTIO_SECOND_WORD: u64 = 1;
 const ACCESS_PLATFORM: u64 = 1 << 1;
+
+/// The options for opening functions.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether a function may be unbound from a driver.
+    pub take: bool,
+    /// Maximum size of memory for plans, bytes.
+    pub memory: u64,
+    /// Number of devices, this one included, that share the machine's free memory.
+    pub among: u64,
+    /// Number of address bits of the function, if the user overrides the register map.
+    pub address_bits: Option<u8>,
+    /// The guard that quiesces the function when this process ends.
+    pub guard: Option<Guard>,
+}
+
+impl Options {
+    /// Returns one past the highest address that a function can access, or `None` if unknown.
+    pub(super) fn limit(&self, map: Option<&RegisterMap>) -> Option<u64> {
+        let bits = self.address_bits.or_else(|| map?.address_bits())?;
+        1u64.checked_shl(bits.into())
+    }
+}
 
 /// An opened function with everything needed to operate it.
 pub(super) struct OpenFunction {
@@ -108,35 +130,6 @@ impl From<PciError> for NoVfioReason {
     fn from(e: PciError) -> Self {
         Self::Because(e.to_string())
     }
-}
-
-/// Returns the group of a function that an IOMMU can isolate, or the reason why there is none: `None` if there is no
-/// IOMMU, else a message for the user.
-pub(super) fn find_iommu_group<'f>(host: &Host, function: &'f Function) -> Result<&'f Group, Option<String>> {
-    let group = function.group.as_ref().ok_or(None)?;
-    if let Some(other) = group.held_by() {
-        let driver = other.driver.as_deref().unwrap_or_default();
-        return Err(Some(format!(
-            "the IOMMU cannot isolate it from {}, which the driver `{driver}` uses (group {})",
-            other.name, group.number
-        )));
-    }
-    if !host.has(format!("sys/bus/pci/drivers/{VFIO}")) {
-        return Err(Some(format!(
-            "it is behind an IOMMU, but the kernel's driver for that is not loaded (modprobe {VFIO})"
-        )));
-    }
-    Ok(group)
-}
-
-/// Returns whether the kernel may detect an IOMMU only when a driver binds to the function, as on device-tree machines.
-/// If VFIO may take functions without an IOMMU, this is not tried.
-pub(super) fn may_be_hidden(host: &Host) -> bool {
-    // The file exists if the kernel is built with that feature.
-    let without = host.text("sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
-    !host.list("sys/class/iommu").is_empty()
-        && host.has(format!("sys/bus/pci/drivers/{VFIO}"))
-        && !without.is_ok_and(|w| w == "Y")
 }
 
 impl OpenFunction {

@@ -5,9 +5,8 @@ use super::error::PciError;
 use super::function::Function;
 use super::interrupts::Interrupts;
 use super::name::Name;
-use super::open_function::{OpenFunction, decode_bits};
+use super::open_function::{OpenFunction, Options, decode_bits};
 use super::region_access::RegionAccess;
-use crate::device::guard::Guard;
 use crate::device::host::Host;
 use crate::device::memory::Memory;
 use crate::device::ticks::Ticks;
@@ -26,29 +25,6 @@ const LINE: u32 = 1;
 
 /// Creates a target, and creates it again.
 type PciDeviceFactory = Arc<dyn Fn() -> Result<Box<dyn ReplayDevice>, ReplayDeviceError> + Send + Sync>;
-
-/// The options for opening functions.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Whether a function may be unbound from a driver.
-    pub take: bool,
-    /// Maximum size of memory for plans, bytes.
-    pub memory: u64,
-    /// Number of devices, this one included, that share the machine's free memory.
-    pub among: u64,
-    /// Number of address bits of the function, if the user overrides the register map.
-    pub address_bits: Option<u8>,
-    /// The guard that quiesces the function when this process ends.
-    pub guard: Option<Guard>,
-}
-
-impl Options {
-    /// Returns one past the highest address that a function can access, or `None` if unknown.
-    pub(super) fn limit(&self, map: Option<&RegisterMap>) -> Option<u64> {
-        let bits = self.address_bits.or_else(|| map?.address_bits())?;
-        1u64.checked_shl(bits.into())
-    }
-}
 
 /// A PCI function of this machine.
 ///

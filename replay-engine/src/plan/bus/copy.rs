@@ -1,6 +1,8 @@
 //! Copy engines: devices that copy between memory and an internal buffer.
 
-use super::{AddressUse, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, find_whole_register, is};
+use super::tracking::{
+    AddressUse, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, find_whole_register, is,
+};
 use crate::plan::RegisterAccess;
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! Relocation of the DMA of a bus-mastering device. Addresses in registers and in memory become addresses of the
 //! agent's memory, and waits are added where the next step needs the device to be idle.
 
-use super::{Bus, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses};
+use super::Bus;
+use super::tracking::{BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses};
 use crate::device::space;
 use crate::plan::{RegisterAccess, Rewrite, RewriteKind};
 use replay_core::{Action, width_mask};

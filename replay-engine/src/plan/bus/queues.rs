@@ -2,10 +2,10 @@
 //! access.
 
 use super::ranges::Ranges;
-use super::walk::Chain;
-use super::{
+use super::tracking::{
     AddressUse, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, find_whole_register, is, read, spend,
 };
+use super::walk::Chain;
 use crate::plan::RegisterAccess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! One descriptor chain and its command: what the device reads, what it writes, and which words are addresses.
 
 use super::queues::{QueueBus, RingAddresses, overlap};
-use super::{AddressWord, BusError, DeviceMemory, read, spend};
+use super::tracking::{AddressWord, BusError, DeviceMemory, read, spend};
 use std::ops::Range;
 use trace_core::registers::BusCommand;
 

@@ -121,7 +121,7 @@ pub fn compile(
     }));
     rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
     let plan = Plan {
-        title: crate::plan::compile::title(&recording.metadata.identity),
+        title: crate::plan::compile_input::title(&recording.metadata.identity),
         outputs,
         rewrites,
         actions: making.actions,

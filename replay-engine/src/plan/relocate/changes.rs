@@ -1,6 +1,6 @@
 //! CPU writes between two events, as changes of a plan's memory.
 
-use super::{Content, Edit, RelocatedMemory};
+use super::{Content, Edit, Patch, RelocatedMemory};
 use crate::plan::{CompileError, PlanPages};
 use std::ops::Range;
 use trace_core::recording::{Digest, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE};
@@ -16,56 +16,6 @@ pub enum Change {
     Put { at: PhysAddr, width: u8, value: u64 },
     /// Bytes of an image.
     Copy { at: PhysAddr, bytes: u32, image: u32 },
-}
-
-/// Changed bytes of one frame.
-pub(super) struct Patch {
-    page: Box<Page>,
-    touched: Box<[bool; PAGE_SIZE]>,
-    /// The page of the recording that has all these bytes, if there is one.
-    stored: Option<PageId>,
-    /// Whether all bytes are from that page.
-    plain: bool,
-}
-
-impl Patch {
-    fn new() -> Self {
-        Self {
-            page: Box::new(ZERO_PAGE),
-            touched: Box::new([false; PAGE_SIZE]),
-            stored: None,
-            plain: true,
-        }
-    }
-
-    fn set(&mut self, from: usize, bytes: &[u8]) {
-        let end = from.saturating_add(bytes.len());
-        if let (Some(to), Some(touched)) = (self.page.get_mut(from..end), self.touched.get_mut(from..end)) {
-            to.copy_from_slice(bytes);
-            touched.fill(true);
-        }
-    }
-
-    fn runs(&self) -> Vec<Range<usize>> {
-        let mut runs: Vec<Range<usize>> = Vec::new();
-        let mut at = 0;
-        for same in self.touched.chunk_by(|a, b| a == b) {
-            if same.first() == Some(&true) {
-                runs.push(at..at + same.len());
-            }
-            at += same.len();
-        }
-        runs
-    }
-
-    /// Writes the bytes over a page.
-    fn over(&self, page: &mut Page) {
-        for r in self.runs() {
-            if let (Some(to), Some(from)) = (page.get_mut(r.clone()), self.page.get(r)) {
-                to.copy_from_slice(from);
-            }
-        }
-    }
 }
 
 /// Splits a run of bytes into aligned values: offset, width, value.

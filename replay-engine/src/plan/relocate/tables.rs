@@ -1,45 +1,11 @@
 //! Page tables of a recording, table by table: their location in the arena, their targets, and their changes.
 
-use super::{Content, RelocatedMemory};
+use super::{Content, RelocatedMemory, Table};
 use crate::plan::CompileError;
 use std::ops::Range;
 use trace_core::mmu::{EntryKind, MAX_TABLES, MmuError, entry_address, entry_kind, span_bytes};
 use trace_core::recording::{FrameRole, Page, ZERO_PAGE};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
-
-/// A table of one translation. It keeps its frame in the arena for the whole plan, even without references.
-pub(super) struct Table {
-    pub space: usize,
-    /// Its recorded frame, and its frame in the arena.
-    pub old: u64,
-    pub new: u64,
-    pub level: u8,
-    /// First address that it translates.
-    pub va: GpuVa,
-    /// Number of entries that point at it. An existing root counts as one.
-    pub refs: u32,
-    /// Whether it ever existed: its contents in the arena are `made`.
-    pub filled: bool,
-    /// Its entries as recorded and as in the arena, at the last update.
-    pub raw: Box<Page>,
-    pub made: Box<Page>,
-}
-
-impl Table {
-    pub fn new(space: usize, old: u64, new: u64, level: u8, va: GpuVa) -> Self {
-        Self {
-            space,
-            old,
-            new,
-            level,
-            va,
-            refs: 0,
-            filled: false,
-            raw: Box::new(ZERO_PAGE),
-            made: Box::new(ZERO_PAGE),
-        }
-    }
-}
 
 fn word(page: &Page, index: usize) -> u64 {
     page.as_chunks::<8>().0.get(index).map_or(0, |b| u64::from_le_bytes(*b))

@@ -1,7 +1,6 @@
 //! The action lines of a plan's text.
 
-use super::TextError;
-use super::lines::Fields;
+use super::lines::{Fields, TextError};
 use replay_core::{Action, ReadClass};
 use std::fmt::Write as _;
 

@@ -1,7 +1,6 @@
 //! The page image lines of a plan's text, and the values that are derived from a handwritten body.
 
-use super::TextError;
-use super::lines::Fields;
+use super::lines::{Fields, TextError};
 use crate::plan::{PageSource, Plan, ReadClasses, Rewrite, RewriteKind};
 use replay_core::{Action, Actions, ReadClass, width_mask};
 use std::collections::BTreeMap;

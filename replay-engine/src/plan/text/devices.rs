@@ -1,9 +1,8 @@
 //! The device lines of a plan's text: bus identity, windows, expected effects; and the lines about the source
 //! recording.
 
-use super::TextError;
 use super::content::Contents;
-use super::lines::{Fields, quote};
+use super::lines::{Fields, TextError, quote};
 use crate::device::Window;
 use crate::plan::{Effect, Expectation, Plan};
 use std::fmt::Write as _;

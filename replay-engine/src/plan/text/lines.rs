@@ -1,6 +1,16 @@
 //! Lines of a plan's text: words, numbers, quoted text.
 
-use super::TextError;
+/// The error for text that is not a plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column} of the plan: {reason}")]
+pub struct TextError {
+    /// Line number, starting at 1.
+    pub line: usize,
+    /// Character in the line, starting at 1.
+    pub column: usize,
+    /// What is wrong.
+    pub reason: String,
+}
 
 /// Returns text in quotes, with escapes.
 pub(super) fn quote(text: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::Walker;
 use crate::verify::limits::{MAX_CHANGED, budget_exceeded};
-use crate::verify::{Reason, Refusal};
+use crate::verify::reason::{Reason, Refusal};
 use replay_core::Action;
 use trace_core::PAGE_SIZE;
 

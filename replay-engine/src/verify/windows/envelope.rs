@@ -3,7 +3,7 @@
 use crate::device::{DeviceInfo, Window, space};
 use crate::plan::{Effect, MAX_WINDOW_BYTES, Plan};
 use crate::verify::limits::budget_exceeded;
-use crate::verify::{Reason, Refusal, refuse};
+use crate::verify::reason::{Reason, Refusal, refuse};
 use trace_core::recording::{Hardware, SpaceKind};
 
 /// Maximum number of windows of a device.

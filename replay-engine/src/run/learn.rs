@@ -4,9 +4,9 @@
 //! A recording has the driver's stores, but not the device's results: a 2D engine draws into the framebuffer without a
 //! store. A reference device, which the user considers good, supplies these contents.
 
-use super::{BodyBuilder, BodyError, Compiled, Effect, Expectation, MAX_WINDOW_BYTES, Plan};
+use super::{Outcome, Verdict};
 use crate::device::space;
-use crate::run::{Outcome, Verdict};
+use crate::plan::{BodyBuilder, BodyError, Compiled, Effect, Expectation, MAX_WINDOW_BYTES, Plan};
 use replay_core::{Action, Actions};
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;

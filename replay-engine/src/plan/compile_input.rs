@@ -1,0 +1,97 @@
+//! The input of the plan compiler: the user's edits, its options, and what it takes over from a recording.
+
+use super::{Budgets, CompileError, PlanBuffer};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use trace_core::recording::{Buffer, Identity};
+use trace_core::screen::Picture;
+use trace_core::{GpuVa, Recording};
+
+/// Bytes that the user writes over recorded memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// Address space, an index into the recording's list.
+    pub address_space: u32,
+    /// First byte.
+    pub va: GpuVa,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// The user's changes to a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edits {
+    /// Complete new contents of named buffers.
+    pub inputs: BTreeMap<String, Vec<u8>>,
+    /// Bytes written over memory, after the inputs, in order.
+    pub patches: Vec<Patch>,
+}
+
+/// The treatment of recorded idle time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// Skip it.
+    #[default]
+    Fast,
+    /// Keep it.
+    Recorded,
+}
+
+/// The options of the compiler.
+#[derive(Clone, Debug, Default)]
+pub struct CompileOptions {
+    /// The treatment of recorded idle time.
+    pub pace: Pace,
+    /// Names of the buffers to copy out. If empty, all output buffers.
+    pub outputs: Vec<String>,
+    /// Limits that the plan must keep.
+    pub budgets: Budgets,
+    /// Offsets of registers that the map does not know and that the user allows nevertheless.
+    pub allow_unknown: Vec<Range<u32>>,
+    /// The expected picture at the end.
+    pub expect_screen: Option<Picture>,
+    /// The source of that picture, for the user.
+    pub screen_source: String,
+    /// Make the range of an API trace one graph.
+    pub graph: bool,
+    /// Do not restore memory between repeated runs of an API trace.
+    pub no_restore: bool,
+    /// Wait for the device after each launch of an API trace.
+    pub step: bool,
+    /// Also copy the memory of an API trace's snapshots back. This is always done if the program itself copied nothing
+    /// back.
+    pub memory: bool,
+    /// Put the recorded outputs of an API trace into the plan. A tuning compares the results of a launch with them on
+    /// the device. A replay does not need them.
+    pub held: bool,
+}
+
+pub(super) fn title(identity: &Identity) -> String {
+    let parts = [&identity.gpu_name, &identity.driver, &identity.board, &identity.source];
+    let known: Vec<&str> = parts
+        .into_iter()
+        .map(String::as_str)
+        .filter(|s| !s.is_empty())
+        .collect();
+    known.join(", ")
+}
+
+pub(super) fn plan_buffer(b: &Buffer) -> PlanBuffer {
+    PlanBuffer {
+        name: b.name.clone(),
+        va: b.va,
+        bytes: b.bytes,
+        element: b.element,
+        space: b.address_space,
+    }
+}
+
+pub(super) fn find_buffer<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffer, CompileError> {
+    recording.buffer(name).ok_or_else(|| {
+        let known: Vec<&str> = recording.metadata.buffers.iter().map(|b| b.name.as_str()).collect();
+        CompileError::UnknownBuffer {
+            name: name.to_owned(),
+            known: known.join(", "),
+        }
+    })
+}

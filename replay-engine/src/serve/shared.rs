@@ -1,0 +1,85 @@
+//! State that all connections of a server share, and its limits.
+
+use super::cache::Cache;
+use super::pairing::Pairing;
+use super::sessions::Sessions;
+use super::slot::Slot;
+use super::unknown_client_log::UnknownClientLog;
+use super::unknown_clients::UnknownClients;
+use crate::wire::{HANDSHAKE_LIMIT, KeyPair, KeyStore, ServeLock};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Limits of a server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Maximum size of page images and plans kept for later replays, bytes.
+    pub cache_bytes: usize,
+    /// Maximum number of page images of one plan.
+    pub plan_pages: u64,
+    /// Maximum number of repetitions of one run.
+    pub repeat: u32,
+    /// Maximum wall time of one run with all its repetitions.
+    pub longest_run: Duration,
+    /// Maximum time for a cancelled run to stop before its target counts as hanging.
+    pub grace: Duration,
+    /// Maximum number of simultaneous connections of known clients.
+    pub connections: usize,
+    /// Maximum number of simultaneous connections with one client key: no client takes all places.
+    pub share: usize,
+    /// Maximum number of simultaneous unauthenticated connections. The oldest are dropped for new ones.
+    pub strangers: usize,
+    /// Maximum time for a connection to authenticate, and for a pairing client to send the inputs of the code.
+    pub introduction: Duration,
+}
+
+/// Default maximum number of repetitions of one run.
+pub const MAX_REPEATS: u32 = 10_000;
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cache_bytes: 512 << 20,
+            plan_pages: 1 << 18,
+            repeat: MAX_REPEATS,
+            longest_run: Duration::from_secs(3600),
+            grace: Duration::from_secs(10),
+            connections: 64,
+            share: 16,
+            strangers: 16,
+            introduction: HANDSHAKE_LIMIT,
+        }
+    }
+}
+
+impl Options {
+    /// Returns limits for devices that take calls: a program copies more data to them than registers need.
+    #[must_use]
+    pub fn for_calls() -> Self {
+        Self {
+            cache_bytes: 4 << 30,
+            plan_pages: 1 << 23,
+            ..Self::default()
+        }
+    }
+}
+
+/// State shared by all connections.
+pub(crate) struct Shared {
+    pub own: KeyPair,
+    /// The key pair of clients in this process, the same for all: they share their cached pages.
+    pub local: KeyPair,
+    /// Pinned clients. `None` admits only those in this process.
+    pub keys: Option<Arc<KeyStore>>,
+    pub slots: Vec<Arc<Slot>>,
+    pub cache: Mutex<Cache>,
+    pub pairing: Mutex<Pairing>,
+    pub options: Options,
+    pub sessions: Arc<Sessions>,
+    pub strangers: Arc<UnknownClients>,
+    pub stranger_log: UnknownClientLog,
+    pub stopping: AtomicBool,
+    /// The lock that shows other programs that these keys are served.
+    pub _serving: Option<ServeLock>,
+}
