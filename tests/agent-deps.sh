@@ -27,7 +27,8 @@ may_not bifrost trace-core trace-import replay-engine device-mali driver-mali ki
 may_not command-pages trace-core replay-engine replay-core kinescope kinescope-files kinescope-agent egui eframe parquet
 may_not cuda-code trace-core trace-import replay-engine device-mali driver-mali kinescope
 may_not trace-query trace-import replay-engine device-mali driver-mali kinescope egui eframe
-may_not replay-engine device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
+may_not replay-engine replay-cuda cuda-driver device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
+may_not replay-cuda device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not replay-program device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet

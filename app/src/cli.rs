@@ -42,7 +42,7 @@ pub fn main() -> u8 {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     // Not a verb for users: another process of this program uses it to replay on a CUDA device.
     if arguments.len() == 2 && arguments.get(1).is_some_and(|a| a == PLAY_CALLS) {
-        return match replay_engine::device::cuda::worker::serve_request(std::io::stdin(), std::io::stdout()) {
+        return match replay_cuda::worker::serve_request(std::io::stdin(), std::io::stdout()) {
             Ok(()) => 0,
             Err(e) => {
                 failure::complain(format_args!("standard input or output: {e}"));

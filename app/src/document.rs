@@ -30,6 +30,7 @@ pub mod page_table_marks;
 pub mod page_usage;
 pub mod pattern;
 pub mod plan_footprint;
+pub mod plans;
 pub mod processes;
 pub mod register_map_files;
 pub mod replay;

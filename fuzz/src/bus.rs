@@ -2,7 +2,7 @@
 
 use crate::plan_changes::apply_changes;
 use replay_core::{Action, Actions};
-use replay_engine::device::{Arena, Containment, DeviceInfo, Window};
+use replay_engine::device::{Arena, Containment, DeviceInfo, DeviceInterface, Window};
 use replay_engine::plan::{self, Compiled, PlanMemory};
 use replay_engine::verify::verify;
 use std::collections::{BTreeMap, HashMap};
@@ -51,6 +51,7 @@ fn device() -> DeviceInfo {
             base: PhysAddr(0x8_7654_0000),
             pages: 64,
         },
+        interface: DeviceInterface::Registers,
         virtual_time: false,
         computes: false,
     }
@@ -97,18 +98,22 @@ const HOSTILE: u64 = 0xdead_beef;
 /// pages.
 fn follow(compiled: &Compiled) {
     let plan = &compiled.plan;
+    let Some(accesses) = plan.accesses() else {
+        panic!("a verified plan has no accesses")
+    };
     let (Ok(mut memory), Ok(images)) = (
-        PlanMemory::from_plan(plan, &compiled.pages),
+        PlanMemory::from_plan(accesses, &compiled.pages),
         plan.change_images(&compiled.pages),
     ) else {
         panic!("a verified plan lacks a page")
     };
-    let own = plan.arena.base.0..plan.arena.base.0 + plan.used_pages * PAGE_SIZE as u64;
+    let base = accesses.arena.base.0;
+    let own = base..base + accesses.used_pages * PAGE_SIZE as u64;
     // A device keeps its features until the driver sets others.
     let mut features = [HOSTILE; 2];
     let (mut registers, mut selected, mut word) = (HashMap::new(), HOSTILE, HOSTILE);
     let mut queues = BTreeMap::from([(HOSTILE, (HOSTILE, HOSTILE, 1, 0u16))]);
-    for action in Actions::new(&plan.body).map_while(Result::ok) {
+    for action in Actions::new(&accesses.body).map_while(Result::ok) {
         match action {
             Action::Put { .. } | Action::Copy { .. } => {
                 assert!(memory.apply(&action, &images), "a verified change fails");

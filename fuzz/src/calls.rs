@@ -3,7 +3,7 @@
 
 use crate::input::Input;
 use crate::recordings::{check_storable, read_all};
-use replay_engine::device::cuda::{Script, Step};
+use replay_cuda::{Script, Step};
 use trace_core::recording::{
     API_TRACE_METADATA, AllocationRow, CallEvent, CallRow, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder,
     OrderRow,

@@ -4,7 +4,7 @@ use crate::input::Input;
 use device_mali::{Budget, Model, SoftwareMali};
 use register_maps::naming::{self, MapHeader, NameEntry, NamedField, NamedRegister};
 use replay_core::Device;
-use replay_engine::device::{Arena, ReplayDevice, space};
+use replay_engine::device::{Arena, RegisterTarget, Target, space};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use trace_core::jobs::{self, ChainEnd, Dispatch, HEADER_BYTES, JobHeader, Payload, WriteKind};

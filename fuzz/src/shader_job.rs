@@ -5,7 +5,7 @@ use crate::machine;
 use device_mali::{Budget, Model, SoftwareMali};
 use rayon::ThreadPool;
 use replay_core::Device;
-use replay_engine::device::{Arena, ReplayDevice, space};
+use replay_engine::device::{Arena, RegisterTarget, space};
 use std::sync::LazyLock;
 use trace_core::PhysAddr;
 use trace_core::mmu::{self, Rights};

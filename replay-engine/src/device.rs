@@ -1,7 +1,7 @@
 //! Properties and operations of a device beyond registers: identity, containment, memory, reset.
 
-pub mod cuda;
 pub mod guard;
+pub(crate) mod hardware_record;
 pub mod host;
 mod mapping;
 mod memory;
@@ -14,9 +14,8 @@ mod windows;
 
 pub use memory::free as free_memory;
 
-use crate::plan::{PageSource, Plan};
-use crate::run::Outcome;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use trace_core::PhysAddr;
 use trace_core::progress::Progress;
 use trace_core::recording::{Hardware, Page, SpaceKind, ZERO_PAGE};
@@ -75,8 +74,18 @@ pub enum Containment {
     Driver,
 }
 
-/// Physical memory that a plan may use, one contiguous range.
+/// The plans that a device takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceInterface {
+    /// Plans of register accesses.
+    Registers,
+    /// Plans of API traces.
+    Api,
+}
+
+/// Physical memory that a plan may use, one contiguous range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arena {
     /// First byte, page-aligned.
     pub base: PhysAddr,
@@ -115,8 +124,10 @@ pub struct DeviceInfo {
     pub register_map: String,
     /// What contains its memory accesses.
     pub containment: Containment,
+    /// The plans that it takes.
+    pub interface: DeviceInterface,
     /// Its identity on a bus, if it is on one. A recording of another device is refused.
-    #[serde(with = "hardware_json")]
+    #[serde(with = "hardware_record::optional")]
     pub hardware: Option<Hardware>,
     /// Its windows, by ascending number. The first one holds its registers.
     pub windows: Vec<Window>,
@@ -128,29 +139,11 @@ pub struct DeviceInfo {
     pub computes: bool,
 }
 
-/// Serializes hardware identity as the JSON text of its extra in recordings, so that one description has one form among
-/// fixed-width fields.
-pub(crate) mod hardware_json {
-    use super::Hardware;
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};
-
-    pub fn serialize<S: Serializer>(hardware: &Option<Hardware>, to: S) -> Result<S::Ok, S::Error> {
-        let json = hardware.as_ref().map(serde_json::to_string).transpose();
-        json.map_err(ser::Error::custom)?.serialize(to)
-    }
-
-    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Hardware>, D::Error> {
-        let json = Option::<String>::deserialize(from)?;
-        let read = json.map(|text| serde_json::from_str(&text)).transpose();
-        read.map_err(de::Error::custom)
-    }
-}
-
 impl DeviceInfo {
-    /// Returns whether the device takes driver calls and not register accesses.
+    /// Returns whether the device takes API traces and not register accesses.
     #[must_use]
-    pub fn takes_calls(&self) -> bool {
-        self.containment == Containment::Driver
+    pub fn takes_api_traces(&self) -> bool {
+        self.interface == DeviceInterface::Api
     }
 
     /// Returns the length of the register window, bytes, or 0 if there is none.
@@ -191,8 +184,8 @@ pub struct JobReport {
     pub reason: Option<Box<str>>,
 }
 
-/// A device with the operations that the agent needs. [`replay_core::Device`] covers its registers and arena.
-pub trait ReplayDevice: replay_core::Device + Send {
+/// What every target has: identity, containment, reset.
+pub trait Target: Send {
     /// Returns the description of the device.
     fn info(&self) -> DeviceInfo;
 
@@ -201,7 +194,13 @@ pub trait ReplayDevice: replay_core::Device + Send {
     /// # Errors
     /// If the device fails.
     fn reset(&mut self) -> Result<(), ReplayDeviceError>;
+}
 
+/// Creates a target of register accesses, and creates it again after a panic.
+pub type RegisterFactory = Arc<dyn Fn() -> Result<Box<dyn RegisterTarget>, ReplayDeviceError> + Send + Sync>;
+
+/// A target of register accesses. [`replay_core::Device`] covers its registers and arena.
+pub trait RegisterTarget: Target + replay_core::Device {
     /// Stores a page image in a frame of the arena.
     ///
     /// # Errors
@@ -267,7 +266,7 @@ pub trait ReplayDevice: replay_core::Device + Send {
     }
 
     /// Enables or disables bus mastering: reads and writes of memory by the device itself. It is off after
-    /// [`ReplayDevice::reset`] and is enabled only for a plan whose every address was proved. A device without such a
+    /// [`Target::reset`] and is enabled only for a plan whose every address was proved. A device without such a
     /// switch does nothing.
     ///
     /// # Errors
@@ -291,18 +290,6 @@ pub trait ReplayDevice: replay_core::Device + Send {
     /// Returns why the last access ended with [`replay_core::DeviceError::Gone`], for the user, or `None` if no more is
     /// known.
     fn trouble(&self) -> Option<String> {
-        None
-    }
-
-    /// Replays an API-trace plan `_repeat` times, instead of a run of actions. Returns the outcome without its
-    /// recording, or `None` if the device takes register accesses.
-    fn play_calls(
-        &mut self,
-        _plan: &Plan,
-        _pages: &dyn PageSource,
-        _repeat: u32,
-        _progress: &Progress,
-    ) -> Option<Outcome> {
         None
     }
 

@@ -8,6 +8,7 @@ pub mod plan;
 pub mod question;
 pub mod run;
 pub mod serve;
+pub mod target;
 pub mod tune;
 pub mod verify;
 pub mod wire;

@@ -1,7 +1,7 @@
 //! Memory traces: the request to a device, and the report about it. The trace itself is
 //! [`trace_core::api_trace::MemoryTrace`].
 
-use crate::run::calls::StopLocation;
+use crate::run::StopLocation;
 use serde::{Deserialize, Serialize};
 
 /// Maximum size of the memory in one answer, bytes.
@@ -10,8 +10,6 @@ pub const MAX_BYTES: u64 = 1 << 30;
 pub const USUAL_BYTES: u64 = 256 << 20;
 /// Maximum number of requested ranges.
 pub const MAX_RANGES: usize = 1 << 16;
-/// Name of the output that holds the trace.
-pub const OUTPUT: &str = "watched";
 
 /// A request for a memory trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,16 +1,19 @@
 //! The plan: actions compiled from a recording and its edits, with every rewrite listed.
 
+pub mod api_body;
+mod api_metadata_record;
 mod apply;
 mod assembled;
 mod body;
 mod bus;
-pub mod calls;
 mod compile;
 mod compile_input;
 mod dma;
 mod effects;
 mod error;
 mod events;
+mod kinds;
+mod legacy;
 mod memory;
 mod origin;
 mod pages;
@@ -27,10 +30,13 @@ pub use assembled::{Compiled, PLAN_FILE_MAGIC, PlanFileError, encode_plan_file, 
 pub use body::{Body, BodyBuilder, BodyError};
 pub(crate) use bus::{Bus, BusError, DeviceMemory, PollEnd, is_within};
 pub use compile::{PlacedPlan, compile, compile_placed, compile_with};
-pub use compile_input::{CompileOptions, Edits, Pace, Patch};
+pub use compile_input::{CompileOptions, Edits, Pace, Patch, plan_title};
 pub(crate) use effects::short_digest;
 pub use effects::{Effect, EffectResult, Expectation, MAX_WINDOW_BYTES};
 pub use error::CompileError;
+pub use kinds::{
+    AccessKind, AccessPlan, ApiTracePlan, MmioPlan, PlanBody, PlannedAccesses, PlannedCalls, RegisterPlan,
+};
 pub use memory::{MissingPage, PlanGpuMemory, PlanMemory, PlanPages};
 pub use origin::Origin;
 pub use pages::PageSource;
@@ -39,18 +45,16 @@ pub(crate) use register_access::{CompareMode, RegisterAccess, UnwrittenRegisters
 pub(crate) use unwritten::{RESETS, UnwrittenRegisters};
 pub(crate) use windows::OTHER_WINDOW;
 
-use crate::device::{Arena, Window, hardware_json, space};
-use replay_core::{Action, Actions};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use trace_core::encode::EncodeError;
-use trace_core::recording::{Digest, ElementType, FrameRole, Hardware, MmuFormat, Page, zero_digest};
+use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat, Page, zero_digest};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Version of the plan format that this code writes. See `docs/plan.md`.
-pub const PLAN_VERSION: u32 = 6;
-/// Oldest version of the plan format that this code reads: version 5 ends before [`Plan::origin`].
-pub const MIN_PLAN_VERSION: u32 = 5;
+pub const PLAN_VERSION: u32 = 7;
+/// Oldest version of the plan format that this code reads.
+pub const MIN_PLAN_VERSION: u32 = legacy::MIN_VERSION;
 
 /// Maximum number of ranges of unknown registers that the user can allow.
 pub const MAX_ALLOWED: u64 = 64;
@@ -132,7 +136,7 @@ pub struct PlanBuffer {
     pub bytes: u64,
     /// Type of the elements.
     pub element: ElementType,
-    /// Index into [`Plan::spaces`].
+    /// Index into [`RegisterPlan::spaces`].
     pub space: u32,
 }
 
@@ -199,65 +203,26 @@ impl Default for Budgets {
     }
 }
 
-/// Actions compiled from a recording and its edits, for one device.
+/// Actions or calls compiled from a recording and its edits, for one device: an envelope that all kinds of plans share,
+/// and the body of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// [`PLAN_VERSION`].
     pub version: u32,
     /// Source of the recording, for the user.
     pub title: String,
-    /// Raw GPU id of the recording.
-    pub gpu_id: u32,
-    /// Name of the register map that classifies its registers.
-    pub register_map: String,
-    /// The arena that addresses were relocated into; the device must grant exactly this one.
-    pub arena: Arena,
-    /// Pages stored before the run, sorted by frame.
-    pub pages: Vec<PlanPage>,
-    /// Number of arena frames that the plan uses: `0..used_pages` from its base. All others stay untouched.
-    pub used_pages: u64,
-    /// Translations that the plan sets up.
-    pub spaces: Vec<PlanSpace>,
     /// Buffers copied out at the end.
     pub outputs: Vec<PlanBuffer>,
-    /// Jobs in order of submit.
-    pub jobs: Vec<PlanJob>,
     /// Every difference from the recording.
     pub rewrites: Vec<Rewrite>,
-    /// Number of recorded reads by treatment.
-    pub reads: ReadClasses,
-    /// Number of interrupts that the plan waits for.
-    pub interrupts: u64,
-    /// Number of actions in `body`.
+    /// Number of encoded actions or calls.
     pub actions: u64,
     /// Limits.
     pub budgets: Budgets,
-    /// Encoded [`replay_core::Action`]s.
-    pub body: Body,
-    /// Register offsets that the map does not know and that the user allowed: start, end (exclusive).
-    pub allowed: Vec<(u32, u32)>,
-    /// All named buffers of the recording, so that a fault report can name the nearest buffer.
-    pub buffers: Vec<PlanBuffer>,
-    /// BLAKE3 digests of the page images that memory changes take bytes from, by their number in the body.
+    /// BLAKE3 digests of the page images that the encoded actions or calls take bytes from, by number.
     pub images: Vec<Digest>,
-    /// The device's identity on its bus, for a plan of a device's windows.
-    #[serde(with = "hardware_json")]
-    pub hardware: Option<Hardware>,
-    /// The device's windows, for a plan of accesses to them: the space numbers in the body. Empty for a plan of a
-    /// job-manager GPU, which accesses its registers and the plan's memory.
-    pub windows: Vec<Window>,
-    /// Required effects of the run other than matching reads.
-    pub expectations: Vec<Expectation>,
-    /// Whether the device uses bus mastering on the plan's memory, with the addresses that its register map's
-    /// [`trace_core::registers::BusMaster`] describes.
-    pub masters: bool,
-    /// The properties of an API-trace plan outside its body. The body then holds calls instead of actions.
-    #[serde(with = "calls::calls_json")]
-    pub calls: Option<calls::ApiTracePlan>,
-    /// Data that the outcome's recording takes over from the source recording. Devices do not need it, so it is not
-    /// sent to an agent.
-    #[serde(with = "origin::origin_json")]
-    pub origin: Option<Origin>,
+    /// What only this kind of plan has.
+    pub body: PlanBody,
 }
 
 /// The error for bytes that are not a plan that this code reads.
@@ -281,71 +246,37 @@ pub enum PlanError {
         /// Number of bytes.
         bytes: usize,
     },
+    /// A plan of an older version that no plan of today can express.
+    #[error("the plan of an older version cannot be used: {why}")]
+    Legacy {
+        /// The reason.
+        why: String,
+    },
     /// The record is damaged.
     #[error("the plan is damaged")]
     Record(#[from] EncodeError),
 }
 
 impl Plan {
-    /// Returns the offsets of the registers that the plan writes, with the number of writes. Other windows are not
-    /// included. Actions after one that does not decode are not counted; such a plan is refused. The time is linear in
-    /// the number of actions.
+    /// Creates a plan with an empty envelope.
     #[must_use]
-    pub fn writes(&self) -> BTreeMap<u64, u64> {
-        let mut out = BTreeMap::new();
-        if self.calls.is_some() {
-            return out;
-        }
-        for action in Actions::new(&self.body).map_while(Result::ok) {
-            if let Action::Write { space, offset, .. } | Action::WriteSlot { space, offset, .. } = action
-                && space != space::ARENA
-                && (self.windows.is_empty() || space == space::REGISTERS)
-            {
-                *out.entry(offset).or_default() += 1;
-            }
-        }
-        out
-    }
-
-    /// Creates an empty plan, in an arena without pages.
-    #[must_use]
-    pub fn empty(version: u32) -> Self {
+    pub fn new(body: PlanBody) -> Self {
         Self {
-            version,
+            version: PLAN_VERSION,
             title: String::new(),
-            gpu_id: 0,
-            register_map: String::new(),
-            arena: Arena {
-                base: PhysAddr(0),
-                pages: 0,
-            },
-            pages: Vec::new(),
-            used_pages: 0,
-            spaces: Vec::new(),
             outputs: Vec::new(),
-            jobs: Vec::new(),
             rewrites: Vec::new(),
-            reads: ReadClasses::default(),
-            interrupts: 0,
             actions: 0,
             budgets: Budgets::default(),
-            body: Body::default(),
-            allowed: Vec::new(),
-            buffers: Vec::new(),
             images: Vec::new(),
-            hardware: None,
-            windows: Vec::new(),
-            expectations: Vec::new(),
-            masters: false,
-            calls: None,
-            origin: None,
+            body,
         }
     }
 
     /// Returns the digests of all page images that the plan refers to, each once, ascending, without the page of zeros.
     #[must_use]
     pub fn digests(&self) -> BTreeSet<Digest> {
-        let pages = self.pages.iter().map(|p| p.digest);
+        let pages = self.accesses().map_or(&[][..], |a| &a.pages).iter().map(|p| p.digest);
         let all = pages.chain(self.images.iter().copied());
         all.filter(|d| *d != zero_digest()).collect()
     }
@@ -388,22 +319,17 @@ impl Plan {
         Self::from_record(record)
     }
 
-    /// Returns the record of the plan without body and origin, as it is sent to an agent. It has version 5, which has
-    /// no origin, so that older agents can read it too.
+    /// Returns the record of the plan without encoded actions or calls and without origin, as it is sent to an agent.
     ///
     /// # Errors
     /// If it is too long for a record.
     pub(crate) fn head_record(&self) -> Result<Vec<u8>, EncodeError> {
-        let head = Self {
-            version: MIN_PLAN_VERSION,
-            body: Body::default(),
-            origin: None,
-            ..self.clone()
-        };
-        let mut record = trace_core::encode::to_bytes(&head)?;
-        // The byte for a missing origin.
-        record.pop();
-        Ok(record)
+        let mut head = self.clone();
+        head.body.set_bytes(Body::default());
+        if let Some(accesses) = head.accesses_mut() {
+            accesses.origin = None;
+        }
+        trace_core::encode::to_bytes(&head)
     }
 
     /// Reads a plan's record, which starts with its version. A plan of an older version becomes one of
@@ -412,17 +338,8 @@ impl Plan {
     /// # Errors
     /// If the version is unknown or the record is damaged.
     pub fn from_record(record: &[u8]) -> Result<Self, PlanError> {
-        let found = record.first_chunk::<4>().map(|v| u32::from_le_bytes(*v));
-        match found {
-            Some(MIN_PLAN_VERSION) => {
-                // Version 6 added one optional field at the end.
-                let mut longer = Vec::with_capacity(record.len() + 1);
-                longer.extend_from_slice(record);
-                longer.push(0);
-                let mut plan: Self = trace_core::encode::from_long_bytes(&longer)?;
-                plan.version = PLAN_VERSION;
-                Ok(plan)
-            }
+        match record.first_chunk::<4>().map(|v| u32::from_le_bytes(*v)) {
+            Some(version) if legacy::is_legacy(version) => legacy::read(version, record),
             Some(found) if found != PLAN_VERSION => Err(PlanError::Version { found }),
             _ => Ok(trace_core::encode::from_long_bytes(record)?),
         }

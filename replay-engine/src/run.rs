@@ -1,7 +1,8 @@
 //! Execution of a verified plan on a device, with its outcome.
 
+mod api_outcome;
 mod artifacts;
-pub mod calls;
+mod device_guard;
 mod effects;
 pub mod learn;
 mod log;
@@ -12,15 +13,18 @@ mod report;
 mod sliced_device;
 mod snapshots;
 
+pub use api_outcome::{ApiOutcome, GuardReport, OutputResult, PrepareTimes, StopLocation};
 pub(crate) use artifacts::RunArtifacts;
 pub use artifacts::{ArtifactsError, ArtifactsHeader, ReceivedArtifacts};
 pub use log::LogError;
 pub use outcome::{
-    Divergence, FaultReport, JobOutcome, Outcome, OutputBuffer, ReadCounts, Timing, UncomputedJobs, Verdict,
+    AccessOutcome, ComparisonCounts, Divergence, FaultReport, JobOutcome, Outcome, OutcomeBody, OutputBuffer, Timing,
+    UncomputedJobs, Verdict,
 };
 
-use crate::device::{JobReport, ReplayDevice, ReplayDeviceError};
-use crate::plan::{PageSource, Plan, PlanMemory, ReadClasses, RewriteKind};
+use crate::device::{JobReport, RegisterTarget, ReplayDeviceError};
+use crate::plan::{PageSource, Plan, PlanMemory, PlannedAccesses, ReadClasses, RewriteKind};
+use device_guard::DeviceGuard;
 use effects::{EffectContext, EffectReport};
 use quiesce::QuiesceResult;
 use recorder::Recorder;
@@ -41,18 +45,25 @@ const POLL_STEP_NS: u64 = 1_000;
 ///
 /// The target is reset before the run, and again after a failed run. `progress` counts accesses; cancelling it stops
 /// the run at its next step. The client fills in `timing.plan_ns`, `timing.push_ns` and `pushed_bytes`.
-pub fn run(plan: &Plan, pages: &dyn PageSource, device: &mut dyn ReplayDevice, progress: &Progress) -> Outcome {
-    run_with(plan, pages, device, RegisterMap::by_name(&plan.register_map), progress)
+pub fn run(plan: &Plan, pages: &dyn PageSource, device: &mut dyn RegisterTarget, progress: &Progress) -> Outcome {
+    let map = plan.accesses().and_then(|a| RegisterMap::by_name(&a.register_map));
+    run_with(plan, pages, device, map, progress)
 }
 
 /// Runs a plan like [`run`], with the caller's register map instead of the embedded one that the plan names.
 pub fn run_with(
     plan: &Plan,
     pages: &dyn PageSource,
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> Outcome {
+    let Some(plan) = plan.planned_accesses() else {
+        return Outcome {
+            failure: Some("the plan has driver calls, and the device takes register accesses".to_owned()),
+            ..Outcome::unfinished(device.info().name, OutcomeBody::Accesses(AccessOutcome::default()))
+        };
+    };
     let (mut outcome, material) = run_with_artifacts(plan, pages, device, map, progress);
     if let Some(material) = material {
         material
@@ -65,106 +76,107 @@ pub fn run_with(
 /// Runs a plan like [`run_with`]. Returns the outcome without its recording, and the artifacts for the recording. A run
 /// that did not start has no artifacts.
 pub(crate) fn run_with_artifacts(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     pages: &dyn PageSource,
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> (Outcome, Option<RunArtifacts>) {
     let started = Instant::now();
-    let mut outcome = empty(plan, device);
-    let mut memory = match PlanMemory::from_plan(plan, pages) {
-        Ok(m) => m,
-        Err(m) => {
-            outcome.failure = Some(format!("the page image of frame {:#x} is missing", m.frame));
-            return finish(outcome, None, started);
-        }
-    };
-    let images = match plan.change_images(pages) {
-        Ok(images) => images,
-        Err((number, _)) => {
-            outcome.failure = Some(format!("the image {number} is missing"));
-            return finish(outcome, None, started);
-        }
-    };
-    if plan.interrupts > 0
+    let (mut outcome, mut results) = (empty(plan, device), AccessOutcome::default());
+    let material = run_guarded(plan, pages, device, map, progress, (&mut outcome, &mut results));
+    let material = material.unwrap_or_else(|why| {
+        outcome.failure = Some(why);
+        None
+    });
+    outcome.body = OutcomeBody::Accesses(results);
+    finish(outcome, material, started)
+}
+
+/// Runs a plan. Returns the artifacts for its recording, or `None` if they could not be read.
+///
+/// # Errors
+/// Why the run did not start, for the user.
+fn run_guarded(
+    plan: PlannedAccesses<'_>,
+    pages: &dyn PageSource,
+    device: &mut dyn RegisterTarget,
+    map: Option<&RegisterMap>,
+    progress: &Progress,
+    (outcome, results): (&mut Outcome, &mut AccessOutcome),
+) -> Result<Option<RunArtifacts>, String> {
+    let mut memory = PlanMemory::from_plan(plan.accesses, pages)
+        .map_err(|m| format!("the page image of frame {:#x} is missing", m.frame))?;
+    let images = plan.envelope.change_images(pages);
+    let images = images.map_err(|(number, _)| format!("the image {number} is missing"))?;
+    if plan.accesses.interrupts > 0
         && let Some(why) = device.no_interrupts()
     {
-        let waits = plan.interrupts;
-        outcome.failure = Some(format!(
+        let waits = plan.accesses.interrupts;
+        return Err(format!(
             "the plan waits for {waits} interrupts, which are not available: {why}"
         ));
-        return finish(outcome, None, started);
     }
-    if let Err(e) = put_in_place(plan, &memory, device, map, progress) {
-        outcome.failure = Some(format!("the plan's memory could not be loaded: {e}"));
-        // This gives a known state after a partial failure. If it fails too, nothing else can be tried.
-        let _ = device.reset();
-        return finish(outcome, None, started);
+    let mut guard = DeviceGuard::new(device);
+    put_in_place(plan, &memory, guard.device(), map, progress)
+        .map_err(|e| format!("the plan's memory could not be loaded: {e}"))?;
+    if plan.masters() {
+        guard
+            .start_mastering()
+            .map_err(|e| format!("bus mastering could not be enabled: {e}"))?;
+        results.mastered_bus = true;
     }
-    if plan.masters {
-        if let Err(e) = device.set_bus_mastering(true) {
-            outcome.failure = Some(format!("bus mastering could not be enabled: {e}"));
-            let _ = device.set_bus_mastering(false);
-            let _ = device.reset();
-            return finish(outcome, None, started);
-        }
-        outcome.mastered_bus = true;
-    }
-    progress.set_total(plan.actions);
-    device.watch(progress);
+    progress.set_total(plan.envelope.actions);
+    guard.device().watch(progress);
     let budget = Budget {
-        actions: plan.budgets.actions,
-        time_ns: plan.budgets.time_ns,
+        actions: plan.envelope.budgets.actions,
+        time_ns: plan.envelope.budgets.time_ns,
         poll_step_ns: POLL_STEP_NS,
     };
-    let before_ns = device.now_ns();
+    let before_ns = guard.device().now_ns();
     let mut recorder = Recorder::new(plan, map, progress);
-    let mut sliced = SlicedDevice::new(plan, device, progress, images.clone());
-    let result = execute(&mut sliced, Actions::new(&plan.body), &budget, &mut recorder);
+    let mut sliced = SlicedDevice::new(plan, guard.device(), progress, images.clone());
+    let result = execute(&mut sliced, Actions::new(&plan.accesses.body), &budget, &mut recorder);
     recorder.flush();
     sliced.keep_changed_pages();
     let (left, changed) = (sliced.changed_pages, sliced.memory);
     let (checked, not_kept) = (sliced.checked, sliced.lost_changes);
     recorder.cancelled |= progress.check().is_err();
-    let stopped = if plan.masters {
-        device.set_bus_mastering(false)
-    } else {
-        Ok(())
-    };
+    let stopped = guard.stop_mastering();
+    let device = guard.device();
     outcome.device_ns = device.now_ns().saturating_sub(before_ns);
     let counts = match &result {
         Ok(counts) => *counts,
         Err(failure) => failure.counts,
     };
     // From here on, read-back and page walks see memory as the CPU left it.
-    for action in Actions::new(&plan.body)
+    for action in Actions::new(&plan.accesses.body)
         .map_while(Result::ok)
         .take(usize::try_from(counts.actions).unwrap_or(usize::MAX))
     {
         memory.apply(&action, &images);
     }
-    count(&mut outcome, &counts, &recorder);
-    outcome.findings.extend(left_out(plan));
+    count(outcome, results, &counts, &recorder);
+    results.findings.extend(left_out(plan));
     if not_kept > 0 {
         let message = format!(
             "the pages after {not_kept} of the CPU's memory changes are not stored, because too many differ: the \
              outcome shows there what the CPU wrote, not what jobs wrote"
         );
-        outcome
+        results
             .findings
             .push(Finding::new(FindingKind::LostEvents, "memory", message));
     }
     let reports = device.take_job_reports();
-    outcome.jobs = jobs(plan, &recorder, &reports);
-    let submitted: Vec<_> = plan.jobs.iter().map(|j| (j.head_va, j.submit_event)).collect();
-    outcome.findings.extend(shaders_not_run(&reports, &submitted));
+    results.jobs = jobs(plan, &recorder, &reports);
+    let submitted: Vec<_> = plan.jobs().iter().map(|j| (j.head_va, j.submit_event)).collect();
+    results.findings.extend(shaders_not_run(&reports, &submitted));
     // A run that ended before its only jobs does not count as a run without shaders.
-    let something = result.is_ok() || !outcome.jobs.is_empty();
-    outcome.computed = something && outcome.jobs.iter().all(JobOutcome::has_computed);
-    let read = outputs(plan, &memory, device, &mut outcome);
+    let something = result.is_ok() || !results.jobs.is_empty();
+    outcome.computed = something && results.jobs.iter().all(JobOutcome::has_computed);
+    let read = outputs(plan, &memory, device, outcome);
     let there = EffectContext {
-        interrupts: outcome.interrupts,
+        interrupts: results.interrupts,
         outputs: &outcome.outputs,
     };
     let EffectReport {
@@ -173,14 +185,14 @@ pub(crate) fn run_with_artifacts(
         screen,
     } = effects::check_effects(plan, device, &there, result.is_ok(), &checked);
     let all_there = seen.iter().all(|e| e.matched != Some(false));
-    (outcome.effects, outcome.unchecked) = (seen, unchecked);
+    (results.effects, results.unchecked) = (seen, unchecked);
     outcome.verdict = match &result {
         Err(_) => Verdict::Failed,
         Ok(_) if recorder.divergence_count > 0 || !all_there => Verdict::Diverged,
         Ok(_) => Verdict::Match,
     };
     if let Err(failure) = &result {
-        explain(plan, map, &memory, device, &recorder, failure, &mut outcome);
+        explain(plan, map, &memory, device, &recorder, failure, outcome);
     }
     let host_pages = recorder
         .told_changes
@@ -211,56 +223,57 @@ pub(crate) fn run_with_artifacts(
             stray.join("; ")
         )
     });
-    for e in unread.into_iter().chain(stopped.err()).chain(stray) {
-        outcome.verdict = Verdict::Failed;
-        outcome.failure.get_or_insert(e);
-    }
     // The device holds pointers to pages that are about to be removed. All checks of its effects are complete.
-    if plan.masters
-        && let Err(e) = quiesce::quiesce(device, map, &Progress::new())
-    {
+    let busy = match plan.masters() {
+        true => quiesce::quiesce(device, map, &Progress::new()).err(),
+        false => None,
+    };
+    for e in unread.into_iter().chain(stopped.err()).chain(stray).chain(busy) {
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);
     }
-    if outcome.verdict == Verdict::Failed
-        && let Err(e) = device.reset()
-    {
-        let more = format!("; the device could not be reset: {e}");
-        outcome.failure.get_or_insert_default().push_str(&more);
+    match outcome.verdict {
+        Verdict::Failed => {
+            if let Err(e) = guard.reset() {
+                let more = format!("; the device could not be reset: {e}");
+                outcome.failure.get_or_insert_default().push_str(&more);
+            }
+        }
+        Verdict::Match | Verdict::Diverged => guard.keep(),
     }
-    finish(outcome, material, started)
+    Ok(material)
 }
 
-fn empty(plan: &Plan, device: &dyn ReplayDevice) -> Outcome {
+fn empty(plan: PlannedAccesses<'_>, device: &dyn RegisterTarget) -> Outcome {
     let mut rewrites = BTreeMap::new();
-    for r in &plan.rewrites {
+    for r in &plan.envelope.rewrites {
         *rewrites.entry(r.kind).or_insert(0) += 1;
     }
     Outcome {
         rewrites,
-        ..Outcome::unfinished(device.info().name)
+        ..Outcome::unfinished(device.info().name, OutcomeBody::Accesses(AccessOutcome::default()))
     }
 }
 
 /// Brings the device to its power-on state. If the machine cannot reset it, makes sure that it has no pending work.
 /// Then stores the plan's pages in memory that the device does not access.
 fn put_in_place(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     memory: &PlanMemory<'_>,
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> Result<(), String> {
     let describe = |e: ReplayDeviceError| e.to_string();
     device.reset().map_err(describe)?;
     // Until it was idle, it may have written to memory that was cleared.
-    if plan.masters && quiesce::quiesce(device, map, progress)? == QuiesceResult::Busy {
+    if plan.masters() && quiesce::quiesce(device, map, progress)? == QuiesceResult::Busy {
         device.reset().map_err(describe)?;
         if quiesce::quiesce(device, map, progress)? == QuiesceResult::Busy {
             return Err("the device continues earlier work by itself after a reset".to_owned());
         }
     }
-    for p in &plan.pages {
+    for p in &plan.accesses.pages {
         if let Some(page) = memory.page(p.frame) {
             device.store_page(p.frame, page).map_err(describe)?;
         }
@@ -268,28 +281,28 @@ fn put_in_place(
     Ok(())
 }
 
-fn count(outcome: &mut Outcome, counts: &Counts, recorder: &Recorder<'_>) {
+fn count(outcome: &mut Outcome, results: &mut AccessOutcome, counts: &Counts, recorder: &Recorder<'_>) {
     outcome.actions = counts.actions;
-    outcome.interrupts = counts.interrupts;
-    outcome.reads = ReadCounts {
-        classes: ReadClasses {
-            equal: counts.equal,
-            masked: counts.masked,
-            until: counts.until,
-            feeds: counts.feeds,
-            any: counts.any,
-        },
+    results.interrupts = counts.interrupts;
+    results.classes = ReadClasses {
+        equal: counts.equal,
+        masked: counts.masked,
+        until: counts.until,
+        feeds: counts.feeds,
+        any: counts.any,
+    };
+    outcome.reads = ComparisonCounts {
         compared: counts.compared(),
         matched: counts.matched,
     };
     outcome.divergences = recorder.divergences.clone();
     outcome.divergence_count = recorder.divergence_count;
-    outcome.findings = recorder.findings();
+    results.findings = recorder.findings();
 }
 
 /// Returns what the plan leaves out of the recording: its consequences can differ from the recording.
-fn left_out(plan: &Plan) -> impl Iterator<Item = Finding> + '_ {
-    let all = plan.rewrites.iter().filter(|r| r.kind == RewriteKind::LeftOut);
+fn left_out(plan: PlannedAccesses<'_>) -> impl Iterator<Item = Finding> + '_ {
+    let all = plan.envelope.rewrites.iter().filter(|r| r.kind == RewriteKind::LeftOut);
     all.map(|r| {
         let place = r
             .event
@@ -347,18 +360,18 @@ pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec
 
 /// Returns the outcome of each job. Reports are in the order in which jobs ended; a chain's reports are those up to the
 /// next head.
-fn jobs(plan: &Plan, recorder: &Recorder<'_>, reports: &[JobReport]) -> Vec<JobOutcome> {
-    let mut of_job: Vec<Vec<&JobReport>> = vec![Vec::new(); plan.jobs.len()];
+fn jobs(plan: PlannedAccesses<'_>, recorder: &Recorder<'_>, reports: &[JobReport]) -> Vec<JobOutcome> {
+    let mut of_job: Vec<Vec<&JobReport>> = vec![Vec::new(); plan.jobs().len()];
     let mut next = 0;
     for r in reports {
-        if plan.jobs.get(next).is_some_and(|j| j.head_va.0 == r.va) {
+        if plan.jobs().get(next).is_some_and(|j| j.head_va.0 == r.va) {
             next += 1;
         }
         if let Some(list) = next.checked_sub(1).and_then(|i| of_job.get_mut(i)) {
             list.push(r);
         }
     }
-    plan.jobs
+    plan.jobs()
         .iter()
         .zip(&recorder.jobs)
         .zip(of_job)
@@ -388,10 +401,10 @@ fn jobs(plan: &Plan, recorder: &Recorder<'_>, reports: &[JobReport]) -> Vec<JobO
 }
 
 fn explain(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     map: Option<&RegisterMap>,
     memory: &PlanMemory<'_>,
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
     recorder: &Recorder<'_>,
     failure: &Failure,
     outcome: &mut Outcome,
@@ -405,7 +418,7 @@ fn explain(
         }
         FailureKind::Stopped => match recorder.fault {
             Some(f) => (format!("a fault on the {} interrupt", f.line.name()), true),
-            None if recorder.stuck && plan.masters => (
+            None if recorder.stuck && plan.masters() => (
                 "the device does not finish its memory accesses, and later actions rely on that".to_owned(),
                 true,
             ),
@@ -426,10 +439,13 @@ fn explain(
             true,
         ),
         FailureKind::ActionBudget => (
-            format!("the budget of {} actions is used up", plan.budgets.actions),
+            format!("the budget of {} actions is used up", plan.envelope.budgets.actions),
             false,
         ),
-        FailureKind::TimeBudget => (format!("the budget of {} ns is used up", plan.budgets.time_ns), true),
+        FailureKind::TimeBudget => (
+            format!("the budget of {} ns is used up", plan.envelope.budgets.time_ns),
+            true,
+        ),
     };
     // A device that is gone knows the reason best.
     let why = match failure.kind {
@@ -459,15 +475,15 @@ fn explain(
 
 /// Reads the outputs.
 fn outputs(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     memory: &PlanMemory<'_>,
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
     outcome: &mut Outcome,
 ) -> Result<(), String> {
-    for o in &plan.outputs {
-        let read = match plan.spaces.get(o.space as usize) {
+    for o in &plan.envelope.outputs {
+        let read = match plan.spaces().get(o.space as usize) {
             Some(space) => report::read_back(memory, space, o.va, o.bytes, device),
-            None if plan.masters => effects::load(device, o.va.0, o.bytes),
+            None if plan.masters() => effects::load(device, o.va.0, o.bytes),
             None => continue,
         };
         let data = read.map_err(|e| format!("output `{}` could not be read: {e}", o.name))?;

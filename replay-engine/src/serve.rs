@@ -18,8 +18,9 @@ pub use pairing::{ANSWER_LIMIT, PairingRequest, PairingWindow};
 pub(crate) use push::MAX_BODY;
 pub use shared::{MAX_REPEATS, Options};
 
-use crate::device::{DeviceInfo, ReplayDevice, ReplayDeviceError};
+use crate::device::{DeviceInfo, ReplayDeviceError};
 use crate::plan::PageSource;
+use crate::target::Factory;
 use crate::wire::message::DeviceState;
 use crate::wire::{KeyError, KeyPair, KeyStore, Preamble, PreambleWord, PublicKey, Stream};
 use cache::Cache;
@@ -41,9 +42,6 @@ use unknown_clients::UnknownClients;
 
 /// Minimum number of page images for a separate checking thread.
 const SHARE: usize = 1024;
-
-/// Creates a target, and creates it again after a panic.
-pub type Factory = Arc<dyn Fn() -> Result<Box<dyn ReplayDevice>, ReplayDeviceError> + Send + Sync>;
 
 /// The reason why a server could not start.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +99,7 @@ impl Server {
     pub fn new(devices: &[Factory], keys: Option<Arc<KeyStore>>, options: Options) -> Result<Self, ServeError> {
         let mut slots: Vec<Arc<Slot>> = Vec::new();
         for (at, factory) in devices.iter().enumerate() {
-            let made = Slot::new(Arc::clone(factory));
+            let made = Slot::new(factory.clone());
             let slot = made.map_err(|source| ServeError::Device { number: at + 1, source })?;
             add(&mut slots, slot)?;
         }

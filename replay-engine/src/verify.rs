@@ -3,7 +3,6 @@
 mod activity;
 mod body;
 mod bus;
-mod calls;
 mod images;
 mod limits;
 mod reason;
@@ -11,13 +10,14 @@ mod tables;
 mod windows;
 mod work;
 
-pub use limits::{MAX_BUDGETS, MAX_CHANGED, MAX_EVENTS, MAX_IMAGES, MAX_OUTPUT_BYTES, MAX_OUTPUTS, MAX_SPACES};
-pub(crate) use reason::refuse;
-pub use reason::{Reason, Refusal, Verified};
+pub use limits::{
+    MAX_BUDGETS, MAX_CHANGED, MAX_EVENTS, MAX_IMAGES, MAX_OUTPUT_BYTES, MAX_OUTPUTS, MAX_SPACES, budget_exceeded,
+};
+pub use reason::{Reason, Refusal, Verified, refuse};
 pub use work::{MAX_STEPS, Work};
 
 use crate::device::DeviceInfo;
-use crate::plan::{PLAN_VERSION, PageSource, Plan, PlanMemory, RewriteKind};
+use crate::plan::{PLAN_VERSION, PageSource, Plan, PlanMemory, PlannedAccesses, RewriteKind};
 use images::{check_images, hex};
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
@@ -41,10 +41,8 @@ pub fn verify_within(
     target: &DeviceInfo,
     work: &Work<'_>,
 ) -> Result<Verified, Refusal> {
-    if plan.calls.is_some() || target.takes_calls() {
-        return calls::check(plan, target);
-    }
-    let Some(map) = RegisterMap::by_name(&plan.register_map) else {
+    let plan = accesses(plan, target)?;
+    let Some(map) = RegisterMap::by_name(&plan.accesses.register_map) else {
         return refuse(0, "envelope", other_map(plan, target));
     };
     judge(plan, pages, target, map, work)
@@ -60,11 +58,33 @@ pub fn verify_with(
     target: &DeviceInfo,
     map: &RegisterMap,
 ) -> Result<Verified, Refusal> {
-    judge(plan, pages, target, map, &Work::new(MAX_STEPS, &Progress::new()))
+    judge(
+        accesses(plan, target)?,
+        pages,
+        target,
+        map,
+        &Work::new(MAX_STEPS, &Progress::new()),
+    )
+}
+
+/// Returns the accesses of a plan for a device that takes them.
+fn accesses<'p>(plan: &'p Plan, target: &DeviceInfo) -> Result<PlannedAccesses<'p>, Refusal> {
+    let why = match plan.planned_accesses() {
+        Some(_) if target.takes_api_traces() => format!(
+            "it is a plan of register accesses, and {} runs driver calls",
+            target.name
+        ),
+        Some(accesses) => return Ok(accesses),
+        None => format!(
+            "it is a plan of driver calls, and {} runs register accesses",
+            target.name
+        ),
+    };
+    refuse(0, "envelope", Reason::Calls { why })
 }
 
 fn judge(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     pages: &dyn PageSource,
     target: &DeviceInfo,
     map: &RegisterMap,
@@ -80,7 +100,7 @@ fn judge(
 }
 
 fn check(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     pages: &dyn PageSource,
     target: &DeviceInfo,
     map: &RegisterMap,
@@ -89,20 +109,24 @@ fn check(
     fits(plan, target, map)?;
     limits::check_envelope(plan)?;
     limits::check_allowed_ranges(plan, map)?;
-    if windows::is_window_plan(plan) || target.hardware.is_some() {
+    if let Some(mmio) = plan.mmio() {
         let mut verified = Verified::default();
-        windows::check(plan, pages, target, map, work, &mut verified)?;
+        windows::check(plan, mmio, pages, target, map, work, &mut verified)?;
         return Ok(verified);
+    }
+    if let Some(device) = &target.hardware {
+        let (plan, device) = (String::new(), device.id());
+        return refuse(0, "envelope", Reason::OtherHardware { plan, device });
     }
     expectations(plan)?;
     check_images(plan, pages, work)?;
-    let memory = PlanMemory::from_plan(plan, pages).map_err(|m| Refusal {
+    let memory = PlanMemory::from_plan(plan.accesses, pages).map_err(|m| Refusal {
         rule: 2,
         place: format!("page {:#x}", m.frame),
         reason: Reason::PageMissing { digest: hex(&m.digest) },
     })?;
     let mut verified = Verified::default();
-    let changes = plan.change_images(pages).map_err(|(number, digest)| Refusal {
+    let changes = plan.envelope.change_images(pages).map_err(|(number, digest)| Refusal {
         rule: 2,
         place: format!("image {number}"),
         reason: Reason::PageMissing { digest: hex(&digest) },
@@ -113,33 +137,39 @@ fn check(
     Ok(verified)
 }
 
-fn other_map(plan: &Plan, target: &DeviceInfo) -> Reason {
+fn other_map(plan: PlannedAccesses<'_>, target: &DeviceInfo) -> Reason {
     Reason::OtherMap {
-        plan: plan.register_map.clone(),
+        plan: plan.accesses.register_map.clone(),
         device: target.register_map.clone(),
     }
 }
 
 /// Checks that the plan has this format and is for this device.
-fn fits(plan: &Plan, target: &DeviceInfo, map: &RegisterMap) -> Result<(), Refusal> {
-    if plan.version != PLAN_VERSION {
-        return refuse(0, "envelope", Reason::Version { found: plan.version });
+fn fits(plan: PlannedAccesses<'_>, target: &DeviceInfo, map: &RegisterMap) -> Result<(), Refusal> {
+    if plan.envelope.version != PLAN_VERSION {
+        return refuse(
+            0,
+            "envelope",
+            Reason::Version {
+                found: plan.envelope.version,
+            },
+        );
     }
-    if plan.register_map != target.register_map {
+    if plan.accesses.register_map != target.register_map {
         return refuse(0, "envelope", other_map(plan, target));
     }
-    let out_of_reach = plan.arena.base.in_page() != 0 || plan.arena.end() >> 48 != 0;
-    if plan.arena != target.arena || out_of_reach {
+    let out_of_reach = plan.accesses.arena.base.in_page() != 0 || plan.accesses.arena.end() >> 48 != 0;
+    if plan.accesses.arena != target.arena || out_of_reach {
         return refuse(0, "envelope", Reason::OtherArena);
     }
-    if plan.gpu_id != 0 && !map.is_same_product(plan.gpu_id, target.gpu_id) {
+    if plan.accesses.gpu_id != 0 && !map.is_same_product(plan.accesses.gpu_id, target.gpu_id) {
         let name = |id| map.gpu_name(id).unwrap_or("unknown").to_owned();
         return refuse(
             0,
             "envelope",
             Reason::OtherGpu {
-                plan: plan.gpu_id,
-                plan_name: name(plan.gpu_id),
+                plan: plan.accesses.gpu_id,
+                plan_name: name(plan.accesses.gpu_id),
                 device: target.gpu_id,
                 device_name: name(target.gpu_id),
             },
@@ -149,8 +179,8 @@ fn fits(plan: &Plan, target: &DeviceInfo, map: &RegisterMap) -> Result<(), Refus
 }
 
 /// Rule 6: checks that a plan without windows expects no window or screen effects.
-fn expectations(plan: &Plan) -> Result<(), Refusal> {
-    match plan.expectations.first() {
+fn expectations(plan: PlannedAccesses<'_>) -> Result<(), Refusal> {
+    match plan.accesses.expectations.first() {
         None => Ok(()),
         Some(e) => refuse(
             6,
@@ -163,14 +193,14 @@ fn expectations(plan: &Plan) -> Result<(), Refusal> {
 }
 
 /// Rule 6: checks that outputs are known before the run; `memory` is the memory at its end.
-fn outputs(plan: &Plan, memory: &PlanMemory<'_>, work: &Work<'_>) -> Result<(), Refusal> {
-    for o in &plan.outputs {
+fn outputs(plan: PlannedAccesses<'_>, memory: &PlanMemory<'_>, work: &Work<'_>) -> Result<(), Refusal> {
+    for o in &plan.envelope.outputs {
         let place = format!("output `{}`", o.name);
         let unmapped = |va| Reason::OutputUnmapped {
             name: o.name.clone(),
             va,
         };
-        let Some(space) = usize::try_from(o.space).ok().and_then(|s| plan.spaces.get(s)) else {
+        let Some(space) = usize::try_from(o.space).ok().and_then(|s| plan.spaces().get(s)) else {
             return refuse(6, place, unmapped(o.va.0));
         };
         let gpu = memory.gpu(space);
@@ -186,6 +216,11 @@ fn outputs(plan: &Plan, memory: &PlanMemory<'_>, work: &Work<'_>) -> Result<(), 
             at = (at / PAGE_SIZE as u64 + 1) * PAGE_SIZE as u64;
         }
     }
-    let named = plan.rewrites.iter().filter(|r| r.kind == RewriteKind::Output).count() as u64;
-    body::check_count("output rewrites", named, plan.outputs.len() as u64)
+    let named = plan
+        .envelope
+        .rewrites
+        .iter()
+        .filter(|r| r.kind == RewriteKind::Output)
+        .count() as u64;
+    body::check_count("output rewrites", named, plan.envelope.outputs.len() as u64)
 }

@@ -57,9 +57,9 @@ pub fn read(path: &Path) -> Result<Option<Compiled>, Failure> {
 /// Creates a recording without events as a placeholder: it identifies the device, and so the register map.
 pub fn open_placeholder(path: &Path, plan: &Plan) -> SourceRecording {
     let mut recording = Recording::default();
-    recording.metadata.identity.gpu_id = plan.gpu_id;
-    if let Some(hardware) = &plan.hardware {
-        recording.set_hardware(hardware);
+    recording.metadata.identity.gpu_id = plan.accesses().map_or(0, |a| a.gpu_id);
+    if let Some(mmio) = plan.mmio() {
+        recording.set_hardware(&mmio.hardware);
     }
     SourceRecording::new(path, recording)
 }

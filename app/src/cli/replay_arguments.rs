@@ -6,13 +6,15 @@ use super::plan_file;
 use super::source::{Source, SourceRecording};
 use super::{Failure, progress_line, replayed_screen};
 use crate::buffers;
+use crate::document::plans::compile;
 use crate::document::targets::{factories, list_simulators};
 use clap::{Args, ValueEnum};
+use replay_cuda::ApiOptions;
 use replay_engine::client::fitting::{RecordedDevice, fitting_hint};
 use replay_engine::client::targets::{self, TargetName};
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace, compile};
+use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace};
 use replay_engine::wire::KeyStore;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -299,6 +301,22 @@ impl ReplayArguments {
         factories()
             .check_fit(&opened.recording, self.target_name(), &device)
             .map_err(failed)?;
+        let budgets = match self.time_limit {
+            Some(seconds) => Budgets {
+                time_ns: seconds.saturating_mul(1_000_000_000),
+                ..Budgets::default()
+            },
+            None => Budgets::default(),
+        };
+        let api_options = ApiOptions {
+            outputs: outputs.clone(),
+            budgets,
+            graph: self.graph,
+            no_restore: self.no_restore,
+            step: self.step,
+            memory: self.memory,
+            held: false,
+        };
         let options = CompileOptions {
             pace: match self.pace {
                 PaceArgument::Recorded => Pace::Recorded,
@@ -307,26 +325,15 @@ impl ReplayArguments {
             outputs,
             allow_unknown: self.allow.clone(),
             expect_screen: expect_screen.clone(),
-            graph: self.graph,
-            no_restore: self.no_restore,
-            step: self.step,
-            memory: self.memory,
-            budgets: match self.time_limit {
-                Some(seconds) => Budgets {
-                    time_ns: seconds.saturating_mul(1_000_000_000),
-                    ..Budgets::default()
-                },
-                None => Budgets::default(),
-            },
+            budgets,
             screen_source: self
                 .expect_screen
                 .as_ref()
                 .map_or_else(String::new, |f| f.display().to_string()),
-            ..CompileOptions::default()
         };
         let start = Instant::now();
         let mut compiled = progress_line::run_with_progress("compiling", |progress, _| {
-            compile(&opened.recording, &edits, &device, &options, progress).map_err(|e| {
+            compile(&opened.recording, &edits, &device, &options, &api_options, progress).map_err(|e| {
                 let how = match e {
                     CompileError::UnknownRegister { .. } => " (--allow START..END)",
                     _ => "",
@@ -396,14 +403,14 @@ impl ReplayArguments {
                     output.bytes
                 )));
             }
-            if plan.calls.is_some() {
+            let Some(accesses) = plan.accesses_mut() else {
                 if of_calls.insert(name.clone(), bytes).is_some() {
                     let twice = format!("--expect {name} is given twice; give one file for it");
                     return Err(Failure::usage(twice));
                 }
                 continue;
-            }
-            plan.expectations.push(Expectation {
+            };
+            accesses.expectations.push(Expectation {
                 effect: Effect::Output {
                     name: name.clone(),
                     digest: *blake3::hash(&bytes).as_bytes(),

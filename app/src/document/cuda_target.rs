@@ -1,9 +1,8 @@
-//! Queries to a target with a CUDA device besides a replay: a plan of the API trace that states the requested data.
+//! Requests to a target with a CUDA device besides a replay: the plan of the API trace, and errors.
 
+use replay_cuda::{ApiOptions, compile};
 use replay_engine::client::{ClientError, Lease};
-use replay_engine::plan::calls::ApiTracePlan;
-use replay_engine::plan::{CompileError, CompileOptions, Edits, compile};
-use replay_engine::run::Outcome;
+use replay_engine::plan::{CompileError, Compiled, Edits};
 use trace_core::api_trace::MemoryTraceError;
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
@@ -43,42 +42,24 @@ pub fn is_cuda(target: &str) -> bool {
     target.contains("cuda")
 }
 
-/// Runs a query. `want` adds the requested data to the plan, which may take `time_ns` nanoseconds.
+/// Compiles the recording for a query that may take `time_ns` nanoseconds.
 ///
 /// # Errors
-/// Returns an error if the recording cannot be compiled for the target, or the target is lost.
-pub(super) fn run_query(
-    lease: &mut Lease,
-    work: (&Recording, &Edits),
-    options: &CompileOptions,
-    time_ns: u64,
-    want: impl FnOnce(&mut ApiTracePlan),
-    progress: &Progress,
-) -> Result<Outcome, DeviceQueryError> {
-    run_query_repeated(lease, work, options, (time_ns, 1), want, progress)
-}
-
-/// Runs a query like [`run_query`], with a replay that is repeated this many times.
-///
-/// # Errors
-/// The same as [`run_query`].
-pub(super) fn run_query_repeated(
-    lease: &mut Lease,
+/// Returns an error if the recording cannot be compiled for the target.
+pub(super) fn compile_query(
+    lease: &Lease,
     (recording, edits): (&Recording, &Edits),
-    options: &CompileOptions,
-    (time_ns, repeat): (u64, u32),
-    want: impl FnOnce(&mut ApiTracePlan),
+    options: &ApiOptions,
+    time_ns: u64,
     progress: &Progress,
-) -> Result<Outcome, DeviceQueryError> {
-    let device = lease.info().clone();
-    if !device.takes_calls() {
+) -> Result<Compiled, DeviceQueryError> {
+    if !lease.info().takes_api_traces() {
         return Err(DeviceQueryError::NotCuda);
     }
-    let mut compiled = compile(recording, edits, &device, options, progress)?;
+    let mut compiled = compile(recording, edits, lease.info(), options, progress)?;
     let time = time_ns.saturating_add(BESIDE).min(MAX_PLAN_NS);
     compiled.plan.budgets.time_ns = compiled.plan.budgets.time_ns.max(time);
-    want(compiled.plan.calls.as_mut().ok_or(DeviceQueryError::NotCuda)?);
-    Ok(lease.replay(&compiled, repeat, progress, false)?)
+    Ok(compiled)
 }
 
 /// Returns the error for a target that did not return the requested data.

@@ -56,7 +56,7 @@ impl DebugSession {
 
     /// Returns the submit event of a chain.
     fn submit(&self, chain: u32) -> Option<u64> {
-        self.compiled.plan.jobs.get(chain as usize).map(|j| j.submit_event)
+        self.compiled.plan.jobs().get(chain as usize).map(|j| j.submit_event)
     }
 
     /// Replays and records every write.

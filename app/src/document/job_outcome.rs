@@ -23,8 +23,8 @@ const DRAW: [JobType; 6] = [
 #[must_use]
 pub fn find_job_outcome(doc: &Document, job: &JobFact) -> Option<(JobOutcome, Option<String>)> {
     let o = doc.replay.outcome.as_ref()?;
-    let at = o.jobs.binary_search_by_key(&job.submit, |x| x.submit_event).ok()?;
-    let j = o.jobs.get(at)?.clone();
+    let at = o.jobs().binary_search_by_key(&job.submit, |x| x.submit_event).ok()?;
+    let j = o.jobs().get(at)?.clone();
     let chain: Vec<ChainEntry<'_>> = job.chain.iter().map(|c| (c.va, c.kind.as_str())).collect();
     let why = explain_uncomputed(o, &j, &chain);
     Some((j, why))
@@ -45,7 +45,7 @@ pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>])
         return None;
     }
     // A finding names its jobs by address.
-    let findings = o.findings.iter().filter(|f| f.kind == FindingKind::ShaderNotRun);
+    let findings = o.findings().iter().filter(|f| f.kind == FindingKind::ShaderNotRun);
     let names = |place: &str, va: u64| {
         let at = format!("{va:#x}");
         place.split([' ', ',']).any(|word| word == at)
@@ -70,6 +70,7 @@ pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>])
 #[cfg(test)]
 mod tests {
     use super::*;
+    use replay_engine::run::{AccessOutcome, OutcomeBody};
     use trace_core::GpuVa;
     use trace_core::finding::Finding;
 
@@ -87,12 +88,12 @@ mod tests {
 
     #[test]
     fn uncomputed_jobs_show_a_reason() {
-        let mut o = Outcome::unfinished("board".into());
-        let not_run = |location: &str, why: &str| Finding::new(FindingKind::ShaderNotRun, location, why);
-        o.findings
-            .push(not_run("jobs 0xa00, 0xa0 and 3 more", "it holds what is not known").at_event(7));
-        o.findings
-            .push(not_run("job 0xa0", "its memory is not there").at_event(9));
+        let mut o = Outcome::unfinished("board".into(), OutcomeBody::Accesses(AccessOutcome::default()));
+        let not_run = |place: &str, why: &str| Finding::new(FindingKind::ShaderNotRun, place, why);
+        o.accesses_mut().unwrap().findings = vec![
+            not_run("jobs 0xa00, 0xa0 and 3 more", "it holds what is not known").at_event(7),
+            not_run("job 0xa0", "its memory is not there").at_event(9),
+        ];
         let done = Some(1);
         assert_eq!(explain_uncomputed(&o, &job(7, Some(true), done), &[]), None);
         assert_eq!(explain_uncomputed(&o, &job(7, None, done), &[]), None);
@@ -105,7 +106,7 @@ mod tests {
                 .unwrap()
                 .contains("never ended")
         );
-        o.findings.clear();
+        o.accesses_mut().unwrap().findings.clear();
         let why = |chain: &[ChainEntry<'_>]| explain_uncomputed(&o, &job(7, Some(false), done), chain).unwrap();
         assert!(why(&[(0xa0, "vertex"), (0xb0, "tiler")]).starts_with("vertex jobs complete"));
         assert!(why(&[(0xa0, "compute")]).contains("gave no reason"));

@@ -2,11 +2,13 @@
 //! request covers the launches whose writes are in doubt.
 
 use super::Document;
-use super::cuda_target::{DeviceQueryError, is_cuda, missing_answer, run_query, run_query_repeated};
+use super::cuda_target::{DeviceQueryError, compile_query, is_cuda, missing_answer};
 use super::running_work::{RunningSlot, RunningWork};
+use replay_cuda::ApiOptions;
 use replay_engine::client::Lease;
-use replay_engine::memory_trace::{MemoryTraceReport, MemoryTraceRequest, OUTPUT};
-use replay_engine::plan::{CompileOptions, Edits};
+use replay_engine::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
+use replay_engine::plan::Edits;
+use replay_engine::target::TracedMemory;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -139,15 +141,10 @@ pub fn trace_memory(
     if request.time_ns == 0 {
         request.time_ns = USUAL_TIME;
     }
-    let want = |calls: &mut replay_engine::plan::calls::ApiTracePlan| calls.watch = Some(request.clone());
-    let (edits, options) = (Edits::default(), CompileOptions::default());
-    let outcome = run_query(lease, (recording, &edits), &options, request.time_ns, want, progress)?;
-    let Some(report) = outcome.calls.and_then(|c| c.watched) else {
-        return Err(missing_answer(outcome.failure));
-    };
-    let bytes = outcome.outputs.into_iter().find(|o| o.name == OUTPUT);
-    let bytes = bytes.ok_or_else(|| missing_answer(None))?;
-    let watched = MemoryTrace::from_bytes(&bytes.data)?.with_target(target);
+    let (edits, options) = (Edits::default(), ApiOptions::default());
+    let compiled = compile_query(lease, (recording, &edits), &options, request.time_ns, progress)?;
+    let TracedMemory { report, trace } = lease.trace_memory(&compiled, &request, progress)?;
+    let watched = MemoryTrace::from_bytes(&trace)?.with_target(target);
     if !watched.is_answer_to(&(request.from..request.to), &request.ranges, &request.look) {
         return Err(DeviceQueryError::UnexpectedAnswer);
     }
@@ -170,13 +167,14 @@ pub fn measure_launches(
     time_ns: u64,
     progress: &Progress,
 ) -> Result<BTreeMap<u64, u64>, DeviceQueryError> {
-    let want = |calls: &mut replay_engine::plan::calls::ApiTracePlan| calls.times = true;
-    let (edits, options) = (Edits::default(), CompileOptions::default());
-    let outcome = run_query_repeated(lease, (recording, &edits), &options, (time_ns, repeat), want, progress)?;
-    match outcome.calls {
-        Some(calls) if outcome.failure.is_none() => {
-            Ok(calls.launch_ns.iter().map(|[event, ns]| (*event, *ns)).collect())
-        }
+    let (edits, options) = (Edits::default(), ApiOptions::default());
+    let mut compiled = compile_query(lease, (recording, &edits), &options, time_ns, progress)?;
+    if let Some(calls) = compiled.plan.api_mut() {
+        calls.times = true;
+    }
+    let outcome = lease.replay(&compiled, repeat, progress, false)?;
+    match outcome.api() {
+        Some(api) if outcome.failure.is_none() => Ok(api.launch_ns.iter().map(|[event, ns]| (*event, *ns)).collect()),
         _ => Err(missing_answer(outcome.failure)),
     }
 }

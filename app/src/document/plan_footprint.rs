@@ -3,7 +3,7 @@
 
 use super::lookup::find_register_map;
 use replay_engine::plan::Plan;
-use replay_engine::plan::calls::body::CallReader;
+use replay_engine::plan::api_body::CallReader;
 use std::collections::BTreeMap;
 use trace_core::PhysAddr;
 use trace_core::recording::{CallEvent, CopyKind, Recording};
@@ -43,7 +43,8 @@ pub struct ApiFootprint {
 
 impl ApiFootprint {
     fn for_plan(plan: &Plan) -> Option<Self> {
-        let metadata = &plan.calls.as_ref()?.metadata;
+        let api = plan.api()?;
+        let metadata = &api.metadata;
         let held = metadata.modules.iter().filter(|m| m.bytes > 0);
         let mut reach = Self {
             modules: held.fold((0, 0), |(n, bytes), m| (n + 1, m.bytes.saturating_add(bytes))),
@@ -51,7 +52,7 @@ impl ApiFootprint {
             ..Self::default()
         };
         // The check of the plan reports unreadable calls.
-        for c in CallReader::new(&plan.body, plan.images.len()).map_while(Result::ok) {
+        for c in CallReader::new(&api.body, plan.images.len()).map_while(Result::ok) {
             match c.call {
                 CallEvent::Launch(_) => reach.launches += 1,
                 CallEvent::Copy(row) => {
@@ -91,12 +92,13 @@ impl PlanFootprint {
         }
         let mut writes: Vec<_> = blocks.into_iter().map(|(b, n)| (b.to_owned(), n)).collect();
         writes.sort_by_key(|w| std::cmp::Reverse(w.1));
-        let base = plan.arena.base;
-        let bytes = plan.used_pages.saturating_mul(4096);
+        let accesses = plan.accesses();
+        let base = accesses.map_or(PhysAddr(0), |a| a.arena.base);
+        let bytes = accesses.map_or(0, |a| a.used_pages.saturating_mul(4096));
         Self {
             writes,
             memory: (bytes > 0).then(|| (base, PhysAddr(base.0.saturating_add(bytes)))),
-            allowed: plan.allowed.clone(),
+            allowed: accesses.map_or_else(Vec::new, |a| a.allowed.clone()),
             calls: ApiFootprint::for_plan(plan),
         }
     }

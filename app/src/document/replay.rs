@@ -4,20 +4,21 @@ use super::buffer_index::Buffers;
 use super::contents::BufferContents;
 use super::output_diff::{OutputDiff, compare};
 use super::plan_footprint::PlanFootprint;
+use super::plans;
 use super::targets::{self, Targets};
 use super::transfers;
 use super::tuning::tolerance::parse_output_rules;
 use super::workspace::How;
 use crate::theme::text;
+use replay_cuda::{ApiOptions, ComparisonRules, compare_outputs};
 use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice, determine_fit};
 use replay_engine::client::targets::ReplayTarget;
 use replay_engine::client::{ClientError, Lease, Phase};
 use replay_engine::device::qemu::PACKAGE;
 use replay_engine::device::{Containment, DeviceInfo};
-use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace, compile};
-use replay_engine::run::calls::{ComparisonRules, compare_outputs};
+use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace};
 use replay_engine::run::{Outcome, Verdict};
-use replay_engine::verify::{MAX_STEPS, Reason, Refusal, Verified, Work, verify_within};
+use replay_engine::verify::{MAX_STEPS, Reason, Refusal, Verified, Work};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -503,17 +504,21 @@ fn planned(order: &ReplayRequest, device: &DeviceInfo, progress: &Progress) -> R
     let options = CompileOptions {
         pace: order.pace,
         allow_unknown: order.allowed.clone(),
+        ..CompileOptions::default()
+    };
+    let api_options = ApiOptions {
         graph: order.api_options.graph,
         step: order.api_options.step,
         no_restore: order.api_options.no_restore,
         memory: order.api_options.memory,
-        ..Default::default()
+        ..ApiOptions::default()
     };
-    let compiled = compile(
+    let compiled = plans::compile(
         &order.recording,
         &build_edits(&order.edited),
         device,
         &options,
+        &api_options,
         progress,
     )?;
     order.say("checking the plan");
@@ -536,7 +541,7 @@ fn checked(
     progress: &Progress,
 ) -> Result<Result<Verified, Refusal>, ReplayError> {
     let work = Work::new(MAX_STEPS, progress);
-    match verify_within(&compiled.plan, &compiled.pages, device, &work) {
+    match plans::verify(compiled, device, &work) {
         Err(r) if r.reason == Reason::GivenUp => Err(ClientError::Cancelled.into()),
         done => Ok(done),
     }
@@ -594,7 +599,7 @@ fn run(
     let mut outcome = lease.replay(&planned.compiled, order.repeat, progress, false)?;
     outcome.timing.plan_ns = planned.plan_ns;
     order.say("comparing outputs");
-    let compared = if outcome.calls.is_some() {
+    let compared = if outcome.api().is_some() {
         compare_outputs(&mut outcome, &order.recording, &order.against);
         transfers::compare_outputs(&order.recording, &mut outcome.outputs)
     } else {
@@ -625,7 +630,7 @@ pub fn format_summary(outcome: &Outcome) -> String {
 /// Formats what a replay compared: reads, interrupts.
 #[must_use]
 pub fn format_compared(outcome: &Outcome) -> String {
-    if let Some(calls) = &outcome.calls {
+    if let Some(calls) = outcome.api() {
         let launches = text::count_noun(calls.launches, "launch", "launches");
         let outputs = match calls.free_outputs() {
             (differ, all) if all > 0 => format!(
@@ -645,7 +650,7 @@ pub fn format_compared(outcome: &Outcome) -> String {
         "{} of {} reads · {} interrupts",
         text::count(outcome.reads.matched),
         text::count(outcome.reads.compared),
-        text::count(outcome.interrupts),
+        text::count(outcome.interrupts()),
     )
 }
 
@@ -659,7 +664,7 @@ mod tests {
         let recording = trace_core::container::open(sample.as_ref()).unwrap();
         let device = targets::factories().open(DEFAULT_SIMULATOR).unwrap().info().clone();
         let (edits, options) = (Edits::default(), CompileOptions::default());
-        let compiled = compile(&recording, &edits, &device, &options, &Progress::new()).unwrap();
+        let compiled = replay_engine::plan::compile(&recording, &edits, &device, &options, &Progress::new()).unwrap();
         assert!(checked(&compiled, &device, &Progress::new()).unwrap().is_ok());
         let stopped = Progress::new();
         stopped.cancel();

@@ -43,7 +43,7 @@ impl State {
         }
         // If a target reports its device, list it only if it accepts this kind of recording.
         let known = self.known_targets.iter().flatten();
-        let takes = |b: &&ReplayTarget| b.info.as_ref().is_none_or(|i| i.takes_calls() == calls);
+        let takes = |b: &&ReplayTarget| b.info.as_ref().is_none_or(|i| i.takes_api_traces() == calls);
         for target in known.filter(takes) {
             if all.iter().all(|t| t.name != target.name) {
                 all.push(self.row_of_target(target));

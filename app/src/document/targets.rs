@@ -1,11 +1,11 @@
 //! The replay targets that this program can reach: built-in simulators, QEMU devices, and devices of paired agents.
 
 use device_mali::{Model, ModelData, SoftwareMali};
+use replay_cuda::{CudaTargets, WorkerProcesses, current_program};
 use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice};
 use replay_engine::client::targets::{self, Factories, ReplayTarget, TargetName};
 use replay_engine::client::{ClientError, Endpoint, Lease};
-use replay_engine::device::cuda::{WorkerProcesses, current_program};
-use replay_engine::device::{self, Containment, DeviceInfo};
+use replay_engine::device::{Containment, DeviceInfo, RegisterFactory};
 use replay_engine::wire::KeyStore;
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,14 +23,13 @@ const TICK: Duration = Duration::from_millis(50);
 #[must_use]
 pub fn factories() -> Factories {
     let all = Model::ALL.into_iter().fold(Factories::new(), |all, model| {
-        let made = move || Ok(Box::new(SoftwareMali::new(model)) as Box<dyn device::ReplayDevice>);
-        all.with_gpu(model.data().name, model.data().gpu_id, Arc::new(made))
+        let made: RegisterFactory = Arc::new(move || Ok(Box::new(SoftwareMali::new(model))));
+        all.with_gpu(model.data().name, model.data().gpu_id, made)
     });
     // The whole program shares one instance, so that a prestarted worker process is found.
     static WORKERS: OnceLock<Arc<WorkerProcesses>> = OnceLock::new();
-    all.with_cuda(Arc::clone(
-        WORKERS.get_or_init(|| Arc::new(WorkerProcesses::new(worker_command))),
-    ))
+    let workers = WORKERS.get_or_init(|| Arc::new(WorkerProcesses::new(worker_command)));
+    all.with_cuda(Arc::new(CudaTargets::new(Arc::clone(workers))))
 }
 
 /// The command word that starts this program as the worker process for CUDA devices.
@@ -94,9 +93,8 @@ impl Targets {
     /// Returns the same targets, with CUDA devices that use another worker program.
     #[must_use]
     pub fn with_worker(mut self, worker_command: impl Fn() -> Command + Send + Sync + 'static) -> Self {
-        self.factories = self
-            .factories
-            .with_external_cuda(Arc::new(WorkerProcesses::new(worker_command)));
+        let workers = Arc::new(WorkerProcesses::new(worker_command));
+        self.factories = self.factories.with_cuda(Arc::new(CudaTargets::external(workers)));
         self
     }
 

@@ -3,7 +3,7 @@
 use super::buffer_index::{BufferIndex, BufferOrigin, Buffers, OriginKind};
 use super::changes::RecordedContents;
 use super::output_diff::{MAX_SHOWN_ELEMENTS, OutputDiff};
-use replay_engine::device::cuda::{Script, Transfer};
+use replay_cuda::{Script, Transfer};
 use replay_engine::run::OutputBuffer;
 use std::cell::OnceCell;
 use std::collections::HashMap;

@@ -9,11 +9,11 @@ pub mod map;
 pub mod table;
 pub mod tolerance;
 
-use crate::document::cuda_target::{DeviceQueryError, missing_answer, run_query};
+use crate::document::cuda_target::{DeviceQueryError, compile_query};
 use crate::document::running_work::{RunningSlot, RunningWork};
+use replay_cuda::ApiOptions;
 use replay_engine::client::Lease;
-use replay_engine::plan::calls::ApiTracePlan;
-use replay_engine::plan::{CompileOptions, Edits};
+use replay_engine::plan::Edits;
 use replay_engine::tune::{TuneReport, TuneRequest};
 use std::sync::Arc;
 use trace_core::progress::Progress;
@@ -64,23 +64,14 @@ pub fn tune_on_target(
     tune: &TuneRequest,
     progress: &Progress,
 ) -> Result<TuneReport, DeviceQueryError> {
-    let options = CompileOptions {
+    let options = ApiOptions {
         // The recorded launch must also leave the memory here that the recording holds after the launch.
         memory: true,
         held: edits.inputs.is_empty(),
-        ..CompileOptions::default()
+        ..ApiOptions::default()
     };
-    let want = |api_trace: &mut ApiTracePlan| api_trace.tune = Some(tune.clone());
-    let outcome = run_query(
-        lease,
-        (recording, edits),
-        &options,
-        tune.limits.total_ns,
-        want,
-        progress,
-    )?;
-    let tuned = outcome.calls.and_then(|c| c.tuned);
-    tuned.ok_or_else(|| missing_answer(outcome.failure))
+    let compiled = compile_query(lease, (recording, edits), &options, tune.limits.total_ns, progress)?;
+    Ok(lease.tune(&compiled, tune, progress)?)
 }
 
 #[cfg(test)]

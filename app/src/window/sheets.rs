@@ -138,8 +138,8 @@ pub(super) fn draw_confirm(app: &mut App, ctx: &Context) {
         Some((c, _)) => format!(
             "{}, {}, {} of the agent's memory",
             text::count_noun(c.plan.actions, "action", "actions"),
-            text::count_noun(c.plan.jobs.len() as u64, "job", "jobs"),
-            text::count_noun(c.plan.used_pages, "page", "pages")
+            text::count_noun(c.plan.jobs().len() as u64, "job", "jobs"),
+            text::count_noun(c.plan.accesses().map_or(0, |a| a.used_pages), "page", "pages")
         ),
         None => "the plan is made and verified first; \"Make plan\" shows it before the replay".to_owned(),
     };

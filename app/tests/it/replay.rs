@@ -113,8 +113,8 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
 fn jobs_without_an_executed_shader_are_marked() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("replay");
-    let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
-    let skipped = o.jobs.iter().filter(|j| j.computed == Some(false)).count();
+    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let skipped = o.jobs().iter().filter(|j| j.computed == Some(false)).count();
     assert_eq!(o.computed, skipped == 0);
     assert_eq!(
         w.has_part("not computed: "),
@@ -187,7 +187,7 @@ fn unknown_register_can_be_allowed_from_its_error() {
     w.run("replay");
     let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
     assert_eq!(o.verdict, Verdict::Match);
-    assert!(o.findings.iter().any(|f| f.place == "registers 0x3ff8..0x3ffc"));
+    assert!(o.findings().iter().any(|f| f.place == "registers 0x3ff8..0x3ffc"));
 }
 
 #[test]

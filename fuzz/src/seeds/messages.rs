@@ -2,7 +2,9 @@
 
 use super::seed::Add;
 use crate::plans;
+use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::run::ArtifactsHeader;
+use replay_engine::target::TargetRequest;
 use replay_engine::wire::delta::{Outline, Step};
 use replay_engine::wire::message::{
     DeviceState, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, PlanPart, RunReply, RunRequest,
@@ -116,7 +118,7 @@ pub fn add(add: Add<'_>) {
     if let Some((verified, refusal, outcome)) = plans::outcomes() {
         add("wire", "ready", message(6, &PagesReply::Ready(verified)));
         add("wire", "refused", message(6, &PagesReply::Refused(refusal)));
-        let done = RunReply::Done {
+        let done = RunReply::Replayed {
             outcome: Box::new(outcome),
             left: Some(Box::new(artifacts_header())),
             bulk: vec![10, 4096, 0, 64],
@@ -139,7 +141,17 @@ pub fn add(add: Add<'_>) {
         material(&artifacts_header(), &events, &[0x5a; 4096]),
     );
     add("outcome", "nothing", material(&ArtifactsHeader::default(), &[], &[]));
-    add("wire", "start", message(7, &RunRequest::Start { repeat: 2 }));
+    let start = |request| message(7, &RunRequest::Start(request));
+    add("wire", "start", start(TargetRequest::Replay { repeat: 2 }));
+    add("wire", "start-tune", start(TargetRequest::Tune(Box::default())));
+    add(
+        "wire",
+        "start-trace",
+        start(TargetRequest::TraceMemory(MemoryTraceRequest::default())),
+    );
+    add("wire", "tuned", message(8, &RunReply::Tuned(Box::default())));
+    let (report, bytes) = (Box::default(), 64);
+    add("wire", "traced", message(8, &RunReply::TracedMemory { report, bytes }));
     add("wire", "progress", message(8, &RunReply::Progress(5)));
     let piece = first_piece(Topic::Run, b"\0\0\0\0\x05\0\0\0")
         .map(|(p, _)| p)

@@ -6,7 +6,8 @@ use crate::{bus, plans};
 use replay_core::{Action, Encoder, MAX_ACTION_BYTES, ReadClass};
 use replay_engine::device::Arena;
 use replay_engine::plan::{
-    Budgets, PLAN_VERSION, Plan, PlanBuffer, PlanJob, PlanPage, PlanSpace, ReadClasses, Rewrite, RewriteKind, text,
+    AccessPlan, Plan, PlanBody, PlanBuffer, PlanJob, PlanPage, PlanSpace, ReadClasses, RegisterPlan, Rewrite,
+    RewriteKind, text,
 };
 use trace_core::recording::{ElementType, FrameRole, MmuFormat, zero_digest};
 use trace_core::{GpuVa, PhysAddr};
@@ -194,9 +195,7 @@ fn body(actions: &[Action]) -> Vec<u8> {
 
 fn plan(body: &[u8]) -> Plan {
     let base = PhysAddr(0x1_0000_0000);
-    Plan {
-        version: PLAN_VERSION,
-        title: "seed".into(),
+    let accesses = AccessPlan {
         gpu_id: 0x60a0_0002,
         register_map: "mali-jm".into(),
         arena: Arena { base, pages: 1 << 20 },
@@ -206,30 +205,6 @@ fn plan(body: &[u8]) -> Plan {
             role: FrameRole::Table,
         }],
         used_pages: 2,
-        spaces: vec![PlanSpace {
-            number: 0,
-            format: MmuFormat::Aarch64_4k,
-            root: base,
-            root_register: base.0,
-        }],
-        outputs: vec![PlanBuffer {
-            name: "output".into(),
-            va: GpuVa(0x10_0000),
-            bytes: 64,
-            element: ElementType::F32,
-            space: 0,
-        }],
-        jobs: vec![PlanJob {
-            submit_event: 4,
-            done_event: Some(6),
-            head_va: GpuVa(0x10_1000),
-            slot: 1,
-        }],
-        rewrites: vec![Rewrite {
-            kind: RewriteKind::FlushId,
-            event: Some(4),
-            detail: "from event 3".into(),
-        }],
         reads: ReadClasses {
             equal: 1,
             masked: 1,
@@ -238,12 +213,37 @@ fn plan(body: &[u8]) -> Plan {
             any: 1,
         },
         interrupts: 1,
-        actions: every_action().len() as u64,
-        budgets: Budgets::default(),
-        allowed: Vec::new(),
-        buffers: Vec::new(),
-        images: vec![[7; 32]],
         body: body.to_vec().into(),
-        ..Plan::empty(PLAN_VERSION)
+        ..AccessPlan::default()
+    };
+    let spaces = vec![PlanSpace {
+        number: 0,
+        format: MmuFormat::Aarch64_4k,
+        root: base,
+        root_register: base.0,
+    }];
+    let jobs = vec![PlanJob {
+        submit_event: 4,
+        done_event: Some(6),
+        head_va: GpuVa(0x10_1000),
+        slot: 1,
+    }];
+    Plan {
+        title: "seed".into(),
+        outputs: vec![PlanBuffer {
+            name: "output".into(),
+            va: GpuVa(0x10_0000),
+            bytes: 64,
+            element: ElementType::F32,
+            space: 0,
+        }],
+        rewrites: vec![Rewrite {
+            kind: RewriteKind::FlushId,
+            event: Some(4),
+            detail: "from event 3".into(),
+        }],
+        actions: every_action().len() as u64,
+        images: vec![[7; 32]],
+        ..Plan::new(PlanBody::Registers(RegisterPlan { accesses, spaces, jobs }))
     }
 }

@@ -3,14 +3,14 @@
 use crate::cli::AddressBits;
 use anyhow::{Context as _, Result, bail};
 use device_mali::{Model, SoftwareMali};
-use replay_engine::device::cuda::{self, CudaReplayDevice, WorkerProcesses, list_devices_in_worker};
+use replay_cuda::{CudaReplayDevice, WorkerProcesses, list_devices_in_worker};
 use replay_engine::device::guard::{self, Guard};
 use replay_engine::device::host::Host;
 use replay_engine::device::pci::{self, PciReplayDevice};
 use replay_engine::device::platform::{self, PlatformReplayDevice};
 use replay_engine::device::qemu::{self, QemuReplayDevice};
-use replay_engine::device::{ReplayDevice, free_memory};
-use replay_engine::serve::Factory;
+use replay_engine::device::{RegisterFactory, free_memory};
+use replay_engine::target::Factory;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::cell::{Cell, OnceCell};
 use std::process::Command;
@@ -107,30 +107,22 @@ pub fn software_device_names() -> impl Iterator<Item = String> {
 /// When this agent has no device of that name, QEMU does not provide it, or it cannot be opened on this machine.
 pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
     if let Some(device) = name.strip_prefix("qemu:") {
-        return Ok(QemuReplayDevice::factory(&qemu::Name::parse(device)?)?);
+        return Ok(QemuReplayDevice::factory(&qemu::Name::parse(device)?)?.into());
     }
     if let Some(function) = name.strip_prefix("pci:") {
         let function = pci::Name::parse(function)?;
-        return Ok(PciReplayDevice::factory(
-            &Host::local(),
-            &function,
-            &hardware.pci_options(name)?,
-        )?);
+        return Ok(PciReplayDevice::factory(&Host::local(), &function, &hardware.pci_options(name)?)?.into());
     }
     if let Some(number) = name.strip_prefix("cuda:") {
         let number = number
             .parse()
             .ok()
             .with_context(|| format!("`{name}` names no CUDA device (expected cuda:N)"))?;
-        return Ok(CudaReplayDevice::factory(number, true, new_workers())?);
+        return Ok(CudaReplayDevice::factory(number, true, new_workers())?.into());
     }
     if let Some(device) = name.strip_prefix("platform:") {
         let device = platform::Name::parse(device)?;
-        return Ok(PlatformReplayDevice::factory(
-            &Host::local(),
-            &device,
-            &hardware.platform_options()?,
-        )?);
+        return Ok(PlatformReplayDevice::factory(&Host::local(), &device, &hardware.platform_options()?)?.into());
     }
     let Some(model) = name.strip_prefix("software:").and_then(Model::from_name) else {
         let known: Vec<String> = software_device_names().collect();
@@ -142,15 +134,14 @@ pub fn factory(name: &str, hardware: &Hardware) -> Result<Factory> {
             platform::FORM
         );
     };
-    Ok(Arc::new(move || {
-        Ok(Box::new(SoftwareMali::new(model)) as Box<dyn ReplayDevice>)
-    }))
+    let factory: RegisterFactory = Arc::new(move || Ok(Box::new(SoftwareMali::new(model))));
+    Ok(factory.into())
 }
 
 /// Creates the pool of worker processes that replay on a CUDA device. Each worker runs this same executable.
 fn new_workers() -> Arc<WorkerProcesses> {
     Arc::new(WorkerProcesses::new(|| {
-        let mut command = Command::new(cuda::current_program());
+        let mut command = Command::new(replay_cuda::current_program());
         command.arg(WORKER_VERB);
         command
     }))
@@ -159,7 +150,7 @@ fn new_workers() -> Arc<WorkerProcesses> {
 /// Returns the CUDA devices of this machine as pairs of name (`cuda:N`) and the driver's name for the device. The list
 /// is empty if there is no driver. A driver that does not respond is logged.
 pub fn list_cuda_devices() -> Vec<(String, String)> {
-    if !cuda::is_likely() {
+    if !replay_cuda::is_likely() {
         return Vec::new();
     }
     match list_devices_in_worker(&new_workers()) {

@@ -51,8 +51,9 @@ fn run_command(cli: Cli) -> Result<ExitCode> {
         Command::Pair(options) => serve::pair(&options, &store()?),
         Command::Devices => list_devices(),
         Command::Guard => devices::run_guard(),
-        Command::PlayCalls => replay_engine::device::cuda::worker::serve_request(std::io::stdin(), std::io::stdout())
-            .context("standard input or output"),
+        Command::PlayCalls => {
+            replay_cuda::worker::serve_request(std::io::stdin(), std::io::stdout()).context("standard input or output")
+        }
         Command::Keys { command } => run_keys(&command, &*store()?),
         Command::Completions { shell } => print_text(&completion_script(&Cli::command(), shell)),
         Command::Man { folder } => print_manual(folder.as_deref()),
@@ -94,7 +95,7 @@ fn print_manual(folder: Option<&Path>) -> Result<()> {
 fn list_devices() -> Result<()> {
     let hardware = devices::Hardware::new(false, 0, &[], &[])?;
     for name in devices::software_device_names() {
-        let device = devices::factory(&name, &hardware)?()?;
+        let device = devices::factory(&name, &hardware)?.open()?;
         let info = device.info();
         print_line(&format!(
             "{name}\t{} ({}), {} MiB of memory",

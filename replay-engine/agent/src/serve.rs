@@ -3,7 +3,8 @@
 use crate::cli::{Pair, Serve};
 use crate::{devices, pairing_prompt, print_line};
 use anyhow::{Context as _, Result, bail};
-use replay_engine::serve::{Factory, Options, Server};
+use replay_engine::serve::{Options, Server};
+use replay_engine::target::Factory;
 use replay_engine::wire::{DEFAULT_PORT, KeyStore, NamedKey};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -59,7 +60,7 @@ pub fn serve(options: &Serve, keys: &Arc<KeyStore>) -> Result<()> {
         Options {
             cache_bytes,
             plan_pages: if of_calls {
-                Options::for_calls().plan_pages
+                Options::for_api_traces().plan_pages
             } else {
                 Options::default().plan_pages
             },

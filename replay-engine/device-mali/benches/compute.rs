@@ -14,7 +14,7 @@ use device_mali::bench_support::{PagedMemory, track_last_writers};
 use device_mali::{Model, SoftwareMali};
 use divan::{Bencher, black_box, counter::BytesCount, counter::ItemsCount};
 use replay_core::Device;
-use replay_engine::device::{Arena, ReplayDevice, space};
+use replay_engine::device::{Arena, RegisterTarget, space};
 use std::path::Path;
 use trace_core::jobs::Dispatch;
 use trace_core::mmu::mappings;

@@ -15,8 +15,9 @@ use crate::device::SoftwareMali;
 use crate::job_trace::JobTrace;
 use crate::job_trace::flows::Flows;
 use crate::model::Model;
-use replay_engine::device::ReplayDevice as _;
-use replay_engine::plan::{CompileOptions, Compiled, Edits, compile};
+use job_trace::JobTrace;
+use replay_engine::device::Target as _;
+use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
 use std::collections::BTreeSet;
 use trace_core::mmu;
@@ -163,7 +164,7 @@ fn run_traced(
     Ok(WriteTrace {
         outcome,
         device,
-        spaces: compiled.plan.spaces.clone(),
+        spaces: compiled.plan.spaces().to_vec(),
     })
 }
 

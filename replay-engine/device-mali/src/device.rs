@@ -20,7 +20,9 @@ use crate::power::{Domain, Power};
 use crate::registers::{WINDOW, exception, gpu};
 use mmio::MmioResult;
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::{Arena, Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError, space};
+use replay_engine::device::{
+    Arena, Containment, DeviceInfo, DeviceInterface, JobReport, RegisterTarget, ReplayDeviceError, Target, space,
+};
 use trace_core::PhysAddr;
 use trace_core::progress::Progress;
 use trace_core::recording::{InterruptLine, Page};
@@ -89,8 +91,8 @@ pub struct SoftwareMali {
 
 /// Creates the simulator with this name (`mali-g71`), or returns `None`.
 #[must_use]
-pub fn factory(name: &str) -> Option<Box<dyn ReplayDevice>> {
-    Model::from_name(name).map(|m| Box::new(SoftwareMali::new(m)) as Box<dyn ReplayDevice>)
+pub fn factory(name: &str) -> Option<Box<dyn RegisterTarget>> {
+    Model::from_name(name).map(|m| Box::new(SoftwareMali::new(m)) as Box<dyn RegisterTarget>)
 }
 
 impl SoftwareMali {
@@ -450,7 +452,7 @@ fn memory_error(e: &MemoryError, frame: u64) -> ReplayDeviceError {
     }
 }
 
-impl ReplayDevice for SoftwareMali {
+impl Target for SoftwareMali {
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
             name: self.model.name.to_owned(),
@@ -462,6 +464,7 @@ impl ReplayDevice for SoftwareMali {
             hardware: None,
             windows: replay_engine::device::Window::registers(WINDOW),
             arena: self.memory.arena(),
+            interface: DeviceInterface::Registers,
             virtual_time: true,
             computes: true,
         }
@@ -477,7 +480,9 @@ impl ReplayDevice for SoftwareMali {
         self.work = WorkStats::default();
         Ok(())
     }
+}
 
+impl RegisterTarget for SoftwareMali {
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.memory.store(frame, page).map_err(|e| memory_error(&e, frame))
     }

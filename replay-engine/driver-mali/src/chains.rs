@@ -13,7 +13,7 @@ use crate::driver::Driver;
 use crate::error::DriverError;
 use crate::layout::SpaceId;
 use crate::recorder::Recorder;
-use replay_engine::device::{JobReport, ReplayDevice};
+use replay_engine::device::{JobReport, RegisterTarget};
 use replay_engine::run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -60,7 +60,7 @@ pub fn is_for(chains: &Chains, gpu_id: u32) -> bool {
 ///
 /// # Errors
 /// Returns the errors of [`chains::read`] and [`record`].
-pub fn record_folder(path: &Path, device: &mut dyn ReplayDevice) -> Result<RecordedChains, DriverError> {
+pub fn record_folder(path: &Path, device: &mut dyn RegisterTarget) -> Result<RecordedChains, DriverError> {
     record(&chains::read(path)?, device, &Progress::new())
 }
 
@@ -71,7 +71,7 @@ pub fn record_folder(path: &Path, device: &mut dyn ReplayDevice) -> Result<Recor
 /// When an image cannot be read, the device is another GPU or fails, or the work was cancelled.
 pub fn record(
     chains: &Chains,
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
     progress: &Progress,
 ) -> Result<RecordedChains, DriverError> {
     let target = device.info();

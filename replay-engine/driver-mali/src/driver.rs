@@ -4,7 +4,7 @@ use crate::error::DriverError;
 use crate::layout::{AddressSpace, FrameAllocator, SpaceId};
 use crate::offsets::{self as reg, js, mmu as as_reg};
 use crate::recorder::Recorder;
-use replay_engine::device::{DeviceInfo, ReplayDevice};
+use replay_engine::device::{DeviceInfo, RegisterTarget};
 use trace_core::mmu;
 use trace_core::recording::{Buffer, InterruptLine, MmuFormat, Region};
 use trace_core::registers::RegisterMap;
@@ -107,7 +107,7 @@ impl JobEnd {
 /// are recorded as host writes, including page tables. The cost grows with the number of pages touched. Writes by jobs
 /// are not recorded.
 pub struct Driver<'d> {
-    pub(crate) device: &'d mut dyn ReplayDevice,
+    pub(crate) device: &'d mut dyn RegisterTarget,
     pub(crate) recorder: Recorder,
     pub(crate) info: DeviceInfo,
     pub(crate) frames: FrameAllocator,
@@ -134,7 +134,7 @@ impl<'d> Driver<'d> {
     ///
     /// # Errors
     /// When the device fails, is an unknown GPU, or does not respond like one of its kind.
-    pub fn boot(device: &'d mut dyn ReplayDevice, recorder: Recorder) -> Result<Self, DriverError> {
+    pub fn boot(device: &'d mut dyn RegisterTarget, recorder: Recorder) -> Result<Self, DriverError> {
         let info = device.info();
         let mut this = Self {
             frames: FrameAllocator::new(info.arena),

@@ -2,7 +2,7 @@
 
 use crate::error::DriverError;
 use crate::recorder::Recorder;
-use replay_engine::device::{Arena, ReplayDevice, space};
+use replay_engine::device::{Arena, RegisterTarget, space};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use trace_core::mmu::{self, EntryKind, INVALID, Rights};
@@ -92,7 +92,7 @@ impl FrameAllocator {
 
 /// The CPU's access to memory. The recorder sees its writes.
 pub(crate) struct Host<'a> {
-    pub device: &'a mut dyn ReplayDevice,
+    pub device: &'a mut dyn RegisterTarget,
     pub recorder: &'a mut Recorder,
     pub frames: &'a mut FrameAllocator,
 }

@@ -2,7 +2,7 @@
 //!
 //! It does what the large drivers do, in the same order, so that its recordings look like the recordings of users. The
 //! steps are a reset, power, an address space with its own page tables, chains with their interrupts, and shutdown. It
-//! drives anything that is a [`replay_engine::device::ReplayDevice`].
+//! drives anything that is a [`replay_engine::device::RegisterTarget`].
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

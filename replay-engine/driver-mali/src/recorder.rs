@@ -2,7 +2,7 @@
 
 use crate::error::DriverError;
 use replay_core::WaitResult;
-use replay_engine::device::{ReplayDevice, space};
+use replay_engine::device::{RegisterTarget, space};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use trace_core::PAGE_SIZE;
@@ -99,7 +99,7 @@ impl Recorder {
     }
 
     /// Makes events of the CPU writes since the latest event.
-    fn flush_host_writes(&mut self, device: &mut dyn ReplayDevice) -> Result<(), DriverError> {
+    fn flush_host_writes(&mut self, device: &mut dyn RegisterTarget) -> Result<(), DriverError> {
         if self.written.is_empty() {
             return Ok(());
         }
@@ -128,7 +128,7 @@ impl Recorder {
     /// zero.
     pub(crate) fn take_snapshot(
         &mut self,
-        device: &mut dyn ReplayDevice,
+        device: &mut dyn RegisterTarget,
         taken: impl Iterator<Item = (u64, FrameRole)>,
     ) -> Result<(u64, u64), DriverError> {
         if self.ended {
@@ -188,7 +188,7 @@ impl Recorder {
         (self.identity, self.events.finish(), self.memory.finish())
     }
 
-    fn add_access(&mut self, device: &mut dyn ReplayDevice, write: bool, offset: u32, value: u64) {
+    fn add_access(&mut self, device: &mut dyn RegisterTarget, write: bool, offset: u32, value: u64) {
         if self.ended {
             return;
         }
@@ -202,7 +202,7 @@ impl Recorder {
         self.events.access(device.now_ns(), THREAD, access);
     }
 
-    pub(crate) fn read(&mut self, device: &mut dyn ReplayDevice, offset: u32) -> Result<u32, DriverError> {
+    pub(crate) fn read(&mut self, device: &mut dyn RegisterTarget, offset: u32) -> Result<u32, DriverError> {
         self.flush_host_writes(device)?;
         let value = device
             .read(space::REGISTERS, u64::from(offset), 4)
@@ -215,7 +215,12 @@ impl Recorder {
         Ok(value as u32)
     }
 
-    pub(crate) fn write(&mut self, device: &mut dyn ReplayDevice, offset: u32, value: u32) -> Result<(), DriverError> {
+    pub(crate) fn write(
+        &mut self,
+        device: &mut dyn RegisterTarget,
+        offset: u32,
+        value: u32,
+    ) -> Result<(), DriverError> {
         self.flush_host_writes(device)?;
         device
             .write(space::REGISTERS, u64::from(offset), 4, u64::from(value))
@@ -231,7 +236,7 @@ impl Recorder {
     /// Waits for one of `lines`. The wait itself records no event, as in a driver whose handler is called.
     pub(crate) fn wait(
         &mut self,
-        device: &mut dyn ReplayDevice,
+        device: &mut dyn RegisterTarget,
         lines: u32,
         limit_ns: u64,
         what: &'static str,

@@ -4,7 +4,7 @@ use crate::descriptors::{ChainBuilder, JobSpec};
 use crate::driver::Driver;
 use crate::error::DriverError;
 use crate::recorder::Recorder;
-use replay_engine::device::ReplayDevice;
+use replay_engine::device::RegisterTarget;
 use trace_core::jobs::{CacheFlush, WriteKind};
 use trace_core::mmu::Rights;
 use trace_core::recording::{BufferRole, ElementType, MmuFormat};
@@ -41,7 +41,7 @@ fn immediate(to: GpuVa, bytes: u8, value: u64) -> JobSpec {
 ///
 /// # Errors
 /// When the device or a job fails.
-pub fn write_value(device: &mut dyn ReplayDevice, format: MmuFormat) -> Result<Recording, DriverError> {
+pub fn write_value(device: &mut dyn RegisterTarget, format: MmuFormat) -> Result<Recording, DriverError> {
     let mut driver = Driver::boot(device, Recorder::new("write-value jobs"))?;
     let space = driver.new_space(format)?;
     let words = RESULT_WORDS as u64 * 8;
@@ -102,7 +102,7 @@ pub fn write_value(device: &mut dyn ReplayDevice, format: MmuFormat) -> Result<R
 ///
 /// # Errors
 /// When the device or a job fails.
-pub fn record_changes(device: &mut dyn ReplayDevice, format: MmuFormat) -> Result<Recording, DriverError> {
+pub fn record_changes(device: &mut dyn RegisterTarget, format: MmuFormat) -> Result<Recording, DriverError> {
     let mut driver = Driver::boot(device, Recorder::new("memory that the CPU changes"))?;
     let space = driver.new_space(format)?;
     let chains = driver.alloc(space, 0x1000, Rights::RW)?;
@@ -211,7 +211,11 @@ impl Sample {
     ///
     /// # Errors
     /// When the source cannot be read, or the device or a job fails.
-    pub fn make(&self, recordings: &std::path::Path, device: &mut dyn ReplayDevice) -> Result<Recording, DriverError> {
+    pub fn make(
+        &self,
+        recordings: &std::path::Path,
+        device: &mut dyn RegisterTarget,
+    ) -> Result<Recording, DriverError> {
         match self.source {
             Source::WriteValue(format) => write_value(device, format),
             Source::Changes(format) => record_changes(device, format),

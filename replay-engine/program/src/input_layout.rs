@@ -4,7 +4,7 @@
 use super::ProgramError;
 use super::contents::{Contents, InputByte};
 use replay_core::{Action, Actions};
-use replay_engine::plan::{Body, BodyBuilder, Compiled, PageSource};
+use replay_engine::plan::{AccessPlan, Body, BodyBuilder, CompileError, Compiled, PageSource};
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
 use trace_core::progress::Progress;
@@ -120,13 +120,18 @@ impl InputLayout {
             return Ok(Self::default());
         };
         let mut this = Self::default();
-        let base = first.plan.arena.base.frame();
-        for (n, p) in first.plan.pages.iter().enumerate() {
+        let start = find_accesses(first)?;
+        let base = start.arena.base.frame();
+        for (n, p) in start.pages.iter().enumerate() {
             progress.check()?;
             let place = || format!("page {:#x} of memory", p.frame.saturating_sub(base));
             let mut seen = Vec::new();
             for c in compiled {
-                match c.plan.pages.get(n).filter(|q| (q.frame, q.role) == (p.frame, p.role)) {
+                match find_accesses(c)?
+                    .pages
+                    .get(n)
+                    .filter(|q| (q.frame, q.role) == (p.frame, p.role))
+                {
                     Some(q) => seen.push(page(c, &q.digest, place)?),
                     None => return depends_on_contents(place()),
                 }
@@ -144,9 +149,9 @@ impl InputLayout {
             }));
             this.pages.insert(number, recorded);
         }
-        let same_lists = |c: &Compiled| {
-            (c.plan.pages.len(), c.plan.images.len()) == (first.plan.pages.len(), first.plan.images.len())
-        };
+        let count_pages = |c: &Compiled| c.plan.accesses().map(|a| a.pages.len());
+        let same_lists =
+            |c: &Compiled| (count_pages(c), c.plan.images.len()) == (count_pages(first), first.plan.images.len());
         if !compiled.iter().all(same_lists) {
             return depends_on_contents("the lists of pages");
         }
@@ -158,9 +163,10 @@ impl InputLayout {
 
     /// Checks that the initial memory without inputs is the recording's.
     fn same_start(&self, plain: &Compiled) -> Result<(), ProgramError> {
-        let base = plain.plan.arena.base.frame();
+        let accesses = find_accesses(plain)?;
+        let base = accesses.arena.base.frame();
         let mut left = self.pages.clone();
-        for p in &plain.plan.pages {
+        for p in &accesses.pages {
             let number = p.frame.saturating_sub(base);
             let place = || format!("page {number:#x} of memory");
             let made = left.remove(&number).unwrap_or_else(|| Box::new(ZERO_PAGE));
@@ -373,11 +379,12 @@ impl InputLayout {
                 done += part;
             }
         }
-        let base = compiled.plan.arena.base.frame();
-        if compiled.plan.pages.len() != pages.len() {
+        let accesses = find_accesses(compiled)?;
+        let base = accesses.arena.base.frame();
+        if accesses.pages.len() != pages.len() {
             return depends_on_contents("the list of pages");
         }
-        for p in &compiled.plan.pages {
+        for p in &accesses.pages {
             let number = p.frame.saturating_sub(base);
             let place = || format!("page {number:#x} of memory");
             if pages.get(&number).map(|q| &**q) != Some(page(compiled, &p.digest, place)?) {
@@ -432,6 +439,14 @@ struct InputCopy {
     pieces: Vec<ImagePiece>,
 }
 
+/// Returns the accesses of a plan.
+///
+/// # Errors
+/// When the plan has driver calls.
+pub(crate) fn find_accesses(compiled: &Compiled) -> Result<&AccessPlan, ProgramError> {
+    Ok(compiled.plan.accesses().ok_or(CompileError::NothingToReplay)?)
+}
+
 /// An action, with the bytes that it writes to memory, if it does.
 type Step = (Action, Option<Vec<u8>>);
 
@@ -446,7 +461,7 @@ impl<'a> Steps<'a> {
         let images = compiled.plan.images.iter().enumerate();
         let images = images.map(|(n, d)| page(compiled, d, || format!("image {n}")));
         Ok(Self {
-            actions: Actions::new(&compiled.plan.body),
+            actions: Actions::new(&find_accesses(compiled)?.body),
             images: images.collect::<Result<_, _>>()?,
         })
     }

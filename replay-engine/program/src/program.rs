@@ -1,7 +1,7 @@
 //! Program generated from a recording: its memory contents, actions and results.
 
 use super::contents::Contents;
-use super::input_layout::{ImagePiece, InputLayout, Piece, nonzero_runs};
+use super::input_layout::{ImagePiece, InputLayout, Piece, find_accesses, nonzero_runs};
 use super::{ProgramError, names};
 use replay_core::Actions;
 use replay_engine::device::DeviceInfo;
@@ -99,11 +99,11 @@ impl Program {
     ) -> Result<Self, ProgramError> {
         let name = names::check_program_name(&options.name)?;
         let plain = compile(recording, &Edits::default(), target, &options.compile, progress)?;
-        if plain.plan.masters {
+        if plain.plan.mmio().is_some_and(|m| m.masters) {
             return Err(ProgramError::MastersBus);
         }
         let inputs = select_inputs(recording, &options.inputs)?;
-        let submits: Vec<u64> = plain.plan.jobs.iter().map(|j| j.submit_event).collect();
+        let submits: Vec<u64> = plain.plan.jobs().iter().map(|j| j.submit_event).collect();
         let contents = Contents::from_recording(recording, &inputs, &submits);
         let with = |inputs| {
             let edits = Edits {
@@ -146,6 +146,7 @@ impl Program {
         verified: Verified,
     ) -> Result<Self, ProgramError> {
         let plan = &compiled.plan;
+        let accesses = find_accesses(compiled)?;
         let ids = names::to_identifiers(inputs.iter().map(|b| b.name.as_str()));
         let inputs = inputs.iter().zip(ids).map(|(b, id)| ProgramBuffer {
             name: b.name.clone(),
@@ -168,7 +169,7 @@ impl Program {
                 None => target.gpu_name.clone(),
             },
             base: target.arena.base.0,
-            bytes: plan.used_pages.saturating_mul(PAGE_SIZE as u64),
+            bytes: accesses.used_pages.saturating_mul(PAGE_SIZE as u64),
             inputs: inputs.collect(),
             outputs: outputs.collect(),
             output_pieces: find_output_pieces(compiled)?,
@@ -179,16 +180,17 @@ impl Program {
             owners: located.owners,
             body: located.body,
             actions: located.actions,
-            reads: plan.reads,
-            interrupts: plan.interrupts,
+            reads: accesses.reads,
+            interrupts: accesses.interrupts,
             budgets: plan.budgets,
             mmio_regions: plan
-                .windows
+                .mmio()
+                .map_or(&[][..], |m| &m.windows)
                 .iter()
                 .map(|w| (w.number, w.name.clone(), w.bytes))
                 .collect(),
             unproved: verified.unproved,
-            unchecked: plan
+            unchecked: accesses
                 .expectations
                 .iter()
                 .filter(|e| !matches!(e.effect, Effect::Interrupts { .. }))
@@ -242,13 +244,14 @@ fn select_inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<
 /// Finds the locations of the outputs at the end of the run.
 fn find_output_pieces(compiled: &Compiled) -> Result<Vec<Piece>, ProgramError> {
     let plan = &compiled.plan;
+    let accesses = find_accesses(compiled)?;
     let missing = |place: String| ProgramError::MissingPage { place };
     let mut memory =
-        PlanMemory::from_plan(plan, &compiled.pages).map_err(|m| missing(format!("frame {:#x}", m.frame)))?;
+        PlanMemory::from_plan(accesses, &compiled.pages).map_err(|m| missing(format!("frame {:#x}", m.frame)))?;
     let images = plan
         .change_images(&compiled.pages)
         .map_err(|(n, _)| missing(format!("image {n}")))?;
-    for action in Actions::new(&plan.body) {
+    for action in Actions::new(&accesses.body) {
         memory.apply(&action?, &images);
     }
     let mut pieces: Vec<Piece> = Vec::new();
@@ -260,10 +263,10 @@ fn find_output_pieces(compiled: &Compiled) -> Result<Vec<Piece>, ProgramError> {
                 at,
             };
             let va = o.va.checked_add(at).ok_or_else(not)?;
-            let space = plan.spaces.get(o.space as usize).ok_or_else(not)?;
+            let space = plan.spaces().get(o.space as usize).ok_or_else(not)?;
             let pa = memory.gpu(space).physical(va).ok_or_else(not)?;
             let bytes = (o.bytes - at).min((PAGE_SIZE - va.in_page()) as u64);
-            let offset = pa.0.checked_sub(plan.arena.base.0).ok_or_else(not)?;
+            let offset = pa.0.checked_sub(accesses.arena.base.0).ok_or_else(not)?;
             match pieces.last_mut() {
                 Some(l) if l.buffer == n as u32 && l.at + l.bytes == at && l.offset + l.bytes == offset => {
                     l.bytes += bytes;

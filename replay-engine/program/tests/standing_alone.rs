@@ -10,7 +10,7 @@
 use device_mali::{Model, SoftwareMali};
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
 use replay_core::{Device, WaitResult};
-use replay_engine::device::{ReplayDevice, space};
+use replay_engine::device::{RegisterTarget, Target, space};
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_program::{Options, Program, ProgramBuffer, ProgramError, WriteError, write};
@@ -341,7 +341,7 @@ fn expected(outcome: &Outcome) -> ProgramReport {
         matched: outcome.reads.matched,
         divergences: outcome.divergence_count,
         actions: outcome.actions,
-        interrupts: outcome.interrupts,
+        interrupts: outcome.interrupts(),
         outputs: outcome.outputs.iter().map(|o| o.data.clone()).collect(),
     }
 }
@@ -533,7 +533,9 @@ fn missing_status_ends_both_programs_early() {
     let plan = compile(&recording, &edits, &target, &options, &Progress::new())
         .unwrap()
         .plan;
-    let polled = replay_core::Actions::new(&plan.body).map(Result::unwrap).enumerate();
+    let polled = replay_core::Actions::new(plan.body.bytes())
+        .map(Result::unwrap)
+        .enumerate();
     let (number, offset) = polled
         .filter_map(|(n, a)| match a {
             replay_core::Action::Until { offset, .. } => Some((n as u64 + 1, offset)),

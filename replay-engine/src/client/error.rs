@@ -248,6 +248,9 @@ pub enum ClientError {
     /// The device panicked or hung. The agent is still running.
     #[error("the device failed while the plan was running: {0}")]
     Device(String),
+    /// A tuning or a memory trace has no result.
+    #[error("{0}")]
+    NoResult(String),
     /// The connection ended.
     #[error(
         "the connection to the agent was lost while {}: {reason}; {}", stage.activity(), stage.after_loss()
@@ -296,7 +299,7 @@ impl ClientError {
             | Self::PageMissing { .. }
             | Self::TooLarge(_) => Stage::Check,
             Self::AgentRefusedPlan(_) => Stage::Upload,
-            Self::Device(_) | Self::Cancelled => Stage::Run,
+            Self::Device(_) | Self::NoResult(_) | Self::Cancelled => Stage::Run,
             Self::Forgotten { stage } | Self::Lost { stage, .. } | Self::Protocol { stage, .. } => *stage,
         }
     }

@@ -5,8 +5,8 @@
 
 use super::error::ClientError;
 use super::targets::{Availability, Factories, ReplayTarget, TargetName, parse};
+use crate::device::DeviceInfo;
 use crate::device::qemu::{self, QemuModel};
-use crate::device::{DeviceInfo, cuda};
 use trace_core::recording::{Hardware, Recording};
 use trace_core::registers::{RegisterMap, gpu_name, recorded_name};
 
@@ -107,10 +107,10 @@ impl Factories {
         if target.starts_with("qemu:") && !self.has_qemu() {
             return Some("QEMU not installed".to_owned());
         }
-        if target.starts_with("cuda:") && !self.has_external_cuda() && !cuda::is_likely() {
-            return Some("no driver here".to_owned());
+        match target.starts_with("cuda:") {
+            true => self.missing_cuda(),
+            false => None,
         }
-        None
     }
 
     /// Returns the targets that fit a recording, best first: the targets of this program, then those among `known` (the
@@ -197,7 +197,7 @@ impl Factories {
     pub fn check_fit(&self, recording: &Recording, target: &str, device: &DeviceInfo) -> Result<(), ClientError> {
         let recorded = RecordedDevice::new(recording);
         // The plan compiler reports an API trace on a register device, and the reverse.
-        if recorded.calls || device.takes_calls() || determine_fit(&recorded, device) != Fit::Unfit {
+        if recorded.calls || device.takes_api_traces() || determine_fit(&recorded, device) != Fit::Unfit {
             return Ok(());
         }
         let fits = fitting_hint(&self.fitting_targets(&recorded, &[]));
@@ -230,7 +230,7 @@ impl Factories {
 /// Returns whether a device with this description fits a recording.
 #[must_use]
 pub fn determine_fit(recorded: &RecordedDevice, device: &DeviceInfo) -> Fit {
-    if recorded.calls != device.takes_calls() {
+    if recorded.calls != device.takes_api_traces() {
         return Fit::Unfit;
     }
     if recorded.calls {
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn simulator_fits_only_the_recorded_gpu() {
-        let gpu_factory = || -> crate::serve::Factory {
+        let made = || -> crate::device::RegisterFactory {
             std::sync::Arc::new(|| Err(crate::device::ReplayDeviceError::Failed("no".into())))
         };
         let here = Factories::new().with_gpu("mali-g71", 0x6000_0000, gpu_factory());

@@ -3,20 +3,23 @@
 use super::error::{ClientError, Stage};
 use super::session::Connection;
 use crate::device::{Containment, DeviceInfo};
+use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
 use crate::plan::{Compiled, PageSource as _};
-use crate::run::calls::{self, CallsOutcome};
 use crate::run::{ArtifactsHeader, Outcome, ReceivedArtifacts};
 use crate::serve::{MAX_BODY, Server};
-use crate::verify::{self, MAX_STEPS, Reason, Work};
+use crate::target::{ApiSupport, TargetRequest, TracedMemory, check_access_request};
+use crate::tune::{TuneReport, TuneRequest};
+use crate::verify::{self, MAX_STEPS, Reason, Refusal, Work};
 use crate::wire::delta::Outline;
 use crate::wire::message::{
     IndexRange, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PlanPart, RunReply, RunRequest,
 };
-use crate::wire::{BULK, Topic};
+use crate::wire::{BULK, Limits, Topic};
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trace_core::PAGE_SIZE;
-use trace_core::encode::MAX_RECORD;
+use trace_core::encode::{MAX_RECORD, to_bytes};
 use trace_core::progress::Progress;
 use trace_core::recording::{Digest, Page};
 
@@ -81,6 +84,8 @@ pub struct Lease {
     watch: Option<Box<dyn Fn(Phase) + Send>>,
     /// The server, if it is in this process. Then large plans bypass the connection.
     beside: Option<Server>,
+    /// The API of the device's traces, if it takes API traces and this program knows it.
+    api: Option<Arc<dyn ApiSupport>>,
     /// Whether the caller does not need the outcome of an API-trace replay as a recording.
     unrecorded: bool,
     /// Whether the agent knows that the user accepts a device without containment.
@@ -128,6 +133,7 @@ impl Lease {
             sent_pages: Vec::new(),
             watch: None,
             beside: None,
+            api: None,
             unrecorded: false,
             uncontained: false,
         }
@@ -195,6 +201,11 @@ impl Lease {
         }
     }
 
+    /// Returns the same lease, with what API traces need.
+    pub(super) fn with_api(self, api: Option<Arc<dyn ApiSupport>>) -> Self {
+        Self { api, ..self }
+    }
+
     /// Stops building recordings from the outcomes of later API-trace replays: [`Outcome::recording`] is then empty.
     /// Building one takes as long as a copy of the plan's contents.
     pub fn leave_unrecorded(&mut self) {
@@ -208,7 +219,7 @@ impl Lease {
     /// # Errors
     /// If the plan is refused, the device fails, the connection is lost, or the user cancels. A replay that diverges or
     /// faults is not an error: its outcome reports it. After a lost connection or a broken protocol the lease is over,
-    /// and every later replay fails at once. A cancelled tuning returns the results up to that time.
+    /// and every later replay fails at once.
     pub fn replay(
         &mut self,
         compiled: &Compiled,
@@ -216,6 +227,72 @@ impl Lease {
         progress: &Progress,
         bypass_check: bool,
     ) -> Result<Outcome, ClientError> {
+        let repeat = repeat.max(1);
+        let (answer, push_ns) = self.request(compiled, TargetRequest::Replay { repeat }, progress, bypass_check)?;
+        let Answer::Replayed(mut outcome) = answer else {
+            return Err(self.unexpected_answer());
+        };
+        if progress.check().is_err() {
+            return Err(ClientError::Cancelled);
+        }
+        outcome.timing.push_ns = push_ns;
+        outcome.pushed_bytes = self.pushed.bytes;
+        Ok(*outcome)
+    }
+
+    /// Tunes a launch of an API trace: checks and pushes the plan like [`Self::replay`]. A cancelled tuning returns the
+    /// results up to that time.
+    ///
+    /// # Errors
+    /// Like [`Self::replay`], and [`ClientError::NoResult`] if the tuning has no result.
+    pub fn tune(
+        &mut self,
+        compiled: &Compiled,
+        request: &TuneRequest,
+        progress: &Progress,
+    ) -> Result<TuneReport, ClientError> {
+        let request = TargetRequest::Tune(Box::new(request.clone()));
+        let (answer, _) = self.request(compiled, request, progress, false)?;
+        match answer {
+            Answer::Tuned(tuned) if progress.check().is_ok() || !tuned.points.is_empty() => Ok(*tuned),
+            Answer::Tuned(_) => Err(ClientError::Cancelled),
+            _ => Err(self.unexpected_answer()),
+        }
+    }
+
+    /// Traces memory of an API trace: checks and pushes the plan like [`Self::replay`].
+    ///
+    /// # Errors
+    /// Like [`Self::replay`], and [`ClientError::NoResult`] if there is no trace.
+    pub fn trace_memory(
+        &mut self,
+        compiled: &Compiled,
+        request: &MemoryTraceRequest,
+        progress: &Progress,
+    ) -> Result<TracedMemory, ClientError> {
+        let request = TargetRequest::TraceMemory(request.clone());
+        let (answer, _) = self.request(compiled, request, progress, false)?;
+        match answer {
+            Answer::TracedMemory(_) if progress.check().is_err() => Err(ClientError::Cancelled),
+            Answer::TracedMemory(traced) => Ok(traced),
+            _ => Err(self.unexpected_answer()),
+        }
+    }
+
+    fn unexpected_answer(&self) -> ClientError {
+        self.connection
+            .protocol_error(Stage::Run, "it answers another request than the one that was sent")
+    }
+
+    /// Checks and pushes a plan, and sends a request for it. Returns the answer, and the time of the push in
+    /// nanoseconds.
+    fn request(
+        &mut self,
+        compiled: &Compiled,
+        request: TargetRequest,
+        progress: &Progress,
+        bypass_check: bool,
+    ) -> Result<(Answer, u64), ClientError> {
         progress.set_total(TOTAL);
         let mut meter = Meter { progress, at: 0 };
         if !bypass_check {
@@ -225,8 +302,7 @@ impl Lease {
                 });
             }
             self.enter(Phase::Checking);
-            let work = Work::new(MAX_STEPS, progress);
-            verify::verify_within(&compiled.plan, &compiled.pages, &self.info, &work).map_err(|r| match r.reason {
+            self.check(compiled, &request, progress).map_err(|r| match r.reason {
                 Reason::GivenUp => ClientError::Cancelled,
                 _ => ClientError::PlanRefused(r),
             })?;
@@ -241,22 +317,48 @@ impl Lease {
         uploaded?;
         let push_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.enter(Phase::Running);
-        let done = self.run(repeat.max(1), &mut meter)?;
+        let done = self.run(request, &mut meter)?;
         self.enter(Phase::Downloading);
-        let mut outcome = self.download(done, compiled, &mut meter)?;
-        let tried = outcome.calls.as_ref().is_some_and(CallsOutcome::has_tried);
-        if progress.check().is_err() && !tried {
-            return Err(ClientError::Cancelled);
+        let answer = match done {
+            FinishedRun::Replayed { outcome, left, bulk } => {
+                Answer::Replayed(self.download(outcome, left, &bulk, compiled, &mut meter)?)
+            }
+            FinishedRun::Tuned(tuned) => Answer::Tuned(tuned),
+            FinishedRun::TracedMemory { report, bytes } => {
+                if bytes > MAX_BULK {
+                    return Err(self
+                        .connection
+                        .protocol_error(Stage::Download, "a memory trace of an invalid size"));
+                }
+                let mut download = Download::new(bytes);
+                let trace = download.fetch(&self.connection, bytes, &mut meter)?;
+                meter.to(TOTAL);
+                Answer::TracedMemory(TracedMemory { report: *report, trace })
+            }
+        };
+        Ok((answer, push_ns))
+    }
+
+    /// Checks a plan and the request for it.
+    fn check(&self, compiled: &Compiled, request: &TargetRequest, progress: &Progress) -> Result<(), Refusal> {
+        let plan = &compiled.plan;
+        match (plan.planned_calls(), &self.api) {
+            (Some(calls), Some(api)) => {
+                api.verify(calls, &self.info)?;
+                api.check_request(calls, request)
+            }
+            _ => {
+                let work = Work::new(MAX_STEPS, progress);
+                verify::verify_within(plan, &compiled.pages, &self.info, &work)?;
+                check_access_request(request, &self.info.name)
+            }
         }
-        outcome.timing.push_ns = push_ns;
-        outcome.pushed_bytes = self.pushed.bytes;
-        Ok(outcome)
     }
 
     /// Offers the plan and sends the parts that the agent lacks.
     fn upload(&mut self, compiled: &Compiled, meter: &mut Meter<'_>) -> Result<(), ClientError> {
         let stage = Stage::Upload;
-        let body = &compiled.plan.body;
+        let body = compiled.plan.body.bytes();
         // The client builds the recording of the outcome. The agent needs no information about the plan's source.
         let head = compiled
             .plan
@@ -267,7 +369,7 @@ impl Lease {
             return Err(ClientError::TooLarge(format!("{head_bytes} + {body_bytes} bytes")));
         }
         let wanted: Vec<Digest> = compiled.plan.digests().into_iter().collect();
-        if let Some(server) = self.beside.as_ref().filter(|_| self.info.takes_calls()) {
+        if let Some(server) = self.beside.as_ref().filter(|_| self.info.takes_api_traces()) {
             server.keep_pages(&wanted, &compiled.pages);
         }
         let part = |bytes: &[u8]| PlanPart {
@@ -436,10 +538,15 @@ impl Lease {
         Ok(total)
     }
 
-    /// Starts the run and waits for its end.
-    fn run(&self, repeat: u32, meter: &mut Meter<'_>) -> Result<FinishedRun, ClientError> {
+    /// Sends the request and waits for the end of the run.
+    fn run(&self, request: TargetRequest, meter: &mut Meter<'_>) -> Result<FinishedRun, ClientError> {
         let stage = Stage::Run;
-        self.connection.send(stage, Topic::Run, &RunRequest::Start { repeat })?;
+        let request = RunRequest::Start(request);
+        let bytes = to_bytes(&request).map_or(usize::MAX, |record| record.len());
+        if bytes > Limits::FromClient.max_bytes(Topic::Run) {
+            return Err(ClientError::TooLarge(format!("a request of {bytes} bytes")));
+        }
+        self.connection.send(stage, Topic::Run, &request)?;
         let mut cancelled = false;
         loop {
             if !cancelled && meter.progress.check().is_err() {
@@ -449,53 +556,43 @@ impl Lease {
             let Some(frame) = self.connection.frame(stage, TICK)? else {
                 continue;
             };
-            match self.connection.decode(stage, Topic::Run, &frame)? {
+            return match self.connection.decode(stage, Topic::Run, &frame)? {
                 RunReply::Progress(millionths) => {
                     meter.part(UPLOADED, RAN, u64::from(millionths), 1_000_000);
+                    continue;
                 }
-                RunReply::Done { outcome, left, bulk } => return Ok(FinishedRun { outcome, left, bulk }),
-                RunReply::Cancelled => return Err(ClientError::Cancelled),
-                RunReply::DeviceFailed(why) => return Err(ClientError::Device(why)),
-                RunReply::NotReady(why) => return Err(ClientError::Refused(why)),
-                RunReply::Uncontained { device } => return Err(ClientError::Uncontained { device }),
-            }
+                RunReply::Replayed { outcome, left, bulk } => Ok(FinishedRun::Replayed { outcome, left, bulk }),
+                RunReply::Tuned(tuned) => Ok(FinishedRun::Tuned(tuned)),
+                RunReply::TracedMemory { report, bytes } => Ok(FinishedRun::TracedMemory { report, bytes }),
+                RunReply::Failed(why) => Err(ClientError::NoResult(why)),
+                RunReply::Cancelled => Err(ClientError::Cancelled),
+                RunReply::DeviceFailed(why) => Err(ClientError::Device(why)),
+                RunReply::NotReady(why) => Err(ClientError::Refused(why)),
+                RunReply::Refused(refusal) => Err(ClientError::AgentRefusedPlan(refusal)),
+                RunReply::Uncontained { device } => Err(ClientError::Uncontained { device }),
+            };
         }
     }
 
     /// Fetches the bulk data of an outcome, checks the digests of the outputs, and builds the recording.
-    fn download(&self, done: FinishedRun, compiled: &Compiled, meter: &mut Meter<'_>) -> Result<Outcome, ClientError> {
-        let stage = Stage::Download;
-        let FinishedRun {
-            mut outcome,
-            left,
-            bulk: lengths,
-        } = done;
-        let broken = |what: String| self.connection.protocol_error(stage, what);
+    fn download(
+        &self,
+        mut outcome: Box<Outcome>,
+        left: Option<Box<ArtifactsHeader>>,
+        lengths: &[u64],
+        compiled: &Compiled,
+        meter: &mut Meter<'_>,
+    ) -> Result<Box<Outcome>, ClientError> {
+        let broken = |what: String| self.connection.protocol_error(Stage::Download, what);
         let total = lengths.iter().try_fold(0u64, |sum, n| sum.checked_add(*n));
-        let (Some(total), [events, images, screen, outputs @ ..]) = (total, lengths.as_slice()) else {
+        let (Some(total), [events, images, screen, outputs @ ..]) = (total, lengths) else {
             return Err(broken("an outcome of an invalid size".to_owned()));
         };
         if total > MAX_BULK || outputs.len() != outcome.outputs.len() {
             return Err(broken("an outcome of an invalid size".to_owned()));
         }
-        let mut done = 0;
-        let mut fetch = |length: u64| {
-            // The buffer grows with the received data, because the announced length is not trusted.
-            let mut part = Vec::new();
-            while (part.len() as u64) < length {
-                let Some(frame) = self.connection.frame(stage, Duration::from_secs(60))? else {
-                    continue;
-                };
-                let fits = part.len() as u64 + frame.payload.len() as u64 <= length;
-                if frame.concern != Topic::Bulk || frame.payload.is_empty() || !fits {
-                    return Err(broken("a bulk frame of the announced length was expected".to_owned()));
-                }
-                part.extend_from_slice(&frame.payload);
-                done += frame.payload.len() as u64;
-                meter.part(RAN, TOTAL, done, total);
-            }
-            Ok(part)
-        };
+        let mut download = Download::new(total);
+        let mut fetch = |length: u64| download.fetch(&self.connection, length, meter);
         let (events, images, screen) = (fetch(*events)?, fetch(*images)?, fetch(*screen)?);
         for (output, length) in outcome.outputs.iter_mut().zip(outputs) {
             let data = fetch(*length)?;
@@ -504,18 +601,14 @@ impl Lease {
             }
             output.data = data;
         }
-        if let Some(left) = left {
+        let (plan, pages) = (&compiled.plan, &compiled.pages);
+        if let (Some(left), Some(plan)) = (left, plan.planned_accesses()) {
             let arrived = ReceivedArtifacts::new(*left, events, &images, screen).map_err(|e| broken(e.to_string()))?;
-            arrived.complete(&mut outcome, &compiled.plan, &compiled.pages, &self.info);
+            arrived.complete(&mut outcome, plan, pages, &self.info);
         }
-        // A tuning and a memory trace produce no recording.
-        let played = |c: &crate::plan::calls::ApiTracePlan| c.tune.is_none() && c.watch.is_none();
-        let played = compiled.plan.calls.as_ref().is_some_and(played);
-        if played && !self.unrecorded && outcome.calls.is_some() {
-            let recording = calls::build_recording(&outcome, &compiled.plan, &compiled.pages, &self.info);
-            let written = recording
-                .map_err(|e| e.to_string())
-                .and_then(|r| trace_core::container::to_bytes(&r).map_err(|e| e.to_string()));
+        if let (Some(calls), Some(api), false) = (plan.planned_calls(), &self.api, self.unrecorded) {
+            let recording = api.build_recording(&outcome, calls, pages, &self.info);
+            let written = recording.and_then(|r| trace_core::container::to_bytes(&r).map_err(|e| e.to_string()));
             match written {
                 Ok(bytes) => outcome.recording = bytes,
                 Err(e) => {
@@ -524,14 +617,61 @@ impl Lease {
             }
         }
         meter.to(TOTAL);
-        Ok(*outcome)
+        Ok(outcome)
     }
 }
 
-/// The agent's report about a finished run.
-struct FinishedRun {
-    outcome: Box<Outcome>,
-    left: Option<Box<ArtifactsHeader>>,
-    /// Lengths of the bulk data that follows.
-    bulk: Vec<u64>,
+/// The bulk data that an agent announced.
+struct Download {
+    total: u64,
+    done: u64,
+}
+
+impl Download {
+    fn new(total: u64) -> Self {
+        Self { total, done: 0 }
+    }
+
+    /// Fetches the next `length` bytes.
+    fn fetch(&mut self, connection: &Connection, length: u64, meter: &mut Meter<'_>) -> Result<Vec<u8>, ClientError> {
+        let stage = Stage::Download;
+        // The buffer grows with the received data, because the announced length is not trusted.
+        let mut part = Vec::new();
+        while (part.len() as u64) < length {
+            let Some(frame) = connection.frame(stage, Duration::from_secs(60))? else {
+                continue;
+            };
+            let fits = part.len() as u64 + frame.payload.len() as u64 <= length;
+            if frame.concern != Topic::Bulk || frame.payload.is_empty() || !fits {
+                return Err(connection.protocol_error(stage, "a bulk frame of the announced length was expected"));
+            }
+            part.extend_from_slice(&frame.payload);
+            self.done += frame.payload.len() as u64;
+            meter.part(RAN, TOTAL, self.done, self.total);
+        }
+        Ok(part)
+    }
+}
+
+/// The agent's report about a finished run, before its bulk data.
+enum FinishedRun {
+    Replayed {
+        outcome: Box<Outcome>,
+        left: Option<Box<ArtifactsHeader>>,
+        /// Lengths of the bulk data that follows.
+        bulk: Vec<u64>,
+    },
+    Tuned(Box<TuneReport>),
+    TracedMemory {
+        report: Box<MemoryTraceReport>,
+        /// Length of the trace that follows, bytes.
+        bytes: u64,
+    },
+}
+
+/// The complete answer to a request.
+enum Answer {
+    Replayed(Box<Outcome>),
+    Tuned(Box<TuneReport>),
+    TracedMemory(TracedMemory),
 }

@@ -3,12 +3,13 @@
 use super::error::ClientError;
 use super::lease::Lease;
 use super::session::{Client, Endpoint};
-use crate::device::DeviceInfo;
-use crate::device::cuda::{self, CudaReplayDevice, WorkerProcesses, list_devices_in_worker};
 use crate::device::qemu::{self, QemuReplayDevice};
-use crate::serve::{Factory, Options, Server};
+use crate::device::{DeviceInfo, RegisterFactory, ReplayDeviceError};
+use crate::serve::{Options, Server};
+use crate::target::{ApiFactory, ApiSupport, Factory};
 use crate::wire::{KeyStore, Peer};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,14 +17,37 @@ use std::time::Duration;
 /// Maximum time that [`list_paired`] waits for an agent.
 const ASK_LIMIT: Duration = Duration::from_secs(2);
 
+/// The API targets of this machine, `cuda:N`. A program hands them in.
+pub trait LocalApiTargets: fmt::Debug + Send + Sync {
+    /// Returns the API of their traces.
+    fn api(&self) -> Arc<dyn ApiSupport>;
+
+    /// Returns the factory of the device of this number. Queries the driver whether the device exists, unless that is
+    /// known.
+    ///
+    /// # Errors
+    /// If there is no such device.
+    fn factory(&self, number: u32) -> Result<ApiFactory, ReplayDeviceError>;
+
+    /// Lists the devices by number. The list is empty if this machine has no driver.
+    ///
+    /// # Errors
+    /// If the driver does not answer.
+    fn list(&self) -> Result<Vec<(u32, DeviceInfo)>, ReplayDeviceError>;
+
+    /// Returns what this machine lacks for them, in a few words, or `None`. The check only looks for files and is fast.
+    fn missing(&self) -> Option<String>;
+
+    /// Starts the slow preparations for a replay that will soon be requested.
+    fn prestart(&self, number: u32);
+}
+
 /// The simulators that this program provides, by the part of their name after `software:`. Clones share the servers, so
 /// pages that were pushed once stay known.
 #[derive(Clone, Default)]
 pub struct Factories {
     made: Vec<SimulatorFactory>,
-    cuda: Option<Arc<WorkerProcesses>>,
-    /// Whether another program runs CUDA replays. Then the files and the driver of this machine say nothing about it.
-    cuda_elsewhere: bool,
+    cuda: Option<Arc<dyn LocalApiTargets>>,
     /// Whether QEMU counts as installed; `None` looks for it in this process's PATH.
     qemu_installed: Option<bool>,
     servers: Arc<Mutex<BTreeMap<String, Server>>>,
@@ -35,11 +59,11 @@ struct SimulatorFactory {
     model: String,
     /// Raw GPU id register of the simulated GPU, if it is known before the simulator is created.
     gpu_id: Option<u32>,
-    factory: Factory,
+    factory: RegisterFactory,
 }
 
-impl std::fmt::Debug for Factories {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Factories {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Factories({})", self.names().join(", "))
     }
 }
@@ -53,17 +77,17 @@ impl Factories {
 
     /// Adds the simulator `software:MODEL`.
     #[must_use]
-    pub fn with_simulator(self, model: &str, factory: Factory) -> Self {
+    pub fn with_simulator(self, model: &str, factory: RegisterFactory) -> Self {
         self.with_model(model, None, factory)
     }
 
     /// Adds the simulator `software:MODEL` of the GPU with this id register.
     #[must_use]
-    pub fn with_gpu(self, model: &str, gpu_id: u32, factory: Factory) -> Self {
+    pub fn with_gpu(self, model: &str, gpu_id: u32, factory: RegisterFactory) -> Self {
         self.with_model(model, Some(gpu_id), factory)
     }
 
-    fn with_model(mut self, model: &str, gpu_id: Option<u32>, factory: Factory) -> Self {
+    fn with_model(mut self, model: &str, gpu_id: Option<u32>, factory: RegisterFactory) -> Self {
         self.made.retain(|m| m.model != model);
         self.made.push(SimulatorFactory {
             model: model.to_owned(),
@@ -78,23 +102,24 @@ impl Factories {
         self.made.iter().find(|m| m.model == model)?.gpu_id
     }
 
-    /// Adds the CUDA devices of this machine, `cuda:N`. `workers` starts the worker processes that replay on them.
+    /// Adds the CUDA devices of this machine, `cuda:N`.
     #[must_use]
-    pub fn with_cuda(mut self, workers: Arc<WorkerProcesses>) -> Self {
-        self.cuda = Some(workers);
+    pub fn with_cuda(mut self, targets: Arc<dyn LocalApiTargets>) -> Self {
+        self.cuda = Some(targets);
         self
     }
 
-    /// Adds the CUDA devices of this machine, with worker processes of another program. The driver of this machine is
-    /// not checked: it does not decide whether that program reaches one.
-    #[must_use]
-    pub fn with_external_cuda(mut self, workers: Arc<WorkerProcesses>) -> Self {
-        self.cuda_elsewhere = true;
-        self.with_cuda(workers)
+    /// Returns what this machine lacks for its CUDA devices, in a few words, or `None`.
+    pub(super) fn missing_cuda(&self) -> Option<String> {
+        match &self.cuda {
+            Some(targets) => targets.missing(),
+            None => Some("no driver here".to_owned()),
+        }
     }
 
-    pub(super) fn has_external_cuda(&self) -> bool {
-        self.cuda_elsewhere
+    /// Returns the lease of a device, with what API traces need.
+    fn equip(&self, lease: Lease) -> Lease {
+        lease.with_api(self.cuda.as_ref().map(|targets| targets.api()))
     }
 
     /// Sets whether QEMU counts as installed when targets are listed, instead of a search of this process's PATH.
@@ -112,8 +137,8 @@ impl Factories {
     /// that need no preparation and for targets of agents.
     pub fn prestart_worker(&self, target: &str) {
         let number = target.strip_prefix("cuda:").and_then(|n| n.parse().ok());
-        if let (Some(workers), Some(number)) = (&self.cuda, number) {
-            workers.prestart(number);
+        if let (Some(targets), Some(number)) = (&self.cuda, number) {
+            targets.prestart(number);
         }
     }
 
@@ -140,13 +165,13 @@ impl Factories {
     fn server_with(
         &self,
         name: &str,
-        factory: impl FnOnce() -> Result<Factory, ClientError>,
+        factory: impl FnOnce() -> Result<RegisterFactory, ClientError>,
     ) -> Result<Server, ClientError> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = servers.get(name) {
             return Ok(server.clone());
         }
-        let server = Server::new(&[factory()?], None, Options::default());
+        let server = Server::new(&[factory()?.into()], None, Options::default());
         let server = server.map_err(|e| ClientError::OutOfOrder {
             device: name.split_once(':').map_or(name, |(_, device)| device).to_owned(),
             reason: e.to_string(),
@@ -160,7 +185,7 @@ impl Factories {
     /// # Errors
     /// If there is no such target or this process holds it already.
     pub fn open(&self, name: &str) -> Result<Lease, ClientError> {
-        Self::lease(&self.server(name.strip_prefix("software:").unwrap_or(name))?)
+        self.lease(&self.server(name.strip_prefix("software:").unwrap_or(name))?)
     }
 
     /// Opens a QEMU device in this process; it needs no key store. QEMU starts at the first call with a name.
@@ -169,7 +194,7 @@ impl Factories {
     /// If QEMU is not installed or cannot create the device, or this process holds it already.
     pub fn open_qemu(&self, name: &qemu::Name) -> Result<Lease, ClientError> {
         let factory = || Ok(QemuReplayDevice::factory(name)?);
-        Self::lease(&self.server_with(&format!("qemu:{}", name.text()), factory)?)
+        self.lease(&self.server_with(&format!("qemu:{}", name.text()), factory)?)
     }
 
     /// Opens a CUDA device of this machine in this process; it needs no key store. Queries the driver whether the
@@ -183,41 +208,36 @@ impl Factories {
             name: name.clone(),
             known: self.names().join(", "),
         };
-        let workers = self.cuda.as_ref().ok_or_else(missing)?;
+        let targets = self.cuda.as_ref().ok_or_else(missing)?;
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(server) = servers.get(&name) {
-            return Self::lease(&server.clone());
+            return self.lease(&server.clone());
         }
         let out_of_order = |reason: String| ClientError::OutOfOrder {
             device: name.clone(),
             reason,
         };
-        let check = !self.cuda_elsewhere && !cuda::has_device_files(number);
-        let factory =
-            CudaReplayDevice::factory(number, check, Arc::clone(workers)).map_err(|e| out_of_order(e.to_string()))?;
-        let server = Server::new(&[factory], None, Options::for_calls()).map_err(|e| out_of_order(e.to_string()))?;
+        let factory = targets.factory(number).map_err(|e| out_of_order(e.to_string()))?;
+        let server = Server::new(&[Factory::Api(factory)], None, Options::for_api_traces())
+            .map_err(|e| out_of_order(e.to_string()))?;
         servers.insert(name.clone(), server.clone());
         drop(servers);
-        Self::lease(&server)
+        self.lease(&server)
     }
 
     /// Returns the CUDA devices that this machine's driver lists, or none if there is no driver.
     fn cuda(&self) -> Vec<ReplayTarget> {
-        let Some(workers) = self.cuda.as_ref().filter(|_| cuda::is_likely()) else {
+        let Some(targets) = &self.cuda else {
             return Vec::new();
         };
-        let result = list_devices_in_worker(workers);
-        match result {
+        match targets.list() {
             Ok(all) => all
                 .into_iter()
-                .map(|d| {
-                    let info = replay_device(&CudaReplayDevice::new(d.number, &d.name, Arc::clone(workers)));
-                    ReplayTarget {
-                        name: format!("cuda:{}", d.number),
-                        description: info.description.clone(),
-                        info: Some(info),
-                        reach: Availability::Here,
-                    }
+                .map(|(number, info)| ReplayTarget {
+                    name: format!("cuda:{number}"),
+                    description: info.description.clone(),
+                    info: Some(info),
+                    reach: Availability::Here,
                 })
                 .collect(),
             Err(e) => vec![ReplayTarget {
@@ -229,15 +249,11 @@ impl Factories {
         }
     }
 
-    fn lease(server: &Server) -> Result<Lease, ClientError> {
+    fn lease(&self, server: &Server) -> Result<Lease, ClientError> {
         let client = Client::in_process(server)?;
         let device = client.devices().first().map(|d| d.name.clone()).unwrap_or_default();
-        Ok(client.lease(&device)?.with_server(server))
+        Ok(self.equip(client.lease(&device)?.with_server(server)))
     }
-}
-
-fn replay_device(device: &CudaReplayDevice) -> DeviceInfo {
-    crate::device::ReplayDevice::info(device)
 }
 
 /// Whether and how a target can be used.
@@ -359,14 +375,15 @@ pub fn parse(name: &str) -> Result<TargetName, ClientError> {
 /// # Errors
 /// If the name has no known form, or the target cannot be reached or leased.
 pub fn open(name: &str, factories: &Factories, keys: &KeyStore) -> Result<Lease, ClientError> {
-    match parse(name)? {
-        TargetName::Software(model) => factories.open(&model),
-        TargetName::Qemu(name) => factories.open_qemu(&name),
-        TargetName::Cuda(number) => factories.open_cuda(number),
-        TargetName::Paired { agent, device } => paired_with(&agent, keys)?.lease(&device),
-        TargetName::Tcp { address, device } => Client::connect(&Endpoint::Tcp(address), keys, None)?.lease(&device),
-        TargetName::Unix { path, device } => Client::connect(&Endpoint::Unix(path), keys, None)?.lease(&device),
-    }
+    let (client, device) = match parse(name)? {
+        TargetName::Software(model) => return factories.open(&model),
+        TargetName::Qemu(name) => return factories.open_qemu(&name),
+        TargetName::Cuda(number) => return factories.open_cuda(number),
+        TargetName::Paired { agent, device } => (paired_with(&agent, keys)?, device),
+        TargetName::Tcp { address, device } => (Client::connect(&Endpoint::Tcp(address), keys, None)?, device),
+        TargetName::Unix { path, device } => (Client::connect(&Endpoint::Unix(path), keys, None)?, device),
+    };
+    Ok(factories.equip(client.lease(&device)?))
 }
 
 /// Returns the description of a target's device. An agent's device is not leased for this and may be held by another

@@ -1,11 +1,9 @@
-//! Edits applied to a recording: an unedited replay of the result equals a replay with the edits.
+//! Edits applied to a recording of register accesses: an unedited replay of the result equals a replay with the edits.
 
 use super::compile_input::find_buffer;
-use super::{CompileError, Edits, calls};
-use crate::device::cuda::Script;
-use std::collections::BTreeMap;
+use super::{CompileError, Edits};
 use trace_core::Recording;
-use trace_core::edit::{AppliedEdit, EditError, MemoryEdit, with_copies, with_memory};
+use trace_core::edit::{AppliedEdit, EditError, MemoryEdit, with_memory};
 use trace_core::progress::Progress;
 
 /// The reason why edits cannot be applied to a recording.
@@ -22,7 +20,7 @@ pub enum ApplyError {
     NoMemory,
 }
 
-/// Returns the recording with the edits applied. `source` is the name of its file, for messages.
+/// Returns a recording of register accesses with the edits applied. `source` is the name of its file, for messages.
 ///
 /// Recorded results stay unchanged: only a replay produces new ones. The extra [`trace_core::edit::APPLIED_EDITS`]
 /// lists the edited inputs.
@@ -35,16 +33,6 @@ pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Prog
         bytes: bytes as u64,
         source: source.to_owned(),
     };
-    if recording.api_trace_metadata().is_some() {
-        let script = Script::new(recording).map_err(CompileError::from)?;
-        let edited = calls::find_edited_inputs(&script, edits)?;
-        let contents: BTreeMap<u64, &[u8]> = edited.iter().map(|(event, (_, bytes))| (*event, *bytes)).collect();
-        let mut out = with_copies(recording, &contents, progress)?;
-        for (name, bytes) in &edits.inputs {
-            out.add_applied_edit(note(name, bytes.len()));
-        }
-        return Ok(out);
-    }
     if recording.metadata.address_spaces.is_empty() {
         return Err(ApplyError::NoMemory);
     }

@@ -1,7 +1,7 @@
 //! Relocation of an existing plan for a device with other memory; and a plan with its page images as one file.
 
 use super::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, is_within};
-use super::{BodyBuilder, CompileError, PageSource, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
+use super::{AccessPlan, BodyBuilder, CompileError, PageSource, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
 use crate::device::{DeviceInfo, space};
 use replay_core::{Action, Actions};
 use std::collections::BTreeMap;
@@ -97,31 +97,36 @@ impl Compiled {
     /// If the device grants too little memory, or an address is not known.
     pub fn moved_to(&self, target: &DeviceInfo) -> Result<Self, CompileError> {
         let mut new = self.clone();
-        if self.plan.arena == target.arena || self.plan.hardware.is_none() {
+        let (Some(mmio), Some(plan)) = (self.plan.mmio(), new.plan.mmio_mut()) else {
+            return Ok(new);
+        };
+        if mmio.accesses.arena == target.arena {
             return Ok(new);
         }
-        let (old, to) = (self.plan.arena, target.arena);
-        if self.plan.used_pages > to.pages {
+        let (old, to) = (mmio.accesses.arena, target.arena);
+        if mmio.accesses.used_pages > to.pages {
             return Err(CompileError::ArenaTooSmall { pages: to.pages });
         }
         let shift = |at: u64| at.wrapping_sub(old.base.0).wrapping_add(to.base.0);
-        new.plan.arena = to;
-        for p in &mut new.plan.pages {
+        plan.accesses.arena = to;
+        for p in &mut plan.accesses.pages {
             p.frame = p.frame.wrapping_sub(old.base.frame()).wrapping_add(to.base.frame());
         }
-        for o in new.plan.outputs.iter_mut().chain(&mut new.plan.buffers) {
+        for b in &mut plan.accesses.buffers {
+            b.va = GpuVa(shift(b.va.0));
+        }
+        for o in &mut new.plan.outputs {
             o.va = GpuVa(shift(o.va.0));
         }
-        if self.plan.masters {
-            self.move_body(&mut new.plan, target)?;
+        if mmio.masters {
+            self.move_body(&mmio.accesses, &mut new.plan, target)?;
         }
         Ok(new)
     }
 
-    fn move_body(&self, new: &mut Plan, target: &DeviceInfo) -> Result<(), CompileError> {
-        let plan = &self.plan;
-        let map = RegisterMap::by_name(&plan.register_map).ok_or_else(|| CompileError::UnknownMap {
-            name: plan.register_map.clone(),
+    fn move_body(&self, old: &AccessPlan, new: &mut Plan, target: &DeviceInfo) -> Result<(), CompileError> {
+        let map = RegisterMap::by_name(&old.register_map).ok_or_else(|| CompileError::UnknownMap {
+            name: old.register_map.clone(),
         })?;
         let refused = |event: u32| {
             move |BusError(why): BusError| CompileError::BusMastering {
@@ -129,14 +134,17 @@ impl Compiled {
                 why,
             }
         };
-        let (start, bytes) = (plan.arena.base.0, plan.used_pages.saturating_mul(PAGE));
+        let (start, bytes) = (old.arena.base.0, old.used_pages.saturating_mul(PAGE));
         let end = start.saturating_add(bytes);
-        let limit = plan.budgets.poll_ns;
+        let limit = self.plan.budgets.poll_ns;
         let mut mover = DmaRelocator::new(map, [(start..end, 0)], target.arena.base.0, limit).map_err(refused(0))?;
         let missing = |frame| CompileError::PageMissing { frame };
-        let mut memory = PlanMemory::from_plan(plan, &self.pages).map_err(|m| missing(m.frame))?;
-        let images = plan.change_images(&self.pages).map_err(|(n, _)| missing(n as u64))?;
-        for action in Actions::new(&plan.body) {
+        let mut memory = PlanMemory::from_plan(old, &self.pages).map_err(|m| missing(m.frame))?;
+        let images = self
+            .plan
+            .change_images(&self.pages)
+            .map_err(|(n, _)| missing(n as u64))?;
+        for action in Actions::new(&old.body) {
             let action = action.map_err(|e| CompileError::Undecodable { message: e.to_string() })?;
             let event = action.event();
             let (offset, bytes) = match action {
@@ -180,7 +188,9 @@ impl Compiled {
         mover.finish(last).map_err(refused(last))?;
         let mut body = BodyBuilder::new();
         mover.actions.iter().try_for_each(|a| body.push(a))?;
-        (new.body, new.actions) = body.finish();
+        let (body, actions) = body.finish();
+        new.body.set_bytes(body);
+        new.actions = actions;
         new.rewrites.extend(mover.moved.waits());
         new.rewrites.push(Rewrite {
             kind: RewriteKind::Address,

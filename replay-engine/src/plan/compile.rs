@@ -1,10 +1,11 @@
 //! Compiler from a recording and its edits to a plan for one device.
 
-use super::compile_input::{CompileOptions, Edits, find_buffer, plan_buffer, title};
+use super::compile_input::{CompileOptions, Edits, find_buffer, plan_buffer, plan_title};
 use super::events::Translation;
 use super::relocate::{Edit, RelocatedMemory};
 use super::{
-    CompileError, Compiled, MAX_ALLOWED, Origin, PLAN_VERSION, Plan, PlanBuffer, PlanSpace, Rewrite, RewriteKind,
+    AccessPlan, CompileError, Compiled, MAX_ALLOWED, Origin, Plan, PlanBody, PlanBuffer, PlanSpace, RegisterPlan,
+    Rewrite, RewriteKind,
 };
 use crate::device::DeviceInfo;
 use std::collections::HashMap;
@@ -66,11 +67,12 @@ pub fn compile_placed(
     options: &CompileOptions,
     progress: &Progress,
 ) -> Result<PlacedPlan, CompileError> {
-    if target.takes_calls() || recording.api_trace_metadata().is_some() {
-        return Ok(PlacedPlan {
-            compiled: super::calls::compile(recording, edits, target, options, progress)?,
-            frames: HashMap::new(),
-        });
+    let device = target.name.clone();
+    if recording.api_trace_metadata().is_some() {
+        return Err(CompileError::TakesNoCalls { device });
+    }
+    if target.takes_api_traces() {
+        return Err(CompileError::TakesNoAccesses { device });
     }
     let map = RegisterMap::by_name(&target.register_map).ok_or_else(|| CompileError::UnknownMap {
         name: target.register_map.clone(),
@@ -134,33 +136,30 @@ fn placed(
     let moved = memory.into_pages();
     rewrites.sort_by_key(|r| (r.event.is_some(), r.event, r.kind));
     let (body, actions) = done.body.finish();
+    let accesses = AccessPlan {
+        gpu_id: recording.metadata.identity.gpu_id,
+        register_map: map.name().to_owned(),
+        arena: target.arena,
+        pages: moved.pages,
+        used_pages,
+        reads: done.reads,
+        interrupts: done.interrupts,
+        body,
+        allowed: options.allow_unknown.iter().map(|r| (r.start, r.end)).collect(),
+        buffers: recording.metadata.buffers.iter().map(plan_buffer).collect(),
+        expectations: Vec::new(),
+        origin: Some(Origin::from_recording(recording)),
+    };
+    let jobs = done.jobs;
     let compiled = Compiled {
         plan: Plan {
-            version: PLAN_VERSION,
-            title: title(&recording.metadata.identity),
-            gpu_id: recording.metadata.identity.gpu_id,
-            register_map: map.name().to_owned(),
-            arena: target.arena,
-            pages: moved.pages,
-            used_pages,
-            spaces,
+            title: plan_title(&recording.metadata.identity),
             outputs,
-            jobs: done.jobs,
             rewrites,
-            reads: done.reads,
-            interrupts: done.interrupts,
             actions,
             budgets: options.budgets,
-            body,
-            allowed: options.allow_unknown.iter().map(|r| (r.start, r.end)).collect(),
-            buffers: recording.metadata.buffers.iter().map(plan_buffer).collect(),
             images: moved.images,
-            hardware: None,
-            windows: Vec::new(),
-            expectations: Vec::new(),
-            masters: false,
-            calls: None,
-            origin: Some(Origin::from_recording(recording)),
+            ..Plan::new(PlanBody::Registers(RegisterPlan { accesses, spaces, jobs }))
         },
         pages: moved.by_digest,
     };

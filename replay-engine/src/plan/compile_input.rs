@@ -52,21 +52,11 @@ pub struct CompileOptions {
     pub expect_screen: Option<Picture>,
     /// The source of that picture, for the user.
     pub screen_source: String,
-    /// Make the range of an API trace one graph.
-    pub graph: bool,
-    /// Do not restore memory between repeated runs of an API trace.
-    pub no_restore: bool,
-    /// Wait for the device after each launch of an API trace.
-    pub step: bool,
-    /// Also copy the memory of an API trace's snapshots back. This is always done if the program itself copied nothing
-    /// back.
-    pub memory: bool,
-    /// Put the recorded outputs of an API trace into the plan. A tuning compares the results of a launch with them on
-    /// the device. A replay does not need them.
-    pub held: bool,
 }
 
-pub(super) fn title(identity: &Identity) -> String {
+/// Returns the title of a plan: the source of its recording, for the user.
+#[must_use]
+pub fn plan_title(identity: &Identity) -> String {
     let parts = [&identity.gpu_name, &identity.driver, &identity.board, &identity.source];
     let known: Vec<&str> = parts
         .into_iter()

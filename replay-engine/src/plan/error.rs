@@ -2,7 +2,7 @@
 
 use super::BodyError;
 use super::MAX_ALLOWED;
-use crate::device::cuda::CudaReplayError;
+use std::error::Error;
 use trace_core::GpuVa;
 use trace_core::mmu::MmuError;
 use trace_core::progress::Cancelled;
@@ -39,9 +39,15 @@ pub enum CompileError {
         /// The device.
         device: String,
     },
+    /// The recording has register accesses, and the device takes API traces.
+    #[error("{device} replays API traces, and the recording is not one")]
+    TakesNoAccesses {
+        /// The device.
+        device: String,
+    },
     /// The calls cannot be replayed, or an edit of them does not fit.
     #[error(transparent)]
-    Calls(#[from] CudaReplayError),
+    Calls(Box<dyn Error + Send + Sync>),
     /// Memory of an API trace other than its inputs was edited.
     #[error(
         "the bytes at {va} were changed: in an API trace, only the content of host-to-device copies can be changed, \

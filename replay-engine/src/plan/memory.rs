@@ -1,6 +1,6 @@
 //! Memory as a plan sets it up: the contents of the arena before the run, and the GPU's view of it.
 
-use super::{PageSource, Plan, PlanPage, PlanSpace};
+use super::{AccessPlan, PageSource, PlanPage, PlanSpace};
 use crate::device::Arena;
 use replay_core::Action;
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ impl<'a> PlanMemory<'a> {
     ///
     /// # Errors
     /// The first missing page image.
-    pub fn from_plan(plan: &Plan, pages: &'a dyn PageSource) -> Result<Self, MissingPage> {
+    pub fn from_plan(plan: &AccessPlan, pages: &'a dyn PageSource) -> Result<Self, MissingPage> {
         Self::new(plan.arena, plan.used_pages, &plan.pages, pages)
     }
 

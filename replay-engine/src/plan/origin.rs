@@ -54,20 +54,3 @@ mod role_names {
         names.into_iter().map(role).collect()
     }
 }
-
-/// Serializes the origin among fixed-width fields as JSON text, so that fields can be added later.
-pub(super) mod origin_json {
-    use super::Origin;
-    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer, de, ser};
-
-    pub fn serialize<S: Serializer>(origin: &Option<Origin>, to: S) -> Result<S::Ok, S::Error> {
-        let json = origin.as_ref().map(serde_json::to_string).transpose();
-        json.map_err(ser::Error::custom)?.serialize(to)
-    }
-
-    pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Origin>, D::Error> {
-        let json = Option::<String>::deserialize(from)?;
-        let read = json.map(|text| serde_json::from_str(&text)).transpose();
-        read.map_err(de::Error::custom)
-    }
-}

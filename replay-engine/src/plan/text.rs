@@ -8,17 +8,18 @@ mod lines;
 pub use content::{Files, NoFiles};
 pub use lines::TextError;
 
+use super::api_body::CallReader;
 use super::{
-    BodyBuilder, Budgets, Compiled, MIN_PLAN_VERSION, PLAN_VERSION, PageSource, Plan, PlanBuffer, PlanJob, PlanPage,
-    PlanSpace, ReadClasses, Rewrite, RewriteKind,
+    AccessPlan, BodyBuilder, Budgets, Compiled, MIN_PLAN_VERSION, MmioPlan, PLAN_VERSION, PageSource, Plan, PlanBody,
+    PlanBuffer, PlanJob, PlanPage, PlanSpace, ReadClasses, RegisterPlan, Rewrite, RewriteKind,
 };
-use crate::device::Arena;
+use crate::device::{Arena, Window};
 use actions::{parse_action, print_action};
 use content::Contents;
 use lines::Fields;
 use replay_core::Actions;
 use std::fmt::Write as _;
-use trace_core::recording::{Digest, ElementType, FrameRole, MmuFormat};
+use trace_core::recording::{Digest, ElementType, FrameRole, Hardware, MmuFormat};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Prints the plan as text. A body that cannot be decoded is printed up to the error, with a line that says so, and
@@ -44,23 +45,35 @@ pub fn print_with_pages(plan: &Plan, pages: &dyn PageSource) -> String {
 }
 
 fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
-    let (a, b, r) = (&plan.arena, &plan.budgets, &plan.reads);
+    let b = &plan.budgets;
     writeln!(out, "kinescope plan {}", plan.version)?;
     writeln!(out, "title {}", lines::quote(&plan.title))?;
-    writeln!(out, "gpu {:#x} map {}", plan.gpu_id, lines::quote(&plan.register_map))?;
-    writeln!(out, "arena {} pages {} used {}", a.base, a.pages, plan.used_pages)?;
+    if let Some(a) = plan.accesses() {
+        writeln!(out, "gpu {:#x} map {}", a.gpu_id, lines::quote(&a.register_map))?;
+        writeln!(
+            out,
+            "arena {} pages {} used {}",
+            a.arena.base, a.arena.pages, a.used_pages
+        )?;
+    }
     writeln!(
         out,
         "budgets actions {} pages {} time {} interrupt {} poll {}",
         b.actions, b.pages, b.time_ns, b.interrupt_ns, b.poll_ns
     )?;
-    let (equal, masked, until, feeds, any) = (r.equal, r.masked, r.until, r.feeds, r.any);
-    writeln!(
-        out,
-        "reads equal {equal} masked {masked} until {until} feeds {feeds} any {any}"
-    )?;
-    writeln!(out, "counts actions {} interrupts {}", plan.actions, plan.interrupts)?;
-    for s in &plan.spaces {
+    match plan.accesses() {
+        Some(a) => {
+            let r = &a.reads;
+            let (equal, masked, until, feeds, any) = (r.equal, r.masked, r.until, r.feeds, r.any);
+            writeln!(
+                out,
+                "reads equal {equal} masked {masked} until {until} feeds {feeds} any {any}"
+            )?;
+            writeln!(out, "counts actions {} interrupts {}", plan.actions, a.interrupts)?;
+        }
+        None => writeln!(out, "counts actions {}", plan.actions)?,
+    }
+    for s in plan.registers().map_or(&[][..], |r| &r.spaces) {
         let format = format_name(s.format);
         writeln!(
             out,
@@ -68,7 +81,7 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
             s.number, s.root, s.root_register
         )?;
     }
-    for p in &plan.pages {
+    for p in plan.accesses().map_or(&[][..], |a| &a.pages) {
         let role = match p.role {
             FrameRole::Data => "data",
             FrameRole::Table => "table",
@@ -83,7 +96,8 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
     for digest in &plan.images {
         writeln!(out, "image {}", blake3::Hash::from_bytes(*digest).to_hex())?;
     }
-    for (word, list) in [("output", &plan.outputs), ("buffer", &plan.buffers)] {
+    let buffers = plan.accesses().map_or(&[][..], |a| &a.buffers);
+    for (word, list) in [("output", plan.outputs.as_slice()), ("buffer", buffers)] {
         for b in list {
             let (name, element) = (lines::quote(&b.name), b.element.name());
             writeln!(
@@ -93,7 +107,7 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
             )?;
         }
     }
-    for j in &plan.jobs {
+    for j in plan.registers().map_or(&[][..], |r| &r.jobs) {
         let done = j.done_event.map_or_else(|| "-".to_owned(), |e| e.to_string());
         writeln!(
             out,
@@ -105,7 +119,7 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
         let event = r.event.map_or_else(|| "-".to_owned(), |e| e.to_string());
         writeln!(out, "rewrite {} {event} {}", r.kind.name(), lines::quote(&r.detail))?;
     }
-    for (start, end) in &plan.allowed {
+    for (start, end) in plan.accesses().map_or(&[][..], |a| &a.allowed) {
         writeln!(out, "allow {start:#x} {end:#x}")?;
     }
     devices::print(plan, out)
@@ -113,9 +127,9 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
 
 fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
     writeln!(out, "body")?;
-    if let Some(calls) = &plan.calls {
+    if let Some(calls) = plan.api() {
         // For people only: an API-trace plan is read only from its bytes, and the parser rejects these lines.
-        for call in super::calls::body::CallReader::new(&plan.body, plan.images.len()) {
+        for call in CallReader::new(&calls.body, plan.images.len()) {
             match call {
                 Ok(c) => writeln!(out, "call {} {}", c.event, c.call.describe(Some(&calls.metadata)))?,
                 Err(e) => writeln!(out, "undecodable {e}")?,
@@ -123,7 +137,7 @@ fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
         }
         return Ok(());
     }
-    for action in Actions::new(&plan.body) {
+    for action in Actions::new(plan.body.bytes()) {
         match action {
             Ok(a) => print_action(&a, out)?,
             Err(e) => return writeln!(out, "undecodable {}", lines::quote(&e.to_string())),
@@ -161,12 +175,16 @@ pub fn assemble(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
     Ok(compiled)
 }
 
-fn lacking(text: &str, what: &str) -> TextError {
+fn error_at_end(text: &str, reason: String) -> TextError {
     TextError {
         line: text.lines().count(),
         column: 1,
-        reason: format!("{what} is missing"),
+        reason,
     }
+}
+
+fn lacking(text: &str, what: &str) -> TextError {
+    error_at_end(text, format!("{what} is missing"))
 }
 
 fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
@@ -177,7 +195,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
     let missing = |what: &str| lacking(text, what);
     let (line, first) = rows
         .next()
-        .ok_or_else(|| missing("the first line, `kinescope plan 6`,"))?;
+        .ok_or_else(|| missing("the first line, `kinescope plan 7`,"))?;
     let mut f = Fields::new(line, first, None);
     f.word("kinescope")?;
     f.word("plan")?;
@@ -190,8 +208,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
     f.end()?;
     // Images may come after the lines that refer to them.
     let contents = Contents::read(rows.clone(), files)?;
-    let mut plan = Plan::empty(PLAN_VERSION);
-    plan.budgets = Budgets::default();
+    let mut plan = PlanDraft::default();
     let mut seen: Vec<(String, usize)> = Vec::new();
     let mut base = None;
     let mut body: Option<BodyBuilder> = None;
@@ -207,7 +224,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
             None if word == "content" => continue,
             None => {
                 header(&word, &mut f, &mut plan, &contents)?;
-                base = (word == "arena").then_some(plan.arena.base.0).or(base);
+                base = (word == "arena").then_some(plan.accesses.arena.base.0).or(base);
                 seen.push((word, line));
             }
         }
@@ -240,35 +257,84 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
         }
     }
     let (bytes, actions) = body.ok_or_else(|| missing("the body"))?.finish();
-    plan.body = bytes;
+    plan.accesses.body = bytes;
     if !has("counts") {
         // In a handwritten plan, the counts are derived from the body.
         plan.actions = actions;
-        content::count(&mut plan);
+        let counted = content::count(&plan.accesses.body, &plan.outputs);
+        (plan.accesses.reads, plan.accesses.interrupts) = (counted.reads, counted.interrupts);
+        plan.rewrites.extend(counted.rewrites);
     } else if !has("reads") {
         return Err(missing("the line `reads`, which belongs to `counts`,"));
     }
     Ok(Compiled {
-        plan,
+        plan: plan.finish().map_err(|reason| error_at_end(text, reason))?,
         pages: contents.pages(),
     })
 }
 
-fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) -> Result<(), TextError> {
+/// A plan whose kind is known when all lines are read.
+#[derive(Default)]
+struct PlanDraft {
+    title: String,
+    outputs: Vec<PlanBuffer>,
+    rewrites: Vec<Rewrite>,
+    actions: u64,
+    budgets: Budgets,
+    images: Vec<Digest>,
+    accesses: AccessPlan,
+    spaces: Vec<PlanSpace>,
+    jobs: Vec<PlanJob>,
+    hardware: Option<Hardware>,
+    windows: Vec<Window>,
+    masters: bool,
+}
+
+impl PlanDraft {
+    /// Returns the plan, or what is wrong with its lines. A plan that names its device is one of MMIO regions.
+    fn finish(self) -> Result<Plan, String> {
+        let body = match self.hardware {
+            Some(hardware) if self.spaces.is_empty() && self.jobs.is_empty() => PlanBody::Mmio(MmioPlan {
+                accesses: self.accesses,
+                hardware,
+                windows: self.windows,
+                masters: self.masters,
+            }),
+            Some(_) => return Err("the plan has translations or jobs, and names a device on a bus".to_owned()),
+            None if self.masters || !self.windows.is_empty() => return Err("the line `hardware` is missing".to_owned()),
+            None => PlanBody::Registers(RegisterPlan {
+                accesses: self.accesses,
+                spaces: self.spaces,
+                jobs: self.jobs,
+            }),
+        };
+        Ok(Plan {
+            title: self.title,
+            outputs: self.outputs,
+            rewrites: self.rewrites,
+            actions: self.actions,
+            budgets: self.budgets,
+            images: self.images,
+            ..Plan::new(body)
+        })
+    }
+}
+
+fn header(word: &str, f: &mut Fields<'_>, plan: &mut PlanDraft, contents: &Contents) -> Result<(), TextError> {
     match word {
         "title" => plan.title = f.text("the title")?,
         "gpu" => {
-            plan.gpu_id = f.number("the GPU id")?;
+            plan.accesses.gpu_id = f.number("the GPU id")?;
             f.word("map")?;
-            plan.register_map = f.text("the register map")?;
+            plan.accesses.register_map = f.text("the register map")?;
         }
         "arena" => {
             let base = PhysAddr(f.number("the base")?);
-            plan.arena = Arena {
+            plan.accesses.arena = Arena {
                 base,
                 pages: f.named("pages")?,
             };
-            plan.used_pages = f.named("used")?;
+            plan.accesses.used_pages = f.named("used")?;
         }
         "budgets" => {
             plan.budgets = Budgets {
@@ -280,7 +346,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) 
             }
         }
         "reads" => {
-            plan.reads = ReadClasses {
+            plan.accesses.reads = ReadClasses {
                 equal: f.named("equal")?,
                 masked: f.named("masked")?,
                 until: f.named("until")?,
@@ -290,7 +356,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) 
         }
         "counts" => {
             plan.actions = f.named("actions")?;
-            plan.interrupts = f.named("interrupts")?;
+            plan.accesses.interrupts = f.named("interrupts")?;
         }
         "space" => {
             let number = f.number("the number")?;
@@ -314,7 +380,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) 
                 "table" => FrameRole::Table,
                 other => return Err(f.error(format!("`{other}` is not `data` or `table`"))),
             };
-            plan.pages.push(PlanPage {
+            plan.accesses.pages.push(PlanPage {
                 frame,
                 digest: contents.digest(f)?,
                 role,
@@ -322,7 +388,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) 
         }
         "image" => plan.images.push(contents.digest(f)?),
         "output" => plan.outputs.push(buffer(f)?),
-        "buffer" => plan.buffers.push(buffer(f)?),
+        "buffer" => plan.accesses.buffers.push(buffer(f)?),
         "job" => plan.jobs.push(PlanJob {
             submit_event: f.named("submit")?,
             done_event: {
@@ -343,12 +409,18 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) 
                 detail: f.text("the detail")?,
             });
         }
-        "hardware" => devices::parse_hardware(f, plan)?,
-        "origin" => devices::parse_origin(f, plan)?,
+        "hardware" => plan.hardware = Some(devices::parse_json("the device", f)?),
+        "origin" => plan.accesses.origin = Some(devices::parse_json("the origin", f)?),
         "bus-mastering" => plan.masters = true,
-        "window" => devices::parse_window(f, plan)?,
-        "expect" => devices::parse_expectation(f, plan, contents)?,
-        "allow" => plan.allowed.push((f.number("the start")?, f.number("the end")?)),
+        "window" => plan.windows.push(devices::parse_window(f)?),
+        "expect" => {
+            let expectation = devices::parse_expectation(f, &plan.outputs, contents)?;
+            plan.accesses.expectations.push(expectation);
+        }
+        "allow" => plan
+            .accesses
+            .allowed
+            .push((f.number("the start")?, f.number("the end")?)),
         other => return Err(f.error(format!("`{other}` is not a part of a plan"))),
     }
     Ok(())

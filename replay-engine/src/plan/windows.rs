@@ -5,14 +5,14 @@
 //! address register and the recording has the memory that it was given.
 
 use super::bus::BusError;
-use super::compile_input::{find_buffer, title};
+use super::compile_input::{find_buffer, plan_title};
 use super::dma::{Dma, DmaPages};
 use super::effects::{Effect, Expectation};
 use super::register_access::{CompareMode, RegisterAccess, UnwrittenRegisters};
 use super::virtio_features::FeatureSelect;
 use super::{
-    BodyBuilder, CompileError, CompileOptions, Compiled, Edits, Origin, PLAN_VERSION, Pace, Plan, PlanBuffer,
-    ReadClasses, Rewrite, RewriteKind,
+    AccessPlan, BodyBuilder, CompileError, CompileOptions, Compiled, Edits, MmioPlan, Origin, Pace, Plan, PlanBody,
+    PlanBuffer, ReadClasses, Rewrite, RewriteKind,
 };
 use crate::device::{DeviceInfo, Window, space};
 use replay_core::{Action, ReadClass, width_mask};
@@ -63,7 +63,7 @@ pub(super) fn compile(
     options: &CompileOptions,
     progress: &Progress,
 ) -> Result<Compiled, CompileError> {
-    same_device(recording, target)?;
+    let hardware = same_device(recording, target)?;
     if !edits.inputs.is_empty() || !edits.patches.is_empty() {
         return Err(CompileError::NoMemoryToEdit {
             device: target.name.clone(),
@@ -113,46 +113,51 @@ pub(super) fn compile(
     let mut body = BodyBuilder::new();
     t.actions.iter().try_for_each(|a| body.push(a))?;
     let (body, actions) = body.finish();
+    let accesses = AccessPlan {
+        gpu_id: recording.metadata.identity.gpu_id,
+        register_map: map.name().to_owned(),
+        arena: target.arena,
+        pages: placed.pages,
+        used_pages: placed.used_pages,
+        reads: t.reads,
+        interrupts: t.interrupts,
+        body,
+        allowed: options.allow_unknown.iter().map(|r| (r.start, r.end)).collect(),
+        buffers,
+        expectations,
+        origin: Some(Origin {
+            // They are addresses of the recorded machine.
+            regions: Vec::new(),
+            ranges,
+            ..Origin::from_recording(recording)
+        }),
+    };
+    let body = PlanBody::Mmio(MmioPlan {
+        accesses,
+        hardware,
+        windows: target.windows.clone(),
+        masters,
+    });
     Ok(Compiled {
         plan: Plan {
-            pages: placed.pages,
-            used_pages: placed.used_pages,
-            images: placed.images,
-            buffers,
+            title: plan_title(&recording.metadata.identity),
             outputs,
-            origin: Some(Origin {
-                // They are addresses of the recorded machine.
-                regions: Vec::new(),
-                ranges,
-                ..Origin::from_recording(recording)
-            }),
-            masters,
-            title: title(&recording.metadata.identity),
-            gpu_id: recording.metadata.identity.gpu_id,
-            register_map: map.name().to_owned(),
-            arena: target.arena,
             rewrites: t.rewrites,
-            reads: t.reads,
-            interrupts: t.interrupts,
             actions,
             budgets: options.budgets,
-            body,
-            allowed: options.allow_unknown.iter().map(|r| (r.start, r.end)).collect(),
-            hardware: target.hardware.clone(),
-            windows: target.windows.clone(),
-            expectations,
-            ..Plan::empty(PLAN_VERSION)
+            images: placed.images,
+            ..Plan::new(body)
         },
         pages: placed.by_digest,
     })
 }
 
-/// Checks that the recording was made of the target's device.
-fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<(), CompileError> {
+/// Returns the target's device, if the recording was made of it.
+fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<Hardware, CompileError> {
     let device = target.hardware.as_ref();
     let recorded = recording.hardware();
     match (&recorded, device) {
-        (Some(a), Some(b)) if a.is_same_device(b) => Ok(()),
+        (Some(a), Some(b)) if a.is_same_device(b) => Ok(b.clone()),
         _ => Err(CompileError::OtherHardware {
             recorded: recorded.filter(Hardware::is_named).map_or_else(
                 || "an unknown device (import the log with `--device VENDOR:DEVICE`)".to_owned(),

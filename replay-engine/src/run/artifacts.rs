@@ -8,8 +8,8 @@ use super::log::{EventLog, LogError, unpack};
 use super::outcome::{JobOutcome, Verdict};
 use super::recorder::SpaceRegisters;
 use super::snapshots::{CountedPages, add_snapshots, fill_lost_pages};
-use crate::device::{DeviceInfo, ReplayDevice, ReplayDeviceError, Window};
-use crate::plan::{JOB_START, PageSource, Plan};
+use crate::device::{DeviceInfo, RegisterTarget, ReplayDeviceError, Window};
+use crate::plan::{JOB_START, PageSource, PlannedAccesses};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
@@ -97,16 +97,16 @@ pub struct ReceivedArtifacts {
 impl RunArtifacts {
     /// Collects the artifacts of a run from the target. `changed` holds the pages after memory changes.
     pub(super) fn gather(
-        plan: &Plan,
-        device: &mut dyn ReplayDevice,
+        plan: PlannedAccesses<'_>,
+        device: &mut dyn RegisterTarget,
         events: EventLog,
         host_pages: Vec<u32>,
         mut changed: MemoryBuilder,
         seen: &BTreeMap<u8, SpaceRegisters>,
         screen: Option<Picture>,
     ) -> Result<Self, ReplayDeviceError> {
-        let first = plan.arena.base.frame();
-        let used = first..first.saturating_add(plan.used_pages);
+        let first = plan.accesses.arena.base.frame();
+        let used = first..first.saturating_add(plan.accesses.used_pages);
         let may_differ = device.content_frames();
         let frames: &mut dyn Iterator<Item = u64> = match &may_differ {
             Some(frames) => &mut frames.iter().copied().filter(|f| used.contains(f)),
@@ -198,7 +198,7 @@ impl ReceivedArtifacts {
 
     /// Completes the outcome with the recording of a run of `plan` on the device `info`. Inconsistent artifacts make
     /// the outcome failed.
-    pub fn complete(self, outcome: &mut Outcome, plan: &Plan, pages: &dyn PageSource, info: &DeviceInfo) {
+    pub fn complete(self, outcome: &mut Outcome, plan: PlannedAccesses<'_>, pages: &dyn PageSource, info: &DeviceInfo) {
         let recording = self.recording(plan, pages, info, Some(outcome));
         let written = recording
             .and_then(|r| trace_core::container::to_bytes(&r).map_err(|e| ArtifactsError::Write(e.to_string())));
@@ -218,7 +218,7 @@ impl ReceivedArtifacts {
     /// If the parts are inconsistent, or `source` lacks an image of the plan.
     pub fn recording(
         self,
-        plan: &Plan,
+        plan: PlannedAccesses<'_>,
         source: &dyn PageSource,
         info: &DeviceInfo,
         outcome: Option<&Outcome>,
@@ -262,9 +262,9 @@ impl ReceivedArtifacts {
         if let Some(picture) = &screen {
             recording.set_expected_screen(picture);
         }
-        if let Some(origin) = &plan.origin {
+        if let Some(origin) = &plan.accesses.origin {
             recording.set_buffer_shapes(&origin.shapes);
-            let base = plan.arena.base.0;
+            let base = plan.accesses.arena.base.0;
             let in_arena = |r: &RecordedRange| RecordedRange {
                 at: base.saturating_add(r.at),
                 ..*r
@@ -281,8 +281,8 @@ impl ReceivedArtifacts {
 }
 
 /// Returns the results of the chains of a run, by the events of the run's own recording.
-fn chain_reports(recording: &Recording, plan: &Plan, outcome: &Outcome) -> Vec<ChainReport> {
-    let Some(map) = RegisterMap::by_name(&plan.register_map).filter(|_| !outcome.jobs.is_empty()) else {
+fn chain_reports(recording: &Recording, plan: PlannedAccesses<'_>, outcome: &Outcome) -> Vec<ChainReport> {
+    let Some(map) = RegisterMap::by_name(&plan.accesses.register_map).filter(|_| !outcome.jobs().is_empty()) else {
         return Vec::new();
     };
     let is_submit = |a: &Access| {
@@ -293,7 +293,7 @@ fn chain_reports(recording: &Recording, plan: &Plan, outcome: &Outcome) -> Vec<C
     let submits = all.filter(|(_, a)| is_submit(a)).map(|(event, _)| event as u64);
     // Jobs are in submit order.
     submits
-        .zip(&outcome.jobs)
+        .zip(outcome.jobs())
         .map(|(submit_event, job)| ChainReport {
             submit_event,
             status: job.status.unwrap_or(0),
@@ -305,13 +305,21 @@ fn chain_reports(recording: &Recording, plan: &Plan, outcome: &Outcome) -> Vec<C
 
 /// Returns why a shader of a job did not run, as reported by the device.
 fn not_run_reason(outcome: &Outcome, job: &JobOutcome) -> Option<String> {
-    let findings = outcome.findings.iter().filter(|f| f.kind == FindingKind::ShaderNotRun);
+    let findings = outcome
+        .findings()
+        .iter()
+        .filter(|f| f.kind == FindingKind::ShaderNotRun);
     let of_job = |f: &&Finding| job.computed == Some(false) && f.event == Some(job.submit_event);
     findings.filter(of_job).map(|f| f.message.clone()).next()
 }
 
 /// Returns the metadata of the run's recording.
-fn metadata(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, pages: CountedPages) -> Metadata {
+fn metadata(
+    plan: PlannedAccesses<'_>,
+    info: &DeviceInfo,
+    set: &BTreeMap<u8, (u64, u64)>,
+    pages: CountedPages,
+) -> Metadata {
     Metadata {
         identity: Identity {
             gpu_id: info.gpu_id,
@@ -329,7 +337,7 @@ fn metadata(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, page
         },
         spaces: spaces(plan, info),
         address_spaces: plan
-            .spaces
+            .spaces()
             .iter()
             .map(|s| {
                 let (memattr, transcfg) = set.get(&s.number).copied().unwrap_or_default();
@@ -343,6 +351,7 @@ fn metadata(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, page
             })
             .collect(),
         buffers: plan
+            .accesses
             .buffers
             .iter()
             .map(|b| Buffer {
@@ -354,7 +363,12 @@ fn metadata(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, page
                 element: b.element,
             })
             .collect(),
-        regions: plan.origin.as_ref().map(|o| o.regions.clone()).unwrap_or_default(),
+        regions: plan
+            .accesses
+            .origin
+            .as_ref()
+            .map(|o| o.regions.clone())
+            .unwrap_or_default(),
         source_pages: pages.data,
         source_zero_pages: pages.zeros,
         ..Metadata::default()
@@ -362,11 +376,10 @@ fn metadata(plan: &Plan, info: &DeviceInfo, set: &BTreeMap<u8, (u64, u64)>, page
 }
 
 /// Returns the accessed windows, in the order of the recorder's numbers.
-fn spaces(plan: &Plan, info: &DeviceInfo) -> Vec<Space> {
-    let windows = if plan.windows.is_empty() {
-        Window::registers(info.register_bytes())
-    } else {
-        plan.windows.clone()
+fn spaces(plan: PlannedAccesses<'_>, info: &DeviceInfo) -> Vec<Space> {
+    let windows = match plan.mmio() {
+        Some(mmio) => mmio.windows.clone(),
+        None => Window::registers(info.register_bytes()),
     };
     let space = |w: Window| Space {
         name: w.name,
@@ -377,11 +390,11 @@ fn spaces(plan: &Plan, info: &DeviceInfo) -> Vec<Space> {
 }
 
 /// Returns the role of a buffer. A plan of version 5 does not have it.
-fn role(plan: &Plan, name: &str) -> BufferRole {
-    if let Some(role) = plan.origin.as_ref().and_then(|o| o.roles.get(name)) {
+fn role(plan: PlannedAccesses<'_>, name: &str) -> BufferRole {
+    if let Some(role) = plan.accesses.origin.as_ref().and_then(|o| o.roles.get(name)) {
         return *role;
     }
-    if plan.outputs.iter().any(|o| o.name == name) {
+    if plan.envelope.outputs.iter().any(|o| o.name == name) {
         return BufferRole::Output;
     }
     if name == "input" {

@@ -1,7 +1,7 @@
 //! Checks of the effects that a plan expects: at its check actions, and after its body.
 
-use crate::device::{ReplayDevice, ReplayDeviceError};
-use crate::plan::{Effect, EffectResult, Expectation, Plan, short_digest};
+use crate::device::{RegisterTarget, ReplayDeviceError};
+use crate::plan::{Effect, EffectResult, Expectation, PlannedAccesses, short_digest};
 use crate::run::OutputBuffer;
 use replay_core::{Action, Actions};
 use std::collections::HashMap;
@@ -65,21 +65,21 @@ pub(super) struct EffectContext<'a> {
 /// Checks every effect of a plan that was not checked yet. `ran` is whether its body ran to its end. If not, nothing is
 /// checked and no effect counts as present.
 pub(super) fn check_effects(
-    plan: &Plan,
-    device: &mut dyn ReplayDevice,
+    plan: PlannedAccesses<'_>,
+    device: &mut dyn RegisterTarget,
     there: &EffectContext<'_>,
     ran: bool,
     before: &HashMap<u32, EffectReading>,
 ) -> EffectReport {
     let mut looked = EffectReport::default();
     let screen = if ran { device.screen() } else { Ok(None) };
-    let checks: HashMap<u32, u64> = Actions::new(&plan.body)
+    let checks: HashMap<u32, u64> = Actions::new(&plan.accesses.body)
         .filter_map(|a| match a {
             Ok(Action::Check { event, expectation }) => Some((expectation, u64::from(event))),
             _ => None,
         })
         .collect();
-    for (number, e) in (0..).zip(&plan.expectations) {
+    for (number, e) in (0..).zip(&plan.accesses.expectations) {
         let EffectReading { got, matched, digest } = match (before.get(&number), &e.effect) {
             (Some(look), _) => look.clone(),
             _ if !ran => EffectReading::none("not checked: the run did not reach its end".to_owned()),
@@ -98,7 +98,7 @@ pub(super) fn check_effects(
     }
     let of_screen = |e: &Expectation| matches!(e.effect, Effect::Screen { .. });
     looked.screen = screen.ok().flatten();
-    if looked.screen.is_some() && !plan.expectations.iter().any(of_screen) {
+    if looked.screen.is_some() && !plan.accesses.expectations.iter().any(of_screen) {
         looked
             .unchecked
             .push("the screen was not checked: there is no expected picture".to_owned());
@@ -108,9 +108,9 @@ pub(super) fn check_effects(
 
 /// Checks one effect now.
 pub(super) fn check_effect(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     effect: &Effect,
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
     there: &EffectContext<'_>,
 ) -> EffectReading {
     let held = |read: Result<Digest, ReplayDeviceError>, expected: &Digest| match read {
@@ -131,7 +131,7 @@ pub(super) fn check_effect(
             digest,
         } => held(window(device, *number, *offset, *bytes), digest),
         Effect::Memory { offset, bytes, digest } => {
-            let from = plan.arena.base.0.saturating_add(*offset);
+            let from = plan.accesses.arena.base.0.saturating_add(*offset);
             held(memory(device, from, *bytes), digest)
         }
         Effect::Output { name, digest } => match there.outputs.iter().find(|o| o.name == *name) {
@@ -142,7 +142,7 @@ pub(super) fn check_effect(
 }
 
 /// Returns BLAKE3 of bytes of a window.
-fn window(device: &mut dyn ReplayDevice, number: u8, offset: u64, bytes: u64) -> Result<Digest, ReplayDeviceError> {
+fn window(device: &mut dyn RegisterTarget, number: u8, offset: u64, bytes: u64) -> Result<Digest, ReplayDeviceError> {
     let mut hash = blake3::Hasher::new();
     let mut piece = vec![0; PIECE];
     let mut done = 0;
@@ -157,7 +157,7 @@ fn window(device: &mut dyn ReplayDevice, number: u8, offset: u64, bytes: u64) ->
 }
 
 /// Returns BLAKE3 of bytes of the arena, by their physical address.
-fn memory(device: &mut dyn ReplayDevice, from: u64, bytes: u64) -> Result<Digest, ReplayDeviceError> {
+fn memory(device: &mut dyn RegisterTarget, from: u64, bytes: u64) -> Result<Digest, ReplayDeviceError> {
     let mut hash = blake3::Hasher::new();
     pieces(device, from, bytes, |piece| {
         hash.update(piece);
@@ -186,7 +186,7 @@ fn check_screen(effect: &Effect, screen: &Result<Option<Picture>, ReplayDeviceEr
 }
 
 /// Returns bytes of the arena, by their physical address.
-pub(super) fn load(device: &mut dyn ReplayDevice, from: u64, bytes: u64) -> Result<Vec<u8>, ReplayDeviceError> {
+pub(super) fn load(device: &mut dyn RegisterTarget, from: u64, bytes: u64) -> Result<Vec<u8>, ReplayDeviceError> {
     let mut out = Vec::new();
     pieces(device, from, bytes, |piece| out.extend_from_slice(piece))?;
     Ok(out)
@@ -194,7 +194,7 @@ pub(super) fn load(device: &mut dyn ReplayDevice, from: u64, bytes: u64) -> Resu
 
 /// Reads bytes of the arena page by page.
 fn pieces(
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
     from: u64,
     bytes: u64,
     mut take: impl FnMut(&[u8]),

@@ -6,7 +6,7 @@
 
 use super::{Outcome, Verdict};
 use crate::device::space;
-use crate::plan::{BodyBuilder, BodyError, Compiled, Effect, Expectation, MAX_WINDOW_BYTES, Plan};
+use crate::plan::{BodyBuilder, BodyError, Compiled, Effect, Expectation, MAX_WINDOW_BYTES, PlannedAccesses};
 use replay_core::{Action, Actions};
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
@@ -63,9 +63,11 @@ pub enum LearnError {
 /// # Errors
 /// If there is nothing to observe, an event is after the plan's last, or the size limit is exceeded.
 pub fn request_effects(compiled: &mut Compiled, events: &[u64]) -> Result<LearnRequest, LearnError> {
-    let plan = &compiled.plan;
+    let Some(plan) = compiled.plan.planned_accesses() else {
+        return Err(LearnError::Nothing);
+    };
     let mut actions = Vec::new();
-    for action in Actions::new(&plan.body) {
+    for action in Actions::new(&plan.accesses.body) {
         actions.push(action.map_err(|e| LearnError::Undecodable(e.to_string()))?);
     }
     let places = places(plan, &actions);
@@ -82,12 +84,12 @@ pub fn request_effects(compiled: &mut Compiled, events: &[u64]) -> Result<LearnR
     if bytes > MAX_WINDOW_BYTES {
         return Err(LearnError::TooMuch { bytes });
     }
-    let first = plan.expectations.len();
+    let first = plan.accesses.expectations.len();
     let mut effects: Vec<(Option<u32>, Effect)> = Vec::new();
     for at in points.iter().copied().map(Some).chain([None]) {
         effects.extend(places.iter().map(|p| (at, p.clone())));
     }
-    effects.extend(plan.outputs.iter().map(|o| {
+    effects.extend(plan.envelope.outputs.iter().map(|o| {
         let (name, digest) = (o.name.clone(), Digest::default());
         (None, Effect::Output { name, digest })
     }));
@@ -111,19 +113,23 @@ pub fn request_effects(compiled: &mut Compiled, events: &[u64]) -> Result<LearnR
     }
     let numbers = (first..first + effects.len()).collect();
     let plan = &mut compiled.plan;
-    (plan.body, plan.actions) = body.finish();
-    plan.budgets.actions = plan.budgets.actions.max(plan.actions);
-    plan.expectations
-        .extend(effects.into_iter().map(|(_, effect)| Expectation {
+    let (body, actions) = body.finish();
+    plan.actions = actions;
+    plan.budgets.actions = plan.budgets.actions.max(actions);
+    if let Some(accesses) = plan.accesses_mut() {
+        accesses.body = body;
+        let pending = |(_, effect)| Expectation {
             effect,
             source: "a run that is not complete yet".to_owned(),
-        }));
+        };
+        accesses.expectations.extend(effects.into_iter().map(pending));
+    }
     Ok(LearnRequest { numbers })
 }
 
 /// Returns what can be observed: each framebuffer window from its start to the end of the last page that the plan
 /// writes, and the memory accessible to the device.
-fn places(plan: &Plan, actions: &[Action]) -> Vec<Effect> {
+fn places(plan: PlannedAccesses<'_>, actions: &[Action]) -> Vec<Effect> {
     let mut ends: BTreeMap<u8, u64> = BTreeMap::new();
     for action in actions {
         if let Action::Write {
@@ -138,7 +144,8 @@ fn places(plan: &Plan, actions: &[Action]) -> Vec<Effect> {
             *end = offset.saturating_add(u64::from(*width)).max(*end);
         }
     }
-    let framebuffers = plan.windows.iter().filter(|w| w.kind == SpaceKind::Framebuffer);
+    let windows = plan.mmio().map_or(&[][..], |m| &m.windows);
+    let framebuffers = windows.iter().filter(|w| w.kind == SpaceKind::Framebuffer);
     let mut places: Vec<Effect> = framebuffers
         .filter_map(|w| {
             let end = ends.get(&w.number)?.checked_next_multiple_of(PAGE)?;
@@ -150,10 +157,10 @@ fn places(plan: &Plan, actions: &[Action]) -> Vec<Effect> {
             })
         })
         .collect();
-    if plan.masters && plan.used_pages > 0 {
+    if plan.masters() && plan.accesses.used_pages > 0 {
         places.push(Effect::Memory {
             offset: 0,
-            bytes: plan.used_pages.saturating_mul(PAGE),
+            bytes: plan.accesses.used_pages.saturating_mul(PAGE),
             digest: Digest::default(),
         });
     }
@@ -195,8 +202,10 @@ impl LearnRequest {
                 outcome.divergence_count
             ));
         }
-        let plan = &mut compiled.plan;
-        for (number, seen) in outcome.effects.iter().enumerate() {
+        let Some(plan) = compiled.plan.accesses_mut() else {
+            return Err(LearnError::Nothing);
+        };
+        for (number, seen) in outcome.effects().iter().enumerate() {
             match (self.numbers.contains(&number), seen.matched, seen.digest) {
                 (false, Some(false), _) => {
                     return not(format!("{}: {} expected, {}", seen.kind, seen.expected, seen.got));
@@ -229,7 +238,7 @@ impl LearnRequest {
     /// # Errors
     /// The first effect that differs, or another reason why the run was not good.
     pub fn check_repeat(&self, again: &Outcome) -> Result<(), LearnError> {
-        if let Some(e) = again.effects.iter().find(|e| e.matched == Some(false)) {
+        if let Some(e) = again.effects().iter().find(|e| e.matched == Some(false)) {
             let when = e
                 .event
                 .map_or_else(|| "at the end".to_owned(), |e| format!("after event {e}"));

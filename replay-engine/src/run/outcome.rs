@@ -1,6 +1,6 @@
 //! The outcome of a replay, with every comparison.
 
-use super::calls::{CallsOutcome, calls_json};
+use super::api_outcome::ApiOutcome;
 use crate::plan::{EffectResult, ReadClasses, RewriteKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -37,14 +37,12 @@ pub struct Divergence {
     pub job: Option<u32>,
 }
 
-/// Counts of compared reads.
+/// Counts of comparisons with the recording: reads of registers, or outputs of an API trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadCounts {
-    /// Recorded reads by class.
-    pub classes: ReadClasses,
-    /// Compared reads (without findings of state from before the recording).
+pub struct ComparisonCounts {
+    /// Compared reads (without findings of state from before the recording), or compared outputs.
     pub compared: u64,
-    /// Matching reads.
+    /// Those that match.
     pub matched: u64,
 }
 
@@ -130,7 +128,7 @@ pub struct Timing {
     pub runs_ns: Vec<u64>,
 }
 
-/// The outcome of a replay.
+/// The outcome of a replay: what all kinds of plans share, and the results of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The overall result.
@@ -140,22 +138,16 @@ pub struct Outcome {
     pub computed: bool,
     /// Why it failed, if it did.
     pub failure: Option<String>,
-    /// Number of executed actions.
+    /// Number of executed actions or calls.
     pub actions: u64,
     /// Counts of comparisons.
-    pub reads: ReadCounts,
-    /// Number of interrupts that occurred.
-    pub interrupts: u64,
+    pub reads: ComparisonCounts,
     /// Number of rewrites of the plan, by kind.
     pub rewrites: BTreeMap<RewriteKind, u64>,
     /// Differences, in order; at most 1000 are kept.
     pub divergences: Vec<Divergence>,
     /// Number of all differences, kept or not.
     pub divergence_count: u64,
-    /// Findings about the recording from the replay.
-    pub findings: Vec<Finding>,
-    /// Jobs in submit order.
-    pub jobs: Vec<JobOutcome>,
     /// Faults and hangs.
     pub faults: Vec<FaultReport>,
     /// Outputs.
@@ -168,19 +160,40 @@ pub struct Outcome {
     pub pushed_bytes: u64,
     /// Name of the device.
     pub device: String,
-    /// BLAKE3 of all fields above that must be equal in every repetition: everything except wall time and pushed bytes.
+    /// BLAKE3 of the results that must be equal in every repetition: everything except wall time and pushed bytes.
     pub fingerprint: Digest,
     /// The outcome as a recording: the bytes of a `.kine` file.
     pub recording: Vec<u8>,
+    /// The results of one kind of plan.
+    pub body: OutcomeBody,
+}
+
+/// The results of one kind of plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum OutcomeBody {
+    /// Of register accesses.
+    Accesses(AccessOutcome),
+    /// Of an API trace.
+    Api(ApiOutcome),
+}
+
+/// The results of a plan of register accesses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AccessOutcome {
+    /// Recorded reads by class.
+    pub classes: ReadClasses,
+    /// Number of interrupts that occurred.
+    pub interrupts: u64,
+    /// Findings about the recording from the replay.
+    pub findings: Vec<Finding>,
+    /// Jobs in submit order.
+    pub jobs: Vec<JobOutcome>,
     /// The result of each effect that the plan expects, in its order. A match requires all of them.
     pub effects: Vec<EffectResult>,
     /// Properties that could be checked but have no expectation, one sentence each.
     pub unchecked: Vec<String>,
     /// Whether bus mastering was enabled while the plan ran. It was disabled again before any check.
     pub mastered_bus: bool,
-    /// The results of an API-trace replay beyond those of every replay.
-    #[serde(with = "calls_json")]
-    pub calls: Option<CallsOutcome>,
 }
 
 impl Outcome {
@@ -188,7 +201,7 @@ impl Outcome {
     #[must_use]
     pub fn count_uncomputed(&self) -> UncomputedJobs {
         let mut of = UncomputedJobs::default();
-        for job in self.jobs.iter().filter(|j| !j.has_computed()) {
+        for job in self.jobs().iter().filter(|j| !j.has_computed()) {
             *(if job.done { &mut of.unrun } else { &mut of.unfinished }) += 1;
         }
         of
@@ -204,7 +217,7 @@ impl Outcome {
             Verdict::Match => format!(
                 "Registers match, {} of {} jobs not computed",
                 n.unfinished + n.unrun,
-                self.jobs.len()
+                self.jobs().len()
             ),
             Verdict::Diverged => "diverged".to_owned(),
             Verdict::Failed => "failed".to_owned(),
@@ -213,19 +226,16 @@ impl Outcome {
 
     /// Returns the outcome of a run on `device` that has not started: failed, until it is updated.
     #[must_use]
-    pub fn unfinished(device: String) -> Self {
+    pub fn unfinished(device: String, body: OutcomeBody) -> Self {
         Self {
             verdict: Verdict::Failed,
             computed: false,
             failure: None,
             actions: 0,
-            reads: ReadCounts::default(),
-            interrupts: 0,
+            reads: ComparisonCounts::default(),
             rewrites: BTreeMap::new(),
             divergences: Vec::new(),
             divergence_count: 0,
-            findings: Vec::new(),
-            jobs: Vec::new(),
             faults: Vec::new(),
             outputs: Vec::new(),
             device_ns: 0,
@@ -234,10 +244,65 @@ impl Outcome {
             device,
             fingerprint: [0; 32],
             recording: Vec::new(),
-            effects: Vec::new(),
-            unchecked: Vec::new(),
-            mastered_bus: false,
-            calls: None,
+            body,
         }
+    }
+
+    /// Returns the results of register accesses, or `None` for an API trace.
+    #[must_use]
+    pub fn accesses(&self) -> Option<&AccessOutcome> {
+        match &self.body {
+            OutcomeBody::Accesses(accesses) => Some(accesses),
+            OutcomeBody::Api(_) => None,
+        }
+    }
+
+    /// Returns the results of register accesses, or `None` for an API trace.
+    pub fn accesses_mut(&mut self) -> Option<&mut AccessOutcome> {
+        match &mut self.body {
+            OutcomeBody::Accesses(accesses) => Some(accesses),
+            OutcomeBody::Api(_) => None,
+        }
+    }
+
+    /// Returns the results of an API trace, or `None` for register accesses.
+    #[must_use]
+    pub fn api(&self) -> Option<&ApiOutcome> {
+        match &self.body {
+            OutcomeBody::Accesses(_) => None,
+            OutcomeBody::Api(api) => Some(api),
+        }
+    }
+
+    /// Returns the results of an API trace, or `None` for register accesses.
+    pub fn api_mut(&mut self) -> Option<&mut ApiOutcome> {
+        match &mut self.body {
+            OutcomeBody::Accesses(_) => None,
+            OutcomeBody::Api(api) => Some(api),
+        }
+    }
+
+    /// Returns the jobs in submit order. An API trace has none.
+    #[must_use]
+    pub fn jobs(&self) -> &[JobOutcome] {
+        self.accesses().map_or(&[], |a| &a.jobs)
+    }
+
+    /// Returns the findings about the recording. An API trace has none.
+    #[must_use]
+    pub fn findings(&self) -> &[Finding] {
+        self.accesses().map_or(&[], |a| &a.findings)
+    }
+
+    /// Returns the results of expected effects. An API trace has none.
+    #[must_use]
+    pub fn effects(&self) -> &[EffectResult] {
+        self.accesses().map_or(&[], |a| &a.effects)
+    }
+
+    /// Returns the number of interrupts that occurred. An API trace has none.
+    #[must_use]
+    pub fn interrupts(&self) -> u64 {
+        self.accesses().map_or(0, |a| a.interrupts)
     }
 }

@@ -2,7 +2,7 @@
 //! function that keeps its state would continue in the next plan's memory.
 
 use super::POLL_STEP_NS;
-use crate::device::{ReplayDevice, space};
+use crate::device::{RegisterTarget, space};
 use replay_core::DeviceError;
 use trace_core::progress::Progress;
 use trace_core::registers::{BusEngine, RegisterMap};
@@ -26,7 +26,7 @@ pub(super) enum QuiesceResult {
 /// # Errors
 /// Why it does not become idle, for the user.
 pub(super) fn quiesce(
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
     map: Option<&RegisterMap>,
     progress: &Progress,
 ) -> Result<QuiesceResult, String> {

@@ -3,7 +3,7 @@
 use super::Divergence;
 use super::log::EventLog;
 use crate::device::space;
-use crate::plan::{JOB_START, Plan, RegisterAccess};
+use crate::plan::{JOB_START, PlannedAccesses, RegisterAccess};
 use replay_core::{Compared, Flow, ObservedAccess, Observer};
 use std::collections::{BTreeMap, HashMap};
 use trace_core::PhysAddr;
@@ -49,7 +49,7 @@ pub(super) struct SpaceRegisters {
 }
 
 pub(super) struct Recorder<'a> {
-    plan: &'a Plan,
+    plan: PlannedAccesses<'a>,
     map: Option<&'a RegisterMap>,
     progress: &'a Progress,
     pub events: EventLog,
@@ -85,9 +85,9 @@ fn format_count(n: u64, what: &str) -> String {
 }
 
 impl<'a> Recorder<'a> {
-    pub fn new(plan: &'a Plan, map: Option<&'a RegisterMap>, progress: &'a Progress) -> Self {
+    pub fn new(plan: PlannedAccesses<'a>, map: Option<&'a RegisterMap>, progress: &'a Progress) -> Self {
         let mut ends: HashMap<u64, Vec<usize>> = HashMap::new();
-        for (i, j) in plan.jobs.iter().enumerate() {
+        for (i, j) in plan.jobs().iter().enumerate() {
             if let Some(e) = j.done_event {
                 ends.entry(e).or_default().push(i);
             }
@@ -101,13 +101,18 @@ impl<'a> Recorder<'a> {
             divergence_count: 0,
             before: Vec::new(),
             before_count: 0,
-            unknown: vec![(0, 0); plan.allowed.len()],
-            jobs: vec![ObservedJob::default(); plan.jobs.len()],
+            unknown: vec![(0, 0); plan.accesses.allowed.len()],
+            jobs: vec![ObservedJob::default(); plan.jobs().len()],
             fault: None,
             cancelled: false,
             stuck: false,
             spaces: BTreeMap::new(),
-            submits: plan.jobs.iter().enumerate().map(|(i, j)| (j.submit_event, i)).collect(),
+            submits: plan
+                .jobs()
+                .iter()
+                .enumerate()
+                .map(|(i, j)| (j.submit_event, i))
+                .collect(),
             ends,
             last_job: None,
             accesses: 0,
@@ -137,7 +142,7 @@ impl<'a> Recorder<'a> {
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = self.before.clone();
         self.tell_the_rest(&mut findings);
-        for ((start, end), (reads, writes)) in self.plan.allowed.iter().zip(&self.unknown) {
+        for ((start, end), (reads, writes)) in self.plan.accesses.allowed.iter().zip(&self.unknown) {
             findings.push(Finding::new(
                 FindingKind::UnknownRegister,
                 format!("registers {start:#x}..{end:#x}"),
@@ -175,10 +180,10 @@ impl<'a> Recorder<'a> {
     /// Returns the outcome's space for a plan's space, or `None` for the plan's memory, whose accesses are not
     /// recorded.
     fn space_of(&self, number: u8) -> Option<u8> {
-        if self.plan.windows.is_empty() {
+        let Some(mmio) = self.plan.mmio() else {
             return (number == space::REGISTERS).then_some(0);
-        }
-        let at = self.plan.windows.iter().position(|w| w.number == number)?;
+        };
+        let at = mmio.windows.iter().position(|w| w.number == number)?;
         u8::try_from(at).ok()
     }
 
@@ -192,7 +197,8 @@ impl<'a> Recorder<'a> {
                 return touch.name();
             }
         }
-        let window = self.plan.windows.iter().find(|w| w.number == number);
+        let windows = self.plan.mmio().map_or(&[][..], |m| &m.windows);
+        let window = windows.iter().find(|w| w.number == number);
         match window {
             Some(w) => format!("{}+{offset:#x}", w.name),
             None if number == space::REGISTERS => format!("{offset:#x}"),
@@ -215,7 +221,7 @@ impl<'a> Recorder<'a> {
     fn follow(&mut self, seen: &ObservedAccess) {
         let Some(r) = self.register(seen.offset) else {
             let within = |(start, end): &(u32, u32)| (u64::from(*start)..u64::from(*end)).contains(&seen.offset);
-            let range = self.plan.allowed.iter().position(within);
+            let range = self.plan.accesses.allowed.iter().position(within);
             if let Some((reads, writes)) = range.and_then(|i| self.unknown.get_mut(i)) {
                 *(if seen.write { writes } else { reads }) += 1;
             }
@@ -233,7 +239,7 @@ impl<'a> Recorder<'a> {
             }
             Some(Role::IrqStatus(InterruptLine::Job)) if !seen.write => {
                 for i in self.ends.get(&event).into_iter().flatten() {
-                    let Some(slot) = self.plan.jobs.get(*i).map(|j| j.slot) else {
+                    let Some(slot) = self.plan.jobs().get(*i).map(|j| j.slot) else {
                         continue;
                     };
                     // No status has bits of a slot that no GPU has.
@@ -301,7 +307,7 @@ impl Observer for Recorder<'_> {
     }
 
     fn host_write(&mut self, _event: u32, offset: u64, bytes: u32, time_ns: u64) -> Flow {
-        let at = self.plan.arena.base.0.saturating_add(offset);
+        let at = self.plan.accesses.arena.base.0.saturating_add(offset);
         let number = self.changes;
         self.changes += 1;
         match &mut self.change {
@@ -382,7 +388,7 @@ impl Observer for Recorder<'_> {
         let new = d.got & !d.expected;
         match register.and_then(|r| r.replay.role) {
             // Later actions were proved for an idle device.
-            _ if self.plan.masters && matches!(d.compared, Compared::Until(_)) => {
+            _ if self.plan.masters() && matches!(d.compared, Compared::Until(_)) => {
                 self.stuck = true;
                 Flow::Stop
             }
@@ -409,19 +415,22 @@ impl Observer for Recorder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::PLAN_VERSION;
+    use crate::plan::{Plan, PlanBody, RegisterPlan};
 
     fn plan() -> Plan {
-        Plan {
-            register_map: "mali-jm".into(),
-            ..Plan::empty(PLAN_VERSION)
-        }
+        let mut plan = RegisterPlan::default();
+        plan.accesses.register_map = "mali-jm".into();
+        Plan::new(PlanBody::Registers(plan))
     }
 
     #[test]
     fn unbounded_polls_record_few_events_and_each_last_read() {
         let (plan, progress) = (plan(), Progress::new());
-        let mut recorder = Recorder::new(&plan, RegisterMap::by_name("mali-jm"), &progress);
+        let mut recorder = Recorder::new(
+            plan.planned_accesses().unwrap(),
+            RegisterMap::by_name("mali-jm"),
+            &progress,
+        );
         let (polls, reads) = (1100u64, 1000);
         for poll in 0..polls {
             for n in 0..reads {

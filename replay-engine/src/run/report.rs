@@ -1,8 +1,8 @@
 //! Fault and hang reports: the device's registers, the page walk of the address, the nearest buffer.
 
 use super::FaultReport;
-use crate::device::{ReplayDevice, space};
-use crate::plan::{Plan, PlanMemory};
+use crate::device::{RegisterTarget, space};
+use crate::plan::{PlanMemory, PlannedAccesses};
 use trace_core::jobs::exception_name;
 use trace_core::mmu::{EntryKind, walk};
 use trace_core::registers::{Half, Register, RegisterMap, Role};
@@ -15,21 +15,21 @@ const NOT_A_FAULT: u64 = 8;
 
 /// Reads from the device what happened at `event`, in job `job`.
 pub(super) fn report(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     map: &RegisterMap,
     memory: &PlanMemory<'_>,
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
     event: u64,
     job: Option<u32>,
     what: &str,
 ) -> FaultReport {
-    let slot = job.and_then(|j| plan.jobs.get(j as usize)).map(|j| j.slot);
+    let slot = job.and_then(|j| plan.jobs().get(j as usize)).map(|j| j.slot);
     let mut registers = Vec::new();
     let (mut job_code, mut space_code, mut address, mut number) = (0, 0, None, None);
     for r in map.registers() {
         let wanted = match r.replay.role {
             Some(Role::JobStatus | Role::JobCurrent | Role::JobTail) => slot.is_some() && r.index == slot,
-            Some(Role::FaultStatus | Role::FaultAddress) => plan.spaces.iter().any(|s| Some(s.number) == r.index),
+            Some(Role::FaultStatus | Role::FaultAddress) => plan.spaces().iter().any(|s| Some(s.number) == r.index),
             Some(Role::GpuFaultStatus | Role::GpuFaultAddress | Role::IrqRawstat(_)) => true,
             _ => false,
         };
@@ -56,7 +56,7 @@ pub(super) fn report(
         c => format!("{c:#04x} {}", exception_name(c as u8)),
     };
     let space = plan
-        .spaces
+        .spaces()
         .iter()
         .find(|s| number.is_none() || Some(s.number) == number);
     let walk = match (space, address) {
@@ -85,7 +85,7 @@ fn name(r: &Register) -> &str {
 }
 
 /// Reads a register, or the pair that it is the low half of, with its meaning.
-fn read(r: &Register, device: &mut dyn ReplayDevice) -> Option<(u64, String)> {
+fn read(r: &Register, device: &mut dyn RegisterTarget) -> Option<(u64, String)> {
     let low = device.read(space::REGISTERS, u64::from(r.offset), 4).ok()?;
     let Some(Half::Low { high_offset }) = r.pair else {
         return Some((low, r.describe(low)));
@@ -128,12 +128,13 @@ fn walk_lines(space: &crate::plan::PlanSpace, va: GpuVa, memory: &PlanMemory<'_>
     lines
 }
 
-fn nearest(plan: &Plan, at: GpuVa) -> Option<(String, u64)> {
+fn nearest(plan: PlannedAccesses<'_>, at: GpuVa) -> Option<(String, u64)> {
     let distance = |b: &crate::plan::PlanBuffer| {
         let last = b.va.0.saturating_add(b.bytes.saturating_sub(1));
         b.va.0.saturating_sub(at.0).max(at.0.saturating_sub(last))
     };
-    plan.buffers
+    plan.accesses
+        .buffers
         .iter()
         .map(|b| (b.name.clone(), distance(b)))
         .min_by_key(|(_, d)| *d)
@@ -145,7 +146,7 @@ pub(super) fn read_back(
     space: &crate::plan::PlanSpace,
     va: GpuVa,
     bytes: u64,
-    device: &mut dyn ReplayDevice,
+    device: &mut dyn RegisterTarget,
 ) -> Result<Vec<u8>, crate::device::ReplayDeviceError> {
     let gpu = memory.gpu(space);
     let mut out = vec![0u8; usize::try_from(bytes).unwrap_or(0)];

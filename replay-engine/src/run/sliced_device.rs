@@ -1,8 +1,8 @@
 //! A target with cancellable waits: long waits are split into short ones.
 
 use super::effects::{EffectContext, EffectReading, check_effect};
-use crate::device::{ReplayDevice, ReplayDeviceError, space};
-use crate::plan::Plan;
+use crate::device::{RegisterTarget, ReplayDeviceError, space};
+use crate::plan::PlannedAccesses;
 use replay_core::{Device, DeviceError, WaitResult};
 use std::collections::HashMap;
 use trace_core::PhysAddr;
@@ -18,13 +18,13 @@ const MAX_KEPT: usize = 1 << 16;
 /// A target during a run. If its time is real, no wait is longer than a slice; virtual time advances at once. It
 /// applies the memory changes of the recording's CPU, and keeps the resulting pages.
 pub(super) struct SlicedDevice<'a> {
-    device: &'a mut dyn ReplayDevice,
+    device: &'a mut dyn RegisterTarget,
     progress: &'a Progress,
     slice_ns: u64,
     /// Images that changes take bytes from.
     images: Vec<&'a Page>,
     base: u64,
-    plan: &'a Plan,
+    plan: PlannedAccesses<'a>,
     /// Number of interrupts.
     interrupts: u64,
     /// Results of checks, by expectation number.
@@ -49,8 +49,8 @@ fn refused(e: &ReplayDeviceError) -> DeviceError {
 
 impl<'a> SlicedDevice<'a> {
     pub fn new(
-        plan: &'a Plan,
-        device: &'a mut dyn ReplayDevice,
+        plan: PlannedAccesses<'a>,
+        device: &'a mut dyn RegisterTarget,
         progress: &'a Progress,
         images: Vec<&'a Page>,
     ) -> Self {
@@ -113,7 +113,7 @@ impl Device for SlicedDevice<'_> {
 
     fn check(&mut self, expectation: u32) -> Result<(), DeviceError> {
         self.keep_changed_pages();
-        let of = self.plan.expectations.get(expectation as usize);
+        let of = self.plan.accesses.expectations.get(expectation as usize);
         let effect = &of.ok_or(DeviceError::NoEffects)?.effect;
         let there = EffectContext {
             interrupts: self.interrupts,
@@ -173,7 +173,8 @@ impl Device for SlicedDevice<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Arena, Containment, DeviceInfo, JobReport};
+    use crate::device::{Arena, Containment, DeviceInfo, DeviceInterface, JobReport, Target};
+    use crate::plan::{Plan, PlanBody, RegisterPlan};
 
     /// A target that never interrupts. It counts its wait time and is cancelled during a wait.
     struct Silent {
@@ -216,7 +217,7 @@ mod tests {
         }
     }
 
-    impl ReplayDevice for Silent {
+    impl Target for Silent {
         fn info(&self) -> DeviceInfo {
             DeviceInfo {
                 name: "silent".into(),
@@ -231,13 +232,18 @@ mod tests {
                     base: PhysAddr(0),
                     pages: 0,
                 },
+                interface: DeviceInterface::Registers,
                 virtual_time: self.virtual_time,
                 computes: false,
             }
         }
+
         fn reset(&mut self) -> Result<(), ReplayDeviceError> {
             Ok(())
         }
+    }
+
+    impl RegisterTarget for Silent {
         fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), ReplayDeviceError> {
             Err(ReplayDeviceError::OutsideArena { frame })
         }
@@ -254,7 +260,7 @@ mod tests {
     }
 
     fn plan() -> Plan {
-        Plan::empty(crate::plan::PLAN_VERSION)
+        Plan::new(PlanBody::Registers(RegisterPlan::default()))
     }
 
     fn silent(virtual_time: bool, cancel_after: u64) -> (Silent, Progress) {
@@ -275,15 +281,17 @@ mod tests {
         let (hour, plan) = (3_600_000_000_000, plan());
         for (cancel_after, waited) in [(3, 3 * SLICE_NS), (u64::MAX, hour + 7)] {
             let (mut device, progress) = silent(false, cancel_after);
-            let mut sliced = SlicedDevice::new(&plan, &mut device, &progress, Vec::new());
+            let mut sliced = SlicedDevice::new(plan.planned_accesses().unwrap(), &mut device, &progress, Vec::new());
             assert_eq!(sliced.wait_interrupt(1, hour + 7), Ok(WaitResult::TimedOut));
             assert_eq!(device.now, waited);
             let (mut device, progress) = silent(false, cancel_after);
-            let paused = SlicedDevice::new(&plan, &mut device, &progress, Vec::new()).pause(hour + 7);
+            let paused =
+                SlicedDevice::new(plan.planned_accesses().unwrap(), &mut device, &progress, Vec::new()).pause(hour + 7);
             assert_eq!((paused.is_ok(), device.now), (cancel_after == u64::MAX, waited));
         }
         let (mut device, progress) = silent(true, u64::MAX);
-        let waited = SlicedDevice::new(&plan, &mut device, &progress, Vec::new()).wait_interrupt(1, hour);
+        let waited = SlicedDevice::new(plan.planned_accesses().unwrap(), &mut device, &progress, Vec::new())
+            .wait_interrupt(1, hour);
         assert_eq!((waited, device.waits), (Ok(WaitResult::TimedOut), 1));
     }
 
@@ -291,7 +299,7 @@ mod tests {
     fn changed_pages_are_stored_up_to_a_limit_then_counted() {
         let plan = plan();
         let (mut device, progress) = silent(true, u64::MAX);
-        let mut sliced = SlicedDevice::new(&plan, &mut device, &progress, Vec::new());
+        let mut sliced = SlicedDevice::new(plan.planned_accesses().unwrap(), &mut device, &progress, Vec::new());
         sliced.max = 2;
         for n in 0..5 {
             sliced.put(8, 8, n).unwrap();

@@ -1,7 +1,7 @@
 //! Snapshots in a run's recording: memory at the start, after each of the CPU's changes, and at the end.
 
 use super::artifacts::ArtifactsError;
-use crate::plan::{PageSource, Plan};
+use crate::plan::{PageSource, PlannedAccesses};
 use replay_core::{Action, Actions};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
@@ -20,16 +20,16 @@ pub(super) struct CountedPages {
 /// pages at the start.
 pub(super) fn add_snapshots(
     memory: &mut MemoryBuilder,
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     source: &dyn PageSource,
     events: &Events,
     end: &BTreeMap<u64, PageId>,
 ) -> Result<CountedPages, ArtifactsError> {
-    let first = plan.arena.base.frame();
-    let used = first..first.saturating_add(plan.used_pages);
+    let first = plan.accesses.arena.base.frame();
+    let used = first..first.saturating_add(plan.accesses.used_pages);
     let mut start = BTreeMap::new();
     let mut tables = BTreeSet::new();
-    for p in plan.pages.iter().filter(|p| used.contains(&p.frame)) {
+    for p in plan.accesses.pages.iter().filter(|p| used.contains(&p.frame)) {
         let missing = ArtifactsError::Start { frame: p.frame };
         start.insert(p.frame, memory.add_page(source.page(&p.digest).ok_or(missing)?));
         if p.role == FrameRole::Table {
@@ -68,7 +68,7 @@ pub(super) fn add_snapshots(
         memory.add_changes(event as u64, frames);
     }
     memory.add_runs(events.len() as u64, runs(end));
-    let data = plan.used_pages.saturating_sub(tables.len() as u64);
+    let data = plan.accesses.used_pages.saturating_sub(tables.len() as u64);
     let held = start.keys().filter(|frame| !tables.contains(frame)).count() as u64;
     Ok(CountedPages {
         data,
@@ -97,7 +97,7 @@ fn push_zeros(runs: &mut RunsBuilder, frames: Range<u64>) {
 /// Returns whether any page was filled in.
 pub(super) fn fill_lost_pages(
     memory: &mut MemoryBuilder,
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     source: &dyn PageSource,
     events: &Events,
     host_pages: &mut [u32],
@@ -105,7 +105,7 @@ pub(super) fn fill_lost_pages(
     if !host_pages.contains(&0) {
         return false;
     }
-    let Ok(images) = plan.change_images(source) else {
+    let Ok(images) = plan.envelope.change_images(source) else {
         return false;
     };
     let mut changes = cpu_changes(plan, &images);
@@ -127,7 +127,7 @@ pub(super) fn fill_lost_pages(
             }
             continue;
         }
-        let start = || plan.pages.iter().find(|p| p.frame == row.frame());
+        let start = || plan.accesses.pages.iter().find(|p| p.frame == row.frame());
         let page = known.entry(row.frame()).or_insert_with(|| {
             let image = start().and_then(|p| source.page(&p.digest));
             image.copied().unwrap_or(ZERO_PAGE)
@@ -142,9 +142,9 @@ pub(super) fn fill_lost_pages(
 }
 
 /// Returns the CPU's changes of a plan in order: physical address and bytes.
-fn cpu_changes<'p>(plan: &'p Plan, images: &'p [&'p Page]) -> impl Iterator<Item = (u64, Vec<u8>)> + 'p {
-    let base = plan.arena.base.0;
-    Actions::new(&plan.body)
+fn cpu_changes<'p>(plan: PlannedAccesses<'p>, images: &'p [&'p Page]) -> impl Iterator<Item = (u64, Vec<u8>)> + 'p {
+    let base = plan.accesses.arena.base.0;
+    Actions::new(&plan.accesses.body)
         .map_while(Result::ok)
         .filter_map(move |a| match a {
             Action::Put {
@@ -181,7 +181,7 @@ fn bytes_of(row: &HostWriteRow, changes: &mut impl Iterator<Item = (u64, Vec<u8>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{BodyBuilder, PLAN_VERSION};
+    use crate::plan::{BodyBuilder, Plan, PlanBody, RegisterPlan};
     use trace_core::PhysAddr;
     use trace_core::recording::{Digest, EventsBuilder};
 
@@ -198,15 +198,16 @@ mod tests {
         changes.iter().for_each(|a| body.push(a).unwrap());
         let start = [0x11; 4096];
         let digest: Digest = *blake3::hash(&start).as_bytes();
-        let mut plan = Plan::empty(PLAN_VERSION);
-        plan.arena.base = PhysAddr(0x10_0000);
-        plan.used_pages = 3;
-        plan.pages.push(crate::plan::PlanPage {
+        let mut plan = Plan::new(PlanBody::Registers(RegisterPlan::default()));
+        let accesses = plan.accesses_mut().unwrap();
+        accesses.arena.base = PhysAddr(0x10_0000);
+        accesses.used_pages = 3;
+        accesses.pages.push(crate::plan::PlanPage {
             frame: 0x101,
             digest,
             role: FrameRole::Data,
         });
-        (plan.body, plan.actions) = body.finish();
+        accesses.body = body.finish().0;
         let source: BTreeMap<Digest, Box<Page>> = [(digest, Box::new(start))].into();
         let mut events = EventsBuilder::new();
         for (at, bytes) in [(0x10_1010, 16), (0x10_2000, 8), (0x10_1010, 8)] {
@@ -215,7 +216,13 @@ mod tests {
         let events = events.finish();
         let mut memory = MemoryBuilder::new();
         let mut pages = [0, 0, 0];
-        assert!(fill_lost_pages(&mut memory, &plan, &source, &events, &mut pages));
+        assert!(fill_lost_pages(
+            &mut memory,
+            plan.planned_accesses().unwrap(),
+            &source,
+            &events,
+            &mut pages
+        ));
         let word = |n: u32, at: usize| memory.image(PageId(n)).unwrap()[at];
         assert_eq!(
             (word(pages[0], 0x10), word(pages[0], 0x18), word(pages[0], 0x20)),
@@ -225,7 +232,13 @@ mod tests {
         assert_eq!((word(pages[2], 0x10), word(pages[2], 0x18)), (9, 8));
         // Events of another plan are not changed.
         let mut pages = [0, 0, 0];
-        plan.arena.base = PhysAddr(0x20_0000);
-        assert!(!fill_lost_pages(&mut memory, &plan, &source, &events, &mut pages));
+        plan.accesses_mut().unwrap().arena.base = PhysAddr(0x20_0000);
+        assert!(!fill_lost_pages(
+            &mut memory,
+            plan.planned_accesses().unwrap(),
+            &source,
+            &events,
+            &mut pages
+        ));
     }
 }

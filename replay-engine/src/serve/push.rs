@@ -5,6 +5,7 @@ use super::runner::PreparedReplay;
 use super::session::{Session, SessionEnd};
 use crate::device::DeviceInfo;
 use crate::plan::{MIN_PLAN_VERSION, PLAN_VERSION, Plan, PlanError};
+use crate::target::ApiSupport;
 use crate::verify::{self, MAX_STEPS, Work};
 use crate::wire::Topic;
 use crate::wire::delta::{Outline, Step, StepSource, join, new_bytes, resolve};
@@ -62,6 +63,7 @@ impl Session {
         head: PlanPart,
         body: PlanPart,
         target: &DeviceInfo,
+        api: Option<&Arc<dyn ApiSupport>>,
     ) -> Result<PushResult, SessionEnd> {
         let (head_bytes, body_bytes) = (head.bytes, body.bytes);
         if head_bytes > MAX_RECORD as u64 || body_bytes > MAX_BODY {
@@ -84,20 +86,20 @@ impl Session {
             Err(PlanError::Record(e)) => return no(format!("the plan does not decode: {e}")),
             Err(e) => return no(e.to_string()),
         };
-        if !plan.body.is_empty() {
+        if !plan.body.bytes().is_empty() {
             return no("the plan's head carries a body");
         }
-        plan.body = body.into();
+        plan.body.set_bytes(body.into());
         let distinct: BTreeSet<Digest> = plan.digests();
         let limit = self.options().plan_pages;
-        if distinct.len() as u64 > limit || plan.pages.len() as u64 > target.arena.pages {
+        let stored = plan.accesses().map_or(&[][..], |a| &a.pages);
+        if distinct.len() as u64 > limit || stored.len() as u64 > target.arena.pages {
             return no(format!(
                 "the plan names {} page images; at most {limit} are accepted",
                 distinct.len()
             ));
         }
-        if let Some(p) = plan
-            .pages
+        if let Some(p) = stored
             .iter()
             .find(|p| !target.arena.contains(PhysAddr(p.frame.saturating_mul(4096))))
         {
@@ -117,9 +119,12 @@ impl Session {
             plan,
             pages: PinnedPages(wanted.into_iter().zip(pages).collect()),
         };
-        let check = |progress: &Progress| {
-            let work = Work::new(MAX_STEPS, progress);
-            verify::verify_within(&ready.plan, &ready.pages, target, &work)
+        let check = |progress: &Progress| match (ready.plan.planned_calls(), api) {
+            (Some(calls), Some(api)) => api.verify(calls, target),
+            _ => {
+                let work = Work::new(MAX_STEPS, progress);
+                verify::verify_within(&ready.plan, &ready.pages, target, &work)
+            }
         };
         let Some(checked) = self.watched(check)? else {
             return Ok(PushResult::GivenUp);

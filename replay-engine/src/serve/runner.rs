@@ -3,10 +3,11 @@
 
 use super::cache::PinnedPages;
 use super::slot::panic_text;
-use crate::device::ReplayDevice;
-use crate::plan::Plan;
-use crate::run::calls::CallsOutcome;
+use crate::device::RegisterTarget;
+use crate::plan::{Plan, PlannedAccesses, PlannedCalls};
 use crate::run::{self, Outcome, RunArtifacts, Verdict};
+use crate::target::{ApiTarget, OpenTarget, TargetRequest, TracedMemory};
+use crate::tune::TuneReport;
 use crate::wire::message::RunReply;
 use crate::wire::{BULK, Sender, Topic, WireError};
 use std::io;
@@ -25,18 +26,24 @@ pub(crate) struct PreparedReplay {
     pub pages: PinnedPages,
 }
 
-/// The results of runs: the outcome, and the artifacts for its recording.
-pub(crate) struct RunResult {
-    pub outcome: Outcome,
-    pub material: Option<RunArtifacts>,
+/// The result of a request.
+pub(crate) enum RunResult {
+    /// Of a replay: the outcome, and the artifacts for its recording.
+    Replayed(Box<Outcome>, Option<RunArtifacts>),
+    /// Of a tuning.
+    Tuned(Box<TuneReport>),
+    /// Of a memory trace.
+    TracedMemory(TracedMemory),
+    /// There is none, for this reason.
+    Failed(String),
 }
 
 /// How a run ended.
 pub(crate) enum RunEnd {
     /// The run is complete, and the target is returned.
-    Done(Box<dyn ReplayDevice>, Box<RunResult>),
+    Done(OpenTarget, Box<RunResult>),
     /// The run was cancelled, and the target is returned.
-    Cancelled(Box<dyn ReplayDevice>),
+    Cancelled(OpenTarget),
     /// The target panicked with this message, and is lost.
     Panicked(String),
 }
@@ -81,15 +88,19 @@ impl RunControl {
     }
 }
 
-/// Starts `repeat` runs. `finished` is called once, in the run's thread.
+/// Starts what is requested. `finished` is called once, in the run's thread.
 pub(crate) fn start(
     ready: Arc<PreparedReplay>,
-    mut device: Box<dyn ReplayDevice>,
-    repeat: u32,
+    mut device: OpenTarget,
+    request: TargetRequest,
     finished: impl FnOnce(RunEnd) + Send + 'static,
 ) -> io::Result<Arc<RunControl>> {
+    let repeat = match request {
+        TargetRequest::Replay { repeat } => repeat.max(1),
+        TargetRequest::Tune(_) | TargetRequest::TraceMemory(_) => 1,
+    };
     let control = Arc::new(RunControl {
-        repeat: repeat.max(1),
+        repeat,
         done: AtomicU32::new(0),
         cancelled: AtomicBool::new(false),
         current: Mutex::new(Progress::new()),
@@ -97,7 +108,7 @@ pub(crate) fn start(
     let shared = Arc::clone(&control);
     let work = move || {
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let outcome = run_repeated(&ready, &mut *device, &shared);
+            let outcome = run_request(&ready, &mut device, &request, &shared);
             (device, outcome)
         }));
         finished(match ran {
@@ -110,62 +121,116 @@ pub(crate) fn start(
     Ok(control)
 }
 
+/// Does what is requested. Returns `None` if it was cancelled.
+fn run_request(
+    ready: &PreparedReplay,
+    device: &mut OpenTarget,
+    request: &TargetRequest,
+    control: &RunControl,
+) -> Option<Box<RunResult>> {
+    let plan = &ready.plan;
+    let result = match (device, plan.planned_accesses(), plan.planned_calls()) {
+        (OpenTarget::Registers(device), Some(plan), _) => run_repeated(plan, ready, &mut **device, control)?,
+        (OpenTarget::Api(device), _, Some(plan)) => run_calls(plan, ready, &mut **device, request, control)?,
+        // A verified plan is one for its device.
+        _ => RunResult::Failed("the plan is of another kind than the device".to_owned()),
+    };
+    Some(Box::new(result))
+}
+
+/// Runs a request for an API trace. Results of a tuning before it was stopped are kept.
+fn run_calls(
+    plan: PlannedCalls<'_>,
+    ready: &PreparedReplay,
+    device: &mut dyn ApiTarget,
+    request: &TargetRequest,
+    control: &RunControl,
+) -> Option<RunResult> {
+    let progress = control.next()?;
+    let began = Instant::now();
+    let result = match request {
+        TargetRequest::Replay { .. } => {
+            let mut outcome = device.replay(plan, &ready.pages, control.repeat, &progress);
+            if outcome.timing.runs_ns.is_empty() {
+                outcome.timing.runs_ns = vec![u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)];
+            }
+            RunResult::Replayed(Box::new(outcome), None)
+        }
+        TargetRequest::Tune(tune) => match device.tune(plan, &ready.pages, tune, &progress) {
+            Ok(tuned) => RunResult::Tuned(Box::new(tuned)),
+            Err(why) => RunResult::Failed(why),
+        },
+        TargetRequest::TraceMemory(trace) => match device.trace_memory(plan, &ready.pages, trace, &progress) {
+            Ok(traced) => RunResult::TracedMemory(traced),
+            Err(why) => RunResult::Failed(why),
+        },
+    };
+    let is_kept = matches!(&result, RunResult::Tuned(tuned) if !tuned.points.is_empty());
+    (is_kept || !control.is_cancelled()).then_some(result)
+}
+
 /// Returns the outcome of all repetitions: the first one's, unless a later one differs. The differing one is then the
 /// outcome, and a failure. Returns `None` if it was cancelled.
-fn run_repeated(ready: &PreparedReplay, device: &mut dyn ReplayDevice, control: &RunControl) -> Option<Box<RunResult>> {
-    if ready.plan.calls.is_some() {
-        let progress = control.next()?;
-        let began = Instant::now();
-        let played = device.play_calls(&ready.plan, &ready.pages, control.repeat, &progress);
-        // The results of a tuning before it was stopped are kept.
-        let tried = |o: &Outcome| o.calls.as_ref().is_some_and(CallsOutcome::has_tried);
-        if control.is_cancelled() && !played.as_ref().is_some_and(tried) {
-            return None;
-        }
-        let mut outcome = played.unwrap_or_else(|| Outcome {
-            failure: Some("the device cannot run driver calls".to_owned()),
-            ..Outcome::unfinished(device.info().name)
-        });
-        if outcome.timing.runs_ns.is_empty() {
-            outcome.timing.runs_ns = vec![u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)];
-        }
-        return Some(Box::new(RunResult {
-            outcome,
-            material: None,
-        }));
-    }
-    let map = RegisterMap::by_name(&ready.plan.register_map);
-    let mut first: Option<Box<RunResult>> = None;
+fn run_repeated(
+    plan: PlannedAccesses<'_>,
+    ready: &PreparedReplay,
+    device: &mut dyn RegisterTarget,
+    control: &RunControl,
+) -> Option<RunResult> {
+    let map = RegisterMap::by_name(&plan.accesses.register_map);
+    let mut first: Option<(Box<Outcome>, Option<RunArtifacts>)> = None;
     let mut runs_ns = Vec::new();
     for n in 0..control.repeat {
         let progress = control.next()?;
         let begin = Instant::now();
-        let (outcome, material) = run::run_with_artifacts(&ready.plan, &ready.pages, device, map, &progress);
+        let (outcome, material) = run::run_with_artifacts(plan, &ready.pages, device, map, &progress);
         runs_ns.push(u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX));
         if control.is_cancelled() {
             return None;
         }
         control.done.fetch_add(1, Ordering::Relaxed);
         match &first {
-            None => first = Some(Box::new(RunResult { outcome, material })),
-            Some(f) if f.outcome.fingerprint == outcome.fingerprint => {}
+            None => first = Some((Box::new(outcome), material)),
+            Some((first, _)) if first.fingerprint == outcome.fingerprint => {}
             Some(_) => {
-                let mut odd = Box::new(RunResult { outcome, material });
-                odd.outcome.verdict = Verdict::Failed;
-                odd.outcome.failure = Some(format!("run {} did not have the outcome of run 1", n + 1));
-                first = Some(odd);
+                let mut odd = Box::new(outcome);
+                odd.verdict = Verdict::Failed;
+                odd.failure = Some(format!("run {} did not have the outcome of run 1", n + 1));
+                first = Some((odd, material));
                 break;
             }
         }
     }
-    let mut ran = first?;
-    ran.outcome.timing.runs_ns = runs_ns;
-    Some(ran)
+    let (mut outcome, material) = first?;
+    outcome.timing.runs_ns = runs_ns;
+    Some(RunResult::Replayed(outcome, material))
 }
 
-/// Sends an outcome: the record, then its bulk data, which is freed piece by piece.
+/// Sends a result: the record, then its bulk data, which is freed piece by piece.
 pub(super) fn deliver(sender: &Sender, ran: RunResult) -> Result<(), WireError> {
-    let RunResult { mut outcome, material } = ran;
+    let (outcome, material) = match ran {
+        RunResult::Replayed(outcome, material) => (outcome, material),
+        RunResult::Tuned(tuned) => return sender.send(Topic::Run, &RunReply::Tuned(tuned)),
+        RunResult::Failed(why) => return sender.send(Topic::Run, &RunReply::Failed(why)),
+        RunResult::TracedMemory(TracedMemory { report, trace }) => {
+            let (report, bytes) = (Box::new(report), trace.len() as u64);
+            sender.send(Topic::Run, &RunReply::TracedMemory { report, bytes })?;
+            return send_bulk(sender, &trace);
+        }
+    };
+    deliver_outcome(sender, outcome, material)
+}
+
+fn send_bulk(sender: &Sender, bytes: &[u8]) -> Result<(), WireError> {
+    let mut parts = bytes.chunks(BULK);
+    parts.try_for_each(|part| sender.send_bytes(Topic::Bulk, part))
+}
+
+fn deliver_outcome(
+    sender: &Sender,
+    mut outcome: Box<Outcome>,
+    material: Option<RunArtifacts>,
+) -> Result<(), WireError> {
     let outputs: Vec<Vec<u8>> = outcome
         .outputs
         .iter_mut()
@@ -173,17 +238,14 @@ pub(super) fn deliver(sender: &Sender, ran: RunResult) -> Result<(), WireError> 
         .collect();
     let large = material.as_ref().map_or([0; 3], RunArtifacts::lengths);
     let lengths = large.into_iter().chain(outputs.iter().map(|o| o.len() as u64));
-    let done = RunReply::Done {
-        outcome: Box::new(outcome),
+    let done = RunReply::Replayed {
+        outcome,
         left: material.as_ref().map(|m| Box::new(m.header.clone())),
         bulk: lengths.collect(),
     };
     sender.send(Topic::Run, &done)?;
     drop(done);
-    let send = |bytes: &[u8]| {
-        let mut parts = bytes.chunks(BULK);
-        parts.try_for_each(|part| sender.send_bytes(Topic::Bulk, part))
-    };
+    let send = |bytes: &[u8]| send_bulk(sender, bytes);
     if let Some(RunArtifacts {
         events, images, screen, ..
     }) = material

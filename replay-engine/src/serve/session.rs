@@ -6,6 +6,7 @@ use super::sessions::SessionSlot;
 use super::shared::{Options, Shared};
 use super::slot::{Hold, LostDevice};
 use crate::device::Containment;
+use crate::target::{TargetRequest, check_access_request};
 use crate::wire::message::{LeaseReply, LeaseRequest, PagesReply, PagesRequest, RunReply, RunRequest};
 use crate::wire::message::{SessionRefusal, SessionReply};
 use crate::wire::{Channel, Frame, PublicKey, ReaderMessage, Sender, Topic, WAITING_FRAMES, WireError};
@@ -299,12 +300,12 @@ impl Session {
                         return Ok(self.sender.send(Topic::Pages, &PagesReply::GivenUp)?);
                     }
                 };
-                let Some(target) = self.hold.as_ref().map(|h| h.info().clone()) else {
+                let Some((target, api)) = self.hold.as_ref().map(|h| (h.info().clone(), h.api().cloned())) else {
                     return Err(SessionEnd::protocol("a plan without a lease"));
                 };
                 self.ready = None;
                 self.look_up()?;
-                match self.push(head, body, &target)? {
+                match self.push(head, body, &target, api.as_ref())? {
                     PushResult::Ready(ready, verified) => {
                         self.ready = Some(Arc::new(*ready));
                         self.sender.send(Topic::Pages, &PagesReply::Ready(verified))?;
@@ -317,9 +318,9 @@ impl Session {
                 }
             }
             Topic::Run => match frame.message()? {
-                RunRequest::Start { repeat } => {
+                RunRequest::Start(request) => {
                     self.look_up()?;
-                    self.run(repeat)?;
+                    self.run(request)?;
                 }
                 // It crossed the end of its run in transit.
                 RunRequest::Cancel => {}
@@ -358,7 +359,7 @@ impl Session {
         })
     }
 
-    fn run(&mut self, repeat: u32) -> Result<(), SessionEnd> {
+    fn run(&mut self, request: TargetRequest) -> Result<(), SessionEnd> {
         let not_ready = |s: &Self, why: String| Ok(s.sender.send(Topic::Run, &RunReply::NotReady(why))?);
         if let Some(info) = self.hold.as_ref().map(Hold::info)
             && info.containment == Containment::None
@@ -368,12 +369,23 @@ impl Session {
             return Ok(self.sender.send(Topic::Run, &RunReply::Uncontained { device })?);
         }
         let limit = self.options().repeat;
-        if !(1..=limit).contains(&repeat) {
+        if let TargetRequest::Replay { repeat } = request
+            && !(1..=limit).contains(&repeat)
+        {
             return not_ready(self, format!("{repeat} repetitions; 1 to {limit} are allowed"));
         }
         let Some(ready) = self.ready.clone() else {
             return not_ready(self, "no plan was pushed".into());
         };
+        if let Some(hold) = &self.hold {
+            let checked = match (ready.plan.planned_calls(), hold.api()) {
+                (Some(calls), Some(api)) => api.check_request(calls, &request),
+                _ => check_access_request(&request, &hold.info().name),
+            };
+            if let Err(refusal) = checked {
+                return Ok(self.sender.send(Topic::Run, &RunReply::Refused(refusal))?);
+            }
+        }
         let Some(device) = self.hold.as_mut().and_then(Hold::borrow) else {
             return not_ready(
                 self,
@@ -385,7 +397,7 @@ impl Session {
         let number = self.run;
         // A session that is over receives nothing more; then the target's thread drops the target.
         let finished = move |end| drop(sync_sender.send(Event::Ran(number, end)));
-        let control = match runner::start(ready, device, repeat, finished) {
+        let control = match runner::start(ready, device, request, finished) {
             Ok(control) => control,
             Err(e) => {
                 // The thread did not start and the target was dropped with it: no other thread has it.

@@ -54,9 +54,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns limits for devices that take calls: a program copies more data to them than registers need.
+    /// Returns limits for devices that take API traces: a program copies more data to them than registers need.
     #[must_use]
-    pub fn for_calls() -> Self {
+    pub fn for_api_traces() -> Self {
         Self {
             cache_bytes: 4 << 30,
             plan_pages: 1 << 23,

@@ -1,7 +1,7 @@
 //! The state of a device on the agent: free, held by one client, or out of order.
 
-use super::Factory;
-use crate::device::{Arena, Containment, DeviceInfo, ReplayDevice, ReplayDeviceError};
+use crate::device::{Arena, Containment, DeviceInfo, DeviceInterface, ReplayDeviceError};
+use crate::target::{ApiSupport, Factory, OpenTarget};
 use crate::wire::message::{DeviceState, LeaseReply};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,15 @@ use trace_core::PhysAddr;
 /// One device.
 pub(crate) struct Slot {
     info: DeviceInfo,
-    factory: Factory,
+    /// The API of its traces, if it takes API traces.
+    api: Option<Arc<dyn ApiSupport>>,
+    /// `None` for a device that could not be created.
+    factory: Option<Factory>,
     state: Mutex<State>,
 }
 
 enum State {
-    Free(Box<dyn ReplayDevice>),
+    Free(OpenTarget),
     Held { holder: String, since: Instant },
     OutOfOrder(String),
 }
@@ -36,7 +39,8 @@ impl Slot {
         let device = open_guarded(&factory)?;
         Ok(Self {
             info: device.info(),
-            factory,
+            api: device.api(),
+            factory: Some(factory),
             state: Mutex::new(State::Free(device)),
         })
     }
@@ -44,10 +48,6 @@ impl Slot {
     /// Creates the slot of a device that could not be created. It has no windows and no memory, unlike a device that
     /// went out of order later.
     pub fn missing(name: String, reason: String) -> Self {
-        let (failed, why) = (
-            ReplayDeviceError::Failed(reason.clone()),
-            format!("it could not be opened: {reason}"),
-        );
         Self {
             info: DeviceInfo {
                 description: "a device that could not be opened".into(),
@@ -62,11 +62,13 @@ impl Slot {
                     base: PhysAddr(0),
                     pages: 0,
                 },
+                interface: DeviceInterface::Registers,
                 virtual_time: false,
                 computes: false,
             },
-            factory: Arc::new(move || Err(failed.clone())),
-            state: Mutex::new(State::OutOfOrder(why)),
+            api: None,
+            factory: None,
+            state: Mutex::new(State::OutOfOrder(format!("it could not be opened: {reason}"))),
         }
     }
 
@@ -122,11 +124,15 @@ impl Slot {
 
     /// Creates a replacement for a lost target, if that is safe: a simulator has nothing that a hanging thread could
     /// still access.
-    fn replace(&self, lost: LostDevice) -> Result<Box<dyn ReplayDevice>, String> {
+    fn replace(&self, lost: LostDevice) -> Result<OpenTarget, String> {
         if lost == LostDevice::Hangs && self.info.containment != Containment::Software {
             return Err("it hung in a run and may still be at work; restart the agent".into());
         }
-        let device = open_guarded(&self.factory).map_err(|e| format!("{e}; fix that, and restart the agent"))?;
+        let factory = self
+            .factory
+            .as_ref()
+            .ok_or("it could not be opened; restart the agent")?;
+        let device = open_guarded(factory).map_err(|e| format!("{e}; fix that, and restart the agent"))?;
         // Plans are compiled and proved for the description that clients received.
         if device.info() != self.info {
             return Err(
@@ -138,8 +144,9 @@ impl Slot {
 }
 
 /// Calls a factory. A panic in it becomes an error.
-fn open_guarded(factory: &Factory) -> Result<Box<dyn ReplayDevice>, ReplayDeviceError> {
-    catch_unwind(AssertUnwindSafe(|| factory())).unwrap_or_else(|p| Err(ReplayDeviceError::Failed(panic_text(&*p))))
+fn open_guarded(factory: &Factory) -> Result<OpenTarget, ReplayDeviceError> {
+    catch_unwind(AssertUnwindSafe(|| factory.open()))
+        .unwrap_or_else(|p| Err(ReplayDeviceError::Failed(panic_text(&*p))))
 }
 
 /// Returns the message of a panic.
@@ -154,7 +161,7 @@ pub(crate) fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
 /// A device held by one client. Dropping it resets the device to its power-on state and frees it.
 pub(crate) struct Hold {
     slot: Arc<Slot>,
-    device: Option<Box<dyn ReplayDevice>>,
+    device: Option<OpenTarget>,
 }
 
 impl Hold {
@@ -162,12 +169,17 @@ impl Hold {
         &self.slot.info
     }
 
+    /// Returns the API of the device's traces, or `None` if it takes register accesses.
+    pub fn api(&self) -> Option<&Arc<dyn ApiSupport>> {
+        self.slot.api.as_ref()
+    }
+
     /// Borrows the target. It must be returned with [`Hold::give_back`] or reported lost with [`Hold::lose`].
-    pub fn borrow(&mut self) -> Option<Box<dyn ReplayDevice>> {
+    pub fn borrow(&mut self) -> Option<OpenTarget> {
         self.device.take()
     }
 
-    pub fn give_back(&mut self, device: Box<dyn ReplayDevice>) {
+    pub fn give_back(&mut self, device: OpenTarget) {
         self.device = Some(device);
     }
 
@@ -212,7 +224,7 @@ impl Drop for Hold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::{Arena, JobReport, Window};
+    use crate::device::{JobReport, RegisterFactory, RegisterTarget, Target, Window};
     use replay_core::{Device, DeviceError, WaitResult};
     use std::sync::atomic::{AtomicU64, Ordering};
     use trace_core::PhysAddr;
@@ -239,7 +251,7 @@ mod tests {
         }
     }
 
-    impl ReplayDevice for Idle {
+    impl Target for Idle {
         fn info(&self) -> DeviceInfo {
             DeviceInfo {
                 name: "idle".into(),
@@ -254,13 +266,18 @@ mod tests {
                     base: PhysAddr(self.0),
                     pages: 1,
                 },
+                interface: DeviceInterface::Registers,
                 virtual_time: true,
                 computes: false,
             }
         }
+
         fn reset(&mut self) -> Result<(), ReplayDeviceError> {
             Ok(())
         }
+    }
+
+    impl RegisterTarget for Idle {
         fn store_page(&mut self, _: u64, _: &Page) -> Result<(), ReplayDeviceError> {
             Ok(())
         }
@@ -276,10 +293,11 @@ mod tests {
     fn slot(containment: Containment, step: u64) -> Arc<Slot> {
         let count = AtomicU64::new(0);
         let factory = move || {
-            let n = count.fetch_add(1, Ordering::SeqCst);
-            Ok(Box::new(Idle(0x1000 + n * step, containment)) as Box<dyn ReplayDevice>)
+            let n = made.fetch_add(1, Ordering::SeqCst);
+            Ok(Box::new(Idle(0x1000 + n * step, containment)) as Box<dyn RegisterTarget>)
         };
-        Arc::new(Slot::new(Arc::new(factory)).unwrap())
+        let factory: RegisterFactory = Arc::new(factory);
+        Arc::new(Slot::new(factory.into()).unwrap())
     }
 
     #[test]

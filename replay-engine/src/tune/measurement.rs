@@ -1,6 +1,5 @@
 //! The measurement of one point.
 
-use super::outputs::OutputMismatch;
 use super::spread::Spread;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -19,6 +18,58 @@ pub struct Resources {
     pub blocks: u32,
     /// Occupancy: fraction of the maximum threads per multiprocessor, 0 to 1, or 0 if unknown.
     pub occupancy: f32,
+}
+
+/// A difference beyond the tolerances.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OutputMismatch {
+    /// Address of the first differing element.
+    pub at: u64,
+    /// Number of differing elements, or of bytes if the comparison is exact.
+    pub count: u64,
+    /// Expected contents of the first one, bytes in hexadecimal, lowest address first.
+    pub wanted: String,
+    /// Actual contents.
+    pub got: String,
+    /// Largest distance of two elements, if a rule gives their type.
+    pub largest: Option<f64>,
+    /// Whether there may be more than counted: after very many errors the comparison stops.
+    pub at_least: bool,
+}
+
+impl OutputMismatch {
+    /// Adds a difference at higher addresses.
+    pub fn join(all: &mut Option<Self>, more: Option<Self>) {
+        match (all, more) {
+            (_, None) => {}
+            (all @ None, more) => *all = more,
+            (Some(all), Some(more)) => {
+                all.count = all.count.saturating_add(more.count);
+                all.at_least |= more.at_least;
+                all.largest = match (all.largest, more.largest) {
+                    (Some(a), Some(b)) => Some(a.max(b)),
+                    (a, b) => a.or(b),
+                };
+            }
+        }
+    }
+}
+
+impl fmt::Display for OutputMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = if self.count == 1 { "place" } else { "places" };
+        let least = if self.at_least { "at least " } else { "" };
+        write!(
+            f,
+            "wrong at {least}{} {places}, first at {:#x} ({} instead of {})",
+            self.count, self.at, self.got, self.wanted
+        )?;
+        match self.largest {
+            Some(largest) => write!(f, ", by up to {largest:.3e}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The reason why a point is rejected.
@@ -122,7 +173,8 @@ impl Measurement {
     }
 
     /// Returns the median of its first `repeats` times, or `None` if it is rejected.
-    pub(super) fn median_of(&self, repeats: u32) -> Option<u64> {
+    #[must_use]
+    pub fn median_of(&self, repeats: u32) -> Option<u64> {
         if self.rejected.is_some() {
             return None;
         }

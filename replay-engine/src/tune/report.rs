@@ -91,7 +91,7 @@ impl Load {
     }
 
     /// Adds the samples of another process.
-    pub(super) fn join(&mut self, other: &Self) {
+    pub fn join(&mut self, other: &Self) {
         self.samples = self.samples.saturating_add(other.samples);
         for (all, more) in [
             (&mut self.celsius, other.celsius),
@@ -134,7 +134,7 @@ pub struct Phases {
 
 impl Phases {
     /// Adds the times of another process.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.ready = self.ready.saturating_add(other.ready);
         self.before = self.before.saturating_add(other.before);
         self.code = self.code.saturating_add(other.code);
@@ -262,7 +262,7 @@ impl TuneReport {
     }
 
     /// Chooses the fastest among the points with the most times: the others have too few.
-    pub(super) fn choose_best(&mut self) {
+    pub fn choose_best(&mut self) {
         let counts = |t: &PointResult| t.measured.spread().map_or(0, |s| s.count);
         let max = self.points.iter().map(counts).max().unwrap_or(0);
         let candidates = self.points.iter().enumerate().filter(|(_, t)| counts(t) == max);

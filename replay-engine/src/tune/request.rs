@@ -1,8 +1,10 @@
 //! A tuning request: the launch, the values to try, the search method, and the tolerances of outputs.
 
+use super::measurement::Measurement;
 use super::point::{Bounds, Cache};
-use crate::device::cuda::OutputTolerance;
+use super::report::PointResult;
 use serde::{Deserialize, Serialize};
+use trace_core::recording::ElementType;
 
 /// Values to try, by parameter. An empty list keeps the recorded value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -130,6 +132,31 @@ impl Default for Limits {
     }
 }
 
+/// The tolerance for comparing two outputs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OutputTolerance {
+    /// Bit for bit.
+    #[default]
+    Exact,
+    /// Elements of a type, each within an absolute or a relative tolerance.
+    Near {
+        /// Type of the elements.
+        element: ElementType,
+        /// Absolute tolerance.
+        absolute: f64,
+        /// Relative tolerance, as a fraction of the recorded value.
+        relative: f64,
+    },
+    /// Floating-point elements, each within a number of ULPs (steps to the next representable number).
+    Steps {
+        /// Type of the elements, a floating-point one.
+        element: ElementType,
+        /// Maximum number of steps.
+        most: u64,
+    },
+}
+
 /// An address range whose elements have their own comparison rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryArea {
@@ -164,9 +191,9 @@ pub struct TuneRequest {
     /// Time limits.
     pub limits: Limits,
     /// Results from a process that ended early. These points are not measured again.
-    pub known: Vec<super::PointResult>,
+    pub known: Vec<PointResult>,
     /// The measurement of the recorded launch by that process.
-    pub known_baseline: Option<super::Measurement>,
+    pub known_baseline: Option<Measurement>,
 }
 
 impl Default for TuneRequest {

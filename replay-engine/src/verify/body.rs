@@ -9,7 +9,7 @@ use super::reason::{Reason, Refusal, Verified, refuse};
 use super::tables::ReachableFrames;
 use super::work::Work;
 use crate::device::space;
-use crate::plan::{Plan, PlanMemory, ReadClasses, RewriteKind, UnwrittenRegisters};
+use crate::plan::{PlanMemory, PlannedAccesses, ReadClasses, RewriteKind, UnwrittenRegisters};
 use replay_core::{Action, Actions, ReadClass, width_mask};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace_core::recording::{InterruptLine, Page};
@@ -19,7 +19,7 @@ use trace_core::registers::{ReadRule, Register, RegisterMap, Role};
 const LINES: u32 = 0b111;
 
 struct Walker<'a> {
-    plan: &'a Plan,
+    plan: PlannedAccesses<'a>,
     map: &'a RegisterMap,
     memory: PlanMemory<'a>,
     /// Images that changes of memory take bytes from.
@@ -54,13 +54,13 @@ struct Walker<'a> {
 /// Calls a function for each action of a body with its index and event, within the budgets of actions and work. Returns
 /// the number of actions.
 pub(super) fn each_action(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     work: &Work<'_>,
     mut take: impl FnMut((u64, u32), &Action) -> Result<(), Refusal>,
 ) -> Result<u64, Refusal> {
-    let max = plan.budgets.actions;
+    let max = plan.envelope.budgets.actions;
     let mut count = 0u64;
-    for action in Actions::new(&plan.body) {
+    for action in Actions::new(&plan.accesses.body) {
         let action = match action {
             Ok(a) => a,
             Err(e) => return refuse(1, format!("action {count}"), Reason::Body { message: e.to_string() }),
@@ -78,11 +78,16 @@ pub(super) fn each_action(
 }
 
 /// Describes the ranges that the user allowed, as something that is not proved.
-pub(super) fn allowed(plan: &Plan) -> Option<String> {
-    if plan.allowed.is_empty() {
+pub(super) fn allowed(plan: PlannedAccesses<'_>) -> Option<String> {
+    if plan.accesses.allowed.is_empty() {
         return None;
     }
-    let list: Vec<String> = plan.allowed.iter().map(|(s, e)| format!("{s:#x}..{e:#x}")).collect();
+    let list: Vec<String> = plan
+        .accesses
+        .allowed
+        .iter()
+        .map(|(s, e)| format!("{s:#x}..{e:#x}"))
+        .collect();
     Some(format!(
         "registers that the map does not know were allowed: {}",
         list.join(", ")
@@ -91,7 +96,7 @@ pub(super) fn allowed(plan: &Plan) -> Option<String> {
 
 /// Checks the body from its first action to its last. Returns memory as the CPU leaves it.
 pub fn check<'a>(
-    plan: &'a Plan,
+    plan: PlannedAccesses<'a>,
     map: &'a RegisterMap,
     memory: PlanMemory<'a>,
     images: Vec<&'a Page>,
@@ -163,7 +168,7 @@ pub fn check<'a>(
                 .push(format!("{n} {}", what.replace("{}", &jobs.to_string())));
         }
     }
-    if plan.gpu_id == 0 {
+    if plan.accesses.gpu_id == 0 {
         verified.unproved.push("the recording does not name its GPU".to_owned());
     }
     verified.unproved.extend(allowed(plan));
@@ -274,7 +279,7 @@ impl<'a> Walker<'a> {
                 }
                 self.reads.until = self.reads.until.saturating_add(u64::from(reads));
                 self.count(RewriteKind::ReadToWait);
-                self.limit(limit_ns, self.plan.budgets.poll_ns)
+                self.limit(limit_ns, self.plan.envelope.budgets.poll_ns)
             }
             Action::WaitInterrupt { lines, limit_ns, .. } => {
                 self.event()?;
@@ -285,7 +290,7 @@ impl<'a> Walker<'a> {
                     return self.refuse(4, Reason::WaitLines { lines });
                 }
                 self.doing.wait(lines);
-                self.limit(limit_ns, self.plan.budgets.interrupt_ns)
+                self.limit(limit_ns, self.plan.envelope.budgets.interrupt_ns)
             }
             Action::Put { offset, width, .. } => {
                 self.event()?;
@@ -309,10 +314,14 @@ impl<'a> Walker<'a> {
             Action::Pause { ns, .. } => {
                 self.nothing_cleared()?;
                 self.pauses_ns = self.pauses_ns.saturating_add(ns);
-                if self.pauses_ns > self.plan.budgets.time_ns {
+                if self.pauses_ns > self.plan.envelope.budgets.time_ns {
                     return self.refuse(
                         4,
-                        budget_exceeded("nanoseconds of pauses", self.pauses_ns, self.plan.budgets.time_ns),
+                        budget_exceeded(
+                            "nanoseconds of pauses",
+                            self.pauses_ns,
+                            self.plan.envelope.budgets.time_ns,
+                        ),
                     );
                 }
                 Ok(())
@@ -407,6 +416,7 @@ impl<'a> Walker<'a> {
             Some(r) => Ok(Some(r)),
             None if self
                 .plan
+                .accesses
                 .allowed
                 .iter()
                 .any(|(start, end)| (*start..*end).contains(&at)) =>
@@ -419,13 +429,13 @@ impl<'a> Walker<'a> {
 
     /// Rule 5: checks that the rewrites list everything in the body that is not in the recording.
     fn counts(&self, actions: u64) -> Result<(), Refusal> {
-        let named = |kind| self.plan.rewrites.iter().filter(|r| r.kind == kind).count() as u64;
+        let named = |kind| self.plan.envelope.rewrites.iter().filter(|r| r.kind == kind).count() as u64;
         let found = |kind| self.rewrites.get(&kind).copied().unwrap_or(0);
-        let reads = (&self.plan.reads, &self.reads);
-        let jobs = self.plan.jobs.len() as u64;
+        let reads = (&self.plan.accesses.reads, &self.reads);
+        let jobs = self.plan.jobs().len() as u64;
         let pairs = [
-            ("actions", self.plan.actions, actions),
-            ("interrupts", self.plan.interrupts, self.interrupts),
+            ("actions", self.plan.envelope.actions, actions),
+            ("interrupts", self.plan.accesses.interrupts, self.interrupts),
             ("jobs", jobs, self.jobs),
             ("equal reads", reads.0.equal, reads.1.equal),
             ("masked reads", reads.0.masked, reads.1.masked),
@@ -436,7 +446,7 @@ impl<'a> Walker<'a> {
             (
                 "address rewrites",
                 named(RewriteKind::Address),
-                self.plan.spaces.len() as u64,
+                self.plan.spaces().len() as u64,
             ),
             (
                 "flush-id rewrites",

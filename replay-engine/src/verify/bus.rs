@@ -5,7 +5,7 @@ use super::limits::{MAX_CHANGED, budget_exceeded};
 use super::reason::{Reason, Refusal, refuse};
 use super::work::Work;
 use crate::plan::{
-    Bus, BusError, DeviceMemory, Effect, PageSource, Plan, PlanMemory, PollEnd, RegisterAccess, is_within,
+    Bus, BusError, DeviceMemory, Effect, PageSource, PlanMemory, PlannedAccesses, PollEnd, RegisterAccess, is_within,
 };
 use replay_core::Action;
 use trace_core::PAGE_SIZE;
@@ -17,7 +17,7 @@ const STEP_BYTES: u64 = 64;
 
 /// The state of a device and the plan's memory along the body.
 pub(super) struct BusMasterCheck<'a> {
-    plan: &'a Plan,
+    plan: PlannedAccesses<'a>,
     bus: Bus<'a>,
     memory: PlanMemory<'a>,
     images: Vec<&'a Page>,
@@ -26,7 +26,7 @@ pub(super) struct BusMasterCheck<'a> {
 
 /// The plan's used pages, as accessible to the device.
 struct ReachableMemory<'w, 'a> {
-    plan: &'a Plan,
+    plan: PlannedAccesses<'a>,
     memory: &'w PlanMemory<'a>,
     work: &'a Work<'a>,
 }
@@ -37,8 +37,8 @@ impl DeviceMemory for ReachableMemory<'_, '_> {
     }
 
     fn holds(&self, at: u64, bytes: u64) -> bool {
-        let base = self.plan.arena.base.0;
-        let size = self.plan.used_pages.saturating_mul(PAGE_SIZE as u64);
+        let base = self.plan.accesses.arena.base.0;
+        let size = self.plan.accesses.used_pages.saturating_mul(PAGE_SIZE as u64);
         is_within(&(base..base.saturating_add(size)), at, bytes)
     }
 
@@ -54,23 +54,23 @@ fn to_reason(BusError(why): BusError) -> Reason {
 impl<'a> BusMasterCheck<'a> {
     /// Checks that the inputs of such a plan exist: images, an engine in the map, outputs and effects in its own pages.
     pub fn new(
-        plan: &'a Plan,
+        plan: PlannedAccesses<'a>,
         pages: &'a dyn PageSource,
         map: &'a RegisterMap,
         work: &'a Work<'a>,
     ) -> Result<Self, Refusal> {
         let bus = Bus::new(map).or_else(|t| refuse(2, "envelope", to_reason(t)))?;
-        if !plan.allowed.is_empty() {
+        if !plan.accesses.allowed.is_empty() {
             let why = "ranges of unknown registers are allowed, and an unknown register may hold an address";
             return refuse(2, "envelope", to_reason(BusError(why.to_owned())));
         }
         check_images(plan, pages, work)?;
-        let memory = PlanMemory::from_plan(plan, pages).map_err(|m| Refusal {
+        let memory = PlanMemory::from_plan(plan.accesses, pages).map_err(|m| Refusal {
             rule: 2,
             place: format!("page {:#x}", m.frame),
             reason: Reason::PageMissing { digest: hex(&m.digest) },
         })?;
-        let images = plan.change_images(pages).map_err(|(number, digest)| Refusal {
+        let images = plan.envelope.change_images(pages).map_err(|(number, digest)| Refusal {
             rule: 2,
             place: format!("image {number}"),
             reason: Reason::PageMissing { digest: hex(&digest) },
@@ -97,7 +97,7 @@ impl<'a> BusMasterCheck<'a> {
     /// Rule 6: checks that outputs and effects are in used pages.
     fn outputs(&self) -> Result<(), Refusal> {
         let plan = self.plan;
-        for o in &plan.outputs {
+        for o in &plan.envelope.outputs {
             if o.bytes == 0 || !self.reachable_memory().holds(o.va.0, o.bytes) {
                 let reason = Reason::OutputUnmapped {
                     name: o.name.clone(),
@@ -109,9 +109,9 @@ impl<'a> BusMasterCheck<'a> {
                 .spend(o.bytes.div_ceil(PAGE_SIZE as u64))
                 .or_else(|e| refuse(4, "outputs", e))?;
         }
-        for (i, e) in plan.expectations.iter().enumerate() {
+        for (i, e) in plan.accesses.expectations.iter().enumerate() {
             if let Effect::Memory { offset, bytes, .. } = e.effect {
-                let at = plan.arena.base.0.checked_add(offset);
+                let at = plan.accesses.arena.base.0.checked_add(offset);
                 if bytes == 0 || !at.is_some_and(|at| self.reachable_memory().holds(at, bytes)) {
                     let reason = Reason::MemoryOutside { offset, bytes };
                     return refuse(6, format!("expectation {i}"), reason);
@@ -148,7 +148,7 @@ impl<'a> BusMasterCheck<'a> {
         };
         let outside = Reason::ChangeOutside { offset, bytes };
         let end = (offset % PAGE_SIZE as u64).saturating_add(bytes.into());
-        let at = self.plan.arena.base.0.checked_add(offset);
+        let at = self.plan.accesses.arena.base.0.checked_add(offset);
         let Some(at) = at.filter(|at| self.reachable_memory().holds(*at, bytes.into())) else {
             return Err(outside);
         };
@@ -181,7 +181,7 @@ impl<'a> BusMasterCheck<'a> {
 
     /// Processes a poll of the plan's memory, which may only be a completion check of the device.
     pub fn observe_memory_poll(&mut self, offset: u64, width: u8, mask: u64, expected: u64) -> Result<(), Reason> {
-        let at = self.plan.arena.base.0.saturating_add(offset);
+        let at = self.plan.accesses.arena.base.0.saturating_add(offset);
         let polled = PollEnd::Memory {
             at,
             width,

@@ -2,7 +2,7 @@
 
 use super::reason::{Reason, Refusal, refuse};
 use super::work::{self, Work};
-use crate::plan::{PageSource, Plan};
+use crate::plan::{PageSource, PlannedAccesses};
 use std::collections::BTreeSet;
 use trace_core::recording::Digest;
 
@@ -11,12 +11,12 @@ pub(super) fn hex(digest: &Digest) -> String {
 }
 
 /// Checks that images exist, match their digests, and belong to used frames.
-pub(super) fn check_images(plan: &Plan, pages: &dyn PageSource, work: &Work<'_>) -> Result<(), Refusal> {
-    let first = plan.arena.base.frame();
-    let end = first.saturating_add(plan.used_pages);
+pub(super) fn check_images(plan: PlannedAccesses<'_>, pages: &dyn PageSource, work: &Work<'_>) -> Result<(), Refusal> {
+    let first = plan.accesses.arena.base.frame();
+    let end = first.saturating_add(plan.accesses.used_pages);
     let mut before = None;
     let mut hashed = BTreeSet::new();
-    for p in &plan.pages {
+    for p in &plan.accesses.pages {
         let place = || format!("page {:#x}", p.frame);
         let new = hashed.insert(p.digest);
         work.spend(if new { work::IMAGE } else { 1 })
@@ -32,7 +32,7 @@ pub(super) fn check_images(plan: &Plan, pages: &dyn PageSource, work: &Work<'_>)
             image(pages, &p.digest).or_else(|e| refuse(2, place(), e))?;
         }
     }
-    for (number, digest) in plan.images.iter().enumerate() {
+    for (number, digest) in plan.envelope.images.iter().enumerate() {
         let place = || format!("image {number}");
         let new = hashed.insert(*digest);
         work.spend(if new { work::IMAGE } else { 1 })

@@ -1,7 +1,7 @@
 //! Rule 4 without the body: the plan's budgets are within the agent's, and its lists are within limits.
 
 use super::reason::{Reason, Refusal, refuse};
-use crate::plan::{Budgets, MAX_ALLOWED, Plan};
+use crate::plan::{Budgets, MAX_ALLOWED, PlannedAccesses};
 use trace_core::registers::RegisterMap;
 
 /// The largest accepted budgets. A plan cannot raise them.
@@ -28,7 +28,9 @@ pub const MAX_CHANGED: u64 = 1 << 16;
 /// Maximum number of images that changes of memory take bytes from.
 pub const MAX_IMAGES: u64 = 1 << 20;
 
-pub(super) fn budget_exceeded(what: &str, needed: u64, budget: u64) -> Reason {
+/// Returns the reason that a plan needs more than its budget.
+#[must_use]
+pub fn budget_exceeded(what: &str, needed: u64, budget: u64) -> Reason {
     Reason::Budget {
         what: what.to_owned(),
         needed,
@@ -46,9 +48,9 @@ fn within(place: &str, limits: &[(&str, u64, u64)]) -> Result<(), Refusal> {
 }
 
 /// Checks the budgets and counts of the envelope.
-pub(super) fn check_envelope(plan: &Plan) -> Result<(), Refusal> {
-    let b = &plan.budgets;
-    let slots = plan.jobs.iter().map(|j| u64::from(j.slot) + 1).max().unwrap_or(0);
+pub(super) fn check_envelope(plan: PlannedAccesses<'_>) -> Result<(), Refusal> {
+    let b = &plan.envelope.budgets;
+    let slots = plan.jobs().iter().map(|j| u64::from(j.slot) + 1).max().unwrap_or(0);
     within(
         "budgets",
         &[
@@ -62,29 +64,37 @@ pub(super) fn check_envelope(plan: &Plan) -> Result<(), Refusal> {
                 MAX_BUDGETS.interrupt_ns,
             ),
             ("nanoseconds of one poll", b.poll_ns, MAX_BUDGETS.poll_ns),
-            ("actions of the plan", plan.actions, b.actions),
-            ("pages of the plan", plan.used_pages, b.pages),
-            ("pages of the device", plan.used_pages, plan.arena.pages),
+            ("actions of the plan", plan.envelope.actions, b.actions),
+            ("pages of the plan", plan.accesses.used_pages, b.pages),
+            (
+                "pages of the device",
+                plan.accesses.used_pages,
+                plan.accesses.arena.pages,
+            ),
         ],
     )?;
-    let bytes = plan.outputs.iter().fold(0u64, |sum, o| sum.saturating_add(o.bytes));
+    let bytes = plan
+        .envelope
+        .outputs
+        .iter()
+        .fold(0u64, |sum, o| sum.saturating_add(o.bytes));
     within(
         "envelope",
         &[
-            ("translations", plan.spaces.len() as u64, MAX_SPACES),
-            ("allowed ranges", plan.allowed.len() as u64, MAX_ALLOWED),
-            ("outputs", plan.outputs.len() as u64, MAX_OUTPUTS),
-            ("images", plan.images.len() as u64, MAX_IMAGES),
+            ("translations", plan.spaces().len() as u64, MAX_SPACES),
+            ("allowed ranges", plan.accesses.allowed.len() as u64, MAX_ALLOWED),
+            ("outputs", plan.envelope.outputs.len() as u64, MAX_OUTPUTS),
+            ("images", plan.envelope.images.len() as u64, MAX_IMAGES),
             ("bytes of all outputs", bytes, MAX_OUTPUT_BYTES),
         ],
     )
 }
 
 /// Rule 1: checks that allowed ranges, alone or together, do not cover most of the window.
-pub(super) fn check_allowed_ranges(plan: &Plan, map: &RegisterMap) -> Result<(), Refusal> {
+pub(super) fn check_allowed_ranges(plan: PlannedAccesses<'_>, map: &RegisterMap) -> Result<(), Refusal> {
     let max = map.window_bytes() / 4;
     let mut sum = 0u64;
-    for (start, end) in &plan.allowed {
+    for (start, end) in &plan.accesses.allowed {
         let bytes = u64::from(end.saturating_sub(*start));
         sum = sum.saturating_add(bytes);
         if bytes > max {

@@ -505,7 +505,11 @@ pub struct Verified {
     pub unproved: Vec<String>,
 }
 
-pub(crate) fn refuse<T>(rule: u8, place: impl Into<String>, reason: Reason) -> Result<T, Refusal> {
+/// Returns a refusal.
+///
+/// # Errors
+/// Always.
+pub fn refuse<T>(rule: u8, place: impl Into<String>, reason: Reason) -> Result<T, Refusal> {
     Err(Refusal {
         rule,
         place: place.into(),

@@ -2,7 +2,7 @@
 
 use super::reason::{Reason, Refusal, Verified, refuse};
 use super::work::{TABLE, Work};
-use crate::plan::{Plan, PlanMemory, PlanSpace};
+use crate::plan::{PlanMemory, PlanSpace, PlannedAccesses};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use trace_core::mmu::{
@@ -92,7 +92,7 @@ impl ReachableFrames {
     /// Processes changed entries of a table: their current targets are proved.
     pub fn changed(
         &mut self,
-        plan: &Plan,
+        plan: PlannedAccesses<'_>,
         memory: &PlanMemory<'_>,
         frame: u64,
         entries: Range<usize>,
@@ -144,7 +144,7 @@ impl ReachableFrames {
     /// above the last level.
     fn enter(
         &mut self,
-        plan: &Plan,
+        plan: PlannedAccesses<'_>,
         memory: &PlanMemory<'_>,
         at: PhysAddr,
         kind: Kind,
@@ -177,7 +177,7 @@ impl ReachableFrames {
     /// Checks that a page or block maps only used frames, and no table.
     fn leaf(
         &mut self,
-        plan: &Plan,
+        plan: PlannedAccesses<'_>,
         va: GpuVa,
         pa: PhysAddr,
         bytes: u64,
@@ -208,29 +208,29 @@ impl ReachableFrames {
     }
 }
 
-fn used(plan: &Plan) -> Range<u64> {
-    let first = plan.arena.base.frame();
-    first..first.saturating_add(plan.used_pages)
+fn used(plan: PlannedAccesses<'_>) -> Range<u64> {
+    let first = plan.accesses.arena.base.frame();
+    first..first.saturating_add(plan.accesses.used_pages)
 }
 
 /// Walks all translations: first their tables, then their mappings.
 pub(super) fn walk(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     memory: &PlanMemory<'_>,
     work: &Work<'_>,
     verified: &mut Verified,
 ) -> Result<ReachableFrames, Refusal> {
     let mut reach = ReachableFrames {
         tables: BTreeMap::new(),
-        mapped: FrameSet::none(plan.arena.base.frame(), plan.used_pages),
-        writable: FrameSet::none(plan.arena.base.frame(), plan.used_pages),
+        mapped: FrameSet::none(plan.accesses.arena.base.frame(), plan.accesses.used_pages),
+        writable: FrameSet::none(plan.accesses.arena.base.frame(), plan.accesses.used_pages),
         later_tables: 0,
         later_leaves: 0,
     };
-    for (index, space) in plan.spaces.iter().enumerate() {
+    for (index, space) in plan.spaces().iter().enumerate() {
         tables(plan, space, memory, work, &mut reach, verified).or_else(|e| refuse(2, place(index), e))?;
     }
-    for (index, space) in plan.spaces.iter().enumerate() {
+    for (index, space) in plan.spaces().iter().enumerate() {
         leaves(plan, space, memory, work, &mut reach, verified).or_else(|e| refuse(2, place(index), e))?;
     }
     Ok(reach)
@@ -252,7 +252,7 @@ fn broken(e: MmuError, used: &Range<u64>) -> Reason {
 }
 
 fn tables(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     space: &PlanSpace,
     memory: &PlanMemory<'_>,
     work: &Work<'_>,
@@ -296,7 +296,7 @@ fn tables(
 }
 
 fn leaves(
-    plan: &Plan,
+    plan: PlannedAccesses<'_>,
     space: &PlanSpace,
     memory: &PlanMemory<'_>,
     work: &Work<'_>,

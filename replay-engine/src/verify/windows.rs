@@ -12,20 +12,17 @@ use super::reason::{Reason, Refusal, Verified, refuse};
 use super::work::Work;
 use crate::device::{DeviceInfo, space};
 use crate::plan::{
-    CompareMode, Effect, OTHER_WINDOW, PageSource, Plan, ReadClasses, RegisterAccess, RewriteKind, UntouchedWindows,
+    CompareMode, Effect, MmioPlan, OTHER_WINDOW, PageSource, PlannedAccesses, ReadClasses, RegisterAccess, RewriteKind,
+    UntouchedWindows,
 };
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::BTreeSet;
 use trace_core::recording::SpaceKind;
 use trace_core::registers::RegisterMap;
 
-/// Returns whether the plan is one of a device's windows.
-pub(super) fn is_window_plan(plan: &Plan) -> bool {
-    plan.hardware.is_some() || !plan.windows.is_empty()
-}
-
 struct Walker<'a> {
-    plan: &'a Plan,
+    plan: PlannedAccesses<'a>,
+    mmio: &'a MmioPlan,
     map: &'a RegisterMap,
     untouched: UntouchedWindows,
     reads: ReadClasses,
@@ -45,20 +42,22 @@ struct Walker<'a> {
 
 /// Checks such a plan completely.
 pub(super) fn check<'a>(
-    plan: &'a Plan,
+    plan: PlannedAccesses<'a>,
+    mmio: &'a MmioPlan,
     pages: &'a dyn PageSource,
     target: &DeviceInfo,
     map: &'a RegisterMap,
     work: &'a Work<'a>,
     verified: &mut Verified,
 ) -> Result<(), Refusal> {
-    envelope::check(plan, target)?;
-    let master = plan
+    envelope::check(plan, mmio, target)?;
+    let master = mmio
         .masters
         .then(|| BusMasterCheck::new(plan, pages, map, work))
         .transpose()?;
     let mut w = Walker {
         plan,
+        mmio,
         map,
         untouched: UntouchedWindows::default(),
         reads: ReadClasses::default(),
@@ -80,16 +79,17 @@ pub(super) fn check<'a>(
         master.finish(count)?;
     }
     verified.unproved.extend(allowed(plan));
-    let left_out = plan.rewrites.iter().filter(|r| r.kind == RewriteKind::LeftOut);
+    let left_out = plan.envelope.rewrites.iter().filter(|r| r.kind == RewriteKind::LeftOut);
     verified
         .unproved
         .extend(left_out.map(|r| format!("left out: {}", r.detail)));
     if !plan
+        .accesses
         .expectations
         .iter()
         .any(|e| matches!(e.effect, Effect::Screen { .. }))
     {
-        let windows = plan.windows.iter();
+        let windows = mmio.windows.iter();
         if windows.clone().any(|w| w.kind == SpaceKind::Framebuffer) {
             verified
                 .unproved
@@ -127,7 +127,7 @@ impl<'a> Walker<'a> {
                 let Some(touch) = self.touch(number, offset, width)? else {
                     return self.other_window(number, offset, value);
                 };
-                if let Some((register, why)) = touch.refusal(value, self.plan.masters) {
+                if let Some((register, why)) = touch.refusal(value, self.mmio.masters) {
                     return self.refuse(1, Reason::NotReplayable { register, value, why });
                 }
                 self.untouched.write(&touch);
@@ -167,7 +167,7 @@ impl<'a> Walker<'a> {
                         return self.refuse(5, Reason::UnknownSpace { space: number });
                     }
                     self.added += 1;
-                    return self.limit(limit_ns, self.plan.budgets.poll_ns);
+                    return self.limit(limit_ns, self.plan.envelope.budgets.poll_ns);
                 }
                 let touch = self.touch(number, offset, width)?;
                 let polled = touch.as_ref().is_some_and(|t| t.demand() == CompareMode::Until);
@@ -182,7 +182,7 @@ impl<'a> Walker<'a> {
                 if let (Some(master), space::REGISTERS) = (&mut self.master, number) {
                     master.observe_poll(offset, mask, expected);
                 }
-                self.limit(limit_ns, self.plan.budgets.poll_ns)
+                self.limit(limit_ns, self.plan.envelope.budgets.poll_ns)
             }
             Action::WaitInterrupt { lines, limit_ns, .. } => {
                 self.event()?;
@@ -190,12 +190,16 @@ impl<'a> Walker<'a> {
                 if lines == 0 {
                     return self.refuse(4, Reason::WaitLines { lines });
                 }
-                self.limit(limit_ns, self.plan.budgets.interrupt_ns)
+                self.limit(limit_ns, self.plan.envelope.budgets.interrupt_ns)
             }
             Action::Pause { ns, .. } => {
                 self.pauses_ns = self.pauses_ns.saturating_add(ns);
-                if self.pauses_ns > self.plan.budgets.time_ns {
-                    let all = budget_exceeded("nanoseconds of pauses", self.pauses_ns, self.plan.budgets.time_ns);
+                if self.pauses_ns > self.plan.envelope.budgets.time_ns {
+                    let all = budget_exceeded(
+                        "nanoseconds of pauses",
+                        self.pauses_ns,
+                        self.plan.envelope.budgets.time_ns,
+                    );
                     return self.refuse(4, all);
                 }
                 Ok(())
@@ -214,8 +218,8 @@ impl<'a> Walker<'a> {
                 }
             }
             Action::Check { expectation, .. } => {
-                let expectations = self.plan.expectations.len() as u64;
-                let of = self.plan.expectations.get(expectation as usize);
+                let expectations = self.plan.accesses.expectations.len() as u64;
+                let of = self.plan.accesses.expectations.get(expectation as usize);
                 let at_end = of.is_some_and(|e| matches!(e.effect, Effect::Output { .. }));
                 let again = !self.looked.insert(expectation);
                 if of.is_none() || at_end || again {
@@ -238,7 +242,7 @@ impl<'a> Walker<'a> {
     /// access to the registers past the map's rules. With bus mastering, it may also hold addresses of
     /// message-signalled interrupts.
     fn other_window(&self, number: u8, offset: u64, value: u64) -> Result<(), Refusal> {
-        let window = self.plan.windows.iter().find(|w| w.number == number);
+        let window = self.mmio.windows.iter().find(|w| w.number == number);
         let (plain, name) = window.map_or((false, ""), |w| (w.kind == SpaceKind::Framebuffer, &w.name));
         if plain {
             return Ok(());
@@ -251,7 +255,7 @@ impl<'a> Walker<'a> {
     /// Returns the registers that an access covers, or `None` for an access to another window. Refuses an access that
     /// fits no window, or covers registers that the map does not know.
     fn touch(&self, number: u8, offset: u64, width: u8) -> Result<Option<RegisterAccess<'a>>, Refusal> {
-        let Some(window) = self.plan.windows.iter().find(|w| w.number == number) else {
+        let Some(window) = self.mmio.windows.iter().find(|w| w.number == number) else {
             return self.refuse(1, Reason::UnknownSpace { space: number });
         };
         let inside = offset
@@ -270,7 +274,7 @@ impl<'a> Walker<'a> {
         let touch = RegisterAccess::new(self.map, at, width);
         let allowed = |(start, end): &(u32, u32)| *start <= at && u64::from(at) + u64::from(width) <= u64::from(*end);
         match touch.unknown() {
-            Some(unknown) if !self.plan.allowed.iter().any(allowed) => {
+            Some(unknown) if !self.plan.accesses.allowed.iter().any(allowed) => {
                 let offset = u64::from(unknown);
                 self.refuse(1, Reason::UnknownRegister { offset })
             }
@@ -328,11 +332,11 @@ impl<'a> Walker<'a> {
 
     /// Rule 5: checks that the rewrites list everything in the body that is not in the recording.
     fn counts(&self, actions: u64) -> Result<(), Refusal> {
-        let named = |kind| self.plan.rewrites.iter().filter(|r| r.kind == kind).count() as u64;
-        let (said, found) = (&self.plan.reads, &self.reads);
+        let named = |kind| self.plan.envelope.rewrites.iter().filter(|r| r.kind == kind).count() as u64;
+        let (said, found) = (&self.plan.accesses.reads, &self.reads);
         for (what, said, found) in [
-            ("actions", self.plan.actions, actions),
-            ("interrupts", self.plan.interrupts, self.interrupts),
+            ("actions", self.plan.envelope.actions, actions),
+            ("interrupts", self.plan.accesses.interrupts, self.interrupts),
             ("equal reads", said.equal, found.equal),
             ("masked reads", said.masked, found.masked),
             ("polled reads", said.until, found.until),

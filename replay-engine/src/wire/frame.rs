@@ -47,9 +47,9 @@ impl Limits {
         match (concern, self) {
             (Topic::Heartbeat, _) => 1,
             (Topic::Pair, _) => 1 << 10,
-            (Topic::Session | Topic::Lease | Topic::Run, Self::FromClient) => 4 << 10,
+            (Topic::Session | Topic::Lease, Self::FromClient) => 4 << 10,
             (Topic::Session | Topic::Lease, Self::FromAgent) => 1 << 20,
-            (Topic::Pages, Self::FromClient | Self::FromAgent) => 16 << 20,
+            (Topic::Pages, _) | (Topic::Run, Self::FromClient) => 16 << 20,
             (Topic::Run, Self::FromAgent) => encode::MAX_RECORD,
             (Topic::Bulk, _) => BULK,
         }
@@ -244,8 +244,8 @@ mod tests {
             Err(FrameError::Cut),
             "the piece is longer than announced"
         );
-        assert!(through(Topic::Run, &[0; 5000], Limits::FromClient).is_err());
-        assert!(through(Topic::Run, &[0; 5000], Limits::FromAgent).is_ok());
+        assert!(through(Topic::Lease, &[0; 5000], Limits::FromClient).is_err());
+        assert!(through(Topic::Lease, &[0; 5000], Limits::FromAgent).is_ok());
     }
 
     proptest! {

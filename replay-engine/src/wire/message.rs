@@ -1,7 +1,10 @@
 //! The messages: one small enum per topic and direction. Variants are never reordered: a new one is added at the end.
 
 use crate::device::DeviceInfo;
+use crate::memory_trace::MemoryTraceReport;
 use crate::run::{ArtifactsHeader, Outcome};
+use crate::target::TargetRequest;
+use crate::tune::TuneReport;
 use crate::verify::{Refusal, Verified};
 use crate::wire::delta::{Outline, Step};
 use serde::{Deserialize, Serialize};
@@ -185,13 +188,10 @@ pub enum PagesReply {
 }
 
 /// Client to agent: run requests.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RunRequest {
-    /// Run the prepared plan.
-    Start {
-        /// Number of repetitions, at least 1.
-        repeat: u32,
-    },
+    /// Do this with the prepared plan.
+    Start(TargetRequest),
     /// Stop as soon as possible.
     Cancel,
 }
@@ -201,9 +201,9 @@ pub enum RunRequest {
 pub enum RunReply {
     /// Progress, millionths.
     Progress(u32),
-    /// The run is complete. Bulk frames follow, with the lengths in `bulk`: the packed events, the page images and the
-    /// screen's pixels for the recording, then each output in order.
-    Done {
+    /// The replay is complete. Bulk frames follow, with the lengths in `bulk`: the packed events, the page images and
+    /// the screen's pixels for the recording, then each output in order.
+    Replayed {
         /// The outcome, without its recording.
         outcome: Box<Outcome>,
         /// The small part of the recording's artifacts, or `None` for a run that did not start.
@@ -211,12 +211,25 @@ pub enum RunReply {
         /// Lengths of the bulk data that follows.
         bulk: Vec<u64>,
     },
+    /// The result of a tuning.
+    Tuned(Box<TuneReport>),
+    /// The result of a memory trace. The trace follows as bulk frames.
+    TracedMemory {
+        /// The report.
+        report: Box<MemoryTraceReport>,
+        /// Length of the trace, bytes.
+        bytes: u64,
+    },
+    /// The tuning or the memory trace has no result, for this reason.
+    Failed(String),
     /// It was cancelled.
     Cancelled,
     /// The device panicked or hung.
     DeviceFailed(String),
     /// There is no plan to run, or the repeat count exceeds the limit.
     NotReady(String),
+    /// The request breaks a rule.
+    Refused(Refusal),
     /// The device has no containment, and the client has not sent its user's acceptance.
     Uncontained {
         /// The device.

@@ -10,9 +10,9 @@ use std::time::Instant;
 /// Magic bytes of every connection.
 pub const MAGIC: [u8; 8] = *b"KINEWIRE";
 /// Lowest protocol version that this code supports.
-pub const LOWEST: u16 = 4;
+pub const LOWEST: u16 = 5;
 /// Highest protocol version that this code supports.
-pub const HIGHEST: u16 = 4;
+pub const HIGHEST: u16 = 5;
 /// Size of a preamble, bytes.
 pub const PREAMBLE_BYTES: usize = 64;
 /// Size of the program name and version, bytes.
@@ -208,7 +208,7 @@ mod tests {
         let p = Preamble::new(PreambleWord::Pair);
         let bytes = p.to_bytes();
         assert_eq!(Preamble::from_bytes(&bytes), Ok(p.clone()));
-        assert_eq!(&bytes[..13], b"KINEWIRE\x04\x00\x04\x00\x02");
+        assert_eq!(&bytes[..13], b"KINEWIRE\x05\x00\x05\x00\x02");
         let with = |at: usize, b: u8| {
             let mut x = bytes;
             x[at] = b;
@@ -234,6 +234,11 @@ mod tests {
             text.contains("update the client") && text.contains("versions 2 to 5"),
             "{text}"
         );
-        assert!(describe_mismatch(&preamble(7, 9), &preamble(2, 5)).contains("update the agent"));
+        assert!(describe_mismatch(&of(7, 9), &of(2, 5)).contains("update the agent"));
+        // Version 4 is not spoken any more.
+        let today = Preamble::new(PreambleWord::Session);
+        assert_eq!(of(4, 4).common_version(&today), None);
+        assert!(describe_mismatch(&of(4, 4), &today).contains("update the client"));
+        assert!(describe_mismatch(&today, &of(4, 4)).contains("update the agent"));
     }
 }

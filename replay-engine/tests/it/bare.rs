@@ -2,7 +2,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use replay_engine::device::{Arena, Containment, DeviceInfo};
+use replay_engine::device::{Arena, Containment, DeviceInfo, DeviceInterface};
 use replay_engine::plan::{CompileOptions, Edits, Plan, compile};
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -99,6 +99,7 @@ fn target() -> DeviceInfo {
             base: PhysAddr(0x1_0000_0000),
             pages: 1 << 20,
         },
+        interface: DeviceInterface::Registers,
         virtual_time: true,
         computes: false,
     }
@@ -164,17 +165,23 @@ fn the_bare_executable_is_small_has_no_panic_and_runs_real_plans() {
         println!("skipped: no recording at {}", mnist.display());
     }
     for plan in plans {
-        let (code, first, n) = run(&program, &plan.body);
+        let (code, first, n) = run(&program, &plan.accesses().unwrap().body);
         println!("{first} {n:?}");
         assert_eq!(first, "ran to its end");
-        assert_eq!((n["actions"], n["interrupts"]), (plan.actions, plan.interrupts));
-        assert_eq!(n["reads-compared"], plan.reads.compared());
-        // An array of registers is not a GPU. Most reads differ, and the exit status reports that.
+        assert_eq!(
+            (n["actions"], n["interrupts"]),
+            (plan.actions, plan.accesses().unwrap().interrupts)
+        );
+        assert_eq!(n["reads-compared"], plan.accesses().unwrap().reads.compared());
+        // An array of registers is no GPU: most reads differ, and the exit status says so.
         assert!(n["divergences"] > 0 && n["reads-matched"] < n["reads-compared"]);
         assert_eq!(code, Some(1));
-        assert_eq!(n["memory-writes"] > 0, !plan.jobs.is_empty());
-        // The run of a truncated body stops there with an error.
-        let (code, first, cut) = run(&program, &plan.body[..plan.body.len() - 1]);
+        assert_eq!(n["memory-writes"] > 0, !plan.jobs().is_empty());
+        // A body that is cut off stops there and says why.
+        let (code, first, cut) = run(
+            &program,
+            &plan.accesses().unwrap().body[..plan.accesses().unwrap().body.len() - 1],
+        );
         assert_eq!(
             (code, first.as_str(), cut["actions"]),
             (Some(1), "stopped", plan.actions - 1)

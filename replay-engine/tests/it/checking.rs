@@ -115,8 +115,8 @@ fn long_plan(submits: u32, device: &DeviceInfo) -> Compiled {
         ]);
     }
     let mut c = plan_of(actions, &all);
-    c.plan.jobs = jobs;
-    c.plan.spaces = vec![PlanSpace {
+    c.plan.registers_mut().unwrap().jobs = jobs;
+    c.plan.registers_mut().unwrap().spaces = vec![PlanSpace {
         number: 0,
         format: FORMAT,
         root: base,

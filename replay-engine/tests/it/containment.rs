@@ -7,6 +7,7 @@ use replay_engine::client::{Client, ClientError, Lease};
 use replay_engine::device::Containment;
 use replay_engine::run::Verdict;
 use replay_engine::serve::{Options, Server};
+use replay_engine::target::TargetRequest;
 use replay_engine::wire::message::{LeaseRequest, RunReply, RunRequest};
 use replay_engine::wire::{PreambleWord, Topic};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ struct UncontainedServer {
 impl UncontainedServer {
     fn new() -> Self {
         let (ends, strings) = (Ends::paired(""), Strings::default());
-        let devices = [strings.factory(UNCONTAINED), strings.factory("board")];
+        let devices = [strings.factory(UNCONTAINED).into(), strings.factory("board").into()];
         let server = Server::new(&devices, Some(Arc::clone(&ends.agent)), Options::default()).unwrap();
         let address = listen(&server);
         Self {
@@ -100,7 +101,7 @@ fn uncontained_start_is_refused_and_consent_needs_a_lease() {
     let _granted = channel.receiver.receive().unwrap();
     channel
         .sender
-        .send(Topic::Run, &RunRequest::Start { repeat: 1 })
+        .send(Topic::Run, &RunRequest::Start(TargetRequest::Replay { repeat: 1 }))
         .unwrap();
     let reply: RunReply = channel.receiver.receive().unwrap().message().unwrap();
     assert_eq!(

@@ -15,7 +15,7 @@ mod queues;
 
 use replay_core::{Action, Actions, Device as _};
 use replay_engine::device::qemu::{Name, QemuReplayDevice, check_installed};
-use replay_engine::device::{Arena, Containment, DeviceInfo, ReplayDevice, Window};
+use replay_engine::device::{Arena, Containment, DeviceInfo, DeviceInterface, RegisterTarget, Target, Window};
 use replay_engine::plan::text::{Files, NoFiles, assemble, print_with_pages};
 use replay_engine::plan::{BodyBuilder, Compiled, Effect};
 use replay_engine::run::{Outcome, Verdict, run};
@@ -72,6 +72,7 @@ fn device(map: &str, ids: (u16, u16), window: (&str, u64)) -> DeviceInfo {
             base: PhysAddr(0x8_7654_0000),
             pages: 64,
         },
+        interface: DeviceInterface::Registers,
         virtual_time: false,
         computes: false,
     }
@@ -92,12 +93,14 @@ fn verify_text(from: &str, to: &str) -> Result<Compiled, String> {
 
 /// Returns a compiled plan with a changed body.
 fn with_actions(compiled: &Compiled, change: impl FnOnce(&mut Vec<Action>)) -> Compiled {
-    let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).map(Result::unwrap).collect();
+    let mut actions: Vec<Action> = Actions::new(&compiled.plan.accesses().unwrap().body)
+        .map(Result::unwrap)
+        .collect();
     change(&mut actions);
     let mut body = BodyBuilder::new();
     actions.iter().for_each(|a| body.push(a).unwrap());
     let mut new = compiled.clone();
-    (new.plan.body, new.plan.actions) = body.finish();
+    (new.plan.accesses_mut().unwrap().body, new.plan.actions) = body.finish();
     new
 }
 
@@ -112,11 +115,14 @@ fn play(compiled: &Compiled, device: &mut QemuReplayDevice) -> Outcome {
 
 #[test]
 fn edu_sample_is_parsed_relocated_and_verified() {
-    let compiled = verify_text("kinescope", "kinescope").unwrap();
-    assert_eq!((compiled.plan.pages.len(), compiled.pages.len()), (1, 1));
-    assert!(compiled.plan.masters);
-    // Memory addresses become those of the target. Addresses of the device's buffer stay.
-    let written: Vec<(u64, u64)> = Actions::new(&compiled.plan.body)
+    let compiled = checked("kinescope", "kinescope").unwrap();
+    assert_eq!(
+        (compiled.plan.accesses().unwrap().pages.len(), compiled.pages.len()),
+        (1, 1)
+    );
+    assert!(compiled.plan.mmio().unwrap().masters);
+    // Memory addresses become those of the target; addresses of the device's buffer stay.
+    let written: Vec<(u64, u64)> = Actions::new(&compiled.plan.accesses().unwrap().body)
         .filter_map(|a| match a.unwrap() {
             Action::Write {
                 offset: o @ (0x80 | 0x88),
@@ -253,8 +259,8 @@ fn invalid_dma_transfers_are_refused() {
             value: 1,
         });
     });
-    other.plan.windows = edu().windows;
-    let e = refuse(&other, &edu()).to_string();
+    other.plan.mmio_mut().unwrap().windows = edu().windows;
+    let e = refused(&other, &edu()).to_string();
     assert!(e.contains("bar5+0x0 = 0x1 may not be replayed"), "{e}");
 }
 
@@ -266,7 +272,7 @@ fn memory_changes_during_a_dma_transfer_are_refused() {
         a.retain(|a| !matches!(a, Action::Until { reads: 1.., .. }))
     });
     let mut no_wait = no_wait;
-    no_wait.plan.reads.until = 0;
+    no_wait.plan.accesses_mut().unwrap().reads.until = 0;
     no_wait.plan.rewrites.retain(|r| r.kind.name() != "read-to-wait");
     let e = refuse(&no_wait, &edu()).to_string();
     assert!(
@@ -375,7 +381,7 @@ fn errors_of_the_text_name_line_and_column() {
             "kinescope plan 5",
             "kinescope plan 3",
             "line 1, column 16",
-            "reads versions 5 to 6",
+            "reads versions 5 to 7",
         ),
     ] {
         let e = assemble_changed(from, to).unwrap_err().to_string();
@@ -391,8 +397,8 @@ fn errors_of_the_text_name_line_and_column() {
         "content \"nothing\" file \"ones.bin\" # sixteen",
     )
     .unwrap();
-    let Effect::Memory { digest, .. } = filled.plan.expectations[0].effect else {
-        panic!("{:?}", filled.plan.expectations)
+    let Effect::Memory { digest, .. } = filled.plan.accesses().unwrap().expectations[0].effect else {
+        panic!("{:?}", filled.plan.accesses().unwrap().expectations)
     };
     let mut bytes = [0; 2048];
     bytes[..16].fill(1);
@@ -412,12 +418,12 @@ fn edu_text_plan_computes_and_copies_memory() {
         (outcome.verdict, &outcome.failure),
         (Verdict::Match, &None),
         "{:?}",
-        outcome.effects
+        outcome.effects()
     );
-    assert!(outcome.mastered_bus);
-    assert_eq!(outcome.interrupts, 5);
+    assert!(outcome.accesses().unwrap().mastered_bus);
+    assert_eq!(outcome.interrupts(), 5);
     let seen: Vec<_> = outcome
-        .effects
+        .effects()
         .iter()
         .map(|e| (e.kind.as_str(), e.matched == Some(true), e.event))
         .collect();
@@ -464,7 +470,7 @@ fn wrong_digest_and_endless_poll_do_not_match() {
     let outcome = play(&wrong, &mut b);
     assert_eq!(outcome.verdict, Verdict::Diverged);
     assert_eq!(outcome.reads.compared, outcome.reads.matched);
-    let missing: Vec<_> = outcome.effects.iter().filter(|e| e.matched != Some(true)).collect();
+    let missing: Vec<_> = outcome.effects().iter().filter(|e| e.matched != Some(true)).collect();
     assert_eq!(missing.len(), 1);
     assert_eq!((missing[0].kind.as_str(), missing[0].event), ("memory", Some(39)));
     assert_ne!(missing[0].expected, missing[0].got);
@@ -474,15 +480,18 @@ fn wrong_digest_and_endless_poll_do_not_match() {
         "27 until 0 0x98 8 0x4 mask 0xffffffffffffffff reads 1 limit 1000",
     );
     let outcome = play(&hasty, &mut b);
-    assert_eq!((outcome.verdict, outcome.mastered_bus), (Verdict::Failed, true));
-    let why = outcome.failure.unwrap();
+    assert_eq!(
+        (outcome.verdict, outcome.accesses().unwrap().mastered_bus),
+        (Verdict::Failed, true)
+    );
+    let why = outcome.failure.clone().unwrap();
     assert!(
         why.contains("event 27") && why.contains("does not finish its memory accesses"),
         "{why}"
     );
     assert!(
         outcome
-            .effects
+            .effects()
             .iter()
             .skip(1)
             .all(|e| e.matched == Some(false) && e.got.contains("not checked"))

@@ -7,9 +7,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use replay_core::Action;
 use replay_engine::client::{Client, ClientError};
-use replay_engine::plan::Plan;
+use replay_engine::plan::Body;
 use replay_engine::run::Verdict;
 use replay_engine::serve::Options;
+use replay_engine::target::TargetRequest;
 use replay_engine::wire::delta::{Outline, Step};
 use replay_engine::wire::message::{
     LeaseReply, LeaseRequest, PagesReply, PagesRequest, PairMessage, PlanPart, RunReply, RunRequest, SessionRefusal,
@@ -237,7 +238,7 @@ fn messages_out_of_order_end_the_session_and_free_the_device() {
     ));
     channel
         .sender
-        .send(Topic::Run, &RunRequest::Start { repeat: 1 })
+        .send(Topic::Run, &RunRequest::Start(TargetRequest::Replay { repeat: 1 }))
         .unwrap();
     assert!(matches!(
         channel.receiver.receive().unwrap().message(),
@@ -245,7 +246,7 @@ fn messages_out_of_order_end_the_session_and_free_the_device() {
     ));
     channel
         .sender
-        .send(Topic::Run, &RunRequest::Start { repeat: 0 })
+        .send(Topic::Run, &RunRequest::Start(TargetRequest::Replay { repeat: 0 }))
         .unwrap();
     assert!(matches!(
         channel.receiver.receive().unwrap().message(),
@@ -275,12 +276,10 @@ fn refused_plan_and_its_predecessor_cannot_start() {
         value: 1,
     };
     for (compiled, good) in [(plan(3, &[]), true), (plan_of([write], &[]), false)] {
-        let body = compiled.plan.body.clone();
-        let head = encode::to_bytes(&Plan {
-            body: Default::default(),
-            ..compiled.plan
-        })
-        .unwrap();
+        let body = compiled.plan.body.bytes().clone();
+        let mut head = compiled.plan;
+        head.body.set_bytes(Body::default());
+        let head = encode::to_bytes(&head).unwrap();
         let part = |bytes: &[u8]| PlanPart {
             bytes: bytes.len() as u64,
             digest: *blake3::hash(bytes).as_bytes(),
@@ -310,7 +309,9 @@ fn refused_plan_and_its_predecessor_cannot_start() {
             other => panic!("{other:?}"),
         }
     }
-    sender.send(Topic::Run, &RunRequest::Start { repeat: 1 }).unwrap();
+    sender
+        .send(Topic::Run, &RunRequest::Start(TargetRequest::Replay { repeat: 1 }))
+        .unwrap();
     assert!(matches!(next().message(), Ok(RunReply::NotReady(_))));
     sender.close();
     check_server_works(&bench);

@@ -9,7 +9,6 @@
 )]
 
 mod bare;
-mod calls;
 mod checking;
 mod containment;
 mod dma;

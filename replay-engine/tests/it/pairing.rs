@@ -19,7 +19,7 @@ use support::{Ends, HANG_LIMIT, Strings, is_pairing_open, listen, raw_agent, raw
 
 /// Starts an agent without paired clients.
 fn agent(ends: &Ends) -> (Server, SocketAddr) {
-    let devices = [Strings::default().factory("board")];
+    let devices = [Strings::default().factory("board").into()];
     let server = Server::new(&devices, Some(Arc::clone(&ends.agent)), Options::default()).unwrap();
     let address = listen(&server);
     (server, address)
@@ -237,7 +237,7 @@ fn unpaired_clients_cannot_close_or_block_pairing() {
 #[test]
 fn slow_client_handshake_is_disconnected() {
     let ends = Ends::strangers();
-    let devices = [Strings::default().factory("board")];
+    let devices = [Strings::default().factory("board").into()];
     let options = Options {
         introduction: Duration::from_millis(1500),
         ..Options::default()

@@ -12,7 +12,7 @@ use replay_core::{Device as _, DeviceError, WaitResult};
 use replay_engine::device::guard;
 use replay_engine::device::host::Host;
 use replay_engine::device::pci::{Function, Name, Options, PciError, PciReplayDevice, Resource, list_functions};
-use replay_engine::device::{Containment, ReplayDevice as _};
+use replay_engine::device::{Containment, RegisterTarget as _, Target as _};
 use std::fs;
 use std::os::unix::fs::{FileExt as _, symlink};
 use std::path::{Path, PathBuf};

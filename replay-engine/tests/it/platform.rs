@@ -7,7 +7,7 @@ use replay_engine::device::host::Host;
 use replay_engine::device::platform::{
     Name, Options, PlatformError, PlatformNode, PlatformReplayDevice, Tree, list_devices,
 };
-use replay_engine::device::{Containment, DeviceInfo, ReplayDevice as _};
+use replay_engine::device::{Containment, DeviceInfo, RegisterTarget as _, Target as _};
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::verify::verify;
 use std::fs;
@@ -305,7 +305,10 @@ fn device_tree_mali_is_a_target_for_recordings() {
     let options = CompileOptions::default();
     let compiled = compile(&recording, &Edits::default(), &info, &options, &Progress::new()).unwrap();
     assert_eq!(
-        (compiled.plan.arena.base, compiled.plan.spaces[0].root.0),
+        (
+            compiled.plan.accesses().unwrap().arena.base,
+            compiled.plan.spaces()[0].root.0
+        ),
         (PhysAddr(RESERVED), RESERVED)
     );
     verify(&compiled.plan, &compiled.pages, &info).unwrap();

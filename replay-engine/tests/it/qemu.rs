@@ -13,7 +13,7 @@ mod logs;
 use logs::Log;
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::qemu::{Name, QEMU_MODELS, QemuError, QemuReplayDevice, check_installed};
-use replay_engine::device::{Containment, ReplayDevice, ReplayDeviceError, space};
+use replay_engine::device::{Containment, RegisterTarget, ReplayDeviceError, Target, space};
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -153,13 +153,13 @@ fn client_and_agent_both_refuse_an_invalid_plan() {
     assert_eq!(agent_refusal.rule, 1, "{agent_refusal}");
     // One plan's arena is not the device's. The other plan has a frame outside its arena.
     let mut bad = plan(1, &images(2));
-    bad.plan.arena.pages += 1;
+    bad.plan.accesses_mut().unwrap().arena.pages += 1;
     assert!(matches!(
         lease.replay(&bad, 1, &Progress::new(), true),
         Err(ClientError::AgentRefusedPlan(_))
     ));
     let mut bad = plan(1, &images(2));
-    bad.plan.pages[1].frame = 5;
+    bad.plan.accesses_mut().unwrap().pages[1].frame = 5;
     let e = lease.replay(&bad, 1, &Progress::new(), true).unwrap_err();
     assert!(
         matches!(&e, ClientError::Refused(why) if why.contains("outside")),
@@ -177,8 +177,8 @@ fn missing_or_corrupt_plan_page_is_refused() {
     let bench = Bench::new(Options::default());
     let mut lease = bench.lease();
     let mut lacks = plan(1, &images(300));
-    let missing_page = lacks.plan.pages[299].digest;
-    lacks.pages.remove(&missing_page);
+    let gone = lacks.plan.accesses().unwrap().pages[299].digest;
+    lacks.pages.remove(&gone);
     let e = lease.replay(&lacks, 1, &Progress::new(), true).unwrap_err();
     assert!(matches!(e, ClientError::PageMissing { .. }), "{e}");
     let mut corrupt = plan(1, &images(300));
@@ -244,7 +244,7 @@ fn real_time_wait_can_be_cancelled() {
         limit_ns: 5_000_000_000,
     };
     let mut c = plan_of([wait], &[]);
-    c.plan.interrupts = 1;
+    c.plan.accesses_mut().unwrap().interrupts = 1;
     c.plan.rewrites.push(Rewrite {
         kind: RewriteKind::WaitAdded,
         event: Some(0),
@@ -357,7 +357,7 @@ fn all_transports_to_a_target_use_the_same_protocol() {
     let here = targets::Factories::new().with_simulator("test", strings.factory("board"));
     let ends = Ends::paired("");
     let server = Server::new(
-        &[strings.factory("board")],
+        &[strings.factory("board").into()],
         Some(Arc::clone(&ends.agent)),
         Options::default(),
     )

@@ -3,9 +3,12 @@
 
 use replay_core::{Action, Device, DeviceError, ReadClass, WaitResult};
 use replay_engine::client::{Client, Endpoint, Lease};
-use replay_engine::device::{Arena, Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError};
-use replay_engine::plan::{BodyBuilder, Compiled, PLAN_VERSION, Plan, PlanPage, ReadClasses};
-use replay_engine::serve::{Factory, Options, Server};
+use replay_engine::device::{
+    Arena, Containment, DeviceInfo, DeviceInterface, JobReport, RegisterFactory, RegisterTarget, ReplayDeviceError,
+    Target,
+};
+use replay_engine::plan::{AccessPlan, BodyBuilder, Compiled, Plan, PlanBody, PlanPage, ReadClasses, RegisterPlan};
+use replay_engine::serve::{Options, Server};
 use replay_engine::wire::{
     Channel, HANDSHAKE_LIMIT, KeyPair, KeyStore, Limits, Preamble, PreambleWord, Stream, WRITE_LIMIT,
 };
@@ -59,7 +62,7 @@ impl Strings {
         self.mood.store(mood, Ordering::SeqCst);
     }
 
-    pub fn factory(&self, name: &'static str) -> Factory {
+    pub fn factory(&self, name: &'static str) -> RegisterFactory {
         let strings = self.clone();
         Arc::new(move || {
             strings.created.fetch_add(1, Ordering::SeqCst);
@@ -70,7 +73,7 @@ impl Strings {
                 waits: Arc::clone(&strings.waits),
                 now: 0,
                 pages: BTreeMap::new(),
-            }) as Box<dyn ReplayDevice>)
+            }) as Box<dyn RegisterTarget>)
         })
     }
 }
@@ -117,7 +120,7 @@ impl Device for TestDevice {
     }
 }
 
-impl ReplayDevice for TestDevice {
+impl Target for TestDevice {
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
             name: self.name.to_owned(),
@@ -135,6 +138,7 @@ impl ReplayDevice for TestDevice {
                 base: PhysAddr(BASE),
                 pages: FRAMES,
             },
+            interface: DeviceInterface::Registers,
             virtual_time: self.mood.load(Ordering::SeqCst) != WAITS,
             computes: false,
         }
@@ -145,7 +149,9 @@ impl ReplayDevice for TestDevice {
         self.now = 0;
         Ok(())
     }
+}
 
+impl RegisterTarget for TestDevice {
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         if !(BASE >> 12..(BASE >> 12) + FRAMES).contains(&frame) {
             return Err(ReplayDeviceError::OutsideArena { frame });
@@ -187,8 +193,7 @@ pub fn plan_of(actions: impl IntoIterator<Item = Action>, images: &[Page]) -> Co
     let (body, actions) = body.finish();
     let digest = |p: &Page| *blake3::hash(p).as_bytes();
     let pages = images.iter().zip(BASE >> 12..);
-    let plan = Plan {
-        title: "a plan of the tests' own".to_owned(),
+    let accesses = AccessPlan {
         gpu_id: GPU_ID,
         register_map: "mali-jm".to_owned(),
         arena: Arena {
@@ -204,9 +209,16 @@ pub fn plan_of(actions: impl IntoIterator<Item = Action>, images: &[Page]) -> Co
             .collect(),
         used_pages: images.len() as u64,
         reads,
-        actions,
         body,
-        ..Plan::empty(PLAN_VERSION)
+        ..AccessPlan::default()
+    };
+    let plan = Plan {
+        title: "a plan of the tests' own".to_owned(),
+        actions,
+        ..Plan::new(PlanBody::Registers(RegisterPlan {
+            accesses,
+            ..RegisterPlan::default()
+        }))
     };
     Compiled {
         plan,
@@ -291,7 +303,12 @@ impl Bench {
     pub fn new(options: Options) -> Self {
         let ends = Ends::paired("");
         let strings = Strings::default();
-        let server = Server::new(&[strings.factory("board")], Some(Arc::clone(&ends.agent)), options).unwrap();
+        let server = Server::new(
+            &[strings.factory("board").into()],
+            Some(Arc::clone(&ends.agent)),
+            options,
+        )
+        .unwrap();
         let address = listen(&server);
         Self {
             ends,

@@ -9,7 +9,9 @@
 )]
 
 use replay_core::{Action, Actions, Device, DeviceError, ReadClass, WaitResult};
-use replay_engine::device::{Arena, Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError, Window};
+use replay_engine::device::{
+    Arena, Containment, DeviceInfo, DeviceInterface, JobReport, RegisterTarget, ReplayDeviceError, Target, Window,
+};
 use replay_engine::plan::{
     CompileError, CompileOptions, Compiled, Edits, Effect, Plan, RewriteKind, compile_with, text,
 };
@@ -139,6 +141,7 @@ fn info() -> DeviceInfo {
             base: PhysAddr(0),
             pages: 0,
         },
+        interface: DeviceInterface::Registers,
         virtual_time: true,
         computes: false,
     }
@@ -196,14 +199,18 @@ impl Device for Toy {
     }
 }
 
-impl ReplayDevice for Toy {
+impl Target for Toy {
     fn info(&self) -> DeviceInfo {
         info()
     }
+
     fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         (self.colour, self.vram, self.now, self.polls) = ([0; 4], [0; 8], 0, 0);
         Ok(())
     }
+}
+
+impl RegisterTarget for Toy {
     fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), ReplayDeviceError> {
         Err(ReplayDeviceError::OutsideArena { frame })
     }
@@ -316,11 +323,11 @@ fn play(r: &Recording, options: &CompileOptions, device: &mut Toy) -> Outcome {
 fn display_replay_matches_the_screen_and_classifies_reads() {
     let outcome = play(&drawing(), &with_screen(&expected_picture()), &mut Toy::new());
     assert_eq!(outcome.verdict, Verdict::Match, "{outcome:?}");
-    let reads = outcome.reads;
-    assert_eq!((reads.classes.equal, reads.classes.until, reads.classes.any), (4, 3, 1));
-    // One read returns state of the firmware, which differs here. It is a finding but not a divergence.
+    let (reads, classes) = (outcome.reads, outcome.accesses().unwrap().classes);
+    assert_eq!((classes.equal, classes.until, classes.any), (4, 3, 1));
+    // One reads what the firmware left, which is another here: reported, and no divergence.
     assert_eq!((reads.compared, reads.matched), (6, 6));
-    let findings: Vec<String> = outcome.findings.iter().map(|f| f.message.clone()).collect();
+    let findings: Vec<String> = outcome.findings().iter().map(|f| f.message.clone()).collect();
     assert!(
         findings[0].contains("BIOS reads 0x7 here and 0x9") && findings[0].contains("the firmware sets it"),
         "{findings:?}"
@@ -330,15 +337,15 @@ fn display_replay_matches_the_screen_and_classifies_reads() {
         "the omitted reads must be reported: {findings:?}"
     );
     let effects: Vec<_> = outcome
-        .effects
+        .effects()
         .iter()
         .map(|e| (e.kind.as_str(), e.matched == Some(true)))
         .collect();
     assert_eq!(effects, [("screen", true), ("interrupts", true)]);
-    assert!(outcome.unchecked.is_empty());
-    // The outcome is a recording with the same regions and the picture.
-    let recorded = trace_core::container::from_bytes(outcome.recording).unwrap();
-    let names: Vec<&str> = recorded.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
+    assert!(outcome.accesses().unwrap().unchecked.is_empty());
+    // What it did is a recording with the same windows, and the picture.
+    let left = trace_core::container::from_bytes(outcome.recording).unwrap();
+    let names: Vec<&str> = left.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["bar2", "bar0"]);
     assert_eq!(recorded.hardware(), Some(hardware(1)));
     assert_eq!(
@@ -364,24 +371,24 @@ fn matching_reads_are_no_match_without_the_screen() {
     assert_eq!(outcome.reads.compared, outcome.reads.matched);
     assert_eq!(outcome.divergence_count, 0);
     assert_eq!(outcome.verdict, Verdict::Diverged);
-    assert_eq!(outcome.effects[0].matched, Some(false));
-    assert_ne!(outcome.effects[0].expected, outcome.effects[0].got);
-    // Without a picture, the outcome reports that the screen was not checked.
+    assert_eq!(outcome.effects()[0].matched, Some(false));
+    assert_ne!(outcome.effects()[0].expected, outcome.effects()[0].got);
+    // Without a picture the outcome says that nobody looked.
     r.extras.clear();
     r.set_hardware(&hardware(1));
     let outcome = play(&r, &CompileOptions::default(), &mut Toy::new());
     assert_eq!(outcome.verdict, Verdict::Match);
     assert!(
-        outcome.unchecked[0].contains("was not checked"),
+        outcome.accesses().unwrap().unchecked[0].contains("was not checked"),
         "{:?}",
-        outcome.unchecked
+        outcome.accesses().unwrap().unchecked
     );
     // A screen that cannot be read does not match.
     let mut device = Toy::new();
     device.dead = true;
     let outcome = play(&drawing(), &with_screen(&expected_picture()), &mut device);
     assert_eq!(outcome.verdict, Verdict::Diverged);
-    assert!(outcome.effects[0].got.contains("the tube is broken"));
+    assert!(outcome.effects()[0].got.contains("the tube is broken"));
     r.extras.insert(SCREEN_AT_END.into(), b"P5".to_vec());
     assert!(matches!(
         compiled(&r, &CompileOptions::default()),
@@ -398,8 +405,8 @@ fn an_interrupt_that_never_comes_ends_the_run() {
     r.events = events.finish();
     let outcome = play(&r, &CompileOptions::default(), &mut Toy::new());
     assert_eq!(outcome.verdict, Verdict::Failed);
-    assert!(outcome.failure.unwrap().contains("no interrupt came"));
-    assert!(outcome.effects[0].matched == Some(false) && outcome.effects[0].got.contains("not checked"));
+    assert!(outcome.failure.as_ref().unwrap().contains("no interrupt came"));
+    assert!(outcome.effects()[0].matched == Some(false) && outcome.effects()[0].got.contains("not checked"));
 }
 
 #[test]
@@ -487,8 +494,8 @@ fn writes_to_regions_unknown_to_the_map_are_refused() {
         value: 1,
     };
     body.push(&write).unwrap();
-    (c.plan.body, c.plan.actions) = body.finish();
-    c.plan.reads = Default::default();
+    (c.plan.accesses_mut().unwrap().body, c.plan.actions) = body.finish();
+    c.plan.accesses_mut().unwrap().reads = Default::default();
     let e = verify_with(&c.plan, &c.pages, &with_ports(), &map()).unwrap_err();
     assert!(
         matches!(&e.reason, Reason::NotReplayable { register, .. } if register == "bar1+0x14"),
@@ -505,12 +512,12 @@ fn refuse(change: impl FnOnce(&mut Plan)) -> Refusal {
 
 fn body(plan: &mut Plan, change: impl Fn(&mut Action)) {
     let mut body = replay_engine::plan::BodyBuilder::new();
-    for action in Actions::new(&plan.body) {
+    for action in Actions::new(plan.body.bytes()) {
         let mut action = action.unwrap();
         change(&mut action);
         body.push(&action).unwrap();
     }
-    plan.body = body.finish().0;
+    plan.body.set_bytes(body.finish().0);
 }
 
 #[test]
@@ -555,27 +562,27 @@ fn agent_refuses_plans_that_the_compiler_never_emits() {
         });
     });
     assert!(matches!(before.reason, Reason::NotBefore { .. }), "{before}");
-    let foreign = refuse(|plan| plan.hardware = Some(hardware(2)));
+    let foreign = refused(|plan| plan.mmio_mut().unwrap().hardware = hardware(2));
     assert!(matches!(foreign.reason, Reason::OtherHardware { .. }));
-    let wide = refuse(|plan| plan.windows[1].bytes = 16);
+    let wide = refused(|plan| plan.mmio_mut().unwrap().windows[1].bytes = 16);
     assert!(matches!(wide.reason, Reason::OtherWindows));
-    let none = refuse(|plan| plan.windows.clear());
+    let none = refused(|plan| plan.mmio_mut().unwrap().windows.clear());
     assert!(matches!(none.reason, Reason::OtherWindows));
-    let arena = refuse(|plan| plan.windows[1].number = 1);
+    let arena = refused(|plan| plan.mmio_mut().unwrap().windows[1].number = 1);
     assert!(matches!(arena.reason, Reason::OtherWindows));
-    let pages = refuse(|plan| plan.used_pages = 0x1000);
+    let pages = refused(|plan| plan.accesses_mut().unwrap().used_pages = 0x1000);
     assert!(pages.rule == 2 || pages.rule == 4, "{pages}");
-    let outside_effect = refuse(|plan| {
-        plan.expectations[0].effect = Effect::Window {
+    let looked = refused(|plan| {
+        plan.accesses_mut().unwrap().expectations[0].effect = Effect::Window {
             number: 2,
             offset: 4,
             bytes: 5,
             digest: [0; 32],
         }
     });
-    assert!(matches!(outside_effect.reason, Reason::EffectOutside { .. }));
-    let registers = refuse(|plan| {
-        plan.expectations[0].effect = Effect::Window {
+    assert!(matches!(looked.reason, Reason::EffectOutside { .. }));
+    let registers = refused(|plan| {
+        plan.accesses_mut().unwrap().expectations[0].effect = Effect::Window {
             number: 0,
             offset: 0,
             bytes: 4,
@@ -591,7 +598,7 @@ fn agent_refuses_plans_that_the_compiler_never_emits() {
 fn framebuffer_bytes_are_checked_as_an_effect() {
     let mut c = compiled(&drawing(), &CompileOptions::default()).unwrap();
     for (bytes, matched) in [([0xdd, 0, 0, 0], true), ([0xdd, 0, 0, 1], false)] {
-        c.plan.expectations = vec![replay_engine::plan::Expectation {
+        c.plan.accesses_mut().unwrap().expectations = vec![replay_engine::plan::Expectation {
             effect: Effect::Window {
                 number: 2,
                 offset: 4,
@@ -602,7 +609,7 @@ fn framebuffer_bytes_are_checked_as_an_effect() {
         }];
         verify_with(&c.plan, &c.pages, &info(), &map()).unwrap();
         let outcome = run_with(&c.plan, &c.pages, &mut Toy::new(), Some(&map()), &Progress::new());
-        assert_eq!(outcome.effects[0].matched, Some(matched), "{outcome:?}");
+        assert_eq!(outcome.effects()[0].matched, Some(matched), "{outcome:?}");
         assert_eq!(outcome.verdict == Verdict::Match, matched);
     }
 }

@@ -94,7 +94,7 @@ fn a_copy_of_an_api_trace_carries_the_edited_copies() {
     let folder = tempfile::tempdir().unwrap();
     let recording = sample("cuda/net.kine");
     let opened = trace_core::container::open(Path::new(&recording)).unwrap();
-    let script = replay_engine::device::cuda::Script::new(&opened).unwrap();
+    let script = replay_cuda::Script::new(&opened).unwrap();
     let input = script.inputs.iter().find(|t| !t.snapshot).unwrap();
     let mut bytes = opened.copy_content(&input.row).unwrap();
     bytes.iter_mut().for_each(|b| *b ^= 1);
@@ -105,7 +105,7 @@ fn a_copy_of_an_api_trace_carries_the_edited_copies() {
     let ended = run(["apply", &recording, "--input", &option, "-o", copy.to_str().unwrap()]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let back = trace_core::container::open(&copy).unwrap();
-    let again = replay_engine::device::cuda::Script::new(&back).unwrap();
+    let again = replay_cuda::Script::new(&back).unwrap();
     for (before, after) in script.inputs.iter().zip(&again.inputs) {
         let (recorded, copied) = (opened.copy_content(&before.row), back.copy_content(&after.row));
         if before.name == input.name {

@@ -131,7 +131,7 @@ fn an_outcome_is_compared_with_its_original() {
     let same = diff(&first.path, &outcome, &[]);
     assert_eq!(same.code, Some(0), "{}", same.out);
     let second = cuda.record_checked("second", &[], &["vector_add", "--seed", "2"]);
-    let script = replay_engine::device::cuda::Script::new(&second.open()).unwrap();
+    let script = replay_cuda::Script::new(&second.open()).unwrap();
     let t = script.inputs.iter().find(|t| t.name == "in0").unwrap();
     let bytes = cuda.file("in0.bin");
     std::fs::write(&bytes, second.open().copy_content(&t.row).unwrap()).unwrap();

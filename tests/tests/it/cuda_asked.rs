@@ -73,7 +73,7 @@ fn memory_after_the_range_is_an_output_by_name() {
         let mut only = outputs(&done.json());
         only.retain(|n| n.starts_with("after"));
         assert_eq!(only, std::slice::from_ref(name));
-        let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
+        let script = replay_cuda::Script::new(&recorded.open()).unwrap();
         let transfer = script.outputs.iter().find(|t| t.name == *name).unwrap();
         assert_eq!(
             std::fs::read(&file).unwrap(),
@@ -104,7 +104,7 @@ fn outputs_are_compared_with_expected_files() {
     let output = &done.json()["calls"]["outputs"][0];
     assert!(output["differs_at"].is_u64() && output["expected"] == true, "{output}");
     // The user's expected bytes also apply with other inputs.
-    let script = replay_engine::device::cuda::Script::new(&second.open()).unwrap();
+    let script = replay_cuda::Script::new(&second.open()).unwrap();
     let mut arguments = vec!["--expect".to_owned(), wrong];
     for t in &script.inputs {
         let file = cuda.file(&t.name);
@@ -154,7 +154,7 @@ fn a_launch_that_fails_in_a_later_run_is_named() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("net", &[], &["net", "1"]);
     let launches = {
-        let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
+        let script = replay_cuda::Script::new(&recorded.open()).unwrap();
         script.launches()
     };
     // The second launch of the second run fails.
@@ -187,7 +187,7 @@ fn memory_outside_the_window_is_placed_by_long_range_hints() {
 fn parameter_tolerance_applies_to_memory_before_the_range() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("marks", &["--range", "marks"], &["net", "--marks"]);
-    let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
+    let script = replay_cuda::Script::new(&recorded.open()).unwrap();
     assert!(script.first > 0, "memory exists before the range begins");
     let launch = script.steps.iter().find(|(_, s)| s.is_launch()).unwrap().0.to_string();
     let done = tune(
@@ -202,7 +202,7 @@ fn parameter_tolerance_applies_to_memory_before_the_range() {
 fn tuning_uses_given_inputs() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
-    let script = replay_engine::device::cuda::Script::new(&recorded.open()).unwrap();
+    let script = replay_cuda::Script::new(&recorded.open()).unwrap();
     let input = &script.inputs[0];
     let file = cuda.file("zeros.bin");
     std::fs::write(&file, vec![0; usize::try_from(input.row.total().unwrap()).unwrap()]).unwrap();

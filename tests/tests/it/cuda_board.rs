@@ -65,7 +65,7 @@ fn replay_with_other_inputs_matches_the_program() {
     let cuda = CudaStandIn::default();
     let first = cuda.record_checked("first", &[], &["vector_add", "--seed", "1"]);
     let second = cuda.record_checked("second", &[], &["vector_add", "--seed", "2"]);
-    let script = replay_engine::device::cuda::Script::new(&second.open()).unwrap();
+    let script = replay_cuda::Script::new(&second.open()).unwrap();
     let mut arguments = Vec::new();
     for t in &script.inputs {
         let file = cuda.file(&format!("{}.bin", t.name));

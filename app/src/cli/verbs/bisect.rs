@@ -7,14 +7,16 @@ use crate::cli::replay_arguments::Keys;
 use crate::cli::source::{Source, SourceRecording};
 use crate::cli::{Exit, Failure, Out, Verb, progress_line, signals, trimmed_recording as trim};
 use crate::document::bisect::{Candidate, CandidateResult, Judge, Search, Stop};
+use crate::document::plans::{compile, verify};
 use crate::document::targets::factories;
 use crate::document::trim_recording::{TrimOptions, TrimSource, TrimmedPart};
 use clap::{Args, FromArgMatches as _};
+use replay_cuda::ApiOptions;
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile};
+use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits};
 use replay_engine::run::{Outcome, Verdict};
-use replay_engine::verify::verify;
+use replay_engine::verify::{MAX_STEPS, Work};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use std::cell::Cell;
@@ -132,7 +134,7 @@ impl FailureSignature {
         let divergence = outcome.divergences.first().map(|d| (old(d.event), d.register.clone()));
         let fault = outcome.faults.first().map(|f| old(f.event));
         let other = divergence.is_none() && fault.is_none();
-        let missing = outcome.effects.iter().find(|e| e.matched == Some(false));
+        let missing = outcome.effects().iter().find(|e| e.matched == Some(false));
         Some(Self {
             failed: outcome.verdict == Verdict::Failed,
             reason: outcome
@@ -193,6 +195,7 @@ impl CandidateJudge<'_> {
             &Edits::default(),
             device,
             &CompileOptions::default(),
+            &ApiOptions::default(),
             progress,
         );
         made.map_err(|e| match e {
@@ -207,7 +210,7 @@ impl CandidateJudge<'_> {
         };
         let compiled = self.compile_candidate(&made.trimmed.recording, device, progress)?;
         if self.arguments.until.is_some() {
-            return match verify(&compiled.plan, &compiled.pages, device) {
+            return match verify(&compiled, device, &Work::new(MAX_STEPS, &Progress::new())) {
                 Ok(_) => Ok(CandidateResult::Failure),
                 Err(e) => Err(JudgeError::Unknown(format!("the plan is refused: {e}"))),
             };
@@ -591,9 +594,13 @@ fn report(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use replay_engine::run::{AccessOutcome, OutcomeBody};
 
     fn failed(why: &str) -> Option<FailureSignature> {
-        let mut outcome = Outcome::unfinished("software:mali-g71".into());
+        let mut outcome = Outcome::unfinished(
+            "software:mali-g71".into(),
+            OutcomeBody::Accesses(AccessOutcome::default()),
+        );
         outcome.failure = Some(why.into());
         FailureSignature::from_outcome(&outcome, &[10, 20, 30])
     }

@@ -1,15 +1,17 @@
 //! `plan`: shows what a replay would do and access, without running it.
 
-use crate::cli::out::format_count;
-use crate::cli::replay_arguments::{PreparedReplay, ReplayArguments};
-use crate::cli::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line};
+use super::out::format_count;
+use super::replay_arguments::{PreparedReplay, ReplayArguments};
+use super::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line};
+use crate::document::plans::verify;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
-use replay_engine::plan::{Plan, RewriteKind, text};
-use replay_engine::verify::{self, Verified};
+use replay_engine::plan::{AccessPlan, Plan, RewriteKind, text};
+use replay_engine::verify::{MAX_STEPS, Verified, Work};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
     name: "plan",
@@ -103,7 +105,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let PreparedReplay { device, compiled, .. } = arguments.of.prepare(arguments.outputs.iter().map(String::as_str))?;
     let plan = &compiled.plan;
-    let verified = verify::verify(plan, &compiled.pages, &device).map_err(|e| {
+    let progress = Progress::new();
+    let work = Work::new(MAX_STEPS, &progress);
+    let verified = verify(&compiled, &device, &work).map_err(|e| {
         Failure::file(
             arguments.of.file(),
             format!("the plan for {} is {e}", arguments.of.target_name()),
@@ -156,21 +160,24 @@ fn counts(plan: &Plan) -> BTreeMap<RewriteKind, u64> {
 }
 
 fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Report<'a> {
+    // A plan of calls has no accesses: all of its counts are 0.
+    let none = AccessPlan::default();
+    let accesses = plan.accesses().unwrap_or(&none);
     Report {
         title: &plan.title,
         target: of.target_name(),
         allowed: of.format_allowed(),
         actions: plan.actions,
-        body_bytes: plan.body.len() as u64,
-        pages: plan.pages.len() as u64,
-        used_pages: plan.used_pages,
+        body_bytes: plan.body.bytes().len() as u64,
+        pages: accesses.pages.len() as u64,
+        used_pages: accesses.used_pages,
         arena: Arena {
-            base: format_hex(plan.arena.base.0),
-            end: format_hex(plan.arena.end()),
+            base: format_hex(accesses.arena.base.0),
+            end: format_hex(accesses.arena.end()),
         },
-        reads: plan.reads,
-        interrupts: plan.interrupts,
-        jobs: plan.jobs.len() as u64,
+        reads: accesses.reads,
+        interrupts: accesses.interrupts,
+        jobs: plan.jobs().len() as u64,
         rewrites: counts(plan).into_iter().map(|(k, n)| (k.name(), n)).collect(),
         rewrite_list: plan
             .rewrites
@@ -184,14 +191,16 @@ fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Re
         outputs: plan.outputs.iter().map(|b| b.name.as_str()).collect(),
         budgets: plan.budgets,
         verified,
-        masters_bus: plan.masters,
-        expectations: plan.expectations.len() as u64,
+        masters_bus: plan.mmio().is_some_and(|m| m.masters),
+        expectations: accesses.expectations.len() as u64,
     }
 }
 
 fn describe(plan: &Plan, target: &str, verified: &Verified, out: &mut Out) -> Result<(), Failure> {
+    let none = AccessPlan::default();
+    let accesses = plan.accesses().unwrap_or(&none);
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let r = &plan.reads;
+    let r = &accesses.reads;
     out.table(&[
         row("Recording", plan.title.clone()),
         row("Target", target.to_owned()),
@@ -200,11 +209,11 @@ fn describe(plan: &Plan, target: &str, verified: &Verified, out: &mut Out) -> Re
             format!(
                 "{} in {}, {}",
                 plan.actions,
-                format_count(plan.body.len() as u64, "byte"),
-                format_count(plan.interrupts, "interrupt")
+                format_count(plan.body.bytes().len() as u64, "byte"),
+                format_count(accesses.interrupts, "interrupt")
             ),
         ),
-        row("Jobs", plan.jobs.len().to_string()),
+        row("Jobs", plan.jobs().len().to_string()),
         row(
             "Reads",
             format!(
@@ -221,10 +230,10 @@ fn describe(plan: &Plan, target: &str, verified: &Verified, out: &mut Out) -> Re
             "Memory",
             format!(
                 "{} of {} to {}, {} with content",
-                format_count(plan.used_pages, "page"),
-                format_hex(plan.arena.base.0),
-                format_hex(plan.arena.end()),
-                plan.pages.len()
+                format_count(accesses.used_pages, "page"),
+                format_hex(accesses.arena.base.0),
+                format_hex(accesses.arena.end()),
+                accesses.pages.len()
             ),
         ),
         row(

@@ -16,13 +16,13 @@ use crate::document::transfers::{self, BufferTyping};
 use crate::document::tuning::tolerance::parse_output_rule;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
+use replay_cuda::{ComparisonRules, compare_outputs};
 use replay_engine::client::{ClientError, Lease, Stage};
-use replay_engine::device::cuda::OutputTolerance;
 use replay_engine::plan::{Compiled, EffectResult, text};
-use replay_engine::run::calls::{CallsOutcome, ComparisonRules, compare_outputs};
 use replay_engine::run::learn::{self, LearnError};
-use replay_engine::run::{FaultReport, JobOutcome, Outcome, Timing, Verdict};
+use replay_engine::run::{AccessOutcome, ApiOutcome, FaultReport, JobOutcome, Outcome, OutcomeBody, Timing, Verdict};
 use replay_engine::serve::MAX_REPEATS;
+use replay_engine::tune::OutputTolerance;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -140,7 +140,16 @@ struct Report<'a> {
     mastered_bus: bool,
     /// Only for API traces.
     #[serde(skip_serializing_if = "Option::is_none")]
-    calls: Option<&'a CallsOutcome>,
+    calls: Option<ApiResults<'a>>,
+}
+
+/// The results of an API trace. A replay has neither of the last two; their keys stay for scripts.
+#[derive(Serialize)]
+struct ApiResults<'a> {
+    #[serde(flatten)]
+    outcome: &'a ApiOutcome,
+    tuned: Option<()>,
+    watched: Option<()>,
 }
 
 #[derive(Serialize)]
@@ -293,7 +302,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         lease.leave_unrecorded();
     }
     if arguments.guard {
-        if compiled.plan.calls.is_none() || opened.calls.is_none() {
+        if compiled.plan.api().is_none() || opened.calls.is_none() {
             return Err(Failure::usage("--guard is for API traces of CUDA"));
         }
         let api_trace = api_trace::load(&opened)?;
@@ -306,7 +315,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         };
         return guard::run(&mut asked, out);
     }
-    if compiled.plan.calls.is_some() && arguments.learn.is_some() {
+    if compiled.plan.api().is_some() && arguments.learn.is_some() {
         return Err(Failure::usage(
             "--learn is for register traces: an API trace contains its outputs, and a replay is compared with them",
         ));
@@ -401,7 +410,13 @@ fn run_replay(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, dev
                 stage: Stage::Run | Stage::Download,
                 ..
             }),
-        ) => Ok(failed_outcome(e.to_string(), device.to_owned())),
+        ) => {
+            let body = match compiled.plan.api() {
+                Some(_) => OutcomeBody::Api(ApiOutcome::default()),
+                None => OutcomeBody::Accesses(AccessOutcome::default()),
+            };
+            Ok(failed_outcome(e.to_string(), device.to_owned(), body))
+        }
         // A plan error is about the recording that the plan was made from.
         Err(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_))) => {
             Err(Failure::file(arguments.of.file(), e))
@@ -413,7 +428,7 @@ fn run_replay(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, dev
 /// Returns whether everything was as expected. A user's expected screen that could not be checked is not a success.
 fn is_success(arguments: &Arguments, outcome: &Outcome) -> bool {
     let unseen = |e: &EffectResult| e.kind == "screen" && e.matched.is_none();
-    let unseen = arguments.of.expects_screen() && outcome.effects.iter().any(unseen);
+    let unseen = arguments.of.expects_screen() && outcome.effects().iter().any(unseen);
     outcome.verdict == Verdict::Match && !unseen
 }
 
@@ -460,10 +475,10 @@ fn write(
 }
 
 /// Returns the outcome of a run whose end was not observed.
-fn failed_outcome(failure: String, device: String) -> Outcome {
+fn failed_outcome(failure: String, device: String, body: OutcomeBody) -> Outcome {
     Outcome {
         failure: Some(failure),
-        ..Outcome::unfinished(device)
+        ..Outcome::unfinished(device, body)
     }
 }
 
@@ -484,7 +499,7 @@ type Chains = BTreeMap<u64, Vec<(u64, &'static str)>>;
 
 fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<Chains, Failure> {
     let not = |j: &&JobOutcome| j.computed == Some(false);
-    let wanted: BTreeSet<u64> = outcome.jobs.iter().filter(not).map(|j| j.submit_event).collect();
+    let wanted: BTreeSet<u64> = outcome.jobs().iter().filter(not).map(|j| j.submit_event).collect();
     let Some(map) = opened.map.filter(|_| !wanted.is_empty()) else {
         return Ok(Chains::new());
     };
@@ -507,7 +522,10 @@ fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<C
 }
 
 fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens: &ReplayScreens) -> Report<'a> {
-    let classes = o.reads.classes;
+    // An outcome of calls has no accesses: all of its counts are 0.
+    let none = AccessOutcome::default();
+    let accesses = o.accesses().unwrap_or(&none);
+    let classes = accesses.classes;
     let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| format_hex(a.0)) };
     Report {
         outcome: o.verdict,
@@ -517,8 +535,8 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
         reads: classes,
         reads_compared: o.reads.compared,
         reads_matched: o.reads.matched,
-        jobs: o.jobs.len() as u64,
-        interrupts: o.interrupts,
+        jobs: o.jobs().len() as u64,
+        interrupts: o.interrupts(),
         rewrites: o.rewrites.iter().map(|(kind, n)| (kind.name(), *n)).collect(),
         divergences: o
             .divergences
@@ -533,7 +551,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
             })
             .collect(),
         divergence_count: o.divergence_count,
-        findings: o.findings.iter().map(FindingRow::from).collect(),
+        findings: o.findings().iter().map(FindingRow::from).collect(),
         outputs: o
             .outputs
             .iter()
@@ -544,7 +562,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
             })
             .collect(),
         effects: o
-            .effects
+            .effects()
             .iter()
             .map(|e| Effect {
                 kind: &e.kind,
@@ -555,14 +573,18 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
                 event: e.event,
             })
             .collect(),
-        unchecked: &o.unchecked,
+        unchecked: o.accesses().map_or(&[], |a| &a.unchecked),
         screen: screens.report(),
         timing: times(&o.timing),
         pushed_bytes: o.pushed_bytes,
         target: of.target_name(),
         allowed: of.format_allowed(),
-        mastered_bus: o.mastered_bus,
-        calls: o.calls.as_ref(),
+        mastered_bus: accesses.mastered_bus,
+        calls: o.api().map(|outcome| ApiResults {
+            outcome,
+            tuned: None,
+            watched: None,
+        }),
         failure: o.failure.as_deref(),
         faults: o
             .faults
@@ -580,7 +602,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
             })
             .collect(),
         job_outcomes: o
-            .jobs
+            .jobs()
             .iter()
             .map(|j| Job {
                 index: j.index,

@@ -3,7 +3,8 @@
 use super::launches::{Launch, Launches};
 use super::lists;
 use super::tolerance::{build_rules, parse_scoped_rule};
-use replay_engine::tune::{Axes, Bounds, Cache, Limits, RecordedLaunch, ReplacementCode, Search, Space, TuneRequest};
+use replay_cuda::tune::{RecordedLaunch, Space};
+use replay_engine::tune::{Axes, Bounds, Cache, Limits, ReplacementCode, Search, TuneRequest};
 use trace_core::recording::Recording;
 
 /// A text field of the form.

@@ -1,6 +1,7 @@
 //! The launches of a recording that can be tuned: names, lookup, and targets of pointer parameters.
 
-use replay_engine::tune::{Axes, RecordedLaunch};
+use replay_cuda::tune::RecordedLaunch;
+use replay_engine::tune::Axes;
 use trace_core::api_trace::Buffers;
 use trace_core::recording::{ApiTraceMetadata, CALL_CAPTURED, CallEvent, EventKind, LaunchRow, Recording};
 

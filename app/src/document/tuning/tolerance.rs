@@ -1,8 +1,7 @@
 //! Parser of tolerances for outputs: `f32:1e-5`, `f16:2ulp`, `arg1=f32:1e-3,1e-2`.
 
 use super::launches::{Launch, Launches, allocation, pointer};
-use replay_engine::device::cuda::OutputTolerance;
-use replay_engine::tune::MemoryArea;
+use replay_engine::tune::{MemoryArea, OutputTolerance};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use trace_core::api_trace::Buffers;

@@ -164,7 +164,7 @@ fn verdict_and_comparison_report_uncomputed_jobs() {
     let mut w = Window::open_sample("triangle.kine");
     w.run("replay");
     let o = w.doc().replay.outcome.clone().unwrap();
-    let n = o.jobs.len();
+    let n = o.jobs().len();
     assert!(w.has_part(&format!("Registers match, {n} of {n} jobs not computed")));
     assert!(!w.has_part("Matched"));
     w.run("compare-outcome");

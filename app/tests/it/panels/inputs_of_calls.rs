@@ -216,7 +216,7 @@ fn replay_result_follows_the_edit() {
     w.click("as one graph");
     assert!(w.doc().replay.plan.is_none() && w.doc().replay.api_options.graph);
     assert_eq!(replay(&mut w), Verdict::Match);
-    assert!(w.doc().replay.outcome.as_ref().unwrap().calls.as_ref().unwrap().graph);
+    assert!(w.doc().replay.outcome.as_ref().unwrap().api().unwrap().graph);
     w.click("synchronize after each launch");
     assert!(
         !w.doc().replay.api_options.graph && w.doc().replay.api_options.step,
@@ -237,7 +237,7 @@ fn replay_result_follows_the_edit() {
     let other = outputs(&mut w);
     assert_ne!(other, recorded);
     let outcome = w.doc().replay.outcome.clone().unwrap();
-    let (differ, all) = outcome.calls.as_ref().unwrap().free_outputs();
+    let (differ, all) = outcome.api().unwrap().free_outputs();
     assert!(differ > 0 && differ <= all && outcome.reads.compared == 0);
     w.run("show-replay");
     assert!(w.has_part("with your inputs"), "the panel mentions the edited inputs");

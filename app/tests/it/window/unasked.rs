@@ -6,9 +6,11 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::document::safety::Safety;
 use kinescope::document::targets::Targets;
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::{Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError};
+use replay_engine::device::{
+    Containment, DeviceInfo, JobReport, RegisterFactory, RegisterTarget, ReplayDeviceError, Target,
+};
 use replay_engine::run::Verdict;
-use replay_engine::serve::{Factory, Options, Server};
+use replay_engine::serve::{Options, Server};
 use replay_engine::wire::KeyStore;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -46,7 +48,7 @@ impl Device for FixedDevice {
     }
 }
 
-impl ReplayDevice for FixedDevice {
+impl Target for FixedDevice {
     fn info(&self) -> DeviceInfo {
         DeviceInfo {
             name: "board".into(),
@@ -58,7 +60,9 @@ impl ReplayDevice for FixedDevice {
     fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.mali.reset()
     }
+}
 
+impl RegisterTarget for FixedDevice {
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.mali.store_page(frame, page)
     }
@@ -145,14 +149,14 @@ impl Drop for Agent {
 
 fn start_server(containment: Containment, keys: &Arc<KeyStore>, writes: &Arc<AtomicU64>) -> Server {
     let writes = Arc::clone(writes);
-    let factory: Factory = Arc::new(move || {
+    let factory: RegisterFactory = Arc::new(move || {
         Ok(Box::new(FixedDevice {
             mali: SoftwareMali::new(Model::G71),
             containment,
             writes: Arc::clone(&writes),
-        }) as Box<dyn ReplayDevice>)
+        }) as Box<dyn RegisterTarget>)
     });
-    Server::new(&[factory], Some(Arc::clone(keys)), Options::default()).unwrap()
+    Server::new(&[factory.into()], Some(Arc::clone(keys)), Options::default()).unwrap()
 }
 
 #[test]

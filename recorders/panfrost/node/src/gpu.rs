@@ -2,7 +2,7 @@
 
 use crate::error::NodeError;
 use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId};
-use replay_engine::device::{JobReport, ReplayDevice};
+use replay_engine::device::{JobReport, RegisterTarget};
 use std::collections::VecDeque;
 use trace_core::container::{ContainerError, FileSink, Writer};
 use trace_core::jobs::JobType;
@@ -65,7 +65,7 @@ impl std::fmt::Debug for Gpu {
 
 impl Gpu {
     /// Resets a GPU and powers it on; everything is recorded from here on.
-    pub(crate) fn boot(device: Box<dyn ReplayDevice>, title: &str) -> Result<Self, NodeError> {
+    pub(crate) fn boot(device: Box<dyn RegisterTarget>, title: &str) -> Result<Self, NodeError> {
         // There is one for the life of the process.
         let driver = Driver::boot(Box::leak(device), Recorder::new(title))?;
         Ok(Self {

@@ -16,7 +16,7 @@ use crate::uapi::{self, Request, cap, family, flag, number};
 use crate::user::UserMemory;
 use bytemuck::Pod;
 use driver_mali::SpaceId;
-use replay_engine::device::ReplayDevice;
+use replay_engine::device::RegisterTarget;
 use std::collections::BTreeMap;
 use std::os::fd::{IntoRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ pub struct OpenedNode {
 /// State of the GPU, from before its boot to after the recording's end.
 enum Stage {
     /// No program has used it yet.
-    Off(Box<dyn ReplayDevice>),
+    Off(Box<dyn RegisterTarget>),
     On(Box<Gpu>),
     /// After an error: chains complete without running, and the recording so far is still to be handed over.
     Broken(Box<Gpu>),

@@ -1,7 +1,7 @@
 //! GPU parameters for a program, read from the device's registers.
 
 use crate::error::NodeError;
-use replay_engine::device::{ReplayDevice, space};
+use replay_engine::device::{RegisterTarget, space};
 use std::collections::BTreeMap;
 
 /// Numbers of parameters that are not one register.
@@ -70,7 +70,7 @@ fn product(gpu_id: u32) -> u32 {
 
 impl Params {
     /// Reads the parameters, without changing the device.
-    pub(crate) fn read(device: &mut dyn ReplayDevice) -> Result<Self, NodeError> {
+    pub(crate) fn read(device: &mut dyn RegisterTarget) -> Result<Self, NodeError> {
         let name = device.info().name;
         let mut register = |offset: u32| {
             let read = device.read(space::REGISTERS, u64::from(offset), 4);

@@ -6,7 +6,7 @@ use crate::process;
 use process::{Agent, LIMIT, paired};
 use replay_core::{Action, ReadClass};
 use replay_engine::client::{ClientError, Endpoint, Lease, Stage, pair, targets};
-use replay_engine::plan::{BodyBuilder, Compiled, PLAN_VERSION, Plan, ReadClasses};
+use replay_engine::plan::{AccessPlan, BodyBuilder, Compiled, Plan, PlanBody, ReadClasses, RegisterPlan};
 use replay_engine::run::Verdict;
 use replay_engine::wire::{KeyStore, WireError};
 use std::collections::BTreeMap;
@@ -42,8 +42,7 @@ fn plan(lease: &Lease, reads: u32) -> Compiled {
         body.push(&read).unwrap();
     }
     let (body, actions) = body.finish();
-    let plan = Plan {
-        title: "reads".to_owned(),
+    let accesses = AccessPlan {
         gpu_id: info.gpu_id,
         register_map: info.register_map.clone(),
         arena: info.arena,
@@ -51,9 +50,16 @@ fn plan(lease: &Lease, reads: u32) -> Compiled {
             equal: u64::from(reads),
             ..ReadClasses::default()
         },
-        actions,
         body,
-        ..Plan::empty(PLAN_VERSION)
+        ..AccessPlan::default()
+    };
+    let plan = Plan {
+        title: "reads".to_owned(),
+        actions,
+        ..Plan::new(PlanBody::Registers(RegisterPlan {
+            accesses,
+            ..RegisterPlan::default()
+        }))
     };
     Compiled {
         plan,

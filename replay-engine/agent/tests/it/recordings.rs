@@ -62,8 +62,15 @@ fn check_replay(folder: &str, compared: u64) {
         .inputs
         .insert("input".into(), (0..input.bytes).map(|i| (i % 251) as u8).collect());
     let edited = plan(&edits);
-    let before: BTreeSet<Digest> = compiled.plan.pages.iter().map(|p| p.digest).collect();
-    let changed: BTreeSet<Digest> = edited.plan.pages.iter().map(|p| p.digest).collect();
+    let before: BTreeSet<Digest> = compiled
+        .plan
+        .accesses()
+        .unwrap()
+        .pages
+        .iter()
+        .map(|p| p.digest)
+        .collect();
+    let changed: BTreeSet<Digest> = edited.plan.accesses().unwrap().pages.iter().map(|p| p.digest).collect();
     let changed: Vec<Digest> = changed.difference(&before).copied().collect();
     let pages = (input.va.0 + input.bytes).div_ceil(4096) - input.va.0 / 4096;
     assert!((1..=pages).contains(&(changed.len() as u64)), "{changed:?}");

@@ -83,9 +83,8 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<InvalidPlan> {
             right,
         });
     };
-    // Each case flips one bit in one level of the relocated tables on the walk to the first job. The entry then points
-    // outside the plan's pages.
-    let head = whole.plan.jobs[0].head_va;
+    // The relocated tables, one bit of each level on the way to the first job, so that it leaves the plan's pages.
+    let head = whole.plan.jobs()[0].head_va;
     for step in steps(&whole, head) {
         let flipped = with_entry(whole.clone(), step.entry_at, |raw| raw ^ 1 << 35);
         add(&format!("bit 35 of level {}", step.level), flipped, 2, |r| {
@@ -161,7 +160,7 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<InvalidPlan> {
     );
     add(
         "too few pages",
-        with_budget(&whole, |p| p.budgets.pages = p.used_pages - 1),
+        budget(&whole, |p| p.budgets.pages = p.accesses().unwrap().used_pages - 1),
         4,
         over,
     );

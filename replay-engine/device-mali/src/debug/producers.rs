@@ -3,7 +3,7 @@
 use super::{DebugError, FlowReport, model_for_recording, trace_flows};
 use crate::device::SoftwareMali;
 use crate::model::Model;
-use replay_engine::device::ReplayDevice as _;
+use replay_engine::device::Target as _;
 use replay_engine::plan::{CompileOptions, Edits, PlacedPlan, compile_placed};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -109,12 +109,12 @@ impl Producers {
             return Ok(this.with_all_unknown("jobs read each other's words at too many addresses to store".to_owned()));
         }
         let by_submit: HashMap<u64, u32> = this.parts.submits().iter().copied().zip(0..).collect();
-        let planned = placed.compiled.plan.jobs.iter();
+        let planned = placed.compiled.plan.jobs().iter();
         // A chain that is not a job of the recording keeps its index, because later chains are counted after it.
         let jobs: Vec<Option<u32>> = planned.map(|j| by_submit.get(&j.submit_event).copied()).collect();
         let all = u32::try_from(this.parts.len()).unwrap_or(u32::MAX);
         let mut outcomes: HashMap<u64, bool> = HashMap::new();
-        for o in &flowed.outcome.jobs {
+        for o in flowed.outcome.jobs() {
             outcomes.entry(o.submit_event).or_insert_with(|| o.has_computed());
         }
         let computed = |j: &u32| {

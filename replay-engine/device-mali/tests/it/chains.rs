@@ -5,7 +5,7 @@ use bifrost::pack::{Slots, clause};
 use bifrost::{Header, Instruction, Registers, Unit};
 use device_mali::{Budget, Model, SoftwareMali};
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::{Arena, JobReport, ReplayDevice, space};
+use replay_engine::device::{Arena, JobReport, RegisterTarget, space};
 use trace_core::jobs::{CacheFlush, JobHeader, JobType, WriteKind, WriteValue};
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;

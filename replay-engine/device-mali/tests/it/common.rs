@@ -3,7 +3,7 @@
 
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Action, Actions};
-use replay_engine::device::{DeviceInfo, ReplayDevice};
+use replay_engine::device::{DeviceInfo, Target};
 use replay_engine::plan::{BodyBuilder, CompileOptions, Compiled, Edits, compile};
 use replay_engine::run::{Outcome, run};
 use std::path::{Path, PathBuf};
@@ -60,20 +60,29 @@ pub fn play(c: &Compiled) -> Outcome {
 
 /// Changes the plan's actions and updates its action counts.
 pub fn with_actions(mut c: Compiled, change: impl FnOnce(&mut Vec<Action>)) -> Compiled {
-    let mut actions: Vec<Action> = Actions::new(&c.plan.body).map(Result::unwrap).collect();
+    let mut actions: Vec<Action> = Actions::new(&c.plan.accesses().unwrap().body)
+        .map(Result::unwrap)
+        .collect();
     change(&mut actions);
     let mut body = BodyBuilder::new();
     for a in &actions {
         body.push(a).unwrap();
     }
-    (c.plan.body, c.plan.actions) = body.finish();
+    (c.plan.accesses_mut().unwrap().body, c.plan.actions) = body.finish();
     c
 }
 
 /// Changes one page of the plan and stores it under its new digest.
 pub fn with_page(mut c: Compiled, frame: u64, change: impl FnOnce(&mut Page)) -> Compiled {
-    let entry = c.plan.pages.iter_mut().find(|p| p.frame == frame).unwrap();
-    let mut page = c.pages[&entry.digest].clone();
+    let listed = c
+        .plan
+        .accesses_mut()
+        .unwrap()
+        .pages
+        .iter_mut()
+        .find(|p| p.frame == frame)
+        .unwrap();
+    let mut page = c.pages[&listed.digest].clone();
     change(&mut page);
     entry.digest = *blake3::hash(&*page).as_bytes();
     c.pages.insert(entry.digest, page);
@@ -82,8 +91,8 @@ pub fn with_page(mut c: Compiled, frame: u64, change: impl FnOnce(&mut Page)) ->
 
 /// Returns the entries of the plan's tables that translate `va`.
 pub fn steps(c: &Compiled, va: GpuVa) -> Vec<WalkStep> {
-    let memory = replay_engine::plan::PlanMemory::from_plan(&c.plan, &c.pages).unwrap();
-    let space = &c.plan.spaces[0];
+    let memory = replay_engine::plan::PlanMemory::from_plan(c.plan.accesses().unwrap(), &c.pages).unwrap();
+    let space = &c.plan.spaces()[0];
     walk(space.format, space.root, va, &memory).steps
 }
 

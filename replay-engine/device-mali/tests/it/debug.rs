@@ -61,7 +61,7 @@ impl DebugFixture {
     /// Returns element `n` of a buffer before the first job.
     fn float(&self, name: &str, n: u64) -> f32 {
         let b = self.buffer(name);
-        let job = self.compiled.plan.jobs[0].submit_event;
+        let job = self.compiled.plan.jobs()[0].submit_event;
         let space = &self.recording.metadata.address_spaces[0];
         let memory = trace_core::memory::GpuMemoryView::new(self.recording.memory.at(job), space);
         let bytes = memory.read_range(GpuVa(b.va.0 + 4 * n), 4).bytes;
@@ -229,7 +229,7 @@ fn last_writer_names_write_value_jobs() {
             if let Ok(w) = traced.last_writer(b.address_space, GpuVa(b.va.0 + at))
                 && let Writer::WriteValue(location) = w.writer
             {
-                assert!(location.chain < fixture.compiled.plan.jobs.len() as u32);
+                assert!(place.chain < of.compiled.plan.jobs().len() as u32);
                 found += 1;
             }
         }
@@ -248,10 +248,10 @@ fn unwritten_byte_has_its_initial_or_cpu_written_value() {
         ),
         ("digits.kine", [0xa00_0000..0xa02_c000, 0..0]),
     ] {
-        let fixture = load_fixture(name);
-        let traced = trace(&fixture.compiled, fixture.model, &Progress::new()).unwrap();
-        let initial_byte = |pa: u64| {
-            let pages = &fixture.compiled.plan.pages;
+        let of = load_fixture(name);
+        let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
+        let at_start = |pa: u64| {
+            let pages = &of.compiled.plan.accesses().unwrap().pages;
             let n = pages.binary_search_by_key(&(pa / 4096), |p| p.frame).ok()?;
             Some(fixture.compiled.pages.get(&pages[n].digest)?[pa as usize % 4096])
         };

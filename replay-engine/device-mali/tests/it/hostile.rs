@@ -5,7 +5,7 @@
 use device_mali::{Model, SoftwareMali};
 use proptest::prelude::*;
 use replay_core::Device;
-use replay_engine::device::{Arena, ReplayDevice, space};
+use replay_engine::device::{Arena, RegisterTarget, Target, space};
 use trace_core::PhysAddr;
 use trace_core::mmu::{self, Rights};
 use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};

@@ -5,8 +5,8 @@ use crate::common;
 
 use common::sample;
 use device_mali::{Model, SoftwareMali};
-use replay_engine::device::ReplayDevice;
-use replay_engine::plan::{CompileOptions, Compiled, Edits, Plan, compile};
+use replay_engine::device::{Target, Window};
+use replay_engine::plan::{CompileOptions, Compiled, Edits, PLAN_MAGIC, Plan, compile};
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_engine::verify::verify;
 use trace_core::check::check;
@@ -86,7 +86,7 @@ fn sample_outcomes_replay_like_the_samples() {
         assert_eq!(first.outputs, second.outputs, "{name}");
         assert_eq!(second.outputs, third.outputs, "{name}");
         assert_eq!(first.reads, second.reads, "{name}");
-        assert_eq!(first.jobs.len(), second.jobs.len(), "{name}");
+        assert_eq!(first.jobs().len(), second.jobs().len(), "{name}");
         assert_same(&name, &original, &outcome);
         assert_same(&name, &outcome, &again);
         assert_same(&name, &original, &again);
@@ -100,11 +100,11 @@ fn sample_outcomes_replay_like_the_samples() {
         };
         assert_eq!(errors(&original), errors(&outcome), "{name}");
         let reports = outcome.chain_reports();
-        assert_eq!(reports.len(), first.jobs.len(), "{name}: each job has a report");
+        assert_eq!(reports.len(), first.jobs().len(), "{name}: how each job ended");
         assert!(
             reports
                 .iter()
-                .zip(&first.jobs)
+                .zip(first.jobs())
                 .all(|(r, j)| r.has_computed() == j.has_computed()),
             "{name}"
         );
@@ -135,15 +135,17 @@ fn edited_outcome_replays_like_the_edited_original() {
 fn outcome_of_a_failed_run_replays_up_to_the_failure() {
     let original = sample("changes.kine");
     let mut c = compiled(&original, &Edits::default());
-    // The second job's chain is missing: its head is unmapped memory.
-    let submit = c.plan.jobs[1].submit_event;
-    let actions: Vec<_> = replay_core::Actions::new(&c.plan.body).map(Result::unwrap).collect();
+    // The second job's chain is not there: its head is unmapped memory.
+    let submit = c.plan.jobs()[1].submit_event;
+    let actions: Vec<_> = replay_core::Actions::new(&c.plan.accesses().unwrap().body)
+        .map(Result::unwrap)
+        .collect();
     let mut body = replay_engine::plan::BodyBuilder::new();
     for a in actions.iter().filter(|a| u64::from(a.event()) < submit) {
         body.push(a).unwrap();
     }
-    (c.plan.body, c.plan.actions) = body.finish();
-    c.plan.jobs.truncate(1);
+    (c.plan.accesses_mut().unwrap().body, c.plan.actions) = body.finish();
+    c.plan.registers_mut().unwrap().jobs.truncate(1);
     let o = run(&c.plan, &c.pages, &mut open_device(&original), &Progress::new());
     assert_eq!(o.verdict, Verdict::Match, "{:?}", o.failure);
     let partial = container::from_bytes(o.recording).unwrap();
@@ -152,30 +154,53 @@ fn outcome_of_a_failed_run_replays_up_to_the_failure() {
     assert_eq!(again.outputs, o.outputs);
 }
 
-/// A plan of the previous version replays. That version has no buffer roles: a name marks an input, and each copied
-/// buffer is an output.
+/// The bytes of a plan of version 5, which had the fields of all kinds of plans in one list.
+fn version_5(plan: &Plan) -> Vec<u8> {
+    let registers = plan.registers().unwrap();
+    let a = &registers.accesses;
+    let memory = (&a.arena, &a.pages, a.used_pages, &registers.spaces);
+    let run = (&plan.outputs, &registers.jobs, &plan.rewrites, a.reads, a.interrupts);
+    let body = (
+        plan.actions,
+        plan.budgets,
+        &a.body,
+        &a.allowed,
+        &a.buffers,
+        &plan.images,
+    );
+    // No device, no windows; no bus mastering and no calls.
+    let others = (
+        None::<String>,
+        Vec::<Window>::new(),
+        &a.expectations,
+        false,
+        None::<String>,
+    );
+    let fields = (5u32, &plan.title, a.gpu_id, &a.register_map, memory, run, body, others);
+    let mut bytes = PLAN_MAGIC.to_vec();
+    bytes.extend_from_slice(&5u32.to_le_bytes());
+    bytes.extend(trace_core::encode::to_long_bytes(&fields).unwrap());
+    bytes
+}
+
+/// Plans of version 5 do not tell roles: an input is one by its name, what is copied out is an output.
 #[test]
 fn older_plan_version_replays() {
     let original = sample("vecadd.kine");
     let c = compiled(&original, &Edits::default());
     let mut plan = c.plan.clone();
-    plan.origin = None;
-    let mut bytes = plan.to_bytes().unwrap();
-    // Version 5 ends before the origin. Version 6 has a zero byte there if no origin exists.
-    assert_eq!(bytes.pop(), Some(0));
-    bytes[8..12].copy_from_slice(&5u32.to_le_bytes());
-    bytes[12..16].copy_from_slice(&5u32.to_le_bytes());
-    let parsed = Plan::from_bytes(&bytes).unwrap();
-    assert_eq!(parsed, plan);
-    let o = run(&parsed, &c.pages, &mut open_device(&original), &Progress::new());
-    let outcome = container::from_bytes(o.recording).unwrap();
-    assert_eq!(replay(&outcome, &Edits::default()).0.outputs, o.outputs);
-    for version in [4u32, 7] {
+    plan.accesses_mut().unwrap().origin = None;
+    let read = Plan::from_bytes(&version_5(&plan)).unwrap();
+    assert_eq!(read, plan);
+    let o = run(&read, &c.pages, &mut open_device(&original), &Progress::new());
+    let left = container::from_bytes(o.recording).unwrap();
+    assert_eq!(replayed(&left, &Edits::default()).0.outputs, o.outputs);
+    for version in [4u32, 8] {
         let mut other = plan.to_bytes().unwrap();
         other[8..12].copy_from_slice(&version.to_le_bytes());
         let why = Plan::from_bytes(&other).unwrap_err().to_string();
         assert!(
-            why.contains(&format!("version {version}; this program reads versions 5 to 6")),
+            why.contains(&format!("version {version}; this program reads versions 5 to 7")),
             "{why}"
         );
     }

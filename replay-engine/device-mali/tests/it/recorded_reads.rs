@@ -6,7 +6,7 @@
 
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Device, WaitResult};
-use replay_engine::device::{Arena, ReplayDevice, space};
+use replay_engine::device::{Arena, RegisterTarget, space};
 use std::path::{Path, PathBuf};
 use trace_core::{GpuVa, PhysAddr, mmu, recording::MmuFormat};
 

@@ -7,7 +7,7 @@ use crate::common;
 use common::{compiled, edited, play, published, sample, steps, target, with_accesses, with_entry};
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::{DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError};
+use replay_engine::device::{DeviceInfo, JobReport, RegisterTarget, ReplayDeviceError, Target};
 use replay_engine::plan::{CompileOptions, Edits, PLAN_VERSION, Pace, Plan, RewriteKind, compile, text};
 use replay_engine::run::{Outcome, UncomputedJobs, Verdict, run};
 use replay_engine::verify::{Reason, verify};
@@ -24,7 +24,10 @@ fn count_rewrites(plan: &Plan, kind: RewriteKind) -> usize {
 fn show(o: &Outcome) {
     println!(
         "{:?} {:?} reads {:?} interrupts {}",
-        o.verdict, o.failure, o.reads, o.interrupts
+        o.verdict,
+        o.failure,
+        o.reads,
+        o.interrupts()
     );
     for d in o.divergences.iter().take(40) {
         println!(
@@ -47,10 +50,13 @@ fn the_published_recordings_replay_and_match() {
         let c = compiled(&r);
         let v = verify(&c.plan, &c.pages, &target()).unwrap();
         assert_eq!(v.jobs as usize, jobs);
-        assert_eq!(c.plan.jobs.len(), jobs);
-        assert!(c.plan.jobs.iter().all(|j| j.done_event.is_some()));
+        assert_eq!(c.plan.jobs().len(), jobs);
+        assert!(c.plan.jobs().iter().all(|j| j.done_event.is_some()));
         assert_eq!(
-            (c.plan.reads.compared(), c.plan.reads.feeds),
+            (
+                c.plan.accesses().unwrap().reads.compared(),
+                c.plan.accesses().unwrap().reads.feeds
+            ),
             (compared, reads - compared)
         );
         assert_eq!(count_rewrites(&c.plan, RewriteKind::WaitAdded) as u64, interrupts);
@@ -60,11 +66,11 @@ fn the_published_recordings_replay_and_match() {
         show(&o);
         assert_eq!(o.verdict, Verdict::Match, "{name}");
         assert_eq!((o.reads.compared, o.reads.matched), (compared, compared));
-        assert_eq!(o.interrupts, interrupts);
+        assert_eq!(o.interrupts(), interrupts);
         assert_eq!((o.actions, o.divergence_count), (c.plan.actions, 0));
-        assert!(o.jobs.iter().all(|j| j.done && j.status == Some(1)));
-        assert!(!o.computed, "no shader runs in these recordings");
-        assert!(o.jobs.iter().all(|j| j.computed == Some(false)));
+        assert!(o.jobs().iter().all(|j| j.done && j.status == Some(1)));
+        assert!(!o.computed, "no shader runs here");
+        assert!(o.jobs().iter().all(|j| j.computed == Some(false)));
     }
 }
 
@@ -101,7 +107,7 @@ fn the_sample_traces_replay_and_match() {
         show(&o);
         let expected = if other { Verdict::Diverged } else { Verdict::Match };
         assert_eq!(o.verdict, expected, "{name}");
-        assert!(o.jobs.iter().all(|j| j.done), "{name}");
+        assert!(o.jobs().iter().all(|j| j.done), "{name}");
         seen += 1;
     }
     assert!(seen >= 10, "only {seen} sample traces");
@@ -111,15 +117,19 @@ fn the_sample_traces_replay_and_match() {
 #[test]
 fn run_without_finished_jobs_is_not_computed() {
     let whole = compiled(&sample("conv3x3.kine"));
-    let mut without_memory = whole.clone();
-    without_memory.plan.pages.retain(|p| p.role == FrameRole::Table);
-    let o = play(&without_memory);
+    let mut gone = whole.clone();
+    gone.plan
+        .accesses_mut()
+        .unwrap()
+        .pages
+        .retain(|p| p.role == FrameRole::Table);
+    let o = play(&gone);
     show(&o);
     assert_eq!(o.verdict, Verdict::Failed);
-    assert!(o.jobs.iter().all(|j| !j.done) && !o.jobs.is_empty());
+    assert!(o.jobs().iter().all(|j| !j.done) && !o.jobs().is_empty());
     assert!(!o.computed, "nothing ran");
-    assert_eq!(o.count_uncomputed().unfinished as usize, o.jobs.len());
-    // A run that stops before its jobs has not computed, whether they need shaders or not.
+    assert_eq!(o.count_uncomputed().unfinished as usize, o.jobs().len());
+    // A run that breaks off before its jobs has not computed either, whether they need shaders or not.
     for name in ["conv3x3.kine", "write-value.kine"] {
         let mut short = compiled(&sample(name));
         short.plan.budgets.actions = 3;
@@ -256,9 +266,9 @@ fn unacknowledged_zero_status_is_an_ordinary_read() {
         }
         Some(a)
     });
-    let c = compiled(&with_status_reads);
-    assert!(status_reads >= 18, "{status_reads}");
-    assert_eq!(c.plan.interrupts, 26);
+    let c = compiled(&with_looks);
+    assert!(looks >= 18, "{looks}");
+    assert_eq!(c.plan.accesses().unwrap().interrupts, 26);
     let o = play(&c);
     assert_eq!((o.verdict, o.reads.matched), (Verdict::Match, 2580), "{:?}", o.failure);
 }
@@ -292,7 +302,7 @@ fn an_unmapped_job_header_faults_with_its_code_and_address() {
     let Some(r) = published("mnist") else { return };
     let whole = compiled(&r);
     for index in [0usize, 7, 22] {
-        let head = whole.plan.jobs[index].head_va;
+        let head = whole.plan.jobs()[index].head_va;
         let entry = steps(&whole, head)[3];
         let c = with_entry(whole.clone(), entry.entry_at, |_| 2);
         assert!(
@@ -304,7 +314,7 @@ fn an_unmapped_job_header_faults_with_its_code_and_address() {
         let f = &o.faults[0];
         // Several headers share a page, so the first job on that page faults.
         let faulted = f.job.unwrap() as usize;
-        let va = c.plan.jobs[faulted].head_va;
+        let va = c.plan.jobs()[faulted].head_va;
         assert!(faulted <= index && va.page() == head.page(), "{f:#?}");
         assert_eq!(f.address, Some(va), "{f:#?}");
         assert!(f.exception.starts_with("0xc3 "), "{f:#?}");
@@ -320,9 +330,9 @@ fn an_unmapped_job_header_faults_with_its_code_and_address() {
             "{f:#?}"
         );
         assert!(f.nearest_buffer.is_some());
-        assert_eq!(Some(f.event), c.plan.jobs[faulted].done_event);
-        assert!(!o.jobs[faulted].done && o.jobs[faulted].status == Some(0xc3));
-        assert!(o.jobs[..faulted].iter().all(|j| j.done));
+        assert_eq!(Some(f.event), c.plan.jobs()[faulted].done_event);
+        assert!(!o.jobs()[faulted].done && o.jobs()[faulted].status == Some(0xc3));
+        assert!(o.jobs()[..faulted].iter().all(|j| j.done));
         assert!(o.failure.unwrap().contains("0xc3"));
         // The recording of the outcome contains the events up to the failure.
         let partial = trace_core::container::from_bytes(o.recording).unwrap();
@@ -359,8 +369,11 @@ fn an_edited_input_changes_only_its_pages() {
     let span = ((input.va.0 + input.bytes - 1) >> 12) - (input.va.0 >> 12) + 1;
     assert_eq!(new.len() as u64, span, "each page of the buffer has one new image");
     assert_eq!(
-        (c.plan.used_pages, &c.plan.body),
-        (whole.plan.used_pages, &whole.plan.body)
+        (c.plan.accesses().unwrap().used_pages, &c.plan.accesses().unwrap().body),
+        (
+            whole.plan.accesses().unwrap().used_pages,
+            &whole.plan.accesses().unwrap().body
+        )
     );
     assert_eq!(count_rewrites(&c.plan, RewriteKind::Input), 1);
     // The run reads the edited input back as an output.
@@ -382,23 +395,23 @@ fn outcomes_are_recordings_that_replay() {
     for r in all {
         let o = play(&compiled(&r));
         assert_eq!(o.verdict, Verdict::Match);
-        let outcome = trace_core::container::from_bytes(o.recording).unwrap();
-        assert_eq!(outcome.metadata.identity.source, "outcome");
+        let left = trace_core::container::from_bytes(o.recording.clone()).unwrap();
+        assert_eq!(left.metadata.identity.source, "outcome");
         let count = |k: EventKind| {
             (0..outcome.events.len())
                 .filter(|e| outcome.events.kind(*e) == Some(k))
                 .count()
         };
-        assert_eq!(count(EventKind::Interrupt) as u64, o.interrupts);
+        assert_eq!(count(EventKind::Interrupt) as u64, o.interrupts());
         let map = RegisterMap::by_name("mali-jm").unwrap();
-        let t = trace_core::timeline::derive(&outcome, map, &Progress::new()).unwrap();
-        assert_eq!(t.jobs.len(), o.jobs.len());
-        let again = compiled(&outcome);
+        let t = trace_core::timeline::derive(&left, map, &Progress::new()).unwrap();
+        assert_eq!(t.jobs.len(), o.jobs().len());
+        let again = compiled(&left);
         verify(&again.plan, &again.pages, &target()).unwrap();
         let second = play(&again);
         show(&second);
         assert_eq!(second.verdict, Verdict::Match, "{}", r.metadata.identity.source);
-        assert_eq!(second.interrupts, o.interrupts);
+        assert_eq!(second.interrupts(), o.interrupts());
     }
 }
 
@@ -486,14 +499,18 @@ impl Device for FaultyDevice {
     }
 }
 
-impl ReplayDevice for FaultyDevice {
+impl Target for FaultyDevice {
     fn info(&self) -> DeviceInfo {
         self.inner.info()
     }
+
     fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.resets += 1;
         self.inner.reset()
     }
+}
+
+impl RegisterTarget for FaultyDevice {
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.inner.store_page(frame, page)
     }
@@ -524,7 +541,7 @@ fn failures_are_in_the_outcome_and_the_device_is_reset() {
 
     let mut device = broken(u64::MAX, true);
     let o = run(&c.plan, &c.pages, &mut device, &Progress::new());
-    assert_eq!((o.verdict, o.interrupts, device.resets), (Verdict::Failed, 0, 2));
+    assert_eq!((o.verdict, o.interrupts(), device.resets), (Verdict::Failed, 0, 2));
     assert!(o.faults[0].summary.contains("no interrupt came"), "{:#?}", o.faults);
     assert!(o.faults[0].registers.iter().any(|(n, _, _)| n == "GPU_IRQ_RAWSTAT"));
 
@@ -569,13 +586,17 @@ impl Device for BusyDevice {
     }
 }
 
-impl ReplayDevice for BusyDevice {
+impl Target for BusyDevice {
     fn info(&self) -> DeviceInfo {
         self.0.info()
     }
+
     fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.0.reset()
     }
+}
+
+impl RegisterTarget for BusyDevice {
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.0.store_page(frame, page)
     }

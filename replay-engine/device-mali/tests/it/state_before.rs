@@ -90,13 +90,13 @@ fn differing_read_before_any_write_is_a_finding() {
     let (c, o) = play(&[(false, SHADER_CONFIG, 5), (false, SHADER_CONFIG, 0)], &marked_map());
     assert_eq!((o.verdict, o.divergence_count), (Verdict::Match, 0), "{:?}", o.failure);
     assert_eq!(
-        (o.reads.classes.equal, o.reads.compared, o.reads.matched),
+        (o.accesses().unwrap().classes.equal, o.reads.compared, o.reads.matched),
         (2, 1, 1),
         "the read counts once in its class and is not compared"
     );
-    assert_eq!(o.reads.classes, c.plan.reads);
-    let [f] = o.findings.as_slice() else {
-        panic!("{:?}", o.findings)
+    assert_eq!(o.accesses().unwrap().classes, c.plan.accesses().unwrap().reads);
+    let [f] = o.findings() else {
+        panic!("{:?}", o.findings())
     };
     assert_eq!(
         (f.kind, f.severity, f.event),
@@ -113,7 +113,7 @@ fn differing_read_before_any_write_is_a_finding() {
 fn matching_read_of_state_before_is_compared() {
     let (_, o) = play(&[(false, SHADER_CONFIG, 0)], &marked_map());
     assert_eq!((o.verdict, o.reads.compared, o.reads.matched), (Verdict::Match, 1, 1));
-    assert!(o.findings.is_empty());
+    assert!(o.findings().is_empty());
 }
 
 #[test]
@@ -128,10 +128,13 @@ fn write_or_reset_ends_the_state_before() {
         &marked_map(),
     );
     assert_eq!(
-        (o.verdict, diverged(&o), o.findings.len()),
+        (o.verdict, diverged(&o), o.findings().len()),
         (Verdict::Diverged, vec![0, 3], 1)
     );
-    assert_eq!((o.reads.classes.equal, o.reads.compared, o.reads.matched), (3, 2, 0));
+    assert_eq!(
+        (o.accesses().unwrap().classes.equal, o.reads.compared, o.reads.matched),
+        (3, 2, 0)
+    );
     let (_, o) = play(
         &[
             (false, SHADER_CONFIG, 5),
@@ -140,7 +143,7 @@ fn write_or_reset_ends_the_state_before() {
         ],
         &marked_map(),
     );
-    assert_eq!((diverged(&o), o.findings.len()), (vec![2], 1));
+    assert_eq!((diverged(&o), o.findings().len()), (vec![2], 1));
 }
 
 #[test]
@@ -155,9 +158,12 @@ fn only_masked_bits_of_a_register_are_compared() {
         ReadRule::Masked(0xf0)
     );
     let (_, o) = play(&[(false, SHADER_CONFIG, 5), (false, SHADER_CONFIG, 0x15)], &map);
-    let events: Vec<_> = o.findings.iter().map(|f| f.event).collect();
+    let events: Vec<_> = o.findings().iter().map(|f| f.event).collect();
     assert_eq!((o.verdict, events), (Verdict::Match, vec![Some(1)]));
-    assert_eq!((o.reads.classes.masked, o.reads.compared, o.reads.matched), (2, 1, 1));
+    assert_eq!(
+        (o.accesses().unwrap().classes.masked, o.reads.compared, o.reads.matched),
+        (2, 1, 1)
+    );
 }
 
 #[test]

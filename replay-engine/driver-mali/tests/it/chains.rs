@@ -4,7 +4,7 @@
 
 use driver_mali::chains::{RecordedChains, record, record_folder};
 use driver_mali::{ChainBuilder, DriverError, JobSpec};
-use replay_engine::device::ReplayDevice;
+use replay_engine::device::RegisterTarget;
 use replay_engine::plan::{self, CompileOptions, Edits};
 use replay_engine::run::{self, Outcome, Verdict};
 use replay_engine::verify;
@@ -23,7 +23,7 @@ const DATA: u64 = 0x10_0000;
 const CHAIN: u64 = 0x20_0000;
 const LATE: u64 = 0x30_0000;
 
-fn open_device() -> Box<dyn ReplayDevice> {
+fn open_device() -> Box<dyn RegisterTarget> {
     device_mali::factory("mali-g71").unwrap()
 }
 

@@ -4,7 +4,7 @@
 use driver_mali::samples::{CHANGES_DATA, CHANGES_LATE, record_changes};
 use driver_mali::{ChainBuilder, Driver, DriverError, JobSpec, Recorder, SpaceId};
 use replay_core::{Action, Actions};
-use replay_engine::device::ReplayDevice;
+use replay_engine::device::RegisterTarget;
 use replay_engine::plan::{self, CompileOptions, Compiled, Edits, Plan};
 use replay_engine::run::{self, Outcome, Verdict};
 use replay_engine::verify;
@@ -17,7 +17,7 @@ use trace_core::{GpuVa, Recording, container};
 
 const FORMATS: [MmuFormat; 2] = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
 
-fn open_device() -> Box<dyn ReplayDevice> {
+fn open_device() -> Box<dyn RegisterTarget> {
     device_mali::factory("mali-g71").unwrap()
 }
 
@@ -251,7 +251,7 @@ fn replay(r: &Recording, edits: &Edits) -> (Compiled, Outcome, Recording) {
     assert_eq!(plan::text::parse(&text).unwrap(), c.plan);
     assert_eq!(Plan::from_bytes(&c.plan.to_bytes().unwrap()).unwrap(), c.plan);
     let verified = verify::verify(&c.plan, &c.pages, &target).unwrap();
-    assert_eq!(verified.jobs as usize, c.plan.jobs.len());
+    assert_eq!(verified.jobs as usize, c.plan.jobs().len());
     let o = run::run(&c.plan, &c.pages, &mut *device, &Progress::new());
     assert_eq!(
         (o.verdict, &o.failure, &o.divergences),
@@ -287,7 +287,7 @@ fn host_writes_replay_between_the_same_submits() {
         assert!(d.is_empty(), "{d:?}");
         // Reused memory and later writes are changes. Memory that no earlier chain accessed is part of the start.
         let puts = |c: &Compiled| {
-            Actions::new(&c.plan.body)
+            Actions::new(&c.plan.accesses().unwrap().body)
                 .filter(|a| matches!(a, Ok(Action::Put { .. } | Action::Copy { .. })))
                 .count()
         };

@@ -4,7 +4,7 @@
 use driver_mali::samples::record_changes;
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder, SpaceId};
 use replay_core::{Action, Actions};
-use replay_engine::device::ReplayDevice;
+use replay_engine::device::RegisterTarget;
 use replay_engine::plan::{self, BodyBuilder, CompileError, CompileOptions, Compiled, Edits, RewriteKind};
 use replay_engine::run::{self, Verdict};
 use replay_engine::verify::{self, Reason};
@@ -14,7 +14,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{BufferRole, ElementType, FrameRole, MmuFormat};
 use trace_core::{GpuVa, PhysAddr, Recording};
 
-fn open_device() -> Box<dyn ReplayDevice> {
+fn open_device() -> Box<dyn RegisterTarget> {
     device_mali::factory("mali-g71").unwrap()
 }
 
@@ -170,7 +170,7 @@ fn with(at: impl Fn(&Action) -> bool, more: impl Fn(u32) -> Vec<Action>) -> Comp
     .unwrap();
     let mut body = BodyBuilder::new();
     let mut done = false;
-    for action in Actions::new(&c.plan.body).map(Result::unwrap) {
+    for action in Actions::new(&c.plan.accesses().unwrap().body).map(Result::unwrap) {
         body.push(&action).unwrap();
         if !done && at(&action) {
             done = true;
@@ -178,7 +178,7 @@ fn with(at: impl Fn(&Action) -> bool, more: impl Fn(u32) -> Vec<Action>) -> Comp
         }
     }
     assert!(done);
-    (c.plan.body, c.plan.actions) = body.finish();
+    (c.plan.accesses_mut().unwrap().body, c.plan.actions) = body.finish();
     c
 }
 
@@ -196,16 +196,17 @@ fn memory_changes_that_could_break_containment_are_refused() {
     let c = with(is_change, |_| Vec::new());
     verify::verify(&c.plan, &c.pages, &open_device().info()).unwrap();
     let plan = c.plan;
-    let base = plan.arena.base;
-    let root = plan.spaces[0].root;
+    let accesses = plan.accesses().unwrap();
+    let base = accesses.arena.base;
+    let root = plan.spaces()[0].root;
     let frame = |n: u64| PhysAddr(base.0 + n * 4096);
-    let tables: Vec<u64> = plan
+    let tables: Vec<u64> = accesses
         .pages
         .iter()
         .filter(|p| p.role == FrameRole::Table)
         .map(|p| p.frame - base.frame())
         .collect();
-    let data = plan
+    let data = accesses
         .pages
         .iter()
         .find(|p| p.role == FrameRole::Data)
@@ -223,10 +224,10 @@ fn memory_changes_that_could_break_containment_are_refused() {
     };
     let refuse_put = |offset, value| refusal(&with(is_change, word(offset, value)));
     let lpae = MmuFormat::MaliLpae;
-    // These changes are outside the memory or cross a page.
-    let end = plan.used_pages * 4096;
-    assert!(matches!(refuse_put(end, 1), (2, Reason::ChangeOutside { .. })));
-    assert!(matches!(refuse_put(u64::MAX - 7, 1), (2, Reason::ChangeOutside { .. })));
+    // Outside, or not of one page.
+    let end = accesses.used_pages * 4096;
+    assert!(matches!(of(end, 1), (2, Reason::ChangeOutside { .. })));
+    assert!(matches!(of(u64::MAX - 7, 1), (2, Reason::ChangeOutside { .. })));
     let copy = |offset, bytes, image| {
         refusal(&with(is_change, move |event| {
             vec![Action::Copy {
@@ -258,7 +259,7 @@ fn memory_changes_that_could_break_containment_are_refused() {
     assert!(matches!(table, (2, Reason::TableWritable { .. })), "{table:?}");
     let reached = refuse_put(entry(9), encode_table(lpae, frame(data)));
     assert!(matches!(reached, (2, Reason::TableReached { .. })), "{reached:?}");
-    let outside = refuse_put(entry(9), encode_table(lpae, frame(plan.used_pages)));
+    let outside = of(entry(9), encode_table(lpae, frame(accesses.used_pages)));
     assert!(matches!(outside, (2, Reason::TableOutside { .. })), "{outside:?}");
     let level = refuse_put(entry(9), encode_table(lpae, frame(leaf_table)));
     assert!(matches!(level, (2, Reason::TableKind { .. })), "{level:?}");
@@ -275,15 +276,15 @@ fn memory_changes_that_could_break_containment_are_refused() {
     // An invalid entry is allowed.
     let c = with(is_change, word(entry(9), INVALID));
     verify::verify(&c.plan, &c.pages, &open_device().info()).unwrap();
-    // The check follows a chain with the CPU's changes, so it finds a loop that a change creates.
-    let head = plan.jobs[1].head_va;
-    let memory = plan::PlanMemory::from_plan(&plan, &c.pages).unwrap();
-    let at = memory.gpu(&plan.spaces[0]).physical(head).unwrap().0 - base.0;
+    // A chain that loops by what the CPU writes is followed as it then stands.
+    let head = plan.jobs()[1].head_va;
+    let memory = plan::PlanMemory::from_plan(accesses, &c.pages).unwrap();
+    let at = memory.gpu(&plan.spaces()[0]).physical(head).unwrap().0 - base.0;
     let last_change = {
-        let all: Vec<Action> = Actions::new(&plan.body).map(Result::unwrap).collect();
+        let all: Vec<Action> = Actions::new(&accesses.body).map(Result::unwrap).collect();
         let submit = all
             .iter()
-            .position(|a| a.event() == plan.jobs[1].submit_event as u32)
+            .position(|a| a.event() == plan.jobs()[1].submit_event as u32)
             .unwrap();
         all[..submit].iter().rposition(is_change).map(|i| all[i]).unwrap()
     };
@@ -317,13 +318,14 @@ fn memory_of_a_running_chain_is_never_changed() {
         &Progress::new(),
     )
     .unwrap();
-    let memory = plan::PlanMemory::from_plan(&c.plan, &c.pages).unwrap();
-    let base = c.plan.arena.base.0;
-    let job = c.plan.jobs[0];
-    let at = memory.gpu(&c.plan.spaces[0]).physical(job.head_va).unwrap().0 - base;
+    let memory = plan::PlanMemory::from_plan(c.plan.accesses().unwrap(), &c.pages).unwrap();
+    let base = c.plan.accesses().unwrap().arena.base.0;
+    let job = c.plan.jobs()[0];
+    let at = memory.gpu(&c.plan.spaces()[0]).physical(job.head_va).unwrap().0 - base;
     let data = r.buffer("data").unwrap();
-    let other = memory.gpu(&c.plan.spaces[0]).physical(data.va).unwrap().0 - base;
-    let is_submit = |a: &Action| a.event() == job.submit_event as u32 && matches!(a, Action::Write { space: 0, .. });
+    let other = memory.gpu(&c.plan.spaces()[0]).physical(data.va).unwrap().0 - base;
+    let behind_submit =
+        |a: &Action| a.event() == job.submit_event as u32 && matches!(a, Action::Write { space: 0, .. });
     let change = |offset| {
         with(is_submit, move |event| {
             vec![Action::Put {

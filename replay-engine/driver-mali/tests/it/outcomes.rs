@@ -4,7 +4,7 @@
 
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
 use proptest::prelude::*;
-use replay_engine::device::ReplayDevice;
+use replay_engine::device::RegisterTarget;
 use replay_engine::plan::{self, CompileOptions, Edits};
 use replay_engine::run::{self, Outcome, Verdict};
 use replay_engine::verify;
@@ -57,7 +57,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn open_device() -> Box<dyn ReplayDevice> {
+fn open_device() -> Box<dyn RegisterTarget> {
     device_mali::factory("mali-g71").unwrap()
 }
 
@@ -179,7 +179,7 @@ fn assert_same_outcomes(format: MmuFormat, steps: &[Step]) -> (Recording, Record
     assert_same(&original, &again);
     // Memory of the outcome at each submit is memory of the original there, byte by byte.
     let ends = |r: &Recording| -> Vec<u64> { r.chain_reports().iter().map(|c| c.submit_event).collect() };
-    assert_eq!(ends(&outcome).len(), first.jobs.len());
+    assert_eq!(ends(&outcome).len(), first.jobs().len());
     assert_eq!(ends(&outcome).len(), ends(&again).len());
     (original, outcome)
 }

@@ -3,7 +3,7 @@
 
 use driver_mali::samples::{FILL, LIVE, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
-use replay_engine::device::ReplayDevice;
+use replay_engine::device::RegisterTarget;
 use replay_engine::plan::{self, CompileOptions, Edits};
 use replay_engine::run::{self, Verdict};
 use replay_engine::verify;
@@ -17,7 +17,7 @@ use trace_core::{GpuVa, Recording, container, timeline};
 
 const FORMATS: [MmuFormat; 2] = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
 
-fn open_device(name: &str) -> Box<dyn ReplayDevice> {
+fn open_device(name: &str) -> Box<dyn RegisterTarget> {
     device_mali::factory(name).unwrap()
 }
 
@@ -151,11 +151,11 @@ fn every_sample_replays_with_a_match() {
             .unwrap_or_else(|e| panic!("{}: {e}", sample.file));
         let verified =
             verify::verify(&compiled.plan, &compiled.pages, &target).unwrap_or_else(|e| panic!("{}: {e}", sample.file));
-        assert_eq!(verified.jobs as usize, compiled.plan.jobs.len(), "{}", sample.file);
+        assert_eq!(verified.jobs as usize, compiled.plan.jobs().len(), "{}", sample.file);
         let o = run::run(&compiled.plan, &compiled.pages, &mut *device, &Progress::new());
         assert_eq!(
-            (o.verdict, o.failure, o.divergences),
-            (Verdict::Match, None, vec![]),
+            (o.verdict, &o.failure, &o.divergences),
+            (Verdict::Match, &None, &vec![]),
             "{}",
             sample.file
         );
@@ -164,7 +164,7 @@ fn every_sample_replays_with_a_match() {
         let run = !NOT_RUN.contains(&sample.file);
         assert_eq!(o.computed, run, "{}", sample.file);
         assert!(
-            o.jobs
+            o.jobs()
                 .iter()
                 .all(|j| j.status == Some(1) && j.computed == shaders.then_some(run))
         );

@@ -11,7 +11,10 @@ use crate::device::host::Host;
 use crate::device::memory::Memory;
 use crate::device::ticks::Ticks;
 use crate::device::vfio::{FaultLog, Vfio};
-use crate::device::{Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError, space};
+use crate::device::{
+    Containment, DeviceInfo, DeviceInterface, JobReport, RegisterFactory, RegisterTarget, ReplayDeviceError, Target,
+    space,
+};
 use replay_core::{Device, DeviceError, WaitResult};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,12 +26,9 @@ use trace_core::screen::{LiveDisplay, Picture};
 /// The only interrupt line: the line of the function.
 const LINE: u32 = 1;
 
-/// Creates a target, and creates it again.
-type PciDeviceFactory = Arc<dyn Fn() -> Result<Box<dyn ReplayDevice>, ReplayDeviceError> + Send + Sync>;
-
 /// A PCI function of this machine.
 ///
-/// [`ReplayDevice::reset`] uses the kernel's reset of the function, or the reset of VFIO, if there is one. Otherwise
+/// [`Target::reset`] uses the kernel's reset of the function, or the reset of VFIO, if there is one. Otherwise
 /// the known state is: bus mastering off, interrupt masked, windows decoded, memory for plans zero. Registers and
 /// memory of the function itself are unchanged.
 pub struct PciReplayDevice {
@@ -83,6 +83,7 @@ impl PciReplayDevice {
             hardware: Some(hardware.clone()),
             windows: opened.windows,
             arena: opened.memory.arena(),
+            interface: DeviceInterface::Registers,
             virtual_time: false,
             computes: false,
         };
@@ -111,7 +112,7 @@ impl PciReplayDevice {
     ///
     /// # Errors
     /// Same as [`PciReplayDevice::open`].
-    pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<PciDeviceFactory, PciError> {
+    pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<RegisterFactory, PciError> {
         let first = Mutex::new(Some(Self::open(host, name, options)?));
         let (host, name, options) = (host.clone(), *name, options.clone());
         Ok(Arc::new(move || {
@@ -228,7 +229,7 @@ impl Device for PciReplayDevice {
     }
 }
 
-impl ReplayDevice for PciReplayDevice {
+impl Target for PciReplayDevice {
     fn info(&self) -> DeviceInfo {
         self.info.clone()
     }
@@ -265,7 +266,9 @@ impl ReplayDevice for PciReplayDevice {
         self.ticks.sync();
         Ok(())
     }
+}
 
+impl RegisterTarget for PciReplayDevice {
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.memory.store_page(frame, page)
     }

@@ -12,7 +12,10 @@ use crate::device::mapping::Mapping;
 use crate::device::memory::Memory;
 use crate::device::ticks::Ticks;
 use crate::device::windows::{FoundRegion, numbers};
-use crate::device::{Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError, Window, space};
+use crate::device::{
+    Containment, DeviceInfo, DeviceInterface, JobReport, RegisterFactory, RegisterTarget, ReplayDeviceError, Target,
+    Window, space,
+};
 use replay_core::{Device, DeviceError, WaitResult};
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,9 +38,6 @@ mod mali {
 /// Maximum time of a Mali reset.
 const RESET_LIMIT: Duration = Duration::from_millis(500);
 
-/// Creates a target, and creates it again.
-type PlatformDeviceFactory = Arc<dyn Fn() -> Result<Box<dyn ReplayDevice>, ReplayDeviceError> + Send + Sync>;
-
 /// The options for opening devices.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -51,7 +51,7 @@ pub struct Options {
 
 /// A device of this machine's device tree.
 ///
-/// [`ReplayDevice::reset`] resets a Mali by its own command. For another device the known state is: its interrupt as it
+/// [`Target::reset`] resets a Mali by its own command. For another device the known state is: its interrupt as it
 /// was, memory for plans zero. Its registers are unchanged, because no reset method is known.
 pub struct PlatformReplayDevice {
     info: DeviceInfo,
@@ -139,6 +139,7 @@ impl PlatformReplayDevice {
                 hardware: None,
                 windows: Vec::new(),
                 arena: memory.arena(),
+                interface: DeviceInterface::Registers,
                 virtual_time: false,
                 computes: false,
             },
@@ -175,7 +176,7 @@ impl PlatformReplayDevice {
     ///
     /// # Errors
     /// Same as [`PlatformReplayDevice::open`].
-    pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<PlatformDeviceFactory, PlatformError> {
+    pub fn factory(host: &Host, name: &Name, options: &Options) -> Result<RegisterFactory, PlatformError> {
         let first = Mutex::new(Some(Self::open(host, name, options)?));
         let (host, name, options) = (host.clone(), name.clone(), options.clone());
         Ok(Arc::new(move || {
@@ -383,7 +384,7 @@ impl Device for PlatformReplayDevice {
     }
 }
 
-impl ReplayDevice for PlatformReplayDevice {
+impl Target for PlatformReplayDevice {
     fn info(&self) -> DeviceInfo {
         self.info.clone()
     }
@@ -399,7 +400,9 @@ impl ReplayDevice for PlatformReplayDevice {
         self.ticks.sync();
         Ok(())
     }
+}
 
+impl RegisterTarget for PlatformReplayDevice {
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.memory.store_page(frame, page)
     }

@@ -6,7 +6,10 @@ use super::name::Name;
 use super::process;
 use super::qtest::AccessLocation;
 use crate::device::windows::{FoundRegion, numbers};
-use crate::device::{Arena, Containment, DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError, Window, space};
+use crate::device::{
+    Arena, Containment, DeviceInfo, DeviceInterface, JobReport, RegisterFactory, RegisterTarget, ReplayDeviceError,
+    Target, Window, space,
+};
 use replay_core::{Device, DeviceError, WaitResult};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -26,9 +29,6 @@ const _: () = assert!((96 << 20) <= MEMORY_MIB << 20, "the arena lies in memory"
 
 /// The only interrupt line: the line of the function.
 const LINE: u32 = 1;
-
-/// Creates a target, and creates it again.
-type QemuDeviceFactory = Arc<dyn Fn() -> Result<Box<dyn ReplayDevice>, ReplayDeviceError> + Send + Sync>;
 
 /// Checks that QEMU is in this process's PATH.
 ///
@@ -56,7 +56,7 @@ struct NumberedBar {
 /// false). [`Device::now_ns`] is that clock.
 ///
 /// If QEMU ends or refuses an access, the device returns [`DeviceError::Gone`] until it is reset.
-/// [`ReplayDevice::trouble`] returns the reason.
+/// [`RegisterTarget::trouble`] returns the reason.
 pub struct QemuReplayDevice {
     name: Name,
     /// The folders to search for programs.
@@ -125,7 +125,7 @@ impl QemuReplayDevice {
     ///
     /// # Errors
     /// Same as [`QemuReplayDevice::new`].
-    pub fn factory(name: &Name) -> Result<QemuDeviceFactory, QemuError> {
+    pub fn factory(name: &Name) -> Result<RegisterFactory, QemuError> {
         let first = Mutex::new(Some(Self::new(name)?));
         let name = name.clone();
         Ok(Arc::new(move || {
@@ -286,6 +286,7 @@ fn info(machine: &Machine, name: &Name, windows: &[NumberedBar], map: Option<&Re
         hardware: Some(Hardware::Pci(f.clone())),
         windows: windows.iter().map(window).collect(),
         arena: ARENA,
+        interface: DeviceInterface::Registers,
         virtual_time: false,
         computes: false,
     }
@@ -344,7 +345,7 @@ impl Device for QemuReplayDevice {
     }
 }
 
-impl ReplayDevice for QemuReplayDevice {
+impl Target for QemuReplayDevice {
     fn info(&self) -> DeviceInfo {
         self.info.clone()
     }
@@ -362,7 +363,9 @@ impl ReplayDevice for QemuReplayDevice {
         self.last = u64::MAX;
         Ok(())
     }
+}
 
+impl RegisterTarget for QemuReplayDevice {
     fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
         self.store_bytes(Self::in_arena(frame)?, page)
     }

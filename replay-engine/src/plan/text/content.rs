@@ -1,7 +1,7 @@
 //! The page image lines of a plan's text, and the values that are derived from a handwritten body.
 
 use super::lines::{Fields, TextError};
-use crate::plan::{PageSource, Plan, ReadClasses, Rewrite, RewriteKind};
+use crate::plan::{PageSource, Plan, PlanBuffer, ReadClasses, Rewrite, RewriteKind};
 use replay_core::{Action, Actions, ReadClass, width_mask};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -158,8 +158,15 @@ pub(super) fn print(plan: &Plan, pages: &dyn PageSource, out: &mut String) {
     }
 }
 
-/// Counts the operations of the body, and fills in what it waits for.
-pub(super) fn count(plan: &mut Plan) {
+/// The counts of a body, and what it waits for.
+pub(super) struct BodyCounts {
+    pub reads: ReadClasses,
+    pub interrupts: u64,
+    pub rewrites: Vec<Rewrite>,
+}
+
+/// Counts the operations of a body, and lists its waits and the outputs as rewrites.
+pub(super) fn count(body: &[u8], outputs: &[PlanBuffer]) -> BodyCounts {
     let mut reads = ReadClasses::default();
     let (mut interrupts, mut rewrites) = (0, Vec::new());
     let mut waits = |kind, event: u32, detail: String| {
@@ -169,7 +176,7 @@ pub(super) fn count(plan: &mut Plan) {
             detail,
         });
     };
-    for action in Actions::new(&plan.body).map_while(Result::ok) {
+    for action in Actions::new(body).map_while(Result::ok) {
         match action {
             Action::Read { class, width, .. } => {
                 *match class {
@@ -199,12 +206,14 @@ pub(super) fn count(plan: &mut Plan) {
             _ => {}
         }
     }
-    (plan.reads, plan.interrupts) = (reads, interrupts);
-    plan.rewrites.extend(rewrites);
-    let outputs = plan.outputs.iter().map(|o| Rewrite {
+    rewrites.extend(outputs.iter().map(|o| Rewrite {
         kind: RewriteKind::Output,
         event: None,
         detail: format!("`{}` at {}: {} bytes are copied out at the end", o.name, o.va, o.bytes),
-    });
-    plan.rewrites.extend(outputs);
+    }));
+    BodyCounts {
+        reads,
+        interrupts,
+        rewrites,
+    }
 }

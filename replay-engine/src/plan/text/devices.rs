@@ -4,7 +4,8 @@
 use super::content::Contents;
 use super::lines::{Fields, TextError, quote};
 use crate::device::Window;
-use crate::plan::{Effect, Expectation, Plan};
+use crate::plan::{Effect, Expectation, Plan, PlanBuffer};
+use serde::de::DeserializeOwned;
 use std::fmt::Write as _;
 use trace_core::recording::SpaceKind;
 
@@ -18,18 +19,23 @@ const KINDS: [(SpaceKind, &str); 5] = [
 
 pub(super) fn print(plan: &Plan, out: &mut String) -> std::fmt::Result {
     // It always has a JSON form: string keys, numbers and strings.
-    if let Some(json) = plan.hardware.as_ref().and_then(|h| serde_json::to_string(h).ok()) {
-        writeln!(out, "hardware {}", quote(&json))?;
+    if let Some(mmio) = plan.mmio() {
+        if let Ok(json) = serde_json::to_string(&mmio.hardware) {
+            writeln!(out, "hardware {}", quote(&json))?;
+        }
+        if mmio.masters {
+            writeln!(out, "bus-mastering")?;
+        }
+        for w in &mmio.windows {
+            let kind = KINDS.iter().find(|(k, _)| *k == w.kind).map_or("", |(_, name)| name);
+            writeln!(out, "window {} {} {kind} bytes {}", w.number, quote(&w.name), w.bytes)?;
+        }
     }
-    if plan.masters {
-        writeln!(out, "bus-mastering")?;
-    }
-    for w in &plan.windows {
-        let kind = KINDS.iter().find(|(k, _)| *k == w.kind).map_or("", |(_, name)| name);
-        writeln!(out, "window {} {} {kind} bytes {}", w.number, quote(&w.name), w.bytes)?;
-    }
+    let Some(accesses) = plan.accesses() else {
+        return Ok(());
+    };
     let hex = |d| blake3::Hash::from_bytes(d).to_hex();
-    for e in &plan.expectations {
+    for e in &accesses.expectations {
         write!(out, "expect {} ", e.effect.name())?;
         match &e.effect {
             Effect::Screen { width, height, rgb } => write!(out, "{width} {height} {}", hex(*rgb))?,
@@ -45,42 +51,37 @@ pub(super) fn print(plan: &Plan, out: &mut String) -> std::fmt::Result {
         }
         writeln!(out, " from {}", quote(&e.source))?;
     }
-    if let Some(json) = plan.origin.as_ref().and_then(|o| serde_json::to_string(o).ok()) {
+    if let Some(json) = accesses.origin.as_ref().and_then(|o| serde_json::to_string(o).ok()) {
         writeln!(out, "origin {}", quote(&json))?;
     }
     Ok(())
 }
 
-pub(super) fn parse_origin(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
-    let json = f.text("the origin")?;
-    let read = serde_json::from_str(&json).map_err(|e| f.error(format!("the origin: {e}")))?;
-    plan.origin = Some(read);
-    Ok(())
+/// Parses a value that the text has as JSON in quotes.
+pub(super) fn parse_json<T: DeserializeOwned>(what: &str, f: &mut Fields<'_>) -> Result<T, TextError> {
+    let json = f.text(what)?;
+    serde_json::from_str(&json).map_err(|e| f.error(format!("{what}: {e}")))
 }
 
-pub(super) fn parse_hardware(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
-    let json = f.text("the device")?;
-    let read = serde_json::from_str(&json).map_err(|e| f.error(format!("the device: {e}")))?;
-    plan.hardware = Some(read);
-    Ok(())
-}
-
-pub(super) fn parse_window(f: &mut Fields<'_>, plan: &mut Plan) -> Result<(), TextError> {
+pub(super) fn parse_window(f: &mut Fields<'_>) -> Result<Window, TextError> {
     let number = f.number("the number")?;
     let name = f.text("the name")?;
     let word = f.any("the kind")?;
     let kind = KINDS.iter().find(|(_, name)| *name == word).map(|(k, _)| *k);
     let kind = kind.ok_or_else(|| f.error(format!("`{word}` is not a kind of window")))?;
-    plan.windows.push(Window {
+    Ok(Window {
         number,
         name,
         kind,
         bytes: f.named("bytes")?,
-    });
-    Ok(())
+    })
 }
 
-pub(super) fn parse_expectation(f: &mut Fields<'_>, plan: &mut Plan, contents: &Contents) -> Result<(), TextError> {
+pub(super) fn parse_expectation(
+    f: &mut Fields<'_>,
+    outputs: &[PlanBuffer],
+    contents: &Contents,
+) -> Result<Expectation, TextError> {
     let effect = match f.any("the effect")?.as_str() {
         "screen" => Effect::Screen {
             width: f.number("the width")?,
@@ -110,7 +111,7 @@ pub(super) fn parse_expectation(f: &mut Fields<'_>, plan: &mut Plan, contents: &
         }
         "output" => {
             let name = f.text("the name")?;
-            let bytes = plan.outputs.iter().find(|o| o.name == name).map_or(0, |o| o.bytes);
+            let bytes = outputs.iter().find(|o| o.name == name).map_or(0, |o| o.bytes);
             Effect::Output {
                 name,
                 digest: contents.digest_of(f, bytes)?,
@@ -119,9 +120,8 @@ pub(super) fn parse_expectation(f: &mut Fields<'_>, plan: &mut Plan, contents: &
         other => return Err(f.error(format!("`{other}` is not an effect"))),
     };
     f.word("from")?;
-    plan.expectations.push(Expectation {
+    Ok(Expectation {
         effect,
         source: f.text("the source")?,
-    });
-    Ok(())
+    })
 }

@@ -15,7 +15,7 @@ impl Walker<'_> {
     /// Processes a change of `bytes` bytes at `offset` of the arena.
     pub(super) fn change(&mut self, action: &Action, offset: u64, bytes: u32) -> Result<(), Refusal> {
         let outside = Reason::ChangeOutside { offset, bytes };
-        let Some(at) = self.plan.arena.base.checked_add(offset) else {
+        let Some(at) = self.plan.accesses.arena.base.checked_add(offset) else {
             return self.refuse(2, outside);
         };
         let end = at.in_page().saturating_add(bytes as usize);

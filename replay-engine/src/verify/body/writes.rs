@@ -94,7 +94,7 @@ impl<'a> Walker<'a> {
         self.waiting_roots.entry(r.index).or_insert((r, 0)).1 += 1;
         let high = matches!(r.pair, Some(Half::High { .. }));
         let half = |root: u64| if high { root >> 32 } else { root & 0xffff_ffff };
-        if value == 0 || self.plan.spaces.iter().any(|s| half(s.root_register) == value) {
+        if value == 0 || self.plan.spaces().iter().any(|s| half(s.root_register) == value) {
             return Ok(());
         }
         self.refuse(
@@ -134,7 +134,7 @@ impl<'a> Walker<'a> {
         }
         let mode = value & MODE;
         let of = |s: &crate::plan::PlanSpace| mode_of(s.format) == mode;
-        if mode != MODE_UNMAPPED && !self.plan.spaces.iter().any(of) {
+        if mode != MODE_UNMAPPED && !self.plan.spaces().iter().any(of) {
             return self.refuse(2, Reason::TranslationMode { register, mode });
         }
         let known = if mode == MODE_LEGACY { 0 } else { BESIDE_MODE };
@@ -153,13 +153,13 @@ impl<'a> Walker<'a> {
         let cfg = self.beside(command, Role::TransCfg);
         let mode = cfg.map_or(MODE_LEGACY, |c| self.value(c.offset) & MODE);
         // In the LPAE format, the low bits of a root of 0 disable translation.
-        let lpae = self.plan.spaces.iter().any(|s| s.format == MmuFormat::MaliLpae);
+        let lpae = self.plan.spaces().iter().any(|s| s.format == MmuFormat::MaliLpae);
         let in_use = if root == 0 && (mode == MODE_UNMAPPED || mode == MODE_LEGACY && lpae) {
             ActiveTranslation::Unmapped
         } else {
             let Some((index, space)) = self
                 .plan
-                .spaces
+                .spaces()
                 .iter()
                 .enumerate()
                 .find(|(_, s)| s.root_register == root)
@@ -194,7 +194,7 @@ impl<'a> Walker<'a> {
         let head = self.beside(command, Role::JobHead).map_or(0, |h| self.pair(h));
         let (number, slot) = ((config & CONFIG_AS) as u8, command.index.unwrap_or(0));
         let space = match self.doing.in_use(number) {
-            Some(ActiveTranslation::Space(index)) => self.plan.spaces.get(index),
+            Some(ActiveTranslation::Space(index)) => self.plan.spaces().get(index),
             _ => None,
         };
         let Some(space) = space else {
@@ -202,7 +202,7 @@ impl<'a> Walker<'a> {
         };
         let gpu = self.memory.gpu(space);
         let followed = follow_chain(&gpu, GpuVa(head), self.work).or_else(|e| self.refuse(3, e))?;
-        let base = self.plan.arena.base.0;
+        let base = self.plan.accesses.arena.base.0;
         let headers: BTreeSet<u64> = followed.headers.iter().map(|pa| pa.0.saturating_sub(base)).collect();
         if let Some(offset) = self.cleared.iter().find(|at| !headers.contains(at)) {
             return self.refuse(3, Reason::NotAStatus { offset: *offset, head });
@@ -230,7 +230,7 @@ impl<'a> Walker<'a> {
         let describe =
             |(event, head, slot): (u64, u64, u8)| format!("submit at event {event}, head {head:#x}, slot {slot}");
         let index = self.jobs;
-        let listed = usize::try_from(index).ok().and_then(|i| self.plan.jobs.get(i));
+        let listed = usize::try_from(index).ok().and_then(|i| self.plan.jobs().get(i));
         let found = (u64::from(event), head, slot);
         let said = listed.map(|j| (j.submit_event, j.head_va.0, j.slot));
         if said != Some(found) {
@@ -247,7 +247,7 @@ impl<'a> Walker<'a> {
 
     pub(super) fn arena_write(&mut self, offset: u64, width: u8, value: u64) -> Result<(), Refusal> {
         let aligned = offset.is_multiple_of(u64::from(width.max(1)));
-        let Some(at) = self.plan.arena.base.checked_add(offset).filter(|_| aligned) else {
+        let Some(at) = self.plan.accesses.arena.base.checked_add(offset).filter(|_| aligned) else {
             return self.refuse(3, Reason::WriteOutside { offset, width });
         };
         if self.reach.is_table(at.frame()) {

@@ -1,10 +1,10 @@
 //! Rules for window plans outside the body: the device, its windows, memory, expected effects.
 
 use crate::device::{DeviceInfo, Window, space};
-use crate::plan::{Effect, MAX_WINDOW_BYTES, Plan};
+use crate::plan::{Effect, MAX_WINDOW_BYTES, MmioPlan, PlannedAccesses};
 use crate::verify::limits::budget_exceeded;
 use crate::verify::reason::{Reason, Refusal, refuse};
-use trace_core::recording::{Hardware, SpaceKind};
+use trace_core::recording::SpaceKind;
 
 /// Maximum number of windows of a device.
 const MAX_WINDOWS: usize = 16;
@@ -12,33 +12,29 @@ const MAX_WINDOWS: usize = 16;
 const MAX_EXPECTATIONS: u64 = 1024;
 
 /// Checks all of these rules.
-pub(super) fn check(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
-    device(plan, target)?;
-    memory(plan)?;
-    expectations(plan)
+pub(super) fn check(plan: PlannedAccesses<'_>, mmio: &MmioPlan, target: &DeviceInfo) -> Result<(), Refusal> {
+    device(mmio, target)?;
+    memory(plan, mmio)?;
+    expectations(plan, mmio)
 }
 
 /// Checks that the plan is for this device, and that its windows are the device's.
-fn device(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
-    let same = match (&plan.hardware, &target.hardware) {
-        (Some(a), Some(b)) => a.is_same_device(b),
-        _ => false,
-    };
-    if !same {
-        let id = |h: &Option<Hardware>| h.as_ref().map(|h| h.id()).unwrap_or_default();
+fn device(mmio: &MmioPlan, target: &DeviceInfo) -> Result<(), Refusal> {
+    let device = target.hardware.as_ref();
+    if !device.is_some_and(|d| mmio.hardware.is_same_device(d)) {
         return refuse(
             0,
             "envelope",
             Reason::OtherHardware {
-                plan: id(&plan.hardware),
-                device: id(&target.hardware),
+                plan: mmio.hardware.id(),
+                device: device.map(|d| d.id()).unwrap_or_default(),
             },
         );
     }
     let registers = |w: &&Window| w.number == space::REGISTERS;
-    let sound = plan.windows.len() <= MAX_WINDOWS
-        && plan.windows.iter().filter(registers).count() == 1
-        && plan
+    let sound = mmio.windows.len() <= MAX_WINDOWS
+        && mmio.windows.iter().filter(registers).count() == 1
+        && mmio
             .windows
             .iter()
             .all(|w| w.number != space::ARENA && target.windows.contains(w));
@@ -49,16 +45,17 @@ fn device(plan: &Plan, target: &DeviceInfo) -> Result<(), Refusal> {
 }
 
 /// Checks that a window plan has no memory for the device, unless it uses bus mastering.
-fn memory(plan: &Plan) -> Result<(), Refusal> {
+fn memory(plan: PlannedAccesses<'_>, mmio: &MmioPlan) -> Result<(), Refusal> {
+    if mmio.masters {
+        return Ok(());
+    }
     let lists = [
-        ("translations", plan.spaces.len() as u64, true),
-        ("jobs", plan.jobs.len() as u64, true),
-        ("pages", plan.pages.len() as u64 + plan.used_pages, !plan.masters),
-        ("images", plan.images.len() as u64, !plan.masters),
-        ("outputs", plan.outputs.len() as u64, !plan.masters),
+        ("pages", plan.accesses.pages.len() as u64 + plan.accesses.used_pages),
+        ("images", plan.envelope.images.len() as u64),
+        ("outputs", plan.envelope.outputs.len() as u64),
     ];
-    match lists.into_iter().find(|(_, n, never)| *never && *n > 0) {
-        Some((what, count, _)) => refuse(
+    match lists.into_iter().find(|(_, count)| *count > 0) {
+        Some((what, count)) => refuse(
             2,
             "envelope",
             Reason::MemoryOfWindows {
@@ -70,14 +67,14 @@ fn memory(plan: &Plan) -> Result<(), Refusal> {
     }
 }
 
-fn expectations(plan: &Plan) -> Result<(), Refusal> {
+fn expectations(plan: PlannedAccesses<'_>, mmio: &MmioPlan) -> Result<(), Refusal> {
     let mut bytes_read = 0u64;
-    for (i, e) in plan.expectations.iter().enumerate() {
+    for (i, e) in plan.accesses.expectations.iter().enumerate() {
         if let Effect::Window {
             number, offset, bytes, ..
         } = e.effect
         {
-            let window = plan.windows.iter().find(|w| w.number == number);
+            let window = mmio.windows.iter().find(|w| w.number == number);
             let inside = offset
                 .checked_add(bytes)
                 .zip(window)
@@ -92,7 +89,7 @@ fn expectations(plan: &Plan) -> Result<(), Refusal> {
             bytes_read = bytes_read.saturating_add(bytes);
         }
         match &e.effect {
-            Effect::Memory { bytes, .. } if plan.masters => bytes_read = bytes_read.saturating_add(*bytes),
+            Effect::Memory { bytes, .. } if mmio.masters => bytes_read = bytes_read.saturating_add(*bytes),
             Effect::Memory { offset, bytes, .. } => {
                 let reason = Reason::MemoryOutside {
                     offset: *offset,
@@ -100,7 +97,7 @@ fn expectations(plan: &Plan) -> Result<(), Refusal> {
                 };
                 return refuse(6, format!("expectation {i}"), reason);
             }
-            Effect::Output { name, .. } if !plan.outputs.iter().any(|o| o.name == *name) => {
+            Effect::Output { name, .. } if !plan.envelope.outputs.iter().any(|o| o.name == *name) => {
                 let reason = Reason::NoEffect {
                     kind: format!("output {name}"),
                 };
@@ -109,7 +106,7 @@ fn expectations(plan: &Plan) -> Result<(), Refusal> {
             _ => {}
         }
     }
-    let count = plan.expectations.len() as u64;
+    let count = plan.accesses.expectations.len() as u64;
     if count > MAX_EXPECTATIONS {
         return refuse(
             4,

@@ -2,7 +2,7 @@
 //! accesses, interrupts and the CPU's writes to memory.
 
 use replay_core::WaitResult;
-use replay_engine::device::ReplayDevice;
+use replay_engine::device::RegisterTarget;
 use std::collections::BTreeMap;
 use trace_core::recording::{
     Access, EventsBuilder, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder, Page, PageId, Space, ZERO_PAGE,
@@ -46,7 +46,7 @@ const FIRST_PIXELS: u64 = 13;
 const ANSWER: u64 = 0x800;
 
 pub struct Driver<'b> {
-    device: &'b mut dyn ReplayDevice,
+    device: &'b mut dyn RegisterTarget,
     base: u64,
     memory: BTreeMap<u64, Box<Page>>,
     pages: MemoryBuilder,
@@ -77,8 +77,8 @@ pub fn picture() -> Picture {
 }
 
 impl<'b> Driver<'b> {
-    /// Creates a driver whose memory begins `pages` pages after the start of the device's arena.
-    fn new(device: &'b mut dyn ReplayDevice, pages: u64) -> Self {
+    /// A driver whose memory begins `pages` pages after the start of the device's arena.
+    fn new(device: &'b mut dyn RegisterTarget, pages: u64) -> Self {
         let base = device.info().arena.base.0 + pages * PAGE;
         let mut new = Self {
             device,
@@ -237,8 +237,8 @@ fn descriptor(at: u64, bytes: u32, flags: u16, next: u16) -> Vec<u8> {
     d
 }
 
-/// Draws on a device. Returns the recording with the picture that the device showed.
-pub fn record(device: &mut dyn ReplayDevice) -> Recording {
+/// Draws on a device and returns the recording, with the picture that the device showed.
+pub fn record(device: &mut dyn RegisterTarget) -> Recording {
     device.reset().unwrap();
     device.set_bus_mastering(true).unwrap();
     let info = device.info();

@@ -3,7 +3,7 @@
 
 use super::{EDU, device, edu};
 use replay_core::{Device, DeviceError, WaitResult};
-use replay_engine::device::{DeviceInfo, JobReport, ReplayDevice, ReplayDeviceError, space};
+use replay_engine::device::{DeviceInfo, JobReport, RegisterTarget, ReplayDeviceError, Target, space};
 use replay_engine::plan::text::{NoFiles, assemble};
 use replay_engine::plan::{Compiled, PlanPage};
 use replay_engine::run::{Outcome, Verdict, run};
@@ -58,16 +58,26 @@ fn put(plan: &mut Compiled, at: u64, bytes: &[u8]) {
     for (n, byte) in bytes.iter().enumerate() {
         let at = at + n as u64;
         let frame = (BASE + at) / PAGE_SIZE as u64;
-        let existing = plan.plan.pages.iter().position(|p| p.frame == frame);
-        let mut page = existing.map_or(Box::new(ZERO_PAGE), |i| {
-            let old = plan.plan.pages.remove(i);
+        let known = plan
+            .plan
+            .accesses()
+            .unwrap()
+            .pages
+            .iter()
+            .position(|p| p.frame == frame);
+        let mut page = known.map_or(Box::new(ZERO_PAGE), |i| {
+            let old = plan.plan.accesses_mut().unwrap().pages.remove(i);
             plan.pages.remove(&old.digest).unwrap()
         });
         page[(at % PAGE_SIZE as u64) as usize] = *byte;
         let digest = *blake3::hash(&*page).as_bytes();
-        let insert_at = plan.plan.pages.partition_point(|p| p.frame < frame);
+        let place = plan.plan.accesses().unwrap().pages.partition_point(|p| p.frame < frame);
         let role = FrameRole::Data;
-        plan.plan.pages.insert(insert_at, PlanPage { frame, digest, role });
+        plan.plan
+            .accesses_mut()
+            .unwrap()
+            .pages
+            .insert(place, PlanPage { frame, digest, role });
         plan.pages.insert(digest, page);
     }
 }
@@ -341,14 +351,18 @@ impl Device for UnresettableDevice {
     }
 }
 
-impl ReplayDevice for UnresettableDevice {
+impl Target for Kept {
     fn info(&self) -> DeviceInfo {
         self.info.clone()
     }
+
     fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.note("reset");
         Ok(())
     }
+}
+
+impl RegisterTarget for Kept {
     fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), ReplayDeviceError> {
         self.note(format!("page {frame:#x}"));
         Ok(())

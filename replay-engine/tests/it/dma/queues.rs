@@ -4,7 +4,7 @@
 use super::{device, driver, need_qemu, open_device, play, refuse, with_actions};
 use replay_core::Action;
 use replay_engine::device::qemu::check_installed;
-use replay_engine::device::{DeviceInfo, ReplayDevice};
+use replay_engine::device::{DeviceInfo, Target};
 use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile, compile_with};
 use replay_engine::run::Verdict;
 use replay_engine::verify::{Reason, verify, verify_with};
@@ -103,10 +103,10 @@ fn queue_recording_replays_its_picture_at_other_addresses() {
             (outcome.verdict, &outcome.failure),
             (Verdict::Match, &None),
             "{:?}",
-            outcome.effects
+            outcome.effects()
         );
-        assert!(outcome.mastered_bus);
-        let kinds: Vec<&str> = outcome.effects.iter().map(|e| e.kind.as_str()).collect();
+        assert!(outcome.accesses().unwrap().mastered_bus);
+        let kinds: Vec<&str> = outcome.effects().iter().map(|e| e.kind.as_str()).collect();
         assert_eq!(kinds, ["screen", "interrupts"]);
         let first_outcome = trace_core::container::from_bytes(outcome.recording).unwrap();
         let shown: Picture = first_outcome.expected_screen().unwrap().unwrap();
@@ -123,7 +123,7 @@ fn queue_recording_replays_its_picture_at_other_addresses() {
             (outcome.verdict, &outcome.failure),
             (Verdict::Match, &None),
             "{:?}",
-            outcome.effects
+            outcome.effects()
         );
         // Only memory addresses differ.
         let second_outcome = trace_core::container::from_bytes(outcome.recording).unwrap();
@@ -212,8 +212,8 @@ fn write_of(at: u64, new: u64) -> impl Fn(&mut Action) -> bool {
 #[test]
 fn invalid_descriptor_rings_are_refused() {
     let compiled = compiled();
-    let base = compiled.plan.arena.base.0;
-    let used = compiled.plan.used_pages * 4096;
+    let base = compiled.plan.accesses().unwrap().arena.base.0;
+    let used = compiled.plan.accesses().unwrap().used_pages * 4096;
     let is_address = move |v: u64| v >= base && v < base + used;
     // The relocated words start with the descriptors of the first command.
     let word = |n: usize, new: Box<dyn Fn(u64) -> u64>| {
@@ -355,6 +355,6 @@ fn different_picture_is_not_a_match() {
     let compiled = compiled_for(&recording, &b.info()).unwrap();
     let outcome = play(&compiled, &mut b);
     assert_eq!(outcome.verdict, Verdict::Diverged);
-    let screen = &outcome.effects[0];
+    let screen = &outcome.effects()[0];
     assert_eq!((screen.kind.as_str(), screen.matched), ("screen", Some(false)));
 }

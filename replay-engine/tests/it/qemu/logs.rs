@@ -1,8 +1,8 @@
 //! Parser for logs of real drivers. A test replays the logs access by access on a device.
 
 use replay_core::Device as _;
-use replay_engine::device::ReplayDevice;
 use replay_engine::device::qemu::QemuReplayDevice;
+use replay_engine::device::{RegisterTarget, Target};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

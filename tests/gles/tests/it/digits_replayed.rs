@@ -7,7 +7,7 @@ use device_mali::{Model, SoftwareMali};
 use gles_programs::compare::compare;
 use gles_programs::digits::{self, HELD_OUT, TOLERANCE};
 use gles_programs::work::{Element, floats};
-use replay_engine::device::ReplayDevice as _;
+use replay_engine::device::Target as _;
 use replay_engine::plan::{CompileOptions, Edits, compile};
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_engine::verify::verify;
@@ -67,7 +67,7 @@ fn the_recording_names_its_image_its_scores_and_its_weights() {
 fn digits_replay_matches_and_runs_every_shader() {
     let (scores, o) = replay(&recording(), None);
     assert_eq!(o.verdict, Verdict::Match, "{:?}", o.failure);
-    assert!(o.computed && !o.jobs.is_empty());
+    assert!(o.computed && !o.jobs().is_empty());
     let recorded = digits::held_out(&digits::folder())
         .unwrap()
         .swap_remove(digits::RECORDED);

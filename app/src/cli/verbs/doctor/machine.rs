@@ -4,7 +4,7 @@
 use crate::document::targets::factories;
 use crate::window::offscreen::gl::OffscreenPainter;
 use directories::ProjectDirs;
-use replay_engine::device::cuda::query_driver_version;
+use replay_cuda::query_driver_version;
 use rustix::fs::Access;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit};
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use crate::cli::out::format_count;
 use crate::cli::{Failure, Out};
 use clap::Args;
 use cuda_code::names::Patterns;
-use replay_engine::device::cuda::Script;
+use replay_cuda::Script;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,14 +1,13 @@
 //! `replay --guard`: replays with buffers that end at unmapped memory, to find the launch that reads or writes past
 //! one.
 
-use crate::cli::failure::complain;
-use crate::cli::out::format_count;
-use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
+use super::failure::complain;
+use super::out::format_count;
+use super::{Exit, Failure, Out, format_hex, progress_line};
+use replay_cuda::{ComparisonRules, Script, ScriptBuffer, Step, compare_outputs};
 use replay_engine::client::Lease;
-use replay_engine::device::cuda::{GuardReport, Script, ScriptBuffer, Step};
 use replay_engine::plan::Compiled;
-use replay_engine::run::Outcome;
-use replay_engine::run::calls::{ComparisonRules, StopLocation, compare_outputs};
+use replay_engine::run::{GuardReport, Outcome, StopLocation};
 use serde::Serialize;
 use trace_core::Recording;
 use trace_core::api_trace::ApiTrace;
@@ -86,7 +85,7 @@ pub(super) fn run(asked: &mut GuardedReplay<'_>, out: &mut Out) -> Result<Exit, 
     let mut wanted = Some(Vec::new());
     while let Some(list) = wanted.take() {
         let outcome = replay_guarded(asked, list, &mut all)?;
-        let calls_outcome = outcome.calls.as_ref();
+        let calls_outcome = outcome.api();
         if let Some(stopped) = calls_outcome.and_then(|c| c.stopped.clone()) {
             all.past = Some(find_overrun(asked, &script, &stopped, &mut all, &name)?);
             break;
@@ -130,14 +129,14 @@ fn buffer_names(script: &Script, events: &[u64], name: &dyn Fn(&ScriptBuffer) ->
 }
 
 fn has_differing_outputs(outcome: &Outcome) -> bool {
-    let outputs = outcome.calls.iter().flat_map(|c| &c.outputs);
+    let outputs = outcome.api().into_iter().flat_map(|c| &c.outputs);
     outputs.into_iter().any(|o| o.differs_at.is_some())
 }
 
 /// Replays once with these buffers guarded, or with all if the list is empty.
 fn replay_guarded(asked: &mut GuardedReplay<'_>, list: Vec<u64>, all: &mut GuardedSummary) -> Result<Outcome, Failure> {
     all.replays += 1;
-    if let Some(calls) = &mut asked.compiled.plan.calls {
+    if let Some(calls) = asked.compiled.plan.api_mut() {
         (calls.guard, calls.step) = (Some(list), true);
     }
     let mut outcome = replay(asked)?;
@@ -170,12 +169,12 @@ fn find_overrun(
         buffer: None,
     };
     // Without guards the launch must succeed. Otherwise it fails by itself.
-    if let Some(calls) = &mut asked.compiled.plan.calls {
+    if let Some(calls) = asked.compiled.plan.api_mut() {
         calls.guard = None;
     }
     all.replays += 1;
     let plain = replay(asked)?;
-    if plain.calls.is_some_and(|c| c.stopped.is_some()) {
+    if plain.api().is_some_and(|c| c.stopped.is_some()) {
         past.why = format!("{} (without guards too)", past.why);
         return Ok(past);
     }
@@ -184,7 +183,7 @@ fn find_overrun(
             break;
         }
         let outcome = replay_guarded(asked, vec![buffer.from], all)?;
-        let here = outcome.calls.and_then(|c| c.stopped).and_then(|s| s.event);
+        let here = outcome.api().and_then(|c| c.stopped.as_ref()).and_then(|s| s.event);
         if here == Some(event) {
             past.buffer = Some(OutOfBoundsBuffer {
                 name: name(&buffer),

@@ -4,8 +4,7 @@ use crate::cli::findings::json_name;
 use crate::cli::out::{format_count, format_duration};
 use crate::cli::{Failure, Out, format_hex};
 use crate::document::values;
-use replay_engine::run::calls::CallsOutcome;
-use replay_engine::run::{FaultReport, JobOutcome, Outcome, OutputBuffer};
+use replay_engine::run::{ApiOutcome, FaultReport, JobOutcome, Outcome, OutputBuffer};
 use trace_core::finding::FindingKind;
 use trace_core::jobs::exception_name;
 use trace_core::recording::ElementType;
@@ -41,12 +40,12 @@ pub struct OutcomeContext<'a> {
 pub fn print(o: &Outcome, of: &OutcomeContext<'_>, time: String, out: &mut Out) -> Result<(), Failure> {
     // Reads are a small part of the work if no shader ran, so the verdict itself includes that.
     let verdict = o.verdict_line();
-    let what = if o.calls.is_some() {
+    let what = if o.api().is_some() {
         "compared outputs"
     } else {
         "compared reads"
     };
-    match o.calls.as_ref().and_then(describe_free_outputs) {
+    match o.api().and_then(describe_free_outputs) {
         Some(text) if o.reads.compared == 0 => out.line(format_args!("{verdict}: {text}"))?,
         message => {
             let text = message.map_or_else(String::new, |t| format!("; {t}"));
@@ -59,11 +58,11 @@ pub fn print(o: &Outcome, of: &OutcomeContext<'_>, time: String, out: &mut Out) 
     if let Some(why) = &o.failure {
         out.line(format_args!("  {why}"))?;
     }
-    if let Some(calls) = &o.calls {
+    if let Some(calls) = o.api() {
         return print_api_outcome(o, calls, of, time, out);
     }
     print_divergences(o, of.map, out)?;
-    for e in o.effects.iter().filter(|e| e.matched != Some(true)) {
+    for e in o.effects().iter().filter(|e| e.matched != Some(true)) {
         out.line(format_args!(
             "  {}: {} expected ({}), {}",
             e.kind, e.expected, e.source, e.got
@@ -81,7 +80,7 @@ pub fn print(o: &Outcome, of: &OutcomeContext<'_>, time: String, out: &mut Out) 
 /// Prints the findings of the replay: the first few of each kind, cut to one line, and the number of the others.
 fn print_findings(o: &Outcome, out: &mut Out) -> Result<(), Failure> {
     let mut seen: Vec<(FindingKind, usize)> = Vec::new();
-    for f in &o.findings {
+    for f in o.findings() {
         let at = seen.iter().position(|s| s.0 == f.kind).unwrap_or_else(|| {
             seen.push((f.kind, 0));
             seen.len() - 1
@@ -92,7 +91,7 @@ fn print_findings(o: &Outcome, out: &mut Out) -> Result<(), Failure> {
             continue;
         }
         // A user knows a job by its number and a device by its address.
-        let job = o.jobs.iter().find(|j| Some(j.submit_event) == f.event);
+        let job = o.jobs().iter().find(|j| Some(j.submit_event) == f.event);
         let place = match job.zip(f.place.strip_prefix("job ")) {
             Some((job, at)) => format!("job {} ({at})", job.index),
             None => f.place.clone(),
@@ -140,7 +139,7 @@ fn value(element: ElementType, bytes: &[u8]) -> String {
 }
 
 /// Describes outputs without an expected value, because the user changed the inputs; `None` if there are none.
-fn describe_free_outputs(calls: &CallsOutcome) -> Option<String> {
+fn describe_free_outputs(calls: &ApiOutcome) -> Option<String> {
     let (differ, all) = calls.free_outputs();
     let verb = if differ == 1 { "differs" } else { "differ" };
     (all > 0).then(|| {
@@ -154,7 +153,7 @@ fn describe_free_outputs(calls: &CallsOutcome) -> Option<String> {
 /// Prints a replay of an API trace: its outputs and its costs.
 fn print_api_outcome(
     o: &Outcome,
-    calls: &CallsOutcome,
+    calls: &ApiOutcome,
     of: &OutcomeContext<'_>,
     time: String,
     out: &mut Out,
@@ -289,11 +288,11 @@ fn print_fault(f: &FaultReport, out: &mut Out) -> Result<(), Failure> {
 
 fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String>> {
     let row = |name: &str, value: String| vec![name.to_owned(), value];
-    let done = o.jobs.iter().filter(|j| j.done).count();
+    let done = o.jobs().iter().filter(|j| j.done).count();
     let rewrites: Vec<String> = o.rewrites.iter().map(|(k, n)| format!("{} {n}", k.name())).collect();
     let mut rows = vec![
         row("Target", of.target.to_owned()),
-        row("Jobs", format!("{done} of {} done", o.jobs.len())),
+        row("Jobs", format!("{done} of {} done", o.jobs().len())),
         row("Computed", describe_computed(o)),
         row(
             "Actions",
@@ -301,7 +300,7 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
                 "{} for {}, {}",
                 o.actions,
                 format_count(of.events as u64, "event"),
-                format_count(o.interrupts, "interrupt")
+                format_count(o.interrupts(), "interrupt")
             ),
         ),
         row(
@@ -317,7 +316,7 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
         row("Time", time),
         row("Uploaded", format_count(o.pushed_bytes, "byte")),
     ];
-    if o.mastered_bus {
+    if o.accesses().is_some_and(|a| a.mastered_bus) {
         let message = "the device read and wrote memory by itself while the plan ran; it was stopped again";
         rows.push(row("Bus", message.to_owned()));
     }
@@ -332,16 +331,16 @@ fn summary(o: &Outcome, of: &OutcomeContext<'_>, time: String) -> Vec<Vec<String
 
 /// Describes how many expected effects occurred, and which ones could not be checked.
 fn describe_effects(o: &Outcome) -> String {
-    let there = o.effects.iter().filter(|e| e.matched == Some(true)).count();
-    let unseen = o.effects.iter().filter(|e| e.matched.is_none()).count();
-    let mut message = match o.effects.len() {
+    let there = o.effects().iter().filter(|e| e.matched == Some(true)).count();
+    let unseen = o.effects().iter().filter(|e| e.matched.is_none()).count();
+    let mut message = match o.effects().len() {
         0 => "none expected besides the reads".to_owned(),
         all => format!("{there} of {all} as expected"),
     };
     if unseen > 0 {
         message.push_str(&format!(", {unseen} not checked"));
     }
-    for what in &o.unchecked {
+    for what in o.accesses().map_or(&[][..], |a| &a.unchecked) {
         message.push_str("; ");
         message.push_str(what);
     }
@@ -351,7 +350,7 @@ fn describe_effects(o: &Outcome) -> String {
 /// Describes whether the outputs contain the results of the jobs, and if not, why.
 fn describe_computed(o: &Outcome) -> String {
     if o.computed {
-        let ran = o.jobs.iter().any(|j| j.computed == Some(true));
+        let ran = o.jobs().iter().any(|j| j.computed == Some(true));
         return if ran {
             "yes, every shader ran"
         } else {
@@ -362,7 +361,7 @@ fn describe_computed(o: &Outcome) -> String {
     let of = o.count_uncomputed();
     let mut why = Vec::new();
     if of.unfinished > 0 {
-        let all = format_count(o.jobs.len() as u64, "job");
+        let all = format_count(o.jobs().len() as u64, "job");
         why.push(format!("{} of {all} did not end as done", of.unfinished));
     }
     if of.unrun > 0 {
@@ -375,7 +374,7 @@ fn describe_computed(o: &Outcome) -> String {
 }
 
 fn print_jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
-    let shown: Vec<&JobOutcome> = o.jobs.iter().filter(|j| all || !j.done).collect();
+    let shown: Vec<&JobOutcome> = o.jobs().iter().filter(|j| all || !j.done).collect();
     if shown.is_empty() {
         return Ok(());
     }
@@ -411,7 +410,7 @@ fn print_jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// Describes how long the device took to become ready, and for what.
-fn describe_ready_time(calls: &CallsOutcome) -> String {
+fn describe_ready_time(calls: &ApiOutcome) -> String {
     let p = calls.parts;
     let parts = [
         ("the driver", p.driver_ns),
@@ -434,7 +433,7 @@ fn describe_ready_time(calls: &CallsOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replay_engine::run::Divergence;
+    use replay_engine::run::{AccessOutcome, Divergence, OutcomeBody};
     use trace_core::GpuVa;
 
     fn failed() -> Outcome {
@@ -458,10 +457,8 @@ mod tests {
         Outcome {
             failure: Some("event 31: a fault on the job interrupt in job 3".into()),
             actions: 40,
-            interrupts: 1,
             divergences: (0..30).map(divergence).collect(),
             divergence_count: 1234,
-            jobs: vec![job(2, Some(1), true), job(3, Some(0xc3), false), job(4, None, false)],
             faults: vec![FaultReport {
                 job: Some(3),
                 event: 31,
@@ -474,7 +471,14 @@ mod tests {
             }],
             device_ns: 5_000_000,
             pushed_bytes: 1,
-            ..Outcome::unfinished("mali-g71".into())
+            ..Outcome::unfinished(
+                "mali-g71".into(),
+                OutcomeBody::Accesses(AccessOutcome {
+                    interrupts: 1,
+                    jobs: vec![job(2, Some(1), true), job(3, Some(0xc3), false), job(4, None, false)],
+                    ..AccessOutcome::default()
+                }),
+            )
         }
     }
 

@@ -7,7 +7,8 @@ use crate::document::tuning::launches::{Launch, Launches};
 use crate::document::tuning::lists;
 use crate::document::tuning::tolerance::{ScopedRule, build_rules, parse_scoped_rule};
 use clap::Args;
-use replay_engine::tune::{Axes, Bounds, Cache, Limits, RecordedLaunch, ReplacementCode, Search, Space, TuneRequest};
+use replay_cuda::tune::{RecordedLaunch, Space};
+use replay_engine::tune::{Axes, Bounds, Cache, Limits, ReplacementCode, Search, TuneRequest};
 use std::path::{Path, PathBuf};
 use trace_core::recording::Recording;
 

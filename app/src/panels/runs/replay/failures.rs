@@ -257,14 +257,14 @@ fn explain_divergence(doc: &Document, d: &Divergence) -> Vec<String> {
 }
 
 pub(super) fn findings(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
-    if o.findings.is_empty() {
+    if o.findings().is_empty() {
         return;
     }
     let p = palette(ui);
     widgets::section(ui, "Findings about the recording");
-    for (i, f) in o.findings.iter().take(FINDINGS).enumerate() {
-        let (mark, _) = severity_label(f.severity);
-        let colour = severity_colour(p, f.severity);
+    for (i, f) in o.findings().iter().take(FINDINGS).enumerate() {
+        let (mark, _) = crate::panels::findings::severity_label(f.severity);
+        let colour = crate::panels::timeline::severity_colour(p, f.severity);
         let mut left = StyledText::body(format!("{mark} {}", f.message));
         left.font = body();
         let left = left.colour(colour);
@@ -276,8 +276,8 @@ pub(super) fn findings(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
             doc.go(e);
         }
     }
-    if o.findings.len() > FINDINGS {
-        let summary = format!("and {} more, in the saved outcome", o.findings.len() - FINDINGS);
+    if o.findings().len() > FINDINGS {
+        let summary = format!("and {} more, in the saved outcome", o.findings().len() - FINDINGS);
         ui.label(RichText::new(summary).font(small()).color(p.quiet));
     }
 }

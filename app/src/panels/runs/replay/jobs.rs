@@ -21,19 +21,19 @@ fn describe_end(ui: &Ui, j: &JobOutcome) -> (&'static str, Color32) {
 }
 
 pub(super) fn draw(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
-    if o.jobs.is_empty() {
+    if o.jobs().is_empty() {
         return;
     }
     let p = palette(ui);
     widgets::section(ui, "Jobs");
-    let height = (o.jobs.len() as f32 * ROW).min(12.0 * ROW);
+    let height = (o.jobs().len() as f32 * ROW).min(12.0 * ROW);
     let rect = Rect::from_min_size(ui.cursor().min, vec2(ui.available_width(), height));
     let mut child = ui.new_child(egui::UiBuilder::new().max_rect(rect));
     let id = ui.scope_id().with("replayed jobs");
     let mut rows: Rows = ui.data(|d| d.get_temp(id)).unwrap_or_default();
     let mut go = None;
-    rows.show(&mut child, "Replayed jobs", o.jobs.len() as u64, |ui, row, rect| {
-        let Some(j) = o.jobs.get(row as usize) else { return };
+    rows.show(&mut child, "Replayed jobs", o.jobs().len() as u64, |ui, row, rect| {
+        let Some(j) = o.jobs().get(row as usize) else { return };
         let (word, colour) = describe_end(ui, j);
         let r = focus::row_response(ui, rect, ui.scope_id().with(("replayed", row)));
         r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("replayed job {} {word}", j.index)));

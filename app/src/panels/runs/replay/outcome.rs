@@ -92,7 +92,7 @@ fn action_buttons(actions: &mut UiActions, ui: &mut Ui) {
 /// Draws the effects other than reads: missing ones first, then those that could not be checked.
 fn effects(ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
-    for e in &o.effects {
+    for e in o.effects() {
         match e.matched {
             Some(true) => {}
             Some(false) => {
@@ -103,7 +103,7 @@ fn effects(ui: &mut Ui, o: &Outcome) {
         }
     }
     let there: Vec<&str> = o
-        .effects
+        .effects()
         .iter()
         .filter(|e| e.matched == Some(true))
         .map(|e| e.kind.as_str())
@@ -111,7 +111,7 @@ fn effects(ui: &mut Ui, o: &Outcome) {
     if !there.is_empty() {
         wrapped_text(ui, format!("{} as expected", there.join(", ")), p.quiet);
     }
-    for what in &o.unchecked {
+    for what in o.accesses().map_or(&[][..], |a| &a.unchecked) {
         wrapped_text(ui, format!("! {what}"), p.warning);
     }
 }
@@ -119,7 +119,7 @@ fn effects(ui: &mut Ui, o: &Outcome) {
 /// Describes why the outputs lack what jobs compute.
 fn describe_uncomputed(o: &Outcome) -> String {
     let of = o.count_uncomputed();
-    let all = text::count(o.jobs.len() as u64);
+    let all = text::count(o.jobs().len() as u64);
     let mut why = Vec::new();
     if of.unfinished > 0 {
         why.push(format!("{} of {all} jobs did not complete", text::count(of.unfinished)));

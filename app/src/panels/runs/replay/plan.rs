@@ -192,22 +192,25 @@ fn calls_planned(ui: &mut Ui, c: &ApiFootprint, limit: u64) {
 }
 
 fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
+    let Some(accesses) = plan.accesses() else {
+        return;
+    };
     let p = palette(ui);
     let none = ("", p.quiet);
     let what = "register accesses, waits and pauses";
     count_row(ui, plan.actions, "actions", none, None, what);
     writes(doc, ui);
     let left = "reads of free-running counters, such as cycle counters, are not compared";
-    count_row(ui, plan.reads.compared(), "reads compared", none, None, left);
+    count_row(ui, accesses.reads.compared(), "reads compared", none, None, left);
     let limit = format!("jobs, limit {} each", text::duration(plan.budgets.interrupt_ns));
-    count_row(ui, plan.jobs.len() as u64, &limit, none, None, "");
+    count_row(ui, plan.jobs().len() as u64, &limit, none, None, "");
     let word = match &doc.replay.verified {
         Some(Ok(v)) if v.unproved.is_empty() => ("proved", p.job),
         Some(Err(_)) => ("▲ refused", p.error),
         _ => none,
     };
     let inside = doc.describe_safety();
-    count_row(ui, plan.used_pages, "pages in use", word, None, &inside);
+    count_row(ui, accesses.used_pages, "pages in use", word, None, &inside);
     memory(doc, ui);
 }
 

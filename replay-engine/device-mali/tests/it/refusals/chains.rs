@@ -6,8 +6,8 @@ use super::*;
 fn rule_3_chains() {
     let r = sample(SAMPLE);
     let whole = compiled(&r);
-    let head = whole.plan.jobs[0].head_va;
-    // A user's edit makes the head's next-job pointer point to the head.
+    let head = whole.plan.jobs()[0].head_va;
+    // The head's next-job pointer is made to point at itself, by an edit that a user could make.
     let edits = Edits {
         patches: vec![Patch {
             address_space: 0,
@@ -47,7 +47,7 @@ fn rule_3_chains() {
         };
         with_actions(whole.clone(), |list| list.insert(0, a))
     };
-    let end = whole.plan.used_pages * 4096;
+    let end = whole.plan.accesses().unwrap().used_pages * 4096;
     assert_eq!(reason(&put(end, 8), 3), Reason::WriteOutside { offset: end, width: 8 });
     assert_eq!(
         reason(&put(u64::MAX - 7, 8), 3),
@@ -100,7 +100,7 @@ fn rule_4_limits_and_budgets() {
         Reason::Budget { .. }
     ));
     assert!(matches!(
-        reason(&spend(|p| p.budgets.pages = p.used_pages - 1), 4),
+        reason(&spend(|p| p.budgets.pages = p.accesses().unwrap().used_pages - 1), 4),
         Reason::Budget { .. }
     ));
     assert!(matches!(
@@ -136,12 +136,12 @@ fn rule_4_limits_and_budgets() {
 fn rule_4_a_job_in_a_slot_that_no_gpu_has() {
     let mut c = compiled(&sample(SAMPLE));
     for slot in [16, 254] {
-        c.plan.jobs[0].slot = slot;
+        c.plan.registers_mut().unwrap().jobs[0].slot = slot;
         assert!(matches!(reason(&c, 4), Reason::Budget { budget: 16, .. }));
         // A run that ignores the refusal reports the job as not done.
         let outcome = play(&c);
-        assert_eq!(outcome.jobs.len(), c.plan.jobs.len());
-        assert!(!outcome.jobs[0].done);
+        assert_eq!(outcome.jobs().len(), c.plan.jobs().len());
+        assert!(!outcome.jobs()[0].done);
     }
 }
 
@@ -248,7 +248,7 @@ fn busy_slot_registers_must_not_change_after_submit() {
 fn verification_follows_chains_like_the_hardware() {
     let r = sample(SAMPLE);
     let whole = compiled(&r);
-    let head = whole.plan.jobs[0].head_va;
+    let head = whole.plan.jobs()[0].head_va;
     let lo = find(&whole, 0x18c0);
     let value = head.0 & 0xffff_ffff;
     let c = set(&whole, lo, value | 8);
@@ -301,8 +301,8 @@ fn chain_in_gpu_writable_memory_is_reported_unproved() {
         describe(&whole),
         "the driver maps its chain of several jobs for writing"
     );
-    let head = whole.plan.jobs[0].head_va;
-    let format = whole.plan.spaces[0].format;
+    let head = whole.plan.jobs()[0].head_va;
+    let format = whole.plan.spaces()[0].format;
     let step = steps(&whole, head)[3];
     let frame = step.raw & ((1 << 48) - 1) & !0xfff;
     let leaf = |rights| trace_core::mmu::encode_leaf(format, trace_core::PhysAddr(frame), rights, 0);
@@ -328,17 +328,26 @@ fn rule_4_sums_and_numbers() {
             other => panic!("{other}"),
         }
     };
-    let buffer = whole.plan.buffers[0].clone();
+    let buffer = whole.plan.accesses().unwrap().buffers[0].clone();
     assert_eq!(over(&|p| p.outputs = vec![buffer.clone(); 1025]), "outputs");
     let large = replay_engine::plan::PlanBuffer {
         bytes: 1 << 29,
         ..buffer.clone()
     };
     assert_eq!(over(&|p| p.outputs = vec![large.clone(); 3]), "bytes of all outputs");
-    assert_eq!(over(&|p| p.spaces = vec![p.spaces[0]; 65]), "translations");
-    assert_eq!(over(&|p| p.allowed = vec![(0, 4); 65]), "allowed ranges");
-    assert_eq!(over(&|p| p.allowed = vec![(0, 0x800); 3]), "bytes of allowed ranges");
-    // The work limit counts all of the check's own work.
+    assert_eq!(
+        over(&|p| p.registers_mut().unwrap().spaces = vec![p.spaces()[0]; 65]),
+        "translations"
+    );
+    assert_eq!(
+        over(&|p| p.accesses_mut().unwrap().allowed = vec![(0, 4); 65]),
+        "allowed ranges"
+    );
+    assert_eq!(
+        over(&|p| p.accesses_mut().unwrap().allowed = vec![(0, 0x800); 3]),
+        "bytes of allowed ranges"
+    );
+    // The check's own work is counted, whatever it goes into.
     let progress = Progress::new();
     let all = Work::new(u64::MAX, &progress);
     verify_within(&whole.plan, &whole.pages, &target(), &all).unwrap();

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn rule_2_pages() {
     let whole = compiled(&sample(SAMPLE));
-    let digest = whole.plan.pages[0].digest;
+    let digest = whole.plan.accesses().unwrap().pages[0].digest;
     let mut missing = first(&whole);
     missing.pages.remove(&digest);
     assert!(matches!(reason(&missing, 2), Reason::PageMissing { .. }));
@@ -13,13 +13,15 @@ fn rule_2_pages() {
     damaged.pages.get_mut(&digest).unwrap()[17] ^= 1;
     assert!(matches!(reason(&damaged, 2), Reason::PageDamaged { .. }));
     let mut outside = first(&whole);
-    outside.plan.pages.last_mut().unwrap().frame += outside.plan.arena.pages;
+    let accesses = outside.plan.accesses_mut().unwrap();
+    accesses.pages.last_mut().unwrap().frame += accesses.arena.pages;
     assert!(matches!(reason(&outside, 2), Reason::PageOutside { .. }));
     let mut twice = first(&whole);
-    twice.plan.pages.insert(1, twice.plan.pages[0]);
+    let pages = &mut twice.plan.accesses_mut().unwrap().pages;
+    pages.insert(1, pages[0]);
     assert_eq!(reason(&twice, 2), Reason::PagesUnsorted);
     let mut other = first(&whole);
-    other.plan.arena.pages -= 1;
+    other.plan.accesses_mut().unwrap().arena.pages -= 1;
     assert_eq!(reason(&other, 0), Reason::OtherArena);
 }
 
@@ -28,9 +30,9 @@ fn rule_2_pages() {
 fn rule_2_a_table_flipped_in_one_bit() {
     for name in [SAMPLE, "write-value-lpae.kine"] {
         let whole = compiled(&sample(name));
-        let used = whole.plan.used_pages;
-        let first_frame = whole.plan.arena.base.frame();
-        let head = whole.plan.jobs[0].head_va;
+        let used = whole.plan.accesses().unwrap().used_pages;
+        let first_frame = whole.plan.accesses().unwrap().arena.base.frame();
+        let head = whole.plan.jobs()[0].head_va;
         let path = steps(&whole, head);
         assert_eq!(path.len(), 4);
         let (mut outside_flips, mut reported) = (0, 0);
@@ -66,13 +68,15 @@ fn rule_2_tables_are_not_writable_by_the_gpu() {
     let whole = compiled(&sample(SAMPLE));
     let table = whole
         .plan
+        .accesses()
+        .unwrap()
         .pages
         .iter()
         .find(|p| p.role == FrameRole::Table)
         .unwrap()
         .frame;
-    let memory = replay_engine::plan::PlanMemory::from_plan(&whole.plan, &whole.pages).unwrap();
-    let space = whole.plan.spaces[0];
+    let memory = replay_engine::plan::PlanMemory::from_plan(whole.plan.accesses().unwrap(), &whole.pages).unwrap();
+    let space = whole.plan.spaces()[0];
     let mut leaf = None;
     trace_core::mmu::for_each_leaf(space.format, space.root, &memory, &mut |l| {
         if l.rights.write {
@@ -111,7 +115,7 @@ fn rule_2_roots_and_translation_modes() {
         Reason::ForeignRoot { .. } | Reason::NoTables { .. }
     ));
     let mut c = first(&whole);
-    c.plan.spaces[0].root_register ^= 1 << 20;
+    c.plan.registers_mut().unwrap().spaces[0].root_register ^= 1 << 20;
     assert!(matches!(reason(&c, 2), Reason::RootValue { .. }));
     // The job cannot access its memory when translation is off.
     let c = set(&whole, at(TRANSCFG_LO), 0x4200_0001);
@@ -121,7 +125,7 @@ fn rule_2_roots_and_translation_modes() {
 #[test]
 fn rule_6_outputs_are_in_mapped_memory() {
     let mut c = compiled(&sample(SAMPLE));
-    let mut o = c.plan.buffers[0].clone();
+    let mut o = c.plan.accesses().unwrap().buffers[0].clone();
     o.va = GpuVa(0x10);
     c.plan.outputs = vec![o];
     assert!(matches!(reason(&c, 6), Reason::OutputUnmapped { va: 0x10, .. }));
@@ -175,13 +179,15 @@ fn rule_2_tables_are_not_readable_by_the_gpu() {
     let whole = compiled(&sample(SAMPLE));
     let table = whole
         .plan
+        .accesses()
+        .unwrap()
         .pages
         .iter()
         .find(|p| p.role == FrameRole::Table)
         .unwrap()
         .frame;
-    let head = whole.plan.jobs[0].head_va;
-    let format = whole.plan.spaces[0].format;
+    let head = whole.plan.jobs()[0].head_va;
+    let format = whole.plan.spaces()[0].format;
     let at = steps(&whole, head)[3].entry_at;
     let c = with_entry(whole, at, |_| {
         trace_core::mmu::encode_leaf(

@@ -62,10 +62,12 @@ fn rule_1_registers() {
     };
     assert!(matches!(reason(&put(live), 1), Reason::LiveValue { register } if register == "JS1_HEAD_NEXT_LO"));
     let mut cut = first(&whole);
-    cut.plan.body = cut.plan.body[..cut.plan.body.len() - 1].to_vec().into();
+    let body = cut.plan.body.bytes();
+    let body = body[..body.len() - 1].to_vec();
+    cut.plan.body.set_bytes(body.into());
     assert!(matches!(reason(&cut, 1), Reason::Body { .. }));
     let mut all = first(&whole);
-    all.plan.allowed = vec![(0, 0x4000)];
+    all.plan.accesses_mut().unwrap().allowed = vec![(0, 0x4000)];
     assert_eq!(reason(&all, 1), Reason::AllowedTooMuch { start: 0, end: 0x4000 });
 }
 
@@ -126,7 +128,7 @@ fn rule_1_at_compile_time() {
     // The outcome names the register and reports how often it was used.
     let o = play(&c);
     let finding = o
-        .findings
+        .findings()
         .iter()
         .find(|f| f.kind == FindingKind::UnknownRegister)
         .unwrap();
@@ -195,19 +197,24 @@ fn rule_5_every_difference_is_named() {
         change(&mut c.plan);
         reason(&c, 5)
     };
-    let r = change(|p| p.reads.equal += 1);
+    let change_jobs = |change: fn(&mut Vec<PlanJob>)| {
+        let mut c = whole.clone();
+        change(&mut c.plan.registers_mut().unwrap().jobs);
+        reason(&c, 5)
+    };
+    let r = change(|p| p.accesses_mut().unwrap().reads.equal += 1);
     assert!(matches!(r, Reason::Unnamed { what, .. } if what == "equal reads"));
     // The user approved the plan with this list of jobs.
     for r in [
-        change(|p| p.jobs[0].slot += 1),
-        change(|p| p.jobs[0].submit_event += 1),
-        change(|p| p.jobs[0].head_va.0 += 64),
-        change(|p| p.jobs[0].done_event = Some(p.jobs[0].submit_event)),
-        change(|p| p.jobs.clear()),
+        change_jobs(|jobs| jobs[0].slot += 1),
+        change_jobs(|jobs| jobs[0].submit_event += 1),
+        change_jobs(|jobs| jobs[0].head_va.0 += 64),
+        change_jobs(|jobs| jobs[0].done_event = Some(jobs[0].submit_event)),
+        change_jobs(Vec::clear),
     ] {
         assert!(matches!(r, Reason::OtherJob { index: 0, .. }), "{r}");
     }
-    let r = change(|p| p.jobs.push(p.jobs[0]));
+    let r = change_jobs(|jobs| jobs.push(jobs[0]));
     assert!(matches!(r, Reason::Unnamed { what, .. } if what == "jobs"));
     let r = change(|p| p.outputs.clear());
     assert!(matches!(r, Reason::Unnamed { what, said: 1, found: 0 } if what == "output rewrites"));
@@ -217,7 +224,7 @@ fn rule_5_every_difference_is_named() {
 fn published_recordings_with_invalid_tables_are_refused() {
     let Some(r) = published("mnist") else { return };
     let whole = compiled(&r);
-    let head = whole.plan.jobs[0].head_va;
+    let head = whole.plan.jobs()[0].head_va;
     let c = with_entry(whole.clone(), steps(&whole, head)[3].entry_at, |raw| raw ^ 1 << 33);
     assert!(matches!(reason(&c, 2), Reason::LeafOutside { va, .. } if va == head.0 & !0xfff));
     let c = with_page(whole, steps(&compiled(&r), head)[0].entry_at.frame(), |p| p.fill(0xff));
@@ -370,9 +377,9 @@ fn a_plan_for_another_product_is_refused_and_a_revision_is_not() {
     let text = r.to_string();
     assert!(text.contains("Mali-G52") && text.contains("Mali-G71"), "{text}");
     c = compiled(&sample(SAMPLE));
-    c.plan.gpu_id ^= 0x0ff0_0003;
+    c.plan.accesses_mut().unwrap().gpu_id ^= 0x0ff0_0003;
     verify(&c.plan, &c.pages, &target()).unwrap();
-    c.plan.gpu_id = 0;
+    c.plan.accesses_mut().unwrap().gpu_id = 0;
     let v = verify(&c.plan, &c.pages, &target()).unwrap();
     assert!(v.unproved.iter().any(|u| u.contains("does not name its GPU")), "{v:?}");
 }

@@ -1,0 +1,48 @@
+//! Plans of both kinds of recordings: the compiler, the check and the edits of API traces or of register accesses.
+
+use replay_cuda::ApiOptions;
+use replay_engine::device::DeviceInfo;
+use replay_engine::plan::{self, ApplyError, CompileError, CompileOptions, Compiled, Edits};
+use replay_engine::verify::{Refusal, Verified, Work, verify_within};
+use trace_core::Recording;
+use trace_core::progress::Progress;
+
+/// Compiles a recording and its edits into a plan for `device`, with the options for its kind.
+///
+/// # Errors
+/// If the recording cannot be replayed on the device.
+pub fn compile(
+    recording: &Recording,
+    edits: &Edits,
+    device: &DeviceInfo,
+    options: &CompileOptions,
+    api_options: &ApiOptions,
+    progress: &Progress,
+) -> Result<Compiled, CompileError> {
+    match recording.api_trace_metadata().is_some() || device.takes_api_traces() {
+        true => replay_cuda::compile(recording, edits, device, api_options, progress),
+        false => plan::compile(recording, edits, device, options, progress),
+    }
+}
+
+/// Checks a plan for a device.
+///
+/// # Errors
+/// The first rule that the plan breaks.
+pub fn verify(compiled: &Compiled, device: &DeviceInfo, work: &Work<'_>) -> Result<Verified, Refusal> {
+    match compiled.plan.api().is_some() || device.takes_api_traces() {
+        true => replay_cuda::verify(&compiled.plan, device),
+        false => verify_within(&compiled.plan, &compiled.pages, device, work),
+    }
+}
+
+/// Returns a recording with edits applied. `source` is the name of its file, for messages.
+///
+/// # Errors
+/// If an edit does not fit, or a file cannot hold it.
+pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Progress) -> Result<Recording, ApplyError> {
+    match recording.api_trace_metadata().is_some() {
+        true => replay_cuda::apply(recording, edits, source, progress),
+        false => plan::apply(recording, edits, source, progress),
+    }
+}

@@ -1,0 +1,34 @@
+//! What clients and servers of the engine need for API traces of CUDA.
+
+use super::outcome::build_recording;
+use super::verify::{check_plan, check_request};
+use replay_engine::device::DeviceInfo;
+use replay_engine::plan::{PageSource, PlannedCalls};
+use replay_engine::run::Outcome;
+use replay_engine::target::{ApiSupport, TargetRequest};
+use replay_engine::verify::{Refusal, Verified};
+use trace_core::Recording;
+
+/// The API of CUDA.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CudaSupport;
+
+impl ApiSupport for CudaSupport {
+    fn verify(&self, plan: PlannedCalls<'_>, target: &DeviceInfo) -> Result<Verified, Refusal> {
+        check_plan(plan, target)
+    }
+
+    fn check_request(&self, plan: PlannedCalls<'_>, request: &TargetRequest) -> Result<(), Refusal> {
+        check_request(plan, request)
+    }
+
+    fn build_recording(
+        &self,
+        outcome: &Outcome,
+        plan: PlannedCalls<'_>,
+        pages: &dyn PageSource,
+        info: &DeviceInfo,
+    ) -> Result<Recording, String> {
+        build_recording(outcome, plan, pages, info).map_err(|e| e.to_string())
+    }
+}

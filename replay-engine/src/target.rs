@@ -1,0 +1,195 @@
+//! Targets of both kinds: what a server owns, what it is asked for, and what API traces need besides register accesses.
+
+use crate::device::{DeviceInfo, RegisterFactory, RegisterTarget, ReplayDeviceError, Target};
+use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
+use crate::plan::{PageSource, PlannedCalls};
+use crate::run::Outcome;
+use crate::tune::{TuneReport, TuneRequest};
+use crate::verify::{Reason, Refusal, Verified, refuse};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use trace_core::Recording;
+use trace_core::progress::Progress;
+
+/// What a target is asked to do with a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum TargetRequest {
+    /// A replay.
+    Replay {
+        /// Number of repetitions, at least 1.
+        repeat: u32,
+    },
+    /// A tuning of one launch of an API trace.
+    Tune(Box<TuneRequest>),
+    /// A memory trace of an API trace.
+    TraceMemory(MemoryTraceRequest),
+}
+
+/// The memory that an API target traced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TracedMemory {
+    /// The report.
+    pub report: MemoryTraceReport,
+    /// The bytes of the [`trace_core::api_trace::MemoryTrace`].
+    pub trace: Vec<u8>,
+}
+
+/// A target of API traces.
+pub trait ApiTarget: Target {
+    /// Returns the API of its traces.
+    fn api(&self) -> Arc<dyn ApiSupport>;
+
+    /// Replays a verified plan `repeat` times. Returns the outcome without its recording; failures are part of it.
+    fn replay(&mut self, plan: PlannedCalls<'_>, pages: &dyn PageSource, repeat: u32, progress: &Progress) -> Outcome;
+
+    /// Tunes a launch of a verified plan. A cancelled tuning returns the results up to then.
+    ///
+    /// # Errors
+    /// Why there is no result, for the user.
+    fn tune(
+        &mut self,
+        plan: PlannedCalls<'_>,
+        pages: &dyn PageSource,
+        request: &TuneRequest,
+        progress: &Progress,
+    ) -> Result<TuneReport, String>;
+
+    /// Traces the memory of a verified plan.
+    ///
+    /// # Errors
+    /// Why there is no trace, for the user.
+    fn trace_memory(
+        &mut self,
+        plan: PlannedCalls<'_>,
+        pages: &dyn PageSource,
+        request: &MemoryTraceRequest,
+        progress: &Progress,
+    ) -> Result<TracedMemory, String>;
+}
+
+/// What clients and servers need for plans of one API. A program hands it in.
+pub trait ApiSupport: fmt::Debug + Send + Sync {
+    /// Proves that a plan may run on this device.
+    ///
+    /// # Errors
+    /// The first rule that the plan breaks.
+    fn verify(&self, plan: PlannedCalls<'_>, target: &DeviceInfo) -> Result<Verified, Refusal>;
+
+    /// Proves that a verified plan fits a request.
+    ///
+    /// # Errors
+    /// The first rule that the request breaks.
+    fn check_request(&self, plan: PlannedCalls<'_>, request: &TargetRequest) -> Result<(), Refusal>;
+
+    /// Builds the recording of a replay.
+    ///
+    /// # Errors
+    /// Why the plan cannot be decoded, for the user.
+    fn build_recording(
+        &self,
+        outcome: &Outcome,
+        plan: PlannedCalls<'_>,
+        pages: &dyn PageSource,
+        info: &DeviceInfo,
+    ) -> Result<Recording, String>;
+}
+
+/// Checks a request for a plan of register accesses: it is only replayed.
+///
+/// # Errors
+/// If the request is for API traces.
+pub fn check_access_request(request: &TargetRequest, device: &str) -> Result<(), Refusal> {
+    let (place, what) = match request {
+        TargetRequest::Replay { .. } => return Ok(()),
+        TargetRequest::Tune(_) => ("tuning", "tunes no launches"),
+        TargetRequest::TraceMemory(_) => ("memory trace", "traces no memory"),
+    };
+    let why = format!("{device} runs register accesses and {what}");
+    refuse(0, place, Reason::Calls { why })
+}
+
+/// An open target.
+pub enum OpenTarget {
+    /// It takes register accesses.
+    Registers(Box<dyn RegisterTarget>),
+    /// It takes API traces.
+    Api(Box<dyn ApiTarget>),
+}
+
+impl OpenTarget {
+    /// Returns the description of the device.
+    #[must_use]
+    pub fn info(&self) -> DeviceInfo {
+        match self {
+            Self::Registers(device) => device.info(),
+            Self::Api(device) => device.info(),
+        }
+    }
+
+    /// Brings the device to its power-on state.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn reset(&mut self) -> Result<(), ReplayDeviceError> {
+        match self {
+            Self::Registers(device) => device.reset(),
+            Self::Api(device) => device.reset(),
+        }
+    }
+
+    /// Returns the API of its traces, or `None` if it takes register accesses.
+    #[must_use]
+    pub fn api(&self) -> Option<Arc<dyn ApiSupport>> {
+        match self {
+            Self::Registers(_) => None,
+            Self::Api(device) => Some(device.api()),
+        }
+    }
+}
+
+/// Creates a target of API traces, and creates it again after a panic.
+pub type ApiFactory = Arc<dyn Fn() -> Result<Box<dyn ApiTarget>, ReplayDeviceError> + Send + Sync>;
+
+/// Creates a target, and creates it again after a panic.
+#[derive(Clone)]
+pub enum Factory {
+    /// It takes register accesses.
+    Registers(RegisterFactory),
+    /// It takes API traces.
+    Api(ApiFactory),
+}
+
+impl fmt::Debug for Factory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Registers(_) => "Factory::Registers",
+            Self::Api(_) => "Factory::Api",
+        })
+    }
+}
+
+impl From<RegisterFactory> for Factory {
+    fn from(factory: RegisterFactory) -> Self {
+        Self::Registers(factory)
+    }
+}
+
+impl From<ApiFactory> for Factory {
+    fn from(factory: ApiFactory) -> Self {
+        Self::Api(factory)
+    }
+}
+
+impl Factory {
+    /// Creates the target.
+    ///
+    /// # Errors
+    /// If the device cannot be created.
+    pub fn open(&self) -> Result<OpenTarget, ReplayDeviceError> {
+        match self {
+            Self::Registers(factory) => factory().map(OpenTarget::Registers),
+            Self::Api(factory) => factory().map(OpenTarget::Api),
+        }
+    }
+}
