@@ -88,7 +88,7 @@ pub fn outcome(data: &[u8]) -> bool {
         return false;
     };
     let none = std::collections::BTreeMap::new();
-    let Ok(recording) = arrived.recording(plan, &none, &info, None) else {
+    let Ok(recording) = artifacts.recording(plan, &none, &info, None) else {
         return false;
     };
     let bytes =
@@ -108,10 +108,12 @@ where
     let Ok(message) = trace_core::encode::from_bytes::<T>(data) else {
         return false;
     };
-    let encode = |m: &T| trace_core::encode::to_bytes(m).unwrap_or_else(|e| panic!("it does not encode: {e}"));
-    let bytes = encode(&message);
-    let again = trace_core::encode::from_bytes::<T>(&bytes).unwrap_or_else(|e| panic!("it does not decode: {e}"));
-    assert_eq!(encode(&again), bytes);
+    let encode =
+        |m: &T| trace_core::encode::to_bytes(m).unwrap_or_else(|e| panic!("a decoded message does not encode: {e}"));
+    let encoded = encode(&message);
+    let decoded = trace_core::encode::from_bytes::<T>(&encoded)
+        .unwrap_or_else(|e| panic!("an encoded message does not decode: {e}"));
+    assert_eq!(encode(&decoded), encoded);
     true
 }
 

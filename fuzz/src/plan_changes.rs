@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use replay_core::{Action, Actions};
-use replay_engine::plan::{BodyBuilder, Compiled, Plan, PlanPage};
+use replay_engine::plan::{AccessPlan, BodyBuilder, Compiled, Plan, PlanBody, PlanPage, RegisterPlan};
 use trace_core::recording::{FrameRole, MmuFormat};
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, mmu};
 
@@ -22,7 +22,9 @@ struct PlanChange {
 
 /// Applies the input's changes to a plan, one after another.
 pub(crate) fn apply_changes(compiled: &mut Compiled, data: &[u8]) {
-    let mut actions: Vec<Action> = Actions::new(&compiled.plan.body).filter_map(Result::ok).collect();
+    let mut actions: Vec<Action> = Actions::new(compiled.plan.body.bytes())
+        .filter_map(Result::ok)
+        .collect();
     let mut input = Input(data);
     while !input.is_empty() {
         change(compiled, &mut actions, &mut input);
@@ -32,23 +34,28 @@ pub(crate) fn apply_changes(compiled: &mut Compiled, data: &[u8]) {
         // Changed actions that do not fit into a body are left out.
         let _ = body.push(action);
     }
-    (compiled.plan.body, compiled.plan.actions) = body.finish();
+    let (body, actions) = body.finish();
+    compiled.plan.body.set_bytes(body);
+    compiled.plan.actions = actions;
 }
 
 /// Applies one change of the input.
 fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<'_>) {
     let (op, small, at, value) = (input.u8(), input.u8(), input.u16(), input.u64());
     let plan = &mut compiled.plan;
-    let base = plan.arena.base.0;
+    let Some(accesses) = plan.accesses_mut() else {
+        return;
+    };
+    let base = accesses.arena.base.0;
     let c = PlanChange {
         op,
         small,
         at: usize::from(at),
         value,
-        inside: base + (value % (plan.used_pages + 2)) * PAGE_SIZE as u64,
+        inside: base + (value % (accesses.used_pages + 2)) * PAGE_SIZE as u64,
     };
     if op >= CHANGES_MEMORY {
-        add_memory_change(plan, actions, c);
+        add_memory_change(accesses, actions, c);
         return;
     }
     let count = actions.len().max(1);
@@ -60,9 +67,9 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
             actions.remove(c.at % count);
         }
         5 | 6 => insert_write(actions, c),
-        7 => change_envelope(plan, small, c.at, value, c.inside),
-        8 => move_page(plan, c),
-        9 => plan.pages.push(PlanPage {
+        7 => change_envelope(&mut compiled.plan, small, c.at, value, c.inside),
+        8 => move_page(accesses, c),
+        9 => accesses.pages.push(PlanPage {
             frame: c.inside / PAGE_SIZE as u64,
             digest: trace_core::recording::zero_digest(),
             role: FrameRole::Data,
@@ -84,7 +91,7 @@ fn event_before(actions: &[Action], place: usize) -> u32 {
 }
 
 /// Adds a memory change anywhere in the plan's pages, aligned to a word.
-fn add_memory_change(plan: &Plan, actions: &mut Vec<Action>, c: PlanChange) {
+fn add_memory_change(plan: &AccessPlan, actions: &mut Vec<Action>, c: PlanChange) {
     let place = c.at % (actions.len() + 1);
     let event = event_before(actions, place);
     let offset = (c.value >> 8) % (plan.used_pages.max(1) * PAGE_SIZE as u64) / 8 * 8;
@@ -108,8 +115,11 @@ fn add_memory_change(plan: &Plan, actions: &mut Vec<Action>, c: PlanChange) {
 
 /// Changes a word of a page: to any value, or to an address of the arena with bits of a table entry.
 fn change_page_word(compiled: &mut Compiled, c: PlanChange) {
-    let count = compiled.plan.pages.len().max(1);
-    let Some(listed) = compiled.plan.pages.get_mut(c.at % count) else {
+    let Some(accesses) = compiled.plan.accesses_mut() else {
+        return;
+    };
+    let count = accesses.pages.len().max(1);
+    let Some(listed) = accesses.pages.get_mut(c.at % count) else {
         return;
     };
     let Some(mut page) = compiled.pages.get(&listed.digest).cloned() else {
@@ -190,7 +200,7 @@ fn insert_write(actions: &mut Vec<Action>, c: PlanChange) {
 
 /// Swaps the page images of two frames, or gives one another frame. A plan of a device with its own memory can have no
 /// pages.
-fn move_page(plan: &mut Plan, c: PlanChange) {
+fn move_page(plan: &mut AccessPlan, c: PlanChange) {
     let count = plan.pages.len().max(1);
     if c.small & 1 == 0 && !plan.pages.is_empty() {
         plan.pages.swap(c.at % count, c.small as usize / 2 % count);
@@ -202,14 +212,43 @@ fn move_page(plan: &mut Plan, c: PlanChange) {
 /// Changes a field of the plan other than its actions and pages.
 fn change_envelope(plan: &mut Plan, field: u8, at: usize, value: u64, inside: u64) {
     match field % 16 {
-        0 => plan.used_pages = value % 4096,
         1 => plan.budgets.actions = value,
         2 => plan.budgets.pages = value,
         3 => plan.budgets.time_ns = value,
         4 => plan.budgets.interrupt_ns = value,
         5 => plan.budgets.poll_ns = value,
+        12 | 13 => {
+            let count = plan.outputs.len().max(1);
+            if let Some(o) = plan.outputs.get_mut(at % count) {
+                match value >> 62 {
+                    0 => o.va = GpuVa(value),
+                    1 => o.bytes = value & 0xf_ffff,
+                    2 => o.bytes = value,
+                    _ => o.space = value as u32,
+                }
+            }
+        }
+        field => match &mut plan.body {
+            PlanBody::Registers(registers) => change_register_plan(registers, field, at, value, inside),
+            PlanBody::Mmio(mmio) => change_access_plan(&mut mmio.accesses, field, value),
+            PlanBody::Api(_) => {}
+        },
+    }
+}
+
+/// Changes a field that plans of accesses share.
+fn change_access_plan(plan: &mut AccessPlan, field: u8, value: u64) {
+    match field {
+        0 => plan.used_pages = value % 4096,
         6 => plan.allowed.push((value as u32, (value >> 32) as u32)),
         7 => plan.gpu_id = value as u32,
+        _ => plan.reads.equal = value,
+    }
+}
+
+/// Changes a field of a plan of a job-manager GPU.
+fn change_register_plan(plan: &mut RegisterPlan, field: u8, at: usize, value: u64, inside: u64) {
+    match field {
         8 => {
             let copy = plan.spaces.first().copied();
             plan.spaces.extend(copy);
@@ -231,17 +270,6 @@ fn change_envelope(plan: &mut Plan, field: u8, at: usize, value: u64, inside: u6
                 }
             }
         }
-        12 | 13 => {
-            let count = plan.outputs.len().max(1);
-            if let Some(o) = plan.outputs.get_mut(at % count) {
-                match value >> 62 {
-                    0 => o.va = GpuVa(value),
-                    1 => o.bytes = value & 0xf_ffff,
-                    2 => o.bytes = value,
-                    _ => o.space = value as u32,
-                }
-            }
-        }
         14 => {
             let count = plan.jobs.len().max(1);
             if let Some(j) = plan.jobs.get_mut(at % count) {
@@ -253,6 +281,6 @@ fn change_envelope(plan: &mut Plan, field: u8, at: usize, value: u64, inside: u6
                 }
             }
         }
-        _ => plan.reads.equal = value,
+        field => change_access_plan(&mut plan.accesses, field, value),
     }
 }

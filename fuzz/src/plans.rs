@@ -5,9 +5,7 @@ use crate::plan_changes::apply_changes;
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Action, Actions, Budget, Device, DeviceError, Encoder, MAX_ACTION_BYTES, WaitResult};
 use replay_engine::device::{Arena, Containment, DeviceInfo, DeviceInterface, Target};
-use replay_engine::plan::{
-    self, AccessPlan, BodyBuilder, Compiled, Plan, PlanBody, PlanMemory, PlanPage, RegisterPlan,
-};
+use replay_engine::plan::{self, AccessPlan, Compiled, Plan, PlanMemory};
 use replay_engine::run::{Outcome, Timing, run};
 use replay_engine::verify::{Refusal, Verified, verify};
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,7 +141,7 @@ fn check_text_round_trip(plan: &Plan) {
     let text = plan::text::print(plan);
     // A body that does not decode cannot be printed as actions, so its text does not have to read back.
     if Actions::new(plan.body.bytes()).all(|a| a.is_ok())
-        && let Ok(again) = plan::text::parse(&text)
+        && let Ok(reread) = plan::text::parse(&text)
     {
         assert_eq!(&reread, plan, "a printed plan reads back differently");
     }
@@ -206,25 +204,6 @@ pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
     plan.budgets.actions = 1;
     let refusal = verify(&plan, &pages, &device.info()).err()?;
     Some((verified, refusal, outcome))
-}
-
-/// Applies the input's changes to a plan, one after another.
-pub(crate) fn apply_changes(compiled: &mut Compiled, data: &[u8]) {
-    let mut actions: Vec<Action> = Actions::new(compiled.plan.body.bytes())
-        .filter_map(Result::ok)
-        .collect();
-    let mut input = Input(data);
-    while !input.is_empty() {
-        change(compiled, &mut actions, &mut input);
-    }
-    let mut body = BodyBuilder::new();
-    for action in &actions {
-        // Changed actions that do not fit into a body are left out.
-        let _ = body.push(action);
-    }
-    let (body, actions) = body.finish();
-    compiled.plan.body.set_bytes(body);
-    compiled.plan.actions = actions;
 }
 
 /// Fuzzes a sound plan with changes from the input, 12 bytes a change. After [`CHANGING_FIRST`] and [`bus::FIRST`] the
@@ -310,224 +289,5 @@ fn check_own_tables(plan: &Plan, memory: &PlanMemory<'_>) {
                 "a verified plan maps a table writable: {leaf:?}"
             );
         }
-    }
-}
-
-fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<'_>) {
-    let (op, small, at, value) = (input.u8(), input.u8(), input.u16(), input.u64());
-    let plan = &mut compiled.plan;
-    let Some(accesses) = plan.accesses_mut() else {
-        return;
-    };
-    let base = accesses.arena.base.0;
-    let inside = base + (value % (accesses.used_pages + 2)) * PAGE_SIZE as u64;
-    let at = usize::from(at);
-    if op >= CHANGES_MEMORY {
-        let index = at % (actions.len() + 1);
-        let event = index
-            .checked_sub(1)
-            .and_then(|p| actions.get(p))
-            .map_or(0, Action::event);
-        // Anywhere in the plan's pages, aligned to a word.
-        let offset = (value >> 8) % (accesses.used_pages.max(1) * PAGE_SIZE as u64) / 8 * 8;
-        let new = if op & 1 == 0 {
-            Action::Put {
-                event,
-                offset,
-                width: 8,
-                value: inside | (value & 0xfff),
-            }
-        } else {
-            Action::Copy {
-                event,
-                offset,
-                bytes: u32::from(small) * 8,
-                image: (value >> 56) as u32,
-            }
-        };
-        actions.insert(index, new);
-        return;
-    }
-    match op % 12 {
-        // The change is a word of a page: any value, or an address of the arena with bits of a table entry.
-        0 | 1 => {
-            let count = accesses.pages.len().max(1);
-            let Some(listed) = accesses.pages.get_mut(at % count) else {
-                return;
-            };
-            let Some(mut page) = compiled.pages.get(&listed.digest).cloned() else {
-                return;
-            };
-            let word = (usize::from(small) | ((at / count) & 1) << 8) * 8;
-            let new = if op % 12 == 0 {
-                value
-            } else {
-                inside | (value >> 32 & 0xfff)
-            };
-            if let Some(to) = page.get_mut(word..word + 8) {
-                to.copy_from_slice(&new.to_le_bytes());
-            }
-            listed.digest = *blake3::hash(&*page).as_bytes();
-            compiled.pages.insert(listed.digest, page);
-        }
-        2 => {
-            let count = actions.len().max(1);
-            match actions.get_mut(at % count) {
-                Some(Action::Write { value: v, .. }) => *v = if small & 1 == 0 { value } else { inside },
-                Some(Action::Read { expected, .. } | Action::Until { expected, .. }) => *expected = value,
-                Some(Action::WaitInterrupt { lines, limit_ns, .. }) => {
-                    (*lines, *limit_ns) = (u32::from(small), value);
-                }
-                Some(Action::WriteSlot { slot, .. }) => *slot = small,
-                Some(Action::Pause { ns, .. }) => *ns = value,
-                Some(Action::Put { value: v, .. }) => *v = if small & 1 == 0 { value } else { inside },
-                Some(Action::Check { expectation, .. }) => *expectation = u32::from(small),
-                Some(Action::Copy { bytes, image, .. }) => (*bytes, *image) = (value as u32 & 0x1fff, u32::from(small)),
-                None => {}
-            }
-        }
-        3 => {
-            let count = actions.len().max(1);
-            if let Some(
-                Action::Write { offset, space, .. }
-                | Action::WriteSlot { offset, space, .. }
-                | Action::Read { offset, space, .. }
-                | Action::Until { offset, space, .. },
-            ) = actions.get_mut(at % count)
-            {
-                (*offset, *space) = (value, small & 1);
-            } else if let Some(Action::Put { offset, .. } | Action::Copy { offset, .. }) = actions.get_mut(at % count) {
-                *offset = value;
-            }
-        }
-        4 => {
-            let count = actions.len().max(1);
-            if at % count < actions.len() {
-                actions.remove(at % count);
-            }
-        }
-        5 | 6 => {
-            let index = at % (actions.len() + 1);
-            let event = index
-                .checked_sub(1)
-                .and_then(|p| actions.get(p))
-                .map_or(0, Action::event);
-            let new = if op % 12 == 5 { value >> 16 } else { inside };
-            actions.insert(
-                index,
-                Action::Write {
-                    event,
-                    space: small & 1,
-                    offset: if small & 1 == 0 {
-                        value & 0x3ffc
-                    } else {
-                        value & 0xffff8
-                    },
-                    width: if small & 1 == 0 { 4 } else { 8 },
-                    value: new,
-                },
-            );
-        }
-        7 => envelope(plan, small, at, value, inside),
-        8 => {
-            // The page images of two frames are swapped, or one gets another frame. A plan of a device with its own
-            // memory can have no pages.
-            let count = accesses.pages.len().max(1);
-            if small & 1 == 0 && !accesses.pages.is_empty() {
-                accesses.pages.swap(at % count, small as usize / 2 % count);
-            } else if let Some(p) = accesses.pages.get_mut(at % count) {
-                p.frame = inside / PAGE_SIZE as u64;
-            }
-        }
-        9 => accesses.pages.push(PlanPage {
-            frame: inside / PAGE_SIZE as u64,
-            digest: trace_core::recording::zero_digest(),
-            role: FrameRole::Data,
-        }),
-        10 => {
-            let count = actions.len().max(1);
-            if !actions.is_empty() {
-                actions.swap(at % count, usize::from(small) % count);
-            }
-        }
-        _ => {
-            let count = actions.len().max(1);
-            if let Some(copy) = actions.get(at % count).copied() {
-                actions.insert(at % count, copy);
-            }
-        }
-    }
-}
-
-fn envelope(plan: &mut Plan, field: u8, at: usize, value: u64, inside: u64) {
-    match field % 16 {
-        1 => plan.budgets.actions = value,
-        2 => plan.budgets.pages = value,
-        3 => plan.budgets.time_ns = value,
-        4 => plan.budgets.interrupt_ns = value,
-        5 => plan.budgets.poll_ns = value,
-        12 | 13 => {
-            let count = plan.outputs.len().max(1);
-            if let Some(o) = plan.outputs.get_mut(at % count) {
-                match value >> 62 {
-                    0 => o.va = GpuVa(value),
-                    1 => o.bytes = value & 0xf_ffff,
-                    2 => o.bytes = value,
-                    _ => o.space = value as u32,
-                }
-            }
-        }
-        field => match &mut plan.body {
-            PlanBody::Registers(registers) => register_plan(registers, field, at, value, inside),
-            PlanBody::Mmio(mmio) => access_plan(&mut mmio.accesses, field, value),
-            PlanBody::Api(_) => {}
-        },
-    }
-}
-
-fn access_plan(plan: &mut AccessPlan, field: u8, value: u64) {
-    match field {
-        0 => plan.used_pages = value % 4096,
-        6 => plan.allowed.push((value as u32, (value >> 32) as u32)),
-        7 => plan.gpu_id = value as u32,
-        _ => plan.reads.equal = value,
-    }
-}
-
-fn register_plan(plan: &mut RegisterPlan, field: u8, at: usize, value: u64, inside: u64) {
-    match field {
-        8 => {
-            let copy = plan.spaces.first().copied();
-            plan.spaces.extend(copy);
-        }
-        9 => plan.jobs.clear(),
-        10 | 11 => {
-            let count = plan.spaces.len().max(1);
-            if let Some(s) = plan.spaces.get_mut(at % count) {
-                match value >> 61 {
-                    0..=2 => {
-                        (s.root, s.root_register) = (PhysAddr(inside), mmu::root_register(s.format, PhysAddr(inside)))
-                    }
-                    3 => s.root_register = value,
-                    4 => s.number = value as u8,
-                    _ => {
-                        s.format = MmuFormat::MaliLpae;
-                        s.root_register = mmu::root_register(s.format, s.root);
-                    }
-                }
-            }
-        }
-        14 => {
-            let count = plan.jobs.len().max(1);
-            if let Some(j) = plan.jobs.get_mut(at % count) {
-                match value >> 62 {
-                    0 => j.head_va = GpuVa(value),
-                    1 => j.submit_event = value as u32 as u64,
-                    2 => j.done_event = Some(value as u32 as u64),
-                    _ => j.slot = value as u8,
-                }
-            }
-        }
-        field => access_plan(&mut plan.accesses, field, value),
     }
 }

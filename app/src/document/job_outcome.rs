@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn uncomputed_jobs_show_a_reason() {
         let mut o = Outcome::unfinished("board".into(), OutcomeBody::Accesses(AccessOutcome::default()));
-        let not_run = |place: &str, why: &str| Finding::new(FindingKind::ShaderNotRun, place, why);
+        let not_run = |location: &str, why: &str| Finding::new(FindingKind::ShaderNotRun, location, why);
         o.accesses_mut().unwrap().findings = vec![
             not_run("jobs 0xa00, 0xa0 and 3 more", "it holds what is not known").at_event(7),
             not_run("job 0xa0", "its memory is not there").at_event(9),

@@ -113,7 +113,7 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
 fn jobs_without_an_executed_shader_are_marked() {
     let mut w = Window::open_sample("vecadd.kine");
     w.run("replay");
-    let o = w.doc().replay.outcome.clone().expect("an outcome");
+    let o = w.doc().replay.outcome.clone().expect("the replay has an outcome");
     let skipped = o.jobs().iter().filter(|j| j.computed == Some(false)).count();
     assert_eq!(o.computed, skipped == 0);
     assert_eq!(

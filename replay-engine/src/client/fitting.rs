@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn simulator_fits_only_the_recorded_gpu() {
-        let made = || -> crate::device::RegisterFactory {
+        let gpu_factory = || -> crate::device::RegisterFactory {
             std::sync::Arc::new(|| Err(crate::device::ReplayDeviceError::Failed("no".into())))
         };
         let here = Factories::new().with_gpu("mali-g71", 0x6000_0000, gpu_factory());

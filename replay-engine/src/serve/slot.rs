@@ -293,7 +293,7 @@ mod tests {
     fn slot(containment: Containment, step: u64) -> Arc<Slot> {
         let count = AtomicU64::new(0);
         let factory = move || {
-            let n = made.fetch_add(1, Ordering::SeqCst);
+            let n = count.fetch_add(1, Ordering::SeqCst);
             Ok(Box::new(Idle(0x1000 + n * step, containment)) as Box<dyn RegisterTarget>)
         };
         let factory: RegisterFactory = Arc::new(factory);

@@ -234,11 +234,11 @@ mod tests {
             text.contains("update the client") && text.contains("versions 2 to 5"),
             "{text}"
         );
-        assert!(describe_mismatch(&of(7, 9), &of(2, 5)).contains("update the agent"));
-        // Version 4 is not spoken any more.
+        assert!(describe_mismatch(&preamble(7, 9), &preamble(2, 5)).contains("update the agent"));
+        // Version 4 has no common version with today's programs.
         let today = Preamble::new(PreambleWord::Session);
-        assert_eq!(of(4, 4).common_version(&today), None);
-        assert!(describe_mismatch(&of(4, 4), &today).contains("update the client"));
-        assert!(describe_mismatch(&today, &of(4, 4)).contains("update the agent"));
+        assert_eq!(preamble(4, 4).common_version(&today), None);
+        assert!(describe_mismatch(&preamble(4, 4), &today).contains("update the client"));
+        assert!(describe_mismatch(&today, &preamble(4, 4)).contains("update the agent"));
     }
 }

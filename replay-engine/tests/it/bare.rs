@@ -173,11 +173,11 @@ fn the_bare_executable_is_small_has_no_panic_and_runs_real_plans() {
             (plan.actions, plan.accesses().unwrap().interrupts)
         );
         assert_eq!(n["reads-compared"], plan.accesses().unwrap().reads.compared());
-        // An array of registers is no GPU: most reads differ, and the exit status says so.
+        // An array of registers is not a GPU. Most reads differ, and the exit status reports that.
         assert!(n["divergences"] > 0 && n["reads-matched"] < n["reads-compared"]);
         assert_eq!(code, Some(1));
         assert_eq!(n["memory-writes"] > 0, !plan.jobs().is_empty());
-        // A body that is cut off stops there and says why.
+        // The run of a truncated body stops there with an error.
         let (code, first, cut) = run(
             &program,
             &plan.accesses().unwrap().body[..plan.accesses().unwrap().body.len() - 1],

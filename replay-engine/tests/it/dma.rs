@@ -115,13 +115,13 @@ fn play(compiled: &Compiled, device: &mut QemuReplayDevice) -> Outcome {
 
 #[test]
 fn edu_sample_is_parsed_relocated_and_verified() {
-    let compiled = checked("kinescope", "kinescope").unwrap();
+    let compiled = verify_text("kinescope", "kinescope").unwrap();
     assert_eq!(
         (compiled.plan.accesses().unwrap().pages.len(), compiled.pages.len()),
         (1, 1)
     );
     assert!(compiled.plan.mmio().unwrap().masters);
-    // Memory addresses become those of the target; addresses of the device's buffer stay.
+    // Memory addresses become those of the target. Addresses of the device's buffer stay.
     let written: Vec<(u64, u64)> = Actions::new(&compiled.plan.accesses().unwrap().body)
         .filter_map(|a| match a.unwrap() {
             Action::Write {
@@ -260,7 +260,7 @@ fn invalid_dma_transfers_are_refused() {
         });
     });
     other.plan.mmio_mut().unwrap().windows = edu().windows;
-    let e = refused(&other, &edu()).to_string();
+    let e = refuse(&other, &edu()).to_string();
     assert!(e.contains("bar5+0x0 = 0x1 may not be replayed"), "{e}");
 }
 

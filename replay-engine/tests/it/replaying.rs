@@ -177,8 +177,8 @@ fn missing_or_corrupt_plan_page_is_refused() {
     let bench = Bench::new(Options::default());
     let mut lease = bench.lease();
     let mut lacks = plan(1, &images(300));
-    let gone = lacks.plan.accesses().unwrap().pages[299].digest;
-    lacks.pages.remove(&gone);
+    let missing_page = lacks.plan.accesses().unwrap().pages[299].digest;
+    lacks.pages.remove(&missing_page);
     let e = lease.replay(&lacks, 1, &Progress::new(), true).unwrap_err();
     assert!(matches!(e, ClientError::PageMissing { .. }), "{e}");
     let mut corrupt = plan(1, &images(300));

@@ -325,7 +325,7 @@ fn display_replay_matches_the_screen_and_classifies_reads() {
     assert_eq!(outcome.verdict, Verdict::Match, "{outcome:?}");
     let (reads, classes) = (outcome.reads, outcome.accesses().unwrap().classes);
     assert_eq!((classes.equal, classes.until, classes.any), (4, 3, 1));
-    // One reads what the firmware left, which is another here: reported, and no divergence.
+    // One read returns state of the firmware, which differs here. It is a finding but not a divergence.
     assert_eq!((reads.compared, reads.matched), (6, 6));
     let findings: Vec<String> = outcome.findings().iter().map(|f| f.message.clone()).collect();
     assert!(
@@ -343,9 +343,9 @@ fn display_replay_matches_the_screen_and_classifies_reads() {
         .collect();
     assert_eq!(effects, [("screen", true), ("interrupts", true)]);
     assert!(outcome.accesses().unwrap().unchecked.is_empty());
-    // What it did is a recording with the same windows, and the picture.
-    let left = trace_core::container::from_bytes(outcome.recording).unwrap();
-    let names: Vec<&str> = left.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
+    // The outcome is a recording with the same regions and the picture.
+    let recorded = trace_core::container::from_bytes(outcome.recording).unwrap();
+    let names: Vec<&str> = recorded.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["bar2", "bar0"]);
     assert_eq!(recorded.hardware(), Some(hardware(1)));
     assert_eq!(
@@ -373,7 +373,7 @@ fn matching_reads_are_no_match_without_the_screen() {
     assert_eq!(outcome.verdict, Verdict::Diverged);
     assert_eq!(outcome.effects()[0].matched, Some(false));
     assert_ne!(outcome.effects()[0].expected, outcome.effects()[0].got);
-    // Without a picture the outcome says that nobody looked.
+    // Without a picture, the outcome reports that the screen was not checked.
     r.extras.clear();
     r.set_hardware(&hardware(1));
     let outcome = play(&r, &CompileOptions::default(), &mut Toy::new());
@@ -562,17 +562,17 @@ fn agent_refuses_plans_that_the_compiler_never_emits() {
         });
     });
     assert!(matches!(before.reason, Reason::NotBefore { .. }), "{before}");
-    let foreign = refused(|plan| plan.mmio_mut().unwrap().hardware = hardware(2));
+    let foreign = refuse(|plan| plan.mmio_mut().unwrap().hardware = hardware(2));
     assert!(matches!(foreign.reason, Reason::OtherHardware { .. }));
-    let wide = refused(|plan| plan.mmio_mut().unwrap().windows[1].bytes = 16);
+    let wide = refuse(|plan| plan.mmio_mut().unwrap().windows[1].bytes = 16);
     assert!(matches!(wide.reason, Reason::OtherWindows));
-    let none = refused(|plan| plan.mmio_mut().unwrap().windows.clear());
+    let none = refuse(|plan| plan.mmio_mut().unwrap().windows.clear());
     assert!(matches!(none.reason, Reason::OtherWindows));
-    let arena = refused(|plan| plan.mmio_mut().unwrap().windows[1].number = 1);
+    let arena = refuse(|plan| plan.mmio_mut().unwrap().windows[1].number = 1);
     assert!(matches!(arena.reason, Reason::OtherWindows));
-    let pages = refused(|plan| plan.accesses_mut().unwrap().used_pages = 0x1000);
+    let pages = refuse(|plan| plan.accesses_mut().unwrap().used_pages = 0x1000);
     assert!(pages.rule == 2 || pages.rule == 4, "{pages}");
-    let looked = refused(|plan| {
+    let outside_effect = refuse(|plan| {
         plan.accesses_mut().unwrap().expectations[0].effect = Effect::Window {
             number: 2,
             offset: 4,
@@ -580,8 +580,8 @@ fn agent_refuses_plans_that_the_compiler_never_emits() {
             digest: [0; 32],
         }
     });
-    assert!(matches!(looked.reason, Reason::EffectOutside { .. }));
-    let registers = refused(|plan| {
+    assert!(matches!(outside_effect.reason, Reason::EffectOutside { .. }));
+    let registers = refuse(|plan| {
         plan.accesses_mut().unwrap().expectations[0].effect = Effect::Window {
             number: 0,
             offset: 0,

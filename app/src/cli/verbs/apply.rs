@@ -1,10 +1,10 @@
 //! `apply`: writes a copy of a recording with changed inputs. It replays to the edited result without further options.
 
-use super::outputs::CommandFiles;
-use super::replay_arguments::Inputs;
-use super::source::Source;
-use super::trim::source_name;
-use super::{Exit, Failure, Out, Verb, progress_line};
+use crate::cli::outputs::CommandFiles;
+use crate::cli::replay_arguments::Inputs;
+use crate::cli::source::Source;
+use crate::cli::trimmed_recording::source_name;
+use crate::cli::{Exit, Failure, Out, Verb, progress_line};
 use crate::document::plans::apply;
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! `plan`: shows what a replay would do and access, without running it.
 
-use super::out::format_count;
-use super::replay_arguments::{PreparedReplay, ReplayArguments};
-use super::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line};
+use crate::cli::out::format_count;
+use crate::cli::replay_arguments::{PreparedReplay, ReplayArguments};
+use crate::cli::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line};
 use crate::document::plans::verify;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;

@@ -18,7 +18,7 @@ use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use replay_cuda::{ComparisonRules, compare_outputs};
 use replay_engine::client::{ClientError, Lease, Stage};
-use replay_engine::plan::{Compiled, EffectResult, text};
+use replay_engine::plan::{Compiled, EffectResult, ReadClasses, text};
 use replay_engine::run::learn::{self, LearnError};
 use replay_engine::run::{AccessOutcome, ApiOutcome, FaultReport, JobOutcome, Outcome, OutcomeBody, Timing, Verdict};
 use replay_engine::serve::MAX_REPEATS;

@@ -74,8 +74,8 @@ fn plan_panel_shows_footprint_and_links_rewrites_to_events() {
     let footprint = w.doc().replay.footprint.clone();
     let all: u64 = footprint.writes.iter().map(|b| b.1).sum();
     assert_eq!(all, plan.plan.writes().values().sum::<u64>());
-    assert!(all > 0 && reach.writes.windows(2).all(|w| w[0].1 >= w[1].1));
-    let (from, to) = reach.memory.unwrap();
+    assert!(all > 0 && footprint.writes.windows(2).all(|w| w[0].1 >= w[1].1));
+    let (from, to) = footprint.memory.unwrap();
     assert_eq!(to.0 - from.0, plan.plan.accesses().unwrap().used_pages * 4096);
     let part = |w: &Window, l: &str| w.harness.query_all_by_label_contains(l).count();
     assert_eq!(part(&w, &format!("{from}..{to}")), 1);

@@ -152,7 +152,7 @@ fn gpu_without_a_simulator_reports_no_target() {
 
 #[test]
 fn cuda_target_without_driver_disables_replay() {
-    // Where this machine has a driver, it is its to say.
+    // With a CUDA driver, the driver decides whether the device exists.
     if replay_cuda::is_likely() {
         println!("skipped: this machine has a CUDA driver");
         return;

@@ -83,7 +83,8 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<InvalidPlan> {
             right,
         });
     };
-    // The relocated tables, one bit of each level on the way to the first job, so that it leaves the plan's pages.
+    // Each case flips one bit in one level of the relocated tables on the walk to the first job. The entry then points
+    // outside the plan's pages.
     let head = whole.plan.jobs()[0].head_va;
     for step in steps(&whole, head) {
         let flipped = with_entry(whole.clone(), step.entry_at, |raw| raw ^ 1 << 35);
@@ -160,7 +161,7 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<InvalidPlan> {
     );
     add(
         "too few pages",
-        budget(&whole, |p| p.budgets.pages = p.accesses().unwrap().used_pages - 1),
+        with_budget(&whole, |p| p.budgets.pages = p.accesses().unwrap().used_pages - 1),
         4,
         over,
     );

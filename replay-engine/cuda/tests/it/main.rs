@@ -1,10 +1,10 @@
-//! Plans of API traces: compiled, verified, pushed to a device in this process, and their outcomes.
+//! Tests of API trace plans: compiling, verifying, pushing to a device in this process, and outcomes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     missing_docs,
-    reason = "tests fail so, and say what they skip"
+    reason = "tests fail in these ways"
 )]
 
 use replay_cuda::{
@@ -142,11 +142,11 @@ fn recording() -> Recording {
     r
 }
 
-/// Waits until `done`, and fails a hung test.
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+/// Waits until `done` returns true. Fails if the test hangs.
+fn until(condition: &str, mut done: impl FnMut() -> bool) {
     let by = Instant::now() + Duration::from_secs(120);
     while !done() {
-        assert!(Instant::now() < by, "waited in vain for {what}");
+        assert!(Instant::now() < by, "timed out waiting for {condition}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -163,7 +163,7 @@ fn device() -> DeviceInfo {
     CudaReplayDevice::new(0, "A device", Arc::new(WorkerProcesses::new(missing_worker))).info()
 }
 
-fn made(edits: &Edits) -> Compiled {
+fn compile_edits(edits: &Edits) -> Compiled {
     compile(&recording(), edits, &device(), &ApiOptions::default(), &Progress::new()).unwrap()
 }
 
@@ -222,7 +222,7 @@ fn user_input_replaces_the_recorded_input() {
         inputs: BTreeMap::from([("in0".to_owned(), input(3))]),
         ..Edits::default()
     };
-    let compiled = made(&edits);
+    let compiled = compile_edits(&edits);
     let plan_recording = PlanRecording::new(compiled.plan.planned_calls().unwrap(), &compiled.pages).unwrap();
     let script = plan_recording.script().unwrap();
     assert_eq!(
@@ -272,7 +272,7 @@ fn call_and_register_recordings_need_their_own_targets() {
     assert!(matches!(e, CompileError::TakesNoCalls { .. }), "{e}");
     let e = made_for(&device(), &Recording::default()).unwrap_err();
     assert!(e.to_string().contains("not an API trace of CUDA"), "{e}");
-    let compiled = made(&Edits::default());
+    let compiled = compile_edits(&Edits::default());
     let e = verify(&compiled.plan, &registers).unwrap_err();
     assert!(e.to_string().contains("runs register accesses"), "{e}");
     let e = verify(&Plan::new(PlanBody::Registers(RegisterPlan::default())), &device()).unwrap_err();

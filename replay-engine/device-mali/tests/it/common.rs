@@ -74,7 +74,7 @@ pub fn with_actions(mut c: Compiled, change: impl FnOnce(&mut Vec<Action>)) -> C
 
 /// Changes one page of the plan and stores it under its new digest.
 pub fn with_page(mut c: Compiled, frame: u64, change: impl FnOnce(&mut Page)) -> Compiled {
-    let listed = c
+    let entry = c
         .plan
         .accesses_mut()
         .unwrap()
@@ -82,7 +82,7 @@ pub fn with_page(mut c: Compiled, frame: u64, change: impl FnOnce(&mut Page)) ->
         .iter_mut()
         .find(|p| p.frame == frame)
         .unwrap();
-    let mut page = c.pages[&listed.digest].clone();
+    let mut page = c.pages[&entry.digest].clone();
     change(&mut page);
     entry.digest = *blake3::hash(&*page).as_bytes();
     c.pages.insert(entry.digest, page);

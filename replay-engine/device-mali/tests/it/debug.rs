@@ -229,7 +229,7 @@ fn last_writer_names_write_value_jobs() {
             if let Ok(w) = traced.last_writer(b.address_space, GpuVa(b.va.0 + at))
                 && let Writer::WriteValue(location) = w.writer
             {
-                assert!(place.chain < of.compiled.plan.jobs().len() as u32);
+                assert!(location.chain < fixture.compiled.plan.jobs().len() as u32);
                 found += 1;
             }
         }
@@ -248,10 +248,10 @@ fn unwritten_byte_has_its_initial_or_cpu_written_value() {
         ),
         ("digits.kine", [0xa00_0000..0xa02_c000, 0..0]),
     ] {
-        let of = load_fixture(name);
-        let traced = trace(&of.compiled, of.model, &Progress::new()).unwrap();
-        let at_start = |pa: u64| {
-            let pages = &of.compiled.plan.accesses().unwrap().pages;
+        let fixture = load_fixture(name);
+        let traced = trace(&fixture.compiled, fixture.model, &Progress::new()).unwrap();
+        let initial_byte = |pa: u64| {
+            let pages = &fixture.compiled.plan.accesses().unwrap().pages;
             let n = pages.binary_search_by_key(&(pa / 4096), |p| p.frame).ok()?;
             Some(fixture.compiled.pages.get(&pages[n].digest)?[pa as usize % 4096])
         };

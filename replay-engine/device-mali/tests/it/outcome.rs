@@ -100,7 +100,7 @@ fn sample_outcomes_replay_like_the_samples() {
         };
         assert_eq!(errors(&original), errors(&outcome), "{name}");
         let reports = outcome.chain_reports();
-        assert_eq!(reports.len(), first.jobs().len(), "{name}: how each job ended");
+        assert_eq!(reports.len(), first.jobs().len(), "{name}: each job has a report");
         assert!(
             reports
                 .iter()
@@ -135,7 +135,7 @@ fn edited_outcome_replays_like_the_edited_original() {
 fn outcome_of_a_failed_run_replays_up_to_the_failure() {
     let original = sample("changes.kine");
     let mut c = compiled(&original, &Edits::default());
-    // The second job's chain is not there: its head is unmapped memory.
+    // The second job's chain is missing: its head is unmapped memory.
     let submit = c.plan.jobs()[1].submit_event;
     let actions: Vec<_> = replay_core::Actions::new(&c.plan.accesses().unwrap().body)
         .map(Result::unwrap)
@@ -154,8 +154,8 @@ fn outcome_of_a_failed_run_replays_up_to_the_failure() {
     assert_eq!(again.outputs, o.outputs);
 }
 
-/// The bytes of a plan of version 5, which had the fields of all kinds of plans in one list.
-fn version_5(plan: &Plan) -> Vec<u8> {
+/// Encodes a plan as version 5, which has the fields of all kinds of plans in one list.
+fn encode_version_5(plan: &Plan) -> Vec<u8> {
     let registers = plan.registers().unwrap();
     let a = &registers.accesses;
     let memory = (&a.arena, &a.pages, a.used_pages, &registers.spaces);
@@ -168,7 +168,7 @@ fn version_5(plan: &Plan) -> Vec<u8> {
         &a.buffers,
         &plan.images,
     );
-    // No device, no windows; no bus mastering and no calls.
+    // The plan has no device, no windows, no bus mastering and no calls.
     let others = (
         None::<String>,
         Vec::<Window>::new(),
@@ -183,18 +183,19 @@ fn version_5(plan: &Plan) -> Vec<u8> {
     bytes
 }
 
-/// Plans of version 5 do not tell roles: an input is one by its name, what is copied out is an output.
+/// A plan of version 5 replays. That version has no buffer roles: a name marks an input, and each copied buffer is an
+/// output.
 #[test]
 fn older_plan_version_replays() {
     let original = sample("vecadd.kine");
     let c = compiled(&original, &Edits::default());
     let mut plan = c.plan.clone();
     plan.accesses_mut().unwrap().origin = None;
-    let read = Plan::from_bytes(&version_5(&plan)).unwrap();
-    assert_eq!(read, plan);
-    let o = run(&read, &c.pages, &mut open_device(&original), &Progress::new());
-    let left = container::from_bytes(o.recording).unwrap();
-    assert_eq!(replayed(&left, &Edits::default()).0.outputs, o.outputs);
+    let parsed = Plan::from_bytes(&encode_version_5(&plan)).unwrap();
+    assert_eq!(parsed, plan);
+    let o = run(&parsed, &c.pages, &mut open_device(&original), &Progress::new());
+    let outcome = container::from_bytes(o.recording).unwrap();
+    assert_eq!(replay(&outcome, &Edits::default()).0.outputs, o.outputs);
     for version in [4u32, 8] {
         let mut other = plan.to_bytes().unwrap();
         other[8..12].copy_from_slice(&version.to_le_bytes());

@@ -69,7 +69,7 @@ fn the_published_recordings_replay_and_match() {
         assert_eq!(o.interrupts(), interrupts);
         assert_eq!((o.actions, o.divergence_count), (c.plan.actions, 0));
         assert!(o.jobs().iter().all(|j| j.done && j.status == Some(1)));
-        assert!(!o.computed, "no shader runs here");
+        assert!(!o.computed, "no shader runs in these recordings");
         assert!(o.jobs().iter().all(|j| j.computed == Some(false)));
     }
 }
@@ -117,19 +117,20 @@ fn the_sample_traces_replay_and_match() {
 #[test]
 fn run_without_finished_jobs_is_not_computed() {
     let whole = compiled(&sample("conv3x3.kine"));
-    let mut gone = whole.clone();
-    gone.plan
+    let mut without_memory = whole.clone();
+    without_memory
+        .plan
         .accesses_mut()
         .unwrap()
         .pages
         .retain(|p| p.role == FrameRole::Table);
-    let o = play(&gone);
+    let o = play(&without_memory);
     show(&o);
     assert_eq!(o.verdict, Verdict::Failed);
     assert!(o.jobs().iter().all(|j| !j.done) && !o.jobs().is_empty());
     assert!(!o.computed, "nothing ran");
     assert_eq!(o.count_uncomputed().unfinished as usize, o.jobs().len());
-    // A run that breaks off before its jobs has not computed either, whether they need shaders or not.
+    // A run that stops before its jobs has not computed, whether they need shaders or not.
     for name in ["conv3x3.kine", "write-value.kine"] {
         let mut short = compiled(&sample(name));
         short.plan.budgets.actions = 3;
@@ -266,8 +267,8 @@ fn unacknowledged_zero_status_is_an_ordinary_read() {
         }
         Some(a)
     });
-    let c = compiled(&with_looks);
-    assert!(looks >= 18, "{looks}");
+    let c = compiled(&with_status_reads);
+    assert!(status_reads >= 18, "{status_reads}");
     assert_eq!(c.plan.accesses().unwrap().interrupts, 26);
     let o = play(&c);
     assert_eq!((o.verdict, o.reads.matched), (Verdict::Match, 2580), "{:?}", o.failure);
@@ -395,8 +396,8 @@ fn outcomes_are_recordings_that_replay() {
     for r in all {
         let o = play(&compiled(&r));
         assert_eq!(o.verdict, Verdict::Match);
-        let left = trace_core::container::from_bytes(o.recording.clone()).unwrap();
-        assert_eq!(left.metadata.identity.source, "outcome");
+        let outcome = trace_core::container::from_bytes(o.recording.clone()).unwrap();
+        assert_eq!(outcome.metadata.identity.source, "outcome");
         let count = |k: EventKind| {
             (0..outcome.events.len())
                 .filter(|e| outcome.events.kind(*e) == Some(k))
@@ -404,9 +405,9 @@ fn outcomes_are_recordings_that_replay() {
         };
         assert_eq!(count(EventKind::Interrupt) as u64, o.interrupts());
         let map = RegisterMap::by_name("mali-jm").unwrap();
-        let t = trace_core::timeline::derive(&left, map, &Progress::new()).unwrap();
+        let t = trace_core::timeline::derive(&outcome, map, &Progress::new()).unwrap();
         assert_eq!(t.jobs.len(), o.jobs().len());
-        let again = compiled(&left);
+        let again = compiled(&outcome);
         verify(&again.plan, &again.pages, &target()).unwrap();
         let second = play(&again);
         show(&second);

@@ -224,10 +224,10 @@ fn memory_changes_that_could_break_containment_are_refused() {
     };
     let refuse_put = |offset, value| refusal(&with(is_change, word(offset, value)));
     let lpae = MmuFormat::MaliLpae;
-    // Outside, or not of one page.
+    // These changes are outside the memory or cross a page.
     let end = accesses.used_pages * 4096;
-    assert!(matches!(of(end, 1), (2, Reason::ChangeOutside { .. })));
-    assert!(matches!(of(u64::MAX - 7, 1), (2, Reason::ChangeOutside { .. })));
+    assert!(matches!(refuse_put(end, 1), (2, Reason::ChangeOutside { .. })));
+    assert!(matches!(refuse_put(u64::MAX - 7, 1), (2, Reason::ChangeOutside { .. })));
     let copy = |offset, bytes, image| {
         refusal(&with(is_change, move |event| {
             vec![Action::Copy {
@@ -259,7 +259,7 @@ fn memory_changes_that_could_break_containment_are_refused() {
     assert!(matches!(table, (2, Reason::TableWritable { .. })), "{table:?}");
     let reached = refuse_put(entry(9), encode_table(lpae, frame(data)));
     assert!(matches!(reached, (2, Reason::TableReached { .. })), "{reached:?}");
-    let outside = of(entry(9), encode_table(lpae, frame(accesses.used_pages)));
+    let outside = refuse_put(entry(9), encode_table(lpae, frame(accesses.used_pages)));
     assert!(matches!(outside, (2, Reason::TableOutside { .. })), "{outside:?}");
     let level = refuse_put(entry(9), encode_table(lpae, frame(leaf_table)));
     assert!(matches!(level, (2, Reason::TableKind { .. })), "{level:?}");
@@ -276,7 +276,7 @@ fn memory_changes_that_could_break_containment_are_refused() {
     // An invalid entry is allowed.
     let c = with(is_change, word(entry(9), INVALID));
     verify::verify(&c.plan, &c.pages, &open_device().info()).unwrap();
-    // A chain that loops by what the CPU writes is followed as it then stands.
+    // The check follows a chain with the CPU's changes, so it finds a loop that a change creates.
     let head = plan.jobs()[1].head_va;
     let memory = plan::PlanMemory::from_plan(accesses, &c.pages).unwrap();
     let at = memory.gpu(&plan.spaces()[0]).physical(head).unwrap().0 - base.0;
@@ -324,8 +324,7 @@ fn memory_of_a_running_chain_is_never_changed() {
     let at = memory.gpu(&c.plan.spaces()[0]).physical(job.head_va).unwrap().0 - base;
     let data = r.buffer("data").unwrap();
     let other = memory.gpu(&c.plan.spaces()[0]).physical(data.va).unwrap().0 - base;
-    let behind_submit =
-        |a: &Action| a.event() == job.submit_event as u32 && matches!(a, Action::Write { space: 0, .. });
+    let is_submit = |a: &Action| a.event() == job.submit_event as u32 && matches!(a, Action::Write { space: 0, .. });
     let change = |offset| {
         with(is_submit, move |event| {
             vec![Action::Put {

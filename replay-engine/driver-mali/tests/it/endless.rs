@@ -339,10 +339,10 @@ fn replay(r: &Recording, edits: &Edits) -> Outcome {
 
 #[test]
 fn edited_input_with_an_endless_shader_is_reported_as_a_hang() {
-    let r = recorded();
-    let as_it_was = replay(&r, &Edits::default());
-    assert_eq!((as_it_was.verdict, &as_it_was.failure), (Verdict::Match, &None));
-    assert_eq!(as_it_was.jobs()[0].computed, Some(true));
+    let r = record_waiting_shader();
+    let unedited = replay(&r, &Edits::default());
+    assert_eq!((unedited.verdict, &unedited.failure), (Verdict::Match, &None));
+    assert_eq!(unedited.jobs()[0].computed, Some(true));
     let edits = Edits {
         inputs: [("flag".to_owned(), vec![1, 0, 0, 0])].into(),
         ..Edits::default()
@@ -358,7 +358,7 @@ fn edited_input_with_an_endless_shader_is_reported_as_a_hang() {
     let status = ("JS1_STATUS".to_owned(), 8, "ACTIVE".to_owned());
     assert!(o.faults[0].registers.contains(&status), "{:?}", o.faults[0]);
     assert!(!o.computed);
-    // And why it is, is a finding with its job.
+    // A finding with the job contains the reason.
     let finding = o
         .findings()
         .iter()

@@ -77,7 +77,7 @@ pub fn picture() -> Picture {
 }
 
 impl<'b> Driver<'b> {
-    /// A driver whose memory begins `pages` pages after the start of the device's arena.
+    /// Creates a driver whose memory begins `pages` pages after the start of the device's arena.
     fn new(device: &'b mut dyn RegisterTarget, pages: u64) -> Self {
         let base = device.info().arena.base.0 + pages * PAGE;
         let mut new = Self {
@@ -237,7 +237,7 @@ fn descriptor(at: u64, bytes: u32, flags: u16, next: u16) -> Vec<u8> {
     d
 }
 
-/// Draws on a device and returns the recording, with the picture that the device showed.
+/// Draws on a device. Returns the recording with the picture that the device showed.
 pub fn record(device: &mut dyn RegisterTarget) -> Recording {
     device.reset().unwrap();
     device.set_bus_mastering(true).unwrap();

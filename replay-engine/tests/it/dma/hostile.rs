@@ -58,26 +58,26 @@ fn put(plan: &mut Compiled, at: u64, bytes: &[u8]) {
     for (n, byte) in bytes.iter().enumerate() {
         let at = at + n as u64;
         let frame = (BASE + at) / PAGE_SIZE as u64;
-        let known = plan
+        let existing = plan
             .plan
             .accesses()
             .unwrap()
             .pages
             .iter()
             .position(|p| p.frame == frame);
-        let mut page = known.map_or(Box::new(ZERO_PAGE), |i| {
+        let mut page = existing.map_or(Box::new(ZERO_PAGE), |i| {
             let old = plan.plan.accesses_mut().unwrap().pages.remove(i);
             plan.pages.remove(&old.digest).unwrap()
         });
         page[(at % PAGE_SIZE as u64) as usize] = *byte;
         let digest = *blake3::hash(&*page).as_bytes();
-        let place = plan.plan.accesses().unwrap().pages.partition_point(|p| p.frame < frame);
+        let insert_at = plan.plan.accesses().unwrap().pages.partition_point(|p| p.frame < frame);
         let role = FrameRole::Data;
         plan.plan
             .accesses_mut()
             .unwrap()
             .pages
-            .insert(place, PlanPage { frame, digest, role });
+            .insert(insert_at, PlanPage { frame, digest, role });
         plan.pages.insert(digest, page);
     }
 }
@@ -351,7 +351,7 @@ impl Device for UnresettableDevice {
     }
 }
 
-impl Target for Kept {
+impl Target for UnresettableDevice {
     fn info(&self) -> DeviceInfo {
         self.info.clone()
     }
@@ -362,7 +362,7 @@ impl Target for Kept {
     }
 }
 
-impl RegisterTarget for Kept {
+impl RegisterTarget for UnresettableDevice {
     fn store_page(&mut self, frame: u64, _: &Page) -> Result<(), ReplayDeviceError> {
         self.note(format!("page {frame:#x}"));
         Ok(())

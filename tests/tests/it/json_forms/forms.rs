@@ -663,23 +663,23 @@ pub const RUN_TIMES: Form = form(
     "count:n min_ns:n p50_ns:n p90_ns:n p99_ns:n max_ns:n",
 );
 pub const CALLS_OUTCOME: Form = form(
-    "replay-engine/src/run/calls.rs",
+    "replay-engine/cuda/src/outcome.rs",
     "CallsOutcome",
     "launches:n ready_ns:n parts:o mapped:n graph:b restored:a left_out:a launch_ns:a guard:o? outputs:a stopped:o? \
      tuned:o? watched:o?",
 );
 pub const PREPARE_TIMES: Form = form(
-    "replay-engine/src/device/cuda/worker_protocol.rs",
+    "replay-engine/cuda/src/worker_protocol.rs",
     "PrepareTimes",
     "read_ns:n driver_ns:n memory_ns:n code_ns:n first_ns:n prepared_ns:n",
 );
 pub const OUTPUT_RESULT: Form = form(
-    "replay-engine/src/run/calls.rs",
+    "replay-engine/cuda/src/outcome.rs",
     "OutputResult",
     "event:n name:s bytes:n held:b expected:b differs_at:n? differing:n largest:f?",
 );
 pub const STOP_LOCATION: Form = form(
-    "replay-engine/src/run/calls.rs",
+    "replay-engine/cuda/src/outcome.rs",
     "StopLocation",
     "event:n? sure:b function:s? why:s",
 );

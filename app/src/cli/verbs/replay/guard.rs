@@ -1,9 +1,9 @@
 //! `replay --guard`: replays with buffers that end at unmapped memory, to find the launch that reads or writes past
 //! one.
 
-use super::failure::complain;
-use super::out::format_count;
-use super::{Exit, Failure, Out, format_hex, progress_line};
+use crate::cli::failure::complain;
+use crate::cli::out::format_count;
+use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
 use replay_cuda::{ComparisonRules, Script, ScriptBuffer, Step, compare_outputs};
 use replay_engine::client::Lease;
 use replay_engine::plan::Compiled;

@@ -263,8 +263,8 @@ pub(super) fn findings(doc: &mut Document, ui: &mut Ui, o: &Outcome) {
     let p = palette(ui);
     widgets::section(ui, "Findings about the recording");
     for (i, f) in o.findings().iter().take(FINDINGS).enumerate() {
-        let (mark, _) = crate::panels::findings::severity_label(f.severity);
-        let colour = crate::panels::timeline::severity_colour(p, f.severity);
+        let (mark, _) = severity_label(f.severity);
+        let colour = severity_colour(p, f.severity);
         let mut left = StyledText::body(format!("{mark} {}", f.message));
         left.font = body();
         let left = left.colour(colour);

@@ -7,7 +7,7 @@ fn rule_3_chains() {
     let r = sample(SAMPLE);
     let whole = compiled(&r);
     let head = whole.plan.jobs()[0].head_va;
-    // The head's next-job pointer is made to point at itself, by an edit that a user could make.
+    // A user's edit makes the head's next-job pointer point to the head.
     let edits = Edits {
         patches: vec![Patch {
             address_space: 0,
@@ -347,7 +347,7 @@ fn rule_4_sums_and_numbers() {
         over(&|p| p.accesses_mut().unwrap().allowed = vec![(0, 0x800); 3]),
         "bytes of allowed ranges"
     );
-    // The check's own work is counted, whatever it goes into.
+    // The work limit counts all of the check's own work.
     let progress = Progress::new();
     let all = Work::new(u64::MAX, &progress);
     verify_within(&whole.plan, &whole.pages, &target(), &all).unwrap();
