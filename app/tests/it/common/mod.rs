@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, EventsBuilder, Recording};
+use trace_import::{OpenOptions, Opened};
 
 /// Time after which a test counts as hung.
 pub const HANG_LIMIT: Duration = Duration::from_secs(120);
@@ -274,7 +275,11 @@ impl Window {
 
     /// Opens a recording as a newly started program does.
     pub fn start(&mut self, path: &Path) {
-        let recording = trace_core::container::open(path).unwrap();
+        let opened = trace_import::open(path, &OpenOptions::default(), &Progress::new()).unwrap();
+        let Opened::Recording(opened) = opened else {
+            panic!("{} holds job chains", path.display());
+        };
+        let recording = opened.recording;
         let derived = derive::derive(&recording, &Progress::new()).unwrap();
         let doc = Document::new(path.to_owned(), Arc::new(recording), Arc::new(derived));
         self.app().show_document(doc);
