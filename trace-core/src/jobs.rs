@@ -7,6 +7,7 @@ mod chain;
 mod header;
 mod payload;
 mod shader;
+mod shared_chains;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -19,4 +20,5 @@ pub use payload::{
 pub use shader::{
     Code, CodeClause, CodeEnd, MAX_CODE, Stage, UnknownOperation, decode_code, decode_code_within, find_shaders,
 };
+pub use shared_chains::read_shared_chains;
 pub use space::{address_spaces, memory_at_submits};

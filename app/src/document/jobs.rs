@@ -1,16 +1,14 @@
 //! The jobs of a recording, from submit to interrupt, with their chains in memory.
 
 use super::lookup::memory_at;
-use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::check::Submit;
-use trace_core::jobs::{self, ChainEnd, address_spaces};
+use trace_core::jobs::{self, ChainEnd, read_shared_chains};
 use trace_core::memory::GpuMemory;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{ChainReport, Recording};
-use trace_core::registers::RegisterMap;
 
 /// Maximum number of stored jobs of a chain.
 const MAX_CHAIN_JOBS: usize = 256;
@@ -115,34 +113,16 @@ impl Deref for Chain {
 /// # Errors
 /// [`Cancelled`] if the operation was cancelled.
 pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Arc<Chain>>, Cancelled> {
-    let snapshots = &recording.memory.snapshots;
-    let mut known: HashMap<(u64, usize, Option<u32>), Arc<Chain>> = HashMap::new();
-    let submits: Vec<u64> = jobs.iter().map(|j| j.submit).collect();
-    let spaces =
-        RegisterMap::for_jobs_of(recording).map_or_else(Vec::new, |map| address_spaces(recording, map, &submits));
-    let mut out = Vec::with_capacity(jobs.len());
-    progress.set_total(jobs.len() as u64);
-    for (at, j) in jobs.iter().enumerate() {
-        let space = spaces.get(at).copied().flatten();
-        let snapshot = snapshots.partition_point(|s| s.event <= j.submit);
-        let chain = match known.get(&(j.head_va, snapshot, space)) {
-            Some(c) => Arc::clone(c),
-            None => {
-                let memory = || space.and_then(|s| memory_at(recording, s, j.submit));
-                let mut c = match recording.has_command_streams() {
-                    true => command_stream(j.head_va),
-                    false => memory().map_or_else(Chain::default, |m| chain(&m, GpuVa(j.head_va))),
-                };
-                c.space = space;
-                let c = Arc::new(c);
-                known.insert((j.head_va, snapshot, space), Arc::clone(&c));
-                c
-            }
+    let submits: Vec<(u64, GpuVa)> = jobs.iter().map(|j| (j.submit, GpuVa(j.head_va))).collect();
+    read_shared_chains(recording, &submits, progress, |space, submit, head| {
+        let memory = || space.and_then(|s| memory_at(recording, s, submit));
+        let mut c = match recording.has_command_streams() {
+            true => command_stream(head.0),
+            false => memory().map_or_else(Chain::default, |m| chain(&m, head)),
         };
-        out.push(chain);
-        progress.advance(1)?;
-    }
-    Ok(out)
+        c.space = space;
+        c
+    })
 }
 
 /// Returns the placeholder chain of a job that is a command stream.

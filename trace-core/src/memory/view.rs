@@ -1,7 +1,7 @@
 //! A recording's memory as the GPU sees it through one address space.
 
 use crate::mmu::{self, Leaf, PAGE_BYTES, WalkFault};
-use crate::recording::{AddressSpace, Buffer, MemoryView, Page};
+use crate::recording::{AddressSpace, Buffer, MemoryView, Page, Recording};
 use crate::{GpuVa, PAGE_SIZE, PhysAddr};
 use std::ops::{ControlFlow, Range};
 
@@ -47,6 +47,14 @@ impl<'a> GpuMemoryView<'a> {
     #[must_use]
     pub fn new(view: MemoryView<'a>, space: &'a AddressSpace) -> Self {
         Self { view, space }
+    }
+
+    /// Returns the memory of a recording at an event through an address space, by its index in the recording's list.
+    /// Returns `None` if the recording does not have that address space.
+    #[must_use]
+    pub fn at(recording: &'a Recording, space: u32, event: u64) -> Option<Self> {
+        let space = recording.metadata.address_spaces.get(space as usize)?;
+        Some(Self::new(recording.memory.at(event), space))
     }
 
     /// Returns the physical memory.
