@@ -1,5 +1,6 @@
 //! Findings: suspicious properties of a recording, each with its kind, severity, location and reason.
 
+use crate::ids::GpuVa;
 use serde::{Deserialize, Serialize};
 
 /// The severity of a finding.
@@ -107,6 +108,9 @@ pub struct Finding {
     pub message: String,
     /// The event to jump to, if there is one.
     pub event: Option<u64>,
+    /// The GPU address, if the location is one. Not stored: no finding of an importer or recorder has one.
+    #[serde(skip)]
+    pub address: Option<GpuVa>,
 }
 
 impl Finding {
@@ -119,6 +123,16 @@ impl Finding {
             place: place.into(),
             message: message.into(),
             event: None,
+            address: None,
+        }
+    }
+
+    /// Creates a finding whose location is a GPU address.
+    #[must_use]
+    pub fn at_address(kind: FindingKind, address: GpuVa, message: impl Into<String>) -> Self {
+        Self {
+            address: Some(address),
+            ..Self::new(kind, address.to_string(), message)
         }
     }
 

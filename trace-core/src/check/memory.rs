@@ -20,9 +20,9 @@ pub(super) fn check_regions(recording: &Recording, findings: &mut Vec<Finding>) 
         }
         if let Some(f) = furthest.filter(|f| f.address_space == r.address_space && r.start < f.end) {
             few.add(|| {
-                Finding::new(
+                Finding::at_address(
                     FindingKind::OverlappingRegions,
-                    format!("{}", r.start),
+                    r.start,
                     format!(
                         "the regions {} to {} and {} to {} overlap; the source does not state when one was freed",
                         f.start, f.end, r.start, r.end
@@ -92,11 +92,7 @@ pub(super) fn check_mappings(
                  zero",
                 run.pages
             );
-            findings.push(Finding::new(
-                FindingKind::MappedWithoutContent,
-                format!("{}", run.va),
-                message,
-            ));
+            findings.push(Finding::at_address(FindingKind::MappedWithoutContent, run.va, message));
         }
         if let Some(last) = last.filter(|_| holes.more_pages > 0) {
             let message = format!(

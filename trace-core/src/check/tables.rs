@@ -70,7 +70,7 @@ fn executable(number: u8, runs: &MappedRuns, findings: &mut Vec<Finding>) {
                  change the code of other jobs",
                 pages(n)
             );
-            Finding::new(FindingKind::WritableAndExecutable, GpuVa(va).to_string(), message)
+            Finding::at_address(FindingKind::WritableAndExecutable, GpuVa(va), message)
         });
     }
     few.append_to(findings);
@@ -103,7 +103,7 @@ fn writable_tables(spaces: &[(u8, MappedRuns)], findings: &mut Vec<Finding>) {
                     "the GPU may write the level {level} page table of address space {of} through address space \
                      {number}{more}: a job can map any memory"
                 );
-                Finding::new(FindingKind::WritablePageTable, GpuVa(va).to_string(), message)
+                Finding::at_address(FindingKind::WritablePageTable, GpuVa(va), message)
             });
         }
     }
@@ -217,7 +217,7 @@ fn alias(a: OpenRun<'_>, b: OpenRun<'_>, to: u64, cached: bool) -> Finding {
     } else {
         FindingKind::AliasedRights
     };
-    Finding::new(kind, first.to_string(), message)
+    Finding::at_address(kind, first, message)
 }
 
 /// Returns the frames that hold nonzero data in any snapshot, or that the CPU wrote, as ascending ranges.
@@ -305,7 +305,7 @@ fn check_unused(
                 if n == 1 { "is" } else { "are" },
                 them(n)
             );
-            Finding::new(FindingKind::MappedUnused, GpuVa(va).to_string(), message)
+            Finding::at_address(FindingKind::MappedUnused, GpuVa(va), message)
         });
     }
     few.append_to(findings);
