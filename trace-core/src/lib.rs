@@ -27,6 +27,7 @@ pub mod timeline;
 pub mod trim;
 pub mod unfinished_files;
 pub mod values;
+pub mod xref;
 
 #[cfg(test)]
 mod test_recordings;

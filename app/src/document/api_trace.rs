@@ -1,12 +1,10 @@
-//! API traces: sorted launches, descriptions of calls, and cross references of device bytes.
+//! API traces: sorted launches and descriptions of calls.
 
 use super::Document;
 use super::derived_data::DerivedData;
-use super::history::Selection;
-use super::xref::{AccessKind, MAX_XREFS, Xref};
 use crate::theme::text;
 use std::sync::Arc;
-use trace_core::api_trace::{ApiTrace, BufferChange, CertainWriter, ContentSource, ContentState};
+use trace_core::api_trace::{ApiTrace, BufferChange, ContentSource, ContentState};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{AllocationKind, CallEvent, CopyKind, LaunchRow, Recording};
 
@@ -291,100 +289,6 @@ pub fn describe_call(api_trace: &ApiTrace, recording: &Recording, event: u64) ->
 
 fn is_snapshot(call: &CallEvent) -> bool {
     matches!(call, CallEvent::Copy(_)) && call.stream().is_none()
-}
-
-/// Finds every reference to a device byte during the lifetime of its buffer: copies, fills, launches with its address.
-///
-/// # Errors
-/// [`Cancelled`].
-pub fn find_xrefs(
-    recording: &Recording,
-    api_trace: &ApiTrace,
-    va: u64,
-    event: u64,
-    progress: &Progress,
-) -> Result<Vec<Xref>, Cancelled> {
-    let mut out = Vec::new();
-    let end = recording.events.len() as u64;
-    let place = api_trace.buffers().locate_nearest(va, event);
-    let buffer = place.and_then(|p| api_trace.buffers().get(p.buffer));
-    let events = buffer.map_or(0..end, |b| b.from..b.to.map_or(end, |t| t + 1));
-    let mut describe_item = |kind, what: String, event, deed| {
-        out.push(Xref {
-            page: false,
-            kind,
-            access: deed,
-            description: what,
-            event,
-            go: Selection::Event,
-        });
-    };
-    let words = |event: u64| describe_call(api_trace, recording, event);
-    for (event, writer) in api_trace.list_writes(recording, va, events.clone(), MAX_XREFS / 4) {
-        let kind = if writer == CertainWriter::Fill { "fill" } else { "copy" };
-        describe_item(kind, words(event), Some(event), AccessKind::Write);
-    }
-    progress.check()?;
-    for event in api_trace.list_reads(recording, va, events.clone(), MAX_XREFS / 4) {
-        describe_item("copy", words(event), Some(event), AccessKind::Read);
-    }
-    progress.check()?;
-    let name = |launch: u32| {
-        let l = api_trace.launches().get(launch as usize);
-        l.map_or("", |l| short_function_name(api_trace.function_name(l.function)))
-    };
-    let changes = api_trace.list_changes(recording, va, events.clone(), MAX_XREFS / 4);
-    for c in &changes {
-        let message = format!(
-            "{} · changed it from {:#04x} to {:#04x}",
-            name(c.launch),
-            c.before,
-            c.after
-        );
-        describe_item("launch", message, Some(c.event), AccessKind::Write);
-    }
-    progress.check()?;
-    if let Some(p) = place {
-        for r in api_trace.possible_writers(p.buffer, events.clone()).take(MAX_XREFS / 4) {
-            let Some(l) = api_trace.launches().get(r.launch as usize) else {
-                continue;
-            };
-            if changes.iter().any(|c| c.event == l.event) {
-                continue;
-            }
-            let (how, deed) = match api_trace.is_traced(va, l.event) {
-                true => ("did not change it", AccessKind::AddressOf),
-                false => (r.kind.describe(), AccessKind::ReadOrWrite),
-            };
-            describe_item("launch", format!("{} · {how}", name(r.launch)), Some(l.event), deed);
-        }
-        for r in api_trace
-            .readers(p.buffer, events.clone())
-            .iter()
-            .rev()
-            .take(MAX_XREFS / 4)
-        {
-            let Some(l) = api_trace.launches().get(r.launch as usize) else {
-                continue;
-            };
-            let message = format!(
-                "{} · read-only by its signature",
-                short_function_name(api_trace.function_name(l.function))
-            );
-            describe_item("launch", message, Some(l.event), AccessKind::Read);
-        }
-        if let Some(b) = buffer.filter(|b| b.kind.is_allocated()) {
-            describe_item("memory", words(b.from), Some(b.from), AccessKind::Write);
-            if let Some(to) = b.to {
-                describe_item("memory", words(to), Some(to), AccessKind::AddressOf);
-            }
-        }
-        let message = api_trace.buffers().format_location(p);
-        describe_item("buffer", message, None, AccessKind::Resident);
-    }
-    out.sort_by_key(|t| t.event.unwrap_or(u64::MAX));
-    out.truncate(MAX_XREFS);
-    Ok(out)
 }
 
 /// Formats a device address at an event: `in0 + 0x40`.

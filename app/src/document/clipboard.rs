@@ -1,10 +1,12 @@
 //! Clipboard contents: an item of a recording as text, C or JSON. Row menus, the palette and Memory use the same.
 
 use super::history::Selection;
-use super::{Document, api_trace, descriptions, lookup, page_table_entries, values};
+use super::{Document, api_trace, descriptions, lookup, values};
 use crate::theme::text;
 use serde_json::{Value, json};
+use trace_core::GpuVa;
 use trace_core::recording::{ElementType, EventKind};
+use trace_core::xref::read_entry;
 
 /// Maximum number of bytes of memory or of a buffer that are copied at once.
 pub const MAX_BYTES: usize = 1 << 16;
@@ -69,7 +71,7 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
         }
         Selection::Entry { space, va, level } => {
             let text = descriptions::describe_selection(doc, thing);
-            let step = page_table_entries::read_entry(&doc.recording, *space, *va, *level, doc.current_event());
+            let step = read_entry(&doc.recording, *space, GpuVa(*va), *level, doc.current_event());
             match form {
                 CopyFormat::Text => Some(match step {
                     Some(s) => format!("{text}: {:#018x} at {}", s.raw, s.entry_at),
@@ -209,8 +211,10 @@ fn launch(doc: &Document, event: u64, out: &mut Value) {
 #[must_use]
 pub fn format_register(doc: &Document, offset: u32, form: CopyFormat) -> String {
     let name = doc.derived.register_name(offset);
-    let held =
-        lookup::find_register_value(&doc.recording, &doc.derived, offset, doc.current_event()).and_then(|held| {
+    let held = doc
+        .derived
+        .register_value(&doc.recording, offset, doc.current_event())
+        .and_then(|held| {
             let a = access(doc, held.event)?;
             let width = lookup::register_width(&doc.recording, offset, &a);
             Some((held.event, held.value, width))

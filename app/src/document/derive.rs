@@ -3,10 +3,9 @@
 use super::derived_data::{
     ChainsPart, DerivedData, Fold, Interrupt, Part, PhaseFact, RegisterFact, Stage, TimelinePart,
 };
-use super::job_index::JobIndex;
+use super::job_index::{JobIndex, index_addresses};
 use super::jobs::{self, Chain, JobFact};
 use super::lookup::{find_names_map, find_register_map};
-use super::page_usage::JobAddresses;
 use super::spaces;
 use super::transfers;
 use std::collections::BTreeMap;
@@ -190,7 +189,7 @@ pub fn find_out(
             let chains = jobs::read_chains(recording, &derived.jobs, progress)?;
             let named = derived.jobs.iter().zip(&chains).map(|(j, c)| (j.head_va, j.index, c));
             Part::Chains(Box::new(ChainsPart {
-                places: JobAddresses::new(named),
+                places: index_addresses(named),
                 reports: recording.chain_reports(),
                 chains,
             }))

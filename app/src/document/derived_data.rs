@@ -5,11 +5,10 @@
 //! the data arrives.
 
 use super::axis::Axis;
-use super::buffer_index::BufferIndex;
 use super::job_index::JobIndex;
 use super::jobs::{Chain, JobFact};
-use super::page_usage::{JobAddresses, PageUsage};
 use super::spaces::SpaceFact;
+use kinescope_files::buffer_index::BufferIndex;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,8 +16,10 @@ use trace_core::api_trace::ApiTrace;
 use trace_core::filter::{self, Derived, JobBounds};
 use trace_core::finding::{Finding, Severity};
 use trace_core::recording::{Access, ApiTraceMetadata, BufferRole, ChainReport, InterruptLine, Recording};
+use trace_core::registers::history::{HeldValue, value_at};
 use trace_core::registers::{Accesses, RecordedRegisters, RegisterMap, Role, format_location, has_several_spaces};
 use trace_core::timeline::{Pyramid, StoredTimeline};
+use trace_core::xref::{JobAddresses, PageUsage};
 
 /// Maximum number of events between a write that prepares a job and its submit. Other threads access registers in
 /// between.
@@ -481,6 +482,13 @@ impl DerivedData {
         }
         let touched = self.device.and_then(|d| d.find_accessed(access));
         Some(touched.map_or(access.offset, |r| r.offset))
+    }
+
+    /// Returns the value of a register at an event and its source, or `None` if nothing accessed it yet.
+    #[must_use]
+    pub fn register_value(&self, recording: &Recording, register: u32, event: u64) -> Option<HeldValue> {
+        let accesses = &self.registers.get(&register)?.accesses;
+        value_at(recording, self.device, register, accesses, event)
     }
 
     /// Returns the offset of the register of this name.

@@ -3,8 +3,9 @@
 
 use super::jobs::JobFact;
 use super::lookup::{memory_at, walk};
-use super::xref;
+use trace_core::GpuVa;
 use trace_core::recording::Recording;
+use trace_core::xref::find_pointers;
 
 /// Maximum number of buffers whose mappings are walked for a job.
 const MAX_BUFFERS: usize = 4096;
@@ -41,7 +42,7 @@ pub fn find_reachable_buffers(recording: &Recording, job: &JobFact) -> Vec<Reach
     };
     let mut pointers: Vec<u64> = Vec::new();
     for c in job.chain.iter().take(MAX_CHAIN_JOBS) {
-        xref::pointers(&memory, c.va, &mut pointers);
+        find_pointers(&memory, GpuVa(c.va), &mut pointers);
     }
     pointers.sort_unstable();
     let all = (0u32..).zip(&recording.metadata.buffers);

@@ -1,8 +1,9 @@
 //! The index of jobs by slot, failure and address. There may be millions of jobs, so it is built where jobs are
 //! derived, not where they are shown.
 
-use super::jobs::JobFact;
-use super::page_usage::JobAddresses;
+use super::jobs::{Chain, JobFact};
+use std::sync::Arc;
+use trace_core::xref::JobAddresses;
 
 /// An index of jobs by slot, failure and address.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +41,24 @@ impl JobIndex {
             failed: jobs.iter().filter(|j| j.failed).map(|j| j.submit).collect(),
             longest_ns: jobs.iter().filter_map(|j| j.duration_ns).max().unwrap_or(0),
             heads,
-            places: JobAddresses::new(jobs.iter().map(|j| (j.head_va, j.index, &j.chain))),
+            places: index_addresses(jobs.iter().map(|j| (j.head_va, j.index, &j.chain))),
         }
     }
+}
+
+/// Sorts the addresses that jobs name. Each job is given as header address, index and chain.
+#[must_use]
+pub fn index_addresses<'a>(jobs: impl Iterator<Item = (u64, u32, &'a Arc<Chain>)>) -> JobAddresses {
+    let (mut heads, mut shaders) = (Vec::new(), Vec::new());
+    let mut last: Option<&Arc<Chain>> = None;
+    for (head, index, chain) in jobs {
+        heads.push((head, index));
+        // Jobs that run the same chain share it.
+        if !last.is_some_and(|l| Arc::ptr_eq(l, chain)) {
+            heads.extend(chain.iter().map(|c| (c.va, index)));
+            shaders.extend(chain.iter().filter_map(|c| Some((c.shader?, index))));
+        }
+        last = Some(chain);
+    }
+    JobAddresses::new(heads, shaders)
 }

@@ -1,11 +1,9 @@
 //! Lookups in a recording at an address and event: registers, memory bytes, page table walks.
 
-use super::derived_data::DerivedData;
 use trace_core::GpuVa;
 use trace_core::memory::{ByteState, GpuMemoryView};
 use trace_core::mmu;
 use trace_core::recording::{Access, Buffer, Recording};
-use trace_core::registers::history::{self, HeldValue};
 use trace_core::registers::{Register, RegisterMap};
 
 /// Returns the embedded register map of the recorded device, which the decoding of jobs and page tables requires.
@@ -27,18 +25,6 @@ pub fn find_register(recording: &Recording, offset: u32) -> Option<&'static Regi
     find_names_map(recording)?.at(offset)
 }
 
-/// Returns the value of a register at an event and its source, or `None` if nothing accessed it yet.
-#[must_use]
-pub fn find_register_value(
-    recording: &Recording,
-    derived: &DerivedData,
-    register: u32,
-    event: u64,
-) -> Option<HeldValue> {
-    let accesses = &derived.registers.get(&register)?.accesses;
-    history::value_at(recording, derived.device, register, accesses, event)
-}
-
 /// Returns the width in bytes of the register at an offset, or that of the access if no map knows the register.
 #[must_use]
 pub fn register_width(recording: &Recording, register: u32, access: &Access) -> u8 {
@@ -48,8 +34,7 @@ pub fn register_width(recording: &Recording, register: u32, access: &Access) -> 
 /// Returns the GPU memory of an address space at an event.
 #[must_use]
 pub fn memory_at(recording: &Recording, space: u32, event: u64) -> Option<GpuMemoryView<'_>> {
-    let s = recording.metadata.address_spaces.get(space as usize)?;
-    Some(GpuMemoryView::new(recording.memory.at(event), s))
+    GpuMemoryView::at(recording, space, event)
 }
 
 /// Reads a range of memory: for each byte its value, or why it is not known.

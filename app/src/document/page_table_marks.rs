@@ -3,7 +3,7 @@
 
 use super::lookup::find_register_map;
 use super::page_runs::{MappedRun, PageContent};
-use trace_core::mmu::{self, EntryKind, Leaf, TableRef, WalkStep};
+use trace_core::mmu::{self, EntryKind, Leaf, TableRef, WalkStep, entry_kind, entry_rights};
 use trace_core::recording::{MmuFormat, Recording};
 use trace_core::registers::Layout;
 
@@ -187,6 +187,17 @@ pub fn describe_entry_kind(kind: EntryKind) -> (&'static str, String) {
         EntryKind::Page(a) => ("page", format!("→ {a}")),
         EntryKind::Block(a) => ("block", format!("→ {a}")),
         EntryKind::Reserved => ("reserved", String::new()),
+    }
+}
+
+/// Describes an entry in a few words: `page → 0x1000 rw-`, `table → 0x2000`, `invalid`.
+#[must_use]
+pub fn describe_entry(format: MmuFormat, level: u8, raw: u64) -> String {
+    let kind = entry_kind(format, level, raw);
+    match (kind, describe_entry_kind(kind)) {
+        (EntryKind::Page(_) | EntryKind::Block(_), (word, to)) => format!("{word} {to} {}", entry_rights(format, raw)),
+        (_, (word, to)) if to.is_empty() => word.to_owned(),
+        (_, (word, to)) => format!("{word} {to}"),
     }
 }
 

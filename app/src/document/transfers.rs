@@ -1,8 +1,8 @@
 //! The copies of an API trace as named buffers: inputs to the device and outputs from it.
 
-use super::buffer_index::{BufferIndex, BufferOrigin, Buffers, OriginKind};
-use super::changes::RecordedContents;
 use super::output_diff::{MAX_SHOWN_ELEMENTS, OutputDiff};
+use kinescope_files::buffer_index::{BufferIndex, BufferOrigin, Buffers, OriginKind};
+use kinescope_files::changes::RecordedContents;
 use replay_cuda::{Script, Transfer};
 use replay_engine::run::OutputBuffer;
 use std::cell::OnceCell;

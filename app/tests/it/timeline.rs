@@ -14,13 +14,13 @@ use kinescope::document::axis::AxisKind;
 use kinescope::document::changes::SavedFilter;
 use kinescope::document::derived_data::Stage;
 use kinescope::document::history::Selection;
-use kinescope::document::xref::AccessKind;
 use kinescope::document::xref_trail::AccessFilter;
 use kinescope::panels::recording::timeline::Measure;
 use kinescope::theme::Palette;
 use kinescope::theme::ThemeChoice;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder};
+use trace_core::xref::AccessKind;
 
 fn lanes(w: &Window) -> Rect {
     w.harness.get_by_label("Timeline lanes").rect()

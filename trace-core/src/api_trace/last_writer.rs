@@ -310,6 +310,21 @@ impl ApiTrace {
         }
     }
 
+    /// Returns the first address of a range, and the others from which on other copies and fills cover the bytes; at
+    /// most `max`.
+    #[must_use]
+    pub fn list_bounds(&self, range: Range<u64>, max: usize) -> Vec<u64> {
+        let mut out = vec![range.start];
+        while let Some(at) = out.last().copied().filter(|_| out.len() < max) {
+            let next = self.writes.stretch(at).end.min(self.seen.stretch(at).end);
+            if next <= at || next >= range.end {
+                break;
+            }
+            out.push(next);
+        }
+        out
+    }
+
     /// Lists the copies and fills that write a byte in a range of events, in order; about the last `max` of them.
     #[must_use]
     pub fn list_writes(

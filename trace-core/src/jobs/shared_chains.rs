@@ -1,8 +1,9 @@
 //! Chains of all jobs of a recording, read once for all jobs that run the same chain with unchanged memory.
 
 use super::address_spaces;
+use crate::GpuVa;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{GpuVa, Recording};
+use crate::recording::Recording;
 use crate::registers::RegisterMap;
 use std::collections::HashMap;
 use std::sync::Arc;

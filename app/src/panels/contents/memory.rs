@@ -18,7 +18,7 @@ pub use structure::{Structure, toggle as toggle_structure};
 pub use view::{ByteReferences, View};
 
 use crate::document::history::Selection;
-use crate::document::{Document, derived_data, page_runs, xref};
+use crate::document::{Document, derived_data, page_runs, xref_text};
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::locations::parse_address;
 use crate::theme::widgets::{self, paint_text};
@@ -145,7 +145,7 @@ fn head(doc: &Document, view: &View, ui: &mut Ui) {
                 page_runs::format_rights(m.rights),
                 m.va
             ));
-            let uses = xref::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
+            let uses = xref_text::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
             parts.push(format!("page: {uses}"));
         }
         None => parts.push("nothing is mapped here".into()),

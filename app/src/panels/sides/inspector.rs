@@ -7,9 +7,7 @@ mod reference_list;
 
 use crate::document::buffer_index::BufferOrigin;
 use crate::document::history::Selection;
-use crate::document::{
-    Document, derived_data, descriptions, lookup, page_runs, page_table_entries, page_table_marks, values, xref,
-};
+use crate::document::{Document, derived_data, descriptions, lookup, page_runs, page_table_marks, values, xref_text};
 use crate::panels::common::actions::{PageTablesTarget, PanelAction, UiActions};
 use crate::panels::common::copy_menu;
 use crate::panels::common::severity::{kind_name, severity_colour, severity_label};
@@ -21,7 +19,9 @@ use crate::panels::runs::{inputs, replay};
 use crate::theme::widgets::{self, StyledText};
 use crate::theme::{mono, palette, small, text};
 use egui::{RichText, Ui};
+use trace_core::GpuVa;
 use trace_core::recording::{Buffer, ElementType};
+use trace_core::xref::{last_level, read_entry};
 
 /// The states of other panels that the inspector reads.
 #[derive(Clone, Copy)]
@@ -230,18 +230,18 @@ fn mapping(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32,
             actions.run_command("show-page-tables");
         }
     }
-    let uses = xref::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
+    let uses = xref_text::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
     let shown = widgets::key_value(ui, "page holds", StyledText::body(&uses));
     widgets::add_copy_menu(&shown, &[("use", uses)]);
     if let Ok(leaf) =
         lookup::walk(&doc.recording, space, va, doc.current_event()).map_or(Err(()), |w| w.result.map_err(|_| ()))
-        && let Some(pa) = leaf.target(trace_core::GpuVa(va))
+        && let Some(pa) = leaf.target(GpuVa(va))
     {
         let at = widgets::key_value(ui, "physical", StyledText::mono(pa.to_string()));
         widgets::add_copy_menu(&at, &[("physical address", pa.to_string())]);
     }
-    if let Some(level) = page_table_entries::last_level(&doc.recording, space, va, doc.current_event())
-        && let Some(s) = page_table_entries::read_entry(&doc.recording, space, va, level, doc.current_event())
+    if let Some(level) = last_level(&doc.recording, space, GpuVa(va), doc.current_event())
+        && let Some(s) = read_entry(&doc.recording, space, GpuVa(va), level, doc.current_event())
     {
         let message = format!(
             "L{level} [{}] {}",
@@ -357,10 +357,10 @@ fn finding(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32)
     ui.add_space(6.0);
     ui.add(egui::Label::new(text::group_digits(&f.message)).wrap());
     ui.add_space(6.0);
-    match text::parse_number(&f.place).filter(|_| f.place.starts_with("0x")) {
+    match f.address {
         Some(va) => {
             if widgets::key_link(ui, "location", &f.place).clicked() {
-                actions.show_memory(Some(0), va, 1);
+                actions.show_memory(Some(0), va.0, 1);
                 actions.run_command("show-page-tables");
             }
         }

@@ -1,21 +1,33 @@
 //! Tests of the references of a page-table entry: its writers, and the jobs whose page walks may read it.
 
 use crate::common::Window;
+use crate::panels::hands::{ReferenceRow, reference_rows};
 use egui_kittest::kittest::Queryable as _;
+use kinescope::document::derive;
+use kinescope::document::derived_data::DerivedData;
 use kinescope::document::history::Selection;
-use kinescope::document::xref::{AccessKind, Xref};
-use kinescope::document::{derive, page_table_entries};
-use trace_core::PhysAddr;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, Recording};
+use trace_core::xref::{AccessKind, MAX_REFERENCES, XrefTarget, find_references};
+use trace_core::{GpuVa, PhysAddr};
 
-fn list_xrefs(w: &mut Window, va: u64, level: u8) -> Vec<Xref> {
-    let (r, f) = (w.doc().recording.clone(), w.doc().derived.clone());
-    page_table_entries::find_xrefs(&r, &f, (0, va, level), &Progress::new()).unwrap()
+fn find_rows(r: &Recording, derived: &DerivedData, (space, va, level): (u32, u64, u8)) -> Vec<ReferenceRow> {
+    let target = XrefTarget::Entry {
+        space,
+        va: GpuVa(va),
+        level,
+    };
+    let found = find_references(r, derived, target, (0, MAX_REFERENCES), &Progress::new()).unwrap();
+    reference_rows(r, derived, target, &found.list)
 }
 
-fn select_kind<'t>(list: &'t [Xref], kind: &str) -> Vec<(u64, AccessKind, &'t str)> {
+fn list_xrefs(w: &mut Window, va: u64, level: u8) -> Vec<ReferenceRow> {
+    let (r, derived) = (w.doc().recording.clone(), w.doc().derived.clone());
+    find_rows(&r, &derived, (0, va, level))
+}
+
+fn select_kind<'t>(list: &'t [ReferenceRow], kind: &str) -> Vec<(u64, AccessKind, &'t str)> {
     let mine = list.iter().filter(|t| t.kind == kind);
     mine.filter_map(|t| Some((t.event?, t.access, &*t.description)))
         .collect()
@@ -189,7 +201,7 @@ fn moved() -> Recording {
 fn snapshots_bound_entry_changes_without_host_writes() {
     let r = moved();
     let derived = derive::derive(&r, &Progress::new()).unwrap();
-    let list = page_table_entries::find_xrefs(&r, &derived, (0, 0, 3), &Progress::new()).unwrap();
+    let list = find_rows(&r, &derived, (0, 0, 3));
     let entries = select_kind(&list, "snapshot");
     assert_eq!(entries.iter().map(|t| t.0).collect::<Vec<_>>(), [0, 4, 6]);
     assert!(
@@ -212,21 +224,12 @@ fn snapshots_bound_entry_changes_without_host_writes() {
     );
     assert!(entries[2].2.contains("it is invalid"), "{}", entries[2].2);
     // The entry above it never changed.
-    assert_eq!(
-        page_table_entries::find_xrefs(&r, &derived, (0, 0, 2), &Progress::new())
-            .unwrap()
-            .len(),
-        1
-    );
+    assert_eq!(find_rows(&r, &derived, (0, 0, 2)).len(), 1);
     // An entry that the walk does not reach has one reference. A missing address space has none.
-    let list = page_table_entries::find_xrefs(&r, &derived, (0, 1 << 30, 3), &Progress::new()).unwrap();
+    let list = find_rows(&r, &derived, (0, 1 << 30, 3));
     assert!(
         list.len() == 1 && list[0].description.contains("an entry above it is invalid"),
         "{list:?}"
     );
-    assert!(
-        page_table_entries::find_xrefs(&r, &derived, (7, 0, 3), &Progress::new())
-            .unwrap()
-            .is_empty()
-    );
+    assert!(find_rows(&r, &derived, (7, 0, 3)).is_empty());
 }

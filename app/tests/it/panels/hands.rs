@@ -2,8 +2,12 @@
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
+use kinescope::document::derived_data::DerivedData;
 use kinescope::document::history::Selection;
-use trace_core::recording::ElementType;
+use kinescope::document::xref_text;
+use trace_core::GpuVa;
+use trace_core::recording::{ElementType, Recording};
+use trace_core::xref::{AccessKind, Reference, XrefTarget};
 
 /// Opens a sample with an input `x` of 1024 numbers of 32 bits.
 pub fn saxpy() -> Window {
@@ -77,4 +81,43 @@ pub fn click_and_copied(w: &mut Window, label: &str) -> String {
         }
     }
     out
+}
+
+/// A reference with its words.
+#[derive(Clone, Debug)]
+pub struct ReferenceRow {
+    pub kind: &'static str,
+    pub description: String,
+    pub event: Option<u64>,
+    pub access: AccessKind,
+    pub is_page_only: bool,
+}
+
+/// Returns references of a target with their words.
+pub fn reference_rows(
+    recording: &Recording,
+    derived: &DerivedData,
+    target: XrefTarget,
+    list: &[Reference],
+) -> Vec<ReferenceRow> {
+    let row = |t: &Reference| ReferenceRow {
+        kind: xref_text::item_label(&t.item),
+        description: xref_text::describe(recording, derived, target, t),
+        event: t.event,
+        access: t.access,
+        is_page_only: t.is_page_only,
+    };
+    list.iter().map(row).collect()
+}
+
+/// Returns the references that Memory lists.
+pub fn list_references(w: &mut Window) -> Vec<ReferenceRow> {
+    let references = w.views().memory.references.clone().unwrap();
+    let target = XrefTarget::Bytes {
+        space: references.space,
+        va: GpuVa(references.va),
+        bytes: 1,
+    };
+    let doc = w.doc();
+    reference_rows(&doc.recording, &doc.derived, target, &references.list.unwrap())
 }

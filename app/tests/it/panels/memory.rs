@@ -1,7 +1,7 @@
 //! Tests of Memory: addresses, searches, element types, references of a byte, copies and the keyboard.
 
 use crate::common::{Window, samples};
-use crate::panels::hands::{at_once, button, bytes, click_and_copied, double_click, saxpy};
+use crate::panels::hands::{at_once, button, bytes, click_and_copied, double_click, list_references, saxpy};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::derived_data::DerivedData;
 use kinescope::document::history::Selection;
@@ -165,7 +165,8 @@ fn double_click_on_a_byte_lists_its_references() {
         .clone()
         .expect("the references are requested");
     assert_eq!(t.va, head & !15);
-    let list = t.list.expect("the references are listed");
+    assert!(t.list.is_some(), "the references are listed");
+    let list = list_references(&mut w);
     let kinds: std::collections::BTreeSet<&str> = list.iter().map(|t| t.kind).collect();
     for k in ["job", "register", "page table", "snapshot"] {
         assert!(kinds.contains(k), "{k} in {kinds:?}");
@@ -195,7 +196,7 @@ fn references_include_jobs_that_point_to_the_buffer() {
     w.show_memory(0, va + 4, 1);
     w.settle();
     w.click("Show references");
-    let list = w.views().memory.references.clone().unwrap().list.unwrap();
+    let list = list_references(&mut w);
     assert!(
         list.iter()
             .any(|t| t.kind == "buffer" && t.description == "input x + 0x4")
@@ -217,12 +218,12 @@ fn references_of_a_byte_are_counted_and_page_ones_fold() {
     w.show_memory(0, va, 1);
     w.settle();
     w.click("Show references");
-    let list = w.views().memory.references.clone().unwrap().list.unwrap();
-    let own: Vec<_> = list.iter().filter(|t| !t.page).collect();
+    let list = list_references(&mut w);
+    let own: Vec<_> = list.iter().filter(|t| !t.is_page_only).collect();
     let of_page = list.len() - own.len();
     assert!(of_page > 0, "the header is on this page: {list:?}");
     assert!(
-        list.iter().take(own.len()).all(|t| !t.page),
+        list.iter().take(own.len()).all(|t| !t.is_page_only),
         "references of the byte come first"
     );
     let events = own.iter().filter(|t| t.event.is_some()).count();
@@ -237,7 +238,7 @@ fn references_of_a_byte_are_counted_and_page_ones_fold() {
         n => format!("has references in {n} events"),
     };
     assert!(w.has_part(&message), "{message}");
-    let job = list.iter().find(|t| t.page && t.kind == "job").unwrap();
+    let job = list.iter().find(|t| t.is_page_only && t.kind == "job").unwrap();
     let label = format!("reference job {}", job.description);
     assert!(!w.has(&label), "references of the page are folded");
     // The window is tall enough for all references of the byte itself.

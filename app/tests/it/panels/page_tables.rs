@@ -1,7 +1,7 @@
 //! Tests of Page tables: the map, the list, the walk and the marks.
 
 use crate::common::Window;
-use crate::panels::hands::saxpy;
+use crate::panels::hands::{list_references, saxpy};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::document::history::Selection;
 use kinescope::document::page_runs::PageContent;
@@ -178,7 +178,7 @@ fn page_tables_panel_marks_double_and_open_mappings() {
         assert!(w.has(&format!("page holds {content}")), "{va:#x} holds {content}");
     }
     w.click("Show references");
-    let list = w.views().memory.references.clone().unwrap().list.unwrap();
+    let list = list_references(&mut w);
     assert!(
         list.iter().any(|t| t.description.contains("mapped at 0x1000 too")),
         "{list:?}"

@@ -72,7 +72,7 @@ fn plot_values_match_the_register_panel() {
             .unwrap();
             let events = |list: AccessList<'_>| list.iter().map(|e| e as u32).collect::<Vec<_>>();
             let expected: Vec<u64> = (fact.accesses.all().iter())
-                .filter_map(|e| lookup::find_register_value(&doc.recording, &doc.derived, *register, e))
+                .filter_map(|e| doc.derived.register_value(&doc.recording, *register, e))
                 .map(|found| found.value)
                 .collect();
             assert_eq!(

@@ -2,8 +2,8 @@
 
 use super::view::{ByteReferences, PlotCache, PlotKey, View};
 use super::writer;
-use crate::document::history::Selection;
-use crate::document::xref::{self, Xref};
+use crate::document::xref_navigation::reference_selection;
+use crate::document::xref_text::item_label;
 use crate::document::{Document, lookup, values};
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table};
@@ -14,6 +14,8 @@ use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo};
 use egui_plot::{HoverPosition, Line, PlotPoints};
 use std::sync::Arc;
+use trace_core::GpuVa;
+use trace_core::xref::{self, MAX_REFERENCES, Reference, ReferenceItem, XrefTarget};
 
 /// Maximum number of values that a plot draws; of more, every nth is drawn.
 const MAX_POINTS: u64 = 2048;
@@ -33,7 +35,13 @@ pub fn find_references(doc: &Document, view: &mut View, actions: &mut UiActions,
     );
     let path = doc.path.clone();
     actions.start_work::<View>("searching for references to the byte", move |progress| {
-        let found = xref::find_xrefs(&recording, &derived, (space, va, 1), current_event, progress);
+        let found = xref::find_references(
+            &recording,
+            &*derived,
+            target(space, va),
+            (current_event, MAX_REFERENCES),
+            progress,
+        );
         Box::new(move |doc, view, _| {
             if doc.path != path {
                 return;
@@ -41,12 +49,21 @@ pub fn find_references(doc: &Document, view: &mut View, actions: &mut UiActions,
             let mine = |t: &&mut ByteReferences| t.space == space && t.va == va;
             if let Some(t) = view.references.as_mut().filter(mine) {
                 match found {
-                    Ok(list) => t.list = Some(Arc::new(list)),
+                    Ok(found) => t.list = Some(Arc::new(found.list)),
                     Err(_) => t.stopped = true,
                 }
             }
         })
     });
+}
+
+/// Returns the target of the references to a byte.
+fn target(space: u32, va: u64) -> XrefTarget {
+    XrefTarget::Bytes {
+        space,
+        va: GpuVa(va),
+        bytes: 1,
+    }
 }
 
 /// Name of the table in the workspace.
@@ -70,7 +87,7 @@ pub fn references_ui(doc: &mut Document, view: &mut View, actions: &mut UiAction
         ui.set_height(26.0);
         ui.add_space(8.0);
         let message = match &t.list {
-            Some(l) => match l.iter().filter(|t| !t.page && t.event.is_some()).count() as u64 {
+            Some(l) => match l.iter().filter(|t| !t.is_page_only && t.event.is_some()).count() as u64 {
                 0 => "has no reference in the recording".to_owned(),
                 n => format!("has references in {}", text::count_noun(n, "event", "events")),
             },
@@ -95,8 +112,9 @@ pub fn references_ui(doc: &mut Document, view: &mut View, actions: &mut UiAction
     }
     let Some(list) = t.list else { return };
     let mut rows = view.list;
-    let mut go: Option<Xref> = None;
-    let own = list.partition_point(|t| !t.page);
+    let mut go: Option<Reference> = None;
+    let target = target(t.space, t.va);
+    let own = list.partition_point(|t| !t.is_page_only);
     let of_page = list.len() - own;
     let fold = usize::from(of_page > 0);
     let count = own + fold + if t.unfolded { of_page } else { 0 };
@@ -112,31 +130,32 @@ pub fn references_ui(doc: &mut Document, view: &mut View, actions: &mut UiAction
             return;
         };
         let r = focus::row_response(ui, rect, ui.scope_id().with(("touch", row)));
-        r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("reference {} {}", t.kind, t.description)));
+        let (kind, description) = (item_label(&t.item), doc.describe_reference(target, t));
+        r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("reference {kind} {description}")));
         let here = t.event.is_some_and(|e| e == doc.current_event());
         if here {
             ui.painter().rect_filled(rect, 0.0, p.selection);
         } else if r.hovered() {
             ui.painter().rect_filled(rect, 0.0, p.raised);
         }
-        let ink = match t.kind {
-            "register" => p.write,
-            "job" => p.job,
-            "finding" => p.warning,
+        let ink = match t.item {
+            ReferenceItem::AddressRegister { .. } => p.write,
+            ReferenceItem::Job { .. } => p.job,
+            ReferenceItem::Finding(_) => p.warning,
             _ => p.quiet,
         };
         let event = t.event.map_or_else(String::new, text::count);
         table.text(ui, "event", rect, &event, mono(), p.read);
-        table.text(ui, "kind", rect, t.kind, body(), ink);
-        table.text(ui, "what", rect, &t.description, body(), p.text);
+        table.text(ui, "kind", rect, kind, body(), ink);
+        table.text(ui, "what", rect, &description, body(), p.text);
         if r.clicked() {
-            go = Some(t.clone());
+            go = Some(*t);
         }
-        let mut forms = vec![("row", format!("{event}\t{}\t{}", t.kind, t.description))];
+        let mut forms = vec![("row", format!("{event}\t{kind}\t{description}"))];
         if let Some(e) = t.event {
             forms.push(("event", e.to_string()));
         }
-        widgets::add_copy_menu(&r, &forms).on_hover_text(&t.description);
+        widgets::add_copy_menu(&r, &forms).on_hover_text(&description);
     });
     table.finish(ui, actions.tables.state(TABLE));
     view.list = rows;
@@ -145,12 +164,15 @@ pub fn references_ui(doc: &mut Document, view: &mut View, actions: &mut UiAction
     }
     if let Some(t) = go {
         let event = t.event.unwrap_or(doc.current_event());
-        if matches!(t.go, Selection::Buffer(_)) {
-            actions.run_command("show-inputs");
-        } else if t.kind == "page table" {
-            actions.run_command("show-page-tables");
+        match t.item {
+            ReferenceItem::Buffer { .. } => actions.run_command("show-inputs"),
+            ReferenceItem::WalkStep { .. } | ReferenceItem::Mapping { .. } | ReferenceItem::PageTable(_) => {
+                actions.run_command("show-page-tables");
+            }
+            _ => {}
         }
-        doc.go_with(event, t.go);
+        let selection = reference_selection(&doc.recording, target, &t);
+        doc.go_with(event, selection);
     }
 }
 

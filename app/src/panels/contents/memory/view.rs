@@ -5,13 +5,13 @@ use super::structure::Structure;
 use crate::document::debug::WriterReport;
 use crate::document::history::Selection;
 use crate::document::writer_cache::EditKey;
-use crate::document::xref::Xref;
 use crate::document::{Document, page_runs};
 use crate::theme::rows::Rows;
 use std::sync::Arc;
 use trace_core::memory::Hit;
 use trace_core::progress::Progress;
 use trace_core::recording::ElementType;
+use trace_core::xref::Reference;
 
 /// The references to a byte, known or being searched.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct ByteReferences {
     /// The byte.
     pub va: u64,
     /// The references; `None` while the search runs.
-    pub list: Option<Arc<Vec<Xref>>>,
+    pub list: Option<Arc<Vec<Reference>>>,
     /// The user stopped the search.
     pub stopped: bool,
     /// The last writer in a replay on the simulator, once it was requested.

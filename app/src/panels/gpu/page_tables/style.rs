@@ -3,7 +3,7 @@
 use super::view::ColourBy;
 use crate::document::page_runs::{MappedRun, PageContent, format_rights};
 use crate::document::page_table_marks::Mark;
-use crate::document::{Document, page_usage};
+use crate::document::{Document, xref_text};
 use crate::theme::{Palette, text};
 use egui::{Color32, Mesh, Rect, pos2};
 
@@ -65,7 +65,7 @@ pub fn mix_colours(a: Color32, b: Color32, part: f32) -> Color32 {
 
 /// Describes the content of a run of pages.
 pub fn describe_content(doc: &Document, va: u64, end: u64) -> String {
-    page_usage::describe_uses(&doc.recording, &doc.derived.page_usage.find_uses(va, end))
+    xref_text::describe_uses(&doc.recording, &doc.derived.page_usage.find_uses(va, end))
 }
 
 /// Formats a run's rights as `rw-`, with what the pages are.

@@ -3,15 +3,17 @@
 use super::view::View;
 use crate::document::history::Selection;
 use crate::document::page_table_marks::{describe_entry_kind, format_entry_bits};
-use crate::document::{Document, lookup, page_table_entries, xref};
+use crate::document::{Document, lookup, xref_text};
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::copy_menu;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use trace_core::GpuVa;
 use trace_core::mmu::EntryKind;
 use trace_core::recording::MmuFormat;
+use trace_core::xref::entry_span;
 
 fn format_of(doc: &Document, space: u32) -> MmuFormat {
     let s = doc.recording.metadata.address_spaces.get(space as usize);
@@ -61,7 +63,7 @@ pub fn describe_walk(doc: &Document, space: u32, va: u64) -> String {
         }
         if w.result.is_ok() {
             out += "\nholds ";
-            out += &xref::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
+            out += &xref_text::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
         }
     }
     out
@@ -87,10 +89,7 @@ fn is_selected(doc: &Document, space: u32, va: u64, level: u8) -> bool {
             space: s,
             va: v,
             level: l,
-        } => {
-            (s, l) == (space, level)
-                && page_table_entries::entry_span(v, l) == page_table_entries::entry_span(va, level)
-        }
+        } => (s, l) == (space, level) && entry_span(GpuVa(v), l) == entry_span(GpuVa(va), level),
         _ => false,
     }
 }
@@ -178,7 +177,7 @@ fn steps(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32, v
         (Ok(_), Some(s)) => {
             let rich_text = RichText::new(bits_line(doc, space, s)).font(small()).color(p.quiet);
             ui.add(egui::Label::new(rich_text).wrap());
-            let holds = xref::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
+            let holds = xref_text::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
             ui.add(egui::Label::new(RichText::new(format!("holds {holds}")).font(small())).wrap());
         }
         (Err(e), _) => {

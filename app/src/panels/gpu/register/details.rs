@@ -17,7 +17,9 @@ use trace_core::registers::{AccessList, Field, FieldKind, Half, Register, Role};
 /// Returns the access that decides what is shown (the current event or the last access before it) and the register's
 /// value after it.
 pub(super) fn current_access(doc: &Document, register: u32) -> Option<(u64, Access, u64)> {
-    let held = lookup::find_register_value(&doc.recording, &doc.derived, register, doc.current_event())?;
+    let held = doc
+        .derived
+        .register_value(&doc.recording, register, doc.current_event())?;
     let access = doc.recording.events.access(usize::try_from(held.event).ok()?)?;
     Some((held.event, access, held.value))
 }
@@ -282,7 +284,9 @@ fn addresses(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register:
 }
 
 pub(super) fn value_before(doc: &Document, register: u32, event: u64) -> Option<u64> {
-    let held = lookup::find_register_value(&doc.recording, &doc.derived, register, event.checked_sub(1)?)?;
+    let held = doc
+        .derived
+        .register_value(&doc.recording, register, event.checked_sub(1)?)?;
     Some(held.value)
 }
 

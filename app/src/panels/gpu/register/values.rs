@@ -1,7 +1,7 @@
 //! A register's values over the whole recording, in one strip.
 
+use crate::document::Document;
 use crate::document::history::Selection;
-use crate::document::{Document, lookup};
 use crate::theme::{SOFT, mono_small, palette};
 use egui::accesskit::Role;
 use egui::{Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
@@ -37,8 +37,10 @@ fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> 
         let upto = fact.accesses.all().count_before(end);
         let last = upto.checked_sub(1).filter(|_| upto > seen);
         seen = upto;
-        let held_value = last
-            .and_then(|_| lookup::find_register_value(&doc.recording, &doc.derived, register, end.saturating_sub(1)));
+        let held_value = last.and_then(|_| {
+            doc.derived
+                .register_value(&doc.recording, register, end.saturating_sub(1))
+        });
         let Some(held) = held_value else { continue };
         if out.last().is_none_or(|s| (s.1, s.2) != (held.value, held.write)) {
             out.push((i, held.value, held.write));

@@ -10,11 +10,11 @@ use crate::document::changes::SavedFilter;
 use crate::document::descriptions;
 use crate::document::history::Selection;
 use crate::document::jobs::JobFact;
-use crate::document::xref_trail::XrefTarget;
 use crate::theme::{mono_small, palette, small, text, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2};
 use trace_core::diff::DiffSide;
+use trace_core::xref::XrefTarget;
 
 /// Draws a lane in a rectangle that holds its name too.
 pub fn row(doc: &mut Document, ui: &mut Ui, scale: &Scale, single: &[SingleEvent], lane: &Lane, rect: Rect) {
@@ -178,7 +178,7 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
         Some(Lane::References) => {
             if let Some(e) = super::reference_lane::find_nearest(doc, scale, x) {
                 let selection = match doc.xref_target() {
-                    Some(XrefTarget::Register(r)) => Selection::Register(r),
+                    Some(XrefTarget::Register { register, .. }) => Selection::Register(register.0),
                     _ => doc.selection().clone(),
                 };
                 doc.go_with(e, selection);

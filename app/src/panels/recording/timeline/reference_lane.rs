@@ -2,18 +2,18 @@
 
 use super::scale::{Scale, event_x};
 use super::trail::{MARK, Sign};
+use crate::document::Document;
 use crate::document::derived_data::Stage;
-use crate::document::xref_trail::XrefTarget;
-use crate::document::{Document, xref};
 use crate::panels::common::actions::UiActions;
 use crate::theme::{palette, small, widgets};
 use egui::{Align2, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
 use std::sync::Arc;
+use trace_core::xref::{self, MAX_REFERENCES, Reference, XrefTarget};
 
 /// Starts to search the references to the selection, once for each selection.
 pub fn find_references(doc: &mut Document, actions: &mut UiActions) {
     let followed = match doc.xref_target() {
-        None | Some(XrefTarget::Register(_)) => {
+        None | Some(XrefTarget::Register { .. }) => {
             doc.xrefs.clear();
             return;
         }
@@ -30,7 +30,13 @@ pub fn find_references(doc: &mut Document, actions: &mut UiActions) {
         doc.current_event(),
     );
     let progress = actions.start_document_work("searching references to the selection", move |progress| {
-        let found = followed.find_xrefs(&recording, &derived, current_event, progress);
+        let found = xref::find_references(
+            &recording,
+            &*derived,
+            followed,
+            (current_event, MAX_REFERENCES),
+            progress,
+        );
         Box::new(move |doc| doc.xrefs.set_result(followed, found))
     });
     doc.xrefs.set_pending(followed, progress);
@@ -68,16 +74,17 @@ pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
 
 /// Describes the lane at a position; empty if there is no mark.
 pub fn describe_at(doc: &Document, scale: &Scale, x: f32) -> String {
-    if matches!(doc.xref_target(), None | Some(XrefTarget::Register(_))) {
-        return String::new();
-    }
+    let target = match doc.xref_target() {
+        None | Some(XrefTarget::Register { .. }) => return String::new(),
+        Some(target) => target,
+    };
     let list = doc.xrefs.event_xrefs();
     let at = doc.derived.axis.nearest(scale.axis, scale.position(x));
-    let near = |t: &&xref::Xref| t.event.is_some_and(|e| (event_x(doc, scale, e) - x).abs() < MARK + 2.0);
+    let near = |t: &&Reference| t.event.is_some_and(|e| (event_x(doc, scale, e) - x).abs() < MARK + 2.0);
     let n = list.partition_point(|t| t.event < Some(at)).saturating_sub(3);
     let lines = list.get(n..).unwrap_or_default().iter().take(8).filter(near);
     let lines: Vec<String> = lines
-        .map(|t| format!("event {}: {}", t.event.unwrap_or(0), t.description))
+        .map(|t| format!("event {}: {}", t.event.unwrap_or(0), doc.describe_reference(target, t)))
         .collect();
     lines.join("\n")
 }
@@ -86,8 +93,8 @@ pub fn describe_at(doc: &Document, scale: &Scale, x: f32) -> String {
 pub fn find_nearest(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
     let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
     let around: Vec<u64> = match doc.xref_target()? {
-        XrefTarget::Register(r) => {
-            let two = doc.derived.registers.get(&r)?.accesses.all().neighbors(at);
+        XrefTarget::Register { register, .. } => {
+            let two = doc.derived.registers.get(&register.0)?.accesses.all().neighbors(at);
             two.into_iter().flatten().collect()
         }
         _ => {

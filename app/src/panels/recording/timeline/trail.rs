@@ -1,8 +1,8 @@
 //! The marks of the references to the selection, at most one for the width of a mark.
 
-use crate::document::xref_trail::XrefTarget;
-use crate::document::{Document, xref};
+use crate::document::Document;
 use trace_core::timeline::Pixels;
+use trace_core::xref::{Reference, XrefTarget};
 
 /// Width of a mark, points.
 pub const MARK: f32 = 4.0;
@@ -45,8 +45,8 @@ pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
         _ => None,
     });
     match doc.xref_target() {
-        Some(XrefTarget::Register(r)) => {
-            let Some(fact) = doc.derived.registers.get(&r) else {
+        Some(XrefTarget::Register { register, .. }) => {
+            let Some(fact) = doc.derived.registers.get(&register.0) else {
                 return Vec::new();
             };
             let mark = |(a, b)| match fact.accesses.writes().first_in(a..b) {
@@ -67,7 +67,7 @@ pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
                 let from = list.partition_point(|t| t.event < Some(a));
                 let end = list.partition_point(|t| t.event < Some(b));
                 let here = list.get(from..end)?;
-                let one = |t: &xref::Xref, sign| Some(Mark { event: t.event?, sign });
+                let one = |t: &Reference, sign| Some(Mark { event: t.event?, sign });
                 let written = here.iter().find(|t| t.access.may_write());
                 let read = here.iter().find(|t| t.access.may_read());
                 match (written, read) {

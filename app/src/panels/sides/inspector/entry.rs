@@ -1,12 +1,14 @@
 //! A page-table entry in the inspector: its location, its meaning, its translation, and the source of each.
 
 use super::reference_list;
-use crate::document::page_table_marks::format_entry_bits;
-use crate::document::{Document, page_table_entries};
+use crate::document::Document;
+use crate::document::page_table_marks::{describe_entry, format_entry_bits};
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, StyledText};
 use crate::theme::{mono, palette, small, text};
 use egui::{RichText, Ui};
+use trace_core::GpuVa;
+use trace_core::xref::{XrefTarget, entry_span, read_entry};
 
 /// Draws the section.
 pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, level): (u32, u64, u8)) {
@@ -16,7 +18,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, 
         ui.label(RichText::new("This address space is not in the recording.").color(p.quiet));
         return;
     };
-    let step = page_table_entries::read_entry(&doc.recording, space, va, level, doc.current_event());
+    let step = read_entry(&doc.recording, space, GpuVa(va), level, doc.current_event());
     let index = step.map_or_else(String::new, |s| format!(" [{}]", s.index));
     ui.label(RichText::new(format!("L{level}{index} on the walk of {va:#x}")).font(mono()));
     let snapshots = &doc.recording.memory.snapshots;
@@ -43,7 +45,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, 
             let raw = format!("{:#018x}", s.raw);
             let shown = widgets::key_value(ui, "entry", StyledText::mono(&raw));
             widgets::add_copy_menu(&shown, &[("entry", raw)]);
-            let is = page_table_entries::describe_entry(of.format, level, s.raw);
+            let is = describe_entry(of.format, level, s.raw);
             widgets::add_copy_menu(&widgets::key_value(ui, "kind", StyledText::mono(&is)), &[("kind", is)]);
             for (name, value) in format_entry_bits(&doc.recording, of.format, &s) {
                 widgets::key_value(ui, &name, StyledText::body(value));
@@ -54,7 +56,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, 
             ui.add(egui::Label::new(RichText::new(message).color(p.warning)).wrap());
         }
     }
-    let span = page_table_entries::entry_span(va, level);
+    let span = entry_span(GpuVa(va), level);
     let range = format!("{:#x}..{:#x}", span.start, span.end);
     let message = format!("{:#x}, {}", span.start, text::bytes(span.end - span.start));
     let shown = widgets::key_value(ui, "translates", StyledText::mono(&message));
@@ -75,8 +77,14 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, 
     });
     reference_list::ui(doc, actions, ui);
     ui.add_space(6.0);
+    let target = XrefTarget::Entry {
+        space,
+        va: GpuVa(va),
+        level,
+    };
     for t in doc.xrefs.static_xrefs().iter().take(4) {
-        let rich_text = RichText::new(&t.description).font(small()).color(p.quiet);
+        let description = doc.describe_reference(target, t);
+        let rich_text = RichText::new(description).font(small()).color(p.quiet);
         ui.add(egui::Label::new(rich_text).wrap());
     }
     let summary = "The addresses in a job's chain show whether the job reads it. The MMU may still hold a value from \

@@ -1,12 +1,13 @@
 //! References to the selection around the current event: what read and wrote it, each a link.
 
 use crate::document::Document;
-use crate::document::xref::{AccessKind, Xref};
-use crate::document::xref_trail::{AccessFilter, XrefTarget};
+use crate::document::xref_text::item_label;
+use crate::document::xref_trail::AccessFilter;
 use crate::panels::common::actions::{PanelAction, UiActions};
 use crate::theme::widgets;
 use crate::theme::{ROW, palette, small, text};
 use egui::{Rect, RichText, Sense, Stroke, StrokeKind, Ui, vec2};
+use trace_core::xref::{AccessKind, Reference, XrefTarget};
 
 /// Number of references shown before the current event, and from it on.
 const BEFORE: usize = 3;
@@ -34,7 +35,7 @@ fn reference_mark(ui: &mut Ui, deed: AccessKind) {
 /// Draws the section; nothing for a register, whose own section shows its accesses.
 pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let followed = match doc.xref_target() {
-        None | Some(XrefTarget::Register(_)) => return,
+        None | Some(XrefTarget::Register { .. }) => return,
         Some(f) => f,
     };
     let p = palette(ui);
@@ -55,7 +56,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
         // As many references as fit are listed; if there are more, those around the current event.
         let last = list.len().min(before.saturating_sub(BEFORE) + BEFORE + AFTER);
         let from = last.saturating_sub(BEFORE + AFTER);
-        let rows: Vec<Xref> = list.iter().skip(from).take(last - from).cloned().collect();
+        let rows: Vec<Reference> = list.iter().skip(from).take(last - from).copied().collect();
         (list.len(), before, from, rows)
     };
     if n == 0 {
@@ -84,7 +85,8 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let mut go = None;
     others(ui, from, "earlier");
     for t in &rows {
-        if reference_row(ui, t, current_event) {
+        let description = doc.describe_reference(followed, t);
+        if reference_row(ui, t, description, current_event) {
             go = t.event;
         }
     }
@@ -98,7 +100,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
 }
 
 /// Draws a reference and returns whether its event was clicked.
-fn reference_row(ui: &mut Ui, t: &Xref, current_event: u64) -> bool {
+fn reference_row(ui: &mut Ui, t: &Reference, description: String, current_event: u64) -> bool {
     let p = palette(ui);
     let Some(event) = t.event else { return false };
     let mut clicked = false;
@@ -108,16 +110,16 @@ fn reference_row(ui: &mut Ui, t: &Xref, current_event: u64) -> bool {
         let label = format!("reference event {event}");
         clicked = widgets::link(ui, &label, &text::count(event)).clicked();
         let here = if event == current_event {
-            format!("{} · current", t.kind)
+            format!("{} · current", item_label(&t.item))
         } else {
-            t.kind.to_owned()
+            item_label(&t.item).to_owned()
         };
         ui.label(RichText::new(here).font(small()).color(p.quiet));
     });
     ui.horizontal_top(|ui| {
         ui.add_space(SIGN + 6.0);
         ui.spacing_mut().item_spacing.x = 0.0;
-        ui.add(egui::Label::new(RichText::new(&t.description).font(small())).wrap());
+        ui.add(egui::Label::new(RichText::new(description).font(small())).wrap());
     });
     ui.add_space(2.0);
     clicked
@@ -169,7 +171,7 @@ fn page_references(doc: &Document, actions: &mut UiActions, ui: &mut Ui, followe
     if r.on_hover_text("They name the page of this byte, not the byte. Click to list them in Memory.")
         .clicked()
     {
-        actions.push(PanelAction::FindReferences { space, va });
+        actions.push(PanelAction::FindReferences { space, va: va.0 });
         actions.run_command("show-memory");
     }
 }

@@ -4,7 +4,7 @@ use super::ink::Inks;
 use super::legend::format_bits;
 use super::view::Colour;
 use crate::document::page_runs::format_rights;
-use crate::document::{Document, page_usage};
+use crate::document::{Document, xref_text};
 use crate::theme::text;
 use std::ops::Range;
 
@@ -48,7 +48,7 @@ pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u
             out += &format!("\n{} mapped: {}", text::bytes(mapped), parts.join(", "));
         }
     }
-    let holds = page_usage::describe_uses(&doc.recording, &doc.derived.page_usage.find_uses(cell.start, cell.end));
+    let holds = xref_text::describe_uses(&doc.recording, &doc.derived.page_usage.find_uses(cell.start, cell.end));
     if !holds.is_empty() {
         out += &format!("\nholds {holds}");
     }

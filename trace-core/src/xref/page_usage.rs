@@ -1,12 +1,11 @@
 //! The recorded use of a page: page table, job header, shader code, buffer, or unknown.
 
-use super::jobs::Chain;
-use super::lookup;
-use super::spaces::SpaceFact;
+use super::data::XrefData;
+use super::reference::TableLocation;
+use crate::GpuVa;
+use crate::memory::GpuMemoryView;
+use crate::recording::{Buffer, Recording};
 use std::ops::Range;
-use std::sync::Arc;
-use trace_core::GpuVa;
-use trace_core::recording::{Buffer, BufferRole, Recording};
 
 /// Index of named addresses, so that the use of a page is a binary search.
 #[derive(Clone, Debug, Default)]
@@ -28,26 +27,14 @@ pub struct JobAddresses {
 }
 
 impl JobAddresses {
-    /// Sorts the addresses. Each job is given as header address, index and chain.
+    /// Sorts the addresses of job headers and of shader code, each with its job.
     #[must_use]
-    pub fn new<'a>(jobs: impl Iterator<Item = (u64, u32, &'a Arc<Chain>)>) -> Self {
-        let mut out = Self::default();
-        let mut last: Option<&Arc<Chain>> = None;
-        for (head, index, chain) in jobs {
-            out.heads.push((head, index));
-            // Jobs that run the same chain share it.
-            if !last.is_some_and(|l| Arc::ptr_eq(l, chain)) {
-                out.heads.extend(chain.iter().map(|c| (c.va, index)));
-                out.shaders
-                    .extend(chain.iter().filter_map(|c| Some((c.shader?, index))));
-            }
-            last = Some(chain);
-        }
-        for list in [&mut out.heads, &mut out.shaders] {
+    pub fn new(mut heads: Vec<(u64, u32)>, mut shaders: Vec<(u64, u32)>) -> Self {
+        for list in [&mut heads, &mut shaders] {
             list.sort_unstable();
             list.dedup();
         }
-        out
+        Self { heads, shaders }
     }
 }
 
@@ -55,12 +42,7 @@ impl JobAddresses {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageUse {
     /// A page table.
-    Table {
-        /// Level, 0 to 3.
-        level: u8,
-        /// First address that it translates.
-        va: u64,
-    },
+    Table(TableLocation),
     /// Job headers: the first few jobs, and the number of all.
     Heads(Vec<u32>, usize),
     /// Shader entry points: the first few jobs, and the number of all.
@@ -129,66 +111,25 @@ impl PageUsage {
 #[must_use]
 pub fn find_page_uses(
     recording: &Recording,
+    data: &impl XrefData,
     uses: &PageUsage,
-    spaces: &[SpaceFact],
-    space: u32,
-    va: u64,
+    (space, va): (u32, GpuVa),
     event: u64,
 ) -> Vec<PageUse> {
-    let page = va & !4095;
-    let mut out = Vec::new();
-    let at = lookup::memory_at(recording, space, event).and_then(|m| m.physical_address(GpuVa(page)));
-    if let Some(frame) = at.map(|a| a.frame()) {
-        for s in spaces {
-            out.extend(s.marks.tables_in(frame).iter().take(NAMED).map(|t| PageUse::Table {
-                level: t.level,
-                va: t.va,
-            }));
-        }
-    }
-    out.extend(uses.find_uses(page, page.saturating_add(4096)));
+    let page = GpuVa(va.0 & !4095);
+    let memory = GpuMemoryView::at(recording, space, event);
+    let tables = memory
+        .and_then(|m| m.physical_address(page))
+        .map_or_else(Vec::new, |at| data.tables_in(at.frame()));
+    let mut out: Vec<PageUse> = tables.into_iter().take(NAMED).map(PageUse::Table).collect();
+    out.extend(uses.find_uses(page.0, page.0.saturating_add(4096)));
     out
-}
-
-/// Describes a use.
-#[must_use]
-pub fn describe_use(recording: &Recording, used: &PageUse) -> String {
-    let jobs = |list: &[u32], n: usize, what: &str| {
-        let named: Vec<String> = list.iter().map(|j| format!("job {j}")).collect();
-        let more = if n > list.len() {
-            format!(" and {} more", n - list.len())
-        } else {
-            String::new()
-        };
-        format!("{what} of {}{more}", named.join(", "))
-    };
-    match used {
-        PageUse::Table { level, va } => format!("level {level} page table of {va:#x}"),
-        PageUse::Heads(list, n) => jobs(list, *n, if *n == 1 { "header" } else { "headers" }),
-        PageUse::Shaders(list, n) => jobs(list, *n, "shader code"),
-        PageUse::Buffer(i) => recording
-            .metadata
-            .buffers
-            .get(*i as usize)
-            .map_or_else(String::new, |b| match b.role {
-                BufferRole::Shared => b.name.clone(),
-                r if r.name() == b.name => b.name.clone(),
-                r => format!("{} {}", r.name(), b.name),
-            }),
-    }
-}
-
-/// Describes several uses on one line; empty if there are none.
-#[must_use]
-pub fn describe_uses(recording: &Recording, list: &[PageUse]) -> String {
-    let parts: Vec<String> = list.iter().map(|u| describe_use(recording, u)).collect();
-    parts.join(" · ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace_core::recording::ElementType;
+    use crate::recording::{BufferRole, ElementType};
 
     #[test]
     fn page_usage_follows_page_content() {
@@ -202,10 +143,7 @@ mod tests {
         };
         let mut uses = PageUsage::default();
         uses.set_buffers(&[buffer(0x1000, 0x5000), buffer(0x9000, 16)]);
-        let empty = Arc::default();
-        uses.set_jobs(JobAddresses::new(
-            [(0x9140, 1, &empty), (0x9100, 0, &empty)].into_iter(),
-        ));
+        uses.set_jobs(JobAddresses::new(vec![(0x9140, 1), (0x9100, 0)], Vec::new()));
         assert_eq!(uses.find_uses(0x5000, 0x6000), [PageUse::Buffer(0)]);
         assert_eq!(uses.find_uses(0x6000, 0x7000), []);
         assert_eq!(

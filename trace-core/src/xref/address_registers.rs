@@ -1,0 +1,132 @@
+//! Registers that hold the address of a target.
+
+use super::data::XrefData;
+use super::reference::{AccessKind, AddressMatch, Reference, ReferenceItem};
+use crate::progress::{Cancelled, Progress};
+use crate::recording::Recording;
+use crate::registers::{FieldKind, Half, Register, RegisterMap, Role};
+use crate::{GpuVa, PhysAddr, RegOffset};
+
+/// The addresses of a target, as registers may hold them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TargetAddress {
+    pub va: Option<GpuVa>,
+    pub pa: Option<PhysAddr>,
+}
+
+/// Adds the accesses that set a register to an address of the target, or read such an address from it.
+pub(super) fn find_address_registers(
+    recording: &Recording,
+    data: &impl XrefData,
+    target: TargetAddress,
+    progress: &Progress,
+    out: &mut Vec<Reference>,
+) -> Result<(), Cancelled> {
+    let map = RegisterMap::for_recording(recording);
+    for offset in data.accessed_registers() {
+        if let Some(r) = map.and_then(|m| m.at(offset)) {
+            find_values(recording, data, r, target, out);
+        }
+        progress.advance(1)?;
+    }
+    Ok(())
+}
+
+/// Returns whether a register holds an address of GPU memory: `true` for physical, `false` for virtual.
+fn is_physical(r: &Register) -> Option<bool> {
+    let physical = match r.replay.role? {
+        Role::Root | Role::GpuFaultAddress => true,
+        Role::JobHead | Role::JobCurrent | Role::JobTail | Role::FaultAddress | Role::LockAddr | Role::PerfBase => {
+            false
+        }
+        _ => return None,
+    };
+    let layout = r.wide.as_ref()?;
+    let addresses = layout
+        .fields
+        .iter()
+        .any(|f| matches!(f.kind, FieldKind::Address { .. }));
+    addresses.then_some(physical)
+}
+
+fn find_values(
+    recording: &Recording,
+    data: &impl XrefData,
+    r: &Register,
+    target: TargetAddress,
+    out: &mut Vec<Reference>,
+) {
+    let Some(Half::Low { high_offset }) = r.pair else {
+        return;
+    };
+    let target = match is_physical(r) {
+        Some(true) => target.pa.map(|p| p.0),
+        Some(false) => target.va.map(|v| v.0),
+        None => None,
+    };
+    let Some(target) = target else { return };
+    let of = |offset: u32, is_high: bool| {
+        let accesses = data.accesses(offset).map(|a| a.all().iter());
+        accesses.into_iter().flatten().map(move |e| (e, is_high))
+    };
+    // Both halves in event order.
+    let mut events: Vec<(u64, bool)> = of(r.offset, false).chain(of(high_offset, true)).collect();
+    events.sort_unstable();
+    let (mut low, mut high) = (0, 0);
+    let mut reported: Option<u64> = None;
+    for (event, is_high) in events {
+        let Some(a) = usize::try_from(event).ok().and_then(|e| recording.events.access(e)) else {
+            continue;
+        };
+        let half = match is_high && a.width == 8 {
+            // The access covers both halves.
+            true => a.value >> 32,
+            false => a.value & 0xffff_ffff,
+        };
+        if is_high {
+            high = half;
+        } else {
+            low = half;
+        }
+        let value = high << 32 | low;
+        let Some(matches) = match_address(r, value, target) else {
+            reported = None;
+            continue;
+        };
+        // The two halves of one value are one reference.
+        if reported.replace(value) == Some(value) && is_high {
+            continue;
+        }
+        let item = ReferenceItem::AddressRegister {
+            accessed: RegOffset(a.offset),
+            register: RegOffset(r.offset),
+            is_write: a.write,
+            value,
+            matches,
+        };
+        let reference = Reference::new(item, AccessKind::AddressOf, Some(event));
+        out.push(match matches {
+            AddressMatch::Page => reference.page_only(),
+            AddressMatch::Exact | AddressMatch::Range => reference,
+        });
+    }
+}
+
+/// Returns how the value of a register refers to the target.
+fn match_address(r: &Register, value: u64, target: u64) -> Option<AddressMatch> {
+    if value == 0 {
+        return None;
+    }
+    match r.replay.role {
+        Some(Role::LockAddr) => {
+            let layout = r.wide.as_ref()?;
+            let decoded = layout.decode(value);
+            let size = 1u64.checked_shl(decoded.text("size_log2")?.parse().ok()?)?;
+            let base = decoded.value("base")? << 12;
+            (base <= target && target - base < size).then_some(AddressMatch::Range)
+        }
+        _ if value == target => Some(AddressMatch::Exact),
+        _ if value >> 12 == target >> 12 => Some(AddressMatch::Page),
+        _ => None,
+    }
+}

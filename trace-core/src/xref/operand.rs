@@ -1,0 +1,225 @@
+//! Targets as people write them: an address, a buffer, a register or a field of it, a pixel.
+
+use super::reference::XrefTarget;
+use crate::api_trace::ApiTrace;
+use crate::progress::{Cancelled, Progress};
+use crate::recording::{Recording, SpaceKind};
+use crate::registers::{Half, RecordedRegisters, Register};
+use crate::screen::Display;
+use crate::{GpuVa, RegOffset};
+
+/// Why a text is not a target of a recording.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// The text is no address, and no buffer or register has this name.
+    #[error("'{0}' is neither an address (0x…) nor a buffer, a register or a pixel (X,Y) of the recording")]
+    Unknown(String),
+    /// An offset is beyond the end of a buffer.
+    #[error("{offset:#x} is beyond the end of '{name}', which has {bytes} bytes")]
+    BeyondEnd {
+        /// Name of the buffer.
+        name: String,
+        /// Size of the buffer, bytes.
+        bytes: u64,
+        /// The offset.
+        offset: u64,
+    },
+    /// The register has no field of this name.
+    #[error("{register} has no field '{field}' (it has: {})", .fields.join(", "))]
+    NoField {
+        /// The register.
+        register: String,
+        /// The field.
+        field: String,
+        /// The fields that it has.
+        fields: Vec<String>,
+    },
+    /// The display registers describe no screen.
+    #[error("the display registers of the recording describe no screen, so '{0}' is not a pixel")]
+    NoScreen(String),
+    /// The pixel is outside the screen.
+    #[error("'{text}' is outside the screen of {width}x{height} pixels")]
+    OutsideScreen {
+        /// The pixel.
+        text: String,
+        /// Pixels per row.
+        width: u32,
+        /// Rows.
+        height: u32,
+    },
+    /// The operation was cancelled.
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+/// Parses a target: `0x…` or decimal, hexadecimal digits without `0x`, `BUFFER`, `BUFFER+OFFSET`, `REGISTER`,
+/// `REGISTER.FIELD`, `SPACE+OFFSET`, or `X,Y`. Addresses are in the address space `space`, an index into the recording's
+/// list. A buffer takes precedence over a register of the same name.
+///
+/// # Errors
+/// When the text is none of these, or names something that the recording does not have.
+pub fn parse_target(
+    recording: &Recording,
+    api_trace: Option<&ApiTrace>,
+    (space, text): (u32, &str),
+    progress: &Progress,
+) -> Result<XrefTarget, TargetError> {
+    let text = text.trim();
+    if let Some((space, at, bytes)) = find_buffer(recording, api_trace, text) {
+        return Ok(XrefTarget::Bytes {
+            space,
+            va: GpuVa(at),
+            bytes: bytes.max(1),
+        });
+    }
+    let byte = |space, va| XrefTarget::Bytes {
+        space,
+        va: GpuVa(va),
+        bytes: 1,
+    };
+    if let Some(va) = parse_number(text) {
+        return Ok(byte(space, va));
+    }
+    if let Some((name, offset)) = text.rsplit_once('+')
+        && let Some(offset) = parse_number(offset.trim())
+    {
+        if let Some((space, at, bytes)) = find_buffer(recording, api_trace, name.trim()) {
+            return match offset < bytes {
+                true => Ok(byte(space, at.saturating_add(offset))),
+                false => Err(TargetError::BeyondEnd {
+                    name: name.trim().to_owned(),
+                    bytes,
+                    offset,
+                }),
+            };
+        }
+        if let Some(target) = find_location(recording, name.trim(), offset) {
+            return Ok(target);
+        }
+    }
+    if let Some((x, y)) = text.split_once(',')
+        && let (Ok(x), Ok(y)) = (x.trim().parse(), y.trim().parse())
+    {
+        return find_pixel(recording, text, (x, y), progress);
+    }
+    if let Some(target) = find_register(recording, text)? {
+        return Ok(target);
+    }
+    match parse_bare_hex(text) {
+        Some(va) => Ok(byte(space, va)),
+        None => Err(TargetError::Unknown(text.to_owned())),
+    }
+}
+
+/// Returns address space, address and size of a named buffer.
+fn find_buffer(recording: &Recording, api_trace: Option<&ApiTrace>, name: &str) -> Option<(u32, u64, u64)> {
+    if let Some(b) = recording.buffer(name) {
+        return Some((b.address_space, b.va.0, b.bytes));
+    }
+    let buffers = api_trace?.buffers();
+    let b = buffers.get(buffers.find(name)?)?;
+    Some((0, b.at, b.bytes))
+}
+
+/// Returns the target at an offset of a space: framebuffer bytes, or a register without a name.
+fn find_location(recording: &Recording, name: &str, offset: u64) -> Option<XrefTarget> {
+    let spaces = (0..=u8::MAX).zip(&recording.metadata.spaces);
+    let (space, kind) = spaces
+        .filter(|(_, s)| s.name.eq_ignore_ascii_case(name))
+        .map(|(n, s)| (n, s.kind))
+        .next()?;
+    if kind == SpaceKind::Framebuffer {
+        return Some(XrefTarget::Framebuffer {
+            space,
+            offset,
+            bytes: 1,
+        });
+    }
+    let device = RecordedRegisters::new(recording);
+    let is_register = device.is_none_or(|d| d.space() == space);
+    let register = u32::try_from(offset).ok().filter(|_| is_register)?;
+    Some(XrefTarget::Register {
+        register: RegOffset(register),
+        bits: None,
+    })
+}
+
+/// Returns the register of a name, or a field of it.
+fn find_register(recording: &Recording, text: &str) -> Result<Option<XrefTarget>, TargetError> {
+    let Some(map) = RecordedRegisters::new(recording).map(RecordedRegisters::map) else {
+        return Ok(None);
+    };
+    let is_low = |r: &&Register| !matches!(r.pair, Some(Half::High { .. }));
+    let find = |name: &str| {
+        let whole = map.registers().find(|r| r.name.eq_ignore_ascii_case(name));
+        let has_wide = |r: &Register| r.wide.as_ref().is_some_and(|w| w.name.eq_ignore_ascii_case(name));
+        let wide = || map.registers().filter(is_low).find(|r| has_wide(r));
+        whole.map(|r| (r, false)).or_else(|| wide().map(|r| (r, true)))
+    };
+    let target = |r: &Register, bits| XrefTarget::Register {
+        register: RegOffset(r.offset),
+        bits,
+    };
+    if let Some((r, is_wide)) = find(text) {
+        return Ok(Some(target(r, is_wide.then_some((0, 63)))));
+    }
+    let Some((name, field)) = text.rsplit_once('.') else {
+        return Ok(None);
+    };
+    let Some((r, is_wide)) = find(name) else {
+        return Ok(None);
+    };
+    let layout = r.wide.as_deref().filter(|_| is_wide).unwrap_or(&r.layout);
+    match layout.fields.iter().find(|f| f.name.eq_ignore_ascii_case(field)) {
+        Some(f) => Ok(Some(target(r, Some((f.lo, f.hi))))),
+        None => Err(TargetError::NoField {
+            register: name.to_owned(),
+            field: field.to_owned(),
+            fields: layout.fields.iter().map(|f| f.name.clone()).collect(),
+        }),
+    }
+}
+
+/// Returns the bytes of a pixel of the last screen.
+fn find_pixel(
+    recording: &Recording,
+    text: &str,
+    (x, y): (u32, u32),
+    progress: &Progress,
+) -> Result<XrefTarget, TargetError> {
+    let display = Display::read(recording, progress).ok().flatten();
+    progress.check()?;
+    let screen = display.and_then(|d| Some((d.framebuffer()?, d.last_screen(u64::MAX)?)));
+    let Some((space, format)) = screen else {
+        return Err(TargetError::NoScreen(text.to_owned()));
+    };
+    match format.offset(x, y) {
+        Some(offset) => Ok(XrefTarget::Framebuffer {
+            space,
+            offset,
+            bytes: u64::from(format.pixel.bytes()),
+        }),
+        None => Err(TargetError::OutsideScreen {
+            text: text.to_owned(),
+            width: format.width,
+            height: format.height,
+        }),
+    }
+}
+
+/// Parses `0x…` or a decimal number, with underscores between digits.
+fn parse_number(text: &str) -> Option<u64> {
+    let digits = text.replace('_', "");
+    match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => digits.parse().ok(),
+    }
+}
+
+/// Parses an address without `0x`. Rejects short ones, which may be a mistyped name, and those that could be decimal.
+fn parse_bare_hex(text: &str) -> Option<u64> {
+    let digits = text.replace('_', "");
+    let has_letter = digits.bytes().any(|b| b.is_ascii_alphabetic());
+    let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
+    (digits.len() >= 4 && has_letter && is_hex).then(|| u64::from_str_radix(&digits, 16).ok())?
+}
