@@ -1,17 +1,24 @@
 //! Compilation of a query for a recording to a filter, with all names resolved and all numbers as ranges.
 
-use super::context::{Derived, Interrupt, Jobs};
+use super::context::{Derived, Interrupt, JobBounds, Jobs};
 use super::edit_distance::nearest;
 use super::error::{FilterError, FilterErrorKind};
 use super::keywords::{KEYWORDS, Keyword, Kind, Meaning, Name, Number};
 use super::number::NumberTest;
 use super::register_tests::{FieldEncoding, FieldTest, RegisterTest, Registers, find_fields, without_index};
 use super::syntax::{Comparison, Condition, Node, Query, Test, TypedText, Value};
+use crate::GpuVa;
+use crate::check::Submit;
+use crate::progress::Progress;
 use crate::recording::{EventKind, InterruptLine, Recording};
 use crate::registers::{FieldKind, Layout, RecordedRegisters, RegisterMap};
+use crate::xref::{self, XrefData as _, XrefIndex};
 use regex::{Regex, RegexBuilder};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// Maximum number of references of one target.
+const MAX_FOUND: usize = 1 << 20;
 
 /// A filter of one recording's events. Cloning it is cheap.
 #[derive(Clone, Debug)]
@@ -121,6 +128,7 @@ impl Query {
             derived: derived.unwrap_or(&none),
             jobs: None,
             interrupts: None,
+            xref_index: None,
         };
         let check = c.node(&self.root)?;
         Ok(Filter { check: Arc::new(check) })
@@ -133,6 +141,7 @@ struct Compiler<'a> {
     derived: &'a Derived,
     jobs: Option<Arc<Jobs>>,
     interrupts: Option<Arc<[Interrupt]>>,
+    xref_index: Option<Arc<XrefIndex>>,
 }
 
 const READ: Kinds = 1 << EventKind::Read as u16;
@@ -166,13 +175,51 @@ impl Compiler<'_> {
             }
             Some(Meaning::Kind(k)) => match (&t.condition, t.mask) {
                 (Condition::Bare, None) => Ok(self.kind(k)),
-                _ => Err(FilterError::new(
-                    FilterErrorKind::UnexpectedOperand(t.left.text.clone()),
-                    t.left.span.clone(),
-                )),
+                _ => Err(unexpected_operand(t)),
             },
+            Some(Meaning::References) => self.references(t),
             Some(Meaning::Operator) | None => self.register(t),
         }
+    }
+
+    /// Compiles `references`: the events at which the target is referred to, not only its page.
+    fn references(&mut self, t: &Test) -> Result<Check, FilterError> {
+        let (text, span) = match &t.condition {
+            Condition::Target(Value::Number { time: true, span, .. }) => {
+                return Err(kind_error(t, "a number without a unit of time", span.clone()));
+            }
+            Condition::Target(Value::Number { value, span, .. }) => (format!("{value:#x}"), span.clone()),
+            Condition::Target(Value::Name(n)) => (n.text.clone(), n.span.clone()),
+            _ => return Err(unexpected_operand(t)),
+        };
+        // Nobody can cancel this local progress.
+        let progress = Progress::new();
+        let recording = self.recording;
+        let index = match &self.xref_index {
+            Some(index) => Arc::clone(index),
+            None => {
+                let jobs = (0u32..).zip(&self.derived.jobs);
+                let submit = |(index, j): (u32, &JobBounds)| Submit {
+                    index,
+                    event: j.submit,
+                    head_va: GpuVa(j.head_va),
+                };
+                let submits: Vec<Submit> = jobs.map(submit).collect();
+                Arc::new(XrefIndex::new(recording, &submits, &progress).unwrap_or_default())
+            }
+        };
+        self.xref_index = Some(Arc::clone(&index));
+        let target = xref::parse_target(recording, index.api_trace(), (0, &text), &progress)
+            .map_err(|e| FilterError::new(FilterErrorKind::Target(e), span.clone()))?;
+        let found = xref::find_references(recording, &*index, target, (u64::MAX, MAX_FOUND), &progress);
+        let found = found.unwrap_or_default();
+        if found.list.len() >= MAX_FOUND {
+            return Err(FilterError::new(FilterErrorKind::TooManyReferences, span));
+        }
+        let own = found.list.iter().filter(|r| !r.is_page_only);
+        let mut events: Vec<u64> = own.filter_map(|r| r.event).collect();
+        events.dedup();
+        Ok(Check::Events(0, Arc::from(events)))
     }
 
     fn kind(&self, kind: Kind) -> Check {
@@ -549,6 +596,13 @@ fn operator(t: &Test, operator: &'static str, why: &'static str) -> FilterError 
     FilterError::new(FilterErrorKind::Operator { operator, left, why }, t.left.span.clone())
 }
 
+fn unexpected_operand(t: &Test) -> FilterError {
+    FilterError::new(
+        FilterErrorKind::UnexpectedOperand(t.left.text.clone()),
+        t.left.span.clone(),
+    )
+}
+
 fn kind_error(t: &Test, wants: &'static str, span: std::ops::Range<usize>) -> FilterError {
     let left = t.left.text.clone();
     FilterError::new(FilterErrorKind::Kind { left, wants }, span)
@@ -608,6 +662,7 @@ fn numbers(
             let range = last.filter(|l| *l >= first).map(|l| (first, l));
             (range.into_iter().collect(), *not)
         }
+        Condition::Target(_) => return Err(unexpected_operand(t)),
         Condition::Among { not, values } => {
             let all = values
                 .iter()
@@ -650,6 +705,7 @@ fn names(t: &Test) -> Result<Names<'_>, FilterError> {
             and in",
         )),
         Condition::Within { .. } => Err(operator(t, "in", "names have no range; a list is written {A, B}")),
+        Condition::Target(_) => Err(unexpected_operand(t)),
         Condition::Among { not, values } => {
             values.iter().try_for_each(of)?;
             Ok(Names::Exact(typed_values(values), *not))

@@ -64,6 +64,8 @@ enum CursorContext {
     In(String),
     /// In a list.
     List(String),
+    /// After `references`.
+    Target,
     /// In a range.
     Range,
     /// After a complete test.
@@ -74,6 +76,7 @@ impl CursorContext {
     fn then(self, token: &Token<'_>) -> Self {
         let word = |w: &str| match w.to_ascii_lowercase().as_str() {
             "and" | "or" | "not" => Self::Term,
+            w if Keyword::find(w).is_some_and(|k| k.meaning == Meaning::References) => Self::Target,
             _ => Self::After(w.to_owned()),
         };
         match (self, token) {
@@ -90,6 +93,7 @@ impl CursorContext {
             (Self::Value(_), Token::Word(_) | Token::Text(_) | Token::Number(..)) => Self::Done,
             (Self::In(left), Token::Sign("{")) => Self::List(left),
             (Self::In(_), _) => Self::Range,
+            (Self::Target, Token::Word(_) | Token::Text(_) | Token::Number(..)) => Self::Done,
             (Self::Range, Token::Number(..) | Token::Sign(_)) => Self::Range,
             (Self::List(left), _) => Self::List(left),
             (_, Token::Word(w)) => word(w),
@@ -233,6 +237,7 @@ impl CandidateCollector<'_> {
                 }
             }
             CursorContext::Value(left) | CursorContext::List(left) => self.values(left),
+            CursorContext::Target => self.targets(),
             CursorContext::Done => self.words(&["and", "or"]),
             CursorContext::Range if !self.typed.is_empty() => self.words(&["and", "or"]),
             CursorContext::Number(_) | CursorContext::In(_) | CursorContext::Range => {}
@@ -255,12 +260,23 @@ impl CandidateCollector<'_> {
             let kind = match w.meaning {
                 Meaning::Number(_) | Meaning::Name(_) => CandidateKind::Field,
                 Meaning::Kind(_) => CandidateKind::Kind,
+                Meaning::References => CandidateKind::Operator,
                 Meaning::Operator => continue,
             };
             self.add(w.name, kind, w.doc);
         }
         self.words(&["not"]);
         self.registers(true);
+    }
+
+    fn targets(&mut self) {
+        for b in &self.recording.metadata.buffers {
+            self.value(&b.name, CandidateKind::Value, &format!("{} bytes at {}", b.bytes, b.va));
+        }
+        let registers = self.map.into_iter().flat_map(RegisterMap::registers);
+        for r in registers {
+            self.value(&r.name, CandidateKind::Register, &r.doc);
+        }
     }
 
     fn registers(&mut self, bare: bool) {
@@ -337,7 +353,7 @@ impl CandidateCollector<'_> {
             ("in", "in a list {A, B}"),
         ];
         let signs = match Keyword::find(left).map(|w| w.meaning) {
-            Some(Meaning::Kind(_) | Meaning::Operator) => &[],
+            Some(Meaning::Kind(_) | Meaning::References | Meaning::Operator) => &[],
             Some(Meaning::Name(_)) => names,
             Some(Meaning::Number(_)) | None => numbers,
         };

@@ -1,6 +1,7 @@
 //! Errors in a filter's text, with their positions.
 
 use super::{MAX_BYTES, MAX_DEPTH};
+use crate::xref::TargetError;
 use std::ops::Range;
 
 /// An error in a filter and its position.
@@ -94,6 +95,12 @@ pub enum FilterErrorKind {
     /// A word for a kind of event is used in a comparison.
     #[error("`{0}` stands alone and cannot be compared")]
     UnexpectedOperand(String),
+    /// The recording does not have the target of `references`.
+    #[error(transparent)]
+    Target(TargetError),
+    /// The target of `references` has too many references.
+    #[error("it has more than a million references; for a register, its name alone finds its accesses")]
+    TooManyReferences,
     /// The end of a range is before its start.
     #[error("the range ends before it begins (FIRST..END excludes END, FIRST..=LAST includes LAST)")]
     ReversedRange,

@@ -24,6 +24,8 @@ pub enum Meaning {
     Name(Name),
     /// A kind of event.
     Kind(Kind),
+    /// `references`, before an address, a buffer, a register or a pixel.
+    References,
     /// `and`, `or`, `not`, `in`.
     Operator,
 }
@@ -258,6 +260,12 @@ pub const KEYWORDS: &[Keyword] = &[
         Kind::Unknown,
         "an event of a kind that this version does not support",
     ),
+    Keyword {
+        name: "references",
+        aliases: &["xref"],
+        meaning: Meaning::References,
+        doc: "a reference to an address, a buffer, a register or a pixel: references 0x7f00_1000, references JS1_CONFIG",
+    },
     operator("and", &["&&"], "both"),
     operator("or", &["||"], "either"),
     operator("not", &["!"], "the opposite"),

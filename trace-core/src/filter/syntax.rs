@@ -62,6 +62,8 @@ pub(super) enum Condition {
     },
     /// `in {a, b}`.
     Among { not: bool, values: Vec<Value> },
+    /// The target of `references`.
+    Target(Value),
 }
 
 /// The operator of a comparison.
@@ -204,6 +206,7 @@ impl Query {
                     matches!(n, Number::Job | Number::Line | Number::Status | Number::Address)
                 }
                 Some(Meaning::Kind(k)) => kind(k),
+                Some(Meaning::References) => true,
                 // A kind may be named on the right side, and match a pattern.
                 Some(Meaning::Name(super::keywords::Name::Kind)) => true,
                 _ => false,
@@ -352,6 +355,15 @@ impl<'a> Parser<'a> {
             _ => return Err(self.expected(TERM)),
         };
         self.at += 1;
+        let is_references = |w: &Keyword| w.meaning == Meaning::References;
+        if !left.quoted && Keyword::find(&left.text).is_some_and(is_references) {
+            let condition = Condition::Target(self.value("an address, a buffer, a register or a pixel")?);
+            return Ok(Test {
+                left,
+                mask: None,
+                condition,
+            });
+        }
         let mut mask = None;
         if self.takes("&") {
             mask = Some(match self.value("a number")? {

@@ -58,6 +58,8 @@ fn completion_after_a_name_offers_its_operators() {
 #[test]
 fn completion_offers_values_of_the_compared_field() {
     assert_eq!(candidates("reg = js1_command_n|")[0], "JS1_COMMAND_NEXT");
+    assert_eq!(candidates("references js1_command_n|")[0], "JS1_COMMAND_NEXT");
+    assert_eq!(candidates("references GPU_ID |"), ["and", "or"]);
     assert_eq!(candidates("space = |"), ["gpu", "bar1"]);
     assert_eq!(candidates("irq.line = m|"), ["mmu"]);
     assert!(candidates("kind = |").contains(&"host-write".to_owned()));

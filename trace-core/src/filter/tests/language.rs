@@ -290,6 +290,26 @@ fn unknown_words_are_explained_without_a_register_map() {
 }
 
 #[test]
+fn references_find_the_events_that_refer_to_a_target() {
+    let on = sample();
+    for (text, events) in [
+        ("references JS1_COMMAND_NEXT", vec![3, 6]),
+        ("XREF js1_config_next.start_flush", vec![2]),
+        ("references 'bar1+0x18e0'", vec![12]),
+        ("not references GPU_ID and read", vec![5]),
+        ("references GPU_ID or references JS1_HEAD_NEXT", vec![1, 11]),
+        ("references 0x1_2345", vec![]),
+    ] {
+        assert_eq!(find_events(text, &on), events, "{text}");
+    }
+    let expected = "an address, a buffer, a register or a pixel is expected here";
+    assert!(parse_error("references").starts_with(expected));
+    assert!(parse_error("references = 1").starts_with(expected));
+    assert!(parse_error("references nowhere").starts_with("'nowhere' is neither an address"));
+    assert!(parse_error("references 5us").contains("a number without a unit of time"));
+}
+
+#[test]
 fn queries_report_if_they_need_derived_data() {
     for (text, needs) in [
         ("read and value = 1", false),
@@ -298,6 +318,8 @@ fn queries_report_if_they_need_derived_data() {
         ("irq.status", true),
         ("kind = submit", true),
         ("\"job\" = 1", false),
+        ("references GPU_ID", true),
+        ("\"references\" = 1", false),
     ] {
         assert_eq!(Query::parse(text).unwrap().needs_derived(), needs, "{text}");
     }

@@ -1,10 +1,14 @@
 //! Naive event-by-event evaluator, the reference for the scan. It shares only the parser with the scan.
 
+use crate::GpuVa;
+use crate::check::Submit;
 use crate::filter::context::MAX_EVENTS_BEFORE_SUBMIT;
 use crate::filter::syntax::{Comparison, Condition, Node, Query, Test, TypedText, Value};
 use crate::filter::{Derived, Keyword, Meaning};
+use crate::progress::Progress;
 use crate::recording::{DmaMapRow, EventKind, InterruptLine, Recording};
 use crate::registers::{Field, FieldKind, Half, RecordedRegisters, Role};
+use crate::xref::{self, XrefIndex};
 
 use crate::filter::keywords::{Kind, Name, Number};
 
@@ -91,11 +95,40 @@ impl Naive<'_> {
                             .unwrap();
                         names.iter().any(|n| r.is_match(n)) != *not
                     }
-                    Condition::Within { .. } => unreachable!(),
+                    Condition::Within { .. } | Condition::Target(_) => unreachable!(),
                 }
             }
+            Some(Meaning::References) => self.references(t, e),
             Some(Meaning::Operator) | None => self.location(t, e).unwrap_or_else(|| self.register(t, e)),
         }
+    }
+
+    /// Returns whether an event refers to a target. Accesses to a register are found by its name, and other references
+    /// by a search.
+    fn references(&self, t: &Test, e: u64) -> bool {
+        let text = match &t.condition {
+            Condition::Target(Value::Number { value, .. }) => format!("{value:#x}"),
+            Condition::Target(Value::Name(n)) => n.text.clone(),
+            other => unreachable!("{other:?}"),
+        };
+        let map = self.device().map(RecordedRegisters::map);
+        if map.is_some_and(|m| m.find_by_name(&text).is_some()) {
+            return self.registers(e).is_some_and(|names| names.contains(&text));
+        }
+        let submits: Vec<Submit> = (0u32..)
+            .zip(&self.derived.jobs)
+            .map(|(index, j)| Submit {
+                index,
+                event: j.submit,
+                head_va: GpuVa(j.head_va),
+            })
+            .collect();
+        let progress = Progress::new();
+        let index = XrefIndex::new(self.recording, &submits, &progress).unwrap();
+        let target = xref::parse_target(self.recording, None, (0, &text), &progress).unwrap();
+        let found = xref::find_references(self.recording, &index, target, (u64::MAX, usize::MAX), &progress);
+        let mut own = found.unwrap().list.into_iter().filter(|r| !r.is_page_only);
+        own.any(|r| r.event == Some(e))
     }
 
     fn device(&self) -> Option<RecordedRegisters> {
@@ -402,6 +435,6 @@ fn holds(t: &Test, v: u64, name: &dyn Fn(&TypedText) -> u64) -> bool {
             inside != *not
         }
         Condition::Among { not, values } => values.iter().any(|v| x == number_of(v)) != *not,
-        Condition::Match { .. } => unreachable!(),
+        Condition::Match { .. } | Condition::Target(_) => unreachable!(),
     }
 }

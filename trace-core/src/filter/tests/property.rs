@@ -290,6 +290,12 @@ fn test() -> impl Strategy<Value = String> {
         "reg in {GPU_ID, JOB_IRQ_STATUS, JS1_COMMAND_NEXT}",
         "reg =~ '\\[15:8\\]'",
         "kind != interrupt",
+        "references GPU_ID",
+        "references JS1_COMMAND_NEXT",
+        "references JS1_HEAD_NEXT",
+        "references JS1_CONFIG_NEXT.start_flush",
+        "xref bar1+0x20",
+        "references 0x8_7b00",
     ][..];
     prop_oneof![
         (proptest::sample::select(numbers), mask, condition()).prop_map(|(n, m, c)| format!("{n}{m}{c}")),
