@@ -26,6 +26,7 @@ mod pagetables;
 mod pair;
 mod plan;
 mod record;
+mod references;
 mod regmaps;
 mod replay;
 mod screen;
@@ -86,6 +87,7 @@ pub const VERBS: &[Verb] = &[
     kernels::VERB,
     shader::VERB,
     last_writer::VERB,
+    references::VERB,
     pagetables::VERB,
     regmaps::VERB,
     memory::VERB,

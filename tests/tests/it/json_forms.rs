@@ -278,6 +278,113 @@ fn who() {
     );
 }
 
+/// Asserts the form of each reference; `details` has the keys of a kind that may be absent.
+fn assert_references(report: &Value, details: &[(&str, &str)]) {
+    assert_form(report, &forms::REFERENCES, "");
+    let list = report["references"].as_array().unwrap();
+    assert!(!list.is_empty());
+    for r in list {
+        let kind = r["kind"].as_str().unwrap();
+        let part = r["part"].as_str().unwrap_or_default();
+        let name = format!("{kind} {part}");
+        let found = details.iter().find(|(k, _)| *k == name.trim_end());
+        let (_, keys) = found.unwrap_or_else(|| panic!("{r}"));
+        // An indirect pointer has one more key.
+        let more = if r["through_va"].is_null() { "" } else { " through_va:h" };
+        assert_form(r, &forms::REFERENCE, &format!("{keys}{more}"));
+    }
+}
+
+#[test]
+fn references() {
+    let file = sample("vecadd.kine");
+    let job = "part:s position:n va:h";
+    let details = [
+        ("register", "register:s value:h"),
+        ("buffer", "buffer:s offset:h"),
+        ("cpu-write", ""),
+        ("snapshot", ""),
+        ("finding", ""),
+        ("job header", job),
+        ("job shader", job),
+        ("job pointer", "part:s position:n va:h word_va:h"),
+    ];
+    let report = json(&["references", &file, "c", "--page"], 0);
+    assert_form(
+        &report["target"],
+        &forms::REFERENCE_TARGET,
+        "address_space:n va:h bytes:n",
+    );
+    let list = report["references"].as_array().unwrap();
+    let (tables, others): (Vec<Value>, Vec<Value>) = list.iter().cloned().partition(|r| r["kind"] == "page-table");
+    for r in &tables {
+        // A step of the walk has its value.
+        let value = if r["value"].is_null() { "" } else { " value:h" };
+        let level = if r["level"].is_null() { "" } else { " level:n" };
+        assert_form(r, &forms::REFERENCE, &format!("address_space:n va:h{level}{value}"));
+    }
+    assert!(tables.len() >= 4, "the walk of the address has four entries");
+    let mut without_tables = report.clone();
+    without_tables["references"] = others.into();
+    assert_references(&without_tables, &details);
+    let writes = json(&["references", &file, "c", "--writes"], 0);
+    let job_writes = |r: &Value| r["kind"] == "job" && r["access"] == "write" && r["job"] == 0;
+    assert!(writes["references"].as_array().unwrap().iter().any(job_writes));
+
+    let register = json(&["references", &file, "JS1_CONFIG_NEXT.start_flush"], 0);
+    assert_form(
+        &register["target"],
+        &forms::REFERENCE_TARGET,
+        "register:s offset:h bits:a",
+    );
+    assert_references(&register, &details);
+    let entry = json(&["references", &file, "c", "--level", "3"], 0);
+    assert_form(
+        &entry["target"],
+        &forms::REFERENCE_TARGET,
+        "address_space:n va:h level:n",
+    );
+    assert_form(&entry, &forms::REFERENCES, "");
+    let physical = json(&["references", &file, "0x100014000", "--physical"], 0);
+    assert_form(&physical["target"], &forms::REFERENCE_TARGET, "physical:h bytes:n");
+    let mapped = |r: &Value| r["kind"] == "page-table" && r["va"].is_string();
+    assert!(
+        physical["references"].as_array().unwrap().iter().any(mapped),
+        "{physical}"
+    );
+    let few = json(&["references", &file, "c", "--max-references", "1"], 0);
+    assert_eq!(
+        (few["references"].as_array().unwrap().len(), &few["complete"]),
+        (1, &false.into())
+    );
+}
+
+#[test]
+fn references_of_api_traces() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, n) = write_api_trace(&folder);
+    let details = [
+        ("copy", ""),
+        ("fill", ""),
+        ("memory", ""),
+        ("launch", "arguments:a"),
+        ("buffer", "buffer:s offset:h"),
+    ];
+    let report = json(&["references", &file, &format!("{:#x}", n.image)], 0);
+    assert_form(
+        &report["target"],
+        &forms::REFERENCE_TARGET,
+        "address_space:n va:h bytes:n",
+    );
+    assert_references(&report, &details);
+    let copied = |r: &Value| r["kind"] == "copy" && r["event"] == n.image_in && r["access"] == "write";
+    assert!(report["references"].as_array().unwrap().iter().any(copied));
+    let scores = json(&["references", &file, &format!("{:#x}", n.scores + 4)], 0);
+    let changed = |r: &Value| r["kind"] == "launch" && r["event"] == n.around && r["access"] == "write";
+    assert!(scores["references"].as_array().unwrap().iter().any(changed), "{scores}");
+    assert_references(&scores, &details);
+}
+
 #[test]
 fn map() {
     let file = sample("vecadd.kine");

@@ -382,3 +382,69 @@ fn pointers_to_a_buffer_are_found_where_descriptors_hold_them() {
     run(["memory", file, "--search", "/(/"]).assert_refused("unclosed group");
     run(["memory", file, "--search", "->nowhere"]).assert_refused("nor a buffer");
 }
+
+/// Returns the events of a list of the command line.
+fn events_of(list: &Value) -> Vec<u64> {
+    let mut events: Vec<u64> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|r| r["event"].as_u64())
+        .collect();
+    events.dedup();
+    events
+}
+
+#[test]
+fn references_agree_with_the_filter_and_with_other_verbs() {
+    let sample = root().join("sample-traces/vecadd.kine");
+    let file = sample.to_str().unwrap();
+    let list = |target: &str, options: &[&str]| {
+        let ended = run(["references", file, target, "--json"].iter().chain(options));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        ended.json()["references"].clone()
+    };
+    let filtered = |text: &str| {
+        let ended = run(["events", file, "--where", text, "--json"]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        events_of(&ended.json())
+    };
+    for target in [
+        "c",
+        "a+0x4",
+        "0xf7ff9000",
+        "JS1_COMMAND_NEXT",
+        "JS1_CONFIG_NEXT.start_flush",
+    ] {
+        assert_eq!(
+            filtered(&format!("references {target}")),
+            events_of(&list(target, &[])),
+            "{target}"
+        );
+    }
+    assert_eq!(
+        filtered("references JS1_COMMAND_NEXT"),
+        filtered("reg = JS1_COMMAND_NEXT")
+    );
+    // The job writes its output and reads its inputs.
+    let submit = run(["jobs", file, "--json"]).json()[0]["submit_event"]
+        .as_u64()
+        .unwrap();
+    let has_job = |target: &str, options: &[&str]| {
+        let found = list(target, options);
+        let is_job = |r: &Value| r["kind"] == "job" && r["event"] == submit;
+        found.as_array().unwrap().iter().any(is_job)
+    };
+    assert!(has_job("c", &["--writes"]) && !has_job("c", &["--reads"]));
+    assert!(has_job("a", &["--reads", "--job", "0"]) && !has_job("a", &["--writes"]));
+    let text = run(["references", file, "c"]).out;
+    assert!(text.contains("job 0") && text.contains("points at"), "{text}");
+    assert!(text.trim_start().starts_with("Event"), "{text}");
+    run(["references", file, "nowhere"]).assert_refused("nor a buffer, a register or a pixel");
+    run(["references", file, "c+0x10000000"]).assert_refused("beyond the end of 'c'");
+    run(["references", file, "0x1000", "--space", "9"]).assert_refused("does not exist");
+    run(["references", file, "1,2"]).assert_refused("describe no screen");
+    run(["references", file, "JS1_COMMAND_NEXT", "--level", "3"]).assert_refused("--level is for addresses");
+    run(["events", file, "--where", "references nowhere"]).assert_refused("nor a buffer");
+    run(["events", file, "--where", "references"]).assert_refused("is expected here");
+}

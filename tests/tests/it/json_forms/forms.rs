@@ -198,6 +198,22 @@ pub const SHADER_WRITER: Form = form(
      reads_before:n",
 );
 pub const SHADER_READ: Form = form("app/src/cli/verbs/last_writer.rs", "ReadRow", "step:n clause_va:h");
+pub const REFERENCES: Form = form(
+    "app/src/cli/verbs/references.rs",
+    "Report",
+    "target:o references:a complete:b",
+);
+pub const REFERENCE_TARGET: Form = form(
+    "app/src/cli/verbs/references.rs",
+    "TargetRow",
+    "kind:s address_space:n~ va:h~ physical:h~ space:s~ offset:h~ bytes:n~ level:n~ register:s~ bits:a~",
+);
+pub const REFERENCE: Form = form(
+    "app/src/cli/verbs/references.rs",
+    "Row",
+    "kind:s access:s event:n? job:n? launch:n? page_only:b description:s register:s~ value:h~ buffer:s~ offset:h~ \
+     address_space:n~ va:h~ level:n~ part:s~ position:n~ word_va:h~ through_va:h~ arguments:a~",
+);
 pub const MAPPING: Form = form(
     "app/src/cli/verbs/pagetables.rs",
     "Mapping",

@@ -166,6 +166,17 @@ const PAGE: &[Section] = &[
     },
     Section {
         level: 3,
+        heading: "`references`",
+        text: "",
+        forms: &[
+            ("", &forms::REFERENCES),
+            ("`target`", &forms::REFERENCE_TARGET),
+            ("`references[]`", &forms::REFERENCE),
+        ],
+        after: "",
+    },
+    Section {
+        level: 3,
         heading: "`pagetables`",
         text: "An array with one element for each run of pages.",
         forms: &[("", &forms::MAPPING), ("`mapped_twice[]`", &forms::ALIAS)],
