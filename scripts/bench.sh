@@ -1,7 +1,7 @@
 #!/bin/sh
 # make bench: every benchmark, or the one named. Figures are ratios of one run on one machine; what else it does
 # meanwhile shows in the load that is printed before and after.
-# Use: scripts/bench.sh [import|open|scale|page_tables|state|screen|diff|images|filter|per_action|compute|trace|size|cuda_hooks|software_mali]
+# Use: scripts/bench.sh [import|open|scale|page_tables|xref|state|screen|diff|images|filter|per_action|compute|trace|size|cuda_hooks|software_mali]
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -41,7 +41,7 @@ with_duckdb() {
 measure() {
     case $1 in
         import | state) cargo bench --locked --package trace-import --bench "$1" ;;
-        open | page_tables | screen | diff | images) cargo bench --locked --package trace-core --bench "$1" ;;
+        open | page_tables | xref | screen | diff | images) cargo bench --locked --package trace-core --bench "$1" ;;
         # The window, optimised: its first build takes a quarter of an hour.
         scale) cargo bench --locked --package kinescope --bench "$1" ;;
         filter)
@@ -57,14 +57,14 @@ measure() {
         # Against Mesa's GLES driver for processors, with whatever of it the machine has (Debian: libegl1).
         software_mali) LIBGL_ALWAYS_SOFTWARE=1 cargo bench --locked --package gles-programs --bench "$1" ;;
         *)
-            echo "make bench: no benchmark '$1' (there are import, open, scale, page_tables, state, screen, diff, images, filter, per_action, compute, trace, size, cuda_hooks, software_mali)" >&2
+            echo "make bench: no benchmark '$1' (there are import, open, scale, page_tables, xref, state, screen, diff, images, filter, per_action, compute, trace, size, cuda_hooks, software_mali)" >&2
             exit 2
             ;;
     esac
 }
 
 load before
-for name in ${1:-import open scale page_tables state screen diff images filter per_action compute trace size cuda_hooks software_mali}; do
+for name in ${1:-import open scale page_tables xref state screen diff images filter per_action compute trace size cuda_hooks software_mali}; do
     echo "== $name"
     measure "$name"
 done

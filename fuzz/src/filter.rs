@@ -41,7 +41,8 @@ pub fn filter(data: &[u8]) -> bool {
     true
 }
 
-fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
+/// Reads events of eight bytes each after their number, and the jobs and polls among them.
+pub(crate) fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
     let mut b = EventsBuilder::new();
     let mut derived = Derived::default();
     for event in 0..u64::from(input.u8().min(MAX_EVENTS)) {

@@ -31,6 +31,7 @@ pub mod shader_job;
 pub mod textures;
 pub mod trace_log;
 pub mod watched;
+pub mod xref;
 
 /// A fuzz target. Returns whether its reader accepted the input.
 pub type Target = fn(&[u8]) -> bool;
@@ -88,4 +89,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("watched", watched::watched),
     ("wire", messages::wire),
     ("workspace", files::workspace),
+    ("xref", xref::xref),
 ];

@@ -17,7 +17,7 @@ const EVENTS: [(u8, u8, u16, u32); 10] = [
     (13, 1, 0x1000, 0x8000),
 ];
 
-const FILTERS: [(&str, &str); 9] = [
+const FILTERS: [(&str, &str); 10] = [
     (
         "product",
         "reg =~ \"JS1_.*\" and write and value & 0x100 != 0 and job in 0..9",
@@ -42,18 +42,61 @@ const FILTERS: [(&str, &str); 9] = [
     ("words", "!(read js1) write mmu offset width = 4"),
     ("kind", "kind not in {read, write} and kind != mark"),
     ("nothing", ""),
+    (
+        "references",
+        "references JS1_CONFIG_NEXT or xref 0x1000 or references bar1+0x20",
+    ),
 ];
 
-/// Adds the seeds of filters: events of every kind and a filter of each form.
-pub fn add_filter(add: Add<'_>) {
+/// Returns the input of events of every kind.
+fn events() -> Vec<u8> {
     let mut head = vec![EVENTS.len() as u8];
     for (kind, thread, offset, value) in EVENTS {
         head.extend([kind, thread]);
         head.extend(offset.to_le_bytes());
         head.extend(value.to_le_bytes());
     }
+    head
+}
+
+/// Adds the seeds of filters: events of every kind and a filter of each form.
+pub fn add_filter(add: Add<'_>) {
+    let head = events();
     for (file, text) in FILTERS {
         add("filter", file, [&head, text.as_bytes()].concat());
+    }
+}
+
+/// Page-table entries that map 0x5000 and 0x6000 to the frames 5 and 6: frame from 1 on, index, entry.
+const ENTRIES: [(u8, u16, u64); 5] = [
+    (0, 0, 0x2003),
+    (1, 0, 0x3003),
+    (2, 0, 0x4003),
+    (3, 5, 0x5443),
+    (3, 6, 0x6443),
+];
+
+const TARGETS: [(&str, &str); 6] = [
+    ("address", "0x5010"),
+    ("buffer", "data"),
+    ("buffer_offset", "data+0x40"),
+    ("register", "JS1_COMMAND_NEXT"),
+    ("register_field", "JS1_CONFIG_NEXT.start_flush"),
+    ("framebuffer", "bar1+0x20"),
+];
+
+/// Adds the seeds of cross references: events of every kind, page tables, and a target of each form.
+pub fn add_xref(add: Add<'_>) {
+    let mut head = events();
+    head.push(ENTRIES.len() as u8);
+    for (frame, index, entry) in ENTRIES {
+        head.push(frame);
+        head.extend(index.to_le_bytes());
+        head.extend(entry.to_le_bytes());
+    }
+    head.push(4);
+    for (file, text) in TARGETS {
+        add("xref", file, [&head, text.as_bytes()].concat());
     }
 }
 
