@@ -183,10 +183,8 @@ impl XrefData for XrefIndex {
             let by = va.0.checked_sub(a.0)?;
             (by >> 12 < d.pages).then(|| GpuVa(b.0.saturating_add(by)))
         };
-        let doubles = self.doubles.get(space as usize)?.iter();
-        doubles
-            .filter_map(|d| from(d, d.first, d.second).or_else(|| from(d, d.second, d.first)))
-            .next()
+        let mut doubles = self.doubles.get(space as usize)?.iter();
+        doubles.find_map(|d| from(d, d.first, d.second).or_else(|| from(d, d.second, d.first)))
     }
 
     fn findings(&self) -> &[Finding] {

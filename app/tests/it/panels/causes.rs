@@ -6,10 +6,11 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope::document::derive;
 use kinescope::document::derived_data::DerivedData;
 use kinescope::document::history::Selection;
+use kinescope::document::jobs::JobFact;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, Recording};
-use trace_core::xref::{AccessKind, MAX_REFERENCES, XrefTarget, find_references};
+use trace_core::xref::{AccessKind, MAX_REFERENCES, Reference, ReferenceItem, XrefIndex, XrefTarget, find_references};
 use trace_core::{GpuVa, PhysAddr};
 
 fn find_rows(r: &Recording, derived: &DerivedData, (space, va, level): (u32, u64, u8)) -> Vec<ReferenceRow> {
@@ -232,4 +233,36 @@ fn snapshots_bound_entry_changes_without_host_writes() {
         "{list:?}"
     );
     assert!(find_rows(&r, &derived, (7, 0, 3)).is_empty());
+}
+
+#[test]
+fn window_and_command_line_find_the_same_references() {
+    let mut w = Window::open_sample("changes.kine");
+    let (r, derived) = (w.doc().recording.clone(), w.doc().derived.clone());
+    let submits: Vec<_> = derived.jobs.iter().map(JobFact::to_submit).collect();
+    let progress = Progress::new();
+    let index = XrefIndex::new(&r, &submits, &progress).unwrap();
+    let mut targets = Vec::new();
+    for b in &r.metadata.buffers {
+        let (space, va) = (b.address_space, b.va);
+        for bytes in [1, b.bytes] {
+            targets.push(XrefTarget::Bytes { space, va, bytes });
+        }
+        targets.extend((0..4).map(|level| XrefTarget::Entry { space, va, level }));
+    }
+    for job in &derived.jobs {
+        targets.push(XrefTarget::Bytes {
+            space: 0,
+            va: GpuVa(job.head_va),
+            bytes: 1,
+        });
+    }
+    for target in targets {
+        let by_window = find_references(&r, &*derived, target, (u64::MAX, MAX_REFERENCES), &progress).unwrap();
+        let by_index = find_references(&r, &index, target, (u64::MAX, MAX_REFERENCES), &progress).unwrap();
+        // The index has no findings.
+        let is_other = |t: &Reference| !matches!(t.item, ReferenceItem::Finding(_));
+        let by_window: Vec<Reference> = by_window.list.into_iter().filter(is_other).collect();
+        assert_eq!(by_window, by_index.list, "{target:?}");
+    }
 }
