@@ -148,7 +148,9 @@ struct Report<'a> {
 struct ApiResults<'a> {
     #[serde(flatten)]
     outcome: &'a ApiOutcome,
+    /// Always `None`: `tune` prints its own results.
     tuned: Option<()>,
+    /// Always `None`: `launches --on` prints what a memory trace saw.
     watched: Option<()>,
 }
 

@@ -630,7 +630,7 @@ pub const BUDGETS: Form = form(
     "actions:n pages:n time_ns:n interrupt_ns:n poll_ns:n",
 );
 pub const VERIFIED: Form = form(
-    "replay-engine/src/verify.rs",
+    "replay-engine/src/verify/reason.rs",
     "Verified",
     "leaves:n tables:n jobs:n unproved:a",
 );
@@ -678,24 +678,30 @@ pub const RUN_TIMES: Form = form(
     "Percentiles",
     "count:n min_ns:n p50_ns:n p90_ns:n p99_ns:n max_ns:n",
 );
+/// The keys that are part of [`CALLS_OUTCOME`].
+pub const API_OUTCOME: Form = form(
+    "replay-engine/src/run/api_outcome.rs",
+    "ApiOutcome",
+    "launches:n ready_ns:n parts:o mapped:n graph:b restored:a left_out:a launch_ns:a guard:o? outputs:a stopped:o?",
+);
 pub const CALLS_OUTCOME: Form = form(
-    "replay-engine/cuda/src/outcome.rs",
-    "CallsOutcome",
+    "app/src/cli/verbs/replay.rs",
+    "ApiResults",
     "launches:n ready_ns:n parts:o mapped:n graph:b restored:a left_out:a launch_ns:a guard:o? outputs:a stopped:o? \
      tuned:o? watched:o?",
 );
 pub const PREPARE_TIMES: Form = form(
-    "replay-engine/cuda/src/worker_protocol.rs",
+    "replay-engine/src/run/api_outcome.rs",
     "PrepareTimes",
     "read_ns:n driver_ns:n memory_ns:n code_ns:n first_ns:n prepared_ns:n",
 );
 pub const OUTPUT_RESULT: Form = form(
-    "replay-engine/cuda/src/outcome.rs",
+    "replay-engine/src/run/api_outcome.rs",
     "OutputResult",
     "event:n name:s bytes:n held:b expected:b differs_at:n? differing:n largest:f?",
 );
 pub const STOP_LOCATION: Form = form(
-    "replay-engine/cuda/src/outcome.rs",
+    "replay-engine/src/run/api_outcome.rs",
     "StopLocation",
     "event:n? sure:b function:s? why:s",
 );

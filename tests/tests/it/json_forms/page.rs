@@ -591,6 +591,9 @@ pub fn lists(form: &Form) -> bool {
     all.any(|(_, f)| (f.file, f.name) == (form.file, form.name))
 }
 
+/// Types whose keys stand within the object of another type (`#[serde(flatten)]`), and are listed there.
+const FLATTENED: [Form; 1] = [forms::API_OUTCOME];
+
 /// Returns the serialized fields of a type in its source, in their order. Leaves out fields that are no keys.
 fn read_fields(root: &Path, form: &Form) -> Vec<Field> {
     let text = std::fs::read_to_string(root.join(form.file)).unwrap_or_else(|e| panic!("{}: {e}", form.file));
@@ -612,7 +615,10 @@ fn read_fields(root: &Path, form: &Form) -> Vec<Field> {
             let renamed = attributes
                 .split_once("rename = \"")
                 .and_then(|(_, r)| r.split('"').next());
-            if !attributes.contains("(skip)") && !attributes.contains("flatten") {
+            if attributes.contains("flatten") {
+                let of = FLATTENED.iter().find(|f| declared.ends_with(&format!("{},", f.name)));
+                fields.extend(of.into_iter().flat_map(|of| read_fields(root, of)));
+            } else if !attributes.contains("(skip)") {
                 fields.push(Field {
                     key: renamed.unwrap_or(name).to_owned(),
                     comment: comment.trim().to_owned(),
