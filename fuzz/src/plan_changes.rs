@@ -126,7 +126,7 @@ fn change_page_word(compiled: &mut Compiled, c: PlanChange) {
         return;
     };
     let word = (usize::from(c.small) | ((c.at / count) & 1) << 8) * 8;
-    let new = if c.op % 12 == 0 {
+    let new = if c.op.is_multiple_of(12) {
         c.value
     } else {
         c.inside | (c.value >> 32 & 0xfff)

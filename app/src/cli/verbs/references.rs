@@ -203,7 +203,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         None => None,
     };
     let passes = |r: &Reference| {
-        let is_kind = !(arguments.writes && !r.access.may_write() || arguments.reads && !r.access.may_read());
+        let is_kind = (r.access.may_write() || !arguments.writes) && (r.access.may_read() || !arguments.reads);
         let is_job = || match (&filter, r.event) {
             (Some(filter), Some(event)) => filter.is_match(&opened.recording.events, event),
             (Some(_), None) => false,
