@@ -131,7 +131,11 @@ fn use_tree(t: &[Token], mut at: usize, prefix: &[String], out: &mut Vec<(Vec<St
                 while let Some(token) = t.get(at)
                     && token != "}"
                 {
-                    at = if token == "," { at + 1 } else { use_tree(t, at, &path, out) };
+                    at = if token == "," {
+                        at + 1
+                    } else {
+                        use_tree(t, at, &path, out)
+                    };
                 }
                 return at + 1;
             }
@@ -324,8 +328,7 @@ impl ModuleGraph {
                     folders.push(path);
                 } else if path.extension().is_some_and(|e| e == "rs") {
                     let inside = path.strip_prefix(src).expect("it is inside").with_extension("");
-                    let mut module: ModulePath =
-                        inside.iter().map(|n| n.to_string_lossy().into_owned()).collect();
+                    let mut module: ModulePath = inside.iter().map(|n| n.to_string_lossy().into_owned()).collect();
                     if module.first().is_some_and(|n| n == "bin")
                         || module.iter().any(|n| n == "tests" || n.starts_with("test_"))
                     {
@@ -408,7 +411,9 @@ impl ModuleGraph {
                 }
             }
         }
-        let mutual = between.iter().filter(|(a, b)| a < b && between.contains(&(b.clone(), a.clone())));
+        let mutual = between
+            .iter()
+            .filter(|(a, b)| a < b && between.contains(&(b.clone(), a.clone())));
         mutual.cloned().collect()
     }
 }

@@ -42,6 +42,7 @@ mod kernels;
 mod learned;
 mod live_recorder;
 mod looking;
+mod module_circles;
 mod names_and_words;
 mod notebook;
 mod outcomes;
