@@ -19,12 +19,12 @@ may_not() {
     done
 }
 
-may_not kinescope-agent replay-program arrow-array parquet egui eframe trace-query kinescope kinescope-files
+may_not kinescope-agent replay-program arrow-array parquet egui eframe trace-query kinescope kinescope-files kinescope-session
 may_not trace-core trace-import replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not trace-import replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not trace-waves trace-import replay-engine device-mali driver-mali trace-query kinescope egui eframe parquet
 may_not bifrost trace-core trace-import replay-engine device-mali driver-mali kinescope
-may_not command-pages trace-core replay-engine replay-core kinescope kinescope-files kinescope-agent egui eframe parquet
+may_not command-pages trace-core replay-engine replay-core kinescope kinescope-files kinescope-session kinescope-agent egui eframe parquet
 may_not cuda-code trace-core trace-import replay-engine device-mali driver-mali kinescope
 may_not trace-query trace-import replay-engine device-mali driver-mali kinescope egui eframe
 may_not replay-engine replay-cuda cuda-driver device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
@@ -34,14 +34,15 @@ may_not replay-program device-mali driver-mali panfrost-node trace-query kinesco
 may_not driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 # Recorders stand below the programs and above the Mali crates; the one of a Linux machine knows recordings alone.
 may_not linux-recorder replay-engine replay-core device-mali driver-mali panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
-may_not panfrost-node kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files egui eframe parquet
-may_not kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files egui eframe parquet
-may_not kinescope-files replay-engine device-mali driver-mali trace-query kinescope egui eframe parquet
+may_not panfrost-node kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files kinescope-session egui eframe parquet
+may_not kinescope-panfrost trace-query kinescope kinescope-agent kinescope-files kinescope-session egui eframe parquet
+may_not kinescope-files replay-engine device-mali driver-mali trace-query kinescope kinescope-session egui eframe parquet
+may_not kinescope-session kinescope kinescope-agent linux-recorder panfrost-node egui eframe clap anyhow
 may_not gles-programs replay-engine device-mali driver-mali trace-query kinescope egui eframe parquet
 may_not kinescope kinescope-agent kinescope-panfrost panfrost-node whole-program-tests fuzz-targets
 
 # Inside the program too: each room names those before it, none behind it. Reads the sources.
-rooms="theme document panels window commands cli"
+rooms="theme panels window commands cli"
 behind=" $rooms"
 for room in $rooms; do
     behind=${behind#" $room"}

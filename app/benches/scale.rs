@@ -20,7 +20,7 @@ mod common;
 
 use common::{Window, long};
 use egui::{Event, Modifiers, MouseWheelUnit, TouchPhase, pos2, vec2};
-use kinescope::document::history::Selection;
+use kinescope_files::scene::Selection;
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;

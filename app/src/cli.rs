@@ -25,7 +25,7 @@ mod verb;
 mod verbs;
 mod window_arguments;
 
-use crate::document::targets::PLAY_CALLS;
+use kinescope_session::targets::PLAY_CALLS;
 use std::ffi::OsString;
 
 pub use failure::{Exit, Failure};

@@ -15,9 +15,9 @@ mod table;
 mod view;
 mod when;
 
-use crate::document::Document;
 use crate::panels::views::PanelContext;
 use crate::window::App;
+use kinescope_session::Document;
 
 pub use table::COMMANDS;
 

@@ -4,8 +4,6 @@
 pub mod bus;
 pub mod cli;
 pub mod commands;
-pub mod document;
-pub mod html;
 pub mod log;
 pub mod panels;
 pub mod theme;
@@ -13,5 +11,3 @@ pub mod window;
 
 // Named for its features: see Cargo.toml of the workspace.
 use getrandom as _;
-
-pub use kinescope_files::buffers;

@@ -8,7 +8,6 @@ pub mod horizontal_scroll;
 pub mod icons;
 pub mod plot;
 pub mod rows;
-pub mod text;
 pub mod widgets;
 
 use egui::{Color32, CornerRadius, FontFamily, FontId, Margin, Stroke, TextStyle, Visuals};

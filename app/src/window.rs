@@ -61,9 +61,9 @@ pub use settings::{MIN_WINDOW, SCALES, Settings, WindowPlace};
 pub use studio::{Shot, Studio};
 pub use tour_state::Tour;
 
-use crate::document::sample;
 use crate::theme::ThemeChoice;
 use command::Command;
+use kinescope_session::sample;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -16,13 +16,13 @@
 mod common;
 
 use common::{Window, long};
-use kinescope::document::axis::AxisKind;
-use kinescope::document::changes::PlotLine;
-use kinescope::document::code::Listing;
-use kinescope::document::comparison::ComparisonSource;
-use kinescope::document::history::Selection;
-use kinescope::document::jobs::{Chain, JobFact};
 use kinescope::panels::gpu::shader::thread::Run;
+use kinescope_files::changes::PlotLine;
+use kinescope_files::scene::Selection;
+use kinescope_session::axis::AxisKind;
+use kinescope_session::code::Listing;
+use kinescope_session::comparison::ComparisonSource;
+use kinescope_session::jobs::{Chain, JobFact};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::PhysAddr;

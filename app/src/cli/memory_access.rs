@@ -1,8 +1,8 @@
 //! A memory access of a shader thread as JSON, which `shader --thread` and `last-writer` print.
 
 use super::format_hex;
-use crate::document::debug;
 use device_mali::debug::MemoryAccess;
+use kinescope_session::debug;
 use serde::Serialize;
 
 /// An access of a thread: a [`MemoryAccess`] with its value and operation as text.

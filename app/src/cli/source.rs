@@ -5,8 +5,8 @@
 use super::failure::complain;
 use super::out::format_count;
 use super::{Failure, progress_line};
-use crate::document::{register_map_files, source, transfers};
 use clap::Args;
+use kinescope_session::{register_map_files, source, transfers};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};

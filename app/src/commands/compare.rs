@@ -1,15 +1,15 @@
 //! Commands for the comparison with a second recording: next difference, cause of a difference, ignored differences.
 
 use super::{doc, with_document, with_panel_context};
-use crate::document::Document;
-use crate::document::comparison::ComparisonSource;
-use crate::document::comparison::difference::DifferenceRef;
 use crate::log::{self, Level};
 use crate::panels;
 use crate::panels::compare::Section;
 use crate::window::{App, Pick, layout};
 use egui::Context;
 use kinescope_files::rules;
+use kinescope_session::Document;
+use kinescope_session::comparison::ComparisonSource;
+use kinescope_session::comparison::difference::DifferenceRef;
 use std::sync::Arc;
 use trace_core::diff::DiffSide;
 

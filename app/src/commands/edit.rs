@@ -1,17 +1,16 @@
 //! Commands for user data: changes, notes, pins and copies.
 
 use super::{doc, with_document, with_panel_context};
-use crate::document::changes::{PlotLine, SavedFilter};
-use crate::document::clipboard::{self, CopyFormat};
-use crate::document::history::Selection;
-use crate::document::{Document, descriptions};
 use crate::log;
 use crate::panels;
 use crate::panels::recording::plots::Section;
 use crate::panels::views::PanelContext;
-use crate::theme::text;
 use crate::window::{App, Question, layout};
 use egui::Context;
+use kinescope_files::changes::{PlotLine, SavedFilter};
+use kinescope_files::scene::Selection;
+use kinescope_session::clipboard::{self, CopyFormat};
+use kinescope_session::{Document, descriptions, text};
 
 pub fn undo(app: &mut App, ctx: &Context) {
     let undone = app.doc.as_mut().and_then(Document::undo);

@@ -1,10 +1,10 @@
 //! Export of tables of a recording to files for other programs.
 
 use super::doc;
-use crate::theme::text;
 use crate::window::{App, Pick, layout};
 use egui::Context;
 use kinescope_files::output::{self, OutputError};
+use kinescope_session::text;
 use std::path::Path;
 use std::sync::Arc;
 use trace_core::progress::Progress;

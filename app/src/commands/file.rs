@@ -1,10 +1,10 @@
 //! File commands: open, save, close.
 
 use super::doc;
-use crate::document::sample;
 use crate::window::{App, LeaveAction, Pick, Question};
 use egui::Context;
 use kinescope_files::output;
+use kinescope_session::sample;
 use std::sync::Arc;
 
 pub fn open(app: &mut App, ctx: &Context) {

@@ -1,13 +1,13 @@
 //! Navigation commands: events, jobs, writes, interrupts, findings, divergences.
 
 use super::{with_document, with_panel_context};
-use crate::document::Document;
-use crate::document::cursors::{Cursor, Cursors};
-use crate::document::history::Selection;
-use crate::document::xref_trail::AccessFilter;
 use crate::panels::views::PanelContext;
 use crate::window::{App, layout};
 use egui::Context;
+use kinescope_files::scene::Selection;
+use kinescope_session::Document;
+use kinescope_session::cursors::{Cursor, Cursors};
+use kinescope_session::xref_trail::AccessFilter;
 
 pub fn palette(app: &mut App, _: &Context) {
     app.palette = Some(Default::default());

@@ -1,12 +1,12 @@
 //! Commands for the notebook, and links to events.
 
 use super::{COMMANDS, doc, with_document};
-use crate::document::history::Selection;
 use crate::log::{self, Level};
 use crate::panels::recording::notebook::current_note;
-use crate::theme::text;
 use crate::window::{App, Pick, Shot, layout, write_notebook};
 use egui::Context;
+use kinescope_files::scene::Selection;
+use kinescope_session::text;
 
 /// Size of the notebook pictures, points.
 const PICTURE: [f32; 2] = [1280.0, 800.0];
@@ -81,7 +81,7 @@ pub fn export(app: &mut App, ctx: &Context) {
     let name = format!("{}-notes.html", d.title.strip_suffix(".kine").unwrap_or(&d.title));
     app.pick(ctx, Pick::Save(name), |app, ctx, path| {
         let theme = app.theme();
-        let Some(copy) = doc(app).map(crate::document::Document::copy) else {
+        let Some(copy) = doc(app).map(kinescope_session::Document::copy) else {
             return;
         };
         app.tasks

@@ -1,10 +1,10 @@
 //! Commands for replays and targets.
 
 use super::{doc, with_document};
-use crate::document::{Document, derive, memory_trace};
 use crate::panels::common::actions::UiAction;
 use crate::window::{App, layout};
 use egui::Context;
+use kinescope_session::{Document, derive, memory_trace};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! Screen commands: pictures as files, stores to the selected pixel.
 
 use super::with_document;
-use crate::document::screen::files::{self, FileError};
 use crate::window::{App, Pick};
 use egui::Context;
 use kinescope_files::output;
+use kinescope_session::screen::files::{self, FileError};
 
 /// Number of frames of an animation.
 const FRAMES: u32 = 60;

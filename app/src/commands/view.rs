@@ -1,13 +1,13 @@
 //! View commands: timeline view, themes, sides, panels.
 
 use super::{with_document, with_panel_context};
-use crate::document::axis::AxisKind;
 use crate::panels;
 use crate::panels::contents::memory::Side;
 use crate::theme::{ThemeChoice, focus};
 use crate::window::layout::FloatingPanel;
 use crate::window::{App, layout};
 use egui::Context;
+use kinescope_session::axis::AxisKind;
 
 fn now(ctx: &Context) -> f64 {
     ctx.input(|i| i.time)

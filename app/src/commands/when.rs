@@ -1,11 +1,11 @@
 //! Conditions under which commands can run.
 
 use super::{doc, view};
-use crate::document::xref_trail::AccessFilter;
-use crate::document::{clipboard, sample};
 use crate::panels::common::locations::current_job;
 use crate::panels::recording::notebook;
 use crate::window::{App, SCALES};
+use kinescope_session::xref_trail::AccessFilter;
+use kinescope_session::{clipboard, sample};
 
 pub fn always(_: &App) -> bool {
     true

@@ -20,12 +20,12 @@ pub use memory::step;
 pub use rules::{add as add_rule, apply as apply_rules};
 pub use view::{Section, View};
 
-use crate::document::Document;
-use crate::document::comparison::{Comparison, ComparisonSource};
 use crate::panels::common::actions::UiActions;
-use crate::theme::{body, icons, palette, small, strong, text, widgets};
+use crate::theme::{body, icons, palette, small, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Color32, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::comparison::{Comparison, ComparisonSource};
+use kinescope_session::{Document, text};
 use sections::{choose_opening_section, entries, list_sections};
 use std::sync::Arc;
 use style::{SIDE, label_change};

@@ -4,9 +4,10 @@ use crate::log::{self, Level};
 use crate::panels::common::actions::UiActions;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, focus, icons, mono, palette, small, text};
+use crate::theme::{ROW, body, focus, icons, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Id, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::text;
 
 /// The lines that are shown, and the scroll position.
 #[derive(Clone, Default)]

@@ -7,7 +7,7 @@ use super::contents::{memory, screen};
 use super::gpu::{jobs, page_tables, register, shader};
 use super::recording::{events, notebook, plots, timeline};
 use super::runs::{inputs, tune};
-use crate::document::Document;
+use kinescope_session::Document;
 use std::any::{Any, TypeId};
 
 /// The open document and everything around it that the table of panels needs.

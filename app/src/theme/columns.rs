@@ -7,13 +7,14 @@
 use super::focus;
 use super::horizontal_scroll::HorizontalScroll;
 use super::widgets::{paint_middle, paint_text, paint_truncated};
-use super::{mono, palette, small, text};
+use super::{mono, palette, small};
 use egui::accesskit::Role;
 use egui::{
     Align2, Color32, CursorIcon, FontId, PointerButton, Popup, PopupCloseBehavior, Rect, Response, Sense,
     SetOpenCommand, Stroke, Ui, WidgetInfo, vec2,
 };
 use kinescope_files::workspace::TableColumns;
+use kinescope_session::text;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,8 +1,9 @@
 //! Plots of values in the window's style, the same in every panel.
 
-use super::{mono_small, palette, text};
+use super::{mono_small, palette};
 use egui::{Ui, vec2};
 use egui_plot::{GridMark, Plot};
+use kinescope_session::text;
 
 /// Limit beyond which values are drawn at the limit: a plot cannot be wider than a number.
 pub const FAR: f64 = 1e300;

@@ -136,10 +136,10 @@ pub fn truncate_middle(ui: &Ui, width: f32, text: &str, font: &FontId) -> String
     }
     // At most a few tries: letters have similar widths.
     let mut max = (text.chars().count() as f32 * width / whole) as usize;
-    let mut shown = super::text::truncate_middle(text, max.max(3));
+    let mut shown = kinescope_session::text::truncate_middle(text, max.max(3));
     while max > 3 && wide(&shown) > width {
         max -= 1;
-        shown = super::text::truncate_middle(text, max);
+        shown = kinescope_session::text::truncate_middle(text, max);
     }
     shown
 }

@@ -13,15 +13,15 @@ use super::tasks::Tasks;
 use super::tour_state::Tour;
 use super::user_maps_watch::UserMapsWatch;
 use super::workspace_file::WorkspaceSaver;
-use crate::document::Document;
-use crate::document::journal::SaveState;
-use crate::document::targets::Targets;
 use crate::log::{self, Level};
 use crate::panels::common::actions::{MenuCommand, UiActions};
 use crate::panels::views::{PanelContext, Views};
 use crate::theme::{self, ThemeChoice};
 use egui::Context;
+use kinescope_files::journal::SaveState;
 use kinescope_files::output::{self, NamedFile};
+use kinescope_session::Document;
+use kinescope_session::targets::Targets;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -2,9 +2,9 @@
 
 use super::app::App;
 use super::layout;
-use crate::document::comparison::{self, ComparisonError, ComparisonSource};
 use crate::log::{self, Level};
 use egui::Context;
+use kinescope_session::comparison::{self, ComparisonError, ComparisonSource};
 use std::path::PathBuf;
 use std::sync::Arc;
 use trace_core::progress::Progress;

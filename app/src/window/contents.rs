@@ -3,9 +3,9 @@
 
 use super::app::App;
 use super::pick::Pick;
-use crate::document::changes::Change;
-use crate::document::values;
 use egui::Context;
+use kinescope_files::changes::Change;
+use kinescope_files::values;
 use std::sync::Arc;
 use trace_core::recording::{Buffer, ElementType};
 
@@ -87,8 +87,8 @@ pub(super) fn save(app: &mut App, ctx: &Context, buffer: &str, element: ElementT
     let name = buffer.to_owned();
     app.pick(ctx, Pick::Save(format!("{name}.npy")), move |app, ctx, path| {
         app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
-            let done =
-                crate::buffers::write_file(&path, element, &shape, &contents.read_all()).map_err(|e| e.to_string());
+            let done = kinescope_files::buffers::write_file(&path, element, &shape, &contents.read_all())
+                .map_err(|e| e.to_string());
             Box::new(move |app| match done {
                 Ok(()) => app.info(format!("{name} saved as {}", path.display())),
                 Err(e) => app.error("the buffer was not saved", &e),

@@ -5,12 +5,13 @@ use super::requests::LeaveAction;
 use super::shortcut::key;
 use super::tasks::{TaskCallback, TaskResult};
 use super::{contents, keys_sheet, memory_trace, naming, palette, path_prompt, shell, tuning};
-use crate::document::comparison::ComparisonSource;
 use crate::panels;
 use crate::panels::common::actions::UiAction;
 use crate::panels::views::PanelContext;
-use crate::theme::{field, text};
+use crate::theme::field;
 use egui::{Context, Key, Ui};
+use kinescope_session::comparison::ComparisonSource;
+use kinescope_session::text;
 
 impl App {
     /// Runs a command, or one of `filter=TEXT`, `go=N`, `job=N`, `memory=ADDRESS`, `with=OTHER`, `compare=SECTION`.

@@ -7,9 +7,10 @@ use super::keymap::Keymap;
 use super::sheets::show_sheet;
 use super::shortcut::{Shortcut, is_modifier};
 use crate::log::{self, Level};
-use crate::theme::{body, mono, palette, small, strong, text, widgets};
+use crate::theme::{body, mono, palette, small, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Context, Event, Key, Modifiers, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::text;
 
 /// Width of the sheet, points.
 const WIDTH: f32 = 620.0;

@@ -3,10 +3,10 @@
 mod draw;
 mod repair;
 
-use crate::document::workspace::Dock;
 use crate::panels;
 pub use draw::TileBehavior;
 use egui_tiles::{Container, LinearDir, Tabs, Tile, TileId, Tiles, Tree};
+use kinescope_files::workspace::Dock;
 pub use repair::repair_dock;
 
 /// Id of a docked panel.

@@ -3,12 +3,11 @@
 use super::app::App;
 use super::layout;
 use super::requests::{AfterOpen, Goal};
-use crate::document::history::Selection;
 use crate::log::{self, Level};
-use crate::theme::text;
 use egui::Context;
 use kinescope_files::link::{Link, LinkError};
-use kinescope_files::scene::Scene;
+use kinescope_files::scene::{Scene, Selection};
+use kinescope_session::text;
 use std::path::{Path, PathBuf};
 
 impl App {

@@ -1,11 +1,11 @@
 //! Memory traces for panels of API traces: a target records memory between launches, in the background.
 
 use super::app::App;
-use crate::document::cuda_target::DeviceQueryError;
-use crate::document::memory_trace;
-use crate::document::running_work::RunningWork;
 use crate::log::{self, Level};
 use egui::Context;
+use kinescope_session::cuda_target::DeviceQueryError;
+use kinescope_session::memory_trace;
+use kinescope_session::running_work::RunningWork;
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
 

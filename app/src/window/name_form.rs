@@ -1,7 +1,6 @@
 //! The form of the naming sheet: text while the user types, parsed when it is written.
 
-use crate::document::{Document, lookup};
-use crate::theme::text;
+use kinescope_session::{Document, lookup, text};
 use register_maps::naming::{NameEntry, NamedField, NamedRange, NamedRegister};
 use std::sync::Arc;
 use trace_core::registers::{AccessRule, Field, FieldKind, Half};

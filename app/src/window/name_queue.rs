@@ -1,7 +1,7 @@
 //! The state of the naming sheet, and the queue of names to write to the user's map files.
 
 use super::name_form::Form;
-use crate::document::changes::NamedItem;
+use kinescope_files::changes::NamedItem;
 use kinescope_files::output;
 use register_maps::naming::{self, EditedNames, Key, MapHeader, NameEntry};
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
 //! Notebook export: the text, and a picture of the window for each entry.
 
 use super::studio::{Shot, Studio};
-use crate::document::Document;
-use crate::document::notebook::{self, NotebookEntry};
 use kinescope_files::output::{self, OutputError};
+use kinescope_session::Document;
+use kinescope_session::notebook::{self, NotebookEntry};
 use std::path::{Path, PathBuf};
 use trace_core::progress::{Cancelled, Progress};
 

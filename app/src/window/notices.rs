@@ -1,10 +1,11 @@
 //! Notices below the top bar: errors, unsaved edits of earlier runs, and hints of the first run.
 
 use super::app::App;
-use crate::document::comparison::ComparisonSource;
 use crate::panels::common::actions::UiAction;
-use crate::theme::{Palette, icons, palette, small, strong, text, widgets};
+use crate::theme::{Palette, icons, palette, small, strong, widgets};
 use egui::{Align2, Context, Frame, LayerId, Margin, Order, Panel, RichText, Stroke, Ui};
+use kinescope_session::comparison::ComparisonSource;
+use kinescope_session::text;
 
 fn strip(ui: &mut Ui, id: &str, add: impl FnOnce(&mut Ui)) {
     let p = palette(ui);

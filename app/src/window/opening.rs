@@ -2,11 +2,11 @@
 
 use super::app::App;
 use super::requests::{LeaveAction, Question};
-use crate::document::comparison::ComparisonSource;
-use crate::document::source::SourceError;
-use crate::document::{Document, derive, register_map_files, source};
 use crate::log::{self, Level};
 use egui::Context;
+use kinescope_session::comparison::ComparisonSource;
+use kinescope_session::source::{self, SourceError};
+use kinescope_session::{Document, derive, register_map_files};
 use std::path::PathBuf;
 use std::sync::Arc;
 use trace_import::OpenOptions;

@@ -2,12 +2,12 @@
 
 use super::app::App;
 use super::layout;
-use crate::document::history::Selection;
-use crate::document::{Document, api_trace};
-use crate::theme::{body, mono, palette as colours, small, text, widgets};
+use crate::theme::{body, mono, palette as colours, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Key, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use kinescope_files::link::{self, Link};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, api_trace, text};
 use std::path::PathBuf;
 
 /// Maximum number of entries shown.
@@ -65,7 +65,7 @@ fn typed_path(wanted: &str) -> Option<PathBuf> {
         None if wanted.starts_with('/') => PathBuf::from(wanted),
         None => return None,
     };
-    crate::document::is_openable(&path).then_some(path)
+    kinescope_session::is_openable(&path).then_some(path)
 }
 
 /// Returns the entries for a text, best first: title, kind and action.

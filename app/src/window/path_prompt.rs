@@ -2,9 +2,10 @@
 
 use super::app::App;
 use super::pick::{PathCheck, PathPrompt, Pick};
-use crate::theme::{body, mono, palette, small, strong, text, widgets};
+use crate::theme::{body, mono, palette, small, strong, widgets};
 use egui::text::{CCursor, CCursorRange};
 use egui::{Align2, Context, Key, Modifiers, RichText, Ui, vec2};
+use kinescope_session::text;
 use std::ops::Range;
 
 /// Selects a range of a text field, in characters; the caret goes to its end.

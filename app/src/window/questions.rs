@@ -3,8 +3,9 @@
 use super::app::App;
 use super::requests::{LeaveAction, Question};
 use crate::panels::common::actions::UiAction;
-use crate::theme::{ROW, body, mono, palette, small, strong, text, widgets};
+use crate::theme::{ROW, body, mono, palette, small, strong, widgets};
 use egui::{Context, RichText, ScrollArea, Ui};
+use kinescope_session::text;
 use std::path::{Path, PathBuf};
 
 /// Width of a question, points.

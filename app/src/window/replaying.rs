@@ -2,13 +2,13 @@
 
 use super::app::App;
 use super::layout;
-use crate::document::Document;
-use crate::document::comparison::ComparisonSource;
-use crate::document::replay::{self, ReplayError, ReplayErrorKind};
 use crate::log::{self, Level};
 use crate::panels::common::actions::Pairing;
 use crate::panels::runs::inputs;
 use egui::Context;
+use kinescope_session::Document;
+use kinescope_session::comparison::ComparisonSource;
+use kinescope_session::replay::{self, ReplayError, ReplayErrorKind};
 use replay_engine::client::ClientError;
 use replay_engine::client::fitting::Fit;
 use replay_engine::plan::RewriteKind;

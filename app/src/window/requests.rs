@@ -1,9 +1,9 @@
 //! Requests that wait: for a recording to open, for an answer of the user, for the pixels of the window.
 
-use crate::document::Document;
 use egui::ColorImage;
 use kinescope_files::link::Link;
 use kinescope_files::scene::Scene;
+use kinescope_session::Document;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;

@@ -2,12 +2,12 @@
 
 use super::app::App;
 use super::pick::Pick;
-use crate::document::plans::apply;
-use crate::document::replay::build_edits;
 use crate::log::{self, Level};
-use crate::theme::text;
 use egui::Context;
 use kinescope_files::output;
+use kinescope_session::plans::apply;
+use kinescope_session::replay::build_edits;
+use kinescope_session::text;
 use std::path::Path;
 use std::sync::Arc;
 use trace_core::progress::Progress;

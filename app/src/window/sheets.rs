@@ -2,9 +2,10 @@
 
 use super::app::App;
 use super::command::Menu;
-use crate::theme::{self, body, mono, palette, small, strong, text, widgets};
+use crate::theme::{self, body, mono, palette, small, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Context, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::text;
 
 pub(super) fn show_sheet(ctx: &Context, title: &str, open: &mut bool, width: f32, add: impl FnOnce(&mut Ui)) {
     if !*open {

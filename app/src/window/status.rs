@@ -4,11 +4,11 @@
 //! elsewhere. Nothing overlaps.
 
 use super::app::App;
-use crate::document::Document;
-use crate::document::journal::SaveState;
-use crate::theme::{body, icons, mono, mono_small, palette, small, text, widgets};
+use crate::theme::{body, icons, mono, mono_small, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, FontId, Rect, Response, RichText, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
+use kinescope_files::journal::SaveState;
+use kinescope_session::{Document, text};
 
 /// Gap between parts, points.
 const GAP: f32 = 12.0;

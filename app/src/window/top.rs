@@ -2,12 +2,12 @@
 
 use super::app::App;
 use super::command::Menu;
-use crate::document::Document;
-use crate::document::safety::Safety;
 use crate::panels::common::actions::{UiAction, UiActions};
-use crate::theme::{body, icons, palette, small, strong, text, widgets};
+use crate::theme::{body, icons, palette, small, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Align, Align2, Layout, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::safety::Safety;
+use kinescope_session::{Document, text};
 use replay_engine::client::fitting::Fit;
 use replay_engine::device::Containment;
 use trace_core::registers::recorded_name;

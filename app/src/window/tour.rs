@@ -6,13 +6,13 @@ mod steps;
 use super::app::App;
 use super::layout;
 use super::tour_state::Tour;
-use crate::document::sample;
 use crate::theme::{icons, palette, small, strong, widgets};
 use egui::accesskit::Role;
 use egui::{
     Align2, Button, Context, Frame, Margin, Order, Rect, Response, RichText, Stroke, StrokeKind, Ui, WidgetInfo,
 };
 use egui::{pos2, vec2};
+use kinescope_session::sample;
 use steps::{STEPS, Step};
 
 /// Width of a card, points.

@@ -2,15 +2,15 @@
 
 use super::app::App;
 use super::pick::Pick;
-use crate::document::cuda_target::DeviceQueryError;
-use crate::document::replay::build_edits;
-use crate::document::running_work::RunningWork;
-use crate::document::tuning::table::{self, Columns};
-use crate::document::tuning::{code as codes, tune_on_target};
 use crate::log::{self, Level};
-use crate::theme::text;
 use egui::Context;
 use kinescope_files::output::{self, OutputError};
+use kinescope_session::cuda_target::DeviceQueryError;
+use kinescope_session::replay::build_edits;
+use kinescope_session::running_work::RunningWork;
+use kinescope_session::text;
+use kinescope_session::tuning::table::{self, Columns};
+use kinescope_session::tuning::{code as codes, tune_on_target};
 use replay_engine::tune::{TuneReport, TuneRequest};
 use std::sync::Arc;
 use trace_query::Format;

@@ -3,10 +3,10 @@
 use super::app::App;
 use super::pick::Pick;
 use super::requests::{LeaveAction, Question};
-use crate::document::Document;
-use crate::document::journal::{self, SaveState, UnsavedChanges};
 use crate::log::{self, Level};
 use egui::{Context, ViewportCommand};
+use kinescope_files::journal::{self, SaveState, UnsavedChanges};
+use kinescope_session::Document;
 use std::sync::Arc;
 use std::time::Duration;
 

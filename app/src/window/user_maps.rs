@@ -3,8 +3,8 @@
 
 use super::app::App;
 use super::user_maps_watch::UserMapsWatch;
-use crate::document::register_map_files;
 use egui::Context;
+use kinescope_session::register_map_files;
 use register_maps::UserMaps;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,10 +1,10 @@
 //! The welcome page of a window without a recording.
 
 use super::app::App;
-use crate::document::sample;
 use crate::panels::common::actions::UiAction;
-use crate::theme::{icons, palette, strong, text, widgets};
+use crate::theme::{icons, palette, strong, widgets};
 use egui::{RichText, Ui};
+use kinescope_session::{sample, text};
 
 /// Draws the welcome page.
 pub(super) fn draw_welcome(app: &mut App, ui: &mut Ui) {

@@ -2,9 +2,9 @@
 //! is read once, written atomically, and renamed if damaged.
 
 use super::settings::Settings;
-use crate::document::journal::sibling_path;
-use crate::document::workspace::{MAX_BYTES, Workspace};
 use crate::log::{self, Level};
+use kinescope_files::journal::sibling_path;
+use kinescope_files::workspace::{MAX_BYTES, Workspace};
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};

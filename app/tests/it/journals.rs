@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common::net::net;
-use kinescope::document::changes::Change;
-use kinescope::document::derived_data::Stage;
-use kinescope::document::{Document, derive, journal};
+use kinescope_files::changes::Change;
+use kinescope_files::journal;
+use kinescope_session::derived_data::Stage;
+use kinescope_session::{Document, derive};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -9,13 +9,13 @@ use common::Window;
 use egui::{Key, Modifiers};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
-use kinescope::document::history::Selection;
-use kinescope::document::jobs::Chain;
-use kinescope::document::values;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::command::Command;
 use kinescope::window::shortcut::{ctrl, ctrl_shift};
 use kinescope::window::{App, PickResult, Setup};
+use kinescope_files::scene::Selection;
+use kinescope_files::values;
+use kinescope_session::jobs::Chain;
 use replay_engine::device::Containment;
 use std::sync::Arc;
 

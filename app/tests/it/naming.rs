@@ -6,8 +6,8 @@
 use crate::common;
 
 use common::{HANG_LIMIT, Window, samples};
-use kinescope::document::history::Selection;
 use kinescope::window::{FieldForm, NameSubject, NamingForm, list_entries};
+use kinescope_files::scene::Selection;
 use std::time::{Duration, Instant};
 use trace_core::registers::AccessRule;
 
@@ -92,7 +92,7 @@ fn user_register_name_overrides_the_map_and_can_be_removed() {
     assert_eq!(w.doc().derived.jobs.len(), jobs);
     assert!(w.doc().derived.find_register_by_name("JS1_HEAD_NEXT_LO").is_some());
     let doc = w.doc();
-    let line = kinescope::document::descriptions::format_event(doc, doc.current_event());
+    let line = kinescope_session::descriptions::format_event(doc, doc.current_event());
     assert!(
         line.starts_with("write KICK 0x") && line.ends_with("start job 0"),
         "{line}"
@@ -217,7 +217,7 @@ fn memory_can_be_named_and_found_by_name() {
     });
     let name_at = |w: &mut Window| {
         let (doc, space) = (w.doc(), 0);
-        kinescope::document::derived_data::find_name_at(&doc.recording, &doc.derived, space, at + 4)
+        kinescope_session::derived_data::find_name_at(&doc.recording, &doc.derived, space, at + 4)
     };
     until(&mut w, "the memory has its name", |w| {
         name_at(w) == Some(("first rows".into(), 4))

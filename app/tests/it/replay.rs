@@ -6,12 +6,12 @@ mod replaying;
 
 use common::{HANG_LIMIT, Window, assert_themes_differ_only_in_colours, sample, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
-use kinescope::document::replay::{DEFAULT_SIMULATOR, ReplayErrorKind};
-use kinescope::document::safety::Safety;
-use kinescope::document::targets::Targets;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::layout;
+use kinescope_files::scene::Selection;
+use kinescope_session::replay::{DEFAULT_SIMULATOR, ReplayErrorKind};
+use kinescope_session::safety::Safety;
+use kinescope_session::targets::Targets;
 use replay_engine::device::Containment;
 use replay_engine::run::Verdict;
 use std::io::{BufRead as _, BufReader, Write as _};

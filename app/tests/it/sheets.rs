@@ -7,9 +7,9 @@ mod looks;
 
 use common::{Window, assert_themes_differ_only_in_colours, sample};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::{Settings, crash};
+use kinescope_files::scene::Selection;
 use std::path::{Path, PathBuf};
 
 #[test]

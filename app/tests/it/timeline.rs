@@ -10,14 +10,14 @@ use egui::{
     Event, Key, Modifiers, MouseWheelSource, MouseWheelUnit, PointerButton, Pos2, Rect, Shape, TouchPhase, pos2, vec2,
 };
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::axis::AxisKind;
-use kinescope::document::changes::SavedFilter;
-use kinescope::document::derived_data::Stage;
-use kinescope::document::history::Selection;
-use kinescope::document::xref_trail::AccessFilter;
 use kinescope::panels::recording::timeline::Measure;
 use kinescope::theme::Palette;
 use kinescope::theme::ThemeChoice;
+use kinescope_files::changes::SavedFilter;
+use kinescope_files::scene::Selection;
+use kinescope_session::axis::AxisKind;
+use kinescope_session::derived_data::Stage;
+use kinescope_session::xref_trail::AccessFilter;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder};
 use trace_core::xref::AccessKind;
@@ -655,7 +655,7 @@ fn stored_analyses_show_in_the_first_frame() {
     );
     w.settle();
     assert_eq!(w.doc().derived.pending, [], "the derived data is complete");
-    let complete = kinescope::document::derive::derive(&w.doc().recording, &Progress::new()).unwrap();
+    let complete = kinescope_session::derive::derive(&w.doc().recording, &Progress::new()).unwrap();
     let derived = &w.doc().derived;
     assert_eq!(derived.jobs.len(), complete.jobs.len());
     assert_eq!(derived.polls.len(), complete.polls.len());

@@ -5,13 +5,13 @@
 use crate::common;
 
 use common::{HANG_LIMIT, Window};
-use kinescope::document::axis::AxisKind;
-use kinescope::document::cursors::Cursor;
-use kinescope::document::workspace::TableColumns;
 use kinescope::log;
 use kinescope::theme::columns::Tables;
 use kinescope::window::layout;
 use kinescope::window::layout::FloatingGeometry;
+use kinescope_files::workspace::TableColumns;
+use kinescope_session::axis::AxisKind;
+use kinescope_session::cursors::Cursor;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use trace_core::finding::{FindingKind, Severity};
@@ -155,7 +155,7 @@ fn damaged_workspace_is_reported_and_renamed() {
         let path = w.doc().path.clone();
         let (recording, derived) = (w.doc().recording.clone(), w.doc().derived.clone());
         w.app()
-            .show_document(kinescope::document::Document::new(path, recording, derived));
+            .show_document(kinescope_session::Document::new(path, recording, derived));
         w.settle();
         let aside = PathBuf::from(format!("{}.damaged", file.display()));
         assert_eq!(std::fs::read_to_string(&aside).unwrap(), text);

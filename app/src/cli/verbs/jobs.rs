@@ -3,8 +3,8 @@
 use crate::cli::out::format_duration;
 use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, Verb, empty_result, format_hex};
-use crate::document::jobs::COMMAND_STREAM;
 use clap::{Args, FromArgMatches as _};
+use kinescope_session::jobs::COMMAND_STREAM;
 use serde::Serialize;
 use trace_core::jobs::{self, ChainEnd, Dispatch, JobType};
 use trace_core::memory::GpuMemoryView;

@@ -8,10 +8,10 @@ use crate::cli::replay_arguments::Inputs;
 use crate::cli::source::{Source, number};
 use crate::cli::trace_arguments::TraceArguments;
 use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
-use crate::document::debug::{self, DebugSession, WriterReport};
-use crate::document::memory_trace;
 use clap::{Args, FromArgMatches as _};
 use device_mali::debug::{JobLocation, Writer};
+use kinescope_session::debug::{self, DebugSession, WriterReport};
+use kinescope_session::memory_trace;
 use serde::Serialize;
 
 pub const VERB: Verb = Verb {

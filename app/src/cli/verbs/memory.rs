@@ -2,15 +2,15 @@
 
 mod device;
 
-use crate::buffers;
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
 use crate::cli::source::{Source, SourceRecording, number};
 use crate::cli::trace_arguments::TraceArguments;
 use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
-use crate::document::{memory_trace, pattern};
 use clap::{Args, FromArgMatches as _};
+use kinescope_files::buffers;
+use kinescope_session::{memory_trace, pattern};
 use serde::Serialize;
 use std::path::PathBuf;
 use trace_core::GpuVa;

@@ -3,9 +3,9 @@
 use crate::cli::out::format_count;
 use crate::cli::replay_arguments::{PreparedReplay, ReplayArguments};
 use crate::cli::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line};
-use crate::document::plans::verify;
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
+use kinescope_session::plans::verify;
 use replay_engine::plan::{AccessPlan, Plan, RewriteKind, text};
 use replay_engine::verify::{MAX_STEPS, Verified, Work};
 use serde::Serialize;

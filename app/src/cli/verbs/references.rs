@@ -3,8 +3,8 @@
 use crate::cli::out::format_count;
 use crate::cli::source::{Source, SourceRecording, number};
 use crate::cli::{Exit, Failure, Out, Verb, api_trace, event_filter, format_hex, progress_line};
-use crate::document::xref_text::{describe, item_label};
 use clap::{Args, FromArgMatches as _};
+use kinescope_session::xref_text::{describe, item_label};
 use serde::Serialize;
 use trace_core::api_trace::{Argument, ReferenceKind};
 use trace_core::check::Submit;

@@ -3,7 +3,6 @@
 mod guard;
 mod outcome;
 
-use crate::buffers;
 use crate::cli::failure::complain;
 use crate::cli::findings::FindingRow;
 use crate::cli::out::format_duration;
@@ -11,11 +10,12 @@ use crate::cli::replay_arguments::{PreparedReplay, ReplayArguments, assignment};
 use crate::cli::replayed_screen::{self, ReplayScreens};
 use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
-use crate::document::job_outcome::explain_uncomputed;
-use crate::document::transfers::{self, BufferTyping};
-use crate::document::tuning::tolerance::parse_output_rule;
 use clap::{Args, FromArgMatches as _};
+use kinescope_files::buffers;
 use kinescope_files::output;
+use kinescope_session::job_outcome::explain_uncomputed;
+use kinescope_session::transfers::{self, BufferTyping};
+use kinescope_session::tuning::tolerance::parse_output_rule;
 use replay_cuda::{ComparisonRules, compare_outputs};
 use replay_engine::client::{ClientError, Lease, Stage};
 use replay_engine::plan::{Compiled, EffectResult, ReadClasses, text};

@@ -7,11 +7,10 @@ pub mod view;
 pub use view::View;
 
 use super::launches;
-use crate::document::Document;
-use crate::document::api_trace;
 use crate::panels::common::actions::UiActions;
-use crate::theme::{body, icons, mono, palette, small, text, widgets};
+use crate::theme::{body, icons, mono, palette, small, widgets};
 use egui::{Key, Modifiers, Rect, RichText, Stroke, Ui, pos2, vec2};
+use kinescope_session::{Document, api_trace, text};
 use std::sync::Arc;
 use trace_core::api_trace::{ApiTrace, KernelCode};
 

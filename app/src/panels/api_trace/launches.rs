@@ -7,14 +7,13 @@ pub mod view;
 pub use details::details;
 pub use view::View;
 
-use crate::document::Document;
-use crate::document::api_trace::{self, LaunchSort};
-use crate::document::derived_data::Stage;
-use crate::document::memory_trace;
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::memory_trace_buttons;
-use crate::theme::{body, icons, mono, palette, small, text, widgets};
+use crate::theme::{body, icons, mono, palette, small, widgets};
 use egui::{Key, Rect, RichText, Stroke, Ui, pos2, vec2};
+use kinescope_session::api_trace::{self, LaunchSort};
+use kinescope_session::derived_data::Stage;
+use kinescope_session::{Document, memory_trace, text};
 use std::sync::Arc;
 use trace_core::api_trace::ApiTrace;
 use trace_core::progress::Progress;

@@ -3,15 +3,15 @@
 //! A panel changes the document and its own state. For anything else it pushes a [`UiAction`], which the window carries
 //! out after the frame, so that no panel knows the window or another panel's state.
 
-use crate::document::Document;
-use crate::document::comparison::ComparisonSource;
-use crate::document::debug::WriterReport;
-use crate::document::tuning::table::Columns;
 use crate::log::{self, Level};
 use crate::theme::columns::Tables;
 use crate::theme::palette;
 use device_mali::debug::Writer;
 use egui::{RichText, Ui};
+use kinescope_session::Document;
+use kinescope_session::comparison::ComparisonSource;
+use kinescope_session::debug::WriterReport;
+use kinescope_session::tuning::table::Columns;
 use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::tune::{TuneReport, TuneRequest};
 use std::any::{Any, TypeId};

@@ -1,11 +1,11 @@
 //! The context menu that copies an item: its own parts, then as C, as JSON and as a link, the same in every panel.
 
 use super::actions::UiActions;
-use crate::document::Document;
-use crate::document::clipboard::{self, CopyFormat};
-use crate::document::history::Selection;
-use crate::document::jobs::JobFact;
 use egui::{Response, Ui};
+use kinescope_files::scene::Selection;
+use kinescope_session::Document;
+use kinescope_session::clipboard::{self, CopyFormat};
+use kinescope_session::jobs::JobFact;
 
 /// Attaches the menu to a row or a word that stands for `thing`. `own`: other parts to copy, each a label and a text.
 pub fn for_selection(

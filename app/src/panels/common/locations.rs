@@ -1,8 +1,7 @@
 //! Locations in a recording that the user types or selects.
 
-use crate::document::Document;
-use crate::document::history::Selection;
-use crate::theme::text;
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, text};
 
 /// Returns the current job: the selected one, or the one at the current event.
 #[must_use]

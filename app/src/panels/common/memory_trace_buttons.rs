@@ -1,9 +1,9 @@
 //! The buttons that request a memory trace from a target, the same in every panel of calls.
 
 use super::actions::{UiAction, UiActions};
-use crate::document::Document;
-use crate::theme::{icons, palette, small, text};
+use crate::theme::{icons, palette, small};
 use egui::{Button, Label, RichText, Ui};
+use kinescope_session::{Document, text};
 use replay_engine::memory_trace::MemoryTraceRequest;
 
 /// Draws a button that requests a memory trace, with the target's name and a short text of the request; while it runs,

@@ -2,11 +2,11 @@
 
 use super::errors;
 use super::field::field;
-use crate::document::Document;
-use crate::document::comparison::Comparison;
-use crate::theme::{ROW, mono, palette, small, text, widgets};
+use crate::theme::{ROW, mono, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, vec2};
+use kinescope_session::comparison::Comparison;
+use kinescope_session::{Document, text};
 use trace_core::diff::{CallDifference, CodeDifference, ContentDiff, TypeFrom};
 use trace_core::recording::{CallEvent, Recording};
 

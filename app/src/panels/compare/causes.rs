@@ -1,13 +1,13 @@
 //! The cause of a difference: the steps from it back to the earliest possible cause, each a link.
 
 use super::view::{CauseSearch, View};
-use crate::document::Document;
-use crate::document::comparison::difference::DifferenceRef;
-use crate::document::comparison::{Comparison, fields};
 use crate::panels::common::actions::UiActions;
-use crate::theme::{ROW, body, mono, palette, small, text, widgets};
+use crate::theme::{ROW, body, mono, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::comparison::difference::DifferenceRef;
+use kinescope_session::comparison::{Comparison, fields};
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 use trace_core::diff::{CauseStep, DiffSide, Effect, Link};
 

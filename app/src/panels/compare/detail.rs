@@ -5,13 +5,13 @@ use super::line::{line, open_line};
 use super::style::label_change;
 use super::view::{Section, View};
 use super::{calls, causes, errors, rules};
-use crate::document::Document;
-use crate::document::comparison::difference::{DifferenceRef, buffers};
-use crate::document::comparison::{Comparison, fields};
 use crate::panels::common::actions::UiActions;
-use crate::theme::{mono, mono_small, palette, strong, text, widgets};
+use crate::theme::{mono, mono_small, palette, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Ui, WidgetInfo};
+use kinescope_session::comparison::difference::{DifferenceRef, buffers};
+use kinescope_session::comparison::{Comparison, fields};
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 use trace_core::diff::ChangeKind;
 

@@ -1,9 +1,10 @@
 //! Errors of the elements of a buffer: the largest, the mean, and a count by decade.
 
 use super::field::three_column_row;
-use crate::theme::{ROW, body, mono, mono_small, palette, small, text, widgets};
+use crate::theme::{ROW, body, mono, mono_small, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::text;
 use trace_core::diff::ElementDiff;
 
 /// Width of the name of a decade, points.

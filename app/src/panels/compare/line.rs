@@ -3,12 +3,12 @@
 use super::field::or_placeholder;
 use super::style::label_change;
 use super::view::{Section, View};
-use crate::document::Document;
-use crate::document::comparison::difference::buffers;
-use crate::document::comparison::{Comparison, Row, fields};
 use crate::panels::common::actions::UiActions;
-use crate::theme::{Palette, text};
+use crate::theme::Palette;
 use egui::Color32;
+use kinescope_session::comparison::difference::buffers;
+use kinescope_session::comparison::{Comparison, Row, fields};
+use kinescope_session::{Document, text};
 use trace_core::diff::{CallPart, CodeDifference, ContentDiff, DiffSide, JobPair, MappedAs};
 
 /// A row as it is drawn, with its link target.

@@ -5,14 +5,14 @@ use super::sections::{entries, find_first_difference};
 use super::style::SIDE;
 use super::view::{Section, View};
 use super::{detail, walks};
-use crate::document::Document;
-use crate::document::comparison::Comparison;
-use crate::document::comparison::difference::DifferenceRef;
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table};
-use crate::theme::{ROW, body, focus, icons, mono, palette, text, widgets};
+use crate::theme::{ROW, body, focus, icons, mono, palette, widgets};
 use egui::accesskit::Role;
 use egui::{EventFilter, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, vec2};
+use kinescope_session::comparison::Comparison;
+use kinescope_session::comparison::difference::DifferenceRef;
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 
 /// Width below which the fields of the selected row stand below the list, points.

@@ -2,13 +2,13 @@
 
 use super::style::SIDE;
 use super::view::View;
-use crate::document::Document;
-use crate::document::comparison::Comparison;
 use crate::panels::common::actions::{UiAction, UiActions};
-use crate::theme::{mono, palette, small, text};
+use crate::theme::{mono, palette, small};
 use egui::accesskit::Role;
 use egui::text::{LayoutJob, TextFormat};
 use egui::{Key, Modifiers, RichText, Stroke, Ui, WidgetInfo};
+use kinescope_session::comparison::Comparison;
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 use trace_core::diff::{Rule, RuleError, Rules};
 

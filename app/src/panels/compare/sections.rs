@@ -1,8 +1,8 @@
 //! The lists of a comparison: which ones there are, how long each is, and which one opens first.
 
 use super::view::Section;
-use crate::document::comparison::Comparison;
-use crate::document::comparison::difference::buffers;
+use kinescope_session::comparison::Comparison;
+use kinescope_session::comparison::difference::buffers;
 use trace_core::diff::Part;
 
 /// Returns the number of entries in a section's list.

@@ -3,12 +3,12 @@
 
 use super::style::{SIDE, label_change};
 use super::view::View;
-use crate::document::Document;
-use crate::document::comparison::{Cell, Comparison, fields};
 use crate::theme::widgets::paint_middle;
-use crate::theme::{SOFT, palette, small, text};
+use crate::theme::{SOFT, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::comparison::{Cell, Comparison, fields};
+use kinescope_session::{Document, text};
 use trace_core::diff::{ChangeKind, DiffSide};
 
 /// Heights of the minimap, of a recording's lane, and of the lane of differences, points.

@@ -1,8 +1,8 @@
 //! State of the Compare panel.
 
-use crate::document::Document;
-use crate::document::comparison::Cell;
 use crate::theme::rows::Rows;
+use kinescope_session::Document;
+use kinescope_session::comparison::Cell;
 use std::sync::Arc;
 use trace_core::diff::{Cause, Effect, RuleError};
 use trace_core::progress::Progress;

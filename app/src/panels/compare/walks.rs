@@ -3,13 +3,13 @@
 use super::causes;
 use super::field::three_column_row;
 use super::view::View;
-use crate::document::comparison::Comparison;
-use crate::document::comparison::difference::DifferenceRef;
-use crate::document::page_table_marks::{describe_entry_kind, format_entry_bits};
-use crate::document::{Document, lookup};
 use crate::panels::common::actions::UiActions;
 use crate::theme::{body, mono, palette, strong};
 use egui::Ui;
+use kinescope_session::comparison::Comparison;
+use kinescope_session::comparison::difference::DifferenceRef;
+use kinescope_session::page_table_marks::{describe_entry_kind, format_entry_bits};
+use kinescope_session::{Document, lookup};
 use std::sync::Arc;
 use trace_core::mmu::{Walk, WalkStep};
 use trace_core::recording::{MmuFormat, Recording};

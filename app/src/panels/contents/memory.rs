@@ -17,15 +17,15 @@ pub use pane::find_references;
 pub use structure::{Structure, toggle as toggle_structure};
 pub use view::{ByteReferences, View};
 
-use crate::document::history::Selection;
-use crate::document::{Document, derived_data, page_runs, xref_text};
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::locations::parse_address;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{icons, palette, small, text};
+use crate::theme::{icons, palette, small};
 use controls::{go_to, view_as};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, derived_data, page_runs, text, xref_text};
 use std::sync::Arc;
 
 /// Draws the panel.

@@ -10,12 +10,12 @@ pub mod view;
 
 pub use view::{PictureKind, View};
 
-use crate::document::Document;
-use crate::document::history::Selection;
-use crate::document::screen::{Screen, ScreenError, has_framebuffer};
 use crate::panels::common::actions::UiActions;
 use crate::theme::{icons, palette, widgets};
 use egui::{Rect, Stroke, Ui, pos2};
+use kinescope_files::scene::Selection;
+use kinescope_session::Document;
+use kinescope_session::screen::{Screen, ScreenError, has_framebuffer};
 use std::sync::Arc;
 use view::ScreenLoad;
 

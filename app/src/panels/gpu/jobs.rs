@@ -1,19 +1,19 @@
 //! The Jobs panel: every submit with its chain, its dispatch, its shader, the memory it can reach, and its duration.
 
-use crate::document::derived_data::Stage;
-use crate::document::history::Selection;
-use crate::document::job_buffers::{self, ReachableBuffer};
-use crate::document::jobs::JobFact;
-use crate::document::{Document, descriptions, job_outcome, page_runs};
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::copy_menu;
 use crate::panels::common::locations::current_job;
 use crate::theme::columns::{Column, Table};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, StyledText, paint_text};
-use crate::theme::{body, focus, icons, mono, palette, small, text};
+use crate::theme::{body, focus, icons, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_session::derived_data::Stage;
+use kinescope_session::job_buffers::{self, ReachableBuffer};
+use kinescope_session::jobs::JobFact;
+use kinescope_session::{Document, descriptions, job_outcome, page_runs, text};
 use std::sync::Arc;
 use trace_core::recording::ChainReport;
 

@@ -10,17 +10,17 @@ mod walk;
 
 pub use view::{ColourBy, View};
 
-use crate::document::Document;
-use crate::document::derived_data::Stage;
-use crate::document::page_runs::PageContent;
-use crate::document::page_table_marks::Mark;
-use crate::document::spaces::SpaceFact;
 use crate::panels::common::actions::UiActions;
 use crate::theme::rows::Rows;
 use crate::theme::widgets;
-use crate::theme::{icons, palette, small, text};
+use crate::theme::{icons, palette, small};
 use egui::accesskit::Role;
 use egui::{Rect, RichText, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::derived_data::Stage;
+use kinescope_session::page_runs::PageContent;
+use kinescope_session::page_table_marks::Mark;
+use kinescope_session::spaces::SpaceFact;
+use kinescope_session::{Document, text};
 use style::mark_colour;
 
 /// Draws the panel.

@@ -9,15 +9,15 @@ mod wide_bits;
 pub use details::details;
 pub use view::{AccessFilter, View};
 
-use crate::document::changes::PlotLine;
-use crate::document::history::Selection;
-use crate::document::{Document, descriptions, lookup};
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::copy_menu;
 use crate::theme::columns::{Column, Table, Tables};
-use crate::theme::{focus, icons, mono, palette, text, widgets};
+use crate::theme::{focus, icons, mono, palette, widgets};
 use egui::accesskit::Role;
 use egui::{Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, vec2};
+use kinescope_files::changes::PlotLine;
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, descriptions, lookup, text};
 use std::sync::Arc;
 use trace_core::registers::{AccessList, Accesses, history};
 
@@ -187,7 +187,7 @@ fn register_columns(doc: &Document) -> [Column; 2] {
 fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui) {
     let p = palette(ui);
     if doc.derived.registers.is_empty() {
-        if !doc.derived.has_stage(crate::document::derived_data::Stage::Registers) {
+        if !doc.derived.has_stage(kinescope_session::derived_data::Stage::Registers) {
             let message = "Sorting accesses by register …";
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, message, None);
             return;

@@ -1,13 +1,13 @@
 //! The Shader panel: the code that a job runs, clause by clause, with the operations of both units side by side.
 
-use crate::document::Document;
-use crate::document::code::{self, ChainShader, Listing, MAX_SYNC_READ_BYTES};
-use crate::document::derived_data::Stage;
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::locations::current_job;
 use crate::theme::{ROW, focus, icons, palette, widgets};
 use egui::accesskit::Role;
 use egui::{EventFilter, Key, Modifiers, Rect, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::Document;
+use kinescope_session::code::{self, ChainShader, Listing, MAX_SYNC_READ_BYTES};
+use kinescope_session::derived_data::Stage;
 use std::sync::Arc;
 use trace_core::jobs::{CodeEnd, MAX_CODE};
 

@@ -1,12 +1,12 @@
 //! The Events panel: every event in order, decoded, with a filter.
 
-use crate::document::{Document, lanes};
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::locations::current_job;
 use crate::theme::columns::{Column, Table};
-use crate::theme::{ROW, body, focus, icons, mono, palette, small, text, widgets};
+use crate::theme::{ROW, body, focus, icons, mono, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{EventFilter, Key, Modifiers, RichText, Stroke, StrokeKind, Ui, WidgetInfo};
+use kinescope_session::{Document, lanes, text};
 use std::sync::Arc;
 use trace_core::filter::{FilterError, Query, Selection};
 

@@ -1,18 +1,18 @@
 //! The Findings panel: what checking the recording found, each with its location and reason.
 
-use crate::document::Document;
-use crate::document::clipboard::CopyFormat;
-use crate::document::derived_data::Stage;
-use crate::document::history::Selection;
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::copy_menu;
 use crate::panels::common::severity::{kind_name, severity_colour, severity_label};
 use crate::theme::columns::{Column, Table};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, focus, icons, mono, palette, text};
+use crate::theme::{ROW, body, focus, icons, mono, palette};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_session::clipboard::CopyFormat;
+use kinescope_session::derived_data::Stage;
+use kinescope_session::{Document, text};
 use trace_core::finding::{Finding, FindingKind, Severity};
 
 /// Height of the explanation of the selected finding, points.
@@ -237,7 +237,8 @@ fn folded(doc: &Document, ui: &mut Ui, rect: Rect, table: &Table, n: u64, open: 
     if r.hovered() || r.has_focus() {
         ui.painter().rect_filled(rect, 0.0, p.raised);
     }
-    let pages = |s: &crate::document::spaces::SpaceFact| s.pages_with(crate::document::page_runs::PageContent::None);
+    let pages =
+        |s: &kinescope_session::spaces::SpaceFact| s.pages_with(kinescope_session::page_runs::PageContent::None);
     let pages: u64 = doc.derived.spaces.iter().map(pages).sum();
     severity_cell(ui, table, rect, Severity::Note);
     table.text(ui, "kind", rect, &kind, mono(), p.text);

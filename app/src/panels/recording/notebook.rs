@@ -1,16 +1,15 @@
 //! The Notebook panel: the notes of a recording in event order, each with a link back to the view that it was made in.
 
-use crate::document::Document;
-use crate::document::history::Selection;
-use crate::document::notebook;
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::field::{self, FieldOutput};
 use crate::theme::rows::Rows;
 use crate::theme::widgets;
-use crate::theme::{body, focus, icons, mono, palette, small, strong, text};
+use crate::theme::{body, focus, icons, mono, palette, small, strong};
 use egui::accesskit::Role;
 use egui::{Align, Layout, Rect, RichText, Sense, Stroke, Ui, UiBuilder, WidgetInfo, pos2, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, notebook, text};
 
 /// Part of the panel for the list, and its minimum and maximum width, points.
 const LIST: (f32, f32, f32) = (0.42, 260.0, 460.0);

@@ -15,13 +15,13 @@ pub mod view;
 pub use view::{ByKind, Section, View};
 
 use super::events;
-use crate::document::Document;
-use crate::document::axis::AxisKind;
-use crate::document::derived_data::Stage;
 use crate::panels::common::actions::UiActions;
 use crate::theme::{PAD, icons, palette, widgets};
 use egui::accesskit::Role;
 use egui::{RichText, Ui, WidgetInfo, vec2};
+use kinescope_session::Document;
+use kinescope_session::axis::AxisKind;
+use kinescope_session::derived_data::Stage;
 use std::sync::Arc;
 use trace_core::registers::Accesses;
 use trace_core::values::{self, AccessFilter};

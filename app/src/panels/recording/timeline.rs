@@ -3,14 +3,13 @@
 //! A frame costs what its pixels cost, however long the recording is: counts come from the pyramid, spans are merged
 //! by pixel, and both are cached while the view stays the same.
 
-use crate::document::Document;
-use crate::document::axis::AxisKind;
-use crate::document::cursors::Cursor;
-use crate::document::lanes as filter_lanes;
 use crate::panels::common::actions::UiActions;
 use crate::theme::{focus, icons, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Pos2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::axis::AxisKind;
+use kinescope_session::cursors::Cursor;
+use kinescope_session::{Document, lanes as filter_lanes};
 use std::sync::Arc;
 use trace_core::filter::Query;
 

@@ -10,11 +10,11 @@ mod text_lines;
 
 pub use failures::fault;
 
-use crate::document::Document;
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, PAD, part};
 use crate::theme::{icons, palette};
 use egui::{Rect, Stroke, Ui, UiBuilder, pos2, vec2};
+use kinescope_session::Document;
 
 /// Width below which the three parts are stacked, points.
 const MIN_THREE_COLUMN_WIDTH: f32 = 560.0;

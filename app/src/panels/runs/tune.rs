@@ -8,12 +8,12 @@ pub mod view;
 
 pub use view::{Sort, View};
 
-use crate::document::Document;
-use crate::document::tuning::launches::Launches;
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, PAD, part};
 use crate::theme::{icons, palette};
 use egui::{Rect, Stroke, Ui, UiBuilder, pos2, vec2};
+use kinescope_session::Document;
+use kinescope_session::tuning::launches::Launches;
 use std::sync::Arc;
 use view::LaunchLookup;
 

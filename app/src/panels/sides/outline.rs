@@ -2,16 +2,15 @@
 
 mod api_trace;
 
-use crate::document::Document;
-use crate::document::derived_data::{SEVERITIES, Stage};
-use crate::document::descriptions;
-use crate::document::history::Selection;
-use crate::document::page_runs::PageContent;
 use crate::panels::common::actions::{PageTablesTarget, PanelAction, UiActions};
 use crate::panels::common::copy_menu;
+use crate::theme::palette;
 use crate::theme::widgets::{self, StyledText, list_row, section};
-use crate::theme::{palette, text};
 use egui::Ui;
+use kinescope_files::scene::Selection;
+use kinescope_session::derived_data::{SEVERITIES, Stage};
+use kinescope_session::page_runs::PageContent;
+use kinescope_session::{Document, descriptions, text};
 use trace_core::finding::Severity;
 
 /// Number of jobs listed around the current one, per phase.

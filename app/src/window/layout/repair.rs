@@ -3,7 +3,7 @@
 //! A panel dropped on one half of another tab would make a tab with two panels, called "Horizontal" or "Vertical". The
 //! repair splits the group instead: its tabs stay, and the dropped panel goes next to them.
 
-use crate::document::workspace::Dock;
+use kinescope_files::workspace::Dock;
 
 /// The panel that needs no title: its content identifies it.
 const UNTITLED: &str = "timeline";

@@ -1,9 +1,9 @@
 //! The steps of the tour: their text, their panels and the actions that they ask for.
 
-use crate::document::Document;
-use crate::document::history::Selection;
 use crate::window::app::App;
 use crate::window::tour_state::Tour;
+use kinescope_files::scene::Selection;
+use kinescope_session::Document;
 use trace_core::recording::BufferRole;
 
 /// A step of the tour.

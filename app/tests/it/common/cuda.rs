@@ -1,6 +1,6 @@
 //! CUDA devices without a GPU: a stand-in driver that programs of this build use.
 
-use kinescope::document::targets::Targets;
+use kinescope_session::targets::Targets;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -4,10 +4,10 @@
 use crate::common::net::{Net, net};
 use crate::common::{Window, samples};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use kinescope::document::api_trace::{self, LaunchSort};
-use kinescope::document::history::Selection;
-use kinescope::document::xref_trail::AccessFilter;
 use kinescope::panels::contents::memory::Side;
+use kinescope_files::scene::Selection;
+use kinescope_session::api_trace::{self, LaunchSort};
+use kinescope_session::xref_trail::AccessFilter;
 use trace_core::recording::Recording;
 
 fn open(times: u32) -> (Window, Net) {

@@ -3,10 +3,10 @@
 use crate::common::Window;
 use crate::panels::hands::{ReferenceRow, reference_rows};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::derive;
-use kinescope::document::derived_data::DerivedData;
-use kinescope::document::history::Selection;
-use kinescope::document::jobs::JobFact;
+use kinescope_files::scene::Selection;
+use kinescope_session::derive;
+use kinescope_session::derived_data::DerivedData;
+use kinescope_session::jobs::JobFact;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, Recording};

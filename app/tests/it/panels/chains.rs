@@ -3,7 +3,7 @@
 
 use crate::common::{Window, samples};
 use egui::{Key, Modifiers};
-use kinescope::document::history::Selection;
+use kinescope_files::scene::Selection;
 use replay_engine::run::Verdict;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 
 use crate::common::{Window, sample, samples, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::comparison::ComparisonSource;
-use kinescope::document::history::Selection;
 use kinescope::panels::compare::Section;
+use kinescope_files::scene::Selection;
+use kinescope_session::comparison::ComparisonSource;
 use std::path::Path;
 use std::sync::Arc;
 use trace_core::diff::{ChangeKind, DiffSide, MemoryComparison, byte_differs};
@@ -381,7 +381,7 @@ fn sums_of_the_axis_are_the_same_at_every_width() {
     let (mut w, _) = compare_with_changes();
     let c = w.doc().comparison.done.clone().unwrap();
     let n = c.steps.len();
-    let count = |cells: Vec<kinescope::document::comparison::Cell>| {
+    let count = |cells: Vec<kinescope_session::comparison::Cell>| {
         cells.iter().fold((0u64, 0u64), |(all, differ), x| {
             let sum: u32 = x.sums.by_change.iter().sum();
             (all + u64::from(sum), differ + u64::from(x.sums.differ()))

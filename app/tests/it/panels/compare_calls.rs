@@ -3,9 +3,9 @@
 use crate::common::net::{Net, net};
 use crate::common::{Window, assert_themes_differ_only_in_colours};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::comparison::ComparisonSource;
 use kinescope::panels::compare::Section;
 use kinescope::theme::ThemeChoice;
+use kinescope_session::comparison::ComparisonSource;
 use trace_core::container;
 use trace_core::recording::{API_TRACE_METADATA, CallEvent, LaunchRow, MemoryBuilder, PageId, Recording};
 

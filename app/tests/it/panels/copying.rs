@@ -3,7 +3,7 @@
 use crate::common::Window;
 use crate::panels::hands::{click_and_copied, saxpy};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
+use kinescope_files::scene::Selection;
 use serde_json::Value;
 
 /// Returns the text that an item of a row's menu copies.

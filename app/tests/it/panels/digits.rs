@@ -2,7 +2,7 @@
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
+use kinescope_files::scene::Selection;
 
 fn digits() -> Window {
     let mut w = Window::open_sample("digits.kine");

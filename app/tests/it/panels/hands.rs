@@ -2,9 +2,9 @@
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::derived_data::DerivedData;
-use kinescope::document::history::Selection;
-use kinescope::document::xref_text;
+use kinescope_files::scene::Selection;
+use kinescope_session::derived_data::DerivedData;
+use kinescope_session::xref_text;
 use trace_core::GpuVa;
 use trace_core::recording::{ElementType, Recording};
 use trace_core::xref::{AccessKind, Reference, XrefTarget};

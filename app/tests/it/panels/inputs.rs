@@ -3,8 +3,8 @@
 use crate::common::Window;
 use crate::panels::hands::{bytes, edited, floats};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
 use kinescope::window::layout;
+use kinescope_files::scene::Selection;
 use trace_core::recording::ElementType;
 
 #[test]
@@ -144,7 +144,7 @@ fn raw_npy_png_and_csv_files_are_loaded() {
         .collect();
     let folder = w.folder.path().to_owned();
     std::fs::write(folder.join("a.raw"), &raw).unwrap();
-    let npy = kinescope::buffers::npy::write(ElementType::F32, &[], &as_bytes);
+    let npy = kinescope_files::buffers::npy::write(ElementType::F32, &[], &as_bytes);
     std::fs::write(folder.join("b.npy"), npy).unwrap();
     let csv: Vec<String> = numbers
         .chunks(16)

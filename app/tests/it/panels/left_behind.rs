@@ -2,7 +2,7 @@
 
 use crate::common::HANG_LIMIT;
 use crate::panels::hands::{bytes, edited, floats, saxpy};
-use kinescope::document::journal;
+use kinescope_files::journal;
 
 #[test]
 fn edits_of_a_crashed_run_can_be_restored() {

@@ -3,8 +3,8 @@
 use crate::common::{Window, find_busiest_register, writes};
 use crate::panels::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
-use kinescope::document::lookup;
+use kinescope_files::scene::Selection;
+use kinescope_session::lookup;
 use trace_core::recording::Recording;
 
 #[test]

@@ -3,11 +3,12 @@
 use crate::common::{Window, samples};
 use crate::panels::hands::{at_once, button, bytes, click_and_copied, double_click, list_references, saxpy};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::derived_data::DerivedData;
-use kinescope::document::history::Selection;
-use kinescope::document::spaces::SpaceFact;
-use kinescope::document::{Document, values};
 use kinescope::theme::ThemeChoice;
+use kinescope_files::scene::Selection;
+use kinescope_files::values;
+use kinescope_session::Document;
+use kinescope_session::derived_data::DerivedData;
+use kinescope_session::spaces::SpaceFact;
 use std::sync::Arc;
 use trace_core::PhysAddr;
 use trace_core::mmu::{self, Rights};

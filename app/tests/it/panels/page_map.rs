@@ -4,9 +4,9 @@ use crate::common::Window;
 use crate::panels::hands::saxpy;
 use crate::panels::page_tables::odd;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::address_map::AddressMapKey;
-use kinescope::document::history::Selection;
 use kinescope::panels::gpu::page_tables::atlas::{Colour, Shape};
+use kinescope_files::scene::Selection;
+use kinescope_session::address_map::AddressMapKey;
 use trace_core::{GpuVa, PhysAddr};
 
 fn map_of(mut w: Window) -> Window {

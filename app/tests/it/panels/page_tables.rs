@@ -3,9 +3,9 @@
 use crate::common::Window;
 use crate::panels::hands::{list_references, saxpy};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
-use kinescope::document::page_runs::PageContent;
-use kinescope::document::page_table_marks::Mark;
+use kinescope_files::scene::Selection;
+use kinescope_session::page_runs::PageContent;
+use kinescope_session::page_table_marks::Mark;
 use trace_core::mmu::{self, Rights};
 use trace_core::recording::{
     AddressSpace, Buffer, BufferRole, ElementType, FrameRole, MemoryBuilder, MmuFormat, Recording,

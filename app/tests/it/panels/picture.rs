@@ -3,10 +3,10 @@
 use crate::common::Window;
 use crate::panels::hands::{at_once, button, bytes, double_click, floats};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::changes::Change;
-use kinescope::document::history::Selection;
 use kinescope::panels::runs::inputs::shape::{Layout, Shape};
 use kinescope::panels::runs::inputs::{Brush, ViewMode};
+use kinescope_files::changes::Change;
+use kinescope_files::scene::Selection;
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 

@@ -3,10 +3,10 @@
 
 use crate::common::{Window, find_busiest_register, long};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::changes::PlotLine;
-use kinescope::document::history::Selection;
-use kinescope::document::lookup;
 use kinescope::panels::recording::plots::{ByKind, Section};
+use kinescope_files::changes::PlotLine;
+use kinescope_files::scene::Selection;
+use kinescope_session::lookup;
 use std::collections::BTreeMap;
 use trace_core::filter::Query;
 use trace_core::progress::Progress;

@@ -1,8 +1,8 @@
 //! Tests of recorded data besides events: outcomes of jobs and shapes of buffers.
 
 use crate::common::{Window, samples};
-use kinescope::document::history::Selection;
 use kinescope::panels::runs::inputs::shape::{Layout, Shape};
+use kinescope_files::scene::Selection;
 use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{BUFFER_SHAPES, CHAIN_REPORTS, ElementType};

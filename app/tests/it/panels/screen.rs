@@ -3,9 +3,9 @@
 use crate::common::Window;
 use crate::common::screen_recording::{HEIGHT, HOLE, TWICE, WIDTH, color, screen_recording};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
-use kinescope::document::screen::FormatSource;
 use kinescope::panels::contents::screen::PictureKind;
+use kinescope_files::scene::Selection;
+use kinescope_session::screen::FormatSource;
 use trace_core::recording::Recording;
 use trace_core::screen::{PixelFormat, StoreState};
 

@@ -5,8 +5,8 @@ use crate::common::{Window, samples};
 use crate::panels::hands::click_and_copied;
 use egui::Key;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
 use kinescope::theme::ThemeChoice;
+use kinescope_files::scene::Selection;
 
 /// Opens the shader of a matrix product: eight clauses with a loop.
 fn loops() -> Window {

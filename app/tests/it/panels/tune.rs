@@ -2,9 +2,9 @@
 
 use crate::common::{Window, sample};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::tuning::form::SearchKind;
 use kinescope::panels::runs::tune::Sort;
 use kinescope::theme::ThemeChoice;
+use kinescope_session::tuning::form::SearchKind;
 use replay_engine::tune::{
     Health, Measurement, OutputMismatch, Point, PointResult, RejectReason, Resources, TuneEnd, TuneReport,
 };

@@ -4,10 +4,10 @@
 use crate::common::{HANG_LIMIT, Window, sample};
 use egui::Key;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::journal::{self, SaveState};
 use kinescope::log;
 use kinescope::window::shortcut::ctrl;
 use kinescope::window::{LeaveAction, Question};
+use kinescope_files::journal::{self, SaveState};
 use std::path::PathBuf;
 use std::time::Instant;
 

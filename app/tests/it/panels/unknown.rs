@@ -2,8 +2,8 @@
 
 use crate::panels::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
 use kinescope::panels::runs::inputs::ViewMode;
+use kinescope_files::scene::Selection;
 
 #[test]
 fn register_statistics_show_hints_and_link_to_followers() {

@@ -3,9 +3,9 @@
 
 use crate::common::cuda::stand_in_targets;
 use crate::common::{Window, samples};
-use kinescope::document::history::Selection;
 use kinescope::panels::contents::memory::Side;
 use kinescope::theme::ThemeChoice;
+use kinescope_files::scene::Selection;
 use trace_core::api_trace::ContentState;
 
 /// Opens the sample of a CUDA program on a machine with the stand-in driver.
@@ -83,7 +83,7 @@ fn memory_around_a_launch_is_traced_and_shown() {
     w.doc().go(events[5]);
     w.settle();
     let (api_trace, recording) = (w.doc().api_trace().unwrap(), std::sync::Arc::clone(&w.doc().recording));
-    let row = kinescope::document::api_trace::launch(&recording, events[5]).unwrap();
+    let row = kinescope_session::api_trace::launch(&recording, events[5]).unwrap();
     let arguments = api_trace.arguments(&recording, events[5], &row);
     let (to, pointer) = arguments[0].pointers().next().unwrap();
     // The test uses the second value, because every launch changes it.

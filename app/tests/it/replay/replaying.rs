@@ -2,9 +2,9 @@
 
 use crate::common::{Window, sample, write_diverging_sample};
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use kinescope::document::history::Selection;
 use kinescope::panels::common::actions::Pairing;
 use kinescope::theme::ThemeChoice;
+use kinescope_files::scene::Selection;
 use std::sync::mpsc::{Receiver, channel};
 
 /// Opens a window in which a user compares a pairing code. The receiver gets the user's answer.

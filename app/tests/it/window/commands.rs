@@ -6,15 +6,15 @@ use crate::common::screen_recording::{TWICE, screen_recording};
 use crate::common::{Window, find_busiest_register, sample, samples, write_diverging_sample};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::commands::COMMANDS;
-use kinescope::document::axis::AxisKind;
-use kinescope::document::cursors::Cursor;
-use kinescope::document::derived_data::RegisterFact;
-use kinescope::document::history::Selection;
-use kinescope::document::workspace::TableColumns;
 use kinescope::panels::contents::memory::Side;
 use kinescope::theme::ThemeChoice;
 use kinescope::theme::columns::Tables;
 use kinescope::window::layout;
+use kinescope_files::scene::Selection;
+use kinescope_files::workspace::TableColumns;
+use kinescope_session::axis::AxisKind;
+use kinescope_session::cursors::Cursor;
+use kinescope_session::derived_data::RegisterFact;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use trace_core::progress::Progress;
@@ -116,7 +116,7 @@ fn remove_meanings(w: &mut Window) {
     for n in [0, 1] {
         code.clauses[n].clause.tuples[0].fma = None;
     }
-    view.listing = Some(std::sync::Arc::new(kinescope::document::code::Listing::new(code)));
+    view.listing = Some(std::sync::Arc::new(kinescope_session::code::Listing::new(code)));
     w.settle();
 }
 
@@ -173,9 +173,9 @@ fn offer(w: &mut Window) {
 
 /// Opens a recording that draws, with its screen in view after the last event and a chosen pixel.
 fn open_screen(w: &mut Window) {
-    let derived = kinescope::document::derive::derive(&screen_recording(), &Default::default()).unwrap();
+    let derived = kinescope_session::derive::derive(&screen_recording(), &Default::default()).unwrap();
     let path = w.folder.path().join("drawn.kine");
-    let doc = kinescope::document::Document::new(path, screen_recording().into(), derived.into());
+    let doc = kinescope_session::Document::new(path, screen_recording().into(), derived.into());
     w.app().show_document(doc);
     w.settle();
     ran(w, "show-screen");

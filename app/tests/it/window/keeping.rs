@@ -4,11 +4,11 @@
 use super::common::{Window, sample, samples};
 use egui::{Event, Key, Modifiers, PointerButton, Pos2};
 use egui_kittest::kittest::{By, NodeT as _, Queryable as _};
-use kinescope::document::comparison::ComparisonSource;
-use kinescope::document::history::Selection;
-use kinescope::document::workspace::Dock;
 use kinescope::theme::ThemeChoice;
 use kinescope::window::{Settings, WindowPlace, layout};
+use kinescope_files::scene::Selection;
+use kinescope_files::workspace::Dock;
+use kinescope_session::comparison::ComparisonSource;
 use trace_core::progress::Progress;
 
 fn button(w: &mut Window, pos: Pos2, pressed: bool) {
@@ -166,8 +166,8 @@ fn window_title_names_its_recording() {
     let copy = w.folder.path().join("digits.kine");
     std::fs::copy(samples().join("digits.kine"), &copy).unwrap();
     let recording = trace_core::container::open(&copy).unwrap();
-    let derived = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
-    let doc = kinescope::document::Document::new(copy, recording.into(), derived.into());
+    let derived = kinescope_session::derive::derive(&recording, &Progress::new()).unwrap();
+    let doc = kinescope_session::Document::new(copy, recording.into(), derived.into());
     w.app().show_document(doc);
     w.harness.step();
     assert_eq!(titles(&w), ["digits.kine - Kinescope"]);
@@ -421,8 +421,8 @@ fn changes_of_another_window_are_reported() {
     first.edit();
     // A second window opens the same recording and closes normally.
     let recording = trace_core::container::open(&path).unwrap();
-    let derived = kinescope::document::derive::derive(&recording, &Progress::new()).unwrap();
-    let mut second = kinescope::document::Document::new(path.clone(), recording.into(), derived.into());
+    let derived = kinescope_session::derive::derive(&recording, &Progress::new()).unwrap();
+    let mut second = kinescope_session::Document::new(path.clone(), recording.into(), derived.into());
     assert!(second.note(3, Some("seen in the second window".into())));
     let _ = second.flush_journal();
     second.close();

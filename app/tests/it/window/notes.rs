@@ -1,9 +1,9 @@
 //! Tests that notes, the notebook and links lead back to what the user looked at.
 
 use crate::common::{Window, sample};
-use kinescope::document::history::Selection;
 use kinescope::window::{AfterOpen, Entry, Goal, Shot, Studio, list_entries};
 use kinescope_files::link::Link;
+use kinescope_files::scene::Selection;
 use trace_core::progress::Progress;
 
 fn follow(w: &mut Window, link: &str) {

@@ -1,13 +1,13 @@
 //! Tests that one key changes the number format everywhere, and that the recording restores the format.
 
 use crate::common::{Window, writes};
-use kinescope::document::NumberFormat;
-use kinescope::document::history::Selection;
+use kinescope_files::numbers::NumberFormat;
+use kinescope_files::scene::Selection;
 
 /// Goes to a write of a register whose value has more than one digit. Returns the value.
 fn go_to_write(w: &mut Window) -> u64 {
     let doc = w.doc();
-    let wide = |doc: &kinescope::document::Document, e: u64| doc.recording.events.access(e as usize).unwrap().value > 9;
+    let wide = |doc: &kinescope_session::Document, e: u64| doc.recording.events.access(e as usize).unwrap().value > 9;
     let registers: Vec<u32> = doc.derived.registers.keys().copied().collect();
     let (register, event) = registers
         .into_iter()

@@ -4,10 +4,10 @@
 use crate::common::net::net;
 use crate::common::screen_recording::{TWICE, screen_recording};
 use crate::common::{Window, assert_themes_differ_only_in_colours};
-use kinescope::document::history::Selection;
 use kinescope::panels::contents::screen::PictureKind;
 use kinescope::panels::runs::inputs::ViewMode;
 use kinescope::theme::ThemeChoice;
+use kinescope_files::scene::Selection;
 use trace_core::recording::ElementType;
 
 /// Opens the sample at its first job, with a panel in front.

@@ -3,7 +3,7 @@
 use super::common::Window;
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use kinescope::document::targets::Targets;
+use kinescope_session::targets::Targets;
 use replay_engine::client::fitting::Fit;
 use replay_engine::device::qemu;
 use trace_core::Recording;

@@ -3,8 +3,8 @@
 use super::common::Window;
 use device_mali::{Model, SoftwareMali};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::safety::Safety;
-use kinescope::document::targets::Targets;
+use kinescope_session::safety::Safety;
+use kinescope_session::targets::Targets;
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{
     Containment, DeviceInfo, JobReport, RegisterFactory, RegisterTarget, ReplayDeviceError, Target,

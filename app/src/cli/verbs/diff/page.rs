@@ -6,7 +6,7 @@ use super::describe::{
 };
 use super::report::{Cause, Report};
 use crate::cli::out::format_count;
-use crate::html;
+use kinescope_session::html;
 use maud::{Markup, html};
 use trace_core::diff::kind_name;
 

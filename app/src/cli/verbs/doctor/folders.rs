@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::report::{Area, Check};
-use crate::theme::text;
+use kinescope_session::text;
 use rustix::fs::{Access, statvfs};
 use std::path::{Path, PathBuf};
 

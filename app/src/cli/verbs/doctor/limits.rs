@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::report::{Area, Check};
-use crate::theme::text;
+use kinescope_session::text;
 
 /// Number of open files that a window needs for a recording, a second one to compare, and their folders.
 const MIN_OPEN_FILES: u64 = 1024;

@@ -1,9 +1,9 @@
 //! The machine that the checks examine: its files, environment and limits, and probes of libraries. Tests examine a
 //! folder in place of `/`.
 
-use crate::document::targets::factories;
 use crate::window::offscreen::gl::OffscreenPainter;
 use directories::ProjectDirs;
+use kinescope_session::targets::factories;
 use replay_cuda::query_driver_version;
 use rustix::fs::Access;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit};

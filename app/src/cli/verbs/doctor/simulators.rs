@@ -2,7 +2,7 @@
 
 use super::machine::Machine;
 use super::report::{Area, Check};
-use crate::document::targets::list_simulators;
+use kinescope_session::targets::list_simulators;
 
 /// Starts each simulator once.
 pub fn check(machine: &Machine) -> Area {

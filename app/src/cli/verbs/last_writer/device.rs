@@ -3,7 +3,7 @@
 use crate::cli::out::format_count;
 use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, format_hex};
-use crate::document::api_trace as words;
+use kinescope_session::api_trace as words;
 use serde::Serialize;
 use trace_core::api_trace::{ApiTrace, CertainWriter, LastWriter};
 

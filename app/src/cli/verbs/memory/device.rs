@@ -1,11 +1,11 @@
 //! `memory` of an API trace: its buffers, and bytes of device memory.
 
 use super::{MAX_HOLES, MemoryReport};
-use crate::buffers;
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
 use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, format_hex};
+use kinescope_files::buffers;
 use serde::Serialize;
 use std::path::Path;
 use trace_core::api_trace::{ApiTrace, ContentState, DeviceBytes, MAX_READ_BYTES};

@@ -3,7 +3,7 @@
 use crate::cli::findings::json_name;
 use crate::cli::out::{format_count, format_duration};
 use crate::cli::{Failure, Out, format_hex};
-use crate::document::values;
+use kinescope_files::values;
 use replay_engine::run::{ApiOutcome, FaultReport, JobOutcome, Outcome, OutputBuffer};
 use trace_core::finding::FindingKind;
 use trace_core::jobs::exception_name;

@@ -4,7 +4,7 @@
 use crate::cli::out::format_count;
 use crate::cli::source::Source as Argument;
 use crate::cli::{Failure, format_hex, progress_line};
-use crate::document::screen::{FormatSource, Screen, ScreenSettings};
+use kinescope_session::screen::{FormatSource, Screen, ScreenSettings};
 use serde::Serialize;
 use std::io::{Cursor, Read as _};
 use std::path::Path;

@@ -5,10 +5,10 @@ use crate::cli::out::format_count;
 use crate::cli::replay_arguments::Inputs;
 use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, format_hex, progress_line};
-use crate::document::debug::{self, DebugSession};
 use bifrost::Unit;
 use clap::Args;
 use device_mali::debug::{MAX_STEPS, Thread, ThreadEnd, ThreadQuery, ThreadTrace};
+use kinescope_session::debug::{self, DebugSession};
 use serde::Serialize;
 use std::path::Path;
 use trace_core::jobs::Code;
@@ -313,14 +313,14 @@ fn clause_address(f: &ThreadTrace, step: usize) -> u64 {
 
 /// Returns the number of jobs of a chain at its submission; `None` if it is unknown, or the chain has no valid end.
 fn chain_length(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u64> {
-    let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
+    let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
     let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
     (chain.end == trace_core::jobs::ChainEnd::End).then_some(chain.jobs.len() as u64)
 }
 
 /// Returns the index of the first compute job of a chain.
 fn find_first_compute(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u32> {
-    let memory = crate::document::lookup::memory_at(&opened.recording, space, submit)?;
+    let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
     let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
     let compute = |j: &trace_core::jobs::Job| j.kind() == Some(trace_core::jobs::JobType::Compute);
     chain.jobs.iter().position(compute).and_then(|n| u32::try_from(n).ok())

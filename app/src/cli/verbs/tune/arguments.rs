@@ -2,11 +2,10 @@
 
 use crate::cli::Failure;
 use crate::cli::failure::complain;
-use crate::document::tuning::code;
-use crate::document::tuning::launches::{Launch, Launches};
-use crate::document::tuning::lists;
-use crate::document::tuning::tolerance::{ScopedRule, build_rules, parse_scoped_rule};
 use clap::Args;
+use kinescope_session::tuning::launches::{Launch, Launches};
+use kinescope_session::tuning::tolerance::{ScopedRule, build_rules, parse_scoped_rule};
+use kinescope_session::tuning::{code, lists};
 use replay_cuda::tune::{RecordedLaunch, Space};
 use replay_engine::tune::{Axes, Bounds, Cache, Limits, ReplacementCode, Search, TuneRequest};
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The JSON report of a tuning run.
 
-use crate::document::tuning::table::{Role, Row, code, rows, verdict};
+use kinescope_session::tuning::table::{Role, Row, code, rows, verdict};
 use replay_engine::tune::{Health, Load, Phases, Point, Reference, RejectReason, TuneEnd, TuneReport};
 use serde::Serialize;
 

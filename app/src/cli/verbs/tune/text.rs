@@ -2,8 +2,8 @@
 
 use crate::cli::Out;
 use crate::cli::out::{format_count, format_duration};
-use crate::document::tuning::clocks;
-use crate::document::tuning::table::{Role, Row, code, rows, verdict};
+use kinescope_session::tuning::clocks;
+use kinescope_session::tuning::table::{Role, Row, code, rows, verdict};
 use replay_engine::tune::{Health, Measurement, Point, RejectReason, Spread, TuneEnd, TuneReport};
 use std::collections::BTreeMap;
 use std::io;

@@ -3,9 +3,10 @@
 use super::view::View;
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{focus, icons, mono, mono_small, palette, small, text};
+use crate::theme::{focus, icons, mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Ui, WidgetInfo, pos2};
+use kinescope_session::text;
 use trace_core::api_trace::{ApiTrace, KernelCode};
 use trace_core::recording::CodeKind;
 

@@ -1,12 +1,11 @@
 //! Details next to a kernel's code: its parameters, the source of its code, and all its launches.
 
 use super::view::View;
-use crate::document::Document;
-use crate::document::api_trace;
 use crate::theme::widgets::{self, StyledText, paint_text};
-use crate::theme::{focus, mono, palette, small, text};
+use crate::theme::{focus, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Ui, WidgetInfo, pos2};
+use kinescope_session::{Document, api_trace, text};
 use trace_core::api_trace::ApiTrace;
 use trace_core::recording::CodeKind;
 

@@ -1,8 +1,8 @@
 //! State of the Kernel panel.
 
-use crate::document::Document;
 use crate::theme::horizontal_scroll::HorizontalScroll;
 use crate::theme::rows::Rows;
+use kinescope_session::Document;
 use std::sync::Arc;
 use trace_core::api_trace::KernelCode;
 use trace_core::progress::Progress;

@@ -1,12 +1,11 @@
 //! Details of a launch: its kernel, dimensions, and arguments, each address a link into memory.
 
-use crate::document::Document;
-use crate::document::api_trace;
 use crate::panels::common::actions::{PanelAction, UiActions};
 use crate::panels::common::memory_trace_buttons;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{palette, small, text};
+use crate::theme::{palette, small};
 use egui::{RichText, Ui};
+use kinescope_session::{Document, api_trace, text};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use trace_core::api_trace::{ApiTrace, Argument, Value};
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};

@@ -1,16 +1,16 @@
 //! The table of launches, one row each, for any number of launches.
 
 use super::view::View;
-use crate::document::Document;
-use crate::document::api_trace::{self, LaunchSort};
-use crate::document::history::Selection;
 use crate::panels::common::actions::{PanelAction, UiActions};
 use crate::panels::common::copy_menu;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, paint_middle};
-use crate::theme::{focus, icons, mono, palette, text};
+use crate::theme::{focus, icons, mono, palette};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
+use kinescope_files::scene::Selection;
+use kinescope_session::api_trace::{self, LaunchSort};
+use kinescope_session::{Document, text};
 use trace_core::api_trace::ApiTrace;
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 

@@ -1,7 +1,7 @@
 //! State of the Launches panel.
 
-use crate::document::api_trace::LaunchSort;
 use crate::theme::rows::Rows;
+use kinescope_session::api_trace::LaunchSort;
 use std::sync::Arc;
 use trace_core::progress::Progress;
 

@@ -1,7 +1,7 @@
 //! Stretches of memory without content, folded to one line: mapped and not recorded, or not mapped.
 
-use crate::document::page_runs::PageContent;
-use crate::document::{Document, lookup};
+use kinescope_session::page_runs::PageContent;
+use kinescope_session::{Document, lookup};
 
 /// One past the last address.
 const END: u64 = 1 << 48;
@@ -56,7 +56,7 @@ fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bo
         Some(r) if r.content != PageContent::None => return None,
         Some(r) => {
             (from, to, mapped) = (r.va, r.end(), true);
-            let empty = |r: &&crate::document::page_runs::MappedRun| r.content == PageContent::None;
+            let empty = |r: &&kinescope_session::page_runs::MappedRun| r.content == PageContent::None;
             for next in runs.iter().skip(n + 1).take(MAX_RUNS).take_while(empty) {
                 if next.va != to {
                     break;

@@ -2,17 +2,18 @@
 
 use super::view::{ByteReferences, PlotCache, PlotKey, View};
 use super::writer;
-use crate::document::xref_navigation::reference_selection;
-use crate::document::xref_text::item_label;
-use crate::document::{Document, lookup, values};
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::plot::{pad_range, plot_range, quiet_plot};
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, focus, icons, mono, palette, small, text};
+use crate::theme::{body, focus, icons, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo};
 use egui_plot::{HoverPosition, Line, PlotPoints};
+use kinescope_files::values;
+use kinescope_session::xref_navigation::reference_selection;
+use kinescope_session::xref_text::item_label;
+use kinescope_session::{Document, lookup, text};
 use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::xref::{self, MAX_REFERENCES, Reference, ReferenceItem, XrefTarget};

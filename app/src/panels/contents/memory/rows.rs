@@ -4,14 +4,15 @@ use super::fold::{self, Line};
 use super::line_width::LineWidth;
 use super::pane;
 use super::view::View;
-use crate::document::history::Selection;
-use crate::document::{Document, clipboard, lookup, values};
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::copy_menu;
 use crate::theme::widgets::paint_text;
-use crate::theme::{ROW, focus, icons, mono, palette, small, text};
+use crate::theme::{ROW, focus, icons, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Pos2, Rect, Response, Sense, Stroke, Ui, WidgetInfo, pos2};
+use kinescope_files::scene::Selection;
+use kinescope_files::values;
+use kinescope_session::{Document, clipboard, lookup, text};
 use trace_core::memory::ByteState;
 use trace_core::recording::ElementType;
 

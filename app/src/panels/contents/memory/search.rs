@@ -1,11 +1,11 @@
 //! Search in memory for bytes, text, a value, an expression or pointers, off the interface thread.
 
 use super::view::View;
-use crate::document::history::Selection;
-use crate::document::{Document, lookup, pattern};
 use crate::panels::common::actions::UiActions;
-use crate::theme::{body, field, icons, mono, palette, small, text, widgets};
+use crate::theme::{body, field, icons, mono, palette, small, widgets};
 use egui::{RichText, Ui};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, lookup, pattern, text};
 use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::memory::{Hit, MAX_HITS, SearchError};

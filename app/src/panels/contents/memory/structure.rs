@@ -2,13 +2,13 @@
 //! after another, addresses as links.
 
 use super::view::View;
-use crate::document::history::Selection;
-use crate::document::{Document, lookup};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{body, icons, mono, palette, small, text};
+use crate::theme::{body, icons, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Modifiers, Rect, Response, RichText, Sense, Ui, WidgetInfo, pos2};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, lookup, text};
 use std::collections::BTreeSet;
 use trace_core::registers::{Field, FieldKind, Layout};
 

@@ -2,11 +2,11 @@
 
 use super::device::view::DeviceMemoryView;
 use super::structure::Structure;
-use crate::document::debug::WriterReport;
-use crate::document::history::Selection;
-use crate::document::writer_cache::EditKey;
-use crate::document::{Document, page_runs};
 use crate::theme::rows::Rows;
+use kinescope_files::scene::Selection;
+use kinescope_session::debug::WriterReport;
+use kinescope_session::writer_cache::EditKey;
+use kinescope_session::{Document, page_runs};
 use std::sync::Arc;
 use trace_core::memory::Hit;
 use trace_core::progress::Progress;

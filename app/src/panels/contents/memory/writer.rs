@@ -1,14 +1,14 @@
 //! The last writer of a byte, next to its references, from a replay on the simulator that runs once and is kept.
 
 use super::view::{ByteReferences, View, WriterLookup};
-use crate::document::Document;
-use crate::document::debug::{WriterError, WriterReport};
-use crate::document::writer_cache::{EditedInputs, TracedReplay, is_too_many_writes};
 use crate::panels::common::actions::{UiActions, WorkCompletion};
 use crate::theme::widgets;
 use crate::theme::{icons, mono, palette, small};
 use device_mali::debug::DebugError;
 use egui::{RichText, Ui};
+use kinescope_session::Document;
+use kinescope_session::debug::{WriterError, WriterReport};
+use kinescope_session::writer_cache::{EditedInputs, TracedReplay, is_too_many_writes};
 use std::sync::Arc;
 use trace_core::progress::Progress;
 

@@ -1,12 +1,12 @@
 //! The bar above the picture: kind of picture, format and its source, unknown parts, zoom, files.
 
 use super::view::{PictureKind, View};
-use crate::document::Document;
-use crate::document::screen::{ManualFormat, Screen};
 use crate::panels::common::actions::UiActions;
-use crate::theme::{field, icons, mono, palette, small, text, widgets};
+use crate::theme::{field, icons, mono, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{RichText, Ui, WidgetInfo, vec2};
+use kinescope_session::screen::{ManualFormat, Screen};
+use kinescope_session::{Document, text};
 use trace_core::screen::{ByteOrder, PixelFormat};
 
 /// Draws the lines above the picture.

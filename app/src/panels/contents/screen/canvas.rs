@@ -2,15 +2,15 @@
 
 use super::pixel;
 use super::view::{PictureKind, View};
-use crate::document::Document;
-use crate::document::screen::Screen;
 use crate::panels::common::actions::UiActions;
-use crate::theme::{Palette, icons, mono_small, palette, text, widgets};
+use crate::theme::{Palette, icons, mono_small, palette, widgets};
 use egui::accesskit::Role;
 use egui::{
     Color32, ColorImage, EventFilter, Key, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, TextureOptions, Ui, Vec2,
     WidgetInfo, pos2, vec2,
 };
+use kinescope_session::screen::Screen;
+use kinescope_session::{Document, text};
 use trace_core::screen::{Picture, StoreState};
 
 /// Zoom levels: display pixels for one pixel of the picture.

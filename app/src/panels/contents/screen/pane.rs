@@ -2,14 +2,14 @@
 
 use super::pixel;
 use super::view::View;
-use crate::document::Document;
-use crate::document::screen::{Screen, ScreenSettings};
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{focus, icons, mono, palette, small, strong, text};
+use crate::theme::{focus, icons, mono, palette, small, strong};
 use egui::accesskit::Role;
 use egui::{Color32, Rect, RichText, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::screen::{Screen, ScreenSettings};
+use kinescope_session::{Document, text};
 use trace_core::screen::{Store, StoreState};
 
 /// Draws the pane.

@@ -3,9 +3,9 @@
 
 use super::pixel;
 use super::view::{PictureComparison, PictureKind, StorePicture, View};
-use crate::document::Document;
-use crate::document::screen::{FormatSource, NotDrawable, Screen, ScreenSettings};
 use crate::panels::common::actions::UiActions;
+use kinescope_session::Document;
+use kinescope_session::screen::{FormatSource, NotDrawable, Screen, ScreenSettings};
 use std::sync::Arc;
 use trace_core::container::KineFile;
 use trace_core::screen::{Picture, RenderedScreen, StoreState, compare_where};

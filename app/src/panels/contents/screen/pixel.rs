@@ -1,9 +1,9 @@
 //! The chosen pixel of the screen, and the search for the stores to it.
 
 use super::view::{PixelStores, View};
-use crate::document::Document;
-use crate::document::history::Selection;
 use crate::panels::common::actions::UiActions;
+use kinescope_files::scene::Selection;
+use kinescope_session::Document;
 use std::sync::Arc;
 
 /// Maximum number of stores to a pixel that are listed.

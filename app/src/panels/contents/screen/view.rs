@@ -1,9 +1,9 @@
 //! State of the Screen panel: the format, the zoom, the pixel, the kind of picture.
 
-use crate::document::Document;
-use crate::document::screen::{FormatSource, ManualFormat, NotDrawable, Screen, ScreenSettings};
 use crate::theme::rows::Rows;
 use egui::{Pos2, TextureHandle};
+use kinescope_session::Document;
+use kinescope_session::screen::{FormatSource, ManualFormat, NotDrawable, Screen, ScreenSettings};
 use std::sync::Arc;
 use trace_core::progress::Progress;
 use trace_core::screen::{Comparison, FramebufferState, Picture, PixelCounts, RenderedScreen, Stores};

@@ -14,15 +14,15 @@ pub use view::{Atlas, Colour, Shape};
 
 use super::view::View;
 use super::walk;
-use crate::document::Document;
-use crate::document::address_map::{AddressMap, AddressMapKey};
-use crate::document::spaces::SpaceFact;
 use crate::panels::common::actions::UiActions;
-use crate::theme::{icons, mono_small, palette, small, text, widgets};
+use crate::theme::{icons, mono_small, palette, small, widgets};
 use camera::Layout;
 use egui::accesskit::Role;
 use egui::{EventFilter, Key as K, Pos2, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 use ink::Inks;
+use kinescope_session::address_map::{AddressMap, AddressMapKey};
+use kinescope_session::spaces::SpaceFact;
+use kinescope_session::{Document, text};
 use std::ops::Range;
 use std::sync::Arc;
 

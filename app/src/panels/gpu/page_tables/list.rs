@@ -2,16 +2,16 @@
 
 use super::style::{colour, describe_content, describe_run, mark_colour, paint};
 use super::view::{ColourBy, View};
-use crate::document::Document;
-use crate::document::page_runs::{MappedRun, PageContent, format_rights};
-use crate::document::page_table_marks::Mark;
-use crate::document::spaces::SpaceFact;
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets;
-use crate::theme::{body, focus, mono, palette, small, text};
+use crate::theme::{body, focus, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Color32, Mesh, Rect, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::page_runs::{MappedRun, PageContent, format_rights};
+use kinescope_session::page_table_marks::Mark;
+use kinescope_session::spaces::SpaceFact;
+use kinescope_session::{Document, text};
 
 /// Returns the pixels of a span: one a page up to 220, then compressed.
 fn span_pixels(pages: u64, max: f32) -> f32 {

@@ -3,13 +3,13 @@
 use super::style::{colour, mix_colours, paint};
 use super::view::{ACROSS, ROWS, View};
 use super::walk;
-use crate::document::Document;
-use crate::document::page_runs::{MappedRun, PageContent, format_rights};
-use crate::document::spaces::SpaceFact;
 use crate::theme::widgets;
-use crate::theme::{icons, mono, mono_small, palette, small, text};
+use crate::theme::{icons, mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{EventFilter, Key, Mesh, Rect, RichText, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::page_runs::{MappedRun, PageContent, format_rights};
+use kinescope_session::spaces::SpaceFact;
+use kinescope_session::{Document, text};
 
 /// Height under the map for the walk, points.
 const WALK: f32 = 176.0;

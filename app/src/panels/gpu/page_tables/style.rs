@@ -1,11 +1,11 @@
 //! Appearance of pages in the panel: their colours, and a description of their content.
 
 use super::view::ColourBy;
-use crate::document::page_runs::{MappedRun, PageContent, format_rights};
-use crate::document::page_table_marks::Mark;
-use crate::document::{Document, xref_text};
-use crate::theme::{Palette, text};
+use crate::theme::Palette;
 use egui::{Color32, Mesh, Rect, pos2};
+use kinescope_session::page_runs::{MappedRun, PageContent, format_rights};
+use kinescope_session::page_table_marks::Mark;
+use kinescope_session::{Document, text, xref_text};
 
 /// Returns the colour of pages with a mark.
 pub fn mark_colour(p: &Palette, mark: Mark) -> Color32 {

@@ -1,10 +1,10 @@
 //! State of the Page tables panel: the visible part of an address space, and its moves.
 
 use super::atlas::Atlas;
-use crate::document::Document;
-use crate::document::history::Selection;
-use crate::document::page_table_marks::Mark;
 use crate::theme::rows::Rows;
+use kinescope_files::scene::Selection;
+use kinescope_session::Document;
+use kinescope_session::page_table_marks::Mark;
 
 /// Cells of the map across.
 pub(super) const ACROSS: u64 = 64;

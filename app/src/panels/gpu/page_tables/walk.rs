@@ -1,15 +1,15 @@
 //! The walk of an address, level by level: the location of each entry, its kind, the meaning of its bits.
 
 use super::view::View;
-use crate::document::history::Selection;
-use crate::document::page_table_marks::{describe_entry_kind, format_entry_bits};
-use crate::document::{Document, lookup, xref_text};
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::copy_menu;
 use crate::theme::widgets::{self, paint_text};
 use crate::theme::{ROW, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_session::page_table_marks::{describe_entry_kind, format_entry_bits};
+use kinescope_session::{Document, lookup, xref_text};
 use trace_core::GpuVa;
 use trace_core::mmu::EntryKind;
 use trace_core::recording::MmuFormat;

@@ -1,15 +1,16 @@
 //! Details of a register: its bits and fields, their previous values, its accesses over the recording.
 
-use crate::document::derived_data::Stage;
-use crate::document::history::Selection;
-use crate::document::{Document, NumberFormat, descriptions, lookup};
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::copy_menu;
 use crate::panels::gpu::jobs;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{icons, mono, mono_small, palette, small, text};
+use crate::theme::{icons, mono, mono_small, palette, small};
 use egui::accesskit::Role as AccessRole;
 use egui::{Align2, Mesh, Rect, RichText, Sense, Shape, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::numbers::NumberFormat;
+use kinescope_files::scene::Selection;
+use kinescope_session::derived_data::Stage;
+use kinescope_session::{Document, descriptions, lookup, text};
 use std::sync::Arc;
 use trace_core::recording::Access;
 use trace_core::registers::{AccessList, Field, FieldKind, Half, Register, Role};

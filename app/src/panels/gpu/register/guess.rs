@@ -2,13 +2,13 @@
 //! the interface thread, kept until another register is current.
 
 use super::view::View;
-use crate::document::history::Selection;
-use crate::document::{Document, lookup};
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{ROW, body, mono, palette, text};
+use crate::theme::{ROW, body, mono, palette};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, lookup, text};
 use std::sync::Arc;
 use trace_core::registers::{Guess, guess};
 

@@ -1,10 +1,10 @@
 //! A register's values over the whole recording, in one strip.
 
-use crate::document::Document;
-use crate::document::history::Selection;
 use crate::theme::{SOFT, mono_small, palette};
 use egui::accesskit::Role;
 use egui::{Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_session::Document;
 use std::sync::Arc;
 
 /// Height of the strip, points.

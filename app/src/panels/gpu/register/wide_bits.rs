@@ -1,10 +1,10 @@
 //! A register's value over the width of the panel: its bits, and under them its fields with their names.
 
 use super::details::{bit_range, current_access, field_help, value_before};
-use crate::document::{Document, lookup};
 use crate::theme::{mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::{Document, lookup};
 
 /// Height of the bits, points.
 const BITS: f32 = 20.0;

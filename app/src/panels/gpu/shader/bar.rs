@@ -1,11 +1,11 @@
 //! The bar above the code: name of the shader, search, unknown parts, copy.
 
 use super::view::View;
-use crate::document::Document;
-use crate::document::code::{ChainShader, Listing};
 use crate::panels::common::actions::UiActions;
-use crate::theme::{body, icons, mono, palette, small, text, widgets};
+use crate::theme::{body, icons, mono, palette, small, widgets};
 use egui::{Key, Modifiers, RichText, Ui};
+use kinescope_session::code::{ChainShader, Listing};
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 
 /// Returns the name of a shader of a chain.

@@ -1,14 +1,14 @@
 //! The lines of the code: clauses with their headers, tuples with both operations, each kind of operand in its colour.
 
 use super::view::View;
-use crate::document::Document;
-use crate::document::code::{Line, Listing};
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::paint_text;
 use crate::theme::{Palette, mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::Document;
+use kinescope_session::code::{Line, Listing};
 
 /// Name of the table in the workspace.
 const TABLE: &str = "code";

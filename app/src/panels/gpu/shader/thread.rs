@@ -9,15 +9,15 @@ pub use super::thread_view::{Run, ThreadView};
 pub use stops::StopConditions;
 
 use super::view::View;
-use crate::document::Document;
-use crate::document::code::ChainShader;
-use crate::document::debug::{DebugSession, WriterError};
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets;
-use crate::theme::{icons, mono, palette, small, text};
+use crate::theme::{icons, mono, palette, small};
 use device_mali::debug::{DebugError, MAX_STEPS, Thread, ThreadEnd, ThreadQuery};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::code::ChainShader;
+use kinescope_session::debug::{DebugSession, WriterError};
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 
 /// Parses `X,Y,Z`; missing numbers are 0.

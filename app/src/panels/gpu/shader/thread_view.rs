@@ -1,9 +1,9 @@
 //! State of the thread view: the chosen thread, its last run, and the current step.
 
 use super::thread::StopConditions;
-use crate::document::code::Listing;
-use crate::document::writer_cache::EditKey;
 use device_mali::debug::ThreadTrace;
+use kinescope_session::code::Listing;
+use kinescope_session::writer_cache::EditKey;
 use std::sync::Arc;
 use trace_core::progress::Progress;
 

@@ -1,8 +1,8 @@
 //! State of the Shader panel, and the user's position in it.
 
 use super::thread_view::ThreadView;
-use crate::document::code::{ChainShader, Listing};
 use crate::theme::rows::Rows;
+use kinescope_session::code::{ChainShader, Listing};
 use std::sync::Arc;
 use trace_core::progress::Progress;
 

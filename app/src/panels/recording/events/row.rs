@@ -1,16 +1,16 @@
 //! A row of the event table: its cells, its marks, its menu.
 
 use super::View;
-use crate::document::clipboard::{self, CopyFormat};
-use crate::document::cursors::Cursor;
-use crate::document::times::NO_TIMES;
-use crate::document::{Document, descriptions};
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::Table;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{Palette, body, mono, mono_small, palette, small, text};
+use crate::theme::{Palette, body, mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::clipboard::{self, CopyFormat};
+use kinescope_session::cursors::Cursor;
+use kinescope_session::times::NO_TIMES;
+use kinescope_session::{Document, descriptions, text};
 use trace_core::recording::{EventKind, Events};
 
 /// Draws the row of an event. Returns whether it was clicked. Times count from the event `since`, if there is one.

@@ -1,11 +1,11 @@
 //! Saved filters: the current one can be saved, named and made a lane of the timeline; the others can be shown again.
 
 use super::View;
-use crate::document::Document;
-use crate::document::changes::SavedFilter;
 use crate::theme::widgets;
-use crate::theme::{body, icons, mono, palette, small, text};
+use crate::theme::{body, icons, mono, palette, small};
 use egui::{Button, RichText, Ui};
+use kinescope_files::changes::SavedFilter;
+use kinescope_session::{Document, text};
 
 /// Width of the list, points.
 const WIDTH: f32 = 380.0;
@@ -119,10 +119,10 @@ fn list(doc: &mut Document, view: &mut View, now: &str, ui: &mut Ui) {
         }
     });
     let lanes = filters.iter().filter(|f| f.1.lane).count();
-    if lanes > crate::document::lanes::MAX_FILTER_LANES {
+    if lanes > kinescope_session::lanes::MAX_FILTER_LANES {
         let message = format!(
             "The first {} lanes are shown.",
-            crate::document::lanes::MAX_FILTER_LANES
+            kinescope_session::lanes::MAX_FILTER_LANES
         );
         ui.label(RichText::new(message).font(small()).color(p.warning));
     }

@@ -1,10 +1,11 @@
 //! A bar chart with the names under the bars.
 
+use crate::theme::palette;
 use crate::theme::plot::quiet_plot;
-use crate::theme::{palette, text};
 use egui::accesskit::Role;
 use egui::{Color32, Stroke, Ui, WidgetInfo, vec2};
 use egui_plot::{Bar, BarChart, GridMark, VLine};
+use kinescope_session::text;
 
 /// Minimum number of bars that fill the width.
 const FEWEST: f64 = 7.0;

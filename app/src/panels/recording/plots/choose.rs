@@ -2,12 +2,12 @@
 
 use super::line_names;
 use super::view::View;
-use crate::document::changes::PlotLine;
-use crate::document::{Document, MAX_PLOTS, lookup};
 use crate::theme::widgets::{paint_middle, paint_text};
-use crate::theme::{focus, icons, mono, palette, small, text};
+use crate::theme::{focus, icons, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Button, RichText, Ui, WidgetInfo, vec2};
+use kinescope_files::changes::PlotLine;
+use kinescope_session::{Document, MAX_PLOTS, lookup, text};
 
 /// Size of the list that the button opens, points.
 const LIST: [f32; 2] = [380.0, 300.0];

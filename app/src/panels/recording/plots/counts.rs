@@ -3,13 +3,13 @@
 use super::bars;
 use super::results::{AccessCounts, CountsKey};
 use super::view::View;
-use crate::document::Document;
 use crate::panels::common::actions::UiActions;
 use crate::panels::recording::events;
 use crate::theme::columns::{Column, Table, TableState};
-use crate::theme::{focus, icons, mono, palette, small, text, widgets};
+use crate::theme::{focus, icons, mono, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{RichText, Ui, WidgetInfo};
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 use trace_query::{Count, GroupBy, Usage};
 

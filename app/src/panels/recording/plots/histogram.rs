@@ -2,13 +2,13 @@
 
 use super::view::{Key, View};
 use super::{bars, line_names};
-use crate::document::Document;
-use crate::document::changes::PlotLine;
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table, TableState};
-use crate::theme::{focus, icons, mono, palette, text, widgets};
+use crate::theme::{focus, icons, mono, palette, widgets};
 use egui::accesskit::Role;
 use egui::{RichText, Ui, WidgetInfo};
+use kinescope_files::changes::PlotLine;
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 use trace_query::Histogram;
 

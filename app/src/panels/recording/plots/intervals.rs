@@ -3,11 +3,11 @@
 use super::bars;
 use super::results::{IntervalResult, IntervalsKey};
 use super::view::View;
-use crate::document::{Document, lanes};
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{icons, mono, palette, small, text};
+use crate::theme::{icons, mono, palette, small};
 use egui::{Key as Press, RichText, Ui};
+use kinescope_session::{Document, lanes, text};
 use std::sync::Arc;
 use trace_core::filter::{Query, Selection};
 use trace_core::progress::Progress;

@@ -2,13 +2,13 @@
 
 use super::line_names;
 use super::view::{View, WorkState};
-use crate::document::Document;
-use crate::document::changes::PlotLine;
-use crate::document::history::Selection;
 use crate::theme::widgets::{paint_middle, paint_text};
-use crate::theme::{ROW, icons, mono, palette, small, text};
+use crate::theme::{ROW, icons, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::changes::PlotLine;
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, text};
 
 /// Height of the header, points.
 pub(super) const HEAD: f32 = 22.0;

@@ -1,8 +1,9 @@
 //! Names of plotted lines, and the format of their values.
 
-use crate::document::changes::PlotLine;
-use crate::document::{Document, NumberFormat, lookup};
 use egui::Color32;
+use kinescope_files::changes::PlotLine;
+use kinescope_files::numbers::NumberFormat;
+use kinescope_session::{Document, lookup};
 use trace_core::registers::{Field, FieldKind};
 
 /// Returns the name of a line: `JS1_CONFIG_NEXT`, or with its field `JS1_CONFIG_NEXT.start_flush`.

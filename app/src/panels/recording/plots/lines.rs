@@ -4,14 +4,14 @@
 use super::results::{DrawnLines, LinesKey, Step};
 use super::view::View;
 use super::{legend, line_names};
-use crate::document::Document;
-use crate::document::axis::{Axis, AxisKind};
-use crate::document::changes::PlotLine;
 use crate::theme::plot::{pad_range, quiet_plot};
-use crate::theme::{mono_small, palette, text};
+use crate::theme::{mono_small, palette};
 use egui::accesskit::Role;
 use egui::{Rect, Response, Sense, Ui, WidgetInfo, pos2, vec2};
 use egui_plot::{GridInput, GridMark, PlotPoint, PlotTransform, VLine};
+use kinescope_files::changes::PlotLine;
+use kinescope_session::axis::{Axis, AxisKind};
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 use trace_core::values::Values;
 

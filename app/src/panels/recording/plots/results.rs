@@ -1,7 +1,7 @@
 //! Results computed for the Plots panel, and the keys of their requests.
 
-use crate::document::axis::AxisKind;
-use crate::document::changes::PlotLine;
+use kinescope_files::changes::PlotLine;
+use kinescope_session::axis::AxisKind;
 use std::sync::Arc;
 use trace_core::values::Values;
 use trace_query::{IntervalStatistics, Usage};

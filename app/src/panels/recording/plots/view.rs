@@ -1,9 +1,9 @@
 //! State of the Plots panel, and the results computed for it.
 
 use super::results::{AccessCounts, CountsKey, DrawnLines, IntervalResult, IntervalsKey};
-use crate::document::axis::AxisKind;
-use crate::document::changes::PlotLine;
 use crate::theme::rows::Rows;
+use kinescope_files::changes::PlotLine;
+use kinescope_session::axis::AxisKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::progress::Progress;

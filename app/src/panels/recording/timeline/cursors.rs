@@ -3,12 +3,12 @@
 use super::label::note_at;
 use super::scale::{Scale, event_x};
 use super::snap;
-use crate::document::Document;
-use crate::document::cursors::Cursor;
 use crate::panels::common::actions::UiActions;
 use crate::theme::{mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, CursorIcon, Rect, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::Document;
+use kinescope_session::cursors::Cursor;
 
 /// Width and height of a flag, points.
 const FLAG: f32 = 15.0;
@@ -86,7 +86,7 @@ fn one(
     }
     let message = format!(
         "Cursor {name}: event {} · {}\nDrag to move. Click to go there.",
-        crate::theme::text::count(event),
+        kinescope_session::text::count(event),
         doc.format_time(event)
     );
     r.on_hover_cursor(CursorIcon::ResizeHorizontal).on_hover_text(message);

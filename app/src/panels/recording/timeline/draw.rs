@@ -4,10 +4,10 @@ use super::label::{LANE, SHORTEST, describe_count};
 use super::lane::Lane;
 use super::scale::{Scale, SingleEvent, event_x};
 use super::{reference_lane, streams};
-use crate::document::Document;
-use crate::document::history::Selection;
-use crate::theme::{Palette, SOFT, mono_small, palette, small, text, widgets};
+use crate::theme::{Palette, SOFT, mono_small, palette, small, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, text};
 use trace_core::timeline::merge_spans;
 
 /// Draws a lane into its row.

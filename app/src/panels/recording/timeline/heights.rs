@@ -2,10 +2,10 @@
 
 use super::label::LANE;
 use super::lane::{self, Lane};
-use crate::document::Document;
 use crate::theme::palette;
 use egui::accesskit::Role;
 use egui::{CursorIcon, Rect, Sense, Stroke, Ui, WidgetInfo, pos2};
+use kinescope_session::Document;
 use std::collections::BTreeMap;
 
 /// Minimum and maximum height of a lane, points.

@@ -1,7 +1,8 @@
 //! Common sizes and text of the timeline: notes over lanes, numbers with what they count.
 
-use crate::theme::{body, palette, small, text};
+use crate::theme::{body, palette, small};
 use egui::{Rect, Ui, pos2, vec2};
+use kinescope_session::text;
 
 /// Height of a lane, points.
 pub const LANE: f32 = 22.0;

@@ -2,7 +2,7 @@
 
 use super::scale::Scale;
 use super::streams;
-use crate::document::Document;
+use kinescope_session::Document;
 
 /// A lane of the timeline.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,12 +3,12 @@
 use super::label::{describe_count, note_at};
 use super::scale::{Scale, event_x};
 use super::view::View;
-use crate::document::Document;
-use crate::document::axis::{AxisKind, time_at};
-use crate::document::history::Selection;
-use crate::theme::{palette, text};
+use crate::theme::palette;
 use egui::accesskit::Role;
 use egui::{Rect, Sense, Shape, Stroke, Ui, WidgetInfo, pos2};
+use kinescope_files::scene::Selection;
+use kinescope_session::axis::{AxisKind, time_at};
+use kinescope_session::{Document, text};
 
 /// The content between two positions of the axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

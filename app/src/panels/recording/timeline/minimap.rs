@@ -3,13 +3,13 @@
 
 use super::scale::{Scale, event_x};
 use super::view::{Drag, View};
-use crate::document::Document;
-use crate::document::axis::AxisKind;
-use crate::document::derived_data::SEVERITIES;
 use crate::panels::common::severity::severity_colour;
 use crate::theme::{SOFT, palette};
 use egui::accesskit::Role;
 use egui::{Color32, CursorIcon, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2};
+use kinescope_session::Document;
+use kinescope_session::axis::AxisKind;
+use kinescope_session::derived_data::SEVERITIES;
 use trace_core::timeline::merge_spans;
 
 /// Height of the row of jobs, with its margin, points.

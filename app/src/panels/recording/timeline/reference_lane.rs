@@ -2,11 +2,11 @@
 
 use super::scale::{Scale, event_x};
 use super::trail::{MARK, Sign};
-use crate::document::Document;
-use crate::document::derived_data::Stage;
 use crate::panels::common::actions::UiActions;
 use crate::theme::{palette, small, widgets};
 use egui::{Align2, Rect, Stroke, StrokeKind, Ui, pos2, vec2};
+use kinescope_session::Document;
+use kinescope_session::derived_data::Stage;
 use std::sync::Arc;
 use trace_core::xref::{self, MAX_REFERENCES, Reference, XrefTarget};
 

@@ -2,11 +2,11 @@
 
 use super::label::{RULER, describe_count};
 use super::scale::{Scale, event_x};
-use crate::document::Document;
-use crate::document::axis::AxisKind;
-use crate::theme::{icons, mono_small, palette, text};
+use crate::theme::{icons, mono_small, palette};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::axis::AxisKind;
+use kinescope_session::{Document, text};
 
 /// Width of a label with its margin, points.
 const LABEL: f64 = 96.0;

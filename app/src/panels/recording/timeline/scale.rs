@@ -2,9 +2,9 @@
 
 use super::spans::Spans;
 use super::trail::{self, Mark};
-use crate::document::Document;
-use crate::document::axis::AxisKind;
 use egui::Rect;
+use kinescope_session::Document;
+use kinescope_session::axis::AxisKind;
 use std::sync::Arc;
 use trace_core::timeline::Pixels;
 

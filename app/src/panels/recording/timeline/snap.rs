@@ -1,8 +1,8 @@
 //! Snapping of a measurement's edge to a near event, or to the submit or the end of a near job.
 
 use super::scale::{Scale, event_x};
-use crate::document::Document;
-use crate::document::jobs::JobFact;
+use kinescope_session::Document;
+use kinescope_session::jobs::JobFact;
 
 /// Distance from which an edge jumps to an event, points.
 const SNAP: f32 = 6.0;

@@ -1,9 +1,9 @@
 //! Jobs, interrupts, polls, gaps, findings and values of pinned registers by pixel of a part of the axis: items that
 //! share a pixel are one run.
 
-use crate::document::Document;
-use crate::document::axis::AxisKind;
-use crate::document::jobs::JobFact;
+use kinescope_session::Document;
+use kinescope_session::axis::AxisKind;
+use kinescope_session::jobs::JobFact;
 use trace_core::registers::{RegisterAccess, history};
 use trace_core::timeline::{Pixels, merge_spans};
 

@@ -2,9 +2,9 @@
 
 use super::label::{LANE, SHORTEST};
 use super::scale::{Scale, SingleEvent, event_x};
-use crate::document::{Document, api_trace};
-use crate::theme::{SOFT, mono_small, palette, text, widgets};
+use crate::theme::{SOFT, mono_small, palette, widgets};
 use egui::{Align2, Color32, Mesh, Pos2, Rect, Shape, Stroke, StrokeKind, Ui, pos2};
+use kinescope_session::{Document, api_trace, text};
 use trace_core::api_trace::ApiTrace;
 use trace_core::recording::EventKind;
 use trace_core::timeline::StreamLanes;

@@ -1,6 +1,6 @@
 //! The marks of the references to the selection, at most one for the width of a mark.
 
-use crate::document::Document;
+use kinescope_session::Document;
 use trace_core::timeline::Pixels;
 use trace_core::xref::{Reference, XrefTarget};
 

@@ -2,9 +2,9 @@
 
 use super::heights::Heights;
 use super::scale::ScaleCache;
-use crate::document::Document;
-use crate::document::axis::AxisKind;
 use egui::Ui;
+use kinescope_session::Document;
+use kinescope_session::axis::AxisKind;
 
 /// Duration of a zoom, seconds.
 const ZOOM_S: f64 = 0.12;

@@ -2,13 +2,14 @@
 
 use super::pixel;
 use super::view::View;
-use crate::document::contents::BufferContents;
-use crate::document::history::Selection;
-use crate::document::{Document, values};
 use crate::theme::widgets::paint_text;
-use crate::theme::{field, focus, mono, palette, small, text};
+use crate::theme::{field, focus, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::contents::BufferContents;
+use kinescope_files::scene::Selection;
+use kinescope_files::values;
+use kinescope_session::{Document, text};
 use trace_core::recording::ElementType;
 
 fn format_element(hex: bool, element: ElementType, b: &[u8]) -> String {

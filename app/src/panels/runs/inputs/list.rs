@@ -3,13 +3,13 @@
 
 use super::listing::{LISTED, Listing, Section};
 use super::view::View;
-use crate::document::history::Selection;
-use crate::document::output_diff::MAX_SHOWN_ELEMENTS;
-use crate::document::{Document, descriptions};
 use crate::panels::runs::replay::outputs;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{body, icons, mono, palette, small, text};
+use crate::theme::{body, icons, mono, palette, small};
 use egui::{Key, RichText, Ui, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_session::output_diff::MAX_SHOWN_ELEMENTS;
+use kinescope_session::{Document, descriptions, text};
 use replay_engine::run::{Outcome, OutputBuffer};
 use std::sync::Arc;
 use trace_core::recording::{Buffer, BufferRole};

@@ -1,6 +1,6 @@
 //! The buffers that the list shows, by kind.
 
-use crate::document::buffer_index::Buffers;
+use kinescope_files::buffer_index::Buffers;
 use std::sync::Arc;
 use trace_core::recording::BufferRole;
 

@@ -5,12 +5,13 @@ use super::pixel;
 use super::shape::{self, Shape};
 use super::summary::Summary;
 use super::view::{Brush, COMPUTED_BY_REPLAY, View};
-use crate::document::changes::Piece;
-use crate::document::contents::BufferContents;
-use crate::document::{Document, values};
-use crate::theme::{icons, mono_small, palette, text, widgets};
+use crate::theme::{icons, mono_small, palette, widgets};
 use egui::accesskit::Role;
 use egui::{Color32, ColorImage, Rect, Response, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::changes::Piece;
+use kinescope_files::contents::BufferContents;
+use kinescope_files::values;
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 

@@ -2,10 +2,10 @@
 
 use super::shape::{Layout, Shape};
 use super::view::{View, ViewMode};
-use crate::document::Document;
-use crate::document::contents::BufferContents;
-use crate::document::history::Selection;
 use egui::{EventFilter, Key, Response, Ui};
+use kinescope_files::contents::BufferContents;
+use kinescope_files::scene::Selection;
+use kinescope_session::Document;
 use trace_core::recording::ElementType;
 
 /// Channels of a coloured pixel, in the order of its elements.

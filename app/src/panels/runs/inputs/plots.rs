@@ -3,13 +3,14 @@
 use super::grid::start_editing;
 use super::summary::{BARS, Summary};
 use super::view::View;
-use crate::document::contents::BufferContents;
-use crate::document::{Document, values};
 use crate::theme::plot::{FAR, pad_range, plot_range, quiet_plot};
-use crate::theme::{icons, palette, text, widgets};
+use crate::theme::{icons, palette, widgets};
 use egui::accesskit::Role;
 use egui::{Color32, Stroke, Ui, WidgetInfo, vec2};
 use egui_plot::{Bar, BarChart, GridMark, HoverPosition, Line, PlotPoints, VLine};
+use kinescope_files::contents::BufferContents;
+use kinescope_files::values;
+use kinescope_session::{Document, text};
 use trace_core::recording::ElementType;
 
 /// Maximum number of elements that are drawn one by one.

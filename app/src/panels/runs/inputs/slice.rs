@@ -1,8 +1,8 @@
 //! A slice of a buffer that is shown as a tensor: the form that describes it, and its values.
 
-use crate::document::contents::BufferContents;
-use crate::document::tensor::{ElementOrder, Slice, Tensor};
-use crate::document::values;
+use kinescope_files::contents::BufferContents;
+use kinescope_files::values;
+use kinescope_session::tensor::{ElementOrder, Slice, Tensor};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::ElementType;
 

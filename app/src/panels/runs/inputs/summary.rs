@@ -2,9 +2,9 @@
 //! interface thread; the pixels bound what is drawn.
 
 use super::shape::Shape;
-use crate::document::contents::{BufferContents, CHUNK};
-use crate::document::values;
 use egui::{Color32, ColorImage};
+use kinescope_files::contents::{BufferContents, CHUNK};
+use kinescope_files::values;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::ElementType;
 

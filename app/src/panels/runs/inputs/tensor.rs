@@ -5,14 +5,14 @@ use super::grid::start_editing;
 use super::pixel;
 use super::slice::{self, Form, TensorKey, Values};
 use super::view::View;
-use crate::document::Document;
-use crate::document::contents::BufferContents;
-use crate::document::tensor::{ElementOrder, Tensor};
 use crate::panels::common::actions::UiActions;
-use crate::theme::{Palette, field, icons, mono, mono_small, palette, small, text, widgets};
+use crate::theme::{Palette, field, icons, mono, mono_small, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, ColorImage, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, Ui, WidgetInfo};
 use egui::{pos2, vec2};
+use kinescope_files::contents::BufferContents;
+use kinescope_session::tensor::{ElementOrder, Tensor};
+use kinescope_session::{Document, text};
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 

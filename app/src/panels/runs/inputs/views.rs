@@ -4,11 +4,11 @@ use super::shape::{self, Shape};
 use super::summary::Summary;
 use super::view::{View, ViewMode};
 use super::{picture, plots, tensor};
-use crate::document::Document;
-use crate::document::contents::BufferContents;
 use crate::panels::common::actions::UiActions;
 use egui::accesskit::Role;
 use egui::{Ui, WidgetInfo};
+use kinescope_files::contents::BufferContents;
+use kinescope_session::Document;
 use std::sync::Arc;
 use trace_core::recording::ElementType;
 

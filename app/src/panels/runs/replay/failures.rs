@@ -1,15 +1,15 @@
 //! Failures of a replay: faults with their registers and walk, divergences as links to their event, findings.
 
 use super::text_lines::wrapped_text;
-use crate::document::Document;
-use crate::document::history::Selection;
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::severity::{severity_colour, severity_label};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, StyledText, paint_text};
-use crate::theme::{ROW, body, focus, mono, mono_small, palette, small, text};
+use crate::theme::{ROW, body, focus, mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, text};
 use replay_engine::run::{Divergence, FaultReport, Outcome};
 use trace_core::recording::Access;
 

@@ -1,11 +1,11 @@
 //! The jobs of a replay: the end of each, whether its shader ran, its duration.
 
-use crate::document::{Document, descriptions, job_outcome};
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, focus, mono, palette, small, text};
+use crate::theme::{ROW, body, focus, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::{Document, descriptions, job_outcome, text};
 use replay_engine::run::{JobOutcome, Outcome};
 
 /// Describes in a few words how a job ended.

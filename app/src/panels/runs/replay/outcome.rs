@@ -2,12 +2,11 @@
 
 use super::text_lines::{small_line, wrapped_text};
 use super::{failures, jobs, outputs};
-use crate::document::Document;
-use crate::document::replay;
 use crate::panels::common::actions::UiActions;
-use crate::theme::{ROW, icons, mono, palette, small, strong, text, widgets};
+use crate::theme::{ROW, icons, mono, palette, small, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::{Document, replay, text};
 use replay_engine::run::{Outcome, Verdict};
 
 /// Opacity of an outcome that is older than the last attempt.

@@ -1,14 +1,14 @@
 //! Outputs of the replay next to the recorded ones: whether they match, the first mismatch, the first values.
 
 use super::text_lines::wrapped_text;
-use crate::document::Document;
-use crate::document::history::Selection;
-use crate::document::output_diff::{MAX_SHOWN_ELEMENTS, OutputDiff};
-use crate::document::values;
 use crate::panels::common::actions::UiActions;
-use crate::theme::{mono, palette, small, text, widgets};
+use crate::theme::{mono, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_files::scene::Selection;
+use kinescope_files::values;
+use kinescope_session::output_diff::{MAX_SHOWN_ELEMENTS, OutputDiff};
+use kinescope_session::{Document, text};
 use replay_engine::plan::RewriteKind;
 use replay_engine::run::{Outcome, OutputBuffer, Verdict};
 use trace_core::recording::ElementType;

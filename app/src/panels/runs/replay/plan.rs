@@ -1,16 +1,16 @@
 //! The plan of a replay: actions, comparisons, proofs, every rewrite, and the buttons that start it.
 
 use super::text_lines::{COUNT, MARK, count_row, small_line, wrapped_text};
-use crate::document::Document;
-use crate::document::plan_footprint::ApiFootprint;
-use crate::document::replay::ReplayErrorKind;
-use crate::document::targets::summarize_containment;
 use crate::panels::common::actions::UiActions;
 use crate::theme::rows::Rows;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, body, focus, icons, mono, palette, small, text};
+use crate::theme::{ROW, body, focus, icons, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::plan_footprint::ApiFootprint;
+use kinescope_session::replay::ReplayErrorKind;
+use kinescope_session::targets::summarize_containment;
+use kinescope_session::{Document, text};
 use replay_engine::plan::{Plan, RewriteKind};
 
 fn describe_rewrites(kind: RewriteKind) -> &'static str {

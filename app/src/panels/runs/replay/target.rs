@@ -1,12 +1,12 @@
 //! The target of a replay: the known targets, another one by its address, the pace.
 
 use super::text_lines::{small_line, wrapped_text};
-use crate::document::Document;
-use crate::document::replay_targets::TargetRow;
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, StyledText};
 use crate::theme::{field, mono, palette, small};
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, pos2, vec2};
+use kinescope_session::Document;
+use kinescope_session::replay_targets::TargetRow;
 use replay_engine::client::fitting::Fit;
 use std::time::Duration;
 

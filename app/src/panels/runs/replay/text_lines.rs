@@ -1,8 +1,9 @@
 //! Text of the parts of the panel: wrapped text, small lines, rows of counts.
 
-use crate::theme::{ROW, body, mono, palette, small, text, widgets};
+use crate::theme::{ROW, body, mono, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::text;
 
 /// Draws text that may take several lines.
 pub fn wrapped_text(ui: &mut Ui, words: impl Into<String>, colour: Color32) {

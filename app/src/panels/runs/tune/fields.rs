@@ -1,17 +1,17 @@
 //! The form of the Tune panel: the launch, the tried values, the search, the target, and the run button.
 
 use super::view::View;
-use crate::document::Document;
-use crate::document::cuda_target::is_cuda;
-use crate::document::tuning::form::{Field, ParsedForm, SearchKind};
-use crate::document::tuning::launches::Launches;
-use crate::document::tuning::map::format_dimensions;
 use crate::panels::common::actions::{UiAction, UiActions};
 use crate::panels::common::memory_trace_buttons;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{ROW, body, field as fields, mono, palette, small, text};
+use crate::theme::{ROW, body, field as fields, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, RichText, Sense, Ui, WidgetInfo, vec2};
+use kinescope_session::cuda_target::is_cuda;
+use kinescope_session::tuning::form::{Field, ParsedForm, SearchKind};
+use kinescope_session::tuning::launches::Launches;
+use kinescope_session::tuning::map::format_dimensions;
+use kinescope_session::{Document, text};
 use replay_engine::tune::{Cache, ReplacementKind};
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ fn launch_of(doc: &mut Document, view: &mut View, launches: &Arc<Launches>, ui: 
     }
     ui.horizontal(|ui| {
         let at = launches.list.partition_point(|l| l.event < launch.event);
-        let same = |l: &&crate::document::tuning::launches::Launch| l.row.function == launch.row.function;
+        let same = |l: &&kinescope_session::tuning::launches::Launch| l.row.function == launch.row.function;
         let before = launches.list.get(..at).unwrap_or_default();
         let behind = launches.list.get(at + 1..).unwrap_or_default();
         // Searched only on request: there may be many.

@@ -1,10 +1,11 @@
 //! The heat map: a cell for each pair of values, stronger if it is faster. Cells that are not in view cost nothing.
 
 use super::view::View;
-use crate::document::tuning::map::{Axis, Cell, TuningMap, explain_rejection};
-use crate::theme::{contrast, mono_small, palette, small, text, widgets};
+use crate::theme::{contrast, mono_small, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Pos2, Rect, RichText, ScrollArea, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::text;
+use kinescope_session::tuning::map::{Axis, Cell, TuningMap, explain_rejection};
 use replay_engine::tune::TuneReport;
 use std::sync::Arc;
 

@@ -1,12 +1,13 @@
 //! The table: the recorded launch, and the points in the user's order.
 
 use super::view::{Sort, View};
-use crate::document::tuning::map::Axis;
 use crate::theme::columns::{Column, Table, Tables};
 use crate::theme::rows::Rows;
-use crate::theme::{body, focus, mono, palette, small, text, widgets};
+use crate::theme::{body, focus, mono, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Rect, Stroke, Ui, WidgetInfo};
+use kinescope_session::text;
+use kinescope_session::tuning::map::Axis;
 use replay_engine::tune::{Measurement, Point, Spread, TuneReport};
 use std::sync::Arc;
 

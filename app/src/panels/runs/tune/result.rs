@@ -3,12 +3,12 @@
 use super::heat;
 use super::list;
 use super::view::View;
-use crate::document::Document;
-use crate::document::tuning::clocks;
-use crate::document::tuning::table::Columns;
 use crate::panels::common::actions::{UiAction, UiActions};
-use crate::theme::{body, icons, palette, small, strong, text, widgets};
+use crate::theme::{body, icons, palette, small, strong, widgets};
 use egui::{Rect, RichText, Stroke, Ui, UiBuilder, pos2, vec2};
+use kinescope_session::tuning::clocks;
+use kinescope_session::tuning::table::Columns;
+use kinescope_session::{Document, text};
 use replay_engine::tune::{Health, TuneEnd, TuneReport};
 use std::sync::Arc;
 use trace_query::Format;

@@ -1,9 +1,9 @@
 //! State of the Tune panel.
 
-use crate::document::tuning::form::{Form, ParsedForm};
-use crate::document::tuning::launches::{Launch, Launches};
-use crate::document::tuning::map::{Axis, TuningMap, list_varied_axes};
 use crate::theme::rows::Rows;
+use kinescope_session::tuning::form::{Form, ParsedForm};
+use kinescope_session::tuning::launches::{Launch, Launches};
+use kinescope_session::tuning::map::{Axis, TuningMap, list_varied_axes};
 use replay_engine::tune::{Point, TuneReport};
 use std::sync::Arc;
 use trace_core::recording::Recording;

@@ -1,13 +1,12 @@
 //! Details of a driver call: a launch with its arguments, a copy, a fill, a stream order, an allocation or a free.
 
-use crate::document::Document;
-use crate::document::api_trace;
-use crate::document::history::Selection;
 use crate::panels::api_trace::launches;
 use crate::panels::common::actions::UiActions;
+use crate::theme::palette;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{palette, text};
 use egui::Ui;
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, api_trace, text};
 use trace_core::api_trace::ApiTrace;
 use trace_core::recording::{
     AllocationKind, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH, CallEvent, CopyKind, CopyRow, NO_CONTENT, OrderKind,

@@ -1,12 +1,12 @@
 //! A page-table entry in the inspector: its location, its meaning, its translation, and the source of each.
 
 use super::reference_list;
-use crate::document::Document;
-use crate::document::page_table_marks::{describe_entry, format_entry_bits};
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{mono, palette, small, text};
+use crate::theme::{mono, palette, small};
 use egui::{RichText, Ui};
+use kinescope_session::page_table_marks::{describe_entry, format_entry_bits};
+use kinescope_session::{Document, text};
 use trace_core::GpuVa;
 use trace_core::xref::{XrefTarget, entry_span, read_entry};
 

@@ -1,14 +1,14 @@
 //! A pixel in the inspector: its picture and position, from the selected bytes.
 
 use super::reference_list;
-use crate::document::Document;
-use crate::document::history::Selection;
 use crate::panels::common::actions::UiActions;
 use crate::panels::contents::screen;
 use crate::panels::runs::inputs;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{mono, palette, text};
+use crate::theme::{mono, palette};
 use egui::{RichText, Ui};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, text};
 use trace_core::screen::StoreState;
 
 /// Draws lines for bytes of a buffer that is shown as a picture; nothing if it is not.

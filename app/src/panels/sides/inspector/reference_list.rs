@@ -1,12 +1,12 @@
 //! References to the selection around the current event: what read and wrote it, each a link.
 
-use crate::document::Document;
-use crate::document::xref_text::item_label;
-use crate::document::xref_trail::AccessFilter;
 use crate::panels::common::actions::{PanelAction, UiActions};
 use crate::theme::widgets;
-use crate::theme::{ROW, palette, small, text};
+use crate::theme::{ROW, palette, small};
 use egui::{Rect, RichText, Sense, Stroke, StrokeKind, Ui, vec2};
+use kinescope_session::xref_text::item_label;
+use kinescope_session::xref_trail::AccessFilter;
+use kinescope_session::{Document, text};
 use trace_core::xref::{AccessKind, Reference, XrefTarget};
 
 /// Number of references shown before the current event, and from it on.

@@ -1,12 +1,11 @@
 //! The outline of an API trace: its device, kernels, streams, buffers, modules.
 
-use crate::document::Document;
-use crate::document::api_trace;
-use crate::document::history::Selection;
 use crate::panels::common::actions::{PanelAction, UiActions};
+use crate::theme::palette;
 use crate::theme::widgets::{self, StyledText, list_row, section};
-use crate::theme::{palette, text};
 use egui::Ui;
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, api_trace, text};
 use std::sync::Arc;
 use trace_core::api_trace::ApiTrace;
 use trace_core::recording::CodeKind;

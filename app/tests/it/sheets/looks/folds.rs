@@ -2,10 +2,10 @@
 
 use crate::common::{Window, samples};
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
-use kinescope::document::page_runs::PageContent;
 use kinescope::panels::gpu::register::AccessFilter;
 use kinescope::theme::ThemeChoice;
+use kinescope_files::scene::Selection;
+use kinescope_session::page_runs::PageContent;
 use trace_core::finding::{Finding, FindingKind};
 
 fn part(w: &Window, label: &str) -> usize {

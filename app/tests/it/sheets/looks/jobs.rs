@@ -2,8 +2,8 @@
 
 use crate::common::Window;
 use egui_kittest::kittest::Queryable as _;
-use kinescope::document::history::Selection;
-use kinescope::document::job_buffers;
+use kinescope_files::scene::Selection;
+use kinescope_session::job_buffers;
 
 #[test]
 fn writes_that_prepare_a_job_belong_to_it() {

@@ -3,8 +3,8 @@
 use crate::common::{Window, assert_themes_differ_only_in_colours, sample};
 use egui::accesskit::Role;
 use egui_kittest::kittest::{NodeT as _, Queryable as _};
-use kinescope::document::cursors::Cursor;
 use kinescope::theme::ThemeChoice;
+use kinescope_session::cursors::Cursor;
 
 /// A laptop's screen of 1280 by 800 pixels at a scale of one and a half.
 const LAPTOP: [f32; 2] = [853.0, 533.0];

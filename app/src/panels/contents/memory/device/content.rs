@@ -1,8 +1,7 @@
 //! The events that the content of device memory comes from, and its description.
 
 use super::view::Side;
-use crate::document::{Document, api_trace};
-use crate::theme::text;
+use kinescope_session::{Document, api_trace, text};
 use trace_core::api_trace::{ApiTrace, ContentState};
 
 /// Returns the event before which memory is shown: the current event, or the event after it.

@@ -3,15 +3,13 @@
 
 use super::content::describe_state;
 use super::view::Side;
-use crate::document::Document;
-use crate::document::api_trace;
-use crate::document::history::Selection;
-use crate::document::memory_trace;
 use crate::panels::common::actions::UiActions;
 use crate::panels::common::memory_trace_buttons;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{palette, small, text};
+use crate::theme::{palette, small};
 use egui::{RichText, Ui};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, api_trace, memory_trace, text};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
 use trace_core::api_trace::{ApiTrace, BufferKind, CertainWriter, LastWriter};

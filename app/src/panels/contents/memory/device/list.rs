@@ -2,14 +2,14 @@
 
 use super::super::view::View;
 use super::content::event_of_side;
-use crate::document::Document;
-use crate::document::history::Selection;
 use crate::panels::common::actions::UiActions;
 use crate::theme::columns::{Column, Table};
 use crate::theme::widgets::{self, paint_middle};
-use crate::theme::{body, focus, palette, small, text};
+use crate::theme::{body, focus, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Ui, WidgetInfo};
+use kinescope_files::scene::Selection;
+use kinescope_session::{Document, text};
 use trace_core::api_trace::{ApiTrace, BufferKind};
 
 /// Name of the table in the workspace.

@@ -1,7 +1,7 @@
 //! The camera of the map: the part of an address space in view, in a square or in strips, and its moves.
 
-use crate::document::address_map::AddressMap;
 use egui::{Pos2, Rect, Vec2, pos2, vec2};
+use kinescope_session::address_map::AddressMap;
 use std::ops::Range;
 use trace_core::addresses::hilbert::{self, PAGES_ORDER};
 

@@ -3,9 +3,8 @@
 use super::ink::Inks;
 use super::legend::format_bits;
 use super::view::Colour;
-use crate::document::page_runs::format_rights;
-use crate::document::{Document, xref_text};
-use crate::theme::text;
+use kinescope_session::page_runs::format_rights;
+use kinescope_session::{Document, text, xref_text};
 use std::ops::Range;
 
 /// Describes a cell: its addresses, rights, physical page, buffer, content and last change.

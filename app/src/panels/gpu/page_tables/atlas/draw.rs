@@ -3,9 +3,9 @@
 use super::camera::{Layout, MARK, STRIP, SquareCamera, StripsCamera};
 use super::ink::{self, Inks};
 use super::view::Colour;
-use crate::document::Document;
-use crate::theme::{mono_small, small, text, widgets};
+use crate::theme::{mono_small, small, widgets};
 use egui::{Align2, Color32, Mesh, Painter, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
+use kinescope_session::{Document, text};
 use std::ops::Range;
 use trace_core::addresses::hilbert::{self, PAGES_ORDER};
 
@@ -307,8 +307,8 @@ fn strip(inks: &Inks<'_>, mesh: &mut Mesh, names: &mut Names, page: f64, bar: Re
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::address_map::AddressMap;
     use crate::theme::{Palette, ThemeChoice};
+    use kinescope_session::address_map::AddressMap;
     use trace_core::addresses::{MapRun, Pieces, find_islands};
     use trace_core::mmu::Rights;
     use trace_core::{GpuVa, PhysAddr};

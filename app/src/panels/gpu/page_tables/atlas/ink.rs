@@ -1,14 +1,14 @@
 //! The colour of a range of addresses, and whether one colour is enough for it.
 
 use super::view::Colour;
-use crate::document::address_map::AddressMap;
-use crate::document::page_runs::{MappedRun, PageContent};
-use crate::document::page_table_marks::{Mark, Span};
-use crate::document::spaces::SpaceFact;
 use crate::panels::gpu::page_tables::ColourBy;
 use crate::panels::gpu::page_tables::style::{colour, mix_colours, paint};
 use crate::theme::Palette;
 use egui::{Color32, Mesh, Rect};
+use kinescope_session::address_map::AddressMap;
+use kinescope_session::page_runs::{MappedRun, PageContent};
+use kinescope_session::page_table_marks::{Mark, Span};
+use kinescope_session::spaces::SpaceFact;
 use std::ops::Range;
 use trace_core::addresses::{MAX_ENTROPY, Pieces, ValueRun, ValueSummary};
 

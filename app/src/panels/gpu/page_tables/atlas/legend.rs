@@ -2,9 +2,9 @@
 
 use super::ink::{self, CellStyle, Inks};
 use super::view::Colour;
-use crate::document::Document;
-use crate::theme::{small, text, widgets};
+use crate::theme::{small, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, Ui, pos2, vec2};
+use kinescope_session::{Document, text};
 use trace_core::addresses::MAX_ENTROPY;
 
 /// Height of the row, points.
@@ -100,7 +100,7 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
                         open: bits & 6 == 6,
                         ..plain(ink::rights(p, bits))
                     };
-                    row.item(&crate::document::page_runs::format_rights(bits as u8), look);
+                    row.item(&kinescope_session::page_runs::format_rights(bits as u8), look);
                 }
             }
         }

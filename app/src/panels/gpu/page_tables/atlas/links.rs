@@ -1,12 +1,12 @@
 //! All mappings of the selected page: lines between their locations, and a list of links.
 
-use crate::document::Document;
-use crate::document::address_map::AddressMap;
 use crate::theme::widgets::{self, paint_text};
-use crate::theme::{ROW, mono, palette, small, text};
+use crate::theme::{ROW, mono, palette, small};
 use egui::accesskit::Role;
 use egui::epaint::CubicBezierShape;
 use egui::{Align2, Color32, Painter, Pos2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::address_map::AddressMap;
+use kinescope_session::{Document, text};
 use trace_core::addresses::{MapRun, ReverseMapping};
 
 /// Returns what all mappings of one page should agree in.

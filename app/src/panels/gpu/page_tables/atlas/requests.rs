@@ -2,9 +2,9 @@
 
 use super::super::view::View;
 use super::view::{Atlas, Colour};
-use crate::document::Document;
-use crate::document::address_map::{AddressMap, AddressMapKey, entropy};
 use crate::panels::common::actions::UiActions;
+use kinescope_session::Document;
+use kinescope_session::address_map::{AddressMap, AddressMapKey, entropy};
 use std::sync::Arc;
 use trace_core::addresses::Entropies;
 

@@ -1,8 +1,8 @@
 //! State of the map, and the results computed for it.
 
 use super::camera::{SquareCamera, StripsCamera};
-use crate::document::address_map::{AddressMap, AddressMapKey};
 use egui::Pos2;
+use kinescope_session::address_map::{AddressMap, AddressMapKey};
 use std::sync::Arc;
 use trace_core::addresses::{Entropies, Pieces, ValueRun};
 use trace_core::progress::Progress;

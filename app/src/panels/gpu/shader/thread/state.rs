@@ -2,14 +2,14 @@
 
 use super::super::view::View;
 use super::Run;
-use crate::document::Document;
-use crate::document::debug::{self, find_job_space};
 use crate::panels::common::actions::UiActions;
 use crate::theme::widgets::{self, StyledText};
-use crate::theme::{ROW, mono, mono_small, palette, text};
+use crate::theme::{ROW, mono, mono_small, palette};
 use device_mali::debug::MemoryAccess;
 use egui::accesskit::Role;
 use egui::{Align2, Sense, Ui, WidgetInfo, pos2, vec2};
+use kinescope_session::debug::{self, find_job_space};
+use kinescope_session::{Document, text};
 
 /// Draws the state.
 pub(super) fn ui(doc: &Document, view: &View, actions: &mut UiActions, ui: &mut Ui, run: &Run) {

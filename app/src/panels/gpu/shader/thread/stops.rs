@@ -18,7 +18,7 @@ impl StopConditions {
     /// Returns the address of memory whose accesses stop the thread.
     #[must_use]
     pub fn address(&self) -> Option<u64> {
-        crate::theme::text::parse_number(self.memory.trim())
+        kinescope_session::text::parse_number(self.memory.trim())
     }
 
     /// Returns whether there is no condition.

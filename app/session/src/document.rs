@@ -1,0 +1,676 @@
+//! The open document: a recording, its derived data, the user's changes, and the current position.
+
+use crate::derived_data::{DerivedData, Part, Stage};
+use crate::history::{History, HistoryEntry};
+use crate::transfers::BuffersOnDemand;
+use crate::{
+    capture_info, comparison, cursors, derive, lanes, memory_trace, processes, replay, times, tuning, writer_cache,
+    xref_trail,
+};
+use kinescope_files::buffer_index::{BufferIndex, Buffers};
+use kinescope_files::changes::{Change, Changes, Note, Piece, PlotLine, SavedFilter};
+use kinescope_files::contents::BufferContents;
+use kinescope_files::journal::{self, Journal, JournalContents, JournalKey, SaveState};
+use kinescope_files::numbers::NumberFormat;
+use kinescope_files::scene::Selection;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use trace_core::progress::Progress;
+use trace_core::recording::{Buffer, ElementType, Recording};
+
+/// Maximum number of lines in a plot: each has its own colour, solid or dashed.
+pub const MAX_PLOTS: u8 = 12;
+
+/// An open recording with its derived data, changes and window state.
+pub struct Document {
+    /// File or folder of the recording.
+    pub path: PathBuf,
+    /// Display name.
+    pub title: String,
+    /// The recording, never modified.
+    pub recording: Arc<Recording>,
+    /// Derived data of the recording.
+    pub derived: Arc<DerivedData>,
+    /// Buffers by name, with the location of their recorded bytes.
+    pub buffers: Arc<Buffers>,
+    current_event: u64,
+    selection: Selection,
+    history: History,
+    /// Whether the recording is a copy with saved edits. Its recorded outputs are those without the edits.
+    pub is_edited_copy: bool,
+    /// Processes of the recorded program, if it had several.
+    pub processes: Option<processes::Processes>,
+    /// Description of the capture; empty if the recorder stored none.
+    pub capture_info: Vec<(&'static str, String)>,
+    changes: Changes,
+    journal: Journal,
+    /// Changes of a program run that crashed, offered for restoring.
+    pub offered: Option<JournalContents>,
+    /// A message about earlier or future changes that the user must see once.
+    pub notice: Option<String>,
+    /// Increases with every jump, so that panels scroll to the current event.
+    pub jumps: u64,
+    /// Format of values; addresses and offsets are always hex.
+    pub numbers: NumberFormat,
+    /// Replay state.
+    pub replay: replay::State,
+    /// State of the comparison with a second recording.
+    pub comparison: comparison::State,
+    /// Cached replays with recorded writes.
+    pub writers: writer_cache::WriterCache,
+    /// Tuning state.
+    pub tuning: tuning::State,
+    /// Memory trace state.
+    pub memory_trace: memory_trace::State,
+    /// Progress of the running derivation.
+    pub derivation: Option<Progress>,
+    /// References of the selection.
+    pub xrefs: xref_trail::XrefTrail,
+    /// Matching events of the filter lanes of the timeline.
+    pub lanes: lanes::Lanes,
+    /// Cursors A and B.
+    pub cursors: cursors::Cursors,
+    /// Whether events have thread ids, based on a sample.
+    pub has_threads: bool,
+}
+
+/// Moves an unreadable journal to a backup and returns a message about it.
+fn not_read(path: &Path, why: &journal::JournalError) -> String {
+    match journal::move_to_backup(path) {
+        Ok(to) => format!(
+            "Cannot read earlier changes: {why}. The file was moved to {}.",
+            to.display()
+        ),
+        Err(e) => format!("Cannot read earlier changes: {why}. The file could not be moved: {e}."),
+    }
+}
+
+/// Returns the key that a journal of the recording must have.
+fn journal_key(recording: &Recording) -> JournalKey {
+    JournalKey {
+        events: recording.events.len() as u64,
+        gpu: recording.metadata.identity.gpu_id,
+        source: recording.metadata.identity.source.clone(),
+    }
+}
+
+impl Document {
+    /// Creates a document. Changes of an earlier program run are applied if it ended normally, and offered if it did
+    /// not.
+    #[must_use]
+    pub fn new(path: PathBuf, recording: Arc<Recording>, derived: Arc<DerivedData>) -> Self {
+        Self::with_journal_fallback(path, None, recording, derived)
+    }
+
+    /// Creates a document whose changes go to the file `elsewhere` if they cannot be stored next to the recording.
+    #[must_use]
+    pub fn with_journal_fallback(
+        path: PathBuf,
+        elsewhere: Option<PathBuf>,
+        recording: Arc<Recording>,
+        mut derived: Arc<DerivedData>,
+    ) -> Self {
+        let of = journal_key(&recording);
+        // Earlier edits need their buffers. Without such edits the buffers are listed after the first frame.
+        let listing = BuffersOnDemand::new(&recording);
+        if derived.has_stage(Stage::Buffers) {
+            listing.get();
+        }
+        let journal_path = journal::path_for(&path);
+        let mut journal = Journal::new(journal_path.clone(), of.clone()).with_fallback(elsewhere.clone());
+        let (mut changes, mut offered, mut notice) = (Changes::default(), None, None);
+        match journal.hold() {
+            Ok(true) => {
+                let resumed = journal.resume().zip(elsewhere.clone());
+                let resumed = resumed.and_then(|(text, path)| {
+                    let found = journal::parse(&text, &of, &listing)?;
+                    let beneath = Some(journal_path.clone());
+                    Some(JournalContents {
+                        path,
+                        base_path: beneath,
+                        ..found
+                    })
+                });
+                let resumes = resumed.is_some();
+                let read = match resumed {
+                    Some(found) => Ok(Some(found)),
+                    None => journal::read(&journal_path, &of, &listing),
+                };
+                match read {
+                    Ok(Some(found)) if found.closed => changes = found.changes,
+                    Ok(Some(found)) if !found.changes.is_empty() => offered = Some(found),
+                    Ok(_) => {}
+                    Err(e) => notice = Some(not_read(&journal_path, &e)),
+                }
+                if offered.is_none() {
+                    offered = journal::read_backup(&journal_path, &of, &listing);
+                }
+                // A fallback that does not continue the journal next to the recording is offered, so that it is not
+                // lost.
+                if let Some(p) = elsewhere.filter(|_| offered.is_none() && !resumes) {
+                    offered = journal::read_unlocked(&p, &of, &listing);
+                }
+            }
+            Ok(false) => {
+                notice = Some(
+                    "The recording is open in another window too. This window does not show the changes made there. A \
+                     separate journal keeps the changes made here and offers them when you open the recording again."
+                        .to_owned(),
+                );
+            }
+            Err(e) => notice = Some(format!("Cannot read earlier changes: {}: {e}", journal_path.display())),
+        }
+        let buffers = match listing.into_listed() {
+            Some(buffers) => {
+                if !derived.has_stage(Stage::Buffers) {
+                    Arc::make_mut(&mut derived)
+                        .pending
+                        .retain(|stage| *stage != Stage::Buffers);
+                }
+                buffers
+            }
+            None => Buffers::new(Arc::clone(&recording), BufferIndex::default()),
+        };
+        let buffers = Arc::new(buffers);
+        Self {
+            changes,
+            offered,
+            notice,
+            ..Self::bare(path, journal, recording, derived, buffers)
+        }
+    }
+
+    /// Creates a document without changes.
+    fn bare(
+        path: PathBuf,
+        journal: Journal,
+        recording: Arc<Recording>,
+        derived: Arc<DerivedData>,
+        buffers: Arc<Buffers>,
+    ) -> Self {
+        let title = path
+            .file_name()
+            .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
+        let current_event = 0;
+        let mut captured = recording
+            .capture()
+            .map(|c| capture_info::describe_capture(&c))
+            .unwrap_or_default();
+        captured.extend(recording.applied_edits().into_iter().map(capture_info::describe_edit));
+        Self {
+            title,
+            is_edited_copy: !recording.applied_edits().is_empty(),
+            processes: processes::Processes::for_recording(&path, &recording),
+            capture_info: captured,
+            current_event,
+            selection: Selection::Event,
+            history: History::new(HistoryEntry {
+                current_event,
+                selection: Selection::Event,
+            }),
+            changes: Changes::default(),
+            journal,
+            offered: None,
+            notice: None,
+            numbers: NumberFormat::default(),
+            jumps: 0,
+            replay: replay::State::new(&recording),
+            comparison: comparison::State::default(),
+            writers: writer_cache::WriterCache::default(),
+            tuning: tuning::State::default(),
+            memory_trace: memory_trace::State::default(),
+            derivation: None,
+            xrefs: xref_trail::XrefTrail::default(),
+            lanes: lanes::Lanes::default(),
+            cursors: cursors::Cursors::default(),
+            has_threads: times::has_thread_ids(&recording.events),
+            path,
+            recording,
+            derived,
+            buffers,
+        }
+    }
+
+    /// Returns a copy of the recording with its changes, for a hidden window. Changes to the copy are not stored.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let path = self.path.clone();
+        let nowhere = Journal::new(PathBuf::from("/dev/null"), journal_key(&self.recording));
+        let (derived, buffers) = (Arc::clone(&self.derived), Arc::clone(&self.buffers));
+        let mut copy = Self::bare(path, nowhere, Arc::clone(&self.recording), derived, buffers);
+        copy.changes = self.changes.clone();
+        copy
+    }
+
+    /// Stores the result of a derivation stage. Moves to the first job if the user has not moved yet.
+    pub fn learn(&mut self, part: Part) {
+        let part = match part {
+            Part::Buffers(index) => {
+                self.buffers = Arc::new(Buffers::new(Arc::clone(&self.recording), *index));
+                Part::Buffers(Box::default())
+            }
+            part => part,
+        };
+        // Running tasks that hold the derived data continue with their version.
+        let derived = Arc::make_mut(&mut self.derived);
+        let named = matches!(part, Part::Registers(_));
+        derived.take(part);
+        // Register names may have changed during the derivation.
+        if named {
+            derive::name_registers(derived);
+        }
+        if self.jumps == 0
+            && let Some(first) = self.first_work()
+        {
+            self.go(first);
+        }
+    }
+
+    /// Returns the event of the first job or launch.
+    #[must_use]
+    pub fn first_work(&self) -> Option<u64> {
+        let launch = || Some(self.derived.api_trace.as_ref()?.launches().first()?.event);
+        self.derived.jobs.first().map(|j| j.submit).or_else(launch)
+    }
+
+    /// Applies changed register maps of the user. Returns `false` if the recording must be read again.
+    #[must_use]
+    pub fn rename(&mut self) -> bool {
+        let recording = Arc::clone(&self.recording);
+        derive::rename(Arc::make_mut(&mut self.derived), &recording)
+    }
+
+    /// Returns the number of events.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.recording.events.len() as u64
+    }
+
+    /// Whether the recording holds no events.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.recording.events.is_empty()
+    }
+
+    /// Returns the current event, whose state every panel shows.
+    #[must_use]
+    pub fn current_event(&self) -> u64 {
+        self.current_event
+    }
+
+    /// Returns the selection.
+    #[must_use]
+    pub fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    /// Moves to an event and selects it.
+    pub fn go(&mut self, event: u64) {
+        self.go_with(event, Selection::Event);
+    }
+
+    /// Moves to an event and selects an item.
+    pub fn go_with(&mut self, event: u64, selection: Selection) {
+        self.current_event = event.min(self.len().saturating_sub(1));
+        self.selection = selection;
+        self.jumps += 1;
+        self.history.go(HistoryEntry {
+            current_event: self.current_event,
+            selection: self.selection.clone(),
+        });
+    }
+
+    /// Selects an item at the current event.
+    pub fn select(&mut self, selection: Selection) {
+        self.go_with(self.current_event, selection);
+    }
+
+    /// Selects a job and moves to its submit.
+    pub fn go_job(&mut self, index: u32) {
+        if let Some(j) = self.derived.jobs.get(index as usize) {
+            let at = j.submit;
+            self.go_with(at, Selection::Job(index));
+        }
+    }
+
+    /// Selects a finding and moves to its event, if it has one.
+    pub fn go_finding(&mut self, index: u32) {
+        let event = self
+            .derived
+            .findings
+            .get(index as usize)
+            .and_then(|f| f.event)
+            .unwrap_or(self.current_event);
+        self.go_with(event, Selection::Finding(index));
+    }
+
+    /// Moves back in the history.
+    pub fn back(&mut self) {
+        if let Some(p) = self.history.back() {
+            self.arrive(p);
+        }
+    }
+
+    /// Moves forward in the history.
+    pub fn forward(&mut self) {
+        if let Some(p) = self.history.forward() {
+            self.arrive(p);
+        }
+    }
+
+    fn arrive(&mut self, p: HistoryEntry) {
+        self.current_event = p.current_event;
+        self.selection = p.selection;
+        self.jumps += 1;
+    }
+
+    /// Returns the history.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// Returns the current register: the selected one, or that of the current event.
+    #[must_use]
+    pub fn current_register(&self) -> Option<u32> {
+        match self.selection {
+            Selection::Register(r) => Some(r),
+            _ => self
+                .recording
+                .events
+                .access(usize::try_from(self.current_event).ok()?)
+                .and_then(|a| self.derived.find_register(&a)),
+        }
+    }
+
+    /// Returns the next or previous access to the current register, relative to the current event. `writes` limits the
+    /// search to writes.
+    #[must_use]
+    pub fn find_neighbour_access(&self, forward: bool, writes: bool) -> Option<u64> {
+        let fact = self.derived.registers.get(&self.current_register()?)?;
+        let events = if writes {
+            fact.accesses.writes()
+        } else {
+            fact.accesses.all()
+        };
+        let at = if forward {
+            events.count_until(self.current_event)
+        } else {
+            events.count_before(self.current_event).checked_sub(1)?
+        };
+        events.get(at)
+    }
+
+    /// Returns the contents of a buffer, or `None` if there is no such buffer or its address space is not in the
+    /// recording.
+    #[must_use]
+    pub fn contents(&self, buffer: &str) -> Option<BufferContents> {
+        let edited = self.changes.inputs().get(buffer).cloned();
+        BufferContents::new(Arc::clone(&self.buffers), buffer, edited)
+    }
+
+    /// Returns the buffer that contains an address, and the offset in it. If several match, prefers the one named
+    /// `liked`, then the shortest.
+    #[must_use]
+    pub fn buffer_at(&self, space: u32, va: u64, liked: &str) -> Option<(&Buffer, u64)> {
+        self.buffers.at(space, va, liked)
+    }
+
+    /// Returns the user's changes.
+    #[must_use]
+    pub fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Applies a change and logs it in the journal. Returns `false` if it does not fit; nothing changes then.
+    pub fn change(&mut self, change: Change) -> bool {
+        if !self.changes.apply(change.clone(), &*self.buffers) {
+            return false;
+        }
+        self.before_journal();
+        self.journal.log_change(&change);
+        true
+    }
+
+    /// Moves offered changes out of the way of new ones, until the user decides about them.
+    fn before_journal(&mut self) {
+        if self.journal.has_started() {
+            return;
+        }
+        let Some(found) = &mut self.offered else { return };
+        let beneath = found.base_path.take();
+        if found.path != self.journal.path() && beneath.is_none() {
+            return;
+        }
+        // This journal also contains the lines of the other one.
+        if let Some(b) = beneath.filter(|b| b.is_file())
+            && let Err(e) = journal::discard(&b)
+        {
+            tracing::error!("{}: {e}", b.display());
+        }
+        self.journal.discard_resumed();
+        match journal::move_to_backup(&found.path) {
+            Ok(to) => found.path = to,
+            Err(e) => tracing::error!("{}: {e}", found.path.display()),
+        }
+    }
+
+    /// Undoes the last change and returns it.
+    pub fn undo(&mut self) -> Option<Change> {
+        let c = self.changes.undo()?;
+        self.before_journal();
+        self.journal.log_undo();
+        Some(c)
+    }
+
+    /// Applies the last undone change again and returns it.
+    pub fn redo(&mut self) -> Option<Change> {
+        let c = self.changes.redo(&*self.buffers)?;
+        self.before_journal();
+        self.journal.log_redo();
+        Some(c)
+    }
+
+    /// Applies the offered changes on top of the current ones.
+    pub fn accept_offered(&mut self) {
+        let Some(found) = self.offered.take() else { return };
+        if found.path == self.journal.path() || found.base_path.is_some() {
+            // The changes are already in the journal, and nothing was added to it.
+            self.changes = found.changes;
+            self.journal.start();
+            return;
+        }
+        let list: Vec<Change> = found.changes.applied().cloned().collect();
+        let before = self.changes.places();
+        for change in list {
+            let change = match change {
+                // The index refers to the other journal, whose changes now follow those of this one.
+                Change::Switch { edit, on } => Change::Switch {
+                    edit: edit.saturating_add(before),
+                    on,
+                },
+                other => other,
+            };
+            self.change(change);
+        }
+        // The file is removed only after its changes are in the journal.
+        if !matches!(self.journal.flush(), SaveState::InMemory(_)) {
+            let _ = std::fs::remove_file(&found.path);
+        }
+    }
+
+    /// Discards the offered changes. Renames their file and returns its new path.
+    ///
+    /// # Errors
+    /// A description of the error if the file cannot be renamed; the changes then stay offered.
+    pub fn discard_offered(&mut self) -> Result<Option<PathBuf>, String> {
+        let Some(found) = &self.offered else { return Ok(None) };
+        let describe = |e| format!("{}: {e}", found.path.display());
+        let to = journal::discard(&found.path).map_err(describe)?;
+        if let Some(b) = found.base_path.as_ref().filter(|b| b.is_file()) {
+            journal::discard(b).map_err(|e| format!("{}: {e}", b.display()))?;
+        }
+        self.journal.discard_resumed();
+        self.offered = None;
+        Ok(Some(to))
+    }
+
+    /// Returns where the changes are stored, as far as known now.
+    #[must_use]
+    pub fn save_state(&self) -> SaveState {
+        self.journal.save_state()
+    }
+
+    /// Tries to write every change, waits for completion, and returns where the changes are stored.
+    #[must_use]
+    pub fn flush_journal(&self) -> SaveState {
+        self.journal.flush()
+    }
+
+    /// Returns the complete journal, including changes that could not be written.
+    ///
+    /// # Errors
+    /// Returns an error if the lines already in the file cannot be read.
+    pub fn journal_contents(&self) -> std::io::Result<Vec<u8>> {
+        self.journal.read_all()
+    }
+
+    /// Returns the element type of a buffer, as set by the user or recorded.
+    #[must_use]
+    pub fn element(&self, buffer: &Buffer) -> ElementType {
+        self.changes.element(&buffer.name).unwrap_or(buffer.element)
+    }
+
+    /// Returns the edited bytes of a buffer, and whether they differ from the recording. Takes time proportional to the
+    /// buffer size; [`Document::contents`] reads parts.
+    #[must_use]
+    pub fn buffer_now(&self, name: &str) -> Option<(Vec<u8>, bool)> {
+        let contents = self.contents(name)?;
+        Some((contents.read_all(), contents.edited().is_some()))
+    }
+
+    /// Replaces bytes of a buffer, starting at `offset`. Returns `false` if they do not fit.
+    pub fn edit(&mut self, buffer: &str, offset: u64, new: Vec<u8>) -> bool {
+        let title = format!("edit {} bytes of {buffer}", new.len());
+        let new = new.into();
+        self.edit_pieces(buffer, title, vec![Piece { offset, new }])
+    }
+
+    /// Replaces several parts of a buffer as one change. Returns `false` if a part does not fit; nothing changes then.
+    pub fn edit_pieces(&mut self, buffer: &str, title: String, pieces: Vec<Piece>) -> bool {
+        let Some(contents) = self.contents(buffer) else {
+            return false;
+        };
+        let fits = |p: &Piece| {
+            let end = p.offset.checked_add(p.new.len() as u64);
+            end.is_some_and(|e| e <= contents.buffer().bytes)
+        };
+        if !pieces.iter().all(fits) {
+            return false;
+        }
+        if pieces.iter().all(|p| *contents.part(p.offset, p.new.len()) == *p.new) {
+            return true;
+        }
+        self.change(Change::Bytes {
+            buffer: buffer.to_owned(),
+            title,
+            pieces,
+        })
+    }
+
+    /// Disables an edit or enables it again, by its index among the applied changes.
+    pub fn switch_edit(&mut self, edit: u64, on: bool) -> bool {
+        self.change(Change::Switch { edit, on })
+    }
+
+    /// Reverts a buffer to its recorded contents.
+    pub fn revert(&mut self, buffer: &str) -> bool {
+        self.changes.inputs().contains_key(buffer)
+            && self.change(Change::Revert {
+                buffer: buffer.to_owned(),
+            })
+    }
+
+    /// Adds, changes or removes the note at an event.
+    pub fn note(&mut self, event: u64, new: Option<String>) -> bool {
+        let old = self.changes.notes().get(&event).cloned();
+        let new = new.map(|text| Note {
+            text,
+            ..old.clone().unwrap_or_default()
+        });
+        old != new && self.change(Change::Note { event, old, new })
+    }
+
+    /// Stores the current selection and the shown panels with the note at the current event. Creates the note with
+    /// `text` if there is none.
+    pub fn note_scene(&mut self, text: &str, panels: &[&str]) -> bool {
+        let event = self.current_event;
+        let old = self.changes.notes().get(&event).cloned();
+        let selection = match (&self.selection, &old) {
+            // If the note itself is selected, keep the selection that it was made with.
+            (Selection::Note(_), Some(n)) => n.selection.clone(),
+            (Selection::Note(_) | Selection::Divergence(_) | Selection::Fault(_), _) => Selection::Event,
+            (s, _) => s.clone(),
+        };
+        let new = Some(Note {
+            text: old.as_ref().map_or(text, |n| n.text.as_str()).to_owned(),
+            selection,
+            panels: panels.iter().map(|p| (*p).to_owned()).collect(),
+        });
+        old != new && self.change(Change::Note { event, old, new })
+    }
+
+    /// Saves a filter, changes its settings, or removes it.
+    pub fn save_filter(&mut self, text: &str, new: Option<SavedFilter>) -> bool {
+        let old = self.changes.filter(text).cloned();
+        let text = text.to_owned();
+        old != new && self.change(Change::Filter { text, old, new })
+    }
+
+    /// Gives a register its own lane, or removes the lane.
+    pub fn pin(&mut self, register: u32) -> bool {
+        let on = !self.changes.pins().contains(&register);
+        self.change(Change::Pin { register, on })
+    }
+
+    /// Adds a register or a field to the plot, or removes it. Returns `false` if the plot is full.
+    pub fn plot(&mut self, line: &PlotLine) -> bool {
+        let now = self.changes.plots();
+        let known = now.iter().find(|(_, l)| l == line).map(|(slot, _)| *slot);
+        let free = || (0..MAX_PLOTS).find(|s| now.iter().all(|(taken, _)| taken != s));
+        let Some(slot) = known.or_else(free) else {
+            return false;
+        };
+        self.change(Change::Plot {
+            line: line.clone(),
+            slot,
+            on: known.is_none(),
+        })
+    }
+
+    /// Whether a register or a field is plotted.
+    #[must_use]
+    pub fn is_plotted(&self, line: &PlotLine) -> bool {
+        self.changes.plots().iter().any(|(_, l)| l == line)
+    }
+
+    /// Closes the journal normally and cancels the running derivation.
+    pub fn close(&mut self) {
+        if let Some(p) = self.derivation.take() {
+            p.cancel();
+        }
+        self.journal.close();
+    }
+
+    /// Returns the time of an event, nanoseconds from the first event.
+    #[must_use]
+    pub fn ns(&self, event: u64) -> u64 {
+        self.derived.axis.ns(event)
+    }
+}
+
+/// Whether a path is an existing file or folder.
+#[must_use]
+pub fn is_openable(path: &Path) -> bool {
+    path.is_dir() || path.is_file()
+}

@@ -1,0 +1,114 @@
+//! Whether a replay ran the shaders of a job, and the reason if it did not.
+
+use crate::Document;
+use crate::jobs::JobFact;
+use replay_engine::run::{JobOutcome, Outcome};
+use trace_core::finding::FindingKind;
+use trace_core::jobs::JobType;
+
+/// A job of a chain: its address, and the name of its type.
+pub type ChainEntry<'a> = (u64, &'a str);
+
+/// Job types that draw.
+const DRAW: [JobType; 6] = [
+    JobType::Vertex,
+    JobType::Geometry,
+    JobType::Tiler,
+    JobType::Fused,
+    JobType::Fragment,
+    JobType::IndexedVertex,
+];
+
+/// Returns the outcome of a job in the last replay, and why it was not computed, if so.
+#[must_use]
+pub fn find_job_outcome(doc: &Document, job: &JobFact) -> Option<(JobOutcome, Option<String>)> {
+    let o = doc.replay.outcome.as_ref()?;
+    let at = o.jobs().binary_search_by_key(&job.submit, |x| x.submit_event).ok()?;
+    let j = o.jobs().get(at)?.clone();
+    let chain: Vec<ChainEntry<'_>> = job.chain.iter().map(|c| (c.va, c.kind.as_str())).collect();
+    let why = explain_uncomputed(o, &j, &chain);
+    Some((j, why))
+}
+
+/// Explains why the results of a job are not in the outputs. Returns `None` if they are, or if the job runs no shader.
+/// `chain` lists the jobs of its chain.
+#[must_use]
+pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>]) -> Option<String> {
+    if !j.done {
+        let why = match j.status {
+            None => "it never ended".to_owned(),
+            Some(code) => format!("it ended with {}", trace_core::jobs::exception_name(code)),
+        };
+        return Some(why);
+    }
+    if j.computed != Some(false) {
+        return None;
+    }
+    // A finding names its jobs by address.
+    let findings = o.findings().iter().filter(|f| f.kind == FindingKind::ShaderNotRun);
+    let names = |place: &str, va: u64| {
+        let at = format!("{va:#x}");
+        place.split([' ', ',']).any(|word| word == at)
+    };
+    let report = findings
+        .filter(|f| names(&f.place, j.head_va.0) || chain.iter().any(|(va, _)| names(&f.place, *va)))
+        // If several jobs share an address, prefer the finding with the submit of this one.
+        .max_by_key(|f| f.event == Some(j.submit_event));
+    if let Some(f) = report {
+        return Some(f.message.clone());
+    }
+    let drawn = chain
+        .iter()
+        .map(|c| c.1)
+        .find(|kind| DRAW.iter().any(|d| d.name() == *kind));
+    Some(match drawn {
+        Some(kind) => format!("{kind} jobs complete without running their shader on this target"),
+        None => "the target did not run its shader and gave no reason".to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use replay_engine::run::{AccessOutcome, OutcomeBody};
+    use trace_core::GpuVa;
+    use trace_core::finding::Finding;
+
+    fn job(submit_event: u64, computed: Option<bool>, status: Option<u8>) -> JobOutcome {
+        JobOutcome {
+            index: 0,
+            submit_event,
+            head_va: GpuVa(0xa0),
+            done: status == Some(1),
+            status,
+            computed,
+            duration_ns: 1,
+        }
+    }
+
+    #[test]
+    fn uncomputed_jobs_show_a_reason() {
+        let mut o = Outcome::unfinished("board".into(), OutcomeBody::Accesses(AccessOutcome::default()));
+        let not_run = |location: &str, why: &str| Finding::new(FindingKind::ShaderNotRun, location, why);
+        o.accesses_mut().unwrap().findings = vec![
+            not_run("jobs 0xa00, 0xa0 and 3 more", "it holds what is not known").at_event(7),
+            not_run("job 0xa0", "its memory is not there").at_event(9),
+        ];
+        let done = Some(1);
+        assert_eq!(explain_uncomputed(&o, &job(7, Some(true), done), &[]), None);
+        assert_eq!(explain_uncomputed(&o, &job(7, None, done), &[]), None);
+        let why =
+            |submit, chain: &[ChainEntry<'_>]| explain_uncomputed(&o, &job(submit, Some(false), done), chain).unwrap();
+        assert_eq!(why(7, &[]), "it holds what is not known");
+        assert_eq!(why(9, &[]), "its memory is not there");
+        assert!(
+            explain_uncomputed(&o, &job(9, Some(false), None), &[])
+                .unwrap()
+                .contains("never ended")
+        );
+        o.accesses_mut().unwrap().findings.clear();
+        let why = |chain: &[ChainEntry<'_>]| explain_uncomputed(&o, &job(7, Some(false), done), chain).unwrap();
+        assert!(why(&[(0xa0, "vertex"), (0xb0, "tiler")]).starts_with("vertex jobs complete"));
+        assert!(why(&[(0xa0, "compute")]).contains("gave no reason"));
+    }
+}

@@ -1,0 +1,184 @@
+//! The jobs of a recording, from submit to interrupt, with their chains in memory.
+
+use crate::lookup::memory_at;
+use std::ops::Deref;
+use std::sync::Arc;
+use trace_core::GpuVa;
+use trace_core::check::Submit;
+use trace_core::jobs::{self, ChainEnd, read_shared_chains};
+use trace_core::memory::GpuMemory;
+use trace_core::progress::{Cancelled, Progress};
+use trace_core::recording::{ChainReport, Recording};
+
+/// Maximum number of stored jobs of a chain.
+const MAX_CHAIN_JOBS: usize = 256;
+
+/// Type name of a job that is a command stream.
+pub const COMMAND_STREAM: &str = "command stream";
+
+/// A job of a chain.
+#[derive(Clone, Debug, Default)]
+pub struct ChainJob {
+    /// GPU address of the header.
+    pub va: u64,
+    /// Name of the type, or why the header does not decode.
+    pub kind: String,
+    /// Whether the header decodes.
+    pub decoded: bool,
+    /// Workgroups and workgroup size.
+    pub dispatch: Option<([u32; 3], [u32; 3])>,
+    /// Shader address.
+    pub shader: Option<u64>,
+    /// All shaders that the job names: stage and entry address.
+    pub shaders: Vec<(jobs::Stage, u64)>,
+    /// Fields of the header: name and formatted value.
+    pub fields: Vec<(String, String)>,
+}
+
+/// A job from its submit to its end.
+#[derive(Clone, Debug)]
+pub struct JobFact {
+    /// Index in order of submit.
+    pub index: u32,
+    /// Job slot.
+    pub slot: u8,
+    /// Event of the submit write.
+    pub submit: u64,
+    /// First event of the interrupt handler.
+    pub done: Option<u64>,
+    /// Address of the first job of the chain.
+    pub head_va: u64,
+    /// Nanoseconds from submit to interrupt.
+    pub duration_ns: Option<u64>,
+    /// Whether the job ended in a fault.
+    pub failed: bool,
+    /// The chain in memory.
+    pub chain: Arc<Chain>,
+    /// Result that the recorded device reported; derived together with the chain.
+    pub report: Option<Arc<ChainReport>>,
+}
+
+impl JobFact {
+    /// Returns the submit of the job.
+    #[must_use]
+    pub fn to_submit(&self) -> Submit {
+        Submit {
+            index: self.index,
+            event: self.submit,
+            head_va: GpuVa(self.head_va),
+        }
+    }
+
+    /// Returns the first and last event.
+    #[must_use]
+    pub fn span(&self) -> (u64, u64) {
+        (self.submit, self.done.unwrap_or(u64::MAX).max(self.submit))
+    }
+}
+
+/// A chain of jobs in memory, with data about the chain as a whole. Jobs that run the same chain share it, so that a
+/// job of a million is small.
+#[derive(Clone, Debug, Default)]
+pub struct Chain {
+    /// The first jobs of the chain, up to a maximum.
+    jobs: Vec<ChainJob>,
+    /// Description of an abnormal end of the chain.
+    pub end: Option<String>,
+    /// Address space of the chain, as an index into the recording's list; `None` if it is not in the recording or not
+    /// derived yet.
+    pub space: Option<u32>,
+}
+
+impl Chain {
+    /// Creates a chain of these jobs with a normal end.
+    #[must_use]
+    pub fn new(jobs: Vec<ChainJob>) -> Self {
+        Self {
+            jobs,
+            ..Self::default()
+        }
+    }
+}
+
+impl Deref for Chain {
+    type Target = [ChainJob];
+
+    fn deref(&self) -> &[ChainJob] {
+        &self.jobs
+    }
+}
+
+/// Reads the chain of each job in its address space. Jobs that run the same chain with unchanged memory share it.
+///
+/// # Errors
+/// [`Cancelled`] if the operation was cancelled.
+pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Arc<Chain>>, Cancelled> {
+    let submits: Vec<(u64, GpuVa)> = jobs.iter().map(|j| (j.submit, GpuVa(j.head_va))).collect();
+    read_shared_chains(recording, &submits, progress, |space, submit, head| {
+        let memory = || space.and_then(|s| memory_at(recording, s, submit));
+        let mut c = match recording.has_command_streams() {
+            true => command_stream(head.0),
+            false => memory().map_or_else(Chain::default, |m| chain(&m, head)),
+        };
+        c.space = space;
+        c
+    })
+}
+
+/// Returns the placeholder chain of a job that is a command stream.
+fn command_stream(va: u64) -> Chain {
+    Chain::new(vec![ChainJob {
+        va,
+        kind: COMMAND_STREAM.to_owned(),
+        decoded: true,
+        ..ChainJob::default()
+    }])
+}
+
+fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
+    let chain = jobs::read_chain(mem, head);
+    let mut out = Vec::new();
+    let end = match chain.end {
+        ChainEnd::End => None,
+        ChainEnd::Loop(va) => Some(format!("it comes back to {va}")),
+        ChainEnd::Unreadable(va) => Some(format!("the recording does not hold {va}")),
+        ChainEnd::Undecoded(va) => Some(format!("the header at {va} does not decode")),
+        ChainEnd::Limit => Some("it exceeds the maximum chain length".into()),
+    };
+    for job in chain.jobs.iter().take(MAX_CHAIN_JOBS) {
+        let mut fields = Vec::new();
+        let kind = match &job.header {
+            Ok(h) => {
+                fields.push(("index".into(), h.index.to_string()));
+                fields.push(("status".into(), jobs::exception_name(h.exception_code()).to_owned()));
+                fields.push(("barrier".into(), if h.barrier { "yes" } else { "no" }.into()));
+                if h.next.0 != 0 {
+                    fields.push(("next".into(), h.next.to_string()));
+                }
+                if h.fault_pointer != 0 {
+                    fields.push(("fault at".into(), format!("{:#x}", h.fault_pointer)));
+                }
+                job.kind()
+                    .map_or_else(|| format!("type {}", h.job_type), |k| k.name().to_owned())
+            }
+            Err(e) => e.to_string(),
+        };
+        out.push(ChainJob {
+            va: job.va.0,
+            kind,
+            decoded: job.is_decoded(),
+            dispatch: job.dispatch.map(|d| (d.workgroups, d.size)),
+            shader: job.shader_va.map(|s| s.0),
+            shaders: jobs::find_shaders(job)
+                .into_iter()
+                .map(|(stage, va)| (stage, va.0))
+                .collect(),
+            fields,
+        });
+    }
+    Chain {
+        jobs: out,
+        end,
+        space: None,
+    }
+}

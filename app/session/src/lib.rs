@@ -1,0 +1,58 @@
+//! A session with an open recording: derived data, changes, current event, replays; no window and no command line.
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod address_map;
+pub mod api_trace;
+pub mod axis;
+pub mod bisect;
+pub mod capture_info;
+pub mod clipboard;
+pub mod code;
+pub mod comparison;
+pub mod cuda_target;
+pub mod cursors;
+pub mod debug;
+pub mod derive;
+pub mod derived_data;
+pub mod descriptions;
+mod document;
+pub mod history;
+pub mod html;
+pub mod job_buffers;
+pub mod job_index;
+pub mod job_outcome;
+pub mod jobs;
+pub mod lanes;
+pub mod lookup;
+pub mod memory_trace;
+pub mod notebook;
+pub mod output_diff;
+pub mod page_runs;
+pub mod page_table_marks;
+pub mod pattern;
+pub mod plan_footprint;
+pub mod plans;
+pub mod processes;
+pub mod register_map_files;
+pub mod replay;
+pub mod replay_targets;
+pub mod running_work;
+pub mod safety;
+pub mod sample;
+pub mod screen;
+pub mod source;
+pub mod spaces;
+pub mod targets;
+pub mod tensor;
+pub mod text;
+pub mod times;
+pub mod transfers;
+pub mod trim_recording;
+pub mod tuning;
+pub mod writer_cache;
+mod xref_data;
+pub mod xref_navigation;
+pub mod xref_text;
+pub mod xref_trail;
+
+pub use document::{Document, MAX_PLOTS, is_openable};

@@ -1,0 +1,225 @@
+//! Memory traces of the launches of a recording: the request, the run on a target, and the state of a document. A
+//! request covers the launches whose writes are in doubt.
+
+use crate::Document;
+use crate::cuda_target::{DeviceQueryError, compile_query, is_cuda, missing_answer};
+use crate::running_work::{RunningSlot, RunningWork};
+use replay_cuda::ApiOptions;
+use replay_engine::client::Lease;
+use replay_engine::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
+use replay_engine::plan::Edits;
+use replay_engine::target::TracedMemory;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use trace_core::PAGE_SIZE;
+use trace_core::api_trace::{ApiTrace, LastWriter, MemoryTrace};
+use trace_core::progress::Progress;
+use trace_core::recording::Recording;
+
+/// Nanoseconds per second.
+pub const SECOND: u64 = 1_000_000_000;
+/// Default time limit of a memory trace, nanoseconds.
+const USUAL_TIME: u64 = 600 * SECOND;
+/// A memory trace with its report and request.
+#[derive(Clone, Debug)]
+pub struct MemoryTraceResult {
+    /// The memory trace.
+    pub trace: Arc<MemoryTrace>,
+    /// The report of the run.
+    pub result: MemoryTraceReport,
+    /// The request.
+    pub request: MemoryTraceRequest,
+}
+
+impl MemoryTraceResult {
+    /// Whether the target traced everything that was requested.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let t = &self.result;
+        t.stopped.is_none() && t.full.is_none() && t.late.is_none() && t.looked_until.is_none()
+    }
+
+    /// Describes each part that is missing or differs from the request.
+    #[must_use]
+    pub fn missing(&self) -> Vec<String> {
+        let mut messages = Vec::new();
+        if let Some(s) = &self.result.stopped {
+            let place = match (&s.function, s.event) {
+                (Some(f), Some(e)) => format!("in the launch of {f}, event {e}"),
+                (None, Some(e)) => format!("at event {e}"),
+                _ => "there".to_owned(),
+            };
+            messages.push(format!("the device stopped {place}: {}; the report ends there", s.why));
+        }
+        if let Some(event) = self.result.full {
+            messages.push(format!(
+                "pages before and after launches need more than {} bytes: launches from event {event} on were not \
+                 traced",
+                self.request.most
+            ));
+        }
+        if let Some(event) = self.result.late {
+            messages.push(format!(
+                "the trace took longer than {} s: launches from event {event} on were not traced",
+                self.request.time_ns / SECOND
+            ));
+        }
+        if let Some(at) = self.result.looked_until {
+            messages.push(format!(
+                "memory holds more than {} bytes: the report ends at {at:#x}",
+                self.request.most
+            ));
+        }
+        for what in &self.result.left_out {
+            messages.push(format!(
+                "{what} did not run on the target: results that depend on them differ from the recording"
+            ));
+        }
+        messages
+    }
+}
+
+/// Returns the request that finds the writer and value of a byte before an event: its page, over the launches that are
+/// in doubt. Returns `None` if there are none.
+#[must_use]
+pub fn request_for_byte(api_trace: &ApiTrace, who: &LastWriter, event: u64) -> Option<MemoryTraceRequest> {
+    let buffer = api_trace.buffers().get(who.location?.buffer)?;
+    let written = who.certain.map(|(e, _)| e).max(who.change.map(|c| c.event));
+    let taken = buffer.from.saturating_add(u64::from(buffer.kind.is_allocated()));
+    let from = written.map_or(taken, |e| e + 1);
+    let doubt = api_trace.find_uncertain_events(who.address, from..event);
+    let launches = |part: &Range<u64>| !api_trace.launches_in(part.clone()).is_empty();
+    if !doubt.iter().any(launches) {
+        return None;
+    }
+    let page = (who.address - who.address % PAGE_SIZE as u64, PAGE_SIZE as u64);
+    Some(MemoryTraceRequest {
+        // Launches that were traced before are traced again, so that one answer is complete.
+        from,
+        to: event,
+        ranges: vec![page],
+        look: vec![page],
+        ..MemoryTraceRequest::default()
+    })
+}
+
+/// Returns the request for the contents of memory before an event.
+#[must_use]
+pub fn request_for_memory(range: Range<u64>, event: u64) -> MemoryTraceRequest {
+    MemoryTraceRequest {
+        from: event,
+        to: event,
+        ranges: vec![(range.start, range.end.saturating_sub(range.start))],
+        look: vec![(range.start, range.end.saturating_sub(range.start))],
+        ..MemoryTraceRequest::default()
+    }
+}
+
+/// Returns the request for the changes of every launch, in all memory.
+#[must_use]
+pub fn request_for_launches(recording: &Recording) -> MemoryTraceRequest {
+    MemoryTraceRequest {
+        from: 0,
+        to: recording.events.len() as u64,
+        ..MemoryTraceRequest::default()
+    }
+}
+
+/// Runs a memory trace on a target. The target replays the recording with the recorded inputs.
+///
+/// # Errors
+/// Returns an error if the recording cannot be compiled for the target, or the target fails.
+pub fn trace_memory(
+    lease: &mut Lease,
+    target: &str,
+    recording: &Recording,
+    request: MemoryTraceRequest,
+    progress: &Progress,
+) -> Result<MemoryTraceResult, DeviceQueryError> {
+    let mut request = request;
+    if request.time_ns == 0 {
+        request.time_ns = USUAL_TIME;
+    }
+    let (edits, options) = (Edits::default(), ApiOptions::default());
+    let compiled = compile_query(lease, (recording, &edits), &options, request.time_ns, progress)?;
+    let TracedMemory { report, trace } = lease.trace_memory(&compiled, &request, progress)?;
+    let watched = MemoryTrace::from_bytes(&trace)?.with_target(target);
+    if !watched.is_answer_to(&(request.from..request.to), &request.ranges, &request.look) {
+        return Err(DeviceQueryError::UnexpectedAnswer);
+    }
+    Ok(MemoryTraceResult {
+        trace: Arc::new(watched),
+        result: report,
+        request,
+    })
+}
+
+/// Returns the shortest time of each launch on a target, in nanoseconds, by event. The recording is replayed `repeat`
+/// times with its recorded inputs, with device events around each launch.
+///
+/// # Errors
+/// Returns an error if the recording cannot be compiled for the target, or the target fails.
+pub fn measure_launches(
+    lease: &mut Lease,
+    recording: &Recording,
+    repeat: u32,
+    time_ns: u64,
+    progress: &Progress,
+) -> Result<BTreeMap<u64, u64>, DeviceQueryError> {
+    let (edits, options) = (Edits::default(), ApiOptions::default());
+    let mut compiled = compile_query(lease, (recording, &edits), &options, time_ns, progress)?;
+    if let Some(calls) = compiled.plan.api_mut() {
+        calls.times = true;
+    }
+    let outcome = lease.replay(&compiled, repeat, progress, false)?;
+    match outcome.api() {
+        Some(api) if outcome.failure.is_none() => Ok(api.launch_ns.iter().map(|[event, ns]| (*event, *ns)).collect()),
+        _ => Err(missing_answer(outcome.failure)),
+    }
+}
+
+impl Document {
+    /// Returns the target for memory traces: the one chosen in Replay, if it runs launches.
+    #[must_use]
+    pub fn find_memory_trace_target(&self) -> Option<String> {
+        Some(self.replay.target().to_owned()).filter(|b| is_cuda(b))
+    }
+}
+
+/// The memory trace state of a document.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    running: RunningSlot,
+    /// Target of the last request.
+    target: String,
+    /// Why the answer or a part of it is missing.
+    pub failure: Option<String>,
+}
+
+impl State {
+    /// Returns the running request.
+    #[must_use]
+    pub fn running(&self) -> Option<&RunningWork> {
+        self.running.current()
+    }
+
+    /// Starts a request.
+    pub fn begin(&mut self, work: RunningWork) {
+        self.failure = None;
+        self.target.clone_from(&work.target);
+        self.running.begin(work);
+    }
+
+    /// Returns the failure of a target, if the last request was for it.
+    #[must_use]
+    pub fn failure_of(&self, target: &str) -> Option<&str> {
+        self.failure.as_deref().filter(|_| self.target == target)
+    }
+
+    /// Ends the request, with the failure if there is one.
+    pub fn end(&mut self, missed: Option<String>) {
+        self.running.end();
+        self.failure = missed;
+    }
+}

@@ -1,0 +1,672 @@
+//! Replays from the window: plan, run and outcome.
+
+use crate::output_diff::{OutputDiff, compare};
+use crate::plan_footprint::PlanFootprint;
+use crate::targets::{self, Targets};
+use crate::tuning::tolerance::parse_output_rules;
+use crate::{plans, text, transfers};
+use kinescope_files::buffer_index::Buffers;
+use kinescope_files::contents::BufferContents;
+use kinescope_files::workspace::How;
+use replay_cuda::{ApiOptions, ComparisonRules, compare_outputs};
+use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice, determine_fit};
+use replay_engine::client::targets::ReplayTarget;
+use replay_engine::client::{ClientError, Lease, Phase};
+use replay_engine::device::qemu::PACKAGE;
+use replay_engine::device::{Containment, DeviceInfo};
+use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace};
+use replay_engine::run::{Outcome, Verdict};
+use replay_engine::verify::{MAX_STEPS, Reason, Refusal, Verified, Work};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use trace_core::progress::Progress;
+use trace_core::recording::Recording;
+
+/// The target that needs no hardware.
+pub const DEFAULT_SIMULATOR: &str = "software:mali-g71";
+
+/// The replay state of a document.
+#[derive(Default)]
+pub struct State {
+    /// Chosen target; empty for [`State::simulator`].
+    target: String,
+    /// Properties of the recording that decide which targets fit.
+    recorded: RecordedDevice,
+    /// Reachable targets, to find which of them fit.
+    reachable: Option<Targets>,
+    /// Fitting targets, the preferred one first.
+    fitting: Vec<FittingTarget>,
+    /// What this machine lacks for the chosen target, in a few words.
+    missing: Option<String>,
+    /// Whether this machine lacks QEMU.
+    lacks_qemu: bool,
+    /// Text of the field for another target name.
+    pub target_field: String,
+    /// Known targets, once they were queried.
+    pub known_targets: Option<Vec<ReplayTarget>>,
+    /// Names of the paired agents.
+    agents: Vec<String>,
+    /// Whether a replay keeps recorded idle time.
+    pub keep_gaps: bool,
+    /// Replay options of API traces.
+    pub api_options: How,
+    /// Tolerance for API trace outputs, as the user wrote it; empty for bit-exact.
+    pub tolerance: String,
+    /// Unknown registers that the user allows, as byte offsets.
+    pub allowed: Vec<Range<u32>>,
+    /// Number of runs of a replay.
+    pub repeat: u32,
+    /// The plan, and the revision of the changes that it was built from.
+    pub plan: Option<(Arc<Compiled>, u64)>,
+    /// The device that the plan was built for.
+    pub device: Option<DeviceInfo>,
+    /// Device information of the chosen target, queried before a plan was built for it.
+    pub queried_device: Option<DeviceInfo>,
+    /// The proof of the checks before upload, or why the plan is refused.
+    pub verified: Option<Result<Verified, Refusal>>,
+    /// Footprint of the plan.
+    pub footprint: Arc<PlanFootprint>,
+    /// Progress of the running replay.
+    pub running: Option<Progress>,
+    /// Current phase of the running replay.
+    pub phase: Arc<Mutex<String>>,
+    /// Outcome of the last replay.
+    pub outcome: Option<Arc<Outcome>>,
+    /// Target of the outcome.
+    pub outcome_target: String,
+    /// Revision of the changes that the outcome used.
+    pub outcome_revision: u64,
+    /// Why the last attempt to replay left no outcome.
+    pub last_failure: Option<&'static str>,
+    /// A target that did not answer the last query.
+    pub unresponsive_target: Option<String>,
+    /// Targets without containment that the user accepted since this recording was opened.
+    pub uncontained: BTreeSet<String>,
+    /// Targets with driver containment on which the user allowed replays since this recording was opened.
+    pub confirmed_drivers: BTreeSet<String>,
+    /// Comparison of outputs with the recorded ones.
+    pub output_diffs: Vec<OutputDiff>,
+    /// Why the last plan or replay failed.
+    pub error: Option<ReplayError>,
+}
+
+/// Why a plan or a replay failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplayError {
+    /// Kind of error, which decides what can be done about it.
+    pub kind: ReplayErrorKind,
+    /// What failed, where, and what to do, in one or two sentences.
+    pub text: String,
+    /// Whether the target did not answer or stopped answering.
+    pub is_unresponsive: bool,
+    /// The unknown register that caused the error, as byte offsets. The user may allow it.
+    pub allow: Option<Range<u32>>,
+    /// Whether the target is a different device from the recorded one.
+    pub unfit: bool,
+}
+
+/// The kind of a [`ReplayError`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayErrorKind {
+    /// The user stopped the replay.
+    Stopped,
+    /// The target cannot be leased, or was lost during the replay.
+    Target,
+    /// The target is hardware or has no containment, and the user has not confirmed that. The window asks.
+    Unconfirmed,
+    /// The recording cannot be compiled, or the plan is refused.
+    Plan,
+}
+
+impl From<ClientError> for ReplayError {
+    fn from(e: ClientError) -> Self {
+        let silent = matches!(e, ClientError::Unreachable { .. } | ClientError::Lost { .. });
+        let unfit = matches!(e, ClientError::OtherGpu { .. } | ClientError::OtherDevice { .. });
+        let kind = match e {
+            ClientError::Cancelled => ReplayErrorKind::Stopped,
+            ClientError::PlanRefused(_)
+            | ClientError::AgentRefusedPlan(_)
+            | ClientError::OtherGpu { .. }
+            | ClientError::OtherDevice { .. }
+            | ClientError::PageMissing { .. }
+            | ClientError::TooLarge(_) => ReplayErrorKind::Plan,
+            _ => ReplayErrorKind::Target,
+        };
+        let text = e.to_string();
+        Self {
+            kind,
+            text,
+            is_unresponsive: silent,
+            allow: None,
+            unfit,
+        }
+    }
+}
+
+impl From<CompileError> for ReplayError {
+    fn from(e: CompileError) -> Self {
+        let allow = match e {
+            CompileError::UnknownRegister { offset, .. } => offset.checked_add(4).map(|end| offset..end),
+            _ => None,
+        };
+        let kind = match e {
+            CompileError::Cancelled(_) => ReplayErrorKind::Stopped,
+            _ => ReplayErrorKind::Plan,
+        };
+        let unfit = matches!(e, CompileError::OtherHardware { .. });
+        let (text, silent) = (e.to_string(), false);
+        Self {
+            kind,
+            text,
+            is_unresponsive: silent,
+            allow,
+            unfit,
+        }
+    }
+}
+
+impl State {
+    /// Creates the state of a newly opened recording, with a fitting target.
+    #[must_use]
+    pub fn new(recording: &Recording) -> Self {
+        let mut this = Self {
+            recorded: RecordedDevice::new(recording),
+            ..Self::default()
+        };
+        this.set_reachable(&Targets::new(None));
+        this
+    }
+
+    /// Updates the reachable targets: which of them fit, and what this machine lacks for them. Checks for files, but
+    /// does not contact agents.
+    pub fn set_reachable(&mut self, reachable: &Targets) {
+        self.fitting = reachable.fitting_targets(&self.recorded, self.known_targets.as_deref().unwrap_or_default());
+        self.lacks_qemu = reachable.describe_missing("qemu:").is_some();
+        self.missing = reachable.describe_missing(self.target());
+        self.agents = reachable.paired_agents();
+        self.reachable = Some(reachable.clone());
+    }
+
+    /// Returns the names of the paired agents whose devices were not queried yet.
+    pub fn unqueried_agents(&self) -> impl Iterator<Item = &str> {
+        let of = |target: &str, agent: &str| {
+            let rest = target.strip_prefix("agent:").and_then(|b| b.strip_prefix(agent));
+            rest.is_some_and(|r| r.is_empty() || r.starts_with('/'))
+        };
+        let asked = move |agent: &str| self.known_targets.iter().flatten().any(|b| of(&b.name, agent));
+        self.agents.iter().map(String::as_str).filter(move |a| !asked(a))
+    }
+
+    /// Whether the recording is an API trace.
+    #[must_use]
+    pub fn is_api_trace(&self) -> bool {
+        self.recorded.calls
+    }
+
+    /// Returns the targets that fit the recording, the preferred one first.
+    #[must_use]
+    pub fn fitting(&self) -> &[FittingTarget] {
+        &self.fitting
+    }
+
+    /// Returns the default target: the first that fits, or else a simulator.
+    #[must_use]
+    pub fn simulator(&self) -> &str {
+        self.fitting.first().map_or(DEFAULT_SIMULATOR, |t| t.name.as_str())
+    }
+
+    /// Whether a simulator is known that can replay the recording.
+    #[must_use]
+    pub fn has_simulator(&self) -> bool {
+        self.simulator().starts_with("software:") && self.fit(self.simulator()) != Fit::Unfit
+    }
+
+    /// Whether no target is chosen and no fitting target is known.
+    #[must_use]
+    pub fn has_no_target(&self) -> bool {
+        self.target.is_empty() && self.fitting.is_empty() && self.fit(DEFAULT_SIMULATOR) == Fit::Unfit
+    }
+
+    /// Returns whether a target fits the recording, based on its name and its device information.
+    #[must_use]
+    pub fn fit(&self, target: &str) -> Fit {
+        let chosen = self
+            .device
+            .as_ref()
+            .or(self.queried_device.as_ref())
+            .filter(|_| target == self.target());
+        match chosen.or_else(|| self.listed(target)) {
+            Some(info) => determine_fit(&self.recorded, info),
+            None => self
+                .reachable
+                .as_ref()
+                .map_or(Fit::Unknown, |all| all.fit_by_name(&self.recorded, target)),
+        }
+    }
+
+    /// Returns what this machine lacks for a target, in a few words: `QEMU not installed`.
+    #[must_use]
+    pub fn lacks(&self, target: &str) -> Option<&str> {
+        if target == self.target() {
+            return self.missing.as_deref();
+        }
+        let fitting = self.fitting.iter().find(|t| t.name == target);
+        match fitting {
+            Some(t) => t.missing.as_deref(),
+            None if self.lacks_qemu && target.starts_with("qemu:") => Some("QEMU not installed"),
+            None => None,
+        }
+    }
+
+    /// Returns what prevents a plan, which needs only the device description. A CUDA device needs no driver for that.
+    #[must_use]
+    pub fn plan_obstacle(&self) -> Option<String> {
+        let driver = self.target().starts_with("cuda:") && self.fit(self.target()) != Fit::Unfit;
+        self.obstacle().filter(|_| !driver)
+    }
+
+    /// Returns a sentence that says why the chosen target cannot replay, or `None` if no reason is known.
+    #[must_use]
+    pub fn obstacle(&self) -> Option<String> {
+        let target = self.target();
+        if self.fit(target) == Fit::Unfit {
+            let recorded = self.recorded.describe();
+            if self.has_no_target() {
+                return Some(format!(
+                    "The recording is of {recorded}; no target of this program fits."
+                ));
+            }
+            let name = self
+                .reachable
+                .as_ref()
+                .map_or_else(|| target.to_owned(), |all| all.describe(target));
+            return Some(format!("The recording is of {recorded}; the target is {name}."));
+        }
+        let missing = self.missing.as_deref()?;
+        Some(match target.starts_with("qemu:") {
+            true => format!("{target}: {missing}. Install the package {PACKAGE}, then look for targets again."),
+            false if target.starts_with("cuda:") => format!(
+                "{target}: {missing}. On a machine with an NVIDIA driver run kinescope-agent serve --pair, and pair with it here."
+            ),
+            false => format!("{target}: {missing}."),
+        })
+    }
+
+    /// Parses the tolerances for API trace outputs.
+    ///
+    /// # Errors
+    /// A description of the error in the tolerance text.
+    pub fn parse_tolerance(&self, known: &Buffers) -> Result<ComparisonRules, String> {
+        let (rules, rule) = parse_output_rules(&self.tolerance)?;
+        let back = |name: &String| known.origin(name).is_some_and(|c| !c.kind.is_replaceable());
+        match rules.keys().find(|name| !back(name)) {
+            Some(odd) => Err(format!("the recording has no output '{odd}'")),
+            None => Ok(ComparisonRules {
+                rules,
+                rule,
+                ..ComparisonRules::default()
+            }),
+        }
+    }
+
+    /// Returns the chosen target.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        if self.target.is_empty() {
+            self.simulator()
+        } else {
+            &self.target
+        }
+    }
+
+    /// Chooses a target and discards a plan for another one.
+    pub fn choose(&mut self, target: &str) {
+        if self.target() != target {
+            target.clone_into(&mut self.target);
+            self.plan = None;
+            self.device = None;
+            self.queried_device = None;
+            self.verified = None;
+            self.error = None;
+            let missing = |all: &Targets| all.describe_missing(target);
+            self.missing = self.reachable.as_ref().and_then(missing);
+        }
+    }
+
+    /// Returns the device information of a known target.
+    fn listed(&self, target: &str) -> Option<&DeviceInfo> {
+        let known = self.known_targets.iter().flatten().find(|b| b.name == target);
+        known?.info.as_ref()
+    }
+
+    /// Returns the device information of the chosen target, once it was queried.
+    #[must_use]
+    pub fn info(&self) -> Option<&DeviceInfo> {
+        let listed = || self.listed(self.target());
+        self.device.as_ref().or(self.queried_device.as_ref()).or_else(listed)
+    }
+
+    /// Whether a replay may access real hardware. That is every target except local simulators by name and devices that
+    /// report to be software.
+    #[must_use]
+    pub fn is_hardware(&self) -> bool {
+        let software = |i: &DeviceInfo| i.containment == Containment::Software;
+        !targets::is_simulator(self.target()) && !self.info().is_some_and(software)
+    }
+
+    /// Whether the chosen target may be hardware and was not queried yet. It is queried before the user is asked.
+    #[must_use]
+    pub fn is_unqueried(&self) -> bool {
+        self.info().is_none() && self.is_hardware()
+    }
+
+    /// Whether the driver of the chosen target contains the replay, as far as known.
+    #[must_use]
+    pub fn is_driven(&self) -> bool {
+        self.info().is_some_and(|i| i.containment == Containment::Driver)
+    }
+
+    /// Whether the user must confirm a replay: every time for hardware, once if its driver contains replays like every
+    /// other program.
+    #[must_use]
+    pub fn needs_confirmation(&self) -> bool {
+        self.is_hardware() && !(self.is_driven() && self.confirmed_drivers.contains(self.target()))
+    }
+
+    /// Stores that the user confirmed the replay.
+    pub fn confirm(&mut self) {
+        let target = self.target().to_owned();
+        if self.needs_containment_consent() {
+            self.uncontained.insert(target);
+        } else if self.is_driven() {
+            self.confirmed_drivers.insert(target);
+        }
+    }
+
+    /// Whether the chosen target has no containment, as far as known, and the user has not accepted that yet.
+    #[must_use]
+    pub fn needs_containment_consent(&self) -> bool {
+        let nothing = |i: &DeviceInfo| i.containment == Containment::None;
+        self.info().is_some_and(nothing) && !self.uncontained.contains(self.target())
+    }
+
+    /// Clears the messages of the last run. Its outcome stays until there is a newer one.
+    pub fn begin(&mut self) {
+        self.error = None;
+        // A cancelled run may still write to its own phase, so the new run gets another one.
+        self.phase = Arc::default();
+    }
+
+    /// Stores a plan.
+    pub fn set_plan(&mut self, p: PreparedReplay) {
+        self.plan = Some((p.compiled, p.revision));
+        self.device = Some(p.device);
+        self.verified = Some(p.verified);
+        self.footprint = Arc::new(p.footprint);
+    }
+}
+
+/// The inputs of a plan, copied from the document so that another thread can build the plan.
+pub struct ReplayRequest {
+    pub(crate) recording: Arc<Recording>,
+    pub(crate) edited: Vec<BufferContents>,
+    pub(crate) targets: Targets,
+    pub(crate) target: String,
+    /// Whether the replay may access hardware.
+    pub(crate) real: bool,
+    /// Whether the user accepted a target without containment.
+    pub(crate) uncontained: bool,
+    pub(crate) pace: Pace,
+    pub(crate) api_options: How,
+    /// Tolerances for API trace outputs.
+    pub(crate) against: ComparisonRules,
+    /// Unknown registers that the user allows, as byte offsets.
+    pub(crate) allowed: Vec<Range<u32>>,
+    pub(crate) repeat: u32,
+    pub(crate) revision: u64,
+    pub(crate) phase: Arc<Mutex<String>>,
+}
+
+/// A plan with its device, checks and footprint.
+pub struct PreparedReplay {
+    /// The plan and its pages.
+    pub compiled: Arc<Compiled>,
+    /// The device.
+    pub device: DeviceInfo,
+    /// Result of the checks.
+    pub verified: Result<Verified, Refusal>,
+    /// Revision of the changes.
+    pub revision: u64,
+    /// Footprint of the plan.
+    pub footprint: PlanFootprint,
+    /// Nanoseconds that compiling and checking took.
+    pub plan_ns: u64,
+}
+
+impl ReplayRequest {
+    fn say(&self, text: &str) {
+        say(&self.phase, text);
+    }
+
+    fn lease(&self) -> Result<Lease, ReplayError> {
+        self.say("opening the target");
+        Ok(self.targets.open(&self.target)?)
+    }
+
+    /// Returns why the user must confirm again: the target changed since the request was made.
+    fn unconfirmed(&self, device: &DeviceInfo) -> Option<String> {
+        let what = match device.containment {
+            Containment::None if !self.uncontained => "not contained now",
+            Containment::Software => return None,
+            _ if !self.real => "hardware now",
+            _ => return None,
+        };
+        Some(format!(
+            "{} is {what} ({}); nothing was changed. Replay again to confirm.",
+            self.target, device.description
+        ))
+    }
+}
+
+fn say(phase: &Mutex<String>, text: &str) {
+    if let Ok(mut p) = phase.lock() {
+        text.clone_into(&mut p);
+    }
+}
+
+/// Builds and checks a plan. Sends nothing to the target.
+///
+/// # Errors
+/// Returns an error if the target cannot be leased, or the recording cannot be compiled for it.
+pub fn prepare(order: &ReplayRequest, progress: &Progress) -> Result<PreparedReplay, ReplayError> {
+    let lease = order.lease()?;
+    planned(order, lease.info(), progress)
+}
+
+/// Returns the plan edits for the user's inputs.
+#[must_use]
+pub fn build_edits(edited: &[BufferContents]) -> Edits {
+    let inputs = edited.iter().map(|c| (c.buffer().name.clone(), c.read_all()));
+    Edits {
+        inputs: inputs.collect(),
+        ..Edits::default()
+    }
+}
+
+fn planned(order: &ReplayRequest, device: &DeviceInfo, progress: &Progress) -> Result<PreparedReplay, ReplayError> {
+    order.targets.check_fit(&order.recording, &order.target, device)?;
+    order.targets.start_early(&order.target);
+    order.say("compiling the plan");
+    let since = std::time::Instant::now();
+    let options = CompileOptions {
+        pace: order.pace,
+        allow_unknown: order.allowed.clone(),
+        ..CompileOptions::default()
+    };
+    let api_options = ApiOptions {
+        graph: order.api_options.graph,
+        step: order.api_options.step,
+        no_restore: order.api_options.no_restore,
+        memory: order.api_options.memory,
+        ..ApiOptions::default()
+    };
+    let compiled = plans::compile(
+        &order.recording,
+        &build_edits(&order.edited),
+        device,
+        &options,
+        &api_options,
+        progress,
+    )?;
+    order.say("checking the plan");
+    let verified = checked(&compiled, device, progress)?;
+    let reach = PlanFootprint::for_plan(&compiled.plan, &order.recording);
+    Ok(PreparedReplay {
+        footprint: reach,
+        compiled: Arc::new(compiled),
+        device: device.clone(),
+        verified,
+        revision: order.revision,
+        plan_ns: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
+    })
+}
+
+/// Checks a plan; cancelling ends the check.
+fn checked(
+    compiled: &Compiled,
+    device: &DeviceInfo,
+    progress: &Progress,
+) -> Result<Result<Verified, Refusal>, ReplayError> {
+    let work = Work::new(MAX_STEPS, progress);
+    match plans::verify(compiled, device, &work) {
+        Err(r) if r.reason == Reason::GivenUp => Err(ClientError::Cancelled.into()),
+        done => Ok(done),
+    }
+}
+
+/// The result of a replay.
+pub struct ReplayResult {
+    /// The plan, which exists even if the replay failed.
+    pub prepared: PreparedReplay,
+    /// The outcome and comparison of its outputs, or why the replay failed.
+    pub outcome: Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError>,
+}
+
+/// Builds a plan, uploads it and runs it.
+///
+/// # Errors
+/// Returns an error if there is no target or no plan. Later errors are in [`ReplayResult`]; a replay that diverges is
+/// not an error.
+pub fn run_replay(order: &ReplayRequest, progress: &Progress) -> Result<ReplayResult, ReplayError> {
+    let mut lease = order.lease()?;
+    let device = lease.info().clone();
+    let planned = planned(order, &device, progress)?;
+    if let Some(text) = order.unconfirmed(&device) {
+        // Keep the plan and the device information, so that the question can show both.
+        let trouble = ReplayError {
+            kind: ReplayErrorKind::Unconfirmed,
+            is_unresponsive: false,
+            allow: None,
+            unfit: false,
+            text,
+        };
+        return Ok(ReplayResult {
+            prepared: planned,
+            outcome: Err(trouble),
+        });
+    }
+    if order.uncontained {
+        lease.accept_no_containment()?;
+    }
+    let outcome = run(order, &mut lease, &planned, progress);
+    Ok(ReplayResult {
+        prepared: planned,
+        outcome,
+    })
+}
+
+fn run(
+    order: &ReplayRequest,
+    lease: &mut Lease,
+    planned: &PreparedReplay,
+    progress: &Progress,
+) -> Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError> {
+    let phase = Arc::clone(&order.phase);
+    lease.on_phase(move |p: Phase| say(&phase, p.name()));
+    let mut outcome = lease.replay(&planned.compiled, order.repeat, progress, false)?;
+    outcome.timing.plan_ns = planned.plan_ns;
+    order.say("comparing outputs");
+    let compared = if outcome.api().is_some() {
+        compare_outputs(&mut outcome, &order.recording, &order.against);
+        transfers::compare_outputs(&order.recording, &mut outcome.outputs)
+    } else {
+        let all = outcome.outputs.iter();
+        all.filter_map(|o| compare(&order.recording, o)).collect()
+    };
+    Ok((Arc::new(outcome), compared))
+}
+
+/// Formats the verdict of a replay: one word, or one line if not everything was computed.
+#[must_use]
+pub fn format_verdict(outcome: &Outcome) -> String {
+    match outcome.verdict {
+        Verdict::Match if outcome.computed => "Matched".to_owned(),
+        Verdict::Match => outcome.verdict_line(),
+        Verdict::Diverged => "Diverged".to_owned(),
+        Verdict::Failed => "Failed".to_owned(),
+    }
+}
+
+/// Formats a replay on one line: reads, interrupts, time.
+#[must_use]
+pub fn format_summary(outcome: &Outcome) -> String {
+    let run = outcome.timing.runs_ns.first().copied().unwrap_or(0);
+    format!("in {} · {}", text::duration(run), format_compared(outcome))
+}
+
+/// Formats what a replay compared: reads, interrupts.
+#[must_use]
+pub fn format_compared(outcome: &Outcome) -> String {
+    if let Some(calls) = outcome.api() {
+        let launches = text::count_noun(calls.launches, "launch", "launches");
+        let outputs = match calls.free_outputs() {
+            (differ, all) if all > 0 => format!(
+                "with your inputs {} of {} differ",
+                text::count(differ),
+                text::count_noun(all, "output", "outputs")
+            ),
+            _ => format!(
+                "{} of {} outputs",
+                text::count(outcome.reads.matched),
+                text::count(outcome.reads.compared)
+            ),
+        };
+        return format!("{outputs} · {launches}");
+    }
+    format!(
+        "{} of {} reads · {} interrupts",
+        text::count(outcome.reads.matched),
+        text::count(outcome.reads.compared),
+        text::count(outcome.interrupts()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_check_before_the_push_can_be_cancelled() {
+        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample-traces/vecadd.kine");
+        let recording = trace_core::container::open(sample.as_ref()).unwrap();
+        let device = targets::factories().open(DEFAULT_SIMULATOR).unwrap().info().clone();
+        let (edits, options) = (Edits::default(), CompileOptions::default());
+        let compiled = replay_engine::plan::compile(&recording, &edits, &device, &options, &Progress::new()).unwrap();
+        assert!(checked(&compiled, &device, &Progress::new()).unwrap().is_ok());
+        let stopped = Progress::new();
+        stopped.cancel();
+        let error = checked(&compiled, &device, &stopped).unwrap_err();
+        assert_eq!(error.kind, ReplayErrorKind::Stopped);
+    }
+}

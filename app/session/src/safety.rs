@@ -1,0 +1,136 @@
+//! Safety and inputs of the next replay of a document.
+
+use crate::replay::ReplayRequest;
+use crate::targets::{self, Targets, describe_containment};
+use crate::{Document, text};
+use kinescope_files::contents::BufferContents;
+use kinescope_files::scene::Selection;
+use replay_engine::device::Containment;
+use replay_engine::plan::Pace;
+use std::sync::Arc;
+
+/// The known safety of a replay on the chosen target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Safety {
+    /// The target was not queried for its containment.
+    Unqueried,
+    /// The target reports its containment; no plan is proved.
+    Contained(Containment),
+    /// The plan was checked and accesses only the target's own memory.
+    Proved(Containment),
+    /// The plan is proved, except for this number of unproved statements, which are bounded only by time.
+    Bounded(Containment, usize),
+    /// The plan is refused.
+    Refused,
+}
+
+impl Document {
+    /// Returns the safety of a replay, as far as known now.
+    #[must_use]
+    pub fn safety(&self) -> Safety {
+        let replay = &self.replay;
+        let by = match replay.info() {
+            Some(i) => i.containment,
+            None if targets::is_simulator(replay.target()) => Containment::Software,
+            None => return Safety::Unqueried,
+        };
+        match &replay.verified {
+            Some(Err(_)) => Safety::Refused,
+            Some(Ok(v)) if self.is_plan_current() && v.unproved.is_empty() => Safety::Proved(by),
+            Some(Ok(v)) if self.is_plan_current() => Safety::Bounded(by, v.unproved.len()),
+            _ => Safety::Contained(by),
+        }
+    }
+
+    /// Selects the first fault of the last replay, or its first divergence, to explain it.
+    pub fn go_to_first_failure(&mut self) {
+        let Some(o) = self.replay.outcome.clone() else { return };
+        if let Some(f) = o.faults.first() {
+            self.go_with(f.event, Selection::Fault(0));
+        } else if let Some(d) = o.divergences.first() {
+            self.go_with(d.event, Selection::Divergence(0));
+        }
+    }
+
+    /// Whether there is a plan that was built from the current changes.
+    #[must_use]
+    pub fn is_plan_current(&self) -> bool {
+        let now = self.changes().revision();
+        self.replay.plan.as_ref().is_some_and(|(_, r)| *r == now)
+    }
+
+    /// Describes the safety of a replay in sentences.
+    #[must_use]
+    pub fn describe_safety(&self) -> String {
+        let replay = &self.replay;
+        let by = match (replay.info(), self.safety()) {
+            (_, Safety::Unqueried) => {
+                return "Not known yet: this target was not queried. Its containment is known once a plan exists. A \
+                        replay queries the target first and then asks you to confirm."
+                    .into();
+            }
+            (Some(i), _) => describe_containment(i.containment),
+            (None, _) => describe_containment(Containment::Software),
+        };
+        let name = replay
+            .info()
+            .map_or_else(|| replay.target().to_owned(), |i| i.description.clone());
+        let mut message = format!("{name}: {by}.");
+        match &replay.verified {
+            Some(Err(why)) => message += &format!(" The plan may not run: {why}."),
+            Some(Ok(v)) if self.is_plan_current() && self.derived.api_trace_metadata.is_some() => {
+                message += " The plan is verified: it contains all its calls, the memory that it maps and the code \
+                            that it loads, with the stated lengths.";
+                for u in &v.unproved {
+                    message += &format!("\nNot proved: {u}.");
+                }
+            }
+            Some(Ok(v)) if self.is_plan_current() => {
+                message += &format!(
+                    " The plan is verified after relocation: {} pages of tables, {} leaves, {} job chains. Every \
+                     address that the GPU can reach belongs to the target.",
+                    text::count(v.tables),
+                    text::count(v.leaves),
+                    text::count(v.jobs)
+                );
+                for u in &v.unproved {
+                    message += &format!("\nNot proved, only bounded by time: {u}.");
+                }
+            }
+            Some(Ok(_)) => message += " Your edits are newer than the plan; a replay compiles and verifies a new one.",
+            None => message += " The plan is verified when it is compiled.",
+        }
+        message
+    }
+
+    /// Returns the buffers that the user edited.
+    #[must_use]
+    pub fn edited_buffers(&self) -> Vec<BufferContents> {
+        let changed = self.changes().inputs();
+        changed.keys().filter_map(|n| self.contents(n)).collect()
+    }
+
+    /// Returns the current inputs of a plan.
+    #[must_use]
+    pub fn replay_request(&self, targets: &Targets) -> ReplayRequest {
+        ReplayRequest {
+            recording: Arc::clone(&self.recording),
+            edited: self.edited_buffers(),
+            targets: targets.clone(),
+            target: self.replay.target().to_owned(),
+            real: self.replay.is_hardware(),
+            uncontained: self.replay.uncontained.contains(self.replay.target()),
+            pace: if self.replay.keep_gaps {
+                Pace::Recorded
+            } else {
+                Pace::Fast
+            },
+            api_options: self.replay.api_options,
+            against: self.replay.parse_tolerance(&self.buffers).unwrap_or_default(),
+            allowed: self.replay.allowed.clone(),
+            repeat: self.replay.repeat.max(1),
+            revision: self.changes().revision(),
+            phase: Arc::clone(&self.replay.phase),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Formatted times of events and jobs. A recording without times shows [`NO_TIMES`] instead of zeros.
+
+use crate::jobs::JobFact;
+use crate::text::{self, TimeUnit};
+use crate::{Document, axis};
+use trace_core::recording::Events;
+
+/// Text in place of a time in a recording without times.
+pub const NO_TIMES: &str = "no times";
+
+/// Rows per sample of events, and number of samples.
+const SAMPLE: (usize, usize) = (64, 64);
+
+/// Returns whether events have thread ids. Checks samples from the first to the last event, at a cost that is
+/// independent of the recording size.
+pub(crate) fn has_thread_ids(events: &Events) -> bool {
+    let (rows, samples) = SAMPLE;
+    let step = (events.thread.len() / samples).max(rows);
+    let starts = (0..samples).map(|n| n.saturating_mul(step));
+    let mut sampled = starts.flat_map(|from| events.thread.iter_range(from..from.saturating_add(rows)));
+    sampled.any(|thread| thread != 0)
+}
+
+impl Document {
+    /// Whether the events have times.
+    #[must_use]
+    pub fn has_times(&self) -> bool {
+        axis::has_times(&self.derived.axis)
+    }
+
+    /// Returns the time of an event since the first event, or [`NO_TIMES`].
+    #[must_use]
+    pub fn format_time(&self, event: u64) -> String {
+        if self.has_times() {
+            text::time(self.ns(event))
+        } else {
+            NO_TIMES.to_owned()
+        }
+    }
+
+    /// Returns the time from the first event to the last, or [`NO_TIMES`].
+    #[must_use]
+    pub fn format_span(&self) -> String {
+        if self.has_times() {
+            text::duration(self.ns(self.len().saturating_sub(1)))
+        } else {
+            NO_TIMES.to_owned()
+        }
+    }
+
+    /// Returns the duration of a job: `no end` if it never completed, [`NO_TIMES`] if the recording has no times.
+    #[must_use]
+    pub fn format_duration(&self, job: &JobFact) -> String {
+        match job.duration_ns {
+            None if job.done.is_some() => NO_TIMES.to_owned(),
+            None => "no end".to_owned(),
+            Some(ns) if self.has_times() => text::duration(ns),
+            Some(_) => NO_TIMES.to_owned(),
+        }
+    }
+
+    /// Returns the unit for all times in a table of this recording.
+    #[must_use]
+    pub fn time_unit(&self) -> TimeUnit {
+        TimeUnit::for_span(self.ns(self.len().saturating_sub(1)))
+    }
+}
