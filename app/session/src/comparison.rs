@@ -1,18 +1,16 @@
 //! The comparison with a second recording: differences, event alignment and current position.
 
-pub mod difference;
-pub mod fields;
 pub mod steps;
 
 pub use steps::{Cell, Row, Step, StepCounts, Steps};
 
 use crate::derived_data::{DerivedData, Stage};
-use crate::{Document, derive, source};
+use crate::{derive, source};
 use replay_engine::run::Outcome;
 use std::path::PathBuf;
 use std::sync::Arc;
 use trace_core::container;
-use trace_core::diff::{self, Cause, Diff, DiffSide, Effect, EventAlignment, Rules, Summary};
+use trace_core::diff::{self, Cause, Diff, Effect, EventAlignment, Rules, Summary};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
 use trace_import::OpenOptions;
@@ -236,6 +234,19 @@ impl State {
         true
     }
 
+    /// Returns the last step moved to, if the current event is still `current_event`.
+    #[must_use]
+    pub fn step_at(&self, current_event: u64) -> Option<u64> {
+        let (_, step) = self.cursor.filter(|(at, _)| *at == current_event)?;
+        Some(step)
+    }
+
+    /// Stores a step moved to, and the current event there.
+    pub fn set_step(&mut self, current_event: u64, step: u64) {
+        self.cursor = Some((current_event, step));
+        self.jump_message.clear();
+    }
+
     /// Returns the full path of the compared file. Returns `None` if there is no comparison, or if it is with the
     /// outcome of a replay, which is not a file.
     #[must_use]
@@ -262,74 +273,5 @@ impl State {
             rules: Arc::clone(&self.rules),
             ..Self::default()
         };
-    }
-}
-
-impl Document {
-    /// Returns the step of the comparison at the current event.
-    #[must_use]
-    pub fn step(&self) -> Option<u64> {
-        let c = self.comparison.done.as_ref()?;
-        let current_event = self.current_event();
-        match self.comparison.cursor {
-            Some((at, step)) if at == current_event => Some(step),
-            _ => Some(c.steps.step_of(DiffSide::A, current_event)).filter(|_| !c.steps.is_empty()),
-        }
-    }
-
-    /// Returns the current event of the second recording: the aligned event, or the one that follows its position.
-    #[must_use]
-    pub fn other_event(&self) -> Option<u64> {
-        let c = self.comparison.done.as_ref()?;
-        Some(self.step().and_then(|s| c.steps.at(s)).map_or(0, |s| s.at_b))
-    }
-
-    /// Whether the recordings differ at events in `first..end`, or the second one has additional events there.
-    #[must_use]
-    pub fn differs_within(&self, first: u64, end: u64) -> bool {
-        let done = self.comparison.done.as_ref();
-        done.is_some_and(|c| c.steps.differs_within(first, end))
-    }
-
-    /// Moves both recordings to the step of an event of one side.
-    pub fn go_step_of(&mut self, which: DiffSide, event: u64) {
-        if let Some(step) = self.comparison.done.as_ref().map(|c| c.steps.step_of(which, event)) {
-            self.go_step(step);
-        }
-    }
-
-    /// Moves both recordings to a step of the comparison.
-    pub fn go_step(&mut self, step: u64) {
-        let Some(at) = self.comparison.done.as_ref().and_then(|c| c.steps.at(step)) else {
-            return;
-        };
-        self.go(at.at_a);
-        self.comparison.cursor = Some((self.current_event(), step));
-        self.comparison.jump_message.clear();
-    }
-
-    /// Moves to the next or previous difference. After the last one it wraps to the first and sets a message.
-    pub fn go_difference(&mut self, forward: bool) {
-        let Some(c) = self.comparison.done.clone() else { return };
-        let n = c.steps.rows();
-        let Some(last) = n.checked_sub(1) else {
-            self.comparison.jump_message = "no event differs".into();
-            return;
-        };
-        let here = self.step().unwrap_or(0);
-        let (row, wrapped) = match (c.steps.neighbour(here, forward), forward) {
-            (Some(row), _) => (row, ""),
-            (None, true) => (0, "continued at the first difference"),
-            (None, false) => (last, "continued at the last difference"),
-        };
-        self.go_row(row);
-        wrapped.clone_into(&mut self.comparison.jump_message);
-    }
-
-    /// Moves to a difference, by its row in the list.
-    pub fn go_row(&mut self, row: u64) {
-        if let Some(r) = self.comparison.done.as_ref().and_then(|c| c.steps.row(row)) {
-            self.go_step(r.step);
-        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A cursor is an event, not a time: clocks are coarse and repeat, but the index of an event is unique.
 
-use crate::{Document, text};
+use crate::text;
 
 /// One of the two cursors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,29 +109,6 @@ impl CursorSpan {
             Some(ns) => format!("A to B {sign}{} · {sign}{events}", text::duration(ns)),
             None => format!("A to B {sign}{events}"),
         }
-    }
-}
-
-impl Document {
-    /// Sets a cursor to an event of the recording.
-    pub fn set_cursor(&mut self, cursor: Cursor, event: u64) {
-        if let Some(last) = self.len().checked_sub(1) {
-            self.cursors.set(cursor, event.min(last));
-        }
-    }
-
-    /// Returns the span between the cursors, or `None` unless both are set.
-    #[must_use]
-    pub fn cursor_span(&self) -> Option<CursorSpan> {
-        let (a, b) = (self.cursors.a?, self.cursors.b?);
-        let (first, last) = (a.min(b), a.max(b));
-        let ns = self.ns(last).saturating_sub(self.ns(first));
-        Some(CursorSpan {
-            first,
-            last,
-            ns: self.has_times().then_some(ns),
-            reversed: b < a,
-        })
     }
 }
 

@@ -1,11 +1,14 @@
 //! The open document: a recording, its derived data, the user's changes, and the current position.
 
+mod navigation;
+
+use crate::cuda_target::is_cuda;
 use crate::derived_data::{DerivedData, Part, Stage};
 use crate::history::{History, HistoryEntry};
 use crate::transfers::BuffersOnDemand;
+use crate::writer_cache::{EditKey, EditedInputs};
 use crate::{
-    capture_info, comparison, cursors, derive, lanes, memory_trace, processes, replay, times, tuning, writer_cache,
-    xref_trail,
+    capture_info, comparison, cursors, derive, lanes, memory_trace, processes, replay, tuning, writer_cache, xref_trail,
 };
 use kinescope_files::buffer_index::{BufferIndex, Buffers};
 use kinescope_files::changes::{Change, Changes, Note, Piece, PlotLine, SavedFilter};
@@ -16,7 +19,7 @@ use kinescope_files::scene::Selection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use trace_core::progress::Progress;
-use trace_core::recording::{Buffer, ElementType, Recording};
+use trace_core::recording::{Buffer, ElementType, Events, Recording};
 
 /// Maximum number of lines in a plot: each has its own colour, solid or dashed.
 pub const MAX_PLOTS: u8 = 12;
@@ -92,6 +95,19 @@ fn journal_key(recording: &Recording) -> JournalKey {
         gpu: recording.metadata.identity.gpu_id,
         source: recording.metadata.identity.source.clone(),
     }
+}
+
+/// Rows per sample of events, and number of samples.
+const SAMPLE: (usize, usize) = (64, 64);
+
+/// Returns whether events have thread ids. Checks samples from the first to the last event, at a cost that is
+/// independent of the recording size.
+fn has_thread_ids(events: &Events) -> bool {
+    let (rows, samples) = SAMPLE;
+    let step = (events.thread.len() / samples).max(rows);
+    let starts = (0..samples).map(|n| n.saturating_mul(step));
+    let mut sampled = starts.flat_map(|from| events.thread.iter_range(from..from.saturating_add(rows)));
+    sampled.any(|thread| thread != 0)
 }
 
 impl Document {
@@ -223,7 +239,7 @@ impl Document {
             xrefs: xref_trail::XrefTrail::default(),
             lanes: lanes::Lanes::default(),
             cursors: cursors::Cursors::default(),
-            has_threads: times::has_thread_ids(&recording.events),
+            has_threads: has_thread_ids(&recording.events),
             path,
             recording,
             derived,
@@ -549,6 +565,20 @@ impl Document {
         Some((contents.read_all(), contents.edited().is_some()))
     }
 
+    /// Returns the key of the current edits.
+    #[must_use]
+    pub fn edit_key(&self) -> EditKey {
+        let one = |name: &String| (name.clone(), self.changes.stamp(name));
+        self.changes.inputs().keys().map(one).collect()
+    }
+
+    /// Returns the current edited inputs.
+    #[must_use]
+    pub fn edited_inputs(&self) -> EditedInputs {
+        let names = self.changes.inputs().keys();
+        EditedInputs::new(self.edit_key(), names.filter_map(|name| self.contents(name)).collect())
+    }
+
     /// Replaces bytes of a buffer, starting at `offset`. Returns `false` if they do not fit.
     pub fn edit(&mut self, buffer: &str, offset: u64, new: Vec<u8>) -> bool {
         let title = format!("edit {} bytes of {buffer}", new.len());
@@ -627,6 +657,28 @@ impl Document {
         old != new && self.change(Change::Filter { text, old, new })
     }
 
+    /// Whether the data that filters need is known: jobs and polls are derived after the recording is open.
+    #[must_use]
+    pub fn can_filter(&self) -> bool {
+        self.derived.has_stage(Stage::Timeline) || self.derivation.is_none()
+    }
+
+    /// Returns the saved filters that are lanes, with their names.
+    pub fn filter_lanes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let filters = self.changes.filters().iter().filter(|(_, s)| s.lane);
+        filters.take(lanes::MAX_FILTER_LANES).map(|(text, s)| {
+            let name = if s.name.is_empty() { text } else { &s.name };
+            (text.as_str(), name.as_str())
+        })
+    }
+
+    /// Returns the filter lanes that were not searched yet. Removes the results of filters that are no longer lanes and
+    /// cancels their searches.
+    pub fn lanes_to_find(&mut self) -> Vec<String> {
+        let wanted = self.filter_lanes().map(|(text, _)| text.to_owned()).collect();
+        self.lanes.retain(wanted)
+    }
+
     /// Gives a register its own lane, or removes the lane.
     pub fn pin(&mut self, register: u32) -> bool {
         let on = !self.changes.pins().contains(&register);
@@ -652,6 +704,12 @@ impl Document {
     #[must_use]
     pub fn is_plotted(&self, line: &PlotLine) -> bool {
         self.changes.plots().iter().any(|(_, l)| l == line)
+    }
+
+    /// Returns the target for memory traces: the one chosen in Replay, if it runs launches.
+    #[must_use]
+    pub fn find_memory_trace_target(&self) -> Option<String> {
+        Some(self.replay.target().to_owned()).filter(|target| is_cuda(target))
     }
 
     /// Closes the journal normally and cancels the running derivation.

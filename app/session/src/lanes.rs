@@ -1,7 +1,6 @@
 //! The lanes of saved filters: matching events, searched once off the interface thread.
 
-use crate::Document;
-use crate::derived_data::{DerivedData, Stage};
+use crate::derived_data::DerivedData;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::Recording;
@@ -57,6 +56,20 @@ impl Lanes {
         };
     }
 
+    /// Removes the results of filters that are not in `filters` and cancels their searches. Returns those that were not
+    /// searched yet.
+    pub fn retain(&mut self, filters: Vec<String>) -> Vec<String> {
+        self.0.retain(|text, found| {
+            let keep = filters.contains(text);
+            if let (false, LaneState::Pending(progress)) = (keep, found) {
+                progress.cancel();
+            }
+            keep
+        });
+        let is_new = |text: &String| !self.0.contains_key(text);
+        filters.into_iter().filter(is_new).collect()
+    }
+
     /// Returns the error of a filter on this recording.
     #[must_use]
     pub fn error(&self, filter: &str) -> Option<&str> {
@@ -80,36 +93,4 @@ pub fn search(
     let filter_data = query.needs_derived().then(|| derived.filter_data());
     let filter = query.compile(recording, filter_data.as_ref())?;
     Ok(filter.select(&recording.events, progress))
-}
-
-impl Document {
-    /// Whether the data that filters need is known: jobs and polls are derived after the recording is open.
-    #[must_use]
-    pub fn can_filter(&self) -> bool {
-        self.derived.has_stage(Stage::Timeline) || self.derivation.is_none()
-    }
-
-    /// Returns the saved filters that are lanes, with their names.
-    pub fn filter_lanes(&self) -> impl Iterator<Item = (&str, &str)> {
-        let filters = self.changes().filters().iter().filter(|(_, s)| s.lane);
-        filters.take(MAX_FILTER_LANES).map(|(text, s)| {
-            let name = if s.name.is_empty() { text } else { &s.name };
-            (text.as_str(), name.as_str())
-        })
-    }
-
-    /// Returns the filter lanes that were not searched yet. Removes the results of filters that are no longer lanes and
-    /// cancels their searches.
-    pub fn lanes_to_find(&mut self) -> Vec<String> {
-        let wanted: Vec<String> = self.filter_lanes().map(|(text, _)| text.to_owned()).collect();
-        self.lanes.0.retain(|text, found| {
-            let keep = wanted.contains(text);
-            if let (false, LaneState::Pending(progress)) = (keep, found) {
-                progress.cancel();
-            }
-            keep
-        });
-        let known = |text: &String| self.lanes.0.contains_key(text);
-        wanted.into_iter().filter(|text| !known(text)).collect()
-    }
 }

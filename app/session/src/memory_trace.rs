@@ -1,8 +1,7 @@
 //! Memory traces of the launches of a recording: the request, the run on a target, and the state of a document. A
 //! request covers the launches whose writes are in doubt.
 
-use crate::Document;
-use crate::cuda_target::{DeviceQueryError, compile_query, is_cuda, missing_answer};
+use crate::cuda_target::{DeviceQueryError, compile_query, missing_answer};
 use crate::running_work::{RunningSlot, RunningWork};
 use replay_cuda::ApiOptions;
 use replay_engine::client::Lease;
@@ -176,14 +175,6 @@ pub fn measure_launches(
     match outcome.api() {
         Some(api) if outcome.failure.is_none() => Ok(api.launch_ns.iter().map(|[event, ns]| (*event, *ns)).collect()),
         _ => Err(missing_answer(outcome.failure)),
-    }
-}
-
-impl Document {
-    /// Returns the target for memory traces: the one chosen in Replay, if it runs launches.
-    #[must_use]
-    pub fn find_memory_trace_target(&self) -> Option<String> {
-        Some(self.replay.target().to_owned()).filter(|b| is_cuda(b))
     }
 }
 

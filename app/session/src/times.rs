@@ -3,23 +3,9 @@
 use crate::jobs::JobFact;
 use crate::text::{self, TimeUnit};
 use crate::{Document, axis};
-use trace_core::recording::Events;
 
 /// Text in place of a time in a recording without times.
 pub const NO_TIMES: &str = "no times";
-
-/// Rows per sample of events, and number of samples.
-const SAMPLE: (usize, usize) = (64, 64);
-
-/// Returns whether events have thread ids. Checks samples from the first to the last event, at a cost that is
-/// independent of the recording size.
-pub(crate) fn has_thread_ids(events: &Events) -> bool {
-    let (rows, samples) = SAMPLE;
-    let step = (events.thread.len() / samples).max(rows);
-    let starts = (0..samples).map(|n| n.saturating_mul(step));
-    let mut sampled = starts.flat_map(|from| events.thread.iter_range(from..from.saturating_add(rows)));
-    sampled.any(|thread| thread != 0)
-}
 
 impl Document {
     /// Whether the events have times.

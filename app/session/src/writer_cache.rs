@@ -1,7 +1,6 @@
 //! Cache of last-writer queries. The replay with recorded writes is stored with the inputs that it used, so that only
 //! the first query waits for it.
 
-use crate::Document;
 use crate::debug::{DebugSession, WriterError, WriterReport};
 use device_mali::debug::{DebugError, WriteTrace};
 use kinescope_files::contents::BufferContents;
@@ -27,6 +26,12 @@ pub struct EditedInputs {
 }
 
 impl EditedInputs {
+    /// Creates the inputs with the contents of the buffers that `key` names.
+    #[must_use]
+    pub fn new(key: EditKey, contents: Vec<BufferContents>) -> Self {
+        Self { key, contents }
+    }
+
     /// Returns the edited bytes for a replay.
     #[must_use]
     pub fn edits(&self) -> Edits {
@@ -34,26 +39,6 @@ impl EditedInputs {
         Edits {
             inputs: self.contents.iter().map(whole).collect(),
             ..Edits::default()
-        }
-    }
-}
-
-impl Document {
-    /// Returns the key of the current edits.
-    #[must_use]
-    pub fn edit_key(&self) -> EditKey {
-        let changes = self.changes();
-        let one = |name: &String| (name.clone(), changes.stamp(name));
-        changes.inputs().keys().map(one).collect()
-    }
-
-    /// Returns the current edited inputs.
-    #[must_use]
-    pub fn edited_inputs(&self) -> EditedInputs {
-        let names = self.changes().inputs().keys();
-        EditedInputs {
-            contents: names.filter_map(|name| self.contents(name)).collect(),
-            key: self.edit_key(),
         }
     }
 }

@@ -9,7 +9,7 @@ use egui::Context;
 use kinescope_files::rules;
 use kinescope_session::Document;
 use kinescope_session::comparison::ComparisonSource;
-use kinescope_session::comparison::difference::DifferenceRef;
+use kinescope_session::difference::DifferenceRef;
 use std::sync::Arc;
 use trace_core::diff::DiffSide;
 

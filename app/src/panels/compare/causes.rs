@@ -5,9 +5,9 @@ use crate::panels::common::actions::UiActions;
 use crate::theme::{ROW, body, mono, palette, small, widgets};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
-use kinescope_session::comparison::difference::DifferenceRef;
-use kinescope_session::comparison::{Comparison, fields};
-use kinescope_session::{Document, text};
+use kinescope_session::comparison::Comparison;
+use kinescope_session::difference::DifferenceRef;
+use kinescope_session::{Document, field_pairs, text};
 use std::sync::Arc;
 use trace_core::diff::{CauseStep, DiffSide, Effect, Link};
 
@@ -58,10 +58,10 @@ fn describe_step(step: &CauseStep) -> String {
 fn line(doc: &Document, c: &Comparison, step: &CauseStep) -> (String, String) {
     let a = step
         .a
-        .map(|e| fields::describe_event(&doc.recording, &doc.derived, doc.numbers, e));
+        .map(|e| field_pairs::describe_event(&doc.recording, &doc.derived, doc.numbers, e));
     let b = step
         .b
-        .map(|e| fields::describe_event(&c.other.recording, &c.other.derived, doc.numbers, e));
+        .map(|e| field_pairs::describe_event(&c.other.recording, &c.other.derived, doc.numbers, e));
     match (a, b) {
         (Some((what, x)), Some((_, y))) if x != y => (what, format!("{x} → {y}")),
         (Some((what, x)), Some(_)) => (what, x),

@@ -9,9 +9,9 @@ use crate::panels::common::actions::UiActions;
 use crate::theme::{mono, mono_small, palette, strong, widgets};
 use egui::accesskit::Role;
 use egui::{Ui, WidgetInfo};
-use kinescope_session::comparison::difference::{DifferenceRef, buffers};
-use kinescope_session::comparison::{Comparison, fields};
-use kinescope_session::{Document, text};
+use kinescope_session::comparison::Comparison;
+use kinescope_session::difference::{DifferenceRef, buffers};
+use kinescope_session::{Document, field_pairs, text};
 use std::sync::Arc;
 use trace_core::diff::ChangeKind;
 
@@ -147,7 +147,7 @@ fn step_fields(doc: &Document, c: &Comparison, ui: &mut Ui, differ: bool) {
     let Some(step) = doc.step().and_then(|s| c.steps.at(s)) else {
         return;
     };
-    let all = fields::list_field_pairs(doc, c, step.a, step.b);
+    let all = field_pairs::list_field_pairs(doc, c, step.a, step.b);
     let mut shown = all
         .iter()
         .filter(|f| f.differs() == differ && !(f.a.is_empty() && f.b.is_empty()));

@@ -6,9 +6,9 @@ use super::view::{Section, View};
 use crate::panels::common::actions::UiActions;
 use crate::theme::Palette;
 use egui::Color32;
-use kinescope_session::comparison::difference::buffers;
-use kinescope_session::comparison::{Comparison, Row, fields};
-use kinescope_session::{Document, text};
+use kinescope_session::comparison::{Comparison, Row};
+use kinescope_session::difference::buffers;
+use kinescope_session::{Document, field_pairs, text};
 use trace_core::diff::{CallPart, CodeDifference, ContentDiff, DiffSide, JobPair, MappedAs};
 
 /// A row as it is drawn, with its link target.
@@ -117,12 +117,12 @@ fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line>
     let step = c.steps.at(row.step)?;
     let (sign, word, ink) = label_change(p, step.change);
     let (what, value) = match (step.a, step.b) {
-        (Some(a), _) => fields::describe_event(&doc.recording, &doc.derived, doc.numbers, a),
-        (None, Some(b)) => fields::describe_event(&c.other.recording, &c.other.derived, doc.numbers, b),
+        (Some(a), _) => field_pairs::describe_event(&doc.recording, &doc.derived, doc.numbers, a),
+        (None, Some(b)) => field_pairs::describe_event(&c.other.recording, &c.other.derived, doc.numbers, b),
         (None, None) => return None,
     };
     let value = if step.a.is_some() && step.b.is_some() {
-        let pairs = fields::list_field_pairs(doc, c, step.a, step.b);
+        let pairs = field_pairs::list_field_pairs(doc, c, step.a, step.b);
         let fields: Vec<String> = pairs
             .iter()
             .skip(1)
@@ -137,7 +137,7 @@ fn event(doc: &Document, c: &Comparison, row: &Row, p: &Palette) -> Option<Line>
             (true, _) => {
                 let there = step
                     .b
-                    .map(|b| fields::describe_event(&c.other.recording, &c.other.derived, doc.numbers, b).1);
+                    .map(|b| field_pairs::describe_event(&c.other.recording, &c.other.derived, doc.numbers, b).1);
                 format!("{value} → {}", there.unwrap_or_default())
             }
             _ => fields.join(", "),
@@ -300,7 +300,7 @@ fn describe_content_diff(c: &ContentDiff) -> (String, String) {
         text::count(e.compared),
         e.element.name()
     );
-    match fields::element_pair(c) {
+    match field_pairs::element_pair(c) {
         Some((at, a, b)) => (many.clone(), format!("{many}, {at} {a} → {b}")),
         None => (
             many.clone(),

@@ -11,7 +11,7 @@ use crate::theme::{ROW, body, focus, icons, mono, palette, widgets};
 use egui::accesskit::Role;
 use egui::{EventFilter, Key, Modifiers, Rect, Sense, Stroke, Ui, WidgetInfo, vec2};
 use kinescope_session::comparison::Comparison;
-use kinescope_session::comparison::difference::DifferenceRef;
+use kinescope_session::difference::DifferenceRef;
 use kinescope_session::{Document, text};
 use std::sync::Arc;
 

@@ -10,7 +10,7 @@ use crate::theme::{ROW, field, icons, mono, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, EventFilter, Key, Modifiers, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use kinescope_session::comparison::Comparison;
-use kinescope_session::comparison::difference::DifferenceRef;
+use kinescope_session::difference::DifferenceRef;
 use kinescope_session::{Document, text};
 use std::sync::Arc;
 use trace_core::diff::{BufferDiff, BytePair, MemoryComparison, byte_differs};

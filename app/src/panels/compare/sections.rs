@@ -2,7 +2,7 @@
 
 use super::view::Section;
 use kinescope_session::comparison::Comparison;
-use kinescope_session::comparison::difference::buffers;
+use kinescope_session::difference::buffers;
 use trace_core::diff::Part;
 
 /// Returns the number of entries in a section's list.

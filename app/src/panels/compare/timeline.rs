@@ -7,8 +7,8 @@ use crate::theme::widgets::paint_middle;
 use crate::theme::{SOFT, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Color32, Mesh, Rect, Response, Sense, Shape, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
-use kinescope_session::comparison::{Cell, Comparison, fields};
-use kinescope_session::{Document, text};
+use kinescope_session::comparison::{Cell, Comparison};
+use kinescope_session::{Document, field_pairs, text};
 use trace_core::diff::{ChangeKind, DiffSide};
 
 /// Heights of the minimap, of a recording's lane, and of the lane of differences, points.
@@ -220,8 +220,8 @@ fn describe_at(doc: &Document, c: &Comparison, at: f64, cells: &[Cell]) -> Strin
     let line = |e: Option<u64>, which: DiffSide| match e {
         Some(e) => {
             let (what, value) = match which {
-                DiffSide::A => fields::describe_event(&doc.recording, &doc.derived, doc.numbers, e),
-                DiffSide::B => fields::describe_event(&c.other.recording, &c.other.derived, doc.numbers, e),
+                DiffSide::A => field_pairs::describe_event(&doc.recording, &doc.derived, doc.numbers, e),
+                DiffSide::B => field_pairs::describe_event(&c.other.recording, &c.other.derived, doc.numbers, e),
             };
             format!("{} {what} {value}", text::count(e))
         }

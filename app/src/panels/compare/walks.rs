@@ -7,7 +7,7 @@ use crate::panels::common::actions::UiActions;
 use crate::theme::{body, mono, palette, strong};
 use egui::Ui;
 use kinescope_session::comparison::Comparison;
-use kinescope_session::comparison::difference::DifferenceRef;
+use kinescope_session::difference::DifferenceRef;
 use kinescope_session::page_table_marks::{describe_entry_kind, format_entry_bits};
 use kinescope_session::{Document, lookup};
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! References to differences of a comparison: the effect to explain, and the rules that would ignore it.
 
-use super::{Comparison, fields};
 use crate::Document;
+use crate::comparison::Comparison;
+use crate::field_pairs;
 use trace_core::GpuVa;
 use trace_core::diff::{
     BufferDiff, CallDifference, CallPart, Effect, ElementDiff, Pattern, Rule, Tolerance, first_byte_effect,
@@ -182,7 +183,7 @@ fn event(doc: &Document, c: &Comparison, a: Option<u64>, b: Option<u64>) -> Vec<
     if let Some(access) = recording.events.access(at) {
         let register_of = derived.device.and_then(|d| d.find_accessed(&access));
         let name = register_of.map_or_else(|| format!("{:#x}", access.offset), |r| r.name.clone());
-        let pairs = fields::list_field_pairs(doc, c, a, b);
+        let pairs = field_pairs::list_field_pairs(doc, c, a, b);
         let differ = pairs.iter().filter(|f| f.differs() && a.is_some() && b.is_some());
         return register(&name, differ.map(|f| f.name.as_str()));
     }

@@ -1,6 +1,6 @@
 //! Descriptions of an event on each side of a comparison, and its value by field.
 
-use super::Comparison;
+use crate::comparison::Comparison;
 use crate::derived_data::DerivedData;
 use crate::{Document, descriptions};
 use kinescope_files::numbers::NumberFormat;
