@@ -1,22 +1,27 @@
-//! Replays from the window: plan, run and outcome.
+//! Replays of an open document: target, plan, run and outcome.
 
-use crate::output_diff::{OutputDiff, compare};
+pub mod error;
+pub mod request;
+pub mod task;
+
+pub use error::{ReplayError, ReplayErrorKind};
+
+use self::task::PlannedReplay;
+use crate::output_diff::OutputDiff;
 use crate::plan_footprint::PlanFootprint;
 use crate::targets::{self, Targets};
+use crate::text;
 use crate::tuning::tolerance::parse_output_rules;
-use crate::{plans, text, transfers};
 use kinescope_files::buffer_index::Buffers;
-use kinescope_files::contents::BufferContents;
 use kinescope_files::workspace::How;
-use replay_cuda::{ApiOptions, ComparisonRules, compare_outputs};
+use replay_cuda::ComparisonRules;
 use replay_engine::client::fitting::{Fit, FittingTarget, RecordedDevice, determine_fit};
 use replay_engine::client::targets::ReplayTarget;
-use replay_engine::client::{ClientError, Lease, Phase};
 use replay_engine::device::qemu::PACKAGE;
 use replay_engine::device::{Containment, DeviceInfo};
-use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Pace};
+use replay_engine::plan::Compiled;
 use replay_engine::run::{Outcome, Verdict};
-use replay_engine::verify::{MAX_STEPS, Reason, Refusal, Verified, Work};
+use replay_engine::verify::{Refusal, Verified};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -89,81 +94,6 @@ pub struct State {
     pub output_diffs: Vec<OutputDiff>,
     /// Why the last plan or replay failed.
     pub error: Option<ReplayError>,
-}
-
-/// Why a plan or a replay failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplayError {
-    /// Kind of error, which decides what can be done about it.
-    pub kind: ReplayErrorKind,
-    /// What failed, where, and what to do, in one or two sentences.
-    pub text: String,
-    /// Whether the target did not answer or stopped answering.
-    pub is_unresponsive: bool,
-    /// The unknown register that caused the error, as byte offsets. The user may allow it.
-    pub allow: Option<Range<u32>>,
-    /// Whether the target is a different device from the recorded one.
-    pub unfit: bool,
-}
-
-/// The kind of a [`ReplayError`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplayErrorKind {
-    /// The user stopped the replay.
-    Stopped,
-    /// The target cannot be leased, or was lost during the replay.
-    Target,
-    /// The target is hardware or has no containment, and the user has not confirmed that. The window asks.
-    Unconfirmed,
-    /// The recording cannot be compiled, or the plan is refused.
-    Plan,
-}
-
-impl From<ClientError> for ReplayError {
-    fn from(e: ClientError) -> Self {
-        let silent = matches!(e, ClientError::Unreachable { .. } | ClientError::Lost { .. });
-        let unfit = matches!(e, ClientError::OtherGpu { .. } | ClientError::OtherDevice { .. });
-        let kind = match e {
-            ClientError::Cancelled => ReplayErrorKind::Stopped,
-            ClientError::PlanRefused(_)
-            | ClientError::AgentRefusedPlan(_)
-            | ClientError::OtherGpu { .. }
-            | ClientError::OtherDevice { .. }
-            | ClientError::PageMissing { .. }
-            | ClientError::TooLarge(_) => ReplayErrorKind::Plan,
-            _ => ReplayErrorKind::Target,
-        };
-        let text = e.to_string();
-        Self {
-            kind,
-            text,
-            is_unresponsive: silent,
-            allow: None,
-            unfit,
-        }
-    }
-}
-
-impl From<CompileError> for ReplayError {
-    fn from(e: CompileError) -> Self {
-        let allow = match e {
-            CompileError::UnknownRegister { offset, .. } => offset.checked_add(4).map(|end| offset..end),
-            _ => None,
-        };
-        let kind = match e {
-            CompileError::Cancelled(_) => ReplayErrorKind::Stopped,
-            _ => ReplayErrorKind::Plan,
-        };
-        let unfit = matches!(e, CompileError::OtherHardware { .. });
-        let (text, silent) = (e.to_string(), false);
-        Self {
-            kind,
-            text,
-            is_unresponsive: silent,
-            allow,
-            unfit,
-        }
-    }
 }
 
 impl State {
@@ -399,212 +329,13 @@ impl State {
     }
 
     /// Stores a plan.
-    pub fn set_plan(&mut self, p: PreparedReplay) {
-        self.plan = Some((p.compiled, p.revision));
-        self.device = Some(p.device);
-        self.verified = Some(p.verified);
-        self.footprint = Arc::new(p.footprint);
+    pub fn set_plan(&mut self, planned: PlannedReplay) {
+        let prepared = planned.prepared;
+        self.plan = Some((Arc::new(prepared.compiled), planned.revision));
+        self.device = Some(prepared.device);
+        self.verified = prepared.verified;
+        self.footprint = Arc::new(planned.footprint);
     }
-}
-
-/// The inputs of a plan, copied from the document so that another thread can build the plan.
-pub struct ReplayRequest {
-    pub(crate) recording: Arc<Recording>,
-    pub(crate) edited: Vec<BufferContents>,
-    pub(crate) targets: Targets,
-    pub(crate) target: String,
-    /// Whether the replay may access hardware.
-    pub(crate) real: bool,
-    /// Whether the user accepted a target without containment.
-    pub(crate) uncontained: bool,
-    pub(crate) pace: Pace,
-    pub(crate) api_options: How,
-    /// Tolerances for API trace outputs.
-    pub(crate) against: ComparisonRules,
-    /// Unknown registers that the user allows, as byte offsets.
-    pub(crate) allowed: Vec<Range<u32>>,
-    pub(crate) repeat: u32,
-    pub(crate) revision: u64,
-    pub(crate) phase: Arc<Mutex<String>>,
-}
-
-/// A plan with its device, checks and footprint.
-pub struct PreparedReplay {
-    /// The plan and its pages.
-    pub compiled: Arc<Compiled>,
-    /// The device.
-    pub device: DeviceInfo,
-    /// Result of the checks.
-    pub verified: Result<Verified, Refusal>,
-    /// Revision of the changes.
-    pub revision: u64,
-    /// Footprint of the plan.
-    pub footprint: PlanFootprint,
-    /// Nanoseconds that compiling and checking took.
-    pub plan_ns: u64,
-}
-
-impl ReplayRequest {
-    fn say(&self, text: &str) {
-        say(&self.phase, text);
-    }
-
-    fn lease(&self) -> Result<Lease, ReplayError> {
-        self.say("opening the target");
-        Ok(self.targets.open(&self.target)?)
-    }
-
-    /// Returns why the user must confirm again: the target changed since the request was made.
-    fn unconfirmed(&self, device: &DeviceInfo) -> Option<String> {
-        let what = match device.containment {
-            Containment::None if !self.uncontained => "not contained now",
-            Containment::Software => return None,
-            _ if !self.real => "hardware now",
-            _ => return None,
-        };
-        Some(format!(
-            "{} is {what} ({}); nothing was changed. Replay again to confirm.",
-            self.target, device.description
-        ))
-    }
-}
-
-fn say(phase: &Mutex<String>, text: &str) {
-    if let Ok(mut p) = phase.lock() {
-        text.clone_into(&mut p);
-    }
-}
-
-/// Builds and checks a plan. Sends nothing to the target.
-///
-/// # Errors
-/// Returns an error if the target cannot be leased, or the recording cannot be compiled for it.
-pub fn prepare(order: &ReplayRequest, progress: &Progress) -> Result<PreparedReplay, ReplayError> {
-    let lease = order.lease()?;
-    planned(order, lease.info(), progress)
-}
-
-/// Returns the plan edits for the user's inputs.
-#[must_use]
-pub fn build_edits(edited: &[BufferContents]) -> Edits {
-    let inputs = edited.iter().map(|c| (c.buffer().name.clone(), c.read_all()));
-    Edits {
-        inputs: inputs.collect(),
-        ..Edits::default()
-    }
-}
-
-fn planned(order: &ReplayRequest, device: &DeviceInfo, progress: &Progress) -> Result<PreparedReplay, ReplayError> {
-    order.targets.check_fit(&order.recording, &order.target, device)?;
-    order.targets.start_early(&order.target);
-    order.say("compiling the plan");
-    let since = std::time::Instant::now();
-    let options = CompileOptions {
-        pace: order.pace,
-        allow_unknown: order.allowed.clone(),
-        ..CompileOptions::default()
-    };
-    let api_options = ApiOptions {
-        graph: order.api_options.graph,
-        step: order.api_options.step,
-        no_restore: order.api_options.no_restore,
-        memory: order.api_options.memory,
-        ..ApiOptions::default()
-    };
-    let compiled = plans::compile(
-        &order.recording,
-        &build_edits(&order.edited),
-        device,
-        &options,
-        &api_options,
-        progress,
-    )?;
-    order.say("checking the plan");
-    let verified = checked(&compiled, device, progress)?;
-    let reach = PlanFootprint::for_plan(&compiled.plan, &order.recording);
-    Ok(PreparedReplay {
-        footprint: reach,
-        compiled: Arc::new(compiled),
-        device: device.clone(),
-        verified,
-        revision: order.revision,
-        plan_ns: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX),
-    })
-}
-
-/// Checks a plan; cancelling ends the check.
-fn checked(
-    compiled: &Compiled,
-    device: &DeviceInfo,
-    progress: &Progress,
-) -> Result<Result<Verified, Refusal>, ReplayError> {
-    let work = Work::new(MAX_STEPS, progress);
-    match plans::verify(compiled, device, &work) {
-        Err(r) if r.reason == Reason::GivenUp => Err(ClientError::Cancelled.into()),
-        done => Ok(done),
-    }
-}
-
-/// The result of a replay.
-pub struct ReplayResult {
-    /// The plan, which exists even if the replay failed.
-    pub prepared: PreparedReplay,
-    /// The outcome and comparison of its outputs, or why the replay failed.
-    pub outcome: Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError>,
-}
-
-/// Builds a plan, uploads it and runs it.
-///
-/// # Errors
-/// Returns an error if there is no target or no plan. Later errors are in [`ReplayResult`]; a replay that diverges is
-/// not an error.
-pub fn run_replay(order: &ReplayRequest, progress: &Progress) -> Result<ReplayResult, ReplayError> {
-    let mut lease = order.lease()?;
-    let device = lease.info().clone();
-    let planned = planned(order, &device, progress)?;
-    if let Some(text) = order.unconfirmed(&device) {
-        // Keep the plan and the device information, so that the question can show both.
-        let trouble = ReplayError {
-            kind: ReplayErrorKind::Unconfirmed,
-            is_unresponsive: false,
-            allow: None,
-            unfit: false,
-            text,
-        };
-        return Ok(ReplayResult {
-            prepared: planned,
-            outcome: Err(trouble),
-        });
-    }
-    if order.uncontained {
-        lease.accept_no_containment()?;
-    }
-    let outcome = run(order, &mut lease, &planned, progress);
-    Ok(ReplayResult {
-        prepared: planned,
-        outcome,
-    })
-}
-
-fn run(
-    order: &ReplayRequest,
-    lease: &mut Lease,
-    planned: &PreparedReplay,
-    progress: &Progress,
-) -> Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError> {
-    let phase = Arc::clone(&order.phase);
-    lease.on_phase(move |p: Phase| say(&phase, p.name()));
-    let mut outcome = lease.replay(&planned.compiled, order.repeat, progress, false)?;
-    outcome.timing.plan_ns = planned.plan_ns;
-    order.say("comparing outputs");
-    let compared = if outcome.api().is_some() {
-        compare_outputs(&mut outcome, &order.recording, &order.against);
-        transfers::compare_outputs(&order.recording, &mut outcome.outputs)
-    } else {
-        let all = outcome.outputs.iter();
-        all.filter_map(|o| compare(&order.recording, o)).collect()
-    };
-    Ok((Arc::new(outcome), compared))
 }
 
 /// Formats the verdict of a replay: one word, or one line if not everything was computed.
@@ -650,23 +381,4 @@ pub fn format_compared(outcome: &Outcome) -> String {
         text::count(outcome.reads.compared),
         text::count(outcome.interrupts()),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_check_before_the_push_can_be_cancelled() {
-        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample-traces/vecadd.kine");
-        let recording = trace_core::container::open(sample.as_ref()).unwrap();
-        let device = targets::factories().open(DEFAULT_SIMULATOR).unwrap().info().clone();
-        let (edits, options) = (Edits::default(), CompileOptions::default());
-        let compiled = replay_engine::plan::compile(&recording, &edits, &device, &options, &Progress::new()).unwrap();
-        assert!(checked(&compiled, &device, &Progress::new()).unwrap().is_ok());
-        let stopped = Progress::new();
-        stopped.cancel();
-        let error = checked(&compiled, &device, &stopped).unwrap_err();
-        assert_eq!(error.kind, ReplayErrorKind::Stopped);
-    }
 }

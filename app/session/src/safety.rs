@@ -1,6 +1,7 @@
 //! Safety and inputs of the next replay of a document.
 
-use crate::replay::ReplayRequest;
+use crate::replay::request::ReplayRequest;
+use crate::replay::task::ReplayTask;
 use crate::targets::{self, Targets, describe_containment};
 use crate::{Document, text};
 use kinescope_files::contents::BufferContents;
@@ -110,27 +111,30 @@ impl Document {
         changed.keys().filter_map(|n| self.contents(n)).collect()
     }
 
-    /// Returns the current inputs of a plan.
+    /// Returns a replay of the recording with the current changes and options.
     #[must_use]
-    pub fn replay_request(&self, targets: &Targets) -> ReplayRequest {
-        ReplayRequest {
+    pub fn replay_task(&self, targets: &Targets) -> ReplayTask {
+        let replay = &self.replay;
+        ReplayTask {
+            request: ReplayRequest {
+                target: replay.target().to_owned(),
+                pace: match replay.keep_gaps {
+                    true => Pace::Recorded,
+                    false => Pace::Fast,
+                },
+                api_options: replay.api_options,
+                allowed: replay.allowed.clone(),
+                tolerance: replay.parse_tolerance(&self.buffers).unwrap_or_default(),
+                repeat: replay.repeat.max(1),
+                accepts_no_containment: replay.uncontained.contains(replay.target()),
+                ..ReplayRequest::default()
+            },
             recording: Arc::clone(&self.recording),
             edited: self.edited_buffers(),
             targets: targets.clone(),
-            target: self.replay.target().to_owned(),
-            real: self.replay.is_hardware(),
-            uncontained: self.replay.uncontained.contains(self.replay.target()),
-            pace: if self.replay.keep_gaps {
-                Pace::Recorded
-            } else {
-                Pace::Fast
-            },
-            api_options: self.replay.api_options,
-            against: self.replay.parse_tolerance(&self.buffers).unwrap_or_default(),
-            allowed: self.replay.allowed.clone(),
-            repeat: self.replay.repeat.max(1),
+            is_hardware: replay.is_hardware(),
             revision: self.changes().revision(),
-            phase: Arc::clone(&self.replay.phase),
+            phase: Arc::clone(&replay.phase),
         }
     }
 }

@@ -7,23 +7,20 @@ use super::source::{Source, SourceRecording};
 use super::{Failure, progress_line, replayed_screen};
 use clap::{Args, ValueEnum};
 use kinescope_files::buffers;
-use kinescope_session::plans::compile;
-use kinescope_session::targets::{factories, list_simulators};
-use replay_cuda::ApiOptions;
+use kinescope_files::workspace::How;
+use kinescope_session::replay::request::{
+    ExpectError, ExpectedOutput, ExpectedScreen, PreparedReplay, ReplayRequest, RequestError,
+};
+use kinescope_session::targets::{Targets, factories, list_simulators};
 use replay_engine::client::fitting::{RecordedDevice, fitting_hint};
 use replay_engine::client::targets::{self, TargetName};
 use replay_engine::client::{ClientError, Lease};
-use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation, Pace};
+use replay_engine::plan::{Budgets, CompileError, Compiled, Edits, Pace};
 use replay_engine::wire::KeyStore;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 use trace_core::filter::distance;
 use trace_core::ranges;
-use trace_core::recording::BufferRole;
-use trace_core::screen::Picture;
 
 /// The forms of target names, for messages.
 const TARGET_FORMS: &str = "software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, \
@@ -202,22 +199,16 @@ pub struct ReplayArguments {
     keys: Keys,
 }
 
-/// A compiled plan with its target.
-pub struct PreparedReplay {
+/// A plan that is ready to run, with its request, target and recording.
+pub struct OpenedReplay {
+    /// The request.
+    pub request: ReplayRequest,
+    /// The plan.
+    pub prepared: PreparedReplay,
     /// The target.
     pub lease: Lease,
-    /// Device information that the target reports.
-    pub device: DeviceInfo,
-    /// The plan and its pages.
-    pub compiled: Compiled,
-    /// How long compiling took.
-    pub compile_time: Duration,
     /// The recording.
     pub opened: SourceRecording,
-    /// The final picture that the user expects.
-    pub expect_screen: Option<Picture>,
-    /// For API traces: expected content of outputs, by name. A plan of a register trace contains it already.
-    pub expected: BTreeMap<String, Vec<u8>>,
 }
 
 /// Returns the error that no target was given, with the targets that fit the recording.
@@ -255,11 +246,9 @@ pub fn assignment(text: &str) -> Result<(String, PathBuf), String> {
 }
 
 impl ReplayArguments {
-    /// Opens the recording and the target, and compiles the plan with the requested buffers as outputs.
-    pub fn prepare<'a>(&self, asked: impl Iterator<Item = &'a str>) -> Result<PreparedReplay, Failure> {
+    /// Opens the recording and the target, and compiles the plan for `request`, which these arguments complete.
+    pub fn prepare(&self, request: ReplayRequest) -> Result<OpenedReplay, Failure> {
         factories().prestart_worker(self.target_name());
-        let mut asked: Vec<&str> = asked.collect();
-        asked.extend(self.expect.iter().map(|(name, _)| name.as_str()));
         let plan = plan_file::read(&self.source.file)?;
         if self.on.is_none() {
             let opened = match &plan {
@@ -268,96 +257,59 @@ impl ReplayArguments {
             };
             return Err(missing_target_error(&opened));
         }
-        if let Some(whole) = plan {
-            return self.prepare_plan(whole, &asked);
-        }
-        let opened = self.source.open_undamaged()?;
-        let edits = self.inputs.edits(&opened)?;
-        let expect_screen = self
-            .expect_screen
-            .as_deref()
-            .map(replayed_screen::read_expected)
-            .transpose()?;
-        // The requested buffers, and those that the recording itself calls outputs.
-        let mut outputs: Vec<String> = Vec::new();
-        if !asked.is_empty() && opened.calls.is_none() {
-            let own = opened
-                .recording
-                .metadata
-                .buffers
-                .iter()
-                .filter(|b| b.role == BufferRole::Output);
-            outputs.extend(own.map(|b| b.name.clone()));
-        }
-        for name in asked {
-            opened.buffer(name)?;
-            if !outputs.iter().any(|o| o == name) {
-                outputs.push(name.to_owned());
-            }
-        }
-        let lease = self.keys.open_target(self.target_name())?;
-        let device = lease.info().clone();
-        let failed = |e| Failure::file(&self.source.file, e);
-        factories()
-            .check_fit(&opened.recording, self.target_name(), &device)
-            .map_err(failed)?;
-        let budgets = match self.time_limit {
-            Some(seconds) => Budgets {
-                time_ns: seconds.saturating_mul(1_000_000_000),
-                ..Budgets::default()
-            },
-            None => Budgets::default(),
-        };
-        let api_options = ApiOptions {
-            outputs: outputs.clone(),
-            budgets,
-            graph: self.graph,
-            no_restore: self.no_restore,
-            step: self.step,
-            memory: self.memory,
-            held: false,
-        };
-        let options = CompileOptions {
+        let mut request = ReplayRequest {
+            target: self.target_name().to_owned(),
             pace: match self.pace {
                 PaceArgument::Recorded => Pace::Recorded,
                 PaceArgument::Fast => Pace::Fast,
             },
-            outputs,
-            allow_unknown: self.allow.clone(),
-            expect_screen: expect_screen.clone(),
-            budgets,
-            screen_source: self
-                .expect_screen
-                .as_ref()
-                .map_or_else(String::new, |f| f.display().to_string()),
+            budgets: match self.time_limit {
+                Some(seconds) => Budgets {
+                    time_ns: seconds.saturating_mul(1_000_000_000),
+                    ..Budgets::default()
+                },
+                None => Budgets::default(),
+            },
+            api_options: How {
+                graph: self.graph,
+                step: self.step,
+                no_restore: self.no_restore,
+                memory: self.memory,
+            },
+            allowed: self.allow.clone(),
+            ..request
         };
-        let start = Instant::now();
-        let mut compiled = progress_line::run_with_progress("compiling", |progress, _| {
-            compile(&opened.recording, &edits, &device, &options, &api_options, progress).map_err(|e| {
-                let how = match e {
-                    CompileError::UnknownRegister { .. } => " (--allow START..END)",
-                    _ => "",
-                };
-                Failure::file(
-                    &self.source.file,
-                    format!("no plan for {}: {e}{how}", self.target_name()),
-                )
-            })
+        if let Some(whole) = plan {
+            return self.prepare_plan(&whole, request);
+        }
+        let opened = self.source.open_undamaged()?;
+        request.edits = self.inputs.edits(&opened)?;
+        if let Some(file) = &self.expect_screen {
+            request.expected_screen = Some(ExpectedScreen {
+                picture: replayed_screen::read_expected(file)?,
+                source: file.display().to_string(),
+            });
+        }
+        for name in self.requested_outputs(&request) {
+            opened.buffer(name)?;
+        }
+        request.expected = self.read_expected()?;
+        let lease = self.keys.open_target(self.target_name())?;
+        let targets = Targets::default();
+        let prepared = progress_line::run_with_progress("compiling", |progress, _| {
+            let prepared = request.compile(&opened.recording, &targets, lease.info(), progress);
+            prepared.map_err(|e| self.describe_error(e))
         })?;
-        let expected = self.load_expected(&mut compiled)?;
-        Ok(PreparedReplay {
+        Ok(OpenedReplay {
+            request,
+            prepared,
             lease,
-            device,
-            compiled,
-            compile_time: start.elapsed(),
             opened,
-            expect_screen,
-            expected,
         })
     }
 
     /// Opens the target for an existing plan, and relocates the plan into the target's memory.
-    fn prepare_plan(&self, whole: Compiled, asked: &[&str]) -> Result<PreparedReplay, Failure> {
+    fn prepare_plan(&self, whole: &Compiled, mut request: ReplayRequest) -> Result<OpenedReplay, Failure> {
         let refused = |why: &str| Err(Failure::usage(format!("{}: {why}", self.file().display())));
         if !self.inputs.is_empty() || !self.allow.is_empty() || self.expect_screen.is_some() {
             return refused(
@@ -365,70 +317,76 @@ impl ReplayArguments {
                  plan instead)",
             );
         }
-        if let Some(name) = asked.iter().find(|n| whole.plan.outputs.iter().all(|o| o.name != **n)) {
+        let is_missing = |name: &&str| whole.plan.outputs.iter().all(|o| o.name != **name);
+        if let Some(name) = self.requested_outputs(&request).find(is_missing) {
             return refused(&format!("the plan has no output '{name}'"));
         }
+        request.expected = self.read_expected()?;
         let lease = self.keys.open_target(self.target_name())?;
-        let device = lease.info().clone();
-        let start = Instant::now();
-        let failed = |e: CompileError| Failure::file(self.file(), format!("no plan for {}: {e}", self.target_name()));
-        let mut compiled = whole.moved_to(&device).map_err(failed)?;
-        let expected = self.load_expected(&mut compiled)?;
-        Ok(PreparedReplay {
+        let prepared = request
+            .relocate(whole, lease.info())
+            .map_err(|e| self.describe_error(e))?;
+        Ok(OpenedReplay {
+            opened: plan_file::open_placeholder(self.file(), &prepared.compiled.plan),
+            request,
+            prepared,
             lease,
-            device,
-            expected,
-            opened: plan_file::open_placeholder(self.file(), &compiled.plan),
-            compiled,
-            compile_time: start.elapsed(),
-            expect_screen: None,
         })
     }
 
-    /// Loads the expected outputs from the user's files. Adds them to the plan of a register trace. Returns them for an
-    /// API trace, whose outputs are compared here.
-    fn load_expected(&self, compiled: &mut Compiled) -> Result<BTreeMap<String, Vec<u8>>, Failure> {
-        let plan = &mut compiled.plan;
-        let mut of_calls = BTreeMap::new();
-        for (name, file) in &self.expect {
-            let bytes = std::fs::read(file).map_err(|e| Failure::file(file, e))?;
-            let output = plan.outputs.iter().find(|o| o.name == *name);
-            let output =
-                output.ok_or_else(|| Failure::usage(format!("--expect {name}: the plan has no such output")))?;
-            if output.bytes != bytes.len() as u64 {
-                return Err(Failure::usage(format!(
-                    "{}: {} bytes for '{name}', which has {}",
-                    file.display(),
-                    bytes.len(),
-                    output.bytes
-                )));
-            }
-            let Some(accesses) = plan.accesses_mut() else {
-                if of_calls.insert(name.clone(), bytes).is_some() {
-                    let twice = format!("--expect {name} is given twice; give one file for it");
-                    return Err(Failure::usage(twice));
-                }
-                continue;
-            };
-            accesses.expectations.push(Expectation {
-                effect: Effect::Output {
-                    name: name.clone(),
-                    digest: *blake3::hash(&bytes).as_bytes(),
-                },
+    /// Returns the names of the outputs that the user gave.
+    fn requested_outputs<'a>(&'a self, request: &'a ReplayRequest) -> impl Iterator<Item = &'a str> {
+        let expected = self.expect.iter().map(|(name, _)| name.as_str());
+        request.outputs.iter().map(String::as_str).chain(expected)
+    }
+
+    /// Reads the expected outputs from the user's files.
+    fn read_expected(&self) -> Result<Vec<ExpectedOutput>, Failure> {
+        let read = |(name, file): &(String, PathBuf)| {
+            Ok(ExpectedOutput {
+                name: name.clone(),
+                bytes: std::fs::read(file).map_err(|e| Failure::file(file, e))?,
                 source: file.display().to_string(),
-            });
+            })
+        };
+        self.expect.iter().map(read).collect()
+    }
+
+    /// Describes why there is no plan or no outcome, in terms of these arguments.
+    pub fn describe_error(&self, e: RequestError) -> Failure {
+        let target = self.target_name();
+        match e {
+            RequestError::Compile(e) => {
+                let how = match e {
+                    CompileError::UnknownRegister { .. } => " (--allow START..END)",
+                    _ => "",
+                };
+                Failure::file(self.file(), format!("no plan for {target}: {e}{how}"))
+            }
+            // These errors are about the recording that the plan was made from.
+            RequestError::Client(
+                e @ (ClientError::PlanRefused(_)
+                | ClientError::AgentRefusedPlan(_)
+                | ClientError::OtherGpu { .. }
+                | ClientError::OtherDevice { .. }),
+            ) => Failure::file(self.file(), e),
+            RequestError::Learn(e) => Failure::file(self.file(), format!("nothing learned: {e}")),
+            RequestError::LearnApiTrace => Failure::usage(
+                "--learn is for register traces: an API trace contains its outputs, and a replay is compared with them",
+            ),
+            RequestError::Expect(ExpectError::NoOutput(name)) => {
+                Failure::usage(format!("--expect {name}: the plan has no such output"))
+            }
+            RequestError::Expect(ExpectError::Twice(name)) => {
+                Failure::usage(format!("--expect {name} is given twice; give one file for it"))
+            }
+            e => Failure::usage(e.to_string()),
         }
-        Ok(of_calls)
     }
 
     /// Returns the target name that the user gave; empty if none.
     pub fn target_name(&self) -> &str {
         self.on.as_deref().unwrap_or_default()
-    }
-
-    /// Returns whether the user gave the expected picture of the screen.
-    pub fn expects_screen(&self) -> bool {
-        self.expect_screen.is_some()
     }
 
     /// Returns the registers that the map does not know and the user allows, as given.

@@ -8,6 +8,7 @@ use crate::panels::runs::inputs;
 use egui::Context;
 use kinescope_session::Document;
 use kinescope_session::comparison::ComparisonSource;
+use kinescope_session::replay::task::ReplayResult;
 use kinescope_session::replay::{self, ReplayError, ReplayErrorKind};
 use replay_engine::client::ClientError;
 use replay_engine::client::fitting::Fit;
@@ -46,10 +47,10 @@ impl App {
     pub fn plan(&mut self, ctx: &Context) {
         let Some(doc) = &mut self.doc else { return };
         doc.replay.begin();
-        let (order, of) = (doc.replay_request(&self.targets), Arc::clone(&doc.recording));
+        let (task, of) = (doc.replay_task(&self.targets), Arc::clone(&doc.recording));
         let target = doc.replay.target().to_owned();
         let progress = self.tasks.spawn(ctx, "making the plan", move |progress| {
-            let planned = replay::prepare(&order, progress);
+            let planned = task.prepare(progress);
             Box::new(move |app| match planned {
                 Ok(p) => {
                     if let Some(doc) = app.document_of(&of) {
@@ -83,23 +84,18 @@ impl App {
         doc.replay.repeat = times;
         doc.replay.begin();
         if let Err(why) = doc.replay.parse_tolerance(&doc.buffers) {
-            doc.replay.error = Some(ReplayError {
-                kind: ReplayErrorKind::Plan,
-                text: format!("The output tolerance is invalid: {why}"),
-                is_unresponsive: false,
-                allow: None,
-                unfit: false,
-            });
+            let text = format!("The output tolerance is invalid: {why}");
+            doc.replay.error = Some(ReplayError::new(ReplayErrorKind::Plan, text));
             self.show_replay_panel();
             return;
         }
-        let (order, of) = (doc.replay_request(&self.targets), Arc::clone(&doc.recording));
+        let (task, of) = (doc.replay_task(&self.targets), Arc::clone(&doc.recording));
         let target = doc.replay.target().to_owned();
         let again = ctx.clone();
         let progress = self
             .tasks
             .spawn(ctx, format!("replaying on {target}"), move |progress| {
-                let played = replay::run_replay(&order, progress);
+                let played = task.run(progress);
                 Box::new(move |app| {
                     let what = format!("replay on {target}");
                     match played {
@@ -178,7 +174,7 @@ impl App {
         of: &Arc<Recording>,
         (target, what): (&str, &str),
         command: &'static str,
-        played: replay::ReplayResult,
+        played: ReplayResult,
     ) {
         let Some(doc) = self.document_of(of) else {
             log::push(
@@ -187,8 +183,8 @@ impl App {
             );
             return;
         };
-        let revision = played.prepared.revision;
-        doc.replay.set_plan(played.prepared);
+        let revision = played.planned.revision;
+        doc.replay.set_plan(played.planned);
         match played.outcome {
             Ok((outcome, compared)) => {
                 let (word, message) = (replay::format_verdict(&outcome), replay::format_summary(&outcome));

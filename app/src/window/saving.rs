@@ -6,7 +6,7 @@ use crate::log::{self, Level};
 use egui::Context;
 use kinescope_files::output;
 use kinescope_session::plans::apply;
-use kinescope_session::replay::build_edits;
+use kinescope_session::replay::task::build_edits;
 use kinescope_session::text;
 use std::path::Path;
 use std::sync::Arc;

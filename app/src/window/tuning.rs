@@ -6,7 +6,7 @@ use crate::log::{self, Level};
 use egui::Context;
 use kinescope_files::output::{self, OutputError};
 use kinescope_session::cuda_target::DeviceQueryError;
-use kinescope_session::replay::build_edits;
+use kinescope_session::replay::task::build_edits;
 use kinescope_session::running_work::RunningWork;
 use kinescope_session::text;
 use kinescope_session::tuning::table::{self, Columns};

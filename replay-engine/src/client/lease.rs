@@ -9,7 +9,7 @@ use crate::run::{ArtifactsHeader, Outcome, ReceivedArtifacts};
 use crate::serve::{MAX_BODY, Server};
 use crate::target::{ApiSupport, TargetRequest, TracedMemory, check_access_request};
 use crate::tune::{TuneReport, TuneRequest};
-use crate::verify::{self, MAX_STEPS, Reason, Refusal, Work};
+use crate::verify::{self, MAX_STEPS, Reason, Refusal, Verified, Work};
 use crate::wire::delta::Outline;
 use crate::wire::message::{
     IndexRange, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PlanPart, RunReply, RunRequest,
@@ -116,6 +116,17 @@ impl Meter<'_> {
         let part = u128::from(to - from) * u128::from(done.min(of)) / u128::from(of.max(1));
         self.to(from + part as u64)
     }
+}
+
+/// What the client checks before it pushes a plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClientCheck {
+    /// The plan and the request.
+    Everything,
+    /// The request: the plan is verified.
+    Request,
+    /// Nothing, so that the agent's refusal can be tested.
+    Nothing,
 }
 
 /// Returns the indices in some ranges.
@@ -227,8 +238,37 @@ impl Lease {
         progress: &Progress,
         bypass_check: bool,
     ) -> Result<Outcome, ClientError> {
+        let check = match bypass_check {
+            true => ClientCheck::Nothing,
+            false => ClientCheck::Everything,
+        };
+        self.replay_checked(compiled, repeat, progress, check)
+    }
+
+    /// Replays like [`Self::replay`], without a second check of the plan. `_proof` is the result of its verification for
+    /// this device.
+    ///
+    /// # Errors
+    /// Like [`Self::replay`].
+    pub fn replay_verified(
+        &mut self,
+        compiled: &Compiled,
+        _proof: &Verified,
+        repeat: u32,
+        progress: &Progress,
+    ) -> Result<Outcome, ClientError> {
+        self.replay_checked(compiled, repeat, progress, ClientCheck::Request)
+    }
+
+    fn replay_checked(
+        &mut self,
+        compiled: &Compiled,
+        repeat: u32,
+        progress: &Progress,
+        check: ClientCheck,
+    ) -> Result<Outcome, ClientError> {
         let repeat = repeat.max(1);
-        let (answer, push_ns) = self.request(compiled, TargetRequest::Replay { repeat }, progress, bypass_check)?;
+        let (answer, push_ns) = self.request(compiled, TargetRequest::Replay { repeat }, progress, check)?;
         let Answer::Replayed(mut outcome) = answer else {
             return Err(self.unexpected_answer());
         };
@@ -252,7 +292,7 @@ impl Lease {
         progress: &Progress,
     ) -> Result<TuneReport, ClientError> {
         let request = TargetRequest::Tune(Box::new(request.clone()));
-        let (answer, _) = self.request(compiled, request, progress, false)?;
+        let (answer, _) = self.request(compiled, request, progress, ClientCheck::Everything)?;
         match answer {
             Answer::Tuned(tuned) if progress.check().is_ok() || !tuned.points.is_empty() => Ok(*tuned),
             Answer::Tuned(_) => Err(ClientError::Cancelled),
@@ -271,7 +311,7 @@ impl Lease {
         progress: &Progress,
     ) -> Result<TracedMemory, ClientError> {
         let request = TargetRequest::TraceMemory(request.clone());
-        let (answer, _) = self.request(compiled, request, progress, false)?;
+        let (answer, _) = self.request(compiled, request, progress, ClientCheck::Everything)?;
         match answer {
             Answer::TracedMemory(_) if progress.check().is_err() => Err(ClientError::Cancelled),
             Answer::TracedMemory(traced) => Ok(traced),
@@ -291,21 +331,22 @@ impl Lease {
         compiled: &Compiled,
         request: TargetRequest,
         progress: &Progress,
-        bypass_check: bool,
+        check: ClientCheck,
     ) -> Result<(Answer, u64), ClientError> {
         progress.set_total(TOTAL);
         let mut meter = Meter { progress, at: 0 };
-        if !bypass_check {
+        if check != ClientCheck::Nothing {
             if self.info.containment == Containment::None && !self.uncontained {
                 return Err(ClientError::Uncontained {
                     device: self.info.name.clone(),
                 });
             }
             self.enter(Phase::Checking);
-            self.check(compiled, &request, progress).map_err(|r| match r.reason {
-                Reason::GivenUp => ClientError::Cancelled,
-                _ => ClientError::PlanRefused(r),
-            })?;
+            self.check(compiled, &request, progress, check)
+                .map_err(|r| match r.reason {
+                    Reason::GivenUp => ClientError::Cancelled,
+                    _ => ClientError::PlanRefused(r),
+                })?;
         }
         self.enter(Phase::Uploading);
         let begin = Instant::now();
@@ -339,17 +380,28 @@ impl Lease {
         Ok((answer, push_ns))
     }
 
-    /// Checks a plan and the request for it.
-    fn check(&self, compiled: &Compiled, request: &TargetRequest, progress: &Progress) -> Result<(), Refusal> {
+    /// Checks a plan, unless it is verified, and the request for it.
+    fn check(
+        &self,
+        compiled: &Compiled,
+        request: &TargetRequest,
+        progress: &Progress,
+        check: ClientCheck,
+    ) -> Result<(), Refusal> {
         let plan = &compiled.plan;
+        let unverified = check == ClientCheck::Everything;
         match (plan.planned_calls(), &self.api) {
             (Some(calls), Some(api)) => {
-                api.verify(calls, &self.info)?;
+                if unverified {
+                    api.verify(calls, &self.info)?;
+                }
                 api.check_request(calls, request)
             }
             _ => {
-                let work = Work::new(MAX_STEPS, progress);
-                verify::verify_within(plan, &compiled.pages, &self.info, &work)?;
+                if unverified {
+                    let work = Work::new(MAX_STEPS, progress);
+                    verify::verify_within(plan, &compiled.pages, &self.info, &work)?;
+                }
                 check_access_request(request, &self.info.name)
             }
         }

@@ -1,13 +1,13 @@
 //! `plan`: shows what a replay would do and access, without running it.
 
 use crate::cli::out::format_count;
-use crate::cli::replay_arguments::{PreparedReplay, ReplayArguments};
+use crate::cli::replay_arguments::ReplayArguments;
 use crate::cli::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
-use kinescope_session::plans::verify;
+use kinescope_session::replay::request::ReplayRequest;
 use replay_engine::plan::{AccessPlan, Plan, RewriteKind, text};
-use replay_engine::verify::{MAX_STEPS, Verified, Work};
+use replay_engine::verify::Verified;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -103,16 +103,20 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if arguments.assemble && arguments.of.target_name().is_empty() {
         return assemble(arguments, out);
     }
-    let PreparedReplay { device, compiled, .. } = arguments.of.prepare(arguments.outputs.iter().map(String::as_str))?;
-    let plan = &compiled.plan;
-    let progress = Progress::new();
-    let work = Work::new(MAX_STEPS, &progress);
-    let verified = verify(&compiled, &device, &work).map_err(|e| {
+    let mut prepared = arguments
+        .of
+        .prepare(ReplayRequest {
+            outputs: arguments.outputs.clone(),
+            ..ReplayRequest::default()
+        })?
+        .prepared;
+    let verified = prepared.verify(&Progress::new()).cloned().map_err(|e| {
         Failure::file(
             arguments.of.file(),
             format!("the plan for {} is {e}", arguments.of.target_name()),
         )
     })?;
+    let (compiled, plan) = (&prepared.compiled, &prepared.compiled.plan);
     if let Some(path) = &arguments.to {
         let bytes = compiled.to_bytes().map_err(|e| Failure::file(path, e))?;
         progress_line::run_with_progress("writing", |_, _| Ok(output::write(path, &bytes)?))?;

@@ -6,7 +6,7 @@ mod outcome;
 use crate::cli::failure::complain;
 use crate::cli::findings::FindingRow;
 use crate::cli::out::format_duration;
-use crate::cli::replay_arguments::{PreparedReplay, ReplayArguments, assignment};
+use crate::cli::replay_arguments::{OpenedReplay, ReplayArguments, assignment};
 use crate::cli::replayed_screen::{self, ReplayScreens};
 use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line};
@@ -14,13 +14,13 @@ use clap::{Args, FromArgMatches as _};
 use kinescope_files::buffers;
 use kinescope_files::output;
 use kinescope_session::job_outcome::explain_uncomputed;
+use kinescope_session::replay::request::{ReplayRequest, RequestError};
 use kinescope_session::transfers::{self, BufferTyping};
 use kinescope_session::tuning::tolerance::parse_output_rule;
-use replay_cuda::{ComparisonRules, compare_outputs};
-use replay_engine::client::{ClientError, Lease, Stage};
-use replay_engine::plan::{Compiled, EffectResult, ReadClasses, text};
-use replay_engine::run::learn::{self, LearnError};
-use replay_engine::run::{AccessOutcome, ApiOutcome, FaultReport, JobOutcome, Outcome, OutcomeBody, Timing, Verdict};
+use replay_cuda::ComparisonRules;
+use replay_engine::client::ClientError;
+use replay_engine::plan::{ReadClasses, text};
+use replay_engine::run::{AccessOutcome, ApiOutcome, FaultReport, JobOutcome, Outcome, Timing, Verdict};
 use replay_engine::serve::MAX_REPEATS;
 use replay_engine::tune::OutputTolerance;
 use serde::Serialize;
@@ -78,6 +78,28 @@ struct Arguments {
     /// Do not check the plan here: the agent checks it in any case
     #[arg(long, hide = true)]
     bypass_check: bool,
+}
+
+impl Arguments {
+    /// Returns the part of the request that only this verb has.
+    fn request(&self) -> ReplayRequest {
+        let named = self.near.iter().filter_map(|(n, r)| Some((n.clone()?, *r)));
+        ReplayRequest {
+            outputs: self.outputs.iter().map(|(name, _)| name.clone()).collect(),
+            tolerance: ComparisonRules {
+                rules: named.collect(),
+                rule: self.near.iter().rev().find(|(n, _)| n.is_none()).map(|r| r.1),
+                ..ComparisonRules::default()
+            },
+            repeat: self.repeat,
+            accepts_no_containment: self.without_containment,
+            leaves_unrecorded: self.outcome.is_none(),
+            learn: self.learn.as_ref().map(|_| self.look_at.clone()),
+            keeps_lost_runs: true,
+            bypass_check: self.bypass_check,
+            ..ReplayRequest::default()
+        }
+    }
 }
 
 /// Report of a replay. The keys are fixed: scripts read them.
@@ -284,90 +306,56 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     for (_, file) in &arguments.outputs {
         buffers::check_file_name(file).map_err(|e| Failure::usage(e.to_string()))?;
     }
-    let PreparedReplay {
-        mut lease,
-        device,
-        mut compiled,
-        compile_time,
-        opened,
-        expect_screen,
-        expected,
-    } = arguments
-        .of
-        .prepare(arguments.outputs.iter().map(|(name, _)| name.as_str()))?;
-    if arguments.without_containment {
-        lease
-            .accept_no_containment()
-            .map_err(|e| Failure::usage(e.to_string()))?;
-    }
-    if arguments.outcome.is_none() {
-        lease.leave_unrecorded();
-    }
+    let replay = arguments.of.prepare(arguments.request())?;
     if arguments.guard {
-        if compiled.plan.api().is_none() || opened.calls.is_none() {
-            return Err(Failure::usage("--guard is for API traces of CUDA"));
-        }
-        let api_trace = api_trace::load(&opened)?;
-        let mut asked = guard::GuardedReplay {
-            target: arguments.of.target_name(),
-            recording: &opened.recording,
-            calls: &api_trace,
-            lease: &mut lease,
-            compiled: &mut compiled,
-        };
-        return guard::run(&mut asked, out);
+        return run_guarded(replay, out);
     }
-    if compiled.plan.api().is_some() && arguments.learn.is_some() {
-        return Err(Failure::usage(
-            "--learn is for register traces: an API trace contains its outputs, and a replay is compared with them",
-        ));
-    }
-    let asked = match &arguments.learn {
-        Some(_) => {
-            Some(learn::request_effects(&mut compiled, &arguments.look_at).map_err(|e| learn_failure(arguments, e))?)
+    let OpenedReplay {
+        request,
+        mut prepared,
+        mut lease,
+        opened,
+    } = replay;
+    let ended = progress_line::run_with_progress("replaying", |progress, doing| {
+        let doing = doing.clone();
+        lease.on_phase(move |phase| doing.set(phase.name()));
+        match request.run(&mut prepared, &mut lease, progress) {
+            Err(RequestError::Client(e @ ClientError::Cancelled)) => Err(Failure::usage(e.to_string())),
+            ended => Ok(ended),
         }
-        None => None,
-    };
-    let mut outcome = run_replay(arguments, &mut lease, &compiled, &device.name)?;
-    if let (Some(asked), Some(path)) = (asked, &arguments.learn) {
-        let from = format!("a run on {} that was good", arguments.of.target_name());
-        let learned = asked.learn(&mut compiled, &outcome, &from);
-        learned.map_err(|e| learn_failure(arguments, e))?;
-        outcome = run_replay(arguments, &mut lease, &compiled, &device.name)?;
-        asked.check_repeat(&outcome).map_err(|e| learn_failure(arguments, e))?;
+    })?;
+    let outcome = ended.map_err(|e| arguments.of.describe_error(e))?;
+    if let Some(path) = &arguments.learn {
+        let compiled = &prepared.compiled;
         let bytes = match path.extension().is_some_and(|e| e == "txt") {
             true => text::print_with_pages(&compiled.plan, &compiled.pages).into_bytes(),
             false => compiled.to_bytes().map_err(|e| Failure::file(path, e))?,
         };
         progress_line::run_with_progress("writing", |_, _| Ok(output::write(path, &bytes)?))?;
     }
-    if opened.calls.is_some() || !expected.is_empty() {
-        let named = arguments.near.iter().filter_map(|(n, r)| Some((n.clone()?, *r)));
-        let rules: BTreeMap<String, OutputTolerance> = named.collect();
-        if let Some(odd) = rules.keys().find(|n| outcome.outputs.iter().all(|o| o.name != **n))
-            && outcome.verdict != Verdict::Failed
-        {
+    let is_compared = opened.calls.is_some() || !prepared.rules.expected.is_empty();
+    if is_compared && outcome.verdict != Verdict::Failed {
+        let is_missing = |name: &&String| outcome.outputs.iter().all(|o| o.name != **name);
+        if let Some(odd) = prepared.rules.rules.keys().find(is_missing) {
             opened.buffer(odd)?;
         }
-        let rule = arguments.near.iter().rev().find(|(n, _)| n.is_none()).map(|r| r.1);
-        let against = ComparisonRules { rules, rule, expected };
-        compare_outputs(&mut outcome, &opened.recording, &against);
+    }
+    let mut done = request.report(&opened.recording, &prepared, outcome);
+    if is_compared {
         for t in &arguments.types {
             opened.buffer(&t.name)?;
-            for o in outcome.outputs.iter_mut().filter(|o| o.name == t.name) {
+            for o in done.outcome.outputs.iter_mut().filter(|o| o.name == t.name) {
                 o.element = t.element;
             }
         }
     }
-    let compile_ns = u64::try_from(compile_time.as_nanos()).unwrap_or(u64::MAX);
-    outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(compile_ns);
-    let screens = ReplayScreens::from_outcome(expect_screen.as_ref(), &opened.recording, &outcome)?;
-    progress_line::run_with_progress("writing", |_, _| {
-        write(arguments, &opened.recording, &outcome, &screens)
-    })?;
+    let outcome = &done.outcome;
+    let expected_screen = request.expected_screen.as_ref().map(|s| &s.picture);
+    let screens = ReplayScreens::from_outcome(expected_screen, &opened.recording, outcome)?;
+    progress_line::run_with_progress("writing", |_, _| write(arguments, &opened.recording, outcome, &screens))?;
     if out.is_json() {
-        let chains = find_uncomputed_jobs(&opened, &outcome)?;
-        out.value(&report(&outcome, &arguments.of, &chains, &screens))?;
+        let chains = find_uncomputed_jobs(&opened, outcome)?;
+        out.value(&report(outcome, &arguments.of, &chains, &screens))?;
     } else {
         let of = outcome::OutcomeContext {
             target: arguments.of.target_name(),
@@ -376,62 +364,32 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             jobs: arguments.jobs,
             screen: screens.describe(),
         };
-        outcome::print(&outcome, &of, describe_times(&outcome.timing), out)?;
+        outcome::print(outcome, &of, describe_times(&outcome.timing), out)?;
     }
-    Ok(Exit::differs_if(!is_success(arguments, &outcome)))
+    Ok(Exit::differs_if(!done.is_success()))
 }
 
-/// Converts an error into the failure that no plan was written.
-fn learn_failure(arguments: &Arguments, e: LearnError) -> Failure {
-    Failure::file(arguments.of.file(), format!("nothing learned: {e}"))
-}
-
-/// Replays a plan on the target.
-fn run_replay(arguments: &Arguments, lease: &mut Lease, compiled: &Compiled, device: &str) -> Result<Outcome, Failure> {
-    let played = progress_line::run_with_progress("replaying", |progress, doing| {
-        let doing = doing.clone();
-        lease.on_phase(move |phase| doing.set(phase.name()));
-        match lease.replay(compiled, arguments.repeat, progress, arguments.bypass_check) {
-            Err(e @ ClientError::Cancelled) => Err(Failure::usage(e.to_string())),
-            ended => Ok(ended),
-        }
-    })?;
-    match played {
-        Ok(outcome) => Ok(outcome),
-        // The replay started and did not end: it failed, and did not merely fail to start.
-        Err(
-            e @ (ClientError::Device(_)
-            | ClientError::Forgotten {
-                stage: Stage::Run | Stage::Download,
-            }
-            | ClientError::Lost {
-                stage: Stage::Run | Stage::Download,
-                ..
-            }
-            | ClientError::Protocol {
-                stage: Stage::Run | Stage::Download,
-                ..
-            }),
-        ) => {
-            let body = match compiled.plan.api() {
-                Some(_) => OutcomeBody::Api(ApiOutcome::default()),
-                None => OutcomeBody::Accesses(AccessOutcome::default()),
-            };
-            Ok(failed_outcome(e.to_string(), device.to_owned(), body))
-        }
-        // A plan error is about the recording that the plan was made from.
-        Err(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_))) => {
-            Err(Failure::file(arguments.of.file(), e))
-        }
-        Err(e) => Err(Failure::usage(e.to_string())),
+/// Replays with buffers that end at unmapped memory.
+fn run_guarded(replay: OpenedReplay, out: &mut Out) -> Result<Exit, Failure> {
+    let OpenedReplay {
+        request,
+        mut prepared,
+        mut lease,
+        opened,
+    } = replay;
+    request.set_up(&mut lease).map_err(|e| Failure::usage(e.to_string()))?;
+    if prepared.compiled.plan.api().is_none() || opened.calls.is_none() {
+        return Err(Failure::usage("--guard is for API traces of CUDA"));
     }
-}
-
-/// Returns whether everything was as expected. A user's expected screen that could not be checked is not a success.
-fn is_success(arguments: &Arguments, outcome: &Outcome) -> bool {
-    let unseen = |e: &EffectResult| e.kind == "screen" && e.matched.is_none();
-    let unseen = arguments.of.expects_screen() && outcome.effects().iter().any(unseen);
-    outcome.verdict == Verdict::Match && !unseen
+    let api_trace = api_trace::load(&opened)?;
+    let mut guarded = guard::GuardedReplay {
+        target: &request.target,
+        recording: &opened.recording,
+        calls: &api_trace,
+        lease: &mut lease,
+        compiled: &mut prepared.compiled,
+    };
+    guard::run(&mut guarded, out)
 }
 
 /// Writes the requested files.
@@ -474,14 +432,6 @@ fn write(
         }
     }
     Ok(())
-}
-
-/// Returns the outcome of a run whose end was not observed.
-fn failed_outcome(failure: String, device: String, body: OutcomeBody) -> Outcome {
-    Outcome {
-        failure: Some(failure),
-        ..Outcome::unfinished(device, body)
-    }
 }
 
 fn fault_register((name, value, means): &(String, u64, String)) -> FaultRegister<'_> {

@@ -1,0 +1,186 @@
+//! Replays of an open document, on a thread of their own: the request with the edited buffers, and its result.
+
+use super::error::{ReplayError, ReplayErrorKind};
+use super::request::{PreparedReplay, ReplayRequest};
+use crate::output_diff::{OutputDiff, compare};
+use crate::plan_footprint::PlanFootprint;
+use crate::targets::Targets;
+use crate::transfers;
+use kinescope_files::contents::BufferContents;
+use replay_engine::client::{ClientError, Lease, Phase};
+use replay_engine::device::{Containment, DeviceInfo};
+use replay_engine::plan::Edits;
+use replay_engine::run::Outcome;
+use replay_engine::verify::Reason;
+use std::sync::{Arc, Mutex};
+use trace_core::progress::Progress;
+use trace_core::recording::Recording;
+
+/// A replay request of a document, with copies of what another thread needs.
+pub struct ReplayTask {
+    /// The request; its edits are those of `edited`.
+    pub request: ReplayRequest,
+    /// The recording.
+    pub recording: Arc<Recording>,
+    /// The buffers that the user edited.
+    pub edited: Vec<BufferContents>,
+    /// The targets of the window.
+    pub targets: Targets,
+    /// Whether the user confirmed that the target may be hardware.
+    pub is_hardware: bool,
+    /// Revision of the changes.
+    pub revision: u64,
+    /// The current phase, in words.
+    pub phase: Arc<Mutex<String>>,
+}
+
+/// A verified plan, with what the window shows about it.
+pub struct PlannedReplay {
+    /// The plan.
+    pub prepared: PreparedReplay,
+    /// Footprint of the plan.
+    pub footprint: PlanFootprint,
+    /// Revision of the changes that the plan was built from.
+    pub revision: u64,
+}
+
+/// The result of a replay.
+pub struct ReplayResult {
+    /// The plan, which exists even if the replay failed.
+    pub planned: PlannedReplay,
+    /// The outcome and comparison of its outputs, or why the replay failed.
+    pub outcome: Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError>,
+}
+
+/// Returns the plan edits for the user's inputs.
+#[must_use]
+pub fn build_edits(edited: &[BufferContents]) -> Edits {
+    let inputs = edited.iter().map(|c| (c.buffer().name.clone(), c.read_all()));
+    Edits {
+        inputs: inputs.collect(),
+        ..Edits::default()
+    }
+}
+
+fn say(phase: &Mutex<String>, text: &str) {
+    if let Ok(mut p) = phase.lock() {
+        text.clone_into(&mut p);
+    }
+}
+
+impl ReplayTask {
+    fn say(&self, text: &str) {
+        say(&self.phase, text);
+    }
+
+    fn lease(&self) -> Result<Lease, ReplayError> {
+        self.say("opening the target");
+        Ok(self.targets.open(&self.request.target)?)
+    }
+
+    /// Builds and verifies the plan. Sends nothing to the target.
+    ///
+    /// # Errors
+    /// Returns an error if the target cannot be leased, or the recording cannot be compiled for it.
+    pub fn prepare(mut self, progress: &Progress) -> Result<PlannedReplay, ReplayError> {
+        let lease = self.lease()?;
+        self.plan(lease.info(), progress)
+    }
+
+    /// Builds a plan, uploads it and runs it.
+    ///
+    /// # Errors
+    /// Returns an error if there is no target or no plan. Later errors are in [`ReplayResult`]; a replay that diverges
+    /// is not an error.
+    pub fn run(mut self, progress: &Progress) -> Result<ReplayResult, ReplayError> {
+        let mut lease = self.lease()?;
+        let device = lease.info().clone();
+        let mut planned = self.plan(&device, progress)?;
+        let outcome = match self.unconfirmed(&device) {
+            // The plan and the device information stay, so that the question can show both.
+            Some(text) => Err(ReplayError::new(ReplayErrorKind::Unconfirmed, text)),
+            None => self.run_plan(&mut lease, &mut planned.prepared, progress),
+        };
+        Ok(ReplayResult { planned, outcome })
+    }
+
+    fn plan(&mut self, device: &DeviceInfo, progress: &Progress) -> Result<PlannedReplay, ReplayError> {
+        self.targets.start_early(&self.request.target);
+        self.say("compiling the plan");
+        self.request.edits = build_edits(&self.edited);
+        let mut prepared = self.request.compile(&self.recording, &self.targets, device, progress)?;
+        self.say("checking the plan");
+        verify(&mut prepared, progress)?;
+        Ok(PlannedReplay {
+            footprint: PlanFootprint::for_plan(&prepared.compiled.plan, &self.recording),
+            prepared,
+            revision: self.revision,
+        })
+    }
+
+    /// Returns why the user must confirm again: the target changed since the request was made.
+    fn unconfirmed(&self, device: &DeviceInfo) -> Option<String> {
+        let what = match device.containment {
+            Containment::None if !self.request.accepts_no_containment => "not contained now",
+            Containment::Software => return None,
+            _ if !self.is_hardware => "hardware now",
+            _ => return None,
+        };
+        Some(format!(
+            "{} is {what} ({}); nothing was changed. Replay again to confirm.",
+            self.request.target, device.description
+        ))
+    }
+
+    fn run_plan(
+        &self,
+        lease: &mut Lease,
+        prepared: &mut PreparedReplay,
+        progress: &Progress,
+    ) -> Result<(Arc<Outcome>, Vec<OutputDiff>), ReplayError> {
+        let phase = Arc::clone(&self.phase);
+        lease.on_phase(move |p: Phase| say(&phase, p.name()));
+        let outcome = self.request.run(prepared, lease, progress)?;
+        self.say("comparing outputs");
+        let mut outcome = self.request.report(&self.recording, prepared, outcome).outcome;
+        let compared = if outcome.api().is_some() {
+            transfers::compare_outputs(&self.recording, &mut outcome.outputs)
+        } else {
+            let all = outcome.outputs.iter();
+            all.filter_map(|o| compare(&self.recording, o)).collect()
+        };
+        Ok((Arc::new(outcome), compared))
+    }
+}
+
+/// Verifies a plan, whose result it keeps; cancelling is an error.
+fn verify(prepared: &mut PreparedReplay, progress: &Progress) -> Result<(), ReplayError> {
+    match prepared.verify(progress) {
+        Err(refusal) if refusal.reason == Reason::GivenUp => Err(ClientError::Cancelled.into()),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::DEFAULT_SIMULATOR;
+    use crate::targets;
+
+    #[test]
+    fn the_check_before_the_push_can_be_cancelled() {
+        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample-traces/vecadd.kine");
+        let recording = trace_core::container::open(sample.as_ref()).unwrap();
+        let device = targets::factories().open(DEFAULT_SIMULATOR).unwrap().info().clone();
+        let request = ReplayRequest::default();
+        let mut prepared = request
+            .compile(&recording, &Targets::new(None), &device, &Progress::new())
+            .unwrap();
+        verify(&mut prepared, &Progress::new()).unwrap();
+        assert!(prepared.verified.as_ref().is_some_and(Result::is_ok));
+        let stopped = Progress::new();
+        stopped.cancel();
+        let error = verify(&mut prepared, &stopped).unwrap_err();
+        assert_eq!(error.kind, ReplayErrorKind::Stopped);
+    }
+}
