@@ -1,6 +1,8 @@
 //! Bisection: the shortest part of a recording that still shows a failure. It applies delta debugging first to jobs,
 //! then to the remaining events.
 
+pub mod replay_judge;
+
 use crate::trim_recording::{TrimOptions, TrimSource, TrimmedPart};
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::progress::Progress;

@@ -4,7 +4,6 @@ use super::app::App;
 use super::pick::Pick;
 use crate::log::{self, Level};
 use egui::Context;
-use kinescope_files::output::{self, OutputError};
 use kinescope_session::cuda_target::DeviceQueryError;
 use kinescope_session::replay::task::build_edits;
 use kinescope_session::running_work::RunningWork;
@@ -60,15 +59,6 @@ pub(super) fn load_code(app: &mut App, ctx: &Context) {
     });
 }
 
-/// The reason why nothing was saved, as text.
-struct SaveError(String);
-
-impl From<OutputError> for SaveError {
-    fn from(e: OutputError) -> Self {
-        Self(e.to_string())
-    }
-}
-
 /// Asks for a path and saves the result of a tuning there.
 pub(super) fn save(app: &mut App, ctx: &Context, tuned: Arc<TuneReport>, columns: Columns, format: Format) {
     let Some(doc) = &app.doc else { return };
@@ -81,18 +71,14 @@ pub(super) fn save(app: &mut App, ctx: &Context, tuned: Arc<TuneReport>, columns
     let name = format!("{title}-tuned.{ending}");
     app.pick(ctx, Pick::Save(name), move |app, ctx, path| {
         app.tasks.spawn(ctx, format!("saving {}", path.display()), move |_| {
-            let mut rows = 0;
-            let written = output::write_with(&path, |to| {
-                rows = table::write(&tuned, columns, format, to).map_err(|e| SaveError(e.to_string()))?;
-                Ok(())
-            });
+            let written = table::write_file(&tuned, columns, format, &path);
             Box::new(move |app| match written {
-                Ok(()) => app.info(format!(
+                Ok(rows) => app.info(format!(
                     "saved {}: {}",
                     path.display(),
                     text::count_noun(rows, "row", "rows")
                 )),
-                Err(SaveError(why)) => app.error("the table was not saved", &why),
+                Err(e) => app.error("the table was not saved", &e.to_string()),
             })
         });
     });

@@ -298,16 +298,8 @@ fn replaced(code: &ReplacementCode) -> ReplacementCode {
 /// Parses launch bounds, separated by semicolons.
 fn bounds(text: &str) -> Result<Vec<Bounds>, String> {
     let one = |item: &str| {
-        let bad = || format!("'{item}' is not a launch bound (expected 256 or 256,4)");
-        let number = |t: &str| t.trim().parse::<u32>().map_err(|_| bad());
-        let (max, min) = match item.split_once(',') {
-            Some((max, min)) => (number(max)?, number(min)?),
-            None => (number(item)?, 0),
-        };
-        Ok(Bounds {
-            max_threads: max,
-            min_blocks: min,
-        })
+        lists::parse_launch_bounds(item)
+            .ok_or_else(|| format!("'{item}' is not a launch bound (expected 256 or 256,4)"))
     };
     text.split(';')
         .map(str::trim)

@@ -1,6 +1,7 @@
 //! Lists of values as the user writes them: `32,64,128`, `32..=1024` for doubling, `64..=256+64` for steps. `..`
 //! without `=` excludes the end.
 
+use replay_engine::tune::Bounds;
 use trace_core::ranges;
 
 /// Maximum number of values of one list.
@@ -59,6 +60,20 @@ pub fn find_omitted_end(text: &str) -> Option<(&str, u32)> {
         let with = parse_list(&item.replacen("..", "..=", 1)).ok()?;
         let end = end.parse().ok().filter(|end| with.last() == Some(end))?;
         Some((item, end))
+    })
+}
+
+/// Parses launch bounds: `256`, or `256,4` with the minimum number of blocks. Returns `None` if they are invalid.
+#[must_use]
+pub fn parse_launch_bounds(text: &str) -> Option<Bounds> {
+    let number = |t: &str| t.trim().parse::<u32>().ok();
+    let (max, min) = match text.split_once(',') {
+        Some((max, min)) => (number(max)?, number(min)?),
+        None => (number(text)?, 0),
+    };
+    Some(Bounds {
+        max_threads: max,
+        min_blocks: min,
     })
 }
 

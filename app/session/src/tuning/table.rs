@@ -1,7 +1,9 @@
 //! The result of a tuning as a table, with Kinescope's columns or those of RecordReplay.
 
+use kinescope_files::output::{self, OutputError};
 use replay_engine::tune::{Bounds, Measurement, Point, PointResult, TuneReport};
 use std::io::Write;
+use std::path::Path;
 use trace_query::{Cells, Format, TableError, write_columns};
 
 /// The column set of a table.
@@ -107,6 +109,30 @@ pub fn write(
         Columns::RecordReplay => record_replay(tuned, &rows),
     };
     write_columns(columns, format, to)
+}
+
+/// Why a table file was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum TableFileError {
+    /// The file cannot be written.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The table cannot be encoded.
+    #[error(transparent)]
+    Table(#[from] TableError),
+}
+
+/// Writes the table to a file and returns the number of rows.
+///
+/// # Errors
+/// Returns an error if the file cannot be written.
+pub fn write_file(tuned: &TuneReport, columns: Columns, format: Format, path: &Path) -> Result<u64, TableFileError> {
+    let mut rows = 0;
+    output::write_with(path, |to| {
+        rows = write(tuned, columns, format, to)?;
+        Ok::<(), TableFileError>(())
+    })?;
+    Ok(rows)
 }
 
 fn whole(rows: &[Row<'_>], of: impl Fn(&Row<'_>) -> Option<u64>) -> Cells {

@@ -7,16 +7,10 @@ use crate::cli::replay_arguments::Keys;
 use crate::cli::source::{Source, SourceRecording};
 use crate::cli::{Exit, Failure, Out, Verb, progress_line, signals, trimmed_recording as trim};
 use clap::{Args, FromArgMatches as _};
+use kinescope_session::bisect::replay_judge::ReplayJudge;
 use kinescope_session::bisect::{Candidate, CandidateResult, Judge, Search, Stop};
-use kinescope_session::plans::{compile, verify};
 use kinescope_session::targets::factories;
 use kinescope_session::trim_recording::{TrimOptions, TrimSource, TrimmedPart};
-use replay_cuda::ApiOptions;
-use replay_engine::client::{ClientError, Lease};
-use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits};
-use replay_engine::run::{Outcome, Verdict};
-use replay_engine::verify::{MAX_STEPS, Work};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
 use std::cell::Cell;
@@ -24,7 +18,6 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use trace_core::Recording;
 use trace_core::progress::Progress;
 
 pub const VERB: Verb = Verb {
@@ -104,77 +97,11 @@ struct Report<'a> {
     steps: &'a [Step],
 }
 
-/// Signature by which a failed replay is recognised: event of the whole recording, register, and whether the run
-/// failed. If neither a difference nor a fault identifies it, the reason why the run ended or the missing effect does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct FailureSignature {
-    failed: bool,
-    divergence: Option<(u64, String)>,
-    fault: Option<u64>,
-    /// Event of the whole recording, if known, and the reason without numbers that depend on the plan.
-    reason: Option<(Option<u64>, String)>,
-    /// Kind, and event of the whole recording.
-    effect: Option<(String, Option<u64>)>,
-}
-
-impl FailureSignature {
-    /// Returns the signature of an outcome, or `None` for a replay that matches. `events`: the old number of each
-    /// event.
-    fn from_outcome(outcome: &Outcome, events: &[u64]) -> Option<Self> {
-        if outcome.verdict == Verdict::Match {
-            return None;
-        }
-        let old = |e: u64| {
-            usize::try_from(e)
-                .ok()
-                .and_then(|e| events.get(e))
-                .copied()
-                .unwrap_or(e)
-        };
-        let divergence = outcome.divergences.first().map(|d| (old(d.event), d.register.clone()));
-        let fault = outcome.faults.first().map(|f| old(f.event));
-        let other = divergence.is_none() && fault.is_none();
-        let missing = outcome.effects().iter().find(|e| e.matched == Some(false));
-        Some(Self {
-            failed: outcome.verdict == Verdict::Failed,
-            reason: outcome
-                .failure
-                .as_deref()
-                .filter(|_| other)
-                .map(|text| parse_reason(text, old)),
-            effect: missing.filter(|_| other).map(|e| (e.kind.clone(), e.event.map(old))),
-            divergence,
-            fault,
-        })
-    }
-}
-
-/// Parses why a run ended, such as `event 12: no interrupt came on lines 0b1 within 90000 ns`. Returns the event by its
-/// number in the whole recording, and the text with a placeholder for each number, since limits and counts depend on
-/// the plan.
-fn parse_reason(text: &str, old: impl Fn(u64) -> u64) -> (Option<u64>, String) {
-    let named = text.strip_prefix("event ").and_then(|t| t.split_once(": "));
-    let (event, rest) = match named.map(|(n, rest)| (n.parse::<u64>(), rest)) {
-        Some((Ok(n), rest)) => (Some(old(n)), rest),
-        _ => (None, text),
-    };
-    let word = |w: &str| {
-        let number = w.trim_start_matches('(').starts_with(|c: char| c.is_ascii_digit());
-        if number { "#".to_owned() } else { w.to_owned() }
-    };
-    let words: Vec<String> = rest.split_whitespace().map(word).collect();
-    (event, words.join(" "))
-}
-
 /// The test of candidates.
 struct CandidateJudge<'a> {
     arguments: &'a Arguments,
-    /// The target that candidates are replayed on, and its description. With a command nothing is replayed, and the
-    /// command can use the target: only the description matters.
-    lease: Option<Lease>,
-    device: Option<DeviceInfo>,
-    /// Signature of the failure of the whole recording on the target.
-    sign: Option<FailureSignature>,
+    /// The test on the target; `None` without a target.
+    on_target: Option<ReplayJudge>,
     folder: tempfile::TempDir,
     jobs: usize,
     out: &'a mut Out,
@@ -184,81 +111,20 @@ struct CandidateJudge<'a> {
 }
 
 impl CandidateJudge<'_> {
-    fn compile_candidate(
-        &self,
-        recording: &Recording,
-        device: &DeviceInfo,
-        progress: &Progress,
-    ) -> Result<Compiled, JudgeError> {
-        let made = compile(
-            recording,
-            &Edits::default(),
-            device,
-            &CompileOptions::default(),
-            &ApiOptions::default(),
-            progress,
-        );
-        made.map_err(|e| match e {
-            CompileError::Cancelled(_) => JudgeError::Stop(Stop::Cancelled),
-            e => JudgeError::Unknown(format!("no plan: {e}")),
-        })
-    }
-
-    fn judge_on_target(&mut self, made: &TrimmedPart, progress: &Progress) -> Result<CandidateResult, JudgeError> {
-        let Some(device) = &self.device else {
-            return Ok(CandidateResult::Failure);
-        };
-        let compiled = self.compile_candidate(&made.trimmed.recording, device, progress)?;
-        if self.arguments.until.is_some() {
-            return match verify(&compiled, device, &Work::new(MAX_STEPS, &Progress::new())) {
-                Ok(_) => Ok(CandidateResult::Failure),
-                Err(e) => Err(JudgeError::Unknown(format!("the plan is refused: {e}"))),
-            };
-        }
-        let Some(lease) = &mut self.lease else {
-            return Ok(CandidateResult::Failure);
-        };
-        // Each replay has its own progress; cancellation is shared.
-        let own = Progress::new();
-        let _going = signals::cancel_on_signal(&own);
-        let sign = match lease.replay(&compiled, 1, &own, false) {
-            Ok(outcome) => FailureSignature::from_outcome(&outcome, &made.trimmed.events),
-            Err(ClientError::Cancelled) => return Err(JudgeError::Stop(Stop::Cancelled)),
-            Err(e @ (ClientError::PlanRefused(_) | ClientError::AgentRefusedPlan(_))) => {
-                return Err(JudgeError::Unknown(format!("the plan is refused: {e}")));
-            }
-            Err(e) => return Err(JudgeError::Stop(Stop::Failed(e.to_string()))),
-        };
-        // The first candidate is the whole recording: its failure defines the signature.
-        if self.steps.is_empty() {
-            self.sign.clone_from(&sign);
-        }
-        Ok(match sign {
-            None => CandidateResult::NoFailure,
-            sign if sign == self.sign => CandidateResult::Failure,
-            Some(other) => {
-                return Err(JudgeError::Unknown(format!(
-                    "it fails otherwise: {}",
-                    describe_signature(&other)
-                )));
-            }
-        })
-    }
-
     fn judge_by_command(
         &self,
         command: &str,
         made: &TrimmedPart,
         progress: &Progress,
-    ) -> Result<CandidateResult, JudgeError> {
-        let failed = |e: String| JudgeError::Stop(Stop::Failed(e));
+    ) -> Result<CandidateResult, Stop> {
+        let failed = |e: String| Stop::Failed(e);
         let path = self.folder.path().join(format!("candidate-{}.kine", self.steps.len()));
         // Progress of its own; cancellation is shared.
         let own = Progress::new();
         let going = signals::cancel_on_signal(&own);
         let written = trim::write(&made.trimmed, &path, &path, &own);
         drop(going);
-        progress.check().map_err(|_| JudgeError::Stop(Stop::Cancelled))?;
+        progress.check().map_err(|_| Stop::Cancelled)?;
         written.map_err(|e| failed(e.to_string()))?;
         let mut child = Command::new("sh")
             .arg("-c")
@@ -274,7 +140,7 @@ impl CandidateJudge<'_> {
         let ended = loop {
             if progress.check().is_err() {
                 kill_group(&mut child);
-                return Err(JudgeError::Stop(Stop::Cancelled));
+                return Err(Stop::Cancelled);
             }
             match child.try_wait() {
                 Ok(Some(status)) => break status,
@@ -287,7 +153,7 @@ impl CandidateJudge<'_> {
         };
         // A result while the user stops the search is not a verdict.
         if progress.check().is_err() {
-            return Err(JudgeError::Stop(Stop::Cancelled));
+            return Err(Stop::Cancelled);
         }
         // The command may have moved the file. A file that stays is there until the end, and may fill the disk.
         if let Err(e) = std::fs::remove_file(&path)
@@ -334,36 +200,20 @@ fn kill_group(child: &mut Child) {
     let _waited = child.wait();
 }
 
-/// The reason why a candidate has no verdict.
-enum JudgeError {
-    Unknown(String),
-    Stop(Stop),
-}
-
-fn describe_signature(sign: &FailureSignature) -> String {
-    match (&sign.divergence, sign.fault, &sign.reason, &sign.effect) {
-        (Some((event, register)), ..) => format!("first at event {event} of the whole, {register}"),
-        (None, Some(event), ..) => format!("a fault at event {event} of the whole"),
-        (None, None, Some((Some(event), why)), _) => format!("at event {event} of the whole, {why}"),
-        (None, None, Some((None, why)), _) => why.clone(),
-        (None, None, None, Some((kind, Some(event)))) => format!("{kind} behind event {event} of the whole"),
-        (None, None, None, Some((kind, None))) => format!("{kind} at the end"),
-        (None, None, None, None) => "it cannot be played to its end".to_owned(),
-    }
-}
-
 impl Judge for CandidateJudge<'_> {
     fn judge(&mut self, made: &TrimmedPart, progress: &Progress) -> Result<CandidateResult, Stop> {
-        let result = self
-            .judge_on_target(made, progress)
-            .and_then(|shows| match &self.arguments.until {
-                Some(command) => self.judge_by_command(command, made, progress),
-                None => Ok(shows),
-            });
-        match result {
-            Ok(shows) => Ok(shows),
-            Err(JudgeError::Unknown(why)) => Ok(CandidateResult::Unknown(why)),
-            Err(JudgeError::Stop(stop)) => Err(stop),
+        let shows = match &mut self.on_target {
+            Some(test) => {
+                // Each replay has its own progress; cancellation is shared.
+                let own = Progress::new();
+                let _going = signals::cancel_on_signal(&own);
+                test.judge(made, progress, &own)?
+            }
+            None => CandidateResult::Failure,
+        };
+        match (&self.arguments.until, shows) {
+            (Some(command), CandidateResult::Failure) => self.judge_by_command(command, made, progress),
+            (_, shows) => Ok(shows),
         }
     }
 
@@ -484,7 +334,7 @@ fn search(
     let whole =
         TrimSource::new(&opened.recording, trim::source_name(file), progress).map_err(|e| Failure::file(file, e))?;
     let jobs = whole.producers().parts().len();
-    let (lease, device) = match &arguments.on {
+    let on_target = match &arguments.on {
         Some(name) => {
             let lease = arguments.keys.open_target(name)?;
             let device = lease.info().clone();
@@ -492,15 +342,14 @@ fn search(
                 .check_fit(&opened.recording, name, &device)
                 .map_err(|e| Failure::file(file, e))?;
             // The command may need the target.
-            (Some(lease).filter(|_| arguments.until.is_none()), Some(device))
+            let lease = Some(lease).filter(|_| arguments.until.is_none());
+            Some(ReplayJudge::new(name, device, lease))
         }
-        None => (None, None),
+        None => None,
     };
     let looking = CandidateJudge {
         arguments,
-        lease,
-        device,
-        sign: None,
+        on_target,
         folder: tempfile::tempdir().map_err(|e| Failure::usage(format!("no temporary folder: {e}")))?,
         jobs,
         out,
@@ -589,33 +438,4 @@ fn report(
         out.line(format_args!("{}: written", to.display()))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use replay_engine::run::{AccessOutcome, OutcomeBody};
-
-    fn failed(why: &str) -> Option<FailureSignature> {
-        let mut outcome = Outcome::unfinished(
-            "software:mali-g71".into(),
-            OutcomeBody::Accesses(AccessOutcome::default()),
-        );
-        outcome.failure = Some(why.into());
-        FailureSignature::from_outcome(&outcome, &[10, 20, 30])
-    }
-
-    #[test]
-    fn runs_that_fail_for_different_reasons_have_different_signs() {
-        let wait = failed("event 1: no interrupt came on lines 0b1 within 900 ns");
-        // Limits depend on the plan. The event has its number in the whole recording.
-        assert_eq!(wait, failed("event 1: no interrupt came on lines 0b1 within 70 ns"));
-        assert_ne!(wait, failed("event 2: no interrupt came on lines 0b1 within 900 ns"));
-        assert_ne!(wait, failed("event 1: the budget of 9 ns is used up"));
-        assert_ne!(wait, failed("the image 3 is missing"));
-        assert_eq!(
-            describe_signature(&wait.unwrap()),
-            "at event 20 of the whole, no interrupt came on lines # within # ns"
-        );
-    }
 }

@@ -10,13 +10,11 @@ use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, Verb, progress_line, signals};
 use arguments::TuneArguments;
 use clap::{Args, FromArgMatches as _};
-use kinescope_files::output::{self, OutputError};
 use kinescope_session::targets::factories;
 use kinescope_session::tuning::launches::Launches;
 use kinescope_session::tuning::table::{self, Columns};
 use kinescope_session::tuning::tune_on_target;
-use replay_engine::tune::TuneReport;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use trace_query::Format;
 
 pub const VERB: Verb = Verb {
@@ -86,7 +84,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         (&arguments.parquet, Columns::All, Format::Parquet),
     ] {
         if let Some(path) = path {
-            write(&tuned, columns, format, path)?;
+            table::write_file(&tuned, columns, format, path).map_err(|e| Failure::file(path, e))?;
         }
     }
     if out.is_json() {
@@ -101,21 +99,4 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::differs_if(
         tuned.baseline.rejected.is_some() || tuned.best.is_none(),
     ))
-}
-
-/// The reason why no table was written.
-struct WriteError(String);
-
-impl From<OutputError> for WriteError {
-    fn from(e: OutputError) -> Self {
-        Self(e.to_string())
-    }
-}
-
-fn write(tuned: &TuneReport, columns: Columns, format: Format, path: &Path) -> Result<(), Failure> {
-    let written = output::write_with(path, |to| {
-        table::write(tuned, columns, format, to).map_err(|e| WriteError(e.to_string()))?;
-        Ok(())
-    });
-    written.map_err(|WriteError(why)| Failure::file(path, why))
 }

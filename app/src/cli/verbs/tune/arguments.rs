@@ -110,16 +110,8 @@ fn cache(text: &str) -> Result<Cache, String> {
 }
 
 fn bounds(text: &str) -> Result<Bounds, String> {
-    let bad = || format!("'{text}' are not launch bounds (expected MAX or MAX,MIN, for example 256,4)");
-    let number = |t: &str| t.trim().parse::<u32>().map_err(|_| bad());
-    let (max, min) = match text.split_once(',') {
-        Some((max, min)) => (number(max)?, number(min)?),
-        None => (number(text)?, 0),
-    };
-    Ok(Bounds {
-        max_threads: max,
-        min_blocks: min,
-    })
+    lists::parse_launch_bounds(text)
+        .ok_or_else(|| format!("'{text}' are not launch bounds (expected MAX or MAX,MIN, for example 256,4)"))
 }
 
 /// Parses the search strategy; seed and factor are filled in later.
