@@ -184,7 +184,7 @@ impl ReplayRequest {
             screen_source: screen.map_or_else(String::new, |s| s.source.clone()),
         };
         let compiled = plans::compile(recording, &self.edits, device, &options, &api_options, progress)?;
-        self.prepared(compiled, device, start)
+        self.finish_plan(compiled, device, start)
     }
 
     /// Relocates an existing plan into the memory of a device.
@@ -193,10 +193,10 @@ impl ReplayRequest {
     /// If the plan does not fit the device, or an expected output does not fit the plan.
     pub fn relocate(&self, plan: &Compiled, device: &DeviceInfo) -> Result<PreparedReplay, RequestError> {
         let start = Instant::now();
-        self.prepared(plan.moved_to(device)?, device, start)
+        self.finish_plan(plan.moved_to(device)?, device, start)
     }
 
-    fn prepared(
+    fn finish_plan(
         &self,
         compiled: Compiled,
         device: &DeviceInfo,
@@ -251,8 +251,8 @@ impl ReplayRequest {
     /// Runs a plan on its target. Learning adds the learned effects to the plan, which then runs twice.
     ///
     /// # Errors
-    /// If the plan is refused, the target fails or is lost, the user cancels, or the effects cannot be learned. A replay
-    /// that diverges is not an error.
+    /// If the plan is refused, the target fails or is lost, the user cancels, or the effects cannot be learned. A
+    /// replay that diverges is not an error.
     pub fn run(
         &self,
         prepared: &mut PreparedReplay,
@@ -375,5 +375,72 @@ impl ReplayReport {
         let unseen = |e: &EffectResult| e.kind == "screen" && e.matched.is_none();
         let unseen = self.expects_screen && self.outcome.effects().iter().any(unseen);
         self.outcome.verdict == Verdict::Match && !unseen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::DEFAULT_SIMULATOR;
+    use crate::targets;
+    use replay_engine::verify::Reason;
+
+    fn open_sample() -> (Recording, Lease) {
+        let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample-traces/vecadd.kine");
+        let recording = trace_core::container::open(sample.as_ref()).unwrap();
+        (recording, targets::factories().open(DEFAULT_SIMULATOR).unwrap())
+    }
+
+    #[test]
+    fn verified_plan_runs_and_refused_plan_does_not() {
+        let (recording, mut lease) = open_sample();
+        let (request, progress) = (ReplayRequest::default(), Progress::new());
+        let device = lease.info().clone();
+        let prepared = request.compile(&recording, &Targets::new(None), &device, &progress);
+        let mut prepared = prepared.unwrap();
+        prepared.verify(&progress).unwrap();
+        let outcome = request.run(&mut prepared, &mut lease, &Progress::new()).unwrap();
+        assert!(request.report(&recording, &prepared, outcome).is_success());
+        prepared.verified = Some(Err(Refusal {
+            rule: 0,
+            place: "envelope".to_owned(),
+            reason: Reason::OtherArena,
+        }));
+        let refused = request.run(&mut prepared, &mut lease, &Progress::new());
+        assert!(matches!(
+            refused,
+            Err(RequestError::Client(ClientError::PlanRefused(_)))
+        ));
+    }
+
+    #[test]
+    fn expected_output_must_be_one_of_the_plan() {
+        let (recording, lease) = open_sample();
+        let request = ReplayRequest::default();
+        let prepared = request.compile(&recording, &Targets::new(None), lease.info(), &Progress::new());
+        let plan = prepared.unwrap().compiled;
+        let request = ReplayRequest {
+            expected: vec![ExpectedOutput {
+                name: "no such output".to_owned(),
+                bytes: Vec::new(),
+                source: "a file".to_owned(),
+            }],
+            ..request
+        };
+        assert!(matches!(
+            request.relocate(&plan, lease.info()),
+            Err(RequestError::Expect(ExpectError::NoOutput(_)))
+        ));
+    }
+
+    #[test]
+    fn a_run_is_lost_only_after_it_started() {
+        let lost = |stage| {
+            is_lost_run(&ClientError::Lost {
+                stage,
+                reason: String::new(),
+            })
+        };
+        assert!(lost(Stage::Run) && lost(Stage::Download) && !lost(Stage::Upload));
     }
 }
