@@ -9,46 +9,13 @@ use crate::mmu::PhysMemory;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{
     CopyRow, FrameRole, HostWriteRow, Memory, MemoryBuilder, Page, PageId, PageRun, Recording, RunsBuilder, Snapshot,
-    ZERO_PAGE, overlay,
+    TraceKind, ZERO_PAGE, overlay,
 };
 use crate::registers::RegisterMap;
 use crate::timeline;
 use crate::{GpuVa, PAGE_SIZE, PhysAddr};
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
-
-/// Name of the extra that lists the edited inputs of a recording: an array of [`AppliedEdit`].
-pub const APPLIED_EDITS: &str = "applied-edits";
-
-/// An input whose bytes differ from the recorded ones.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AppliedEdit {
-    /// The buffer's name.
-    pub buffer: String,
-    /// Size of the buffer, bytes.
-    pub bytes: u64,
-    /// The file name of the recording that the edit was made on.
-    pub source: String,
-}
-
-impl Recording {
-    /// Returns the edits that were saved with the recording, oldest first. Empty for an unedited recording.
-    #[must_use]
-    pub fn applied_edits(&self) -> Vec<AppliedEdit> {
-        let json = self.extras.get(APPLIED_EDITS);
-        json.and_then(|j| serde_json::from_slice(j).ok()).unwrap_or_default()
-    }
-
-    /// Adds an edit to the list of applied edits.
-    pub fn add_applied_edit(&mut self, edit: AppliedEdit) {
-        let mut all = self.applied_edits();
-        all.push(edit);
-        if let Ok(json) = serde_json::to_vec(&all) {
-            self.extras.insert(APPLIED_EDITS.to_owned(), json);
-        }
-    }
-}
 
 /// Bytes of GPU memory that replace recorded ones.
 #[derive(Clone, Debug)]
@@ -660,16 +627,13 @@ pub fn with_copies(
     let snapshots: Vec<Snapshot> = snapshots.collect();
     if !images.same {
         // The code of modules also refers to its pages by their ids.
-        if let Some(mut metadata) = recording.api_trace_metadata() {
+        if let TraceKind::Api(metadata) = &mut out.metadata.kind {
             for module in &mut metadata.modules {
                 let ids = module
                     .pages
                     .iter()
                     .flat_map(|[first, n]| *first..first.saturating_add(*n));
                 module.pages = ids.map(|id| [images.copy_page(PageId(id)).0, 1]).collect();
-            }
-            if let Ok(json) = serde_json::to_vec(&metadata) {
-                out.extras.insert(crate::recording::API_TRACE_METADATA.to_owned(), json);
             }
         }
     }

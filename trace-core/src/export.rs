@@ -29,7 +29,7 @@ fn rows<'a>(
     mut each: impl FnMut(usize, Row<'a>) -> io::Result<()>,
 ) -> io::Result<()> {
     let device = RecordedRegisters::new(recording);
-    let calls = recording.api_trace_metadata();
+    let calls = recording.api();
     let events = &recording.events;
     progress.set_total(events.len() as u64);
     for event in 0..events.len() {
@@ -70,7 +70,7 @@ fn rows<'a>(
             Some(EventKind::DmaMap) => ("dma-map", events.dma_map(event).map(|d| d.describe())),
             Some(kind) => (
                 kind.call_name().unwrap_or("call"),
-                events.call(event).map(|c| c.describe(calls.as_ref())),
+                events.call(event).map(|c| c.describe(calls)),
             ),
             None => ("unknown", None),
         };

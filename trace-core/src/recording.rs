@@ -1,7 +1,6 @@
 //! The recording: events, memory, address spaces and identity. It is immutable; clones share the data.
 
 mod api_trace;
-mod attached;
 mod block_facts;
 mod capture;
 mod column;
@@ -11,24 +10,27 @@ mod events;
 mod hardware;
 mod identity;
 mod memory;
+mod metadata;
+mod origin;
 mod page_runs;
+mod processes;
+mod register_trace;
 mod section_check;
 mod section_kind;
 
 pub use api_trace::{
-    API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH,
-    CallDevice, CallEvent, CallFunction, CallGlobal, CallModule, CallProcess, CallRow, CallStream, CallWindow,
-    CodeKind, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT, OrderKind, OrderRow,
+    AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH, CallDevice,
+    CallEvent, CallFunction, CallGlobal, CallModule, CallProcess, CallRow, CallStream, CallWindow, CodeKind, CopyKind,
+    CopyRow, FillRow, LaunchRow, NO_CONTENT, OrderKind, OrderRow,
 };
-pub use attached::{BUFFER_SHAPES, CHAIN_REPORTS, ChainReport, RECORDED_RANGES, RecordedRange};
 pub(crate) use block_facts::{BLOCK_ROWS, BlockFact};
-pub use capture::{CAPTURE, Capture, rfc3339};
+pub use capture::{Capture, rfc3339};
 pub use column::{Column, ColumnBuilder, ColumnError, Part};
 pub use damage::{Damage, DamagedBlock, MAX_DAMAGED_BLOCKS};
 pub use events::{
     Access, DmaKind, DmaMapRow, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow, UndecodedRow,
 };
-pub use hardware::{Bar, EXPANSION_ROM, HARDWARE, Hardware, PciFunction, PlatformDevice, PlatformWindow};
+pub use hardware::{Bar, EXPANSION_ROM, Hardware, PciFunction, PlatformDevice, PlatformWindow};
 pub use identity::{
     AddressSpace, Buffer, BufferRole, Clock, ElementType, Identity, InterruptLine, LostEvents, MmuFormat, Region,
     Space, SpaceKind,
@@ -37,14 +39,17 @@ pub use memory::{
     DamagedPage, Digest, ImageRun, MAX_PARENTS, Memory, MemoryBuilder, MemoryView, Page, PageStore, Snapshot,
     ZERO_PAGE, zero_digest,
 };
+pub use metadata::{Metadata, TraceKind, UnknownRecord};
+pub use origin::{AppliedEdit, Cut};
 pub(crate) use page_runs::overlay;
 pub use page_runs::{FrameRole, PageId, PageRun, RunsBuilder};
+pub use processes::{ProcessEntry, ProcessIndex};
+pub use register_trace::{ChainReport, RecordedRange, RegisterTraceMetadata};
 pub use section_check::SharedBytes;
 pub(crate) use section_check::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, Digests, SectionCheck, check_block_entry};
 pub use section_kind::SectionKind;
 
-use crate::finding::{Finding, FindingKind};
-use serde::{Deserialize, Serialize};
+use crate::finding::FindingKind;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -61,8 +66,8 @@ pub struct Recording {
     pub events: Events,
     /// Page images and snapshots.
     pub memory: Memory,
-    /// Named bytes that other parts of the program attach, for example the outcome of a replay. Stored with the
-    /// recording; only their owners know their meaning.
+    /// Named bytes that only their owners understand. Stored with the recording. What the program itself knows about a
+    /// recording is in [`Recording::metadata`].
     pub extras: BTreeMap<String, Vec<u8>>,
     /// The absolute path that it was opened from, if the caller sets it: a user map next to it applies to it alone. Not
     /// stored; edits and parts keep it.
@@ -72,31 +77,63 @@ pub struct Recording {
     pub damage: Damage,
 }
 
-/// Metadata of a recording besides its events and memory. Stored as one record: a field is never reordered; new ones go
-/// to the end of a new version of the record.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Metadata {
-    /// GPU, driver, board, tool, time.
-    pub identity: Identity,
-    /// Spaces of accesses.
-    pub spaces: Vec<Space>,
-    /// Page-table roots.
-    pub address_spaces: Vec<AddressSpace>,
-    /// Named ranges of GPU memory.
-    pub buffers: Vec<Buffer>,
-    /// Ranges that the driver allocated.
-    pub regions: Vec<Region>,
-    /// Events known to be missing.
-    pub lost: Vec<LostEvents>,
-    /// Findings of the importer or recorder: data that it could not use.
-    pub findings: Vec<Finding>,
-    /// Number of page images in the source, repeats and zeros included; 0 if memory was not dumped.
-    pub source_pages: u64,
-    /// Number of these images that are all zero.
-    pub source_zero_pages: u64,
-}
-
 impl Recording {
+    /// Returns the metadata of the calls, or `None` if it is no API trace.
+    #[must_use]
+    pub fn api(&self) -> Option<&ApiTraceMetadata> {
+        match &self.metadata.kind {
+            TraceKind::Api(metadata) => Some(metadata),
+            TraceKind::Register(_) => None,
+        }
+    }
+
+    /// Returns the metadata that only register traces have, or `None` if it is an API trace.
+    #[must_use]
+    pub fn register_trace(&self) -> Option<&RegisterTraceMetadata> {
+        match &self.metadata.kind {
+            TraceKind::Register(metadata) => Some(metadata),
+            TraceKind::Api(_) => None,
+        }
+    }
+
+    /// Does the same as [`Recording::register_trace`], for changes.
+    #[must_use]
+    pub fn register_trace_mut(&mut self) -> Option<&mut RegisterTraceMetadata> {
+        match &mut self.metadata.kind {
+            TraceKind::Register(metadata) => Some(metadata),
+            TraceKind::Api(_) => None,
+        }
+    }
+
+    /// Returns the recorded device, if the recording has it.
+    #[must_use]
+    pub fn hardware(&self) -> Option<&Hardware> {
+        self.register_trace()?.hardware.as_ref()
+    }
+
+    /// Sets the recorded device. An API trace has none and stays unchanged.
+    pub fn set_hardware(&mut self, hardware: &Hardware) {
+        if let Some(trace) = self.register_trace_mut() {
+            trace.hardware = Some(hardware.clone());
+        }
+    }
+
+    /// Returns the results of chains on the recorded device, in the order of their submits. Empty if the recorder did
+    /// not store them.
+    #[must_use]
+    pub fn chain_reports(&self) -> &[ChainReport] {
+        self.register_trace()
+            .map_or(&[][..], |trace| trace.chain_reports.as_slice())
+    }
+
+    /// Returns the memory locations in the replayed recording, by ascending address. Empty if this is no replay, or if
+    /// page tables give the locations.
+    #[must_use]
+    pub fn recorded_ranges(&self) -> &[RecordedRange] {
+        self.register_trace()
+            .map_or(&[][..], |trace| trace.recorded_ranges.as_slice())
+    }
+
     /// Whether its jobs are command streams, whose register writes follow their submit as events, and not chains of job
     /// descriptors.
     #[must_use]

@@ -19,7 +19,6 @@ mod tests;
 
 pub use compare::{CompareError, Comparison, compare, compare_where};
 pub use display::{Display, DisplayError, DisplayState, LiveDisplay, LiveError, Mode, ModeError};
-pub use expected::SCREEN_AT_END;
 pub use format::{ByteOrder, FormatError, MAX_PIXELS, MAX_SIDE, Palette, PixelFormat, ScreenFormat};
 pub use framebuffer::{Framebuffer, FramebufferError, FramebufferState, MAX_PAGES, framebuffer_spaces};
 pub use page::StoreState;

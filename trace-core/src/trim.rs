@@ -9,7 +9,6 @@ mod parts;
 #[cfg(test)]
 mod tests;
 
-pub use metadata::{CUTS, Cut};
 pub use parts::JobParts;
 
 use crate::PhysAddr;

@@ -29,17 +29,17 @@ impl ApiTrace {
     /// # Errors
     /// [`Cancelled`] if the work was cancelled.
     pub fn from_recording(recording: &Recording, progress: &Progress) -> Result<Option<Self>, Cancelled> {
-        let Some(metadata) = recording.api_trace_metadata() else {
+        let Some(metadata) = recording.api() else {
             return Ok(None);
         };
         let events = &recording.events;
         progress.set_total(events.len() as u64);
         let shown: Vec<String> = metadata.functions.iter().map(names::display_name).collect();
-        let parameters = typed_parameters(recording, &metadata, &shown, progress)?;
+        let parameters = typed_parameters(recording, metadata, &shown, progress)?;
         let mut index = IndexBuilder {
             recording,
-            tracker: Tracker::new(&metadata),
-            order: OrderBuilder::new(&metadata),
+            tracker: Tracker::new(metadata),
+            order: OrderBuilder::new(metadata),
             in_snapshot: None,
             api_trace: Self {
                 by_function: vec![Vec::new(); metadata.functions.len()],
@@ -48,7 +48,7 @@ impl ApiTrace {
                 events: events.len() as u64,
                 shown,
                 parameters,
-                metadata,
+                metadata: metadata.clone(),
                 ..Self::default()
             },
             references: Vec::new(),

@@ -41,7 +41,7 @@ pub(super) fn check_time(
     progress: &Progress,
     findings: &mut Vec<Finding>,
 ) -> Result<(), Cancelled> {
-    if recording.api_trace_metadata().is_some() {
+    if recording.api().is_some() {
         return Ok(());
     }
     let mut before = 0;

@@ -232,7 +232,7 @@ fn time_that_runs_backwards_is_a_warning() {
 
 #[test]
 fn overlapping_calls_are_not_a_finding() {
-    use crate::recording::{API_TRACE_METADATA, CallRow, EventsBuilder};
+    use crate::recording::{Api, ApiTraceMetadata, CallRow, EventsBuilder, TraceKind};
     let mut events = EventsBuilder::new();
     // The second call started first, in another thread, and took longer.
     for (time, thread) in [(20, 1), (10, 2), (30, 1)] {
@@ -251,10 +251,11 @@ fn overlapping_calls_are_not_a_finding() {
         backwards(&r),
         "time that runs backwards is no finding without an API trace"
     );
-    r.extras.insert(
-        API_TRACE_METADATA.to_owned(),
-        br#"{"api":"cuda","names":["cuInit"]}"#.to_vec(),
-    );
+    r.metadata.kind = TraceKind::Api(ApiTraceMetadata {
+        api: Api::Cuda,
+        names: vec!["cuInit".to_owned()],
+        ..ApiTraceMetadata::default()
+    });
     assert!(!backwards(&r));
 }
 

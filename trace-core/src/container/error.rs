@@ -86,6 +86,14 @@ pub enum ContainerError {
         /// Why.
         source: EncodeError,
     },
+    /// A record of the section `metadata` could not be read.
+    #[error("{place}: byte {:#x}: {source}", .source.byte)]
+    Metadata {
+        /// The file.
+        place: String,
+        /// The record, and why.
+        source: MetadataError,
+    },
     /// The data to write is lent from a damaged file; writing it would give it valid digests.
     #[error(
         "{0}; damaged data is not copied into a new file. `kinescope verify` lists all damage and `kinescope events` \
@@ -121,6 +129,7 @@ impl ContainerError {
             | Self::UnknownCodec { byte, .. }
             | Self::Damaged { byte, .. }
             | Self::Record { byte, .. } => Some(*byte),
+            Self::Metadata { source, .. } => Some(source.byte),
             _ => None,
         }
     }
@@ -135,6 +144,7 @@ impl ContainerError {
             | Self::Damaged { .. }
             | Self::Record { .. }
             | Self::DamagedSource(_) => true,
+            Self::Metadata { source, .. } => !matches!(source.defect, MetadataDefect::TooNew { .. }),
             Self::Io { .. }
             | Self::TooNew { .. }
             | Self::UnknownCodec { .. }
@@ -156,9 +166,72 @@ impl ContainerError {
             | Self::NoCommit { place, .. }
             | Self::Damaged { place, .. }
             | Self::Record { place, .. }
+            | Self::Metadata { place, .. }
             | Self::Poisoned { place }
             | Self::Busy { place } => Some(place),
             Self::Refused(_) | Self::DamagedSource(_) | Self::Cancelled(_) => None,
         }
     }
+}
+
+/// Why a metadata record could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("section metadata, record {tag}: {defect}")]
+pub struct MetadataError {
+    /// Offset of the first byte of the record: in the file, or in the bytes of [`super::decode_metadata`].
+    pub byte: u64,
+    /// Name or number of the record's tag.
+    pub tag: String,
+    /// What is wrong.
+    pub defect: MetadataDefect,
+}
+
+/// What is wrong with a metadata record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MetadataDefect {
+    /// The section ends within the header.
+    #[error("its header has 16 bytes, but the section ends after {left}")]
+    TruncatedHeader {
+        /// Number of bytes left.
+        left: u64,
+    },
+    /// The section ends within the body.
+    #[error("its body has {bytes} bytes, but the section ends after {left}")]
+    TruncatedBody {
+        /// Size of the body, bytes.
+        bytes: u64,
+        /// Number of bytes left.
+        left: u64,
+    },
+    /// The body is longer than a record may be.
+    #[error("its body has {bytes} bytes, more than the limit of {limit}")]
+    TooLong {
+        /// Size of the body, bytes.
+        bytes: u64,
+        /// The limit, bytes.
+        limit: u64,
+    },
+    /// An earlier record has the same tag.
+    #[error("the section has an earlier record with this tag")]
+    Repeated,
+    /// The record has a version that this program does not know.
+    #[error("it has version {version}, but this program reads up to {known}; use a newer version")]
+    TooNew {
+        /// The version found.
+        version: u32,
+        /// The newest version that this program reads.
+        known: u32,
+    },
+    /// The record has version 0.
+    #[error("it has version 0, which does not exist")]
+    VersionZero,
+    /// The record belongs to the other kind of recording.
+    #[error("it belongs to a register trace, but the recording is an API trace")]
+    OtherKind,
+    /// The body does not have the form of its tag.
+    #[error("its body cannot be read: {reason}")]
+    Body {
+        /// What is wrong.
+        reason: String,
+    },
 }

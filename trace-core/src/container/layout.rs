@@ -29,7 +29,8 @@ pub(super) const NAMED_BYTES: usize = 256;
 pub(super) const NAME_AT: usize = 48;
 /// Maximum number of tables that make up one state of the file: a complete one and those that add to it.
 pub(super) const MAX_TABLES: usize = 64;
-/// Maximum total size of the data attached under all names, bytes: it is read into memory when a file is opened.
+/// Maximum total size of the data attached under all names, and of all metadata records, bytes: both are read into
+/// memory when a file is opened.
 pub(super) const MAX_EXTRAS: u64 = 256 << 20;
 /// Maximum size of one table, bytes.
 pub(super) const MAX_TABLE: u64 = 64 << 20;
@@ -296,7 +297,8 @@ mod tests {
             numbers,
             [
                 0x001, 0x101, 0x102, 0x103, 0x104, 0x105, 0x201, 0x202, 0x203, 0x301, 0x401, 0x501, 0x502, 0x601,
-                0x602, 0x603, 0x701, 0x801, 0x901, 0xa01, 0xb01, 0xc01, 0xd01, 0xe01, 0xf01, 0x1001, 0x1101, 0x1201
+                0x602, 0x603, 0x604, 0x701, 0x801, 0x901, 0xa01, 0xb01, 0xc01, 0xd01, 0xe01, 0xf01, 0x1001, 0x1101,
+                0x1201
             ]
         );
         for k in SectionKind::ALL {

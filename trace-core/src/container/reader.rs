@@ -3,6 +3,7 @@
 use super::blocks;
 use super::error::ContainerError;
 use super::layout::{Encoding, Entry, MAX_EXTRAS, NAMED_BYTES, VERSION_WITHOUT_BLOCKS, content_digest, digest};
+use super::metadata_records::{self, MetadataTag};
 use super::recover::{CommitState, find_last_commit};
 use super::sections::{self, NamedHeader, Rows, SnapshotCheck};
 use super::source::Source;
@@ -400,11 +401,53 @@ impl KineFile {
         Ok(all)
     }
 
-    pub(super) fn metadata(&self) -> Result<Metadata, ContainerError> {
+    /// Returns the metadata that the section `facts` holds.
+    pub(super) fn facts(&self) -> Result<Metadata, ContainerError> {
         match self.of_kind(SectionKind::Facts).last() {
             Some(e) => self.record(e, "facts"),
             None => Ok(Metadata::default()),
         }
+    }
+
+    /// Adds the records of the section `metadata`.
+    pub(super) fn add_records(&self, to: &mut Metadata) -> Result<(), ContainerError> {
+        let Some(e) = self.of_kind(SectionKind::Metadata).last() else {
+            return Ok(());
+        };
+        let bytes = self.read_checked(e)?;
+        metadata_records::decode(&bytes, e.offset, to).map_err(|source| ContainerError::Metadata {
+            place: self.source.place.clone(),
+            source,
+        })
+    }
+
+    /// Moves metadata from extras, where files without a section `metadata` have it. In a file with this section, such
+    /// extras are of an earlier state and are dropped. Returns the unreadable ones.
+    pub(super) fn take_old_extras(
+        &self,
+        extras: &mut BTreeMap<String, Vec<u8>>,
+        to: &mut Metadata,
+    ) -> Vec<DamagedBlock> {
+        let is_superseded = self.of_kind(SectionKind::Metadata).next().is_some();
+        let mut unreadable = Vec::new();
+        for tag in MetadataTag::ALL {
+            let Some(body) = extras.remove(tag.name()).filter(|_| !is_superseded) else {
+                continue;
+            };
+            if let Err(defect) = tag.read(&body, to) {
+                let e = self.find_named(SectionKind::Extra, tag.name());
+                let place = e.map_or(0..0, |e| e.offset..e.end().unwrap_or(e.offset));
+                unreadable.push(DamagedBlock {
+                    kind: SectionKind::Extra,
+                    name: Some(tag.name().to_owned()),
+                    block: None,
+                    bytes: place,
+                    rows: 0..0,
+                    reason: Some(defect.to_string()),
+                });
+            }
+        }
+        unreadable
     }
 
     pub(super) fn snapshots(&self) -> Result<(Vec<Snapshot>, SnapshotCheck), ContainerError> {
@@ -552,11 +595,18 @@ impl KineFile {
             marks: self.or_record_damage(K::Marks, self.marks())?,
             ..self.columns(&lender)?
         };
+        let mut metadata = self.or_record_damage(K::Facts, self.facts())?;
+        let records = self.add_records(&mut metadata);
+        self.or_record_damage(K::Metadata, records)?;
+        let mut extras = self.undamaged_extras()?;
+        for block in self.take_old_extras(&mut extras, &mut metadata) {
+            self.damage.add(block);
+        }
         Ok(Recording {
-            metadata: self.or_record_damage(K::Facts, self.metadata())?,
+            metadata,
             events,
             memory,
-            extras: self.undamaged_extras()?,
+            extras,
             opened_from: None,
             damage: self.damage.clone(),
         })

@@ -141,7 +141,7 @@ impl<S: Sink> Writer<S> {
     fn put_all(&mut self, recording: &Recording) -> Result<(), ContainerError> {
         use SectionKind as K;
         let e = &recording.events;
-        self.metadata(&recording.metadata)?;
+        self.facts(&recording.metadata)?;
         self.column(K::EventKind, &e.kind)?;
         self.column(K::EventSpace, &e.space)?;
         self.column(K::EventTime, &e.time)?;
@@ -174,6 +174,7 @@ impl<S: Sink> Writer<S> {
                 .get(known..)
                 .ok_or_else(|| fewer_rows_error(K::Snapshots))?,
         )?;
+        self.metadata_records(&recording.metadata)?;
         for (name, bytes) in &recording.extras {
             self.extra(name, bytes)?;
         }

@@ -2,7 +2,9 @@
 
 use super::blocks::{self, BLOCK_TABLE_ALIGN};
 use super::error::ContainerError;
-use super::layout::{Encoding, Entry, NAME_AT, NAMED_BYTES, SECTION_ALIGN, VERSION_WITHOUT_BLOCKS, digest_at, u32_at};
+use super::layout::{
+    Encoding, Entry, MAX_EXTRAS, NAME_AT, NAMED_BYTES, SECTION_ALIGN, VERSION_WITHOUT_BLOCKS, digest_at, u32_at,
+};
 use super::recover::{CommitState, too_new_error};
 use super::source::Source;
 use crate::encode::MAX_RECORD;
@@ -60,6 +62,11 @@ pub(super) fn has_continued_rows(kind: SectionKind) -> bool {
     kind.row_bytes().is_some() || matches!(kind, SectionKind::Snapshots | SectionKind::Marks)
 }
 
+/// Returns whether sections of this kind begin with a name.
+fn has_name(kind: SectionKind) -> bool {
+    matches!(kind, SectionKind::Extra | SectionKind::Derived)
+}
+
 fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
     let encoding = Encoding::from_raw(e.encoding).ok_or_else(|| format!("encoding {} is unknown", e.encoding))?;
     match (kind.row_bytes(), encoding) {
@@ -78,14 +85,14 @@ fn check_known(e: &Entry, kind: SectionKind) -> Result<(), String> {
             }
         }
         (None, Encoding::Record) => {
-            let named = matches!(kind, SectionKind::Extra | SectionKind::Derived);
             let max = match kind {
                 // Lent from the file, never read as a whole.
                 SectionKind::Derived => u64::MAX,
                 SectionKind::Extra => (NAMED_BYTES + MAX_RECORD) as u64,
+                SectionKind::Metadata => MAX_EXTRAS,
                 _ => MAX_RECORD as u64,
             };
-            if named && e.bytes < NAMED_BYTES as u64 || e.bytes > max {
+            if has_name(kind) && e.bytes < NAMED_BYTES as u64 || e.bytes > max {
                 return Err(format!("{} bytes is not a valid size of the record", e.bytes));
             }
         }
@@ -205,7 +212,7 @@ pub(super) fn live_entries(
     for mut e in entries {
         if let Some(kind) = e.section_kind().filter(|k| !has_continued_rows(*k)) {
             progress.check()?;
-            if kind != SectionKind::Facts {
+            if has_name(kind) {
                 // A section with an unreadable name replaces nothing. The error is reported when the section is used.
                 let Some(named) = NamedHeader::decode(&name_block(source, version, &e)?) else {
                     kept.push(Some(e));

@@ -24,9 +24,15 @@ pub(super) fn check(
 ) -> Result<(), ContainerError> {
     // Rows are checked as stored: digest mismatches were listed before.
     let lender = Lender { bytes, checked: false };
-    let metadata = report_error(file.metadata(), report);
+    let metadata = report_error(file.facts(), report);
     let marks = report_error(file.marks(), report).map_or(u64::MAX, |m| m.len() as u64);
-    report_error(file.extras(), report);
+    let mut typed = Metadata::default();
+    report_error(file.add_records(&mut typed), report);
+    if let Some(mut extras) = report_error(file.extras(), report) {
+        for block in file.take_old_extras(&mut extras, &mut typed) {
+            report.add(block.bytes.start, block.to_string());
+        }
+    }
     if let Some(events) = report_error(file.columns(&lender), report) {
         let spaces = metadata.as_ref().map_or(u64::MAX, |f| f.spaces.len() as u64);
         rows(file, &events, spaces, marks, progress, report)?;

@@ -610,7 +610,7 @@ pub fn find_causes(
     progress: &Progress,
 ) -> Result<Vec<Cause>, Cancelled> {
     // The search goes from register to register; calls have none.
-    if a.api_trace_metadata().is_some() && b.api_trace_metadata().is_some() {
+    if a.api().is_some() && b.api().is_some() {
         return Ok(Vec::new());
     }
     let walk = Walk::new(a, b, diff, aligned);

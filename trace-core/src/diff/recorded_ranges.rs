@@ -15,7 +15,7 @@ pub(super) struct RecordedAddresses {
 impl RecordedAddresses {
     pub fn new(recording: &Recording) -> Self {
         Self {
-            ranges: recording.recorded_ranges(),
+            ranges: recording.recorded_ranges().to_vec(),
         }
     }
 

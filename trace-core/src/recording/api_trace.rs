@@ -10,8 +10,8 @@ mod rows;
 
 pub use event::CallEvent;
 pub use metadata::{
-    API_TRACE_METADATA, ApiTraceMetadata, CallDevice, CallFunction, CallGlobal, CallModule, CallProcess, CallStream,
-    CallWindow, CodeKind,
+    Api, ApiTraceMetadata, CallDevice, CallFunction, CallGlobal, CallModule, CallProcess, CallStream, CallWindow,
+    CodeKind,
 };
 pub use rows::{
     AllocationKind, AllocationRow, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH, CallRow, CopyKind, CopyRow, FillRow,
@@ -22,7 +22,7 @@ pub use rows::{
 mod tests {
     use super::*;
     use crate::PAGE_SIZE;
-    use crate::recording::{EventsBuilder, MemoryBuilder, Recording};
+    use crate::recording::{EventsBuilder, MemoryBuilder, Recording, TraceKind};
 
     #[test]
     fn row_sizes_match_the_file_format() {
@@ -125,10 +125,9 @@ mod tests {
             };
             assert_eq!(r.module_code(&invalid), None);
         }
-        assert_eq!(r.api_trace_metadata(), None);
-        r.extras
-            .insert(API_TRACE_METADATA.into(), br#"{"api":"cuda","future":1}"#.to_vec());
-        assert_eq!(r.api_trace_metadata().unwrap().api, "cuda");
+        assert_eq!(r.api(), None);
+        r.metadata.kind = TraceKind::Api(serde_json::from_str(r#"{"api":"cuda","future":1}"#).unwrap());
+        assert_eq!(r.api().unwrap().api, Api::Cuda);
     }
 
     #[test]

@@ -1,12 +1,6 @@
 //! How a recorder made a recording: the machine, the method, the command, and the end.
-//!
-//! Stored as the extra [`CAPTURE`], JSON; `docs/format.md` defines the form.
 
-use super::Recording;
 use serde::{Deserialize, Serialize};
-
-/// Name of the extra with the [`Capture`] of a recording.
-pub const CAPTURE: &str = "capture";
 
 /// How a recorder on the recorded machine made a recording. Unknown values are absent or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,22 +28,6 @@ pub struct Capture {
     pub unobserved: Vec<String>,
 }
 
-impl Recording {
-    /// Returns how a recorder made it, if one recorded that.
-    #[must_use]
-    pub fn capture(&self) -> Option<Capture> {
-        serde_json::from_slice(self.extras.get(CAPTURE)?).ok()
-    }
-
-    /// Sets how a recorder made it.
-    pub fn set_capture(&mut self, capture: &Capture) {
-        // The type has no maps with non-string keys and no values that fail to serialise.
-        if let Ok(json) = serde_json::to_vec(capture) {
-            self.extras.insert(CAPTURE.to_owned(), json);
-        }
-    }
-}
-
 /// Formats seconds since 1970 as date and time of day in UTC, as in RFC 3339: `2026-01-31T23:59:59Z`.
 #[must_use]
 pub fn rfc3339(seconds: u64) -> String {
@@ -73,18 +51,15 @@ mod tests {
 
     #[test]
     fn capture_metadata_round_trips() {
-        let mut r = Recording::default();
-        assert_eq!(r.capture(), None);
         let capture = Capture {
             method: "mmiotrace".into(),
             command: vec!["sh".into(), "-c".into(), "true".into()],
             exit_code: Some(0),
             ..Capture::default()
         };
-        r.set_capture(&capture);
-        assert_eq!(r.capture(), Some(capture));
-        r.extras.insert(CAPTURE.into(), b"[]x".to_vec());
-        assert_eq!(r.capture(), None);
+        let json = serde_json::to_vec(&capture).unwrap();
+        assert_eq!(serde_json::from_slice::<Capture>(&json).unwrap(), capture);
+        assert!(serde_json::from_slice::<Capture>(b"[]x").is_err());
     }
 
     #[test]

@@ -43,7 +43,9 @@ impl Recording {
             K::Marks => &[E::Mark],
             K::CallBytes => return self.find_call_range(|e| e.names_bytes(&block.rows)),
             K::CallPages => return self.find_call_range(|e| e.names_pages(&block.rows)),
-            K::PageDigests | K::PageImages | K::Facts | K::Snapshots | K::Extra | K::Derived => return None,
+            K::PageDigests | K::PageImages | K::Facts | K::Snapshots | K::Metadata | K::Extra | K::Derived => {
+                return None;
+            }
         };
         let events = &self.events;
         let mut found: Option<Range<u64>> = None;

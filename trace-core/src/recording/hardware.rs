@@ -1,13 +1,7 @@
 //! The recorded device as its bus identifies it: the PCI function or device-tree node, and its register windows.
-//!
-//! Stored as the extra [`HARDWARE`], JSON, so that recordings without a bus (so far those of job-manager GPUs) need
-//! none of it. `docs/format.md` defines the form.
 
-use super::Recording;
 use serde::{Deserialize, Serialize};
 
-/// Name of the extra with the [`Hardware`] of a recording.
-pub const HARDWARE: &str = "hardware";
 /// The number of a [`Bar`] that is a PCI function's expansion ROM.
 pub const EXPANSION_ROM: u8 = 6;
 
@@ -141,22 +135,6 @@ impl Hardware {
     }
 }
 
-impl Recording {
-    /// Returns the recorded device, if the recording has it.
-    #[must_use]
-    pub fn hardware(&self) -> Option<Hardware> {
-        serde_json::from_slice(self.extras.get(HARDWARE)?).ok()
-    }
-
-    /// Sets the recorded device.
-    pub fn set_hardware(&mut self, hardware: &Hardware) {
-        // The type has no maps with non-string keys and no values that fail to serialise.
-        if let Ok(json) = serde_json::to_vec(hardware) {
-            self.extras.insert(HARDWARE.to_owned(), json);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,8 +157,6 @@ mod tests {
 
     #[test]
     fn hardware_description_round_trips() {
-        let mut r = Recording::default();
-        assert_eq!(r.hardware(), None);
         let clock = Hardware::Platform(PlatformDevice {
             node: "/pl031@9010000".into(),
             compatible: vec!["arm,pl031".into(), "arm,primecell".into()],
@@ -192,11 +168,10 @@ mod tests {
             irqs: vec![2],
         });
         for h in [rv100(), clock] {
-            r.set_hardware(&h);
-            assert_eq!(r.hardware(), Some(h));
+            let json = serde_json::to_vec(&h).unwrap();
+            assert_eq!(serde_json::from_slice::<Hardware>(&json).unwrap(), h);
         }
-        r.extras.insert(HARDWARE.into(), b"{\"bus\":\"isa\"}".to_vec());
-        assert_eq!(r.hardware(), None);
+        assert!(serde_json::from_slice::<Hardware>(b"{\"bus\":\"isa\"}").is_err());
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub enum SectionKind {
     Snapshots = 0x602,
     /// Record: texts of marks; each adds to those before.
     Marks = 0x603,
+    /// Metadata records besides [`SectionKind::Facts`]: tag, version, size, body. The last section takes effect.
+    Metadata = 0x604,
     /// Named bytes that another part of the program attached. The last one of a name takes effect.
     Extra = 0x701,
     /// Named bytes computed from the recording, which may be ignored or recomputed. The last one of a name takes
@@ -67,7 +69,7 @@ pub enum SectionKind {
 
 impl SectionKind {
     /// Every kind, in the order of the numbers.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::HostWrites,
         Self::EventKind,
         Self::EventSpace,
@@ -84,6 +86,7 @@ impl SectionKind {
         Self::Facts,
         Self::Snapshots,
         Self::Marks,
+        Self::Metadata,
         Self::Extra,
         Self::Derived,
         Self::Undecoded,
@@ -124,6 +127,7 @@ impl SectionKind {
             Self::Facts => "facts",
             Self::Snapshots => "snapshots",
             Self::Marks => "marks",
+            Self::Metadata => "metadata",
             Self::Extra => "extra",
             Self::Derived => "derived",
             Self::Undecoded => "undecoded",
@@ -153,7 +157,7 @@ impl SectionKind {
             Self::Launches => 72,
             Self::Copies => 80,
             Self::PageImages => 4096,
-            Self::Facts | Self::Snapshots | Self::Marks | Self::Extra | Self::Derived => return None,
+            Self::Facts | Self::Snapshots | Self::Marks | Self::Metadata | Self::Extra | Self::Derived => return None,
         })
     }
 

@@ -65,7 +65,7 @@ fn user_maps_for(recording: &Recording, built_in: Option<&'static RegisterMap>) 
     let of_devices = all.iter().filter(|c| c.of == MapScope::ItsDevices).map(|c| c.map);
     let mut of_devices = of_devices.filter(|m| is_map_for(m, recording));
     let named = of_devices.clone().find(|m| {
-        let on_bus = hardware.as_ref().is_some_and(|h| m.hardware_name(h).is_some());
+        let on_bus = hardware.is_some_and(|h| m.hardware_name(h).is_some());
         on_bus || gpu != 0 && m.gpu_name(gpu).is_some()
     });
     if named.is_some() || built_in.is_some() {
@@ -90,7 +90,7 @@ pub fn recorded_name(recording: &Recording) -> String {
     let Some(hardware) = recording.hardware() else {
         return String::new();
     };
-    embedded::hardware_name(&hardware).map_or_else(|| hardware.id(), str::to_owned)
+    embedded::hardware_name(hardware).map_or_else(|| hardware.id(), str::to_owned)
 }
 
 impl RegisterMap {
@@ -136,7 +136,7 @@ impl RegisterMap {
 
     /// Returns the embedded map for the device of a recording, whichever windows of it were recorded.
     pub(crate) fn for_device_of(recording: &Recording) -> Option<&'static Self> {
-        let on_bus = recording.hardware().and_then(|h| Self::for_hardware(&h));
+        let on_bus = recording.hardware().and_then(Self::for_hardware);
         on_bus.or_else(|| Self::for_gpu(recording.metadata.identity.gpu_id))
     }
 

@@ -119,7 +119,7 @@ impl Display {
     ///
     /// [`DisplayError`] if a limit is exceeded, or the work was cancelled.
     pub fn read(recording: &Recording, progress: &Progress) -> Result<Option<Self>, DisplayError> {
-        let Some(kind) = recording.hardware().as_ref().and_then(ControllerKind::for_hardware) else {
+        let Some(kind) = recording.hardware().and_then(ControllerKind::for_hardware) else {
             return Ok(None);
         };
         let space = |name: &str, kind: SpaceKind| {

@@ -3,25 +3,24 @@
 use super::{Picture, PictureError};
 use crate::recording::Recording;
 
-/// Name of the extra with the picture, a binary PPM file.
-pub const SCREEN_AT_END: &str = "screen-at-end";
-
 impl Recording {
     /// Returns the picture that the device showed at the end, if the recording has one.
     ///
     /// # Errors
     ///
-    /// When the extra is no picture.
+    /// When [`RegisterTraceMetadata::screen_at_end`] is no picture.
+    ///
+    /// [`RegisterTraceMetadata::screen_at_end`]: crate::recording::RegisterTraceMetadata::screen_at_end
     pub fn expected_screen(&self) -> Result<Option<Picture>, PictureError> {
-        self.extras
-            .get(SCREEN_AT_END)
-            .map(|ppm| Picture::from_ppm(ppm))
-            .transpose()
+        let ppm = self.register_trace().and_then(|trace| trace.screen_at_end.as_ref());
+        ppm.map(|ppm| Picture::from_ppm(ppm)).transpose()
     }
 
-    /// Sets the picture that the device should show at the end.
+    /// Sets the picture that the device should show at the end. An API trace has none and stays unchanged.
     pub fn set_expected_screen(&mut self, picture: &Picture) {
-        self.extras.insert(SCREEN_AT_END.to_owned(), picture.to_ppm());
+        if let Some(trace) = self.register_trace_mut() {
+            trace.screen_at_end = Some(picture.to_ppm());
+        }
     }
 }
 
@@ -36,7 +35,7 @@ mod tests {
         let picture = Picture::new(2, 1, vec![1, 2, 3, 4, 5, 6]).unwrap();
         r.set_expected_screen(&picture);
         assert_eq!(r.expected_screen(), Ok(Some(picture)));
-        r.extras.insert(SCREEN_AT_END.into(), b"P5".to_vec());
+        r.register_trace_mut().unwrap().screen_at_end = Some(b"P5".to_vec());
         assert_eq!(r.expected_screen(), Err(PictureError::NotPpm));
     }
 }

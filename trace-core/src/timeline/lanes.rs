@@ -1,9 +1,7 @@
 //! The lanes of the timeline: register blocks, framebuffers, other accesses, other events; for API traces streams,
 //! memory and other calls.
 
-use crate::recording::{
-    API_TRACE_METADATA, AllocationKind, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind,
-};
+use crate::recording::{AllocationKind, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind};
 use crate::registers::{Register, RegisterMap, Role, register_space};
 use std::ops::Range;
 
@@ -117,7 +115,7 @@ pub(super) fn needs_call_lanes(recording: &Recording, names: &[String]) -> bool 
         e.calls.len(),
     ];
     let of_calls = |n: &String| n.starts_with("stream ") || n.starts_with("launches ") || n == MEMORY || n == CALLS;
-    recording.extras.contains_key(API_TRACE_METADATA) && calls.iter().any(|n| *n > 0) && !names.iter().any(of_calls)
+    recording.api().is_some() && calls.iter().any(|n| *n > 0) && !names.iter().any(of_calls)
 }
 
 /// Returns the name of a register's lane: job slots and address spaces by number, power separate from the rest of the
@@ -201,7 +199,7 @@ impl Lanes {
             }
         }
         names.extend([UNKNOWN, ELSEWHERE, MARKS].map(str::to_owned));
-        let api_trace = recording.api_trace_metadata().map(|metadata| {
+        let api_trace = recording.api().map(|metadata| {
             let streams = metadata.streams.len().clamp(1, MAX_STREAMS);
             let mut next = || {
                 names.push(String::new());

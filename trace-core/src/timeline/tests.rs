@@ -250,8 +250,8 @@ fn an_empty_recording_has_an_empty_timeline() {
 #[test]
 fn call_lanes_per_stream_have_correct_counts() {
     use crate::recording::{
-        API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CallEvent, CallRow, CallStream, CopyKind,
-        CopyRow, EventsBuilder, FillRow, LaunchRow, OrderRow, Recording,
+        AllocationKind, AllocationRow, ApiTraceMetadata, CallEvent, CallRow, CallStream, CopyKind, CopyRow,
+        EventsBuilder, FillRow, LaunchRow, OrderRow, Recording, TraceKind,
     };
     let mut b = EventsBuilder::new();
     for n in 0..3000u32 {
@@ -319,8 +319,7 @@ fn call_lanes_per_stream_have_correct_counts() {
         streams: vec![CallStream::default(); 40],
         ..Default::default()
     };
-    r.extras
-        .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
+    r.metadata.kind = TraceKind::Api(metadata);
     let p = Pyramid::build(&r, None, &Progress::new()).unwrap();
     let (streams, memory, calls) = p.call_lanes().unwrap();
     assert_eq!(streams.len(), 32, "other streams do not share the last lane");

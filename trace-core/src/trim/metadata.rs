@@ -1,48 +1,9 @@
-//! Metadata and extras of a part: event numbers are updated, invalid data is removed, and the origin is recorded.
+//! Metadata of a part: event numbers are updated, invalid data and extras are removed, and the origin is recorded.
 
 use super::{Part, TrimRequest, TrimSummary};
+use crate::container::MetadataTag;
 use crate::finding::Finding;
-use crate::recording::{
-    BUFFER_SHAPES, CAPTURE, CHAIN_REPORTS, ChainReport, FrameRole, HARDWARE, Memory, PageId, Recording,
-};
-use crate::screen::SCREEN_AT_END;
-use serde::{Deserialize, Serialize};
-
-/// Name of the extra with the cuts of a recording: an array of [`Cut`], the first cut first.
-pub const CUTS: &str = "cuts";
-
-/// A cut of a recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cut {
-    /// File name of the source recording.
-    pub source: String,
-    /// Number of events and jobs of the source.
-    pub events: u64,
-    /// Number of jobs of the source.
-    pub jobs: u64,
-    /// Kept jobs, as ranges of their numbers in the source, both ends inclusive.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub kept_jobs: Vec<[u32; 2]>,
-    /// Kept events, if a range of them was chosen: first and last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept_events: Option<[u64; 2]>,
-    /// Number of pieces of memory that replace the output of removed jobs, as a software GPU computed it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub supplied: u64,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
-impl Recording {
-    /// Returns the cuts of the recording, the first one first. Empty if it was never cut.
-    #[must_use]
-    pub fn cuts(&self) -> Vec<Cut> {
-        let json = self.extras.get(CUTS);
-        json.and_then(|j| serde_json::from_slice(j).ok()).unwrap_or_default()
-    }
-}
+use crate::recording::{Cut, FrameRole, Memory, Metadata, PageId, Recording, TraceKind};
 
 /// Converts numbers to ranges of consecutive ones, both ends inclusive.
 fn ranges(numbers: &[u32]) -> Vec<[u32; 2]> {
@@ -85,36 +46,16 @@ pub(super) fn remap(
     let [pages, zeros] = source_pages(&whole.memory, &out.memory);
     out.metadata.source_pages = whole.metadata.source_pages.saturating_sub(pages);
     out.metadata.source_zero_pages = whole.metadata.source_zero_pages.saturating_sub(zeros);
-    let reports: Vec<ChainReport> = out
-        .chain_reports()
-        .into_iter()
-        .filter(|r| stays(r.submit_event))
-        .map(|r| ChainReport {
-            submit_event: number(r.submit_event),
-            ..r
-        })
-        .collect();
-    out.extras.retain(|name, _| {
-        let holds = match name.as_str() {
-            BUFFER_SHAPES | CAPTURE | HARDWARE | CHAIN_REPORTS | CUTS => true,
-            // The final screen depends on everything before it.
-            SCREEN_AT_END => !gone.contains(&true),
-            _ => false,
-        };
-        if !holds {
-            summary.extras_out.push(name.clone());
+    if let TraceKind::Register(trace) = &mut out.metadata.kind {
+        trace.chain_reports.retain(|r| stays(r.submit_event));
+        for r in &mut trace.chain_reports {
+            r.submit_event = number(r.submit_event);
         }
-        holds
-    });
-    let json = (!reports.is_empty())
-        .then(|| serde_json::to_vec(&reports).ok())
-        .flatten();
-    match json {
-        Some(json) => out.extras.insert(CHAIN_REPORTS.into(), json),
-        None => out.extras.remove(CHAIN_REPORTS),
-    };
-    let mut cuts = whole.cuts();
-    cuts.push(Cut {
+    }
+    summary.extras_out = remove_invalid(&mut out.metadata, gone.contains(&true));
+    summary.extras_out.extend(std::mem::take(&mut out.extras).into_keys());
+    summary.extras_out.sort_unstable();
+    out.metadata.cuts.push(Cut {
         source: request.source.clone(),
         events: summary.events[0],
         jobs: summary.jobs,
@@ -125,9 +66,35 @@ pub(super) fn remap(
         },
         supplied: summary.supplied,
     });
-    if let Ok(json) = serde_json::to_vec(&cuts) {
-        out.extras.insert(CUTS.into(), json);
+}
+
+/// Removes metadata that does not hold for a part, and returns its names. `is_part`: at least one event is gone.
+fn remove_invalid(metadata: &mut Metadata, is_part: bool) -> Vec<String> {
+    let mut removed: Vec<MetadataTag> = Vec::new();
+    match &mut metadata.kind {
+        TraceKind::Register(trace) => {
+            if !std::mem::take(&mut trace.recorded_ranges).is_empty() {
+                removed.push(MetadataTag::RecordedRanges);
+            }
+            // The final screen depends on everything before it.
+            if is_part && trace.screen_at_end.take().is_some() {
+                removed.push(MetadataTag::ScreenAtEnd);
+            }
+        }
+        api @ TraceKind::Api(_) => {
+            *api = TraceKind::default();
+            removed.push(MetadataTag::Calls);
+        }
     }
+    if !std::mem::take(&mut metadata.applied_edits).is_empty() {
+        removed.push(MetadataTag::AppliedEdits);
+    }
+    if metadata.processes.take().is_some() {
+        removed.push(MetadataTag::Processes);
+    }
+    let unknown = std::mem::take(&mut metadata.unknown_records);
+    let unknown = unknown.iter().map(|r| format!("metadata record {}", r.tag));
+    removed.iter().map(|tag| tag.name().to_owned()).chain(unknown).collect()
 }
 
 /// Updates the event numbers of a finding.

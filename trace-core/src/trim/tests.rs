@@ -50,7 +50,7 @@ fn trimmed_job_removes_only_its_submission_and_interrupt() {
     let timeline = crate::timeline::derive(&second.recording, map, &Progress::new()).unwrap();
     assert_eq!(timeline.jobs.len(), 1);
     assert!(timeline.jobs[0].done_event.is_some());
-    let cuts = second.recording.cuts();
+    let cuts = &second.recording.metadata.cuts;
     assert_eq!(
         (cuts[0].events, cuts[0].jobs, &cuts[0].kept_jobs[..]),
         (158, 2, &[[1, 1]][..])
@@ -93,7 +93,8 @@ fn event_range_starts_with_memory_at_its_start() {
         memory: m.finish(),
         ..Recording::default()
     };
-    r.extras.insert("screen-at-end".into(), vec![1]);
+    r.register_trace_mut().unwrap().screen_at_end = Some(vec![1]);
+    r.extras.insert("note".into(), vec![2]);
     r.metadata.lost.push(crate::recording::LostEvents {
         before_event: 6,
         count: Some(1),
@@ -107,14 +108,15 @@ fn event_range_starts_with_memory_at_its_start() {
         [Some(3), Some(2), Some(3), Some(4)]
     );
     assert_eq!(part.recording.metadata.lost[0].before_event, 1);
-    assert_eq!(part.summary.extras_out, ["screen-at-end"]);
-    assert_eq!(part.recording.cuts()[0].kept_events, Some([5, 9]));
+    assert_eq!(part.summary.extras_out, ["note", "screen-at-end"]);
+    assert_eq!(part.recording.metadata.cuts[0].kept_events, Some([5, 9]));
     // Contiguous CPU writes stay together.
     let within = trim(&r, &TrimRequest::new(Part::Events(3..=4), "log"), &Progress::new()).unwrap();
     assert_eq!(within.events, [3, 4]);
     // A trim to all events gives the same recording.
     let all = trim(&r, &TrimRequest::new(Part::Events(0..=11), "log"), &Progress::new()).unwrap();
-    assert!(all.recording.cuts().is_empty() && all.recording.extras.contains_key("screen-at-end"));
+    assert!(all.recording.metadata.cuts.is_empty() && all.recording.extras.contains_key("note"));
+    assert!(all.recording.register_trace().unwrap().screen_at_end.is_some());
 }
 
 /// A run of a few bytes in a file can declare four billion frames of one image as page tables.

@@ -5,5 +5,6 @@ mod crash;
 mod damage;
 mod generate;
 mod golden;
+mod metadata;
 mod round_trip;
 mod used;

@@ -2,7 +2,8 @@
 
 use super::{Encoding, Entry, Sink, Writer, content_digest, sections};
 use crate::container::error::ContainerError;
-use crate::container::layout::{MAX_EXTRAS, NAMED_BYTES};
+use crate::container::layout::{MAX_EXTRAS, NAMED_BYTES, VERSION_WITHOUT_BLOCKS};
+use crate::container::metadata_records::{self, MetadataTag, encode_metadata};
 use crate::container::sections::NamedHeader;
 use crate::encode::{self, MAX_RECORD};
 use crate::recording::{Metadata, SectionKind, Snapshot};
@@ -15,14 +16,18 @@ impl<S: Sink> Writer<S> {
     fn record<T: Serialize>(&mut self, kind: SectionKind, value: &T, rows: u64) -> Result<(), ContainerError> {
         let bytes =
             encode::to_bytes(value).map_err(|e| ContainerError::Refused(format!("the {} record: {e}", kind.name())))?;
+        self.record_bytes(kind, &bytes, rows)
+    }
+
+    fn record_bytes(&mut self, kind: SectionKind, bytes: &[u8], rows: u64) -> Result<(), ContainerError> {
         let replaces = !sections::has_continued_rows(kind);
-        let digest = self.digest_of(&[&bytes]);
+        let digest = self.digest_of(&[bytes]);
         let same = |e: &Entry| e.kind == kind as u32 && e.digest == digest;
         if replaces && self.entries.iter().any(same) {
             return Ok(());
         }
         let mut open = self.open()?;
-        self.feed(&mut open, &bytes)?;
+        self.feed(&mut open, bytes)?;
         let entry = self.entry(kind, Encoding::Record, rows);
         self.close(open, entry)
     }
@@ -30,9 +35,51 @@ impl<S: Sink> Writer<S> {
     /// Sets the metadata of the recording; replaces that of earlier commits.
     ///
     /// # Errors
-    /// If it is longer than a record may be, or the sink cannot be written.
+    /// If it is longer than a record may be, or the sink cannot be written. In a file of version 1 also if it has
+    /// records of unknown tags.
     pub fn metadata(&mut self, metadata: &Metadata) -> Result<(), ContainerError> {
+        self.facts(metadata)?;
+        self.metadata_records(metadata)
+    }
+
+    /// Sets the part of the metadata that the section `facts` holds: identity, spaces, buffers, regions, lost events,
+    /// findings, page counts. The other metadata stays that of earlier commits.
+    ///
+    /// # Errors
+    /// If it is longer than a record may be, or the sink cannot be written.
+    pub fn facts(&mut self, metadata: &Metadata) -> Result<(), ContainerError> {
         self.record(SectionKind::Facts, metadata, 1)
+    }
+
+    /// Sets the metadata besides [`Writer::facts`]. Files of version 1 have it in extras.
+    pub(in crate::container) fn metadata_records(&mut self, metadata: &Metadata) -> Result<(), ContainerError> {
+        if self.version == VERSION_WITHOUT_BLOCKS {
+            if let Some(unknown) = metadata.unknown_records.first() {
+                let what = format!(
+                    "a file of version 1 cannot hold the metadata record with tag {}",
+                    unknown.tag
+                );
+                return Err(ContainerError::Refused(what));
+            }
+            for (tag, body) in metadata_records::bodies(metadata)? {
+                self.named_extra(tag.name(), &body)?;
+            }
+            return Ok(());
+        }
+        let bytes = encode_metadata(metadata)?;
+        // Earlier metadata, in either form, must not stay in effect.
+        let has_earlier = self.entries.iter().any(|e| {
+            let in_extra = || {
+                e.name
+                    .as_deref()
+                    .is_some_and(|name| MetadataTag::from_name(name).is_some())
+            };
+            e.kind == SectionKind::Metadata as u32 || e.kind == SectionKind::Extra as u32 && in_extra()
+        });
+        if bytes.is_empty() && !has_earlier {
+            return Ok(());
+        }
+        self.record_bytes(SectionKind::Metadata, &bytes, 1)
     }
 
     /// Adds snapshots after those pushed before. Parents are indices into all of them.
@@ -63,9 +110,17 @@ impl<S: Sink> Writer<S> {
     /// Attaches bytes under a name; replaces bytes attached under it before.
     ///
     /// # Errors
-    /// If the name is longer than 208 bytes, or the sink cannot be written. Also if the bytes exceed a record, or 256
-    /// MiB together with those under other names.
+    /// If the name is longer than 208 bytes or that of a [`MetadataTag`], or the sink cannot be written. Also if the
+    /// bytes exceed a record, or 256 MiB together with those under other names.
     pub fn extra(&mut self, name: &str, bytes: &[u8]) -> Result<(), ContainerError> {
+        if self.version != VERSION_WITHOUT_BLOCKS && MetadataTag::from_name(name).is_some() {
+            let what = format!("the name {name:?} is reserved for metadata; set the field of the metadata");
+            return Err(ContainerError::Refused(what));
+        }
+        self.named_extra(name, bytes)
+    }
+
+    fn named_extra(&mut self, name: &str, bytes: &[u8]) -> Result<(), ContainerError> {
         let others = self
             .entries
             .iter()

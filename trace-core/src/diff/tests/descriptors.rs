@@ -207,12 +207,12 @@ fn outputs_that_were_not_computed_are_not_compared() {
     let end = r.events.len() as u64;
     let mut other = with_in(&r, r.buffer("c").unwrap().va.0, &[0x55], |event| event == end);
     assert!(!diff(&r, &other).is_empty());
-    other.set_chain_reports(&[crate::recording::ChainReport {
+    other.register_trace_mut().unwrap().chain_reports = vec![crate::recording::ChainReport {
         submit_event: submit,
         status: 1,
         computed: Some(false),
         reason: None,
-    }]);
+    }];
     let (d, aligned) = compare(&r, &other, &Rules::default(), &Progress::new()).unwrap();
     assert!(d.is_empty() && d.pages.ignored == 1, "{d:?}");
     assert_eq!(d.not_computed, NotComputed { a: 0, b: 1 });

@@ -1,6 +1,6 @@
 //! The contents of an API trace: code of modules, and the bytes that copies moved.
 
-use super::{API_TRACE_METADATA, ApiTraceMetadata, CallModule, CopyRow};
+use super::{CallModule, CopyRow};
 use crate::recording::{PageId, Recording};
 use std::ops::Range;
 
@@ -8,12 +8,6 @@ use std::ops::Range;
 const MAX_CODE_BYTES: u64 = 1 << 30;
 
 impl Recording {
-    /// Returns the metadata of an API trace, or `None` if the recording is no API trace or the metadata is unreadable.
-    #[must_use]
-    pub fn api_trace_metadata(&self) -> Option<ApiTraceMetadata> {
-        serde_json::from_slice(self.extras.get(API_TRACE_METADATA)?).ok()
-    }
-
     /// Returns the bytes of a module, assembled from its pages, or `None` if pages are missing.
     #[must_use]
     pub fn module_code(&self, module: &CallModule) -> Option<Vec<u8>> {

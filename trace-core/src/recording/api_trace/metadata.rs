@@ -2,15 +2,54 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Name of the extra with [`ApiTraceMetadata`], as JSON.
-pub const API_TRACE_METADATA: &str = "calls";
+/// The API whose calls a trace holds. Stored by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum Api {
+    /// NVIDIA's driver API.
+    Cuda,
+    /// An API that this version does not know, with its name; empty if the recording does not name it.
+    Unknown(String),
+}
+
+impl Api {
+    /// Returns the name in files and JSON.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Cuda => "cuda",
+            Self::Unknown(name) => name,
+        }
+    }
+}
+
+impl Default for Api {
+    fn default() -> Self {
+        Self::Unknown(String::new())
+    }
+}
+
+impl From<String> for Api {
+    fn from(name: String) -> Self {
+        match name.as_str() {
+            "cuda" => Self::Cuda,
+            _ => Self::Unknown(name),
+        }
+    }
+}
+
+impl From<Api> for String {
+    fn from(api: Api) -> Self {
+        api.name().to_owned()
+    }
+}
 
 /// Metadata of an API trace. Stored as JSON: fields are added, never changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ApiTraceMetadata {
-    /// The API: `cuda`.
-    pub api: String,
+    /// The API.
+    pub api: Api,
     /// Version of the driver API: 13000 for CUDA 13.0.
     pub version: u32,
     /// The device.

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
-    API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CALL_ASYNC, CallDevice, CallFunction,
-    CallGlobal, CallModule, CallRow, CallStream, CallWindow, CodeKind, CopyKind, CopyRow, EventsBuilder, FillRow,
-    LaunchRow, MemoryBuilder, NO_CONTENT, OrderKind, OrderRow, Recording,
+    AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CallDevice, CallFunction, CallGlobal, CallModule,
+    CallRow, CallStream, CallWindow, CodeKind, CopyKind, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder,
+    NO_CONTENT, OrderKind, OrderRow, Recording, TraceKind,
 };
 
 /// First address of the window that allocations are served from.
@@ -131,7 +131,7 @@ impl Build {
         Self {
             next: WINDOW,
             metadata: ApiTraceMetadata {
-                api: "cuda".into(),
+                api: Api::Cuda,
                 version: 13000,
                 ..Default::default()
             },
@@ -432,8 +432,7 @@ impl Build {
         r.metadata.identity.gpu_name = self.metadata.device.name.clone();
         r.metadata.identity.source = "cuda".into();
         r.metadata.identity.driver = "libcuda".into();
-        r.extras
-            .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&self.metadata).unwrap());
+        r.metadata.kind = TraceKind::Api(self.metadata);
         r
     }
 }

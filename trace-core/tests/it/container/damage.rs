@@ -525,7 +525,7 @@ fn word(b: &[u8], at: usize) -> usize {
 }
 
 /// Updates all digests of a file with one commit to the current contents.
-fn reseal(b: &mut [u8]) {
+pub fn reseal(b: &mut [u8]) {
     let record = b.len() - 128;
     let (table, len) = (word(b, record + 24), word(b, record + 32));
     for entry in (table..table + len).step_by(96) {

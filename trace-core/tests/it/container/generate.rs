@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
-    Access, AddressSpace, AllocationKind, AllocationRow, Buffer, BufferRole, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH,
-    CallRow, Clock, CopyRow, DmaKind, DmaMapRow, ElementType, EventsBuilder, FillRow, FrameRole, HostWriteRow,
-    Identity, InterruptRow, LaunchRow, LostEvents, MemoryBuilder, Metadata, MmuFormat, NO_CONTENT, OrderKind, OrderRow,
-    PageRun, Region, Snapshot, Space, SpaceKind, SubmitRow, UndecodedRow,
+    Access, AddressSpace, AllocationKind, AllocationRow, AppliedEdit, Buffer, BufferRole, CALL_ASYNC, CALL_CAPTURED,
+    CALL_OF_GRAPH, CallRow, Capture, ChainReport, Clock, CopyRow, Cut, DmaKind, DmaMapRow, ElementType, EventsBuilder,
+    FillRow, FrameRole, Hardware, HostWriteRow, Identity, InterruptRow, LaunchRow, LostEvents, MemoryBuilder, Metadata,
+    MmuFormat, NO_CONTENT, OrderKind, OrderRow, PageRun, PlatformDevice, PlatformWindow, ProcessEntry, ProcessIndex,
+    RecordedRange, Region, RegisterTraceMetadata, Snapshot, Space, SpaceKind, SubmitRow, TraceKind, UndecodedRow,
 };
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
@@ -78,7 +79,97 @@ pub fn metadata() -> Metadata {
         findings: vec![Finding::new(FindingKind::LostEvents, "event 3", "two are missing").at_event(3)],
         source_pages: 4,
         source_zero_pages: 1,
+        ..Metadata::default()
     }
+}
+
+/// Returns the same metadata with every record of a register trace.
+pub fn metadata_with_records() -> Metadata {
+    Metadata {
+        kind: TraceKind::Register(RegisterTraceMetadata {
+            hardware: Some(Hardware::Platform(PlatformDevice {
+                node: "/gpu@ff9a0000".to_owned(),
+                compatible: vec!["vendor,gpu".to_owned()],
+                windows: vec![PlatformWindow {
+                    name: "gpu".to_owned(),
+                    base: 0xff9a_0000,
+                    bytes: 0x4000,
+                }],
+                irqs: vec![14],
+            })),
+            chain_reports: vec![ChainReport {
+                submit_event: 2,
+                status: 1,
+                computed: Some(true),
+                reason: None,
+            }],
+            recorded_ranges: vec![RecordedRange {
+                at: 0x1000,
+                bytes: 0x2000,
+                recorded_at: 0x10_0000,
+            }],
+            screen_at_end: Some(b"P6\n1 1\n255\nabc".to_vec()),
+        }),
+        capture: Some(Capture {
+            method: "mmiotrace".to_owned(),
+            kernel: "6.1.0".to_owned(),
+            architecture: "x86_64".to_owned(),
+            driver: "a driver".to_owned(),
+            command: vec!["true".to_owned()],
+            exit_code: Some(0),
+            cut: None,
+            lost: 2,
+            unobserved: vec!["interrupts".to_owned()],
+        }),
+        buffer_shapes: [("input".to_owned(), vec![4, 4])].into(),
+        cuts: vec![Cut {
+            source: "whole.kine".to_owned(),
+            events: 20,
+            jobs: 2,
+            kept_jobs: vec![[1, 1]],
+            kept_events: None,
+            supplied: 0,
+        }],
+        applied_edits: vec![AppliedEdit {
+            buffer: "input".to_owned(),
+            bytes: 64,
+            source: "before.kine".to_owned(),
+        }],
+        processes: Some(ProcessIndex {
+            kinescope_processes: 1,
+            processes: vec![ProcessEntry {
+                file: "a.kine".into(),
+                process: 7,
+                parent: 6,
+                command: vec!["true".to_owned()],
+                device: "a device".to_owned(),
+                events: 6,
+                launches: 0,
+                complete: true,
+            }],
+        }),
+        ..metadata()
+    }
+}
+
+/// A metadata record: tag, version, body.
+pub type Record = (u32, u32, Vec<u8>);
+
+/// Splits the records of a section `metadata`.
+pub fn split_records(mut bytes: &[u8]) -> Vec<Record> {
+    let mut all = Vec::new();
+    while let Some((head, rest)) = bytes.split_at_checked(16) {
+        let word = |at: usize| u32::from_le_bytes(head[at..at + 4].try_into().unwrap());
+        let (body, rest) = rest.split_at(word(8) as usize);
+        all.push((word(0), word(4), body.to_vec()));
+        bytes = rest;
+    }
+    all
+}
+
+/// Returns the records of a section `metadata` that holds the metadata.
+pub fn records(metadata: &Metadata) -> Vec<Record> {
+    split_records(&trace_core::container::encode_metadata(metadata).unwrap())
 }
 
 /// Adds a call of a random kind.
@@ -259,7 +350,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
     });
     memory.snapshots = Arc::new(snapshots);
     let mut r = Recording {
-        metadata: metadata(),
+        metadata: metadata_with_records(),
         events: b.finish(),
         memory,
         ..Recording::default()

@@ -2,13 +2,13 @@
 //! value or missing, and the damage names the section. The tests cover both versions of the format, on generated
 //! recordings and on samples.
 
-use crate::container::generate::{Numbers, assert_same, recording};
+use crate::container::generate::{Numbers, assert_same, recording, records};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use trace_core::Recording;
 use trace_core::container::{self, ContainerError, KineFile, MemorySink, SectionInfo, Writer};
 use trace_core::progress::Progress;
-use trace_core::recording::{Column, PageId, SectionKind};
+use trace_core::recording::{Column, Metadata, PageId, SectionKind};
 use trace_core::timeline::{self, Pyramid, Timeline};
 
 fn root() -> PathBuf {
@@ -116,10 +116,16 @@ fn agrees(original: &Recording, opened: &Recording) -> bool {
     };
     let (a, b) = (&original.memory.snapshots, &opened.memory.snapshots);
     complete &= missing(a == b, b.is_empty());
+    // The record `facts`, and each record besides it, is the original one or missing.
+    let facts = |m: &Metadata| trace_core::encode::to_bytes(m).unwrap();
+    let opened_facts = facts(&opened.metadata);
     complete &= missing(
-        original.metadata == opened.metadata,
-        opened.metadata == Default::default(),
+        facts(&original.metadata) == opened_facts,
+        opened_facts == facts(&Metadata::default()),
     );
+    let (a, b) = (records(&original.metadata), records(&opened.metadata));
+    assert!(b.iter().all(|record| a.contains(record)), "{b:?}");
+    complete &= a.len() == b.len();
     complete &= missing(
         original.events.marks == opened.events.marks,
         opened.events.marks.is_empty(),
