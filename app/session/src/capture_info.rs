@@ -1,7 +1,6 @@
 //! Description of how a recording was captured, for `info` and the outline, if its recorder stored that.
 
-use trace_core::edit::AppliedEdit;
-use trace_core::recording::Capture;
+use trace_core::recording::{AppliedEdit, Capture};
 
 /// Returns labels and descriptions of a capture, most important first. Leaves out what the recorder did not store.
 #[must_use]
@@ -34,7 +33,7 @@ pub fn describe_capture(capture: &Capture) -> Vec<(&'static str, String)> {
 
 /// Describes an edit that was saved with the recording.
 #[must_use]
-pub fn describe_edit(edit: AppliedEdit) -> (&'static str, String) {
+pub fn describe_edit(edit: &AppliedEdit) -> (&'static str, String) {
     ("Edited", format!("{}, on {}", edit.buffer, edit.source))
 }
 

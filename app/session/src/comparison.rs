@@ -150,7 +150,7 @@ pub fn compare(
     };
     Ok(Comparison {
         warnings: warnings(first, &other.recording),
-        is_api_trace: first.api_trace_metadata().is_some() && other.recording.api_trace_metadata().is_some(),
+        is_api_trace: first.api().is_some() && other.recording.api().is_some(),
         other,
         diff: found,
         summary,

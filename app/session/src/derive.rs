@@ -59,13 +59,12 @@ pub fn first(
         pending: Stage::ALL.to_vec(),
         ..Default::default()
     };
-    derived.shapes = recording.buffer_shapes();
-    derived.api_trace_metadata = recording.api_trace_metadata();
-    if derived.api_trace_metadata.is_none() {
+    derived.shapes = recording.metadata.valid_shapes();
+    if recording.api().is_none() {
         derived.pending.retain(|stage| *stage != Stage::Buffers);
     }
     derived.rank_buffers(recording);
-    if map.is_none() && !recording.events.is_empty() && derived.api_trace_metadata.is_none() {
+    if map.is_none() && !recording.events.is_empty() && recording.api().is_none() {
         derived
             .gaps_in_knowledge
             .extend(gap(recording, derived.device).map(str::to_owned));
@@ -189,7 +188,7 @@ pub fn find_out(
             let named = derived.jobs.iter().zip(&chains).map(|(j, c)| (j.head_va, j.index, c));
             Part::Chains(Box::new(ChainsPart {
                 places: index_addresses(named),
-                reports: recording.chain_reports(),
+                reports: recording.chain_reports().to_vec(),
                 chains,
             }))
         }

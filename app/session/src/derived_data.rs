@@ -15,7 +15,7 @@ use std::sync::Arc;
 use trace_core::api_trace::ApiTrace;
 use trace_core::filter::{self, Derived, JobBounds};
 use trace_core::finding::{Finding, Severity};
-use trace_core::recording::{Access, ApiTraceMetadata, BufferRole, ChainReport, InterruptLine, Recording};
+use trace_core::recording::{Access, BufferRole, ChainReport, InterruptLine, Recording};
 use trace_core::registers::history::{HeldValue, value_at};
 use trace_core::registers::{Accesses, RecordedRegisters, RegisterMap, Role, format_location, has_several_spaces};
 use trace_core::timeline::{Pyramid, StoredTimeline};
@@ -190,9 +190,7 @@ pub struct DerivedData {
     pub pyramid: Pyramid,
     /// For each lane, reads and writes in the complete recording.
     pub lane_totals: Vec<(u32, u32)>,
-    /// Recorded metadata of driver calls, if the recording is an API trace.
-    pub api_trace_metadata: Option<ApiTraceMetadata>,
-    /// Derived data of these calls, once it is available.
+    /// Derived data of the driver calls of an API trace, once it is available.
     pub api_trace: Option<Arc<ApiTrace>>,
     /// Stages that are not derived yet, in order of derivation.
     pub pending: Vec<Stage>,

@@ -46,10 +46,7 @@ fn means_of(recording: &Recording, derived: &DerivedData, event: u64) -> String 
             if let Some(api_trace) = &derived.api_trace {
                 return crate::api_trace::describe_call(api_trace, recording, event);
             }
-            return events
-                .call(at)
-                .map(|c| c.describe(derived.api_trace_metadata.as_ref()))
-                .unwrap_or_default();
+            return events.call(at).map(|c| c.describe(recording.api())).unwrap_or_default();
         }
         _ => {}
     }

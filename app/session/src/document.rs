@@ -208,14 +208,16 @@ impl Document {
             .file_name()
             .map_or_else(|| "recording".into(), |n| n.to_string_lossy().into_owned());
         let current_event = 0;
-        let mut captured = recording
-            .capture()
-            .map(|c| capture_info::describe_capture(&c))
+        let metadata = &recording.metadata;
+        let mut captured = metadata
+            .capture
+            .as_ref()
+            .map(capture_info::describe_capture)
             .unwrap_or_default();
-        captured.extend(recording.applied_edits().into_iter().map(capture_info::describe_edit));
+        captured.extend(metadata.applied_edits.iter().map(capture_info::describe_edit));
         Self {
             title,
-            is_edited_copy: !recording.applied_edits().is_empty(),
+            is_edited_copy: !metadata.applied_edits.is_empty(),
             processes: processes::Processes::for_recording(&path, &recording),
             capture_info: captured,
             current_event,

@@ -19,7 +19,7 @@ pub fn compile(
     api_options: &ApiOptions,
     progress: &Progress,
 ) -> Result<Compiled, CompileError> {
-    match recording.api_trace_metadata().is_some() || device.takes_api_traces() {
+    match recording.api().is_some() || device.takes_api_traces() {
         true => replay_cuda::compile(recording, edits, device, api_options, progress),
         false => plan::compile(recording, edits, device, options, progress),
     }
@@ -41,7 +41,7 @@ pub fn verify(compiled: &Compiled, device: &DeviceInfo, work: &Work<'_>) -> Resu
 /// # Errors
 /// If an edit does not fit, or a file cannot hold it.
 pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Progress) -> Result<Recording, ApplyError> {
-    match recording.api_trace_metadata().is_some() {
+    match recording.api().is_some() {
         true => replay_cuda::apply(recording, edits, source, progress),
         false => plan::apply(recording, edits, source, progress),
     }

@@ -1,8 +1,8 @@
 //! The processes of the recorded program, each with its own recording.
 
 use std::path::{Path, PathBuf};
-use trace_core::recording::Recording;
-use trace_import::processes::{self, ProcessEntry, ProcessIndex};
+use trace_core::recording::{ProcessEntry, ProcessIndex, Recording};
+use trace_import::processes;
 
 /// The processes of the recorded program and the index of the open one.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ impl Processes {
     /// the index in its folder. Returns `None` if the program had one process.
     #[must_use]
     pub fn for_recording(path: &Path, recording: &Recording) -> Option<Self> {
-        let (index, file) = match ProcessIndex::from_recording(recording) {
+        let (index, file) = match recording.metadata.processes.clone() {
             Some(index) => {
                 let main = index.main()?.file.clone();
                 (index, main)

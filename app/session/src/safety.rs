@@ -79,7 +79,7 @@ impl Document {
         let mut message = format!("{name}: {by}.");
         match &replay.verified {
             Some(Err(why)) => message += &format!(" The plan may not run: {why}."),
-            Some(Ok(v)) if self.is_plan_current() && self.derived.api_trace_metadata.is_some() => {
+            Some(Ok(v)) if self.is_plan_current() && self.recording.api().is_some() => {
                 message += " The plan is verified: it contains all its calls, the memory that it maps and the code \
                             that it loads, with the stated lengths.";
                 for u in &v.unproved {

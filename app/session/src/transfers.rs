@@ -28,7 +28,7 @@ pub fn buffers(recording: &Recording) -> Vec<Buffer> {
 /// # Errors
 /// [`Cancelled`] if the operation was cancelled.
 pub fn index_buffers(recording: &Recording, progress: &Progress) -> Result<BufferIndex, Cancelled> {
-    if recording.api_trace_metadata().is_none() {
+    if recording.api().is_none() {
         return Ok(BufferIndex::from_recording(recording));
     }
     let mut all = carried(recording, progress)?;

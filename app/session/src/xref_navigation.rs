@@ -58,7 +58,7 @@ impl Document {
             Selection::Memory { space, va, bytes } => {
                 // For more bytes than can be searched together, the first byte is the target.
                 // In an API trace too: launches are known to change single bytes.
-                let is_first_only = bytes > MAX_BYTES || self.derived.api_trace_metadata.is_some();
+                let is_first_only = bytes > MAX_BYTES || self.recording.api().is_some();
                 let bytes = if is_first_only { 1 } else { bytes.max(1) };
                 let va = GpuVa(va);
                 Some(XrefTarget::Bytes { space, va, bytes })

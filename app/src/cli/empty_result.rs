@@ -14,7 +14,7 @@ fn count(opened: &SourceRecording, is: impl Fn(EventKind) -> bool) -> u64 {
 /// Returns the message when no access is counted; `filtered`: a filter selected the accesses.
 #[must_use]
 pub fn describe_accesses(opened: &SourceRecording, filtered: bool) -> String {
-    if opened.calls.is_some() {
+    if opened.recording.api().is_some() {
         return "no register accesses; `launches` and `kernels` count calls".to_owned();
     }
     let undecoded = count(opened, |k| k == EventKind::Undecoded);
@@ -47,7 +47,7 @@ pub fn no_such_job(job: u64, count: u64, opened: &SourceRecording) -> Failure {
 /// Returns the message when there is no job.
 #[must_use]
 pub fn describe_jobs(opened: &SourceRecording) -> String {
-    if opened.calls.is_some() {
+    if opened.recording.api().is_some() {
         let launches = count(opened, |k| k == EventKind::Launch);
         let launches = match launches {
             1 => "1 launch".to_owned(),

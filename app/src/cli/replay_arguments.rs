@@ -113,7 +113,8 @@ impl Inputs {
         for (name, file) in &self.inputs {
             let buffer = opened.buffer(name)?;
             let contents = buffers::read_contents(file, buffer).map_err(|e| Failure::usage(e.to_string()))?;
-            if let (Some(given), Some(recorded)) = (&contents.shape, opened.recording.buffer_shape(name))
+            if let (Some(given), Some(recorded)) =
+                (&contents.shape, opened.recording.metadata.valid_shapes().remove(name))
                 && has_other_shape(given, &recorded)
             {
                 let (given, recorded) = (format_shape(given), format_shape(&recorded));

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use trace_core::Recording;
 use trace_core::finding::{Finding, FindingKind};
-use trace_core::recording::{AddressSpace, ApiTraceMetadata, Buffer, DamagedBlock, Events};
+use trace_core::recording::{AddressSpace, Buffer, DamagedBlock, Events};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
 use trace_import::{OpenOptions, Opened};
@@ -137,8 +137,6 @@ pub struct SourceRecording {
     pub map: Option<&'static RegisterMap>,
     /// The map that names the registers, and their space. The user's own map takes precedence over the embedded one.
     pub device: Option<RecordedRegisters>,
-    /// Metadata of the driver's API calls, if it is an API trace.
-    pub calls: Option<ApiTraceMetadata>,
     /// Contents of copies as buffers, computed on first use.
     called: OnceCell<Vec<Buffer>>,
 }
@@ -154,7 +152,7 @@ impl SourceRecording {
     /// Returns the contents of copies in an API trace as buffers, with the names that replays give them.
     #[must_use]
     pub fn api_buffers(&self) -> &[Buffer] {
-        self.called.get_or_init(|| match self.calls {
+        self.called.get_or_init(|| match self.recording.api() {
             Some(_) => transfers::buffers(&self.recording),
             None => Vec::new(),
         })
@@ -167,7 +165,6 @@ impl SourceRecording {
             file: file.to_owned(),
             map: RegisterMap::for_jobs_of(&recording),
             device: RecordedRegisters::new(&recording),
-            calls: recording.api_trace_metadata(),
             called: OnceCell::new(),
             recording,
         }

@@ -22,10 +22,7 @@ const SAVE_INTERVAL_S: f64 = 2.0;
 
 /// Returns the content kind of the document's recording.
 fn content_of(doc: &Document) -> RecordingContent {
-    match (
-        doc.derived.api_trace_metadata.is_some(),
-        has_framebuffer(&doc.recording),
-    ) {
+    match (doc.recording.api().is_some(), has_framebuffer(&doc.recording)) {
         (true, _) => RecordingContent::Calls,
         (_, true) => RecordingContent::Screen,
         _ => RecordingContent::Accesses,

@@ -129,7 +129,7 @@ fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
         if mapped || number.starts_with("0x") {
             let summary = if mapped {
                 "go to memory"
-            } else if doc.derived.api_trace_metadata.is_some() {
+            } else if doc.recording.api().is_some() {
                 "go to memory of the device"
             } else {
                 "go to memory, not mapped"

@@ -97,7 +97,7 @@ fn unreachable_target_shows_an_error_without_a_question() {
 #[test]
 fn outline_shows_how_a_recording_was_captured() {
     let mut r = trace_core::container::open(&sample()).unwrap();
-    r.set_capture(&Capture {
+    r.metadata.capture = Some(Capture {
         method: "mmiotrace".into(),
         command: vec!["modprobe".into(), "radeonfb".into()],
         exit_code: Some(1),

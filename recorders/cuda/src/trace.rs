@@ -11,7 +11,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use trace_core::finding::{Finding, FindingKind};
-use trace_core::recording::{AllocationKind, AllocationRow, CALL_CAPTURED, CallEvent, CallProcess, CallRow, OrderRow};
+use trace_core::recording::{
+    AllocationKind, AllocationRow, Api, CALL_CAPTURED, CallEvent, CallProcess, CallRow, OrderRow,
+};
 
 /// Form of a function, which selects the default stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +101,7 @@ impl Trace {
         let session = without_signals(|| Session::begin(&own))?;
         {
             let mut tables = session.tables();
-            tables.metadata.api = "cuda".to_owned();
+            tables.metadata.api = Api::Cuda;
             tables.metadata.range = settings.describe();
             tables.metadata.process = CallProcess {
                 number: std::process::id(),

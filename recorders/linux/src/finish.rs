@@ -117,14 +117,14 @@ fn import(job: &Job, log: &Path) -> Result<Recording, ImportError> {
     if let Some(why) = &job.capture.cut {
         lose(None, why.clone());
     }
-    recording.set_capture(&job.capture);
+    recording.metadata.capture = Some(job.capture.clone());
     Ok(recording)
 }
 
 /// Gives the spaces of a device tree device the names of its MMIO regions in the tree.
 fn name_platform_spaces(recording: &mut Recording, device: &PlatformDevice) {
     let mapped = match recording.hardware() {
-        Some(Hardware::Platform(d)) => d.windows,
+        Some(Hardware::Platform(d)) => d.windows.clone(),
         _ => Vec::new(),
     };
     let mut hardware = device.clone();

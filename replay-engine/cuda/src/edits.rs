@@ -5,8 +5,9 @@ use super::script::{Script, Transfer};
 use replay_engine::plan::{ApplyError, CompileError, Edits};
 use std::collections::BTreeMap;
 use trace_core::Recording;
-use trace_core::edit::{AppliedEdit, with_copies};
+use trace_core::edit::with_copies;
 use trace_core::progress::Progress;
+use trace_core::recording::AppliedEdit;
 
 /// Returns the error as one of the compiler.
 pub(crate) fn to_compile_error(error: CudaReplayError) -> CompileError {
@@ -46,8 +47,10 @@ pub(crate) fn find_edited_inputs<'a>(
 
 /// Returns an API trace with the edits applied. `source` is the name of its file, for messages.
 ///
-/// Recorded results stay unchanged: only a replay produces new ones. The extra [`trace_core::edit::APPLIED_EDITS`]
-/// lists the edited inputs.
+/// Recorded results stay unchanged: only a replay produces new ones. [`Metadata::applied_edits`] lists the edited
+/// inputs.
+///
+/// [`Metadata::applied_edits`]: trace_core::recording::Metadata::applied_edits
 ///
 /// # Errors
 /// If the recording is not an API trace of CUDA, an edit does not fit, or a file cannot hold it.
@@ -57,7 +60,7 @@ pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Prog
     let contents: BTreeMap<u64, &[u8]> = edited.iter().map(|(event, (_, bytes))| (*event, *bytes)).collect();
     let mut out = with_copies(recording, &contents, progress)?;
     for (name, bytes) in &edits.inputs {
-        out.add_applied_edit(AppliedEdit {
+        out.metadata.applied_edits.push(AppliedEdit {
             buffer: name.clone(),
             bytes: bytes.len() as u64,
             source: source.to_owned(),

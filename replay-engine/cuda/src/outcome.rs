@@ -11,8 +11,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
-    API_TRACE_METADATA, CallEvent, Clock, CopyKind, EventsBuilder, Identity, MemoryBuilder, Metadata, Recording,
-    ZERO_PAGE,
+    CallEvent, Clock, CopyKind, EventsBuilder, Identity, MemoryBuilder, Metadata, Recording, ZERO_PAGE,
 };
 
 /// Maximum number of differences that are kept in full.
@@ -157,7 +156,7 @@ pub(crate) fn build_recording(
         let thread = was.thread.get(n).unwrap_or(0);
         events.push_call(n as u64, thread, call);
     }
-    let mut recording = Recording {
+    let recording = Recording {
         metadata: Metadata {
             identity: Identity {
                 gpu_name: outcome.device.clone(),
@@ -168,15 +167,13 @@ pub(crate) fn build_recording(
                 clock: Clock::Virtual,
                 ..Identity::default()
             },
+            kind: plan_recording.recording.metadata.kind.clone(),
             ..Metadata::default()
         },
         events: events.finish(),
         memory: memory.finish(),
         ..Recording::default()
     };
-    if let Some(metadata) = plan_recording.recording.extras.get(API_TRACE_METADATA) {
-        recording.extras.insert(API_TRACE_METADATA.to_owned(), metadata.clone());
-    }
     Ok(recording)
 }
 

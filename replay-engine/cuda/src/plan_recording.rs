@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{
-    API_TRACE_METADATA, ApiTraceMetadata, CallEvent, Digest, EventsBuilder, MemoryBuilder, PageId, PageStore,
-    Recording, SharedBytes,
+    CallEvent, Digest, EventsBuilder, MemoryBuilder, PageId, PageStore, Recording, SharedBytes, TraceKind,
 };
 
 /// The bytes of a file, kept as long as images refer to them.
@@ -73,9 +72,7 @@ impl PlanRecording {
             memory: memory.finish(),
             ..Recording::default()
         };
-        recording
-            .extras
-            .insert(API_TRACE_METADATA.to_owned(), json(&plan.calls.metadata));
+        recording.metadata.kind = TraceKind::Api(plan.calls.metadata.clone());
         Ok(Self {
             recording,
             events: original,
@@ -146,18 +143,11 @@ pub(crate) fn outline_recording(plan: PlannedCalls<'_>) -> Result<PlanRecording,
         events,
         ..Recording::default()
     };
-    recording
-        .extras
-        .insert(API_TRACE_METADATA.to_owned(), json(&plan.calls.metadata));
+    recording.metadata.kind = TraceKind::Api(plan.calls.metadata.clone());
     Ok(PlanRecording {
         recording,
         events: original,
     })
-}
-
-fn json(metadata: &ApiTraceMetadata) -> Vec<u8> {
-    // Plain values under plain names: serialization cannot fail.
-    serde_json::to_vec(metadata).unwrap_or_default()
 }
 
 fn events(plan: PlannedCalls<'_>) -> Result<(trace_core::recording::Events, Vec<u64>), CallsError> {

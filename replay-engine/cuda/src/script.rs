@@ -4,8 +4,8 @@ use super::error::CudaReplayError;
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    AllocationKind, AllocationRow, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CallEvent, CopyKind, CopyRow, FillRow,
-    LaunchRow, NO_CONTENT, OrderKind, OrderRow, Recording,
+    AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CallEvent, CopyKind, CopyRow,
+    FillRow, LaunchRow, NO_CONTENT, OrderKind, OrderRow, Recording,
 };
 
 /// Number of events between two checks for cancellation.
@@ -137,7 +137,7 @@ impl Script {
     /// Same as [`Self::new`], and if it was cancelled.
     pub fn read(recording: &Recording, progress: &Progress) -> Result<Self, CudaReplayError> {
         progress.set_total(recording.events.len() as u64);
-        let metadata = recording.api_trace_metadata().filter(|f| f.api == "cuda");
+        let metadata = recording.api().filter(|m| m.api == Api::Cuda).cloned();
         let mut script = Self {
             metadata: metadata.ok_or(CudaReplayError::NotApiTrace)?,
             ..Default::default()

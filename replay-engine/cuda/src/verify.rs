@@ -11,7 +11,7 @@ use replay_engine::target::TargetRequest;
 use replay_engine::verify::{MAX_BUDGETS, Reason, Refusal, Verified, budget_exceeded, refuse};
 use std::collections::BTreeSet;
 use trace_core::PAGE_SIZE;
-use trace_core::recording::{CallEvent, CallModule};
+use trace_core::recording::{Api, CallEvent, CallModule};
 
 /// Maximum number of streams, modules and functions of a plan.
 const MAX_LISTED: u64 = 1 << 20;
@@ -65,11 +65,11 @@ pub(crate) fn check_plan(planned: PlannedCalls<'_>, target: &DeviceInfo) -> Resu
             ),
         );
     }
-    if calls.metadata.api != "cuda" {
+    if calls.metadata.api != Api::Cuda {
         return no(
             0,
             "envelope",
-            format!("it is a plan of calls of '{}', not of CUDA", calls.metadata.api),
+            format!("it is a plan of calls of '{}', not of CUDA", calls.metadata.api.name()),
         );
     }
     let listed = calls.metadata.streams.len() + calls.metadata.modules.len() + calls.metadata.functions.len();

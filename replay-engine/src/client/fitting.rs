@@ -52,11 +52,11 @@ impl RecordedDevice {
     pub fn new(recording: &Recording) -> Self {
         let identity = &recording.metadata.identity;
         Self {
-            calls: recording.api_trace_metadata().is_some(),
+            calls: recording.api().is_some(),
             gpu_id: identity.gpu_id,
             gpu_name: identity.gpu_name.clone(),
             // A log that does not name its device has ids of zero.
-            hardware: recording.hardware().filter(Hardware::is_named),
+            hardware: recording.hardware().filter(|h| h.is_named()).cloned(),
             name: recorded_name(recording),
         }
     }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 use trace_core::recording::{
-    ApiTraceMetadata, CallDevice, CallFunction, CallGlobal, CallModule, CallProcess, CallStream, CallWindow, CodeKind,
+    Api, ApiTraceMetadata, CallDevice, CallFunction, CallGlobal, CallModule, CallProcess, CallStream, CallWindow,
+    CodeKind,
 };
 
 /// The fields of a [`CallModule`], in order.
@@ -13,7 +14,7 @@ type FunctionRecord = ((String, String), Option<u32>, Vec<[u32; 2]>, [u32; 4], V
 type ProcessRecord = (u32, u32, Vec<String>, bool);
 /// The fields of [`ApiTraceMetadata`], in order.
 type MetadataRecord = (
-    (String, u32, CallDevice, CallWindow, CallWindow),
+    (Api, u32, CallDevice, CallWindow, CallWindow),
     Vec<String>,
     Vec<ModuleRecord>,
     Vec<FunctionRecord>,

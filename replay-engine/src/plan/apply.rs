@@ -3,8 +3,9 @@
 use super::compile_input::find_buffer;
 use super::{CompileError, Edits};
 use trace_core::Recording;
-use trace_core::edit::{AppliedEdit, EditError, MemoryEdit, with_memory};
+use trace_core::edit::{EditError, MemoryEdit, with_memory};
 use trace_core::progress::Progress;
+use trace_core::recording::AppliedEdit;
 
 /// The reason why edits cannot be applied to a recording.
 #[derive(Debug, thiserror::Error)]
@@ -22,8 +23,10 @@ pub enum ApplyError {
 
 /// Returns a recording of register accesses with the edits applied. `source` is the name of its file, for messages.
 ///
-/// Recorded results stay unchanged: only a replay produces new ones. The extra [`trace_core::edit::APPLIED_EDITS`]
-/// lists the edited inputs.
+/// Recorded results stay unchanged: only a replay produces new ones. [`Metadata::applied_edits`] lists the edited
+/// inputs.
+///
+/// [`Metadata::applied_edits`]: trace_core::recording::Metadata::applied_edits
 ///
 /// # Errors
 /// If an edit does not fit, or a file cannot hold it: see [`EditError`].
@@ -54,7 +57,7 @@ pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Prog
             bytes,
         };
         out = with_memory(&out, &edit, progress)?;
-        out.add_applied_edit(note(name, bytes.len()));
+        out.metadata.applied_edits.push(note(name, bytes.len()));
     }
     for p in &edits.patches {
         let edit = MemoryEdit {
@@ -64,7 +67,9 @@ pub fn apply(recording: &Recording, edits: &Edits, source: &str, progress: &Prog
             bytes: &p.bytes,
         };
         out = with_memory(&out, &edit, progress)?;
-        out.add_applied_edit(note(&format!("memory at {}", p.va), p.bytes.len()));
+        out.metadata
+            .applied_edits
+            .push(note(&format!("memory at {}", p.va), p.bytes.len()));
     }
     Ok(out)
 }

@@ -161,7 +161,7 @@ mod tests {
     use crate::plan::text::{self, NoFiles};
     use std::collections::BTreeMap;
     use trace_core::PhysAddr;
-    use trace_core::recording::{BufferRole, PciFunction, SpaceKind};
+    use trace_core::recording::{Api, BufferRole, PciFunction, SpaceKind};
 
     fn empty() -> LegacyPlan {
         LegacyPlan {
@@ -318,7 +318,7 @@ mod tests {
         let json = r#"{"facts":{"api":"cuda"},"graph":true,"step":true,"guard":[3]}"#;
         let plan = read_five(&of_calls(json)).unwrap();
         let calls = plan.api().unwrap();
-        assert_eq!(calls.metadata.api, "cuda");
+        assert_eq!(calls.metadata.api, Api::Cuda);
         assert_eq!(
             (calls.graph, calls.no_restore, calls.step, calls.times),
             (true, false, true, false)

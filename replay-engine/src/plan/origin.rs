@@ -28,7 +28,7 @@ impl Origin {
         let buffers = recording.metadata.buffers.iter();
         Self {
             roles: buffers.map(|b| (b.name.clone(), b.role)).collect(),
-            shapes: recording.buffer_shapes(),
+            shapes: recording.metadata.valid_shapes(),
             regions: recording.metadata.regions.clone(),
             ranges: Vec::new(),
         }

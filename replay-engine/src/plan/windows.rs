@@ -156,10 +156,10 @@ pub(super) fn compile(
 fn same_device(recording: &Recording, target: &DeviceInfo) -> Result<Hardware, CompileError> {
     let device = target.hardware.as_ref();
     let recorded = recording.hardware();
-    match (&recorded, device) {
+    match (recorded, device) {
         (Some(a), Some(b)) if a.is_same_device(b) => Ok(b.clone()),
         _ => Err(CompileError::OtherHardware {
-            recorded: recorded.filter(Hardware::is_named).map_or_else(
+            recorded: recorded.filter(|h| h.is_named()).map_or_else(
                 || "an unknown device (import the log with `--device VENDOR:DEVICE`)".to_owned(),
                 |h| h.id(),
             ),

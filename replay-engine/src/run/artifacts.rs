@@ -263,18 +263,23 @@ impl ReceivedArtifacts {
             recording.set_expected_screen(picture);
         }
         if let Some(origin) = &plan.accesses.origin {
-            recording.set_buffer_shapes(&origin.shapes);
+            recording.metadata.buffer_shapes.clone_from(&origin.shapes);
             let base = plan.accesses.arena.base.0;
             let in_arena = |r: &RecordedRange| RecordedRange {
                 at: base.saturating_add(r.at),
                 ..*r
             };
-            let ranges: Vec<RecordedRange> = origin.ranges.iter().map(in_arena).collect();
-            recording.set_recorded_ranges(&ranges);
+            let mut ranges: Vec<RecordedRange> = origin.ranges.iter().map(in_arena).collect();
+            ranges.sort_by_key(|r| r.at);
+            if let Some(trace) = recording.register_trace_mut() {
+                trace.recorded_ranges = ranges;
+            }
         }
         if let Some(outcome) = outcome {
             let reports = chain_reports(&recording, plan, outcome);
-            recording.set_chain_reports(&reports);
+            if let Some(trace) = recording.register_trace_mut() {
+                trace.chain_reports = reports;
+            }
         }
         Ok(recording)
     }

@@ -20,7 +20,7 @@ use replay_engine::verify::{Reason, Refusal, verify_with};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, Bar, EventsBuilder, Hardware, InterruptRow, Page, PciFunction, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
-use trace_core::screen::{Picture, SCREEN_AT_END};
+use trace_core::screen::Picture;
 use trace_core::{PhysAddr, Recording};
 
 const MAP: &str = r#"
@@ -347,11 +347,8 @@ fn display_replay_matches_the_screen_and_classifies_reads() {
     let recorded = trace_core::container::from_bytes(outcome.recording).unwrap();
     let names: Vec<&str> = recorded.metadata.spaces.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["bar2", "bar0"]);
-    assert_eq!(recorded.hardware(), Some(hardware(1)));
-    assert_eq!(
-        Picture::from_ppm(&recorded.extras[SCREEN_AT_END]).unwrap(),
-        expected_picture()
-    );
+    assert_eq!(recorded.hardware(), Some(&hardware(1)));
+    assert_eq!(recorded.expected_screen(), Ok(Some(expected_picture())));
     let stores: Vec<_> = (0..recorded.events.len())
         .filter_map(|e| recorded.events.access(e).filter(|a| a.space == 1))
         .collect();
@@ -366,7 +363,7 @@ fn matching_reads_are_no_match_without_the_screen() {
     accesses.pop();
     let mut r = recording(&accesses, 0);
     // A recording that contains the picture needs no picture in the options.
-    r.extras.insert(SCREEN_AT_END.into(), expected_picture().to_ppm());
+    r.set_expected_screen(&expected_picture());
     let outcome = play(&r, &CompileOptions::default(), &mut Toy::new());
     assert_eq!(outcome.reads.compared, outcome.reads.matched);
     assert_eq!(outcome.divergence_count, 0);
@@ -374,8 +371,7 @@ fn matching_reads_are_no_match_without_the_screen() {
     assert_eq!(outcome.effects()[0].matched, Some(false));
     assert_ne!(outcome.effects()[0].expected, outcome.effects()[0].got);
     // Without a picture, the outcome reports that the screen was not checked.
-    r.extras.clear();
-    r.set_hardware(&hardware(1));
+    r.register_trace_mut().unwrap().screen_at_end = None;
     let outcome = play(&r, &CompileOptions::default(), &mut Toy::new());
     assert_eq!(outcome.verdict, Verdict::Match);
     assert!(
@@ -389,7 +385,7 @@ fn matching_reads_are_no_match_without_the_screen() {
     let outcome = play(&drawing(), &with_screen(&expected_picture()), &mut device);
     assert_eq!(outcome.verdict, Verdict::Diverged);
     assert!(outcome.effects()[0].got.contains("the tube is broken"));
-    r.extras.insert(SCREEN_AT_END.into(), b"P5".to_vec());
+    r.register_trace_mut().unwrap().screen_at_end = Some(b"P5".to_vec());
     assert!(matches!(
         compiled(&r, &CompileOptions::default()),
         Err(CompileError::Screen(_))

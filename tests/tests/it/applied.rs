@@ -79,7 +79,7 @@ fn edited_copy_replays_edited_results_and_diff_names_the_input() {
         // The copy has the same events, and lists the edit.
         let back = trace_core::container::open(Path::new(copy)).unwrap();
         assert_eq!(back.events.len(), opened.events.len());
-        let edits = back.applied_edits();
+        let edits = &back.metadata.applied_edits;
         assert_eq!((edits.len(), &*edits[0].buffer, &*edits[0].source), (1, &*input, name));
         let program_output = run(["info", copy]);
         assert!(

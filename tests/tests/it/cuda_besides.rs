@@ -60,7 +60,7 @@ fn program_limits_are_set_for_its_replay() {
     let recorded = cuda.record_checked("limits", &[], &["besides", "--limits"]);
     assert_eq!(recorded.findings(), [""; 0]);
     // The recording has the maximum value of each limit.
-    let limits = recorded.open().api_trace_metadata().unwrap().limits;
+    let limits = recorded.open().api().unwrap().limits.clone();
     assert_eq!(limits, [[0, 4096], [2, 32 << 20]]);
     cuda.replay_checked(&recorded, &json!({}), &[]);
     let (answer, _) = cuda.replay(&recorded.path, &json!({}), &[("STAND_IN_FAIL", "cuCtxSetLimit:2=2")]);

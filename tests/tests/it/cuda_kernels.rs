@@ -43,7 +43,7 @@ fn put(memory: &mut Memory, at: u64, bytes: &[u8], metadata: &ApiTraceMetadata) 
 
 /// Returns the launches of a recording, read as the format specifies.
 fn read_launches(r: &Recording) -> Vec<RecordedLaunch> {
-    let metadata = r.api_trace_metadata().unwrap();
+    let metadata = r.api().unwrap();
     let mut memory = Memory::new();
     let mut all: Vec<RecordedLaunch> = Vec::new();
     let mut call_name = String::new();
@@ -81,7 +81,7 @@ fn read_launches(r: &Recording) -> Vec<RecordedLaunch> {
             }
             CallEvent::Copy(c) => {
                 assert_eq!((c.kind, c.stream), (CopyKind::DeviceToHost as u32, OrderRow::NONE));
-                put(&mut memory, c.from, &r.copy_content(&c).expect("content"), &metadata);
+                put(&mut memory, c.from, &r.copy_content(&c).expect("content"), metadata);
                 reported += c.bytes;
                 if call_name == "snapshot after launch" {
                     let last = all.last_mut().unwrap();
@@ -155,10 +155,7 @@ fn memory_around_a_launch_covers_its_reads_and_writes() {
     assert!(recorded.out.starts_with(&after[&c][..n * 4]) || recorded.out.ends_with(&after[&c][..n * 4]));
     // Unchanged memory is not reported again. The result takes five pages and parts of at most two other pages.
     assert!(single.report.1 <= 7 * 4096, "{:?}", single.report);
-    assert_eq!(
-        r.api_trace_metadata().unwrap().range,
-        "the first launch of functions named vector_add"
-    );
+    assert_eq!(r.api().unwrap().range, "the first launch of functions named vector_add");
 }
 
 /// Hashes on the device and copies to the host find the same changes.
@@ -188,7 +185,7 @@ fn change_detection_by_hash_and_by_copy_agree() {
             }
             entries.push(all.iter().map(|s| s.report).collect());
             // Variables have other addresses in each process.
-            let window = r.api_trace_metadata().unwrap().window;
+            let window = r.api().unwrap().window;
             let mut after = all.pop().unwrap().after.unwrap();
             after.retain(|at, _| at.checked_sub(window.base).is_some_and(|n| n < window.bytes));
             assert!(!after.is_empty());

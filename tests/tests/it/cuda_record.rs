@@ -42,7 +42,7 @@ fn is_launch_stored(path: &Path) -> bool {
         let Ok(r) = trace_core::container::open(&file.path()) else {
             return false;
         };
-        let metadata = r.api_trace_metadata();
+        let metadata = r.api();
         let code = metadata.and_then(|m| r.module_code(m.modules.first()?));
         let is_launch = |at| matches!(r.events.call(at), Some(CallEvent::Launch(_)));
         code.is_some() && (0..r.events.len()).any(is_launch)
@@ -101,7 +101,7 @@ fn memory_outside_the_window_is_allocated_by_the_driver() {
 fn refused_addresses_are_a_finding_and_the_program_continues() {
     let (_folder, recorded) = record_unchanged("hints", &[], &["linked", "300"], &[("STAND_IN_HINTS", "no")]);
     assert_eq!(launches(&recorded.path), 5);
-    assert_eq!(open(&recorded.path).api_trace_metadata().unwrap().window.bytes, 0);
+    assert_eq!(open(&recorded.path).api().unwrap().window.bytes, 0);
     let messages = findings(&recorded.path);
     assert!(messages.iter().any(|f| f.contains("0x153940000000")), "{messages:?}");
     // A driver that accepts only hints for long ranges is sufficient.
@@ -113,7 +113,7 @@ fn refused_addresses_are_a_finding_and_the_program_continues() {
 #[test]
 fn disabled_address_window_is_not_reserved() {
     let (_folder, recorded) = record_unchanged("window", &[], &["vector_add"], &[("KINESCOPE_CUDA_WINDOW", "no")]);
-    assert_eq!(open(&recorded.path).api_trace_metadata().unwrap().window.bytes, 0);
+    assert_eq!(open(&recorded.path).api().unwrap().window.bytes, 0);
     assert_eq!(launches(&recorded.path), 1);
 }
 
@@ -197,7 +197,7 @@ fn a_program_that_is_killed_leaves_a_recording_that_opens() {
     let verified = run([OsStr::new("verify"), path.as_os_str()]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
     let r = open(&path);
-    let metadata = r.api_trace_metadata().unwrap();
+    let metadata = r.api().unwrap();
     assert_eq!(metadata.functions[0].name, "obey");
     assert!(
         r.module_code(&metadata.modules[0]).is_some(),

@@ -170,7 +170,7 @@ fn range_ends_after_its_launches() {
         recorded.ended
     );
     assert_eq!(launches(&recorded).len(), 8);
-    assert_eq!(recorded.open().api_trace_metadata().unwrap().range, "first 8 launches");
+    assert_eq!(recorded.open().api().unwrap().range, "first 8 launches");
     let (answer, bytes) = cuda.replay(&recorded.path, &json!({}), &DIRTY);
     let outputs = answer["played"]["outputs"]
         .as_array()

@@ -83,7 +83,7 @@ fn trimmed_recording_is_valid_replays_and_names_its_source() {
     let replay = run_on(&["replay"], &trimmed, &ON);
     assert_eq!(replay.code, Some(0), "{}", replay.out);
     assert!(replay.out.contains("3 of 3 done"), "{}", replay.out);
-    let cuts = open(&trimmed).cuts();
+    let cuts = open(&trimmed).metadata.cuts;
     assert_eq!(
         (&cuts[0].source[..], cuts[0].events, cuts[0].jobs),
         ("digits.kine", 246, 4)

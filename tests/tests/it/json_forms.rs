@@ -95,7 +95,7 @@ fn info_of_a_recording_with_capture_metadata() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("captured.kine");
     let mut r = trace_core::container::open(sample("vecadd.kine").as_ref()).unwrap();
-    r.set_capture(&Capture {
+    r.metadata.capture = Some(Capture {
         method: "mmiotrace".into(),
         kernel: "6.1.0-56-amd64".into(),
         architecture: "x86_64".into(),

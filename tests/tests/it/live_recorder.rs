@@ -81,7 +81,7 @@ fn live_recorder_serves_and_records_a_program() {
     assert_eq!(words, [0x1111, 7, 0x3333, 0xa5a5_a5a5_a5a5_a5a5]);
     let given = r.buffer("given").unwrap();
     assert_eq!(given.va.0, results.va.0 + 4096);
-    assert_eq!(r.extras["buffer-shapes"], br#"{"results":[8]}"#);
+    assert_eq!(r.metadata.buffer_shapes["results"], [8]);
 
     // The recording distinguishes writes of the program between submits from writes of jobs. The program writes one
     // word of a page that a job writes too, one word of another page, and the new chain.

@@ -13,7 +13,6 @@ use std::time::Duration;
 use trace_core::Recording;
 use trace_core::container;
 use trace_core::recording::{DmaKind, Hardware, SpaceKind};
-use trace_core::screen::{Picture, SCREEN_AT_END};
 use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{root, run};
 
@@ -65,10 +64,10 @@ fn assert_recording_matches_qemu(model: &str, driver: &str, min_accesses: usize)
     // QEMU writes its trace when it ends.
     drop(board);
     let (mine, theirs) = (open_recording(&live), open_recording(&trace));
-    let picture = Picture::from_ppm(mine.extras.get(SCREEN_AT_END).expect("a picture at the end")).unwrap();
+    let picture = mine.expected_screen().unwrap().expect("a picture at the end");
     let colours: BTreeSet<&[u8]> = picture.rgb().chunks_exact(3).collect();
     assert!(colours.len() > 1, "the screen shows text");
-    let capture = mine.capture().unwrap();
+    let capture = mine.metadata.capture.clone().unwrap();
     assert_eq!(
         (capture.driver.as_str(), capture.exit_code, capture.cut),
         (driver, Some(3), None)
@@ -173,7 +172,7 @@ fn killed_recorder_restores_the_machine_and_keeps_the_recording() {
     let cut = open_recording(&board.share().join("cut.kine"));
     assert!(registers(&cut).len() > 5000);
     assert_eq!(
-        cut.capture().unwrap().cut.unwrap(),
+        cut.metadata.capture.clone().unwrap().cut.unwrap(),
         "the recorder was killed while the trace was on"
     );
     assert!(!cut.metadata.lost.is_empty());
@@ -197,7 +196,7 @@ fn killed_recorder_restores_the_machine_and_keeps_the_recording() {
     for name in ["a", "b", "c"] {
         let r = open_recording(&board.share().join(format!("{name}.kine")));
         assert!(registers(&r).len() > 500, "{name}");
-        assert_eq!(r.capture().unwrap().cut.is_some(), name != "c", "{name}");
+        assert_eq!(r.metadata.capture.clone().unwrap().cut.is_some(), name != "c", "{name}");
     }
 }
 
@@ -222,7 +221,7 @@ fn igb_on_arm64_is_recorded_by_its_accessors() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let r = open_recording(&board.share().join("live.kine"));
     assert!(registers(&r).len() > 500);
-    assert_eq!(r.capture().unwrap().method, "kprobes");
+    assert_eq!(r.metadata.capture.clone().unwrap().method, "kprobes");
 }
 
 /// A recording has the memory that a driver maps for its device, and counts the events that small kernel buffers lose.
@@ -252,7 +251,11 @@ fn dma_memory_and_lost_events_are_in_a_recording() {
     );
     // There is one ring per direction, and one buffer for each packet.
     assert!(count(DmaKind::Allocated) >= 2 && count(DmaKind::Mapped) > 100);
-    assert!(igb.capture().unwrap().unobserved.is_empty(), "{:?}", igb.capture());
+    assert!(
+        igb.metadata.capture.clone().unwrap().unobserved.is_empty(),
+        "{:?}",
+        igb.metadata.capture.clone()
+    );
 
     let command =
         "kinescope-agent record --device pci:1002:5159 --driver radeonfb --buffer 1 -o /host/lost.kine -- true";
@@ -267,7 +270,7 @@ fn dma_memory_and_lost_events_are_in_a_recording() {
         "{ended:?}"
     );
     assert_eq!(
-        lost.capture().unwrap().lost,
+        lost.metadata.capture.clone().unwrap().lost,
         lost_count,
         "the kernel's own count is stored once"
     );
@@ -321,7 +324,7 @@ fn assert_clock_matches_qemu(board: Board, options: &str, method: &str, trace: &
     assert_eq!(board.run_checked(CLOCK_STATE), before);
     let mine = open_recording(&board.share().join("clock.kine"));
     drop(board);
-    assert_eq!(mine.capture().unwrap().method, method);
+    assert_eq!(mine.metadata.capture.clone().unwrap().method, method);
     let Some(Hardware::Platform(platform_device)) = mine.hardware() else {
         panic!("{:?}", mine.hardware());
     };
@@ -399,7 +402,7 @@ fn igb_on_arm64_probe_recording_matches_qemu() {
         "igb: {} accesses by probes, {writes} of them writes, {} in QEMU's trace; {:?}",
         mine.len(),
         theirs.len(),
-        recording.capture().unwrap().unobserved
+        recording.metadata.capture.clone().unwrap().unobserved
     );
     assert!(mine.len() > 3000 && writes > 1000, "{} {writes}", mine.len());
     assert!(
@@ -480,7 +483,7 @@ fn rwmmio_recording_of_radeonfb_matches_qemu_trace() {
     assert!(ended.err.contains("none lost"), "{ended:?}");
     let mine = open_recording(&board.share().join("fb.kine"));
     drop(board);
-    assert_eq!(mine.capture().unwrap().method, "rwmmio");
+    assert_eq!(mine.metadata.capture.clone().unwrap().method, "rwmmio");
     let (mine, theirs) = (registers(&mine), qemu_accesses_of_function(&trace, &mine));
     println!(
         "rv100: {} register accesses by rwmmio, {} in QEMU's trace",

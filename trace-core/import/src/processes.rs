@@ -4,50 +4,16 @@
 
 use super::error::ImportError;
 use super::json_head::begins_as_json;
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use trace_core::container;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
-use trace_core::recording::Recording;
+use trace_core::recording::{ProcessEntry, ProcessIndex, Recording};
 
-/// Name of the extra with the [`ProcessIndex`] that a recording was opened by, as JSON.
-pub const PROCESSES: &str = "processes";
 /// Maximum size of an index, bytes.
 const MAX_INDEX: u64 = 16 << 20;
 /// Maximum number of processes of an index.
 const MAX_PROCESSES: usize = 1 << 16;
-
-/// The processes of a recorded program.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProcessIndex {
-    /// Version of this format: 1.
-    pub kinescope_processes: u32,
-    /// The processes in the order in which their recordings started, as far as it is known.
-    pub processes: Vec<ProcessEntry>,
-}
-
-/// A process with a recording of its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ProcessEntry {
-    /// Path of its recording, relative to the index.
-    pub file: PathBuf,
-    /// Process id on the recorded machine; 0: unknown.
-    pub process: u32,
-    /// Process id of its parent; 0: unknown.
-    pub parent: u32,
-    /// Its command line.
-    pub command: Vec<String>,
-    /// Name of its device.
-    pub device: String,
-    /// Number of events.
-    pub events: u64,
-    /// Number of launches.
-    pub launches: u64,
-    /// Whether the process ended normally, so that its recording is complete.
-    pub complete: bool,
-}
 
 /// Returns the index that belongs to a recording: `F.processes.json` for `F.kine`.
 #[must_use]
@@ -132,26 +98,8 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
             main.process
         ),
     ));
-    if let Ok(json) = serde_json::to_vec(&index) {
-        recording.extras.insert(PROCESSES.to_owned(), json);
-    }
+    recording.metadata.processes = Some(index);
     Ok(recording)
-}
-
-impl ProcessIndex {
-    /// Returns the process index that a recording was opened by, or `None` if it was opened directly.
-    #[must_use]
-    pub fn from_recording(recording: &Recording) -> Option<Self> {
-        serde_json::from_slice(recording.extras.get(PROCESSES)?).ok()
-    }
-
-    /// Returns the process that the index opens as: the first one with the most launches.
-    #[must_use]
-    pub fn main(&self) -> Option<&ProcessEntry> {
-        let all = self.processes.iter().enumerate();
-        all.max_by_key(|(n, p)| (p.launches, p.events, usize::MAX - n))
-            .map(|(_, p)| p)
-    }
 }
 
 /// Returns the index that lists a recording, with its path, if it is next to the recording: `F.processes.json` for

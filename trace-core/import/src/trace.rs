@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use trace_core::Recording;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
-use trace_core::screen::{Picture, SCREEN_AT_END};
+use trace_core::screen::Picture;
 
 /// Number of bytes of a log that are read to detect its format.
 const HEAD: usize = 1 << 14;
@@ -50,7 +50,7 @@ const HEAD_LINES: usize = 32;
 /// Suffixes of the auxiliary log of an mmiotrace log: events of the same run and clock.
 const AUXILIARY: [&str; 2] = [".aux.txt", ".aux.txt.gz"];
 
-/// Maximum size of a picture in a recording, bytes: the maximum size of an extra.
+/// Maximum size of a picture in a recording, bytes: the maximum size of a metadata record.
 const MAX_PICTURE_BYTES: u64 = 64 << 20;
 
 /// Returns the possible names of a picture next to a log; the first existing one counts.
@@ -68,7 +68,9 @@ fn attach_picture(log: &Path, recording: &mut Recording) {
         let wrong = match source::read_file(&path, MAX_PICTURE_BYTES) {
             Ok(Some(bytes)) => match Picture::from_ppm(&bytes) {
                 Ok(_) => {
-                    recording.extras.insert(SCREEN_AT_END.to_owned(), bytes);
+                    if let Some(trace) = recording.register_trace_mut() {
+                        trace.screen_at_end = Some(bytes);
+                    }
                     return;
                 }
                 Err(e) => e.to_string(),

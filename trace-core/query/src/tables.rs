@@ -224,7 +224,7 @@ fn events(
     range: impl Iterator<Item = usize> + Clone,
 ) -> Result<RecordBatch, TableError> {
     let device = RecordedRegisters::new(recording);
-    let calls = recording.api_trace_metadata();
+    let calls = recording.api();
     let events = &recording.events;
     let mut kinds: Vec<&str> = Vec::with_capacity(n);
     let mut spaces: Vec<Option<&str>> = Vec::with_capacity(n);
@@ -234,7 +234,7 @@ fn events(
     let mut values: Vec<Option<u64>> = Vec::with_capacity(n);
     let mut means: Vec<Option<String>> = Vec::with_capacity(n);
     for at in range.clone() {
-        let cells = event_cells(recording, device, calls.as_ref(), at);
+        let cells = event_cells(recording, device, calls, at);
         kinds.push(cells.kind);
         spaces.push(cells.space);
         offsets.push(cells.offset);

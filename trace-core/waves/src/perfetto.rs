@@ -86,7 +86,7 @@ pub fn perfetto(source: &Source<'_>, to: &mut dyn Write, progress: &Progress) ->
     let mut instants = Instants {
         source,
         device: RecordedRegisters::new(source.recording),
-        calls: source.recording.api_trace_metadata(),
+        calls: source.recording.api(),
         packets,
         threads: HashMap::new(),
         kinds: HashMap::new(),
@@ -370,7 +370,7 @@ fn slice(
 struct Instants<'a> {
     source: &'a Source<'a>,
     device: Option<RecordedRegisters>,
-    calls: Option<ApiTraceMetadata>,
+    calls: Option<&'a ApiTraceMetadata>,
     packets: Packets<'a>,
     threads: HashMap<u32, u64>,
     kinds: HashMap<&'static str, u64>,
@@ -518,7 +518,7 @@ impl Instants<'_> {
                     EventKind::Allocation => "Memory of the device",
                     _ => "Calls",
                 })?;
-                let text = call.describe(self.calls.as_ref());
+                let text = call.describe(self.calls);
                 self.instant(track, &text, &[index])
             }
         }

@@ -3,7 +3,7 @@
 use replay_cuda::tune::RecordedLaunch;
 use replay_engine::tune::Axes;
 use trace_core::api_trace::Buffers;
-use trace_core::recording::{ApiTraceMetadata, CALL_CAPTURED, CallEvent, EventKind, LaunchRow, Recording};
+use trace_core::recording::{Api, ApiTraceMetadata, CALL_CAPTURED, CallEvent, EventKind, LaunchRow, Recording};
 
 /// A launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ impl Launches {
     /// Returns the launches of a recording, or `None` if it is not a CUDA API trace.
     #[must_use]
     pub fn from_recording(recording: &Recording) -> Option<Self> {
-        let metadata = recording.api_trace_metadata().filter(|f| f.api == "cuda")?;
+        let metadata = recording.api().filter(|m| m.api == Api::Cuda)?.clone();
         let events = &recording.events;
         let mut list = Vec::new();
         for at in 0..events.len() {
@@ -252,8 +252,8 @@ pub fn pointer(recording: &Recording, metadata: &ApiTraceMetadata, launch: &Laun
 mod tests {
     use super::*;
     use trace_core::recording::{
-        API_TRACE_METADATA, AllocationKind, AllocationRow, CallFunction, CallGlobal, CallModule, CopyKind, CopyRow,
-        EventsBuilder, NO_CONTENT, OrderRow,
+        AllocationKind, AllocationRow, CallFunction, CallGlobal, CallModule, CopyKind, CopyRow, EventsBuilder,
+        NO_CONTENT, OrderRow, TraceKind,
     };
 
     fn recording() -> Recording {
@@ -294,7 +294,7 @@ mod tests {
             ..Default::default()
         };
         let metadata = ApiTraceMetadata {
-            api: "cuda".into(),
+            api: Api::Cuda,
             functions: vec![
                 function("_Z3addPf", "add(float*)"),
                 function("_ZN2ns5scaleIfEEvPT_", "void ns::scale<float>(float*)"),
@@ -305,8 +305,7 @@ mod tests {
             events: b.finish(),
             ..Default::default()
         };
-        r.extras
-            .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
+        r.metadata.kind = TraceKind::Api(metadata);
         r
     }
 
@@ -366,7 +365,7 @@ mod tests {
         };
         b.copy(0, 0, piece);
         r.events = b.finish();
-        let mut metadata = r.api_trace_metadata().unwrap();
+        let mut metadata = r.api().unwrap().clone();
         metadata.modules.push(CallModule {
             globals: vec![CallGlobal {
                 name: "table".into(),

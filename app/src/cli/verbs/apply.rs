@@ -9,7 +9,7 @@ use clap::{Args, FromArgMatches as _};
 use kinescope_session::plans::apply;
 use serde::Serialize;
 use std::path::PathBuf;
-use trace_core::edit::AppliedEdit;
+use trace_core::recording::AppliedEdit;
 use trace_core::timeline;
 
 pub const VERB: Verb = Verb {
@@ -54,7 +54,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .check_kine(&arguments.to)?;
     let opened = arguments.source.open_undamaged()?;
     let edits = arguments.inputs.edits(&opened)?;
-    let before = opened.recording.applied_edits().len();
+    let before = opened.recording.metadata.applied_edits.len();
     let edited = progress_line::run_with_progress("applying edits", |progress, _| {
         apply(&opened.recording, &edits, &source_name(file), progress).map_err(|e| Failure::file(file, e))
     })?;
@@ -67,7 +67,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let report = Report {
         path: arguments.to.display().to_string(),
         bytes,
-        edits: edited.applied_edits().split_off(before),
+        edits: edited.metadata.applied_edits.get(before..).unwrap_or_default().to_vec(),
     };
     if out.is_json() {
         out.value(&report)?;

@@ -257,7 +257,7 @@ fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -
         }
         Some(kind) => {
             event.kind = kind.call_name()?;
-            event.means = events.call(at).map(|c| c.describe(opened.calls.as_ref()));
+            event.means = events.call(at).map(|c| c.describe(opened.recording.api()));
         }
         None => {}
     }

@@ -9,10 +9,8 @@ use clap::{Args as _, FromArgMatches as _};
 use kinescope_session::capture_info;
 use serde::Serialize;
 use std::collections::BTreeSet;
-use trace_core::edit::AppliedEdit;
 use trace_core::mmu;
-use trace_core::recording::{Capture, ChainReport, EventKind};
-use trace_import::processes::ProcessIndex;
+use trace_core::recording::{AppliedEdit, Capture, ChainReport, EventKind, ProcessIndex};
 
 pub const VERB: Verb = Verb {
     name: "info",
@@ -59,7 +57,7 @@ struct Info {
     /// Recording method; empty if the recording does not say.
     source: String,
     /// How a recorder on the recorded machine made the recording, if it says so; see `capture` in
-    /// [format.md](format.md#extra-capture).
+    /// [format.md](format.md#record-capture).
     #[serde(skip_serializing_if = "Option::is_none")]
     capture: Option<Capture>,
     /// Inputs that hold other bytes than the recorded ones, in a copy that was saved with edits.
@@ -170,7 +168,7 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
         mapped_pages = mapped_pages.saturating_add(reach.pages);
         unknown.extend(describe_problems(space.number, reach.problems, reach.first.as_ref()));
     }
-    let shapes = recording.buffer_shapes();
+    let shapes = metadata.valid_shapes();
     let buffer = |b: &trace_core::recording::Buffer| Buffer {
         name: b.name.clone(),
         role: b.role.name(),
@@ -207,18 +205,18 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
             name: trace_core::registers::recorded_name(&opened.recording),
         },
         source: metadata.identity.source.clone(),
-        capture: recording.capture(),
-        applied_edits: recording.applied_edits(),
-        recorded: summarize_jobs(&recording.chain_reports()),
+        capture: metadata.capture.clone(),
+        applied_edits: metadata.applied_edits.clone(),
+        recorded: summarize_jobs(recording.chain_reports()),
         calls: call_counts(opened)?,
-        processes: ProcessIndex::from_recording(recording),
+        processes: metadata.processes.clone(),
     };
     Ok((info, unknown))
 }
 
 /// Counts what an API trace holds.
 fn call_counts(opened: &SourceRecording) -> Result<Option<CallCounts>, Failure> {
-    if opened.calls.is_none() {
+    if opened.recording.api().is_none() {
         return Ok(None);
     }
     let api_trace = api_trace::load(opened)?;
@@ -228,7 +226,7 @@ fn call_counts(opened: &SourceRecording) -> Result<Option<CallCounts>, Failure> 
     };
     let kernels: BTreeSet<u32> = api_trace.launches().iter().map(|l| l.function).collect();
     Ok(Some(CallCounts {
-        api: api_trace.metadata().api.clone(),
+        api: api_trace.metadata().api.name().to_owned(),
         launches: api_trace.launches().len() as u64,
         kernels: kernels.len() as u64,
         streams: api_trace.metadata().streams.len() as u64,
@@ -336,7 +334,7 @@ fn text(opened: &SourceRecording, info: &Info, unknown: &[String], out: &mut Out
     }
     let capture = info.capture.iter().flat_map(capture_info::describe_capture);
     rows.extend(capture.map(|(what, summary)| row(what, summary)));
-    let edits = info.applied_edits.iter().cloned().map(capture_info::describe_edit);
+    let edits = info.applied_edits.iter().map(capture_info::describe_edit);
     rows.extend(edits.map(|(what, message)| row(what, message)));
     out.table(&rows)?;
     for line in unknown {

@@ -102,7 +102,7 @@ struct ReadRow {
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     arguments.asked.prestart();
     let opened = arguments.source.open()?;
-    if opened.calls.is_some() {
+    if opened.recording.api().is_some() {
         if !arguments.inputs.is_empty() {
             return Err(Failure::usage(
                 "--input is for replays on the simulator; for an API trace, `kinescope replay --input … -o OUTCOME.kine` makes a \

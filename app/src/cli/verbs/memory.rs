@@ -105,7 +105,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     arguments.asked.prestart();
     let opened = arguments.source.open()?;
     let recording = &opened.recording;
-    if opened.calls.is_some() {
+    if opened.recording.api().is_some() {
         return print_api_memory(arguments, &opened, out);
     }
     arguments.asked.reject_register_trace(&arguments.source.file)?;
@@ -154,7 +154,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         warn_about_holes(va, &read);
     }
     if let Some(path) = &arguments.to {
-        let shape = buffer.and_then(|name| recording.buffer_shape(name));
+        let shape = buffer.and_then(|name| recording.metadata.valid_shapes().remove(name));
         let shape = shape.unwrap_or_default();
         let element = arguments.element.or(own).unwrap_or(ElementType::U8);
         progress_line::run_with_progress("writing", |_, _| {

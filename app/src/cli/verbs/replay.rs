@@ -412,7 +412,7 @@ fn write(
             output::write(path, &outcome.recording)?;
         }
     }
-    let mut shapes = recording.buffer_shapes();
+    let mut shapes = recording.metadata.valid_shapes();
     shapes.extend(arguments.types.iter().map(|t| (t.name.clone(), t.shape.clone())));
     for (name, file) in &arguments.outputs {
         if let Some(o) = outcome.outputs.iter().find(|o| o.name == *name) {

@@ -69,7 +69,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
 
 /// Draws the message of a call panel if the recording has no calls.
 pub(super) fn show_no_calls(doc: &Document, actions: &mut UiActions, ui: &mut Ui, what: &str) {
-    if doc.derived.api_trace_metadata.is_some() && !doc.derived.has_stage(Stage::Calls) && doc.derivation.is_some() {
+    if doc.recording.api().is_some() && !doc.derived.has_stage(Stage::Calls) && doc.derivation.is_some() {
         widgets::empty_state(
             ui,
             icons::HOURGLASS_SIMPLE_MEDIUM,

@@ -72,7 +72,7 @@ fn columns(doc: &Document) -> [Column; 8] {
 pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     if doc.derived.jobs.is_empty() {
-        let (icon, message) = if doc.derived.api_trace_metadata.is_some() {
+        let (icon, message) = if doc.recording.api().is_some() {
             (
                 icons::LIGHTNING,
                 "A driver submits jobs to a GPU through registers. This recording is an API trace: Launches lists its \
@@ -83,7 +83,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         } else {
             (icons::HOURGLASS_SIMPLE_MEDIUM, "Looking for jobs among the events…")
         };
-        let action = doc.derived.api_trace_metadata.is_some().then_some("Show launches");
+        let action = doc.recording.api().is_some().then_some("Show launches");
         if widgets::empty_state(ui, icon, message, action) {
             actions.run_command("show-launches");
         }

@@ -32,7 +32,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Walking the page tables …", None);
             return;
         }
-        let message = if doc.derived.api_trace_metadata.is_some() {
+        let message = if doc.recording.api().is_some() {
             "An API trace holds no page tables: they stay in the driver. Memory shows the buffers that the calls \
              allocated."
         } else {

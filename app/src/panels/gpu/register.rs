@@ -192,7 +192,7 @@ fn choose(doc: &mut Document, view: &mut View, tables: &mut Tables, ui: &mut Ui)
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, message, None);
             return;
         }
-        let message = if doc.derived.api_trace_metadata.is_some() {
+        let message = if doc.recording.api().is_some() {
             "An API trace holds no register accesses. Launches and Events show what happened."
         } else {
             "This recording holds no register accesses. Events shows what it holds."

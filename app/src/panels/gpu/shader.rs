@@ -91,7 +91,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
                     "Looking for jobs and their shaders…",
                     None,
                 ),
-                false if doc.derived.api_trace_metadata.is_some() => nothing(
+                false if doc.recording.api().is_some() => nothing(
                     icons::CPU,
                     "Shader shows the code of jobs of Mali GPUs. This is an API trace: Kernel shows the code of its \
                  kernels.",

@@ -270,7 +270,7 @@ fn hint(doc: &Document) -> &'static str {
     let mali = doc.recording.metadata.identity.gpu_id != 0
         && doc.derived.map.is_some()
         && !doc.recording.has_command_streams();
-    match (doc.derived.api_trace_metadata.is_some(), mali) {
+    match (doc.recording.api().is_some(), mali) {
         (true, _) => "filter, for example: launch or copy, event in 10..=20",
         (_, true) => "filter, for example: reg =~ \"JS1_\" and write and job in 4..=9",
         _ => "filter, for example: write and value & 0x100, event in 10..=20",

@@ -54,7 +54,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             widgets::empty_state(ui, icons::HOURGLASS_SIMPLE_MEDIUM, "Listing inputs and outputs …", None);
             return;
         }
-        let message = if doc.derived.api_trace_metadata.is_some() {
+        let message = if doc.recording.api().is_some() {
             "This API trace holds no copies between host and device, so there is nothing to edit. Memory shows its \
              buffers."
         } else {

@@ -7,7 +7,7 @@ use kinescope::panels::compare::Section;
 use kinescope::theme::ThemeChoice;
 use kinescope_session::comparison::ComparisonSource;
 use trace_core::container;
-use trace_core::recording::{API_TRACE_METADATA, CallEvent, LaunchRow, MemoryBuilder, PageId, Recording};
+use trace_core::recording::{CallEvent, LaunchRow, MemoryBuilder, PageId, Recording, TraceKind};
 
 /// Returns the net and a changed copy: another image, other scores, and a launch with another grid and other code.
 fn net_and_changed_copy() -> (Net, Recording) {
@@ -34,10 +34,9 @@ fn net_and_changed_copy() -> (Net, Recording) {
     let mut launches: Vec<LaunchRow> = r.events.launches.iter().collect();
     launches[1].grid = [16, 1, 1];
     r.events.launches = launches.into();
-    let mut metadata = r.api_trace_metadata().unwrap();
+    let mut metadata = r.api().unwrap().clone();
     metadata.modules[0].digest = "11".repeat(32);
-    r.extras
-        .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
+    r.metadata.kind = TraceKind::Api(metadata);
     (n, r)
 }
 

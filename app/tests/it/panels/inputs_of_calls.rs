@@ -160,7 +160,7 @@ fn copies_and_bytes_link_to_their_input() {
 #[test]
 fn buffer_search_finds_one_of_many_buffers() {
     let mut b = crate::common::net::Build::new();
-    b.metadata.api = "cuda".into();
+    b.metadata.api = trace_core::recording::Api::Cuda;
     b.stream("default stream", 0);
     for n in 0..300u32 {
         let at = b.take(64);

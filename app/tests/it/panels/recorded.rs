@@ -5,7 +5,7 @@ use kinescope::panels::runs::inputs::shape::{Layout, Shape};
 use kinescope_files::scene::Selection;
 use trace_core::Recording;
 use trace_core::progress::Progress;
-use trace_core::recording::{BUFFER_SHAPES, CHAIN_REPORTS, ElementType};
+use trace_core::recording::{ChainReport, ElementType};
 use trace_import::{OpenOptions, Opened};
 
 fn recording() -> Recording {
@@ -18,9 +18,12 @@ fn job_shows_why_its_shader_did_not_run() {
     let mut w = Window::from_recording(r.clone());
     w.settle();
     let submit = w.doc().derived.jobs[0].submit;
-    let report =
-        format!(r#"[{{"submit_event":{submit},"status":1,"computed":false,"reason":"nothing is drawn here"}}]"#);
-    r.extras.insert(CHAIN_REPORTS.into(), report.into_bytes());
+    r.register_trace_mut().unwrap().chain_reports = vec![ChainReport {
+        submit_event: submit,
+        status: 1,
+        computed: Some(false),
+        reason: Some("nothing is drawn here".into()),
+    }];
     let mut w = Window::from_recording(r);
     w.settle();
     assert_eq!(w.doc().derived.jobs[0].report.as_ref().unwrap().computed, Some(false));
@@ -44,8 +47,7 @@ fn picture_uses_the_recorded_shape() {
     };
     let square = shape(&mut Window::from_recording(r.clone()));
     assert_eq!((square.width, square.height), (32, 32));
-    r.extras
-        .insert(BUFFER_SHAPES.into(), br#"{"a":[16,64],"b":[3]}"#.to_vec());
+    r.metadata.buffer_shapes = [("a".into(), vec![16, 64]), ("b".into(), vec![3])].into();
     let mut w = Window::from_recording(r);
     let report = shape(&mut w);
     let expected = Shape {

@@ -201,7 +201,7 @@ fn screen_panel_reports_a_missing_framebuffer() {
 #[test]
 fn screen_format_is_manual_without_a_known_display() {
     let mut r: Recording = screen_recording();
-    r.extras.remove(trace_core::recording::HARDWARE);
+    r.register_trace_mut().unwrap().hardware = None;
     let mut w = Window::from_recording(r);
     w.run("show-screen");
     w.run("last-event");

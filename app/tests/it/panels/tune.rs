@@ -12,8 +12,7 @@ use std::sync::Arc;
 use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CallFunction, CallStream, EventsBuilder,
-    LaunchRow,
+    AllocationKind, AllocationRow, Api, ApiTraceMetadata, CallFunction, CallStream, EventsBuilder, LaunchRow, TraceKind,
 };
 
 /// Returns a recording of three launches of two kernels.
@@ -51,7 +50,7 @@ pub fn recording() -> Recording {
         ..Default::default()
     };
     let metadata = ApiTraceMetadata {
-        api: "cuda".into(),
+        api: Api::Cuda,
         functions: vec![function("fill"), function("scale_stride")],
         streams: vec![CallStream {
             name: "default stream".into(),
@@ -63,8 +62,7 @@ pub fn recording() -> Recording {
         events: b.finish(),
         ..Default::default()
     };
-    r.extras
-        .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
+    r.metadata.kind = TraceKind::Api(metadata);
     r
 }
 
@@ -162,10 +160,9 @@ fn recording_without_cuda_calls_shows_a_message() {
     w.run("show-tune");
     w.settle();
     assert!(w.has_part("This recording holds no CUDA calls"));
-    let mut w = Window::from_recording(Recording {
-        extras: recording().extras,
-        ..Recording::default()
-    });
+    let mut without_launches = Recording::default();
+    without_launches.metadata.kind = recording().metadata.kind;
+    let mut w = Window::from_recording(without_launches);
     w.run("show-tune");
     w.settle();
     assert!(w.has_part("This recording holds no launch that succeeded"));

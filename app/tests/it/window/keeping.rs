@@ -80,7 +80,7 @@ fn saved_copy_has_edits_or_original_and_the_window_shows_which() {
     w.start(&with);
     assert!(w.doc().changes().is_empty());
     assert_eq!(w.doc().buffer_now(&input).unwrap().0, edited);
-    assert_eq!(w.doc().recording.applied_edits()[0].buffer, input);
+    assert_eq!(w.doc().recording.metadata.applied_edits[0].buffer, input);
     // The recorded outputs belong to the unedited input, so other outputs are expected.
     w.run("replay");
     w.run("show-replay");
@@ -91,7 +91,7 @@ fn saved_copy_has_edits_or_original_and_the_window_shows_which() {
     assert_ne!(w.doc().buffer_now(&input).unwrap().0, edited);
     let back = trace_core::container::open(&plain).unwrap();
     assert_eq!(back.memory.pages.len(), recorded.memory.pages.len());
-    assert!(back.applied_edits().is_empty());
+    assert!(back.metadata.applied_edits.is_empty());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use replay_engine::client::fitting::Fit;
 use replay_engine::device::qemu;
 use trace_core::Recording;
 use trace_core::progress::Progress;
-use trace_core::recording::{Access, EventsBuilder, Hardware, PciFunction, Space, SpaceKind};
+use trace_core::recording::{Access, EventsBuilder, Hardware, PciFunction, Space, SpaceKind, TraceKind};
 
 const RV100: &str = "qemu:ati-vga,model=rv100";
 
@@ -142,7 +142,7 @@ fn target_menu_lists_fit_targets_first_with_reasons() {
 #[test]
 fn gpu_without_a_simulator_reports_no_target() {
     let mut recording = pci_recording(0, 0);
-    recording.extras.clear();
+    recording.metadata.kind = TraceKind::default();
     recording.metadata.identity.gpu_name = "Adreno 630".into();
     let mut w = Window::from_recording(recording);
     assert!(w.doc().replay.has_no_target() && !w.run("replay"));

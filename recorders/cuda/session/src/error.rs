@@ -14,14 +14,6 @@ pub enum SessionError {
         /// The cause.
         source: ContainerError,
     },
-    /// A table could not be serialized.
-    #[error("{}: the metadata of the API trace cannot be written: {source}", path.display())]
-    Metadata {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: serde_json::Error,
-    },
     /// The writer thread cannot be created.
     #[error("the recorder cannot start a thread: {source}")]
     Thread {

@@ -11,8 +11,8 @@ use trace_core::container::{ContainerError, FileSink, Writer};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    API_TRACE_METADATA, AllocationRow, CallEvent, CallRow, Clock, CopyRow, EventKind, FillRow, LaunchRow, Metadata,
-    NO_CONTENT, OrderRow, SectionKind,
+    AllocationRow, CallEvent, CallRow, Clock, CopyRow, EventKind, FillRow, LaunchRow, Metadata, NO_CONTENT, OrderRow,
+    SectionKind, TraceKind,
 };
 
 /// Size of columns and pages that are collected before a write, bytes.
@@ -313,17 +313,13 @@ impl File {
     ) -> Result<(), SessionError> {
         self.flush()?;
         if let Some(snapshot) = tables_snapshot {
-            let mut metadata = snapshot.metadata.clone();
-            metadata.process.ended = last.is_some_and(|cut| cut.is_none());
-            let json = serde_json::to_vec(&metadata).map_err(|source| SessionError::Metadata {
-                path: self.path.clone(),
-                source,
-            })?;
-            let metadata = build_metadata(snapshot, last.flatten(), self.events);
-            let written = self
-                .writer
-                .metadata(&metadata)
-                .and_then(|()| self.writer.extra(API_TRACE_METADATA, &json));
+            let mut api = snapshot.metadata.clone();
+            api.process.ended = last.is_some_and(|cut| cut.is_none());
+            let metadata = Metadata {
+                kind: TraceKind::Api(api),
+                ..build_facts(snapshot, last.flatten(), self.events)
+            };
+            let written = self.writer.metadata(&metadata);
             written.map_err(|source| self.failed(source))?;
             self.reported = Some(snapshot.version);
         }
@@ -344,11 +340,12 @@ impl File {
 
     /// Ends the file after a failed write: it keeps the content of an earlier commit and says why it ends.
     pub fn finish_truncated(&mut self, snapshot: &TablesSnapshot, why: &str) -> Result<(), SessionError> {
-        let metadata = build_metadata(snapshot, Some(why), self.safe);
+        // The API metadata of the earlier commit stays: a new one may not fit into the reserved space.
+        let facts = build_facts(snapshot, Some(why), self.safe);
         let writer = &mut self.writer;
         let written = writer
             .roll_back()
-            .and_then(|()| writer.metadata(&metadata))
+            .and_then(|()| writer.facts(&facts))
             .and_then(|()| writer.commit());
         written.map_err(|source| self.failed(source))?;
         let _ = self.writer.release_space();
@@ -356,8 +353,9 @@ impl File {
     }
 }
 
-/// Returns the metadata of a recording. `cut` says why it ends after this many events although the program continues.
-fn build_metadata(snapshot: &TablesSnapshot, cut: Option<&str>, events: u64) -> Metadata {
+/// Returns the metadata of a recording, without that of its API. `cut` says why it ends after this many events although
+/// the program continues.
+fn build_facts(snapshot: &TablesSnapshot, cut: Option<&str>, events: u64) -> Metadata {
     let mut metadata = Metadata {
         identity: snapshot.identity.clone(),
         findings: snapshot.findings.clone(),

@@ -129,7 +129,7 @@ fn unloaded_driver_is_recorded_and_changes_are_undone() {
     assert!(identity.when.ends_with('Z'));
     let Some(Hardware::Pci(f)) = r.hardware() else { panic!() };
     assert_eq!((f.class, f.bars.len()), (Some(0x03_0000), 3));
-    let capture = r.capture().unwrap();
+    let capture = r.metadata.capture.clone().unwrap();
     assert_eq!(capture, summary.capture);
     assert_eq!((capture.command.len(), capture.kernel.as_str()), (3, "6.1.0-56-amd64"));
     assert!(
@@ -154,8 +154,7 @@ fn final_display_content_becomes_the_expected_screen() {
     let tracer = "nop > /sys/kernel/tracing/current_tracer";
     assert_eq!(actions.iter().filter(|d| *d == tracer).count(), 1, "{actions:#?}");
     let r = container::open(&request.output).unwrap();
-    let shown =
-        trace_core::screen::Picture::from_ppm(r.extras.get(trace_core::screen::SCREEN_AT_END).unwrap()).unwrap();
+    let shown = r.expected_screen().unwrap().unwrap();
     assert_eq!((shown.width(), shown.rgb()), (2, &[1, 2, 3, 4, 5, 6][..]));
     assert_eq!(list_leftovers(&dir), ["out.aux.txt", "out.kine", "out.ppm", "out.txt"]);
     // If a driver shows programs only a copy of the picture, the recording has no picture and a note about it.
@@ -171,7 +170,7 @@ fn final_display_content_becomes_the_expected_screen() {
         "{summary:?}"
     );
     let r = container::open(&request.output).unwrap();
-    assert!(!r.extras.contains_key(trace_core::screen::SCREEN_AT_END));
+    assert_eq!(r.expected_screen(), Ok(None));
 }
 
 #[test]
@@ -349,7 +348,7 @@ fn trace_of_a_killed_recorder_becomes_a_marked_recording() {
     let r = container::open(&request.output).unwrap();
     assert_eq!(r.events.accesses(0..r.events.len()).count(), 2);
     assert_eq!(
-        r.capture().unwrap().cut.unwrap(),
+        r.metadata.capture.clone().unwrap().cut.unwrap(),
         "the recorder was killed while the trace was on"
     );
     let lost = r.metadata.lost.last().unwrap();

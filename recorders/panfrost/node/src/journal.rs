@@ -2,7 +2,6 @@
 //! work. It is marked as unfinished; the complete recording replaces it at the end.
 
 use crate::error::NodeError;
-use std::collections::BTreeMap;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -59,19 +58,15 @@ impl Journal {
         events > self.events && Instant::now() >= self.due
     }
 
-    /// Commits the data that `push` pushes, and the extras.
+    /// Commits the data that `push` pushes.
     pub(crate) fn commit(
         &mut self,
         events: u64,
-        extras: &BTreeMap<String, Vec<u8>>,
         push: impl FnOnce(&mut Writer<FileSink>) -> Result<(), ContainerError>,
     ) -> Result<(), NodeError> {
         let begun = Instant::now();
         let all = || {
             push(&mut self.writer)?;
-            for (name, bytes) in extras {
-                self.writer.extra(name, bytes)?;
-            }
             self.writer.commit()
         };
         all().map_err(|source| failed(&self.path, source))?;

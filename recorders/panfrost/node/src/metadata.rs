@@ -3,11 +3,11 @@
 use crate::gpu::ChainResult;
 use crate::save;
 use driver_mali::SpaceId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use trace_core::GpuVa;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
-    BUFFER_SHAPES, Buffer, BufferRole, CHAIN_REPORTS, ChainReport, ElementType, LostEvents, Metadata,
+    Buffer, BufferRole, ChainReport, ElementType, LostEvents, Metadata, RegisterTraceMetadata, TraceKind,
 };
 
 /// Maximum number of chains whose ends are recorded: about 20 MB of text.
@@ -102,6 +102,14 @@ impl RecordingMetadata {
             element: n.element,
         }));
         self.write_labels(metadata, open);
+        let shaped = self.named.iter().filter(|(n, _)| !n.shape.is_empty());
+        metadata
+            .buffer_shapes
+            .extend(shaped.map(|(n, _)| (n.name.clone(), n.shape.clone())));
+        metadata.kind = TraceKind::Register(RegisterTraceMetadata {
+            chain_reports: self.chains.iter().map(|(_, report)| report.clone()).collect(),
+            ..RegisterTraceMetadata::default()
+        });
         metadata.findings.extend(self.findings());
         metadata.lost.extend(self.error.iter().map(|reason| LostEvents {
             before_event: events,
@@ -139,32 +147,6 @@ impl RecordingMetadata {
                 element: ElementType::U8,
             });
         }
-    }
-
-    /// Returns the extras by name.
-    pub(crate) fn extras(&self) -> BTreeMap<String, Vec<u8>> {
-        let shapes: BTreeMap<&str, &[u64]> = self
-            .named
-            .iter()
-            .filter(|(n, _)| !n.shape.is_empty())
-            .map(|(n, _)| (n.name.as_str(), &*n.shape))
-            .collect();
-        let chains: Vec<&ChainReport> = self.chains.iter().map(|(_, r)| r).collect();
-        // Only names and numbers: their serialization cannot fail.
-        let mut extras = BTreeMap::new();
-        if let Some(text) = Some(shapes)
-            .filter(|s| !s.is_empty())
-            .and_then(|s| serde_json::to_vec(&s).ok())
-        {
-            extras.insert(BUFFER_SHAPES.to_owned(), text);
-        }
-        if let Some(text) = Some(chains)
-            .filter(|c| !c.is_empty())
-            .and_then(|c| serde_json::to_vec(&c).ok())
-        {
-            extras.insert(CHAIN_REPORTS.to_owned(), text);
-        }
-        extras
     }
 
     /// Returns findings about shaders that did not run: one per reason, at the first chain with that reason.
@@ -252,8 +234,12 @@ mod tests {
             found[0].place
         );
         assert_eq!(found[1].place, "chain 0x50000");
-        let text = t.extras().remove(CHAIN_REPORTS).unwrap();
-        let reports: Vec<ChainReport> = serde_json::from_slice(&text).unwrap();
+        let mut metadata = Metadata::default();
+        t.write_to(&mut metadata, &Provenance::for_program("a test"), 0, Vec::new());
+        let TraceKind::Register(trace) = metadata.kind else {
+            panic!()
+        };
+        let reports = trace.chain_reports;
         assert_eq!(reports.iter().filter(|r| r.has_computed()).count(), 10);
     }
 

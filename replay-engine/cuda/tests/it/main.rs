@@ -24,8 +24,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    API_TRACE_METADATA, AllocationKind, AllocationRow, ApiTraceMetadata, CallFunction, CallModule, CallRow, CallStream,
-    CallWindow, CodeKind, CopyKind, CopyRow, EventsBuilder, LaunchRow, MemoryBuilder, OrderKind, OrderRow, Recording,
+    AllocationKind, AllocationRow, Api, ApiTraceMetadata, CallFunction, CallModule, CallRow, CallStream, CallWindow,
+    CodeKind, CopyKind, CopyRow, EventsBuilder, LaunchRow, MemoryBuilder, OrderKind, OrderRow, Recording, TraceKind,
 };
 
 const BASE: u64 = 0x1539_4000_0000;
@@ -112,7 +112,7 @@ fn recording() -> Recording {
         },
     );
     let metadata = ApiTraceMetadata {
-        api: "cuda".into(),
+        api: Api::Cuda,
         names: vec!["cuStreamQuery".into()],
         window: CallWindow {
             base: BASE,
@@ -137,8 +137,7 @@ fn recording() -> Recording {
         memory: memory.finish(),
         ..Default::default()
     };
-    r.extras
-        .insert(API_TRACE_METADATA.into(), serde_json::to_vec(&metadata).unwrap());
+    r.metadata.kind = TraceKind::Api(metadata);
     r
 }
 
@@ -312,7 +311,10 @@ fn invalid_api_trace_plans_are_refused() {
         &|p| p.api_mut().unwrap().metadata.modules[0].pages = vec![[3, 9]],
         "not among the plan's images",
     );
-    refused(&|p| p.api_mut().unwrap().metadata.api = "hip".into(), "'hip'");
+    refused(
+        &|p| p.api_mut().unwrap().metadata.api = Api::Unknown("hip".into()),
+        "'hip'",
+    );
     let tuning = TargetRequest::Tune(Box::new(TuneRequest {
         event: 1,
         ..TuneRequest::default()

@@ -63,7 +63,7 @@ fn assert_same(name: &str, a: &Recording, b: &Recording) {
         a.metadata.buffers, b.metadata.buffers,
         "{name}: names, roles, addresses and types"
     );
-    assert_eq!(a.buffer_shapes(), b.buffer_shapes(), "{name}");
+    assert_eq!(a.metadata.buffer_shapes, b.metadata.buffer_shapes, "{name}");
     assert_eq!(a.metadata.regions, b.metadata.regions, "{name}");
     let list_spaces = |r: &Recording| {
         let spaces = r.metadata.address_spaces.iter();

@@ -190,9 +190,9 @@ fn trim_of_a_dependent_job_keeps_the_producer_or_its_bytes() {
     let (t, part_jobs) = cut(&r, &p, &second, true, false);
     assert_eq!(part_jobs, second);
     assert!(t.summary.supplied > 0);
-    assert_eq!(t.recording.cuts().len(), 1);
-    assert_eq!(t.recording.cuts()[0].kept_jobs, [[1, 1]]);
-    assert_eq!(t.recording.cuts()[0].supplied, t.summary.supplied);
+    assert_eq!(t.recording.metadata.cuts.len(), 1);
+    assert_eq!(t.recording.metadata.cuts[0].kept_jobs, [[1, 1]]);
+    assert_eq!(t.recording.metadata.cuts[0].supplied, t.summary.supplied);
     // Without these bytes the job computes different values.
     let bare = trim(&r, &TrimRequest::new(Part::Jobs(second), "x"), &Progress::new()).unwrap();
     let (_, whole) = replay(&r);
@@ -215,7 +215,10 @@ fn trimming_to_all_jobs_changes_nothing_and_is_idempotent() {
             let every = (0..part_jobs.len() as u32).collect();
             let (twice, _) = cut(&once.recording, &again, &every, false, false);
             assert!(diff(&once.recording, &twice.recording).is_empty(), "{name} {job}");
-            assert_eq!(twice.recording.cuts(), once.recording.cuts(), "{name} {job}");
+            assert_eq!(
+                twice.recording.metadata.cuts, once.recording.metadata.cuts,
+                "{name} {job}"
+            );
         }
     }
 }

@@ -41,19 +41,23 @@ pub const CALL_COUNTS: Form = form(
     "CallCounts",
     "api:s launches:n kernels:n streams:n device_buffers:n copies:n fills:n",
 );
-pub const APPLIED_EDIT: Form = form("trace-core/src/edit.rs", "AppliedEdit", "buffer:s bytes:n source:s");
+pub const APPLIED_EDIT: Form = form(
+    "trace-core/src/recording/origin.rs",
+    "AppliedEdit",
+    "buffer:s bytes:n source:s",
+);
 pub const CAPTURE: Form = form(
     "trace-core/src/recording/capture.rs",
     "Capture",
     "method:s kernel:s architecture:s driver:s command:a exit_code:n~ cut:s~ lost:n unobserved:a",
 );
 pub const PROCESS_INDEX: Form = form(
-    "trace-core/import/src/processes.rs",
+    "trace-core/src/recording/processes.rs",
     "ProcessIndex",
     "kinescope_processes:n processes:a",
 );
 pub const PROCESS: Form = form(
-    "trace-core/import/src/processes.rs",
+    "trace-core/src/recording/processes.rs",
     "ProcessEntry",
     "file:s process:n parent:n command:a device:s events:n launches:n complete:b",
 );

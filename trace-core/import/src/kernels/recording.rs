@@ -17,9 +17,9 @@ use trace_core::finding::{Finding, FindingKind};
 use trace_core::mmu::VA_BITS;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    API_TRACE_METADATA, AddressSpace, AllocationKind, AllocationRow, ApiTraceMetadata, Buffer, CALL_ASYNC,
-    CallFunction, CallGlobal, CallRow, CallStream, CopyKind, CopyRow, EventsBuilder, Identity, LaunchRow,
-    MemoryBuilder, Metadata, MmuFormat, OrderKind, OrderRow, PageId, Recording, Region,
+    AddressSpace, AllocationKind, AllocationRow, Api, ApiTraceMetadata, Buffer, CALL_ASYNC, CallFunction, CallGlobal,
+    CallRow, CallStream, CopyKind, CopyRow, EventsBuilder, Identity, LaunchRow, MemoryBuilder, Metadata, MmuFormat,
+    OrderKind, OrderRow, PageId, Recording, Region, TraceKind,
 };
 use trace_core::{GpuVa, PAGE_SIZE};
 
@@ -133,7 +133,7 @@ impl<'a> RecordingBuilder<'a> {
         let behind = window.base.checked_add(window.bytes);
         let next = behind.and_then(|e| e.checked_next_multiple_of(PAGE_SIZE as u64));
         let metadata = ApiTraceMetadata {
-            api: "cuda".into(),
+            api: Api::Cuda,
             window,
             names: NAMES.map(str::to_owned).to_vec(),
             streams: vec![CallStream {
@@ -465,6 +465,7 @@ impl<'a> RecordingBuilder<'a> {
             findings: self.findings,
             source_pages: self.pages,
             source_zero_pages: self.zero_pages,
+            kind: TraceKind::Api(self.metadata),
             ..Metadata::default()
         };
         let beyond = DatabaseDetails {
@@ -475,18 +476,12 @@ impl<'a> RecordingBuilder<'a> {
             buffers: self.labels,
         };
         let json = |e: serde_json::Error| ImportError::malformed(path, FilePosition::Whole, e.to_string());
-        let extras = [
-            (
-                API_TRACE_METADATA.to_owned(),
-                serde_json::to_vec(&self.metadata).map_err(json)?,
-            ),
-            (DATABASE.to_owned(), serde_json::to_vec(&beyond).map_err(json)?),
-        ];
+        let beyond = serde_json::to_vec(&beyond).map_err(json)?;
         Ok(Recording {
             metadata,
             events: self.events.finish(),
             memory: self.store.finish(),
-            extras: extras.into_iter().collect(),
+            extras: BTreeMap::from([(DATABASE.to_owned(), beyond)]),
             ..Recording::default()
         })
     }

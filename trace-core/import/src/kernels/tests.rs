@@ -128,9 +128,9 @@ fn mneme_whole(steps: u8, first: &[u8], second: &[u8]) -> Vec<u8> {
 
 /// Returns the events of the recording as text.
 fn describe_events(r: &Recording) -> Vec<String> {
-    let metadata = r.api_trace_metadata().unwrap();
+    let metadata = r.api().unwrap();
     let one = |at| match r.events.call(at) {
-        Some(call) => call.describe(Some(&metadata)),
+        Some(call) => call.describe(Some(metadata)),
         None => {
             assert_eq!(r.events.kind(at), Some(EventKind::Mark));
             r.events.marks[r.events.payload.get(at).unwrap() as usize].clone()
@@ -233,9 +233,9 @@ fn record_replay_database_imports_as_an_api_trace() {
         arguments.unwrap(),
         [&BASE.to_le_bytes()[..], &7u32.to_le_bytes()].concat()
     );
-    let metadata = r.api_trace_metadata().unwrap();
+    let metadata = r.api().unwrap();
     assert_eq!(
-        (metadata.api.as_str(), metadata.window.base, metadata.window.bytes),
+        (metadata.api.name(), metadata.window.base, metadata.window.bytes),
         ("cuda", BASE, 1 << 30)
     );
     assert_eq!(metadata.functions.len(), 2);
@@ -364,7 +364,7 @@ fn mneme_database_has_full_and_changed_memory() {
         (0x1234, 0x1234),
         "the variable has another address"
     );
-    let metadata = r.api_trace_metadata().unwrap();
+    let metadata = r.api().unwrap();
     assert_eq!(metadata.functions.len(), 1);
     assert_eq!(
         (
@@ -440,7 +440,7 @@ fn available_module_replaces_bitcode() {
         let content = fixture(content);
         f.put(name, &content);
         let r = f.open().unwrap();
-        let metadata = r.api_trace_metadata().unwrap();
+        let metadata = r.api().unwrap();
         let module = &metadata.modules[0];
         assert_eq!((module.origin.as_str(), module.missing.as_str()), (name, ""));
         assert_eq!(r.module_code(module).unwrap(), content);
@@ -462,7 +462,7 @@ fn available_module_replaces_bitcode() {
     f.put("runmodule.ptx", b"BC\xc0\xde");
     let r = f.open().unwrap();
     assert!(messages(&r, FindingKind::NotUsed)[0].contains("not a cubin, a fatbin or PTX"));
-    assert!(!r.api_trace_metadata().unwrap().modules[0].missing.is_empty());
+    assert!(!r.api().unwrap().modules[0].missing.is_empty());
     let parts = crate::parts(&f.database);
     for name in ["a", "b", "runmodule.ptx", "runmodule.cubin", "d.fatbin"] {
         assert!(parts.contains(&f.folder.path().join(name)), "{name}");
@@ -480,18 +480,12 @@ fn missing_module_variables_are_omitted_from_a_replay() {
     let r = f.open().unwrap();
     assert!(messages(&r, FindingKind::NotUsed)[0].contains("does not have the variables counter"));
     assert_eq!(copies(&r).len(), 2);
-    assert!(r.api_trace_metadata().unwrap().modules[0].globals.is_empty());
+    assert!(r.api().unwrap().modules[0].globals.is_empty());
     assert!(r.buffer("counter").is_some());
     f.put("d.ptx", b".version 8.0\n.target sm_80\n.global .u32 counter;\n.visible .entry k(.param .u64 p, .param .u32 n) { ret; }\n");
     let r = f.open().unwrap();
     assert_eq!(messages(&r, FindingKind::NotUsed), Vec::<String>::new());
-    assert_eq!(
-        (
-            copies(&r).len(),
-            r.api_trace_metadata().unwrap().modules[0].globals.len()
-        ),
-        (4, 1)
-    );
+    assert_eq!((copies(&r).len(), r.api().unwrap().modules[0].globals.len()), (4, 1));
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn checksum_json(bytes: &[u8]) -> serde_json::Value {
 
 /// Returns the launches with the memory before and after each, in the form of `expected.json`.
 fn api_trace_json(r: &Recording) -> serde_json::Value {
-    let metadata = r.api_trace_metadata().unwrap();
+    let metadata = r.api().unwrap();
     let names: BTreeMap<u64, &str> = metadata.modules[0].globals.iter().map(|g| (g.at, &*g.name)).collect();
     let mut launches: Vec<serde_json::Value> = Vec::new();
     let mut state = serde_json::json!({ "memory": {}, "variables": {} });
@@ -104,7 +104,7 @@ fn moved_database_with_adjacent_code_replays() {
         }
         std::fs::copy(code.join(fixture), moved.path().join(module)).unwrap();
         let r = open(&moved.path().join(from.file_name().unwrap()));
-        let metadata = r.api_trace_metadata().unwrap();
+        let metadata = r.api().unwrap();
         assert_eq!(
             (metadata.modules.len(), metadata.modules[0].origin.as_str()),
             (1, module)

@@ -44,7 +44,7 @@ fn count(r: &Recording, kind: EventKind) -> usize {
 
 fn pci(r: &Recording) -> PciFunction {
     match r.hardware() {
-        Some(Hardware::Pci(f)) => f,
+        Some(Hardware::Pci(f)) => f.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -250,8 +250,8 @@ fn platform_device_has_the_regions_its_driver_mapped() {
         panic!("{:?}", r.hardware());
     };
     assert_eq!(
-        (compatible, windows[0].base, windows[0].bytes),
-        (vec!["arm,mali-t860".to_owned()], 0x4f00_0000, 0x1_0000)
+        (&compatible[..], windows[0].base, windows[0].bytes),
+        (&["arm,mali-t860".to_owned()][..], 0x4f00_0000, 0x1_0000)
     );
     assert_eq!(r.metadata.identity.driver, "panfrost");
     let all = describe_events(&r);

@@ -31,7 +31,7 @@ fn count(r: &Recording, kind: EventKind) -> usize {
 
 fn pci(r: &Recording) -> trace_core::recording::PciFunction {
     match r.hardware() {
-        Some(Hardware::Pci(f)) => f,
+        Some(Hardware::Pci(f)) => f.clone(),
         other => panic!("{other:?}"),
     }
 }

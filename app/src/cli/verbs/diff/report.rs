@@ -13,7 +13,7 @@ use trace_core::diff::{
     HostWriteDiff, JobPair, Link, MappingDifference, NotComputed, OneSided, PageDifference, RegisterDiff, Rules,
     Summary, Tolerance, address_kind, kind_name,
 };
-use trace_core::recording::{ApiTraceMetadata, EventKind};
+use trace_core::recording::EventKind;
 use trace_core::registers::{format_location, has_several_spaces};
 
 /// The comparison of two recordings.
@@ -304,7 +304,7 @@ pub fn report<'a>(
     rules: &Rules,
 ) -> Report<'a> {
     let names = EventNames::new(both);
-    let is_api_trace = names.metadata.0.is_some() && names.metadata.1.is_some();
+    let is_api_trace = both.0.recording.api().is_some() && both.1.recording.api().is_some();
     let events = events(diff, &names);
     Report {
         same: summary.same,
@@ -328,7 +328,6 @@ pub fn report<'a>(
 /// What names the events of two recordings.
 struct EventNames<'r> {
     both: (&'r SourceRecording, &'r SourceRecording),
-    metadata: (Option<ApiTraceMetadata>, Option<ApiTraceMetadata>),
     has_several_spaces: bool,
 }
 
@@ -337,7 +336,6 @@ impl<'r> EventNames<'r> {
         let (a, b) = (&both.0.recording, &both.1.recording);
         Self {
             both,
-            metadata: (a.api_trace_metadata(), b.api_trace_metadata()),
             has_several_spaces: has_several_spaces(a) || has_several_spaces(b),
         }
     }
@@ -366,14 +364,13 @@ impl<'r> EventNames<'r> {
 
     /// Returns the row of a difference.
     fn event(&self, d: &EventDifference) -> Event {
-        let text =
-            |value: Option<u64>, of: &SourceRecording, metadata: &Option<ApiTraceMetadata>, event: Option<u64>| {
-                if !d.kind.is_call() {
-                    return value.map(format_hex);
-                }
-                let call = of.recording.events.call(usize::try_from(event?).ok()?)?;
-                Some(call.describe(metadata.as_ref()))
-            };
+        let text = |value: Option<u64>, of: &SourceRecording, event: Option<u64>| {
+            if !d.kind.is_call() {
+                return value.map(format_hex);
+            }
+            let call = of.recording.events.call(usize::try_from(event?).ok()?)?;
+            Some(call.describe(of.recording.api()))
+        };
         let space = self.space(d);
         Event {
             job: d.job,
@@ -390,8 +387,8 @@ impl<'r> EventNames<'r> {
             space,
             register: self.register(d),
             call: d.kind.call_name().map(str::to_owned),
-            a: text(d.value_a, self.both.0, &self.metadata.0, d.a),
-            b: text(d.value_b, self.both.1, &self.metadata.1, d.b),
+            a: text(d.value_a, self.both.0, d.a),
+            b: text(d.value_b, self.both.1, d.b),
         }
     }
 }

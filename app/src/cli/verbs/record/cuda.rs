@@ -13,7 +13,8 @@ use trace_core::Recording;
 use trace_core::container;
 use trace_core::finding::FindingKind;
 use trace_core::progress::Progress;
-use trace_import::processes::{ProcessEntry, ProcessIndex, index_of};
+use trace_core::recording::{ProcessEntry, ProcessIndex};
+use trace_import::processes::index_of;
 
 /// The recorded part of a CUDA program.
 #[derive(Args)]
@@ -152,7 +153,7 @@ fn index_entry(path: &Path, recording: Option<&Recording>) -> ProcessEntry {
             ..ProcessEntry::default()
         };
     };
-    let metadata = recording.api_trace_metadata().unwrap_or_default();
+    let metadata = recording.api().cloned().unwrap_or_default();
     ProcessEntry {
         file,
         process: metadata.process.number,
@@ -213,7 +214,7 @@ pub(super) fn report_api_trace(
     }
     let index = write_index(to, entries)?;
     let lack = ProcessGaps::for_recording(to, recording);
-    let metadata = recording.api_trace_metadata().unwrap_or_default();
+    let metadata = recording.api().cloned().unwrap_or_default();
     let report = CallsReport {
         path: path.clone(),
         bytes,

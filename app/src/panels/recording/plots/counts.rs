@@ -59,7 +59,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, events: &mut events::View,
         return;
     };
     if counted.groups.is_empty() && doc.recording.events.value.is_empty() {
-        let calls = doc.derived.api_trace_metadata.is_some();
+        let calls = doc.recording.api().is_some();
         let text = if calls {
             "This recording has no register accesses to count. Launches lists its kernel launches."
         } else {

@@ -130,7 +130,7 @@ pub fn name(doc: &Document, lane: &Lane) -> (String, &'static str) {
             (name, kind)
         }
         Lane::Stream(n) => {
-            let call_stream = doc.derived.api_trace_metadata.as_ref().and_then(|c| c.streams.get(*n));
+            let call_stream = doc.recording.api().and_then(|c| c.streams.get(*n));
             let name = call_stream.map(|s| s.name.clone()).filter(|n| !n.is_empty());
             (name.unwrap_or_else(|| format!("stream {n}")), "")
         }

@@ -46,7 +46,7 @@ pub fn find_references(doc: &mut Document, actions: &mut UiActions) {
 pub fn draw(doc: &Document, ui: &Ui, scale: &Scale, row: Rect) {
     let p = palette(ui);
     let message = match doc.xref_target() {
-        None if doc.derived.api_trace_metadata.is_some() => {
+        None if doc.recording.api().is_some() => {
             "select a buffer or a byte of device memory to see the copies and launches that access it"
         }
         None => "select a register, a byte, a pixel or a page-table entry to see its reads and writes",

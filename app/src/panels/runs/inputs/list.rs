@@ -27,7 +27,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, now: &Buffer)
         Some(l) => l.clone(),
         None => Listing::new(&all, &view.find),
     };
-    let calls = doc.derived.api_trace_metadata.is_some();
+    let calls = doc.recording.api().is_some();
     let others = if calls { "Memory at the start" } else { "Other buffers" };
     let mut any = false;
     for (section, title) in listing.sections.iter().zip(["Inputs", "Outputs", others]) {

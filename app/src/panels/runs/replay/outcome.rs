@@ -16,7 +16,7 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     let p = palette(ui);
     let Some(o) = doc.replay.outcome.clone() else {
         widgets::section(ui, "Outcome");
-        let words = if doc.derived.api_trace_metadata.is_some() {
+        let words = if doc.recording.api().is_some() {
             "Nothing was replayed yet. Replay runs the recorded work again and compares the readbacks."
         } else {
             "Nothing was replayed yet. Replay runs the recorded work again and compares every read."

@@ -36,7 +36,7 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     show_error(doc, actions, ui);
     let Some((compiled, _)) = doc.replay.plan.clone() else {
         if doc.replay.error.is_none() {
-            let words = if doc.derived.api_trace_metadata.is_some() {
+            let words = if doc.recording.api().is_some() {
                 "A plan lists every launch, copy and change before anything is sent to the target."
             } else {
                 "A plan lists every write, comparison and change before anything is sent to the target."
@@ -378,7 +378,7 @@ pub(super) fn action_buttons(doc: &mut Document, actions: &mut UiActions, ui: &m
     }
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.y = 6.0;
-        let (word, label) = match (doc.replay.is_hardware(), doc.derived.api_trace_metadata.is_some()) {
+        let (word, label) = match (doc.replay.is_hardware(), doc.recording.api().is_some()) {
             (true, true) => ("Replay on the GPU", "Replay on the GPU"),
             (true, false) => ("Replay on hardware", "Replay on hardware"),
             (false, _) => ("Replay", "Run replay"),

@@ -62,7 +62,7 @@ pub(super) fn draw(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
     widgets::section(ui, "Another target");
     ui.add_space(2.0);
     typed_target(doc, actions, ui);
-    if doc.derived.api_trace_metadata.is_some() {
+    if doc.recording.api().is_some() {
         replay_options(doc, ui);
     } else {
         pace(doc, actions, ui);

@@ -3,7 +3,7 @@
 use super::*;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
-use trace_core::recording::{CallModule, CodeKind, CopyKind, CopyRow, LaunchRow, Recording};
+use trace_core::recording::{Api, CallModule, CodeKind, CopyKind, CopyRow, LaunchRow, Recording};
 
 /// Time after which a test counts as hung.
 const HANG_LIMIT: Duration = Duration::from_secs(120);
@@ -56,7 +56,7 @@ fn session_entries_are_written_in_order() {
     s.record(b, 2, copy(CopyKind::HostToDevice, 5), EntryPayload::Content(vec![1; 4]));
     {
         let mut t = s.tables();
-        t.metadata.api = "cuda".into();
+        t.metadata.api = Api::Cuda;
         t.metadata.modules.push(CallModule {
             kind: CodeKind::Ptx,
             origin: "memory".into(),
@@ -89,7 +89,7 @@ fn session_entries_are_written_in_order() {
         Some(vec![1, 2, 3])
     );
     assert!(r.events.thread.iter().eq([1, 1, 2, 2, 2]));
-    let metadata = r.api_trace_metadata().unwrap();
+    let metadata = r.api().unwrap();
     assert_eq!(
         r.module_code(&metadata.modules[0]).unwrap(),
         b"\n.version 7.0".repeat(1000)

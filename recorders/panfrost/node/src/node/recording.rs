@@ -77,7 +77,6 @@ impl Node {
             Provenance::for_program(&self.settings.program),
         );
         self.told_of.write_to(&mut recording.metadata, &source, events, labels);
-        recording.extras.extend(self.told_of.extras());
         Ok(Some(recording))
     }
 
@@ -150,7 +149,7 @@ impl Node {
         };
         let source = Provenance::for_program(&self.settings.program);
         let recording_metadata = &self.told_of;
-        journal.commit(events, &recording_metadata.extras(), |writer| {
+        journal.commit(events, |writer| {
             gpu.append_to(writer, |metadata| {
                 recording_metadata.write_to(metadata, &source, events, labels);
                 if recording_metadata.error.is_none() {
