@@ -3,7 +3,8 @@
 
     format_reader.py FILE
 
-prints JSON lines: the sections, the facts, events, snapshots, pages and extras of the file's last whole commit.
+prints JSON lines: the sections, the facts, events, snapshots, pages, metadata records and extras of the file's last
+whole commit.
 Every digest is checked. Exits with 1 and a sentence when the file cannot be read.
 """
 
@@ -181,7 +182,9 @@ COLUMN_KINDS = {
     0x1101: ("call-bytes", "B", False),
     0x1201: ("call-pages", "I", False),
 }
-RECORD_KINDS = {0x601: "facts", 0x602: "snapshots", 0x603: "marks"}
+RECORD_KINDS = {0x601: "facts", 0x602: "snapshots", 0x603: "marks", 0x604: "metadata"}
+# Of these kinds, only the last section counts.
+REPLACED_KINDS = (0x601, 0x604)
 NAMED_KINDS = {0x701: "extra", 0x801: "derived"}
 
 
@@ -255,10 +258,10 @@ def that_count(sections):
     """Without the sections that a later one replaces, and without those of unknown kinds."""
     last = {}
     for i, s in enumerate(sections):
-        if s.kind in NAMED_KINDS or s.kind == 0x601:
+        if s.kind in NAMED_KINDS or s.kind in REPLACED_KINDS:
             last[s.kind, s.name] = i
     for i, s in enumerate(sections):
-        if s.kind in COLUMN_KINDS or s.kind in RECORD_KINDS and s.kind != 0x601:
+        if s.kind in COLUMN_KINDS or s.kind in RECORD_KINDS and s.kind not in REPLACED_KINDS:
             yield s
         elif (s.kind, s.name) in last and last[s.kind, s.name] == i:
             yield s
@@ -393,6 +396,50 @@ def read_list(sections, kind, of):
                 raise Damaged(f"a list of {s.label()} does not fit its entry")
             values += got
     return values
+
+
+# Metadata records.
+
+METADATA = {
+    1: "calls", 2: "hardware", 3: "capture", 4: "buffer-shapes", 5: "chain-reports", 6: "recorded-ranges",
+    7: "screen-at-end", 8: "cuts", 9: "applied-edits", 10: "processes",
+}
+OF_REGISTER_TRACES = (2, 5, 6, 7)
+
+
+def split_metadata(data):
+    """The records of a section `metadata`: tag, version, body."""
+    at, records = 0, []
+    while at < len(data):
+        tag, version, size = struct.unpack_from("<2IQ", data, at)
+        body = data[at + 16 : at + 16 + size]
+        if size > 67108864 or len(body) != size:
+            raise Damaged(f"the metadata record {tag} is truncated")
+        if any(tag == before for before, _, _ in records):
+            raise Damaged(f"the metadata record {tag} is repeated")
+        if tag in METADATA and version != 1:
+            raise Damaged(f"version {version} of the metadata record {METADATA[tag]} is not known")
+        records.append((tag, version, body))
+        at += 16 + size
+    return records
+
+
+def read_metadata(sections):
+    """The records of the section `metadata`, or of the extras that hold them in older files, by tag."""
+    own = [s for s in sections if s.kind == 0x604]
+    if own:
+        if own[0].encoding != 2 or own[0].bytes > 268435456:
+            raise Damaged("the section metadata is no list of records")
+        records = split_metadata(own[0].data)
+    else:
+        extras = {s.name: s.data[256:] for s in sections if s.kind == 0x701}
+        records = [(tag, 1, extras[name]) for tag, name in METADATA.items() if name in extras]
+    tags = [tag for tag, _, _ in records]
+    if 1 in tags and any(tag in OF_REGISTER_TRACES for tag in tags):
+        raise Damaged("an API trace has metadata of a register trace")
+    for tag, version, body in sorted(records, key=lambda r: (r[0] not in METADATA, r[0] if r[0] in METADATA else 0)):
+        text = tag in METADATA and METADATA[tag] != "screen-at-end"
+        yield {"metadata": tag, "version": version, "body": json.loads(body) if text else list(body)}
 
 
 # Derived data.
@@ -551,7 +598,8 @@ def read(path):
         if digest(image) != told:
             raise Damaged(f"page {i + 1} does not agree with its digest")
         out.append({"page": i + 1, "digest": told.hex(), "sum": sum(image)})
-    extras = sorted((s.name.encode(), s) for s in sections if s.kind == 0x701)
+    out += read_metadata(sections)
+    extras = sorted((s.name.encode(), s) for s in sections if s.kind == 0x701 and s.name not in METADATA.values())
     out += [{"extra": s.name, "content": list(s.data[256:])} for _, s in extras]
     for s in sections:
         if s.kind == 0x801:
@@ -566,7 +614,7 @@ def main():
         sys.exit(__doc__)
     try:
         lines = read(sys.argv[1])
-    except (Damaged, OSError, struct.error, IndexError, UnicodeDecodeError) as why:
+    except (Damaged, OSError, struct.error, IndexError, UnicodeDecodeError, json.JSONDecodeError) as why:
         print(f"{sys.argv[1]}: {why}", file=sys.stderr)
         return 1
     for line in lines:

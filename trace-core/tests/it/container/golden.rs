@@ -5,18 +5,19 @@
 //! `KINESCOPE_BLESS=1 cargo test -p trace-core --test it golden` rewrites the files and the hexdump. Only a new version
 //! of the format needs this, with new file names: the old files stay.
 
-use crate::container::generate::{assert_same, metadata, recording};
+use crate::container::generate::{assert_same, metadata, metadata_with_records, recording, records};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use trace_core::container::{self, Encoding, KineFile, MemorySink, SectionInfo, Writer};
+use trace_core::container::{self, Encoding, KineFile, MemorySink, MetadataTag, SectionInfo, Writer};
 use trace_core::encode;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    API_TRACE_METADATA, Access, AllocationKind, AllocationRow, ApiTraceMetadata, CALL_ASYNC, CallEvent, CallRow,
-    CopyKind, CopyRow, DmaKind, DmaMapRow, EventKind, EventsBuilder, FillRow, FrameRole, HostWriteRow, InterruptRow,
-    LaunchRow, MemoryBuilder, NO_CONTENT, OrderKind, OrderRow, SectionKind, SubmitRow, UndecodedRow, ZERO_PAGE,
+    Access, AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CallEvent, CallRow, CopyKind, CopyRow,
+    DmaKind, DmaMapRow, EventKind, EventsBuilder, FillRow, FrameRole, HostWriteRow, InterruptRow, LaunchRow,
+    MemoryBuilder, NO_CONTENT, OrderKind, OrderRow, SectionKind, SubmitRow, TraceKind, UndecodedRow, UnknownRecord,
+    ZERO_PAGE,
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, AxisKind, Pyramid};
@@ -270,13 +271,8 @@ fn golden_file_with_undecoded_accesses_is_readable_and_reproducible() {
     compare_with_python(&golden_undecoded());
 }
 
-/// Returns the path of the golden file with driver calls. Each kind of call has a later table of the format, and the
-/// calls reference bytes and pages.
-fn golden_calls() -> PathBuf {
-    golden_path(1, "calls")
-}
-
-/// Returns a recording of one call of each kind, and of a second copy, which has no content.
+/// Returns a recording of one call of each kind, and of a second copy, which has no content. Each kind of call has a
+/// later table of the format, and the calls reference bytes and pages.
 fn calls_recording() -> Recording {
     let mut b = EventsBuilder::new();
     let mut m = MemoryBuilder::new();
@@ -363,22 +359,28 @@ fn calls_recording() -> Recording {
         ..Recording::default()
     };
     let metadata = ApiTraceMetadata {
-        api: "cuda".to_owned(),
+        api: Api::Cuda,
         version: 13000,
         ..Default::default()
     };
-    r.extras
-        .insert(API_TRACE_METADATA.to_owned(), serde_json::to_vec(&metadata).unwrap());
+    r.metadata.kind = TraceKind::Api(metadata);
     r
 }
 
 #[test]
-fn golden_file_with_calls_is_readable_and_reproducible() {
-    let bytes = to_bytes(1, &calls_recording());
-    if bless() {
-        std::fs::write(golden_calls(), &bytes).unwrap();
+fn golden_files_with_calls_are_readable_and_reproducible() {
+    for version in [1, 2] {
+        check_golden_calls(version);
     }
-    let read = container::open(&golden_calls()).unwrap();
+}
+
+fn check_golden_calls(version: u32) {
+    let path = golden_path(version, "calls");
+    let bytes = to_bytes(version, &calls_recording());
+    if bless() {
+        std::fs::write(&path, &bytes).unwrap();
+    }
+    let read = container::open(&path).unwrap();
     assert_same(&calls_recording(), &read);
     assert!(read.events.kind.iter().skip(1).eq([11, 10, 9, 12, 10, 14]));
     let Some(CallEvent::Copy(copy)) = read.events.call(2) else {
@@ -389,13 +391,41 @@ fn golden_file_with_calls_is_readable_and_reproducible() {
         (copied[0], copied[PAGE_SIZE - 0x200], copied.len()),
         (5, 3, 2 * PAGE_SIZE - 0x200)
     );
-    assert_eq!(read.api_trace_metadata().unwrap().version, 13000);
-    assert_eq!(container::verify(&golden_calls()).unwrap().findings, vec![]);
+    assert_eq!(read.api().unwrap().version, 13000);
+    assert_eq!(container::verify(&path).unwrap().findings, vec![]);
     assert!(
-        std::fs::read(golden_calls()).unwrap() == bytes,
+        std::fs::read(&path).unwrap() == bytes,
+        "the writer does not reproduce the golden file of version {version}"
+    );
+    compare_with_python(&path);
+}
+
+/// Returns a recording with every metadata record of a register trace, and one of an unknown tag.
+fn recording_with_records() -> Recording {
+    let mut r = tiny_recording(6);
+    r.metadata = metadata_with_records();
+    r.metadata.unknown_records = vec![UnknownRecord {
+        tag: 4096,
+        version: 3,
+        body: b"kept".to_vec(),
+    }];
+    r
+}
+
+#[test]
+fn golden_file_with_metadata_records_is_readable_and_reproducible() {
+    let path = golden_path(2, "metadata");
+    let bytes = to_bytes(2, &recording_with_records());
+    if bless() {
+        std::fs::write(&path, &bytes).unwrap();
+    }
+    assert_same(&recording_with_records(), &container::open(&path).unwrap());
+    assert_eq!(container::verify(&path).unwrap().findings, vec![]);
+    assert!(
+        std::fs::read(&path).unwrap() == bytes,
         "the writer does not reproduce the golden file"
     );
-    compare_with_python(&golden_calls());
+    compare_with_python(&path);
 }
 
 /// Verification reports rows of calls that reference missing bytes or pages.
@@ -800,6 +830,19 @@ fn compare_with_python(path: &Path) {
         .map(|s| serde_json::json!({ "snapshot": s }))
         .collect();
     assert_eq!(lines_with("snapshot"), snapshots);
+    let metadata: Vec<Value> = records(&r.metadata)
+        .into_iter()
+        .map(|(tag, version, body)| match MetadataTag::from_raw(tag) {
+            None | Some(MetadataTag::ScreenAtEnd) => {
+                serde_json::json!({ "metadata": tag, "version": version, "body": body })
+            }
+            Some(_) => {
+                let body: Value = serde_json::from_slice(&body).unwrap();
+                serde_json::json!({ "metadata": tag, "version": version, "body": body })
+            }
+        })
+        .collect();
+    assert_eq!(lines_with("metadata"), metadata);
     let extras: Vec<Value> = r
         .extras
         .iter()
@@ -822,7 +865,7 @@ fn compare_with_python(path: &Path) {
     }
     assert_eq!(
         lines.len(),
-        sections.len() + events.len() + 1 + snapshots.len() + extras.len() + r.memory.pages.len()
+        sections.len() + events.len() + 1 + snapshots.len() + metadata.len() + extras.len() + r.memory.pages.len()
     );
 }
 
