@@ -5,8 +5,7 @@ use crate::input::Input;
 use crate::recordings::{check_storable, read_all};
 use replay_cuda::{Script, Step};
 use trace_core::recording::{
-    API_TRACE_METADATA, AllocationRow, CallEvent, CallRow, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder,
-    OrderRow,
+    AllocationRow, CallEvent, CallRow, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder, OrderRow, TraceKind,
 };
 use trace_core::{PAGE_SIZE, Recording, diff};
 
@@ -15,12 +14,12 @@ const PAGES: u8 = 4;
 
 /// Runs every query on an API trace. Returns whether a replay can be made of it.
 pub fn query_all(recording: &Recording) -> bool {
-    let metadata = recording.api_trace_metadata();
+    let metadata = recording.api();
     for at in 0..recording.events.len() {
         let Some(call) = recording.events.call(at) else {
             continue;
         };
-        let text = call.describe(metadata.as_ref());
+        let text = call.describe(metadata);
         assert!(!text.is_empty() || metadata.is_some(), "a call without a description");
         match call {
             CallEvent::Copy(c) => {
@@ -92,7 +91,9 @@ pub fn calls(data: &[u8]) -> bool {
         memory: pages.finish(),
         ..Recording::default()
     };
-    recording.extras.insert(API_TRACE_METADATA.to_owned(), json);
+    if let Ok(metadata) = serde_json::from_slice(&json) {
+        recording.metadata.kind = TraceKind::Api(metadata);
+    }
     read_all(&recording);
     check_storable(&recording);
     // Compare with a recording whose pages hold other bytes.

@@ -63,6 +63,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("map_genxml", maps::map_genxml),
     ("map_rnn", maps::map_rnn),
     ("map_svd", maps::map_svd),
+    ("metadata", recordings::metadata),
     ("mmt", recordings::mmt),
     ("mneme", kernels::mneme),
     ("npy", files::npy_file),

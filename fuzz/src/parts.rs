@@ -41,14 +41,10 @@ const MAX_FILE_BYTES: usize = 4 << 20;
 /// Returns the kinds by the numbers that parts use, so that inputs found earlier stay valid. A kind that was added
 /// later with a lower number in the format comes last.
 fn kinds() -> impl Iterator<Item = SectionKind> {
-    let later = |k: &SectionKind| {
-        matches!(
-            k,
-            SectionKind::HostWrites | SectionKind::Undecoded | SectionKind::DmaMaps
-        )
-    };
-    let first = SectionKind::ALL.into_iter().filter(move |k| !later(k));
-    first.chain(SectionKind::ALL.into_iter().filter(later))
+    use SectionKind as K;
+    let later = [K::HostWrites, K::Undecoded, K::DmaMaps, K::Metadata];
+    let first = K::ALL.into_iter().filter(move |k| !later.contains(k));
+    first.chain(later)
 }
 
 /// Lays parts out as a file.

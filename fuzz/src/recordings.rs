@@ -188,6 +188,22 @@ fn check_damage_reported(recording: &Recording, sound: bool) {
     }
 }
 
+/// Fuzzes the section `metadata` of a `.kine` file.
+pub fn metadata(data: &[u8]) -> bool {
+    let Ok(metadata) = kine::decode_metadata(data) else {
+        return false;
+    };
+    let written = kine::encode_metadata(&metadata).unwrap_or_else(|e| panic!("read metadata is not written: {e}"));
+    assert_eq!(kine::decode_metadata(&written).as_ref(), Ok(&metadata));
+    let recording = Recording {
+        metadata,
+        ..Recording::default()
+    };
+    let _ = (recording.expected_screen(), recording.metadata.valid_shapes());
+    check_storable(&recording);
+    true
+}
+
 /// Fuzzes the derived data that a file keeps. The first byte selects the section, the rest is its content. The
 /// recording is a small sound one.
 pub fn derived(data: &[u8]) -> bool {

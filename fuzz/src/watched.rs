@@ -5,7 +5,8 @@ use trace_core::Recording;
 use trace_core::api_trace::{ApiTrace, ContentState, MemoryTrace, UnknownReason};
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    API_TRACE_METADATA, AllocationKind, AllocationRow, EventsBuilder, FillRow, LaunchRow, OrderRow,
+    AllocationKind, AllocationRow, Api, ApiTraceMetadata, CallFunction, CallStream, EventsBuilder, FillRow, LaunchRow,
+    OrderRow, TraceKind,
 };
 
 /// Base address of the recording's memory.
@@ -54,11 +55,17 @@ fn recording() -> Recording {
         events: events.finish(),
         ..Recording::default()
     };
-    let metadata =
-        br#"{"api":"cuda","functions":[{"name":"k","demangled":"k(float*)","parameters":[[0,8]]}],"streams":[{}]}"#;
-    recording
-        .extras
-        .insert(API_TRACE_METADATA.to_owned(), metadata.to_vec());
+    recording.metadata.kind = TraceKind::Api(ApiTraceMetadata {
+        api: Api::Cuda,
+        functions: vec![CallFunction {
+            name: "k".to_owned(),
+            demangled: "k(float*)".to_owned(),
+            parameters: vec![[0, 8]],
+            ..CallFunction::default()
+        }],
+        streams: vec![CallStream::default()],
+        ..ApiTraceMetadata::default()
+    });
     recording
 }
 

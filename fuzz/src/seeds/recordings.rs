@@ -42,6 +42,9 @@ pub fn add(add: Add<'_>) {
     add("regs_history", "kernel-log", KERNEL_LOG.to_vec());
     let based = [&[1][..], &0xffff_ff80_08a8_0000u64.to_le_bytes(), HISTORY].concat();
     add("regs_history", "with-base", based);
+    add("metadata", "register-trace", metadata_section(&REGISTER_TRACE));
+    add("metadata", "api-trace", metadata_section(&API_TRACE));
+    add("metadata", "unknown-record", metadata_section(&UNKNOWN_RECORD));
     let packed = include_bytes!(
         "../../../sample-traces/freedreno/dEQP-VK.draw.indirect_draw.indexed.indirect_draw_count.triangle_list.rd.gz"
     );
@@ -60,6 +63,8 @@ pub fn add(add: Add<'_>) {
     add("container", "small", small);
     let blocks = container::to_bytes(&recording()).unwrap_or_default();
     add("container", "blocks", blocks);
+    let golden = include_bytes!("../../../trace-core/tests/golden/v2-metadata.kine");
+    add("container", "metadata", golden.to_vec());
     add("container_resealed", "blocks", parts::with_blocks(split_parts.clone()));
     add(
         "container_resealed",
@@ -73,6 +78,49 @@ pub fn add(add: Add<'_>) {
         "write-value",
         parts::split(include_bytes!("../../../sample-traces/write-value.kine")),
     );
+}
+
+/// A metadata record: tag and body.
+type Record = (u32, &'static [u8]);
+
+/// Metadata records of a register trace: one of each tag.
+const REGISTER_TRACE: [Record; 9] = [
+    (2, br#"{"bus":"pci","vendor":4098,"device":20825,"bars":[{"number":2,"base":4273930240,"bytes":16384}]}"#),
+    (
+        3,
+        br#"{"method":"mmiotrace","kernel":"6.1.0","command":["true"],"exit_code":0,"lost":2,"unobserved":["interrupts"]}"#,
+    ),
+    (4, br#"{"image":[8,8]}"#),
+    (
+        5,
+        br#"[{"submit_event":7,"status":1,"computed":false,"reason":"a vertex job"},{"submit_event":9,"status":1}]"#,
+    ),
+    (6, br#"[{"at":8192,"bytes":4096,"recorded_at":65536},{"at":4096,"bytes":4096,"recorded_at":0}]"#),
+    (7, b"P6\n1 1\n255\nabc"),
+    (8, br#"[{"source":"whole.kine","events":20,"jobs":2,"kept_jobs":[[1,1]],"supplied":3}]"#),
+    (9, br#"[{"buffer":"image","bytes":256,"source":"before.kine"}]"#),
+    (10, br#"{"kinescope_processes":1,"processes":[{"file":"a.kine","process":7,"launches":2}]}"#),
+];
+
+/// Metadata records of an API trace.
+const API_TRACE: [Record; 1] = [(
+    1,
+    br#"{"api":"cuda","version":13000,"modules":[{"kind":"ptx","bytes":31,"pages":[[1,1]]}],"functions":[{"name":"k","module":0,"parameters":[[0,8]]}],"streams":[{"name":"default stream"}]}"#,
+)];
+
+/// A metadata record of an unknown tag, and an empty one of a known tag.
+const UNKNOWN_RECORD: [Record; 2] = [(77, b"of a newer program"), (4, b"{}")];
+
+/// Returns the section `metadata` with these records.
+fn metadata_section(records: &[Record]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (tag, body) in records {
+        out.extend(tag.to_le_bytes());
+        out.extend(1u32.to_le_bytes());
+        out.extend((body.len() as u64).to_le_bytes());
+        out.extend(*body);
+    }
+    out
 }
 
 /// Writes a recording as a file of version 1.
