@@ -343,7 +343,7 @@ IDENTITY = structure(
     ("gpu_id", "u32"), ("gpu_name", "string"), ("driver", "string"), ("board", "string"), ("tool", "string"),
     ("source", "string"), ("when", "string"), ("clock", choice("SinceStart Monotonic Virtual")),
 )
-SPACE = structure(("name", "string"), ("kind", choice("Registers Framebuffer Ports Config")), ("bytes", "u64"))
+SPACE = structure(("name", "string"), ("kind", choice("Registers Framebuffer Ports Config Memory")), ("bytes", "u64"))
 ADDRESS_SPACE = structure(
     ("number", "u8"), ("format", choice("Aarch64_4k MaliLpae")), ("root", "u64"), ("memattr", "u64"),
     ("transcfg", "u64"),
