@@ -333,7 +333,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         };
         progress_line::run_with_progress("writing", |_, _| Ok(output::write(path, &bytes)?))?;
     }
-    let is_compared = opened.calls.is_some() || !prepared.rules.expected.is_empty();
+    let is_compared = opened.recording.api().is_some() || !prepared.rules.expected.is_empty();
     if is_compared && outcome.verdict != Verdict::Failed {
         let is_missing = |name: &&String| outcome.outputs.iter().all(|o| o.name != **name);
         if let Some(odd) = prepared.rules.rules.keys().find(is_missing) {
@@ -378,7 +378,7 @@ fn run_guarded(replay: OpenedReplay, out: &mut Out) -> Result<Exit, Failure> {
         opened,
     } = replay;
     request.set_up(&mut lease).map_err(|e| Failure::usage(e.to_string()))?;
-    if prepared.compiled.plan.api().is_none() || opened.calls.is_none() {
+    if prepared.compiled.plan.api().is_none() || opened.recording.api().is_none() {
         return Err(Failure::usage("--guard is for API traces of CUDA"));
     }
     let api_trace = api_trace::load(&opened)?;
