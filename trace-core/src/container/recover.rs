@@ -41,6 +41,15 @@ impl CommitState {
     }
 }
 
+/// Why a file that its writer had just begun does not open.
+const UNFINISHED: &str =
+    "it is the unfinished file of an import or a recorder that was killed, and holds no readable data: remove it";
+
+/// Returns whether the file has the name that writers give it until it is complete.
+fn is_unfinished(source: &Source) -> bool {
+    crate::unfinished_files::is_unfinished_kine(Path::new(&source.place))
+}
+
 /// Checks the header and returns the version.
 fn check_header(source: &Source) -> Result<u32, ContainerError> {
     let bytes = source.read(0, source.len.min(HEADER_BYTES as u64))?;
@@ -48,6 +57,9 @@ fn check_header(source: &Source) -> Result<u32, ContainerError> {
         let begins = |version| header(version).starts_with(&bytes);
         if !bytes.is_empty() && (1..=VERSION).any(begins) {
             return Err(no_commit(source, "it ends within its header".to_owned()));
+        }
+        if is_unfinished(source) {
+            return Err(no_commit(source, UNFINISHED.to_owned()));
         }
         let reason = format!("{} bytes are too few for a header", bytes.len());
         return Err(ContainerError::NotKine {
@@ -149,11 +161,7 @@ pub(super) fn find_last_commit(source: &Source, progress: &Progress) -> Result<C
         }
     }
     let reason = match passed.first() {
-        None if crate::unfinished_files::is_unfinished_kine(Path::new(&source.place)) => {
-            "it is the unfinished file of an import or a recorder that was killed, and holds no readable data: remove \
-             it"
-            .to_owned()
-        }
+        None if is_unfinished(source) => UNFINISHED.to_owned(),
         Some((at, why)) => format!("the record at byte {at:#x} is the last, and {why}"),
         None => "it holds no commit record; its writer did not finish, or the file was truncated: copy it again, or \
                  record it again"

@@ -222,7 +222,7 @@ impl ReplayRequest {
         let expected = self.expected.iter().map(|e| &e.name);
         let requested: Vec<&String> = self.outputs.iter().chain(expected).collect();
         let mut names: Vec<String> = Vec::new();
-        if !requested.is_empty() && recording.api_trace_metadata().is_none() {
+        if !requested.is_empty() && recording.api().is_none() {
             let all = recording.metadata.buffers.iter();
             names.extend(all.filter(|b| b.role == BufferRole::Output).map(|b| b.name.clone()));
         }
@@ -306,7 +306,7 @@ impl ReplayRequest {
     /// Compares the outputs of an API trace with the recorded or expected ones, and returns the report.
     #[must_use]
     pub fn report(&self, recording: &Recording, prepared: &PreparedReplay, mut outcome: Outcome) -> ReplayReport {
-        if recording.api_trace_metadata().is_some() || !prepared.rules.expected.is_empty() {
+        if recording.api().is_some() || !prepared.rules.expected.is_empty() {
             compare_outputs(&mut outcome, recording, &prepared.rules);
         }
         outcome.timing.plan_ns = outcome.timing.plan_ns.saturating_add(prepared.plan_ns);
