@@ -89,8 +89,8 @@ fn uses_are_of_the_file_that_defines_the_item() {
     // The re-exports of lib.rs and a.rs are no uses, `help` is found through the glob, and `pub(in …)` uses nothing.
     let expected = [
         pair("a/part.rs", "a.rs"),
-        pair("b.rs", "a.rs"),
         pair("b.rs", "a/part.rs"),
+        pair("b.rs", "a.rs"),
     ];
     assert_eq!(uses(&files), expected);
 }

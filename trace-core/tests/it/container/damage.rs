@@ -757,7 +757,7 @@ fn unfinished_file_without_a_header_is_named_as_one() {
     let path = folder.path().join("rec.kine.4000000000-0.kine.tmp");
     for bytes in [&b""[..], &b"KINE"[..4], &[0; 9]] {
         std::fs::write(&path, bytes).unwrap();
-        let error = trace_core::container::open(&path).unwrap_err().to_string();
+        let error = container::open(&path).unwrap_err().to_string();
         let is_named = error.contains("unfinished file") || error.contains("within its header");
         assert!(is_named, "{} bytes: {error}", bytes.len());
     }
