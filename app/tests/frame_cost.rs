@@ -196,7 +196,7 @@ fn shader_costs(n: usize, small: Option<&Costs>) -> Costs {
     let derived = Arc::make_mut(&mut w.doc().derived);
     let job = derived.jobs[0].clone();
     // No chain that is read has more than `MAX_JOBS` jobs.
-    let long = n.min(trace_core::jobs::MAX_JOBS);
+    let long = n.min(trace_core::families::mali_jm::MAX_JOBS);
     let chain: Vec<_> = (0..long).map(|_| job.chain[0].clone()).collect();
     derived.jobs = (0..n)
         .map(|i| JobFact {

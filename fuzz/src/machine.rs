@@ -7,7 +7,8 @@ use replay_core::Device;
 use replay_engine::device::{Arena, RegisterTarget, Target, space};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use trace_core::jobs::{self, ChainEnd, Dispatch, HEADER_BYTES, JobHeader, Payload, WriteKind};
+use trace_core::families::ChainEnd;
+use trace_core::families::mali_jm::{self, Dispatch, HEADER_BYTES, JobHeader, Payload, WriteKind};
 use trace_core::memory::GpuMemory;
 use trace_core::mmu::{self, PhysMemory, Rights};
 use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};
@@ -137,8 +138,8 @@ impl GpuMemory for FlatMemory<'_> {
 pub fn job_chain(data: &[u8]) -> bool {
     let mut input = Input(data);
     let head = GpuVa(u64::from(input.u16()));
-    let chain = jobs::read_chain(&FlatMemory(input.0), head);
-    assert!(chain.jobs.len() <= jobs::MAX_JOBS);
+    let chain = mali_jm::read_chain(&FlatMemory(input.0), head);
+    assert!(chain.jobs.len() <= mali_jm::MAX_JOBS);
     for job in &chain.jobs {
         let Ok(header) = &job.header else { continue };
         assert_eq!(JobHeader::decode(&header.encode()).as_ref(), Ok(header));
@@ -365,7 +366,7 @@ pub fn device_mali(data: &[u8]) -> bool {
     }
     let _ = device.wait_interrupt(7, 1_000_000_000);
     let reports = device.take_job_reports();
-    assert!(reports.len() <= 2_000 * jobs::MAX_JOBS);
+    assert!(reports.len() <= 2_000 * mali_jm::MAX_JOBS);
     let inside = BASE / 4096..BASE / 4096 + PAGES;
     assert!(device.memory().backed_frames().iter().all(|f| inside.contains(f)));
     assert!(device.reset().is_ok());

@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use trace_core::api_trace::ApiTrace;
 use trace_core::container::{KineFile, MemorySink, Writer};
+use trace_core::families::mali_jm;
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::Progress;
 use trace_core::recording::{CallEvent, MmuFormat, PageId};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{AxisKind, Pyramid, Timeline};
-use trace_core::{PhysAddr, Recording, container as kine, diff, export, jobs, mmu, timeline};
+use trace_core::{PhysAddr, Recording, container as kine, diff, export, mmu, timeline};
 use trace_import::{
     ImportError, gpureplay, mmt as valgrind, panfrostdump as panfrost, raw_memory as raw, rd as freedreno, trace,
 };
@@ -28,7 +29,7 @@ fn query_everything(recording: &Recording) {
         for span in derived.jobs.iter().take(8) {
             for space in recording.metadata.address_spaces.iter().take(2) {
                 let view = GpuMemoryView::new(recording.memory.at(span.submit_event), space);
-                let _ = jobs::read_chain(&view, span.head_va);
+                let _ = mali_jm::read_chain(&view, span.head_va);
             }
         }
     }

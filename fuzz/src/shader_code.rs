@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use trace_core::GpuVa;
-use trace_core::jobs::{CodeEnd, MAX_CODE, decode_code_within};
+use trace_core::families::mali_jm::{CodeEnd, MAX_CODE, decode_code_within};
 use trace_core::memory::GpuMemory;
 
 /// Memory that holds bytes from an address on, except for one range.

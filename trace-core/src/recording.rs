@@ -134,13 +134,6 @@ impl Recording {
             .map_or(&[][..], |trace| trace.recorded_ranges.as_slice())
     }
 
-    /// Whether its jobs are command streams, whose register writes follow their submit as events, and not chains of job
-    /// descriptors.
-    #[must_use]
-    pub fn has_command_streams(&self) -> bool {
-        self.metadata.identity.source == Identity::COMMAND_STREAMS
-    }
-
     /// Whether the importer generated the page tables: their rights then say nothing about a driver.
     #[must_use]
     pub fn has_generated_tables(&self) -> bool {

@@ -20,8 +20,8 @@ pub use pyramid_store::{PYRAMID_SECTION, PYRAMID_VERSION};
 pub use spans::{MergedSpan, merge_spans};
 pub use store::{SECTION, StoredTimeline, append, write};
 
-use crate::GpuVa;
-use crate::recording::InterruptLine;
+pub use crate::families::{InferredInterrupt, JobSpan, Phase, PhaseName};
+
 use serde::{Deserialize, Serialize};
 
 /// A longer time without an event, in nanoseconds, is a [`Gap`], and ends a [`Poll`].
@@ -62,40 +62,6 @@ pub struct Poll {
     pub group: bool,
 }
 
-/// An interrupt, inferred from the reads of its handler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InferredInterrupt {
-    /// First read of the handler, or the interrupt event itself if the recording has one.
-    pub event: u64,
-    /// Last event of the handler, inclusive.
-    pub last: u64,
-    /// Line of the GPU.
-    pub line: InterruptLine,
-    /// Status bits that the handler read.
-    pub status: u64,
-}
-
-/// A job from its submit to its interrupt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JobSpan {
-    /// Number of the submit, from 0.
-    pub index: u32,
-    /// Job slot.
-    pub slot: u8,
-    /// The event that submitted it to the GPU.
-    pub submit_event: u64,
-    /// The interrupt handler's first event, or the last write of a command stream; `None` if it never ended.
-    pub done_event: Option<u64>,
-    /// GPU address of the first job of the chain.
-    pub head_va: GpuVa,
-    /// Time of the submit.
-    pub submit_ns: u64,
-    /// Time of the handler's first event; `None` if it never ended, or no end was recorded.
-    pub done_ns: Option<u64>,
-    /// Whether the interrupt reported a failure of the slot.
-    pub failed: bool,
-}
-
 /// A time without an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
@@ -103,41 +69,4 @@ pub struct Gap {
     pub after_event: u64,
     /// Nanoseconds to the next event.
     pub ns: u64,
-}
-
-/// A phase of the driver's work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Phase {
-    /// Name of the phase.
-    pub name: PhaseName,
-    /// First event.
-    pub first: u64,
-    /// Last event, inclusive.
-    pub last: u64,
-}
-
-/// The phases of a driver's work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum PhaseName {
-    /// Identification, reset, power-up.
-    Boot,
-    /// Jobs between which the driver still changes the address space.
-    Setup,
-    /// Jobs without such changes between them.
-    Compute,
-    /// From the point where translation is switched off.
-    Teardown,
-}
-
-impl PhaseName {
-    /// Returns the phase's name in JSON, tables and the window.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Boot => "boot",
-            Self::Setup => "setup",
-            Self::Compute => "compute",
-            Self::Teardown => "teardown",
-        }
-    }
 }

@@ -28,9 +28,10 @@ pub use page_usage::{JobAddresses, PageUsage, PageUse, find_page_uses};
 pub use pointers::find_pointers;
 pub use reference::{
     AccessKind, AddressMatch, CallReference, ContentChange, EntryReason, EntryValue, EntryWriter, JobPart,
-    LaunchReference, MAX_BYTES, MAX_REFERENCES, Reference, ReferenceItem, References, TableCommand, TableLocation,
-    XrefTarget,
+    LaunchReference, MAX_BYTES, MAX_REFERENCES, Reference, ReferenceItem, References, TableLocation, XrefTarget,
 };
+
+pub use crate::families::TableCommand;
 
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;

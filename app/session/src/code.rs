@@ -6,7 +6,7 @@ use bifrost::{Unit, WORD_BYTES, header_text};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use trace_core::GpuVa;
-use trace_core::jobs::{self, Code, CodeEnd, Stage};
+use trace_core::families::mali_jm::{self, Code, CodeEnd, Stage};
 use trace_core::recording::Recording;
 
 /// Maximum size of code that is read within a frame, bytes. Longer code is read off the interface thread.
@@ -138,7 +138,7 @@ impl Listing {
     pub fn read(recording: &Recording, space: u32, event: u64, entry: u64, max: u64) -> Self {
         let entry = GpuVa(entry);
         Self::new(match memory_at(recording, space, event) {
-            Some(memory) => jobs::decode_code_within(&memory, entry, max),
+            Some(memory) => mali_jm::decode_code_within(&memory, entry, max),
             None => Code {
                 entry,
                 clauses: Vec::new(),

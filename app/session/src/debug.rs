@@ -9,7 +9,8 @@ use device_mali::debug::{
 };
 use replay_engine::plan::{Compiled, Edits};
 use trace_core::GpuVa;
-use trace_core::jobs::{self, Code};
+use trace_core::families;
+use trace_core::families::mali_jm::{self, Code};
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, Recording};
 
@@ -222,14 +223,14 @@ impl DebugSession {
 #[must_use]
 pub fn code_at(recording: &Recording, space: u32, event: u64, shader: u64) -> Option<Code> {
     let memory = memory_at(recording, space, event)?;
-    Some(jobs::decode_code(&memory, GpuVa(shader)))
+    Some(mali_jm::decode_code(&memory, GpuVa(shader)))
 }
 
 /// Returns the index of the address space of a job.
 #[must_use]
 pub fn find_job_space(recording: &Recording, submit: u64) -> Option<u32> {
     let map = find_register_map(recording)?;
-    jobs::address_spaces(recording, map, &[submit])
+    families::address_spaces(recording, map, &[submit])
         .first()
         .copied()
         .flatten()

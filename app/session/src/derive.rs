@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use trace_core::api_trace::ApiTrace;
 use trace_core::container::ContainerError;
+use trace_core::families::{JobForm, find_family};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
@@ -80,9 +81,14 @@ pub fn first(
     Ok(derived)
 }
 
+/// Whether the jobs of a recording are command streams.
+fn has_command_streams(recording: &Recording) -> bool {
+    find_family(recording).job_form() == JobForm::CommandStreams
+}
+
 /// Returns what is unknown for a recording whose device no embedded map knows.
 fn gap(recording: &Recording, device: Option<RecordedRegisters>) -> Option<&'static str> {
-    match (device, recording.has_command_streams()) {
+    match (device, has_command_streams(recording)) {
         // Jobs of command streams need no map.
         (Some(_), true) => None,
         (None, true) => Some(NO_STREAM_NAMES),
@@ -105,7 +111,7 @@ pub fn rename(derived: &mut DerivedData, recording: &Recording) -> bool {
     let of_names = |gap: &String| [OWN_NAMES, NO_NAMES, NO_STREAM_NAMES].contains(&gap.as_str());
     derived.gaps_in_knowledge.retain(|gap| !of_names(gap));
     if derived.gaps_in_knowledge.len() < before
-        || find_register_map(recording).is_none() && recording.has_command_streams()
+        || find_register_map(recording).is_none() && has_command_streams(recording)
     {
         derived
             .gaps_in_knowledge

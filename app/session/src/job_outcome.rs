@@ -3,8 +3,8 @@
 use crate::Document;
 use crate::jobs::JobFact;
 use replay_engine::run::{JobOutcome, Outcome};
+use trace_core::families::mali_jm::JobType;
 use trace_core::finding::FindingKind;
-use trace_core::jobs::JobType;
 
 /// A job of a chain: its address, and the name of its type.
 pub type ChainEntry<'a> = (u64, &'a str);
@@ -37,7 +37,7 @@ pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>])
     if !j.done {
         let why = match j.status {
             None => "it never ended".to_owned(),
-            Some(code) => format!("it ended with {}", trace_core::jobs::exception_name(code)),
+            Some(code) => format!("it ended with {}", trace_core::families::mali_jm::exception_name(code)),
         };
         return Some(why);
     }

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::check::Submit;
-use trace_core::jobs::{self, ChainEnd, read_shared_chains};
+use trace_core::families::{ChainEnd, JobForm, find_family, mali_jm, read_shared_chains};
 use trace_core::memory::GpuMemory;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{ChainReport, Recording};
@@ -30,7 +30,7 @@ pub struct ChainJob {
     /// Shader address.
     pub shader: Option<u64>,
     /// All shaders that the job names: stage and entry address.
-    pub shaders: Vec<(jobs::Stage, u64)>,
+    pub shaders: Vec<(mali_jm::Stage, u64)>,
     /// Fields of the header: name and formatted value.
     pub fields: Vec<(String, String)>,
 }
@@ -114,11 +114,12 @@ impl Deref for Chain {
 /// [`Cancelled`] if the operation was cancelled.
 pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Arc<Chain>>, Cancelled> {
     let submits: Vec<(u64, GpuVa)> = jobs.iter().map(|j| (j.submit, GpuVa(j.head_va))).collect();
+    let form = find_family(recording).job_form();
     read_shared_chains(recording, &submits, progress, |space, submit, head| {
         let memory = || space.and_then(|s| memory_at(recording, s, submit));
-        let mut c = match recording.has_command_streams() {
-            true => command_stream(head.0),
-            false => memory().map_or_else(Chain::default, |m| chain(&m, head)),
+        let mut c = match form {
+            JobForm::DescriptorChains => memory().map_or_else(Chain::default, |m| chain(&m, head)),
+            _ => command_stream(head.0),
         };
         c.space = space;
         c
@@ -136,7 +137,7 @@ fn command_stream(va: u64) -> Chain {
 }
 
 fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
-    let chain = jobs::read_chain(mem, head);
+    let chain = mali_jm::read_chain(mem, head);
     let mut out = Vec::new();
     let end = match chain.end {
         ChainEnd::End => None,
@@ -150,7 +151,7 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
         let kind = match &job.header {
             Ok(h) => {
                 fields.push(("index".into(), h.index.to_string()));
-                fields.push(("status".into(), jobs::exception_name(h.exception_code()).to_owned()));
+                fields.push(("status".into(), mali_jm::exception_name(h.exception_code()).to_owned()));
                 fields.push(("barrier".into(), if h.barrier { "yes" } else { "no" }.into()));
                 if h.next.0 != 0 {
                     fields.push(("next".into(), h.next.to_string()));
@@ -169,7 +170,7 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
             decoded: job.is_decoded(),
             dispatch: job.dispatch.map(|d| (d.workgroups, d.size)),
             shader: job.shader_va.map(|s| s.0),
-            shaders: jobs::find_shaders(job)
+            shaders: mali_jm::find_shaders(job)
                 .into_iter()
                 .map(|(stage, va)| (stage, va.0))
                 .collect(),

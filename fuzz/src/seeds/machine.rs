@@ -2,7 +2,7 @@
 
 use super::recordings::{TABLES, VA, tables};
 use super::seed::Add;
-use trace_core::jobs::JobHeader;
+use trace_core::families::mali_jm::JobHeader;
 use trace_core::recording::MmuFormat;
 use trace_core::{GpuVa, mmu};
 

@@ -5,7 +5,8 @@ use crate::shader_code::encode;
 use crate::shader_job::{DATA, JOB, Parts};
 use std::path::Path;
 use trace_core::GpuVa;
-use trace_core::jobs::{Dispatch, Payload, decode_code, memory_at_submits, read_chain};
+use trace_core::families::mali_jm::{Dispatch, Payload, decode_code, read_chain};
+use trace_core::families::memory_at_submits;
 use trace_core::memory::GpuMemory;
 use trace_core::registers::RegisterMap;
 

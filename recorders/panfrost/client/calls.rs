@@ -5,7 +5,7 @@ use panfrost_node::uapi::{self, family::DRM, flag, iow, iowr, number};
 use std::ffi::{CString, c_int, c_void};
 use std::io::Error;
 use trace_core::GpuVa;
-use trace_core::jobs::WriteKind;
+use trace_core::families::mali_jm::WriteKind;
 
 /// Path of the node.
 pub const NODE: &str = "/dev/dri/renderD128";

@@ -18,7 +18,7 @@ use crate::model::ModelData;
 use crate::registers::exception;
 use replay_engine::device::JobReport;
 use std::collections::HashSet;
-use trace_core::jobs::{CacheFlush, HEADER_BYTES, JobHeader, JobType, WriteKind};
+use trace_core::families::mali_jm::{CacheFlush, HEADER_BYTES, JobHeader, JobType, WriteKind};
 use trace_core::progress::Progress;
 use trace_core::{PAGE_SIZE, PhysAddr};
 

@@ -17,8 +17,8 @@ use replay_engine::device::{JobReport, RegisterTarget};
 use replay_engine::run;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use trace_core::families::mali_jm;
 use trace_core::finding::{Finding, FindingKind};
-use trace_core::jobs;
 use trace_core::memory::GpuMemory;
 use trace_core::mmu::Rights;
 use trace_core::progress::Progress;
@@ -218,7 +218,7 @@ impl<'c> ChainMemory<'c> {
             return Ok(());
         }
         let mut status = [0; STATUS_BYTES];
-        for job in jobs::read_chain(self, head).jobs {
+        for job in mali_jm::read_chain(self, head).jobs {
             if self.read(job.va, &mut status) {
                 driver.update(self.space, job.va, &status)?;
             }

@@ -1,7 +1,7 @@
 //! Builder of job chains that need no shader: null, write-value and cache-flush jobs.
 
 use trace_core::GpuVa;
-use trace_core::jobs::{CacheFlush, HEADER_BYTES, JobHeader, JobType, WriteKind, WriteValue};
+use trace_core::families::mali_jm::{CacheFlush, HEADER_BYTES, JobHeader, JobType, WriteKind, WriteValue};
 
 /// Distance between two jobs of a chain, bytes.
 const STRIDE: u64 = 64;

@@ -5,7 +5,7 @@ use crate::driver::Driver;
 use crate::error::DriverError;
 use crate::recorder::Recorder;
 use replay_engine::device::RegisterTarget;
-use trace_core::jobs::{CacheFlush, WriteKind};
+use trace_core::families::mali_jm::{CacheFlush, WriteKind};
 use trace_core::mmu::Rights;
 use trace_core::recording::{BufferRole, ElementType, MmuFormat};
 use trace_core::{GpuVa, Recording};

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use trace_core::jobs::WriteKind;
+use trace_core::families::mali_jm::WriteKind;
 use trace_core::mmu::Rights;
 use trace_core::progress::Progress;
 use trace_core::recording::{BufferRole, ElementType, MmuFormat, Recording};

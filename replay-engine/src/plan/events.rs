@@ -7,7 +7,7 @@ use super::{BodyBuilder, CompileError, CompileOptions, Pace, PlanJob, PlanSpace,
 use crate::device::{Arena, space};
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::{BTreeMap, HashMap};
-use trace_core::jobs::read_chain;
+use trace_core::families::mali_jm::read_chain;
 use trace_core::mmu::root_from_register;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventKind, InterruptLine};

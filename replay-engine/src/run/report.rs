@@ -3,7 +3,7 @@
 use super::FaultReport;
 use crate::device::{RegisterTarget, space};
 use crate::plan::{PlanMemory, PlannedAccesses};
-use trace_core::jobs::exception_name;
+use trace_core::families::mali_jm::exception_name;
 use trace_core::mmu::{EntryKind, walk};
 use trace_core::registers::{Half, Register, RegisterMap, Role};
 use trace_core::{GpuVa, PAGE_SIZE};

@@ -12,7 +12,7 @@ use replay_engine::run::Verdict;
 use replay_engine::serve::Options;
 use replay_engine::verify::{Reason, Work, verify_within};
 use support::{Bench, Relay, images, plan, plan_of, tcp, until};
-use trace_core::jobs::JobHeader;
+use trace_core::families::mali_jm::JobHeader;
 use trace_core::mmu::{Rights, encode_leaf, encode_table, root_register};
 use trace_core::progress::Progress;
 use trace_core::recording::{MmuFormat, Page};

@@ -6,7 +6,8 @@ use arrow_array::RecordBatch;
 use bifrost::Unit;
 use std::collections::HashSet;
 use trace_core::Recording;
-use trace_core::jobs::{self, CodeClause, Stage};
+use trace_core::families;
+use trace_core::families::mali_jm::{self, CodeClause, Stage};
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::Timeline;
@@ -73,7 +74,7 @@ pub(crate) fn build_shader_table(
 ) -> Result<(), TableError> {
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
     let memory = RegisterMap::built_in_for(recording)
-        .map(|map| jobs::memory_at_submits(recording, map, &events))
+        .map(|map| families::memory_at_submits(recording, map, &events))
         .unwrap_or_default();
     progress.set_total(events.len() as u64);
     let mut rows = Rows::default();
@@ -82,15 +83,15 @@ pub(crate) fn build_shader_table(
         let Some(memory) = memory else { continue };
         // The jobs of a chain often run the same shader.
         let mut seen = HashSet::new();
-        for (stage, entry) in jobs::read_chain(memory, span.head_va)
+        for (stage, entry) in mali_jm::read_chain(memory, span.head_va)
             .jobs
             .iter()
-            .flat_map(jobs::find_shaders)
+            .flat_map(mali_jm::find_shaders)
         {
             if !seen.insert((stage, entry)) {
                 continue;
             }
-            for c in &jobs::decode_code(memory, entry).clauses {
+            for c in &mali_jm::decode_code(memory, entry).clauses {
                 rows.push((span.index, stage, entry.0), c);
                 if rows.job.len() >= BATCH {
                     progress.check()?;

@@ -7,8 +7,9 @@ use crate::shaders;
 use arrow_array::RecordBatch;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
+use trace_core::families;
+use trace_core::families::mali_jm::{self, JobType};
 use trace_core::filter::Selection;
-use trace_core::jobs::{self, JobType};
 use trace_core::mmu;
 use trace_core::progress::Progress;
 use trace_core::recording::{ApiTraceMetadata, DmaMapRow, EventKind, InterruptLine, Recording};
@@ -264,16 +265,16 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, Ta
     let spans = &timeline.jobs;
     let at: Vec<u64> = spans.iter().map(|s| s.submit_event).collect();
     let memory = RegisterMap::built_in_for(recording)
-        .map(|map| jobs::memory_at_submits(recording, map, &at))
+        .map(|map| families::memory_at_submits(recording, map, &at))
         .unwrap_or_default();
     let chains: Vec<_> = spans
         .iter()
         .enumerate()
-        .map(|(i, s)| memory.get(i)?.as_ref().map(|m| jobs::read_chain(m, s.head_va).jobs))
+        .map(|(i, s)| memory.get(i)?.as_ref().map(|m| mali_jm::read_chain(m, s.head_va).jobs))
         .collect();
-    let heads: Vec<Option<&jobs::Job>> = chains.iter().map(|c| c.as_ref()?.first()).collect();
-    let kind = |j: &jobs::Job| j.kind().map(JobType::name);
-    let part = |name: &'static str, of: &dyn Fn(&jobs::Dispatch) -> u32| {
+    let heads: Vec<Option<&mali_jm::Job>> = chains.iter().map(|c| c.as_ref()?.first()).collect();
+    let kind = |j: &mali_jm::Job| j.kind().map(JobType::name);
+    let part = |name: &'static str, of: &dyn Fn(&mali_jm::Dispatch) -> u32| {
         let values: Vec<Option<u32>> = heads.iter().map(|j| (*j)?.dispatch.as_ref().map(of)).collect();
         column(name, values)
     };
@@ -289,7 +290,7 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, Ta
             "decoded",
             heads
                 .iter()
-                .map(|j| j.is_some_and(jobs::Job::is_decoded))
+                .map(|j| j.is_some_and(mali_jm::Job::is_decoded))
                 .collect::<Vec<_>>(),
         ),
         part("workgroups_x", &|d| d.workgroups[0]),

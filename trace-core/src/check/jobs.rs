@@ -1,8 +1,8 @@
 //! Checks of submitted jobs: descriptors that do not decode, or that share their page with foreign data.
 
 use super::capped_findings::CappedFindings;
+use crate::families::{ChainEnd, ChainJob, JobForm, address_spaces, find_family, memory_at_submits};
 use crate::finding::{Finding, FindingKind};
-use crate::jobs::{ChainEnd, HeaderError, Soundness, address_spaces, memory_at_submits, read_chain};
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
@@ -35,8 +35,9 @@ pub(super) fn check_jobs(
     progress: &Progress,
     findings: &mut Vec<Finding>,
 ) -> Result<(), Cancelled> {
-    // Command streams have no descriptors.
-    let map = RegisterMap::built_in_for(recording).filter(|_| !recording.has_command_streams());
+    let family = find_family(recording);
+    let has_descriptors = family.job_form() == JobForm::DescriptorChains;
+    let map = RegisterMap::built_in_for(recording).filter(|_| has_descriptors);
     let Some(map) = map else {
         return Ok(());
     };
@@ -75,37 +76,35 @@ pub(super) fn check_jobs(
             });
             continue;
         };
-        let chain = read_chain(&view, job.head_va);
+        let Some(chain) = family.read_chain(&view, job.head_va) else {
+            continue;
+        };
         for (n, j) in chain.jobs.iter().enumerate() {
-            match &j.header {
-                Ok(h) => {
-                    if let Soundness::Doubtful(why) = h.check_soundness() {
-                        foreign.add(|| {
-                            let message = format!("the descriptor decodes, but {why}");
-                            Finding::new(FindingKind::ForeignData, place(j.va), message).at_event(job.event)
-                        });
-                    }
-                }
-                Err(e) => {
-                    let which = if n == 0 {
-                        "the head".to_owned()
-                    } else {
-                        format!("job {n} of the chain")
-                    };
-                    heads.add(|| {
-                        let message = format!("{which} cannot be decoded: {e}");
-                        Finding::new(FindingKind::UndecodedJobHead, place(j.va), message).at_event(job.event)
-                    });
-                }
+            if let Some(why) = j.doubt() {
+                foreign.add(|| {
+                    let message = format!("the descriptor decodes, but {why}");
+                    Finding::new(FindingKind::ForeignData, place(j.va()), message).at_event(job.event)
+                });
             }
-            if pages_seen.insert((space, j.va.page())) {
-                text(&view, j.va, &j.header, job, &mut foreign);
+            if let Some(error) = j.error() {
+                let which = if n == 0 {
+                    "the head".to_owned()
+                } else {
+                    format!("job {n} of the chain")
+                };
+                heads.add(|| {
+                    let message = format!("{which} cannot be decoded: {error}");
+                    Finding::new(FindingKind::UndecodedJobHead, place(j.va()), message).at_event(job.event)
+                });
+            }
+            if pages_seen.insert((space, j.va().page())) {
+                text(&view, j.as_ref(), job, &mut foreign);
             }
         }
         let bad_end = match chain.end {
             ChainEnd::Loop(at) => Some((at, "the chain leads back to this job")),
             ChainEnd::Limit => Some((job.head_va, "the chain is longer than any chain of a driver")),
-            ChainEnd::Unreadable(at) if chain.jobs.iter().all(|j| j.va != at) => {
+            ChainEnd::Unreadable(at) if chain.jobs.iter().all(|j| j.va() != at) => {
                 Some((at, "the chain continues where there is no content"))
             }
             _ => None,
@@ -128,16 +127,11 @@ fn submit(job: &JobSpan) -> Submit {
 }
 
 /// Reports text in the page of a descriptor.
-fn text(
-    view: &GpuMemoryView<'_>,
-    va: GpuVa,
-    header: &Result<crate::jobs::JobHeader, HeaderError>,
-    job: &Submit,
-    foreign: &mut CappedFindings,
-) {
+fn text(view: &GpuMemoryView<'_>, descriptor: &dyn ChainJob, job: &Submit, foreign: &mut CappedFindings) {
+    let va = descriptor.va();
     let Some(page) = view.page(va).0 else { return };
     let (at, len) = longest_text(page);
-    if len < TEXT_RUN && !matches!(header, Err(HeaderError::Text { .. })) {
+    if len < TEXT_RUN && !descriptor.is_text() {
         return;
     }
     let bytes = page.get(at..(at + len).min(at + 40)).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Checks of events: lost, backwards in time, outside the register map, changed feature registers.
 
 use super::capped_findings::{CappedFindings, REPORT_EVERY};
+use crate::families::find_family;
 use crate::finding::{Finding, FindingKind};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Recording, SpaceKind};
@@ -87,27 +88,8 @@ fn without_names(recording: &Recording) -> String {
         let (name, space) = (map.name(), map.space());
         return format!("the register map {name} describes {space}, which was not recorded, so no register has a name");
     }
-    if recording.has_command_streams() {
-        let generation = match id >> 24 {
-            0x43 => 7,
-            0x44 => 8,
-            n => n,
-        };
-        if (2..10).contains(&generation) {
-            // One file describes all generations from the sixth on.
-            let source = generation.min(6);
-            let name = &recording.metadata.identity.gpu_name;
-            return format!(
-                "no register map knows {name} (chip id {id:#010x}), so no register has a name. Import one from a \
-                 version of Mesa that describes it, in src/freedreno/registers/adreno: `kinescope regmaps import \
-                 a{source}xx.xml --variant A{generation}XX --block A{source}XX --next-to {file}`"
-            );
-        }
-        return format!(
-            "no register map fits: the recording does not name its GPU. Import the .rd file again if an earlier \
-             version imported it. If you know the generation: `kinescope regmaps import a6xx.xml --variant A6XX \
-             --block A6XX --next-to {file}`, with the file from Mesa's src/freedreno/registers/adreno"
-        );
+    if let Some(explanation) = find_family(recording).explain_missing_map(recording, &file) {
+        return explanation;
     }
     let how = "`kinescope regmaps import` makes a map from an SVD, rules-ng-ng or genxml file";
     match recording.hardware() {

@@ -9,7 +9,7 @@ use super::event_diff::{JobPair, MAX_LISTED_DIFFERENCES};
 use super::relocation::Relocations;
 use super::rules::Rules;
 use crate::GpuVa;
-use crate::jobs::{HEADER_BYTES, Job, JobType, Payload, address_spaces, read_chain};
+use crate::families::{ChainJob, address_spaces, find_family_with};
 use crate::memory::{GpuMemory, GpuMemoryView};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
@@ -92,9 +92,6 @@ impl DescriptorDiff {
     }
 }
 
-/// A descriptor: the name of its layout, and its address.
-type Descriptor = (&'static str, GpuVa);
-
 /// The first bit that differs, and the fields that differ: name, and decoded value on each side.
 type Differ = (u32, Vec<(String, String, String)>);
 
@@ -142,13 +139,15 @@ pub(super) fn diff(
     progress: &Progress,
 ) -> Result<DescriptorDiff, Cancelled> {
     let mut out = DescriptorDiff::default();
-    let map_of = |r: &Recording| RegisterMap::for_recording(r);
-    let Some(map) = map_of(a).or_else(|| map_of(b)) else {
+    let map_of = |r| Some((r, RegisterMap::for_recording(r)?));
+    let Some((of_map, map)) = map_of(a).or_else(|| map_of(b)) else {
         return Ok(out);
     };
-    if [a, b].iter().any(|r| r.metadata.address_spaces.is_empty()) || map.layout("job-header").is_none() {
+    let family = find_family_with(of_map, Some(map));
+    let header = family.header_layout().and_then(|name| map.layout(name));
+    let Some(header) = header.filter(|_| [a, b].iter().all(|r| !r.metadata.address_spaces.is_empty())) else {
         return Ok(out);
-    }
+    };
     let ignored = rules.memory(a).merge(rules.memory(b));
     let mut relocations = Relocations::from_recordings(a, b);
     let side_a = Side::new(a, map, courses.iter().map(|c| c.submits().0).collect());
@@ -171,6 +170,7 @@ pub(super) fn diff(
         }
         let mut work = Work {
             map,
+            header,
             job: course.job,
             events: (submit_a, submit_b),
             spaces: (mem_a.2, mem_b.2),
@@ -179,45 +179,29 @@ pub(super) fn diff(
             relocations: &mut relocations,
             out: &mut out,
         };
-        let chain_a = read_chain(&mem_a.0, GpuVa(head_a));
-        let chain_b = read_chain(&mem_b.0, GpuVa(head_b));
+        let read = |memory, head| family.read_chain(memory, GpuVa(head));
+        let (Some(chain_a), Some(chain_b)) = (read(&mem_a.0, head_a), read(&mem_b.0, head_b)) else {
+            continue;
+        };
         for n in 0..chain_a.jobs.len().max(chain_b.jobs.len()) {
             if n.is_multiple_of(64) {
                 progress.check()?;
             }
-            work.jobs(n, chain_a.jobs.get(n), chain_b.jobs.get(n));
+            work.jobs(
+                n,
+                chain_a.jobs.get(n).map(AsRef::as_ref),
+                chain_b.jobs.get(n).map(AsRef::as_ref),
+            );
         }
     }
     Ok(out)
 }
 
-/// Returns the known descriptors of a job.
-fn descriptors(job: &Job) -> Vec<Descriptor> {
-    let mut out = vec![("job-header", job.va)];
-    let behind = GpuVa(job.va.0.saturating_add(HEADER_BYTES as u64));
-    match &job.payload {
-        Payload::WriteValue(_) => out.push(("write-value", behind)),
-        Payload::CacheFlush(_) => out.push(("cache-flush", behind)),
-        Payload::Compute(c) => {
-            out.push(("compute-invocation", behind));
-            out.push(("draw", c.draw));
-            out.extend(c.renderer.map(|_| ("renderer-state", c.state)));
-        }
-        Payload::IndexedVertex { vertex, fragment } => {
-            out.push(("compute-invocation", behind));
-            for c in [vertex, fragment] {
-                out.push(("draw", c.draw));
-                out.extend(c.renderer.map(|_| ("renderer-state", c.state)));
-            }
-        }
-        Payload::None | Payload::Fragment { .. } | Payload::NotRead | Payload::Unreadable => {}
-    }
-    out
-}
-
 /// The comparison of one pair of chains.
 struct Work<'w, 'r, I: Fn(u8, GpuVa, u64) -> bool> {
     map: &'w RegisterMap,
+    /// Layout of the header of a job.
+    header: &'w Layout,
     job: JobPair,
     /// The submits.
     events: (u64, u64),
@@ -232,21 +216,18 @@ struct Work<'w, 'r, I: Fn(u8, GpuVa, u64) -> bool> {
 
 impl<I: Fn(u8, GpuVa, u64) -> bool> Work<'_, '_, I> {
     /// Compares two jobs at the same position of their chains.
-    fn jobs(&mut self, n: usize, a: Option<&Job>, b: Option<&Job>) {
+    fn jobs(&mut self, n: usize, a: Option<&dyn ChainJob>, b: Option<&dyn ChainJob>) {
         let (Some(x), Some(y)) = (a, b) else {
-            let kind = a.or(b).and_then(Job::kind).map_or("job", JobType::name);
+            let kind = a.or(b).and_then(ChainJob::type_name).unwrap_or("job");
             let fields = vec![(
                 "job".to_owned(),
                 a.map_or_else(String::new, |_| kind.to_owned()),
                 b.map_or_else(String::new, |_| kind.to_owned()),
             )];
-            let Some(header) = self.map.layout("job-header") else {
-                return;
-            };
-            self.push_difference(n, header, (a.map(|j| j.va), b.map(|j| j.va)), (0, fields));
+            self.push_difference(n, self.header, (a.map(ChainJob::va), b.map(ChainJob::va)), (0, fields));
             return;
         };
-        let (of_x, of_y) = (descriptors(x), descriptors(y));
+        let (of_x, of_y) = (x.descriptors(), y.descriptors());
         // Another kind of job has other descriptors: the header shows it.
         let same_kinds = of_x.iter().map(|d| d.0).eq(of_y.iter().map(|d| d.0));
         let pairs = of_x.iter().zip(&of_y).take(if same_kinds { usize::MAX } else { 1 });

@@ -26,9 +26,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Value of [`Self::source`] if the jobs are command streams, [`Recording::has_command_streams`].
-    ///
-    /// [`Recording::has_command_streams`]: super::Recording::has_command_streams
+    /// Value of [`Self::source`] if the jobs are command streams, whose register writes follow their submit as events.
     pub const COMMAND_STREAMS: &'static str = "freedreno-rd";
     /// Value of [`Self::source`] if the page images of the source include the page tables.
     pub const RAW_MEMORY: &'static str = "raw-memory";

@@ -1,306 +1,39 @@
 //! Jobs, interrupts and phases, derived from the few events that the scan kept.
 
-use super::scan::{Class, Classes, Mark, MarkKind, group_end, scan};
-use super::{InferredInterrupt, JobSpan, Phase, PhaseName, Timeline};
-use crate::GpuVa;
+use super::Timeline;
+use super::scan::{Classes, group_end, scan};
+use crate::families::{ScannedEvents, find_family_with};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{Events, InterruptLine, Recording};
+use crate::recording::Recording;
 use crate::registers::RegisterMap;
-use std::collections::VecDeque;
 
-/// The job command that starts a chain.
-const COMMAND_START: u64 = 1;
-/// Number of job slots with bits in a status word.
-const SLOTS: usize = 16;
-/// Bits [3:0] of TRANSCFG if nothing is translated or mapped.
-const MODE_UNMAPPED: u64 = 1;
-
-/// Derives a timeline from the events.
-///
-/// A *job* starts at the write that starts a slot, and ends at the next interrupt of its slot; a slot executes its jobs
-/// in order. An *interrupt* is a handler's read of a nonzero status register, or an interrupt event of the recording.
-/// If one follows the other on the same line, they are one interrupt.
-///
-/// The *phases*: boot ends with the status reads after the interrupt of the last power-up before the first job. Compute
-/// starts with the first job after which the driver no longer commands the address space while no job runs. Until then
-/// it still maps memory between jobs for set-up. If not more jobs come after that point than before it, the driver maps
-/// memory as its program proceeds, and compute starts with the first job. The rule uses no times, so it gives the same
-/// result on a recording and on its replay at any speed. Teardown starts where translation is switched off after the
-/// last job.
+/// Derives a timeline from the events: the family of the recording finds the jobs, interrupts and phases.
 ///
 /// # Errors
 ///
 /// When the work was cancelled.
 pub fn derive(recording: &Recording, map: &RegisterMap, progress: &Progress) -> Result<Timeline, Cancelled> {
     let classes = Classes::new(recording, map);
-    let mut work = Work::new(&recording.events, &classes);
+    let group_end = |event| group_end(&recording.events, &classes, event);
+    let mut tracker = find_family_with(recording, Some(map)).track_jobs(ScannedEvents {
+        events: &recording.events,
+        group_end: &group_end,
+    });
     let (mut polls, mut gaps) = (Vec::new(), Vec::new());
     scan(recording, &classes, progress, |found| {
         polls.extend(found.polls);
         gaps.extend(found.gaps);
         for mark in &found.marks {
-            work.take(mark);
+            tracker.take(mark);
         }
     })?;
-    if recording.has_command_streams() {
-        end_command_streams(&recording.events, &mut work.jobs);
-    }
-    // Command streams do not show what their driver did between them.
-    let phases = match recording.has_command_streams() {
-        true => Vec::new(),
-        false => work.phases(recording.events.len() as u64),
-    };
-    let mut interrupts = work.interrupts;
-    interrupts.extend(work.waiting.into_iter().flatten());
-    interrupts.sort_by_key(|i| i.event);
+    let mut work = tracker.finish();
+    work.interrupts.sort_by_key(|i| i.event);
     Ok(Timeline {
         polls,
-        interrupts,
+        interrupts: work.interrupts,
         jobs: work.jobs,
         gaps,
-        phases,
+        phases: work.phases,
     })
-}
-
-/// Ends each job at the last access before the next submit: its commands' writes follow the submit. The recording does
-/// not show when the GPU was done.
-fn end_command_streams(events: &Events, jobs: &mut [JobSpan]) {
-    let mut next = events.len() as u64;
-    for job in jobs.iter_mut().rev() {
-        let is_access = |e: &u64| usize::try_from(*e).is_ok_and(|e| events.access(e).is_some());
-        let last = (job.submit_event + 1..next).rev().find(is_access);
-        job.done_event = Some(last.unwrap_or(job.submit_event));
-        next = job.submit_event;
-    }
-}
-
-/// The state of a job slot.
-#[derive(Default)]
-struct Slot {
-    head_low: u64,
-    head_high: u64,
-    /// Event of the first head write since the last start.
-    head_event: Option<u64>,
-    /// Jobs submitted and not ended.
-    running: VecDeque<usize>,
-}
-
-struct Work<'a> {
-    events: &'a Events,
-    classes: &'a Classes,
-    slots: [Slot; SLOTS],
-    jobs: Vec<JobSpan>,
-    /// For each job, the first event of its submission.
-    prepared: Vec<u64>,
-    interrupts: Vec<InferredInterrupt>,
-    /// Interrupt events whose handler has not read its status yet, by line.
-    waiting: [Option<InferredInterrupt>; 3],
-    running: usize,
-    /// Whether an address space was commanded while no job ran, since the last submit.
-    idle_command: bool,
-    /// The last job for which that was so.
-    last_prepared_job: usize,
-    power_pending: bool,
-    boot_end: Option<u64>,
-    translation_on: Option<u64>,
-    teardown: Option<u64>,
-}
-
-impl<'a> Work<'a> {
-    fn new(events: &'a Events, classes: &'a Classes) -> Self {
-        Self {
-            events,
-            classes,
-            slots: Default::default(),
-            jobs: Vec::new(),
-            prepared: Vec::new(),
-            interrupts: Vec::new(),
-            waiting: [None; 3],
-            running: 0,
-            idle_command: false,
-            last_prepared_job: 0,
-            power_pending: false,
-            boot_end: None,
-            translation_on: None,
-            teardown: None,
-        }
-    }
-
-    fn take(&mut self, mark: &Mark) {
-        match mark.kind {
-            MarkKind::Handler { line, value, last } => {
-                // The handler repeats an interrupt event.
-                let inferred_interrupt = self.waiting.get_mut(line as usize).and_then(Option::take);
-                let event = inferred_interrupt.map_or(mark.event, |w| w.event);
-                let time = if inferred_interrupt.is_some() {
-                    self.time(event, mark.time)
-                } else {
-                    mark.time
-                };
-                let new = value & !inferred_interrupt.map_or(0, |w| w.status);
-                self.interrupt(
-                    InferredInterrupt {
-                        event,
-                        last,
-                        line,
-                        status: value,
-                    },
-                    new,
-                    time,
-                );
-            }
-            MarkKind::Interrupt { line, status } => {
-                let new = InferredInterrupt {
-                    event: mark.event,
-                    last: mark.event,
-                    line,
-                    status,
-                };
-                let before = self.waiting.get_mut(line as usize).and_then(|w| w.replace(new));
-                self.interrupts.extend(before);
-                // The job has ended here, whether or not a handler reads the status.
-                self.end_jobs(line, status, mark.event, mark.time);
-            }
-            MarkKind::Submit { head, slot } => self.submit(mark, slot, GpuVa(head), mark.event),
-            MarkKind::Write { class, value } => self.write(mark, class, value),
-        }
-    }
-
-    fn time(&self, event: u64, otherwise: u64) -> u64 {
-        usize::try_from(event)
-            .ok()
-            .and_then(|e| self.events.time.get(e))
-            .unwrap_or(otherwise)
-    }
-
-    fn write(&mut self, mark: &Mark, class: Class, value: u64) {
-        match class {
-            Class::HeadLow(n) | Class::HeadHigh(n) => {
-                if let Some(slot) = self.slots.get_mut(usize::from(n)) {
-                    slot.head_event.get_or_insert(mark.event);
-                    let half = if matches!(class, Class::HeadLow(_)) {
-                        &mut slot.head_low
-                    } else {
-                        &mut slot.head_high
-                    };
-                    *half = value & 0xffff_ffff;
-                }
-            }
-            Class::Command(n) if value == COMMAND_START => {
-                let Some(slot) = self.slots.get_mut(usize::from(n)) else {
-                    return;
-                };
-                let head = GpuVa(slot.head_high << 32 | slot.head_low);
-                let prepared = slot.head_event.take().unwrap_or(mark.event);
-                self.submit(mark, n, head, prepared);
-            }
-            Class::AsCommand if self.running == 0 => self.idle_command = true,
-            Class::TransCfg if value & 0xf == MODE_UNMAPPED => self.off(mark.event),
-            Class::RootLow if value == 0 => self.off(mark.event),
-            Class::TransCfg | Class::RootLow => {
-                self.translation_on.get_or_insert(mark.event);
-            }
-            Class::PowerOn if self.jobs.is_empty() => self.power_pending = true,
-            _ => {}
-        }
-    }
-
-    /// Records that translation was switched off; it counts if no job follows.
-    fn off(&mut self, event: u64) {
-        if !self.jobs.is_empty() {
-            self.teardown.get_or_insert(event);
-        }
-    }
-
-    fn submit(&mut self, mark: &Mark, slot: u8, head: GpuVa, prepared: u64) {
-        let index = self.jobs.len();
-        self.jobs.push(JobSpan {
-            index: u32::try_from(index).unwrap_or(u32::MAX),
-            slot,
-            submit_event: mark.event,
-            done_event: None,
-            head_va: head,
-            submit_ns: mark.time,
-            done_ns: None,
-            failed: false,
-        });
-        self.prepared.push(prepared);
-        if std::mem::take(&mut self.idle_command) {
-            self.last_prepared_job = index;
-        }
-        self.teardown = None;
-        if let Some(s) = self.slots.get_mut(usize::from(slot)) {
-            s.running.push_back(index);
-            self.running += 1;
-        }
-    }
-
-    fn interrupt(&mut self, interrupt: InferredInterrupt, new: u64, time: u64) {
-        self.interrupts.push(interrupt);
-        self.end_jobs(interrupt.line, new, interrupt.event, time);
-        if interrupt.line == InterruptLine::Gpu && self.power_pending && self.jobs.is_empty() {
-            self.boot_end = Some(group_end(self.events, self.classes, interrupt.last));
-        }
-    }
-
-    fn end_jobs(&mut self, line: InterruptLine, status: u64, event: u64, time: u64) {
-        if line != InterruptLine::Job {
-            return;
-        }
-        for (n, slot) in self.slots.iter_mut().enumerate() {
-            let failed = status >> (16 + n) & 1 == 1;
-            if status >> n & 1 == 0 && !failed {
-                continue;
-            }
-            if let Some(job) = slot.running.pop_front().and_then(|i| self.jobs.get_mut(i)) {
-                self.running = self.running.saturating_sub(1);
-                (job.done_event, job.done_ns, job.failed) = (Some(event), Some(time), failed);
-            }
-        }
-    }
-
-    fn phases(&self, events: u64) -> Vec<Phase> {
-        let Some(end) = events.checked_sub(1) else {
-            return Vec::new();
-        };
-        let first_job = self.prepared.first().copied();
-        let after_boot = match (self.boot_end, self.translation_on, first_job) {
-            (Some(last), _, _) => last + 1,
-            (None, Some(on), Some(job)) => on.min(job),
-            (None, None, Some(job)) => job,
-            (None, _, None) => events,
-        };
-        let set_up = self.last_prepared_job;
-        let first_computing = if self.jobs.len().saturating_sub(set_up) > set_up {
-            set_up
-        } else {
-            0
-        };
-        let compute = self.prepared.get(first_computing).copied().unwrap_or(events);
-        let teardown = self.teardown.unwrap_or(events);
-        let starts = [
-            (PhaseName::Boot, 0),
-            (PhaseName::Setup, after_boot),
-            (PhaseName::Compute, compute),
-            (PhaseName::Teardown, teardown),
-        ];
-        let mut phases = Vec::new();
-        for (i, (name, first)) in starts.iter().enumerate() {
-            let next = starts
-                .get(i + 1..)
-                .into_iter()
-                .flatten()
-                .map(|s| s.1)
-                .min()
-                .unwrap_or(events);
-            if *first < next && *first <= end {
-                phases.push(Phase {
-                    name: *name,
-                    first: *first,
-                    last: next.min(events) - 1,
-                });
-            }
-        }
-        phases
-    }
 }

@@ -1,8 +1,11 @@
 //! The lanes of the timeline: register blocks, framebuffers, other accesses, other events; for API traces streams,
 //! memory and other calls.
 
-use crate::recording::{AllocationKind, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind};
-use crate::registers::{Register, RegisterMap, Role, register_space};
+use crate::families::{Family, find_family_with};
+use crate::recording::{
+    AllocationKind, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind,
+};
+use crate::registers::{Register, RegisterMap, register_space};
 use std::ops::Range;
 
 /// Lane of accesses to registers that the map does not know.
@@ -13,6 +16,8 @@ const ELSEWHERE: &str = "elsewhere";
 const MARKS: &str = "marks";
 /// An event in no lane: an interrupt or a submit, which have their own lanes.
 const NONE: u8 = u8::MAX;
+/// Rank of the lanes of blocks, after those that a family ranks.
+const LAST_RANK: u8 = 5;
 /// Maximum number of lanes of blocks.
 const MAX_BLOCK_LANES: usize = 100;
 /// Maximum number of lanes of framebuffers; a card has one.
@@ -118,12 +123,6 @@ pub(super) fn needs_call_lanes(recording: &Recording, names: &[String]) -> bool 
     recording.api().is_some() && calls.iter().any(|n| *n > 0) && !names.iter().any(of_calls)
 }
 
-/// Returns the name of a register's lane: job slots and address spaces by number, power separate from the rest of the
-/// GPU.
-fn name(r: &Register) -> String {
-    short(whole_name(r))
-}
-
 /// Cuts a name to its maximum size in a file.
 fn short(mut name: String) -> String {
     let max = (0..=super::pyramid_store::NAME_BYTES)
@@ -133,40 +132,23 @@ fn short(mut name: String) -> String {
     name
 }
 
-fn whole_name(r: &Register) -> String {
-    let power = matches!(
-        r.replay.role,
-        Some(Role::PowerOn | Role::PowerOff | Role::PowerReady | Role::PowerTransition)
-    ) || ["PWR", "READY", "PRESENT", "ACTIVE"].iter().any(|k| r.name.contains(k));
-    match (r.block.as_str(), r.index) {
-        ("JOB_SLOT" | "JS", Some(i)) => format!("JS{i}"),
-        ("AS", Some(i)) => format!("AS{i}"),
-        ("GPU_CONTROL", _) if power => "power".to_owned(),
-        ("GPU_CONTROL", _) => "GPU".to_owned(),
-        (other, Some(i)) => format!("{} {i}", other.to_lowercase().replace('_', " ")),
-        (other, None) => other.to_lowercase().replace('_', " "),
-    }
-}
-
-/// Returns the rank of a lane: registers that start work come first.
-fn rank(r: &Register, name: &str) -> (u8, u8) {
-    let kind = match (r.block.as_str(), name) {
-        ("JOB_SLOT" | "JS", _) => 0,
-        ("AS", _) => 1,
-        (_, "power") => 2,
-        ("JOB_CONTROL", _) => 3,
-        ("GPU_CONTROL", _) => 4,
-        _ => 5,
-    };
-    (kind, r.index.unwrap_or(0))
+/// Returns the rank and the name of a register's lane: those of its family, else the name of its block.
+fn lane_of(family: &dyn Family, r: &Register) -> (u8, String) {
+    let (rank, name) = family.lane_of(r).unwrap_or_else(|| {
+        let block = r.block.to_lowercase().replace('_', " ");
+        let name = r.index.map(|i| format!("{block} {i}"));
+        (LAST_RANK, name.unwrap_or(block))
+    });
+    (rank, short(name))
 }
 
 impl Lanes {
     pub fn new(recording: &Recording, map: Option<&RegisterMap>) -> Self {
+        let family = find_family_with(recording, map);
         let mut found: Vec<((u8, u8), String)> = Vec::new();
         for r in map.into_iter().flat_map(RegisterMap::registers) {
-            let name = name(r);
-            let key = (rank(r, &name), name);
+            let (rank, name) = lane_of(family, r);
+            let key = ((rank, r.index.unwrap_or(0)), name);
             if let Err(at) = found.binary_search(&key) {
                 found.insert(at, key);
             }
@@ -191,7 +173,7 @@ impl Lanes {
         let end = map.and_then(|m| m.registers().map(Register::end).max()).unwrap_or(0);
         let mut places = vec![unknown; (end as usize).div_ceil(1 << shift)];
         for r in map.into_iter().flat_map(RegisterMap::registers) {
-            let lane = name(r);
+            let (_, lane) = lane_of(family, r);
             let lane = names.iter().position(|n| *n == lane).and_then(|l| u8::try_from(l).ok());
             let own = (r.offset >> shift) as usize..(r.end() >> shift) as usize;
             if let (Some(places), Some(lane)) = (places.get_mut(own), lane) {

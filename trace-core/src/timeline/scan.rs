@@ -1,9 +1,10 @@
 //! The parallel pass over all events: it finds runs of reads, gaps, and the few events about jobs and interrupts.
 
 use super::{GAP_NS, Gap, Poll};
+use crate::families::{Mark, MarkKind, RegisterClass, find_family_with};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Column, EventKind, Events, InterruptLine, Recording, SpaceKind};
-use crate::registers::{Register, RegisterMap, Role, register_space};
+use crate::registers::{Register, RegisterMap, register_space};
 use rayon::prelude::*;
 
 /// Number of events that one worker scans at once.
@@ -12,29 +13,10 @@ const BLOCK: usize = 1 << 16;
 /// Number of blocks that are scanned before their results are used: enough for every worker.
 const AT_ONCE: usize = 64;
 
-/// The class of a register in this pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Class {
-    /// Not relevant.
-    Plain,
-    /// Status that drivers read in groups.
-    Group,
-    HeadLow(u8),
-    HeadHigh(u8),
-    Command(u8),
-    Status(InterruptLine),
-    /// Registers that a handler accesses after its first read.
-    Handler(InterruptLine),
-    AsCommand,
-    TransCfg,
-    RootLow,
-    PowerOn,
-}
-
 /// The class of each register of a map, by word. Registers that share a word, and parts of one, have none: this pass
 /// handles 32-bit registers.
 pub(super) struct Classes {
-    words: Vec<Class>,
+    words: Vec<RegisterClass>,
     /// The space of the device's registers.
     space: Option<u8>,
 }
@@ -42,26 +24,10 @@ pub(super) struct Classes {
 impl Classes {
     pub(super) fn new(recording: &Recording, map: &RegisterMap) -> Self {
         let end = map.registers().map(Register::end).max().unwrap_or(0);
-        let mut words = vec![Class::Plain; (end / 4) as usize];
+        let mut words = vec![RegisterClass::Plain; (end / 4) as usize];
+        let family = find_family_with(recording, Some(map));
         for r in map.registers() {
-            let low = !matches!(r.pair, Some(crate::registers::Half::High { .. }));
-            let slot = r.index.unwrap_or(0);
-            let class = match r.replay.role {
-                Some(Role::JobHead) if low => Class::HeadLow(slot),
-                Some(Role::JobHead) => Class::HeadHigh(slot),
-                Some(Role::JobCommand) => Class::Command(slot),
-                Some(Role::IrqStatus(line)) => Class::Status(line),
-                Some(Role::IrqClear(line) | Role::IrqRawstat(line)) => Class::Handler(line),
-                Some(Role::FaultStatus | Role::FaultAddress) => Class::Handler(InterruptLine::Mmu),
-                Some(Role::GpuFaultStatus | Role::GpuFaultAddress) => Class::Handler(InterruptLine::Gpu),
-                Some(Role::AsCommand) => Class::AsCommand,
-                Some(Role::TransCfg) if low => Class::TransCfg,
-                Some(Role::Root) if low => Class::RootLow,
-                Some(Role::PowerOn) => Class::PowerOn,
-                Some(Role::PowerReady | Role::PowerTransition) => Class::Group,
-                None if r.block == "JOB_CONTROL" => Class::Handler(InterruptLine::Job),
-                _ => Class::Plain,
-            };
+            let class = family.class_of(r);
             if let Some(word) = words.get_mut((r.offset / 4) as usize).filter(|_| r.width == 4) {
                 *word = class;
             }
@@ -73,42 +39,15 @@ impl Classes {
         }
     }
 
-    pub(super) fn class_at(&self, offset: u32) -> Class {
+    pub(super) fn class_at(&self, offset: u32) -> RegisterClass {
         if !offset.is_multiple_of(4) {
-            return Class::Plain;
+            return RegisterClass::Plain;
         }
-        self.words.get((offset / 4) as usize).copied().unwrap_or(Class::Plain)
+        self.words
+            .get((offset / 4) as usize)
+            .copied()
+            .unwrap_or(RegisterClass::Plain)
     }
-}
-
-/// A relevant event.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
-    pub(super) event: u64,
-    pub(super) time: u64,
-    pub(super) kind: MarkKind,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum MarkKind {
-    /// The first read of an interrupt handler; `last` is the handler's last event.
-    Handler {
-        line: InterruptLine,
-        value: u64,
-        last: u64,
-    },
-    Write {
-        class: Class,
-        value: u64,
-    },
-    Interrupt {
-        line: InterruptLine,
-        status: u64,
-    },
-    Submit {
-        head: u64,
-        slot: u8,
-    },
 }
 
 /// The results of the pass in event order.
@@ -282,7 +221,7 @@ impl Run {
 fn key(classes: &Classes, kind: u8, space: u8, offset: u32) -> Key {
     if kind != EventKind::Read as u8 {
         Key::None
-    } else if classes.space == Some(space) && classes.class_at(offset) == Class::Group {
+    } else if classes.space == Some(space) && classes.class_at(offset) == RegisterClass::Group {
         Key::Group
     } else {
         Key::Register(space, offset)
@@ -396,9 +335,9 @@ fn mark(events: &Events, classes: &Classes, block: &Block, now: RunEvent, marks:
             let class = classes.class_at(offset);
             let write = way == EventKind::Write;
             match class {
-                Class::Plain | Class::Group | Class::Handler(_) => return,
-                Class::Status(_) if write || value == 0 => return,
-                Class::Status(line) => MarkKind::Handler {
+                RegisterClass::Plain | RegisterClass::Group | RegisterClass::Handler(_) => return,
+                RegisterClass::Status(_) if write || value == 0 => return,
+                RegisterClass::Status(line) => MarkKind::Handler {
                     line,
                     value,
                     last: handler_end(events, classes, block, event, line),
@@ -451,7 +390,7 @@ fn handler_end(events: &Events, classes: &Classes, block: &Block, event: usize, 
         };
         match next {
             Some((space, offset))
-                if Some(space) == classes.space && classes.class_at(offset) == Class::Handler(line) =>
+                if Some(space) == classes.space && classes.class_at(offset) == RegisterClass::Handler(line) =>
             {
                 last = e;
             }
@@ -469,7 +408,11 @@ pub(super) fn group_end(events: &Events, classes: &Classes, event: u64) -> u64 {
             (Some(a), Some(b)) => b.saturating_sub(a),
             _ => break,
         };
-        if a.write || Some(a.space) != classes.space || classes.class_at(a.offset) != Class::Group || gap > GAP_NS {
+        if a.write
+            || Some(a.space) != classes.space
+            || classes.class_at(a.offset) != RegisterClass::Group
+            || gap > GAP_NS
+        {
             break;
         }
         last += 1;

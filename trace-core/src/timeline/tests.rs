@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::progress::Progress;
+use crate::recording::InterruptLine;
 use crate::recording::{Access, EventsBuilder, InterruptRow, Recording, Space, SpaceKind, SubmitRow};
 use crate::registers::RegisterMap;
 

@@ -2,7 +2,7 @@
 
 use super::{JobParts, Part, SuppliedBytes, TrimError, TrimRequest};
 use crate::PAGE_SIZE;
-use crate::jobs::address_spaces;
+use crate::families::address_spaces;
 use crate::mmu::{TableItem, visit_all};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{

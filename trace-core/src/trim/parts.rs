@@ -1,30 +1,13 @@
 //! The events that belong to a job: its submission, its interrupt with the handler's reads and clears, and reads of its
 //! slot in between.
 
+use crate::families::{EventRelation, find_family_with};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{EventKind, InterruptLine, Recording};
-use crate::registers::{Register, RegisterMap, Role, register_space};
+use crate::recording::Recording;
+use crate::registers::RegisterMap;
 use crate::timeline;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::RangeInclusive;
-
-/// Values of the GPU command that end every job: soft and hard reset.
-const RESETS: [u64; 2] = [1, 2];
-
-/// The relation of an event to jobs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    /// None: it always stays.
-    Other,
-    /// A write to a slot's registers.
-    SlotWrite(u8),
-    /// A read of a slot's registers.
-    SlotRead(u8),
-    /// A value that depends on a running or just ended job: its interrupt, faults, the GPU's state.
-    OfJob,
-    /// The flush counter, which the next submission passes on.
-    Flush,
-}
 
 /// The parts of a recording that are jobs. Jobs that run at the same time, or end at the same interrupt, are one
 /// *group*: reads while they run cannot be distinguished.
@@ -36,7 +19,7 @@ pub struct JobParts {
     /// For each job its group.
     group_of: Vec<usize>,
     groups: Vec<RangeInclusive<u64>>,
-    classes: Vec<Class>,
+    relations: Vec<EventRelation>,
     /// For each job, the latest writes to its slot's registers before its submission.
     found: Vec<Vec<u64>>,
     /// For each job the latest read of the flush counter before its submit.
@@ -56,10 +39,14 @@ impl JobParts {
         if timeline.jobs.is_empty() {
             return Ok(this);
         }
-        let (classes, resets) = classes(recording, map);
-        this.classes = classes;
+        this.relations = find_family_with(recording, Some(map)).relate_events(recording, map);
+        let numbered = (0u64..).zip(&this.relations);
+        let resets = numbered
+            .filter(|(_, r)| **r == EventRelation::Reset)
+            .map(|(event, _)| event);
+        let resets: Vec<u64> = resets.collect();
         this.submits = timeline.jobs.iter().map(|j| j.submit_event).collect();
-        this.submissions(recording, map);
+        this.submissions(recording);
         for (job, first) in timeline.jobs.iter().zip(this.first_writes(&timeline.jobs)) {
             let end = match job.done_event {
                 Some(done) => {
@@ -158,8 +145,8 @@ impl JobParts {
         let mut group = 0;
         let mut latest: HashMap<u8, bool> = HashMap::new();
         let mut submit = 0;
-        let mut out = Vec::with_capacity(self.classes.len());
-        for (event, class) in (0u64..).zip(&self.classes) {
+        let mut out = Vec::with_capacity(self.relations.len());
+        for (event, relation) in (0u64..).zip(&self.relations) {
             while self.groups.get(group).is_some_and(|g| *g.end() < event) {
                 group += 1;
             }
@@ -168,10 +155,10 @@ impl JobParts {
             }
             let inside = self.groups.get(group).filter(|g| g.contains(&event));
             let here = inside.and_then(|_| group_stays.get(group)).copied();
-            out.push(match class {
-                Class::Other => false,
-                Class::OfJob => here == Some(false),
-                Class::SlotWrite(slot) | Class::SlotRead(slot) => match here {
+            out.push(match relation {
+                EventRelation::Unrelated | EventRelation::Reset => false,
+                EventRelation::OfJob => here == Some(false),
+                EventRelation::SlotWrite { slot, .. } | EventRelation::SlotRead(slot) => match here {
                     Some(stays) => {
                         latest.insert(*slot, stays);
                         !stays
@@ -179,7 +166,7 @@ impl JobParts {
                     // After a job the event belongs to it; before any job it is set-up.
                     None => latest.get(slot) == Some(&false),
                 },
-                Class::Flush => stays.get(submit) == Some(&false),
+                EventRelation::SubmitInput => stays.get(submit) == Some(&false),
             });
         }
         for (job, _) in stays.iter().enumerate().filter(|(_, s)| **s) {
@@ -194,21 +181,21 @@ impl JobParts {
     }
 
     /// Records the values of the slot's registers and the flush counter that each submit finds.
-    fn submissions(&mut self, recording: &Recording, map: &RegisterMap) {
+    fn submissions(&mut self, recording: &Recording) {
         let mut written: HashMap<u8, HashMap<u32, u64>> = HashMap::new();
         let mut flush = None;
         let mut next = 0;
-        for (event, class) in (0u64..).zip(&self.classes) {
+        for (event, relation) in (0u64..).zip(&self.relations) {
             let access = usize::try_from(event).ok().and_then(|e| recording.events.access(e));
-            match (class, access) {
-                (Class::Flush, _) => flush = Some(event),
-                (Class::SlotWrite(slot), Some(a)) => {
+            match (relation, access) {
+                (EventRelation::SubmitInput, _) => flush = Some(event),
+                (EventRelation::SlotWrite { slot, is_kept }, Some(a)) => {
                     if self.submits.get(next) == Some(&event) {
                         next += 1;
                         let found = written.get(slot).map(|w| w.values().copied().collect());
                         self.found.push(found.unwrap_or_default());
                         self.flush.push(flush);
-                    } else if map.at(a.offset).is_some_and(sets_up) {
+                    } else if *is_kept {
                         written.entry(*slot).or_default().insert(a.offset, event);
                     }
                 }
@@ -228,8 +215,8 @@ impl JobParts {
         let mut first: HashMap<u8, u64> = HashMap::new();
         let mut out = Vec::with_capacity(jobs.len());
         let mut next = 0;
-        for (event, class) in (0u64..).zip(&self.classes) {
-            if let Class::SlotWrite(slot) = class {
+        for (event, relation) in (0u64..).zip(&self.relations) {
+            if let EventRelation::SlotWrite { slot, .. } = relation {
                 first.entry(*slot).or_insert(event);
             }
             if let Some(job) = jobs.get(next).filter(|j| j.submit_event == event) {
@@ -258,63 +245,4 @@ impl JobParts {
             }
         }
     }
-}
-
-/// Whether a register of a slot keeps a value for the next job.
-fn sets_up(register: &Register) -> bool {
-    !matches!(register.replay.role, Some(Role::JobCommand | Role::JobStop))
-}
-
-/// Returns the class of each event, and the events of resets.
-fn classes(recording: &Recording, map: &RegisterMap) -> (Vec<Class>, Vec<u64>) {
-    let space = register_space(recording, Some(map));
-    let streams = recording.has_command_streams();
-    let slots: BTreeSet<&str> = map
-        .registers()
-        .filter(|r| r.replay.role == Some(Role::JobCommand))
-        .map(|r| r.block.as_str())
-        .collect();
-    let mut resets = Vec::new();
-    let mut out = Vec::with_capacity(recording.events.len());
-    for event in 0..recording.events.len() {
-        let access = recording.events.access(event).filter(|a| a.space == space);
-        let register = access.and_then(|a| Some((a, map.at(a.offset)?)));
-        out.push(match (recording.events.kind(event), register) {
-            (Some(EventKind::Submit), _) => Class::OfJob,
-            // The writes of a command stream are the job.
-            (Some(EventKind::Write), _) if streams => Class::OfJob,
-            (Some(EventKind::Interrupt), _) => {
-                let line = recording
-                    .events
-                    .interrupt(event)
-                    .and_then(|i| InterruptLine::from_raw(i.line));
-                match line {
-                    Some(InterruptLine::Job | InterruptLine::Mmu) if !slots.is_empty() => Class::OfJob,
-                    _ => Class::Other,
-                }
-            }
-            (_, Some((a, r))) if slots.contains(r.block.as_str()) => match (a.write, r.index.unwrap_or(0)) {
-                (true, slot) => Class::SlotWrite(slot),
-                (false, slot) => Class::SlotRead(slot),
-            },
-            (_, Some((a, r))) => match r.replay.role {
-                Some(Role::IrqStatus(line) | Role::IrqRawstat(line) | Role::IrqClear(line))
-                    if line != InterruptLine::Gpu =>
-                {
-                    Class::OfJob
-                }
-                Some(Role::FaultStatus | Role::FaultAddress | Role::GpuStatus) => Class::OfJob,
-                Some(Role::LatestFlush) => Class::Flush,
-                Some(Role::GpuCommand) if a.write && RESETS.contains(&a.value) => {
-                    resets.push(event as u64);
-                    Class::Other
-                }
-                // The state of all slots.
-                None if !a.write && r.block == "JOB_CONTROL" => Class::OfJob,
-                _ => Class::Other,
-            },
-            _ => Class::Other,
-        });
-    }
-    (out, resets)
 }

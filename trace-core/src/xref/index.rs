@@ -5,8 +5,8 @@ use super::reference::TableLocation;
 use crate::GpuVa;
 use crate::api_trace::ApiTrace;
 use crate::check::{Submit, check_submits};
+use crate::families::{ChainJob, JobForm, find_family, read_shared_chains};
 use crate::finding::Finding;
-use crate::jobs::{read_chain, read_shared_chains};
 use crate::memory::GpuMemoryView;
 use crate::mmu::{DoubleMapping, Leaf, Scan, TableItem, find_double_mappings, visit_all};
 use crate::progress::{Cancelled, Progress};
@@ -199,17 +199,19 @@ impl XrefData for XrefIndex {
 /// Reads the chains of all jobs.
 fn read_jobs(recording: &Recording, submits: &[Submit], progress: &Progress) -> Result<Vec<IndexedJob>, Cancelled> {
     let heads: Vec<(u64, GpuVa)> = submits.iter().map(|s| (s.event, s.head_va)).collect();
+    let family = find_family(recording);
+    let is_stream = family.job_form() == JobForm::CommandStreams;
     let chains = read_shared_chains(recording, &heads, progress, |space, event, head| {
         let only = ChainDescriptor { va: head, shader: None };
         let memory = space.and_then(|s| GpuMemoryView::at(recording, s, event));
         let descriptors = match memory {
             // Data that a command stream reads as descriptors is not one.
-            _ if recording.has_command_streams() => vec![only],
+            _ if is_stream => vec![only],
             Some(memory) => {
-                let jobs = read_chain(&memory, head).jobs;
-                let descriptor = |j: &crate::jobs::Job| ChainDescriptor {
-                    va: j.va,
-                    shader: j.shader_va,
+                let jobs = family.read_chain(&memory, head).map_or_else(Vec::new, |c| c.jobs);
+                let descriptor = |j: &Box<dyn ChainJob>| ChainDescriptor {
+                    va: j.va(),
+                    shader: j.shader_va(),
                 };
                 jobs.iter().take(MAX_CHAIN).map(descriptor).collect()
             }

@@ -4,7 +4,8 @@
 use super::data::{XrefData, XrefJob};
 use super::host_writes::for_each_host_write;
 use super::pointers::find_pointers;
-use super::reference::{AccessKind, EntryReason, EntryValue, EntryWriter, Reference, ReferenceItem, TableCommand};
+use super::reference::{AccessKind, EntryReason, EntryValue, EntryWriter, Reference, ReferenceItem};
+use crate::families::{TableCommand, find_family_with};
 use crate::memory::GpuMemoryView;
 use crate::mmu::{self, Walk, WalkStep, root_from_register, span_bytes};
 use crate::progress::{Cancelled, Progress};
@@ -207,6 +208,7 @@ impl<D: XrefData> EntryQuery<'_, D> {
             let low = |r: &&&Register| r.replay.role == Some(role) && !matches!(r.pair, Some(Half::High { .. }));
             registers.iter().find(low).copied()
         };
+        let family = find_family_with(self.recording, Some(map));
         let Some(command) = of(Role::AsCommand) else { return };
         let (root, lock) = (of(Role::Root), of(Role::LockAddr));
         let Some(accesses) = self.data.accesses(command.offset) else {
@@ -223,14 +225,13 @@ impl<D: XrefData> EntryQuery<'_, D> {
                 continue;
             }
             let covers = lock.and_then(|r| self.covers(r, event));
-            let (kind, is_ranged) = match value & 0xff {
-                1 => (TableCommand::Update, false),
-                2 => (TableCommand::Lock, true),
-                3 => (TableCommand::Unlock, false),
-                4 => (TableCommand::FlushTables, true),
-                5 => (TableCommand::FlushMemory, true),
-                _ => continue,
+            let Some(kind) = family.table_command(value) else {
+                continue;
             };
+            let is_ranged = matches!(
+                kind,
+                TableCommand::Lock | TableCommand::FlushTables | TableCommand::FlushMemory
+            );
             if is_ranged && covers == Some(false) {
                 continue;
             }

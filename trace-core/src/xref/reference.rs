@@ -1,6 +1,7 @@
 //! The types of cross references: target, access kind, item.
 
 use crate::api_trace::{BufferLocation, ReferenceKind};
+use crate::families::TableCommand;
 use crate::mmu::WalkStep;
 use crate::recording::Access;
 use crate::{GpuVa, PhysAddr, RegOffset};
@@ -371,21 +372,6 @@ pub enum EntryWriter {
     Cpu,
     /// Not recorded, between two events.
     Between(u64, u64),
-}
-
-/// A command to an address space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TableCommand {
-    /// Walks begin at a root.
-    Update,
-    /// Walks wait until the unlock.
-    Lock,
-    /// Walks go on.
-    Unlock,
-    /// Walks read the tables again.
-    FlushTables,
-    /// Walks read the tables again, and caches of memory are flushed.
-    FlushMemory,
 }
 
 /// Why a job accesses an address that a page-table entry translates.

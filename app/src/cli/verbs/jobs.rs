@@ -6,7 +6,8 @@ use crate::cli::{Exit, Failure, Out, Verb, empty_result, format_hex};
 use clap::{Args, FromArgMatches as _};
 use kinescope_session::jobs::COMMAND_STREAM;
 use serde::Serialize;
-use trace_core::jobs::{self, ChainEnd, Dispatch, JobType};
+use trace_core::families::mali_jm::{self, Dispatch, JobType};
+use trace_core::families::{self, ChainEnd, JobForm};
 use trace_core::memory::GpuMemoryView;
 use trace_core::recording::ChainReport;
 use trace_core::timeline::JobSpan;
@@ -95,10 +96,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     // Each job in the address space that it runs in, with memory as at its submission.
     let memory = opened
         .map
-        .map(|map| jobs::memory_at_submits(&opened.recording, map, &events))
+        .map(|map| families::memory_at_submits(&opened.recording, map, &events))
         .unwrap_or_default();
     let reports = opened.recording.chain_reports();
-    let streams = opened.recording.has_command_streams();
+    let streams = families::find_family(&opened.recording).job_form() == JobForm::CommandStreams;
     let submits = timeline.jobs.iter().zip(&memory).map(|(span, memory)| {
         let mut submit = submit(span, memory.as_ref());
         if streams {
@@ -172,7 +173,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 }
 
 fn submit(span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
-    let (list, end) = match memory.map(|m| jobs::read_chain(m, span.head_va)) {
+    let (list, end) = match memory.map(|m| mali_jm::read_chain(m, span.head_va)) {
         Some(c) => (c.jobs.iter().map(job).collect(), c.end),
         None => (Vec::new(), ChainEnd::Unreadable(span.head_va)),
     };
@@ -207,7 +208,7 @@ fn recorded_result(report: &ChainReport) -> RecordedResult {
     }
 }
 
-fn job(job: &jobs::Job) -> Job {
+fn job(job: &mali_jm::Job) -> Job {
     let header = job.header.as_ref().ok();
     Job {
         va: format_hex(job.va.0),

@@ -26,7 +26,8 @@ use replay_engine::tune::OutputTolerance;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use trace_core::{Recording, jobs};
+use trace_core::Recording;
+use trace_core::families::{self, mali_jm};
 
 pub const VERB: Verb = Verb {
     name: "replay",
@@ -462,12 +463,12 @@ fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<C
         .filter(|s| wanted.contains(&s.submit_event))
         .collect();
     let events: Vec<u64> = spans.iter().map(|s| s.submit_event).collect();
-    let memory = jobs::memory_at_submits(&opened.recording, map, &events);
+    let memory = families::memory_at_submits(&opened.recording, map, &events);
     let mut out = Chains::new();
     for (span, memory) in spans.iter().zip(&memory) {
         let Some(memory) = memory else { continue };
-        let chain = jobs::read_chain(memory, span.head_va);
-        let name = |j: &jobs::Job| (j.va.0, j.kind().map_or("", jobs::JobType::name));
+        let chain = mali_jm::read_chain(memory, span.head_va);
+        let name = |j: &mali_jm::Job| (j.va.0, j.kind().map_or("", mali_jm::JobType::name));
         out.insert(span.submit_event, chain.jobs.iter().map(name).collect());
     }
     Ok(out)

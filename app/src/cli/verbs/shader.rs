@@ -10,7 +10,8 @@ use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trace_core::GpuVa;
-use trace_core::jobs::{self, Code, CodeClause, CodeEnd, JobType, Stage, UnknownOperation};
+use trace_core::families;
+use trace_core::families::mali_jm::{self, Code, CodeClause, CodeEnd, JobType, Stage, UnknownOperation};
 
 pub const VERB: Verb = Verb {
     name: "shader",
@@ -63,7 +64,7 @@ fn find_shaders(opened: &SourceRecording, only: Option<u32>) -> Result<Vec<Shade
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
     let memory = opened
         .map
-        .map(|map| jobs::memory_at_submits(&opened.recording, map, &events))
+        .map(|map| families::memory_at_submits(&opened.recording, map, &events))
         .unwrap_or_default();
     let mut found: Vec<ShaderUse> = Vec::new();
     let mut by_entry: BTreeMap<(u64, GpuVa), Vec<usize>> = BTreeMap::new();
@@ -71,9 +72,9 @@ fn find_shaders(opened: &SourceRecording, only: Option<u32>) -> Result<Vec<Shade
         let Some(memory) = memory.as_ref().filter(|_| only.is_none_or(|n| n == span.index)) else {
             continue;
         };
-        let chain = jobs::read_chain(memory, span.head_va);
+        let chain = mali_jm::read_chain(memory, span.head_va);
         for (position, job) in chain.jobs.iter().enumerate() {
-            for (stage, entry) in jobs::find_shaders(job) {
+            for (stage, entry) in mali_jm::find_shaders(job) {
                 let runs = ShaderJob {
                     job: span.index,
                     position,
@@ -81,7 +82,7 @@ fn find_shaders(opened: &SourceRecording, only: Option<u32>) -> Result<Vec<Shade
                     kind: job.kind(),
                     stage,
                 };
-                let code = jobs::decode_code(memory, entry);
+                let code = mali_jm::decode_code(memory, entry);
                 let known = by_entry.entry((memory.space().root.0, entry)).or_default();
                 let same = |n: &&usize| found.get(**n).is_some_and(|f| f.code == code);
                 match known.iter().find(same).copied().and_then(|n| found.get_mut(n)) {

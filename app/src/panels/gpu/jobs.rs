@@ -15,6 +15,7 @@ use kinescope_session::job_buffers::{self, ReachableBuffer};
 use kinescope_session::jobs::JobFact;
 use kinescope_session::{Document, descriptions, job_outcome, page_runs, text};
 use std::sync::Arc;
+use trace_core::families::{JobForm, find_family};
 use trace_core::recording::ChainReport;
 
 /// Maximum number of jobs of a chain that are explained.
@@ -37,7 +38,7 @@ pub struct View {
 fn columns(doc: &Document) -> [Column; 8] {
     let jobs = &doc.derived.jobs;
     // Command streams have neither slots nor decoded dispatches and shaders.
-    let streams = doc.recording.has_command_streams();
+    let streams = find_family(&doc.recording).job_form() == JobForm::CommandStreams;
     [
         Column::new("job", "job", 32.0).number().fit_count(jobs.len() as u64),
         Column::new("submit", "submit", 54.0)
@@ -164,7 +165,7 @@ fn list(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut U
             let r = ui.interact(place, ui.scope_id().with(("done", j.index)), focus::part_sense(ui));
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("job {} done at event {d}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
-            let end = match doc.recording.has_command_streams() {
+            let end = match find_family(&doc.recording).job_form() == JobForm::CommandStreams {
                 true => "the last register that its commands write",
                 false => "its interrupt",
             };

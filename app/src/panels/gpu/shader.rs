@@ -9,7 +9,8 @@ use kinescope_session::Document;
 use kinescope_session::code::{self, ChainShader, Listing, MAX_SYNC_READ_BYTES};
 use kinescope_session::derived_data::Stage;
 use std::sync::Arc;
-use trace_core::jobs::{CodeEnd, MAX_CODE};
+use trace_core::families::mali_jm::{CodeEnd, MAX_CODE};
+use trace_core::families::{JobForm, find_family};
 
 mod bar;
 mod lines;
@@ -105,7 +106,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
             },
         );
     }
-    if doc.recording.has_command_streams() {
+    if find_family(&doc.recording).job_form() == JobForm::CommandStreams {
         return Err(nothing(
             icons::CPU,
             "The jobs of this recording are command streams of an Adreno GPU. Their register writes are in Events; their \

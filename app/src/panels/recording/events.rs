@@ -8,6 +8,7 @@ use egui::accesskit::Role;
 use egui::{EventFilter, Key, Modifiers, RichText, Stroke, StrokeKind, Ui, WidgetInfo};
 use kinescope_session::{Document, lanes, text};
 use std::sync::Arc;
+use trace_core::families::{JobForm, find_family};
 use trace_core::filter::{FilterError, Query, Selection};
 
 mod completion;
@@ -269,7 +270,7 @@ fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui
 fn hint(doc: &Document) -> &'static str {
     let mali = doc.recording.metadata.identity.gpu_id != 0
         && doc.derived.map.is_some()
-        && !doc.recording.has_command_streams();
+        && find_family(&doc.recording).job_form() != JobForm::CommandStreams;
     match (doc.recording.api().is_some(), mali) {
         (true, _) => "filter, for example: launch or copy, event in 10..=20",
         (_, true) => "filter, for example: reg =~ \"JS1_\" and write and job in 4..=9",

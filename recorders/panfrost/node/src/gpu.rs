@@ -5,7 +5,7 @@ use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId};
 use replay_engine::device::{JobReport, RegisterTarget};
 use std::collections::VecDeque;
 use trace_core::container::{ContainerError, FileSink, Writer};
-use trace_core::jobs::JobType;
+use trace_core::families::mali_jm::JobType;
 use trace_core::mmu::Rights;
 use trace_core::recording::{ChainReport, Metadata, MmuFormat};
 use trace_core::{GpuVa, Recording};

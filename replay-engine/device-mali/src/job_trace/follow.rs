@@ -138,7 +138,7 @@ impl ThreadTrace {
 fn describe_stop(stop: &Stop) -> String {
     match stop {
         Stop::Fault(f) => {
-            let name = trace_core::jobs::exception_name(f.code());
+            let name = trace_core::families::mali_jm::exception_name(f.code());
             format!("a fault, exception {name} ({:#04x})", f.code())
         }
         Stop::Unimplemented { pc, name } => format!("{name} at {pc:#x} is not implemented"),

@@ -6,7 +6,7 @@ use bifrost::{Header, Instruction, Registers, Unit};
 use device_mali::{Budget, Model, SoftwareMali};
 use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{Arena, JobReport, RegisterTarget, space};
-use trace_core::jobs::{CacheFlush, JobHeader, JobType, WriteKind, WriteValue};
+use trace_core::families::mali_jm::{CacheFlush, JobHeader, JobType, WriteKind, WriteValue};
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{MmuFormat, ZERO_PAGE};

@@ -8,7 +8,7 @@ use replay_engine::device::RegisterTarget;
 use replay_engine::plan::{self, BodyBuilder, CompileError, CompileOptions, Compiled, Edits, RewriteKind};
 use replay_engine::run::{self, Verdict};
 use replay_engine::verify::{self, Reason};
-use trace_core::jobs::WriteKind;
+use trace_core::families::mali_jm::WriteKind;
 use trace_core::mmu::{INVALID, Rights, encode_leaf, encode_table};
 use trace_core::progress::Progress;
 use trace_core::recording::{BufferRole, ElementType, FrameRole, MmuFormat};

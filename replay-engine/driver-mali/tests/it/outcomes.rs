@@ -9,7 +9,7 @@ use replay_engine::plan::{self, CompileOptions, Edits};
 use replay_engine::run::{self, Outcome, Verdict};
 use replay_engine::verify;
 use trace_core::diff::diff;
-use trace_core::jobs::WriteKind;
+use trace_core::families::mali_jm::WriteKind;
 use trace_core::mmu::Rights;
 use trace_core::progress::Progress;
 use trace_core::recording::{BufferRole, ElementType, MmuFormat};

@@ -8,7 +8,7 @@ use replay_engine::plan::{self, CompileOptions, Edits};
 use replay_engine::run::{self, Verdict};
 use replay_engine::verify;
 use std::path::{Path, PathBuf};
-use trace_core::jobs::WriteKind;
+use trace_core::families::mali_jm::WriteKind;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, EventKind, FrameRole, MemoryView, MmuFormat};

@@ -8,7 +8,7 @@ use crate::verify::reason::{Reason, Refusal};
 use crate::verify::work::HEADER;
 use crate::verify::work::Work;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use trace_core::jobs::{HEADER_BYTES, JobHeader, MAX_JOBS};
+use trace_core::families::mali_jm::{HEADER_BYTES, JobHeader, MAX_JOBS};
 use trace_core::memory::GpuMemory;
 use trace_core::recording::MmuFormat;
 use trace_core::registers::{Half, Register, Role};

@@ -167,7 +167,7 @@ fn the_chain_of_a_real_dump_decodes() {
     let Some(folder) = recordings("panfrost") else { return };
     let r = import(&folder.join("g71/saxpy/submit000.panfrostdump"), &Progress::new()).unwrap();
     let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
-    let chain = trace_core::jobs::read_chain(&view, GpuVa(r.events.submits.get(0).unwrap().head_va));
+    let chain = trace_core::families::mali_jm::read_chain(&view, GpuVa(r.events.submits.get(0).unwrap().head_va));
     assert!(
         !chain.jobs.is_empty() && chain.jobs.iter().all(|j| j.header.is_ok()),
         "{chain:?}"

@@ -5,7 +5,8 @@
 use bifrost::{Clause, Unit, clause_text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use trace_core::jobs::{self, Stage};
+use trace_core::families;
+use trace_core::families::mali_jm::{self, Stage};
 use trace_core::memory;
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
@@ -53,13 +54,13 @@ fn shaders(folder: &Path) -> (usize, BTreeMap<Vec<u8>, Vec<Clause>>) {
     for (span, memory) in timeline
         .jobs
         .iter()
-        .zip(jobs::memory_at_submits(&recording, map, &events))
+        .zip(families::memory_at_submits(&recording, map, &events))
     {
         let memory = memory.unwrap();
-        for job in jobs::read_chain(&memory, span.head_va).jobs {
-            for (stage, entry) in jobs::find_shaders(&job) {
+        for job in mali_jm::read_chain(&memory, span.head_va).jobs {
+            for (stage, entry) in mali_jm::find_shaders(&job) {
                 assert_eq!(stage, Stage::Compute);
-                let code = jobs::decode_code(&memory, entry);
+                let code = mali_jm::decode_code(&memory, entry);
                 assert!(code.end.is_complete(), "{entry}: {}", code.end.describe());
                 let mut bytes = vec![0; code.bytes() as usize];
                 assert!(memory::GpuMemory::read(&memory, entry, &mut bytes));

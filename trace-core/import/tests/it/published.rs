@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use trace_core::check;
 use trace_core::container;
+use trace_core::families::{self, mali_jm};
 use trace_core::finding::{FindingKind, Severity};
-use trace_core::jobs;
 use trace_core::memory::GpuMemoryView;
 use trace_core::mmu;
 use trace_core::progress::Progress;
@@ -276,8 +276,8 @@ fn jobs_interrupts_and_phases_are_found() {
             let done = job.done_event.unwrap();
             assert!(done > job.submit_event && t.interrupts.iter().any(|i| i.event == done));
             let view = GpuMemoryView::new(r.memory.at(job.submit_event), space);
-            let chain = jobs::read_chain(&view, job.head_va);
-            assert_eq!(chain.end, jobs::ChainEnd::End, "job {i}");
+            let chain = mali_jm::read_chain(&view, job.head_va);
+            assert_eq!(chain.end, families::ChainEnd::End, "job {i}");
             longer += usize::from(chain.jobs.len() > 1);
             assert!(chain.jobs.iter().all(|j| j.is_decoded()), "job {i}");
         }

@@ -1,7 +1,8 @@
 //! Tests of the descriptor comparison, on the jobs of the samples.
 
 use super::*;
-use crate::jobs::{address_spaces, memory_at_submits, read_chain};
+use crate::families::mali_jm::{self, read_chain};
+use crate::families::{address_spaces, memory_at_submits};
 use crate::recording::Memory;
 use crate::registers::RegisterMap;
 use crate::timeline;
@@ -51,7 +52,7 @@ fn first_job(r: &Recording) -> (u64, u64) {
     assert_eq!(address_spaces(r, map, &[job.submit_event]), [Some(0)]);
     let view = memory_at_submits(r, map, &[job.submit_event])[0].unwrap();
     let chain = read_chain(&view, job.head_va);
-    let crate::jobs::Payload::Compute(c) = chain.jobs[0].payload else {
+    let mali_jm::Payload::Compute(c) = chain.jobs[0].payload else {
         panic!("no compute job")
     };
     (job.head_va.0, c.draw.0)

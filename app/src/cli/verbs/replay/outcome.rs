@@ -5,8 +5,8 @@ use crate::cli::out::{format_count, format_duration};
 use crate::cli::{Failure, Out, format_hex};
 use kinescope_files::values;
 use replay_engine::run::{ApiOutcome, FaultReport, JobOutcome, Outcome, OutputBuffer};
+use trace_core::families::mali_jm::exception_name;
 use trace_core::finding::FindingKind;
-use trace_core::jobs::exception_name;
 use trace_core::recording::ElementType;
 use trace_core::registers::RegisterMap;
 

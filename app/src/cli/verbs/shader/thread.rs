@@ -11,7 +11,7 @@ use device_mali::debug::{MAX_STEPS, Thread, ThreadEnd, ThreadQuery, ThreadTrace}
 use kinescope_session::debug::{self, DebugSession};
 use serde::Serialize;
 use std::path::Path;
-use trace_core::jobs::Code;
+use trace_core::families::mali_jm::Code;
 
 /// Selection of the thread, and of the traced part.
 #[derive(Args)]
@@ -314,15 +314,16 @@ fn clause_address(f: &ThreadTrace, step: usize) -> u64 {
 /// Returns the number of jobs of a chain at its submission; `None` if it is unknown, or the chain has no valid end.
 fn chain_length(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u64> {
     let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
-    let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
-    (chain.end == trace_core::jobs::ChainEnd::End).then_some(chain.jobs.len() as u64)
+    let chain = trace_core::families::mali_jm::read_chain(&memory, trace_core::GpuVa(head));
+    (chain.end == trace_core::families::ChainEnd::End).then_some(chain.jobs.len() as u64)
 }
 
 /// Returns the index of the first compute job of a chain.
 fn find_first_compute(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u32> {
     let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
-    let chain = trace_core::jobs::read_chain(&memory, trace_core::GpuVa(head));
-    let compute = |j: &trace_core::jobs::Job| j.kind() == Some(trace_core::jobs::JobType::Compute);
+    let chain = trace_core::families::mali_jm::read_chain(&memory, trace_core::GpuVa(head));
+    let compute =
+        |j: &trace_core::families::mali_jm::Job| j.kind() == Some(trace_core::families::mali_jm::JobType::Compute);
     chain.jobs.iter().position(compute).and_then(|n| u32::try_from(n).ok())
 }
 

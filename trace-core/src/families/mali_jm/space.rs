@@ -1,20 +1,15 @@
 //! The address space of each submit, from the driver's last writes to the slot's configuration and to the root
 //! register.
 
-use crate::memory::GpuMemoryView;
+use super::registers::CONFIG_AS;
+use crate::families::family::find_recorded_space;
 use crate::mmu::root_from_register;
 use crate::recording::Recording;
 use crate::registers::{Half, RegisterMap, Role, register_space};
 use std::collections::HashMap;
 
-/// Bits of a slot's configuration that hold the address-space number.
-const NUMBER: u64 = 0xf;
-
-/// Returns, for each submit (events in ascending order), the index of its address space in the recording's list. The
-/// entry is `None` if the recording holds no such space, or the event is not a submit. A submit without registers
-/// carries its space itself.
-#[must_use]
-pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64]) -> Vec<Option<u32>> {
+/// Returns the index of the address space of each submit; see [`crate::families::address_spaces`].
+pub(super) fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64]) -> Vec<Option<u32>> {
     let spaces = &recording.metadata.address_spaces;
     let mut written: HashMap<u32, u64> = HashMap::new();
     let mut next = 0u64;
@@ -30,8 +25,8 @@ pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64])
             }
         }
         next = next.max(submit);
-        if let Some(row) = usize::try_from(submit).ok().and_then(|e| recording.events.submit(e)) {
-            out.push(Some(row.address_space).filter(|n| (*n as usize) < spaces.len()));
+        if let Some(recorded) = find_recorded_space(recording, submit) {
+            out.push(recorded);
             continue;
         }
         let index = usize::try_from(submit)
@@ -42,7 +37,7 @@ pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64])
                 let config = map.registers().find(|r| {
                     r.replay.role == Some(Role::JobConfig) && r.index == command.index && r.block == command.block
                 })?;
-                let number = (written.get(&config.offset).copied().unwrap_or(0) & NUMBER) as u8;
+                let number = (written.get(&config.offset).copied().unwrap_or(0) & CONFIG_AS) as u8;
                 let root = map.registers().find_map(|r| match (r.replay.role, r.pair) {
                     (Some(Role::Root), Some(Half::Low { high_offset })) if r.index == Some(number) => {
                         let half = |offset: u32| written.get(&offset).copied().unwrap_or(0);
@@ -67,30 +62,10 @@ pub fn address_spaces(recording: &Recording, map: &RegisterMap, submits: &[u64])
     out
 }
 
-/// Returns, for each submit (events in ascending order), the GPU memory at that submit: through its own address
-/// space, with the page tables and contents of the snapshot in effect. The entry is `None` as in [`address_spaces`],
-/// and for command streams, which are not chains of descriptors.
-#[must_use]
-pub fn memory_at_submits<'r>(
-    recording: &'r Recording,
-    map: &RegisterMap,
-    submits: &[u64],
-) -> Vec<Option<GpuMemoryView<'r>>> {
-    // Data that a command stream reads as descriptors is not one.
-    if recording.has_command_streams() {
-        return submits.iter().map(|_| None).collect();
-    }
-    let spaces = address_spaces(recording, map, submits);
-    let view = |(space, event): (Option<u32>, &u64)| {
-        let space = recording.metadata.address_spaces.get(space? as usize)?;
-        Some(GpuMemoryView::new(recording.memory.at(*event), space))
-    };
-    spaces.into_iter().zip(submits).map(view).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::families::memory_at_submits;
     use crate::mmu::{self, Rights};
     use crate::recording::{Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat};
     use crate::{GpuVa, PhysAddr};

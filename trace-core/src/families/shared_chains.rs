@@ -1,6 +1,6 @@
 //! Chains of all jobs of a recording, read once for all jobs that run the same chain with unchanged memory.
 
-use super::address_spaces;
+use super::submits::address_spaces;
 use crate::GpuVa;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;

@@ -1,9 +1,14 @@
 //! Job chains, from the submitted head to the last job.
 
-use super::{Dispatch, HEADER_BYTES, HeaderError, JobHeader, JobType, Payload, decode_payload};
+use super::header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness};
+use super::payload::{Dispatch, Payload, decode_payload};
 use crate::GpuVa;
+use crate::families::chain::{ChainEnd, ChainJob};
 use crate::memory::GpuMemory;
 use std::collections::HashSet;
+
+/// Name of the layout of a header in the register map.
+pub(super) const HEADER_LAYOUT: &str = "job-header";
 
 /// Maximum number of jobs that are followed in a chain.
 pub const MAX_JOBS: usize = 65536;
@@ -37,19 +42,56 @@ impl Job {
     }
 }
 
-/// Why a chain ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChainEnd {
-    /// At a job without a successor.
-    End,
-    /// At a job that was already in the chain.
-    Loop(GpuVa),
-    /// At a job whose header is unmapped or without content.
-    Unreadable(GpuVa),
-    /// At a job whose header does not decode; that job is the last of the list.
-    Undecoded(GpuVa),
-    /// After [`MAX_JOBS`] jobs.
-    Limit,
+impl ChainJob for Job {
+    fn va(&self) -> GpuVa {
+        self.va
+    }
+
+    fn shader_va(&self) -> Option<GpuVa> {
+        self.shader_va
+    }
+
+    fn type_name(&self) -> Option<&'static str> {
+        self.kind().map(JobType::name)
+    }
+
+    fn error(&self) -> Option<String> {
+        self.header.as_ref().err().map(ToString::to_string)
+    }
+
+    fn is_text(&self) -> bool {
+        matches!(self.header, Err(HeaderError::Text { .. }))
+    }
+
+    fn doubt(&self) -> Option<String> {
+        match self.header.as_ref().ok()?.check_soundness() {
+            Soundness::Doubtful(why) => Some(why),
+            Soundness::Sound => None,
+        }
+    }
+
+    fn descriptors(&self) -> Vec<(&'static str, GpuVa)> {
+        let mut out = vec![(HEADER_LAYOUT, self.va)];
+        let behind = GpuVa(self.va.0.saturating_add(HEADER_BYTES as u64));
+        match &self.payload {
+            Payload::WriteValue(_) => out.push(("write-value", behind)),
+            Payload::CacheFlush(_) => out.push(("cache-flush", behind)),
+            Payload::Compute(c) => {
+                out.push(("compute-invocation", behind));
+                out.push(("draw", c.draw));
+                out.extend(c.renderer.map(|_| ("renderer-state", c.state)));
+            }
+            Payload::IndexedVertex { vertex, fragment } => {
+                out.push(("compute-invocation", behind));
+                for c in [vertex, fragment] {
+                    out.push(("draw", c.draw));
+                    out.extend(c.renderer.map(|_| ("renderer-state", c.state)));
+                }
+            }
+            Payload::None | Payload::Fragment { .. } | Payload::NotRead | Payload::Unreadable => {}
+        }
+        out
+    }
 }
 
 /// A chain of jobs.

@@ -1,0 +1,129 @@
+//! The interface of a GPU family: what the analyses of recordings ask about its devices.
+
+use super::chain::JobChain;
+use super::work::{JobTracker, RegisterClass, ScannedEvents};
+use crate::GpuVa;
+use crate::memory::GpuMemory;
+use crate::recording::{EventKind, Recording};
+use crate::registers::{Register, RegisterMap};
+
+/// The form of a family's jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobForm {
+    /// The devices have no jobs that recordings show.
+    None,
+    /// Chains of descriptors in GPU memory.
+    DescriptorChains,
+    /// Command streams, whose register writes follow the submit as events.
+    CommandStreams,
+}
+
+/// The relation of an event to jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventRelation {
+    /// None: it stays when jobs are removed.
+    Unrelated,
+    /// A write to the registers of a slot.
+    SlotWrite {
+        /// Number of the slot.
+        slot: u8,
+        /// Whether the register keeps the value for the next job.
+        is_kept: bool,
+    },
+    /// A read of the registers of a slot, by its number.
+    SlotRead(u8),
+    /// A value that depends on a running or just ended job: its interrupt, faults, the state of the device.
+    OfJob,
+    /// A counter that the next submission passes on.
+    SubmitInput,
+    /// A command that ends every job. It stays when jobs are removed.
+    Reset,
+}
+
+/// A command to an address space about its page tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableCommand {
+    /// Walks begin at a root.
+    Update,
+    /// Walks wait until the unlock.
+    Lock,
+    /// Walks go on.
+    Unlock,
+    /// Walks read the tables again.
+    FlushTables,
+    /// Walks read the tables again, and caches of memory are flushed.
+    FlushMemory,
+}
+
+/// A GPU family. The default of each function is the answer of a family without jobs.
+pub trait Family: Sync {
+    /// Returns the name of the family in lower case.
+    fn name(&self) -> &'static str;
+
+    /// Returns whether a recording is of this family, by its identity or its register map.
+    fn has_recording(&self, recording: &Recording, map: Option<&RegisterMap>) -> bool;
+
+    /// Returns the form of its jobs.
+    fn job_form(&self) -> JobForm {
+        JobForm::None
+    }
+
+    /// Returns the class of a register for the scan of the timeline.
+    fn class_of(&self, _register: &Register) -> RegisterClass {
+        RegisterClass::Plain
+    }
+
+    /// Returns the analysis that finds jobs, interrupts and phases among the marks of a scan.
+    fn track_jobs<'a>(&self, events: ScannedEvents<'a>) -> Box<dyn JobTracker + 'a>;
+
+    /// Returns the lane of a register on the timeline: its rank among the lanes, lower first, and its name. Returns
+    /// `None` for the lane of the register's block.
+    fn lane_of(&self, _register: &Register) -> Option<(u8, String)> {
+        None
+    }
+
+    /// Returns the index of the address space of each submit, as [`address_spaces`](super::address_spaces) does.
+    fn address_spaces(&self, recording: &Recording, _map: &RegisterMap, submits: &[u64]) -> Vec<Option<u32>> {
+        let space = |submit: &u64| find_recorded_space(recording, *submit).flatten();
+        submits.iter().map(space).collect()
+    }
+
+    /// Reads the chain of descriptors from its head, or returns `None` if jobs are not such chains.
+    fn read_chain(&self, _memory: &dyn GpuMemory, _head: GpuVa) -> Option<JobChain> {
+        None
+    }
+
+    /// Returns the name of the layout of a descriptor's header, or `None` if there are no descriptors.
+    fn header_layout(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns the relation of each event to the jobs of the recording.
+    fn relate_events(&self, recording: &Recording, _map: &RegisterMap) -> Vec<EventRelation> {
+        let relate = |event| match recording.events.kind(event) {
+            Some(EventKind::Submit) => EventRelation::OfJob,
+            _ => EventRelation::Unrelated,
+        };
+        (0..recording.events.len()).map(relate).collect()
+    }
+
+    /// Returns the meaning of a value that is written to an address space's command register, or `None` if it is no
+    /// command about page tables.
+    fn table_command(&self, _value: u64) -> Option<TableCommand> {
+        None
+    }
+
+    /// Explains why registers have no names if no register map fits a recording, and what to do. `file` is the path of
+    /// the recording. Returns `None` if the general explanation holds.
+    fn explain_missing_map(&self, _recording: &Recording, _file: &str) -> Option<String> {
+        None
+    }
+}
+
+/// Returns the index of the address space that a submit without registers carries, or `None` if the event is not such a
+/// submit. The index is `None` if the recording holds no such space.
+pub(super) fn find_recorded_space(recording: &Recording, event: u64) -> Option<Option<u32>> {
+    let row = recording.events.submit(usize::try_from(event).ok()?)?;
+    let count = recording.metadata.address_spaces.len();
+    Some(Some(row.address_space).filter(|n| (*n as usize) < count))
+}

@@ -1,0 +1,83 @@
+//! Mali GPUs with a job manager: slots and interrupts, job descriptors (headers, chains, payloads), and the code of the
+//! shaders that they reference.
+
+mod chain;
+mod event_relations;
+mod header;
+mod payload;
+mod registers;
+mod shader;
+mod slot_tracker;
+mod space;
+#[cfg(test)]
+mod tests;
+
+pub use chain::{Chain, Job, MAX_JOBS, read_chain, read_job};
+pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness, exception_name};
+pub use payload::{
+    CacheFlush, Compute, Dispatch, INVOCATION_OFFSET, Payload, RendererState, WriteKind, WriteValue, decode_payload,
+};
+pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_UNMAPPED, RESETS};
+pub use shader::{
+    Code, CodeClause, CodeEnd, MAX_CODE, Stage, UnknownOperation, decode_code, decode_code_within, find_shaders,
+};
+
+use super::chain::{ChainJob, JobChain};
+use super::family::{EventRelation, Family, JobForm, TableCommand};
+use super::work::{JobTracker, RegisterClass, ScannedEvents};
+use crate::GpuVa;
+use crate::memory::GpuMemory;
+use crate::recording::Recording;
+use crate::registers::{Register, RegisterMap};
+
+/// The family.
+pub(super) struct MaliJm;
+
+impl Family for MaliJm {
+    fn name(&self) -> &'static str {
+        "mali-jm"
+    }
+
+    /// A submit without registers is a job chain, whatever is known about the device.
+    fn has_recording(&self, recording: &Recording, map: Option<&RegisterMap>) -> bool {
+        !recording.events.submits.is_empty() || map.is_some_and(registers::has_job_manager)
+    }
+
+    fn job_form(&self) -> JobForm {
+        JobForm::DescriptorChains
+    }
+
+    fn class_of(&self, register: &Register) -> RegisterClass {
+        registers::class_of(register)
+    }
+
+    fn track_jobs<'a>(&self, events: ScannedEvents<'a>) -> Box<dyn JobTracker + 'a> {
+        Box::new(slot_tracker::SlotTracker::new(events))
+    }
+
+    fn lane_of(&self, register: &Register) -> Option<(u8, String)> {
+        registers::lane_of(register)
+    }
+
+    fn address_spaces(&self, recording: &Recording, map: &RegisterMap, submits: &[u64]) -> Vec<Option<u32>> {
+        space::address_spaces(recording, map, submits)
+    }
+
+    fn read_chain(&self, memory: &dyn GpuMemory, head: GpuVa) -> Option<JobChain> {
+        let Chain { jobs, end } = read_chain(memory, head);
+        let jobs = jobs.into_iter().map(|j| Box::new(j) as Box<dyn ChainJob>).collect();
+        Some(JobChain { jobs, end })
+    }
+
+    fn header_layout(&self) -> Option<&'static str> {
+        Some(chain::HEADER_LAYOUT)
+    }
+
+    fn relate_events(&self, recording: &Recording, map: &RegisterMap) -> Vec<EventRelation> {
+        event_relations::relate_events(recording, map)
+    }
+
+    fn table_command(&self, value: u64) -> Option<TableCommand> {
+        registers::table_command(value)
+    }
+}
