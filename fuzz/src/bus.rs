@@ -61,7 +61,7 @@ static SOUND: LazyLock<Option<Compiled>> = LazyLock::new(|| {
     let file = include_bytes!("../../sample-traces/qemu/virtio-gpu.kine");
     let recording = trace_core::container::from_bytes(file.to_vec()).ok()?;
     let options = plan::CompileOptions::default();
-    plan::compile(
+    replay_engine::compile::compile(
         &recording,
         &plan::Edits::default(),
         &device(),

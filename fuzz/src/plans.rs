@@ -182,7 +182,7 @@ pub(crate) const CHANGING_FIRST: u8 = 0xff;
 fn sound(file: &[u8]) -> Option<Compiled> {
     let recording = trace_core::container::from_bytes(file.to_vec()).ok()?;
     let target = SoftwareMali::new(Model::G71).info();
-    plan::compile(
+    replay_engine::compile::compile(
         &recording,
         &plan::Edits::default(),
         &target,

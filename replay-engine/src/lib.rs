@@ -2,10 +2,13 @@
 #![deny(unsafe_code)]
 
 pub mod client;
+pub mod compile;
 pub mod device;
+mod families;
 pub mod memory_trace;
 pub mod plan;
 pub mod question;
+mod rules;
 pub mod run;
 pub mod serve;
 pub mod target;

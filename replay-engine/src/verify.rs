@@ -1,27 +1,16 @@
 //! The six rules that a plan must keep before it may run. Client and agent call the same function.
 
-mod activity;
-mod body;
-mod bus;
-mod images;
-mod limits;
-mod reason;
-mod tables;
-mod windows;
-mod work;
-
-pub use limits::{
-    MAX_BUDGETS, MAX_CHANGED, MAX_EVENTS, MAX_IMAGES, MAX_OUTPUT_BYTES, MAX_OUTPUTS, MAX_SPACES, budget_exceeded,
+pub use crate::rules::{
+    MAX_BUDGETS, MAX_CHANGED, MAX_EVENTS, MAX_IMAGES, MAX_OUTPUT_BYTES, MAX_OUTPUTS, MAX_SPACES, MAX_STEPS, Reason,
+    Refusal, Verified, Work, budget_exceeded, refuse,
 };
-pub use reason::{Reason, Refusal, Verified, refuse};
-pub use work::{MAX_STEPS, Work};
 
 use crate::device::DeviceInfo;
-use crate::plan::{PLAN_VERSION, PageSource, Plan, PlanMemory, PlannedAccesses, RewriteKind};
-use images::{check_images, hex};
+use crate::families::find_family_of_plan;
+use crate::plan::{PLAN_VERSION, PageSource, Plan, PlannedAccesses};
+use crate::rules::{check_allowed_ranges, check_envelope};
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
-use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Proves that a plan keeps the six rules on this device. Client and agent call the same function.
 ///
@@ -107,34 +96,9 @@ fn check(
     work: &Work<'_>,
 ) -> Result<Verified, Refusal> {
     fits(plan, target, map)?;
-    limits::check_envelope(plan)?;
-    limits::check_allowed_ranges(plan, map)?;
-    if let Some(mmio) = plan.mmio() {
-        let mut verified = Verified::default();
-        windows::check(plan, mmio, pages, target, map, work, &mut verified)?;
-        return Ok(verified);
-    }
-    if let Some(device) = &target.hardware {
-        let (plan, device) = (String::new(), device.id());
-        return refuse(0, "envelope", Reason::OtherHardware { plan, device });
-    }
-    expectations(plan)?;
-    check_images(plan, pages, work)?;
-    let memory = PlanMemory::from_plan(plan.accesses, pages).map_err(|m| Refusal {
-        rule: 2,
-        place: format!("page {:#x}", m.frame),
-        reason: Reason::PageMissing { digest: hex(&m.digest) },
-    })?;
-    let mut verified = Verified::default();
-    let changes = plan.envelope.change_images(pages).map_err(|(number, digest)| Refusal {
-        rule: 2,
-        place: format!("image {number}"),
-        reason: Reason::PageMissing { digest: hex(&digest) },
-    })?;
-    let reach = tables::walk(plan, &memory, work, &mut verified)?;
-    let memory = body::check(plan, map, memory, changes, reach, work, &mut verified)?;
-    outputs(plan, &memory, work)?;
-    Ok(verified)
+    check_envelope(plan)?;
+    check_allowed_ranges(plan, map)?;
+    find_family_of_plan(plan).verify(plan, pages, target, map, work)
 }
 
 fn other_map(plan: PlannedAccesses<'_>, target: &DeviceInfo) -> Reason {
@@ -176,51 +140,4 @@ fn fits(plan: PlannedAccesses<'_>, target: &DeviceInfo, map: &RegisterMap) -> Re
         );
     }
     Ok(())
-}
-
-/// Rule 6: checks that a plan without windows expects no window or screen effects.
-fn expectations(plan: PlannedAccesses<'_>) -> Result<(), Refusal> {
-    match plan.accesses.expectations.first() {
-        None => Ok(()),
-        Some(e) => refuse(
-            6,
-            "expectation 0",
-            Reason::NoEffect {
-                kind: e.effect.name().to_owned(),
-            },
-        ),
-    }
-}
-
-/// Rule 6: checks that outputs are known before the run; `memory` is the memory at its end.
-fn outputs(plan: PlannedAccesses<'_>, memory: &PlanMemory<'_>, work: &Work<'_>) -> Result<(), Refusal> {
-    for o in &plan.envelope.outputs {
-        let place = format!("output `{}`", o.name);
-        let unmapped = |va| Reason::OutputUnmapped {
-            name: o.name.clone(),
-            va,
-        };
-        let Some(space) = usize::try_from(o.space).ok().and_then(|s| plan.spaces().get(s)) else {
-            return refuse(6, place, unmapped(o.va.0));
-        };
-        let gpu = memory.gpu(space);
-        let mut at = o.va.0;
-        let Some(end) = o.va.0.checked_add(o.bytes) else {
-            return refuse(6, place, unmapped(o.va.0));
-        };
-        while at < end {
-            work.spend(work::OUTPUT_PAGE).or_else(|e| refuse(4, place.clone(), e))?;
-            if gpu.physical(GpuVa(at)).is_none() {
-                return refuse(6, place, unmapped(at));
-            }
-            at = (at / PAGE_SIZE as u64 + 1) * PAGE_SIZE as u64;
-        }
-    }
-    let named = plan
-        .envelope
-        .rewrites
-        .iter()
-        .filter(|r| r.kind == RewriteKind::Output)
-        .count() as u64;
-    body::check_count("output rewrites", named, plan.envelope.outputs.len() as u64)
 }

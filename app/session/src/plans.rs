@@ -21,7 +21,7 @@ pub fn compile(
 ) -> Result<Compiled, CompileError> {
     match recording.api().is_some() || device.takes_api_traces() {
         true => replay_cuda::compile(recording, edits, device, api_options, progress),
-        false => plan::compile(recording, edits, device, options, progress),
+        false => replay_engine::compile::compile(recording, edits, device, options, progress),
     }
 }
 

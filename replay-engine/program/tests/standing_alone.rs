@@ -10,8 +10,9 @@
 use device_mali::{Model, SoftwareMali};
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
 use replay_core::{Device, WaitResult};
+use replay_engine::compile::compile;
 use replay_engine::device::{RegisterTarget, Target, space};
-use replay_engine::plan::{CompileOptions, Edits, compile};
+use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_program::{Options, Program, ProgramBuffer, ProgramError, WriteError, write};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use super::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, is_within};
 use super::{AccessPlan, BodyBuilder, CompileError, PageSource, Plan, PlanError, PlanMemory, Rewrite, RewriteKind};
 use crate::device::{DeviceInfo, space};
 use replay_core::{Action, Actions};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -78,6 +78,15 @@ pub enum PlanFileError {
     /// The file.
     #[error(transparent)]
     File(#[from] std::io::Error),
+}
+
+/// A plan with the addresses of the recording's memory in it.
+#[derive(Clone, Debug)]
+pub struct PlacedPlan {
+    /// The plan.
+    pub compiled: Compiled,
+    /// Data frames: arena frame and recorded frame. Empty for a plan of a device's windows.
+    pub frames: HashMap<u64, u64>,
 }
 
 /// A plan with its page images.

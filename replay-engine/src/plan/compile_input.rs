@@ -66,7 +66,7 @@ pub fn plan_title(identity: &Identity) -> String {
     known.join(", ")
 }
 
-pub(super) fn plan_buffer(b: &Buffer) -> PlanBuffer {
+pub(crate) fn plan_buffer(b: &Buffer) -> PlanBuffer {
     PlanBuffer {
         name: b.name.clone(),
         va: b.va,
@@ -76,7 +76,7 @@ pub(super) fn plan_buffer(b: &Buffer) -> PlanBuffer {
     }
 }
 
-pub(super) fn find_buffer<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffer, CompileError> {
+pub(crate) fn find_buffer<'r>(recording: &'r Recording, name: &str) -> Result<&'r Buffer, CompileError> {
     recording.buffer(name).ok_or_else(|| {
         let known: Vec<&str> = recording.metadata.buffers.iter().map(|b| b.name.as_str()).collect();
         CompileError::UnknownBuffer {

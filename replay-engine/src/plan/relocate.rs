@@ -6,13 +6,13 @@ mod cpu;
 mod edits;
 mod tables;
 
-pub(super) use changes::Change;
-pub(super) use edits::Edit;
+pub(crate) use changes::Change;
+pub(crate) use edits::Edit;
 
 use super::memory::{PlanGpuMemory, PlanPages};
 use super::{CompileError, PlanPage, PlanSpace};
 use crate::device::Arena;
-pub(super) use cpu::CpuMemory;
+pub(crate) use cpu::CpuMemory;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 use trace_core::mmu::{for_each_table, root_register, translate};
@@ -187,7 +187,7 @@ pub struct RelocatedSpace {
 
 /// The pages that a plan needs of relocated memory: the initial pages, the images of later changes, and all of them by
 /// digest.
-pub(super) struct RelocatedPages {
+pub(crate) struct RelocatedPages {
     pub pages: Vec<PlanPage>,
     pub images: Vec<Digest>,
     pub by_digest: BTreeMap<Digest, Box<Page>>,
@@ -412,13 +412,13 @@ impl<'a> RelocatedMemory<'a> {
 
     /// Returns the data frames: new and recorded frame numbers.
     #[must_use]
-    pub(super) fn frames(&self) -> HashMap<u64, u64> {
+    pub(crate) fn frames(&self) -> HashMap<u64, u64> {
         self.data.iter().map(|(old, new)| (*new, *old)).collect()
     }
 
     /// Returns the initial pages, sorted by frame, and the images of changes.
     #[must_use]
-    pub(super) fn into_pages(self) -> RelocatedPages {
+    pub(crate) fn into_pages(self) -> RelocatedPages {
         let mut by_digest = self.image_pages;
         let mut list = Vec::with_capacity(self.content.len());
         for (frame, (role, content)) in self.content {

@@ -6,10 +6,10 @@
 use super::Outcome;
 use super::log::{EventLog, LogError, unpack};
 use super::outcome::{JobOutcome, Verdict};
-use super::recorder::SpaceRegisters;
 use super::snapshots::{CountedPages, add_snapshots, fill_lost_pages};
 use crate::device::{DeviceInfo, RegisterTarget, ReplayDeviceError, Window};
-use crate::plan::{JOB_START, PageSource, PlannedAccesses};
+use crate::families::{AccessMeaning, SpaceRegisters, find_family_of_plan};
+use crate::plan::{PageSource, PlannedAccesses};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trace_core::PAGE_SIZE;
@@ -18,7 +18,7 @@ use trace_core::recording::{
     Access, AddressSpace, Buffer, BufferRole, ChainReport, Clock, Identity, MemoryBuilder, Metadata, Page, PageId,
     PageStore, RecordedRange, Recording, Space, ZERO_PAGE,
 };
-use trace_core::registers::{RegisterMap, Role};
+use trace_core::registers::RegisterMap;
 use trace_core::screen::{Picture, PictureError};
 
 /// The small part of the artifacts: a record of the protocol.
@@ -290,9 +290,10 @@ fn chain_reports(recording: &Recording, plan: PlannedAccesses<'_>, outcome: &Out
     let Some(map) = RegisterMap::by_name(&plan.accesses.register_map).filter(|_| !outcome.jobs().is_empty()) else {
         return Vec::new();
     };
+    let family = find_family_of_plan(plan);
     let is_submit = |a: &Access| {
         let register = map.at(a.offset);
-        a.write && a.value == JOB_START && register.is_some_and(|r| r.replay.role == Some(Role::JobCommand))
+        register.is_some_and(|r| family.meaning_of(r, a.write, a.value) == AccessMeaning::Submit)
     };
     let all = recording.events.accesses(0..recording.events.len());
     let submits = all.filter(|(_, a)| is_submit(a)).map(|(event, _)| event as u64);

@@ -3,14 +3,15 @@
 use super::Divergence;
 use super::log::EventLog;
 use crate::device::space;
-use crate::plan::{JOB_START, PlannedAccesses, RegisterAccess};
+use crate::families::{AccessMeaning, DivergenceMeaning, ReplayFamily, SpaceRegisters, find_family_of_plan};
+use crate::plan::{PlannedAccesses, RegisterAccess};
 use replay_core::{Compared, Flow, ObservedAccess, Observer};
 use std::collections::{BTreeMap, HashMap};
 use trace_core::PhysAddr;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, InterruptLine};
-use trace_core::registers::{Half, Register, RegisterMap, Role};
+use trace_core::registers::{Register, RegisterMap};
 
 /// Maximum number of divergences in an outcome.
 const KEPT: usize = 1000;
@@ -18,12 +19,8 @@ const KEPT: usize = 1000;
 const POLL_EVENTS: u32 = 1024;
 /// Number of repeated reads of all polls that become events. After that, only the first and the last read of a poll do.
 const ALL_POLL_EVENTS: u64 = 1 << 20;
-/// The bit of AS_STATUS for an active command.
-const ACTIVE: u64 = 1;
 /// Number of accesses between two progress reports.
 const REPORT_EVERY: u64 = 256;
-/// Bits of the job interrupt for failed slots.
-const SLOT_FAILED: u64 = 0xffff_0000;
 
 /// An observed job.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,15 +38,9 @@ pub(super) struct ObservedFault {
     pub line: InterruptLine,
 }
 
-/// The last values of an address space's registers.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SpaceRegisters {
-    pub memattr: u64,
-    pub transcfg: u64,
-}
-
 pub(super) struct Recorder<'a> {
     plan: PlannedAccesses<'a>,
+    family: &'static dyn ReplayFamily,
     map: Option<&'a RegisterMap>,
     progress: &'a Progress,
     pub events: EventLog,
@@ -94,6 +85,7 @@ impl<'a> Recorder<'a> {
         }
         Self {
             plan,
+            family: find_family_of_plan(plan),
             map,
             progress,
             events: EventLog::default(),
@@ -228,8 +220,8 @@ impl<'a> Recorder<'a> {
             return;
         };
         let event = u64::from(seen.event);
-        match r.replay.role {
-            Some(Role::JobCommand) if seen.write && seen.value == JOB_START => {
+        match self.family.meaning_of(r, seen.write, seen.value) {
+            AccessMeaning::Submit => {
                 if let Some(i) = self.submits.get(&event).copied()
                     && let Some(job) = self.jobs.get_mut(i)
                 {
@@ -237,34 +229,23 @@ impl<'a> Recorder<'a> {
                     self.last_job = u32::try_from(i).ok();
                 }
             }
-            Some(Role::IrqStatus(InterruptLine::Job)) if !seen.write => {
+            AccessMeaning::JobStatus => {
                 for i in self.ends.get(&event).into_iter().flatten() {
-                    let Some(slot) = self.plan.jobs().get(*i).map(|j| j.slot) else {
+                    let slot = self.plan.jobs().get(*i).map(|j| j.slot);
+                    let Some(failed) = slot.and_then(|slot| self.family.job_failed(seen.value, slot)) else {
                         continue;
                     };
-                    // No status has bits of a slot that no GPU has.
-                    let bits = seen.value.checked_shr(u32::from(slot)).unwrap_or(0) & 0x1_0001;
-                    if let Some(job) = self.jobs.get_mut(*i).filter(|_| bits != 0) {
+                    if let Some(job) = self.jobs.get_mut(*i) {
                         job.ended_ns = Some(seen.time_ns);
-                        job.failed = bits > 1;
+                        job.failed = failed;
                     }
                 }
             }
-            Some(Role::MemAttr | Role::TransCfg) if seen.write => {
-                let s = self.spaces.entry(r.index.unwrap_or(0)).or_default();
-                let whole = if r.replay.role == Some(Role::MemAttr) {
-                    &mut s.memattr
-                } else {
-                    &mut s.transcfg
-                };
-                match r.pair {
-                    Some(Half::High { .. }) => *whole = *whole & 0xffff_ffff | seen.value << 32,
-                    // Mode 1 disables translation; the mode before it determines the table format.
-                    _ if r.replay.role == Some(Role::TransCfg) && seen.value & 0xf == 1 => {}
-                    _ => *whole = *whole & !0xffff_ffff | seen.value,
-                }
+            AccessMeaning::SpaceSetup => {
+                let space = self.spaces.entry(r.index.unwrap_or(0)).or_default();
+                self.family.set_up_space(space, r, seen.value);
             }
-            _ => {}
+            AccessMeaning::None => {}
         }
     }
 
@@ -383,31 +364,13 @@ impl Observer for Recorder<'_> {
                 job: self.last_job,
             });
         }
-        // A fault that is not in the recording ends the run: later actions would be meaningless or harmful.
-        let event = u64::from(d.event);
-        let new = d.got & !d.expected;
-        match register.and_then(|r| r.replay.role) {
-            // Later actions were proved for an idle device.
-            _ if self.plan.masters() && matches!(d.compared, Compared::Until(_)) => {
+        match self.family.meaning_of_divergence(self.plan, register, d) {
+            DivergenceMeaning::Fault(line) => self.fault(u64::from(d.event), line),
+            DivergenceMeaning::Stuck if self.fault.is_none() => {
                 self.stuck = true;
                 Flow::Stop
             }
-            Some(Role::IrqStatus(InterruptLine::Job) | Role::IrqRawstat(InterruptLine::Job))
-                if new & SLOT_FAILED != 0 =>
-            {
-                self.fault(event, InterruptLine::Job)
-            }
-            Some(Role::IrqStatus(InterruptLine::Mmu) | Role::IrqRawstat(InterruptLine::Mmu)) if new != 0 => {
-                self.fault(event, InterruptLine::Mmu)
-            }
-            // The hardware accepts no command while another is active: later actions would differ from the proved ones.
-            Some(Role::AsStatus)
-                if matches!(d.compared, Compared::Until(_)) && new & ACTIVE != 0 && self.fault.is_none() =>
-            {
-                self.stuck = true;
-                Flow::Stop
-            }
-            _ => Flow::Continue,
+            DivergenceMeaning::Stuck | DivergenceMeaning::Difference => Flow::Continue,
         }
     }
 }

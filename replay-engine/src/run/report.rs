@@ -2,16 +2,11 @@
 
 use super::FaultReport;
 use crate::device::{RegisterTarget, space};
+use crate::families::find_family_of_plan;
 use crate::plan::{PlanMemory, PlannedAccesses};
-use trace_core::families::mali_jm::exception_name;
 use trace_core::mmu::{EntryKind, walk};
-use trace_core::registers::{Half, Register, RegisterMap, Role};
+use trace_core::registers::{Half, Register, RegisterMap};
 use trace_core::{GpuVa, PAGE_SIZE};
-
-/// The exception code bits of a status register.
-const CODE: u64 = 0xff;
-/// Codes up to this one are not faults: none yet, done, and the states of a running or stopped job.
-const NOT_A_FAULT: u64 = 8;
 
 /// Reads from the device what happened at `event`, in job `job`.
 pub(super) fn report(
@@ -24,63 +19,26 @@ pub(super) fn report(
     what: &str,
 ) -> FaultReport {
     let slot = job.and_then(|j| plan.jobs().get(j as usize)).map(|j| j.slot);
-    let mut registers = Vec::new();
-    let (mut job_code, mut space_code, mut address, mut number) = (0, 0, None, None);
-    for r in map.registers() {
-        let wanted = match r.replay.role {
-            Some(Role::JobStatus | Role::JobCurrent | Role::JobTail) => slot.is_some() && r.index == slot,
-            Some(Role::FaultStatus | Role::FaultAddress) => plan.spaces().iter().any(|s| Some(s.number) == r.index),
-            Some(Role::GpuFaultStatus | Role::GpuFaultAddress | Role::IrqRawstat(_)) => true,
-            _ => false,
-        };
-        if !wanted || matches!(r.pair, Some(Half::High { .. })) {
-            continue;
-        }
-        let Some((value, meaning)) = read(r, device) else {
-            continue;
-        };
-        match r.replay.role {
-            Some(Role::JobStatus) => job_code = value & CODE,
-            Some(Role::FaultStatus) if value & CODE != 0 => {
-                space_code = value & CODE;
-                number = r.index;
-            }
-            Some(Role::FaultAddress) if number.is_some() && number == r.index => address = Some(GpuVa(value)),
-            _ => {}
-        }
-        registers.push((name(r).to_owned(), value, meaning));
-    }
-    let code = if job_code > NOT_A_FAULT { job_code } else { space_code };
-    let exception = match code {
-        0 => "none".to_owned(),
-        c => format!("{c:#04x} {}", exception_name(c as u8)),
-    };
+    let fault = find_family_of_plan(plan).read_fault(plan, map, slot, &mut |r| read(r, device));
     let space = plan
         .spaces()
         .iter()
-        .find(|s| number.is_none() || Some(s.number) == number);
-    let walk = match (space, address) {
+        .find(|s| fault.space.is_none() || Some(s.number) == fault.space);
+    let walk = match (space, fault.address) {
         (Some(s), Some(va)) => walk_lines(s, va, memory),
         _ => Vec::new(),
     };
     let of = job.map_or_else(String::new, |j| format!(" in job {j}"));
-    let at = address.map_or_else(String::new, |a| format!(" at {a}"));
+    let at = fault.address.map_or_else(String::new, |a| format!(" at {a}"));
     FaultReport {
         job,
         event,
-        summary: format!("{what}{of}: exception {exception}{at}"),
-        exception,
-        address,
-        registers,
+        summary: format!("{what}{of}: exception {}{at}", fault.exception),
+        exception: fault.exception,
+        address: fault.address,
+        registers: fault.registers,
         walk,
-        nearest_buffer: address.and_then(|a| nearest(plan, a)),
-    }
-}
-
-fn name(r: &Register) -> &str {
-    match r.pair {
-        Some(_) => r.name.strip_suffix("_LO").unwrap_or(&r.name),
-        None => &r.name,
+        nearest_buffer: fault.address.and_then(|a| nearest(plan, a)),
     }
 }
 

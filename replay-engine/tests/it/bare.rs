@@ -2,8 +2,9 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+use replay_engine::compile::compile;
 use replay_engine::device::{Arena, Containment, DeviceInfo, DeviceInterface};
-use replay_engine::plan::{CompileOptions, Edits, Plan, compile};
+use replay_engine::plan::{CompileOptions, Edits, Plan};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -3,12 +3,13 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use replay_core::{Device as _, DeviceError, WaitResult};
+use replay_engine::compile::compile;
 use replay_engine::device::host::Host;
 use replay_engine::device::platform::{
     Name, Options, PlatformError, PlatformNode, PlatformReplayDevice, Tree, list_devices,
 };
 use replay_engine::device::{Containment, DeviceInfo, RegisterTarget as _, Target as _};
-use replay_engine::plan::{CompileOptions, Edits, compile};
+use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::verify::verify;
 use std::fs;
 use std::os::unix::fs::FileExt as _;

@@ -9,12 +9,11 @@
 )]
 
 use replay_core::{Action, Actions, Device, DeviceError, ReadClass, WaitResult};
+use replay_engine::compile::compile_with;
 use replay_engine::device::{
     Arena, Containment, DeviceInfo, DeviceInterface, JobReport, RegisterTarget, ReplayDeviceError, Target, Window,
 };
-use replay_engine::plan::{
-    CompileError, CompileOptions, Compiled, Edits, Effect, Plan, RewriteKind, compile_with, text,
-};
+use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, Effect, Plan, RewriteKind, text};
 use replay_engine::run::{Outcome, Verdict, run_with};
 use replay_engine::verify::{Reason, Refusal, verify_with};
 use trace_core::progress::Progress;

@@ -4,6 +4,7 @@
 use super::calls::{self, CallIndex, mix};
 use super::rules::Rules;
 use super::spaces::{self, Roots};
+use crate::families::find_family_with;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, CallEvent, EventKind, Recording, SpaceKind};
 use crate::registers::{Half, Part, ReadRule, Register, RegisterMap, Role, register_space};
@@ -81,9 +82,6 @@ impl SpaceNumbers {
 /// those of the other are not compared.
 pub(super) const RECORDER_DEPENDENT_KINDS: [EventKind; 3] =
     [EventKind::Interrupt, EventKind::Undecoded, EventKind::DmaMap];
-
-/// GPU_COMMAND values that reset the device, and with it every register.
-const RESETS: [u64; 2] = [1, 2];
 
 /// Returns the spaces of a recording, by index, that are not the device's and that the other recording does not have:
 /// system memory, configuration space. A replay omits accesses to them.
@@ -481,6 +479,7 @@ pub(super) fn read_stream(side: &Side<'_>, progress: &Progress) -> Result<Stream
     out.tokens.reserve(events.len());
     out.events.reserve(events.len());
     let mut classes = Classes::new(side);
+    let family = find_family_with(side.recording, side.map);
     let mut heads: HashMap<u32, u64> = HashMap::new();
     // Registers that show state from before the recording and have been written since, and whether the device was
     // reset.
@@ -513,7 +512,7 @@ pub(super) fn read_stream(side: &Side<'_>, progress: &Progress) -> Result<Stream
         let item = side.access_item(&a);
         let untouched = !reset && class.before.is_some_and(|r| !written.contains(&r));
         if a.write {
-            reset |= class.resets && RESETS.contains(&a.value);
+            reset |= class.resets && family.is_reset(a.value);
             written.extend(class.before);
         }
         let rule = match untouched && !a.write {
@@ -537,7 +536,7 @@ pub(super) fn read_stream(side: &Side<'_>, progress: &Progress) -> Result<Stream
             Some(JobRegister::Head) => {
                 heads.insert(a.offset, a.value);
             }
-            Some(JobRegister::Command(slot, head)) if a.value == 1 => {
+            Some(JobRegister::Command(slot, head)) if family.is_job_start(a.value) => {
                 let of = |offset: u32| heads.get(&offset).copied().unwrap_or(0);
                 let head = head.map_or(0, |(low, high)| of(low) | high.map_or(0, |h| of(h) << 32));
                 waits.begin_course(&mut out, event, (slot, head));

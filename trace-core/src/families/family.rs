@@ -16,6 +16,19 @@ pub enum JobForm {
     DescriptorChains,
     /// Command streams, whose register writes follow the submit as events.
     CommandStreams,
+    /// Control lists in GPU memory, which recordings do not hold.
+    ControlLists,
+}
+
+impl JobForm {
+    /// Returns the type of a job that is no chain of descriptors, in tables and JSON.
+    #[must_use]
+    pub fn type_name(self) -> &'static str {
+        match self {
+            Self::ControlLists => "control list",
+            Self::None | Self::DescriptorChains | Self::CommandStreams => "command stream",
+        }
+    }
 }
 
 /// The relation of an event to jobs.
@@ -105,6 +118,16 @@ pub trait Family: Sync {
             _ => EventRelation::Unrelated,
         };
         (0..recording.events.len()).map(relate).collect()
+    }
+
+    /// Returns whether a value, written to a command register of jobs, starts a job.
+    fn is_job_start(&self, _value: u64) -> bool {
+        false
+    }
+
+    /// Returns whether a value, written to the command register of the device, resets every register.
+    fn is_reset(&self, _value: u64) -> bool {
+        false
     }
 
     /// Returns the meaning of a value that is written to an address space's command register, or `None` if it is no

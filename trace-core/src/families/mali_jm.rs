@@ -17,7 +17,7 @@ pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness, excep
 pub use payload::{
     CacheFlush, Compute, Dispatch, INVOCATION_OFFSET, Payload, RendererState, WriteKind, WriteValue, decode_payload,
 };
-pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_UNMAPPED, RESETS};
+pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_UNMAPPED, RESETS, reset};
 pub use shader::{
     Code, CodeClause, CodeEnd, MAX_CODE, Stage, UnknownOperation, decode_code, decode_code_within, find_shaders,
 };
@@ -75,6 +75,14 @@ impl Family for MaliJm {
 
     fn relate_events(&self, recording: &Recording, map: &RegisterMap) -> Vec<EventRelation> {
         event_relations::relate_events(recording, map)
+    }
+
+    fn is_job_start(&self, value: u64) -> bool {
+        value == COMMAND_START
+    }
+
+    fn is_reset(&self, value: u64) -> bool {
+        RESETS.contains(&value)
     }
 
     fn table_command(&self, value: u64) -> Option<TableCommand> {

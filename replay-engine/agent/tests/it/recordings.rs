@@ -11,7 +11,8 @@ use crate::process;
 
 use process::{Agent, paired};
 use replay_engine::client::targets;
-use replay_engine::plan::{CompileOptions, Edits, compile};
+use replay_engine::compile::compile;
+use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::run::Verdict;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -3,8 +3,9 @@
 use super::{DebugError, FlowReport, model_for_recording, trace_flows};
 use crate::device::SoftwareMali;
 use crate::model::Model;
+use replay_engine::compile::compile_placed;
 use replay_engine::device::Target as _;
-use replay_engine::plan::{CompileOptions, Edits, PlacedPlan, compile_placed};
+use replay_engine::plan::{CompileOptions, Edits, PlacedPlan};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use trace_core::progress::{Cancelled, Progress};

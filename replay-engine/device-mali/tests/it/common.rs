@@ -3,8 +3,9 @@
 
 use device_mali::{Model, SoftwareMali};
 use replay_core::{Action, Actions};
+use replay_engine::compile::compile;
 use replay_engine::device::{DeviceInfo, Target};
-use replay_engine::plan::{BodyBuilder, CompileOptions, Compiled, Edits, compile};
+use replay_engine::plan::{BodyBuilder, CompileOptions, Compiled, Edits};
 use replay_engine::run::{Outcome, run};
 use std::path::{Path, PathBuf};
 use trace_core::mmu::{WalkStep, walk};

@@ -5,8 +5,9 @@ use crate::common;
 
 use common::sample;
 use device_mali::{Model, SoftwareMali};
+use replay_engine::compile::compile;
 use replay_engine::device::{Target, Window};
-use replay_engine::plan::{CompileOptions, Compiled, Edits, PLAN_MAGIC, Plan, compile};
+use replay_engine::plan::{CompileOptions, Compiled, Edits, PLAN_MAGIC, Plan};
 use replay_engine::run::{Outcome, Verdict, run};
 use replay_engine::verify::verify;
 use trace_core::check::check;

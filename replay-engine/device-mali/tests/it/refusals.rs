@@ -19,7 +19,8 @@ mod registers;
 
 use common::{compiled, play, published, sample, steps, target, with_accesses, with_actions, with_entry, with_page};
 use replay_core::{Action, ReadClass};
-use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Patch, Plan, PlanJob, compile};
+use replay_engine::compile::compile;
+use replay_engine::plan::{Budgets, CompileError, CompileOptions, Compiled, Edits, Patch, Plan, PlanJob};
 use replay_engine::verify::{Reason, Refusal, Work, verify, verify_within};
 use trace_core::GpuVa;
 use trace_core::finding::FindingKind;

@@ -126,7 +126,7 @@ fn replay(r: &Recording, inputs: &[(&str, Vec<u8>)]) -> Outcome {
         outputs: r.metadata.buffers.iter().map(|b| b.name.clone()).collect(),
         ..CompileOptions::default()
     };
-    let compiled = plan::compile(r, &edits, &target, &options, &Progress::new()).unwrap();
+    let compiled = replay_engine::compile::compile(r, &edits, &target, &options, &Progress::new()).unwrap();
     verify::verify(&compiled.plan, &compiled.pages, &target).unwrap();
     let o = run::run(&compiled.plan, &compiled.pages, &mut *device, &Progress::new());
     assert_eq!(

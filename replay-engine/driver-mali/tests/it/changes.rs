@@ -246,7 +246,7 @@ fn recorded_change_size_depends_on_the_change_only() {
 fn replay(r: &Recording, edits: &Edits) -> (Compiled, Outcome, Recording) {
     let mut device = open_device();
     let target = device.info();
-    let c = plan::compile(r, edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
+    let c = replay_engine::compile::compile(r, edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
     let text = plan::text::print(&c.plan);
     assert_eq!(plan::text::parse(&text).unwrap(), c.plan);
     assert_eq!(Plan::from_bytes(&c.plan.to_bytes().unwrap()).unwrap(), c.plan);

@@ -67,7 +67,7 @@ fn replay_edited(r: &Recording, words: [u64; 4]) -> ([u64; 4], Vec<String>) {
         .insert("input".to_owned(), words.iter().flat_map(|w| word(*w)).collect());
     let mut device = open_device();
     let target = device.info();
-    let c = plan::compile(r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
+    let c = replay_engine::compile::compile(r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
     verify::verify(&c.plan, &c.pages, &target).unwrap();
     let o = run::run(&c.plan, &c.pages, &mut *device, &Progress::new());
     assert_eq!((o.verdict, o.failure), (Verdict::Match, None));
@@ -134,7 +134,7 @@ fn edit_needs_a_buffer_that_is_mapped_at_some_time() {
     edits.inputs.insert("late".to_owned(), vec![0x33; late.bytes as usize]);
     let mut device = open_device();
     let target = device.info();
-    let c = plan::compile(&r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
+    let c = replay_engine::compile::compile(&r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
     verify::verify(&c.plan, &c.pages, &target).unwrap();
     let o = run::run(&c.plan, &c.pages, &mut *device, &Progress::new());
     let out = &o.outputs.iter().find(|b| b.name == "late").unwrap().data;
@@ -152,7 +152,8 @@ fn edit_needs_a_buffer_that_is_mapped_at_some_time() {
         patches: vec![unmapped],
         ..Edits::default()
     };
-    let e = plan::compile(&r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap_err();
+    let e =
+        replay_engine::compile::compile(&r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap_err();
     assert!(matches!(e, CompileError::NotMapped { .. }), "{e}");
 }
 
@@ -160,7 +161,7 @@ fn edit_needs_a_buffer_that_is_mapped_at_some_time() {
 fn with(at: impl Fn(&Action) -> bool, more: impl Fn(u32) -> Vec<Action>) -> Compiled {
     let r = record_changes(&mut *open_device(), MmuFormat::MaliLpae).unwrap();
     let target = open_device().info();
-    let mut c = plan::compile(
+    let mut c = replay_engine::compile::compile(
         &r,
         &Edits::default(),
         &target,
@@ -310,7 +311,7 @@ fn memory_changes_that_could_break_containment_are_refused() {
 fn memory_of_a_running_chain_is_never_changed() {
     let r = record_changes(&mut *open_device(), MmuFormat::MaliLpae).unwrap();
     let target = open_device().info();
-    let c = plan::compile(
+    let c = replay_engine::compile::compile(
         &r,
         &Edits::default(),
         &target,

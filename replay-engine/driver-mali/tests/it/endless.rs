@@ -8,8 +8,9 @@ use bifrost::{Constant, Header, Modifier, Op, PcRelative, Port2, Port3, Register
 use device_mali::{Budget, Model, SoftwareMali};
 use driver_mali::{Driver, DriverError, JobEnd, Recorder, SpaceId, Submission};
 use replay_core::{Device, WaitResult};
+use replay_engine::compile::compile;
 use replay_engine::device::{RegisterTarget, Target, space};
-use replay_engine::plan::{CompileOptions, Edits, compile};
+use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::run::{Outcome, Verdict, run};
 use trace_core::families::mali_jm::Dispatch;
 use trace_core::finding::FindingKind;

@@ -137,7 +137,7 @@ fn recorded(format: MmuFormat, steps: &[Step]) -> Recording {
 fn replayed(r: &Recording) -> (Outcome, Recording) {
     let mut device = open_device();
     let target = device.info();
-    let c = plan::compile(
+    let c = replay_engine::compile::compile(
         r,
         &Edits::default(),
         &target,

@@ -147,7 +147,7 @@ fn every_sample_replays_with_a_match() {
             outputs,
             ..CompileOptions::default()
         };
-        let compiled = plan::compile(&r, &Edits::default(), &target, &options, &Progress::new())
+        let compiled = replay_engine::compile::compile(&r, &Edits::default(), &target, &options, &Progress::new())
             .unwrap_or_else(|e| panic!("{}: {e}", sample.file));
         let verified =
             verify::verify(&compiled.plan, &compiled.pages, &target).unwrap_or_else(|e| panic!("{}: {e}", sample.file));
@@ -192,7 +192,8 @@ fn edited_job_immediate_changes_its_result() {
     bytes[32 + 16..][..8].copy_from_slice(&0xdead_beef_u64.to_le_bytes());
     let mut edits = Edits::default();
     edits.inputs.insert("chains".to_owned(), bytes);
-    let compiled = plan::compile(&r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
+    let compiled =
+        replay_engine::compile::compile(&r, &edits, &target, &CompileOptions::default(), &Progress::new()).unwrap();
     verify::verify(&compiled.plan, &compiled.pages, &target).unwrap();
     let o = run::run(&compiled.plan, &compiled.pages, &mut *device, &Progress::new());
     assert_eq!((o.verdict, o.outputs.len()), (Verdict::Match, 1));

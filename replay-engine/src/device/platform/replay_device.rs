@@ -20,21 +20,11 @@ use replay_core::{Device, DeviceError, WaitResult};
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use trace_core::families::mali_jm::reset;
 use trace_core::recording::{Hardware, Page, PlatformWindow};
 use trace_core::registers::RegisterMap;
 use trace_core::{PAGE_SIZE, PhysAddr};
 
-/// Registers that reset a Mali to its known state, from `assets/registers/mali-jm`.
-mod mali {
-    pub const GPU_ID: u64 = 0x0;
-    pub const GPU_IRQ_RAWSTAT: u64 = 0x20;
-    pub const GPU_IRQ_CLEAR: u64 = 0x24;
-    /// Interrupt masks of GPU, jobs and address spaces.
-    pub const MASKS: [u64; 3] = [0x28, 0x1008, 0x2008];
-    pub const GPU_COMMAND: u64 = 0x30;
-    pub const SOFT_RESET: u64 = 1;
-    pub const RESET_COMPLETED: u64 = 1 << 8;
-}
 /// Maximum time of a Mali reset.
 const RESET_LIMIT: Duration = Duration::from_millis(500);
 
@@ -194,7 +184,7 @@ impl PlatformReplayDevice {
         };
         let window = of.device.windows.first().ok_or_else(|| none(0))?;
         let registers = map(source, of, 0, window)?;
-        let id = registers.read(mali::GPU_ID, 4).unwrap_or(0) as u32;
+        let id = registers.read(reset::GPU_ID, 4).unwrap_or(0) as u32;
         let map = RegisterMap::for_gpu(id).ok_or_else(|| none(id))?;
         self.info.gpu_id = id;
         self.info.gpu_name = map.gpu_name(id).unwrap_or("Mali").to_owned();
@@ -287,19 +277,19 @@ impl PlatformReplayDevice {
                 .write(offset, 4, value)
                 .ok_or_else(|| failed("its MMIO region is too small"))
         };
-        for mask in mali::MASKS {
+        for mask in reset::MASKS {
             write(mask, 0)?;
         }
-        write(mali::GPU_IRQ_CLEAR, mali::RESET_COMPLETED)?;
-        write(mali::GPU_COMMAND, mali::SOFT_RESET)?;
+        write(reset::GPU_IRQ_CLEAR, reset::RESET_COMPLETED)?;
+        write(reset::GPU_COMMAND, reset::SOFT_RESET)?;
         let start = Instant::now();
-        while registers.read(mali::GPU_IRQ_RAWSTAT, 4).unwrap_or(0) & mali::RESET_COMPLETED == 0 {
+        while registers.read(reset::GPU_IRQ_RAWSTAT, 4).unwrap_or(0) & reset::RESET_COMPLETED == 0 {
             if start.elapsed() > RESET_LIMIT {
                 return Err(failed("it did not end a reset within 500 ms"));
             }
             std::thread::sleep(Duration::from_micros(50));
         }
-        write(mali::GPU_IRQ_CLEAR, u64::from(u32::MAX))
+        write(reset::GPU_IRQ_CLEAR, u64::from(u32::MAX))
     }
 }
 

@@ -48,11 +48,7 @@ impl RelocatedMemory<'_> {
     ///
     /// # Errors
     /// If a write cannot be read, or its effect on page tables cannot be relocated.
-    pub(in crate::plan) fn host_writes(
-        &mut self,
-        first: u64,
-        rows: &[HostWriteRow],
-    ) -> Result<Vec<Change>, CompileError> {
+    pub(crate) fn host_writes(&mut self, first: u64, rows: &[HostWriteRow]) -> Result<Vec<Change>, CompileError> {
         let before = self.given.len();
         for (event, row) in (first..).zip(rows) {
             let bytes = self.cpu.write(row).ok_or(CompileError::HostWrite { event })?;
@@ -81,7 +77,7 @@ impl RelocatedMemory<'_> {
     ///
     /// # Errors
     /// If an edit's address space does not exist.
-    pub(in crate::plan) fn follow(&mut self, event: u64, edits: &mut [Edit]) -> Result<Vec<Change>, CompileError> {
+    pub(crate) fn follow(&mut self, event: u64, edits: &mut [Edit]) -> Result<Vec<Change>, CompileError> {
         let given = std::mem::take(&mut self.given);
         let spaces = std::mem::take(&mut self.changed_spaces);
         if given.is_empty() {

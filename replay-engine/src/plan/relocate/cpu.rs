@@ -13,7 +13,7 @@ enum Image {
 }
 
 /// Recorded memory without the writes of jobs since the start of the recording.
-pub(in crate::plan) struct CpuMemory<'a> {
+pub(crate) struct CpuMemory<'a> {
     memory: &'a Memory,
     start: MemoryView<'a>,
     written: HashMap<u64, Image>,

@@ -44,7 +44,7 @@ impl Edit {
     ///
     /// # Errors
     /// If the address space does not exist, or a byte is not mapped and nothing could map it later.
-    pub(in crate::plan) fn place(
+    pub(crate) fn place(
         what: String,
         space: u32,
         va: GpuVa,

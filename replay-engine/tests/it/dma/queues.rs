@@ -3,9 +3,10 @@
 
 use super::{device, driver, need_qemu, open_device, play, refuse, with_actions};
 use replay_core::Action;
+use replay_engine::compile::{compile, compile_with};
 use replay_engine::device::qemu::check_installed;
 use replay_engine::device::{DeviceInfo, Target};
-use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits, compile, compile_with};
+use replay_engine::plan::{CompileError, CompileOptions, Compiled, Edits};
 use replay_engine::run::Verdict;
 use replay_engine::verify::{Reason, verify, verify_with};
 use trace_core::Recording;

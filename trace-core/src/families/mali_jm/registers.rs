@@ -19,6 +19,24 @@ pub const MODE: u64 = 0xf;
 /// The mode if nothing is translated or mapped.
 pub const MODE_UNMAPPED: u64 = 1;
 
+/// Registers and values of a reset, the same on all models. Registers are offsets in the MMIO region, bytes.
+pub mod reset {
+    /// Id of the GPU.
+    pub const GPU_ID: u64 = 0x0;
+    /// Raised interrupts of the GPU.
+    pub const GPU_IRQ_RAWSTAT: u64 = 0x20;
+    /// Acknowledges interrupts of the GPU.
+    pub const GPU_IRQ_CLEAR: u64 = 0x24;
+    /// Interrupt masks of GPU, jobs and address spaces.
+    pub const MASKS: [u64; 3] = [0x28, 0x1008, 0x2008];
+    /// Commands of the GPU.
+    pub const GPU_COMMAND: u64 = 0x30;
+    /// The command that resets the GPU after the work of its bus.
+    pub const SOFT_RESET: u64 = super::RESETS[0];
+    /// The interrupt of a completed reset.
+    pub const RESET_COMPLETED: u64 = 1 << 8;
+}
+
 /// The block of the registers that all slots share.
 pub(super) const JOB_CONTROL: &str = "JOB_CONTROL";
 

@@ -48,7 +48,7 @@ fn within(place: &str, limits: &[(&str, u64, u64)]) -> Result<(), Refusal> {
 }
 
 /// Checks the budgets and counts of the envelope.
-pub(super) fn check_envelope(plan: PlannedAccesses<'_>) -> Result<(), Refusal> {
+pub(crate) fn check_envelope(plan: PlannedAccesses<'_>) -> Result<(), Refusal> {
     let b = &plan.envelope.budgets;
     let slots = plan.jobs().iter().map(|j| u64::from(j.slot) + 1).max().unwrap_or(0);
     within(
@@ -91,7 +91,7 @@ pub(super) fn check_envelope(plan: PlannedAccesses<'_>) -> Result<(), Refusal> {
 }
 
 /// Rule 1: checks that allowed ranges, alone or together, do not cover most of the window.
-pub(super) fn check_allowed_ranges(plan: PlannedAccesses<'_>, map: &RegisterMap) -> Result<(), Refusal> {
+pub(crate) fn check_allowed_ranges(plan: PlannedAccesses<'_>, map: &RegisterMap) -> Result<(), Refusal> {
     let max = map.window_bytes() / 4;
     let mut sum = 0u64;
     for (start, end) in &plan.accesses.allowed {

@@ -1,12 +1,9 @@
 //! Rules for a bus-mastering device: its addresses are in the plan's own pages, and memory in use does not change.
 
-use super::images::{check_images, hex};
-use super::limits::{MAX_CHANGED, budget_exceeded};
-use super::reason::{Reason, Refusal, refuse};
-use super::work::Work;
 use crate::plan::{
     Bus, BusError, DeviceMemory, Effect, PageSource, PlanMemory, PlannedAccesses, PollEnd, RegisterAccess, is_within,
 };
+use crate::rules::{MAX_CHANGED, Reason, Refusal, Work, budget_exceeded, check_images, hex, refuse};
 use replay_core::Action;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::Page;

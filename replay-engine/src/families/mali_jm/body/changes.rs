@@ -1,8 +1,7 @@
 //! Memory changes along the body: writes of the recorded CPU, proved like the initial memory.
 
 use super::Walker;
-use crate::verify::limits::{MAX_CHANGED, budget_exceeded};
-use crate::verify::reason::{Reason, Refusal};
+use crate::rules::{MAX_CHANGED, Reason, Refusal, budget_exceeded};
 use replay_core::Action;
 use trace_core::PAGE_SIZE;
 

@@ -1,8 +1,7 @@
 //! Rule 2: every address that the GPU can access is one of the plan's own pages, and not one of its page tables.
 
-use super::reason::{Reason, Refusal, Verified, refuse};
-use super::work::{TABLE, Work};
 use crate::plan::{PlanMemory, PlanSpace, PlannedAccesses};
+use crate::rules::{Reason, Refusal, TABLE, Verified, Work, refuse};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use trace_core::mmu::{

@@ -6,12 +6,12 @@ use crate::plan::{PageSource, PlannedAccesses};
 use std::collections::BTreeSet;
 use trace_core::recording::Digest;
 
-pub(super) fn hex(digest: &Digest) -> String {
+pub(crate) fn hex(digest: &Digest) -> String {
     blake3::Hash::from_bytes(*digest).to_hex().to_string()
 }
 
 /// Checks that images exist, match their digests, and belong to used frames.
-pub(super) fn check_images(plan: PlannedAccesses<'_>, pages: &dyn PageSource, work: &Work<'_>) -> Result<(), Refusal> {
+pub(crate) fn check_images(plan: PlannedAccesses<'_>, pages: &dyn PageSource, work: &Work<'_>) -> Result<(), Refusal> {
     let first = plan.accesses.arena.base.frame();
     let end = first.saturating_add(plan.accesses.used_pages);
     let mut before = None;

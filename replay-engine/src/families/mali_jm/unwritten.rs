@@ -1,10 +1,8 @@
 //! Tracking of the registers that still have their contents from before the recording.
 
 use std::collections::HashSet;
+use trace_core::families::mali_jm::RESETS;
 use trace_core::registers::{Register, Role};
-
-/// GPU_COMMAND values that reset the device, and with it every register.
-pub(crate) const RESETS: [u64; 2] = [1, 2];
 
 /// Tracks writes, to find whether a read can show state from before the recording. The plan compiler and the verifier
 /// use the same code.

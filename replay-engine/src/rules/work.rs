@@ -10,13 +10,13 @@ use trace_core::progress::Progress;
 pub const MAX_STEPS: u64 = 1 << 31;
 
 /// Steps for a page table.
-pub(super) const TABLE: u64 = 512;
+pub(crate) const TABLE: u64 = 512;
 /// Steps for a job header.
-pub(super) const HEADER: u64 = 32;
+pub(crate) const HEADER: u64 = 32;
 /// Steps for a page image, whose digest is computed.
-pub(super) const IMAGE: u64 = 64;
+pub(crate) const IMAGE: u64 = 64;
 /// Steps for a page of an output.
-pub(super) const OUTPUT_PAGE: u64 = 4;
+pub(crate) const OUTPUT_PAGE: u64 = 4;
 
 /// Number of steps between two checks of the progress.
 const LOOK_EVERY: u64 = 4096;
@@ -49,7 +49,7 @@ impl<'a> Work<'a> {
     }
 
     /// Consumes steps. Returns an error if the limit is exceeded, or the verification was cancelled.
-    pub(super) fn spend(&self, steps: u64) -> Result<(), Reason> {
+    pub(crate) fn spend(&self, steps: u64) -> Result<(), Reason> {
         let done = self.done.get().saturating_add(steps);
         self.done.set(done);
         if done > self.limit {

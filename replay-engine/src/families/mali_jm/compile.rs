@@ -1,15 +1,12 @@
-//! Compiler from a recording and its edits to a plan for one device.
+//! Compiler from a recording of a job manager to a plan: memory moves to the arena, and events become actions.
 
-use super::compile_input::{CompileOptions, Edits, find_buffer, plan_buffer, plan_title};
 use super::events::Translation;
-use super::relocate::{Edit, RelocatedMemory};
-use super::{
-    AccessPlan, CompileError, Compiled, MAX_ALLOWED, Origin, Plan, PlanBody, PlanBuffer, PlanSpace, RegisterPlan,
-    Rewrite, RewriteKind,
-};
 use crate::device::DeviceInfo;
-use std::collections::HashMap;
-use std::ops::Range;
+use crate::plan::relocate::{Edit, RelocatedMemory};
+use crate::plan::{
+    AccessPlan, CompileError, CompileOptions, Compiled, Edits, Origin, PlacedPlan, Plan, PlanBody, PlanBuffer,
+    PlanSpace, RegisterPlan, Rewrite, RewriteKind, find_buffer, plan_buffer, plan_title,
+};
 use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, BufferRole};
@@ -17,70 +14,9 @@ use trace_core::registers::RegisterMap;
 
 /// Compiles a recording and its edits into a plan for `target`.
 ///
-/// Memory starts with the contents of the recording's first snapshot; frames without contents start as zero. Later CPU
-/// writes become memory changes at the same point. Outputs are mapped at the end.
-///
 /// # Errors
-/// If the recording cannot be replayed on the target: see [`CompileError`].
-pub fn compile(
-    recording: &Recording,
-    edits: &Edits,
-    target: &DeviceInfo,
-    options: &CompileOptions,
-    progress: &Progress,
-) -> Result<Compiled, CompileError> {
-    Ok(compile_placed(recording, edits, target, options, progress)?.compiled)
-}
-
-/// Compiles like [`compile`], with the caller's register map instead of the embedded one that the target names.
-///
-/// # Errors
-/// Same as [`compile`].
-pub fn compile_with(
-    recording: &Recording,
-    edits: &Edits,
-    target: &DeviceInfo,
-    map: &RegisterMap,
-    options: &CompileOptions,
-    progress: &Progress,
-) -> Result<Compiled, CompileError> {
-    Ok(placed(recording, edits, target, map, options, progress)?.compiled)
-}
-
-/// A plan with the addresses of the recording's memory in it.
-#[derive(Clone, Debug)]
-pub struct PlacedPlan {
-    /// The plan.
-    pub compiled: Compiled,
-    /// Data frames: arena frame and recorded frame. Empty for a plan of a device's windows.
-    pub frames: HashMap<u64, u64>,
-}
-
-/// Compiles like [`compile`], and also returns the addresses of the recording's memory.
-///
-/// # Errors
-/// Same as [`compile`].
-pub fn compile_placed(
-    recording: &Recording,
-    edits: &Edits,
-    target: &DeviceInfo,
-    options: &CompileOptions,
-    progress: &Progress,
-) -> Result<PlacedPlan, CompileError> {
-    let device = target.name.clone();
-    if recording.api().is_some() {
-        return Err(CompileError::TakesNoCalls { device });
-    }
-    if target.takes_api_traces() {
-        return Err(CompileError::TakesNoAccesses { device });
-    }
-    let map = RegisterMap::by_name(&target.register_map).ok_or_else(|| CompileError::UnknownMap {
-        name: target.register_map.clone(),
-    })?;
-    placed(recording, edits, target, map, options, progress)
-}
-
-fn placed(
+/// See [`crate::compile::compile`].
+pub(super) fn compile(
     recording: &Recording,
     edits: &Edits,
     target: &DeviceInfo,
@@ -89,19 +25,6 @@ fn placed(
     progress: &Progress,
 ) -> Result<PlacedPlan, CompileError> {
     let events = recording.events.len();
-    if recording.events.value.is_empty() {
-        return Err(CompileError::NothingToReplay);
-    }
-    if u32::try_from(events).is_err() {
-        return Err(CompileError::TooManyEvents { events });
-    }
-    check_allowed(&options.allow_unknown, map)?;
-    if super::windows::is_bus_device(target) || recording.hardware().is_some() {
-        return Ok(PlacedPlan {
-            compiled: super::windows::compile(recording, edits, target, map, options, progress)?,
-            frames: HashMap::new(),
-        });
-    }
     // Checked first: a modified image gets a new valid digest, so damage would go unnoticed later.
     if let Some(block) = recording.find_damage(progress)? {
         return Err(CompileError::Damaged { block: Box::new(block) });
@@ -164,36 +87,6 @@ fn placed(
         pages: moved.by_digest,
     };
     Ok(PlacedPlan { compiled, frames })
-}
-
-/// Checks that allowed ranges hold whole registers, are a small part of the window, and hold no register that the map
-/// knows as not replayable.
-fn check_allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), CompileError> {
-    let max = map.window_bytes() / 4;
-    let mut sum = 0u64;
-    for r in ranges {
-        let (start, end) = (r.start, r.end);
-        if start >= end || start % 4 != 0 || end % 4 != 0 {
-            return Err(CompileError::AllowedUneven { start, end });
-        }
-        sum = sum.saturating_add(u64::from(end - start));
-        if sum > max || ranges.len() as u64 > MAX_ALLOWED {
-            return Err(CompileError::AllowedTooMuch { start, end });
-        }
-        let known = map.registers().find(|k| r.contains(&k.offset) && !k.replay.write);
-        if let Some(known) = known {
-            return Err(CompileError::AllowedKnown {
-                start,
-                end,
-                register: known.name.clone(),
-                reason: match known.replay.reason.as_str() {
-                    "" => "it is only read".to_owned(),
-                    reason => reason.to_owned(),
-                },
-            });
-        }
-    }
-    Ok(())
 }
 
 fn put_edits(

@@ -1,23 +1,19 @@
 //! Writes along the body: registers, roots and modes where they take effect, chains at their submit, cleared words.
 
 use super::Walker;
-use crate::plan::{AS_UPDATE, CONFIG_AS, JOB_START, PlanGpuMemory, PlanPages, RESETS, RewriteKind};
-use crate::verify::activity::ActiveTranslation;
-use crate::verify::limits::{MAX_CHANGED, budget_exceeded};
-use crate::verify::reason::{Reason, Refusal};
-use crate::verify::work::HEADER;
-use crate::verify::work::Work;
+use crate::families::mali_jm::activity::ActiveTranslation;
+use crate::plan::{PlanGpuMemory, PlanPages, RewriteKind};
+use crate::rules::{HEADER, MAX_CHANGED, Reason, Refusal, Work, budget_exceeded};
 use std::collections::{BTreeSet, HashMap, HashSet};
-use trace_core::families::mali_jm::{HEADER_BYTES, JobHeader, MAX_JOBS};
+use trace_core::families::mali_jm::{
+    AS_UPDATE, COMMAND_START, CONFIG_AS, HEADER_BYTES, JobHeader, MAX_JOBS, MODE, MODE_UNMAPPED, RESETS,
+};
 use trace_core::memory::GpuMemory;
 use trace_core::recording::MmuFormat;
 use trace_core::registers::{Half, Register, Role};
 use trace_core::{GpuVa, PhysAddr};
 
-/// Mask of the mode in the translation-configuration register.
-const MODE: u64 = 0xf;
 const MODE_LEGACY: u64 = 0;
-const MODE_UNMAPPED: u64 = 1;
 const MODE_AARCH64_4K: u64 = 6;
 /// Allowed bits other than the mode in the newer format: page tables are cached during walks, and reads of them
 /// allocate. The drivers of all known recordings set exactly these.
@@ -64,7 +60,7 @@ impl<'a> Walker<'a> {
             }
             return self.refuse(1, not("the map does not list this value"));
         }
-        let submits = role == Some(Role::JobCommand) && value == JOB_START;
+        let submits = role == Some(Role::JobCommand) && value == COMMAND_START;
         if !submits {
             self.nothing_cleared()?;
         }

@@ -1,9 +1,9 @@
 //! Memory of a recorded device with DMA: its recorded contents, and its location in the arena.
 
-use super::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, Ranges, is_within};
-use super::relocate::CpuMemory;
-use super::{CompileError, PlanPage};
 use crate::device::Arena;
+use crate::plan::bus::{BusError, DeviceMemory, DmaRelocator, MemoryChange, Ranges, is_within};
+use crate::plan::relocate::CpuMemory;
+use crate::plan::{CompileError, PlanPage};
 use replay_core::Action;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;

@@ -3,14 +3,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use trace_core::Recording;
+use trace_core::families::mali_jm::AS_UPDATE;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::{Half, ReadRule, Register, RegisterMap, Role};
 
-/// JS_COMMAND and AS_COMMAND values.
-pub(crate) const JOB_START: u64 = 1;
-pub(crate) const AS_UPDATE: u64 = 1;
-/// Bits of the address-space number in JS_CONFIG.
-pub(crate) const CONFIG_AS: u64 = 0xf;
 /// Number of accesses after an interrupt status read in which its acknowledgement is searched.
 const HANDLER: usize = 64;
 

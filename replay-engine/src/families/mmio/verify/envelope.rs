@@ -2,8 +2,7 @@
 
 use crate::device::{DeviceInfo, Window, space};
 use crate::plan::{Effect, MAX_WINDOW_BYTES, MmioPlan, PlannedAccesses};
-use crate::verify::limits::budget_exceeded;
-use crate::verify::reason::{Reason, Refusal, refuse};
+use crate::rules::{Reason, Refusal, budget_exceeded, refuse};
 use trace_core::recording::SpaceKind;
 
 /// Maximum number of windows of a device.

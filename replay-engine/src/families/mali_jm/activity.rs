@@ -3,18 +3,15 @@
 //! The hardware drops or delays writes to an active unit. The proofs of a plan assume that writes take effect, so
 //! writes that might not are refused.
 
-use super::reason::Reason;
+use super::run::{ACTIVE, SLOT_ENDED, SLOT_FAILED};
+use crate::rules::Reason;
 use std::collections::{BTreeMap, BTreeSet};
+use trace_core::families::mali_jm::reset::RESET_COMPLETED;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::{Register, Role};
 
-/// The bit of the GPU interrupt for a completed reset.
-const RESET_COMPLETED: u64 = 1 << 8;
-/// The bit of AS_STATUS for an active command.
-const ACTIVE: u64 = 1;
-/// Bits of the job interrupt: slots whose chain ended, slots whose chain failed.
+/// Bits of the job interrupt for slots whose chain ended.
 const DONE: u64 = 0xffff;
-const FAILED: u64 = 0xffff_0000;
 
 /// The translation that an address space uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,13 +135,13 @@ impl DeviceActivity {
             return;
         }
         let before = self.raised;
-        self.raised &= !(FAILED & mask) | expected;
+        self.raised &= !(SLOT_FAILED & mask) | expected;
         // The recording determines which of several chains ended; a bit that was raised before proves nothing.
         let ended = (expected | expected >> 16) & !(before | before >> 16) & DONE;
         for slot in (0..16u8).filter(|slot| self.job_came && ended >> slot & 1 != 0) {
             if self.slots.remove(&slot).is_some() {
                 self.assumed += 1;
-                self.raised |= 0x1_0001 << slot & expected;
+                self.raised |= SLOT_ENDED << slot & expected;
             }
         }
     }
@@ -177,7 +174,7 @@ impl DeviceActivity {
             && self.slots.len() == 1
             && let Some((slot, _)) = self.slots.pop_first()
         {
-            self.raised |= 0x1_0001 << slot;
+            self.raised |= SLOT_ENDED << slot;
         }
     }
 }

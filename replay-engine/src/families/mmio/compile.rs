@@ -4,17 +4,15 @@
 //! Such a device has no page tables for a plan to prove. It gets no memory to access, unless the map types every
 //! address register and the recording has the memory that it was given.
 
-use super::bus::BusError;
-use super::compile_input::{find_buffer, plan_title};
 use super::dma::{Dma, DmaPages};
-use super::effects::{Effect, Expectation};
-use super::register_access::{CompareMode, RegisterAccess, UnwrittenRegisters};
+use super::verify::OTHER_WINDOW;
 use super::virtio_features::FeatureSelect;
-use super::{
-    AccessPlan, BodyBuilder, CompileError, CompileOptions, Compiled, Edits, MmioPlan, Origin, Pace, Plan, PlanBody,
-    PlanBuffer, ReadClasses, Rewrite, RewriteKind,
-};
 use crate::device::{DeviceInfo, Window, space};
+use crate::plan::{
+    AccessPlan, BodyBuilder, BusError, CompareMode, CompileError, CompileOptions, Compiled, Edits, Effect, Expectation,
+    MmioPlan, Origin, Pace, Plan, PlanBody, PlanBuffer, ReadClasses, RegisterAccess, Rewrite, RewriteKind,
+    UnwrittenRegisters, find_buffer, plan_title,
+};
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::BTreeMap;
 use trace_core::check::undecoded_accesses;
@@ -26,15 +24,6 @@ use trace_core::{GpuVa, Recording};
 
 /// Number of events between two progress reports.
 const REPORT_EVERY: usize = 4096;
-
-/// Why nothing is written to a window that is neither the registers nor framebuffer memory.
-pub(crate) const OTHER_WINDOW: &str = "the effect of a write to this MMIO region is not known: it may be another way \
-                                       to the registers, or hold addresses of interrupts";
-
-/// Returns whether a device takes plans of this kind: it is on a bus.
-pub(super) fn is_bus_device(target: &DeviceInfo) -> bool {
-    target.hardware.is_some()
-}
 
 struct Translation<'a> {
     recording: &'a Recording,

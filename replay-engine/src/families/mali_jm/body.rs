@@ -4,13 +4,14 @@ mod changes;
 mod writes;
 
 use super::activity::DeviceActivity;
-use super::limits::{MAX_EVENTS, budget_exceeded};
-use super::reason::{Reason, Refusal, Verified, refuse};
 use super::tables::ReachableFrames;
-use super::work::Work;
+use super::unwritten::UnwrittenRegisters;
 use crate::device::space;
-use crate::plan::{PlanMemory, PlannedAccesses, ReadClasses, RewriteKind, UnwrittenRegisters};
-use replay_core::{Action, Actions, ReadClass, width_mask};
+use crate::plan::{PlanMemory, PlannedAccesses, ReadClasses, RewriteKind};
+use crate::rules::{
+    MAX_EVENTS, Reason, Refusal, Verified, Work, budget_exceeded, check_count, describe_allowed, each_action, refuse,
+};
+use replay_core::{Action, ReadClass, width_mask};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use trace_core::recording::{InterruptLine, Page};
 use trace_core::registers::{ReadRule, Register, RegisterMap, Role};
@@ -49,49 +50,6 @@ struct Walker<'a> {
     cleared: Vec<u64>,
     /// Frames with headers of the last chain of each slot.
     chains: BTreeMap<u8, BTreeSet<u64>>,
-}
-
-/// Calls a function for each action of a body with its index and event, within the budgets of actions and work. Returns
-/// the number of actions.
-pub(super) fn each_action(
-    plan: PlannedAccesses<'_>,
-    work: &Work<'_>,
-    mut take: impl FnMut((u64, u32), &Action) -> Result<(), Refusal>,
-) -> Result<u64, Refusal> {
-    let max = plan.envelope.budgets.actions;
-    let mut count = 0u64;
-    for action in Actions::new(&plan.accesses.body) {
-        let action = match action {
-            Ok(a) => a,
-            Err(e) => return refuse(1, format!("action {count}"), Reason::Body { message: e.to_string() }),
-        };
-        let at = (count, action.event());
-        let place = || format!("action {}, event {}", at.0, at.1);
-        work.spend(1).or_else(|e| refuse(4, place(), e))?;
-        take(at, &action)?;
-        count += 1;
-        if count > max {
-            return refuse(4, place(), budget_exceeded("actions of the body", count, max));
-        }
-    }
-    Ok(count)
-}
-
-/// Describes the ranges that the user allowed, as something that is not proved.
-pub(super) fn allowed(plan: PlannedAccesses<'_>) -> Option<String> {
-    if plan.accesses.allowed.is_empty() {
-        return None;
-    }
-    let list: Vec<String> = plan
-        .accesses
-        .allowed
-        .iter()
-        .map(|(s, e)| format!("{s:#x}..{e:#x}"))
-        .collect();
-    Some(format!(
-        "registers that the map does not know were allowed: {}",
-        list.join(", ")
-    ))
 }
 
 /// Checks the body from its first action to its last. Returns memory as the CPU leaves it.
@@ -171,7 +129,7 @@ pub fn check<'a>(
     if plan.accesses.gpu_id == 0 {
         verified.unproved.push("the recording does not name its GPU".to_owned());
     }
-    verified.unproved.extend(allowed(plan));
+    verified.unproved.extend(describe_allowed(plan));
     Ok(w.memory)
 }
 
@@ -474,13 +432,4 @@ impl<'a> Walker<'a> {
         }
         Ok(())
     }
-}
-
-/// Rule 5: checks that a count in the body equals the plan's.
-pub(super) fn check_count(what: &str, said: u64, found: u64) -> Result<(), Refusal> {
-    if said == found {
-        return Ok(());
-    }
-    let what = what.to_owned();
-    refuse(5, "rewrites", Reason::Unnamed { what, said, found })
 }

@@ -5,26 +5,29 @@
 
 mod envelope;
 
-use super::body::{allowed, check_count, each_action};
-use super::bus::BusMasterCheck;
-use super::limits::{MAX_EVENTS, budget_exceeded};
-use super::reason::{Reason, Refusal, Verified, refuse};
-use super::work::Work;
+use super::bus_master::BusMasterCheck;
 use crate::device::{DeviceInfo, space};
 use crate::plan::{
-    CompareMode, Effect, MmioPlan, OTHER_WINDOW, PageSource, PlannedAccesses, ReadClasses, RegisterAccess, RewriteKind,
-    UntouchedWindows,
+    CompareMode, Effect, MmioPlan, PageSource, PlannedAccesses, ReadClasses, RegisterAccess, RewriteKind,
+    UnwrittenRegisters,
+};
+use crate::rules::{
+    MAX_EVENTS, Reason, Refusal, Verified, Work, budget_exceeded, check_count, describe_allowed, each_action, refuse,
 };
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::BTreeSet;
 use trace_core::recording::SpaceKind;
 use trace_core::registers::RegisterMap;
 
+/// Why nothing is written to a window that is neither the registers nor framebuffer memory.
+pub(super) const OTHER_WINDOW: &str = "the effect of a write to this MMIO region is not known: it may be another way \
+                                       to the registers, or hold addresses of interrupts";
+
 struct Walker<'a> {
     plan: PlannedAccesses<'a>,
     mmio: &'a MmioPlan,
     map: &'a RegisterMap,
-    untouched: UntouchedWindows,
+    untouched: UnwrittenRegisters,
     reads: ReadClasses,
     interrupts: u64,
     polls: u64,
@@ -59,7 +62,7 @@ pub(super) fn check<'a>(
         plan,
         mmio,
         map,
-        untouched: UntouchedWindows::default(),
+        untouched: UnwrittenRegisters::default(),
         reads: ReadClasses::default(),
         interrupts: 0,
         polls: 0,
@@ -78,7 +81,7 @@ pub(super) fn check<'a>(
     if let Some(master) = w.master {
         master.finish(count)?;
     }
-    verified.unproved.extend(allowed(plan));
+    verified.unproved.extend(describe_allowed(plan));
     let left_out = plan.envelope.rewrites.iter().filter(|r| r.kind == RewriteKind::LeftOut);
     verified
         .unproved

@@ -1,13 +1,15 @@
 //! Translation of recorded events to actions, with every difference listed.
 
-use super::prepass::{CONFIG_AS, JOB_START, WrittenRegisters, find_acknowledged, find_polls, find_roots};
-use super::relocate::{Change, Edit, RelocatedMemory};
+use super::prepass::{WrittenRegisters, find_acknowledged, find_polls, find_roots};
 use super::unwritten::UnwrittenRegisters;
-use super::{BodyBuilder, CompileError, CompileOptions, Pace, PlanJob, PlanSpace, ReadClasses, Rewrite, RewriteKind};
 use crate::device::{Arena, space};
+use crate::plan::relocate::{Change, Edit, RelocatedMemory};
+use crate::plan::{
+    BodyBuilder, CompileError, CompileOptions, Pace, PlanJob, PlanSpace, ReadClasses, Rewrite, RewriteKind,
+};
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::{BTreeMap, HashMap};
-use trace_core::families::mali_jm::read_chain;
+use trace_core::families::mali_jm::{COMMAND_START, CONFIG_AS, read_chain};
 use trace_core::mmu::root_from_register;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventKind, InterruptLine};
@@ -374,7 +376,7 @@ impl<'a, 'm> Translation<'a, 'm> {
                     slot: FLUSH_SLOT,
                 })
             }
-            Some(Role::JobCommand) if a.value == JOB_START => {
+            Some(Role::JobCommand) if a.value == COMMAND_START => {
                 self.submit(at, r)?;
                 self.plain_write(at, a.offset, a.width, a.value)
             }

@@ -1,0 +1,29 @@
+//! The table of GPU families that can be replayed: how each compiles a recording, which rules its plans keep, what a run
+//! observes.
+
+mod mali_jm;
+mod mmio;
+mod replay_family;
+
+pub(crate) use replay_family::{AccessMeaning, DivergenceMeaning, ReplayFamily, SpaceRegisters};
+
+use crate::device::DeviceInfo;
+use crate::plan::PlannedAccesses;
+use trace_core::Recording;
+
+/// The families, one line each. The first that takes a recording or has a plan is its family; the last takes all.
+static FAMILIES: &[&dyn ReplayFamily] = &[&mmio::Mmio, &mali_jm::MaliJm];
+
+/// Returns the family that compiles a recording for a target.
+pub(crate) fn find_family(recording: &Recording, target: &DeviceInfo) -> &'static dyn ReplayFamily {
+    let mut families = FAMILIES.iter().copied();
+    families
+        .find(|f| f.takes_recording(recording, target))
+        .unwrap_or(&mali_jm::MaliJm)
+}
+
+/// Returns the family of a plan.
+pub(crate) fn find_family_of_plan(plan: PlannedAccesses<'_>) -> &'static dyn ReplayFamily {
+    let mut families = FAMILIES.iter().copied();
+    families.find(|f| f.has_plan(plan)).unwrap_or(&mali_jm::MaliJm)
+}
