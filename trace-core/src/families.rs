@@ -12,6 +12,7 @@ mod mmio;
 mod shared_chains;
 mod submit_tracker;
 mod submits;
+mod v3d;
 mod work;
 
 pub use chain::{ChainEnd, ChainJob, JobChain};
@@ -26,7 +27,7 @@ use crate::recording::Recording;
 use crate::registers::RegisterMap;
 
 /// The families, one line each. The first that has a recording is its family; the last has every recording.
-pub static FAMILIES: &[&dyn Family] = &[&adreno::Adreno, &mali_jm::MaliJm, &mmio::Mmio];
+pub static FAMILIES: &[&dyn Family] = &[&adreno::Adreno, &v3d::V3d, &mali_jm::MaliJm, &mmio::Mmio];
 
 /// Returns the family of a recording's device.
 #[must_use]

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub const GAP_NS: u64 = 10_000_000;
 
 /// Changes when the same events give another [`Timeline`]; derived data of another version is derived again.
-pub const ANALYSIS_VERSION: u32 = 2;
+pub const ANALYSIS_VERSION: u32 = 3;
 
 /// The result of [`derive`] for a recording. Every list is in event order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,9 +13,6 @@ use trace_core::recording::{ChainReport, Recording};
 /// Maximum number of stored jobs of a chain.
 const MAX_CHAIN_JOBS: usize = 256;
 
-/// Type name of a job that is a command stream.
-pub const COMMAND_STREAM: &str = "command stream";
-
 /// A job of a chain.
 #[derive(Clone, Debug, Default)]
 pub struct ChainJob {
@@ -119,18 +116,18 @@ pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress)
         let memory = || space.and_then(|s| memory_at(recording, s, submit));
         let mut c = match form {
             JobForm::DescriptorChains => memory().map_or_else(Chain::default, |m| chain(&m, head)),
-            _ => command_stream(head.0),
+            other => undecoded_job(other, head.0),
         };
         c.space = space;
         c
     })
 }
 
-/// Returns the placeholder chain of a job that is a command stream.
-fn command_stream(va: u64) -> Chain {
+/// Returns the placeholder chain of a job that is no chain of descriptors.
+fn undecoded_job(form: JobForm, va: u64) -> Chain {
     Chain::new(vec![ChainJob {
         va,
-        kind: COMMAND_STREAM.to_owned(),
+        kind: form.type_name().to_owned(),
         decoded: true,
         ..ChainJob::default()
     }])

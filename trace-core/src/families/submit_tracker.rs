@@ -10,10 +10,11 @@ pub(super) struct SubmitTracker {
 }
 
 impl SubmitTracker {
-    /// Adds a job that starts at a mark.
-    pub(super) fn submit(&mut self, mark: &Mark, slot: u8, head: GpuVa) {
+    /// Adds a job that starts at a mark. Returns its position among the jobs.
+    pub(super) fn submit(&mut self, mark: &Mark, slot: u8, head: GpuVa) -> usize {
+        let at = self.work.jobs.len();
         self.work.jobs.push(JobSpan {
-            index: u32::try_from(self.work.jobs.len()).unwrap_or(u32::MAX),
+            index: u32::try_from(at).unwrap_or(u32::MAX),
             slot,
             submit_event: mark.event,
             done_event: None,
@@ -22,6 +23,14 @@ impl SubmitTracker {
             done_ns: None,
             failed: false,
         });
+        at
+    }
+
+    /// Ends a job at a mark.
+    pub(super) fn end(&mut self, at: usize, mark: &Mark) {
+        if let Some(job) = self.work.jobs.get_mut(at) {
+            (job.done_event, job.done_ns) = (Some(mark.event), Some(mark.time));
+        }
     }
 
     /// Returns the results so far.
@@ -33,7 +42,9 @@ impl SubmitTracker {
 impl JobTracker for SubmitTracker {
     fn take(&mut self, mark: &Mark) {
         match mark.kind {
-            MarkKind::Submit { head, slot } => self.submit(mark, slot, GpuVa(head)),
+            MarkKind::Submit { head, slot } => {
+                self.submit(mark, slot, GpuVa(head));
+            }
             MarkKind::Interrupt { line, status } => self.work.interrupts.push(InferredInterrupt {
                 event: mark.event,
                 last: mark.event,

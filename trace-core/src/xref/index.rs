@@ -200,13 +200,13 @@ impl XrefData for XrefIndex {
 fn read_jobs(recording: &Recording, submits: &[Submit], progress: &Progress) -> Result<Vec<IndexedJob>, Cancelled> {
     let heads: Vec<(u64, GpuVa)> = submits.iter().map(|s| (s.event, s.head_va)).collect();
     let family = find_family(recording);
-    let is_stream = family.job_form() == JobForm::CommandStreams;
+    let has_descriptors = family.job_form() == JobForm::DescriptorChains;
     let chains = read_shared_chains(recording, &heads, progress, |space, event, head| {
         let only = ChainDescriptor { va: head, shader: None };
         let memory = space.and_then(|s| GpuMemoryView::at(recording, s, event));
         let descriptors = match memory {
             // Data that a command stream reads as descriptors is not one.
-            _ if is_stream => vec![only],
+            _ if !has_descriptors => vec![only],
             Some(memory) => {
                 let jobs = family.read_chain(&memory, head).map_or_else(Vec::new, |c| c.jobs);
                 let descriptor = |j: &Box<dyn ChainJob>| ChainDescriptor {

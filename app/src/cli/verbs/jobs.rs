@@ -99,11 +99,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .map(|map| families::memory_at_submits(&opened.recording, map, &events))
         .unwrap_or_default();
     let reports = opened.recording.chain_reports();
-    let streams = families::find_family(&opened.recording).job_form() == JobForm::CommandStreams;
+    let form = families::find_family(&opened.recording).job_form();
+    let has_no_chains = matches!(form, JobForm::CommandStreams | JobForm::ControlLists);
     let submits = timeline.jobs.iter().zip(&memory).map(|(span, memory)| {
         let mut submit = submit(span, memory.as_ref());
-        if streams {
-            submit.kind = Some(COMMAND_STREAM);
+        if has_no_chains {
+            submit.kind = Some(form.type_name());
             submit.chain_end = "no chain".to_owned();
         }
         let report = reports.binary_search_by_key(&span.submit_event, |r| r.submit_event);
@@ -139,7 +140,11 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             s.done_event.map_or_else(|| "never".into(), |e| e.to_string()),
             s.head_va,
             s.kind.unwrap_or("not decoded").to_owned(),
-            if streams { "-".into() } else { s.chain.len().to_string() },
+            if has_no_chains {
+                "-".into()
+            } else {
+                s.chain.len().to_string()
+            },
             s.dispatch.map_or_else(|| "-".into(), |d| three(d.workgroups)),
             s.dispatch.map_or_else(|| "-".into(), |d| three(d.size)),
             s.shader_va.unwrap_or_else(|| "-".into()),
@@ -160,7 +165,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     out.table(&rows)?;
     if none {
         out.line(empty_result::describe_jobs(&opened))?;
-    } else if streams {
+    } else if form == JobForm::ControlLists {
+        out.line(
+            "A job is a control list or a compute dispatch; Done is its interrupt. Control lists and shaders are not \
+             decoded.",
+        )?;
+    } else if form == JobForm::CommandStreams {
         out.line(
             "A job is a submit; Done is the last register that its commands write. The file holds no times. Draws, \
              dispatches and shaders are not decoded.",

@@ -37,8 +37,9 @@ pub struct View {
 /// Returns the columns. What a job does is the last column to be hidden.
 fn columns(doc: &Document) -> [Column; 8] {
     let jobs = &doc.derived.jobs;
-    // Command streams have neither slots nor decoded dispatches and shaders.
-    let streams = find_family(&doc.recording).job_form() == JobForm::CommandStreams;
+    // Command streams have no slots, and only chains of descriptors have decoded dispatches and shaders.
+    let form = find_family(&doc.recording).job_form();
+    let is_undecoded = matches!(form, JobForm::CommandStreams | JobForm::ControlLists);
     [
         Column::new("job", "job", 32.0).number().fit_count(jobs.len() as u64),
         Column::new("submit", "submit", 54.0)
@@ -48,7 +49,7 @@ fn columns(doc: &Document) -> [Column; 8] {
         Column::new("slot", "slot", 22.0)
             .number()
             .hide_order(6)
-            .hide_if_empty(streams),
+            .hide_if_empty(form == JobForm::CommandStreams),
         Column::new("duration", "duration", 76.0)
             .number()
             .hide_order(3)
@@ -61,11 +62,11 @@ fn columns(doc: &Document) -> [Column; 8] {
         Column::new("dispatch", "dispatch", 90.0)
             .stretch(1.0)
             .hide_order(1)
-            .hide_if_empty(streams),
+            .hide_if_empty(is_undecoded),
         Column::new("shader", "shader", 110.0)
             .number()
             .hide_order(5)
-            .hide_if_empty(streams),
+            .hide_if_empty(is_undecoded),
     ]
 }
 
@@ -122,6 +123,7 @@ fn list(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut U
     let p = palette(ui);
     let table = Table::head(ui, actions.tables.state(TABLE), TABLE, &columns(doc));
     let now = current_job(doc);
+    let is_stream = find_family(&doc.recording).job_form() == JobForm::CommandStreams;
     if view.seen_jump != doc.jumps {
         view.seen_jump = doc.jumps;
         if let Some(j) = now {
@@ -165,7 +167,7 @@ fn list(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut U
             let r = ui.interact(place, ui.scope_id().with(("done", j.index)), focus::part_sense(ui));
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("job {} done at event {d}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
-            let end = match find_family(&doc.recording).job_form() == JobForm::CommandStreams {
+            let end = match is_stream {
                 true => "the last register that its commands write",
                 false => "its interrupt",
             };

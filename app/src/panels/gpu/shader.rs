@@ -106,13 +106,19 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
             },
         );
     }
-    if find_family(&doc.recording).job_form() == JobForm::CommandStreams {
-        return Err(nothing(
-            icons::CPU,
+    let undecoded = match find_family(&doc.recording).job_form() {
+        JobForm::CommandStreams => Some(
             "The jobs of this recording are command streams of an Adreno GPU. Their register writes are in Events; their \
              shaders are not decoded.",
-            Some(("Show events", "show-events")),
-        ));
+        ),
+        JobForm::ControlLists => Some(
+            "The jobs of this recording are control lists and compute dispatches of a V3D GPU. The recording does not \
+             hold their shaders.",
+        ),
+        JobForm::None | JobForm::DescriptorChains => None,
+    };
+    if let Some(text) = undecoded {
+        return Err(nothing(icons::CPU, text, Some(("Show events", "show-events"))));
     }
     let job = current_job(doc).and_then(|j| doc.derived.jobs.get(j as usize));
     let Some(job) = job else {

@@ -1,0 +1,209 @@
+//! Broadcom's V3D, from accesses to the registers of its core. It can be viewed, not replayed: a job is a control list
+//! or a compute dispatch, whose content recordings do not hold.
+
+use super::family::{EventRelation, Family, JobForm};
+use super::submit_tracker::SubmitTracker;
+use super::work::{InferredInterrupt, JobTracker, Mark, MarkKind, RegisterClass, ScannedEvents, TrackedWork};
+use crate::GpuVa;
+use crate::recording::{InterruptLine, Recording};
+use crate::registers::{Register, RegisterMap, register_space};
+use std::collections::VecDeque;
+
+/// Name of the register map.
+const MAP: &str = "v3d";
+/// The queues, by slot: the register of the address, the register whose write starts the work, the bit of the interrupt
+/// status for its end. Slot 0 bins, slot 1 renders, slot 2 computes.
+const QUEUES: [Queue; 3] = [
+    Queue::new("CLE_CT0QBA", "CLE_CT0QEA", 1),
+    Queue::new("CLE_CT1QBA", "CLE_CT1QEA", 0),
+    Queue::new("CSD_QUEUED_CFG5", "CSD_QUEUED_CFG0", 7),
+];
+/// Lowest bits of the address of a shader, which are flags. Control lists may start at any byte.
+const SHADER_FLAGS: u64 = 7;
+/// Registers of the interrupts: status and clear.
+const INTERRUPTS: [&str; 2] = ["CTL_INT_STS", "CTL_INT_CLR"];
+/// The core has one interrupt line.
+const LINE: InterruptLine = InterruptLine::Job;
+
+/// A queue of the core.
+struct Queue {
+    head: &'static str,
+    start: &'static str,
+    done_bit: u32,
+}
+
+impl Queue {
+    const fn new(head: &'static str, start: &'static str, done_bit: u32) -> Self {
+        Self { head, start, done_bit }
+    }
+}
+
+/// The family.
+pub(super) struct V3d;
+
+impl Family for V3d {
+    fn name(&self) -> &'static str {
+        "v3d"
+    }
+
+    fn has_recording(&self, _recording: &Recording, map: Option<&RegisterMap>) -> bool {
+        map.is_some_and(|m| m.name() == MAP)
+    }
+
+    fn job_form(&self) -> JobForm {
+        JobForm::ControlLists
+    }
+
+    fn class_of(&self, register: &Register) -> RegisterClass {
+        let name = register.name.as_str();
+        match INTERRUPTS {
+            [status, _] if name == status => return RegisterClass::Status(LINE),
+            [_, clear] if name == clear => return RegisterClass::Handler(LINE),
+            _ => {}
+        }
+        for (slot, queue) in (0u8..).zip(&QUEUES) {
+            if name == queue.head {
+                return RegisterClass::HeadLow(slot);
+            }
+            if name == queue.start {
+                return RegisterClass::Command(slot);
+            }
+        }
+        RegisterClass::Plain
+    }
+
+    fn track_jobs<'a>(&self, _scanned: ScannedEvents<'a>) -> Box<dyn JobTracker + 'a> {
+        Box::new(QueueTracker::default())
+    }
+
+    fn relate_events(&self, recording: &Recording, map: &RegisterMap) -> Vec<EventRelation> {
+        let space = register_space(recording, Some(map));
+        let relate = |event| {
+            let access = recording.events.access(event).filter(|a| a.space == space);
+            let register = access.and_then(|a| Some((a.write, map.at(a.offset)?)));
+            match register.map(|(write, r)| (write, self.class_of(r))) {
+                Some((true, RegisterClass::HeadLow(slot))) => EventRelation::SlotWrite { slot, is_kept: true },
+                Some((true, RegisterClass::Command(slot))) => EventRelation::SlotWrite { slot, is_kept: false },
+                Some((false, RegisterClass::HeadLow(slot) | RegisterClass::Command(slot))) => {
+                    EventRelation::SlotRead(slot)
+                }
+                Some((_, RegisterClass::Status(_) | RegisterClass::Handler(_))) => EventRelation::OfJob,
+                _ => EventRelation::Unrelated,
+            }
+        };
+        (0..recording.events.len()).map(relate).collect()
+    }
+}
+
+/// Finds the jobs of the queues, and ends each at the next interrupt of its queue.
+#[derive(Default)]
+struct QueueTracker {
+    submits: SubmitTracker,
+    interrupts: Vec<InferredInterrupt>,
+    /// By slot: the address of the next job.
+    heads: [u64; QUEUES.len()],
+    /// By slot: jobs submitted and not ended.
+    running: [VecDeque<usize>; QUEUES.len()],
+}
+
+impl JobTracker for QueueTracker {
+    fn take(&mut self, mark: &Mark) {
+        match mark.kind {
+            MarkKind::Write {
+                class: RegisterClass::HeadLow(slot),
+                value,
+            } => {
+                let flags = if slot == 2 { SHADER_FLAGS } else { 0 };
+                if let Some(head) = self.heads.get_mut(usize::from(slot)) {
+                    *head = value & 0xffff_ffff & !flags;
+                }
+            }
+            MarkKind::Write {
+                class: RegisterClass::Command(slot),
+                ..
+            } => {
+                let at = usize::from(slot);
+                if let (Some(head), Some(running)) = (self.heads.get(at), self.running.get_mut(at)) {
+                    running.push_back(self.submits.submit(mark, slot, GpuVa(*head)));
+                }
+            }
+            MarkKind::Handler { line, value, last } => {
+                self.interrupts.push(InferredInterrupt {
+                    event: mark.event,
+                    last,
+                    line,
+                    status: value,
+                });
+                for (queue, running) in QUEUES.iter().zip(&mut self.running) {
+                    if value >> queue.done_bit & 1 == 1
+                        && let Some(job) = running.pop_front()
+                    {
+                        self.submits.end(job, mark);
+                    }
+                }
+            }
+            MarkKind::Write { .. } | MarkKind::Interrupt { .. } | MarkKind::Submit { .. } => self.submits.take(mark),
+        }
+    }
+
+    // The registers of the core do not show what the driver did between jobs, so there are no phases.
+    fn finish(self: Box<Self>) -> TrackedWork {
+        let mut work = self.submits.into_work();
+        work.interrupts.extend(self.interrupts);
+        work
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::progress::Progress;
+    use crate::recording::{Access, EventsBuilder, Recording};
+    use crate::registers::RegisterMap;
+    use crate::timeline::derive;
+
+    #[test]
+    fn writes_of_queues_are_jobs_until_their_interrupt() {
+        let map = RegisterMap::by_name("v3d").unwrap();
+        let mut events = EventsBuilder::new();
+        for (time, (name, write, value)) in (0u64..).zip([
+            ("CLE_CT0QBA", true, 0x1000),
+            ("CLE_CT0QEA", true, 0x1100),
+            ("CLE_CT1QBA", true, 0x2001),
+            ("CLE_CT1QEA", true, 0x2100),
+            ("CTL_INT_STS", false, 0b10),
+            ("CTL_INT_CLR", true, 0b10),
+            ("CTL_INT_STS", false, 0b01),
+            ("CSD_QUEUED_CFG5", true, 0x3005),
+            ("CSD_QUEUED_CFG0", true, 0x1_0000),
+        ]) {
+            let offset = map.find_by_name(name).unwrap().offset;
+            let access = Access {
+                space: 0,
+                write,
+                offset,
+                width: 4,
+                value,
+            };
+            events.access(time, 0, access);
+        }
+        let mut recording = Recording {
+            events: events.finish(),
+            ..Recording::default()
+        };
+        recording.metadata.spaces = vec![crate::recording::Space {
+            name: map.space().to_owned(),
+            kind: crate::recording::SpaceKind::Registers,
+            bytes: 0x4000,
+        }];
+        let timeline = derive(&recording, map, &Progress::new()).unwrap();
+        let jobs = timeline.jobs.iter();
+        let jobs: Vec<_> = jobs
+            .map(|j| (j.slot, j.submit_event, j.head_va.0, j.done_event))
+            .collect();
+        assert_eq!(
+            jobs,
+            [(0, 1, 0x1000, Some(4)), (1, 3, 0x2001, Some(6)), (2, 8, 0x3000, None)]
+        );
+        assert_eq!((timeline.interrupts.len(), timeline.phases.len()), (2, 0));
+    }
+}
