@@ -153,3 +153,56 @@ fn documents_have_short_sentences() {
         assert!(average > 4.0, "{}: {average:.1} words per sentence", page.display());
     }
 }
+
+/// Names of values and registers of Mali's job manager, which stand in the folders of its family alone.
+const FAMILY_WORDS: [&str; 13] = [
+    "COMMAND_START",
+    "JOB_START",
+    "CONFIG_AS",
+    "RESETS",
+    "AS_UPDATE",
+    "MODE_UNMAPPED",
+    "MODE_LEGACY",
+    "MODE_AARCH64_4K",
+    "SLOT_FAILED",
+    "SLOT_ENDED",
+    "JOB_CONTROL",
+    "TRANSCFG",
+    "AS_STATUS",
+];
+
+/// Roles of registers whose values only a family interprets.
+const FAMILY_ROLES: [&str; 7] = [
+    "TransCfg",
+    "AsStatus",
+    "MemAttr",
+    "JobStop",
+    "LatestFlush",
+    "PowerOn",
+    "PowerOff",
+];
+
+#[test]
+fn constants_of_a_family_stand_in_its_folder() {
+    let mut bad = Vec::new();
+    let folders = ["trace-core/src", "replay-engine/src"].map(|f| root().join(f));
+    for path in source_files("rs") {
+        let is_analysis = folders.iter().any(|f| path.starts_with(f));
+        // The register maps define the roles, and tests name registers.
+        let is_exempt = path.components().any(|c| {
+            ["families", "registers", "tests"].iter().any(|n| c.as_os_str() == *n) || c.as_os_str() == "tests.rs"
+        });
+        if !is_analysis || is_exempt {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let program = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        for (n, line) in program.lines().enumerate() {
+            let has_role = FAMILY_ROLES.iter().any(|r| code(line).contains(&format!("Role::{r}")));
+            if has_role || words(line).any(|w| FAMILY_WORDS.contains(&w)) {
+                bad.push(format!("{}:{}: {}", path.display(), n + 1, line.trim()));
+            }
+        }
+    }
+    assert!(bad.is_empty(), "these lines belong to a family:\n{}", bad.join("\n"));
+}

@@ -77,7 +77,11 @@ pub const CHAIN_JOB: Form = form(
     "Job",
     "va:h type:s? decoded:b dispatch:o? shader_va:h?",
 );
-pub const DISPATCH: Form = form("trace-core/src/families/mali_jm/payload.rs", "Dispatch", "workgroups:a size:a");
+pub const DISPATCH: Form = form(
+    "trace-core/src/families/mali_jm/payload.rs",
+    "Dispatch",
+    "workgroups:a size:a",
+);
 pub const RECORDED_RESULT: Form = form(
     "app/src/cli/verbs/jobs.rs",
     "RecordedResult",
