@@ -11,7 +11,9 @@ mod tables;
 mod unwritten;
 mod verify;
 
-use super::replay_family::{AccessMeaning, DivergenceMeaning, FaultState, ReadRegister, ReplayFamily, SpaceRegisters};
+use super::replay_family::{
+    AccessMeaning, DivergenceMeaning, FaultState, RegisterReader, ReplayFamily, SpaceRegisters,
+};
 use crate::device::DeviceInfo;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
 use crate::rules::{Refusal, Verified, Work};
@@ -81,7 +83,7 @@ impl ReplayFamily for MaliJm {
         plan: PlannedAccesses<'_>,
         map: &RegisterMap,
         slot: Option<u8>,
-        read: &mut ReadRegister<'_>,
+        read: &mut RegisterReader<'_>,
     ) -> FaultState {
         fault::read_fault(plan, map, slot, read)
     }

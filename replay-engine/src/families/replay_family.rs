@@ -67,7 +67,7 @@ impl Default for FaultState {
 }
 
 /// Reads a register, or the pair that it is the low half of: value and meaning. Returns `None` if it cannot be read.
-pub(crate) type ReadRegister<'a> = dyn FnMut(&Register) -> Option<(u64, String)> + 'a;
+pub(crate) type RegisterReader<'a> = dyn FnMut(&Register) -> Option<(u64, String)> + 'a;
 
 /// A GPU family whose recordings can be replayed; its member of `trace_core::families` has the same name.
 pub(crate) trait ReplayFamily: Sync {
@@ -134,7 +134,7 @@ pub(crate) trait ReplayFamily: Sync {
         _plan: PlannedAccesses<'_>,
         _map: &RegisterMap,
         _slot: Option<u8>,
-        _read: &mut ReadRegister<'_>,
+        _read: &mut RegisterReader<'_>,
     ) -> FaultState {
         FaultState::default()
     }

@@ -5,7 +5,7 @@
 use driver_mali::chains::{RecordedChains, record, record_folder};
 use driver_mali::{ChainBuilder, DriverError, JobSpec};
 use replay_engine::device::RegisterTarget;
-use replay_engine::plan::{self, CompileOptions, Edits};
+use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::run::{self, Outcome, Verdict};
 use replay_engine::verify;
 use std::path::Path;

@@ -4,7 +4,7 @@
 use driver_mali::samples::{FILL, LIVE, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
 use replay_engine::device::RegisterTarget;
-use replay_engine::plan::{self, CompileOptions, Edits};
+use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::run::{self, Verdict};
 use replay_engine::verify;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! The registers of a fault: job status, fault status and address of the address spaces and of the GPU.
 
-use crate::families::replay_family::{FaultState, ReadRegister};
+use crate::families::replay_family::{FaultState, RegisterReader};
 use crate::plan::PlannedAccesses;
 use trace_core::GpuVa;
 use trace_core::families::mali_jm::exception_name;
@@ -16,7 +16,7 @@ pub(super) fn read_fault(
     plan: PlannedAccesses<'_>,
     map: &RegisterMap,
     slot: Option<u8>,
-    read: &mut ReadRegister<'_>,
+    read: &mut RegisterReader<'_>,
 ) -> FaultState {
     let mut state = FaultState::default();
     let (mut job_code, mut space_code) = (0, 0);
