@@ -52,7 +52,7 @@ pub fn compile_placed(
     progress: &Progress,
 ) -> Result<PlacedPlan, CompileError> {
     let device = target.name.clone();
-    if recording.api_trace_metadata().is_some() {
+    if recording.api().is_some() {
         return Err(CompileError::TakesNoCalls { device });
     }
     if target.takes_api_traces() {

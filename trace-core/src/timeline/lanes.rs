@@ -2,9 +2,7 @@
 //! memory and other calls.
 
 use crate::families::{Family, find_family_with};
-use crate::recording::{
-    AllocationKind, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind,
-};
+use crate::recording::{AllocationKind, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind};
 use crate::registers::{Register, RegisterMap, register_space};
 use std::ops::Range;
 

@@ -4,7 +4,6 @@ use crate::cli::out::format_duration;
 use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, Verb, empty_result, format_hex};
 use clap::{Args, FromArgMatches as _};
-use kinescope_session::jobs::COMMAND_STREAM;
 use serde::Serialize;
 use trace_core::families::mali_jm::{self, Dispatch, JobType};
 use trace_core::families::{self, ChainEnd, JobForm};
