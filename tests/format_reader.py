@@ -487,7 +487,7 @@ def read_timeline(data):
     return {"timeline": tables}
 
 
-DERIVED = {("pyramid", 1): read_pyramid, ("timeline", 2): read_timeline}
+DERIVED = {("pyramid", 1): read_pyramid, ("timeline", 3): read_timeline}
 
 
 # Events.

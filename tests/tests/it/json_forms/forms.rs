@@ -638,7 +638,7 @@ pub const BUDGETS: Form = form(
     "actions:n pages:n time_ns:n interrupt_ns:n poll_ns:n",
 );
 pub const VERIFIED: Form = form(
-    "replay-engine/src/verify/reason.rs",
+    "replay-engine/src/rules/reason.rs",
     "Verified",
     "leaves:n tables:n jobs:n unproved:a",
 );
