@@ -312,22 +312,21 @@ impl Sources {
 impl ModuleGraph {
     /// Reads the crate whose sources are in a folder, from `lib.rs` or `main.rs` on.
     ///
-    /// # Panics
-    /// If a file cannot be read.
-    #[must_use]
-    pub fn read(src: &Path) -> Self {
+    /// # Errors
+    /// If a folder or a file cannot be read.
+    pub fn read(src: &Path) -> std::io::Result<Self> {
         let mut all = Sources {
             files: BTreeMap::new(),
             sources: BTreeMap::new(),
         };
         let mut folders = vec![src.to_path_buf()];
         while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder).expect("the folder is read") {
-                let path = entry.expect("an entry is read").path();
+            for entry in std::fs::read_dir(&folder)? {
+                let path = entry?.path();
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.extension().is_some_and(|e| e == "rs") {
-                    let inside = path.strip_prefix(src).expect("it is inside").with_extension("");
+                    let inside = path.strip_prefix(src).unwrap_or(&path).with_extension("");
                     let mut module: ModulePath = inside.iter().map(|n| n.to_string_lossy().into_owned()).collect();
                     if module.first().is_some_and(|n| n == "bin")
                         || module.iter().any(|n| n == "tests" || n.starts_with("test_"))
@@ -340,7 +339,7 @@ impl ModuleGraph {
                         }
                         module.clear();
                     }
-                    let text = std::fs::read_to_string(&path).expect("the file is read");
+                    let text = std::fs::read_to_string(&path)?;
                     all.sources.insert(module.clone(), read(&text, &module));
                     all.files.insert(module, path);
                 }
@@ -360,7 +359,7 @@ impl ModuleGraph {
                 }
             }
         }
-        Self { uses }
+        Ok(Self { uses })
     }
 
     /// Returns the groups of files of which each uses every other one, directly or through others of the group; largest

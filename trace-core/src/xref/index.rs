@@ -209,11 +209,11 @@ fn read_jobs(recording: &Recording, submits: &[Submit], progress: &Progress) -> 
             _ if !has_descriptors => vec![only],
             Some(memory) => {
                 let jobs = family.read_chain(&memory, head).map_or_else(Vec::new, |c| c.jobs);
-                let descriptor = |j: &Box<dyn ChainJob>| ChainDescriptor {
+                let descriptor = |j: &dyn ChainJob| ChainDescriptor {
                     va: j.va(),
                     shader: j.shader_va(),
                 };
-                jobs.iter().take(MAX_CHAIN).map(descriptor).collect()
+                jobs.iter().take(MAX_CHAIN).map(|j| descriptor(&**j)).collect()
             }
             None => Vec::new(),
         };
