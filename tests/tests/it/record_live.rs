@@ -11,8 +11,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use trace_core::Recording;
-use trace_core::container;
+use trace_core::progress::Progress;
 use trace_core::recording::{DmaKind, Hardware, SpaceKind};
+use trace_import::{OpenOptions, Opened};
 use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{root, run};
 
@@ -24,7 +25,11 @@ const STATE: &str = "cd /sys/kernel/tracing; cat current_tracer tracing_on kprob
     readlink /sys/bus/pci/devices/0000:00:03.0/driver; true";
 
 fn open_recording(path: &Path) -> Recording {
-    container::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    let opened = trace_import::open(path, &OpenOptions::default(), &Progress::new());
+    match opened.unwrap_or_else(|e| panic!("{}: {e}", path.display())) {
+        Opened::Recording(opened) => opened.recording,
+        Opened::Submission(_) => panic!("{} holds job chains", path.display()),
+    }
 }
 
 /// Returns the accesses to the device's registers, in order.
