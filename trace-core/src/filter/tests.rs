@@ -182,6 +182,7 @@ fn find_events(text: &str, on: &(Recording, Derived)) -> Vec<u64> {
     let naive = naive::Naive {
         recording: &on.0,
         derived: &on.1,
+        references: std::cell::RefCell::default(),
     };
     let query = Query::parse(text).unwrap();
     let plain: Vec<u64> = (0..events.len() as u64).filter(|e| naive.passes(&query, *e)).collect();

@@ -9,12 +9,16 @@ use crate::progress::Progress;
 use crate::recording::{DmaMapRow, EventKind, InterruptLine, Recording};
 use crate::registers::{Field, FieldKind, Half, RecordedRegisters, Role};
 use crate::xref::{self, XrefIndex};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::filter::keywords::{Kind, Name, Number};
 
 pub(super) struct Naive<'a> {
     pub recording: &'a Recording,
     pub derived: &'a Derived,
+    /// Events of each target of `references`, each searched once.
+    pub references: RefCell<BTreeMap<String, BTreeSet<u64>>>,
 }
 
 fn low_bits(n: u32) -> u64 {
@@ -115,6 +119,15 @@ impl Naive<'_> {
         if map.is_some_and(|m| m.find_by_name(&text).is_some()) {
             return self.registers(e).is_some_and(|names| names.contains(&text));
         }
+        let mut known = self.references.borrow_mut();
+        known
+            .entry(text)
+            .or_insert_with_key(|text| self.find_references(text))
+            .contains(&e)
+    }
+
+    /// Returns the events that refer to a target, not only to its page.
+    fn find_references(&self, text: &str) -> BTreeSet<u64> {
         let submits: Vec<Submit> = (0u32..)
             .zip(&self.derived.jobs)
             .map(|(index, j)| Submit {
@@ -125,10 +138,10 @@ impl Naive<'_> {
             .collect();
         let progress = Progress::new();
         let index = XrefIndex::new(self.recording, &submits, &progress).unwrap();
-        let target = xref::parse_target(self.recording, None, (0, &text), &progress).unwrap();
+        let target = xref::parse_target(self.recording, None, (0, text), &progress).unwrap();
         let found = xref::find_references(self.recording, &index, target, (u64::MAX, usize::MAX), &progress);
-        let mut own = found.unwrap().list.into_iter().filter(|r| !r.is_page_only);
-        own.any(|r| r.event == Some(e))
+        let own = found.unwrap().list.into_iter().filter(|r| !r.is_page_only);
+        own.filter_map(|r| r.event).collect()
     }
 
     fn device(&self) -> Option<RecordedRegisters> {
