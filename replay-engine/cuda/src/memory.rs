@@ -9,9 +9,10 @@ use cuda_driver::{
     LOCATION_DEVICE, MemLocation,
 };
 
-/// Size and alignment of the reservation around a range outside of the window, if the driver does not grant the range
-/// alone: 64 GiB.
-const AROUND: u64 = 64 << 30;
+/// Sizes and alignments of the reservation around a range outside of the window, if the driver does not grant the range
+/// alone, bytes. Drivers honor the address of long ranges only; the shorter the range, the less of this process is in
+/// its way.
+const AROUND: [u64; 4] = [64 << 20, 512 << 20, 4 << 30, 64 << 30];
 
 /// Address ranges backed by device memory. They are released on drop.
 #[derive(Debug)]
@@ -148,13 +149,16 @@ impl MappedMemory {
             return Ok(());
         }
         let Err(e) = self.reserve(at, bytes) else { return Ok(()) };
-        let from = at - at % AROUND;
-        let to = end.checked_next_multiple_of(AROUND);
-        match to.filter(|to| !self.reserved.iter().any(over(from, *to))) {
-            // The error says that the range itself is not available.
-            Some(to) => self.reserve(from, to - from).map_err(|_| e),
-            None => Err(e),
+        for around in AROUND {
+            let from = at - at % around;
+            let to = end.checked_next_multiple_of(around);
+            let Some(to) = to.filter(|to| !self.reserved.iter().any(over(from, *to))) else { break };
+            if self.reserve(from, to - from).is_ok() {
+                return Ok(());
+            }
         }
+        // The error says that the range itself is not available.
+        Err(e)
     }
 
     fn reserve(&mut self, at: u64, bytes: u64) -> Result<(), CudaReplayError> {

@@ -139,6 +139,7 @@ fn played(request: &Request, to: AnswerSink<'_>) -> std::io::Result<()> {
             event,
             why: stopped_words(call, result),
         },
+        Err(Failure::Replay(e @ CudaReplayError::Taken { .. })) => Answer::AddressesTaken(e.to_string()),
         Err(e) => Answer::Failed(e.to_string()),
     };
     to(&why)

@@ -25,6 +25,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum time for a worker that has answered to release the device.
 const END_LIMIT: Duration = Duration::from_secs(20);
 
+/// Maximum number of processes that are started for a request whose addresses are in use in the worker.
+const MAX_PLACEMENTS: u32 = 4;
+
 /// Returns the path of this program, to start it as a worker. If the file was replaced meanwhile, the path refers to
 /// the running version in `/proc`.
 #[must_use]
@@ -176,10 +179,12 @@ pub fn run_worker(
     limit: Duration,
     progress: &Progress,
 ) -> std::io::Result<WorkerOutcome> {
-    let first = once(workers, request, limit, progress)?;
+    let first = run_where_addresses_are_free(workers, request, limit, progress)?;
     let why = match first.ended {
         WorkerEnd::Answered(Answer::Played(report)) => return Ok(WorkerOutcome::Played(report)),
-        WorkerEnd::Answered(Answer::Failed(why)) => return Ok(WorkerOutcome::Failed(why)),
+        WorkerEnd::Answered(Answer::Failed(why) | Answer::AddressesTaken(why)) => {
+            return Ok(WorkerOutcome::Failed(why));
+        }
         WorkerEnd::Answered(Answer::Devices(all)) => return Ok(WorkerOutcome::Devices(all)),
         WorkerEnd::Answered(Answer::Tuned(tuned)) => return Ok(WorkerOutcome::Tuned(tuned)),
         WorkerEnd::Answered(Answer::Watched(memory_trace_report, device)) => {
@@ -221,12 +226,17 @@ pub fn run_worker(
         graph: false,
         ..request.clone()
     };
-    let second = once(workers, &again, limit, progress)?;
+    let second = run_where_addresses_are_free(workers, &again, limit, progress)?;
     Ok(match second.ended {
         WorkerEnd::Cancelled => WorkerOutcome::Cancelled,
         // It did not fail again.
         WorkerEnd::Answered(
-            Answer::Played(_) | Answer::Failed(_) | Answer::Devices(_) | Answer::Tuned(_) | Answer::Watched(..),
+            Answer::Played(_)
+            | Answer::Failed(_)
+            | Answer::AddressesTaken(_)
+            | Answer::Devices(_)
+            | Answer::Tuned(_)
+            | Answer::Watched(..),
         ) => WorkerOutcome::Stopped {
             event: told_at,
             sure: false,
@@ -299,6 +309,23 @@ impl Drop for ChildGuard {
             let _ = child.wait();
         }
     }
+}
+
+/// Runs a request, and again in a new process while recorded addresses are in use in the worker.
+fn run_where_addresses_are_free(
+    workers: &WorkerProcesses,
+    request: &Request,
+    limit: Duration,
+    progress: &Progress,
+) -> std::io::Result<WorkerRun> {
+    let mut run = once(workers, request, limit, progress)?;
+    for _ in 1..MAX_PLACEMENTS {
+        if !matches!(run.ended, WorkerEnd::Answered(Answer::AddressesTaken(_))) {
+            break;
+        }
+        run = once(workers, request, limit, progress)?;
+    }
+    Ok(run)
 }
 
 fn once(

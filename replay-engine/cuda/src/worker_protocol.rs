@@ -142,4 +142,7 @@ pub enum Answer {
     },
     /// It could not be started.
     Failed(String),
+    /// It could not be started, because recorded addresses are in use in this process. Another process may have them
+    /// free: the kernel places libraries at random.
+    AddressesTaken(String),
 }

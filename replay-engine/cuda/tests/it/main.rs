@@ -340,15 +340,19 @@ fn open_target(script: &str) -> Lease {
         .unwrap()
 }
 
-fn replay_recording(lease: &mut Lease) -> replay_engine::run::Outcome {
-    let compiled = compile(
+fn compiled(device: &DeviceInfo) -> Compiled {
+    compile(
         &recording(),
         &Edits::default(),
-        lease.info(),
+        device,
         &ApiOptions::default(),
         &Progress::new(),
     )
-    .unwrap();
+    .unwrap()
+}
+
+fn replay_recording(lease: &mut Lease) -> replay_engine::run::Outcome {
+    let compiled = compiled(lease.info());
     let mut outcome = lease.replay(&compiled, 2, &Progress::new(), false).unwrap();
     compare_outputs(&mut outcome, &recording(), &ComparisonRules::default());
     outcome
@@ -507,6 +511,27 @@ fn prestarted_worker_runs_the_replay() {
     assert_eq!(replay_recording(&mut lease).verdict, Verdict::Match);
     let all = std::fs::read_to_string(&notes).unwrap();
     assert_eq!(all.lines().filter(|l| *l == "none").count(), 2, "{all}");
+}
+
+#[test]
+fn worker_without_the_recorded_addresses_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let notes = folder.path().join("notes");
+    let taken = r#"{"addresses-taken":"the addresses are not free"}"#;
+    let answer = format!(
+        "if [ $(wc -l <{}) -lt 3 ]; then echo '{taken}'; else echo '{ANSWER}'; fi",
+        notes.display()
+    );
+    let mut lease = targets_with_log(&notes, &answer).open_cuda(0).unwrap();
+    assert_eq!(replay_recording(&mut lease).verdict, Verdict::Match);
+    let count = || std::fs::read_to_string(&notes).unwrap().lines().count();
+    assert_eq!(count(), 3, "the third process has them free");
+
+    let mut lease = targets_with_log(&notes, &format!("echo '{taken}'")).open_cuda(0).unwrap();
+    let before = count();
+    let failure = replay_recording(&mut lease).failure.unwrap();
+    assert!(failure.contains("the addresses are not free"), "{failure}");
+    assert_eq!(count() - before, 4, "the number of processes is limited");
 }
 
 #[test]
