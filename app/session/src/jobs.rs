@@ -111,23 +111,33 @@ impl Deref for Chain {
 /// [`Cancelled`] if the operation was cancelled.
 pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Arc<Chain>>, Cancelled> {
     let submits: Vec<(u64, GpuVa)> = jobs.iter().map(|j| (j.submit, GpuVa(j.head_va))).collect();
-    let form = find_family(recording).job_form();
-    read_shared_chains(recording, &submits, progress, |space, submit, head| {
+    let family = find_family(recording);
+    let has_descriptors = family.job_form() == JobForm::DescriptorChains;
+    let mut chains = read_shared_chains(recording, &submits, progress, |space, submit, head| {
         let memory = || space.and_then(|s| memory_at(recording, s, submit));
-        let mut c = match form {
-            JobForm::DescriptorChains => memory().map_or_else(Chain::default, |m| chain(&m, head)),
-            other => undecoded_job(other, head.0),
+        let mut c = match has_descriptors {
+            true => memory().map_or_else(Chain::default, |m| chain(&m, head)),
+            false => Chain::default(),
         };
         c.space = space;
         c
-    })
+    })?;
+    if !has_descriptors {
+        // Jobs of two slots may have the same address, so that each has a chain of its own.
+        for (chain, job) in chains.iter_mut().zip(jobs) {
+            let mut placeholder = undecoded_job(family.job_type(job.slot), job.head_va);
+            placeholder.space = chain.space;
+            *chain = Arc::new(placeholder);
+        }
+    }
+    Ok(chains)
 }
 
 /// Returns the placeholder chain of a job that is no chain of descriptors.
-fn undecoded_job(form: JobForm, va: u64) -> Chain {
+fn undecoded_job(kind: &str, va: u64) -> Chain {
     Chain::new(vec![ChainJob {
         va,
-        kind: form.type_name().to_owned(),
+        kind: kind.to_owned(),
         decoded: true,
         ..ChainJob::default()
     }])

@@ -152,7 +152,9 @@ impl MappedMemory {
         for around in AROUND {
             let from = at - at % around;
             let to = end.checked_next_multiple_of(around);
-            let Some(to) = to.filter(|to| !self.reserved.iter().any(over(from, *to))) else { break };
+            let Some(to) = to.filter(|to| !self.reserved.iter().any(over(from, *to))) else {
+                break;
+            };
             if self.reserve(from, to - from).is_ok() {
                 return Ok(());
             }

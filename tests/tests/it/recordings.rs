@@ -1,4 +1,4 @@
-//! The published recordings of mnist and alexnet on the command line, with known figures.
+//! The published recordings on the command line, with known figures.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -387,4 +387,18 @@ fn wrong_inputs_are_refused_before_anything_runs() {
     replay("input=/nowhere/at/all".into()).assert_refused("/nowhere/at/all");
     run(["replay", folder.to_str().unwrap(), "--on", "software:mali-g99"]).assert_refused("software:mali-g71");
     run(["replay", folder.to_str().unwrap(), "--on", "toaster"]).assert_refused("toaster");
+}
+
+#[test]
+fn v3d_compute_dispatch_is_named_as_one() {
+    let Some(folder) = recordings() else { return };
+    let log = folder.join("v3d/py-videocore6-mininput.ftrace.txt");
+    let jobs = run(["jobs".as_ref(), log.as_os_str(), "--json".as_ref()]).json();
+    let jobs = jobs.as_array().unwrap();
+    assert_eq!(jobs.len(), 1);
+    // The address is that of the shader, from CSD_QUEUED_CFG5.
+    assert_eq!(
+        (&jobs[0]["type"], &jobs[0]["head_va"]),
+        (&"compute dispatch".into(), &"0x20000".into())
+    );
 }

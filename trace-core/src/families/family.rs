@@ -16,19 +16,8 @@ pub enum JobForm {
     DescriptorChains,
     /// Command streams, whose register writes follow the submit as events.
     CommandStreams,
-    /// Control lists in GPU memory, which recordings do not hold.
+    /// Control lists in GPU memory, and compute dispatches from registers. Recordings do not hold their content.
     ControlLists,
-}
-
-impl JobForm {
-    /// Returns the type of a job that is no chain of descriptors, in tables and JSON.
-    #[must_use]
-    pub fn type_name(self) -> &'static str {
-        match self {
-            Self::ControlLists => "control list",
-            Self::None | Self::DescriptorChains | Self::CommandStreams => "command stream",
-        }
-    }
 }
 
 /// The relation of an event to jobs.
@@ -79,6 +68,12 @@ pub trait Family: Sync {
     /// Returns the form of its jobs.
     fn job_form(&self) -> JobForm {
         JobForm::None
+    }
+
+    /// Returns the type of a job that is no chain of descriptors, in tables and JSON, by the slot that it was submitted
+    /// to.
+    fn job_type(&self, _slot: u8) -> &'static str {
+        "command stream"
     }
 
     /// Returns the class of a register for the scan of the timeline.

@@ -11,12 +11,12 @@ use std::collections::VecDeque;
 
 /// Name of the register map.
 const MAP: &str = "v3d";
-/// The queues, by slot: the register of the address, the register whose write starts the work, the bit of the interrupt
-/// status for its end. Slot 0 bins, slot 1 renders, slot 2 computes.
+/// The queues, by slot: the type of their jobs, the register of the address, the register whose write starts the work,
+/// the bit of the interrupt status for its end.
 const QUEUES: [Queue; 3] = [
-    Queue::new("CLE_CT0QBA", "CLE_CT0QEA", 1),
-    Queue::new("CLE_CT1QBA", "CLE_CT1QEA", 0),
-    Queue::new("CSD_QUEUED_CFG5", "CSD_QUEUED_CFG0", 7),
+    Queue::new("binning control list", "CLE_CT0QBA", "CLE_CT0QEA", 1),
+    Queue::new("rendering control list", "CLE_CT1QBA", "CLE_CT1QEA", 0),
+    Queue::new("compute dispatch", "CSD_QUEUED_CFG5", "CSD_QUEUED_CFG0", 7),
 ];
 /// Lowest bits of the address of a shader, which are flags. Control lists may start at any byte.
 const SHADER_FLAGS: u64 = 7;
@@ -27,14 +27,20 @@ const LINE: InterruptLine = InterruptLine::Job;
 
 /// A queue of the core.
 struct Queue {
+    job_type: &'static str,
     head: &'static str,
     start: &'static str,
     done_bit: u32,
 }
 
 impl Queue {
-    const fn new(head: &'static str, start: &'static str, done_bit: u32) -> Self {
-        Self { head, start, done_bit }
+    const fn new(job_type: &'static str, head: &'static str, start: &'static str, done_bit: u32) -> Self {
+        Self {
+            job_type,
+            head,
+            start,
+            done_bit,
+        }
     }
 }
 
@@ -52,6 +58,10 @@ impl Family for V3d {
 
     fn job_form(&self) -> JobForm {
         JobForm::ControlLists
+    }
+
+    fn job_type(&self, slot: u8) -> &'static str {
+        QUEUES.get(usize::from(slot)).map_or("control list", |q| q.job_type)
     }
 
     fn class_of(&self, register: &Register) -> RegisterClass {
@@ -156,6 +166,7 @@ impl JobTracker for QueueTracker {
 
 #[cfg(test)]
 mod tests {
+    use crate::families::find_family_with;
     use crate::progress::Progress;
     use crate::recording::{Access, EventsBuilder, Recording};
     use crate::registers::RegisterMap;
@@ -195,6 +206,11 @@ mod tests {
             kind: crate::recording::SpaceKind::Registers,
             bytes: 0x4000,
         }];
+        let types = [0, 1, 2].map(|slot| find_family_with(&recording, Some(map)).job_type(slot));
+        assert_eq!(
+            types,
+            ["binning control list", "rendering control list", "compute dispatch"]
+        );
         let timeline = derive(&recording, map, &Progress::new()).unwrap();
         let jobs = timeline.jobs.iter();
         let jobs: Vec<_> = jobs

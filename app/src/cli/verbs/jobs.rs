@@ -98,12 +98,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         .map(|map| families::memory_at_submits(&opened.recording, map, &events))
         .unwrap_or_default();
     let reports = opened.recording.chain_reports();
-    let form = families::find_family(&opened.recording).job_form();
+    let family = families::find_family(&opened.recording);
+    let form = family.job_form();
     let has_no_chains = matches!(form, JobForm::CommandStreams | JobForm::ControlLists);
     let submits = timeline.jobs.iter().zip(&memory).map(|(span, memory)| {
         let mut submit = submit(span, memory.as_ref());
         if has_no_chains {
-            submit.kind = Some(form.type_name());
+            submit.kind = Some(family.job_type(span.slot));
             submit.chain_end = "no chain".to_owned();
         }
         let report = reports.binary_search_by_key(&span.submit_event, |r| r.submit_event);

@@ -527,7 +527,9 @@ fn worker_without_the_recorded_addresses_is_replaced() {
     let count = || std::fs::read_to_string(&notes).unwrap().lines().count();
     assert_eq!(count(), 3, "the third process has them free");
 
-    let mut lease = targets_with_log(&notes, &format!("echo '{taken}'")).open_cuda(0).unwrap();
+    let mut lease = targets_with_log(&notes, &format!("echo '{taken}'"))
+        .open_cuda(0)
+        .unwrap();
     let before = count();
     let failure = replay_recording(&mut lease).failure.unwrap();
     assert!(failure.contains("the addresses are not free"), "{failure}");

@@ -12,6 +12,7 @@ use kinescope_files::scene::Selection;
 use kinescope_session::derived_data::Stage;
 use kinescope_session::{Document, descriptions, lookup, text};
 use std::sync::Arc;
+use trace_core::families::{JobForm, find_family};
 use trace_core::recording::Access;
 use trace_core::registers::{AccessList, Field, FieldKind, Half, Register, Role};
 
@@ -179,14 +180,19 @@ fn poll_and_replay(
             (false, _) => format!("{:?}", r.replay.read).to_lowercase(),
         };
         let rule = match started {
-            Some(j) => describe_replay_use(doc, j),
-            None => rule,
+            Some(j) if has_descriptors(doc) => describe_replay_use(doc, j),
+            _ => rule,
         };
         let shown = widgets::key_wrapped(ui, "on replay", StyledText::body(rule));
         if !r.replay.reason.is_empty() {
             shown.on_hover_text(&r.replay.reason);
         }
     }
+}
+
+/// Returns whether the jobs of the recording are chains of descriptors.
+fn has_descriptors(doc: &Document) -> bool {
+    find_family(&doc.recording).job_form() == JobForm::DescriptorChains
 }
 
 /// Draws the job that a write starts: its type, its header, its amount of work, when it was done.
@@ -202,11 +208,13 @@ fn starts(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32) 
     if widgets::key_link(ui, "starts", &format!("job {index}, {kind}")).clicked() {
         doc.go_job(index);
     }
-    if !j.chain.is_empty() {
+    let has_descriptors = has_descriptors(doc);
+    if has_descriptors && !j.chain.is_empty() {
         let n = text::count_noun(j.chain.len() as u64, "job", "jobs");
         widgets::key_value(ui, "chain of", StyledText::body(n));
     }
-    if widgets::key_link(ui, "header", &format!("{:#x}", j.head_va)).clicked() {
+    let label = if has_descriptors { "header" } else { "address" };
+    if widgets::key_link(ui, label, &format!("{:#x}", j.head_va)).clicked() {
         actions.show_memory(Some(j.chain.space.unwrap_or(0)), j.head_va, 32);
         actions.run_command("show-memory");
     }
