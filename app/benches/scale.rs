@@ -258,7 +258,7 @@ fn look_at_launches(path: &Path) {
     w.settle();
     scroll(&mut w, "launches, ms", &mut launch);
     let buffer = api_trace.buffers().list()[2].at;
-    w.show_memory(0, buffer, 4);
+    w.show_memory(0, buffer.get(), 4);
     w.run("show-memory");
     w.settle();
     let there = frames(&mut w, |w, _| {

@@ -25,10 +25,10 @@ use kinescope_session::comparison::ComparisonSource;
 use kinescope_session::jobs::{Chain, JobFact};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trace_core::PhysAddr;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, Recording};
+use trace_core::{GpuVa, PhysAddr};
 
 /// Returns the KiB of memory that `work` touches, or `None` if the kernel does not report touched pages.
 fn measure_touched_kib(work: impl FnOnce()) -> Option<u64> {
@@ -192,7 +192,7 @@ fn shader_costs(n: usize, small: Option<&Costs>) -> Costs {
         key: run.key.clone(),
         followed,
     }));
-    view.thread.stops.toggle(1);
+    view.thread.stops.toggle(GpuVa::new(1));
     let derived = Arc::make_mut(&mut w.doc().derived);
     let job = derived.jobs[0].clone();
     // No chain that is read has more than `MAX_JOBS` jobs.
@@ -297,7 +297,7 @@ fn page_table_recording(tables: u64) -> Recording {
     let mut put = |frame: u64, page: &[u8; 4096]| frames.push((frame, m.add_page(page), FrameRole::Table));
     for (frame, next) in [(1u64, 2u64), (2, 3)] {
         let mut page = [0; 4096];
-        entry(&mut page, 0, mmu::encode_table(format, PhysAddr(next << 12)));
+        entry(&mut page, 0, mmu::encode_table(format, PhysAddr::new(next << 12)));
         put(frame, &page);
     }
     let mut middle = [0; 4096];
@@ -305,12 +305,12 @@ fn page_table_recording(tables: u64) -> Recording {
         entry(
             &mut middle,
             t as usize,
-            mmu::encode_table(format, PhysAddr((4 + t) << 12)),
+            mmu::encode_table(format, PhysAddr::new((4 + t) << 12)),
         );
         let mut page = [0; 4096];
         for at in (0..512u64).step_by(2) {
             let rights = if at % 4 == 0 { Rights::RW } else { Rights::RO };
-            let raw = mmu::encode_leaf(format, PhysAddr((0x10_0000 + t * 512 + at) << 12), rights, 0);
+            let raw = mmu::encode_leaf(format, PhysAddr::new((0x10_0000 + t * 512 + at) << 12), rights, 0);
             entry(&mut page, at as usize, raw);
         }
         put(4 + t, &page);
@@ -325,7 +325,7 @@ fn page_table_recording(tables: u64) -> Recording {
     r.metadata.address_spaces.push(AddressSpace {
         number: 0,
         format,
-        root: PhysAddr(1 << 12),
+        root: PhysAddr::new(1 << 12),
         memattr: 0,
         transcfg: 6,
     });

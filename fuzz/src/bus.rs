@@ -48,7 +48,7 @@ fn device() -> DeviceInfo {
             bytes: 0x4000,
         }],
         arena: Arena {
-            base: PhysAddr(0x8_7654_0000),
+            base: PhysAddr::new(0x8_7654_0000),
             pages: 64,
         },
         interface: DeviceInterface::Registers,
@@ -107,7 +107,7 @@ fn follow(compiled: &Compiled) {
     ) else {
         panic!("a verified plan lacks a page")
     };
-    let base = accesses.arena.base.0;
+    let base = accesses.arena.base.get();
     let own = base..base + accesses.used_pages * PAGE_SIZE as u64;
     // A device keeps its features until the driver sets others.
     let mut features = [HOSTILE; 2];
@@ -194,8 +194,8 @@ fn chains(memory: &PlanMemory<'_>, own: &Range<u64>, (table, ring, size): (u64, 
 
 fn half(memory: &PlanMemory<'_>, at: u64) -> u16 {
     let byte = |at: u64| {
-        let page = memory.page(PhysAddr(at).frame());
-        let byte = page.and_then(|p| p.get(PhysAddr(at).in_page()));
+        let page = memory.page(PhysAddr::new(at).frame());
+        let byte = page.and_then(|p| p.get(PhysAddr::new(at).in_page()));
         u16::from(*byte.unwrap_or_else(|| panic!("a verified plan has a queue at {at:#x}")))
     };
     byte(at) | byte(at + 1) << 8

@@ -7,7 +7,7 @@ use replay_cuda::{Script, Step};
 use trace_core::recording::{
     AllocationRow, CallEvent, CallRow, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder, OrderRow, TraceKind,
 };
-use trace_core::{PAGE_SIZE, Recording, diff};
+use trace_core::{GpuVa, PAGE_SIZE, Recording, diff};
 
 /// Number of different pages that the recording holds.
 const PAGES: u8 = 4;
@@ -48,8 +48,8 @@ pub fn query_all(recording: &Recording) -> bool {
     };
     let mut end = 0;
     for (at, bytes) in &script.ranges {
-        assert!(*at >= end && *bytes > 0, "ranges of memory overlap");
-        end = at + bytes;
+        assert!(*at >= GpuVa::new(end) && *bytes > 0, "ranges of memory overlap");
+        end = at.get() + bytes;
     }
     assert!(script.launches() <= script.steps.len() as u64);
     for (event, step) in &script.steps {
@@ -154,7 +154,7 @@ fn row(input: &mut Input<'_>) -> CallEvent {
             reserved: 0,
         }),
         2 => CallEvent::Fill(FillRow {
-            to: input.u64(),
+            to: GpuVa::new(input.u64()),
             elements: input.u64(),
             rows: input.u64(),
             pitch: input.u64(),
@@ -175,7 +175,7 @@ fn row(input: &mut Input<'_>) -> CallEvent {
             took: input.u32(),
         }),
         4 => CallEvent::Allocation(AllocationRow {
-            at: input.u64(),
+            at: GpuVa::new(input.u64()),
             bytes: input.u64(),
             kind: input.u32(),
             stream: input.u32(),
@@ -218,11 +218,11 @@ pub fn encode(json: &[u8], pages: &[u32], arguments: &[u8], rows: &[CallEvent]) 
             ),
             CallEvent::Fill(f) => (
                 2,
-                vec![f.to, f.elements, f.rows, f.pitch],
+                vec![f.to.get(), f.elements, f.rows, f.pitch],
                 vec![f.value, f.element, f.stream, f.flags, f.result, f.took],
             ),
             CallEvent::Order(o) => (3, vec![], vec![o.kind, o.stream, o.event, o.flags, o.result, o.took]),
-            CallEvent::Allocation(a) => (4, vec![a.at, a.bytes], vec![a.kind, a.stream, a.result, a.took]),
+            CallEvent::Allocation(a) => (4, vec![a.at.get(), a.bytes], vec![a.kind, a.stream, a.result, a.took]),
             CallEvent::Call(c) => (
                 5,
                 vec![c.arguments_at],

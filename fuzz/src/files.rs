@@ -173,7 +173,7 @@ pub fn buffer_file(data: &[u8]) -> bool {
         name: "in".into(),
         role: BufferRole::Input,
         address_space: 0,
-        va: GpuVa(0),
+        va: GpuVa::ZERO,
         bytes: u64::from(elements) * element.bytes() as u64,
         element,
     };

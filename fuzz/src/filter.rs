@@ -1,12 +1,12 @@
 //! Fuzz target for filters: any text as a filter of a small recording that the start of the input describes.
 
 use crate::input::Input;
-use trace_core::Recording;
 use trace_core::filter::{Derived, JobBounds, Query, complete};
 use trace_core::progress::Progress;
 use trace_core::recording::{
     Access, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
+use trace_core::{BusAddr, GpuVa, PhysAddr, Recording};
 
 /// Maximum number of events in the recording.
 const MAX_EVENTS: u8 = 64;
@@ -61,7 +61,7 @@ pub(crate) fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
             10 => b.submit(
                 time,
                 SubmitRow {
-                    head_va: u64::from(value),
+                    head_va: GpuVa::new(u64::from(value)),
                     address_space: 0,
                     slot: 0,
                 },
@@ -70,7 +70,7 @@ pub(crate) fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
                 time,
                 thread,
                 HostWriteRow {
-                    at: u64::from(value),
+                    at: PhysAddr::new(u64::from(value)),
                     bytes: u32::from(offset),
                     page: 0,
                 },
@@ -88,7 +88,7 @@ pub(crate) fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
                 time,
                 thread,
                 DmaMapRow {
-                    bus: u64::from(value),
+                    bus: BusAddr::new(u64::from(value)),
                     bytes: u64::from(offset),
                     kind: 1,
                     reserved: 0,
@@ -100,7 +100,7 @@ pub(crate) fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
                         slot: kind >> 6,
                         submit: event,
                         done: (value & 1 == 0).then_some(event + u64::from(value >> 28)),
-                        head_va: u64::from(value),
+                        head_va: GpuVa::new(u64::from(value)),
                     });
                 }
                 b.access(

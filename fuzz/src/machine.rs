@@ -53,7 +53,7 @@ fn format(byte: u8) -> MmuFormat {
 pub fn page_tables(data: &[u8]) -> bool {
     let mut input = Input(data);
     let format = format(input.u8());
-    let (root, va) = (PhysAddr(input.u64()), GpuVa(input.u64()));
+    let (root, va) = (PhysAddr::new(input.u64()), GpuVa::new(input.u64()));
     let mut mem = Tables {
         frames: BTreeMap::new(),
         lends: true,
@@ -75,14 +75,14 @@ pub fn page_tables(data: &[u8]) -> bool {
     }
     let scan = mmu::scan(format, root, &mem);
     for leaf in scan.leaves.iter().take(64) {
-        let inside = GpuVa(leaf.va.0 + (va.0 & (leaf.bytes - 1)));
+        let inside = GpuVa::new(leaf.va.get() + (va.get() & (leaf.bytes - 1)));
         let walked = mmu::walk(format, root, inside, &mem);
         assert_eq!(walked.result, mmu::translate(format, root, inside, &mem));
         match walked.result {
             Ok(found) => assert_eq!(found, *leaf),
             Err(e) => assert!(matches!(e, mmu::WalkFault::NoAccessFlag { .. }), "{e}"),
         }
-        assert_eq!(leaf.target(inside).map(|p| p.0 - leaf.pa.0), Some(inside.0 - leaf.va.0));
+        assert_eq!(leaf.target(inside).map(|p| p - leaf.pa), Some(inside - leaf.va));
     }
     let pages: u64 = scan.leaves.iter().map(|l| l.bytes / mmu::PAGE_BYTES).sum();
     assert_eq!(scan.mappings.iter().map(|m| m.pages).sum::<u64>(), pages);
@@ -120,7 +120,7 @@ struct FlatMemory<'a>(&'a [u8]);
 
 impl GpuMemory for FlatMemory<'_> {
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
-        let from = usize::try_from(va.0)
+        let from = usize::try_from(va.get())
             .ok()
             .and_then(|at| self.0.get(at..))
             .unwrap_or_default();
@@ -137,7 +137,7 @@ impl GpuMemory for FlatMemory<'_> {
 /// Fuzzes a job chain: the address of its first header (two bytes), then the memory.
 pub fn job_chain(data: &[u8]) -> bool {
     let mut input = Input(data);
-    let head = GpuVa(u64::from(input.u16()));
+    let head = GpuVa::new(u64::from(input.u16()));
     let chain = mali_jm::read_chain(&FlatMemory(input.0), head);
     assert!(chain.jobs.len() <= mali_jm::MAX_JOBS);
     for job in &chain.jobs {
@@ -213,7 +213,7 @@ pub fn register_map(data: &[u8]) -> bool {
         let _ = map.gpu_name(id);
     }
     for range in map.memory().take(48) {
-        assert!(map.memory_at(range.space, range.address.0).is_some());
+        assert!(map.memory_at(range.space, range.address).is_some());
     }
     if let Some(real) = RegisterMap::by_name("mali-jm") {
         over(&map, real);
@@ -332,7 +332,7 @@ pub fn device_mali(data: &[u8]) -> bool {
     let mut device = SoftwareMali::with_arena(
         model,
         Arena {
-            base: PhysAddr(BASE),
+            base: PhysAddr::new(BASE),
             pages: PAGES,
         },
     )
@@ -377,7 +377,7 @@ pub fn device_mali(data: &[u8]) -> bool {
 /// Writes tables into the first four frames that map the arena to its offset, turns power on and sets up address space
 /// 0.
 fn boot(device: &mut SoftwareMali, base: u64, pages: u64, format: MmuFormat) {
-    let at = |n: u64| PhysAddr(base + n * 4096);
+    let at = |n: u64| PhysAddr::new(base + n * 4096);
     let word = |device: &mut SoftwareMali, n: u64, index: u64, value: u64| {
         let _ = device.write(space::ARENA, n * 4096 + index * 8, 8, value);
     };
@@ -387,7 +387,7 @@ fn boot(device: &mut SoftwareMali, base: u64, pages: u64, format: MmuFormat) {
     for n in 0..pages {
         word(device, 3, n, mmu::encode_leaf(format, at(n), Rights::RW, 0));
     }
-    switch_on(device, format, PhysAddr(base));
+    switch_on(device, format, PhysAddr::new(base));
 }
 
 /// Unmasks interrupts, powers the cores, and enables the first address space with the tables at `root`.

@@ -46,7 +46,7 @@ fn change(compiled: &mut Compiled, actions: &mut Vec<Action>, input: &mut Input<
     let Some(accesses) = plan.accesses_mut() else {
         return;
     };
-    let base = accesses.arena.base.0;
+    let base = accesses.arena.base.get();
     let c = PlanChange {
         op,
         small,
@@ -221,7 +221,7 @@ fn change_envelope(plan: &mut Plan, field: u8, at: usize, value: u64, inside: u6
             let count = plan.outputs.len().max(1);
             if let Some(o) = plan.outputs.get_mut(at % count) {
                 match value >> 62 {
-                    0 => o.va = GpuVa(value),
+                    0 => o.va = GpuVa::new(value),
                     1 => o.bytes = value & 0xf_ffff,
                     2 => o.bytes = value,
                     _ => o.space = value as u32,
@@ -259,7 +259,10 @@ fn change_register_plan(plan: &mut RegisterPlan, field: u8, at: usize, value: u6
             if let Some(s) = plan.spaces.get_mut(at % count) {
                 match value >> 61 {
                     0..=2 => {
-                        (s.root, s.root_register) = (PhysAddr(inside), mmu::root_register(s.format, PhysAddr(inside)))
+                        (s.root, s.root_register) = (
+                            PhysAddr::new(inside),
+                            mmu::root_register(s.format, PhysAddr::new(inside)),
+                        )
                     }
                     3 => s.root_register = value,
                     4 => s.number = value as u8,
@@ -274,7 +277,7 @@ fn change_register_plan(plan: &mut RegisterPlan, field: u8, at: usize, value: u6
             let count = plan.jobs.len().max(1);
             if let Some(j) = plan.jobs.get_mut(at % count) {
                 match value >> 62 {
-                    0 => j.head_va = GpuVa(value),
+                    0 => j.head_va = GpuVa::new(value),
                     1 => j.submit_event = value as u32 as u64,
                     2 => j.done_event = Some(value as u32 as u64),
                     _ => j.slot = value as u8,

@@ -159,7 +159,7 @@ pub(crate) fn device() -> DeviceInfo {
         hardware: None,
         windows: replay_engine::device::Window::registers(0x4000),
         arena: Arena {
-            base: PhysAddr(0x1_0000_0000),
+            base: PhysAddr::new(0x1_0000_0000),
             pages: 1 << 20,
         },
         interface: DeviceInterface::Registers,
@@ -266,7 +266,7 @@ fn check_only_own_pages(plan: &Plan, pages: &BTreeMap<[u8; 32], Box<[u8; PAGE_SI
 
 /// Checks the tables with the traversal that continues after errors.
 fn check_own_tables(plan: &Plan, memory: &PlanMemory<'_>) {
-    let first = accesses(plan).arena.base.0;
+    let first = accesses(plan).arena.base.get();
     let end = first + accesses(plan).used_pages * PAGE_SIZE as u64;
     let scans: Vec<mmu::Scan> = plan
         .spaces()
@@ -279,11 +279,11 @@ fn check_own_tables(plan: &Plan, memory: &PlanMemory<'_>) {
         .collect();
     for leaf in scans.iter().flat_map(|s| &s.leaves) {
         assert!(
-            leaf.pa.0 >= first && leaf.pa.0 + leaf.bytes <= end,
+            leaf.pa.get() >= first && leaf.pa.get() + leaf.bytes <= end,
             "a verified plan maps {leaf:?}"
         );
         if leaf.rights.write {
-            let frames = leaf.pa.frame()..(leaf.pa.0 + leaf.bytes).div_ceil(PAGE_SIZE as u64);
+            let frames = leaf.pa.frame()..(leaf.pa.get() + leaf.bytes).div_ceil(PAGE_SIZE as u64);
             assert!(
                 tables.range(frames).next().is_none(),
                 "a verified plan maps a table writable: {leaf:?}"

@@ -335,7 +335,7 @@ pub fn raw_memory(data: &[u8]) -> bool {
             .get(at..at + 8)
             .and_then(|b| <[u8; 8]>::try_from(b).ok())
             .unwrap_or_default();
-        PhysAddr(u64::from_le_bytes(bytes))
+        PhysAddr::new(u64::from_le_bytes(bytes))
     };
     let format = if head.last().is_some_and(|b| b & 1 == 1) {
         MmuFormat::MaliLpae
@@ -406,7 +406,7 @@ pub fn regs_history(data: &[u8]) -> bool {
         let path = folder.join("history.txt");
         write(&path, text);
         let options = trace::regs_history::Options {
-            base: base_address,
+            base: base_address.map(PhysAddr::new),
             gpu_id: base_address.map(|_| 0x6000_0000),
         };
         // The format check by content must accept any file.

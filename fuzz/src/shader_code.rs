@@ -15,12 +15,12 @@ struct MemoryWithHole<'a> {
 
 impl GpuMemory for MemoryWithHole<'_> {
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
-        let Some(at) = va.0.checked_sub(self.from).and_then(|at| usize::try_from(at).ok()) else {
+        let Some(at) = va.get().checked_sub(self.from).and_then(|at| usize::try_from(at).ok()) else {
             return false;
         };
         let end = at.saturating_add(out.len());
         // No memory follows the last address.
-        if va.0.checked_add(out.len().saturating_sub(1) as u64).is_none() {
+        if va.get().checked_add(out.len().saturating_sub(1) as u64).is_none() {
             return false;
         }
         let readable = end <= self.hole.start || at >= self.hole.end;
@@ -55,15 +55,15 @@ pub fn shader_code(data: &[u8]) -> bool {
         bytes: input.0,
         hole: hole..hole.saturating_add(16),
     };
-    let code = decode_code_within(&mem, GpuVa(entry), max);
+    let code = decode_code_within(&mem, GpuVa::new(entry), max);
     let max = max.min(MAX_CODE);
     let mut at = entry;
     for (n, c) in code.clauses.iter().enumerate() {
         assert_eq!(c.clause.address, at, "a gap between clauses");
         assert!(at - entry < max, "a clause begins beyond the limit");
-        assert_eq!(code.at(at), Some(n));
+        assert_eq!(code.at(GpuVa::new(at)), Some(n));
         let mut bytes = vec![0; c.clause.bytes() as usize];
-        assert!(mem.read(GpuVa(at), &mut bytes), "memory does not hold the clause");
+        assert!(mem.read(GpuVa::new(at), &mut bytes), "memory does not hold the clause");
         let decoded = bifrost::Clause::from_code(&bytes, 0).map(|mut decoded| {
             decoded.address = at;
             decoded
@@ -83,7 +83,7 @@ pub fn shader_code(data: &[u8]) -> bool {
     if let CodeEnd::Unreadable(va) = code.end {
         assert!(!mem.read(va, &mut [0; 16]), "readable memory was reported as missing");
     }
-    let fewer = decode_code_within(&mem, GpuVa(entry), max / 2);
+    let fewer = decode_code_within(&mem, GpuVa::new(entry), max / 2);
     assert!(fewer.clauses.len() <= code.clauses.len());
     for (a, b) in fewer.clauses.iter().zip(&code.clauses) {
         assert_eq!((&a.clause, &a.targets, a.indirect), (&b.clause, &b.targets, b.indirect));

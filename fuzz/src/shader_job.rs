@@ -149,7 +149,7 @@ impl Parts {
 fn device(parts: &Parts, code: &[u8]) -> SoftwareMali {
     let model = if parts.mode & 1 == 0 { Model::G71 } else { Model::G52 };
     let arena = Arena {
-        base: PhysAddr(BASE),
+        base: PhysAddr::new(BASE),
         pages: FRAMES,
     };
     let mut device = SoftwareMali::with_arena(model, arena).with_budget(Budget {
@@ -158,7 +158,7 @@ fn device(parts: &Parts, code: &[u8]) -> SoftwareMali {
         read: 100_000,
     });
     let format = parts.format();
-    let at = |n: u64| PhysAddr(BASE + n * 4096);
+    let at = |n: u64| PhysAddr::new(BASE + n * 4096);
     let mut tables = [ZERO_PAGE; 4];
     let all = |tables: &mut [Page; 4], index: usize, entry: u64| {
         let to = tables.get_mut(index >> 9).map(|t| t.as_chunks_mut::<8>().0);
@@ -209,7 +209,7 @@ fn device(parts: &Parts, code: &[u8]) -> SoftwareMali {
         page.iter_mut().zip(part).for_each(|(to, from)| *to = *from);
         put(n, &page);
     }
-    machine::switch_on(&mut device, format, PhysAddr(BASE));
+    machine::switch_on(&mut device, format, PhysAddr::new(BASE));
     device
 }
 

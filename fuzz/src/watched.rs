@@ -1,13 +1,13 @@
 //! Fuzz target for memory traces of another machine, and for every query on them.
 
 use std::sync::Arc;
-use trace_core::Recording;
 use trace_core::api_trace::{ApiTrace, ContentState, MemoryTrace, UnknownReason};
 use trace_core::progress::Progress;
 use trace_core::recording::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CallFunction, CallStream, EventsBuilder, FillRow, LaunchRow,
     OrderRow, TraceKind,
 };
+use trace_core::{GpuVa, Recording};
 
 /// Base address of the recording's memory.
 pub const BASE: u64 = 0x1539_4000_0000;
@@ -22,7 +22,7 @@ fn recording() -> Recording {
         0,
         1,
         AllocationRow {
-            at: BASE,
+            at: GpuVa::new(BASE),
             bytes: BYTES,
             kind: AllocationKind::Take as u32,
             stream: OrderRow::NONE,
@@ -32,7 +32,7 @@ fn recording() -> Recording {
     for time in 1..6 {
         if time == 3 {
             let fill = FillRow {
-                to: BASE,
+                to: GpuVa::new(BASE),
                 elements: 100,
                 rows: 1,
                 element: 1,
@@ -89,12 +89,15 @@ pub fn watched(data: &[u8]) -> bool {
     let end = r.events.len() as u64;
     for event in 0..=end {
         let range = BASE - 100..BASE + BYTES + 100;
-        let read = api_trace.read(&r, range.clone(), event);
+        let read = api_trace.read(&r, GpuVa::new_range(range.clone()), event);
         assert_eq!(read.bytes.len() as u64, range.end - range.start);
         let mut at = range.start;
         for p in &read.pieces {
-            assert!(p.range.start == at && p.range.end > at, "a gap between pieces");
-            at = p.range.end;
+            assert!(
+                p.range.start == GpuVa::new(at) && p.range.end > GpuVa::new(at),
+                "a gap between pieces"
+            );
+            at = p.range.end.get();
             if let ContentState::Unknown(UnknownReason::Launch { .. }, launch) = p.state {
                 assert!(
                     !api_trace.is_traced(p.range.start, launch),
@@ -104,9 +107,9 @@ pub fn watched(data: &[u8]) -> bool {
         }
         assert_eq!(at, range.end);
         for address in [BASE, BASE + 99, BASE + 4096, BASE + BYTES - 1, BASE + BYTES] {
-            let writer = api_trace.find_last_writer(&r, address, event);
+            let writer = api_trace.find_last_writer(&r, GpuVa::new(address), event);
             assert!(writer.launches.iter().all(|l| l.event < event));
-            let _ = api_trace.list_changes(&r, address, 0..event, 10);
+            let _ = api_trace.list_changes(&r, GpuVa::new(address), 0..event, 10);
         }
         let changes = api_trace.launch_changes(event);
         assert!(changes.is_none_or(|l| l.list.iter().all(|l| l.bytes > 0 && l.span.start < l.span.end)));

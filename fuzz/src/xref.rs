@@ -34,7 +34,7 @@ pub fn xref(data: &[u8]) -> bool {
         .map(|(index, j)| Submit {
             index,
             event: j.submit,
-            head_va: GpuVa(j.head_va),
+            head_va: j.head_va,
         })
         .collect();
     let progress = Progress::new();
@@ -56,7 +56,7 @@ pub fn xref(data: &[u8]) -> bool {
         for level in 0..4 {
             find(XrefTarget::Entry { space, va, level }, event);
         }
-        let at = PhysAddr(va.0);
+        let at = PhysAddr::new(va.get());
         find(XrefTarget::Physical { at, bytes }, event);
     }
     check_filter(&recording, &derived, &text, &list);
@@ -88,7 +88,7 @@ fn add_memory(recording: &mut Recording, input: &mut Input<'_>) {
             0 => MmuFormat::Aarch64_4k,
             _ => MmuFormat::MaliLpae,
         },
-        root: PhysAddr(PAGE_SIZE as u64),
+        root: PhysAddr::new(PAGE_SIZE as u64),
         memattr: 0,
         transcfg: 6,
     }];
@@ -96,7 +96,7 @@ fn add_memory(recording: &mut Recording, input: &mut Input<'_>) {
         name: "data".into(),
         role: BufferRole::Output,
         address_space: 0,
-        va: GpuVa(0x5000),
+        va: GpuVa::new(0x5000),
         bytes: PAGE_SIZE as u64,
         element: ElementType::U8,
     }];

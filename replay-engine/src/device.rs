@@ -16,10 +16,10 @@ pub use memory::free as free_memory;
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use trace_core::PhysAddr;
 use trace_core::progress::Progress;
 use trace_core::recording::{Hardware, Page, SpaceKind, ZERO_PAGE};
 use trace_core::screen::Picture;
+use trace_core::{BusAddr, GpuVa, PhysAddr};
 
 /// Space numbers in plans. Windows other than the registers have numbers that the device assigns, from
 /// [`space::FIRST_OTHER`] on.
@@ -96,16 +96,21 @@ pub struct Arena {
 impl Arena {
     /// Returns the address one past the last byte.
     #[must_use]
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> PhysAddr {
         self.base
-            .0
             .saturating_add(self.pages.saturating_mul(trace_core::PAGE_SIZE as u64))
+    }
+
+    /// Returns the address of the first byte for a device without page tables of its own.
+    #[must_use]
+    pub fn bus_base(&self) -> BusAddr {
+        BusAddr::new(self.base.get())
     }
 
     /// Returns whether the page that holds `at` is in the arena.
     #[must_use]
     pub fn contains(&self, at: PhysAddr) -> bool {
-        at.0 >= self.base.0 && at.0 < self.end()
+        at >= self.base && at < self.end()
     }
 }
 
@@ -172,7 +177,7 @@ pub enum ReplayDeviceError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobReport {
     /// GPU address of the job's header.
-    pub va: u64,
+    pub va: GpuVa,
     /// Job type, raw.
     pub job_type: u8,
     /// Exception code that the slot reported; 1 means done.

@@ -3,6 +3,7 @@
 
 use crate::run::StopLocation;
 use serde::{Deserialize, Serialize};
+use trace_core::GpuVa;
 
 /// Maximum size of the memory in one answer, bytes.
 pub const MAX_BYTES: u64 = 1 << 30;
@@ -20,9 +21,9 @@ pub struct MemoryTraceRequest {
     /// One past the last event. Launches between the two are traced, and nothing is replayed after them.
     pub to: u64,
     /// Traced address ranges, as first byte and length in bytes. An empty list means all memory.
-    pub ranges: Vec<(u64, u64)>,
+    pub ranges: Vec<(GpuVa, u64)>,
     /// Address ranges whose contents before the first event are reported, even if no launch changes them.
-    pub look: Vec<(u64, u64)>,
+    pub look: Vec<(GpuVa, u64)>,
     /// Maximum size of reported changes by launches, bytes. The trace ends before the launch that exceeds it. The
     /// ranges of `look` have a separate limit of the same size.
     pub most: u64,
@@ -46,7 +47,7 @@ impl Default for MemoryTraceRequest {
 impl MemoryTraceRequest {
     /// Returns a request for all memory around the launch at an event, and for the contents of some ranges before it.
     #[must_use]
-    pub fn for_launch(event: u64, look: Vec<(u64, u64)>) -> Self {
+    pub fn for_launch(event: u64, look: Vec<(GpuVa, u64)>) -> Self {
         Self {
             from: event,
             to: event.saturating_add(1),
@@ -58,7 +59,7 @@ impl MemoryTraceRequest {
     /// Returns the error in the request, as a message.
     #[must_use]
     pub fn find_error(&self) -> Option<String> {
-        let ends = |(at, bytes): &(u64, u64)| *bytes > 0 && at.checked_add(*bytes).is_some();
+        let ends = |(at, bytes): &(GpuVa, u64)| *bytes > 0 && at.checked_add(*bytes).is_some();
         if self.from > self.to {
             return Some(format!("the range of events {} to {} is empty", self.from, self.to));
         }

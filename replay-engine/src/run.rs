@@ -333,15 +333,15 @@ pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec
     let mut reasons: Vec<(&str, Vec<u64>)> = Vec::new();
     for (r, why) in reports.iter().filter_map(|r| Some((r, r.reason.as_deref()?))) {
         match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, jobs)) => jobs.push(r.va),
-            None => reasons.push((why, vec![r.va])),
+            Some((_, jobs)) => jobs.push(r.va.get()),
+            None => reasons.push((why, vec![r.va.get()])),
         }
     }
     let describe = |(why, jobs): (&str, Vec<u64>)| {
         let mut place = jobs
             .iter()
             .take(JOBS_TOLD)
-            .map(|va| GpuVa(*va).to_string())
+            .map(|va| GpuVa::new(*va).to_string())
             .collect::<Vec<_>>()
             .join(", ");
         if let more @ 1.. = jobs.len().saturating_sub(JOBS_TOLD) {
@@ -349,7 +349,7 @@ pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec
         }
         let noun = if jobs.len() == 1 { "job" } else { "jobs" };
         let finding = Finding::new(FindingKind::ShaderNotRun, format!("{noun} {place}"), why);
-        let submit = submitted.iter().find(|(head, _)| Some(&head.0) == jobs.first());
+        let submit = submitted.iter().find(|(head, _)| Some(&head.get()) == jobs.first());
         match submit {
             Some((_, event)) => finding.at_event(*event),
             None => finding,
@@ -364,7 +364,7 @@ fn jobs(plan: PlannedAccesses<'_>, recorder: &Recorder<'_>, reports: &[JobReport
     let mut of_job: Vec<Vec<&JobReport>> = vec![Vec::new(); plan.jobs().len()];
     let mut next = 0;
     for r in reports {
-        if plan.jobs().get(next).is_some_and(|j| j.head_va.0 == r.va) {
+        if plan.jobs().get(next).is_some_and(|j| j.head_va == r.va) {
             next += 1;
         }
         if let Some(list) = next.checked_sub(1).and_then(|i| of_job.get_mut(i)) {
@@ -483,7 +483,7 @@ fn outputs(
     for o in &plan.envelope.outputs {
         let read = match plan.spaces().get(o.space as usize) {
             Some(space) => report::read_back(memory, space, o.va, o.bytes, device),
-            None if plan.masters() => effects::load(device, o.va.0, o.bytes),
+            None if plan.masters() => effects::load(device, o.va.get(), o.bytes),
             None => continue,
         };
         let data = read.map_err(|e| format!("output `{}` could not be read: {e}", o.name))?;

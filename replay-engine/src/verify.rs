@@ -122,7 +122,7 @@ fn fits(plan: PlannedAccesses<'_>, target: &DeviceInfo, map: &RegisterMap) -> Re
     if plan.accesses.register_map != target.register_map {
         return refuse(0, "envelope", other_map(plan, target));
     }
-    let out_of_reach = plan.accesses.arena.base.in_page() != 0 || plan.accesses.arena.end() >> 48 != 0;
+    let out_of_reach = plan.accesses.arena.base.in_page() != 0 || plan.accesses.arena.end().get() >> 48 != 0;
     if plan.accesses.arena != target.arena || out_of_reach {
         return refuse(0, "envelope", Reason::OtherArena);
     }

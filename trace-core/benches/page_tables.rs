@@ -10,7 +10,7 @@ use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
 /// As many pages as the largest published recording maps.
 const PAGES: u64 = 137_698;
-const ROOT: PhysAddr = PhysAddr(0x1000);
+const ROOT: PhysAddr = PhysAddr::new(0x1000);
 const FIRST: u64 = 0xffff_8000_0000;
 
 /// Tables by frame: a look-up costs an index, so that the walker is what is measured.
@@ -34,15 +34,15 @@ fn tables() -> Tables {
         let va = FIRST + page * PAGE_BYTES;
         let mut at = ROOT.frame() as usize;
         for level in 0..4 {
-            let index = usize::from(mmu::index_at(level, va)) * 8;
+            let index = usize::from(mmu::index_at(level, GpuVa::new(va))) * 8;
             let entry: [u8; 8] = frames[at][index..index + 8].try_into().unwrap();
             let raw = u64::from_le_bytes(entry);
             at = if level == 3 {
-                let leaf = mmu::encode_leaf(FORMAT, PhysAddr((0x10_0000 + (page ^ 5)) << 12), Rights::RW, 0);
+                let leaf = mmu::encode_leaf(FORMAT, PhysAddr::new((0x10_0000 + (page ^ 5)) << 12), Rights::RW, 0);
                 frames[at][index..index + 8].copy_from_slice(&leaf.to_le_bytes());
                 continue;
             } else if raw == 0 {
-                let entry = mmu::encode_table(FORMAT, PhysAddr((frames.len() as u64) << 12));
+                let entry = mmu::encode_table(FORMAT, PhysAddr::new((frames.len() as u64) << 12));
                 frames[at][index..index + 8].copy_from_slice(&entry.to_le_bytes());
                 frames.push(Box::new([0; PAGE_SIZE]));
                 frames.len() - 1
@@ -66,7 +66,7 @@ fn every_leaf(b: divan::Bencher<'_, '_>) {
     b.bench(|| {
         let mut n = 0u64;
         mmu::for_each_leaf(FORMAT, ROOT, &t, &mut |l| {
-            n ^= l.pa.0;
+            n ^= l.pa.get();
             ControlFlow::Continue(())
         })
         .unwrap();
@@ -91,10 +91,10 @@ fn translating_every_page(b: divan::Bencher<'_, '_>) {
     b.bench(|| {
         (0..PAGES)
             .map(|p| {
-                mmu::translate(FORMAT, ROOT, GpuVa(FIRST + p * PAGE_BYTES), &t)
+                mmu::translate(FORMAT, ROOT, GpuVa::new(FIRST + p * PAGE_BYTES), &t)
                     .unwrap()
                     .pa
-                    .0
+                    .get()
             })
             .fold(0, |n, pa| n ^ pa)
     });

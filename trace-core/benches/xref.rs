@@ -33,7 +33,7 @@ fn recording() -> Recording {
     for n in 0..EVENTS {
         if n % HOST_WRITE_EVERY == 50 {
             let row = HostWriteRow {
-                at: (n % 4096) * 64,
+                at: PhysAddr::new((n % 4096) * 64),
                 bytes: 64,
                 page: 0,
             };
@@ -100,7 +100,7 @@ fn bytes_of_gpu_memory(b: divan::Bencher<'_, '_>) {
         b,
         XrefTarget::Bytes {
             space: 0,
-            va: GpuVa(0x5000),
+            va: GpuVa::new(0x5000),
             bytes: 64,
         },
     );
@@ -111,7 +111,7 @@ fn bytes_of_physical_memory(b: divan::Bencher<'_, '_>) {
     search(
         b,
         XrefTarget::Physical {
-            at: PhysAddr(0x1000),
+            at: PhysAddr::new(0x1000),
             bytes: 64,
         },
     );
@@ -120,7 +120,7 @@ fn bytes_of_physical_memory(b: divan::Bencher<'_, '_>) {
 #[divan::bench(sample_count = 5)]
 fn a_register(b: divan::Bencher<'_, '_>) {
     let map = RegisterMap::by_name("mali-jm").unwrap();
-    let register = RegOffset(map.find_by_name("JS1_COMMAND_NEXT").unwrap().offset);
+    let register = RegOffset::new(map.find_by_name("JS1_COMMAND_NEXT").unwrap().offset);
     search(b, XrefTarget::Register { register, bits: None });
 }
 

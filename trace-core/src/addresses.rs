@@ -87,8 +87,8 @@ impl Summary for ValueSummary {
 impl Piece for ValueRun {
     type Summary = ValueSummary;
 
-    fn start(&self) -> u64 {
-        self.va.0
+    fn start(&self) -> GpuVa {
+        self.va
     }
 
     fn bytes(&self) -> u64 {
@@ -120,13 +120,15 @@ pub fn map_values(runs: &[MapRun], frames: &[FrameValue]) -> (Pieces<ValueRun>, 
             }
             let (a, b) = (f.frames.start.max(first), f.frames.end.min(end));
             let piece = ValueRun {
-                va: GpuVa(run.va.0.saturating_add((a - first).saturating_mul(4096))),
+                va: run.va.saturating_add((a - first).saturating_mul(4096)),
                 bytes: (b - a).saturating_mul(4096),
                 value: f.value,
             };
             let full = out.len() >= MappedRuns::MAX_RUNS;
             match out.last_mut() {
-                Some(last) if last.value == piece.value && last.va.0.saturating_add(last.bytes) == piece.va.0 => {
+                Some(last)
+                    if last.value == piece.value && last.va.get().saturating_add(last.bytes) == piece.va.get() =>
+                {
                     last.bytes = last.bytes.saturating_add(piece.bytes);
                 }
                 _ if full => return (Pieces::new(out), false),

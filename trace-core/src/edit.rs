@@ -298,7 +298,7 @@ impl<'a> TrackedEdit<'a> {
     }
 
     fn at(&self, page: usize) -> GpuVa {
-        GpuVa(self.edit.va.0.saturating_add(self.part(page).range.start as u64))
+        self.edit.va.saturating_add(self.part(page).range.start as u64)
     }
 
     fn find_unmapped(&self) -> Option<GpuVa> {
@@ -608,7 +608,7 @@ pub fn with_copies(
         // The copy gets its own pages, because another copy may share the old ones.
         copy.pages_at = pages.len() as u64;
         let mut rest = *bytes;
-        let mut place = (copy.device() % PAGE_SIZE as u64) as usize;
+        let mut place = (copy.device().get() % PAGE_SIZE as u64) as usize;
         while !rest.is_empty() {
             let (now, behind) = rest.split_at(rest.len().min(PAGE_SIZE - place));
             let mut image = ZERO_PAGE;

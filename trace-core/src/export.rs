@@ -206,6 +206,7 @@ pub fn write_io_history(recording: &Recording, out: &mut impl Write, progress: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BusAddr;
     use crate::recording::{DmaKind, DmaMapRow, EventsBuilder, InterruptRow, Space, SpaceKind};
 
     fn recording() -> Recording {
@@ -225,7 +226,7 @@ mod tests {
         b.undecoded(130, 7, 0, UndecodedRow::from_access(0x3ff4, true, 4));
         let bus = 0x1000;
         let mapping = DmaMapRow {
-            bus,
+            bus: BusAddr::new(bus),
             bytes: 64,
             kind: DmaKind::Mapped as u32,
             reserved: 0,

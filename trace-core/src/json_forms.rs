@@ -68,7 +68,7 @@ mod tests {
             bits: 0xAB,
             offset: Some(16),
             unknown: None,
-            va: GpuVa(0xF7FF_9000),
+            va: GpuVa::new(0xF7FF_9000),
             bytes: vec![0, 255],
         };
         assert_eq!(

@@ -32,7 +32,7 @@ pub mod xref;
 #[cfg(test)]
 mod test_recordings;
 
-pub use ids::{GpuVa, PhysAddr, RegOffset};
+pub use ids::{BusAddr, GpuVa, PhysAddr, RegOffset};
 pub use recording::Recording;
 
 /// Size of a page, bytes. Every page table format that this crate supports uses it, and page images have this size.

@@ -97,8 +97,8 @@ fn places(list: &[Buffer], carried: &[BufferOrigin]) -> Vec<AddressSpan> {
             before.saturating_add(r.bytes)
         });
         AddressSpan {
-            from: b.va.0,
-            to: b.va.0.saturating_add(bytes),
+            from: b.va.get(),
+            to: b.va.get().saturating_add(bytes),
             furthest: 0,
             buffer,
         }
@@ -144,7 +144,7 @@ impl BufferIndex {
         let (mut inputs, mut outputs) = (HashMap::new(), HashMap::new());
         for (n, (c, (b, _))) in carried.iter().zip(&all).enumerate() {
             match c.kind {
-                OriginKind::Input => drop(inputs.insert((b.va.0, b.bytes), n)),
+                OriginKind::Input => drop(inputs.insert((b.va.get(), b.bytes), n)),
                 OriginKind::Output => drop(outputs.insert(c.event, n)),
                 OriginKind::InitialMemory | OriginKind::FinalMemory => {}
             }
@@ -217,15 +217,19 @@ impl Buffers {
     /// Returns the buffer that contains an address, and the offset of the address in it. If several match, prefers the
     /// one named `liked`, then the shortest, then the first in the list.
     #[must_use]
-    pub fn at(&self, space: u32, va: u64, liked: &str) -> Option<(&Buffer, u64)> {
-        let liked = self.index.by_name.get(liked).and_then(|n| self.within(*n, space, va));
-        liked.or_else(|| self.nearest(space, va, |_| true))
+    pub fn at(&self, space: u32, va: GpuVa, liked: &str) -> Option<(&Buffer, u64)> {
+        let liked = self
+            .index
+            .by_name
+            .get(liked)
+            .and_then(|n| self.within(*n, space, va.get()));
+        liked.or_else(|| self.nearest(space, va.get(), |_| true))
     }
 
     /// Returns the same as [`Self::at`], but only for editable buffers and without a preferred name.
     #[must_use]
-    pub fn input_at(&self, space: u32, va: u64) -> Option<(&Buffer, u64)> {
-        self.nearest(space, va, |b| self.is_editable(&b.name))
+    pub fn input_at(&self, space: u32, va: GpuVa) -> Option<(&Buffer, u64)> {
+        self.nearest(space, va.get(), |b| self.is_editable(&b.name))
     }
 
     fn nearest(&self, space: u32, va: u64, is_match: impl Fn(&Buffer) -> bool) -> Option<(&Buffer, u64)> {
@@ -240,7 +244,7 @@ impl Buffers {
     /// Returns the buffer at index `n` and the offset of `va` in it, or `None` if the buffer does not contain `va`.
     fn within(&self, n: usize, space: u32, va: u64) -> Option<(&Buffer, u64)> {
         let b = self.index.list.get(n).filter(|b| b.address_space == space)?;
-        let by = va.checked_sub(b.va.0)?;
+        let by = va.checked_sub(b.va.get())?;
         let offset = match self.index.carried.get(n).map(|c| c.row) {
             Some(row) if row.rows > 1 => {
                 let in_row = Some(by.checked_rem(pitch(&row))?).filter(|i| *i < row.bytes)?;
@@ -301,7 +305,7 @@ impl RecordedContents for Buffers {
     fn extent(&self, buffer: &str) -> Option<(u64, u64)> {
         let b = self.get(buffer).filter(|_| self.has_contents(buffer))?;
         let given = self.origin(buffer).is_none_or(|c| c.kind.is_replaceable());
-        given.then_some((b.va.0, b.bytes))
+        given.then_some((b.va.get(), b.bytes))
     }
 
     fn read(&self, buffer: &str, offset: u64, out: &mut [u8]) {
@@ -341,7 +345,7 @@ mod tests {
             name: if input { "in0" } else { "out0" }.to_owned(),
             role: if input { BufferRole::Input } else { BufferRole::Output },
             address_space: 0,
-            va: GpuVa(row.device()),
+            va: row.device(),
             bytes: row.total().unwrap(),
             element: ElementType::U8,
         };
@@ -385,9 +389,12 @@ mod tests {
             ..to_device()
         };
         assert!(all.find_by_copy(0, &other).is_none());
-        assert_eq!(all.address_of("in0", 97), Some(GpuVa(AT + 97)));
-        assert_eq!(all.at(0, AT + 97, "").map(|(b, n)| (&*b.name, n)), Some(("in0", 97)));
-        assert!(all.at(0, AT + 100, "in0").is_none() && all.at(1, AT, "in0").is_none());
+        assert_eq!(all.address_of("in0", 97), Some(GpuVa::new(AT + 97)));
+        assert_eq!(
+            all.at(0, GpuVa::new(AT + 97), "").map(|(b, n)| (&*b.name, n)),
+            Some(("in0", 97))
+        );
+        assert!(all.at(0, GpuVa::new(AT + 100), "in0").is_none() && all.at(1, GpuVa::new(AT), "in0").is_none());
         assert!(all.get("in1").is_none() && !all.is_editable("in1") && all.address_of("in1", 0).is_none());
     }
 
@@ -402,12 +409,15 @@ mod tests {
         };
         let (recording, one) = recording_of_copy(row, OriginKind::Input);
         let all = buffers_of_copies(recording, vec![one]);
-        assert_eq!(all.address_of("in0", 9), Some(GpuVa(AT + 9)));
-        assert_eq!(all.address_of("in0", 10), Some(GpuVa(AT + 64)));
-        assert_eq!(all.at(0, AT + 65, "").map(|(_, n)| n), Some(11));
-        assert!(all.at(0, AT + 10, "").is_none(), "the address is between two rows");
+        assert_eq!(all.address_of("in0", 9), Some(GpuVa::new(AT + 9)));
+        assert_eq!(all.address_of("in0", 10), Some(GpuVa::new(AT + 64)));
+        assert_eq!(all.at(0, GpuVa::new(AT + 65), "").map(|(_, n)| n), Some(11));
         assert!(
-            all.at(0, AT + 4 * 64, "").is_none(),
+            all.at(0, GpuVa::new(AT + 10), "").is_none(),
+            "the address is between two rows"
+        );
+        assert!(
+            all.at(0, GpuVa::new(AT + 4 * 64), "").is_none(),
             "the address is after the last row"
         );
     }
@@ -428,8 +438,8 @@ mod tests {
             all.find_by_copy(1, &row).is_none(),
             "the readback belongs to another event"
         );
-        assert_eq!(all.address_of("out0", 1), Some(GpuVa(AT + 1)));
-        assert!(all.at(0, AT, "").is_some() && all.input_at(0, AT).is_none());
+        assert_eq!(all.address_of("out0", 1), Some(GpuVa::new(AT + 1)));
+        assert!(all.at(0, GpuVa::new(AT), "").is_some() && all.input_at(0, GpuVa::new(AT)).is_none());
         let mut out = [0; 1];
         assert_eq!((all.read("out0", 7, &mut out), out), (0, [7]));
     }
@@ -456,8 +466,11 @@ mod tests {
         short.name = "in1".into();
         (short.bytes, short_origin.row.bytes) = (10, 10);
         let all = buffers_of_copies(recording, vec![(b, c), (short, short_origin)]);
-        assert_eq!(all.at(0, AT + 4, "").map(|(b, _)| &*b.name), Some("in1"));
-        assert_eq!(all.at(0, AT + 4, "in0").map(|(b, _)| &*b.name), Some("in0"));
-        assert_eq!(all.at(0, AT + 40, "in1").map(|(b, _)| &*b.name), Some("in0"));
+        assert_eq!(all.at(0, GpuVa::new(AT + 4), "").map(|(b, _)| &*b.name), Some("in1"));
+        assert_eq!(all.at(0, GpuVa::new(AT + 4), "in0").map(|(b, _)| &*b.name), Some("in0"));
+        assert_eq!(
+            all.at(0, GpuVa::new(AT + 40), "in1").map(|(b, _)| &*b.name),
+            Some("in0")
+        );
     }
 }

@@ -206,7 +206,7 @@ mod tests {
             name: "input".into(),
             role: BufferRole::Input,
             address_space: 0,
-            va: GpuVa(0x1000),
+            va: GpuVa::new(0x1000),
             bytes,
             element,
         }

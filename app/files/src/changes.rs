@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::recording::ElementType;
 
 /// A note at an event, with the selection and panels at the time of writing.
@@ -111,7 +112,7 @@ pub enum NamedItem {
         /// Index of the address space.
         space: u32,
         /// GPU address of the first byte.
-        address: u64,
+        address: GpuVa,
     },
 }
 

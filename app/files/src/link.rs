@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+use trace_core::GpuVa;
 
 /// Name of the scheme (RFC 3986, 3.1).
 pub const SCHEME: &str = "kinescope";
@@ -233,7 +234,11 @@ pub fn parse_selection(text: &str) -> Result<Selection, &'static str> {
             let read = (|| {
                 let (space, va, bytes) = (u32::try_from(next()?).ok()?, next()?, next()?);
                 va.checked_add(bytes).filter(|_| bytes > 0)?;
-                Some(Selection::Memory { space, va, bytes })
+                Some(Selection::Memory {
+                    space,
+                    va: GpuVa::new(va),
+                    bytes,
+                })
             })();
             read.ok_or("memory range (expected memory:SPACE:ADDRESS:BYTES)")
         }
@@ -242,7 +247,11 @@ pub fn parse_selection(text: &str) -> Result<Selection, &'static str> {
             let mut next = || number(parts.next()?);
             let read = (|| {
                 let (space, va, level) = (u32::try_from(next()?).ok()?, next()?, u8::try_from(next()?).ok()?);
-                (level <= 3).then_some(Selection::Entry { space, va, level })
+                (level <= 3).then_some(Selection::Entry {
+                    space,
+                    va: GpuVa::new(va),
+                    level,
+                })
             })();
             read.ok_or("page-table entry (expected entry:SPACE:ADDRESS:LEVEL, with a level of 0 to 3)")
         }
@@ -279,6 +288,7 @@ fn number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::GpuVa;
 
     fn scene(selection: Selection) -> Scene {
         Scene {
@@ -318,12 +328,12 @@ mod tests {
             Selection::Buffer("in & out=50%/ü".into()),
             Selection::Memory {
                 space: 1,
-                va: 0x7f_0000_0000,
+                va: GpuVa::new(0x7f_0000_0000),
                 bytes: 64,
             },
             Selection::Entry {
                 space: 0,
-                va: 0x7f_0000_1000,
+                va: GpuVa::new(0x7f_0000_1000),
                 level: 3,
             },
             Selection::Framebuffer {

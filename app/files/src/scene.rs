@@ -1,6 +1,7 @@
 //! The stored position of the user in a recording: current event, selection and shown panels.
 
 use serde::{Deserialize, Serialize};
+use trace_core::GpuVa;
 
 pub use trace_core::timeline::AxisKind;
 
@@ -35,7 +36,7 @@ pub enum Selection {
         /// Index of the address space.
         space: u32,
         /// First byte.
-        va: u64,
+        va: GpuVa,
         /// Number of bytes.
         bytes: u64,
     },
@@ -44,7 +45,7 @@ pub enum Selection {
         /// Index of the address space.
         space: u32,
         /// An address that it translates.
-        va: u64,
+        va: GpuVa,
         /// Level, 0 (top) to 3.
         level: u8,
     },

@@ -207,7 +207,7 @@ mod tests {
             name: "in".into(),
             role: trace_core::recording::BufferRole::Input,
             address_space: 0,
-            va: trace_core::GpuVa(0),
+            va: trace_core::GpuVa::ZERO,
             bytes,
             element: ElementType::F32,
         };
@@ -252,7 +252,7 @@ mod tests {
             name: "in".into(),
             role: trace_core::recording::BufferRole::Input,
             address_space: 0,
-            va: trace_core::GpuVa(0),
+            va: trace_core::GpuVa::ZERO,
             bytes: 12,
             element: ElementType::F32,
         };

@@ -307,6 +307,7 @@ fn keep_first<T>(map: &mut BTreeMap<String, T>, max: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::GpuVa;
 
     fn parse(text: &str) -> Result<Workspace, WorkspaceError> {
         Workspace::parse(text, &|id| ["timeline", "events", "jobs", "memory"].contains(&id))
@@ -343,7 +344,7 @@ mod tests {
             }],
             selection: Selection::Memory {
                 space: 0,
-                va: 0xffff_b000_f000,
+                va: GpuVa::new(0xffff_b000_f000),
                 bytes: 16,
             },
             dock: Some(Dock::Column {
@@ -407,7 +408,7 @@ mod tests {
     fn highest_address_round_trips() {
         let selection = Selection::Memory {
             space: 0,
-            va: u64::MAX,
+            va: GpuVa::MAX,
             bytes: 1,
         };
         let w = Workspace { selection, ..sample() };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trace_core::PhysAddr;
+use trace_core::GpuVa;
 use trace_core::addresses::{
     self, Entropies, Island, MapRun, MappedRuns, Owner, Pieces, ReverseMap, ReverseMapping, ValueRun,
 };
@@ -104,20 +104,19 @@ impl AddressMap {
     /// Returns every mapping of the page of an address, including the page itself. The flag says whether the list is
     /// complete.
     #[must_use]
-    pub fn places_of(&self, va: u64) -> (Vec<ReverseMapping>, bool) {
-        let page = trace_core::GpuVa(va & !4095);
+    pub fn places_of(&self, va: GpuVa) -> (Vec<ReverseMapping>, bool) {
+        let page = va.align_down(4096);
         let Some(pa) = self.runs.at(va).and_then(|r| r.target(page)) else {
             return (Vec::new(), true);
         };
-        self.places
-            .find_mappings(&(pa..PhysAddr(pa.0.saturating_add(4096))), MAX_PLACES)
+        self.places.find_mappings(&(pa..pa.saturating_add(4096)), MAX_PLACES)
     }
 
     /// Returns the range from the first to the last mapped address.
     #[must_use]
-    pub fn extent(&self) -> std::ops::Range<u64> {
-        let first = self.runs.list().first().map_or(0, |r| r.va.0);
-        first..self.runs.list().last().map_or(first, |r| r.end().0)
+    pub fn extent(&self) -> std::ops::Range<GpuVa> {
+        let first = self.runs.list().first().map_or(0, |r| r.va.get());
+        GpuVa::new(first)..self.runs.list().last().map_or(GpuVa::new(first), |r| r.end())
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::derived_data::DerivedData;
 use crate::{Document, text};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, BufferChange, ContentSource, ContentState};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{AllocationKind, CallEvent, CopyKind, LaunchRow, Recording};
@@ -228,7 +229,7 @@ pub fn describe_call(api_trace: &ApiTrace, recording: &Recording, event: u64) ->
     let Some(call) = usize::try_from(event).ok().and_then(|at| recording.events.call(at)) else {
         return String::new();
     };
-    let name = |at: u64| api_trace.buffers().format_address(at, event);
+    let name = |at: u64| api_trace.buffers().format_address(GpuVa::new(at), event);
     let many = |n: Option<u64>| n.map_or_else(|| "too many bytes".to_owned(), |n| text::count_noun(n, "byte", "bytes"));
     let stream = |s: u32| api_trace.stream_name(s);
     let message = match call {
@@ -257,7 +258,12 @@ pub fn describe_call(api_trace: &ApiTrace, recording: &Recording, event: u64) ->
         }
         CallEvent::Fill(f) => {
             let bytes = many(f.row_bytes().and_then(|b| b.checked_mul(f.rows)));
-            format!("{bytes} · {} set to {:#x} · {}", name(f.to), f.value, stream(f.stream))
+            format!(
+                "{bytes} · {} set to {:#x} · {}",
+                name(f.to.get()),
+                f.value,
+                stream(f.stream)
+            )
         }
         CallEvent::Allocation(a) => {
             let what = AllocationKind::from_raw(a.kind);
@@ -266,7 +272,7 @@ pub fn describe_call(api_trace: &ApiTrace, recording: &Recording, event: u64) ->
                 Some(k) if k.takes_device() || k == AllocationKind::TakeHost => {
                     api_trace.buffers().format_address(a.at, event + 1)
                 }
-                _ => name(a.at),
+                _ => name(a.at.get()),
             };
             let word = match what {
                 Some(AllocationKind::Map) => "mapped",
@@ -292,7 +298,7 @@ fn is_snapshot(call: &CallEvent) -> bool {
 
 /// Formats a device address at an event: `in0 + 0x40`.
 #[must_use]
-pub fn format_address(derived: &DerivedData, va: u64, event: u64) -> Option<String> {
+pub fn format_address(derived: &DerivedData, va: GpuVa, event: u64) -> Option<String> {
     let api_trace = derived.api_trace.as_ref()?;
     let place = api_trace.buffers().locate_nearest(va, event)?;
     Some(api_trace.buffers().format_location(place))

@@ -62,7 +62,7 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
                 CopyFormat::Text => format!("{va:#x}: {}", hex(&known)),
                 CopyFormat::C => c_array(&format!("mem_{va:x}"), &known),
                 CopyFormat::Json => {
-                    let mut all = json_bytes(*va, &known);
+                    let mut all = json_bytes(va.get(), &known);
                     put(&mut all, "space", json!(space));
                     put(&mut all, "event", json!(doc.current_event()));
                     all.to_string()
@@ -71,7 +71,7 @@ pub fn format_selection(doc: &Document, thing: &Selection, form: CopyFormat) -> 
         }
         Selection::Entry { space, va, level } => {
             let text = descriptions::describe_selection(doc, thing);
-            let step = read_entry(&doc.recording, *space, GpuVa(*va), *level, doc.current_event());
+            let step = read_entry(&doc.recording, *space, *va, *level, doc.current_event());
             match form {
                 CopyFormat::Text => Some(match step {
                     Some(s) => format!("{text}: {:#018x} at {}", s.raw, s.entry_at),
@@ -250,7 +250,7 @@ fn job(doc: &Document, index: u32, form: CopyFormat) -> Option<String> {
     let j = doc.derived.jobs.get(index as usize)?;
     Some(match form {
         CopyFormat::Text => format!("job {index} at {:#x}", j.head_va),
-        CopyFormat::C => format!("#define JOB_{index}_HEAD {}\n", c_number(j.head_va, 8)),
+        CopyFormat::C => format!("#define JOB_{index}_HEAD {}\n", c_number(j.head_va.get(), 8)),
         CopyFormat::Json => json!({
             "job": index,
             "slot": j.slot,
@@ -273,7 +273,7 @@ fn buffer(doc: &Document, name: &str, form: CopyFormat) -> Option<String> {
     let bytes: Vec<Option<u8>> = whole.into_iter().take(MAX_BYTES).map(Some).collect();
     Some(match form {
         CopyFormat::Json => {
-            let mut out = json_bytes(b.va.0, &bytes);
+            let mut out = json_bytes(b.va.get(), &bytes);
             put(&mut out, "buffer", json!(name));
             put(&mut out, "role", json!(b.role.name()));
             put(&mut out, "edited", json!(edited));
@@ -319,7 +319,7 @@ fn json_bytes(va: u64, bytes: &[Option<u8>]) -> Value {
 /// Formats bytes in every format and returns pairs of label and text. An unknown byte is `??`, 0 in numbers and null in
 /// JSON.
 #[must_use]
-pub fn format_bytes(va: u64, bytes: &[Option<u8>], element: Option<ElementType>) -> Vec<(&'static str, String)> {
+pub fn format_bytes(va: GpuVa, bytes: &[Option<u8>], element: Option<ElementType>) -> Vec<(&'static str, String)> {
     let known: Vec<u8> = bytes.iter().map(|b| b.unwrap_or(0)).collect();
     let decimal: Vec<String> = known.iter().map(u8::to_string).collect();
     let ascii = |b: &u8| if (0x20..0x7f).contains(b) { *b as char } else { '.' };
@@ -328,7 +328,7 @@ pub fn format_bytes(va: u64, bytes: &[Option<u8>], element: Option<ElementType>)
         ("as hex", hex(bytes)),
         ("as decimal", decimal.join(", ")),
         ("as C array", c_array(&format!("mem_{va:x}"), bytes)),
-        ("as JSON", json_bytes(va, bytes).to_string()),
+        ("as JSON", json_bytes(va.get(), bytes).to_string()),
         ("as text", known.iter().map(ascii).collect()),
     ];
     if let Some(e) = element.filter(|e| *e != ElementType::U8) {
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn bytes_are_copied_in_every_form() {
         let bytes = [Some(0x41), Some(0), None, Some(0xff)];
-        let all = format_bytes(0x1000, &bytes, Some(ElementType::U16));
+        let all = format_bytes(GpuVa::new(0x1000), &bytes, Some(ElementType::U16));
         let form = |name: &str| all.iter().find(|f| f.0 == name).unwrap().1.clone();
         assert_eq!(form("address"), "0x1000");
         assert_eq!(form("as hex"), "41 00 ?? ff");

@@ -30,7 +30,11 @@ pub const MAX_CHAIN_SHADERS: usize = 4096;
 #[must_use]
 pub fn list_chain_shaders(job: &JobFact) -> Vec<ChainShader> {
     let each = |(position, c): (usize, &crate::jobs::ChainJob)| {
-        let one = move |&(stage, entry): &(Stage, u64)| ChainShader { position, stage, entry };
+        let one = move |&(stage, entry): &(Stage, GpuVa)| ChainShader {
+            position,
+            stage,
+            entry: entry.get(),
+        };
         c.shaders.iter().map(one).collect::<Vec<_>>()
     };
     job.chain
@@ -97,7 +101,7 @@ impl Listing {
     /// Creates the listing of decoded code.
     #[must_use]
     pub fn new(code: Code) -> Self {
-        let base = code.entry.0;
+        let base = code.entry.get();
         let (mut lines, mut begins, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         let mut sources: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (n, c) in code.clauses.iter().enumerate() {
@@ -118,7 +122,7 @@ impl Listing {
                     add: text(Unit::Add),
                 });
             }
-            for to in c.targets.iter().filter_map(|t| code.at(t.0)) {
+            for to in c.targets.iter().filter_map(|t| code.at(*t)) {
                 sources.entry(to).or_default().push(n);
             }
         }
@@ -135,8 +139,7 @@ impl Listing {
 
     /// Reads the code at an address as memory held it at an event.
     #[must_use]
-    pub fn read(recording: &Recording, space: u32, event: u64, entry: u64, max: u64) -> Self {
-        let entry = GpuVa(entry);
+    pub fn read(recording: &Recording, space: u32, event: u64, entry: GpuVa, max: u64) -> Self {
         Self::new(match memory_at(recording, space, event) {
             Some(memory) => mali_jm::decode_code_within(&memory, entry, max),
             None => Code {
@@ -150,14 +153,17 @@ impl Listing {
     /// Returns the label of a clause: its distance from the entry in words of 16 bytes.
     #[must_use]
     pub fn label(&self, clause: usize) -> String {
-        let at = self.address(clause).unwrap_or(self.code.entry.0);
-        format!("clause_{}", at.wrapping_sub(self.code.entry.0) / WORD_BYTES as u64)
+        let at = self.address(clause).unwrap_or(self.code.entry);
+        format!(
+            "clause_{}",
+            at.wrapping_sub(self.code.entry.get()).get() / WORD_BYTES as u64
+        )
     }
 
     /// Returns the address of a clause.
     #[must_use]
-    pub fn address(&self, clause: usize) -> Option<u64> {
-        self.code.clauses.get(clause).map(|c| c.clause.address)
+    pub fn address(&self, clause: usize) -> Option<GpuVa> {
+        self.code.clauses.get(clause).map(|c| GpuVa::new(c.clause.address))
     }
 
     /// Returns the clause with this label.
@@ -165,7 +171,7 @@ impl Listing {
     pub fn find_label(&self, label: &str) -> Option<usize> {
         let words: u64 = label.strip_prefix("clause_")?.parse().ok()?;
         let by = words.checked_mul(WORD_BYTES as u64)?;
-        self.code.at(self.code.entry.0.checked_add(by)?)
+        self.code.at(self.code.entry.checked_add(by)?)
     }
 
     /// Returns the lines that contain a text, ignoring case. Searches addresses, labels, headers and operations.
@@ -202,7 +208,7 @@ impl Listing {
             let _ = match line {
                 Line::Clause { clause, header } => {
                     let gap = if out.is_empty() { "" } else { "\n" };
-                    let at = self.address(*clause).unwrap_or(0);
+                    let at = self.address(*clause).unwrap_or(GpuVa::ZERO);
                     writeln!(out, "{gap}{}:  {at:#x}\n{header}", self.label(*clause))
                 }
                 Line::Tuple { fma, add, .. } => writeln!(out, "    {fma}\n    {add}"),

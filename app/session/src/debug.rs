@@ -76,10 +76,10 @@ impl DebugSession {
         &self,
         run: &WriteTrace,
         space: u32,
-        va: u64,
+        va: GpuVa,
         progress: &Progress,
     ) -> Result<WriteTrace, WriterError> {
-        let page = run.physical_address(space, GpuVa(va))?;
+        let page = run.physical_address(space, va)?;
         Ok(debug::trace_page(&self.compiled, self.model, page, progress)?)
     }
 
@@ -91,7 +91,7 @@ impl DebugSession {
         &self,
         recording: &Recording,
         space: u32,
-        va: u64,
+        va: GpuVa,
         progress: &Progress,
     ) -> Result<WriterReport, WriterError> {
         let traced = self.trace(progress)?;
@@ -116,9 +116,9 @@ impl DebugSession {
         traced: &WriteTrace,
         recording: &Recording,
         space: u32,
-        va: u64,
+        va: GpuVa,
     ) -> Result<WriterReport, WriterError> {
-        let written = traced.last_writer(space, GpuVa(va))?;
+        let written = traced.last_writer(space, va)?;
         Ok(WriterReport {
             va,
             byte: written.byte,
@@ -146,7 +146,8 @@ impl DebugSession {
         progress: &Progress,
     ) -> Result<WriterReport, WriterError> {
         if let Writer::Shader(place, shown) = writer_report.writer {
-            writer_report.location = Some(self.inside(recording, space, writer_report.va, place, shown, progress)?);
+            writer_report.location =
+                Some(self.inside(recording, space, writer_report.va.get(), place, shown, progress)?);
         }
         Ok(writer_report)
     }
@@ -186,11 +187,11 @@ impl DebugSession {
             followed = self.follow(query, progress)?;
         }
         let step = usize::try_from(marked.saturating_sub(followed.from)).unwrap_or(usize::MAX);
-        let covers = |a: &&MemoryAccess| a.write && a.va <= va && va - a.va < u64::from(a.bytes);
+        let covers = |a: &&MemoryAccess| a.write && a.va <= GpuVa::new(va) && va - a.va.get() < u64::from(a.bytes);
         let write = followed.accesses(step).iter().rev().find(covers).copied();
         let reads = (0..=step.min(followed.steps.len()))
             .flat_map(|s| {
-                let clause = followed.steps.get(s).map_or(0, |x| x.clause);
+                let clause = followed.steps.get(s).map_or(0, |x| x.clause.get());
                 followed.accesses(s).iter().map(move |a| (s, clause, *a))
             })
             .filter(|(_, _, a)| !a.write);
@@ -199,7 +200,7 @@ impl DebugSession {
         let from = followed.from;
         let reads = all.into_iter().skip(dropped).map(|(s, clause, access)| ShaderRead {
             step: from + s as u64,
-            clause,
+            clause: GpuVa::new(clause),
             access,
         });
         let code = self
@@ -221,9 +222,9 @@ impl DebugSession {
 
 /// Decodes the code of a shader as memory held it at an event.
 #[must_use]
-pub fn code_at(recording: &Recording, space: u32, event: u64, shader: u64) -> Option<Code> {
+pub fn code_at(recording: &Recording, space: u32, event: u64, shader: GpuVa) -> Option<Code> {
     let memory = memory_at(recording, space, event)?;
-    Some(mali_jm::decode_code(&memory, GpuVa(shader)))
+    Some(mali_jm::decode_code(&memory, shader))
 }
 
 /// Returns the index of the address space of a job.
@@ -238,16 +239,20 @@ pub fn find_job_space(recording: &Recording, submit: u64) -> Option<u32> {
 
 /// Returns the label of a clause in the text of a shader.
 #[must_use]
-pub fn format_clause_label(shader: u64, clause: u64) -> String {
-    format!("clause_{}", clause.wrapping_sub(shader) / bifrost::WORD_BYTES as u64)
+pub fn format_clause_label(shader: GpuVa, clause: GpuVa) -> String {
+    format!(
+        "clause_{}",
+        clause.wrapping_sub(shader.get()).get() / bifrost::WORD_BYTES as u64
+    )
 }
 
 /// Returns the operation of a clause that sent the message of a tuple.
 #[must_use]
-pub fn format_instruction(code: &Code, clause: u64, tuple: u8) -> String {
+pub fn format_instruction(code: &Code, clause: GpuVa, tuple: u8) -> String {
     let found = code.at(clause).and_then(|n| code.clauses.get(n));
     found.map_or_else(String::new, |c| {
-        c.clause.instruction_text(usize::from(tuple), Unit::Add, code.entry.0)
+        c.clause
+            .instruction_text(usize::from(tuple), Unit::Add, code.entry.get())
     })
 }
 
@@ -257,7 +262,7 @@ pub struct ShaderRead {
     /// Index of the clause in the thread, from its start.
     pub step: u64,
     /// Address of the clause.
-    pub clause: u64,
+    pub clause: GpuVa,
     /// The read access.
     pub access: MemoryAccess,
 }
@@ -270,7 +275,7 @@ pub struct WriteLocation {
     /// Label of the clause in the shader text.
     pub label: String,
     /// Entry address of the shader.
-    pub shader: u64,
+    pub shader: GpuVa,
     /// The operation.
     pub instruction: String,
     /// Index of the clause in the thread, from its start.
@@ -287,7 +292,7 @@ pub struct WriteLocation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriterReport {
     /// Address of the byte.
-    pub va: u64,
+    pub va: GpuVa,
     /// Final value of the byte.
     pub byte: u8,
     /// The writer.

@@ -297,7 +297,7 @@ fn timeline_part(t: Timeline) -> Part {
                 slot: j.slot,
                 submit: j.submit_event,
                 done: j.done_event,
-                head_va: j.head_va.0,
+                head_va: j.head_va,
                 duration_ns: j.done_ns.map(|d| d.saturating_sub(j.submit_ns)),
                 failed: j.failed,
                 chain: Arc::clone(&unknown),

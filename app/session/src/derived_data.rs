@@ -12,6 +12,7 @@ use kinescope_files::buffer_index::BufferIndex;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::api_trace::ApiTrace;
 use trace_core::filter::{self, Derived, JobBounds};
 use trace_core::finding::{Finding, Severity};
@@ -223,7 +224,7 @@ pub struct DerivedData {
     /// Duration of the longest job, nanoseconds.
     pub longest_ns: u64,
     /// Addresses of job headers with the job, in ascending order.
-    pub(crate) heads: Vec<(u64, u32)>,
+    pub(crate) heads: Vec<(GpuVa, u32)>,
     /// Idle gaps: event before the gap, and length in nanoseconds.
     pub gaps: Vec<(u64, u64)>,
     /// Address spaces.
@@ -340,14 +341,14 @@ impl DerivedData {
 
     /// Returns the jobs whose header starts in an address range, with the address.
     #[must_use]
-    pub fn headers_in(&self, range: Range<u64>) -> &[(u64, u32)] {
-        let at = |va: u64| self.heads.partition_point(|h| h.0 < va);
+    pub fn headers_in(&self, range: Range<GpuVa>) -> &[(GpuVa, u32)] {
+        let at = |va: GpuVa| self.heads.partition_point(|h| h.0 < va);
         self.heads.get(at(range.start)..at(range.end)).unwrap_or_default()
     }
 
     /// Whether a job's shader starts in an address range.
     #[must_use]
-    pub fn has_shader_in(&self, range: Range<u64>) -> bool {
+    pub fn has_shader_in(&self, range: Range<GpuVa>) -> bool {
         self.page_usage.has_shader_in(range)
     }
 
@@ -502,26 +503,26 @@ impl DerivedData {
 /// Returns the name that covers an address, and the offset from its start: that of a buffer, or of a range that the
 /// user's register map names. The shorter one wins.
 #[must_use]
-pub fn find_name_at(recording: &Recording, derived: &DerivedData, space: u32, va: u64) -> Option<(String, u64)> {
+pub fn find_name_at(recording: &Recording, derived: &DerivedData, space: u32, va: GpuVa) -> Option<(String, u64)> {
     let buffers = recording.metadata.buffers.iter();
     let buffer = buffers
-        .filter(|b| b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes)
+        .filter(|b| b.address_space == space && b.va.get() <= va.get() && va - b.va < b.bytes)
         .min_by_key(|b| b.bytes);
     match (buffer, derived.device.and_then(|d| d.map().memory_at(space, va))) {
         (b, Some((m, at))) if b.is_none_or(|b| m.bytes <= b.bytes) => Some((m.name.clone(), at)),
-        (Some(b), _) => Some((b.name.clone(), va - b.va.0)),
+        (Some(b), _) => Some((b.name.clone(), va - b.va)),
         (None, _) => None,
     }
 }
 
 /// Returns the name of the buffer that covers an address, and the offset in it.
 #[must_use]
-pub fn buffer_at(recording: &Recording, space: u32, va: u64) -> Option<(&str, u64)> {
+pub fn buffer_at(recording: &Recording, space: u32, va: GpuVa) -> Option<(&str, u64)> {
     recording
         .metadata
         .buffers
         .iter()
-        .filter(|b| b.address_space == space && b.va.0 <= va && va - b.va.0 < b.bytes)
+        .filter(|b| b.address_space == space && b.va.get() <= va.get() && va - b.va < b.bytes)
         .min_by_key(|b| b.bytes)
-        .map(|b| (b.name.as_str(), va - b.va.0))
+        .map(|b| (b.name.as_str(), va - b.va))
 }

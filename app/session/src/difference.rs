@@ -60,7 +60,7 @@ impl DifferenceRef {
                     let at = r.metadata.address_spaces.iter().position(|s| s.number == number)?;
                     u32::try_from(at).ok()
                 };
-                let at = |va: GpuVa| GpuVa(va.0.saturating_add(u64::from(d.first_byte)));
+                let at = |va: GpuVa| va.saturating_add(u64::from(d.first_byte));
                 // A descriptor in only one chain follows from its submits.
                 let (Some(va_a), Some(va_b)) = (d.a, d.b) else {
                     return Some(Effect::Event {
@@ -89,19 +89,19 @@ impl DifferenceRef {
                     .address_spaces
                     .iter()
                     .position(|s| s.number == page.address_space)?;
-                let va = page.va.0.saturating_add(u64::from(page.first_byte.unwrap_or(0)));
+                let va = page.va.get().saturating_add(u64::from(page.first_byte.unwrap_or(0)));
                 Self::Byte(u32::try_from(space).ok()?, va).effect(doc, c)
             }
             Self::Byte(space, va) => {
                 let number = a.metadata.address_spaces.get(*space as usize)?.number;
                 let there = b.metadata.address_spaces.iter().position(|s| s.number == number)?;
                 let holds = |x: &&trace_core::recording::Buffer| {
-                    x.address_space == *space && va.checked_sub(x.va.0).is_some_and(|by| by < x.bytes)
+                    x.address_space == *space && va.checked_sub(x.va.get()).is_some_and(|by| by < x.bytes)
                 };
                 Some(Effect::Byte {
                     spaces: (*space, u32::try_from(there).ok()?),
-                    a: GpuVa(*va),
-                    b: GpuVa(*va),
+                    a: GpuVa::new(*va),
+                    b: GpuVa::new(*va),
                     buffer: a.metadata.buffers.iter().find(holds).map(|x| x.name.clone()),
                 })
             }
@@ -126,14 +126,14 @@ impl DifferenceRef {
             Self::Write(n) => {
                 let w = c.diff.host_writes.list.get(*n).filter(|_| !c.diff.host_writes.physical);
                 w.into_iter()
-                    .map(|w| memory(w.address_space, w.va.0, w.bytes))
+                    .map(|w| memory(w.address_space, w.va.get(), w.bytes))
                     .collect()
             }
             Self::Descriptor(n) => {
                 let d = c.diff.descriptors.list.get(*n);
                 let at = d.and_then(|d| Some((d, d.a.map(|va| (d.spaces.0, va)).or(d.b.map(|va| (d.spaces.1, va)))?)));
                 at.into_iter()
-                    .map(|(d, (space, va))| memory(space, va.0, u64::from(d.bytes)))
+                    .map(|(d, (space, va))| memory(space, va.get(), u64::from(d.bytes)))
                     .collect()
             }
             Self::Mapping(_) => vec![Rule::Mappings],
@@ -145,7 +145,7 @@ impl DifferenceRef {
                         .and_then(|n| c.diff.pages.list.get(n))
                         .filter(|_| !c.diff.pages.physical);
                     page.into_iter()
-                        .map(|p| memory(p.address_space, p.va.0, 4096))
+                        .map(|p| memory(p.address_space, p.va.get(), 4096))
                         .collect()
                 }
             },
@@ -160,7 +160,7 @@ impl DifferenceRef {
 fn memory(space: u8, va: u64, bytes: u64) -> Rule {
     Rule::Memory {
         space: Some(space),
-        range: (va, va.saturating_add(bytes)),
+        range: (GpuVa::new(va), GpuVa::new(va.saturating_add(bytes))),
     }
 }
 

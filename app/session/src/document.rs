@@ -18,6 +18,7 @@ use kinescope_files::numbers::NumberFormat;
 use kinescope_files::scene::Selection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType, Events, Recording};
 
@@ -430,7 +431,7 @@ impl Document {
     /// Returns the buffer that contains an address, and the offset in it. If several match, prefers the one named
     /// `liked`, then the shortest.
     #[must_use]
-    pub fn buffer_at(&self, space: u32, va: u64, liked: &str) -> Option<(&Buffer, u64)> {
+    pub fn buffer_at(&self, space: u32, va: GpuVa, liked: &str) -> Option<(&Buffer, u64)> {
         self.buffers.at(space, va, liked)
     }
 

@@ -25,7 +25,7 @@ pub struct ReachableBuffer {
 
 /// Returns the rights of a job at an address, or `None` if the address is not mapped for it.
 #[must_use]
-pub fn find_rights(recording: &Recording, job: &JobFact, va: u64) -> Option<u8> {
+pub fn find_rights(recording: &Recording, job: &JobFact, va: GpuVa) -> Option<u8> {
     let leaf = walk(recording, job.chain.space?, va, job.submit)?.result.ok()?;
     let r = leaf.rights;
     Some(u8::from(r.read) | u8::from(r.write) << 1 | u8::from(r.execute) << 2)
@@ -40,9 +40,9 @@ pub fn find_reachable_buffers(recording: &Recording, job: &JobFact) -> Vec<Reach
     let Some(memory) = memory_at(recording, space, job.submit) else {
         return Vec::new();
     };
-    let mut pointers: Vec<u64> = Vec::new();
+    let mut pointers: Vec<GpuVa> = Vec::new();
     for c in job.chain.iter().take(MAX_CHAIN_JOBS) {
-        find_pointers(&memory, GpuVa(c.va), &mut pointers);
+        find_pointers(&memory, c.va, &mut pointers);
     }
     pointers.sort_unstable();
     let all = (0u32..).zip(&recording.metadata.buffers);
@@ -50,11 +50,11 @@ pub fn find_reachable_buffers(recording: &Recording, job: &JobFact) -> Vec<Reach
         .filter(|(_, b)| b.address_space == space)
         .take(MAX_BUFFERS)
         .filter_map(|(i, b)| {
-            let next = pointers.partition_point(|p| *p < b.va.0);
+            let next = pointers.partition_point(|p| *p < b.va);
             Some(ReachableBuffer {
                 buffer: i,
-                rights: find_rights(recording, job, b.va.0)?,
-                is_pointed_to: pointers.get(next).is_some_and(|p| p - b.va.0 < b.bytes),
+                rights: find_rights(recording, job, b.va)?,
+                is_pointed_to: pointers.get(next).is_some_and(|p| *p - b.va < b.bytes),
             })
         })
         .collect();

@@ -3,6 +3,7 @@
 
 use crate::jobs::{Chain, JobFact};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::xref::JobAddresses;
 
 /// An index of jobs by slot, failure and address.
@@ -15,7 +16,7 @@ pub struct JobIndex {
     /// Maximum duration of a job, nanoseconds.
     pub longest_ns: u64,
     /// Addresses of submitted headers with the job, in ascending order.
-    pub heads: Vec<(u64, u32)>,
+    pub heads: Vec<(GpuVa, u32)>,
     /// Addresses that the jobs name.
     pub places: JobAddresses,
 }
@@ -34,7 +35,7 @@ impl JobIndex {
                 list.push(i);
             }
         }
-        let mut heads: Vec<(u64, u32)> = jobs.iter().map(|j| (j.head_va, j.index)).collect();
+        let mut heads: Vec<(GpuVa, u32)> = jobs.iter().map(|j| (j.head_va, j.index)).collect();
         heads.sort_unstable();
         Self {
             slots,
@@ -48,7 +49,7 @@ impl JobIndex {
 
 /// Sorts the addresses that jobs name. Each job is given as header address, index and chain.
 #[must_use]
-pub fn index_addresses<'a>(jobs: impl Iterator<Item = (u64, u32, &'a Arc<Chain>)>) -> JobAddresses {
+pub fn index_addresses<'a>(jobs: impl Iterator<Item = (GpuVa, u32, &'a Arc<Chain>)>) -> JobAddresses {
     let (mut heads, mut shaders) = (Vec::new(), Vec::new());
     let mut last: Option<&Arc<Chain>> = None;
     for (head, index, chain) in jobs {

@@ -3,11 +3,12 @@
 use crate::Document;
 use crate::jobs::JobFact;
 use replay_engine::run::{JobOutcome, Outcome};
+use trace_core::GpuVa;
 use trace_core::families::mali_jm::JobType;
 use trace_core::finding::FindingKind;
 
 /// A job of a chain: its address, and the name of its type.
-pub type ChainEntry<'a> = (u64, &'a str);
+pub type ChainEntry<'a> = (GpuVa, &'a str);
 
 /// Job types that draw.
 const DRAW: [JobType; 6] = [
@@ -51,7 +52,7 @@ pub fn explain_uncomputed(o: &Outcome, j: &JobOutcome, chain: &[ChainEntry<'_>])
         place.split([' ', ',']).any(|word| word == at)
     };
     let report = findings
-        .filter(|f| names(&f.place, j.head_va.0) || chain.iter().any(|(va, _)| names(&f.place, *va)))
+        .filter(|f| names(&f.place, j.head_va.get()) || chain.iter().any(|(va, _)| names(&f.place, va.get())))
         // If several jobs share an address, prefer the finding with the submit of this one.
         .max_by_key(|f| f.event == Some(j.submit_event));
     if let Some(f) = report {
@@ -78,7 +79,7 @@ mod tests {
         JobOutcome {
             index: 0,
             submit_event,
-            head_va: GpuVa(0xa0),
+            head_va: GpuVa::new(0xa0),
             done: status == Some(1),
             status,
             computed,
@@ -108,7 +109,7 @@ mod tests {
         );
         o.accesses_mut().unwrap().findings.clear();
         let why = |chain: &[ChainEntry<'_>]| explain_uncomputed(&o, &job(7, Some(false), done), chain).unwrap();
-        assert!(why(&[(0xa0, "vertex"), (0xb0, "tiler")]).starts_with("vertex jobs complete"));
-        assert!(why(&[(0xa0, "compute")]).contains("gave no reason"));
+        assert!(why(&[(GpuVa::new(0xa0), "vertex"), (GpuVa::new(0xb0), "tiler")]).starts_with("vertex jobs complete"));
+        assert!(why(&[(GpuVa::new(0xa0), "compute")]).contains("gave no reason"));
     }
 }

@@ -17,7 +17,7 @@ const MAX_CHAIN_JOBS: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub struct ChainJob {
     /// GPU address of the header.
-    pub va: u64,
+    pub va: GpuVa,
     /// Name of the type, or why the header does not decode.
     pub kind: String,
     /// Whether the header decodes.
@@ -25,9 +25,9 @@ pub struct ChainJob {
     /// Workgroups and workgroup size.
     pub dispatch: Option<([u32; 3], [u32; 3])>,
     /// Shader address.
-    pub shader: Option<u64>,
+    pub shader: Option<GpuVa>,
     /// All shaders that the job names: stage and entry address.
-    pub shaders: Vec<(mali_jm::Stage, u64)>,
+    pub shaders: Vec<(mali_jm::Stage, GpuVa)>,
     /// Fields of the header: name and formatted value.
     pub fields: Vec<(String, String)>,
 }
@@ -44,7 +44,7 @@ pub struct JobFact {
     /// First event of the interrupt handler.
     pub done: Option<u64>,
     /// Address of the first job of the chain.
-    pub head_va: u64,
+    pub head_va: GpuVa,
     /// Nanoseconds from submit to interrupt.
     pub duration_ns: Option<u64>,
     /// Whether the job ended in a fault.
@@ -62,7 +62,7 @@ impl JobFact {
         Submit {
             index: self.index,
             event: self.submit,
-            head_va: GpuVa(self.head_va),
+            head_va: self.head_va,
         }
     }
 
@@ -110,7 +110,7 @@ impl Deref for Chain {
 /// # Errors
 /// [`Cancelled`] if the operation was cancelled.
 pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress) -> Result<Vec<Arc<Chain>>, Cancelled> {
-    let submits: Vec<(u64, GpuVa)> = jobs.iter().map(|j| (j.submit, GpuVa(j.head_va))).collect();
+    let submits: Vec<(u64, GpuVa)> = jobs.iter().map(|j| (j.submit, j.head_va)).collect();
     let family = find_family(recording);
     let has_descriptors = family.job_form() == JobForm::DescriptorChains;
     let mut chains = read_shared_chains(recording, &submits, progress, |space, submit, head| {
@@ -125,7 +125,7 @@ pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress)
     if !has_descriptors {
         // Jobs of two slots may have the same address, so that each has a chain of its own.
         for (chain, job) in chains.iter_mut().zip(jobs) {
-            let mut placeholder = undecoded_job(family.job_type(job.slot), job.head_va);
+            let mut placeholder = undecoded_job(family.job_type(job.slot), job.head_va.get());
             placeholder.space = chain.space;
             *chain = Arc::new(placeholder);
         }
@@ -136,7 +136,7 @@ pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress)
 /// Returns the placeholder chain of a job that is no chain of descriptors.
 fn undecoded_job(kind: &str, va: u64) -> Chain {
     Chain::new(vec![ChainJob {
-        va,
+        va: GpuVa::new(va),
         kind: kind.to_owned(),
         decoded: true,
         ..ChainJob::default()
@@ -160,10 +160,10 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
                 fields.push(("index".into(), h.index.to_string()));
                 fields.push(("status".into(), mali_jm::exception_name(h.exception_code()).to_owned()));
                 fields.push(("barrier".into(), if h.barrier { "yes" } else { "no" }.into()));
-                if h.next.0 != 0 {
+                if h.next.get() != 0 {
                     fields.push(("next".into(), h.next.to_string()));
                 }
-                if h.fault_pointer != 0 {
+                if h.fault_pointer != GpuVa::ZERO {
                     fields.push(("fault at".into(), format!("{:#x}", h.fault_pointer)));
                 }
                 job.kind()
@@ -172,15 +172,12 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
             Err(e) => e.to_string(),
         };
         out.push(ChainJob {
-            va: job.va.0,
+            va: job.va,
             kind,
             decoded: job.is_decoded(),
             dispatch: job.dispatch.map(|d| (d.workgroups, d.size)),
-            shader: job.shader_va.map(|s| s.0),
-            shaders: mali_jm::find_shaders(job)
-                .into_iter()
-                .map(|(stage, va)| (stage, va.0))
-                .collect(),
+            shader: job.shader_va,
+            shaders: mali_jm::find_shaders(job),
             fields,
         });
     }

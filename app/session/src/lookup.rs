@@ -39,12 +39,12 @@ pub fn memory_at(recording: &Recording, space: u32, event: u64) -> Option<GpuMem
 
 /// Reads a range of memory: for each byte its value, or why it is not known.
 #[must_use]
-pub fn read(recording: &Recording, space: u32, va: u64, event: u64, len: usize) -> Vec<Result<u8, ByteState>> {
+pub fn read(recording: &Recording, space: u32, va: GpuVa, event: u64, len: usize) -> Vec<Result<u8, ByteState>> {
     let mut bytes = vec![0; len];
     let Some(view) = memory_at(recording, space, event) else {
         return vec![Err(ByteState::Unmapped); len];
     };
-    let states = view.read_partial(GpuVa(va), &mut bytes);
+    let states = view.read_partial(va, &mut bytes);
     bytes
         .into_iter()
         .zip(states)
@@ -54,9 +54,9 @@ pub fn read(recording: &Recording, space: u32, va: u64, event: u64, len: usize) 
 
 /// Walks an address level by level: level, index, address of the entry, kind of entry.
 #[must_use]
-pub fn walk(recording: &Recording, space: u32, va: u64, event: u64) -> Option<mmu::Walk> {
+pub fn walk(recording: &Recording, space: u32, va: GpuVa, event: u64) -> Option<mmu::Walk> {
     let s = recording.metadata.address_spaces.get(space as usize)?;
-    Some(mmu::walk(s.format, s.root, GpuVa(va), &recording.memory.at(event)))
+    Some(mmu::walk(s.format, s.root, va, &recording.memory.at(event)))
 }
 
 /// Returns whether the recording holds the first or the last byte of a buffer before an event. A buffer that only a job
@@ -66,9 +66,9 @@ pub fn has_content(recording: &Recording, buffer: &Buffer, event: u64) -> bool {
     let Some(memory) = memory_at(recording, buffer.address_space, event) else {
         return true;
     };
-    let last = buffer.va.0.saturating_add(buffer.bytes.saturating_sub(1));
-    [buffer.va.0, last].into_iter().any(|va| {
+    let last = buffer.va.get().saturating_add(buffer.bytes.saturating_sub(1));
+    [buffer.va.get(), last].into_iter().any(|va| {
         let mut byte = [0; 1];
-        memory.read_partial(GpuVa(va), &mut byte).first() == Some(&ByteState::Content)
+        memory.read_partial(GpuVa::new(va), &mut byte).first() == Some(&ByteState::Content)
     })
 }

@@ -11,10 +11,10 @@ use replay_engine::target::TracedMemory;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use trace_core::PAGE_SIZE;
 use trace_core::api_trace::{ApiTrace, LastWriter, MemoryTrace};
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
+use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Nanoseconds per second.
 pub const SECOND: u64 = 1_000_000_000;
@@ -92,7 +92,7 @@ pub fn request_for_byte(api_trace: &ApiTrace, who: &LastWriter, event: u64) -> O
     if !doubt.iter().any(launches) {
         return None;
     }
-    let page = (who.address - who.address % PAGE_SIZE as u64, PAGE_SIZE as u64);
+    let page = (who.address.align_down(PAGE_SIZE as u64), PAGE_SIZE as u64);
     Some(MemoryTraceRequest {
         // Launches that were traced before are traced again, so that one answer is complete.
         from,
@@ -105,12 +105,13 @@ pub fn request_for_byte(api_trace: &ApiTrace, who: &LastWriter, event: u64) -> O
 
 /// Returns the request for the contents of memory before an event.
 #[must_use]
-pub fn request_for_memory(range: Range<u64>, event: u64) -> MemoryTraceRequest {
+pub fn request_for_memory(range: Range<GpuVa>, event: u64) -> MemoryTraceRequest {
+    let piece = (range.start, range.end.offset_from(range.start).unwrap_or_default());
     MemoryTraceRequest {
         from: event,
         to: event,
-        ranges: vec![(range.start, range.end.saturating_sub(range.start))],
-        look: vec![(range.start, range.end.saturating_sub(range.start))],
+        ranges: vec![piece],
+        look: vec![piece],
         ..MemoryTraceRequest::default()
     }
 }

@@ -1,5 +1,7 @@
 //! Runs of mapped pages: address, rights, recorded content.
 
+use trace_core::GpuVa;
+
 /// The recorded content of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageContent {
@@ -15,7 +17,7 @@ pub enum PageContent {
 #[derive(Clone, Copy, Debug)]
 pub struct MappedRun {
     /// First byte.
-    pub va: u64,
+    pub va: GpuVa,
     /// Number of 4 KiB pages.
     pub pages: u64,
     /// Rights: bit 0 read, bit 1 write, bit 2 execute.
@@ -27,7 +29,7 @@ pub struct MappedRun {
 impl MappedRun {
     /// Returns the address one past the last byte.
     #[must_use]
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> GpuVa {
         self.va.saturating_add(self.pages.saturating_mul(4096))
     }
 }

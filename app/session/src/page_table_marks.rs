@@ -3,6 +3,7 @@
 
 use crate::lookup::find_register_map;
 use crate::page_runs::{MappedRun, PageContent};
+use trace_core::GpuVa;
 use trace_core::mmu::{self, EntryKind, Leaf, TableRef, WalkStep, entry_kind, entry_rights};
 use trace_core::recording::{MmuFormat, Recording};
 use trace_core::registers::Layout;
@@ -47,17 +48,17 @@ impl Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// First byte.
-    pub va: u64,
+    pub va: GpuVa,
     /// Number of 4 KiB pages.
     pub pages: u64,
     /// Another address of the same memory, if the pages are mapped twice.
-    pub other: Option<u64>,
+    pub other: Option<GpuVa>,
 }
 
 impl Span {
     /// Returns the address one past the last byte.
     #[must_use]
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> GpuVa {
         self.va.saturating_add(self.pages.saturating_mul(4096))
     }
 }
@@ -70,7 +71,7 @@ pub struct Table {
     /// Level, 0 to 3.
     pub level: u8,
     /// First address that it translates.
-    pub va: u64,
+    pub va: GpuVa,
 }
 
 /// The marks and page tables of an address space.
@@ -92,26 +93,30 @@ impl Marks {
     /// `leaves` are its pages and blocks; `None` if there are too many to compare.
     #[must_use]
     pub fn new(mappings: &[MappedRun], runs: &[MappedRun], leaves: Option<&[Leaf]>, tables: &[TableRef]) -> Self {
-        let span = |va: u64, pages: u64| Span { va, pages, other: None };
+        let span = |va: u64, pages: u64| Span {
+            va: GpuVa::new(va),
+            pages,
+            other: None,
+        };
         let mut out = Self {
             not_compared: leaves.is_none(),
             ..Default::default()
         };
         for d in leaves.map(mmu::find_double_mappings).unwrap_or_default() {
-            for (a, b) in [(d.first.0, d.second.0), (d.second.0, d.first.0)] {
+            for (a, b) in [(d.first.get(), d.second.get()), (d.second.get(), d.first.get())] {
                 out.twice.push(Span {
-                    other: Some(b),
+                    other: Some(GpuVa::new(b)),
                     ..span(a, d.pages)
                 });
             }
         }
         out.twice.sort_by_key(|s| (s.va, s.other));
         let open = mappings.iter().filter(|m| m.rights & 6 == 6);
-        out.open = open.map(|m| span(m.va, m.pages)).collect();
+        out.open = open.map(|m| span(m.va.get(), m.pages)).collect();
         for r in runs.iter().filter(|r| r.content == PageContent::None) {
             match out.missing.last_mut() {
                 Some(last) if last.end() == r.va => last.pages += r.pages,
-                _ => out.missing.push(span(r.va, r.pages)),
+                _ => out.missing.push(span(r.va.get(), r.pages)),
             }
         }
         out.tables = tables
@@ -119,7 +124,7 @@ impl Marks {
             .map(|t| Table {
                 frame: t.at.frame(),
                 level: t.level,
-                va: t.va.0,
+                va: t.va,
             })
             .collect();
         out.tables.sort_by_key(|t| (t.frame, t.level, t.va));
@@ -150,7 +155,7 @@ impl Marks {
 
     /// Returns a span of a mark that overlaps `from..to`.
     #[must_use]
-    pub fn find_span(&self, mark: Mark, from: u64, to: u64) -> Option<&Span> {
+    pub fn find_span(&self, mark: Mark, from: GpuVa, to: GpuVa) -> Option<&Span> {
         let list = self.spans(mark);
         // Spans of one mark overlap only where memory is mapped three times, so checking a few spans before the range
         // is enough.
@@ -228,15 +233,25 @@ mod tests {
 
     #[test]
     fn spans_are_found_by_address() {
-        let span = |va: u64, pages: u64| Span { va, pages, other: None };
+        let span = |va: u64, pages: u64| Span {
+            va: GpuVa::new(va),
+            pages,
+            other: None,
+        };
         let m = Marks {
             open: vec![span(0x1000, 2), span(0x8000, 1)],
             ..Default::default()
         }
         .counted();
-        assert_eq!(m.find_span(Mark::Open, 0x2000, 0x3000), Some(&span(0x1000, 2)));
-        assert_eq!(m.find_span(Mark::Open, 0x3000, 0x8000), None);
-        assert_eq!(m.find_span(Mark::Open, 0, 0x1_0000), Some(&span(0x8000, 1)));
+        assert_eq!(
+            m.find_span(Mark::Open, GpuVa::new(0x2000), GpuVa::new(0x3000)),
+            Some(&span(0x1000, 2))
+        );
+        assert_eq!(m.find_span(Mark::Open, GpuVa::new(0x3000), GpuVa::new(0x8000)), None);
+        assert_eq!(
+            m.find_span(Mark::Open, GpuVa::ZERO, GpuVa::new(0x1_0000)),
+            Some(&span(0x8000, 1))
+        );
         assert_eq!((m.pages(Mark::Open), m.pages(Mark::MappedTwice)), (3, 0));
     }
 }

@@ -102,7 +102,7 @@ fn pointer(text: &str, buffers: &[Buffer]) -> Result<Pattern, PatternError> {
     };
     let number = crate::text::parse_number;
     let to: Range<u64> = if let Some(b) = buffers.iter().find(|b| b.name == place) {
-        b.va.0..b.va.0.saturating_add(b.bytes.max(1))
+        b.va.get()..b.va.get().saturating_add(b.bytes.max(1))
     } else if let Some(typed) = ranges::split(place) {
         let (first, end) = number(typed.first).zip(number(typed.end)).ok_or_else(wrong)?;
         first..if typed.inclusive { end.saturating_add(1) } else { end }
@@ -165,7 +165,7 @@ mod tests {
         let buffers = [Buffer {
             name: "in".into(),
             role: BufferRole::Input,
-            va: GpuVa(0x5000),
+            va: GpuVa::new(0x5000),
             address_space: 0,
             bytes: 0x20,
             element: ElementType::F32,

@@ -93,11 +93,11 @@ impl PlanFootprint {
         let mut writes: Vec<_> = blocks.into_iter().map(|(b, n)| (b.to_owned(), n)).collect();
         writes.sort_by_key(|w| std::cmp::Reverse(w.1));
         let accesses = plan.accesses();
-        let base = accesses.map_or(PhysAddr(0), |a| a.arena.base);
+        let base = accesses.map_or(PhysAddr::ZERO, |a| a.arena.base);
         let bytes = accesses.map_or(0, |a| a.used_pages.saturating_mul(4096));
         Self {
             writes,
-            memory: (bytes > 0).then(|| (base, PhysAddr(base.0.saturating_add(bytes)))),
+            memory: (bytes > 0).then(|| (base, base.saturating_add(bytes))),
             allowed: accesses.map_or_else(Vec::new, |a| a.allowed.clone()),
             calls: ApiFootprint::for_plan(plan),
         }

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use trace_core::mmu::{self, Scan, TableItem};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{PageId, Recording};
+use trace_core::{GpuVa, PhysAddr};
 
 /// Maximum number of pages and blocks that are compared to find pages mapped twice.
 const MAX_LEAVES: usize = 1 << 20;
@@ -23,7 +24,7 @@ pub struct SpaceFact {
     /// Name of the page table format.
     pub format: String,
     /// Physical address of the root table.
-    pub root: u64,
+    pub root: PhysAddr,
     /// Mappings in ascending order. Adjacent pages with the same rights are one mapping.
     pub mappings: Vec<MappedRun>,
     /// The mappings, split where the content changes.
@@ -71,7 +72,7 @@ impl SpaceFact {
 
     /// Returns the mapping that contains an address.
     #[must_use]
-    pub fn mapping_at(&self, va: u64) -> Option<&MappedRun> {
+    pub fn mapping_at(&self, va: GpuVa) -> Option<&MappedRun> {
         let n = self.mappings.partition_point(|m| m.va <= va);
         self.mappings.get(n.checked_sub(1)?).filter(|m| va < m.end())
     }
@@ -100,7 +101,7 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
             trace_core::recording::MmuFormat::Aarch64_4k => "AArch64 4 KiB".into(),
             trace_core::recording::MmuFormat::MaliLpae => "Mali LPAE".into(),
         },
-        root: s.root.0,
+        root: s.root,
         ..Default::default()
     };
     progress.set_total(1 << (mmu::VA_BITS - GIB_BITS));
@@ -124,7 +125,7 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
                 };
             }
         };
-        let done = leaf.va.0 >> GIB_BITS;
+        let done = leaf.va.get() >> GIB_BITS;
         if progress.advance(done.saturating_sub(gib)).is_err() {
             return ControlFlow::Break(());
         }
@@ -136,7 +137,7 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
         }
         let rights = rights_bits(leaf.rights);
         let whole = MappedRun {
-            va: leaf.va.0,
+            va: leaf.va,
             pages: leaf.bytes / 4096,
             rights,
             content: PageContent::None,
@@ -155,7 +156,7 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
             next += usize::from(contents.get(next).is_some_and(|r| r.end_frame() <= to));
             let to = to.min(end);
             let run = MappedRun {
-                va: leaf.va.0.saturating_add((at - first) * 4096),
+                va: leaf.va.saturating_add((at - first) * 4096),
                 pages: to - at,
                 rights,
                 content,
@@ -227,7 +228,7 @@ mod tests {
         };
         let entry = |i| {
             if i < tables {
-                encode_table(F, PhysAddr((0x1000 + i) << 12))
+                encode_table(F, PhysAddr::new((0x1000 + i) << 12))
             } else {
                 mmu::INVALID
             }
@@ -244,7 +245,7 @@ mod tests {
         let space = AddressSpace {
             number: 0,
             format: F,
-            root: PhysAddr(0x1000),
+            root: PhysAddr::new(0x1000),
             memattr: 0,
             transcfg: 6,
         };
@@ -254,7 +255,7 @@ mod tests {
 
     /// Returns a 1 GiB block at the address of the scattered content.
     fn block() -> u64 {
-        encode_leaf(F, PhysAddr(0x4000_0000), Rights::RW, 0) & !2
+        encode_leaf(F, PhysAddr::new(0x4000_0000), Rights::RW, 0) & !2
     }
 
     #[test]
@@ -270,7 +271,7 @@ mod tests {
             .runs
             .iter()
             .take(4)
-            .map(|r| (r.va >> 12, r.pages, r.content))
+            .map(|r| (r.va.page(), r.pages, r.content))
             .collect();
         assert_eq!(
             first,

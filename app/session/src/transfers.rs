@@ -8,7 +8,6 @@ use replay_engine::run::OutputBuffer;
 use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use trace_core::GpuVa;
 use trace_core::memory::{MAX_SAMPLE_BYTES, likely_element};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{Buffer, BufferRole, ElementType, Recording};
@@ -104,7 +103,7 @@ fn carried(recording: &Recording, progress: &Progress) -> Result<Vec<(Buffer, Bu
             name: t.name.clone(),
             role,
             address_space: 0,
-            va: GpuVa(t.row.device()),
+            va: t.row.device(),
             bytes: t.row.total().unwrap_or(0),
             element: ElementType::U8,
         };

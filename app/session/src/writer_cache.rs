@@ -7,6 +7,7 @@ use kinescope_files::contents::BufferContents;
 use replay_engine::plan::Edits;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
@@ -66,7 +67,7 @@ impl TracedReplay {
             None => DebugSession::new(recording, &given.edits(), progress)?,
         };
         let traced = match page {
-            Some((run, space, va)) => ready.trace_page_of(&run.traced, space, va, progress)?,
+            Some((run, space, va)) => ready.trace_page_of(&run.traced, space, GpuVa::new(va), progress)?,
             None => ready.trace(progress)?,
         };
         Ok(Self {
@@ -80,7 +81,7 @@ impl TracedReplay {
     ///
     /// # Errors
     /// The same as [`DebugSession::find_traced_writer`].
-    pub fn writer(&self, recording: &Recording, space: u32, va: u64) -> Result<WriterReport, WriterError> {
+    pub fn writer(&self, recording: &Recording, space: u32, va: GpuVa) -> Result<WriterReport, WriterError> {
         self.ready.find_traced_writer(&self.traced, recording, space, va)
     }
 
@@ -136,19 +137,19 @@ impl WriterCache {
 
     /// Returns the cached answer to a query.
     #[must_use]
-    pub fn find_answer(&self, key: &EditKey, space: u32, va: u64) -> Option<Arc<WriterReport>> {
+    pub fn find_answer(&self, key: &EditKey, space: u32, va: GpuVa) -> Option<Arc<WriterReport>> {
         let (of, by_key) = &self.reports;
-        by_key.get(&(space, va)).filter(|_| of == key).cloned()
+        by_key.get(&(space, va.get())).filter(|_| of == key).cloned()
     }
 
     /// Caches an answer.
-    pub fn store_answer(&mut self, key: &EditKey, space: u32, va: u64, report: &Arc<WriterReport>) {
+    pub fn store_answer(&mut self, key: &EditKey, space: u32, va: GpuVa, report: &Arc<WriterReport>) {
         let (of, all) = &mut self.reports;
         if of != key || all.len() >= MAX_ANSWERS {
             all.clear();
             of.clone_from(key);
         }
-        all.insert((space, va), Arc::clone(report));
+        all.insert((space, va.get()), Arc::clone(report));
     }
 
     /// Returns the progress of the running replay with these inputs.

@@ -30,8 +30,8 @@ impl XrefJob for JobFact {
     fn descriptors(&self) -> impl ExactSizeIterator<Item = ChainDescriptor> + Clone {
         let chain: &Chain = &self.chain;
         chain.iter().map(|c| ChainDescriptor {
-            va: GpuVa(c.va),
-            shader: c.shader.map(GpuVa),
+            va: c.va,
+            shader: c.shader,
         })
     }
 }
@@ -58,7 +58,7 @@ impl XrefData for DerivedData {
             here.map(move |t| TableLocation {
                 space,
                 level: t.level,
-                va: GpuVa(t.va),
+                va: t.va,
             })
         });
         tables.collect()
@@ -66,8 +66,8 @@ impl XrefData for DerivedData {
 
     fn other_mapping(&self, space: u32, va: GpuVa) -> Option<GpuVa> {
         let marks = &self.spaces.get(space as usize)?.marks;
-        let span = marks.find_span(Mark::MappedTwice, va.0, va.0.saturating_add(1))?;
-        Some(GpuVa(span.other?.saturating_add(va.0.saturating_sub(span.va))))
+        let span = marks.find_span(Mark::MappedTwice, va, va.saturating_add(1))?;
+        Some(span.other?.saturating_add(va.get().saturating_sub(span.va.get())))
     }
 
     fn findings(&self) -> &[Finding] {

@@ -16,17 +16,17 @@ const MAX_BYTES: u64 = 4096;
 /// Returns the selection that shows a reference of a target.
 #[must_use]
 pub fn reference_selection(recording: &Recording, target: XrefTarget, reference: &Reference) -> Selection {
-    let memory = |space: u32, va: GpuVa, bytes: u64| Selection::Memory { space, va: va.0, bytes };
+    let memory = |space: u32, va: GpuVa, bytes: u64| Selection::Memory { space, va: va, bytes };
     match reference.item {
         ReferenceItem::RegisterAccess(a) => Selection::Register(a.offset),
         ReferenceItem::AddressRegister { accessed: r, .. } | ReferenceItem::TableCommand { register: r, .. } => {
-            Selection::Register(r.0)
+            Selection::Register(r.get())
         }
         ReferenceItem::Buffer { buffer, .. } => {
             let b = recording.metadata.buffers.get(buffer as usize);
             b.map_or(Selection::Event, |b| Selection::Buffer(b.name.clone()))
         }
-        ReferenceItem::WalkStep { space, va, .. } => memory(space, GpuVa(va.0 & !4095), 4096),
+        ReferenceItem::WalkStep { space, va, .. } => memory(space, va.align_down(4096), 4096),
         ReferenceItem::Mapping { space, va } => memory(space, va, 1),
         ReferenceItem::PageTable(t) => memory(t.space, t.va, 4096),
         ReferenceItem::Job { job, .. } | ReferenceItem::EntryJob { job, .. } => Selection::Job(job),
@@ -42,9 +42,9 @@ pub fn reference_selection(recording: &Recording, target: XrefTarget, reference:
         | ReferenceItem::OtherJobs { .. }
         | ReferenceItem::Pixel(_) => match target {
             XrefTarget::Bytes { space, va, bytes } => memory(space, va, bytes),
-            XrefTarget::Entry { space, va, level } => Selection::Entry { space, va: va.0, level },
+            XrefTarget::Entry { space, va, level } => Selection::Entry { space, va: va, level },
             XrefTarget::Framebuffer { space, offset, bytes } => Selection::Framebuffer { space, offset, bytes },
-            XrefTarget::Register { register, .. } => Selection::Register(register.0),
+            XrefTarget::Register { register, .. } => Selection::Register(register.get()),
             XrefTarget::Physical { .. } => Selection::Event,
         },
     }
@@ -60,7 +60,7 @@ impl Document {
                 // In an API trace too: launches are known to change single bytes.
                 let is_first_only = bytes > MAX_BYTES || self.recording.api().is_some();
                 let bytes = if is_first_only { 1 } else { bytes.max(1) };
-                let va = GpuVa(va);
+                let va = va;
                 Some(XrefTarget::Bytes { space, va, bytes })
             }
             Selection::Buffer(ref name) => {
@@ -72,12 +72,12 @@ impl Document {
                 })
             }
             Selection::Entry { space, va, level } => {
-                let va = GpuVa(va);
+                let va = va;
                 Some(XrefTarget::Entry { space, va, level })
             }
             Selection::Framebuffer { space, offset, bytes } => Some(XrefTarget::Framebuffer { space, offset, bytes }),
             _ => self.current_register().map(|r| XrefTarget::Register {
-                register: RegOffset(r),
+                register: RegOffset::new(r),
                 bits: None,
             }),
         }
@@ -91,21 +91,21 @@ impl Document {
             n => format!("{from:#x}..{:#x}", from.saturating_add(n)),
         };
         Some(match self.xref_target()? {
-            XrefTarget::Register { register, .. } => self.derived.register_name(register.0),
+            XrefTarget::Register { register, .. } => self.derived.register_name(register.get()),
             XrefTarget::Bytes { va, .. } if self.derived.api_trace.is_some() => {
-                api_trace::format_address(&self.derived, va.0, self.current_event()).unwrap_or_else(|| va.to_string())
+                api_trace::format_address(&self.derived, va, self.current_event()).unwrap_or_else(|| va.to_string())
             }
             XrefTarget::Bytes { space, va, bytes } => {
                 let holds =
-                    |b: &&Buffer| b.address_space == space && va.0.checked_sub(b.va.0).is_some_and(|by| by < b.bytes);
+                    |b: &&Buffer| b.address_space == space && va.offset_from(b.va).is_some_and(|by| by < b.bytes);
                 let buffers = self.recording.metadata.buffers.iter().filter(holds);
                 match buffers.min_by_key(|b| b.bytes) {
                     Some(b) if va == b.va && bytes == 1 => b.name.clone(),
-                    Some(b) => format!("{} + {}", b.name, to(va.0 - b.va.0, bytes)),
-                    None => to(va.0, bytes),
+                    Some(b) => format!("{} + {}", b.name, to(va - b.va, bytes)),
+                    None => to(va.get(), bytes),
                 }
             }
-            XrefTarget::Physical { at, bytes } => to(at.0, bytes),
+            XrefTarget::Physical { at, bytes } => to(at.get(), bytes),
             XrefTarget::Entry { va, level, .. } => format!("L{level} {va}"),
             XrefTarget::Framebuffer { space, offset, bytes } => {
                 let name = self.recording.metadata.spaces.get(usize::from(space)).map(|s| &*s.name);
@@ -124,7 +124,7 @@ impl Document {
     #[must_use]
     pub fn next_xref(&self, forward: bool, filter: AccessFilter) -> Option<u64> {
         match self.xref_target()? {
-            XrefTarget::Register { register, .. } => self.along_register(register.0, forward, filter),
+            XrefTarget::Register { register, .. } => self.along_register(register.get(), forward, filter),
             followed => {
                 let list = Some(self.xrefs.event_xrefs()).filter(|_| self.xrefs.is_for(followed))?;
                 let is_match = |t: &&Reference| match filter {
@@ -197,18 +197,20 @@ impl Document {
     /// selected entry. After the root entry it is the last one again.
     #[must_use]
     pub fn next_entry(&self) -> Option<Selection> {
-        let last = |space, va| xref::last_level(&self.recording, space, GpuVa(va), self.current_event());
+        let last = |space, va| xref::last_level(&self.recording, space, GpuVa::new(va), self.current_event());
         let (space, va, level) = match self.selection() {
-            Selection::Entry { space, va, level } => (*space, *va, level.checked_sub(1).or_else(|| last(*space, *va))?),
-            Selection::Memory { space, va, .. } => (*space, *va, last(*space, *va)?),
+            Selection::Entry { space, va, level } => {
+                (*space, *va, level.checked_sub(1).or_else(|| last(*space, va.get()))?)
+            }
+            Selection::Memory { space, va, .. } => (*space, *va, last(*space, va.get())?),
             Selection::Buffer(name) => {
                 let b = self.buffers.get(name)?;
-                (b.address_space, b.va.0, last(b.address_space, b.va.0)?)
+                (b.address_space, b.va, last(b.address_space, b.va.get())?)
             }
             Selection::Job(j) => {
                 let j = self.derived.jobs.get(*j as usize)?;
                 let space = j.chain.space?;
-                (space, j.head_va, last(space, j.head_va)?)
+                (space, j.head_va, last(space, j.head_va.get())?)
             }
             _ => return None,
         };
@@ -221,7 +223,7 @@ impl Document {
             return false;
         };
         let selection = match followed {
-            XrefTarget::Register { register, .. } => Selection::Register(register.0),
+            XrefTarget::Register { register, .. } => Selection::Register(register.get()),
             _ => self.selection().clone(),
         };
         self.go_with(to, selection);

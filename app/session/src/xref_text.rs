@@ -42,7 +42,7 @@ pub fn describe(recording: &Recording, data: &impl XrefData, target: XrefTarget,
             ..
         } => {
             let map = RegisterMap::for_recording(recording);
-            let name = map.and_then(|m| m.at(register.0)).map_or("", |r| r.name.as_str());
+            let name = map.and_then(|m| m.at(register.get())).map_or("", |r| r.name.as_str());
             let name = name.strip_suffix("_LO").unwrap_or(name);
             let verb = if is_write { "set to" } else { "read as" };
             let how = match matches {
@@ -263,8 +263,8 @@ fn describe_entry_change(states: (Option<EntryValue>, Option<EntryValue>), entry
 
 /// Describes the use of the page of a byte; `unknown` if it is not known.
 #[must_use]
-pub fn describe_page(recording: &Recording, derived: &DerivedData, space: u32, va: u64, event: u64) -> String {
-    let list = find_page_uses(recording, derived, &derived.page_usage, (space, GpuVa(va)), event);
+pub fn describe_page(recording: &Recording, derived: &DerivedData, space: u32, va: GpuVa, event: u64) -> String {
+    let list = find_page_uses(recording, derived, &derived.page_usage, (space, va), event);
     match list.is_empty() {
         true => "unknown".into(),
         false => describe_uses(recording, &list),

@@ -2,6 +2,7 @@
 
 use super::source::{SourceRecording, bare_hex, number};
 use super::{Failure, progress_line};
+use trace_core::GpuVa;
 use trace_core::api_trace::ApiTrace;
 
 /// Loads the API calls of a recording.
@@ -23,17 +24,17 @@ pub fn load(opened: &SourceRecording) -> Result<ApiTrace, Failure> {
 /// Returns the first address and size in bytes of a named range: device memory, or the part of it that a copy reads or
 /// writes.
 #[must_use]
-pub fn find_named(opened: &SourceRecording, api_trace: &ApiTrace, name: &str) -> Option<(u64, u64)> {
+pub fn find_named(opened: &SourceRecording, api_trace: &ApiTrace, name: &str) -> Option<(GpuVa, u64)> {
     let index = api_trace.buffers().find(name);
     let buffer = index.and_then(|n| api_trace.buffers().get(n)).map(|b| (b.at, b.bytes));
-    buffer.or_else(|| opened.buffer(name).ok().map(|b| (b.va.0, b.bytes)))
+    buffer.or_else(|| opened.buffer(name).ok().map(|b| (b.va, b.bytes)))
 }
 
 /// Parses an address argument: a number, a buffer's name, `NAME+OFFSET`.
 ///
 /// # Errors
 /// When the text is none of these.
-pub fn parse_address(opened: &SourceRecording, api_trace: &ApiTrace, text: &str) -> Result<u64, Failure> {
+pub fn parse_address(opened: &SourceRecording, api_trace: &ApiTrace, text: &str) -> Result<GpuVa, Failure> {
     let offset = || {
         let (name, by) = text.rsplit_once('+')?;
         let (at, bytes) = find_named(opened, api_trace, name.trim())?;
@@ -58,15 +59,17 @@ pub fn parse_address(opened: &SourceRecording, api_trace: &ApiTrace, text: &str)
         ));
     };
     let end = opened.recording.events.len() as u64;
-    let known = api_trace.buffers().locate_nearest(at, end).is_some()
-        || api_trace.find_last_write(&opened.recording, at, 0..end).is_some();
+    let known = api_trace.buffers().locate_nearest(GpuVa::new(at), end).is_some()
+        || api_trace
+            .find_last_write(&opened.recording, GpuVa::new(at), 0..end)
+            .is_some();
     if !known {
         return Err(Failure::file(
             &opened.file,
             format!("{at:#x} is in no buffer (`kinescope memory` without an address lists the buffers)"),
         ));
     }
-    Ok(at)
+    Ok(GpuVa::new(at))
 }
 
 /// Returns the event before which memory is shown: the given one, else the last at which the buffer was allocated, else

@@ -23,7 +23,7 @@ impl AccessRow {
     /// Creates a row; `instruction` is the text of the operation.
     pub fn new(a: &MemoryAccess, instruction: String) -> Self {
         Self {
-            va: format_hex(a.va),
+            va: format_hex(a.va.get()),
             bytes: a.bytes,
             value: debug::value(a),
             instruction,

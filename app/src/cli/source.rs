@@ -10,11 +10,11 @@ use kinescope_session::{register_map_files, source, transfers};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use trace_core::Recording;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{AddressSpace, Buffer, DamagedBlock, Events};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
+use trace_core::{GpuVa, Recording};
 use trace_import::{OpenOptions, Opened};
 
 /// The argument that names a recording.
@@ -244,20 +244,20 @@ impl SourceRecording {
     ///
     /// # Errors
     /// When the text is none of these, or is beyond the end of the buffer.
-    pub fn parse_address(&self, text: &str) -> Result<u64, Failure> {
+    pub fn parse_address(&self, text: &str) -> Result<GpuVa, Failure> {
         let text = text.trim();
         if let Some(buffer) = self.recording.buffer(text) {
-            return Ok(buffer.va.0);
+            return Ok(buffer.va);
         }
         if let Ok(address) = number(text) {
-            return Ok(address);
+            return Ok(GpuVa::new(address));
         }
         let within = text.rsplit_once('+').and_then(|(name, offset)| {
             let buffer = self.recording.buffer(name.trim())?;
             Some((buffer, number(offset.trim()).ok()?))
         });
         match within {
-            Some((b, offset)) if offset < b.bytes => return Ok(b.va.0.saturating_add(offset)),
+            Some((b, offset)) if offset < b.bytes => return Ok(b.va.saturating_add(offset)),
             Some((b, offset)) => {
                 return Err(Failure::file(
                     &self.file,
@@ -269,7 +269,7 @@ impl SourceRecording {
             }
             None => {}
         }
-        bare_hex(text).ok_or_else(|| {
+        bare_hex(text).map(GpuVa::new).ok_or_else(|| {
             let names: Vec<&str> = self
                 .recording
                 .metadata

@@ -12,6 +12,7 @@ use crate::theme::field;
 use egui::{Context, Key, Ui};
 use kinescope_session::comparison::ComparisonSource;
 use kinescope_session::text;
+use trace_core::GpuVa;
 
 impl App {
     /// Runs a command, or one of `filter=TEXT`, `go=N`, `job=N`, `memory=ADDRESS`, `with=OTHER`, `compare=SECTION`.
@@ -34,7 +35,7 @@ impl App {
                 match what {
                     "go" => context.doc.go(n),
                     "job" => context.doc.go_job(u32::try_from(n)?),
-                    _ => context.views.memory.show(context.doc, 0, n, 16),
+                    _ => context.views.memory.show(context.doc, 0, GpuVa::new(n), 16),
                 }
                 true
             }

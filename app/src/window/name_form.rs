@@ -3,6 +3,7 @@
 use kinescope_session::{Document, lookup, text};
 use register_maps::naming::{NameEntry, NamedField, NamedRange, NamedRegister};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::registers::{AccessRule, Field, FieldKind, Half};
 
 /// The subject of a name.
@@ -15,7 +16,7 @@ pub enum NameSubject {
         /// Index of the address space.
         space: u32,
         /// First byte.
-        address: u64,
+        address: GpuVa,
         /// Size, bytes.
         bytes: u64,
     },
@@ -287,7 +288,7 @@ impl Form {
             }),
             NameSubject::Memory { space, address, .. } => NameEntry::Memory(NamedRange {
                 space,
-                address,
+                address: address.get(),
                 bytes: text::parse_number(self.bytes.trim())
                     .filter(|n| *n > 0)
                     .ok_or_else(|| format!("{} is not a number of bytes", self.bytes))?,

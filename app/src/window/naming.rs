@@ -30,7 +30,7 @@ fn find_subject(doc: &Document) -> Option<NameSubject> {
         }),
         Selection::Buffer(name) => buffer(name).map(|b| NameSubject::Memory {
             space: b.address_space,
-            address: b.va.0,
+            address: b.va,
             bytes: b.bytes.max(1),
         }),
         _ => doc.current_register().map(NameSubject::Register),

@@ -9,6 +9,7 @@ use kinescope_files::link::{self, Link};
 use kinescope_files::scene::Selection;
 use kinescope_session::{Document, api_trace, text};
 use std::path::PathBuf;
+use trace_core::GpuVa;
 
 /// Maximum number of entries shown.
 const MAX_ENTRIES: usize = 12;
@@ -21,9 +22,9 @@ pub enum Entry {
     /// An event.
     Event(u64),
     /// An address.
-    Memory(u64),
+    Memory(GpuVa),
     /// A memory range: address space, first byte, size in bytes.
-    Range(u32, u64, u64),
+    Range(u32, GpuVa, u64),
     /// A register.
     Register(u32),
     /// A job.
@@ -125,7 +126,11 @@ fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
         if n < doc.len() && !number.starts_with("0x") {
             out.push((0, format!("Event {n}"), "go to".into(), Entry::Event(n)));
         }
-        let mapped = doc.derived.spaces.first().is_some_and(|s| s.mapping_at(n).is_some());
+        let mapped = doc
+            .derived
+            .spaces
+            .first()
+            .is_some_and(|s| s.mapping_at(GpuVa::new(n)).is_some());
         if mapped || number.starts_with("0x") {
             let summary = if mapped {
                 "go to memory"
@@ -134,7 +139,7 @@ fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
             } else {
                 "go to memory, not mapped"
             };
-            out.push((1, format!("{n:#x}"), summary.into(), Entry::Memory(n)));
+            out.push((1, format!("{n:#x}"), summary.into(), Entry::Memory(GpuVa::new(n))));
         }
     }
     if let Some(j) = wanted.strip_prefix("job ").and_then(|n| n.trim().parse::<u32>().ok())
@@ -165,8 +170,8 @@ fn add_items(doc: &Document, wanted: &str, out: &mut Vec<(u32, String, String, E
     }
     for m in doc.derived.device.iter().flat_map(|d| d.map().memory()) {
         if let Some(rank) = match_score(&m.name, wanted).filter(|r| *r < 100) {
-            let message = format!("memory at {:#x}", m.address.0);
-            let entry = Entry::Range(m.space, m.address.0, m.bytes);
+            let message = format!("memory at {:#x}", m.address.get());
+            let entry = Entry::Range(m.space, m.address, m.bytes);
             out.push((rank + 2, m.name.clone(), message, entry));
         }
     }

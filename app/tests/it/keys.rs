@@ -223,7 +223,7 @@ fn invalid_address_keeps_focus() {
     assert!(w.harness.get_by_label("Go to address").is_focused());
     let va = w.doc().derived.spaces[0].mappings[0].va;
     assert_eq!(w.type_text(&format!("0x{va:x}\n")), [""; 0]);
-    assert_eq!(w.views().memory.top, va & !15);
+    assert_eq!(w.views().memory.top, va.align_down(16));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
+use trace_core::GpuVa;
 
 use common::{HANG_LIMIT, Window, samples};
 use kinescope::window::{FieldForm, NameSubject, NamingForm, list_entries};
@@ -203,10 +204,10 @@ fn invalid_name_stays_in_the_form_and_writes_nothing() {
 fn memory_can_be_named_and_found_by_name() {
     let (mut w, _) = open_copy();
     let buffer = w.doc().recording.metadata.buffers[0].clone();
-    let at = buffer.va.0 + 0x20;
+    let at = buffer.va.get() + 0x20;
     let selection = Selection::Memory {
         space: buffer.address_space,
-        va: at,
+        va: GpuVa::new(at),
         bytes: 16,
     };
     w.app().doc.as_mut().unwrap().select(selection);
@@ -217,7 +218,7 @@ fn memory_can_be_named_and_found_by_name() {
     });
     let name_at = |w: &mut Window| {
         let (doc, space) = (w.doc(), 0);
-        kinescope_session::derived_data::find_name_at(&doc.recording, &doc.derived, space, at + 4)
+        kinescope_session::derived_data::find_name_at(&doc.recording, &doc.derived, space, GpuVa::new(at + 4))
     };
     until(&mut w, "the memory has its name", |w| {
         name_at(w) == Some(("first rows".into(), 4))

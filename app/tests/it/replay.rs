@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
+use trace_core::GpuVa;
 mod replaying;
 
 use common::{HANG_LIMIT, Window, assert_themes_differ_only_in_colours, sample, write_diverging_sample};
@@ -74,13 +75,13 @@ fn faulty(w: &mut Window) -> u64 {
         .metadata
         .buffers
         .iter()
-        .find(|b| (b.va.0..b.va.0 + b.bytes).contains(&head))
+        .find(|b| (b.va.get()..b.va.get() + b.bytes).contains(&head.get()))
         .cloned()
         .expect("a buffer holds the chain");
     let nowhere = 0x7f_0000_0000_u64;
     assert!(
         w.doc()
-            .edit(&chains.name, head - chains.va.0 + 32, nowhere.to_le_bytes().to_vec())
+            .edit(&chains.name, head - chains.va + 32, nowhere.to_le_bytes().to_vec())
     );
     nowhere
 }
@@ -95,14 +96,14 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
     assert_eq!(o.verdict, Verdict::Failed, "{:?}", o.failure);
     assert!(w.has_part("Failed") && w.has("▲ Fault in job 0"));
     let report = &o.faults[0];
-    assert_eq!(report.address.map(|a| a.0), Some(nowhere));
+    assert_eq!(report.address.map(|a| a.get()), Some(nowhere));
     for (name, value, _) in &report.registers {
         assert!(w.has_part(&format!("{name} {value:#x}")), "{name} is shown");
     }
     assert!(w.has_part("does not translate") && w.has_part("nearest"));
     w.click(&format!("address {nowhere:#x}"));
     assert!(w.is_panel_active("page-tables"));
-    assert!(matches!(w.doc().selection(), Selection::Memory { va, .. } if *va == nowhere));
+    assert!(matches!(w.doc().selection(), Selection::Memory { va, .. } if *va == GpuVa::new(nowhere)));
     // The window stays usable: after undo the replay matches.
     w.run("undo");
     w.run("replay");

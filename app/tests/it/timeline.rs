@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
+use trace_core::GpuVa;
 
 use common::net::net;
 use common::{HANG_LIMIT, Window, long};
@@ -891,8 +892,12 @@ fn accesses_of_a_register_are_highlighted_and_stepped() {
 fn jobs_are_last_writers_and_next_readers_of_bytes() {
     let mut w = Window::open_sample("vecadd.kine");
     let byte = |w: &mut Window, buffer: &str| {
-        let va = w.doc().recording.buffer(buffer).unwrap().va.0 + 4;
-        w.doc().select(Selection::Memory { space: 0, va, bytes: 1 });
+        let va = w.doc().recording.buffer(buffer).unwrap().va.get() + 4;
+        w.doc().select(Selection::Memory {
+            space: 0,
+            va: GpuVa::new(va),
+            bytes: 1,
+        });
         w.settle();
     };
     let submit = w.doc().derived.jobs[0].submit;
@@ -1028,7 +1033,7 @@ fn stream_lanes_show_launches_copies_and_waits() {
     // The trail of a byte marks its writes.
     w.doc().select(Selection::Memory {
         space: 0,
-        va: n.image,
+        va: GpuVa::new(n.image),
         bytes: 1,
     });
     w.settle();

@@ -82,7 +82,7 @@ fn first_look_register() {
 fn first_look_memory() {
     let mut w = open("vecadd.kine");
     w.run("last-event");
-    let c = w.doc().recording.buffer("c").unwrap().va.0;
+    let c = w.doc().recording.buffer("c").unwrap().va.get();
     w.run("show-memory");
     w.views().memory.element = Some(ElementType::F32);
     w.show_memory(0, c, 4);

@@ -2,6 +2,7 @@
 
 use super::seed::Add;
 use crate::calls::encode;
+use trace_core::GpuVa;
 use trace_core::recording::{
     AllocationKind, AllocationRow, CallEvent, CallRow, CopyKind, CopyRow, FillRow, LaunchRow, OrderKind, OrderRow,
 };
@@ -39,7 +40,7 @@ fn copy(kind: CopyKind, at: u64, pages_at: u64, stream: u32) -> CallEvent {
 pub fn add(add: Add<'_>) {
     let allocation = |kind: AllocationKind| {
         CallEvent::Allocation(AllocationRow {
-            at: BASE,
+            at: GpuVa::new(BASE),
             bytes: 8192,
             kind: kind as u32,
             stream: OrderRow::NONE,
@@ -60,7 +61,7 @@ pub fn add(add: Add<'_>) {
         ..OrderRow::default()
     });
     let fill = CallEvent::Fill(FillRow {
-        to: BASE,
+        to: GpuVa::new(BASE),
         elements: 16,
         rows: 1,
         element: 4,

@@ -3,6 +3,7 @@
 use super::seed::Add;
 use crate::kernels::{MNEME, RECORD_REPLAY};
 use crate::watched::{BASE, BYTES};
+use trace_core::GpuVa;
 use trace_core::api_trace::{MemorySample, MemoryTrace};
 
 /// Adds the seeds of CUDA code containers: small ones of each kind that compilers wrote.
@@ -35,7 +36,7 @@ pub fn add_kernels(add: Add<'_>) {
 /// Adds the seeds of memory traces: one of all memory with changes of two launches, and an empty one.
 pub fn add_memory_trace(add: Add<'_>) {
     let sample = |at: u64, next_event: u64, content: u64| MemorySample {
-        at,
+        at: GpuVa::new(at),
         next_event,
         bytes: 4096,
         content,
@@ -49,7 +50,7 @@ pub fn add_memory_trace(add: Add<'_>) {
         sample(BASE + 4096, 4, 0),
         sample(BASE + 4096, 5, 4096),
     ];
-    let all: Vec<_> = std::iter::once(BASE..BASE + BYTES).collect();
+    let all: Vec<_> = std::iter::once(GpuVa::new(BASE)..GpuVa::new(BASE + BYTES)).collect();
     for (name, is_complete, samples, content) in [
         ("changes", true, samples, content),
         ("nothing", false, Vec::new(), Vec::new()),

@@ -219,7 +219,7 @@ fn header(job_type: u8, next: u64) -> [u8; 32] {
     h.is_64bit = true;
     h.job_type = job_type;
     h.index = u16::from(job_type);
-    h.next = GpuVa(next);
+    h.next = GpuVa::new(next);
     h.encode()
 }
 

@@ -194,7 +194,7 @@ fn body(actions: &[Action]) -> Vec<u8> {
 }
 
 fn plan(body: &[u8]) -> Plan {
-    let base = PhysAddr(0x1_0000_0000);
+    let base = PhysAddr::new(0x1_0000_0000);
     let accesses = AccessPlan {
         gpu_id: 0x60a0_0002,
         register_map: "mali-jm".into(),
@@ -220,19 +220,19 @@ fn plan(body: &[u8]) -> Plan {
         number: 0,
         format: MmuFormat::Aarch64_4k,
         root: base,
-        root_register: base.0,
+        root_register: base.get(),
     }];
     let jobs = vec![PlanJob {
         submit_event: 4,
         done_event: Some(6),
-        head_va: GpuVa(0x10_1000),
+        head_va: GpuVa::new(0x10_1000),
         slot: 1,
     }];
     Plan {
         title: "seed".into(),
         outputs: vec![PlanBuffer {
             name: "output".into(),
-            va: GpuVa(0x10_0000),
+            va: GpuVa::new(0x10_0000),
             bytes: 64,
             element: ElementType::F32,
             space: 0,

@@ -8,7 +8,7 @@ use trace_core::recording::{
     Metadata, MmuFormat, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
 use trace_core::timeline::Pyramid;
-use trace_core::{PhysAddr, Recording, container, mmu};
+use trace_core::{BusAddr, GpuVa, PhysAddr, Recording, container, mmu};
 
 /// Adds the seeds.
 pub fn add(add: Add<'_>) {
@@ -156,15 +156,15 @@ pub(super) const VA: u64 = 0x10_0000;
 pub(super) fn tables(format: MmuFormat) -> Vec<(u64, Vec<u64>)> {
     let mut out: Vec<(u64, Vec<u64>)> = TABLES.iter().map(|at| (*at, vec![mmu::INVALID; 512])).collect();
     for (level, below) in TABLES.iter().skip(1).enumerate() {
-        let index = usize::from(mmu::index_at(level as u8, VA));
+        let index = usize::from(mmu::index_at(level as u8, GpuVa::new(VA)));
         if let Some(e) = out.get_mut(level).and_then(|t| t.1.get_mut(index)) {
-            *e = mmu::encode_table(format, PhysAddr(*below));
+            *e = mmu::encode_table(format, PhysAddr::new(*below));
         }
     }
-    let index = usize::from(mmu::index_at(3, VA));
+    let index = usize::from(mmu::index_at(3, GpuVa::new(VA)));
     for i in 0..2u64 {
         if let Some(e) = out.get_mut(3).and_then(|t| t.1.get_mut(index + i as usize)) {
-            *e = mmu::encode_leaf(format, PhysAddr(PAGE + i * 0x1000), mmu::Rights::RW, 0);
+            *e = mmu::encode_leaf(format, PhysAddr::new(PAGE + i * 0x1000), mmu::Rights::RW, 0);
         }
     }
     out
@@ -274,21 +274,21 @@ pub fn recording() -> Recording {
     events.submit(
         30,
         SubmitRow {
-            head_va: VA,
+            head_va: GpuVa::new(VA),
             address_space: 0,
             slot: 1,
         },
     );
     events.mark(40, "a note");
     let row = HostWriteRow {
-        at: PAGE + 8,
+        at: PhysAddr::new(PAGE + 8),
         bytes: 16,
         page: 1,
     };
     events.host_write(50, 1, row);
     events.undecoded(60, 1, 0, UndecodedRow::from_instruction(0x3ff0, 0xf3_a5f6));
     let mapped = DmaMapRow {
-        bus: PAGE,
+        bus: BusAddr::new(PAGE),
         bytes: 4096,
         kind: DmaKind::Allocated as u32,
         reserved: 0,
@@ -316,7 +316,7 @@ pub fn recording() -> Recording {
         address_spaces: vec![AddressSpace {
             number: 0,
             format: MmuFormat::Aarch64_4k,
-            root: PhysAddr(TABLES[0]),
+            root: PhysAddr::new(TABLES[0]),
             memattr: 0,
             transcfg: 6,
         }],

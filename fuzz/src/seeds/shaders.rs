@@ -75,34 +75,36 @@ fn first_job(sample: &str) -> Option<FirstJob> {
     let (submit, _) = write(0x18e0)?;
     let head = write(0x18c0)?.1 | write(0x18c4)?.1 << 32;
     let memory = memory_at_submits(&r, map, &[submit]).pop()??;
-    let found = read_chain(&memory, GpuVa(head));
+    let found = read_chain(&memory, GpuVa::new(head));
     let Payload::Compute(compute) = &found.jobs.first()?.payload else {
         return None;
     };
     let words = |va: u64, n: usize| -> Option<Vec<u32>> {
         let mut bytes = vec![0; 4 * n];
-        memory.read(GpuVa(va), &mut bytes).then(|| {
+        memory.read(GpuVa::new(va), &mut bytes).then(|| {
             let words = bytes.as_chunks::<4>().0.iter();
             words.map(|b| u32::from_le_bytes(*b)).collect()
         })
     };
-    let state = words(compute.state.0, 16)?;
+    let state = words(compute.state.get(), 16)?;
     let renderer = compute.renderer?;
     let decoded = decode_code(&memory, renderer.shader);
     let mut shader = vec![0; usize::try_from(decoded.bytes()).ok()?];
     if !memory.read(renderer.shader, &mut shader) {
         return None;
     }
-    let push = words(compute.push_uniforms.0, 2 * usize::from(renderer.push_uniforms))?;
+    let push = words(compute.push_uniforms.get(), 2 * usize::from(renderer.push_uniforms))?;
     let push = push
         .as_chunks::<2>()
         .0
         .iter()
         .map(|[low, high]| u64::from(*low) | u64::from(*high) << 32)
-        .map(|word| match r.metadata.buffers.iter().position(|b| b.va.0 == word) {
-            Some(n) => DATA + n as u64 * 4096,
-            None => word,
-        })
+        .map(
+            |word| match r.metadata.buffers.iter().position(|b| b.va.get() == word) {
+                Some(n) => DATA + n as u64 * 4096,
+                None => word,
+            },
+        )
         .collect();
     Some(FirstJob {
         dispatch: found.jobs.first()?.dispatch,

@@ -16,6 +16,7 @@ use cuda_driver::{
 use libc::c_void;
 use std::collections::HashMap;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::recording::{CallFunction, CallGlobal, CallModule, CodeKind};
 
 /// Properties of a launched function.
@@ -109,8 +110,8 @@ impl LoadedCode {
         let mut tables = trace.session.tables();
         if let Some(m) = tables.metadata.modules.get_mut(number as usize) {
             for g in self.globals.drain(..) {
-                if !self.places.contains(&(g.at, g.bytes)) {
-                    self.places.push((g.at, g.bytes));
+                if !self.places.contains(&(g.at.get(), g.bytes)) {
+                    self.places.push((g.at.get(), g.bytes));
                 }
                 if !m.globals.iter().any(|known| known.name == g.name) {
                     m.globals.push(g);
@@ -406,7 +407,7 @@ impl Code {
                 }
                 loaded.globals.push(CallGlobal {
                     name,
-                    at,
+                    at: GpuVa::new(at),
                     bytes: bytes as u64,
                 });
             }

@@ -38,8 +38,8 @@ fn supply_parts(trace: &Trace, slot: Slot, from: u64, pitch: u64, row: &CopyRow)
     let linear = row.rows == 1 || pitch == row.bytes;
     let mut done = 0;
     while done < total {
-        let to = ((device.wrapping_add(done + PIECE)) / page * page)
-            .wrapping_sub(device)
+        let to = ((device.wrapping_add(done + PIECE)).get() / page * page)
+            .wrapping_sub(device.get())
             .min(total);
         let mut part = vec![0; (to - done) as usize];
         let read = if linear {
@@ -50,7 +50,7 @@ fn supply_parts(trace: &Trace, slot: Slot, from: u64, pitch: u64, row: &CopyRow)
         if !read {
             return false;
         }
-        trace.session.supply_part(slot, device.wrapping_add(done), part);
+        trace.session.supply_part(slot, device.wrapping_add(done).get(), part);
         done = to;
     }
     true

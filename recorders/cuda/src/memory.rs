@@ -18,6 +18,7 @@ use deferred_frees::{DeferredFreeId, DeferredFrees};
 use mappings::Mappings;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use trace_core::GpuVa;
 use trace_core::recording::CallWindow;
 use window::{WindowBacking, reserve_window};
 
@@ -128,7 +129,10 @@ impl Memory {
                 self.mapped.set_device(device);
                 let (base, bytes) = window.range();
                 let mut tables = trace.session.tables();
-                tables.metadata.window = CallWindow { base, bytes };
+                tables.metadata.window = CallWindow {
+                    base: GpuVa::new(base),
+                    bytes,
+                };
                 tables.mark_changed();
                 self.window = Some(window);
             }

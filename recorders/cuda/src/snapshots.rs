@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
+use trace_core::GpuVa;
 use trace_core::recording::{
     AllocationKind, AllocationRow, CALL_ASYNC, CallEvent, CallRow, CopyKind, CopyRow, OrderKind, OrderRow,
 };
@@ -219,7 +220,7 @@ impl Snapshots {
         let now: BTreeMap<u64, u64> = pieces.iter().map(|p| (p.at, p.bytes)).collect();
         let row = |kind: AllocationKind, at: u64, bytes: u64| {
             let row = AllocationRow {
-                at,
+                at: GpuVa::new(at),
                 bytes,
                 kind: kind as u32,
                 stream: OrderRow::NONE,
@@ -428,7 +429,7 @@ fn record_shared_ranges(trace: &Trace, begun: CallStart, memory: &Memory) {
     let pinned = pinned.map(|(at, bytes)| (AllocationKind::TakeHost, *at, *bytes));
     for (kind, at, bytes) in managed.chain(pinned) {
         let row = AllocationRow {
-            at,
+            at: GpuVa::new(at),
             bytes,
             kind: kind as u32,
             stream: OrderRow::NONE,

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use trace_core::GpuVa;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
     AllocationKind, AllocationRow, Api, CALL_CAPTURED, CallEvent, CallProcess, CallRow, OrderRow,
@@ -220,7 +221,7 @@ impl Trace {
         result: CuResult,
     ) {
         let row = AllocationRow {
-            at,
+            at: GpuVa::new(at),
             bytes,
             kind: kind as u32,
             stream,

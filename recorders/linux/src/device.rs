@@ -5,6 +5,7 @@ use crate::error::RecordError;
 use crate::kernel::{Kernel, link_name, list_names, read_trimmed};
 use std::fmt;
 use std::str::FromStr;
+use trace_core::BusAddr;
 use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction};
 use trace_import::trace::DeviceName;
 
@@ -173,7 +174,7 @@ fn parse_bars(text: &str) -> Vec<Bar> {
         let bytes = last.checked_sub(first)?.checked_add(1).filter(|_| flags != 0)?;
         Some(Bar {
             number: at,
-            base: first,
+            base: BusAddr::new(first),
             bytes,
             ports: flags & PORTS != 0,
             prefetchable: flags & PREFETCHABLE != 0 && at != EXPANSION_ROM,
@@ -228,6 +229,7 @@ fn platform(kernel: &dyn Kernel, target: &DeviceSelector, name: &str) -> Result<
 mod tests {
     use super::*;
     use crate::fake_kernel::FakeKernel;
+    use trace_core::PhysAddr;
 
     #[test]
     fn devices_are_named_by_address_and_id_and_node() {
@@ -272,7 +274,7 @@ mod tests {
         let entries: Vec<_> = f
             .bars
             .iter()
-            .map(|b| (b.number, b.base, b.bytes, b.ports, b.prefetchable))
+            .map(|b| (b.number, b.base.get(), b.bytes, b.ports, b.prefetchable))
             .collect();
         assert_eq!(
             entries,
@@ -311,7 +313,7 @@ mod tests {
             assert_eq!(d.compatible, ["arm,pl031", "arm,primecell"]);
             assert_eq!(
                 (d.windows[0].name.as_str(), d.windows[0].base, d.windows[0].bytes),
-                ("reg0", 0x901_0000, 0x1000)
+                ("reg0", PhysAddr::new(0x901_0000), 0x1000)
             );
             assert_eq!(d.irqs, [48]);
         }

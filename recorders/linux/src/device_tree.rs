@@ -2,6 +2,7 @@
 //! Specification, release 0.4, chapter 2.
 
 use crate::kernel::Kernel;
+use trace_core::PhysAddr;
 use trace_core::recording::{PlatformDevice, PlatformWindow};
 
 /// Folder of the kernel's device tree.
@@ -92,7 +93,7 @@ pub(crate) fn read_device(kernel: &dyn Kernel, node: &str) -> PlatformDevice {
             let (first, bytes) = r.split_at_checked(address)?;
             Some(PlatformWindow {
                 name: window_names.get(at).cloned().unwrap_or_else(|| format!("reg{at}")),
-                base: translate(kernel, bus, number(first)?)?,
+                base: PhysAddr::new(translate(kernel, bus, number(first)?)?),
                 bytes: number(bytes).filter(|n| *n > 0)?,
             })
         });
@@ -123,6 +124,7 @@ pub(crate) fn find_irqs(kernel: &dyn Kernel, device: &str, driver: Option<&str>)
 mod tests {
     use super::*;
     use crate::fake_kernel::FakeKernel;
+    use trace_core::PhysAddr;
 
     #[test]
     fn device_tree_addresses_are_translated_by_bus_ranges() {
@@ -143,10 +145,17 @@ mod tests {
         let d = read_device(&kernel, "/soc/gpu@2000");
         assert_eq!(d.compatible, ["arm,mali-t860"]);
         // The second region has an address that the bus does not translate.
-        let entries: Vec<_> = d.windows.iter().map(|w| (w.name.as_str(), w.base, w.bytes)).collect();
+        let entries: Vec<_> = d
+            .windows
+            .iter()
+            .map(|w| (w.name.as_str(), w.base.get(), w.bytes))
+            .collect();
         assert_eq!(entries, [("gpu", 0xfe00_1000, 0x400)]);
         kernel.put_bytes(&format!("{TREE}/soc/ranges"), Vec::new());
-        assert_eq!(read_device(&kernel, "/soc/gpu@2000").windows[0].base, 0x2000);
+        assert_eq!(
+            read_device(&kernel, "/soc/gpu@2000").windows[0].base,
+            PhysAddr::new(0x2000)
+        );
         kernel.put_bytes(&format!("{TREE}/soc/gpu@2000/reg"), be(&[1]));
         assert!(read_device(&kernel, "/soc/gpu@2000").windows.is_empty());
     }

@@ -177,12 +177,12 @@ impl Node {
     /// Runs a chain that writes 64-bit values. The chain is stored in its own object.
     pub fn run_value_writes(self, chain: &Object, values: &[(u64, u64)]) -> Result<(), String> {
         let job = |(to, value): &(u64, u64)| JobSpec::WriteValue {
-            to: GpuVa(*to),
+            to: GpuVa::new(*to),
             kind: WriteKind::Immediate { bytes: 8 },
             value: *value,
         };
         let bytes = values.iter().map(job).fold(ChainBuilder::new(), ChainBuilder::job);
-        chain.write(0, &bytes.build(GpuVa(chain.va)));
+        chain.write(0, &bytes.build(GpuVa::new(chain.va)));
         self.submit(chain.va, &[chain.handle], 0, 0)
             .and_then(|()| self.wait_bo(chain.handle))
             .map_err(|e| format!("a chain of {} jobs: error {e}", values.len()))

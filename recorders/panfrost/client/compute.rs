@@ -44,8 +44,8 @@ impl ReplayedProgram {
         let mut runs: Vec<(u64, u64, bool)> = Vec::new();
         for m in &all {
             match runs.last_mut() {
-                Some((_, end, execute)) if *end == m.va.0 && *execute == m.rights.execute => *end = m.end().0,
-                _ => runs.push((m.va.0, m.end().0, m.rights.execute)),
+                Some((_, end, execute)) if *end == m.va.get() && *execute == m.rights.execute => *end = m.end().get(),
+                _ => runs.push((m.va.get(), m.end().get(), m.rights.execute)),
             }
         }
         for (from, to, execute) in runs {
@@ -54,8 +54,8 @@ impl ReplayedProgram {
             let object = node.create_mapped((to - from) as usize, flags)?;
             ensure!(object.va == from, "an object is at {:#x}, not at {from:#x}", object.va);
             for page in 0..(to - from) / PAGE {
-                let at = mmu::translate(space.format, space.root, GpuVa(from + page * PAGE), &view);
-                let frame = at.ok().and_then(|leaf| leaf.target(GpuVa(from + page * PAGE)));
+                let at = mmu::translate(space.format, space.root, GpuVa::new(from + page * PAGE), &view);
+                let frame = at.ok().and_then(|leaf| leaf.target(GpuVa::new(from + page * PAGE)));
                 if let Some(bytes) = frame.and_then(|f| view.frame(f.frame())) {
                     object.write((page * PAGE) as usize, bytes);
                 }
@@ -63,7 +63,7 @@ impl ReplayedProgram {
             next = next.max(to);
             objects.push(object);
         }
-        let chain = |job: &timeline::JobSpan| (job.head_va.0, u32::from(job.slot == 0) * flag::FRAGMENT);
+        let chain = |job: &timeline::JobSpan| (job.head_va.get(), u32::from(job.slot == 0) * flag::FRAGMENT);
         let chains = jobs.iter().map(chain).collect();
         Ok(Self {
             recording,
@@ -84,9 +84,9 @@ impl ReplayedProgram {
     fn find(&self, name: &str) -> Result<(&Buffer, &Object, usize), String> {
         let buffer = self.recording.buffer(name).ok_or_else(|| format!("no buffer {name}"))?;
         let mut objects = self.objects.iter();
-        let object = objects.find(|o| (o.va..o.va + o.bytes as u64).contains(&buffer.va.0));
+        let object = objects.find(|o| (o.va..o.va + o.bytes as u64).contains(&buffer.va.get()));
         let object = object.ok_or_else(|| format!("{name}: no object contains the buffer"))?;
-        Ok((buffer, object, (buffer.va.0 - object.va) as usize))
+        Ok((buffer, object, (buffer.va.get() - object.va) as usize))
     }
 
     fn bytes(&self, name: &str) -> Result<Vec<u8>, String> {

@@ -6,14 +6,15 @@ use super::error::CudaReplayError;
 use cuda_driver::{CuFunction, CuModule, Driver};
 use std::collections::BTreeSet;
 use std::ffi::CString;
+use trace_core::GpuVa;
 use trace_core::recording::{ApiTraceMetadata, CodeKind};
 
 /// A variable of a module: its recorded address, its length and its current address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MovedVariable {
-    pub was: u64,
+    pub was: GpuVa,
     pub bytes: u64,
-    pub is: u64,
+    pub is: GpuVa,
 }
 
 /// The code of a recording.
@@ -26,7 +27,7 @@ pub(super) struct Code {
     /// Variables, and memory shared by host and device, by recorded address.
     pub moved: Vec<MovedVariable>,
     /// Recorded addresses of entries of `moved` that are memory and not variables.
-    memory: Vec<u64>,
+    memory: Vec<GpuVa>,
 }
 
 impl Code {
@@ -161,7 +162,7 @@ impl Code {
                 self.moved.push(MovedVariable {
                     was: global.at,
                     bytes: global.bytes,
-                    is: at,
+                    is: GpuVa::new(at),
                 });
             }
         }
@@ -173,7 +174,7 @@ impl Code {
     }
 
     /// Returns the current address for a recorded address. Only addresses of variables change.
-    pub fn moved_to(&self, at: u64) -> u64 {
+    pub fn moved_to(&self, at: GpuVa) -> GpuVa {
         let n = self.moved.partition_point(|m| m.was <= at);
         match n.checked_sub(1).and_then(|n| self.moved.get(n)) {
             Some(m) if at - m.was < m.bytes => m.is.wrapping_add(at - m.was),
@@ -187,8 +188,8 @@ impl Code {
             return;
         }
         for word in arguments.as_chunks_mut::<8>().0 {
-            let to = self.moved_to(u64::from_le_bytes(*word));
-            *word = to.to_le_bytes();
+            let to = self.moved_to(GpuVa::new(u64::from_le_bytes(*word)));
+            *word = to.get().to_le_bytes();
         }
     }
 }

@@ -214,7 +214,7 @@ fn plan_outputs(
         |t: &&Transfer| !left.contains_key(&t.event) && (!t.snapshot || all || options.outputs.contains(&t.name));
     let buffer = |t: &Transfer| PlanBuffer {
         name: t.name.clone(),
-        va: GpuVa(t.row.from),
+        va: GpuVa::new(t.row.from),
         bytes: t.row.total().unwrap_or(0),
         element: ElementType::U8,
         space: 0,
@@ -280,7 +280,7 @@ impl CallCompiler<'_> {
             CallEvent::Copy(r) => match content {
                 Content::None => None,
                 Content::Given(bytes) => {
-                    let phase = (r.device() % PAGE_SIZE as u64) as usize;
+                    let phase = (r.device().get() % PAGE_SIZE as u64) as usize;
                     Some(self.laid(phase, bytes))
                 }
                 Content::Recorded if r.pages_at == NO_CONTENT => None,

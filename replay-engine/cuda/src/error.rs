@@ -1,6 +1,7 @@
 //! Reasons why an API trace cannot be replayed, or why its replay stopped.
 
 use cuda_driver::{CuResult, CudaError, LoadError, result_name};
+use trace_core::GpuVa;
 
 /// The reason why an API trace is not replayed to its end.
 #[derive(Debug, thiserror::Error)]
@@ -28,9 +29,9 @@ pub enum CudaReplayError {
     )]
     Taken {
         /// First address.
-        at: u64,
+        at: GpuVa,
         /// One past the last.
-        end: u64,
+        end: GpuVa,
         /// The address that the driver returned instead.
         given: u64,
     },

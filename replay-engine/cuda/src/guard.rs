@@ -11,6 +11,7 @@ use super::script::{GRANULE, Script, ScriptBuffer};
 use cuda_driver::Driver;
 use replay_engine::run::GuardReport;
 use std::collections::{BTreeMap, BTreeSet};
+use trace_core::GpuVa;
 
 /// Alignment of a guarded buffer, bytes: kernels load vectors of this size.
 const ALIGN: u64 = 16;
@@ -21,7 +22,7 @@ const SPARE: u64 = 8;
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     /// Each buffer with its new address.
-    buffers: Vec<(ScriptBuffer, u64)>,
+    buffers: Vec<(ScriptBuffer, GpuVa)>,
     /// All buffers, guarded or not.
     all: Vec<ScriptBuffer>,
     /// The new addresses of variables and shared memory, which are valid at any time.
@@ -65,7 +66,7 @@ impl Guard {
             let base = mapped.map_with_gap(length)?;
             room -= length;
             let end = base + length;
-            let is = end - buffer.bytes.next_multiple_of(ALIGN);
+            let is = end.wrapping_sub(buffer.bytes.next_multiple_of(ALIGN));
             guard.report.guarded.push(buffer.from);
             guard.buffers.push((*buffer, is));
         }
@@ -92,7 +93,7 @@ impl Guard {
         let mut moved = self.always.clone();
         let changes = self.all.iter().flat_map(|b| [Some(b.from), b.to]);
         self.next = changes.flatten().filter(|at| *at > event).min().unwrap_or(u64::MAX);
-        let begins: BTreeSet<u64> = self.all.iter().filter(|b| live(b)).map(|b| b.at).collect();
+        let begins: BTreeSet<GpuVa> = self.all.iter().filter(|b| live(b)).map(|b| b.at).collect();
         for (b, is) in self.buffers.iter().filter(|(b, _)| live(b)) {
             // An address one past the end belongs to the buffer, unless another buffer starts there.
             let past = u64::from(!begins.contains(&b.at.saturating_add(b.bytes)));
@@ -111,7 +112,7 @@ impl Guard {
 fn pointed_at(buffers: &[ScriptBuffer], script: &Script, held: &[&[u8]]) -> BTreeSet<u64> {
     let mut by_address: BTreeMap<u64, Vec<&ScriptBuffer>> = BTreeMap::new();
     for b in buffers {
-        by_address.entry(b.at).or_default().push(b);
+        by_address.entry(b.at.get()).or_default().push(b);
     }
     let longest = buffers.iter().map(|b| b.bytes).max().unwrap_or(0);
     let (first, last) = match (by_address.keys().next(), by_address.keys().next_back()) {
@@ -139,10 +140,16 @@ fn pointed_at(buffers: &[ScriptBuffer], script: &Script, held: &[&[u8]]) -> BTre
 mod tests {
     use super::*;
     use crate::script::Transfer;
+    use trace_core::GpuVa;
     use trace_core::recording::CopyRow;
 
     fn buffer(at: u64, bytes: u64, from: u64, to: Option<u64>) -> ScriptBuffer {
-        ScriptBuffer { at, bytes, from, to }
+        ScriptBuffer {
+            at: GpuVa::new(at),
+            bytes,
+            from,
+            to,
+        }
     }
 
     #[test]
@@ -174,9 +181,9 @@ mod tests {
     #[test]
     fn address_belongs_to_the_buffer_live_at_that_event() {
         let buffers = vec![
-            (buffer(0x1000, 64, 1, Some(5)), 0xa000),
-            (buffer(0x1000, 128, 7, None), 0xb000),
-            (buffer(0x1080, 16, 8, None), 0xc000),
+            (buffer(0x1000, 64, 1, Some(5)), GpuVa::new(0xa000)),
+            (buffer(0x1000, 128, 7, None), GpuVa::new(0xb000)),
+            (buffer(0x1080, 16, 8, None), GpuVa::new(0xc000)),
         ];
         // The last buffer is not guarded and starts at the end of the previous one.
         let mut all: Vec<ScriptBuffer> = buffers.iter().map(|(b, _)| *b).collect();
@@ -189,7 +196,11 @@ mod tests {
         guard.begin(&[]);
         let at = |guard: &mut Guard, event| {
             let moved = guard.find_moves(event);
-            moved.map(|all| all.iter().map(|m| (m.was, m.bytes, m.is)).collect::<Vec<_>>())
+            moved.map(|all| {
+                all.iter()
+                    .map(|m| (m.was.get(), m.bytes, m.is.get()))
+                    .collect::<Vec<_>>()
+            })
         };
         assert_eq!(at(&mut guard, 2), Some(vec![(0x1000, 65, 0xa000)]));
         assert_eq!(at(&mut guard, 4), None, "no buffer was allocated or freed");

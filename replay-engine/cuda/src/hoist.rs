@@ -88,7 +88,7 @@ impl Variables {
         let globals = script.metadata.modules.iter().flat_map(|m| &m.globals);
         let mut all: Vec<_> = globals
             .filter(|g| g.bytes > 0)
-            .map(|g| (g.at, g.bytes, false))
+            .map(|g| (g.at.get(), g.bytes, false))
             .collect();
         all.sort_unstable();
         Self { all }
@@ -109,7 +109,7 @@ impl Variables {
                 }
             }
             Step::Copy(row) => self.touch(row.to, extent(row)),
-            Step::Fill(row) => self.touch(row.to, filled(row)),
+            Step::Fill(row) => self.touch(row.to.get(), filled(row)),
             Step::Launch(_, arguments) => {
                 for word in arguments.as_chunks::<8>().0 {
                     self.touch(u64::from_le_bytes(*word), 1);
@@ -151,6 +151,7 @@ fn filled(row: &FillRow) -> u64 {
 #[allow(clippy::unwrap_used, reason = "tests fail in this way")]
 mod tests {
     use super::*;
+    use trace_core::GpuVa;
     use trace_core::recording::{ApiTraceMetadata, CallGlobal, CallModule, LaunchRow, OrderRow};
 
     const VARIABLE: u64 = 0x7000_0000;
@@ -173,7 +174,7 @@ mod tests {
     /// and a launch.
     fn script(argument: u64, copied_to: u64) -> Script {
         let global = |n: u64| CallGlobal {
-            at: VARIABLE + n * 256,
+            at: GpuVa::new(VARIABLE + n * 256),
             bytes: 8,
             ..CallGlobal::default()
         };

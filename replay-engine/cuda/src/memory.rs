@@ -8,6 +8,7 @@ use cuda_driver::{
     ACCESS_READ_WRITE, ALLOCATION_PINNED, AccessDescription, AllocationProperties, CuDevice, CuMemHandle, Driver,
     LOCATION_DEVICE, MemLocation,
 };
+use trace_core::GpuVa;
 
 /// Sizes and alignments of the reservation around a range outside of the window, if the driver does not grant the range
 /// alone, bytes. Drivers honor the address of long ranges only; the shorter the range, the less of this process is in
@@ -48,29 +49,29 @@ impl MappedMemory {
         };
         for window in windows {
             if places().any(|(at, bytes)| window.contains(at, bytes)) {
-                all.reserve(window.base, window.bytes)?;
+                all.reserve(window.base.get(), window.bytes)?;
             }
         }
         for (at, bytes) in places() {
             if !windows.iter().any(|w| w.contains(at, bytes)) {
-                all.reserve_outside(at, bytes)?;
+                all.reserve_outside(at.get(), bytes)?;
             }
         }
         for (at, bytes) in &script.ranges {
-            all.map(*at, *bytes)?;
+            all.map(at.get(), *bytes)?;
         }
         for s in &script.same {
             all.map_again(s)?;
         }
         for (at, bytes) in &script.shared {
-            all.map_anywhere(*at, *bytes, &script.shared_parts)?;
+            all.map_anywhere(at.get(), *bytes, &script.shared_parts)?;
         }
         Ok(all)
     }
 
     /// Maps memory whose parts may be relocated, for example memory shared by host and device. It uses the recorded
     /// address, or another one if that is not free in this process.
-    fn map_anywhere(&mut self, at: u64, bytes: u64, parts: &[(u64, u64)]) -> Result<(), CudaReplayError> {
+    fn map_anywhere(&mut self, at: u64, bytes: u64, parts: &[(GpuVa, u64)]) -> Result<(), CudaReplayError> {
         let is_free = self.reserve_outside(at, bytes);
         if is_free.is_ok() {
             return self.map(at, bytes);
@@ -80,25 +81,27 @@ impl MappedMemory {
         unsafe { self.driver.cuMemAddressReserve(&raw mut to, bytes as usize, 0, 0, 0)? };
         self.reserved.push((to, bytes));
         self.map(to, bytes)?;
-        let inside = parts.iter().filter(|(part, _)| *part >= at && part - at < bytes);
+        let inside = parts
+            .iter()
+            .filter(|(part, _)| part.get().checked_sub(at).is_some_and(|by| by < bytes));
         self.moved.extend(inside.map(|(part, length)| MovedVariable {
             was: *part,
             bytes: *length,
-            is: to + (part - at),
+            is: GpuVa::new(to + (part.get() - at)),
         }));
         Ok(())
     }
 
     /// Maps `bytes` bytes, a multiple of the mapping granularity, at any address, with unmapped addresses after them.
     /// Returns the first address.
-    pub fn map_with_gap(&mut self, bytes: u64) -> Result<u64, CudaReplayError> {
+    pub fn map_with_gap(&mut self, bytes: u64) -> Result<GpuVa, CudaReplayError> {
         let whole = bytes.saturating_add(super::script::GRANULE);
         let mut at = 0;
         // SAFETY: reserves only an address range; the driver returns its address.
         unsafe { self.driver.cuMemAddressReserve(&raw mut at, whole as usize, 0, 0, 0)? };
         self.reserved.push((at, whole));
         self.map(at, bytes)?;
-        Ok(at)
+        Ok(GpuVa::new(at))
     }
 
     /// Maps existing memory at further addresses.
@@ -106,7 +109,7 @@ impl MappedMemory {
         let found = self
             .ranges
             .iter()
-            .find(|(at, bytes, _)| *at == s.of && *bytes == s.bytes);
+            .find(|(at, bytes, _)| *at == s.of.get() && *bytes == s.bytes);
         let handle = found
             .map(|(.., handle)| *handle)
             .ok_or_else(|| CudaReplayError::Damaged {
@@ -118,9 +121,9 @@ impl MappedMemory {
             })?;
         let d = &self.driver;
         // SAFETY: memory created by this value, and addresses that are reserved and unmapped.
-        unsafe { d.cuMemMap(s.at, s.bytes as usize, 0, handle, 0)? };
-        self.same.push((s.at, s.bytes));
-        self.allow(s.at, s.bytes)
+        unsafe { d.cuMemMap(s.at.get(), s.bytes as usize, 0, handle, 0)? };
+        self.same.push((s.at.get(), s.bytes));
+        self.allow(s.at.get(), s.bytes)
     }
 
     /// Grants the device access to a mapping.
@@ -173,8 +176,8 @@ impl MappedMemory {
             // SAFETY: just reserved, and unused.
             let _ = unsafe { d.cuMemAddressFree(given, length) };
             return Err(CudaReplayError::Taken {
-                at,
-                end: at.saturating_add(bytes),
+                at: GpuVa::new(at),
+                end: GpuVa::new(at.saturating_add(bytes)),
                 given,
             });
         }
@@ -215,8 +218,8 @@ impl MappedMemory {
     }
 
     /// Returns the first byte and the length in bytes of each mapped range, each once.
-    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.ranges.iter().map(|(at, bytes, _)| (*at, *bytes))
+    pub fn ranges(&self) -> impl Iterator<Item = (GpuVa, u64)> + '_ {
+        self.ranges.iter().map(|(at, bytes, _)| (GpuVa::new(*at), *bytes))
     }
 
     /// Returns the number of mapped bytes.

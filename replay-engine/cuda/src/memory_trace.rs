@@ -9,9 +9,9 @@ use super::stage::{Stage, StageOptions};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use trace_core::PAGE_SIZE;
 use trace_core::api_trace::{MemorySample, MemoryTrace};
 use trace_core::progress::Progress;
+use trace_core::{GpuVa, PAGE_SIZE};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Size of an observation in an answer without its contents, bytes.
@@ -147,19 +147,19 @@ struct TracedRanges {
     /// First byte and length in bytes on the device, ascending.
     device: Vec<(u64, u64)>,
     /// The same ranges at recorded addresses, ascending.
-    recorded: Vec<std::ops::Range<u64>>,
+    recorded: Vec<std::ops::Range<GpuVa>>,
 }
 
 impl TracedRanges {
     /// Returns the mapped parts of the requested ranges, as whole pages on the device. With no requested ranges,
     /// returns all memory.
-    fn new(stage: &Stage<'_>, asked: &[(u64, u64)]) -> Self {
+    fn new(stage: &Stage<'_>, asked: &[(GpuVa, u64)]) -> Self {
         // First byte on the device, first byte in the recording, and length in bytes.
         let mut all: Vec<(u64, u64, u64)> = Vec::new();
         for (is, bytes) in stage.ranges() {
-            let was = stage.recorded_address(is);
+            let was = stage.recorded_address(GpuVa::new(is));
             if asked.is_empty() {
-                all.push((is, was, bytes));
+                all.push((is, was.get(), bytes));
                 continue;
             }
             for (at, length) in asked {
@@ -169,7 +169,7 @@ impl TracedRanges {
                 }
                 let by = (first - was) / PAGE * PAGE;
                 let to = (end - was).next_multiple_of(PAGE).min(bytes);
-                all.push((is + by, was + by, to - by));
+                all.push((is + by, (was + by).get(), to - by));
             }
         }
         // Pages named by two ranges are merged. If a variable was recorded inside other memory, it is separate memory
@@ -197,7 +197,7 @@ impl TracedRanges {
         apart.retain(|r| r.2 > 0);
         let recorded = apart
             .iter()
-            .map(|(_, was, bytes)| *was..was.saturating_add(*bytes))
+            .map(|(_, was, bytes)| GpuVa::new(*was)..GpuVa::new(was.saturating_add(*bytes)))
             .collect();
         let mut device: Vec<(u64, u64)> = apart.iter().map(|(is, _, bytes)| (*is, *bytes)).collect();
         device.sort_unstable();
@@ -247,7 +247,7 @@ impl MemoryTracer {
             at
         });
         self.samples.push(MemorySample {
-            at,
+            at: GpuVa::new(at),
             next_event,
             bytes: u32::try_from(bytes.len()).unwrap_or(0),
             content,
@@ -266,13 +266,13 @@ impl MemoryTracer {
             let pages: Vec<u64> = (0..bytes.div_ceil(PAGE)).map(|n| first + n * PAGE).collect();
             for (at, bytes) in join_pages(&pages, &ranges.device) {
                 buffer.resize(usize::try_from(bytes).unwrap_or(0), 0);
-                stage.read(at, &mut buffer)?;
-                let recorded = stage.recorded_address(at);
+                stage.read(GpuVa::new(at), &mut buffer)?;
+                let recorded = stage.recorded_address(GpuVa::new(at));
                 for (n, place) in (0..).zip(buffer.chunks(PAGE_SIZE)) {
                     if self.is_full() {
-                        return Ok(Some(recorded + n * PAGE));
+                        return Ok(Some((recorded + n * PAGE).get()));
                     }
-                    self.see(recorded + n * PAGE, next_event, place);
+                    self.see((recorded + n * PAGE).get(), next_event, place);
                 }
             }
         }
@@ -302,18 +302,18 @@ impl MemoryTracer {
             let length = usize::try_from(bytes).unwrap_or(0);
             was.resize(length, 0);
             is.resize(length, 0);
-            if !stage.read_saved(kept, at, &mut was)? {
+            if !stage.read_saved(kept, GpuVa::new(at), &mut was)? {
                 return Err(CudaReplayError::Damaged {
                     event,
                     what: format!("{bytes} bytes at {at:#x} were not stored"),
                 });
             }
-            stage.read(at, &mut is)?;
-            let recorded = stage.recorded_address(at);
+            stage.read(GpuVa::new(at), &mut is)?;
+            let recorded = stage.recorded_address(GpuVa::new(at));
             let both = was.chunks(PAGE_SIZE).zip(is.chunks(PAGE_SIZE));
             for (n, (before, behind)) in (0..).zip(both) {
-                self.see(recorded + n * PAGE, event, before);
-                self.see(recorded + n * PAGE, event + 1, behind);
+                self.see((recorded + n * PAGE).get(), event, before);
+                self.see((recorded + n * PAGE).get(), event + 1, behind);
             }
         }
         kept.update(stage.tools())?;

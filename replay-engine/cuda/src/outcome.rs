@@ -149,7 +149,7 @@ pub(crate) fn build_recording(
             && CopyKind::from_raw(row.kind) == Some(CopyKind::DeviceToHost)
             && let Some(output) = outcome.outputs.iter().find(|o| o.name == *name)
         {
-            let phase = (row.device() % PAGE_SIZE as u64) as usize;
+            let phase = (row.device().get() % PAGE_SIZE as u64) as usize;
             let ids = laid(&mut memory, phase, &output.data);
             row.pages_at = events.call_pages(&ids);
         }

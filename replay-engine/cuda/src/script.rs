@@ -2,6 +2,7 @@
 
 use super::error::CudaReplayError;
 use std::collections::{BTreeMap, BTreeSet};
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CallEvent, CopyKind, CopyRow,
@@ -64,18 +65,18 @@ impl Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAlias {
     /// First address.
-    pub at: u64,
+    pub at: GpuVa,
     /// Number of bytes.
     pub bytes: u64,
     /// First address of the other range, which is one of [`Script::ranges`].
-    pub of: u64,
+    pub of: GpuVa,
 }
 
 /// Device memory that the program allocated, or that existed when the range started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScriptBuffer {
     /// First address.
-    pub at: u64,
+    pub at: GpuVa,
     /// Number of bytes.
     pub bytes: u64,
     /// The first event of its lifetime.
@@ -109,13 +110,13 @@ pub struct Script {
     /// Device-to-host copies, in event order.
     pub outputs: Vec<Transfer>,
     /// Address ranges with memory: first byte and length in bytes, whole granules, disjoint.
-    pub ranges: Vec<(u64, u64)>,
+    pub ranges: Vec<(GpuVa, u64)>,
     /// Ranges that alias the memory of others; disjoint from [`Script::ranges`].
     pub same: Vec<MemoryAlias>,
     /// Ranges of memory shared by host and device, as [`Script::ranges`]. They may have other addresses in a replay.
-    pub shared: Vec<(u64, u64)>,
+    pub shared: Vec<(GpuVa, u64)>,
     /// Contents of [`Script::shared`]: first byte and length in bytes of each part.
-    pub shared_parts: Vec<(u64, u64)>,
+    pub shared_parts: Vec<(GpuVa, u64)>,
     /// Device memory, ordered by the first event of its lifetime.
     pub buffers: Vec<ScriptBuffer>,
     /// What was left out, as messages.
@@ -175,7 +176,7 @@ impl Script {
                         _ => None,
                     };
                     if let Some(of) = of.filter(|_| a.bytes > 0) {
-                        of.insert(a.at, a.bytes.max(of.get(&a.at).copied().unwrap_or(0)));
+                        of.insert(a.at.get(), a.bytes.max(of.get(&a.at.get()).copied().unwrap_or(0)));
                     }
                 }
                 CallEvent::Call(c) => {
@@ -185,7 +186,14 @@ impl Script {
                         let words = report.as_deref().and_then(|b| <&[u8; 24]>::try_from(b).ok());
                         let words = words.ok_or_else(|| damaged("a mapping without its address"))?;
                         let [at, bytes, of] = three(words);
-                        same.insert(at, MemoryAlias { at, bytes, of });
+                        same.insert(
+                            at,
+                            MemoryAlias {
+                                at: GpuVa::new(at),
+                                bytes,
+                                of: GpuVa::new(of),
+                            },
+                        );
                         continue;
                     }
                     at_begin = matches!(name, "snapshot at the begin" | "snapshot before launch");
@@ -198,7 +206,7 @@ impl Script {
                     let first = at_begin && c.stream == OrderRow::NONE;
                     // The addresses of variables depend on where their module is loaded.
                     let mut variables = script.metadata.modules.iter().flat_map(|m| &m.globals);
-                    if first && !variables.any(|g| c.from.checked_sub(g.at).is_some_and(|n| n < g.bytes)) {
+                    if first && !variables.any(|g| c.from.checked_sub(g.at.get()).is_some_and(|n| n < g.bytes)) {
                         ranges.insert(c.from, c.bytes.max(ranges.get(&c.from).copied().unwrap_or(0)));
                         buffers.begun_with(event, c.from, c.bytes);
                     }
@@ -269,17 +277,17 @@ impl Script {
             cut(&mut script.shared, *at, at.saturating_add(*bytes), false);
         }
         script.buffers = buffers.finish();
-        script.buffers.retain(|b| !managed.contains_key(&b.at));
-        script.shared_parts = managed.into_iter().collect();
+        script.buffers.retain(|b| !managed.contains_key(&b.at.get()));
+        script.shared_parts = managed.into_iter().map(|(at, bytes)| (GpuVa::new(at), bytes)).collect();
         script.share(same)?;
         // Aliased memory cannot be relocated: data written at one address is read at the other.
         let Self { buffers, same, .. } = &mut script;
         let overlaps = |b: &ScriptBuffer, at: u64, bytes: u64| {
-            b.at < at.saturating_add(bytes) && at < b.at.saturating_add(b.bytes)
+            b.at.get() < at.saturating_add(bytes) && at < b.at.saturating_add(b.bytes).get()
         };
         buffers.retain(|b| {
             same.iter()
-                .all(|s| !overlaps(b, s.at, s.bytes) && !overlaps(b, s.of, s.bytes))
+                .all(|s| !overlaps(b, s.at.get(), s.bytes) && !overlaps(b, s.of.get(), s.bytes))
         });
         script.hoist_variables();
         script.first = script.count_leading_inputs();
@@ -323,7 +331,14 @@ impl Script {
             let bytes = rows.saturating_sub(1).saturating_mul(pitch).saturating_add(row);
             (at, if row == 0 || rows == 0 { 0 } else { bytes })
         };
-        let of_fill = |row: &FillRow| rows(row.to, row.row_bytes().unwrap_or(u64::MAX), row.rows.max(1), row.pitch);
+        let of_fill = |row: &FillRow| {
+            rows(
+                row.to.get(),
+                row.row_bytes().unwrap_or(u64::MAX),
+                row.rows.max(1),
+                row.pitch,
+            )
+        };
         let to = |row: &CopyRow| rows(row.to, row.bytes, row.rows, row.to_pitch);
         let from = |row: &CopyRow| rows(row.from, row.bytes, row.rows, row.from_pitch);
         match step {
@@ -355,7 +370,7 @@ impl Script {
     /// Returns module, first byte and length in bytes of the variables that copies or fills access.
     fn touched_variables(&self) -> BTreeSet<(usize, u64, u64)> {
         let globals = self.metadata.modules.iter().enumerate();
-        let globals = globals.flat_map(|(n, m)| m.globals.iter().map(move |g| (g.at, (g.bytes, n))));
+        let globals = globals.flat_map(|(n, m)| m.globals.iter().map(move |g| (g.at.get(), (g.bytes, n))));
         let by_address: BTreeMap<u64, (u64, usize)> = globals.collect();
         let mut found = BTreeSet::new();
         if by_address.is_empty() {
@@ -384,14 +399,15 @@ impl Script {
     /// recording does not describe, or launches a function without code or arguments.
     #[must_use]
     pub fn obstacle(&self) -> Option<Obstacle> {
-        let mut known: Vec<(u64, u64)> = self.ranges.iter().chain(&self.shared).copied().collect();
-        known.extend(self.same.iter().map(|s| (s.at, s.bytes)));
+        let mapped = self.ranges.iter().chain(&self.shared);
+        let mut known: Vec<(u64, u64)> = mapped.map(|(at, bytes)| (at.get(), *bytes)).collect();
+        known.extend(self.same.iter().map(|s| (s.at.get(), s.bytes)));
         known.extend(
             self.metadata
                 .modules
                 .iter()
                 .flat_map(|m| &m.globals)
-                .map(|g| (g.at, g.bytes)),
+                .map(|g| (g.at.get(), g.bytes)),
         );
         known.sort_unstable();
         let is_known = |at: u64, bytes: u64| {
@@ -446,9 +462,12 @@ impl Script {
     /// Splits off ranges whose memory is mapped twice, and the ranges that are mapped to it.
     fn share(&mut self, same: BTreeMap<u64, MemoryAlias>) -> Result<(), CudaReplayError> {
         for s in same.values() {
-            let is_whole = s.bytes > 0 && [s.at, s.bytes, s.of].iter().all(|n| n.is_multiple_of(GRANULE));
+            let is_whole = s.bytes > 0
+                && [s.at.get(), s.bytes, s.of.get()]
+                    .iter()
+                    .all(|n| n.is_multiple_of(GRANULE));
             let ends = s.at.checked_add(s.bytes).zip(s.of.checked_add(s.bytes));
-            let Some((end, of_end)) = ends.filter(|_| is_whole && !same.contains_key(&s.of)) else {
+            let Some((end, of_end)) = ends.filter(|_| is_whole && !same.contains_key(&s.of.get())) else {
                 return Err(CudaReplayError::Damaged {
                     event: 0,
                     what: format!("the memory at {:#x} cannot also be the memory at {:#x}", s.at, s.of),
@@ -565,14 +584,14 @@ impl LiveBuffers {
     fn row(&mut self, event: u64, row: AllocationRow) {
         let kind = AllocationKind::from_raw(row.kind);
         if kind.is_some_and(AllocationKind::gives_device) {
-            let gone = self.live.remove(&row.at).and_then(|n| self.all.get_mut(n));
+            let gone = self.live.remove(&row.at.get()).and_then(|n| self.all.get_mut(n));
             if let Some(buffer) = gone {
                 buffer.to = Some(event);
             }
         } else if kind.is_some_and(|k| k.takes_device() && k != AllocationKind::TakeManaged) && row.bytes > 0 {
-            self.add(event, row.at, row.bytes);
+            self.add(event, row.at.get(), row.bytes);
             if kind == Some(AllocationKind::Map) {
-                self.mapped.insert(row.at, row.bytes);
+                self.mapped.insert(row.at.get(), row.bytes);
             }
         }
     }
@@ -583,11 +602,11 @@ impl LiveBuffers {
         let before = self.live.range(..=at).next_back().map(|(_, n)| *n);
         if let Some(buffer) = before.and_then(|n| self.all.get_mut(n)) {
             let buffer_end = buffer.at.saturating_add(buffer.bytes);
-            if end <= buffer_end {
+            if end <= buffer_end.get() {
                 return;
             }
-            if buffer_end == at && at.is_multiple_of(4096) && buffer.bytes >= MIN_CUT {
-                buffer.bytes = end - buffer.at;
+            if buffer_end == GpuVa::new(at) && at.is_multiple_of(4096) && buffer.bytes >= MIN_CUT {
+                buffer.bytes = end - buffer.at.get();
                 return;
             }
         }
@@ -599,8 +618,8 @@ impl LiveBuffers {
     fn finish(self) -> Vec<ScriptBuffer> {
         let ends: BTreeSet<u64> = self.mapped.iter().map(|(at, n)| at.saturating_add(*n)).collect();
         let is_alone = |b: &ScriptBuffer| {
-            let is_mapped = self.mapped.contains_key(&b.at);
-            !is_mapped || !ends.contains(&b.at) && !self.mapped.contains_key(&b.at.saturating_add(b.bytes))
+            let is_mapped = self.mapped.contains_key(&b.at.get());
+            !is_mapped || !ends.contains(&b.at.get()) && !self.mapped.contains_key(&b.at.saturating_add(b.bytes).get())
         };
         let mut all = self.all;
         all.retain(is_alone);
@@ -610,7 +629,7 @@ impl LiveBuffers {
     fn add(&mut self, event: u64, at: u64, bytes: u64) {
         self.live.insert(at, self.all.len());
         self.all.push(ScriptBuffer {
-            at,
+            at: GpuVa::new(at),
             bytes,
             from: event,
             to: None,
@@ -656,7 +675,7 @@ impl TransferNames {
 }
 
 /// Cuts a range out of others. With `stays`, it becomes a range of its own.
-fn cut(ranges: &mut Vec<(u64, u64)>, at: u64, end: u64, stays: bool) {
+fn cut(ranges: &mut Vec<(GpuVa, u64)>, at: GpuVa, end: GpuVa, stays: bool) {
     let mut left = Vec::with_capacity(ranges.len() + 2);
     for (from, bytes) in ranges.drain(..) {
         let to = from + bytes;
@@ -687,7 +706,7 @@ fn three(bytes: &[u8; 24]) -> [u64; 3] {
 }
 
 /// Returns whole granules that cover all ranges, joined if they are adjacent.
-fn granules(ranges: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
+fn granules(ranges: &BTreeMap<u64, u64>) -> Vec<(GpuVa, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (at, bytes) in ranges {
         let first = at - at % GRANULE;
@@ -699,7 +718,7 @@ fn granules(ranges: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
             _ => joined.push((first, end - first)),
         }
     }
-    joined
+    joined.into_iter().map(|(at, bytes)| (GpuVa::new(at), bytes)).collect()
 }
 
 #[cfg(test)]
@@ -711,37 +730,39 @@ mod tests {
     fn ranges_become_disjoint_granules() {
         let g = GRANULE;
         let ranges = BTreeMap::from([(g + 5, 10), (g + 600, g), (5 * g, 1), (9 * g - 1, 2), (u64::MAX - 3, 2)]);
-        assert_eq!(granules(&ranges), [(g, 2 * g), (5 * g, g), (8 * g, 2 * g)]);
+        let expected = [(g, 2 * g), (5 * g, g), (8 * g, 2 * g)].map(|(at, bytes)| (GpuVa::new(at), bytes));
+        assert_eq!(granules(&ranges), expected);
     }
 
     #[test]
     fn doubly_mapped_memory_is_a_separate_range() {
         let g = GRANULE;
         let mut script = Script {
-            ranges: vec![(g, 4 * g), (8 * g, 2 * g)],
+            ranges: vec![(GpuVa::new(g), 4 * g), (GpuVa::new(8 * g), 2 * g)],
             ..Script::default()
         };
         let one = MemoryAlias {
-            at: 8 * g,
+            at: GpuVa::new(8 * g),
             bytes: g,
-            of: 2 * g,
+            of: GpuVa::new(2 * g),
         };
-        script.share(BTreeMap::from([(one.at, one)])).unwrap();
-        assert_eq!(script.ranges, [(g, g), (2 * g, g), (3 * g, 2 * g), (9 * g, g)]);
+        script.share(BTreeMap::from([(one.at.get(), one)])).unwrap();
+        let expected = [(g, g), (2 * g, g), (3 * g, 2 * g), (9 * g, g)].map(|(at, bytes)| (GpuVa::new(at), bytes));
+        assert_eq!(script.ranges, expected);
         assert_eq!(script.same, [one]);
         let of_itself = MemoryAlias {
-            at: 2 * g,
+            at: GpuVa::new(2 * g),
             bytes: g,
-            of: 2 * g,
+            of: GpuVa::new(2 * g),
         };
-        assert!(script.share(BTreeMap::from([(of_itself.at, of_itself)])).is_err());
+        assert!(script.share(BTreeMap::from([(of_itself.at.get(), of_itself)])).is_err());
     }
 
     #[test]
     fn first_step_in_unrecorded_memory_is_the_obstacle() {
         let fill = |to: u64, elements: u64| {
             Step::Fill(FillRow {
-                to,
+                to: GpuVa::new(to),
                 elements,
                 element: 4,
                 ..FillRow::default()
@@ -749,8 +770,8 @@ mod tests {
         };
         let g = GRANULE;
         let mut script = Script {
-            ranges: vec![(g, g), (2 * g, g)],
-            shared: vec![(8 * g, g)],
+            ranges: vec![(GpuVa::new(g), g), (GpuVa::new(2 * g), g)],
+            shared: vec![(GpuVa::new(8 * g), g)],
             steps: vec![
                 (3, fill(2 * g - 4, 2)),
                 (5, fill(8 * g, 1)),

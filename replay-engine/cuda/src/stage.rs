@@ -20,6 +20,7 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use times::LaunchTimes;
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::LaunchRow;
 
@@ -385,7 +386,8 @@ impl<'a> Stage<'a> {
     /// Returns the ranges with memory of the recording: mappings, and variables of modules.
     pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
         let variables = self.code.variables().map(|m| (m.is, m.bytes));
-        self.mapped.ranges().chain(variables).collect()
+        let all = self.mapped.ranges().chain(variables);
+        all.map(|(at, bytes)| (at.get(), bytes)).collect()
     }
 
     /// Returns the kernel that compares memory. The driver compiles it at first use, which takes a while.
@@ -429,9 +431,9 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// If the range is not completely mapped.
-    pub fn read(&self, at: u64, to: &mut [u8]) -> Result<(), CudaReplayError> {
+    pub fn read(&self, at: GpuVa, to: &mut [u8]) -> Result<(), CudaReplayError> {
         // SAFETY: the buffer has the given length; the driver checks the range.
-        unsafe { self.driver.cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), at, to.len()) }?;
+        unsafe { self.driver.cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), at.get(), to.len()) }?;
         Ok(())
     }
 
@@ -439,19 +441,19 @@ impl<'a> Stage<'a> {
     ///
     /// # Errors
     /// If the device or the driver refuses.
-    pub fn read_saved(&self, kept: &SavedMemory, at: u64, to: &mut [u8]) -> Result<bool, CudaReplayError> {
-        Ok(kept.read(at, to)?)
+    pub fn read_saved(&self, kept: &SavedMemory, at: GpuVa, to: &mut [u8]) -> Result<bool, CudaReplayError> {
+        Ok(kept.read(at.get(), to)?)
     }
 
     /// Returns the device address of a recorded address.
     #[must_use]
-    pub fn device_address(&self, at: u64) -> u64 {
+    pub fn device_address(&self, at: GpuVa) -> GpuVa {
         self.code.moved_to(at)
     }
 
     /// Returns the recorded address of a device address: the inverse of [`Stage::device_address`].
     #[must_use]
-    pub fn recorded_address(&self, at: u64) -> u64 {
+    pub fn recorded_address(&self, at: GpuVa) -> GpuVa {
         let found = self.code.moved.iter().find(|m| at >= m.is && at - m.is < m.bytes);
         found.map_or(at, |m| m.was.wrapping_add(at - m.is))
     }

@@ -81,7 +81,7 @@ impl CudaReplayDevice {
             hardware: None,
             windows: Vec::new(),
             arena: Arena {
-                base: PhysAddr(0),
+                base: PhysAddr::ZERO,
                 pages: 0,
             },
             interface: DeviceInterface::Api,

@@ -21,6 +21,7 @@ use replay_engine::tune::{
     TuneRequest,
 };
 use std::time::{Duration, Instant};
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::LaunchRow;
 
@@ -268,7 +269,8 @@ impl<'s, 'a> Tuner<'s, 'a> {
                 continue;
             };
             let mut got = vec![0; expected.len()];
-            self.stage.read(self.stage.device_address(t.row.from), &mut got)?;
+            self.stage
+                .read(self.stage.device_address(GpuVa::new(t.row.from)), &mut got)?;
             self.held = self.held.saturating_add(expected.len() as u64);
             let piece = MemoryDiff {
                 at: t.row.from,
@@ -307,7 +309,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         let stream = self.stage.stream(row.stream);
         for twin in twins {
             // SAFETY: variables of two modules with the same length.
-            unsafe { driver.cuMemcpyDtoD_v2(twin.at, twin.of, twin.bytes) }.map_err(|e| broken(&e))?;
+            unsafe { driver.cuMemcpyDtoD_v2(twin.at.get(), twin.of.get(), twin.bytes) }.map_err(|e| broken(&e))?;
         }
         // Copies of the default stream do not wait for non-blocking streams. SAFETY: waits for all work; then events
         // and a launch in one stream, with descriptors of the stage.
@@ -329,7 +331,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
         let took = self.watch.elapsed_ns().map_err(|e| broken(&e))?;
         for twin in twins {
             // SAFETY: as above.
-            unsafe { driver.cuMemcpyDtoD_v2(twin.of, twin.at, twin.bytes) }.map_err(|e| broken(&e))?;
+            unsafe { driver.cuMemcpyDtoD_v2(twin.of.get(), twin.at.get(), twin.bytes) }.map_err(|e| broken(&e))?;
         }
         Ok(LaunchResult::Took(took))
     }
@@ -405,10 +407,10 @@ impl<'s, 'a> Tuner<'s, 'a> {
             let length = usize::try_from(bytes).unwrap_or(0);
             expected.resize(length, 0);
             got.resize(length, 0);
-            self.stage.read_saved(after, at, &mut expected)?;
-            self.stage.read(at, &mut got)?;
+            self.stage.read_saved(after, GpuVa::new(at), &mut expected)?;
+            self.stage.read(GpuVa::new(at), &mut got)?;
             let piece = MemoryDiff {
-                at: self.stage.recorded_address(at),
+                at: self.stage.recorded_address(GpuVa::new(at)).get(),
                 expected: &expected,
                 got: &got,
             };

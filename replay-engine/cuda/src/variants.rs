@@ -12,6 +12,7 @@ use cuda_driver::{
 use replay_engine::tune::{Bounds, Point, ReplacementCode, ReplacementKind};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
+use trace_core::GpuVa;
 use trace_core::recording::{CallFunction, CallGlobal};
 
 /// Maximum size of kept compiler messages of the driver, bytes.
@@ -23,8 +24,8 @@ type Key = (u32, Option<u32>, Option<Bounds>);
 /// A variable of a variant, and the recorded variable that it replaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VariableTwin {
-    pub of: u64,
-    pub at: u64,
+    pub of: GpuVa,
+    pub at: GpuVa,
     pub bytes: usize,
 }
 
@@ -249,7 +250,7 @@ impl<'a> Variants<'a> {
             if found.is_ok() && bytes as u64 == global.bytes && bytes > 0 {
                 variant.twins.push(VariableTwin {
                     of: stage.device_address(global.at),
-                    at,
+                    at: GpuVa::new(at),
                     bytes,
                 });
             }

@@ -67,7 +67,7 @@ impl Job {
         let mut device = SoftwareMali::with_arena(
             Model::G71,
             Arena {
-                base: PhysAddr(0),
+                base: PhysAddr::ZERO,
                 pages: 1 << 20,
             },
         );
@@ -76,14 +76,19 @@ impl Job {
         let s = &r.metadata.address_spaces[0];
         for m in mappings(s.format, s.root, &memory).unwrap() {
             for n in 0..m.pages {
-                let va = m.va.0 + n * PAGE_SIZE as u64;
-                let leaf = trace_core::mmu::translate(s.format, s.root, trace_core::GpuVa(va), &memory).unwrap();
+                let va = m.va.get() + n * PAGE_SIZE as u64;
+                let leaf = trace_core::mmu::translate(s.format, s.root, trace_core::GpuVa::new(va), &memory).unwrap();
                 if let Some(page) = memory.frame(leaf.pa.frame()) {
                     device.store_page(va / PAGE_SIZE as u64, page).unwrap();
                 }
             }
         }
-        let buffers = r.metadata.buffers.iter().map(|b| (b.name.clone(), b.va.0)).collect();
+        let buffers = r
+            .metadata
+            .buffers
+            .iter()
+            .map(|b| (b.name.clone(), b.va.get()))
+            .collect();
         let mut job = Self { device, head, buffers };
         for (register, value) in [
             (0x28, u64::from(u32::MAX)),

@@ -49,7 +49,7 @@ pub(crate) struct MmuFault {
     /// Exception code.
     pub code: u8,
     /// Address of the access.
-    pub va: u64,
+    pub va: GpuVa,
     pub access: Access,
     /// Whether a table lies outside memory, which the MMU reports as a bus error.
     pub bus: bool,
@@ -106,7 +106,7 @@ impl Translation {
     ) -> Result<TranslatedAddress, MmuFault> {
         let fault = |code: u8, level: u8, bus| MmuFault {
             code: code | level & 7,
-            va,
+            va: GpuVa::new(va),
             access,
             bus,
         };
@@ -114,7 +114,7 @@ impl Translation {
             Self::Unmapped => return Err(fault(exception::TRANSLATION, 0, false)),
             Self::Identity => {
                 return Ok(TranslatedAddress {
-                    pa: PhysAddr(va),
+                    pa: PhysAddr::new(va),
                     rights: Rights {
                         read: true,
                         write: true,
@@ -125,7 +125,7 @@ impl Translation {
             }
             Self::Tables { format, root } => (format, root),
         };
-        let leaf = mmu::translate(format, root, GpuVa(va), memory).map_err(|f| match f {
+        let leaf = mmu::translate(format, root, GpuVa::new(va), memory).map_err(|f| match f {
             WalkFault::NotMapped { level } => fault(exception::TRANSLATION, level, false),
             WalkFault::BadEntry { level, .. } => fault(exception::TRANSLATION, level, false),
             WalkFault::TableMissing { level, .. } => fault(exception::TRANSTAB_BUS, level, true),
@@ -134,7 +134,7 @@ impl Translation {
         })?;
         let within = va & leaf.bytes.wrapping_sub(1);
         Ok(TranslatedAddress {
-            pa: PhysAddr(leaf.pa.0 & !leaf.bytes.wrapping_sub(1) | within),
+            pa: PhysAddr::new(leaf.pa.get() & !leaf.bytes.wrapping_sub(1) | within),
             rights: leaf.rights,
             level: leaf.level,
         })
@@ -156,7 +156,7 @@ impl TranslatedAddress {
     pub(crate) fn permission_fault(self, va: u64, access: Access) -> MmuFault {
         MmuFault {
             code: exception::PERMISSION | self.level & 7,
-            va,
+            va: GpuVa::new(va),
             access,
             bus: false,
         }
@@ -286,7 +286,7 @@ impl AddressSpace {
     /// Stores a fault in the registers. A later fault overwrites an earlier one.
     pub(crate) fn report(&mut self, fault: &MmuFault) {
         self.fault_status = u32::from(fault.code) | (fault.access as u32) << 8;
-        self.fault_address = fault.va;
+        self.fault_address = fault.va.get();
     }
 }
 
@@ -301,7 +301,7 @@ mod tests {
         assert!(a.write(0x00, 0x4567_8000) && a.write(0x04, 1) && a.write(0x30, 0x4200_0006));
         assert_eq!(a.translation(), Translation::Unmapped);
         assert_eq!(a.command(1, 0), CommandResult::Done);
-        let root = PhysAddr(0x1_4567_8000);
+        let root = PhysAddr::new(0x1_4567_8000);
         assert_eq!(
             a.translation(),
             Translation::Tables {
@@ -322,7 +322,7 @@ mod tests {
         let latch = |transtab| Translation::from_registers(transtab, 0);
         assert_eq!(latch(0), Translation::Unmapped);
         assert_eq!(latch(0x8000 | 2), Translation::Identity);
-        let root = PhysAddr(0x8000);
+        let root = PhysAddr::new(0x8000);
         assert_eq!(
             latch(0x8000 | 7),
             Translation::Tables {
@@ -347,12 +347,12 @@ mod tests {
     #[test]
     fn walks_end_in_a_page_or_in_the_fault_that_the_hardware_names() {
         let mut m = ArenaMemory::new(Arena {
-            base: PhysAddr(0x10_0000),
+            base: PhysAddr::new(0x10_0000),
             pages: 16,
         });
         for format in [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae] {
             m.clear();
-            let at = |frame: u64| PhysAddr(0x10_0000 + frame * 4096);
+            let at = |frame: u64| PhysAddr::new(0x10_0000 + frame * 4096);
             for level in 0..3 {
                 m.write(at(level), &mmu::encode_table(format, at(level + 1)).to_le_bytes())
                     .unwrap();
@@ -363,23 +363,23 @@ mod tests {
                 execute: false,
             };
             let leaf = mmu::encode_leaf(format, at(9), read_only, 0);
-            m.write(PhysAddr(at(3).0 + 8), &leaf.to_le_bytes()).unwrap();
+            m.write(at(3) + 8, &leaf.to_le_bytes()).unwrap();
             let t = Translation::Tables { format, root: at(0) };
-            assert_eq!(t.translate(0x1234, Access::Read, &m), Ok(PhysAddr(at(9).0 + 0x234)));
+            assert_eq!(t.translate(0x1234, Access::Read, &m), Ok(at(9) + 0x234));
             let code = |va, access| t.translate(va, access, &m).unwrap_err().code;
             assert_eq!(code(0x1234, Access::Write), 0xcb);
             assert_eq!(code(0x2234, Access::Read), 0xc3);
             assert_eq!(code(1 << 40, Access::Read), 0xc0);
             assert_eq!(code(1 << 60, Access::Read), 0xe0);
             m.write(
-                PhysAddr(at(0).0 + 8),
-                &mmu::encode_table(format, PhysAddr(0x5000_0000)).to_le_bytes(),
+                at(0) + 8,
+                &mmu::encode_table(format, PhysAddr::new(0x5000_0000)).to_le_bytes(),
             )
             .unwrap();
             let f = t.translate(1 << 39, Access::Read, &m).unwrap_err();
             assert_eq!((f.code, f.bus), (0xd1, true));
         }
         let f = Translation::Unmapped.translate(5, Access::Read, &m).unwrap_err();
-        assert_eq!((f.code, f.va, f.bus), (0xc0, 5, false));
+        assert_eq!((f.code, f.va, f.bus), (0xc0, GpuVa::new(5), false));
     }
 }

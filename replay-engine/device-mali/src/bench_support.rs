@@ -9,7 +9,7 @@ use crate::shader::group::{run_single_clause, translate_clause};
 use replay_engine::device::Arena;
 use trace_core::mmu::{self, Rights};
 use trace_core::recording::MmuFormat;
-use trace_core::{PAGE_SIZE, PhysAddr};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 /// Runs one clause of arithmetic on the registers of up to 32 lanes, all of which are active.
 ///
@@ -44,35 +44,35 @@ impl PagedMemory {
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         let mut memory = ArenaMemory::new(Arena {
-            base: PhysAddr(0),
+            base: PhysAddr::ZERO,
             pages: 1 << 18,
         });
         let format = MmuFormat::MaliLpae;
         let bytes = bytes.min(512 << 20);
         let page = PAGE_SIZE as u64;
         let mut put = |table: u64, level: u8, va: u64, entry: u64| {
-            let at = PhysAddr(table * page + u64::from(mmu::index_at(level, va)) * 8);
+            let at = PhysAddr::new(table * page + u64::from(mmu::index_at(level, GpuVa::new(va))) * 8);
             // The address is well inside the arena, and memory is not full.
             let _fits = memory.write(at, &entry.to_le_bytes());
         };
-        put(1, 0, VA, mmu::encode_table(format, PhysAddr(2 * page)));
-        put(2, 1, VA, mmu::encode_table(format, PhysAddr(3 * page)));
+        put(1, 0, VA, mmu::encode_table(format, PhysAddr::new(2 * page)));
+        put(2, 1, VA, mmu::encode_table(format, PhysAddr::new(3 * page)));
         for n in 0..bytes / page {
             let va = VA + n * page;
             let last = 4 + (n >> 9);
-            put(3, 2, va, mmu::encode_table(format, PhysAddr(last * page)));
+            put(3, 2, va, mmu::encode_table(format, PhysAddr::new(last * page)));
             put(
                 last,
                 3,
                 va,
-                mmu::encode_leaf(format, PhysAddr(FIRST + n * page), Rights::RW, 0),
+                mmu::encode_leaf(format, PhysAddr::new(FIRST + n * page), Rights::RW, 0),
             );
         }
         Self {
             memory,
             translation: Translation::Tables {
                 format,
-                root: PhysAddr(page),
+                root: PhysAddr::new(page),
             },
             bytes,
         }

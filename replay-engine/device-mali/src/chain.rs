@@ -20,7 +20,7 @@ use replay_engine::device::JobReport;
 use std::collections::HashSet;
 use trace_core::families::mali_jm::{CacheFlush, HEADER_BYTES, JobHeader, JobType, WriteKind};
 use trace_core::progress::Progress;
-use trace_core::{PAGE_SIZE, PhysAddr};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 /// Maximum number of jobs of one chain. A longer chain hangs, as a looping chain does.
 const MAX_JOBS: usize = 65_536;
@@ -37,7 +37,7 @@ pub(crate) struct ChainContext<'a> {
     pub anomalies: &'a mut Anomalies,
     pub translation: Translation,
     /// GPU address of the first job.
-    pub head: u64,
+    pub head: GpuVa,
     /// Job types that the slot supports, bit `n` for type `n`.
     pub types: u32,
     /// Cores that the driver permits.
@@ -77,9 +77,9 @@ pub(crate) enum ChainResult {
 pub(crate) struct ChainRun {
     pub reports: Vec<JobReport>,
     /// The job at which the chain ended.
-    pub head: u64,
+    pub head: GpuVa,
     /// The last job whose header was read.
-    pub tail: u64,
+    pub tail: GpuVa,
     pub end: ChainResult,
     /// Number of L2 flushes that the cache-flush jobs requested.
     pub flushes: u32,
@@ -169,12 +169,12 @@ impl ChainContext<'_> {
     fn split_pages(&mut self, va: u64, bytes: usize, access: Access) -> Result<[(PhysAddr, usize); 2], Fault> {
         let too_wide = Fault::Mmu(MmuFault {
             code: exception::ADDRESS_SIZE,
-            va,
+            va: GpuVa::new(va),
             access,
             bus: false,
         });
         let first = (PAGE_SIZE - (va as usize & (PAGE_SIZE - 1))).min(bytes);
-        let mut pieces = [(PhysAddr(0), 0); 2];
+        let mut pieces = [(PhysAddr::ZERO, 0); 2];
         for (piece, (skip, len)) in pieces.iter_mut().zip([(0, first), (first, bytes - first)]) {
             if len > 0 {
                 let at = va.checked_add(skip as u64).ok_or(too_wide)?;
@@ -185,7 +185,7 @@ impl ChainContext<'_> {
                 if !self.memory.has_frame(pa.frame()) {
                     self.anomalies.outside_memory += 1;
                     return Err(Fault::Bus {
-                        address: pa.0,
+                        address: pa.get(),
                         va: at,
                         access,
                     });
@@ -203,12 +203,12 @@ impl ChainContext<'_> {
             let (now, later) = rest.split_at_mut(len);
             if len > 0 {
                 let fault = Fault::Bus {
-                    address: pa.0,
+                    address: pa.get(),
                     va,
                     access: Access::Read,
                 };
                 self.memory.read(pa, now).map_err(|_| fault)?;
-                self.job_trace.read(pa.0, len);
+                self.job_trace.read(pa.get(), len);
             }
             rest = later;
         }
@@ -226,12 +226,13 @@ impl ChainContext<'_> {
                         self.anomalies.memory_refused += 1;
                     }
                     Fault::Bus {
-                        address: pa.0,
+                        address: pa.get(),
                         va,
                         access: Access::Write,
                     }
                 })?;
-                self.job_trace.job_write(self.location, self.writes_status, pa.0, len);
+                self.job_trace
+                    .job_write(self.location, self.writes_status, pa.get(), len);
             }
             rest = later;
         }
@@ -385,7 +386,7 @@ impl ChainContext<'_> {
         let mut seen = HashSet::new();
         let mut done: HashSet<u16> = HashSet::new();
         let mut va = self.head;
-        while va != 0 {
+        while va != GpuVa::ZERO {
             run.head = va;
             run.tail = va;
             self.location.va = va;
@@ -399,8 +400,8 @@ impl ChainContext<'_> {
                 return run;
             }
             let mut bytes = [0; HEADER_BYTES];
-            let fetched = if va.is_multiple_of(ALIGN) {
-                self.read(va, &mut bytes)
+            let fetched = if va.get().is_multiple_of(ALIGN) {
+                self.read(va.get(), &mut bytes)
             } else {
                 Err(Fault::Job(exception::CONFIG))
             };
@@ -412,7 +413,7 @@ impl ChainContext<'_> {
                     .filter(|d| **d != 0 && !done.contains(*d))
                     .count();
                 self.anomalies.unmet_dependencies += unmet as u64;
-                let shaded = self.job(va, &header, &mut run)?;
+                let shaded = self.job(va.get(), &header, &mut run)?;
                 if let JobTrace::Thread(thread) = &mut *self.job_trace
                     && thread.is_target(self.location)
                 {
@@ -422,7 +423,7 @@ impl ChainContext<'_> {
                         format!("jobs of type {kind} run no shader in the simulator"),
                     )));
                 }
-                self.end_job(va, exception::DONE, 0)?;
+                self.end_job(va.get(), exception::DONE, 0)?;
                 Ok(shaded)
             });
             let (status, shaded) = match result {
@@ -432,7 +433,7 @@ impl ChainContext<'_> {
                     let status = match end {
                         ChainResult::Failed(fault) => {
                             // If the header cannot be written, only the slot reports the job.
-                            let _unwritable = self.end_job(va, fault.code(), fault.address());
+                            let _unwritable = self.end_job(va.get(), fault.code(), fault.address());
                             fault.code()
                         }
                         ChainResult::Done | ChainResult::Hang => exception::ACTIVE,
@@ -451,7 +452,7 @@ impl ChainContext<'_> {
                 return run;
             }
             done.insert(header.index);
-            va = header.next.0;
+            va = header.next;
         }
         run
     }

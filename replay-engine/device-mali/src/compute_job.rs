@@ -135,9 +135,9 @@ fn load_job(
     let job = ComputeJob::read(view, va, model).map_err(ComputeEnd::Stopped)?;
     let given = ShaderInputs {
         push: job.push_uniforms.clone(),
-        shared_base: job.storage.group_base,
+        shared_base: job.storage.group_base.get(),
     };
-    match Program::load(job.shader, &given, || reading.clause(), |at| view.fetch(at)) {
+    match Program::load(job.shader.get(), &given, || reading.clause(), |at| view.fetch(at)) {
         Ok(program) => Ok((job, program)),
         Err(ProgramLoadError::Fetch(stop)) => Err(ComputeEnd::Stopped(stop)),
         Err(ProgramLoadError::Unknown(missing)) => Err(ComputeEnd::NotRun(describe_unknown(&missing))),
@@ -181,11 +181,11 @@ mod tests {
     #[test]
     fn cancelled_job_does_not_read_its_shader() {
         let mut memory = ArenaMemory::new(Arena {
-            base: PhysAddr(0),
+            base: PhysAddr::ZERO,
             pages: 16,
         });
         let (job, state) = (0x1000u64, 0x2000u64);
-        let mut put = |at: u64, word: u64| memory.write(PhysAddr(at), &word.to_le_bytes()).unwrap();
+        let mut put = |at: u64, word: u64| memory.write(PhysAddr::new(at), &word.to_le_bytes()).unwrap();
         put(job + 64 + 14 * 4, state);
         put(state, 0x3000);
         let progress = Progress::new();

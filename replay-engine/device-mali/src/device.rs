@@ -23,9 +23,9 @@ use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{
     Arena, Containment, DeviceInfo, DeviceInterface, JobReport, RegisterTarget, ReplayDeviceError, Target, space,
 };
-use trace_core::PhysAddr;
 use trace_core::progress::Progress;
 use trace_core::recording::{InterruptLine, Page};
+use trace_core::{GpuVa, PhysAddr};
 
 /// Virtual time of a register access, ns.
 const ACCESS_NS: u64 = 250;
@@ -35,7 +35,7 @@ const MAX_REPORTS: usize = 1 << 20;
 const UNITS: usize = 16;
 /// Arena of a device that was created by name: 4 GiB, starting at the 4 GiB line.
 const ARENA: Arena = Arena {
-    base: PhysAddr(0x1_0000_0000),
+    base: PhysAddr::new(0x1_0000_0000),
     pages: 1 << 20,
 };
 
@@ -209,7 +209,7 @@ impl SoftwareMali {
         let (work, status, failed) = match slot.work {
             job_slot::Work::Stopping(_, code) => {
                 let report = JobReport {
-                    va: slot.head,
+                    va: GpuVa::new(slot.head),
                     job_type: 0,
                     status: code,
                     computed: None,
@@ -266,7 +266,7 @@ impl SoftwareMali {
             translation: space.translation(),
             memory: &mut self.memory,
             anomalies: &mut self.anomalies,
-            head: setup.head,
+            head: GpuVa::new(setup.head),
             types: self.model.js_features.get(n).copied().unwrap_or(0),
             affinity,
             cores: affinity & self.power.ready(Domain::Shader),
@@ -279,15 +279,15 @@ impl SoftwareMali {
             location: JobLocation {
                 chain: self.job_trace.chains(),
                 position: 0,
-                va: setup.head,
+                va: GpuVa::new(setup.head),
             },
             job_trace: &mut self.job_trace,
             writes_status: false,
         };
         let run = context.run();
         if let Some(slot) = self.slots.get_mut(n) {
-            slot.head = run.head;
-            slot.tail = run.tail;
+            slot.head = run.head.get();
+            slot.tail = run.tail.get();
         }
         for _ in 0..run.flushes + u32::from(run.end == ChainResult::Done && setup.flushes_at_end()) {
             self.gpu.count_flush();
@@ -355,11 +355,11 @@ impl SoftwareMali {
 
     fn arena_bytes(&self) -> u64 {
         let arena = self.memory.arena();
-        arena.end().saturating_sub(arena.base.0)
+        arena.end().saturating_sub(arena.base.get()).get()
     }
 
     fn arena_address(&self, offset: u64) -> PhysAddr {
-        PhysAddr(self.memory.arena().base.0.saturating_add(offset))
+        self.memory.arena().base.saturating_add(offset)
     }
 }
 
@@ -394,7 +394,7 @@ impl Device for SoftwareMali {
             let bytes = value.to_le_bytes();
             let part = bytes.get(..usize::from(width)).ok_or(DeviceError::OutOfRange)?;
             match self.memory.write(self.arena_address(offset), part) {
-                Ok(()) => self.job_trace.cpu_write(self.arena_address(offset).0, part.len()),
+                Ok(()) => self.job_trace.cpu_write(self.arena_address(offset).get(), part.len()),
                 Err(MemoryError::Full) => self.anomalies.memory_refused += 1,
                 Err(MemoryError::Outside) => return Err(DeviceError::OutOfRange),
             }
@@ -493,7 +493,7 @@ impl RegisterTarget for SoftwareMali {
             _ => self.memory.write(at, bytes),
         };
         stored.map_err(|e| memory_error(&e, at.frame()))?;
-        self.job_trace.cpu_write(at.0, bytes.len());
+        self.job_trace.cpu_write(at.get(), bytes.len());
         Ok(())
     }
 

@@ -28,7 +28,7 @@ impl Fault {
     pub(crate) fn address(&self) -> u64 {
         match self {
             Self::Job(_) => 0,
-            Self::Mmu(f) => f.va,
+            Self::Mmu(f) => f.va.get(),
             Self::Bus { va, .. } => *va,
         }
     }

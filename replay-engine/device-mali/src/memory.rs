@@ -65,7 +65,7 @@ impl ArenaMemory {
     pub(crate) fn has_frame(&self, frame: u64) -> bool {
         frame
             .checked_mul(PAGE_SIZE as u64)
-            .is_some_and(|at| self.arena.contains(PhysAddr(at)))
+            .is_some_and(|at| self.arena.contains(PhysAddr::new(at)))
     }
 
     /// Returns the contents of a frame, or `None` outside the arena.
@@ -155,7 +155,7 @@ mod tests {
 
     fn small() -> ArenaMemory {
         ArenaMemory::new(Arena {
-            base: PhysAddr(0x10_0000),
+            base: PhysAddr::new(0x10_0000),
             pages: 4,
         })
     }
@@ -166,9 +166,9 @@ mod tests {
         assert_eq!(m.frame(0x100), Some(&ZERO_PAGE));
         m.store(0x101, &ZERO_PAGE).unwrap();
         assert!(m.backed_frames().is_empty());
-        m.write(PhysAddr(0x10_1ffc), &[1, 2, 3, 4]).unwrap();
+        m.write(PhysAddr::new(0x10_1ffc), &[1, 2, 3, 4]).unwrap();
         let mut out = [0; 4];
-        m.read(PhysAddr(0x10_1ffc), &mut out).unwrap();
+        m.read(PhysAddr::new(0x10_1ffc), &mut out).unwrap();
         assert_eq!(out, [1, 2, 3, 4]);
         assert_eq!(m.backed_frames(), [0x101]);
     }
@@ -180,17 +180,20 @@ mod tests {
         assert_eq!(m.frame(0x104), None);
         assert_eq!(m.frame(u64::MAX), None);
         assert_eq!(m.store(0x104, &[1; 4096]), Err(MemoryError::Outside));
-        assert_eq!(m.write(PhysAddr(0x10_3ffe), &[1, 2, 3, 4]), Err(MemoryError::Outside));
-        assert_eq!(m.read(PhysAddr(u64::MAX), &mut [0; 1]), Err(MemoryError::Outside));
+        assert_eq!(
+            m.write(PhysAddr::new(0x10_3ffe), &[1, 2, 3, 4]),
+            Err(MemoryError::Outside)
+        );
+        assert_eq!(m.read(PhysAddr::MAX, &mut [0; 1]), Err(MemoryError::Outside));
     }
 
     #[test]
     fn number_of_backed_frames_is_bounded() {
         let mut m = small();
         m.max_frames = 2;
-        m.write(PhysAddr(0x10_0000), &[1]).unwrap();
-        m.write(PhysAddr(0x10_1000), &[1]).unwrap();
-        assert_eq!(m.write(PhysAddr(0x10_2000), &[1]), Err(MemoryError::Full));
-        m.write(PhysAddr(0x10_1001), &[1]).unwrap();
+        m.write(PhysAddr::new(0x10_0000), &[1]).unwrap();
+        m.write(PhysAddr::new(0x10_1000), &[1]).unwrap();
+        assert_eq!(m.write(PhysAddr::new(0x10_2000), &[1]), Err(MemoryError::Full));
+        m.write(PhysAddr::new(0x10_1001), &[1]).unwrap();
     }
 }

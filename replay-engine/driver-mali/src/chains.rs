@@ -148,13 +148,13 @@ struct ChainMemory<'c> {
 }
 
 fn key(o: &Object) -> (u64, u64, u64) {
-    (o.handle, o.va.0, o.bytes)
+    (o.handle, o.va.get(), o.bytes)
 }
 
 impl<'c> ChainMemory<'c> {
     fn new(chains: &'c Chains, space: SpaceId) -> Self {
         let named = |o: &Object| {
-            let within = |b: &NamedBuffer| b.va.0 < o.end() && o.va.0 < b.va.0.saturating_add(b.bytes);
+            let within = |b: &NamedBuffer| b.va.get() < o.end() && o.va.get() < b.va.get().saturating_add(b.bytes);
             chains.buffers.iter().any(within)
         };
         let all = chains.submits.iter().flat_map(|s| &s.objects);
@@ -176,7 +176,7 @@ impl<'c> ChainMemory<'c> {
             let image = self.chains.image(submit, object)?;
             match self
                 .mapped_objects
-                .get_mut(&object.va.0)
+                .get_mut(&object.va.get())
                 .filter(|l| l.object.is_same(object))
             {
                 Some(known) => {
@@ -193,7 +193,7 @@ impl<'c> ChainMemory<'c> {
         let in_the_way = self
             .mapped_objects
             .range(..object.end())
-            .filter(|(_, l)| l.object.end() > object.va.0);
+            .filter(|(_, l)| l.object.end() > object.va.get());
         let gone: Vec<u64> = in_the_way.map(|(va, _)| *va).collect();
         for va in gone {
             if let Some(old) = self.mapped_objects.remove(&va) {
@@ -202,13 +202,14 @@ impl<'c> ChainMemory<'c> {
         }
         let rights = if object.executable { Rights::RX } else { Rights::RW };
         driver.map(self.space, object.va, object.bytes, rights)?;
-        for (page, at) in image.chunks(PAGE_SIZE).zip((object.va.0..).step_by(PAGE_SIZE)) {
+        for (page, at) in image.chunks(PAGE_SIZE).zip((object.va.get()..).step_by(PAGE_SIZE)) {
             if page.iter().any(|b| *b != 0) {
-                driver.write(self.space, GpuVa(at), page)?;
+                driver.write(self.space, GpuVa::new(at), page)?;
             }
         }
         let object = object.clone();
-        self.mapped_objects.insert(object.va.0, MappedObject { object, image });
+        self.mapped_objects
+            .insert(object.va.get(), MappedObject { object, image });
         Ok(())
     }
 
@@ -256,14 +257,14 @@ impl<'c> ChainMemory<'c> {
             return Ok(None);
         }
         let (mut now, mut gave) = ([0; PAGE_SIZE], [0; PAGE_SIZE]);
-        let end = b.va.0.saturating_add(b.bytes);
-        for at in (b.va.0..end).step_by(PAGE_SIZE) {
+        let end = b.va.get().saturating_add(b.bytes);
+        for at in (b.va.get()..end).step_by(PAGE_SIZE) {
             let len = usize::try_from(end - at).unwrap_or(PAGE_SIZE).min(PAGE_SIZE);
             let (Some(now), Some(gave)) = (now.get_mut(..len), gave.get_mut(..len)) else {
                 continue;
             };
-            driver.read(self.space, GpuVa(at), now)?;
-            if !self.read(GpuVa(at), gave) || now != gave {
+            driver.read(self.space, GpuVa::new(at), now)?;
+            if !self.read(GpuVa::new(at), gave) || now != gave {
                 return Ok(Some(true));
             }
         }
@@ -272,8 +273,8 @@ impl<'c> ChainMemory<'c> {
 
     /// Returns whether objects cover all of a range.
     fn covers(&self, va: GpuVa, bytes: u64) -> bool {
-        let end = va.0.saturating_add(bytes);
-        let mut at = va.0;
+        let end = va.get().saturating_add(bytes);
+        let mut at = va.get();
         while at < end {
             match self.object_at(at) {
                 Some(l) => at = l.object.end(),
@@ -292,11 +293,11 @@ impl<'c> ChainMemory<'c> {
 /// Memory as the CPU wrote it.
 impl GpuMemory for ChainMemory<'_> {
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
-        let mut at = va.0;
+        let mut at = va.get();
         let mut left = out;
         while !left.is_empty() {
             let Some(l) = self.object_at(at) else { return false };
-            let start = (at - l.object.va.0) as usize;
+            let start = (at - l.object.va.get()) as usize;
             let len = ((l.object.end() - at) as usize).min(left.len());
             let (now, rest) = left.split_at_mut(len);
             match l.image.get(start..start + len) {

@@ -65,7 +65,7 @@ impl ChainBuilder {
             let header = JobHeader {
                 exception_status: 0,
                 first_incomplete_task: 0,
-                fault_pointer: 0,
+                fault_pointer: GpuVa::ZERO,
                 is_64bit: true,
                 job_type: kind as u8,
                 barrier: true,
@@ -73,8 +73,8 @@ impl ChainBuilder {
                 index: n,
                 dep1: n - 1,
                 dep2: 0,
-                next: GpuVa(if more {
-                    at.0.wrapping_add(u64::from(n) * STRIDE)
+                next: GpuVa::new(if more {
+                    at.get().wrapping_add(u64::from(n) * STRIDE)
                 } else {
                     0
                 }),
@@ -114,10 +114,13 @@ mod tests {
     #[test]
     fn jobs_are_linked_and_numbered() {
         let c = ChainBuilder::new().job(JobSpec::Null).job(JobSpec::Null);
-        let bytes = c.build(GpuVa(0x1000));
+        let bytes = c.build(GpuVa::new(0x1000));
         assert_eq!(bytes.len() as u64, c.bytes());
         let header = |n: usize| JobHeader::decode(bytes[n * 64..n * 64 + 32].try_into().unwrap()).unwrap();
-        assert_eq!((header(0).index, header(0).dep1, header(0).next), (1, 0, GpuVa(0x1040)));
-        assert_eq!((header(1).index, header(1).dep1, header(1).next), (2, 1, GpuVa(0)));
+        assert_eq!(
+            (header(0).index, header(0).dep1, header(0).next),
+            (1, 0, GpuVa::new(0x1040))
+        );
+        assert_eq!((header(1).index, header(1).dep1, header(1).next), (2, 1, GpuVa::ZERO));
     }
 }

@@ -69,9 +69,9 @@ fn config(space: u8, flag: bool) -> u32 {
 /// Returns the lock register value of a range: the smallest aligned power of two around it, with its binary logarithm
 /// minus one in the low bits.
 fn lock_region(va: GpuVa, bytes: u64) -> u64 {
-    let last = va.0.saturating_add(bytes.saturating_sub(1));
-    let log2 = (u64::BITS - (va.0 ^ last).leading_zeros()).max(MIN_LOCK_LOG2);
-    va.0 & (u64::MAX.checked_shl(log2).unwrap_or(0)) | u64::from(log2 - 1)
+    let last = va.get().saturating_add(bytes.saturating_sub(1));
+    let log2 = (u64::BITS - (va.get() ^ last).leading_zeros()).max(MIN_LOCK_LOG2);
+    va.get() & (u64::MAX.checked_shl(log2).unwrap_or(0)) | u64::from(log2 - 1)
 }
 
 /// Chain submitted to the GPU.
@@ -379,7 +379,7 @@ impl<'d> Driver<'d> {
         }
         let flush_id = self.read_reg(reg::LATEST_FLUSH)?;
         let base = reg::slot(slot);
-        self.write_pair(base + js::HEAD_NEXT_LO, head.0)?;
+        self.write_pair(base + js::HEAD_NEXT_LO, head.get())?;
         self.write_pair(base + js::AFFINITY_NEXT_LO, self.shader_present)?;
         self.write_reg(base + js::CONFIG_NEXT, config(space.0, self.chain_flag))?;
         self.write_reg(base + js::FLUSH_ID_NEXT, flush_id)?;
@@ -424,7 +424,7 @@ impl<'d> Driver<'d> {
             let bits = self.read_reg(reg::MMU_IRQ_STATUS)?;
             let base = reg::space(submitted.space.0);
             self.read_reg(base + as_reg::FAULTSTATUS)?;
-            fault_address = Some(GpuVa(self.read_pair(base + as_reg::FAULTADDRESS_LO)?));
+            fault_address = Some(GpuVa::new(self.read_pair(base + as_reg::FAULTADDRESS_LO)?));
             self.write_reg(reg::MMU_IRQ_CLEAR, bits)?;
         }
         Ok(JobEnd {

@@ -49,7 +49,7 @@ impl FrameAllocator {
 
     /// Returns an error if `pages` more data frames cannot be allocated.
     fn check_free_pages(&self, pages: u64) -> Result<(), DriverError> {
-        let left = (self.arena.end() / PAGE).saturating_sub(self.next);
+        let left = (self.arena.end().get() / PAGE).saturating_sub(self.next);
         if pages > left.saturating_add(self.free.len() as u64) {
             return Err(DriverError::OutOfMemory {
                 pages: self.arena.pages,
@@ -60,7 +60,7 @@ impl FrameAllocator {
 
     fn take(&mut self, role: FrameRole) -> Result<u64, DriverError> {
         let frame = self.next;
-        if frame >= self.arena.end() / PAGE {
+        if frame >= self.arena.end().get() / PAGE {
             return Err(DriverError::OutOfMemory {
                 pages: self.arena.pages,
             });
@@ -118,7 +118,7 @@ impl Host<'_> {
 
     /// Returns the offset of a byte from the start of the arena.
     fn offset(&self, frame: u64, at: usize) -> u64 {
-        (frame.saturating_mul(PAGE) | at as u64).saturating_sub(self.frames.arena.base.0)
+        (frame.saturating_mul(PAGE) | at as u64).saturating_sub(self.frames.arena.base.get())
     }
 
     fn new_table(&mut self) -> Result<u64, DriverError> {
@@ -184,7 +184,7 @@ pub(crate) struct AddressSpace {
 
 impl AddressSpace {
     pub(crate) fn new(format: MmuFormat, host: &mut Host<'_>) -> Result<Self, DriverError> {
-        let root = PhysAddr(host.new_table()? * PAGE);
+        let root = PhysAddr::new(host.new_table()? * PAGE);
         Ok(Self {
             format,
             root,
@@ -197,18 +197,22 @@ impl AddressSpace {
     fn insert(&mut self, va: u64, to: MappedPage, host: &mut Host<'_>) -> Result<(), DriverError> {
         let mut table = self.root.frame();
         for level in 0..3 {
-            let index = mmu::index_at(level, va);
+            let index = mmu::index_at(level, GpuVa::new(va));
             table = match mmu::entry_kind(self.format, level, host.entry(table, index)?) {
                 EntryKind::Table(at) => at.frame(),
                 _ => {
                     let below = host.new_table()?;
-                    host.set_entry(table, index, mmu::encode_table(self.format, PhysAddr(below * PAGE)))?;
+                    host.set_entry(
+                        table,
+                        index,
+                        mmu::encode_table(self.format, PhysAddr::new(below * PAGE)),
+                    )?;
                     below
                 }
             };
         }
-        let leaf = mmu::encode_leaf(self.format, PhysAddr(to.frame * PAGE), to.rights, 0);
-        host.set_entry(table, mmu::index_at(3, va), leaf)?;
+        let leaf = mmu::encode_leaf(self.format, PhysAddr::new(to.frame * PAGE), to.rights, 0);
+        host.set_entry(table, mmu::index_at(3, GpuVa::new(va)), leaf)?;
         self.pages.insert(va / PAGE, to);
         Ok(())
     }
@@ -217,13 +221,13 @@ impl AddressSpace {
     fn remove(&mut self, va: u64, host: &mut Host<'_>) -> Result<(), DriverError> {
         let mut table = self.root.frame();
         for level in 0..3 {
-            let raw = host.entry(table, mmu::index_at(level, va))?;
+            let raw = host.entry(table, mmu::index_at(level, GpuVa::new(va)))?;
             match mmu::entry_kind(self.format, level, raw) {
                 EntryKind::Table(at) => table = at.frame(),
                 _ => return Ok(()),
             }
         }
-        host.set_entry(table, mmu::index_at(3, va), INVALID)
+        host.set_entry(table, mmu::index_at(3, GpuVa::new(va)), INVALID)
     }
 
     fn range(va: GpuVa, bytes: u64) -> Result<Range<u64>, DriverError> {
@@ -231,10 +235,11 @@ impl AddressSpace {
         if bytes == 0 || va.in_page() != 0 {
             return Err(bad("it is empty or does not begin at a page"));
         }
-        let end =
-            va.0.checked_add(bytes)
-                .filter(|e| *e <= 1 << mmu::VA_BITS)
-                .ok_or(bad("it is outside the address range"))?;
+        let end = va
+            .get()
+            .checked_add(bytes)
+            .filter(|e| *e <= 1 << mmu::VA_BITS)
+            .ok_or(bad("it is outside the address range"))?;
         Ok(va.page()..end.div_ceil(PAGE))
     }
 

@@ -112,7 +112,7 @@ impl Driver<'_> {
         self.regions.push(Region {
             address_space: u32::from(space.0),
             start: va,
-            end: GpuVa(va.0.saturating_add(pages.saturating_mul(PAGE_SIZE as u64))),
+            end: va.saturating_add(pages.saturating_mul(PAGE_SIZE as u64)),
             committed_pages: pages,
             flags: 0,
             has_content: true,
@@ -124,13 +124,14 @@ impl Driver<'_> {
     /// # Errors
     /// Returns the errors of [`Driver::map`].
     pub fn alloc(&mut self, space: SpaceId, bytes: u64, rights: Rights) -> Result<GpuVa, DriverError> {
-        let va = GpuVa(self.next_va);
+        let va = GpuVa::new(self.next_va);
         self.map(space, va, bytes, rights)?;
         // The range was mapped, so it ends within 48 bits.
-        self.next_va =
-            va.0.saturating_add(bytes)
-                .next_multiple_of(GUARD_BYTES)
-                .saturating_add(GUARD_BYTES);
+        self.next_va = va
+            .get()
+            .saturating_add(bytes)
+            .next_multiple_of(GUARD_BYTES)
+            .saturating_add(GUARD_BYTES);
         Ok(va)
     }
 
@@ -140,7 +141,7 @@ impl Driver<'_> {
         let mut pieces = Vec::new();
         let mut done = 0;
         while done < bytes {
-            let at = GpuVa(va.0.saturating_add(done as u64));
+            let at = va.saturating_add(done as u64);
             let not_mapped = DriverError::NotMapped {
                 va: at,
                 number: space.0,
@@ -218,7 +219,7 @@ impl Driver<'_> {
             let (was, is) = (page(before), page(after));
             let len = (len - at).min(PAGE_SIZE);
             for run in find_differences(was.get(..len).unwrap_or_default(), is.get(..len).unwrap_or_default(), 0) {
-                let to = GpuVa(va.0.saturating_add((at + run.start) as u64));
+                let to = va.saturating_add((at + run.start) as u64);
                 self.write(space, to, is.get(run).unwrap_or_default())?;
             }
         }

@@ -5,11 +5,11 @@ use replay_core::WaitResult;
 use replay_engine::device::{RegisterTarget, space};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use trace_core::PAGE_SIZE;
 use trace_core::container::{ContainerError, Sink, Writer};
 use trace_core::recording::{
     Access, Events, EventsBuilder, FrameRole, HostWriteRow, Identity, Memory, MemoryBuilder, PageId, ZERO_PAGE,
 };
+use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// Size of an event with its access, and of a page image with its digest, bytes.
 const EVENT_BYTES: u64 = 31;
@@ -112,7 +112,7 @@ impl Recorder {
             frames.push((frame, id, written.role));
             for part in written.parts {
                 let row = HostWriteRow {
-                    at: frame * PAGE_SIZE as u64 + part.start as u64,
+                    at: PhysAddr::new(frame * PAGE_SIZE as u64 + part.start as u64),
                     bytes: part.len() as u32,
                     page: id.0,
                 };

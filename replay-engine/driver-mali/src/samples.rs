@@ -49,7 +49,7 @@ pub fn write_value(device: &mut dyn RegisterTarget, format: MmuFormat) -> Result
     let counters = driver.alloc(space, 16, Rights::RW)?;
     let chains = driver.alloc(space, 0x1000, Rights::RW)?;
     driver.write(space, results, &[FILL; RESULT_WORDS * 8])?;
-    let word = |n: u64| GpuVa(results.0 + 8 * n);
+    let word = |n: u64| results + 8 * n;
     let write = |to, kind| JobSpec::WriteValue { to, kind, value: 0 };
     let flush = CacheFlush {
         clean_l2: true,
@@ -66,16 +66,16 @@ pub fn write_value(device: &mut dyn RegisterTarget, format: MmuFormat) -> Result
         .job(immediate(word(3), 4, 0x3333_3333))
         .job(immediate(word(4), 8, 0x4444_4444_4444_4444))
         .job(JobSpec::CacheFlush(flush))
-        .job(immediate(GpuVa(word(7).0 + 4), 4, 0x6000_0001));
+        .job(immediate(word(7) + 4, 4, 0x6000_0001));
     let clocks = ChainBuilder::new()
         .job(write(counters, WriteKind::CycleCounter))
-        .job(write(GpuVa(counters.0 + 8), WriteKind::Timestamp));
+        .job(write(counters + 8, WriteKind::Timestamp));
     let mut heads = Vec::new();
     let mut at = chains;
     for chain in [&alone, &every, &clocks] {
         driver.write(space, at, &chain.build(at))?;
         heads.push(at);
-        at = GpuVa(at.0 + chain.bytes());
+        at += chain.bytes();
     }
     driver.name_buffer("results", BufferRole::Output, space, results, words, ElementType::U64);
     driver.name_buffer("counters", BufferRole::Shared, space, counters, 16, ElementType::U64);
@@ -84,7 +84,7 @@ pub fn write_value(device: &mut dyn RegisterTarget, format: MmuFormat) -> Result
         BufferRole::Descriptor,
         space,
         chains,
-        at.0 - chains.0,
+        at - chains,
         ElementType::U32,
     );
 
@@ -108,10 +108,10 @@ pub fn record_changes(device: &mut dyn RegisterTarget, format: MmuFormat) -> Res
     let chains = driver.alloc(space, 0x1000, Rights::RW)?;
     let data = driver.alloc(space, 0x2000, Rights::RW)?;
     let gone = driver.alloc(space, 0x3000, Rights::RW)?;
-    let late = GpuVa(0x55_0000_0000);
+    let late = GpuVa::new(0x55_0000_0000);
     driver.name_buffer("data", BufferRole::Output, space, data, 0x2000, ElementType::U64);
     driver.name_buffer("late", BufferRole::Output, space, late, 0x4000, ElementType::U64);
-    let word = |base: GpuVa, n: u64| GpuVa(base.0 + 8 * n);
+    let word = |base: GpuVa, n: u64| base + 8 * n;
     let run = |driver: &mut Driver<'_>, jobs: &[(GpuVa, u64)]| {
         let chain = jobs
             .iter()

@@ -10,7 +10,7 @@ use replay_engine::plan::{Body, Budgets, CompileOptions, Compiled, Edits, Effect
 use replay_engine::verify::{Verified, verify};
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, BufferRole, ElementType, Page};
-use trace_core::{PAGE_SIZE, Recording};
+use trace_core::{PAGE_SIZE, PhysAddr, Recording};
 
 /// Maximum size of all inputs together, bytes.
 const MAX_INPUT: u64 = 1 << 28;
@@ -49,7 +49,7 @@ pub struct Program {
     /// Description of the GPU or device that the program is for.
     pub device: String,
     /// Physical address at which the device sees the program's memory.
-    pub base: u64,
+    pub base: PhysAddr,
     /// Size of that memory, bytes.
     pub bytes: u64,
     /// Inputs. An input that is not given at run time has its recorded contents.
@@ -169,7 +169,7 @@ impl Program {
                 Some(h) => h.id(),
                 None => target.gpu_name.clone(),
             },
-            base: target.arena.base.0,
+            base: target.arena.base,
             bytes: accesses.used_pages.saturating_mul(PAGE_SIZE as u64),
             inputs: inputs.collect(),
             outputs: outputs.collect(),
@@ -230,8 +230,8 @@ fn select_inputs<'r>(recording: &'r Recording, wanted: &[String]) -> Result<Vec<
     }
     // Two buffers that share memory cannot both be inputs.
     for (i, a) in chosen.iter().enumerate() {
-        let end = |b: &Buffer| b.va.0.saturating_add(b.bytes);
-        let shares = |b: &&&Buffer| a.address_space == b.address_space && a.va.0 < end(b) && b.va.0 < end(a);
+        let end = |b: &Buffer| b.va.get().saturating_add(b.bytes);
+        let shares = |b: &&&Buffer| a.address_space == b.address_space && a.va.get() < end(b) && b.va.get() < end(a);
         if let Some(b) = chosen.iter().skip(i + 1).find(shares) {
             return Err(ProgramError::Input {
                 name: b.name.clone(),
@@ -267,7 +267,7 @@ fn find_output_pieces(compiled: &Compiled) -> Result<Vec<Piece>, ProgramError> {
             let space = plan.spaces().get(o.space as usize).ok_or_else(not)?;
             let pa = memory.gpu(space).physical(va).ok_or_else(not)?;
             let bytes = (o.bytes - at).min((PAGE_SIZE - va.in_page()) as u64);
-            let offset = pa.0.checked_sub(accesses.arena.base.0).ok_or_else(not)?;
+            let offset = pa.offset_from(accesses.arena.base).ok_or_else(not)?;
             match pieces.last_mut() {
                 Some(l) if l.buffer == n as u32 && l.at + l.bytes == at && l.offset + l.bytes == offset => {
                     l.bytes += bytes;

@@ -115,7 +115,7 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
     to.flush().unwrap();
     let mut device = SoftwareMali::new(Model::G71);
     device.reset().unwrap();
-    let base = device.info().arena.base.0;
+    let base = device.info().arena.base.get();
     let mut entries: Vec<[u64; 4]> = Vec::new();
     while entries.len() < 3 {
         let (mut request, mut values) = ([0], [[0; 8]; 4]);
@@ -151,7 +151,7 @@ fn serve(mut child: Child, inputs: &[Option<&[u8]>], outputs: &[ProgramBuffer], 
             b's' => {
                 bytes.resize(b as usize, 0);
                 from.read_exact(&mut bytes).unwrap();
-                let at = |n: usize| PhysAddr(base + a + n as u64);
+                let at = |n: usize| PhysAddr::new(base + a + n as u64);
                 let mut n = 0;
                 while n < bytes.len() {
                     let part = (bytes.len() - n).min(PAGE_SIZE - at(n).in_page());
@@ -457,10 +457,10 @@ fn record_rewrites(then: &[&[(u64, u64)]]) -> Recording {
     let mut d = Driver::boot(&mut b, Recorder::new("an input that is given again")).unwrap();
     let space = d.new_space(MmuFormat::Aarch64_4k).unwrap();
     let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
-    let input = GpuVa(d.alloc(space, 0x1000, Rights::RW).unwrap().0 + 0x100);
+    let input = GpuVa::new(d.alloc(space, 0x1000, Rights::RW).unwrap().get() + 0x100);
     d.name_buffer("input", BufferRole::Input, space, input, 32, ElementType::U64);
     d.name_buffer("output", BufferRole::Output, space, input, 40, ElementType::U64);
-    let at = |n: u64| GpuVa(input.0 + 8 * n);
+    let at = |n: u64| input + 8 * n;
     let submit = |d: &mut Driver<'_>, job| {
         d.write(space, chains, &ChainBuilder::new().job(job).build(chains))
             .unwrap();

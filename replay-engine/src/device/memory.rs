@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use trace_core::recording::{Page, ZERO_PAGE};
-use trace_core::{PAGE_SIZE, PhysAddr};
+use trace_core::{BusAddr, PAGE_SIZE, PhysAddr};
 
 /// Size of the address space of functions with 32 address lines.
 const LOW: u64 = 1 << 32;
@@ -85,9 +85,9 @@ impl Memory {
     }
 
     /// Returns one piece of memory at bus addresses from `base`.
-    pub fn at_bus_address(base: u64, mapping: Mapping) -> Self {
+    pub fn at_bus_address(base: BusAddr, mapping: Mapping) -> Self {
         Self {
-            base,
+            base: base.get(),
             piece: mapping.bytes().max(1),
             pieces: vec![mapping],
             ..Self::none()
@@ -164,7 +164,7 @@ impl Memory {
     /// Returns the arena of this memory.
     pub fn arena(&self) -> Arena {
         Arena {
-            base: PhysAddr(self.base),
+            base: PhysAddr::new(self.base),
             pages: self.bytes() / PAGE_SIZE as u64,
         }
     }
@@ -223,7 +223,7 @@ impl Memory {
         self.in_order();
         let (piece, at) = self.find(offset)?;
         piece.write(at, width, value)?;
-        self.note(PhysAddr(self.base.saturating_add(offset)).frame());
+        self.note(PhysAddr::new(self.base.saturating_add(offset)).frame());
         Some(())
     }
 
@@ -248,15 +248,15 @@ impl Memory {
 
     /// Returns the offset of a frame.
     fn offset(&self, frame: u64) -> Result<u64, ReplayDeviceError> {
-        let at = frame.checked_mul(PAGE_SIZE as u64).map(PhysAddr);
+        let at = frame.checked_mul(PAGE_SIZE as u64).map(PhysAddr::new);
         let at = at.filter(|at| self.arena().contains(*at));
-        at.map(|at| at.0 - self.base)
+        at.map(|at| at.get() - self.base)
             .ok_or(ReplayDeviceError::OutsideArena { frame })
     }
 
     /// Stores a page image in a frame.
     pub fn store_page(&mut self, frame: u64, page: &Page) -> Result<(), ReplayDeviceError> {
-        self.store(PhysAddr(frame.saturating_mul(PAGE_SIZE as u64)), page)
+        self.store(PhysAddr::new(frame.saturating_mul(PAGE_SIZE as u64)), page)
     }
 
     /// Stores bytes in a frame.
@@ -284,7 +284,7 @@ impl Memory {
 
     /// Clears all of the memory.
     pub fn clear(&mut self) -> Result<(), ReplayDeviceError> {
-        let first = PhysAddr(self.base).frame();
+        let first = PhysAddr::new(self.base).frame();
         let all = first..first.saturating_add(self.arena().pages);
         let frames: Vec<u64> = match self.written.take() {
             Some(written) => written.into_iter().collect(),
@@ -340,11 +340,14 @@ mod tests {
 
     #[test]
     fn stores_are_ordered_if_the_device_may_read_them() {
-        let mut m = Memory::at_bus_address(0x10_0000, Mapping::map_anonymous(4 * PAGE_SIZE as u64).unwrap());
+        let mut m = Memory::at_bus_address(
+            BusAddr::new(0x10_0000),
+            Mapping::map_anonymous(4 * PAGE_SIZE as u64).unwrap(),
+        );
         let stores = |m: &mut Memory| {
             let before = m.orders;
             m.write(0x1000, 8, 1).unwrap();
-            m.store(PhysAddr(0x10_1100), &[1; 16]).unwrap();
+            m.store(PhysAddr::new(0x10_1100), &[1; 16]).unwrap();
             m.write(0x1002, 2, 1).unwrap();
             m.orders - before
         };
@@ -360,16 +363,19 @@ mod tests {
 
     #[test]
     fn device_memory_is_accessed_in_bounds_and_cleared() {
-        let mut m = Memory::at_bus_address(0x10_0000, Mapping::map_anonymous(4 * PAGE_SIZE as u64).unwrap());
-        assert_eq!((m.arena().base, m.arena().pages), (PhysAddr(0x10_0000), 4));
+        let mut m = Memory::at_bus_address(
+            BusAddr::new(0x10_0000),
+            Mapping::map_anonymous(4 * PAGE_SIZE as u64).unwrap(),
+        );
+        assert_eq!((m.arena().base, m.arena().pages), (PhysAddr::new(0x10_0000), 4));
         m.write(0x1008, 8, 0x1122_3344_5566_7788).unwrap();
-        m.store(PhysAddr(0x10_2ffc), &[1, 2, 3, 4]).unwrap();
+        m.store(PhysAddr::new(0x10_2ffc), &[1, 2, 3, 4]).unwrap();
         assert_eq!(m.list_content_frames(), Some(vec![0x101, 0x102]));
         let mut page = ZERO_PAGE;
         m.load(0x101, &mut page).unwrap();
         assert_eq!(page[8..10], [0x88, 0x77]);
-        assert!(m.store(PhysAddr(0x10_2ffc), &[0; 5]).is_err());
-        assert!(m.store(PhysAddr(0x10_4000), &[0]).is_err());
+        assert!(m.store(PhysAddr::new(0x10_2ffc), &[0; 5]).is_err());
+        assert!(m.store(PhysAddr::new(0x10_4000), &[0]).is_err());
         assert!(m.load(0xff, &mut page).is_err());
         assert_eq!((m.read(0x4000, 1), m.write(u64::MAX, 8, 0)), (None, None));
         m.note_device_writes();

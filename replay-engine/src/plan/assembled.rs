@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use trace_core::recording::{Digest, Page, zero_digest};
 use trace_core::registers::RegisterMap;
-use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
+use trace_core::{BusAddr, GpuVa, PAGE_SIZE};
 
 /// Magic bytes of a plan file with page images.
 pub const PLAN_FILE_MAGIC: [u8; 8] = *b"KINEPLNP";
@@ -20,8 +20,8 @@ const PAGE: u64 = PAGE_SIZE as u64;
 /// The memory of the original plan.
 struct MemoryExtent<'w, 'a> {
     memory: &'w PlanMemory<'a>,
-    start: u64,
-    end: u64,
+    start: BusAddr,
+    end: BusAddr,
 }
 
 impl DeviceMemory for MemoryExtent<'_, '_> {
@@ -29,7 +29,7 @@ impl DeviceMemory for MemoryExtent<'_, '_> {
         self.memory.page(frame)
     }
 
-    fn holds(&self, at: u64, bytes: u64) -> bool {
+    fn holds(&self, at: BusAddr, bytes: u64) -> bool {
         is_within(&(self.start..self.end), at, bytes)
     }
 }
@@ -116,16 +116,16 @@ impl Compiled {
         if mmio.accesses.used_pages > to.pages {
             return Err(CompileError::ArenaTooSmall { pages: to.pages });
         }
-        let shift = |at: u64| at.wrapping_sub(old.base.0).wrapping_add(to.base.0);
+        let shift = |at: u64| at.wrapping_sub(old.base.get()).wrapping_add(to.base.get());
         plan.accesses.arena = to;
         for p in &mut plan.accesses.pages {
             p.frame = p.frame.wrapping_sub(old.base.frame()).wrapping_add(to.base.frame());
         }
         for b in &mut plan.accesses.buffers {
-            b.va = GpuVa(shift(b.va.0));
+            b.va = GpuVa::new(shift(b.va.get()));
         }
         for o in &mut new.plan.outputs {
-            o.va = GpuVa(shift(o.va.0));
+            o.va = GpuVa::new(shift(o.va.get()));
         }
         if mmio.masters {
             self.move_body(&mmio.accesses, &mut new.plan, target)?;
@@ -143,10 +143,11 @@ impl Compiled {
                 why,
             }
         };
-        let (start, bytes) = (old.arena.base.0, old.used_pages.saturating_mul(PAGE));
+        let (start, bytes) = (old.arena.bus_base(), old.used_pages.saturating_mul(PAGE));
         let end = start.saturating_add(bytes);
         let limit = self.plan.budgets.poll_ns;
-        let mut mover = DmaRelocator::new(map, [(start..end, 0)], target.arena.base.0, limit).map_err(refused(0))?;
+        let mut mover =
+            DmaRelocator::new(map, [(start..end, 0)], target.arena.bus_base(), limit).map_err(refused(0))?;
         let missing = |frame| CompileError::PageMissing { frame };
         let mut memory = PlanMemory::from_plan(old, &self.pages).map_err(|m| missing(m.frame))?;
         let images = self
@@ -162,7 +163,7 @@ impl Compiled {
                 _ => (0, 0),
             };
             if bytes > 0 && !memory.apply(&action, &images) {
-                let frame = PhysAddr(start.saturating_add(offset)).frame();
+                let frame = start.saturating_add(offset).page();
                 return Err(missing(frame));
             }
             let ground = MemoryExtent {
@@ -206,7 +207,7 @@ impl Compiled {
             event: None,
             detail: format!(
                 "memory {start:#x} to {end:#x} lies at {:#x}: {} addresses in registers and {} in memory are the agent's",
-                target.arena.base.0, mover.moved.registers, mover.moved.words
+                target.arena.base.get(), mover.moved.registers, mover.moved.words
             ),
         });
         Ok(())

@@ -14,6 +14,7 @@ pub(crate) use dma_relocation::{DmaRelocator, MemoryChange};
 use queues::QueueBus;
 pub(crate) use ranges::Ranges;
 use std::ops::Range;
+use trace_core::BusAddr;
 use trace_core::registers::{BusEngine, RegisterMap, Role};
 pub(crate) use tracking::{BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, is_within};
 
@@ -67,7 +68,7 @@ impl<'m> Bus<'m> {
     }
 
     /// Checks that the CPU may change these bytes now.
-    pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), BusError> {
+    pub fn may_change(&self, at: BusAddr, bytes: u64) -> Result<(), BusError> {
         match self {
             Self::Copy(c) => c.may_change(at, bytes),
             Self::Queues(q) => q.may_change(at, bytes),
@@ -75,7 +76,7 @@ impl<'m> Bus<'m> {
     }
 
     /// Processes a CPU change of these bytes.
-    pub fn changed(&mut self, at: u64, bytes: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
+    pub fn changed(&mut self, at: BusAddr, bytes: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
         match self {
             Self::Copy(_) => Ok(TakenAddresses::default()),
             Self::Queues(q) => q.changed(at, bytes, ground),
@@ -83,7 +84,7 @@ impl<'m> Bus<'m> {
     }
 
     /// Returns the ranges where the device looks for new work by itself. A change there must be a separate action.
-    pub fn indices(&self) -> Vec<Range<u64>> {
+    pub fn indices(&self) -> Vec<Range<BusAddr>> {
         match self {
             Self::Copy(_) => Vec::new(),
             Self::Queues(q) => q.indices(),
@@ -128,7 +129,7 @@ fn refuse_untyped(touch: &RegisterAccess<'_>, value: u64, ground: &dyn DeviceMem
     for p in touch.parts() {
         let bits = p.bits(value);
         let typed = p.register.replay.role == Some(Role::BusAddress);
-        if !typed && p.bytes >= 4 && ground.holds(bits, 1) {
+        if !typed && p.bytes >= 4 && ground.holds(BusAddr::new(bits), 1) {
             return BusError::new(format!(
                 "{} receives {bits:#x}, which lies in the device's memory, but the map does not declare the register \
                  as an address",

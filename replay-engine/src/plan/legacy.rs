@@ -170,7 +170,7 @@ mod tests {
             gpu_id: 0,
             register_map: String::new(),
             arena: Arena {
-                base: PhysAddr(0),
+                base: PhysAddr::ZERO,
                 pages: 0,
             },
             pages: Vec::new(),
@@ -199,7 +199,7 @@ mod tests {
         PlanJob {
             submit_event: 7,
             done_event: None,
-            head_va: trace_core::GpuVa(0x1000),
+            head_va: trace_core::GpuVa::new(0x1000),
             slot: 1,
         }
     }

@@ -134,7 +134,7 @@ impl<'a> PlanMemory<'a> {
     /// Applies the CPU memory changes of an action, with the plan's images. Returns `false` if it cannot. Returns
     /// `true` for actions without memory changes.
     pub fn apply(&mut self, action: &Action, images: &[&'a Page]) -> bool {
-        let base = PhysAddr(self.first.saturating_mul(PAGE_SIZE as u64));
+        let base = PhysAddr::new(self.first.saturating_mul(PAGE_SIZE as u64));
         match *action {
             Action::Put {
                 offset, width, value, ..

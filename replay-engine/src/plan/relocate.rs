@@ -201,7 +201,7 @@ impl<'a> RelocatedMemory<'a> {
     /// If tables cannot be walked, are mapped for the GPU, map more than [`MAX_VISITED_PAGES`], the arena is too small,
     /// or the work was cancelled.
     pub fn new(recording: &'a Recording, arena: Arena, progress: &'a Progress) -> Result<Self, CompileError> {
-        if arena.base.in_page() != 0 || arena.end() >> PHYSICAL_BITS != 0 {
+        if arena.base.in_page() != 0 || arena.end().get() >> PHYSICAL_BITS != 0 {
             return Err(CompileError::ArenaOutOfReach);
         }
         let mut this = Self {
@@ -245,7 +245,7 @@ impl<'a> RelocatedMemory<'a> {
                 }
                 this.fill(root)?;
             }
-            let root = PhysAddr(this.tables.get(root).map_or(0, |t| t.new) << 12);
+            let root = PhysAddr::new(this.tables.get(root).map_or(0, |t| t.new) << 12);
             this.moved.push(RelocatedSpace {
                 space: PlanSpace {
                     number: space.number,
@@ -267,7 +267,7 @@ impl<'a> RelocatedMemory<'a> {
         let small = CompileError::ArenaTooSmall {
             pages: self.arena.pages,
         };
-        let end = self.arena.end() >> 12;
+        let end = self.arena.end().get() >> 12;
         let first = self.next.checked_next_multiple_of(align.max(1));
         match first.and_then(|f| Some((f, f.checked_add(count)?))) {
             Some((first, after)) if after <= end => {
@@ -284,7 +284,7 @@ impl<'a> RelocatedMemory<'a> {
         let root = space.root.frame();
         if self.cpu.frame(root).is_none() && self.written.contains(&root) {
             let new = self.take(1, 1)?;
-            let number = self.add_table(Table::new(index, root, new, 0, GpuVa(0)));
+            let number = self.add_table(Table::new(index, root, new, 0, GpuVa::ZERO));
             return Ok((number, 0));
         }
         let mut found = Vec::new();
@@ -369,7 +369,7 @@ impl<'a> RelocatedMemory<'a> {
         while done < bytes {
             let not = || CompileError::NotMapped {
                 what: what.to_owned(),
-                va: GpuVa(va.0.saturating_add(done)),
+                va: va.saturating_add(done),
             };
             let at = va.checked_add(done).ok_or_else(not)?;
             self.old_frame(what, space, at)?.ok_or_else(not)?;
@@ -478,8 +478,8 @@ mod tests {
             }
             p
         };
-        let block = encode_leaf(F, PhysAddr(0x4000_0000), Rights::RW, 0) & !2;
-        let top = m.add_page(&page(&|i| encode_table(F, PhysAddr((0x1000 + i) << 12))));
+        let block = encode_leaf(F, PhysAddr::new(0x4000_0000), Rights::RW, 0) & !2;
+        let top = m.add_page(&page(&|i| encode_table(F, PhysAddr::new((0x1000 + i) << 12))));
         let blocks = m.add_page(&page(&|_| block));
         let mut frames = vec![(1, top, FrameRole::Table)];
         frames.extend((0..512).map(|i| (0x1000 + i, blocks, FrameRole::Table)));
@@ -491,7 +491,7 @@ mod tests {
         r.metadata.address_spaces = vec![AddressSpace {
             number: 0,
             format: F,
-            root: PhysAddr(0x1000),
+            root: PhysAddr::new(0x1000),
             memattr: 0,
             transcfg: 6,
         }];
@@ -502,7 +502,7 @@ mod tests {
     fn huge_aliased_mapping_is_refused_and_cancellable() {
         let r = repeated_blocks();
         let arena = Arena {
-            base: PhysAddr(0x1_0000_0000),
+            base: PhysAddr::new(0x1_0000_0000),
             pages: 1 << 20,
         };
         let progress = Progress::new();

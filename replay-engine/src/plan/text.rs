@@ -224,7 +224,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
             None if word == "content" => continue,
             None => {
                 header(&word, &mut f, &mut plan, &contents)?;
-                base = (word == "arena").then_some(plan.accesses.arena.base.0).or(base);
+                base = (word == "arena").then_some(plan.accesses.arena.base.get()).or(base);
                 seen.push((word, line));
             }
         }
@@ -329,7 +329,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut PlanDraft, contents: &Conte
             plan.accesses.register_map = f.text("the register map")?;
         }
         "arena" => {
-            let base = PhysAddr(f.number("the base")?);
+            let base = PhysAddr::new(f.number("the base")?);
             plan.accesses.arena = Arena {
                 base,
                 pages: f.named("pages")?,
@@ -365,7 +365,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut PlanDraft, contents: &Conte
                 .into_iter()
                 .find(|m| format_name(*m) == name);
             let format = format.ok_or_else(|| f.error(format!("`{name}` is not a format of page tables")))?;
-            let root = PhysAddr(f.named("root")?);
+            let root = PhysAddr::new(f.named("root")?);
             plan.spaces.push(PlanSpace {
                 number,
                 format,
@@ -395,7 +395,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut PlanDraft, contents: &Conte
                 f.word("done")?;
                 f.optional("the event")?
             },
-            head_va: GpuVa(f.named("head")?),
+            head_va: GpuVa::new(f.named("head")?),
             slot: f.named("slot")?,
         }),
         "rewrite" => {
@@ -429,7 +429,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut PlanDraft, contents: &Conte
 fn buffer(f: &mut Fields<'_>) -> Result<PlanBuffer, TextError> {
     let name = f.text("the name")?;
     f.word("va")?;
-    let (va, bytes) = (GpuVa(f.address("va")?), f.named("bytes")?);
+    let (va, bytes) = (GpuVa::new(f.address("va")?), f.named("bytes")?);
     f.word("element")?;
     let element = f.any("the element type")?;
     let element = ElementType::ALL

@@ -1,6 +1,7 @@
 //! Reasons why a plan may not run.
 
 use serde::{Deserialize, Serialize};
+use trace_core::{GpuVa, PhysAddr};
 
 /// The reason why a plan may not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -125,23 +126,23 @@ pub enum Reason {
         /// Level.
         level: u8,
         /// Physical address.
-        at: u64,
+        at: PhysAddr,
     },
     /// The GPU could access memory outside the pages that the plan uses.
     #[error("{va:#x} leads to {pa:#x}, which is not among the pages that the plan uses")]
     LeafOutside {
         /// GPU address.
-        va: u64,
+        va: GpuVa,
         /// Physical address.
-        pa: u64,
+        pa: PhysAddr,
     },
     /// The GPU could write a page table.
     #[error("the GPU could write the page table at {at:#x} through {va:#x}")]
     TableWritable {
         /// GPU address.
-        va: u64,
+        va: GpuVa,
         /// Physical address of the table.
-        at: u64,
+        at: PhysAddr,
     },
     /// A root register's value does not match its tables.
     #[error("the root register of address space {number} would be {value:#x}, the plan's tables give {expected:#x}")]
@@ -185,23 +186,23 @@ pub enum Reason {
     #[error("the chain from {head:#x} is not in mapped memory at {va:#x}")]
     ChainUnmapped {
         /// Head of the chain.
-        head: u64,
+        head: GpuVa,
         /// The unmapped address.
-        va: u64,
+        va: GpuVa,
     },
     /// A job chain has no end.
     #[error("the chain from {head:#x} has no end: it comes back to {va:#x}")]
     ChainLoops {
         /// Head of the chain.
-        head: u64,
+        head: GpuVa,
         /// The address that it returns to.
-        va: u64,
+        va: GpuVa,
     },
     /// A job chain is too long.
     #[error("the chain from {head:#x} has more jobs than the check follows")]
     ChainTooLong {
         /// Head of the chain.
-        head: u64,
+        head: GpuVa,
     },
     /// A write outside the pages that the plan uses.
     #[error("a write of {width} bytes at {offset:#x} of the arena is outside the pages that the plan uses")]
@@ -257,7 +258,7 @@ pub enum Reason {
         /// Name of the buffer.
         name: String,
         /// The unmapped address.
-        va: u64,
+        va: GpuVa,
     },
     /// The verification was cancelled: it says nothing about the plan.
     #[error("the check was cancelled")]
@@ -278,9 +279,9 @@ pub enum Reason {
     #[error("the GPU could read the page table at {at:#x} through {va:#x}")]
     TableMapped {
         /// GPU address.
-        va: u64,
+        va: GpuVa,
         /// Physical address of the table.
-        at: u64,
+        at: PhysAddr,
     },
     /// A translation configuration has bits other than the mode that no known driver sets.
     #[error("{register} would receive {value:#x}: besides the mode, only {known:#x} or nothing is known to be safe")]
@@ -296,9 +297,9 @@ pub enum Reason {
     #[error("the chain from {head:#x} has a header at {va:#x}, which is not a multiple of 64")]
     ChainMisaligned {
         /// Head of the chain.
-        head: u64,
+        head: GpuVa,
         /// The header.
-        va: u64,
+        va: GpuVa,
     },
     /// A write while a reset is under way, which the hardware may drop.
     #[error("{register} is written before the reset is known to be over")]
@@ -347,7 +348,7 @@ pub enum Reason {
         /// Byte offset in the arena.
         offset: u64,
         /// Head of the chain.
-        head: u64,
+        head: GpuVa,
     },
     /// A read is compared less strictly than its register's map requires.
     #[error("{register} is read as `{class}`; the register map says `{rule}`")]
@@ -415,13 +416,13 @@ pub enum Reason {
     #[error("the frame at {at:#x} would become a page table; the GPU has been able to reach it")]
     TableReached {
         /// Physical address.
-        at: u64,
+        at: PhysAddr,
     },
     /// A page table would get another level or another format.
     #[error("the page table at {at:#x} would become one of level {level} and was another")]
     TableKind {
         /// Physical address.
-        at: u64,
+        at: PhysAddr,
         /// The new level.
         level: u8,
     },

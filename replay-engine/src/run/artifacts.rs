@@ -12,7 +12,6 @@ use crate::families::{AccessMeaning, SpaceRegisters, find_family_of_plan};
 use crate::plan::{PageSource, PlannedAccesses};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use trace_core::PAGE_SIZE;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{
     Access, AddressSpace, Buffer, BufferRole, ChainReport, Clock, Identity, MemoryBuilder, Metadata, Page, PageId,
@@ -20,6 +19,7 @@ use trace_core::recording::{
 };
 use trace_core::registers::RegisterMap;
 use trace_core::screen::{Picture, PictureError};
+use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// The small part of the artifacts: a record of the protocol.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -264,9 +264,9 @@ impl ReceivedArtifacts {
         }
         if let Some(origin) = &plan.accesses.origin {
             recording.metadata.buffer_shapes.clone_from(&origin.shapes);
-            let base = plan.accesses.arena.base.0;
+            let base = plan.accesses.arena.base.get();
             let in_arena = |r: &RecordedRange| RecordedRange {
-                at: base.saturating_add(r.at),
+                at: PhysAddr::new(base.saturating_add(r.at.get())),
                 ..*r
             };
             let mut ranges: Vec<RecordedRange> = origin.ranges.iter().map(in_arena).collect();

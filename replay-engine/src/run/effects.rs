@@ -131,7 +131,7 @@ pub(super) fn check_effect(
             digest,
         } => held(window(device, *number, *offset, *bytes), digest),
         Effect::Memory { offset, bytes, digest } => {
-            let from = plan.accesses.arena.base.0.saturating_add(*offset);
+            let from = plan.accesses.arena.base.get().saturating_add(*offset);
             held(memory(device, from, *bytes), digest)
         }
         Effect::Output { name, digest } => match there.outputs.iter().find(|o| o.name == *name) {
@@ -202,7 +202,7 @@ fn pieces(
     let mut page = ZERO_PAGE;
     let mut done = 0;
     while done < bytes {
-        let at = PhysAddr(from.saturating_add(done));
+        let at = PhysAddr::new(from.saturating_add(done));
         device.load_page(at.frame(), &mut page)?;
         let rest = page.get(at.in_page()..).unwrap_or_default();
         let part = usize::try_from(bytes - done).map_or(rest.len(), |left| left.min(rest.len()));

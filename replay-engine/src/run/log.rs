@@ -3,6 +3,7 @@
 //!
 //! `docs/agent-protocol.md` specifies the bytes.
 
+use trace_core::PhysAddr;
 use trace_core::recording::{Access, EventsBuilder, HostWriteRow, InterruptRow};
 
 /// Size of a block, bytes. A row never crosses the end of one.
@@ -138,12 +139,12 @@ impl EventLog {
     }
 
     /// Adds a piece of a page that the CPU wrote. The resulting page is stored separately.
-    pub fn host_write(&mut self, time: u64, at: u64, bytes: u32) {
+    pub fn host_write(&mut self, time: u64, at: PhysAddr, bytes: u32) {
         let step = self.since(time);
         let to = self.room();
         to.push(HOST_WRITE);
         number(to, step);
-        number(to, at);
+        number(to, at.get());
         number(to, bytes.into());
     }
 
@@ -262,7 +263,15 @@ pub(crate) fn unpack(bytes: &[u8], pages: &[u32]) -> Result<EventsBuilder, LogEr
             (HOST_WRITE, 0) => {
                 let (time, at, bytes) = (reader.time()?, reader.number()?, reader.small()?);
                 let page = pages.next().copied().unwrap_or(0);
-                events.host_write(time, 0, HostWriteRow { at, bytes, page });
+                events.host_write(
+                    time,
+                    0,
+                    HostWriteRow {
+                        at: PhysAddr::new(at),
+                        bytes,
+                        page,
+                    },
+                );
             }
             _ => return Err(LogError::Tag { row: reader.row, tag }),
         }
@@ -309,12 +318,12 @@ mod tests {
                 let (line, status) = (n % 32, 0);
                 builder.interrupt(time, InterruptRow { line, status });
                 let at = u64::MAX - u64::from(n);
-                log.host_write(time, at, 4096);
+                log.host_write(time, PhysAddr::new(at), 4096);
                 builder.host_write(
                     time,
                     0,
                     HostWriteRow {
-                        at,
+                        at: PhysAddr::new(at),
                         bytes: 4096,
                         page: n,
                     },

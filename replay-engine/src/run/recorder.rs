@@ -121,7 +121,7 @@ impl<'a> Recorder<'a> {
     pub fn flush(&mut self) {
         if let Some((at, bytes, time, last)) = self.change.take() {
             // The device supplies the page.
-            self.events.host_write(time, at, bytes);
+            self.events.host_write(time, PhysAddr::new(at), bytes);
             self.told_changes.push(last);
         }
         if let Some(seen) = self.held.take() {
@@ -288,7 +288,7 @@ impl Observer for Recorder<'_> {
     }
 
     fn host_write(&mut self, _event: u32, offset: u64, bytes: u32, time_ns: u64) -> Flow {
-        let at = self.plan.accesses.arena.base.0.saturating_add(offset);
+        let at = self.plan.accesses.arena.base.get().saturating_add(offset);
         let number = self.changes;
         self.changes += 1;
         match &mut self.change {
@@ -296,7 +296,7 @@ impl Observer for Recorder<'_> {
             Some((from, len, _, last))
                 if self.held.is_none()
                     && from.saturating_add(u64::from(*len)) == at
-                    && PhysAddr(*from).frame() == PhysAddr(at).frame() =>
+                    && PhysAddr::new(*from).frame() == PhysAddr::new(at).frame() =>
             {
                 *len = len.saturating_add(bytes);
                 *last = number;

@@ -88,8 +88,8 @@ fn walk_lines(space: &crate::plan::PlanSpace, va: GpuVa, memory: &PlanMemory<'_>
 
 fn nearest(plan: PlannedAccesses<'_>, at: GpuVa) -> Option<(String, u64)> {
     let distance = |b: &crate::plan::PlanBuffer| {
-        let last = b.va.0.saturating_add(b.bytes.saturating_sub(1));
-        b.va.0.saturating_sub(at.0).max(at.0.saturating_sub(last))
+        let last = b.va.get().saturating_add(b.bytes.saturating_sub(1));
+        b.va.get().saturating_sub(at.get()).max(at.get().saturating_sub(last))
     };
     plan.accesses
         .buffers

@@ -61,7 +61,7 @@ impl<'a> SlicedDevice<'a> {
             progress,
             slice_ns,
             images,
-            base: info.arena.base.0,
+            base: info.arena.base.get(),
             plan,
             interrupts: 0,
             checked: HashMap::new(),
@@ -97,13 +97,14 @@ impl<'a> SlicedDevice<'a> {
 impl Device for SlicedDevice<'_> {
     fn put(&mut self, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
         self.device.write(space::ARENA, offset, width, value)?;
-        self.pending.push(PhysAddr(self.base.saturating_add(offset)).frame());
+        self.pending
+            .push(PhysAddr::new(self.base.saturating_add(offset)).frame());
         Ok(())
     }
 
     fn copy(&mut self, offset: u64, bytes: u32, image: u32) -> Result<(), DeviceError> {
         let image = *self.images.get(image as usize).ok_or(DeviceError::NoImages)?;
-        let at = PhysAddr(self.base.saturating_add(offset));
+        let at = PhysAddr::new(self.base.saturating_add(offset));
         let range = at.in_page()..at.in_page().saturating_add(bytes as usize);
         let from = image.get(range).ok_or(DeviceError::OutOfRange)?;
         self.device.store_bytes(at, from).map_err(|e| refused(&e))?;
@@ -229,7 +230,7 @@ mod tests {
                 hardware: None,
                 windows: crate::device::Window::registers(0),
                 arena: Arena {
-                    base: PhysAddr(0),
+                    base: PhysAddr::ZERO,
                     pages: 0,
                 },
                 interface: DeviceInterface::Registers,

@@ -143,7 +143,7 @@ pub(super) fn fill_lost_pages(
 
 /// Returns the CPU's changes of a plan in order: physical address and bytes.
 fn cpu_changes<'p>(plan: PlannedAccesses<'p>, images: &'p [&'p Page]) -> impl Iterator<Item = (u64, Vec<u8>)> + 'p {
-    let base = plan.accesses.arena.base.0;
+    let base = plan.accesses.arena.base.get();
     Actions::new(&plan.accesses.body)
         .map_while(Result::ok)
         .filter_map(move |a| match a {
@@ -170,7 +170,7 @@ fn bytes_of(row: &HostWriteRow, changes: &mut impl Iterator<Item = (u64, Vec<u8>
     let mut all = Vec::new();
     while all.len() < row.bytes as usize {
         let (at, bytes) = changes.next()?;
-        if at != row.at.checked_add(all.len() as u64)? {
+        if at != row.at.checked_add(all.len() as u64)?.get() {
             return None;
         }
         all.extend_from_slice(&bytes);
@@ -200,7 +200,7 @@ mod tests {
         let digest: Digest = *blake3::hash(&start).as_bytes();
         let mut plan = Plan::new(PlanBody::Registers(RegisterPlan::default()));
         let accesses = plan.accesses_mut().unwrap();
-        accesses.arena.base = PhysAddr(0x10_0000);
+        accesses.arena.base = PhysAddr::new(0x10_0000);
         accesses.used_pages = 3;
         accesses.pages.push(crate::plan::PlanPage {
             frame: 0x101,
@@ -211,7 +211,15 @@ mod tests {
         let source: BTreeMap<Digest, Box<Page>> = [(digest, Box::new(start))].into();
         let mut events = EventsBuilder::new();
         for (at, bytes) in [(0x10_1010, 16), (0x10_2000, 8), (0x10_1010, 8)] {
-            events.host_write(0, 0, HostWriteRow { at, bytes, page: 0 });
+            events.host_write(
+                0,
+                0,
+                HostWriteRow {
+                    at: PhysAddr::new(at),
+                    bytes,
+                    page: 0,
+                },
+            );
         }
         let events = events.finish();
         let mut memory = MemoryBuilder::new();
@@ -232,7 +240,7 @@ mod tests {
         assert_eq!((word(pages[2], 0x10), word(pages[2], 0x18)), (9, 8));
         // Events of another plan are not changed.
         let mut pages = [0, 0, 0];
-        plan.accesses_mut().unwrap().arena.base = PhysAddr(0x20_0000);
+        plan.accesses_mut().unwrap().arena.base = PhysAddr::new(0x20_0000);
         assert!(!fill_lost_pages(
             &mut memory,
             plan.planned_accesses().unwrap(),

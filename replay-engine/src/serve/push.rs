@@ -101,7 +101,7 @@ impl Session {
         }
         if let Some(p) = stored
             .iter()
-            .find(|p| !target.arena.contains(PhysAddr(p.frame.saturating_mul(4096))))
+            .find(|p| !target.arena.contains(PhysAddr::new(p.frame.saturating_mul(4096))))
         {
             return no(format!(
                 "the plan puts a page into frame {:#x}, which is outside the device's memory",

@@ -59,7 +59,7 @@ impl Slot {
                 hardware: None,
                 windows: Vec::new(),
                 arena: Arena {
-                    base: PhysAddr(0),
+                    base: PhysAddr::ZERO,
                     pages: 0,
                 },
                 interface: DeviceInterface::Registers,
@@ -263,7 +263,7 @@ mod tests {
                 hardware: None,
                 windows: Window::registers(0),
                 arena: Arena {
-                    base: PhysAddr(self.0),
+                    base: PhysAddr::new(self.0),
                     pages: 1,
                 },
                 interface: DeviceInterface::Registers,

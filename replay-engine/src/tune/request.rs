@@ -4,6 +4,7 @@ use super::measurement::Measurement;
 use super::point::{Bounds, Cache};
 use super::report::PointResult;
 use serde::{Deserialize, Serialize};
+use trace_core::GpuVa;
 use trace_core::recording::ElementType;
 
 /// Values to try, by parameter. An empty list keeps the recorded value.
@@ -161,7 +162,7 @@ pub enum OutputTolerance {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MemoryArea {
     /// First byte.
-    pub at: u64,
+    pub at: GpuVa,
     /// Bytes.
     pub bytes: u64,
     /// The tolerance of its elements.

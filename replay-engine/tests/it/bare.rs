@@ -97,7 +97,7 @@ fn target() -> DeviceInfo {
         hardware: None,
         windows: replay_engine::device::Window::registers(0x4000),
         arena: Arena {
-            base: PhysAddr(0x1_0000_0000),
+            base: PhysAddr::new(0x1_0000_0000),
             pages: 1 << 20,
         },
         interface: DeviceInterface::Registers,

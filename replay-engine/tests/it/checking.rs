@@ -12,11 +12,11 @@ use replay_engine::run::Verdict;
 use replay_engine::serve::Options;
 use replay_engine::verify::{Reason, Work, verify_within};
 use support::{Bench, Relay, images, plan, plan_of, tcp, until};
+use trace_core::GpuVa;
 use trace_core::families::mali_jm::JobHeader;
 use trace_core::mmu::{Rights, encode_leaf, encode_table, root_register};
 use trace_core::progress::Progress;
 use trace_core::recording::{MmuFormat, Page};
-use trace_core::{GpuVa, PhysAddr};
 
 const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
 /// Number of pages of one last-level table.
@@ -31,7 +31,7 @@ fn chain() -> Vec<Page> {
         let h = JobHeader {
             is_64bit: true,
             job_type: 1,
-            next: GpuVa(if k == last { 0 } else { (k + 1) * 64 }),
+            next: GpuVa::new(if k == last { 0 } else { (k + 1) * 64 }),
             ..JobHeader::read(&bytes)
         };
         h.encode()
@@ -50,7 +50,7 @@ fn chain() -> Vec<Page> {
 /// Returns a plan that submits the chain `submits` times, each after the end of the previous one.
 fn long_plan(submits: u32, device: &DeviceInfo) -> Compiled {
     let base = device.arena.base;
-    let at = |frame: u64| PhysAddr(base.0 + frame * 4096);
+    let at = |frame: u64| base + frame * 4096;
     let mut all: Vec<Page> = (0..3)
         .map(|level| {
             let mut page = [0; 4096];
@@ -93,7 +93,7 @@ fn long_plan(submits: u32, device: &DeviceInfo) -> Compiled {
         jobs.push(PlanJob {
             submit_event: u64::from(event),
             done_event: None,
-            head_va: GpuVa(64),
+            head_va: GpuVa::new(64),
             slot: 1,
         });
         actions.extend([

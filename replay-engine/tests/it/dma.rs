@@ -69,7 +69,7 @@ fn device(map: &str, ids: (u16, u16), window: (&str, u64)) -> DeviceInfo {
             },
         ],
         arena: Arena {
-            base: PhysAddr(0x8_7654_0000),
+            base: PhysAddr::new(0x8_7654_0000),
             pages: 64,
         },
         interface: DeviceInterface::Registers,
@@ -440,7 +440,7 @@ fn edu_text_plan_computes_and_copies_memory() {
     assert_eq!(outcome.outputs[0].data, pattern[..2048]);
     // Bus mastering is off after the replay.
     b.write(0, 0x80, 8, 0x4_0000).unwrap();
-    let base = b.info().arena.base.0;
+    let base = b.info().arena.base.get();
     for (register, value) in [(0x88, base), (0x90, 8), (0x98, 7)] {
         b.write(0, register, 8, value).unwrap();
     }

@@ -604,8 +604,8 @@ fn local_edu_function_interrupts_and_copies_memory() {
         device.reset().unwrap();
         device.store_bytes(info.arena.base, &bytes).unwrap();
         device.set_bus_mastering(mastering).unwrap();
-        copy(&mut device, info.arena.base.0, 0x4_0000, 0);
-        copy(&mut device, 0x4_0000, info.arena.base.0 + 0x1000, 2);
+        copy(&mut device, info.arena.base.get(), 0x4_0000, 0);
+        copy(&mut device, 0x4_0000, info.arena.base.get() + 0x1000, 2);
         device.set_bus_mastering(false).unwrap();
         let mut page = trace_core::recording::ZERO_PAGE;
         device.load_page(info.arena.base.frame() + 1, &mut page).unwrap();

@@ -127,7 +127,11 @@ fn platform_devices_have_cpu_addresses() {
         entries,
         [
             ("9010000.pl031", vec![34], None),
-            ("2d000000.gpu", vec![65, 66, 67], Some((RESERVED, RESERVED_BYTES))),
+            (
+                "2d000000.gpu",
+                vec![65, 66, 67],
+                Some((PhysAddr::new(RESERVED), RESERVED_BYTES))
+            ),
         ]
     );
     assert!(all[1].is_mali() && !all[0].is_mali());
@@ -300,7 +304,7 @@ fn device_tree_mali_is_a_target_for_recordings() {
         (Containment::PageTables, true)
     );
     let pages = (32 << 20) / PAGE_SIZE as u64;
-    assert_eq!((info.arena.base, info.arena.pages), (PhysAddr(RESERVED), pages));
+    assert_eq!((info.arena.base, info.arena.pages), (PhysAddr::new(RESERVED), pages));
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../sample-traces/vecadd.kine");
     let recording = trace_core::container::open(sample.as_ref()).unwrap();
     let options = CompileOptions::default();
@@ -308,9 +312,9 @@ fn device_tree_mali_is_a_target_for_recordings() {
     assert_eq!(
         (
             compiled.plan.accesses().unwrap().arena.base,
-            compiled.plan.spaces()[0].root.0
+            compiled.plan.spaces()[0].root.get()
         ),
-        (PhysAddr(RESERVED), RESERVED)
+        (PhysAddr::new(RESERVED), RESERVED)
     );
     verify(&compiled.plan, &compiled.pages, &info).unwrap();
     // The device's memory is the reserved region, which a reset clears.

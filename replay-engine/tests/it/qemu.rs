@@ -17,7 +17,6 @@ use replay_engine::device::{Containment, RegisterTarget, ReplayDeviceError, Targ
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use trace_core::PhysAddr;
 use trace_core::recording::{Hardware, PciFunction, SpaceKind, ZERO_PAGE};
 use trace_core::screen::Picture;
 
@@ -122,14 +121,14 @@ fn invalid_accesses_are_refused_before_qemu() {
     assert_eq!(b.write(REGISTERS, 0, 3, 0), Err(DeviceError::OutOfRange));
     assert_eq!(b.write(REGISTERS, 2, 4, 0), Err(DeviceError::Misaligned));
     let arena = b.info().arena;
-    let bytes = arena.end() - arena.base.0;
+    let bytes = arena.end() - arena.base;
     assert_eq!(b.read(space::ARENA, bytes - 7, 8), Err(DeviceError::OutOfRange));
     assert_eq!(b.read(space::ARENA, bytes - 8, 8), Ok(0));
-    for frame in [arena.base.frame() - 1, arena.end() >> 12, u64::MAX] {
+    for frame in [arena.base.frame() - 1, arena.end().get() >> 12, u64::MAX] {
         let e = b.store_page(frame, &ZERO_PAGE).unwrap_err();
         assert!(matches!(e, ReplayDeviceError::OutsideArena { .. }), "{e}");
     }
-    let end = PhysAddr(arena.end() - 4);
+    let end = arena.end().saturating_sub(4);
     assert!(b.store_bytes(end, &[0; 8]).is_err());
     assert_eq!(b.trouble(), None);
 }
@@ -183,8 +182,8 @@ fn edu_dma_needs_bus_mastering_and_a_running_clock() {
     assert_eq!(b.content_frames(), Some(vec![base.frame()]));
     let raised = WaitResult::Raised { lines: 1 };
     // Without bus mastering, the device interrupts but moves nothing.
-    assert_eq!(transfer(&mut b, base.0, EDU_BUFFER, 2048, 0), raised);
-    assert_eq!(transfer(&mut b, EDU_BUFFER, base.0 + 4096, 2048, 2), raised);
+    assert_eq!(transfer(&mut b, base.get(), EDU_BUFFER, 2048, 0), raised);
+    assert_eq!(transfer(&mut b, EDU_BUFFER, base.get() + 4096, 2048, 2), raised);
     let mut got = ZERO_PAGE;
     b.load_page(base.frame() + 1, &mut got).unwrap();
     assert_eq!(got, ZERO_PAGE);
@@ -192,7 +191,11 @@ fn edu_dma_needs_bus_mastering_and_a_running_clock() {
     b.set_bus_mastering(true).unwrap();
     assert_eq!(b.content_frames(), None);
     // The transfer takes 100 ms of device time, and the device's clock is stopped.
-    for (register, value) in [(EDU_DMA_FROM, base.0), (EDU_DMA_TO, EDU_BUFFER), (EDU_DMA_BYTES, 2048)] {
+    for (register, value) in [
+        (EDU_DMA_FROM, base.get()),
+        (EDU_DMA_TO, EDU_BUFFER),
+        (EDU_DMA_BYTES, 2048),
+    ] {
         b.write(REGISTERS, register, 8, value).unwrap();
     }
     b.write(REGISTERS, EDU_DMA_COMMAND, 8, 1).unwrap();
@@ -212,14 +215,14 @@ fn edu_dma_needs_bus_mastering_and_a_running_clock() {
         assert!(polls < 20_000);
     }
     assert!(b.now_ns() > before);
-    assert_eq!(transfer(&mut b, EDU_BUFFER, base.0 + 4096, 2048, 2), raised);
+    assert_eq!(transfer(&mut b, EDU_BUFFER, base.get() + 4096, 2048, 2), raised);
     b.load_page(base.frame() + 1, &mut got).unwrap();
     assert_eq!(got[..2048], page[..2048]);
     assert_eq!(got[2048..], ZERO_PAGE[2048..]);
 
     // Without bus mastering, nothing moves again.
     b.set_bus_mastering(false).unwrap();
-    assert_eq!(transfer(&mut b, EDU_BUFFER, base.0 + 8192, 2048, 2), raised);
+    assert_eq!(transfer(&mut b, EDU_BUFFER, base.get() + 8192, 2048, 2), raised);
     b.load_page(base.frame() + 2, &mut got).unwrap();
     assert_eq!(got, ZERO_PAGE);
 }

@@ -135,7 +135,7 @@ impl Target for TestDevice {
             hardware: None,
             windows: replay_engine::device::Window::registers(0x4000),
             arena: Arena {
-                base: PhysAddr(BASE),
+                base: PhysAddr::new(BASE),
                 pages: FRAMES,
             },
             interface: DeviceInterface::Registers,
@@ -197,7 +197,7 @@ pub fn plan_of(actions: impl IntoIterator<Item = Action>, images: &[Page]) -> Co
         gpu_id: GPU_ID,
         register_map: "mali-jm".to_owned(),
         arena: Arena {
-            base: PhysAddr(BASE),
+            base: PhysAddr::new(BASE),
             pages: FRAMES,
         },
         pages: pages

@@ -137,7 +137,7 @@ fn info() -> DeviceInfo {
             },
         ],
         arena: Arena {
-            base: PhysAddr(0),
+            base: PhysAddr::ZERO,
             pages: 0,
         },
         interface: DeviceInterface::Registers,

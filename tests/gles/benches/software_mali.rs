@@ -32,7 +32,7 @@ fn json(path: &Path) -> Value {
 
 fn address(v: &Value) -> GpuVa {
     let text = v.as_str().unwrap();
-    GpuVa(u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap())
+    GpuVa::new(u64::from_str_radix(text.strip_prefix("0x").unwrap(), 16).unwrap())
 }
 
 /// Runs a chain on the simulated Mali, checks its results and measures it.

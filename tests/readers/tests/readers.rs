@@ -14,7 +14,7 @@ use trace_core::recording::{
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, JobSpan, Timeline};
-use trace_core::{GpuVa, Recording};
+use trace_core::{BusAddr, GpuVa, PhysAddr, Recording};
 use trace_waves::{Clock, ExportSummary, MAX_LANES, MAX_SIGNALS, MAX_THREADS, Source, WavesError};
 use wellen::simple::Waveform;
 
@@ -46,7 +46,7 @@ fn mixed() -> Recording {
     b.submit(
         150,
         SubmitRow {
-            head_va: 0x1_0000_2000,
+            head_va: GpuVa::new(0x1_0000_2000),
             address_space: 0,
             slot: 1,
         },
@@ -55,14 +55,14 @@ fn mixed() -> Recording {
         160,
         7,
         HostWriteRow {
-            at: 0x8000_1000,
+            at: PhysAddr::new(0x8000_1000),
             bytes: 64,
             page: 0,
         },
     );
     b.undecoded(170, 7, 0, UndecodedRow::from_access(0x3ff0, true, 4));
     let mapping = DmaMapRow {
-        bus: 0x1000,
+        bus: BusAddr::new(0x1000),
         bytes: 64,
         kind: DmaKind::Mapped as u32,
         reserved: 0,
@@ -528,7 +528,7 @@ fn job(index: u32, submit_event: u64, done_event: Option<u64>) -> JobSpan {
         slot: 1,
         submit_event,
         done_event,
-        head_va: GpuVa(0x1000),
+        head_va: GpuVa::new(0x1000),
         submit_ns: 0,
         done_ns: None,
         failed: false,

@@ -11,12 +11,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{
     Access, DmaMapRow, Events, EventsBuilder, Hardware, InterruptRow, PciFunction, Space, SpaceKind, SubmitRow,
     UndecodedRow,
 };
+use trace_core::{BusAddr, GpuVa, Recording};
 use whole_program_tests::{ProgramOutput, field_cases, recordings, root, run};
 
 /// Verbs with their usual options. `{}` is the recording, and `{out}` is a path in a temporary folder of the run.
@@ -140,12 +140,12 @@ fn write_sparse_recordings(folder: &Path) -> Vec<PathBuf> {
     let mut pci = build(&|b| b.access(1, 0, access(0x10)));
     pci.set_hardware(&Hardware::Pci(PciFunction::default()));
     let submit = SubmitRow {
-        head_va: 0x1000,
+        head_va: GpuVa::new(0x1000),
         address_space: 0,
         slot: 1,
     };
     let mapping = DmaMapRow {
-        bus: 0x8000,
+        bus: BusAddr::new(0x8000),
         bytes: 4096,
         kind: 1,
         reserved: 0,

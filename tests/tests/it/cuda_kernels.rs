@@ -35,9 +35,9 @@ fn put(memory: &mut Memory, at: u64, bytes: &[u8], metadata: &ApiTraceMetadata) 
     // The address is in no allocation, so it must be in a variable of a module.
     let variables = metadata.modules.iter().flat_map(|m| &m.globals);
     let g = { variables }
-        .find(|g| at >= g.at && at - g.at < g.bytes)
+        .find(|g| at >= g.at.get() && at - g.at.get() < g.bytes)
         .unwrap_or_else(|| panic!("{at:#x} is in no allocation and no variable"));
-    memory.insert(g.at, vec![0; g.bytes as usize]);
+    memory.insert(g.at.get(), vec![0; g.bytes as usize]);
     put(memory, at, bytes, metadata);
 }
 
@@ -73,11 +73,11 @@ fn read_launches(r: &Recording) -> Vec<RecordedLaunch> {
                 reported = 0;
             }
             CallEvent::Allocation(a) if a.kind == AllocationKind::Take as u32 => {
-                memory.insert(a.at, vec![0; a.bytes as usize]);
+                memory.insert(a.at.get(), vec![0; a.bytes as usize]);
             }
             CallEvent::Allocation(a) => {
                 assert_eq!(a.kind, AllocationKind::Give as u32);
-                memory.remove(&a.at).expect("a freed allocation exists");
+                memory.remove(&a.at.get()).expect("a freed allocation exists");
             }
             CallEvent::Copy(c) => {
                 assert_eq!((c.kind, c.stream), (CopyKind::DeviceToHost as u32, OrderRow::NONE));
@@ -187,7 +187,7 @@ fn change_detection_by_hash_and_by_copy_agree() {
             // Variables have other addresses in each process.
             let window = r.api().unwrap().window;
             let mut after = all.pop().unwrap().after.unwrap();
-            after.retain(|at, _| at.checked_sub(window.base).is_some_and(|n| n < window.bytes));
+            after.retain(|at, _| at.checked_sub(window.base.get()).is_some_and(|n| n < window.bytes));
             assert!(!after.is_empty());
             memory.push(after);
         }

@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 use std::process::{Command, Stdio};
+use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, BufferKind};
 use trace_core::progress::Progress;
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
@@ -67,7 +68,11 @@ fn memory_trace_around_launches_matches_the_recorder() {
                 let bytes = ["--bytes", "40", "--event", &at, "--on", "cuda:0"];
                 let got = run_verb(&cuda, "memory", &recorded, &[&[va], &bytes[..]].concat());
                 assert_eq!(got["holes"].as_array().unwrap().len(), 0, "{got}");
-                let right = api_trace.read(&truth, from..from + 40, event(their_launch) + steps_after);
+                let right = api_trace.read(
+                    &truth,
+                    GpuVa::new(from)..GpuVa::new(from + 40),
+                    event(their_launch) + steps_after,
+                );
                 assert!(right.pieces.iter().all(|p| p.state.is_known()), "{:?}", right.pieces);
                 let hex: String = right.bytes.iter().map(|b| format!("{b:02x}")).collect();
                 assert_eq!(

@@ -11,11 +11,11 @@
 
 use std::path::Path;
 use tempfile::TempDir;
-use trace_core::Recording;
 use trace_core::recording::{
     Access, EventsBuilder, Hardware, InterruptRow, PlatformDevice, PlatformWindow, Space, SpaceKind,
 };
 use trace_core::screen::Picture;
+use trace_core::{PhysAddr, Recording};
 use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::recordings;
 
@@ -126,7 +126,7 @@ fn clock_recording() -> Recording {
         compatible: vec!["arm,pl031".into(), "arm,primecell".into()],
         windows: vec![PlatformWindow {
             name: "reg0".into(),
-            base: 0x901_0000,
+            base: PhysAddr::new(0x901_0000),
             bytes: 0x1000,
         }],
         irqs: Vec::new(),

@@ -50,7 +50,7 @@ fn jobs(r: &Recording) -> usize {
 /// Reads a 64-bit word of the first address space at the end of the recording.
 fn word(r: &Recording, va: u64) -> u64 {
     let (space, view) = (&r.metadata.address_spaces[0], r.memory.last());
-    let va = GpuVa(va);
+    let va = GpuVa::new(va);
     let at = mmu::translate(space.format, space.root, va, &view)
         .unwrap()
         .target(va)
@@ -77,10 +77,10 @@ fn live_recorder_serves_and_records_a_program() {
         (results.role.name(), results.element.name(), results.bytes),
         ("output", "u64", 64)
     );
-    let words = [0, 8, 16, 24].map(|at| word(&r, results.va.0 + at));
+    let words = [0, 8, 16, 24].map(|at| word(&r, results.va.get() + at));
     assert_eq!(words, [0x1111, 7, 0x3333, 0xa5a5_a5a5_a5a5_a5a5]);
     let given = r.buffer("given").unwrap();
-    assert_eq!(given.va.0, results.va.0 + 4096);
+    assert_eq!(given.va.get(), results.va.get() + 4096);
     assert_eq!(r.metadata.buffer_shapes["results"], [8]);
 
     // The recording distinguishes writes of the program between submits from writes of jobs. The program writes one
@@ -103,7 +103,7 @@ fn live_recorder_serves_and_records_a_program() {
     let written_ranges = |va: GpuVa| -> Vec<(u64, u32)> {
         let frame = frame(va);
         let page_writes = written.iter().filter(|w| w.frame() == frame);
-        page_writes.map(|w| (w.at % 4096, w.bytes)).collect()
+        page_writes.map(|w| (w.at.get() % 4096, w.bytes)).collect()
     };
     assert_eq!(role(frame(results.va)), Some(FrameRole::Data));
     assert_eq!(
@@ -295,8 +295,8 @@ fn labels_of_the_driver_name_buffers_that_have_no_other_name() {
     );
     assert_eq!(
         (
-            word(&r, r.buffer("Texture").unwrap().va.0),
-            word(&r, r.buffer("Texture 2").unwrap().va.0)
+            word(&r, r.buffer("Texture").unwrap().va.get()),
+            word(&r, r.buffer("Texture 2").unwrap().va.get())
         ),
         (1, 2)
     );

@@ -10,9 +10,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{DmaKind, Hardware, SpaceKind};
+use trace_core::{PhysAddr, Recording};
 use trace_import::{OpenOptions, Opened};
 use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::{root, run};
@@ -307,7 +307,7 @@ fn qemu_accesses_of_function(trace: &Path, recording: &Recording) -> Vec<(bool, 
     };
     let name = &recording.metadata.spaces[0].name;
     let bar = f.bars.iter().find(|b| b.space_name() == *name).unwrap();
-    qemu_accesses(trace, bar.base, bar.bytes)
+    qemu_accesses(trace, bar.base.get(), bar.bytes)
 }
 
 /// Use of the clock during a recording: it is set and read, and gives an alarm.
@@ -335,7 +335,7 @@ fn assert_clock_matches_qemu(board: Board, options: &str, method: &str, trace: &
     };
     assert_eq!(
         (platform_device.node.as_str(), platform_device.windows[0].base),
-        ("/pl031@9010000", 0x901_0000)
+        ("/pl031@9010000", PhysAddr::new(0x901_0000))
     );
     assert_eq!(mine.metadata.identity.driver, "rtc-pl031");
     let interrupts = mine.events.interrupts.len();

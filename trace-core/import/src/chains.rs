@@ -117,7 +117,7 @@ impl Object {
     /// Returns the address after its last byte.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.va.0.saturating_add(self.bytes)
+        self.va.get().saturating_add(self.bytes)
     }
 }
 
@@ -288,13 +288,13 @@ impl Chains {
             _ => entry.expected.is_some().then_some(BufferRole::Output),
         };
         let va = match &entry.gpu_va {
-            Some(va) => GpuVa(folder.hex(LIST, "gpu_va", va)?),
+            Some(va) => GpuVa::new(folder.hex(LIST, "gpu_va", va)?),
             None => {
                 self.note_unused(&entry.name, "the list does not state its address");
                 return Ok(());
             }
         };
-        if va.0.checked_add(entry.bytes).is_none_or(|end| end > 1 << VA_BITS) {
+        if va.get().checked_add(entry.bytes).is_none_or(|end| end > 1 << VA_BITS) {
             let what = format!("buffer {:?} of {} bytes at {va} is too large", entry.name, entry.bytes);
             return Err(folder.malformed(LIST, what));
         }
@@ -324,11 +324,11 @@ impl Chains {
 
 /// Whether a range lies in the objects of a submit.
 fn is_covered(submits: &[Submit], va: GpuVa, bytes: u64) -> bool {
-    let end = va.0.saturating_add(bytes);
+    let end = va.get().saturating_add(bytes);
     submits.iter().any(|s| {
-        let mut at = va.0;
+        let mut at = va.get();
         for o in &s.objects {
-            if at < end && o.va.0 <= at && at < o.end() {
+            if at < end && o.va.get() <= at && at < o.end() {
                 at = o.end();
             }
         }
@@ -361,6 +361,6 @@ fn shaders(folder: &Folder<'_>, spec: &Spec) -> Result<Vec<(GpuVa, u64)>, Import
     Ok(all
         .into_iter()
         .filter(within)
-        .map(|(va, bytes)| (GpuVa(va), bytes))
+        .map(|(va, bytes)| (GpuVa::new(va), bytes))
         .collect())
 }

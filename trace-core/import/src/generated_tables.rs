@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::mmu::{self, LEVELS, MAX_LEAVES, MAX_TABLES, Rights, VA_BITS};
 use trace_core::recording::{MmuFormat, Page};
-use trace_core::{PAGE_SIZE, PhysAddr};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 /// First frame for generated tables if the source gives none.
 const FIRST_FRAME: u64 = 1;
@@ -67,15 +67,15 @@ pub(super) fn generate(
         }
         let mut at = root;
         for level in 0..LEVELS {
-            let index = usize::from(mmu::index_at(level, va));
+            let index = usize::from(mmu::index_at(level, GpuVa::new(va)));
             let Some(entry) = tables.get_mut(&at).and_then(|t| t.get_mut(index)) else {
                 break;
             };
             if level + 1 == LEVELS {
-                *entry = mmu::encode_leaf(format, PhysAddr(placed.frame << 12), placed.rights, 0);
+                *entry = mmu::encode_leaf(format, PhysAddr::new(placed.frame << 12), placed.rights, 0);
             } else if *entry == mmu::INVALID {
                 let below = free();
-                *entry = mmu::encode_table(format, PhysAddr(below << 12));
+                *entry = mmu::encode_table(format, PhysAddr::new(below << 12));
                 tables.insert(below, empty());
                 at = below;
             } else {
@@ -84,7 +84,7 @@ pub(super) fn generate(
         }
     }
     GeneratedTables {
-        root: PhysAddr(root << 12),
+        root: PhysAddr::new(root << 12),
         tables: tables.into_iter().map(|(frame, t)| (frame, image(&t))).collect(),
         left_out,
     }
@@ -119,7 +119,7 @@ mod tests {
             (1 << 34, 77),
         ];
         for format in [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae] {
-            for root in [None, Some(PhysAddr(0x1_0000_0000)), Some(PhysAddr(0x2000))] {
+            for root in [None, Some(PhysAddr::new(0x1_0000_0000)), Some(PhysAddr::new(0x2000))] {
                 let rights = EVERY_RIGHT;
                 let pages: BTreeMap<u64, PagePlacement> = report
                     .iter()
@@ -128,8 +128,8 @@ mod tests {
                 let generated = generate(format, root, &pages);
                 assert_eq!(generated.left_out, 0);
                 assert_eq!(
-                    generated.root == PhysAddr(0x1_0000_0000),
-                    root == Some(PhysAddr(0x1_0000_0000))
+                    generated.root == PhysAddr::new(0x1_0000_0000),
+                    root == Some(PhysAddr::new(0x1_0000_0000))
                 );
                 assert!(generated.tables.iter().all(|(f, _)| !report.iter().any(|t| t.1 == *f)));
                 let mut b = MemoryBuilder::new();
@@ -141,10 +141,10 @@ mod tests {
                 b.add_snapshot(0, frames);
                 let memory = b.finish();
                 for (page, frame) in report {
-                    let leaf = mmu::translate(format, generated.root, GpuVa(page << 12), &memory.at(0)).unwrap();
+                    let leaf = mmu::translate(format, generated.root, GpuVa::new(page << 12), &memory.at(0)).unwrap();
                     assert_eq!((leaf.pa.frame(), leaf.rights), (frame, rights));
                 }
-                assert!(mmu::translate(format, generated.root, GpuVa(0x6000), &memory.at(0)).is_err());
+                assert!(mmu::translate(format, generated.root, GpuVa::new(0x6000), &memory.at(0)).is_err());
             }
         }
     }

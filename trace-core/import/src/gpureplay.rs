@@ -237,7 +237,7 @@ pub fn import_with_tally(
         metadata.address_spaces.push(AddressSpace {
             number: 0,
             format: MmuFormat::Aarch64_4k,
-            root: PhysAddr(root),
+            root: PhysAddr::new(root),
             memattr: tables.memattr,
             transcfg: tables.transcfg,
         });

@@ -147,7 +147,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
     events.submit(
         0,
         SubmitRow {
-            head_va: first.long(0),
+            head_va: GpuVa::new(first.long(0)),
             address_space: 0,
             slot: slot(&registers),
         },
@@ -402,8 +402,8 @@ impl Dump<'_> {
             progress.advance(bytes)?;
             c.regions.push(Region {
                 address_space: 0,
-                start: GpuVa(va),
-                end: GpuVa(va + header.bytes),
+                start: GpuVa::new(va),
+                end: GpuVa::new(va + header.bytes),
                 committed_pages: pages,
                 flags: 0,
                 has_content: pages > 0,
@@ -412,7 +412,7 @@ impl Dump<'_> {
                 name: format!("bo{number}"),
                 role: BufferRole::Shared,
                 address_space: 0,
-                va: GpuVa(va),
+                va: GpuVa::new(va),
                 bytes: header.bytes,
                 element: ElementType::U32,
             });
@@ -438,8 +438,8 @@ impl Dump<'_> {
             c.pages += 1;
             let id = c.builder.add_page(&image);
             c.zero_pages += u64::from(id == PageId::ZERO);
-            let at = addresses.next().map(|a| PhysAddr(*a));
-            let Some(at) = at.filter(|a| a.in_page() == 0 && a.0 >> VA_BITS == 0) else {
+            let at = addresses.next().map(|a| PhysAddr::new(*a));
+            let Some(at) = at.filter(|a| a.in_page() == 0 && a.get() >> VA_BITS == 0) else {
                 nowhere += 1;
                 continue;
             };

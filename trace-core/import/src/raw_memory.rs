@@ -49,7 +49,7 @@ pub fn import(path: &Path, options: &Options, progress: &Progress) -> Result<Rec
     }
     let mut file = File::open(path).map_err(|e| ImportError::io(path, e))?;
     let bytes = file.metadata().map_err(|e| ImportError::io(path, e))?.len();
-    if options.base.0.checked_add(bytes).is_none() {
+    if options.base.get().checked_add(bytes).is_none() {
         return Err(wrong(format!(
             "{bytes} bytes at {} exceed the address range",
             options.base
@@ -189,10 +189,14 @@ mod tests {
             entry(
                 table,
                 0,
-                mmu::encode_table(format, PhysAddr(BASE + (table + 1) * 0x1000)),
+                mmu::encode_table(format, PhysAddr::new(BASE + (table + 1) * 0x1000)),
             );
         }
-        entry(3, 5, mmu::encode_leaf(format, PhysAddr(BASE + 0x4000), Rights::RW, 0));
+        entry(
+            3,
+            5,
+            mmu::encode_leaf(format, PhysAddr::new(BASE + 0x4000), Rights::RW, 0),
+        );
         bytes[4 * PAGE_SIZE] = 7;
         bytes
     }
@@ -207,8 +211,8 @@ mod tests {
     fn a_dump_is_mapped_in_both_formats() {
         for format in [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae] {
             let options = Options {
-                base: PhysAddr(BASE),
-                root: PhysAddr(BASE),
+                base: PhysAddr::new(BASE),
+                root: PhysAddr::new(BASE),
                 format,
                 memattr: 0,
                 gpu_id: 0,
@@ -217,8 +221,8 @@ mod tests {
             assert!(r.metadata.findings.is_empty(), "{:?}", r.metadata.findings);
             assert_eq!((r.metadata.source_pages, r.events.len()), (5, 0));
             let view = r.memory.at(0);
-            let leaf = mmu::translate(format, options.root, GpuVa(0x5000), &view).unwrap();
-            assert_eq!(leaf.pa, PhysAddr(BASE + 0x4000));
+            let leaf = mmu::translate(format, options.root, GpuVa::new(0x5000), &view).unwrap();
+            assert_eq!(leaf.pa, PhysAddr::new(BASE + 0x4000));
             assert_eq!(view.frame(leaf.pa.frame()).unwrap()[0], 7);
             let roles: Vec<_> = view.runs().iter().map(|r| (r.role, r.count)).collect();
             assert_eq!(roles, [(FrameRole::Table, 4), (FrameRole::Data, 1)]);
@@ -228,8 +232,8 @@ mod tests {
     #[test]
     fn a_dump_without_a_page_is_refused() {
         let options = Options {
-            base: PhysAddr(BASE),
-            root: PhysAddr(BASE),
+            base: PhysAddr::new(BASE),
+            root: PhysAddr::new(BASE),
             format: MmuFormat::Aarch64_4k,
             memattr: 0,
             gpu_id: 0,
@@ -245,8 +249,8 @@ mod tests {
     fn unfit_raw_memory_is_reported() {
         let format = MmuFormat::Aarch64_4k;
         let options = Options {
-            base: PhysAddr(BASE),
-            root: PhysAddr(0x1000),
+            base: PhysAddr::new(BASE),
+            root: PhysAddr::new(0x1000),
             format,
             memattr: 0,
             gpu_id: 0,
@@ -262,7 +266,7 @@ mod tests {
             read(
                 &bytes,
                 Options {
-                    root: PhysAddr(0x1001),
+                    root: PhysAddr::new(0x1001),
                     ..options
                 }
             )
@@ -272,7 +276,7 @@ mod tests {
             read(
                 &bytes,
                 Options {
-                    base: PhysAddr(!0xfff),
+                    base: PhysAddr::new(!0xfff),
                     ..options
                 }
             )

@@ -262,7 +262,7 @@ impl<'a> Import<'a> {
             self.snapshots.push((event, std::mem::take(&mut self.changed)));
         }
         let row = SubmitRow {
-            head_va: at,
+            head_va: GpuVa::new(at),
             address_space: 0,
             slot: 0,
         };
@@ -343,21 +343,21 @@ impl<'a> Import<'a> {
             };
             regions.push(Region {
                 address_space: 0,
-                start: GpuVa(*at),
-                end: GpuVa(end),
+                start: GpuVa::new(*at),
+                end: GpuVa::new(end),
                 committed_pages: u64::from(*there).div_ceil(PAGE_SIZE as u64),
                 flags: 0,
                 has_content: *there > 0,
             });
             let bytes = u64::from((*there).min(*length));
             // One buffer per address: the longest one.
-            match buffers.last_mut().filter(|b| b.va.0 == *at) {
+            match buffers.last_mut().filter(|b| b.va.get() == *at) {
                 Some(known) => known.bytes = known.bytes.max(bytes),
                 None if bytes > 0 => buffers.push(Buffer {
                     name: format!("buffer {at:#x}"),
                     role: BufferRole::Shared,
                     address_space: 0,
-                    va: GpuVa(*at),
+                    va: GpuVa::new(*at),
                     bytes,
                     element: ElementType::U32,
                 }),

@@ -14,11 +14,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use trace_core::Recording;
 use trace_core::filter::{Derived, Filter, JobBounds, Query};
 use trace_core::progress::Progress;
 use trace_core::recording::{ColumnBuilder, EventKind, Events, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
+use trace_core::{GpuVa, Recording};
 
 const EVENTS: usize = 100_000_000;
 
@@ -208,7 +208,7 @@ fn main() {
         slot: 1,
         submit: n * 10_000,
         done: Some(n * 10_000 + 5_000),
-        head_va: 0,
+        head_va: GpuVa::ZERO,
     });
     let derived = Derived {
         jobs: jobs.collect(),

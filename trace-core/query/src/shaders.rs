@@ -92,7 +92,7 @@ pub(crate) fn build_shader_table(
                 continue;
             }
             for c in &mali_jm::decode_code(memory, entry).clauses {
-                rows.push((span.index, stage, entry.0), c);
+                rows.push((span.index, stage, entry.get()), c);
                 if rows.job.len() >= BATCH {
                     progress.check()?;
                     take(std::mem::take(&mut rows).frame()?)?;

@@ -7,6 +7,7 @@ use crate::shaders;
 use arrow_array::RecordBatch;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
+use trace_core::PAGE_SIZE;
 use trace_core::families;
 use trace_core::families::mali_jm::{self, JobType};
 use trace_core::filter::Selection;
@@ -15,7 +16,6 @@ use trace_core::progress::Progress;
 use trace_core::recording::{ApiTraceMetadata, DmaMapRow, EventKind, InterruptLine, Recording};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::Timeline;
-use trace_core::{GpuVa, PAGE_SIZE};
 
 /// A table of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,14 +173,14 @@ fn event_cells<'a>(
         Some(EventKind::Submit) => {
             kind = "submit";
             if let Some(row) = events.submits.get(payload) {
-                value = Some(row.head_va);
+                value = Some(row.head_va.get());
                 meaning = Some(format!("slot {}, address space {}", row.slot, row.address_space));
             }
         }
         Some(EventKind::HostWrite) => {
             kind = "host-write";
             if let Some(row) = events.host_writes.get(payload) {
-                value = Some(row.at);
+                value = Some(row.at.get());
                 meaning = Some(format!("{} bytes", row.bytes));
             }
         }
@@ -197,7 +197,7 @@ fn event_cells<'a>(
         Some(EventKind::DmaMap) => {
             kind = "dma-map";
             if let Some(row) = events.dma_map(at) {
-                value = (row.bus != DmaMapRow::UNKNOWN).then_some(row.bus);
+                value = (row.bus != DmaMapRow::UNKNOWN).then_some(row.bus.get());
                 meaning = Some(row.describe());
             }
         }
@@ -284,7 +284,7 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, Ta
         column("index", spans.iter().map(|s| s.index).collect::<Vec<_>>()),
         column("submit_event", at),
         column("done_event", all(&|i| span(i)?.done_event)),
-        column("head_va", all(&|i| Some(span(i)?.head_va.0))),
+        column("head_va", all(&|i| Some(span(i)?.head_va.get()))),
         column("type", heads.iter().map(|j| (*j).and_then(kind)).collect::<Vec<_>>()),
         column(
             "decoded",
@@ -301,7 +301,10 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, Ta
         part("size_z", &|d| d.size[2]),
         column(
             "shader_va",
-            heads.iter().map(|j| (*j)?.shader_va.map(|v| v.0)).collect::<Vec<_>>(),
+            heads
+                .iter()
+                .map(|j| (*j)?.shader_va.map(|v| v.get()))
+                .collect::<Vec<_>>(),
         ),
         column(
             "duration_ns",
@@ -360,11 +363,11 @@ fn pages(
         let mut leaf = |leaf: mmu::Leaf| -> Result<(), TableError> {
             let rights = leaf.rights.to_string();
             for page in 0..leaf.bytes / PAGE_SIZE as u64 {
-                let va = GpuVa(leaf.va.0.saturating_add(page * PAGE_SIZE as u64));
+                let va = leaf.va.saturating_add(page * PAGE_SIZE as u64);
                 let pa = leaf.target(va);
                 rows.space.push(u32::from(space.number));
-                rows.va.push(va.0);
-                rows.pa.push(pa.map(|p| p.0));
+                rows.va.push(va.get());
+                rows.pa.push(pa.map(|p| p.get()));
                 rows.rights.push(rights.clone());
                 rows.attribute.push(u32::from(leaf.attr_index));
                 rows.blake3.push(pa.and_then(|p| digest(p.frame())));
@@ -406,8 +409,8 @@ fn mappings(recording: &Recording, problems: &mut Vec<String>) -> Result<RecordB
     }
     batch(vec![
         column("address_space", rows.iter().map(|r| r.0).collect::<Vec<_>>()),
-        column("va", rows.iter().map(|r| r.1.va.0).collect::<Vec<_>>()),
-        column("end", rows.iter().map(|r| r.1.end().0).collect::<Vec<_>>()),
+        column("va", rows.iter().map(|r| r.1.va.get()).collect::<Vec<_>>()),
+        column("end", rows.iter().map(|r| r.1.end().get()).collect::<Vec<_>>()),
         column("pages", rows.iter().map(|r| r.1.pages).collect::<Vec<_>>()),
         column(
             "rights",
@@ -419,7 +422,9 @@ fn mappings(recording: &Recording, problems: &mut Vec<String>) -> Result<RecordB
         ),
         column(
             "pa",
-            rows.iter().map(|r| r.1.contiguous_pa.map(|p| p.0)).collect::<Vec<_>>(),
+            rows.iter()
+                .map(|r| r.1.contiguous_pa.map(|p| p.get()))
+                .collect::<Vec<_>>(),
         ),
     ])
 }
@@ -430,7 +435,7 @@ fn buffers(recording: &Recording) -> Result<RecordBatch, TableError> {
         column("name", all.iter().map(|b| b.name.as_str()).collect::<Vec<_>>()),
         column("role", all.iter().map(|b| b.role.name()).collect::<Vec<_>>()),
         column("address_space", all.iter().map(|b| b.address_space).collect::<Vec<_>>()),
-        column("va", all.iter().map(|b| b.va.0).collect::<Vec<_>>()),
+        column("va", all.iter().map(|b| b.va.get()).collect::<Vec<_>>()),
         column("bytes", all.iter().map(|b| b.bytes).collect::<Vec<_>>()),
         column("type", all.iter().map(|b| b.element.name()).collect::<Vec<_>>()),
     ])

@@ -46,13 +46,13 @@ impl MapRun {
     /// Returns the address after the last one.
     #[must_use]
     pub fn end(&self) -> GpuVa {
-        GpuVa(self.va.0.saturating_add(self.bytes()))
+        self.va.saturating_add(self.bytes())
     }
 
     /// Returns the physical address of an address in this run.
     #[must_use]
     pub fn target(&self, va: GpuVa) -> Option<PhysAddr> {
-        let by = va.0.checked_sub(self.va.0).filter(|by| *by < self.bytes())?;
+        let by = va.offset_from(self.va).filter(|by| *by < self.bytes())?;
         self.pa.checked_add(by)
     }
 
@@ -101,8 +101,8 @@ impl Summary for RightsSummary {
 impl Piece for MapRun {
     type Summary = RightsSummary;
 
-    fn start(&self) -> u64 {
-        self.va.0
+    fn start(&self) -> GpuVa {
+        self.va
     }
 
     fn bytes(&self) -> u64 {
@@ -203,7 +203,7 @@ impl MappedRuns {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Island {
     /// From the first mapped byte to the end of the last one.
-    pub range: Range<u64>,
+    pub range: Range<GpuVa>,
     /// Number of unmapped bytes since the previous island, or since address 0.
     pub gap: u64,
 }
@@ -215,7 +215,7 @@ const MIN_GAP: u64 = 1 << 16;
 #[must_use]
 pub fn find_islands(runs: &[MapRun], max: usize) -> Vec<Island> {
     let gap = |pair: &[MapRun]| match pair {
-        [a, b] => b.va.0.saturating_sub(a.end().0),
+        [a, b] => b.va.offset_from(a.end()).unwrap_or_default(),
         _ => 0,
     };
     let mut gaps: Vec<u64> = runs.windows(2).map(gap).filter(|g| *g >= MIN_GAP).collect();
@@ -229,9 +229,9 @@ pub fn find_islands(runs: &[MapRun], max: usize) -> Vec<Island> {
     };
     let mut out: Vec<Island> = Vec::new();
     for run in runs {
-        let (start, end) = (run.va.0, run.end().0);
-        let before = out.last().map_or(0, |i| i.range.end);
-        let gap = start.saturating_sub(before);
+        let (start, end) = (run.va, run.end());
+        let before = out.last().map_or(GpuVa::ZERO, |i| i.range.end);
+        let gap = start.offset_from(before).unwrap_or_default();
         match out.last_mut() {
             Some(last) if gap < min => last.range.end = end,
             _ => out.push(Island { range: start..end, gap }),

@@ -48,8 +48,8 @@ impl Summary for OwnerSummary {
 impl Piece for Owner {
     type Summary = OwnerSummary;
 
-    fn start(&self) -> u64 {
-        self.va.0
+    fn start(&self) -> GpuVa {
+        self.va
     }
 
     fn bytes(&self) -> u64 {
@@ -76,8 +76,8 @@ pub fn find_owners(buffers: &[Buffer], space: u32) -> Pieces<Owner> {
         .filter(|(b, _)| b.address_space == space && b.bytes > 0)
     {
         let rank = (b.bytes, i);
-        borders.push((b.va.0, true, rank));
-        borders.push((b.va.0.saturating_add(b.bytes), false, rank));
+        borders.push((b.va.get(), true, rank));
+        borders.push((b.va.get().saturating_add(b.bytes), false, rank));
     }
     borders.sort_unstable();
     let mut open: BTreeSet<(u64, u32)> = BTreeSet::new();
@@ -85,9 +85,9 @@ pub fn find_owners(buffers: &[Buffer], space: u32) -> Pieces<Owner> {
     let mut at = 0;
     for (border, opens, rank) in borders {
         if let Some((_, buffer)) = open.first().filter(|_| border > at) {
-            let (va, bytes) = (GpuVa(at), border - at);
+            let (va, bytes) = (GpuVa::new(at), border - at);
             match out.last_mut() {
-                Some(last) if last.buffer == *buffer && last.end() == at => {
+                Some(last) if last.buffer == *buffer && last.end() == GpuVa::new(at) => {
                     last.bytes = last.bytes.saturating_add(bytes)
                 }
                 _ => out.push(Owner {

@@ -1,5 +1,6 @@
 //! Pieces of an address space in ascending order, with a tree of their summaries.
 
+use crate::GpuVa;
 use std::ops::Range;
 
 /// The summary of several pieces. Joining is commutative and associative, and the default is neutral.
@@ -14,7 +15,7 @@ pub trait Piece {
     type Summary: Summary;
 
     /// Returns the first byte.
-    fn start(&self) -> u64;
+    fn start(&self) -> GpuVa;
 
     /// Returns the number of bytes.
     fn bytes(&self) -> u64;
@@ -23,7 +24,7 @@ pub trait Piece {
     fn summarize(&self, bytes: u64) -> Self::Summary;
 
     /// Returns one past the last byte.
-    fn end(&self) -> u64 {
+    fn end(&self) -> GpuVa {
         self.start().saturating_add(self.bytes())
     }
 }
@@ -79,7 +80,7 @@ impl<P: Piece> Pieces<P> {
 
     /// Returns the indices of the pieces that reach into an address range.
     #[must_use]
-    pub fn within(&self, range: &Range<u64>) -> Range<usize> {
+    pub fn within(&self, range: &Range<GpuVa>) -> Range<usize> {
         let from = self.list.partition_point(|p| p.end() <= range.start);
         let to = self.list.partition_point(|p| p.start() < range.end);
         from..to.max(from)
@@ -87,30 +88,30 @@ impl<P: Piece> Pieces<P> {
 
     /// Returns the piece that contains an address.
     #[must_use]
-    pub fn at(&self, address: u64) -> Option<&P> {
+    pub fn at(&self, address: GpuVa) -> Option<&P> {
         let n = self.list.partition_point(|p| p.start() <= address);
         self.list.get(n.checked_sub(1)?).filter(|p| address < p.end())
     }
 
     /// Returns the next border above an address: the end of the piece that contains it, or the start of the next one;
-    /// `u64::MAX` above all pieces.
+    /// [`GpuVa::MAX`] above all pieces.
     #[must_use]
-    pub fn border(&self, address: u64) -> u64 {
+    pub fn border(&self, address: GpuVa) -> GpuVa {
         let n = self.list.partition_point(|p| p.end() <= address);
         match self.list.get(n) {
             Some(p) if p.start() <= address => p.end(),
             Some(p) => p.start(),
-            None => u64::MAX,
+            None => GpuVa::MAX,
         }
     }
 
     /// Returns the summary of an address range; pieces that reach beyond it count with their part in it.
     #[must_use]
-    pub fn over(&self, range: &Range<u64>) -> P::Summary {
+    pub fn over(&self, range: &Range<GpuVa>) -> P::Summary {
         let places = self.within(range);
         let clipped = |p: &P| {
             let (from, to) = (p.start().max(range.start), p.end().min(range.end));
-            p.summarize(to.saturating_sub(from))
+            p.summarize(to.saturating_sub(from.get()).get())
         };
         let mut out = P::Summary::default();
         let Some(inner) = self.list.get(places.clone()) else {

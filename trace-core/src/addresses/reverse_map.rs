@@ -1,7 +1,7 @@
 //! The reverse map: from physical memory to all addresses in all address spaces that map it.
 
 use super::MapRun;
-use crate::{GpuVa, PhysAddr};
+use crate::PhysAddr;
 use std::ops::Range;
 
 /// A mapping of physical memory.
@@ -35,7 +35,7 @@ impl ReverseMap {
         let furthest = by_pa
             .iter()
             .map(|(_, r)| {
-                far = far.max(r.pa.0.saturating_add(r.bytes()));
+                far = far.max(r.pa.get().saturating_add(r.bytes()));
                 far
             })
             .collect();
@@ -46,8 +46,8 @@ impl ReverseMap {
     /// range. The flag is `true` if these are all.
     #[must_use]
     pub fn find_mappings(&self, memory: &Range<PhysAddr>, max: usize) -> (Vec<ReverseMapping>, bool) {
-        let (from, to) = (memory.start.0, memory.end.0);
-        let end = self.by_pa.partition_point(|(_, r)| r.pa.0 < to);
+        let (from, to) = (memory.start.get(), memory.end.get());
+        let end = self.by_pa.partition_point(|(_, r)| r.pa.get() < to);
         let (mut out, mut all) = (Vec::new(), true);
         for (passed, i) in (0..end).rev().enumerate() {
             // No run up to here reaches that far.
@@ -59,13 +59,13 @@ impl ReverseMap {
                 break;
             }
             let Some((space, r)) = self.by_pa.get(i) else { break };
-            let (start, stop) = (r.pa.0.max(from), r.pa.0.saturating_add(r.bytes()).min(to));
+            let (start, stop) = (r.pa.get().max(from), r.pa.get().saturating_add(r.bytes()).min(to));
             if start >= stop {
                 continue;
             }
             let run = MapRun {
-                va: GpuVa(r.va.0.saturating_add(start - r.pa.0)),
-                pa: PhysAddr(start),
+                va: r.va.saturating_add(start - r.pa.get()),
+                pa: PhysAddr::new(start),
                 pages: (stop - start).div_ceil(4096),
                 ..*r
             };

@@ -69,8 +69,8 @@ fn runs_of(steps: &[(u64, u64, u64, u8)]) -> Vec<MapRun> {
     for (gap, pages, frame, rights) in steps {
         at += gap << 12;
         out.push(MapRun {
-            va: GpuVa(at),
-            pa: PhysAddr(frame << 12),
+            va: GpuVa::new(at),
+            pa: PhysAddr::new(frame << 12),
             pages: *pages,
             rights: Rights {
                 read: rights & 1 != 0,
@@ -96,17 +96,17 @@ proptest! {
         let range = from << 12..(from + pages) << 12;
         let mut naive = RightsSummary::default();
         for r in all.list() {
-            for p in (0..r.pages).map(|p| r.va.0 + (p << 12)).filter(|p| range.contains(p)) {
+            for p in (0..r.pages).map(|p| r.va.get() + (p << 12)).filter(|p| range.contains(p)) {
                 let _ = p;
                 naive.bytes[RightsSummary::index(r.rights)] += 4096;
             }
         }
-        prop_assert_eq!(all.over(&range), naive);
-        let holds = |at: u64| all.list().iter().position(|r| r.va.0 <= at && at < r.end().0);
-        let border = all.border(range.start);
-        prop_assert!(border > range.start);
-        prop_assert_eq!(holds(border - 1), holds(range.start));
-        prop_assert!(border == u64::MAX || holds(border) != holds(range.start));
+        prop_assert_eq!(all.over(&GpuVa::new_range(range.clone())), naive);
+        let holds = |at: u64| all.list().iter().position(|r| r.va.get() <= at && at < r.end().get());
+        let border = all.border(GpuVa::new(range.start));
+        prop_assert!(border > GpuVa::new(range.start));
+        prop_assert_eq!(holds(border - GpuVa::new(1)), holds(range.start));
+        prop_assert!(border == GpuVa::MAX || holds(border.get()) != holds(range.start));
         let kinds = naive.kinds();
         prop_assert!(kinds.windows(2).all(|k| k[0].1 >= k[1].1));
         prop_assert_eq!(kinds.iter().map(|k| k.1).sum::<u64>(), naive.mapped_bytes());
@@ -117,17 +117,17 @@ proptest! {
         let runs = runs_of(&steps);
         let (a, b) = runs.split_at(runs.len() / 2);
         let reverse_map = ReverseMap::new([a, b]);
-        let memory = PhysAddr(frame << 12)..PhysAddr((frame + pages) << 12);
+        let memory = PhysAddr::new(frame << 12)..PhysAddr::new((frame + pages) << 12);
         let (found, all) = reverse_map.find_mappings(&memory, usize::MAX);
         prop_assert!(all);
-        let pages_of = |va: GpuVa, n: u64| (0..n).map(move |p| va.0 + (p << 12));
+        let pages_of = |va: GpuVa, n: u64| (0..n).map(move |p| va.get() + (p << 12));
         let mut entries: Vec<(u32, u64)> = found.iter().flat_map(|p| pages_of(p.run.va, p.run.pages).map(|v| (p.space, v))).collect();
         entries.sort_unstable();
         let mut naive = Vec::new();
         for (space, runs) in [(0, a), (1, b)] {
             for r in runs {
                 for va in pages_of(r.va, r.pages) {
-                    if memory.contains(&r.target(GpuVa(va)).unwrap()) {
+                    if memory.contains(&r.target(GpuVa::new(va)).unwrap()) {
                         naive.push((space, va));
                     }
                 }
@@ -146,15 +146,15 @@ proptest! {
         let runs = runs_of(&steps);
         let found = find_islands(&runs, max);
         prop_assert!(found.len() <= max);
-        prop_assert!(runs.iter().all(|r| found.iter().any(|i| i.range.start <= r.va.0 && r.end().0 <= i.range.end)));
+        prop_assert!(runs.iter().all(|r| found.iter().any(|i| i.range.start <= r.va && r.end() <= i.range.end)));
         let mut end = 0;
         for i in &found {
-            prop_assert_eq!(i.range.start - end, i.gap);
-            end = i.range.end;
+            prop_assert_eq!(i.range.start - GpuVa::new(end), i.gap);
+            end = i.range.end.get();
         }
         if found.len() < max && !runs.is_empty() {
             // The islands are cut at every gap of at least 64 KiB, except if there are too many gaps.
-            let gaps = runs.windows(2).filter(|w| w[1].va.0 - w[0].end().0 >= 1 << 16).count();
+            let gaps = runs.windows(2).filter(|w| w[1].va.get() - w[0].end().get() >= 1 << 16).count();
             prop_assert!(found.len() == gaps + 1 || gaps >= max);
         }
     }
@@ -163,11 +163,11 @@ proptest! {
     fn address_belongs_to_the_smallest_enclosing_buffer(list in proptest::collection::vec((0u64..200, 1u64..80), 0..30)) {
         let buffers: Vec<Buffer> = list.iter().map(|(va, bytes)| buffer(*va, *bytes)).collect();
         let all = find_owners(&buffers, 0);
-        prop_assert!(all.list().windows(2).all(|w| w[0].va.0 + w[0].bytes <= w[1].va.0));
+        prop_assert!(all.list().windows(2).all(|w| w[0].va.get() + w[0].bytes <= w[1].va.get()));
         for at in 0..300u64 {
-            let holds = |b: &&Buffer| b.va.0 <= at && at - b.va.0 < b.bytes;
+            let holds = |b: &&Buffer| b.va.get() <= at && at - b.va.get() < b.bytes;
             let smallest = buffers.iter().filter(holds).map(|b| b.bytes).min();
-            let owner = all.at(at).map(|o| buffers[o.buffer as usize].bytes);
+            let owner = all.at(GpuVa::new(at)).map(|o| buffers[o.buffer as usize].bytes);
             prop_assert_eq!(owner, smallest, "{}", at);
         }
     }
@@ -178,7 +178,7 @@ fn buffer(va: u64, bytes: u64) -> Buffer {
         name: format!("b{va}-{bytes}"),
         role: BufferRole::Shared,
         address_space: 0,
-        va: GpuVa(va),
+        va: GpuVa::new(va),
         bytes,
         element: ElementType::U8,
     }
@@ -208,7 +208,7 @@ fn changing() -> Recording {
     m.add_changes(7, [(9, id[3], data)]);
     let mut b = EventsBuilder::new();
     let row = |frame: u64| HostWriteRow {
-        at: frame << 12 | 8,
+        at: PhysAddr::new(frame << 12 | 8),
         bytes: 4,
         page: id[1].0,
     };
@@ -264,10 +264,10 @@ fn frame_values_appear_at_their_mapped_addresses() {
     let list: Vec<_> = layer
         .list()
         .iter()
-        .map(|v| (v.va.0 >> 12, v.bytes >> 12, v.value))
+        .map(|v| (v.va.get() >> 12, v.bytes >> 12, v.value))
         .collect();
     assert_eq!(list, [(1, 1, 7), (3, 1, 9), (15, 1, 9)]);
-    let sum = layer.over(&(0..4 << 12));
+    let sum = layer.over(&(GpuVa::ZERO..GpuVa::new(4 << 12)));
     assert_eq!((sum.bytes, sum.min, sum.max, sum.mean()), (8192, 7, 9, Some(8.0)));
 }
 
@@ -282,12 +282,12 @@ fn runs_go_on_by_address_and_in_physical_memory() {
         }
         p
     };
-    let leaf = |f: u64, rights, attr| mmu::encode_leaf(F, PhysAddr(f << 12), rights, attr);
+    let leaf = |f: u64, rights, attr| mmu::encode_leaf(F, PhysAddr::new(f << 12), rights, attr);
     let mut frames: Vec<_> = (1..4u64)
         .map(|f| {
             (
                 f,
-                m.add_page(&page(&[(0, mmu::encode_table(F, PhysAddr((f + 1) << 12)))])),
+                m.add_page(&page(&[(0, mmu::encode_table(F, PhysAddr::new((f + 1) << 12)))])),
                 FrameRole::Table,
             )
         })
@@ -305,7 +305,7 @@ fn runs_go_on_by_address_and_in_physical_memory() {
     let space = AddressSpace {
         number: 0,
         format: F,
-        root: PhysAddr(1 << 12),
+        root: PhysAddr::new(1 << 12),
         memattr: 0x4d88,
         transcfg: 6,
     };
@@ -314,7 +314,7 @@ fn runs_go_on_by_address_and_in_physical_memory() {
     let reported_entries: Vec<_> = runs
         .list
         .iter()
-        .map(|r| (r.va.0 >> 12, r.pages, r.pa.frame(), r.attributes))
+        .map(|r| (r.va.get() >> 12, r.pages, r.pa.frame(), r.attributes))
         .collect();
     assert_eq!(
         reported_entries,

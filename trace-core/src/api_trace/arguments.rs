@@ -6,6 +6,7 @@
 use super::ApiTrace;
 use super::buffers::BufferLocation;
 use super::types::{Parameter, ParameterType};
+use crate::GpuVa;
 use crate::memory::f16_to_f32;
 use crate::recording::{LaunchRow, Recording};
 
@@ -28,7 +29,7 @@ pub enum Value {
     /// An address and the buffer location that it points to.
     Pointer {
         /// The address.
-        to: u64,
+        to: GpuVa,
         /// The location in a buffer; `None` if no known buffer contains the address.
         place: Option<BufferLocation>,
         /// Whether the type forbids writes through this pointer.
@@ -47,14 +48,14 @@ pub enum Value {
     /// A value of unknown type, 1, 2, 4 or 8 bytes.
     Bits(u64),
     /// Bytes, with the buffer addresses among their words: offset in the argument, address, location.
-    Bytes(Vec<(u32, u64, BufferLocation)>),
+    Bytes(Vec<(u32, GpuVa, BufferLocation)>),
     /// The recording does not hold the value.
     Missing,
 }
 
 impl Argument {
     /// Returns the addresses in the value that point into buffers, with their locations.
-    pub fn pointers(&self) -> impl Iterator<Item = (u64, BufferLocation)> + '_ {
+    pub fn pointers(&self) -> impl Iterator<Item = (GpuVa, BufferLocation)> + '_ {
         let one = match &self.value {
             Value::Pointer {
                 to, place: Some(place), ..
@@ -90,7 +91,7 @@ impl Argument {
     #[must_use]
     pub fn describe(&self, api_trace: &ApiTrace) -> String {
         match &self.value {
-            Value::Pointer { to: 0, .. } => "null".to_owned(),
+            Value::Pointer { to: GpuVa::ZERO, .. } => "null".to_owned(),
             Value::Pointer { place: Some(place), .. } => api_trace.buffers().format_location(*place),
             Value::Pointer { to, .. } => format!("{to:#x}"),
             Value::Signed(n) => n.to_string(),
@@ -203,14 +204,14 @@ impl ApiTrace {
         }
         let bits = little_endian(raw);
         let pointer = |constant, typed| Value::Pointer {
-            to: bits,
-            place: self.buffers().locate(bits, event),
+            to: GpuVa::new(bits),
+            place: self.buffers().locate(GpuVa::new(bits), event),
             constant,
             typed,
         };
         match parameter.data_type {
             ParameterType::Pointer { constant } => pointer(constant, true),
-            ParameterType::Bits if raw.len() == 8 && self.buffers().locate(bits, event).is_some() => {
+            ParameterType::Bits if raw.len() == 8 && self.buffers().locate(GpuVa::new(bits), event).is_some() => {
                 pointer(false, false)
             }
             ParameterType::Bits => Value::Bits(bits),
@@ -226,7 +227,7 @@ impl ApiTrace {
             ParameterType::Bytes => {
                 let words = raw.as_chunks::<8>().0.iter().zip((0u32..).step_by(8));
                 let places = words.filter_map(|(word, at)| {
-                    let to = u64::from_le_bytes(*word);
+                    let to = GpuVa::new(u64::from_le_bytes(*word));
                     Some((at, to, self.buffers().locate(to, event)?))
                 });
                 Value::Bytes(places.collect())

@@ -2,6 +2,7 @@
 
 use super::ranges::{Entry, Ranges};
 use super::rows::{has_succeeded, is_snapshot};
+use crate::GpuVa;
 use crate::recording::{
     AllocationKind, AllocationRow, ApiTraceMetadata, CallEvent, CopyKind, CopyRow, EventKind, Recording,
 };
@@ -59,7 +60,7 @@ pub struct DeviceBuffer {
     /// Second name: that of the transfer from the buffer, if `name` comes from a transfer to it.
     pub alias: Option<String>,
     /// First address.
-    pub at: u64,
+    pub at: GpuVa,
     /// Size, bytes.
     pub bytes: u64,
     /// The event that allocated the buffer; 0 if it existed at the start.
@@ -75,7 +76,7 @@ pub struct DeviceBuffer {
 impl DeviceBuffer {
     /// Returns the address one past the last byte.
     #[must_use]
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> GpuVa {
         self.at.saturating_add(self.bytes)
     }
 
@@ -141,7 +142,7 @@ impl Buffers {
 
     /// Returns the location of an address just before an event.
     #[must_use]
-    pub fn locate(&self, address: u64, event: u64) -> Option<BufferLocation> {
+    pub fn locate(&self, address: GpuVa, event: u64) -> Option<BufferLocation> {
         let lives = |e: &Entry| self.get(e.tag).is_some_and(|b| b.is_live_at(event));
         let found = self.tree.last(address, 0..event.saturating_add(1), lives)?;
         Some(BufferLocation {
@@ -153,7 +154,7 @@ impl Buffers {
     /// Returns the location of an address just before an event. If no buffer is there at that event, uses the last
     /// buffer before it, or the first one after it.
     #[must_use]
-    pub fn locate_nearest(&self, address: u64, event: u64) -> Option<BufferLocation> {
+    pub fn locate_nearest(&self, address: GpuVa, event: u64) -> Option<BufferLocation> {
         self.locate(address, event).or_else(|| {
             let any = |_: &Entry| true;
             let before = self.tree.last(address, 0..event.saturating_add(1), any);
@@ -167,7 +168,7 @@ impl Buffers {
 
     /// Returns the range of events, around one before which no buffer contains an address, in which none does. The
     /// range starts at the first such event and ends at the one that next allocates memory there.
-    pub(super) fn unallocated_events(&self, address: u64, event: u64) -> std::ops::Range<u64> {
+    pub(super) fn unallocated_events(&self, address: GpuVa, event: u64) -> std::ops::Range<u64> {
         let over = |e: &Entry| self.get(e.tag).and_then(|b| b.to);
         let mut from = 0;
         let _ = self.tree.last(address, 0..event, |e| {
@@ -179,13 +180,13 @@ impl Buffers {
     }
 
     /// Returns the address range around an address in which no buffer ever starts or ends.
-    pub(super) fn stretch(&self, address: u64) -> std::ops::Range<u64> {
+    pub(super) fn stretch(&self, address: GpuVa) -> std::ops::Range<GpuVa> {
         self.tree.stretch(address)
     }
 
     /// Formats an address as `in0 + 0x40`, or as a plain address if it is in no buffer.
     #[must_use]
-    pub fn format_address(&self, address: u64, event: u64) -> String {
+    pub fn format_address(&self, address: GpuVa, event: u64) -> String {
         match self.locate(address, event) {
             Some(place) => self.format_location(place),
             None => format!("{address:#x}"),
@@ -208,11 +209,11 @@ impl Buffers {
 pub(super) struct Tracker {
     list: Vec<DeviceBuffer>,
     /// The live buffers by their first address.
-    live: BTreeMap<u64, u32>,
+    live: BTreeMap<GpuVa, u32>,
     /// Allocated device memory, bytes.
     bytes: u64,
     /// Numbers of transfers by direction word, address and size, as a replay assigns them.
-    moved: HashMap<(&'static str, u64, u64), usize>,
+    moved: HashMap<(&'static str, GpuVa, u64), usize>,
     counts: HashMap<&'static str, usize>,
 }
 
@@ -242,7 +243,7 @@ impl Tracker {
             return;
         };
         // A range that is allocated twice was freed in between, recorded or not.
-        let mut over: Vec<u64> = self.live.range(buffer.at..buffer.end()).map(|(at, _)| *at).collect();
+        let mut over: Vec<GpuVa> = self.live.range(buffer.at..buffer.end()).map(|(at, _)| *at).collect();
         over.extend(
             self.find_buffer(buffer.at)
                 .and_then(|i| Some(self.list.get(i as usize)?.at)),
@@ -257,7 +258,7 @@ impl Tracker {
         self.list.push(buffer);
     }
 
-    fn end(&mut self, at: u64, event: u64) {
+    fn end(&mut self, at: GpuVa, event: u64) {
         let Some(b) = self.live.remove(&at).and_then(|i| self.list.get_mut(i as usize)) else {
             return;
         };
@@ -273,7 +274,7 @@ impl Tracker {
     }
 
     /// Returns the buffer that contains an address now.
-    pub fn find_buffer(&self, address: u64) -> Option<u32> {
+    pub fn find_buffer(&self, address: GpuVa) -> Option<u32> {
         let (_, index) = self.live.range(..=address).next_back()?;
         let b = self.list.get(*index as usize)?;
         (address < b.end()).then_some(*index)
@@ -309,17 +310,18 @@ impl Tracker {
 
     /// Applies a piece of a snapshot of memory that no earlier call allocated.
     pub fn snapshot(&mut self, row: &CopyRow, at_begin: bool) {
+        let from = GpuVa::new(row.from);
         if at_begin && let Some(bytes) = row.total() {
-            self.number("memory", row.from, bytes);
+            self.number("memory", from, bytes);
         }
-        if self.find_buffer(row.from).is_some() || row.bytes == 0 {
+        if self.find_buffer(from).is_some() || row.bytes == 0 {
             return;
         }
         // A snapshot stores a long buffer in pieces.
-        if let Some((_, index)) = self.live.range(..row.from).next_back()
+        if let Some((_, index)) = self.live.range(..from).next_back()
             && let Some(b) = self.list.get_mut(*index as usize)
             && b.kind == BufferKind::Preexisting
-            && b.end() == row.from
+            && b.end() == from
             && b.bytes.is_multiple_of(PIECE)
         {
             b.bytes = b.bytes.saturating_add(row.bytes);
@@ -328,7 +330,7 @@ impl Tracker {
         self.add(DeviceBuffer {
             name: String::new(),
             alias: None,
-            at: row.from,
+            at: from,
             bytes: row.bytes,
             from: 0,
             to: None,
@@ -341,13 +343,13 @@ impl Tracker {
     pub fn transfer(&mut self, row: &CopyRow) {
         let Some(bytes) = row.total() else { return };
         match CopyKind::from_raw(row.kind) {
-            Some(CopyKind::HostToDevice) => self.number("in", row.to, bytes),
-            Some(CopyKind::DeviceToHost) => self.number("out", row.from, bytes),
+            Some(CopyKind::HostToDevice) => self.number("in", row.device(), bytes),
+            Some(CopyKind::DeviceToHost) => self.number("out", row.device(), bytes),
             _ => {}
         }
     }
 
-    fn number(&mut self, word: &'static str, at: u64, bytes: u64) {
+    fn number(&mut self, word: &'static str, at: GpuVa, bytes: u64) {
         let counts = &mut self.counts;
         self.moved.entry((word, at, bytes)).or_insert_with(|| {
             let count = counts.entry(word).or_default();

@@ -7,6 +7,7 @@ use super::ranges::{Entry, Ranges};
 use super::rows::{GAPS, NOT_RECORDED, has_succeeded, is_snapshot};
 use super::types::{Parameter, ParameterType, parameters};
 use super::{ApiTrace, BufferReference, BufferReferences, KernelLaunch, ReferenceKind, names};
+use crate::GpuVa;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{
     AllocationKind, ApiTraceMetadata, CallEvent, CodeKind, CopyKind, CopyRow, FillRow, LaunchRow, NO_CONTENT, Recording,
@@ -189,17 +190,17 @@ impl IndexBuilder<'_> {
             };
             match p.data_type {
                 ParameterType::Pointer { constant } => {
-                    if let Some(b) = self.tracker.find_buffer(little_endian(own)) {
+                    if let Some(b) = self.tracker.find_buffer(GpuVa::new(little_endian(own))) {
                         meet(b, ReferenceKind::Argument, !constant);
                     }
                 }
                 ParameterType::Bits if own.len() == 8 => {
-                    if let Some(b) = self.tracker.find_buffer(little_endian(own)) {
+                    if let Some(b) = self.tracker.find_buffer(GpuVa::new(little_endian(own))) {
                         meet(b, ReferenceKind::Argument, true);
                     }
                 }
                 ParameterType::Bytes => words(own, |to| {
-                    if let Some(b) = self.tracker.find_buffer(to) {
+                    if let Some(b) = self.tracker.find_buffer(GpuVa::new(to)) {
                         meet(b, ReferenceKind::ArgumentWord, true);
                     }
                 }),
@@ -208,7 +209,7 @@ impl IndexBuilder<'_> {
         }
         if parameters.is_empty() {
             words(&raw, |to| {
-                if let Some(b) = self.tracker.find_buffer(to) {
+                if let Some(b) = self.tracker.find_buffer(GpuVa::new(to)) {
                     meet(b, ReferenceKind::ArgumentWord, true);
                 }
             });
@@ -244,12 +245,12 @@ impl IndexBuilder<'_> {
         let kind = CopyKind::from_raw(row.kind);
         if matches!(kind, Some(CopyKind::HostToDevice | CopyKind::DeviceToDevice)) {
             self.writes
-                .extend(entry(event, row.to, row.bytes, row.rows, row.to_pitch));
+                .extend(entry(event, GpuVa::new(row.to), row.bytes, row.rows, row.to_pitch));
         }
         if matches!(kind, Some(CopyKind::DeviceToHost | CopyKind::DeviceToDevice)) {
             let is_reported = kind == Some(CopyKind::DeviceToHost) && row.pages_at != NO_CONTENT;
             self.seen.extend(
-                entry(event, row.from, row.bytes, row.rows, row.from_pitch).map(|mut e| {
+                entry(event, GpuVa::new(row.from), row.bytes, row.rows, row.from_pitch).map(|mut e| {
                     e.tag |= if is_reported { 0 } else { NOT_RECORDED };
                     e
                 }),
@@ -281,7 +282,7 @@ fn is_piece(call: &CallEvent) -> bool {
 
 /// Returns the range from the first byte of the first row to the last byte of the last row. The tag says whether the
 /// range has gaps.
-fn entry(event: u64, at: u64, bytes: u64, rows: u64, pitch: u64) -> Option<Entry> {
+fn entry(event: u64, at: GpuVa, bytes: u64, rows: u64, pitch: u64) -> Option<Entry> {
     let length = rows
         .checked_sub(1)?
         .checked_mul(pitch)

@@ -3,6 +3,7 @@
 
 use super::rows::{GAPS, Rows, copy_at, written_rows};
 use super::{ApiTrace, BufferLocation, BufferReference, ContentState, ReferenceKind};
+use crate::GpuVa;
 use crate::recording::{CopyKind, Recording};
 use std::ops::Range;
 
@@ -17,7 +18,7 @@ pub enum CertainWriter {
     /// A fill.
     Fill,
     /// A copy on the device, from this address.
-    CopyFrom(u64),
+    CopyFrom(GpuVa),
 }
 
 /// A launch that may have written a byte.
@@ -48,7 +49,7 @@ pub struct ByteChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastWriter {
     /// The address.
-    pub address: u64,
+    pub address: GpuVa,
     /// The location in a buffer; `None` if it is in no buffer known from the recording.
     pub location: Option<BufferLocation>,
     /// Whether the byte is known, and from which source.
@@ -169,7 +170,7 @@ impl ApiTrace {
 
     /// Finds the last writer of a byte, as of just before an event.
     #[must_use]
-    pub fn find_last_writer(&self, recording: &Recording, address: u64, event: u64) -> LastWriter {
+    pub fn find_last_writer(&self, recording: &Recording, address: GpuVa, event: u64) -> LastWriter {
         let place = self.buffers.locate(address, event);
         let buffer = place.and_then(|p| self.buffers.get(p.buffer));
         let since = buffer.map_or(0, |b| b.from);
@@ -241,7 +242,7 @@ impl ApiTrace {
     fn find_last_change(
         &self,
         recording: &Recording,
-        address: u64,
+        address: GpuVa,
         events: Range<u64>,
     ) -> Result<Option<ByteChange>, u64> {
         let seen = self.find_last_traced_change(address, events.clone());
@@ -267,7 +268,13 @@ impl ApiTrace {
     /// Lists the launches in a range of events that are known to have changed a byte, most recent first, up to a
     /// maximum number.
     #[must_use]
-    pub fn list_changes(&self, recording: &Recording, address: u64, events: Range<u64>, max: usize) -> Vec<ByteChange> {
+    pub fn list_changes(
+        &self,
+        recording: &Recording,
+        address: GpuVa,
+        events: Range<u64>,
+        max: usize,
+    ) -> Vec<ByteChange> {
         let (mut found, mut left) = (Vec::new(), events);
         while found.len() < max
             && let Ok(Some(c)) = self.find_last_change(recording, address, left.clone())
@@ -283,7 +290,7 @@ impl ApiTrace {
     pub fn find_last_write(
         &self,
         recording: &Recording,
-        address: u64,
+        address: GpuVa,
         events: Range<u64>,
     ) -> Option<(u64, CertainWriter)> {
         let covers = |event| written_rows(&recording.events, event).is_some_and(|r| r.locate(address).is_some());
@@ -294,13 +301,13 @@ impl ApiTrace {
     }
 
     /// Returns how an event writes an address.
-    fn writer(&self, recording: &Recording, event: u64, address: u64) -> CertainWriter {
+    fn writer(&self, recording: &Recording, event: u64, address: GpuVa) -> CertainWriter {
         let Some(row) = copy_at(&recording.events, event) else {
             return CertainWriter::Fill;
         };
         let origin = || {
             let (n, offset) = Rows::from_destination(&row).locate(address)?;
-            row.from
+            GpuVa::new(row.from)
                 .checked_add(n.checked_mul(row.from_pitch)?)?
                 .checked_add(offset)
         };
@@ -313,7 +320,7 @@ impl ApiTrace {
     /// Returns the first address of a range, and the others from which on other copies and fills cover the bytes; at
     /// most `max`.
     #[must_use]
-    pub fn list_bounds(&self, range: Range<u64>, max: usize) -> Vec<u64> {
+    pub fn list_bounds(&self, range: Range<GpuVa>, max: usize) -> Vec<GpuVa> {
         let mut out = vec![range.start];
         while let Some(at) = out.last().copied().filter(|_| out.len() < max) {
             let next = self.writes.stretch(at).end.min(self.seen.stretch(at).end);
@@ -330,7 +337,7 @@ impl ApiTrace {
     pub fn list_writes(
         &self,
         recording: &Recording,
-        address: u64,
+        address: GpuVa,
         events: Range<u64>,
         max: usize,
     ) -> Vec<(u64, CertainWriter)> {
@@ -345,7 +352,7 @@ impl ApiTrace {
     /// Lists the copies from the byte and the pieces of snapshots that read it in a range of events, in order; about
     /// the last `max` of them.
     #[must_use]
-    pub fn list_reads(&self, recording: &Recording, address: u64, events: Range<u64>, max: usize) -> Vec<u64> {
+    pub fn list_reads(&self, recording: &Recording, address: GpuVa, events: Range<u64>, max: usize) -> Vec<u64> {
         let covers = |event: u64| {
             copy_at(&recording.events, event).is_some_and(|row| Rows::from_source(&row).locate(address).is_some())
         };

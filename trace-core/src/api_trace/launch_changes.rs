@@ -1,5 +1,6 @@
 //! What a launch changed in memory, and the snapshots around it that show it.
 
+use crate::GpuVa;
 use std::ops::Range;
 
 /// The bytes that a launch changed in one buffer, or outside all buffers.
@@ -10,7 +11,7 @@ pub struct BufferChange {
     /// Number of bytes that changed.
     pub bytes: u64,
     /// Addresses from the first changed byte to one past the last.
-    pub span: Range<u64>,
+    pub span: Range<GpuVa>,
 }
 
 /// The bytes that a launch changed.

@@ -8,6 +8,7 @@ use super::launch_changes::{BufferChange, LaunchChanges, LaunchSnapshots};
 use super::ranges::Entry;
 use super::rows::{NOT_RECORDED, copy_at, is_snapshot};
 use super::{ApiTrace, DeviceBytes};
+use crate::GpuVa;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallEvent, Recording};
 use std::ops::Range;
@@ -105,7 +106,12 @@ impl ApiTrace {
 
     /// Finds the last or the first launch in a range of events whose following snapshot contains an address: the
     /// launch changed that page.
-    pub(super) fn find_launch_with_changed_page(&self, address: u64, events: &Range<u64>, first: bool) -> Option<u64> {
+    pub(super) fn find_launch_with_changed_page(
+        &self,
+        address: GpuVa,
+        events: &Range<u64>,
+        first: bool,
+    ) -> Option<u64> {
         let among = self.launch_snapshots_in(events);
         // The snapshots are sorted as the launches are.
         let end = among.iter().rev().find_map(|a| a.after.as_ref()).map_or(0, |b| b.end);
@@ -125,7 +131,7 @@ impl ApiTrace {
     pub(super) fn find_last_recorded_change(
         &self,
         recording: &Recording,
-        address: u64,
+        address: GpuVa,
         events: Range<u64>,
     ) -> Result<Option<(u64, u8, u8)>, u64> {
         let mut left = events;
@@ -161,11 +167,13 @@ impl ApiTrace {
         let mut compared = 0u64;
         for a in self.launch_snapshots.clone() {
             let Some(behind) = a.after else { continue };
-            let mut pieces: Vec<Range<u64>> = Vec::new();
+            let mut pieces: Vec<Range<GpuVa>> = Vec::new();
             for event in behind {
                 let row =
                     copy_at(&recording.events, event).filter(|row| is_snapshot(row) && recording.has_copy_content(row));
-                pieces.extend(row.and_then(|row| Some(row.from..row.from.checked_add(row.bytes)?)));
+                pieces.extend(
+                    row.and_then(|row| Some(GpuVa::new(row.from)..GpuVa::new(row.from.checked_add(row.bytes)?))),
+                );
             }
             pieces.sort_unstable_by_key(|p| p.start);
             compared = pieces.iter().fold(compared, |n, p| n.saturating_add(p.end - p.start));
@@ -194,7 +202,7 @@ impl ApiTrace {
     /// Adds the differences in bytes that are known on both sides.
     fn collect_known_differences(
         &self,
-        from: u64,
+        from: GpuVa,
         (was, is): (&DeviceBytes, &DeviceBytes),
         event: u64,
         to: &mut Vec<BufferChange>,

@@ -8,6 +8,7 @@
 use super::ranges::Entry;
 use super::rows::{GAPS, NOT_RECORDED, Rows, copy_at, fill_at, written_rows};
 use super::{ApiTrace, BufferKind, BufferReference, MemorySample};
+use crate::GpuVa;
 use crate::recording::{CopyKind, CopyRow, NO_CONTENT, PageId, Recording};
 use std::cell::Cell;
 use std::ops::Range;
@@ -115,7 +116,7 @@ impl ContentState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The addresses of the range.
-    pub range: Range<u64>,
+    pub range: Range<GpuVa>,
     /// The state of the bytes.
     pub state: ContentState,
     /// Offset from an address here to the address of the same byte at the event of the state. It differs from 0 after
@@ -135,14 +136,14 @@ pub struct DeviceBytes {
 impl ApiTrace {
     /// Returns the state of a range of addresses just before an event. Cost is proportional to the number of pieces.
     #[must_use]
-    pub fn pieces(&self, recording: &Recording, range: Range<u64>, event: u64) -> Vec<Piece> {
+    pub fn pieces(&self, recording: &Recording, range: Range<GpuVa>, event: u64) -> Vec<Piece> {
         self.first_pieces(recording, range, event, MAX_PIECES)
     }
 
     /// Returns the same as [`ApiTrace::pieces`], found in at most `max` steps, each of a piece or a part of one. The
     /// rest of the range is one piece that was not examined.
     #[must_use]
-    pub fn first_pieces(&self, recording: &Recording, range: Range<u64>, event: u64, max: usize) -> Vec<Piece> {
+    pub fn first_pieces(&self, recording: &Recording, range: Range<GpuVa>, event: u64, max: usize) -> Vec<Piece> {
         let mut out: Vec<Piece> = Vec::new();
         let (mut at, mut looked) = (range.start, 0);
         while at < range.end {
@@ -163,7 +164,7 @@ impl ApiTrace {
 
     /// Reads a range of addresses just before an event, at most [`MAX_READ_BYTES`] bytes.
     #[must_use]
-    pub fn read(&self, recording: &Recording, range: Range<u64>, event: u64) -> DeviceBytes {
+    pub fn read(&self, recording: &Recording, range: Range<GpuVa>, event: u64) -> DeviceBytes {
         let end = range
             .end
             .min(range.start.saturating_add(MAX_READ_BYTES))
@@ -188,7 +189,7 @@ impl ApiTrace {
     }
 
     /// Returns the piece at the start of a range.
-    fn piece(&self, recording: &Recording, range: Range<u64>, event: u64, deep: u32) -> Piece {
+    fn piece(&self, recording: &Recording, range: Range<GpuVa>, event: u64, deep: u32) -> Piece {
         let (at, events) = (range.start, &recording.events);
         let end = Cell::new(range.end);
         for stretch in [self.buffers.stretch(at), self.writes.stretch(at), self.seen.stretch(at)] {
@@ -293,7 +294,7 @@ impl ApiTrace {
     }
 
     /// Returns a piece known from a memory trace.
-    fn traced_piece(&self, range: Range<u64>, sample: &MemorySample) -> Piece {
+    fn traced_piece(&self, range: Range<GpuVa>, sample: &MemorySample) -> Piece {
         match self.find_change_before(range.start, sample.next_event) {
             Some(launch) => known_piece(range, ContentSource::TraceAfter, launch),
             None => known_piece(range, ContentSource::TraceBefore, sample.next_event),
@@ -301,7 +302,7 @@ impl ApiTrace {
     }
 
     /// Returns the content that a copy or a fill wrote; `None` if the recording does not hold it.
-    fn written_piece(&self, recording: &Recording, range: Range<u64>, write: &Entry, deep: u32) -> Option<Piece> {
+    fn written_piece(&self, recording: &Recording, range: Range<GpuVa>, write: &Entry, deep: u32) -> Option<Piece> {
         let (at, mut end) = (range.start, range.end);
         if fill_at(&recording.events, write.event).is_some() {
             return Some(known_piece(range, ContentSource::Filled, write.event));
@@ -322,7 +323,7 @@ impl ApiTrace {
         let bytes = piece.range.end - piece.range.start;
         Some(Piece {
             range: at..at + bytes,
-            shift: piece.shift.wrapping_add(origin).wrapping_sub(at),
+            shift: piece.shift.wrapping_add(origin.get()).wrapping_sub(at.get()),
             state: piece.state,
         })
     }
@@ -332,7 +333,7 @@ impl ApiTrace {
     /// its event.
     fn find_possible_writer(
         &self,
-        address: u64,
+        address: GpuVa,
         buffer: Option<u32>,
         events: Range<u64>,
         first: bool,
@@ -352,7 +353,7 @@ impl ApiTrace {
     /// snapshot after it holds.
     fn find_possible_writer_by_snapshots(
         &self,
-        address: u64,
+        address: GpuVa,
         buffer: Option<u32>,
         events: Range<u64>,
         first: bool,
@@ -422,7 +423,7 @@ impl ApiTrace {
         recording: &Recording,
         known: ContentSource,
         event: u64,
-        address: u64,
+        address: GpuVa,
         to: &mut [u8],
     ) -> Option<()> {
         match known {
@@ -435,7 +436,7 @@ impl ApiTrace {
     }
 }
 
-fn known_piece(range: Range<u64>, known: ContentSource, event: u64) -> Piece {
+fn known_piece(range: Range<GpuVa>, known: ContentSource, event: u64) -> Piece {
     Piece {
         range,
         state: ContentState::Known(known, event),
@@ -443,7 +444,7 @@ fn known_piece(range: Range<u64>, known: ContentSource, event: u64) -> Piece {
     }
 }
 
-fn unknown_piece(range: Range<u64>, why: UnknownReason, event: u64) -> Piece {
+fn unknown_piece(range: Range<GpuVa>, why: UnknownReason, event: u64) -> Piece {
     Piece {
         range,
         state: ContentState::Unknown(why, event),
@@ -452,7 +453,7 @@ fn unknown_piece(range: Range<u64>, why: UnknownReason, event: u64) -> Piece {
 }
 
 /// Reads bytes from an address on as of an event; returns `None` if the recording does not hold all of them.
-fn read_recorded(recording: &Recording, known: ContentSource, event: u64, address: u64, to: &mut [u8]) -> Option<()> {
+fn read_recorded(recording: &Recording, known: ContentSource, event: u64, address: GpuVa, to: &mut [u8]) -> Option<()> {
     if known == ContentSource::Filled {
         let row = fill_at(&recording.events, event)?;
         let rows = Rows::from_fill(&row)?;
@@ -486,7 +487,7 @@ fn copied_part(recording: &Recording, row: &CopyRow, from: u64, to: &mut [u8]) -
         return None;
     }
     let page = crate::PAGE_SIZE as u64;
-    let first = (row.device() % page).checked_add(from)?;
+    let first = (row.device().in_page() as u64).checked_add(from)?;
     let (mut done, mut at) = (0usize, first);
     while let Some(rest) = to.get_mut(done..).filter(|r| !r.is_empty()) {
         let index = usize::try_from(row.pages_at.checked_add(at / page)?).ok()?;

@@ -4,8 +4,8 @@
 //! two samples: one before the launch, one after it. A traced range without samples stayed unchanged. Between two
 //! samples of a range, only untraced launches may have written it.
 
-use crate::PAGE_SIZE;
 use crate::encode::{self, EncodeError};
+use crate::{GpuVa, PAGE_SIZE};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MemorySample {
     /// First address of the range, as recorded.
-    pub at: u64,
+    pub at: GpuVa,
     /// The event that happens next.
     pub next_event: u64,
     /// Size of the range, 1 to 4096 bytes.
@@ -23,7 +23,7 @@ pub struct MemorySample {
 }
 
 impl MemorySample {
-    fn end(&self) -> u64 {
+    fn end(&self) -> GpuVa {
         self.at.saturating_add(u64::from(self.bytes))
     }
 }
@@ -34,7 +34,7 @@ struct TraceHeader {
     target: String,
     events: Range<u64>,
     whole: bool,
-    ranges: Vec<Range<u64>>,
+    ranges: Vec<Range<GpuVa>>,
     samples: Vec<MemorySample>,
 }
 
@@ -80,7 +80,7 @@ impl MemoryTrace {
         target: &str,
         events: Range<u64>,
         whole: bool,
-        ranges: Vec<Range<u64>>,
+        ranges: Vec<Range<GpuVa>>,
         samples: Vec<MemorySample>,
         content: Vec<u8>,
     ) -> Result<Self, MemoryTraceError> {
@@ -99,31 +99,31 @@ impl MemoryTrace {
         if header.events.start > header.events.end || header.events.end == u64::MAX {
             return wrong("the event range is reversed or has no end", header.events.start);
         }
-        let mut last = 0;
+        let mut last = GpuVa::ZERO;
         for r in &header.ranges {
             if r.start >= r.end || r.start < last {
-                return wrong("a range is empty or not in ascending order", r.start);
+                return wrong("a range is empty or not in ascending order", r.start.get());
             }
             last = r.end;
         }
         header.samples.sort_unstable();
         for s in &header.samples {
-            if s.bytes == 0 || s.bytes as usize > PAGE_SIZE || s.end() == u64::MAX {
-                return wrong("a sample has an invalid size", s.at);
+            if s.bytes == 0 || s.bytes as usize > PAGE_SIZE || s.end() == GpuVa::MAX {
+                return wrong("a sample has an invalid size", s.at.get());
             }
             if !(header.events.start..=header.events.end).contains(&s.next_event) {
-                return wrong("a sample belongs to a moment that was not traced", s.at);
+                return wrong("a sample belongs to a moment that was not traced", s.at.get());
             }
             let end = s.content.checked_add(u64::from(s.bytes));
             if end.is_none_or(|end| end > content.len() as u64) {
-                return wrong("a sample refers to missing bytes", s.at);
+                return wrong("a sample refers to missing bytes", s.at.get());
             }
         }
         for pair in header.samples.windows(2) {
             let [a, b] = pair else { continue };
             let same = a.at == b.at;
             if same && (a.bytes != b.bytes || a.next_event == b.next_event) || !same && a.end() > b.at {
-                return wrong("two samples of one address overlap", b.at);
+                return wrong("two samples of one address overlap", b.at.get());
             }
         }
         let Ok(count) = u32::try_from(header.samples.len()) else {
@@ -211,10 +211,10 @@ impl MemoryTrace {
     /// Returns whether this trace can answer a request: launches in these events, and memory in `ranges` or in
     /// `look`, each extended to whole pages. An empty list of ranges means all memory.
     #[must_use]
-    pub fn is_answer_to(&self, events: &Range<u64>, ranges: &[(u64, u64)], look: &[(u64, u64)]) -> bool {
+    pub fn is_answer_to(&self, events: &Range<u64>, ranges: &[(GpuVa, u64)], look: &[(GpuVa, u64)]) -> bool {
         let page = PAGE_SIZE as u64;
-        let near = |list: &[(u64, u64)], from: u64, to: u64| {
-            let within = |(at, bytes): &(u64, u64)| {
+        let near = |list: &[(GpuVa, u64)], from: GpuVa, to: GpuVa| {
+            let within = |(at, bytes): &(GpuVa, u64)| {
                 let (first, end) = (at.saturating_sub(page), at.saturating_add(*bytes).saturating_add(page));
                 first <= from && to <= end
             };
@@ -233,7 +233,7 @@ impl MemoryTrace {
 
     /// Returns whether an address was traced.
     #[must_use]
-    pub fn is_traced(&self, address: u64) -> bool {
+    pub fn is_traced(&self, address: GpuVa) -> bool {
         let n = self.header.ranges.partition_point(|r| r.start <= address);
         let range = n.checked_sub(1).and_then(|n| self.header.ranges.get(n));
         range.is_some_and(|r| address < r.end)
@@ -242,7 +242,7 @@ impl MemoryTrace {
     /// Returns whether this trace contains everything that another one contains.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let (ours, theirs) = (&self.header.events, &other.header.events);
-        let within = |r: &Range<u64>| {
+        let within = |r: &Range<GpuVa>| {
             let n = self.header.ranges.partition_point(|o| o.start <= r.start);
             let range = n.checked_sub(1).and_then(|n| self.header.ranges.get(n));
             range.is_some_and(|o| r.end <= o.end)
@@ -256,24 +256,24 @@ impl MemoryTrace {
     }
 
     /// Returns the next address at which a sampled or traced range starts or ends.
-    pub(super) fn next_boundary(&self, address: u64) -> u64 {
+    pub(super) fn next_boundary(&self, address: GpuVa) -> GpuVa {
         let n = self.header.ranges.partition_point(|r| r.start <= address);
         let within = n.checked_sub(1).and_then(|n| self.header.ranges.get(n));
         let range = match within.filter(|r| address < r.end) {
             Some(r) => r.end,
-            None => self.header.ranges.get(n).map_or(u64::MAX, |r| r.start),
+            None => self.header.ranges.get(n).map_or(GpuVa::MAX, |r| r.start),
         };
         let n = self.header.samples.partition_point(|s| s.at <= address);
         let within = n.checked_sub(1).and_then(|n| self.header.samples.get(n));
         let place = match within.filter(|s| address < s.end()) {
             Some(s) => s.end(),
-            None => self.header.samples.get(n).map_or(u64::MAX, |s| s.at),
+            None => self.header.samples.get(n).map_or(GpuVa::MAX, |s| s.at),
         };
         range.min(place)
     }
 
     /// Returns the samples of the range that contains an address, sorted by next event.
-    pub(super) fn samples_at(&self, address: u64) -> &[MemorySample] {
+    pub(super) fn samples_at(&self, address: GpuVa) -> &[MemorySample] {
         let all = &self.header.samples;
         let end = all.partition_point(|s| s.at <= address);
         let last = end.checked_sub(1).and_then(|n| all.get(n));
@@ -285,14 +285,14 @@ impl MemoryTrace {
     }
 
     /// Returns the sample that contains an address before `next_event`.
-    pub(super) fn sample_at(&self, address: u64, next_event: u64) -> Option<&MemorySample> {
+    pub(super) fn sample_at(&self, address: GpuVa, next_event: u64) -> Option<&MemorySample> {
         let place = self.samples_at(address);
         let n = place.binary_search_by_key(&next_event, |s| s.next_event).ok()?;
         place.get(n)
     }
 
     /// Returns whether the launch at an event changed the range that contains an address.
-    pub(super) fn is_changed(&self, address: u64, launch: u64) -> bool {
+    pub(super) fn is_changed(&self, address: GpuVa, launch: u64) -> bool {
         let both = || {
             self.sample_at(address, launch)
                 .zip(self.sample_at(address, launch.checked_add(1)?))
@@ -305,7 +305,7 @@ impl MemoryTrace {
     /// after it.
     pub(super) fn find_last_change(
         &self,
-        address: u64,
+        address: GpuVa,
         events: Range<u64>,
         is_launch: impl Fn(u64) -> bool,
     ) -> Option<(u64, u8, u8)> {

@@ -3,6 +3,7 @@
 use super::launch_changes::{BufferChange, LaunchChanges};
 use super::memory_trace::{MemorySample, MemoryTrace};
 use super::{ApiTrace, KernelLaunch};
+use crate::GpuVa;
 use crate::progress::{Cancelled, Progress};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -79,7 +80,7 @@ impl ApiTrace {
     /// Returns whether the effect of the launch at an event on an address is known: a target traced it, or it has
     /// snapshots around it.
     #[must_use]
-    pub fn is_traced(&self, address: u64, event: u64) -> bool {
+    pub fn is_traced(&self, address: GpuVa, event: u64) -> bool {
         let describe = |w: &Arc<MemoryTrace>| w.events().contains(&event) && w.is_traced(address);
         self.has_snapshot_after(event) || self.memory_traces.iter().any(describe)
     }
@@ -87,7 +88,7 @@ impl ApiTrace {
     /// Returns the parts of a range of events, ascending, whose launches are in doubt at an address: no target traced
     /// them there, and they have no snapshots around them.
     #[must_use]
-    pub fn find_uncertain_events(&self, address: u64, events: Range<u64>) -> Vec<Range<u64>> {
+    pub fn find_uncertain_events(&self, address: GpuVa, events: Range<u64>) -> Vec<Range<u64>> {
         let parts = self.find_untraced_events(address, events).into_iter();
         match self.launch_snapshots.is_empty() {
             true => parts.collect(),
@@ -99,7 +100,7 @@ impl ApiTrace {
     }
 
     /// Returns the parts of a range of events, ascending, whose launches no target traced at an address.
-    pub(super) fn find_untraced_events(&self, address: u64, events: Range<u64>) -> Vec<Range<u64>> {
+    pub(super) fn find_untraced_events(&self, address: GpuVa, events: Range<u64>) -> Vec<Range<u64>> {
         let mut left = vec![events];
         for w in self.memory_traces.iter().filter(|w| w.is_traced(address)) {
             let seen = w.events();
@@ -114,16 +115,16 @@ impl ApiTrace {
     }
 
     /// Returns the next address at which a range of a memory trace starts or ends.
-    pub(super) fn next_trace_boundary(&self, address: u64) -> u64 {
+    pub(super) fn next_trace_boundary(&self, address: GpuVa) -> GpuVa {
         self.memory_traces
             .iter()
             .map(|w| w.next_boundary(address))
             .min()
-            .unwrap_or(u64::MAX)
+            .unwrap_or(GpuVa::MAX)
     }
 
     /// Returns the last sample of an address with a next event in this range.
-    pub(super) fn find_last_sample(&self, address: u64, next_events: Range<u64>) -> Option<MemorySample> {
+    pub(super) fn find_last_sample(&self, address: GpuVa, next_events: Range<u64>) -> Option<MemorySample> {
         let last = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);
             let n = place
@@ -135,7 +136,7 @@ impl ApiTrace {
     }
 
     /// Returns the first sample of an address with a next event in this range.
-    pub(super) fn find_first_sample(&self, address: u64, next_events: Range<u64>) -> Option<MemorySample> {
+    pub(super) fn find_first_sample(&self, address: GpuVa, next_events: Range<u64>) -> Option<MemorySample> {
         let first = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);
             let n = place.partition_point(|s| s.next_event < next_events.start);
@@ -145,7 +146,7 @@ impl ApiTrace {
     }
 
     /// Reads sampled bytes from an address on, before `next_event`; returns `None` if no samples hold them.
-    pub(super) fn read_samples(&self, address: u64, next_event: u64, to: &mut [u8]) -> Option<()> {
+    pub(super) fn read_samples(&self, address: GpuVa, next_event: u64, to: &mut [u8]) -> Option<()> {
         let mut done = 0;
         while let Some(rest) = to.get_mut(done..).filter(|r| !r.is_empty()) {
             let at = address.checked_add(done as u64)?;
@@ -166,7 +167,7 @@ impl ApiTrace {
     }
 
     /// Returns the launch directly before an event, if it was observed to change the range that contains an address.
-    pub(super) fn find_change_before(&self, address: u64, next_event: u64) -> Option<u64> {
+    pub(super) fn find_change_before(&self, address: GpuVa, next_event: u64) -> Option<u64> {
         let launch = next_event.checked_sub(1)?;
         self.launch_at(launch)?;
         self.memory_traces
@@ -177,7 +178,7 @@ impl ApiTrace {
 
     /// Returns the event after the last launch that was observed to change the range of an address. Only launches whose
     /// next event is in this range count.
-    pub(super) fn find_last_change_event(&self, address: u64, next_events: Range<u64>) -> Option<u64> {
+    pub(super) fn find_last_change_event(&self, address: GpuVa, next_events: Range<u64>) -> Option<u64> {
         let last = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);
             let n = place.partition_point(|s| s.next_event < next_events.end);
@@ -194,7 +195,7 @@ impl ApiTrace {
     }
 
     /// Returns the first launch in a range of events that was observed to change the range of an address.
-    pub(super) fn find_first_changing_launch(&self, address: u64, events: Range<u64>) -> Option<u64> {
+    pub(super) fn find_first_changing_launch(&self, address: GpuVa, events: Range<u64>) -> Option<u64> {
         let first = |w: &Arc<MemoryTrace>| {
             let place = w.samples_at(address);
             let n = place.partition_point(|s| s.next_event < events.start);
@@ -208,7 +209,7 @@ impl ApiTrace {
 
     /// Finds the last launch in a range of events that was observed to change a byte: its event, the byte before it
     /// and the byte after it.
-    pub(super) fn find_last_traced_change(&self, address: u64, events: Range<u64>) -> Option<(u64, u8, u8)> {
+    pub(super) fn find_last_traced_change(&self, address: GpuVa, events: Range<u64>) -> Option<(u64, u8, u8)> {
         let launch = |event: u64| self.launch_at(event).is_some();
         let changed = |w: &Arc<MemoryTrace>| w.find_last_change(address, events.clone(), launch);
         self.memory_traces.iter().filter_map(changed).max_by_key(|c| c.0)
@@ -242,7 +243,7 @@ impl ApiTrace {
                 self.differences(is.at, w.sample_bytes(was), w.sample_bytes(is), event, &mut list);
             }
         } else {
-            let mut places: BTreeMap<u64, (&MemoryTrace, &MemorySample, &MemorySample)> = BTreeMap::new();
+            let mut places: BTreeMap<GpuVa, (&MemoryTrace, &MemorySample, &MemorySample)> = BTreeMap::new();
             for w in &traces {
                 places.extend(w.changes(event).map(|(was, is)| (is.at, (&***w, was, is))));
             }
@@ -256,11 +257,12 @@ impl ApiTrace {
 
     /// Adds the bytes that differ, from an address on, to the changes of a launch. Buffers are those live at its
     /// event.
-    pub(super) fn differences(&self, from: u64, was: &[u8], is: &[u8], event: u64, to: &mut Vec<BufferChange>) {
-        for (at, (a, b)) in (from..).zip(was.iter().zip(is)) {
+    pub(super) fn differences(&self, from: GpuVa, was: &[u8], is: &[u8], event: u64, to: &mut Vec<BufferChange>) {
+        for (by, (a, b)) in (0u64..).zip(was.iter().zip(is)) {
             if a == b {
                 continue;
             }
+            let at = from + by;
             // Most changed bytes are in the buffer of the byte before. Bytes in no buffer form one entry.
             let within = |l: &BufferChange| match l.buffer.and_then(|n| self.buffers.get(n)) {
                 Some(buffer) => at < buffer.end(),

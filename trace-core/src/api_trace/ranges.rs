@@ -4,15 +4,16 @@
 //! is deep. In each node the ranges are sorted by event. The ranges that cover an address are on the path from its
 //! leaf to the root. A query costs the depth of the tree and a search in each node, for any number of ranges.
 
+use crate::GpuVa;
 use std::ops::Range;
 
 /// A range of addresses and its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// First address.
-    pub from: u64,
+    pub from: GpuVa,
     /// One past the last address.
-    pub to: u64,
+    pub to: GpuVa,
     /// The event.
     pub event: u64,
     /// The caller's identifier for the range.
@@ -24,7 +25,7 @@ pub(super) struct Entry {
 pub(super) struct Ranges {
     entries: Vec<Entry>,
     /// The addresses where ranges start or end, ascending and unique.
-    bounds: Vec<u64>,
+    bounds: Vec<GpuVa>,
     /// The index in `held` of each node's first entry, plus one more for the end.
     first: Vec<u32>,
     /// Entries by node, ascending.
@@ -37,7 +38,7 @@ impl Ranges {
         entries.retain(|e| e.from < e.to);
         entries.sort_by_key(|e| e.event);
         entries.truncate(u32::MAX as usize / 64);
-        let mut bounds: Vec<u64> = entries.iter().flat_map(|e| [e.from, e.to]).collect();
+        let mut bounds: Vec<GpuVa> = entries.iter().flat_map(|e| [e.from, e.to]).collect();
         bounds.sort_unstable();
         bounds.dedup();
         let leaves = bounds.len();
@@ -89,19 +90,19 @@ impl Ranges {
     }
 
     /// Returns the index of the first bound at or after an address.
-    fn bound(&self, address: u64) -> usize {
+    fn bound(&self, address: GpuVa) -> usize {
         self.bounds.partition_point(|b| *b < address)
     }
 
     /// Returns the range around an address in which no range starts or ends.
-    pub fn stretch(&self, address: u64) -> Range<u64> {
+    pub fn stretch(&self, address: GpuVa) -> Range<GpuVa> {
         let n = self.bounds.partition_point(|b| *b <= address);
         let from = n.checked_sub(1).and_then(|i| self.bounds.get(i)).copied();
-        from.unwrap_or(0)..self.bounds.get(n).copied().unwrap_or(u64::MAX)
+        from.unwrap_or_default()..self.bounds.get(n).copied().unwrap_or(GpuVa::MAX)
     }
 
     /// Returns the lists of ranges that cover an address, each sorted by event.
-    fn over(&self, address: u64) -> impl Iterator<Item = &[u32]> {
+    fn over(&self, address: GpuVa) -> impl Iterator<Item = &[u32]> {
         let n = self.bounds.partition_point(|b| *b <= address);
         let leaf = n.checked_sub(1).map_or(0, |i| i + self.bounds.len());
         let mut node = if n == 0 { 0 } else { leaf };
@@ -122,7 +123,7 @@ impl Ranges {
     }
 
     /// Returns the last range that covers an address, has its event in `events`, and is accepted by `is_match`.
-    pub fn last(&self, address: u64, events: Range<u64>, mut is_match: impl FnMut(&Entry) -> bool) -> Option<Entry> {
+    pub fn last(&self, address: GpuVa, events: Range<u64>, mut is_match: impl FnMut(&Entry) -> bool) -> Option<Entry> {
         let mut best: Option<Entry> = None;
         for list in self.over(address) {
             let n = list.partition_point(|i| self.event(*i) < events.end);
@@ -140,7 +141,7 @@ impl Ranges {
     }
 
     /// Returns the first range that covers an address, has its event in `events`, and is accepted by `is_match`.
-    pub fn first(&self, address: u64, events: Range<u64>, mut is_match: impl FnMut(&Entry) -> bool) -> Option<Entry> {
+    pub fn first(&self, address: GpuVa, events: Range<u64>, mut is_match: impl FnMut(&Entry) -> bool) -> Option<Entry> {
         let mut best: Option<Entry> = None;
         for list in self.over(address) {
             let n = list.partition_point(|i| self.event(*i) < events.start);
@@ -154,7 +155,7 @@ impl Ranges {
 
     /// Returns the ranges that cover an address and have their event in `events`, sorted by event; at most the last
     /// `max` of each node.
-    pub fn list(&self, address: u64, events: Range<u64>, max: usize) -> Vec<Entry> {
+    pub fn list(&self, address: GpuVa, events: Range<u64>, max: usize) -> Vec<Entry> {
         let mut out = Vec::new();
         for list in self.over(address) {
             let from = list.partition_point(|i| self.event(*i) < events.start);
@@ -199,8 +200,8 @@ mod tests {
                 .iter()
                 .enumerate()
                 .map(|(i, (from, bytes, event))| Entry {
-                    from: *from,
-                    to: from + bytes,
+                    from: GpuVa::new(*from),
+                    to: GpuVa::new(from + bytes),
                     event: *event,
                     tag: i as u32,
                 })
@@ -208,23 +209,23 @@ mod tests {
             let r = Ranges::new(entries.clone());
             let is_match = |e: &Entry| !odd || e.tag % 2 == 1;
             for address in 0..85 {
-                let over = |e: &&Entry| e.from <= address && address < e.to;
+                let over = |e: &&Entry| e.from <= GpuVa::new(address) && address < e.to.get();
                 for (a, b) in [(0, 50), (10, 30), (20, 20), (35, 36)] {
                     let within = |e: &&Entry| over(e) && (a..b).contains(&e.event) && is_match(e);
                     let events: Vec<u64> = entries.iter().filter(within).map(|e| e.event).collect();
-                    let last = r.last(address, a..b, is_match).map(|e| e.event);
+                    let last = r.last(GpuVa::new(address), a..b, is_match).map(|e| e.event);
                     prop_assert_eq!(last, events.iter().max().copied());
-                    let first = r.first(address, a..b, is_match).map(|e| e.event);
+                    let first = r.first(GpuVa::new(address), a..b, is_match).map(|e| e.event);
                     prop_assert_eq!(first, events.iter().min().copied());
-                    let mut all: Vec<u32> = r.list(address, a..b, 1000).iter().map(|e| e.tag).collect();
+                    let mut all: Vec<u32> = r.list(GpuVa::new(address), a..b, 1000).iter().map(|e| e.tag).collect();
                     all.sort_unstable();
                     let mut walked: Vec<u32> =
                         entries.iter().filter(|e| over(e) && (a..b).contains(&e.event)).map(|e| e.tag).collect();
                     walked.sort_unstable();
                     prop_assert_eq!(all, walked);
                 }
-                let stretch = r.stretch(address);
-                prop_assert!(stretch.contains(&address));
+                let stretch = r.stretch(GpuVa::new(address));
+                prop_assert!(stretch.contains(&GpuVa::new(address)));
                 let ends = entries.iter().filter(|e| e.from < e.to).flat_map(|e| [e.from, e.to]);
                 prop_assert!(ends.into_iter().all(|b| b <= stretch.start || b >= stretch.end));
             }

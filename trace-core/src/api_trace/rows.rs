@@ -1,5 +1,6 @@
 //! Copies and fills of a recording, and the rows of bytes that they cover, with the gaps between them.
 
+use crate::GpuVa;
 use crate::recording::{CALL_CAPTURED, CallEvent, CopyRow, Events, FillRow, LaunchRow, OrderRow};
 
 /// Tag of a range of rows with gaps between them.
@@ -54,7 +55,7 @@ pub(super) fn written_rows(events: &Events, event: u64) -> Option<Rows> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows {
     /// First address.
-    pub at: u64,
+    pub at: GpuVa,
     /// Size of a row, bytes.
     pub bytes: u64,
     /// Number of rows.
@@ -66,7 +67,7 @@ pub(super) struct Rows {
 impl Rows {
     pub fn from_destination(row: &CopyRow) -> Self {
         Self {
-            at: row.to,
+            at: GpuVa::new(row.to),
             bytes: row.bytes,
             rows: row.rows,
             pitch: row.to_pitch,
@@ -75,7 +76,7 @@ impl Rows {
 
     pub fn from_source(row: &CopyRow) -> Self {
         Self {
-            at: row.from,
+            at: GpuVa::new(row.from),
             bytes: row.bytes,
             rows: row.rows,
             pitch: row.from_pitch,
@@ -92,8 +93,8 @@ impl Rows {
     }
 
     /// Returns the number of the row that contains an address, and the offset in that row.
-    pub fn locate(&self, address: u64) -> Option<(u64, u64)> {
-        let by = address.checked_sub(self.at)?;
+    pub fn locate(&self, address: GpuVa) -> Option<(u64, u64)> {
+        let by = address.offset_from(self.at)?;
         let (n, offset) = match self.rows {
             0 | 1 => (0, by),
             // If rows overlap, the last one wins; the recording gives no more detail.
@@ -109,11 +110,11 @@ impl Rows {
     }
 
     /// Returns whether a row contains an address, and the next address at which that changes.
-    pub fn covers(&self, address: u64) -> (bool, u64) {
+    pub fn covers(&self, address: GpuVa) -> (bool, GpuVa) {
         match self.locate(address) {
             Some((_, offset)) => (true, address.saturating_add(self.bytes - offset)),
             None => {
-                let by = address.saturating_sub(self.at);
+                let by = address.offset_from(self.at).unwrap_or_default();
                 let next = by.checked_div(self.pitch).map_or(u64::MAX, |n| n.saturating_add(1));
                 (false, self.at.saturating_add(next.saturating_mul(self.pitch)))
             }
@@ -121,7 +122,7 @@ impl Rows {
     }
 
     /// Returns the offset of an address in the rows packed without gaps, bytes.
-    pub fn before(&self, address: u64) -> Option<u64> {
+    pub fn before(&self, address: GpuVa) -> Option<u64> {
         let (n, offset) = self.locate(address)?;
         n.checked_mul(self.bytes)?.checked_add(offset)
     }

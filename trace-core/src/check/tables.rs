@@ -51,10 +51,10 @@ fn by_address(runs: impl Iterator<Item = MapRun>) -> Vec<(u64, u64)> {
     let mut out: Vec<(u64, u64)> = Vec::new();
     for r in runs {
         match out.last_mut() {
-            Some(last) if last.0.saturating_add(last.1.saturating_mul(4096)) == r.va.0 => {
+            Some(last) if last.0.saturating_add(last.1.saturating_mul(4096)) == r.va.get() => {
                 last.1 = last.1.saturating_add(r.pages);
             }
-            _ => out.push((r.va.0, r.pages)),
+            _ => out.push((r.va.get(), r.pages)),
         }
     }
     out
@@ -70,7 +70,7 @@ fn executable(number: u8, runs: &MappedRuns, findings: &mut Vec<Finding>) {
                  change the code of other jobs",
                 pages(n)
             );
-            Finding::at_address(FindingKind::WritableAndExecutable, GpuVa(va), message)
+            Finding::at_address(FindingKind::WritableAndExecutable, GpuVa::new(va), message)
         });
     }
     few.append_to(findings);
@@ -93,7 +93,7 @@ fn writable_tables(spaces: &[(u8, MappedRuns)], findings: &mut Vec<Finding>) {
             let Some((frame, of, level)) = frames.get(from).filter(|_| from < to) else {
                 continue;
             };
-            let va = r.va.0.saturating_add((frame - first).saturating_mul(4096));
+            let va = r.va.get().saturating_add((frame - first).saturating_mul(4096));
             let more = match to - from {
                 1 => String::new(),
                 n => format!(", and {} more page tables after it", n - 1),
@@ -103,7 +103,7 @@ fn writable_tables(spaces: &[(u8, MappedRuns)], findings: &mut Vec<Finding>) {
                     "the GPU may write the level {level} page table of address space {of} through address space \
                      {number}{more}: a job can map any memory"
                 );
-                Finding::at_address(FindingKind::WritablePageTable, GpuVa(va), message)
+                Finding::at_address(FindingKind::WritablePageTable, GpuVa::new(va), message)
             });
         }
     }
@@ -132,7 +132,7 @@ fn aliases(spaces: &[(u8, MappedRuns)], progress: &Progress, findings: &mut Vec<
         .collect();
     all.par_sort_unstable_by_key(|(n, r)| (r.pa, r.va, *n));
     progress.check()?;
-    let end = |r: &MapRun| r.pa.0.saturating_add(r.bytes());
+    let end = |r: &MapRun| r.pa.get().saturating_add(r.bytes());
     let mut open: BTreeMap<MappingAttributes, OpenRun<'_>> = BTreeMap::new();
     let mut attributes = CappedFindings::new(FindingKind::AliasedAttributes);
     let mut rights = CappedFindings::new(FindingKind::AliasedRights);
@@ -148,14 +148,14 @@ fn aliases(spaces: &[(u8, MappedRuns)], progress: &Progress, findings: &mut Vec<
             break;
         }
         let (_, run) = this;
-        open.retain(|_, (_, r)| end(r) > run.pa.0);
+        open.retain(|_, (_, r)| end(r) > run.pa.get());
         for other in open.values().filter(|(_, r)| manner(r) != manner(run)) {
             let to = end(other.1).min(end(run));
-            let distance = |r: &MapRun| i128::from(r.va.0) - i128::from(r.pa.0);
+            let distance = |r: &MapRun| i128::from(r.va.get()) - i128::from(r.pa.get());
             let key = (manner(other.1), manner(run), distance(other.1), distance(run));
-            let goes_on = by_key.insert(key, to) == Some(run.pa.0);
+            let goes_on = by_key.insert(key, to) == Some(run.pa.get());
             if by_key.len() > CappedFindings::MAX_FINDINGS {
-                by_key.retain(|_, until| *until >= run.pa.0);
+                by_key.retain(|_, until| *until >= run.pa.get());
             }
             if goes_on {
                 continue;
@@ -175,8 +175,8 @@ fn aliases(spaces: &[(u8, MappedRuns)], progress: &Progress, findings: &mut Vec<
 }
 
 fn alias(a: OpenRun<'_>, b: OpenRun<'_>, to: u64, cached: bool) -> Finding {
-    let at = b.1.pa.0;
-    let va = |r: &MapRun| GpuVa(r.va.0.saturating_add(at.saturating_sub(r.pa.0)));
+    let at = b.1.pa.get();
+    let va = |r: &MapRun| r.va.saturating_add(at.saturating_sub(r.pa.get()));
     let mut both = [(va(a.1), a), (va(b.1), b)];
     both.sort_by_key(|(va, (n, _))| (*n, *va));
     let [(first, one), (second, two)] = both;
@@ -198,7 +198,7 @@ fn alias(a: OpenRun<'_>, b: OpenRun<'_>, to: u64, cached: bool) -> Finding {
     let message = format!(
         "{} at physical {} are mapped {} and {}: {why}",
         pages(to.saturating_sub(at) / 4096),
-        PhysAddr(at),
+        PhysAddr::new(at),
         said(one, first),
         said(two, second)
     )
@@ -265,10 +265,10 @@ fn check_unused(
             let frames = r.pa.frame()..r.pa.frame().saturating_add(r.pages);
             let holds = has_overlap(&used, &frames);
             match mappings.last_mut() {
-                Some((_, end, all, last)) if *end == r.va.0 && manner(last) == manner(r) => {
-                    (*end, *all) = (r.end().0, *all || holds);
+                Some((_, end, all, last)) if *end == r.va.get() && manner(last) == manner(r) => {
+                    (*end, *all) = (r.end().get(), *all || holds);
                 }
-                _ => mappings.push((r.va.0, r.end().0, holds, r)),
+                _ => mappings.push((r.va.get(), r.end().get(), holds, r)),
             }
         }
         let buffers = recording
@@ -276,7 +276,9 @@ fn check_unused(
             .buffers
             .iter()
             .filter(|b| b.address_space as usize == i);
-        let mut owned: Vec<Range<u64>> = buffers.map(|b| b.va.0..b.va.0.saturating_add(b.bytes)).collect();
+        let mut owned: Vec<Range<u64>> = buffers
+            .map(|b| b.va.get()..b.va.get().saturating_add(b.bytes))
+            .collect();
         owned.sort_unstable_by_key(|r| r.start);
         owned.dedup_by(|next, last| {
             let joined = next.start <= last.end;
@@ -305,7 +307,7 @@ fn check_unused(
                 if n == 1 { "is" } else { "are" },
                 them(n)
             );
-            Finding::at_address(FindingKind::MappedUnused, GpuVa(va), message)
+            Finding::at_address(FindingKind::MappedUnused, GpuVa::new(va), message)
         });
     }
     few.append_to(findings);

@@ -70,10 +70,10 @@ impl TestRecording {
         };
         let mut frames = Vec::new();
         for level in 1..4u64 {
-            let next = mmu::encode_table(FORMAT, PhysAddr((level + 1) << 12));
+            let next = mmu::encode_table(FORMAT, PhysAddr::new((level + 1) << 12));
             frames.push((level, m.add_page(&table(&[(0, next)])), FrameRole::Table));
         }
-        let leaf = |pa: u64| mmu::encode_leaf(FORMAT, PhysAddr(pa), Rights::RW, 0);
+        let leaf = |pa: u64| mmu::encode_leaf(FORMAT, PhysAddr::new(pa), Rights::RW, 0);
         frames.push((
             4,
             m.add_page(&table(&[(5, leaf(0x9000)), (6, leaf(0xa000))])),
@@ -95,7 +95,7 @@ impl TestRecording {
             kind: SpaceKind::Registers,
             bytes: 0x4000,
         });
-        let root = PhysAddr(0x1000);
+        let root = PhysAddr::new(0x1000);
         r.metadata.address_spaces.push(AddressSpace {
             number: 0,
             format: FORMAT,
@@ -159,7 +159,7 @@ fn text_in_a_descriptors_page_is_foreign() {
 #[test]
 fn tables_that_are_missing_are_truncated() {
     let mut r = TestRecording::sound().recording();
-    r.metadata.address_spaces[0].root = PhysAddr(0x7000);
+    r.metadata.address_spaces[0].root = PhysAddr::new(0x7000);
     assert!(kinds(&r).contains(&(FindingKind::TruncatedSection, Severity::Error, None)));
 }
 
@@ -207,8 +207,8 @@ fn overlapping_regions_are_a_warning() {
     let mut r = TestRecording::sound().recording();
     let region = |start, end| Region {
         address_space: 0,
-        start: GpuVa(start),
-        end: GpuVa(end),
+        start: GpuVa::new(start),
+        end: GpuVa::new(end),
         committed_pages: 0,
         flags: 0,
         has_content: false,
@@ -320,10 +320,10 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
     let mut events = r.events.clone();
     let number = |n: u8, at: usize| AddressSpace {
         number: n,
-        root: PhysAddr(if n == 0 {
+        root: PhysAddr::new(if n == 0 {
             0x7f_f000
         } else {
-            r.metadata.address_spaces[at].root.0
+            r.metadata.address_spaces[at].root.get()
         }),
         ..r.metadata.address_spaces[at]
     };
@@ -383,8 +383,8 @@ fn repeated_blocks() -> Recording {
         }
         p
     };
-    let block = mmu::encode_leaf(F, PhysAddr(0x4000_0000), Rights::RW, 0) & !2;
-    let top = m.add_page(&page(&|i| encode_table(F, PhysAddr((0x1000 + i) << 12))));
+    let block = mmu::encode_leaf(F, PhysAddr::new(0x4000_0000), Rights::RW, 0) & !2;
+    let top = m.add_page(&page(&|i| encode_table(F, PhysAddr::new((0x1000 + i) << 12))));
     let blocks = m.add_page(&page(&|_| block));
     let mut frames: Vec<(u64, PageId, FrameRole)> = vec![(1, top, FrameRole::Table)];
     frames.extend((0..512).map(|i| (0x1000 + i, blocks, FrameRole::Table)));
@@ -397,7 +397,7 @@ fn repeated_blocks() -> Recording {
     r.metadata.address_spaces = vec![AddressSpace {
         number: 0,
         format: F,
-        root: PhysAddr(0x1000),
+        root: PhysAddr::new(0x1000),
         memattr: 0,
         transcfg: 6,
     }];
@@ -441,17 +441,17 @@ fn spaces(pages: [&[(usize, u64, Rights, u8)]; 2], contents: &[(u64, [u8; 4096])
         for level in 0..3 {
             table(
                 first + level,
-                &[(0, mmu::encode_table(FORMAT, PhysAddr((first + level + 1) << 12)))],
+                &[(0, mmu::encode_table(FORMAT, PhysAddr::new((first + level + 1) << 12)))],
             );
         }
         let leaf = |(i, frame, rights, attr): &(usize, u64, Rights, u8)| {
-            (*i, mmu::encode_leaf(FORMAT, PhysAddr(frame << 12), *rights, *attr))
+            (*i, mmu::encode_leaf(FORMAT, PhysAddr::new(frame << 12), *rights, *attr))
         };
         table(first + 3, &pages.iter().map(leaf).collect::<Vec<_>>());
         r.metadata.address_spaces.push(AddressSpace {
             number,
             format: FORMAT,
-            root: PhysAddr(first << 12),
+            root: PhysAddr::new(first << 12),
             // Index 1 means the same in both; the others do not.
             memattr: 0x4d88 | u64::from(number),
             transcfg: 6,
@@ -569,7 +569,7 @@ fn unreferenced_zero_memory_is_reported_as_unused() {
         name: "b".into(),
         role: crate::recording::BufferRole::Shared,
         address_space: 0,
-        va: GpuVa(0x9ff0),
+        va: GpuVa::new(0x9ff0),
         bytes: 32,
         element: crate::recording::ElementType::U8,
     });
@@ -581,7 +581,7 @@ fn unreferenced_zero_memory_is_reported_as_unused() {
         0,
         0,
         crate::recording::HostWriteRow {
-            at: 29 << 12,
+            at: PhysAddr::new(29 << 12),
             bytes: 4,
             page: 0,
         },

@@ -19,6 +19,7 @@ pub use differences::{CallDiff, CallDifference, CallPart, ContentDiff, TypeFrom}
 use super::elements::Tolerance;
 use super::event_diff::MAX_LISTED_DIFFERENCES;
 use super::rules::{IgnoredMemory, Rules};
+use crate::GpuVa;
 use crate::api_trace::BufferLocation;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallEvent, CopyKind, CopyRow, FillRow, LaunchRow, Recording};
@@ -70,14 +71,17 @@ impl<'r> CallComparer<'r> {
                 self.launched.take((l.function, m.function), (x, y));
             }
             (CallEvent::Copy(c), CallEvent::Copy(d)) if is_piece(c) && is_piece(d) => {
-                let (p, q) = (self.a.place(c.from, x), self.b.place(d.from, y));
+                let (p, q) = (self.a.place(GpuVa::new(c.from), x), self.b.place(GpuVa::new(d.from), y));
                 if let (Some(p), Some(q), true) = (p, q, c.total() == d.total()) {
                     self.together.count_snapshot_match(p, q);
                 }
             }
             (CallEvent::Copy(c), CallEvent::Copy(d)) => {
                 for (p, q) in ends(c).into_iter().zip(ends(d)) {
-                    self.match_locations(p.and_then(|p| self.a.place(p, x)), q.and_then(|q| self.b.place(q, y)));
+                    self.match_locations(
+                        p.and_then(|p| self.a.place(GpuVa::new(p), x)),
+                        q.and_then(|q| self.b.place(GpuVa::new(q), y)),
+                    );
                 }
             }
             (CallEvent::Fill(f), CallEvent::Fill(g)) => {
@@ -159,7 +163,7 @@ impl<'r> CallComparer<'r> {
         field("element", f.element.to_string(), g.element.to_string());
         let count = |row: &FillRow| bytes(row).map_or_else(|| "too many".to_owned(), |n| n.to_string());
         field("bytes", count(f), count(g));
-        self.push_address_difference("to", (f.to, g.to), events, &mut fields);
+        self.push_address_difference("to", (f.to.get(), g.to.get()), events, &mut fields);
         CallDifference {
             names: (
                 self.a.format_address(f.to, events.0),
@@ -173,11 +177,14 @@ impl<'r> CallComparer<'r> {
 
     /// Adds a field if two calls use different locations.
     fn push_address_difference(&self, name: &str, at: (u64, u64), events: (u64, u64), fields: &mut Vec<Field>) {
-        let (p, q) = (self.a.place(at.0, events.0), self.b.place(at.1, events.1));
+        let (p, q) = (
+            self.a.place(GpuVa::new(at.0), events.0),
+            self.b.place(GpuVa::new(at.1), events.1),
+        );
         if !self.together.is_same_location(p, q) {
             let words = (
-                self.a.format_address(at.0, events.0),
-                self.b.format_address(at.1, events.1),
+                self.a.format_address(GpuVa::new(at.0), events.0),
+                self.b.format_address(GpuVa::new(at.1), events.1),
             );
             fields.push((name.to_owned(), words.0, words.1));
         }
@@ -191,7 +198,7 @@ impl<'r> CallComparer<'r> {
         (c, d): (&CopyRow, &CopyRow),
         progress: &Progress,
     ) -> Result<CallDifference, Cancelled> {
-        let (own, other) = (self.a.place(c.from, x), self.b.place(d.from, y));
+        let (own, other) = (self.a.place(GpuVa::new(c.from), x), self.b.place(GpuVa::new(d.from), y));
         if self.together.is_same_location(own, other) {
             return self.copy((x, y), (c, d), false, progress);
         }
@@ -206,7 +213,7 @@ impl<'r> CallComparer<'r> {
             // Neither piece has a counterpart in the other snapshot, so they are compared with each other.
             return self.copy((x, y), (c, d), false, progress);
         }
-        let names = (self.a.format_address(c.from, x), String::new());
+        let names = (self.a.format_address(GpuVa::new(c.from), x), String::new());
         Ok(CallDifference {
             fields: vec![(
                 "snapshot".to_owned(),
@@ -214,7 +221,7 @@ impl<'r> CallComparer<'r> {
                 "not in this snapshot".to_owned(),
             )],
             names,
-            at: (c.from, d.from),
+            at: (GpuVa::new(c.from), GpuVa::new(d.from)),
             ..CallDifference::new(CallPart::Snapshot, (x, y))
         })
     }

@@ -394,7 +394,7 @@ impl<'r> Walk<'r> {
             let Some(by) = p.iter().zip(&q).position(|(v, w)| v != w) else {
                 continue;
             };
-            let at = |va: GpuVa| GpuVa(va.0.saturating_add(by as u64));
+            let at = |va: GpuVa| va.saturating_add(by as u64);
             let put = self.byte_before(spaces, (at(of_a.va), at(of_b.va)), Some(submit));
             let (when, mut step) = match put {
                 Some(s) => (self.place((s.a, s.b)), s),
@@ -455,7 +455,7 @@ impl<'r> Walk<'r> {
         let holds = |h: &&HostWriteDifference| {
             h.address_space == of_a.number
                 && h.job == course.job
-                && at.0.0.checked_sub(h.va.0).is_some_and(|by| by < h.bytes)
+                && at.0.offset_from(h.va).is_some_and(|by| by < h.bytes)
         };
         let step = |(a, b): Pair, link| Step {
             a,
@@ -572,8 +572,8 @@ pub fn first_byte_effect(a: &Recording, b: &Recording, d: &BufferDiff) -> Option
         .saturating_add(u64::from(within));
     Some(Effect::Byte {
         spaces: (space(a)?, space(b)?),
-        a: GpuVa(d.a?.0.0.saturating_add(by)),
-        b: GpuVa(d.b?.0.0.saturating_add(by)),
+        a: GpuVa::new(d.a?.0.get().saturating_add(by)),
+        b: GpuVa::new(d.b?.0.get().saturating_add(by)),
         buffer: Some(d.name.clone()),
     })
 }

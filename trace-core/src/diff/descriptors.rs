@@ -175,12 +175,12 @@ pub(super) fn diff(
             events: (submit_a, submit_b),
             spaces: (mem_a.2, mem_b.2),
             memory: (&mem_a.0, &mem_b.0),
-            ignored: |space: u8, va: GpuVa, bytes: u64| !ignored.ignored_within(space, va.0, bytes).is_empty(),
+            ignored: |space: u8, va: GpuVa, bytes: u64| !ignored.ignored_within(space, va, bytes).is_empty(),
             relocations: &mut relocations,
             out: &mut out,
         };
-        let read = |memory, head| family.read_chain(memory, GpuVa(head));
-        let (Some(chain_a), Some(chain_b)) = (read(&mem_a.0, head_a), read(&mem_b.0, head_b)) else {
+        let read = |memory, head| family.read_chain(memory, GpuVa::new(head));
+        let (Some(chain_a), Some(chain_b)) = (read(&mem_a.0, head_a.get()), read(&mem_b.0, head_b.get())) else {
             continue;
         };
         for n in 0..chain_a.jobs.len().max(chain_b.jobs.len()) {

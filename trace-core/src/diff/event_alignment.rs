@@ -1,6 +1,7 @@
 //! Alignment of the events of two recordings: which events match, and where the next difference is.
 
 use super::event_diff::{ChangeKind, JobPair};
+use crate::GpuVa;
 use std::ops::Range;
 
 /// A run of compared events with the same result. Indices count only the compared events, without those that others
@@ -50,7 +51,7 @@ pub struct JobInterval {
     /// The same for the second recording.
     pub b: Option<Range<u64>>,
     /// GPU addresses of the chains of the submits.
-    pub heads: (Option<u64>, Option<u64>),
+    pub heads: (Option<GpuVa>, Option<GpuVa>),
 }
 
 impl JobInterval {

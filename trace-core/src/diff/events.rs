@@ -105,7 +105,7 @@ fn pairs(a: &Stream, b: &Stream, progress: &Progress) -> Result<Vec<CoursePair>,
     // The events before the first job always match.
     let heads = |s: &Stream| -> Vec<u64> {
         let of = s.courses.iter().skip(1);
-        of.map(|c| digest(&[u64::from(c.head.0.unwrap_or(u8::MAX)), c.head.1]))
+        of.map(|c| digest(&[u64::from(c.head.0.unwrap_or(u8::MAX)), c.head.1.get()]))
             .collect()
     };
     let whole = |s: &Stream, heads: &[u64]| -> Vec<u64> {

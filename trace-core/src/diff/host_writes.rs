@@ -12,7 +12,7 @@ use crate::json_forms;
 use crate::mmu;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, FrameRole, HostWriteRow, MemoryView, Page, Recording};
-use crate::{GpuVa, PAGE_SIZE};
+use crate::{GpuVa, PAGE_SIZE, PhysAddr};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -143,7 +143,7 @@ impl FrameLocations {
                 // A frame that is mapped twice is reported at the first location found.
                 self.mapped
                     .entry(leaf.pa.frame())
-                    .or_insert((pages, (*number, leaf.va.0)));
+                    .or_insert((pages, (*number, leaf.va.get())));
             }
         }
         let turned = self.mapped.iter().map(|(frame, (pages, at))| (*at, (*pages, *frame)));
@@ -152,7 +152,7 @@ impl FrameLocations {
 
     fn at(&self, frame: u64) -> Option<PageLocation> {
         if self.physical {
-            return Some((0, self.addresses.to_recorded(frame << 12)));
+            return Some((0, self.addresses.to_recorded(PhysAddr::new(frame << 12)).get()));
         }
         let (first, (pages, (number, va))) = self.mapped.range(..=frame).next_back()?;
         let by = frame.checked_sub(*first).filter(|by| by < pages)?;
@@ -162,7 +162,7 @@ impl FrameLocations {
     /// Returns the frame that is mapped at a page.
     fn frame_at(&self, at: PageLocation) -> Option<u64> {
         if self.physical {
-            return Some(self.addresses.to_local(at.1) >> 12);
+            return Some(self.addresses.to_local(PhysAddr::new(at.1)).get() >> 12);
         }
         let ((number, va), (pages, frame)) = self.frames.range(..=at).next_back()?;
         let by = at.1.checked_sub(*va)? >> 12;
@@ -338,7 +338,7 @@ pub(super) fn diff(
         for at in all {
             let (p, q) = (x.pages.get(&at), y.pages.get(&at));
             let had = (one.page(&view_a, at), two.page(&view_b, at));
-            let left_out = ignored.ignored_within(at.0, at.1, PAGE_SIZE as u64);
+            let left_out = ignored.ignored_within(at.0, GpuVa::new(at.1), PAGE_SIZE as u64);
             let moved = moved_words((&one.places.addresses, &two.places.addresses), (p, q), had);
             page(
                 &mut out,
@@ -439,7 +439,7 @@ fn page(
                 a: x.map(|x| u64::from(x.1)),
                 b: y.map(|y| u64::from(y.1)),
                 address_space: at.0,
-                va: GpuVa(at.1.saturating_add(n as u64)),
+                va: GpuVa::new(at.1.saturating_add(n as u64)),
                 bytes: 0,
                 bytes_a: Vec::new(),
                 bytes_b: Vec::new(),

@@ -240,7 +240,9 @@ pub fn compare_images(
     let mut left_out: Vec<(u64, u64)> = Vec::new();
     for rule in &rules.list {
         match rule {
-            Rule::Memory { range, .. } => left_out.push((range.0.saturating_sub(base), range.1.saturating_sub(base))),
+            Rule::Memory { range, .. } => {
+                left_out.push((range.0.get().saturating_sub(base), range.1.get().saturating_sub(base)))
+            }
             Rule::Tolerance { .. } => {}
             _ => return Err(ImageError::Rule { rule: rule.to_string() }),
         }

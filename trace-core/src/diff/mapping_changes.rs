@@ -6,7 +6,7 @@ use super::causes::{Link, Step};
 use super::event_alignment::JobInterval;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{AddressSpace, Recording};
-use crate::{GpuVa, mmu};
+use crate::{GpuVa, PhysAddr, mmu};
 use std::ops::Range;
 
 /// Maximum number of events of a job interval that are searched for a store.
@@ -41,7 +41,7 @@ impl MappingQuery<'_> {
         let end = events.end.min(all.len() as u64);
         let view = self.recording.memory.at(end);
         let walk = mmu::walk(self.space.format, self.space.root, self.va, &view);
-        let entries: Vec<u64> = walk.steps.iter().map(|s| s.entry_at.0).collect();
+        let entries: Vec<u64> = walk.steps.iter().map(|s| s.entry_at.get()).collect();
         for event in (events.start.max(end.saturating_sub(MAX_EVENTS_BACK))..end).rev() {
             if event.is_multiple_of(1 << 16) {
                 progress.check()?;
@@ -49,7 +49,9 @@ impl MappingQuery<'_> {
             let row = usize::try_from(event).ok().and_then(|e| all.host_write(e));
             let hit = row.is_some_and(|w| {
                 let to = w.at.saturating_add(u64::from(w.bytes));
-                entries.iter().any(|e| *e < to && w.at < e.saturating_add(8))
+                entries
+                    .iter()
+                    .any(|e| *e < to.get() && w.at < PhysAddr::new(e.saturating_add(8)))
             });
             if hit {
                 return Ok(Some(event));

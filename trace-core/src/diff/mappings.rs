@@ -69,7 +69,7 @@ impl MappingDifference {
     /// Returns the address one past the last byte.
     #[must_use]
     pub fn end(&self) -> GpuVa {
-        GpuVa(self.va.0.saturating_add(self.pages.saturating_mul(PAGE_BYTES)))
+        self.va.saturating_add(self.pages.saturating_mul(PAGE_BYTES))
     }
 }
 
@@ -115,10 +115,14 @@ fn add(runs: &mut Vec<Run>, leaf: &Leaf) {
         attr_index: leaf.attr_index,
         bits: mmu::entry_bits(leaf.raw),
     };
-    let end = leaf.va.0.saturating_add(leaf.bytes);
+    let end = leaf.va.get().saturating_add(leaf.bytes);
     match runs.last_mut() {
-        Some(last) if last.end == leaf.va.0 && last.to == to => last.end = end,
-        _ => runs.push(Run { va: leaf.va.0, end, to }),
+        Some(last) if last.end == leaf.va.get() && last.to == to => last.end = end,
+        _ => runs.push(Run {
+            va: leaf.va.get(),
+            end,
+            to,
+        }),
     }
 }
 
@@ -158,7 +162,7 @@ pub(super) fn diff(
         let (same, mut differ) = compare(pair.number, &in_a, &in_b);
         out.same += same;
         differ.retain(|d| {
-            let left_out = ignored.ignored_within(d.address_space, d.va.0, d.pages.saturating_mul(PAGE_BYTES));
+            let left_out = ignored.ignored_within(d.address_space, d.va, d.pages.saturating_mul(PAGE_BYTES));
             !left_out.contains(&(0..d.pages.saturating_mul(PAGE_BYTES)))
         });
         let moved = find_moved((a, pair.a), (b, pair.b), pair.number, &differ, progress)?;
@@ -189,7 +193,7 @@ fn compare(address_space: u8, a: &[Run], b: &[Run]) -> (u64, Vec<MappingDifferen
         let here = |r: Option<Run>| r.filter(|r| r.va <= start).map(|r| r.to);
         let d = MappingDifference {
             address_space,
-            va: GpuVa(start),
+            va: GpuVa::new(start),
             pages: end.saturating_sub(start) / PAGE_BYTES,
             a: here(x),
             b: here(y),
@@ -233,11 +237,11 @@ fn find_moved(
     }
     let mut of_b: HashMap<RunSignature, Vec<u64>> = HashMap::new();
     for d in alone(false) {
-        of_b.entry(likeness(b, d, progress)?).or_default().push(d.va.0);
+        of_b.entry(likeness(b, d, progress)?).or_default().push(d.va.get());
     }
     let mut of_a: HashMap<RunSignature, Vec<u64>> = HashMap::new();
     for d in alone(true) {
-        of_a.entry(likeness(a, d, progress)?).or_default().push(d.va.0);
+        of_a.entry(likeness(a, d, progress)?).or_default().push(d.va.get());
     }
     let mut out = Vec::new();
     for (like, from) in of_a {
@@ -273,7 +277,7 @@ fn likeness(
             if page.is_multiple_of(CHECK_EVERY) {
                 progress.check()?;
             }
-            let at = GpuVa(d.va.0.saturating_add(page.saturating_mul(PAGE_BYTES)));
+            let at = d.va.saturating_add(page.saturating_mul(PAGE_BYTES));
             // Memory without contents starts as zero.
             match memory.page(at).0.filter(|p| p.iter().any(|b| *b != 0)) {
                 Some(p) => {
@@ -294,14 +298,14 @@ fn likeness(
 fn push_difference(mut d: MappingDifference, to: &HashMap<u64, u64>, from: &HashSet<u64>, out: &mut MappingDiff) {
     let count = match (d.a, d.b) {
         (Some(_), Some(_)) => &mut out.changed,
-        (Some(_), None) => match to.get(&d.va.0) {
+        (Some(_), None) => match to.get(&d.va.get()) {
             Some(there) => {
-                d.moved_to = Some(GpuVa(*there));
+                d.moved_to = Some(GpuVa::new(*there));
                 &mut out.moved
             }
             None => &mut out.only_a,
         },
-        _ if from.contains(&d.va.0) => return,
+        _ if from.contains(&d.va.get()) => return,
         _ => &mut out.only_b,
     };
     *count += d.pages;

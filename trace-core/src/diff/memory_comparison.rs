@@ -20,8 +20,8 @@ pub fn byte_differs((a, b): &BytePair) -> bool {
 /// Pages that are at `a` in the first recording and at `b` in the second.
 #[derive(Clone, Copy)]
 struct MovedRange {
-    a: u64,
-    b: u64,
+    a: GpuVa,
+    b: GpuVa,
     bytes: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct MemoryComparison<'a> {
     /// The moved ranges, by address in the first recording.
     moved: Vec<MovedRange>,
     /// The same ranges by address in the second recording: start and end.
-    taken: Vec<(u64, u64)>,
+    taken: Vec<(GpuVa, GpuVa)>,
 }
 
 impl<'a> MemoryComparison<'a> {
@@ -54,8 +54,8 @@ impl<'a> MemoryComparison<'a> {
             .filter(|m| m.address_space == pair.number)
             .filter_map(|m| {
                 Some(MovedRange {
-                    a: m.va.0,
-                    b: m.moved_to?.0,
+                    a: m.va,
+                    b: m.moved_to?,
                     bytes: m.pages.saturating_mul(PAGE_BYTES),
                 })
             })
@@ -73,7 +73,7 @@ impl<'a> MemoryComparison<'a> {
 
     /// Returns the address in the second recording for an address in the first.
     #[must_use]
-    pub fn map_to_second(&self, va: u64) -> u64 {
+    pub fn map_to_second(&self, va: GpuVa) -> GpuVa {
         let n = self.moved.partition_point(|m| m.a <= va);
         let run = n.checked_sub(1).and_then(|n| self.moved.get(n));
         run.filter(|m| va - m.a < m.bytes)
@@ -81,7 +81,7 @@ impl<'a> MemoryComparison<'a> {
     }
 
     /// Returns whether the bytes at an address of the second recording are shown at their address in the first.
-    fn is_taken(&self, va: u64) -> bool {
+    fn is_taken(&self, va: GpuVa) -> bool {
         let n = self.taken.partition_point(|t| t.0 <= va);
         n.checked_sub(1)
             .and_then(|n| self.taken.get(n))
@@ -89,25 +89,25 @@ impl<'a> MemoryComparison<'a> {
     }
 
     /// Returns the page of both sides for an address of the first recording.
-    fn pages(&self, va: u64) -> [(Option<&'a Page>, ByteState); 2] {
-        let a = self.a.page(GpuVa(va));
+    fn pages(&self, va: GpuVa) -> [(Option<&'a Page>, ByteState); 2] {
+        let a = self.a.page(va);
         let there = self.map_to_second(va);
         let b = if there == va && self.is_taken(va) {
             (None, ByteState::Unmapped)
         } else {
-            self.b.page(GpuVa(there))
+            self.b.page(there)
         };
         [a, b]
     }
 
     /// Reads bytes from an address of the first recording on.
     #[must_use]
-    pub fn read(&self, va: u64, len: usize) -> Vec<BytePair> {
+    pub fn read(&self, va: GpuVa, len: usize) -> Vec<BytePair> {
         let mut out = Vec::with_capacity(len);
         let mut at = va;
         while out.len() < len {
             let [a, b] = self.pages(at);
-            let from = (at % PAGE_BYTES) as usize;
+            let from = at.in_page();
             let n = (PAGE_BYTES as usize - from).min(len - out.len());
             let byte = |(page, state): (Option<&Page>, ByteState), i: usize| match page.and_then(|p| p.get(i)) {
                 Some(b) => Ok(*b),
@@ -127,15 +127,15 @@ impl<'a> MemoryComparison<'a> {
 
     /// Returns the ranges that either side maps, by their addresses in the first recording, ascending, not adjacent.
     /// If page tables cannot be followed to their end, returns the part found before that.
-    fn mapped(&self) -> Vec<(u64, u64)> {
+    fn mapped(&self) -> Vec<(GpuVa, GpuVa)> {
         let mut all = Vec::new();
         for view in [&self.a, &self.b] {
             let space = view.space();
             let leaves = mmu::scan(space.format, space.root, &view.physical()).leaves;
-            all.extend(leaves.iter().map(|l| (l.va.0, l.va.0.saturating_add(l.bytes))));
+            all.extend(leaves.iter().map(|l| (l.va, l.va.saturating_add(l.bytes))));
         }
         all.sort_unstable();
-        let mut out: Vec<(u64, u64)> = Vec::with_capacity(all.len());
+        let mut out: Vec<(GpuVa, GpuVa)> = Vec::with_capacity(all.len());
         for (begin, end) in all {
             match out.last_mut() {
                 Some(last) if begin <= last.1 => last.1 = last.1.max(end),
@@ -146,7 +146,7 @@ impl<'a> MemoryComparison<'a> {
     }
 
     /// Finds, in a page, the first run of differing bytes that starts after an address, or the last one before it.
-    fn in_page(&self, page: u64, from: u64, forward: bool) -> Option<u64> {
+    fn in_page(&self, page: GpuVa, from: GpuVa, forward: bool) -> Option<GpuVa> {
         let [a, b] = self.pages(page);
         let (a, b) = (a.0.unwrap_or(&ZERO_PAGE), b.0.unwrap_or(&ZERO_PAGE));
         // Most pages are the same, and whole pages compare at memory speed.
@@ -155,10 +155,10 @@ impl<'a> MemoryComparison<'a> {
         }
         let last = page.checked_sub(1).and_then(|va| self.read(va, 1).pop());
         let mut before = last.is_some_and(|b| byte_differs(&b));
-        let mut begins = a.iter().zip(b).zip(page..).filter_map(move |((x, y), va)| {
+        let mut begins = a.iter().zip(b).zip(0u64..).filter_map(move |((x, y), by)| {
             let begin = x != y && !before;
             before = x != y;
-            begin.then_some(va)
+            begin.then(|| page + by)
         });
         if forward {
             begins.find(|va| *va > from)
@@ -174,14 +174,14 @@ impl<'a> MemoryComparison<'a> {
     /// If the work was cancelled.
     pub fn find_next_difference(
         &self,
-        from: u64,
+        from: GpuVa,
         forward: bool,
         progress: &Progress,
-    ) -> Result<Option<u64>, Cancelled> {
+    ) -> Result<Option<GpuVa>, Cancelled> {
         let ranges = self.mapped();
-        let here = from - from % PAGE_BYTES;
-        let pages = |(begin, end): &(u64, u64)| (begin / PAGE_BYTES..end / PAGE_BYTES).map(|n| n * PAGE_BYTES);
-        let look = |page: u64| -> Result<Option<u64>, Cancelled> {
+        let here = from.align_down(PAGE_BYTES);
+        let pages = |(begin, end): &(GpuVa, GpuVa)| (begin.page()..end.page()).filter_map(GpuVa::from_page);
+        let look = |page: GpuVa| -> Result<Option<GpuVa>, Cancelled> {
             progress.check()?;
             Ok(self.in_page(page, from, forward))
         };

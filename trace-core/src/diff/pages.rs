@@ -10,7 +10,7 @@ use crate::json_forms;
 use crate::mmu::{self, PAGE_BYTES};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Digest, FrameRole, MemoryView, Page, PageId, Recording};
-use crate::{GpuVa, PAGE_SIZE};
+use crate::{GpuVa, PAGE_SIZE, PhysAddr};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +64,10 @@ fn by_frame(view: &MemoryView<'_>, addresses: &RecordedAddresses) -> ByAddress {
     let mut pages = BTreeMap::new();
     for run in view.runs().iter().filter(|r| r.role == FrameRole::Data) {
         for frame in run.first_frame..run.end_frame() {
-            pages.extend(run.page(frame).map(|p| (addresses.to_recorded(frame << 12), p)));
+            pages.extend(
+                run.page(frame)
+                    .map(|p| (addresses.to_recorded(PhysAddr::new(frame << 12)).get(), p)),
+            );
         }
     }
     pages
@@ -92,7 +95,7 @@ fn by_address(recording: &Recording, space: Option<usize>) -> ByAddress {
         let from = runs.partition_point(|r| r.end_frame() <= first);
         for run in runs.iter().skip(from).take_while(|r| r.first_frame < end) {
             for frame in run.first_frame.max(first)..run.end_frame().min(end) {
-                let va = leaf.va.0.saturating_add((frame - first) << 12);
+                let va = leaf.va.get().saturating_add((frame - first) << 12);
                 pages.extend(run.page(frame).map(|p| (va, p)));
             }
         }
@@ -211,7 +214,7 @@ impl Work<'_> {
                     return;
                 }
             }
-            for left_out in self.ignored.ignored_within(address_space, at, PAGE_BYTES) {
+            for left_out in self.ignored.ignored_within(address_space, GpuVa::new(at), PAGE_BYTES) {
                 let range = left_out.start as usize..left_out.end as usize;
                 for page in [&mut *x, &mut *y] {
                     page.get_mut(range.clone()).unwrap_or_default().fill(0);
@@ -234,7 +237,7 @@ impl Work<'_> {
             let first_byte = first_byte.and_then(|(x, y)| x.iter().zip(y.iter()).position(|(v, w)| v != w));
             self.out.list.push(PageDifference {
                 address_space,
-                va: GpuVa(at),
+                va: GpuVa::new(at),
                 in_a: in_a.is_some(),
                 in_b: in_b.is_some(),
                 first_byte: first_byte.and_then(|at| u32::try_from(at).ok()),

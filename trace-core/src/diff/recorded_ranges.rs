@@ -3,6 +3,7 @@
 //! A replay has other memory than the recorded machine. If devices access memory by bus addresses without page
 //! tables, the replay's recording stores the correspondence of the ranges: [`Recording::recorded_ranges`].
 
+use crate::PhysAddr;
 use crate::recording::{Page, RecordedRange, Recording};
 use crate::registers::Half;
 
@@ -25,7 +26,7 @@ impl RecordedAddresses {
     }
 
     /// Returns the address in the recording that was replayed; the same address if no range contains it.
-    pub fn to_recorded(&self, at: u64) -> u64 {
+    pub fn to_recorded(&self, at: PhysAddr) -> PhysAddr {
         let n = self.ranges.partition_point(|r| r.at <= at);
         let range = n.checked_sub(1).and_then(|n| self.ranges.get(n));
         range
@@ -34,8 +35,8 @@ impl RecordedAddresses {
     }
 
     /// Returns the local address for a recorded one.
-    pub fn to_local(&self, recorded: u64) -> u64 {
-        let by = |r: &RecordedRange| recorded.checked_sub(r.recorded_at).filter(|by| *by < r.bytes);
+    pub fn to_local(&self, recorded: PhysAddr) -> PhysAddr {
+        let by = |r: &RecordedRange| recorded.offset_from(r.recorded_at).filter(|by| *by < r.bytes);
         let found = self.ranges.iter().find_map(|r| Some(r.at.wrapping_add(by(r)?)));
         found.unwrap_or(recorded)
     }
@@ -45,10 +46,10 @@ impl RecordedAddresses {
     fn candidates(&self, half: Half, value: u64) -> Vec<u64> {
         let of = |r: &RecordedRange| match half {
             Half::Low { .. } => {
-                let by = u64::from((value as u32).wrapping_sub(r.at as u32));
-                (by < r.bytes).then(|| r.recorded_at.wrapping_add(by))
+                let by = u64::from((value as u32).wrapping_sub(r.at.get() as u32));
+                (by < r.bytes).then(|| r.recorded_at.wrapping_add(by).get())
             }
-            Half::High { .. } => (r.at >> 32 == value).then_some(r.recorded_at >> 32),
+            Half::High { .. } => (r.at.get() >> 32 == value).then_some(r.recorded_at.get() >> 32),
         };
         self.ranges.iter().filter_map(of).collect()
     }
@@ -62,7 +63,8 @@ pub(super) fn is_same_address(
     (x, y): (u64, u64),
 ) -> bool {
     let Some(half) = half else {
-        return (!a.ranges.is_empty() || !b.ranges.is_empty()) && a.to_recorded(x) == b.to_recorded(y);
+        return (!a.ranges.is_empty() || !b.ranges.is_empty())
+            && a.to_recorded(PhysAddr::new(x)) == b.to_recorded(PhysAddr::new(y));
     };
     let low = matches!(half, Half::Low { .. });
     // For a recording that is not a replay, only the half itself is known.
@@ -106,9 +108,9 @@ mod tests {
 
     fn addresses(ranges: &[(u64, u64, u64)]) -> RecordedAddresses {
         let range = |(at, bytes, recorded_at): &(u64, u64, u64)| RecordedRange {
-            at: *at,
+            at: PhysAddr::new(*at),
             bytes: *bytes,
-            recorded_at: *recorded_at,
+            recorded_at: PhysAddr::new(*recorded_at),
         };
         RecordedAddresses {
             ranges: ranges.iter().map(range).collect(),
@@ -120,13 +122,25 @@ mod tests {
         let none = addresses(&[]);
         let replay = addresses(&[(0x200_0000, 0x1000, 0x1_0210_3000), (0x200_1000, 0x2000, 0x210_5000)]);
         assert_eq!(
-            (replay.to_recorded(0x200_0010), replay.to_recorded(0x200_2ff8)),
-            (0x1_0210_3010, 0x210_6ff8)
+            (
+                replay.to_recorded(PhysAddr::new(0x200_0010)),
+                replay.to_recorded(PhysAddr::new(0x200_2ff8))
+            ),
+            (PhysAddr::new(0x1_0210_3010), PhysAddr::new(0x210_6ff8))
         );
-        assert_eq!((replay.to_recorded(0x200_3000), replay.to_recorded(7)), (0x200_3000, 7));
         assert_eq!(
-            (replay.to_local(0x210_5008), replay.to_local(0x300_0000)),
-            (0x200_1008, 0x300_0000)
+            (
+                replay.to_recorded(PhysAddr::new(0x200_3000)),
+                replay.to_recorded(PhysAddr::new(7))
+            ),
+            (PhysAddr::new(0x200_3000), PhysAddr::new(7))
+        );
+        assert_eq!(
+            (
+                replay.to_local(PhysAddr::new(0x210_5008)),
+                replay.to_local(PhysAddr::new(0x300_0000))
+            ),
+            (PhysAddr::new(0x200_1008), PhysAddr::new(0x300_0000))
         );
         let (low, high) = (Some(Half::Low { high_offset: 4 }), Some(Half::High { low_offset: 0 }));
         let same = |half, values| is_same_address((&none, &replay), half, values);

@@ -32,11 +32,11 @@ fn list_device_ranges(recording: &Recording) -> Vec<DeviceRange> {
         kind,
     };
     let regions = recording.metadata.regions.iter();
-    let regions = regions.map(|r| of(r.start.0, r.end.0.saturating_sub(r.start.0), r.flags));
+    let regions = regions.map(|r| of(r.start.get(), r.end.get().saturating_sub(r.start.get()), r.flags));
     let maps = recording.events.dma_maps.iter();
     let maps = maps.filter(|m| m.bus != crate::recording::DmaMapRow::UNKNOWN);
     let mut all: Vec<DeviceRange> = regions
-        .chain(maps.map(|m| of(m.bus, m.bytes, u64::from(m.kind))))
+        .chain(maps.map(|m| of(m.bus.get(), m.bytes, u64::from(m.kind))))
         .collect();
     all.sort_unstable();
     all.dedup();
@@ -136,8 +136,8 @@ mod tests {
     fn with(regions: &[(u64, u64)]) -> Recording {
         let region = |(start, bytes): &(u64, u64)| Region {
             address_space: 0,
-            start: GpuVa(*start),
-            end: GpuVa(start + bytes),
+            start: GpuVa::new(*start),
+            end: GpuVa::new(start + bytes),
             committed_pages: bytes >> 12,
             flags: 0,
             has_content: true,

@@ -1,6 +1,7 @@
 //! Rules of a comparison: what it excludes and its tolerances, one rule per line, as options or in a file.
 
 use super::elements::Tolerance;
+use crate::GpuVa;
 use crate::ranges;
 use crate::recording::{EventKind, Recording};
 use std::fmt;
@@ -107,7 +108,7 @@ pub enum Rule {
         /// Number of the address space; all address spaces if `None`.
         space: Option<u8>,
         /// First address and one past the last.
-        range: (u64, u64),
+        range: (GpuVa, GpuVa),
     },
     /// Page table mappings are not compared.
     Mappings,
@@ -249,7 +250,7 @@ fn parse_ignore(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
             }
             Rule::Memory {
                 space,
-                range: (first, end),
+                range: (GpuVa::new(first), GpuVa::new(end)),
             }
         }
         "mappings" => Rule::Mappings,
@@ -405,11 +406,11 @@ impl Rules {
         let mut ranges: Vec<(Option<u8>, Range<u64>)> = Vec::new();
         for rule in &self.list {
             match rule {
-                Rule::Memory { space, range } => ranges.push((*space, range.0..range.1)),
+                Rule::Memory { space, range } => ranges.push((*space, range.0.get()..range.1.get())),
                 Rule::Buffer(name) => {
                     for b in recording.metadata.buffers.iter().filter(|b| name.is_match(&b.name)) {
                         let space = recording.metadata.address_spaces.get(b.address_space as usize);
-                        ranges.push((space.map(|s| s.number), b.va.0..b.va.0.saturating_add(b.bytes)));
+                        ranges.push((space.map(|s| s.number), b.va.get()..b.va.get().saturating_add(b.bytes)));
                     }
                 }
                 _ => {}
@@ -446,12 +447,12 @@ impl IgnoredMemory {
     }
 
     /// Returns the parts of `bytes` bytes at an address that are not compared, as offsets.
-    pub fn ignored_within(&self, space: u8, va: u64, bytes: u64) -> Vec<Range<u64>> {
+    pub fn ignored_within(&self, space: u8, va: GpuVa, bytes: u64) -> Vec<Range<u64>> {
         let end = va.saturating_add(bytes);
         let of = self.ranges.iter().filter(|r| r.0.is_none_or(|s| s == space));
-        of.map(|r| r.1.start.max(va)..r.1.end.min(end))
+        of.map(|r| r.1.start.max(va.get())..r.1.end.min(end.get()))
             .filter(|r| r.start < r.end)
-            .map(|r| r.start - va..r.end - va)
+            .map(|r| r.start - va.get()..r.end - va.get())
             .collect()
     }
 }

@@ -71,10 +71,10 @@ impl Roots {
 
 /// Returns whether a value written to half a root register is that half of an address space's root.
 fn is_root(space: &AddressSpace, register: &Register, value: u64) -> bool {
-    let root = space.root.0;
+    let root = space.root.get();
     match register.pair {
         Some(Half::High { .. }) => value == root >> 32,
         // The low bits are not part of the address; both formats mask them.
-        _ => root_from_register(space.format, value).0 == root & 0xffff_ffff,
+        _ => root_from_register(space.format, value).get() == root & 0xffff_ffff,
     }
 }

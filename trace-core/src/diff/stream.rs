@@ -4,6 +4,7 @@
 use super::calls::{self, CallIndex, mix};
 use super::rules::Rules;
 use super::spaces::{self, Roots};
+use crate::GpuVa;
 use crate::families::find_family_with;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, CallEvent, EventKind, Recording, SpaceKind};
@@ -260,7 +261,7 @@ impl<'a> Side<'a> {
             EventKind::Interrupt => events.interrupt(event).map(|i| (0, i.line, u64::from(i.status)))?,
             EventKind::Submit => {
                 let row = events.payload.get(event).and_then(|p| events.submits.get(p as usize))?;
-                (0, row.slot, row.head_va)
+                (0, row.slot, row.head_va.get())
             }
             EventKind::Undecoded => {
                 let row = events.undecoded(event)?;
@@ -417,7 +418,7 @@ pub(super) struct JobTokens {
     /// The first event after the submit that started it.
     pub begin: u64,
     /// Slot and head of the job's chain, as last written before its submit.
-    pub head: (Option<u8>, u64),
+    pub head: (Option<u8>, GpuVa),
 }
 
 /// The events of a recording as digests.
@@ -500,7 +501,7 @@ pub(super) fn read_stream(side: &Side<'_>, progress: &Progress) -> Result<Stream
                 out.events.push(at);
                 if item.key.kind == EventKind::Submit {
                     let slot = u8::try_from(item.key.offset).ok();
-                    waits.begin_course(&mut out, event, (slot, item.value));
+                    waits.begin_course(&mut out, event, (slot, GpuVa::new(item.value)));
                 }
             }
             continue;
@@ -539,7 +540,7 @@ pub(super) fn read_stream(side: &Side<'_>, progress: &Progress) -> Result<Stream
             Some(JobRegister::Command(slot, head)) if family.is_job_start(a.value) => {
                 let of = |offset: u32| heads.get(&offset).copied().unwrap_or(0);
                 let head = head.map_or(0, |(low, high)| of(low) | high.map_or(0, |h| of(h) << 32));
-                waits.begin_course(&mut out, event, (slot, head));
+                waits.begin_course(&mut out, event, (slot, GpuVa::new(head)));
             }
             _ => {}
         }
@@ -569,7 +570,7 @@ impl Waits {
     }
 
     /// Ends an interval and starts the next one after an event.
-    fn begin_course(&mut self, out: &mut Stream, event: usize, head: (Option<u8>, u64)) {
+    fn begin_course(&mut self, out: &mut Stream, event: usize, head: (Option<u8>, GpuVa)) {
         self.close(out);
         out.courses.push(JobTokens {
             tokens: out.tokens.len()..out.tokens.len(),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::recording::{Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, MemoryBuilder, UndecodedRow};
-use crate::{GpuVa, PhysAddr};
+use crate::{BusAddr, GpuVa, PhysAddr};
 
 mod descriptors;
 mod measured;
@@ -125,7 +125,7 @@ fn pages_differ_by_contents_and_presence() {
     );
     assert!(d.pages.physical);
     let changed = d.pages.list.iter().find(|p| p.in_a && p.in_b).unwrap();
-    assert_eq!((changed.va, changed.first_byte), (GpuVa(0x3000), Some(0)));
+    assert_eq!((changed.va, changed.first_byte), (GpuVa::new(0x3000), Some(0)));
     assert_eq!(diff(&b, &a), d.swapped());
 }
 
@@ -183,7 +183,7 @@ fn two_spaces_of(base: u64, pages: [[u8; 4096]; 2]) -> Recording {
             for e in page.chunks_exact_mut(8) {
                 e.copy_from_slice(&mmu::INVALID.to_le_bytes());
             }
-            let next = PhysAddr(root + ((level + 1) << 12));
+            let next = PhysAddr::new(root + ((level + 1) << 12));
             let entry = if level < 3 {
                 mmu::encode_table(F, next)
             } else {
@@ -199,7 +199,7 @@ fn two_spaces_of(base: u64, pages: [[u8; 4096]; 2]) -> Recording {
         spaces.push(AddressSpace {
             number: number as u8,
             format: F,
-            root: PhysAddr(root),
+            root: PhysAddr::new(root),
             memattr: 0,
             transcfg: 6,
         });
@@ -220,11 +220,11 @@ fn relocated_page_tables_are_equal_in_every_address_space() {
     let changed = two_spaces(0x3_0070_0000, [1, 9]);
     let d = diff(&a, &changed);
     assert_eq!((d.pages.same, d.pages.changed, d.events.changed), (1, 1, 0));
-    assert_eq!((d.pages.list[0].address_space, d.pages.list[0].va), (1, GpuVa(0)));
+    assert_eq!((d.pages.list[0].address_space, d.pages.list[0].va), (1, GpuVa::ZERO));
     assert_eq!(diff(&changed, &a), d.swapped());
     // A root that belongs to neither side is a difference.
     let mut other = two_spaces(0x3_0070_0000, [1, 2]);
-    other.metadata.address_spaces[1].root.0 += 0x1000;
+    other.metadata.address_spaces[1].root += 0x1000;
     assert_eq!(diff(&a, &other).events.changed, 1);
 }
 
@@ -313,7 +313,7 @@ fn mapped(base: u64, entries: &[u64]) -> Recording {
         let mut page = [0u8; 4096];
         let mut put = |i: usize, e: u64| page[i * 8..i * 8 + 8].copy_from_slice(&e.to_le_bytes());
         if level < 3 {
-            put(0, mmu::encode_table(F, PhysAddr(base + ((level + 1) << 12))));
+            put(0, mmu::encode_table(F, PhysAddr::new(base + ((level + 1) << 12))));
         } else {
             for (i, bits) in entries.iter().enumerate().filter(|(_, e)| **e != 0) {
                 put(i, bits | (base + 0x4000 + ((i as u64) << 12)));
@@ -327,7 +327,7 @@ fn mapped(base: u64, entries: &[u64]) -> Recording {
     r.metadata.address_spaces = vec![AddressSpace {
         number: 3,
         format: F,
-        root: PhysAddr(base),
+        root: PhysAddr::new(base),
         memattr: 0,
         transcfg: 6,
     }];
@@ -349,7 +349,7 @@ fn mapping_differences_are_grouped_into_runs() {
     let list: Vec<_> = m
         .list
         .iter()
-        .map(|d| (d.address_space, d.va.0 >> 12, d.pages))
+        .map(|d| (d.address_space, d.va.get() >> 12, d.pages))
         .collect();
     assert_eq!(list, [(3, 1, 2), (3, 4, 1), (3, 5, 1), (3, 7, 2)]);
     let rights = |m: Option<MappedAs>| m.map(|m| m.rights.to_string());
@@ -436,7 +436,7 @@ fn written(pieces: [&[(u64, &[u8])]; 2]) -> Recording {
             image[from..from + bytes.len()].copy_from_slice(bytes);
             let page = m.add_page(&image).0;
             let row = crate::recording::HostWriteRow {
-                at: *at,
+                at: PhysAddr::new(*at),
                 bytes: bytes.len() as u32,
                 page,
             };
@@ -486,7 +486,17 @@ fn host_writes_are_compared_by_byte_with_their_address() {
     let entries: Vec<_> = h
         .list
         .iter()
-        .map(|d| (d.job, d.a, d.b, d.va.0, d.bytes, d.bytes_a.clone(), d.bytes_b.clone()))
+        .map(|d| {
+            (
+                d.job,
+                d.a,
+                d.b,
+                d.va.get(),
+                d.bytes,
+                d.bytes_a.clone(),
+                d.bytes_b.clone(),
+            )
+        })
         .collect();
     assert_eq!(
         entries,
@@ -508,7 +518,7 @@ fn beside_accesses(undecoded: &[u32], dma: &[(u64, u64)]) -> Recording {
     }
     for (bus, bytes) in dma {
         let row = DmaMapRow {
-            bus: *bus,
+            bus: BusAddr::new(*bus),
             bytes: *bytes,
             kind: DmaKind::Mapped as u32,
             reserved: 0,
@@ -621,7 +631,7 @@ fn equal_root_values_are_equal_regardless_of_tables() {
         r.metadata.address_spaces = vec![AddressSpace {
             number: 0,
             format: MmuFormat::MaliLpae,
-            root: PhysAddr(root),
+            root: PhysAddr::new(root),
             memattr: 0,
             transcfg: 0,
         }];
@@ -670,7 +680,7 @@ fn mapping_difference_starts_at_the_entry_store() {
         e.access(0, 0, access(0x20));
         if store {
             let row = HostWriteRow {
-                at: base + 0x3000 + 8,
+                at: PhysAddr::new(base + 0x3000 + 8),
                 bytes: 8,
                 page: table,
             };
@@ -682,14 +692,14 @@ fn mapping_difference_starts_at_the_entry_store() {
         r.events = e.finish();
         r
     };
-    assert_eq!(PhysAddr(base + 0x3008).frame(), (base >> 12) + 3);
+    assert_eq!(PhysAddr::new(base + 0x3008).frame(), (base >> 12) + 3);
     for (store, expected) in [(true, Some((Some(1), Some(1)))), (false, None)] {
         let (a, b) = (build(&[RW, RW], store), build(&[RW, RWX], store));
         let (d, aligned) = compare(&a, &b, &Rules::default(), &Progress::new()).unwrap();
         let [m] = &d.mappings.list[..] else {
             panic!("{:?}", d.mappings)
         };
-        assert_eq!((m.va, m.pages), (GpuVa(0x1000), 1));
+        assert_eq!((m.va, m.pages), (GpuVa::new(0x1000), 1));
         let effect = mapping_effect(&a, &b, m).unwrap();
         let cause = find_cause((&a, &b), (&d, &aligned), effect, &Progress::new()).unwrap();
         let first = cause.steps.first().map(|s| (s.a, s.b));

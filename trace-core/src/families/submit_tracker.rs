@@ -43,7 +43,7 @@ impl JobTracker for SubmitTracker {
     fn take(&mut self, mark: &Mark) {
         match mark.kind {
             MarkKind::Submit { head, slot } => {
-                self.submit(mark, slot, GpuVa(head));
+                self.submit(mark, slot, head);
             }
             MarkKind::Interrupt { line, status } => self.work.interrupts.push(InferredInterrupt {
                 event: mark.event,

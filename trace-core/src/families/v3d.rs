@@ -134,7 +134,7 @@ impl JobTracker for QueueTracker {
             } => {
                 let at = usize::from(slot);
                 if let (Some(head), Some(running)) = (self.heads.get(at), self.running.get_mut(at)) {
-                    running.push_back(self.submits.submit(mark, slot, GpuVa(*head)));
+                    running.push_back(self.submits.submit(mark, slot, GpuVa::new(*head)));
                 }
             }
             MarkKind::Handler { line, value, last } => {
@@ -214,7 +214,7 @@ mod tests {
         let timeline = derive(&recording, map, &Progress::new()).unwrap();
         let jobs = timeline.jobs.iter();
         let jobs: Vec<_> = jobs
-            .map(|j| (j.slot, j.submit_event, j.head_va.0, j.done_event))
+            .map(|j| (j.slot, j.submit_event, j.head_va.get(), j.done_event))
             .collect();
         assert_eq!(
             jobs,

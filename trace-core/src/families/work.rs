@@ -72,7 +72,7 @@ pub enum MarkKind {
     /// A submit event of the recording.
     Submit {
         /// Address of the first job.
-        head: u64,
+        head: GpuVa,
         /// Number of the slot.
         slot: u8,
     },

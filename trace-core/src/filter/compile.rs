@@ -7,7 +7,6 @@ use super::keywords::{KEYWORDS, Keyword, Kind, Meaning, Name, Number};
 use super::number::NumberTest;
 use super::register_tests::{FieldEncoding, FieldTest, RegisterTest, Registers, find_fields, without_index};
 use super::syntax::{Comparison, Condition, Node, Query, Test, TypedText, Value};
-use crate::GpuVa;
 use crate::check::Submit;
 use crate::progress::Progress;
 use crate::recording::{EventKind, InterruptLine, Recording};
@@ -202,7 +201,7 @@ impl Compiler<'_> {
                 let submit = |(index, j): (u32, &JobBounds)| Submit {
                     index,
                     event: j.submit,
-                    head_va: GpuVa(j.head_va),
+                    head_va: j.head_va,
                 };
                 let submits: Vec<Submit> = jobs.map(submit).collect();
                 Arc::new(XrefIndex::new(recording, &submits, &progress).unwrap_or_default())
@@ -287,7 +286,7 @@ impl Compiler<'_> {
                 }
             }
             Number::Address => {
-                let mut submits: Vec<_> = self.derived.jobs.iter().map(|j| (j.submit, j.head_va)).collect();
+                let mut submits: Vec<_> = self.derived.jobs.iter().map(|j| (j.submit, j.head_va.get())).collect();
                 submits.sort_unstable();
                 Check::Address(Arc::from(submits), test)
             }

@@ -1,6 +1,7 @@
 //! Data found in events and not stored in them: jobs, polls, interrupts by their handlers; indexed for fast queries.
 
 use super::register_tests::MatchCache;
+use crate::GpuVa;
 use crate::recording::Access;
 use crate::registers::{RecordedRegisters, Role};
 use crate::timeline::Timeline;
@@ -32,7 +33,7 @@ pub struct JobBounds {
     /// First event of the job's interrupt handler; `None` if the job never ended.
     pub done: Option<u64>,
     /// GPU address of the job's chain.
-    pub head_va: u64,
+    pub head_va: GpuVa,
 }
 
 /// An interrupt.
@@ -52,7 +53,7 @@ impl From<&Timeline> for Derived {
             slot: j.slot,
             submit: j.submit_event,
             done: j.done_event,
-            head_va: j.head_va.0,
+            head_va: j.head_va,
         };
         let interrupt = |i: &crate::timeline::InferredInterrupt| Interrupt {
             event: i.event,

@@ -5,6 +5,7 @@ use super::compile::{Check, Column, Kinds};
 use super::context::NO_JOB;
 use super::mask::{all, and, any, equal, few_set, for_set};
 use super::number::{Lane, NumberTest};
+use crate::BusAddr;
 use crate::recording::{Access, DmaMapRow, EventKind};
 use fearless_simd::Level;
 
@@ -139,11 +140,13 @@ impl Check {
                     1 << EventKind::Submit as u16 | 1 << EventKind::HostWrite as u16 | 1 << EventKind::DmaMap as u16;
                 for_kinds(b, TELL, |at, kind, payload| {
                     let report = match EventKind::from_raw(kind) {
-                        Some(EventKind::Submit) => b.events.submits.get(payload).map(|s| s.head_va),
-                        Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| w.at),
+                        Some(EventKind::Submit) => b.events.submits.get(payload).map(|s| s.head_va.get()),
+                        Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| w.at.get()),
                         _ => {
                             let row = b.events.dma_maps.get(payload);
-                            row.map(|d| d.bus).filter(|bus| *bus != DmaMapRow::UNKNOWN)
+                            row.map(|d| d.bus)
+                                .filter(|bus| *bus != DmaMapRow::UNKNOWN)
+                                .map(BusAddr::get)
                         }
                     };
                     set(out, at, report.is_some_and(|t| test.is_match(t)));

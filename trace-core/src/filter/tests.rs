@@ -11,6 +11,7 @@ use crate::recording::{
     Access, DmaMapRow, EventsBuilder, Hardware, HostWriteRow, InterruptRow, PciFunction, Recording, Space, SpaceKind,
     SubmitRow, UndecodedRow,
 };
+use crate::{BusAddr, GpuVa, PhysAddr};
 
 /// A Mali-G71: 0x6000 in the upper half of its id register.
 const G71: u32 = 0x6000_0000;
@@ -56,7 +57,7 @@ fn sample() -> (Recording, Derived) {
     b.submit(
         5_000_100,
         SubmitRow {
-            head_va: 0xae0c_3000,
+            head_va: GpuVa::new(0xae0c_3000),
             address_space: 0,
             slot: 1,
         },
@@ -65,7 +66,7 @@ fn sample() -> (Recording, Derived) {
         6_000_000,
         3,
         HostWriteRow {
-            at: 0x1000,
+            at: PhysAddr::new(0x1000),
             bytes: 64,
             page: 0,
         },
@@ -75,7 +76,7 @@ fn sample() -> (Recording, Derived) {
         8_000_000,
         1,
         DmaMapRow {
-            bus: 0x8000,
+            bus: BusAddr::new(0x8000),
             bytes: 4096,
             kind: 1,
             reserved: 0,
@@ -96,13 +97,13 @@ fn sample() -> (Recording, Derived) {
                 slot: 1,
                 submit: 3,
                 done: Some(4),
-                head_va: 0x7000,
+                head_va: GpuVa::new(0x7000),
             },
             JobBounds {
                 slot: 1,
                 submit: 6,
                 done: None,
-                head_va: 0x9000,
+                head_va: GpuVa::new(0x9000),
             },
         ],
         polls: vec![(1, 2)],

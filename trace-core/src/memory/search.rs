@@ -97,13 +97,13 @@ impl GpuMemoryView<'_> {
             while va < m.end() {
                 progress.advance(1)?;
                 let page_va = va;
-                va = GpuVa(va.0.saturating_add(PAGE_BYTES));
+                va = va.saturating_add(PAGE_BYTES);
                 let (from, to) = (page_va.max(range.start), va.min(range.end));
                 let page = (from < to)
                     .then(|| self.page(page_va))
                     .and_then(|(page, _): (_, ByteState)| page);
-                let part = page.and_then(|p| p.get((from.0 - page_va.0) as usize..(to.0 - page_va.0) as usize));
-                let follows = part.is_some() && window.base + window.bytes.len() as u64 == from.0;
+                let part = page.and_then(|p| p.get((from - page_va) as usize..(to - page_va) as usize));
+                let follows = part.is_some() && window.base + window.bytes.len() as u64 == from.get();
                 if !follows && !window.bytes.is_empty() {
                     look(&mut window, true, &mut hits);
                     window.bytes.clear();
@@ -111,7 +111,7 @@ impl GpuMemoryView<'_> {
                 }
                 if let Some(part) = part {
                     if window.bytes.is_empty() {
-                        window.base = from.0;
+                        window.base = from.get();
                     }
                     window.bytes.extend_from_slice(part);
                 }
@@ -133,7 +133,7 @@ impl GpuMemoryView<'_> {
 impl Window {
     fn hit(&self, at: usize, bytes: usize) -> Hit {
         Hit {
-            va: GpuVa(self.base.saturating_add(at as u64)),
+            va: GpuVa::new(self.base.saturating_add(at as u64)),
             bytes: bytes as u64,
         }
     }

@@ -16,14 +16,14 @@ fn memory(pages: &[(u64, Option<Page>)]) -> (Memory, AddressSpace) {
     let f = MmuFormat::Aarch64_4k;
     let mut tables = vec![[0u8; PAGE_SIZE]; 4];
     for (level, table) in tables.iter_mut().enumerate().take(3) {
-        table[..8].copy_from_slice(&mmu::encode_table(f, PhysAddr((2 + level as u64) << 12)).to_le_bytes());
+        table[..8].copy_from_slice(&mmu::encode_table(f, PhysAddr::new((2 + level as u64) << 12)).to_le_bytes());
     }
     let mut b = MemoryBuilder::new();
     let mut frames = Vec::new();
     for (n, (va, image)) in pages.iter().enumerate() {
         // Pages that are neighbours by address are not neighbours in physical memory.
         let frame = 1000 - 2 * n as u64;
-        let entry = mmu::encode_leaf(f, PhysAddr(frame << 12), Rights::RW, 0);
+        let entry = mmu::encode_leaf(f, PhysAddr::new(frame << 12), Rights::RW, 0);
         let at = (va >> 12) as usize * 8;
         tables[3][at..at + 8].copy_from_slice(&entry.to_le_bytes());
         if let Some(image) = image {
@@ -37,7 +37,7 @@ fn memory(pages: &[(u64, Option<Page>)]) -> (Memory, AddressSpace) {
     let space = AddressSpace {
         number: 0,
         format: f,
-        root: PhysAddr(0x1000),
+        root: PhysAddr::new(0x1000),
         memattr: 0,
         transcfg: 6,
     };
@@ -59,16 +59,20 @@ fn holes_differ_from_zeros_and_unmapped_memory() {
     ]);
     let v = GpuMemoryView::new(m.last(), &s);
     let mut out = [0xaa; 8];
-    let states = |va| v.read_partial(GpuVa(va), &mut [0; 8]);
-    assert_eq!(v.read_partial(GpuVa(0x1ffc), &mut out), [ByteState::Content; 8]);
+    let states = |va| v.read_partial(GpuVa::new(va), &mut [0; 8]);
+    assert_eq!(v.read_partial(GpuVa::new(0x1ffc), &mut out), [ByteState::Content; 8]);
     assert_eq!(out, [1, 1, 1, 1, 0, 0, 0, 0]);
     assert_eq!(states(0x2ffc)[..4], [ByteState::Content; 4]);
     assert_eq!(states(0x2ffc)[4..], [ByteState::NoContent; 4]);
     assert_eq!(states(0x3ffc)[4..], [ByteState::Unmapped; 4]);
     assert_eq!(states(u64::MAX - 3), [ByteState::Unmapped; 8]);
-    assert!(v.read(GpuVa(0x1ffc), &mut out) && !v.read(GpuVa(0x2ffc), &mut out) && !v.read(GpuVa(0xfff), &mut out));
-    assert!(v.read(GpuVa(0x9000), &mut []), "an empty read fails");
-    let b = v.read_range(GpuVa(0x0), 0x5000);
+    assert!(
+        v.read(GpuVa::new(0x1ffc), &mut out)
+            && !v.read(GpuVa::new(0x2ffc), &mut out)
+            && !v.read(GpuVa::new(0xfff), &mut out)
+    );
+    assert!(v.read(GpuVa::new(0x9000), &mut []), "an empty read fails");
+    let b = v.read_range(GpuVa::new(0x0), 0x5000);
     assert_eq!(b.bytes.len(), 0x5000);
     assert_eq!(
         (b.bytes[0x1000], b.bytes[0x1001], b.bytes[0x2000], b.bytes[0x3000]),
@@ -87,7 +91,7 @@ fn holes_differ_from_zeros_and_unmapped_memory() {
         name: "b".to_owned(),
         role: BufferRole::Input,
         address_space: 0,
-        va: GpuVa(0x1ffe),
+        va: GpuVa::new(0x1ffe),
         bytes: 6,
         element: ElementType::U8,
     };
@@ -113,10 +117,10 @@ fn memory_regex_sees_preceding_bytes_and_never_matches_empty() {
     let v = GpuMemoryView::new(m.last(), &s);
     let found = |e: &str| {
         let pattern = Pattern::Regex(regex::bytes::Regex::new(e).unwrap());
-        v.search(&pattern, GpuVa(0)..GpuVa(u64::MAX), &Progress::new()).unwrap()
+        v.search(&pattern, GpuVa::ZERO..GpuVa::MAX, &Progress::new()).unwrap()
     };
     let at = |page: u64, byte: u64, bytes| Hit {
-        va: GpuVa(0x1000 + page * PAGE_SIZE as u64 + byte),
+        va: GpuVa::new(0x1000 + page * PAGE_SIZE as u64 + byte),
         bytes,
     };
     assert_eq!(
@@ -134,7 +138,7 @@ fn oversized_memory_read_is_limited_and_reported() {
     let (m, s) = memory(&[]);
     let v = GpuMemoryView::new(m.last(), &s);
     // The caller's limit bounds the size of the read, not the size that a file claims.
-    let b = v.read_range_at_most(GpuVa(0), u64::MAX, 0x3000);
+    let b = v.read_range_at_most(GpuVa::ZERO, u64::MAX, 0x3000);
     assert_eq!(b.bytes.len(), 0x3000);
     assert_eq!(b.holes.last(), Some(&(0x3000..u64::MAX, ByteState::NoContent)));
     assert_eq!(b.holes.first(), Some(&(0..0x3000, ByteState::Unmapped)));
@@ -150,20 +154,20 @@ fn searches_find_exactly_the_matching_addresses() {
     b[2000..2008].copy_from_slice(b"ffindind");
     let (m, s) = memory(&[(0x1000, Some(a)), (0x2000, Some(b)), (0x3000, None), (0x4000, Some(b))]);
     let v = GpuMemoryView::new(m.last(), &s);
-    let all = GpuVa(0)..GpuVa(u64::MAX);
+    let all = GpuVa::ZERO..GpuVa::MAX;
     let find = |pattern: &[u8], range| {
         let found = v.search(&Pattern::Bytes(pattern.to_vec()), range, &Progress::new());
-        found.unwrap().into_iter().map(|h| h.va.0).collect::<Vec<u64>>()
+        found.unwrap().into_iter().map(|h| h.va.get()).collect::<Vec<u64>>()
     };
     assert_eq!(
         find(b"find", all.clone()),
         [0x1064, 0x1ffe, 0x2000 + 2001, 0x4000 + 2001]
     );
-    assert_eq!(find(b"find", GpuVa(0x1065)..GpuVa(0x2002)), [0x1ffe]);
-    assert_eq!(find(b"find", GpuVa(0x1065)..GpuVa(0x2001)), [] as [u64; 0]);
+    assert_eq!(find(b"find", GpuVa::new(0x1065)..GpuVa::new(0x2002)), [0x1ffe]);
+    assert_eq!(find(b"find", GpuVa::new(0x1065)..GpuVa::new(0x2001)), [] as [u64; 0]);
     let zeros = find(&[0u8; 3000], all.clone());
     assert_eq!((zeros.len(), zeros[0], zeros[990]), (991, 0x1000 + 104, 0x1000 + 1094));
-    assert_eq!(find(b"nd", GpuVa(0x4000)..GpuVa(0x4002)), [0x4000]);
+    assert_eq!(find(b"nd", GpuVa::new(0x4000)..GpuVa::new(0x4002)), [0x4000]);
     assert_eq!(
         v.search(&Pattern::Bytes(Vec::new()), all.clone(), &Progress::new()),
         Err(SearchError::Empty)
@@ -178,7 +182,7 @@ fn searches_find_exactly_the_matching_addresses() {
     let long: Vec<u8> = a.iter().chain(&b).copied().skip(50).take(6000).collect();
     assert_eq!(find(&long, all), [0x1000 + 50]);
     let p = Progress::new();
-    v.search(&Pattern::Bytes(b"x".to_vec()), GpuVa(0)..GpuVa(0x10000), &p)
+    v.search(&Pattern::Bytes(b"x".to_vec()), GpuVa::ZERO..GpuVa::new(0x10000), &p)
         .unwrap();
     assert_eq!(p.fraction(), Some(1.0));
 }
@@ -380,7 +384,7 @@ proptest! {
         }).collect();
         let (m, s) = memory(&pages);
         let v = GpuMemoryView::new(m.last(), &s);
-        let found: Vec<u64> = v.search(&Pattern::Bytes(pattern.clone()), GpuVa(0)..GpuVa(u64::MAX), &Progress::new()).unwrap().iter().map(|h| h.va.0).collect();
+        let found: Vec<u64> = v.search(&Pattern::Bytes(pattern.clone()), GpuVa::ZERO..GpuVa::MAX, &Progress::new()).unwrap().iter().map(|h| h.va.get()).collect();
         let clear = |at: usize| hole > 2 || (at + pattern.len() <= hole * PAGE_SIZE) || at >= (hole + 1) * PAGE_SIZE;
         let plain: Vec<u64> = content.windows(pattern.len()).enumerate()
             .filter(|(at, w)| *w == pattern && clear(*at)).map(|(at, _)| 0x1000 + at as u64).collect();
@@ -413,7 +417,7 @@ proptest! {
         }).collect();
         let (m, s) = memory(&contents);
         let v = GpuMemoryView::new(m.last(), &s);
-        let run = |p: &Pattern| v.search(p, GpuVa(0)..GpuVa(u64::MAX), &Progress::new()).unwrap();
+        let run = |p: &Pattern| v.search(p, GpuVa::ZERO..GpuVa::MAX, &Progress::new()).unwrap();
         let regex = regex::bytes::Regex::new(r"a\d+b").unwrap();
         let mut plain = Vec::new();
         let mut words = Vec::new();
@@ -422,10 +426,10 @@ proptest! {
             let end = (first..pages).find(|i| holes.contains(i)).unwrap_or(pages);
             let part = &content[first * PAGE_SIZE..end * PAGE_SIZE];
             let base = 0x1000 + (first * PAGE_SIZE) as u64;
-            plain.extend(regex.find_iter(part).map(|f| Hit { va: GpuVa(base + f.start() as u64), bytes: f.len() as u64 }));
+            plain.extend(regex.find_iter(part).map(|f| Hit { va: GpuVa::new(base + f.start() as u64), bytes: f.len() as u64 }));
             for (i, w) in part.chunks_exact(8).enumerate() {
                 if (0x7_0000_0008..0x7_0000_0010).contains(&u64::from_le_bytes(w.try_into().unwrap())) {
-                    words.push(Hit { va: GpuVa(base + i as u64 * 8), bytes: 8 });
+                    words.push(Hit { va: GpuVa::new(base + i as u64 * 8), bytes: 8 });
                 }
             }
             first = end + 1;
@@ -440,13 +444,13 @@ proptest! {
         let (m, s) = memory(&[(0x1000, Some(numbered(1))), (0x2000, Some(numbered(2))), (0x4000, None)]);
         let v = GpuMemoryView::new(m.last(), &s);
         let mut part = vec![9; len];
-        let states = v.read_partial(GpuVa(va), &mut part);
+        let states = v.read_partial(GpuVa::new(va), &mut part);
         prop_assert_eq!(states.len(), len);
-        let read = v.read_range(GpuVa(va), len as u64);
+        let read = v.read_range(GpuVa::new(va), len as u64);
         prop_assert_eq!(&read.bytes, &part);
         let holes: u64 = read.holes.iter().map(|(r, _)| r.end - r.start).sum();
         prop_assert_eq!(holes as usize, states.iter().filter(|s| **s != ByteState::Content).count());
         let mut out = vec![0; len];
-        prop_assert_eq!(v.read(GpuVa(va), &mut out), holes == 0);
+        prop_assert_eq!(v.read(GpuVa::new(va), &mut out), holes == 0);
     }
 }

@@ -105,13 +105,13 @@ pub fn find_double_mappings(leaves: &[Leaf]) -> Vec<DoubleMapping> {
     // addresses there.
     let mut by_pa: Vec<&Leaf> = leaves.iter().collect();
     by_pa.sort_unstable_by_key(|l| (l.pa, l.va));
-    let distance = |l: &Leaf| i128::from(l.va.0) - i128::from(l.pa.0);
-    let end = |l: &Leaf| l.pa.0.saturating_add(l.bytes);
+    let distance = |l: &Leaf| i128::from(l.va.get()) - i128::from(l.pa.get());
+    let end = |l: &Leaf| l.pa.get().saturating_add(l.bytes);
     let mut open: BTreeMap<i128, u64> = BTreeMap::new();
     let mut ends: BinaryHeap<Reverse<(u64, i128)>> = BinaryHeap::new();
     let mut runs: Vec<DoubleMapping> = Vec::new();
     for leaf in by_pa {
-        while let Some(Reverse((_, d))) = ends.peek().filter(|Reverse((e, _))| *e <= leaf.pa.0).copied() {
+        while let Some(Reverse((_, d))) = ends.peek().filter(|Reverse((e, _))| *e <= leaf.pa.get()).copied() {
             ends.pop();
             open.remove(&d);
         }
@@ -121,10 +121,13 @@ pub fn find_double_mappings(leaves: &[Leaf]) -> Vec<DoubleMapping> {
             .next_back()
             .or_else(|| open.range(here..).find(|(d, _)| **d != here));
         if let Some((d, other_end)) = nearest
-            && let Ok(other) = u64::try_from(d + i128::from(leaf.pa.0))
+            && let Ok(other) = u64::try_from(d + i128::from(leaf.pa.get()))
         {
-            let pages = end(leaf).min(*other_end).saturating_sub(leaf.pa.0) / PAGE_BYTES;
-            let (first, second) = (GpuVa(other.min(leaf.va.0)), GpuVa(other.max(leaf.va.0)));
+            let pages = end(leaf).min(*other_end).saturating_sub(leaf.pa.get()) / PAGE_BYTES;
+            let (first, second) = (
+                GpuVa::new(other.min(leaf.va.get())),
+                GpuVa::new(other.max(leaf.va.get())),
+            );
             push_double(
                 &mut runs,
                 DoubleMapping {
@@ -145,7 +148,9 @@ fn push_double(runs: &mut Vec<DoubleMapping>, next: DoubleMapping) {
     if let Some(last) = runs.last_mut() {
         let bytes = last.pages.saturating_mul(PAGE_BYTES);
         let follows = |a: u64, b: u64| a.checked_add(bytes) == Some(b);
-        if follows(last.pa.0, next.pa.0) && follows(last.first.0, next.first.0) && follows(last.second.0, next.second.0)
+        if follows(last.pa.get(), next.pa.get())
+            && follows(last.first.get(), next.first.get())
+            && follows(last.second.get(), next.second.get())
         {
             last.pages += next.pages;
             return;
@@ -245,17 +250,20 @@ impl<'a> ContentHoleFinder<'a> {
         while at < end {
             let hole_end = self.content.get(next).map_or(end, |r| r.start.min(end));
             if hole_end > at {
-                let va = leaf.va.0.saturating_add((at - first).saturating_mul(PAGE_BYTES));
+                let va = leaf.va.get().saturating_add((at - first).saturating_mul(PAGE_BYTES));
                 let pages = hole_end - at;
                 let full = self.found.spans.len() >= self.max;
                 match self.found.spans.last_mut() {
-                    Some(r) if r.va.0.saturating_add(r.pages.saturating_mul(PAGE_BYTES)) == va => r.pages += pages,
+                    Some(r) if r.va.get().saturating_add(r.pages.saturating_mul(PAGE_BYTES)) == va => r.pages += pages,
                     _ if full => {
                         let rest = self.without(at..end);
                         self.found.more_pages = self.found.more_pages.saturating_add(rest);
                         return;
                     }
-                    _ => self.found.spans.push(PageSpan { va: GpuVa(va), pages }),
+                    _ => self.found.spans.push(PageSpan {
+                        va: GpuVa::new(va),
+                        pages,
+                    }),
                 }
             }
             at = self.content.get(next).map_or(end, |r| r.end.max(hole_end));

@@ -1,8 +1,8 @@
 //! The page-table formats: type, address, rights and attribute bits of an entry, one row per format.
 
 use super::leaf::Rights;
-use crate::PhysAddr;
 use crate::recording::MmuFormat;
+use crate::{GpuVa, PhysAddr};
 use std::fmt;
 
 /// Number of table levels; level 0 is the top.
@@ -102,8 +102,8 @@ impl fmt::Display for EntryKind {
 /// Returns the index of `va`'s entry in the table of a level (0 to 3; others count as 3).
 #[inline]
 #[must_use]
-pub const fn index_at(level: u8, va: u64) -> u16 {
-    (va >> level_shift(level) & INDEX_MASK) as u16
+pub const fn index_at(level: u8, va: GpuVa) -> u16 {
+    (va.get() >> level_shift(level) & INDEX_MASK) as u16
 }
 
 #[inline]
@@ -130,9 +130,9 @@ pub fn entry_kind(format: MmuFormat, level: u8, raw: u64) -> EntryKind {
     let kind = raw & TYPE_MASK;
     match level {
         _ if kind & 1 == 0 => EntryKind::Invalid,
-        0..=2 if kind == TABLE => EntryKind::Table(PhysAddr(raw & ADDRESS)),
-        1..=2 if kind == BLOCK => EntryKind::Block(PhysAddr(raw & ADDRESS & !(span_bytes(level) - 1))),
-        3 if kind == shape(format).page => EntryKind::Page(PhysAddr(raw & ADDRESS)),
+        0..=2 if kind == TABLE => EntryKind::Table(PhysAddr::new(raw & ADDRESS)),
+        1..=2 if kind == BLOCK => EntryKind::Block(PhysAddr::new(raw & ADDRESS & !(span_bytes(level) - 1))),
+        3 if kind == shape(format).page => EntryKind::Page(PhysAddr::new(raw & ADDRESS)),
         _ => EntryKind::Reserved,
     }
 }
@@ -140,7 +140,7 @@ pub fn entry_kind(format: MmuFormat, level: u8, raw: u64) -> EntryKind {
 /// Returns bits 47 to 12 of an entry, whatever its kind.
 #[must_use]
 pub const fn entry_address(raw: u64) -> PhysAddr {
-    PhysAddr(raw & ADDRESS)
+    PhysAddr::new(raw & ADDRESS)
 }
 
 /// Returns the bits of a leaf entry besides its address and its type: rights, attributes and other bits of a driver.
@@ -183,24 +183,24 @@ pub fn encode_leaf(format: MmuFormat, pa: PhysAddr, rights: Rights, attr_index: 
     let s = shape(format);
     let nx = if rights.execute { 0 } else { NOT_EXECUTABLE };
     let af = if s.access_flag { ACCESS_FLAG } else { 0 };
-    pa.0 & ADDRESS | s.page | u64::from(attr_index & 7) << 2 | (s.encode_rights)(rights) | s.shareable | af | nx
+    pa.get() & ADDRESS | s.page | u64::from(attr_index & 7) << 2 | (s.encode_rights)(rights) | s.shareable | af | nx
 }
 
 /// Encodes an entry that points to the table at `pa`, for levels 0 to 2.
 #[must_use]
 pub fn encode_table(format: MmuFormat, pa: PhysAddr) -> u64 {
     let af = if shape(format).access_flag { ACCESS_FLAG } else { 0 };
-    pa.0 & ADDRESS | TABLE | af
+    pa.get() & ADDRESS | TABLE | af
 }
 
 /// Returns the value of an address space's root register for the top table at `root`.
 #[must_use]
 pub fn root_register(format: MmuFormat, root: PhysAddr) -> u64 {
-    root.0 & ADDRESS | shape(format).root_bits
+    root.get() & ADDRESS | shape(format).root_bits
 }
 
 /// Returns the address of the top table in a root register value, without the low control bits.
 #[must_use]
 pub fn root_from_register(_format: MmuFormat, value: u64) -> PhysAddr {
-    PhysAddr(value & ADDRESS)
+    PhysAddr::new(value & ADDRESS)
 }

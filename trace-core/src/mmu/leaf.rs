@@ -66,7 +66,7 @@ impl Leaf {
     /// Returns the physical address of an address in this leaf, or `None` if it is outside.
     #[must_use]
     pub fn target(&self, va: GpuVa) -> Option<PhysAddr> {
-        let at = va.0.checked_sub(self.va.0).filter(|d| *d < self.bytes)?;
+        let at = va.offset_from(self.va).filter(|d| *d < self.bytes)?;
         self.pa.checked_add(at)
     }
 }

@@ -69,8 +69,8 @@ pub fn tally(scan: &Scan, content: &[Range<u64>]) -> Vec<MappingTally> {
         t.aliases.sort_unstable_by_key(|a| (a.va, a.alias_va));
         let mut counted = 0;
         for a in &t.aliases {
-            let end = a.va.0.saturating_add(a.pages.saturating_mul(PAGE_BYTES));
-            t.twice += end.saturating_sub(a.va.0.max(counted)) / PAGE_BYTES;
+            let end = a.va.get().saturating_add(a.pages.saturating_mul(PAGE_BYTES));
+            t.twice += end.saturating_sub(a.va.get().max(counted)) / PAGE_BYTES;
             counted = counted.max(end);
         }
     }
@@ -80,13 +80,13 @@ pub fn tally(scan: &Scan, content: &[Range<u64>]) -> Vec<MappingTally> {
 /// Adds one side of a double mapping to every mapping that it touches.
 fn alias(mappings: &[Mapping], d: &DoubleMapping, va: GpuVa, also: GpuVa, out: &mut [MappingTally]) {
     each_part(mappings, PageSpan { va, pages: d.pages }, |at, part| {
-        let from = part.va.0.saturating_sub(va.0);
+        let from = part.va.get().saturating_sub(va.get());
         if let Some(t) = out.get_mut(at) {
             t.aliases.push(Alias {
                 va: part.va,
                 pages: part.pages,
-                alias_va: GpuVa(also.0.saturating_add(from)),
-                pa: PhysAddr(d.pa.0.saturating_add(from)),
+                alias_va: also.saturating_add(from),
+                pa: d.pa.saturating_add(from),
             });
         }
     });
@@ -95,16 +95,22 @@ fn alias(mappings: &[Mapping], d: &DoubleMapping, va: GpuVa, also: GpuVa, out: &
 /// Cuts a span at the borders of mappings, which are in ascending order, and passes on each part with its mapping's
 /// index.
 fn each_part(mappings: &[Mapping], span: PageSpan, mut part: impl FnMut(usize, PageSpan)) {
-    let end = span.va.0.saturating_add(span.pages.saturating_mul(PAGE_BYTES));
+    let end = span.va.get().saturating_add(span.pages.saturating_mul(PAGE_BYTES));
     let first = mappings.partition_point(|m| m.end() <= span.va);
     for (at, m) in mappings.iter().enumerate().skip(first) {
-        if m.va.0 >= end {
+        if m.va.get() >= end {
             break;
         }
-        let (from, to) = (m.va.0.max(span.va.0), m.end().0.min(end));
+        let (from, to) = (m.va.get().max(span.va.get()), m.end().get().min(end));
         let pages = to.saturating_sub(from) / PAGE_BYTES;
         if pages > 0 {
-            part(at, PageSpan { va: GpuVa(from), pages });
+            part(
+                at,
+                PageSpan {
+                    va: GpuVa::new(from),
+                    pages,
+                },
+            );
         }
     }
 }

@@ -19,7 +19,7 @@ struct Words(HashMap<u64, u64>);
 
 impl PhysMemory for Words {
     fn read_u64(&self, at: PhysAddr) -> Option<u64> {
-        self.0.get(&at.0).copied()
+        self.0.get(&at.get()).copied()
     }
 }
 
@@ -90,14 +90,14 @@ struct Builder {
     tables: HashMap<(u8, u64), u64>,
 }
 
-const ROOT: PhysAddr = PhysAddr(0x10_0000);
+const ROOT: PhysAddr = PhysAddr::new(0x10_0000);
 
 impl Builder {
     fn new(format: MmuFormat) -> Self {
         let mut b = Self {
             format,
             mem: Pages::default(),
-            next: ROOT.0,
+            next: ROOT.get(),
             tables: HashMap::new(),
         };
         b.table(0, 0);
@@ -115,8 +115,9 @@ impl Builder {
             self.next += 4096;
             self.tables.insert(key, at);
             self.mem.set(at, 0, INVALID);
-            let entry = encode_table(self.format, PhysAddr(at));
-            self.mem.set(above, usize::from(index_at(level - 1, va)), entry);
+            let entry = encode_table(self.format, PhysAddr::new(at));
+            self.mem
+                .set(above, usize::from(index_at(level - 1, GpuVa::new(va))), entry);
             return at;
         }
         if let Some(t) = self.tables.get(&(0, 0)) {
@@ -125,13 +126,13 @@ impl Builder {
         self.tables.insert((0, 0), self.next);
         self.mem.set(self.next, 0, INVALID);
         self.next += 4096;
-        ROOT.0
+        ROOT.get()
     }
 
     fn map(&mut self, va: u64, pa: u64, rights: Rights, attr: u8) {
         let table = self.table(3, va);
-        let entry = encode_leaf(self.format, PhysAddr(pa), rights, attr);
-        self.mem.set(table, usize::from(index_at(3, va)), entry);
+        let entry = encode_leaf(self.format, PhysAddr::new(pa), rights, attr);
+        self.mem.set(table, usize::from(index_at(3, GpuVa::new(va))), entry);
     }
 
     fn leaves(&self) -> Vec<Leaf> {
@@ -159,16 +160,16 @@ fn recorded_page_table_entries_decode() {
         assert!(has_access_flag(f, raw));
     }
     assert_eq!(
-        encode_leaf(f, PhysAddr(0x2_0d87_4000), Rights::RW, 0),
+        encode_leaf(f, PhysAddr::new(0x2_0d87_4000), Rights::RW, 0),
         0x0040_0002_0d87_4743
     );
-    assert_eq!(encode_table(f, PhysAddr(0x5000)), 0x5403);
-    assert_eq!(root_register(f, PhysAddr(0x2_0d87_4000)), 0x2_0d87_4000);
+    assert_eq!(encode_table(f, PhysAddr::new(0x5000)), 0x5403);
+    assert_eq!(root_register(f, PhysAddr::new(0x2_0d87_4000)), 0x2_0d87_4000);
     let l = MmuFormat::MaliLpae;
     assert_eq!(
         encode_leaf(
             l,
-            PhysAddr(0x5000),
+            PhysAddr::new(0x5000),
             Rights {
                 read: true,
                 write: true,
@@ -178,8 +179,8 @@ fn recorded_page_table_entries_decode() {
         ),
         0x53c9
     );
-    assert_eq!(root_register(l, PhysAddr(0x5000)), 0x5007);
-    assert_eq!(root_from_register(l, 0x5007), PhysAddr(0x5000));
+    assert_eq!(root_register(l, PhysAddr::new(0x5000)), 0x5007);
+    assert_eq!(root_from_register(l, 0x5007), PhysAddr::new(0x5000));
     for f in FORMATS {
         for level in 0..4 {
             assert_eq!(entry_kind(f, level, INVALID), EntryKind::Invalid);
@@ -192,9 +193,9 @@ fn recorded_page_table_entries_decode() {
         );
         assert_eq!(
             entry_kind(f, 1, 0xffff_ffff_f001),
-            EntryKind::Block(PhysAddr(0xffff_c000_0000))
+            EntryKind::Block(PhysAddr::new(0xffff_c000_0000))
         );
-        assert_eq!(entry_kind(f, 2, 0x60_0001), EntryKind::Block(PhysAddr(0x60_0000)));
+        assert_eq!(entry_kind(f, 2, 0x60_0001), EntryKind::Block(PhysAddr::new(0x60_0000)));
     }
     assert_eq!(entry_kind(MmuFormat::Aarch64_4k, 3, 0x1001), EntryKind::Reserved);
     assert_eq!(entry_kind(MmuFormat::MaliLpae, 3, 0x1003), EntryKind::Reserved);
@@ -207,7 +208,7 @@ fn the_register_files_agree_with_the_walker() {
     for (format, name) in [(FORMATS[0], "aarch64-4k-entry"), (FORMATS[1], "mali-lpae-entry")] {
         let layout = map.layout(name).unwrap();
         for rights in [Rights::RW, Rights::RO, Rights::RX] {
-            let raw = encode_leaf(format, PhysAddr(0x1234_5000), rights, 5);
+            let raw = encode_leaf(format, PhysAddr::new(0x1234_5000), rights, 5);
             let d = layout.decode(raw);
             assert_eq!(d.text("address"), Some("0x12345000"));
             assert_eq!(d.value("attr_index"), Some(5));
@@ -227,26 +228,29 @@ fn page_walk_reports_every_step_and_fault() {
     for f in FORMATS {
         let mut b = Builder::new(f);
         b.map(0xffff_b8f5_b000, 0x8_0000_1000, Rights::RW, 1);
-        let w = walk(f, ROOT, GpuVa(0xffff_b8f5_b040), &b.mem);
+        let w = walk(f, ROOT, GpuVa::new(0xffff_b8f5_b040), &b.mem);
         assert_eq!(w.steps.iter().map(|s| s.level).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!(w.steps[3].index, 0x15b);
         let leaf = w.result.unwrap();
         assert_eq!(
             (leaf.va, leaf.pa, leaf.level),
-            (GpuVa(0xffff_b8f5_b000), PhysAddr(0x8_0000_1000), 3)
+            (GpuVa::new(0xffff_b8f5_b000), PhysAddr::new(0x8_0000_1000), 3)
         );
-        assert_eq!(leaf.target(GpuVa(0xffff_b8f5_b040)), Some(PhysAddr(0x8_0000_1040)));
-        assert_eq!(leaf.target(GpuVa(0xffff_b8f5_c000)), None);
-        let t = |va| translate(f, ROOT, GpuVa(va), &b.mem);
+        assert_eq!(
+            leaf.target(GpuVa::new(0xffff_b8f5_b040)),
+            Some(PhysAddr::new(0x8_0000_1040))
+        );
+        assert_eq!(leaf.target(GpuVa::new(0xffff_b8f5_c000)), None);
+        let t = |va| translate(f, ROOT, GpuVa::new(va), &b.mem);
         assert_eq!(t(0xffff_b8f5_b040), Ok(leaf));
         assert_eq!(t(0xffff_b8f5_c000), Err(WalkFault::NotMapped { level: 3 }));
         assert_eq!(t(0xffff_b900_0000), Err(WalkFault::NotMapped { level: 2 }));
         assert_eq!(t(0), Err(WalkFault::NotMapped { level: 0 }));
         assert_eq!(t(1 << 48), Err(WalkFault::AddressTooWide));
-        let missing = PhysAddr(0xdead_0000);
-        b.mem.set(ROOT.0, 0, encode_table(f, missing));
-        b.mem.set(ROOT.0, 1, 0x1001);
-        let t = |va| translate(f, ROOT, GpuVa(va), &b.mem);
+        let missing = PhysAddr::new(0xdead_0000);
+        b.mem.set(ROOT.get(), 0, encode_table(f, missing));
+        b.mem.set(ROOT.get(), 1, 0x1001);
+        let t = |va| translate(f, ROOT, GpuVa::new(va), &b.mem);
         assert_eq!(t(0), Err(WalkFault::TableMissing { level: 1, at: missing }));
         assert_eq!(t(1 << 39), Err(WalkFault::BadEntry { level: 0, raw: 0x1001 }));
     }
@@ -254,7 +258,7 @@ fn page_walk_reports_every_step_and_fault() {
     b.map(0, 0x5000, Rights::RW, 0);
     let table = b.table(3, 0);
     b.mem.set(table, 0, 0x5043);
-    let fault = translate(MmuFormat::Aarch64_4k, ROOT, GpuVa(0), &b.mem);
+    let fault = translate(MmuFormat::Aarch64_4k, ROOT, GpuVa::ZERO, &b.mem);
     assert_eq!(fault, Err(WalkFault::NoAccessFlag { level: 3, raw: 0x5043 }));
 }
 
@@ -263,17 +267,17 @@ fn block_mappings_translate_and_count_like_pages() {
     for f in FORMATS {
         let mut b = Builder::new(f);
         let table = b.table(2, 0x4000_0000);
-        let leaf_bits = encode_leaf(f, PhysAddr(0), Rights::RW, 0) & !3;
+        let leaf_bits = encode_leaf(f, PhysAddr::ZERO, Rights::RW, 0) & !3;
         b.mem.set(table, 1, 0x8060_0000 | leaf_bits | 1);
         b.map(0x4040_0000, 0x8080_0000, Rights::RW, 0);
-        let leaf = translate(f, ROOT, GpuVa(0x4020_0000 + 0x12345), &b.mem).unwrap();
-        assert_eq!((leaf.va, leaf.bytes, leaf.level), (GpuVa(0x4020_0000), 2 << 20, 2));
-        assert_eq!(leaf.target(GpuVa(0x4021_2345)), Some(PhysAddr(0x8061_2345)));
+        let leaf = translate(f, ROOT, GpuVa::new(0x4020_0000 + 0x12345), &b.mem).unwrap();
+        assert_eq!((leaf.va, leaf.bytes, leaf.level), (GpuVa::new(0x4020_0000), 2 << 20, 2));
+        assert_eq!(leaf.target(GpuVa::new(0x4021_2345)), Some(PhysAddr::new(0x8061_2345)));
         let runs = mappings(f, ROOT, &b.mem).unwrap();
         assert_eq!(runs.len(), 1);
-        assert_eq!((runs[0].va, runs[0].pages), (GpuVa(0x4020_0000), 513));
-        assert_eq!(runs[0].contiguous_pa, Some(PhysAddr(0x8060_0000)));
-        assert!(runs[0].contains(GpuVa(0x4040_0fff)) && !runs[0].contains(GpuVa(0x4040_1000)));
+        assert_eq!((runs[0].va, runs[0].pages), (GpuVa::new(0x4020_0000), 513));
+        assert_eq!(runs[0].contiguous_pa, Some(PhysAddr::new(0x8060_0000)));
+        assert!(runs[0].contains(GpuVa::new(0x4040_0fff)) && !runs[0].contains(GpuVa::new(0x4040_1000)));
     }
 }
 
@@ -283,17 +287,17 @@ fn hostile_tables_end_with_an_error() {
         let stop = |mem: &Pages| for_each_leaf(f, ROOT, mem, &mut |_| ControlFlow::Continue(()));
         // The root points at itself.
         let mut mem = Pages::default();
-        mem.set(ROOT.0, 0, encode_table(f, ROOT));
+        mem.set(ROOT.get(), 0, encode_table(f, ROOT));
         assert_eq!(
             stop(&mem),
             Err(MmuError::Shared {
                 level: 1,
                 at: ROOT,
-                va: GpuVa(0)
+                va: GpuVa::ZERO
             })
         );
         // A walk ends at the fourth level, in an error or in a page that is the table itself.
-        let w = walk(f, ROOT, GpuVa(0), &mem);
+        let w = walk(f, ROOT, GpuVa::ZERO, &mem);
         assert_eq!(w.steps.len(), 4);
         match f {
             MmuFormat::Aarch64_4k => assert_eq!(w.result.map(|l| l.pa), Ok(ROOT)),
@@ -312,11 +316,11 @@ fn hostile_tables_end_with_an_error() {
         b.map(0, 0x5000, Rights::RW, 0);
         let shared = b.table(3, 0);
         let above = b.table(2, 0);
-        b.mem.set(above, 9, encode_table(f, PhysAddr(shared)));
+        b.mem.set(above, 9, encode_table(f, PhysAddr::new(shared)));
         let error = MmuError::Shared {
             level: 3,
-            at: PhysAddr(shared),
-            va: GpuVa(9 << 21),
+            at: PhysAddr::new(shared),
+            va: GpuVa::new(9 << 21),
         };
         assert_eq!(stop(&b.mem), Err(error));
         let s = scan(f, ROOT, &b.mem);
@@ -326,13 +330,13 @@ fn hostile_tables_end_with_an_error() {
         // Every entry has a reserved type.
         let mut mem = Pages::default();
         for i in 0..512 {
-            mem.set(ROOT.0, i, 1);
+            mem.set(ROOT.get(), i, 1);
         }
         assert_eq!(
             stop(&mem),
             Err(MmuError::BadEntry {
                 level: 0,
-                va: GpuVa(0),
+                va: GpuVa::ZERO,
                 raw: 1
             })
         );
@@ -341,7 +345,7 @@ fn hostile_tables_end_with_an_error() {
         let error = MmuError::TableMissing {
             level: 0,
             at: ROOT,
-            va: GpuVa(0),
+            va: GpuVa::ZERO,
         };
         assert_eq!(stop(&Pages::default()), Err(error));
         assert_eq!(for_each_table(f, ROOT, &Pages::default(), &mut |_| {}), Err(error));
@@ -353,11 +357,11 @@ struct Everywhere;
 
 impl PhysMemory for Everywhere {
     fn read_u64(&self, at: PhysAddr) -> Option<u64> {
-        let index = at.0 >> 3 & 511;
+        let index = at.get() >> 3 & 511;
         let level_bits = at.frame();
         Some(encode_table(
             MmuFormat::MaliLpae,
-            PhysAddr((level_bits << 9 | index) << 12),
+            PhysAddr::new((level_bits << 9 | index) << 12),
         ))
     }
 }
@@ -366,9 +370,9 @@ struct EverywhereLeaves;
 
 impl PhysMemory for EverywhereLeaves {
     fn read_u64(&self, at: PhysAddr) -> Option<u64> {
-        let index = at.0 >> 3 & 511;
+        let index = at.get() >> 3 & 511;
         // Frame numbers of up to 3 digits of 9 bits are tables of levels 0 to 2. Tables of level 3 map pages.
-        let next = PhysAddr((at.frame() << 9 | index) << 12);
+        let next = PhysAddr::new((at.frame() << 9 | index) << 12);
         Some(if at.frame() < 1 << 27 {
             encode_table(MmuFormat::Aarch64_4k, next)
         } else {
@@ -380,15 +384,22 @@ impl PhysMemory for EverywhereLeaves {
 #[test]
 fn number_of_walked_tables_and_leaves_is_bounded() {
     let mut visited = 0u64;
-    let r = for_each_leaf(MmuFormat::Aarch64_4k, PhysAddr(0x1000), &EverywhereLeaves, &mut |_| {
-        visited += 1;
-        ControlFlow::Continue(())
-    });
+    let r = for_each_leaf(
+        MmuFormat::Aarch64_4k,
+        PhysAddr::new(0x1000),
+        &EverywhereLeaves,
+        &mut |_| {
+            visited += 1;
+            ControlFlow::Continue(())
+        },
+    );
     assert_eq!(r, Err(MmuError::TooManyLeaves));
     assert_eq!(visited, MAX_LEAVES);
     // The last level has no tables, so its entries of type table are problems. A scan limits their number.
     assert_eq!(
-        scan(MmuFormat::MaliLpae, PhysAddr(0x1000), &Everywhere).problems.len(),
+        scan(MmuFormat::MaliLpae, PhysAddr::new(0x1000), &Everywhere)
+            .problems
+            .len(),
         Scan::MAX_PROBLEMS
     );
 }
@@ -433,10 +444,10 @@ fn page_table_analyses_find_anomalies() {
     let leaves = b.leaves();
     let twice = find_double_mappings(&leaves);
     let pair = |pa, pages, first, second| DoubleMapping {
-        pa: PhysAddr(pa),
+        pa: PhysAddr::new(pa),
         pages,
-        first: GpuVa(first),
-        second: GpuVa(second),
+        first: GpuVa::new(first),
+        second: GpuVa::new(second),
     };
     assert_eq!(
         twice,
@@ -451,9 +462,9 @@ fn page_table_analyses_find_anomalies() {
         .fold(Vec::<DoubleMapping>::new(), |mut v, d| {
             match v.last_mut() {
                 Some(l)
-                    if l.pa.0 + l.pages * 4096 == d.pa.0
-                        && l.first.0 + l.pages * 4096 == d.first.0
-                        && l.second.0 + l.pages * 4096 == d.second.0 =>
+                    if l.pa.get() + l.pages * 4096 == d.pa.get()
+                        && l.first.get() + l.pages * 4096 == d.first.get()
+                        && l.second.get() + l.pages * 4096 == d.second.get() =>
                 {
                     l.pages += 1;
                 }
@@ -464,12 +475,12 @@ fn page_table_analyses_find_anomalies() {
     );
     let wx = find_writable_code(&mappings(MmuFormat::MaliLpae, ROOT, &b.mem).unwrap());
     assert_eq!(
-        wx.iter().map(|m| (m.va.0, m.pages)).collect::<Vec<_>>(),
+        wx.iter().map(|m| (m.va.get(), m.pages)).collect::<Vec<_>>(),
         [(0x30_0000, 1)]
     );
     let content = [0x8_0001..0x8_0002, 0x8_0003..0x8_0004, 0x9_0000..0x9_0001];
     let without = find_pages_without_content(&leaves, &content, usize::MAX).spans;
-    let spans: Vec<(u64, u64)> = without.iter().map(|s| (s.va.0, s.pages)).collect();
+    let spans: Vec<(u64, u64)> = without.iter().map(|s| (s.va.get(), s.pages)).collect();
     assert_eq!(
         spans,
         [
@@ -493,8 +504,8 @@ fn page_table_analyses_find_anomalies() {
 #[test]
 fn a_block_and_a_page_that_overlap_are_mapped_twice() {
     let leaf = |va, pa, bytes| Leaf {
-        va: GpuVa(va),
-        pa: PhysAddr(pa),
+        va: GpuVa::new(va),
+        pa: PhysAddr::new(pa),
         bytes,
         rights: Rights::RW,
         attr_index: 0,
@@ -503,8 +514,8 @@ fn a_block_and_a_page_that_overlap_are_mapped_twice() {
     };
     let found = find_double_mappings(&[leaf(0x4000_0000, 0x8000_0000, 2 << 20), leaf(0x1000, 0x8000_5000, 4096)]);
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].pa.0, found[0].pages), (0x8000_5000, 1));
-    assert_eq!((found[0].first.0, found[0].second.0), (0x1000, 0x4000_5000));
+    assert_eq!((found[0].pa.get(), found[0].pages), (0x8000_5000, 1));
+    assert_eq!((found[0].first.get(), found[0].second.get()), (0x1000, 0x4000_5000));
 }
 
 /// Returns the tables of a published recording: blocks of an address with its level in the low bits and 512 entries.

@@ -135,14 +135,14 @@ fn walk_with(
     mem: &(impl PhysMemory + ?Sized),
     mut step: impl FnMut(WalkStep),
 ) -> Result<Leaf, WalkFault> {
-    if va.0 >> VA_BITS != 0 {
+    if va.get() >> VA_BITS != 0 {
         return Err(WalkFault::AddressTooWide);
     }
-    let mut table = PhysAddr(root.0 & !(PAGE_BYTES - 1));
+    let mut table = root.align_down(PAGE_BYTES);
     let mut level = 0;
     loop {
-        let index = index_at(level, va.0);
-        let entry_at = PhysAddr(table.0 | u64::from(index) << 3);
+        let index = index_at(level, va);
+        let entry_at = PhysAddr::new(table.get() | u64::from(index) << 3);
         let raw = mem
             .read_u64(entry_at)
             .ok_or(WalkFault::TableMissing { level, at: table })?;
@@ -163,7 +163,7 @@ fn walk_with(
                 if !has_access_flag(format, raw) {
                     return Err(WalkFault::NoAccessFlag { level, raw });
                 }
-                return Ok(leaf(format, level, va.0 & !(span_bytes(level) - 1), pa, raw));
+                return Ok(leaf(format, level, va.get() & !(span_bytes(level) - 1), pa, raw));
             }
         }
         level += 1;
@@ -173,7 +173,7 @@ fn walk_with(
 #[inline]
 fn leaf(format: MmuFormat, level: u8, va: u64, pa: PhysAddr, raw: u64) -> Leaf {
     Leaf {
-        va: GpuVa(va),
+        va: GpuVa::new(va),
         pa,
         bytes: span_bytes(level),
         rights: entry_rights(format, raw),
@@ -257,14 +257,14 @@ pub fn visit_all(
     mem: &(impl PhysMemory + ?Sized),
     visit: &mut dyn FnMut(TableItem) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    let root = PhysAddr(root.0 & !(PAGE_BYTES - 1));
+    let root = root.align_down(PAGE_BYTES);
     let mut seen = VisitState::default();
     table(
         format,
         TableRef {
             level: 0,
             at: root,
-            va: GpuVa(0),
+            va: GpuVa::ZERO,
         },
         mem,
         &mut seen,
@@ -301,10 +301,10 @@ fn table(
     }
     visit(TableItem::Table(this))?;
     for index in 0..512u64 {
-        let entry_va = GpuVa(va.0 | index << span_bytes(level).trailing_zeros());
+        let entry_va = GpuVa::new(va.get() | index << span_bytes(level).trailing_zeros());
         let raw = match page {
             Some(p) => p.as_chunks::<8>().0.get(index as usize).map(|b| u64::from_le_bytes(*b)),
-            None => mem.read_u64(PhysAddr(at.0 | index << 3)),
+            None => mem.read_u64(PhysAddr::new(at.get() | index << 3)),
         };
         let Some(raw) = raw else {
             visit(TableItem::Problem(MmuError::TableMissing {
@@ -340,7 +340,7 @@ fn table(
                     visit(TableItem::Problem(MmuError::TooManyLeaves))?;
                     return ControlFlow::Break(());
                 }
-                visit(TableItem::Leaf(leaf(format, level, entry_va.0, pa, raw)))?;
+                visit(TableItem::Leaf(leaf(format, level, entry_va.get(), pa, raw)))?;
             }
         }
     }
@@ -422,7 +422,7 @@ impl Mapping {
     /// Returns the address after the last one.
     #[must_use]
     pub fn end(&self) -> GpuVa {
-        GpuVa(self.va.0.saturating_add(self.bytes()))
+        self.va.saturating_add(self.bytes())
     }
 
     /// Whether an address lies in the run.

@@ -21,8 +21,8 @@ pub use rows::{
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PAGE_SIZE;
     use crate::recording::{EventsBuilder, MemoryBuilder, Recording, TraceKind};
+    use crate::{GpuVa, PAGE_SIZE};
 
     #[test]
     fn row_sizes_match_the_file_format() {
@@ -158,7 +158,7 @@ mod tests {
         );
         assert!(launch.describe(None).starts_with("function 0, grid 4×1×1"));
         let fill = CallEvent::Fill(FillRow {
-            to: 0x1000,
+            to: GpuVa::new(0x1000),
             elements: 3,
             rows: 2,
             element: 4,

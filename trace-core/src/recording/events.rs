@@ -2,8 +2,8 @@
 
 use super::api_trace::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
 use super::column::{Column, ColumnBuilder};
-use crate::PhysAddr;
 use crate::progress::{Cancelled, Progress};
+use crate::{BusAddr, GpuVa, PhysAddr};
 use bytemuck::{Pod, Zeroable};
 use num_enum::TryFromPrimitive;
 use serde::{Deserialize, Serialize};
@@ -65,7 +65,7 @@ pub struct InterruptRow {
 #[repr(C)]
 pub struct SubmitRow {
     /// GPU address of the first job of the chain.
-    pub head_va: u64,
+    pub head_va: GpuVa,
     /// Address space, an index into the recording's list.
     pub address_space: u32,
     /// Job slot.
@@ -78,7 +78,7 @@ pub struct SubmitRow {
 #[repr(C)]
 pub struct HostWriteRow {
     /// Physical address of the first byte.
-    pub at: u64,
+    pub at: PhysAddr,
     /// Number of bytes, at least 1; the last one lies in the same 4 KiB page as the first.
     pub bytes: u32,
     /// [`super::PageId`] of an image of the page after the write; the bytes have their page offset in it.
@@ -89,7 +89,7 @@ impl HostWriteRow {
     /// Returns the byte range in the page, or `None` if it is empty or leaves the page.
     #[must_use]
     pub fn piece(&self) -> Option<std::ops::Range<usize>> {
-        let from = PhysAddr(self.at).in_page();
+        let from = self.at.in_page();
         let to = from.checked_add(usize::try_from(self.bytes).ok()?)?;
         (from < to && to <= crate::PAGE_SIZE).then_some(from..to)
     }
@@ -97,7 +97,7 @@ impl HostWriteRow {
     /// Returns the number of its page frame.
     #[must_use]
     pub fn frame(&self) -> u64 {
-        PhysAddr(self.at).frame()
+        self.at.frame()
     }
 }
 
@@ -213,7 +213,7 @@ impl DmaKind {
 #[repr(C)]
 pub struct DmaMapRow {
     /// Bus address for the device; [`DmaMapRow::UNKNOWN`] if the recorder did not see it.
-    pub bus: u64,
+    pub bus: BusAddr,
     /// Number of bytes.
     pub bytes: u64,
     /// [`DmaKind`] as its number.
@@ -224,7 +224,7 @@ pub struct DmaMapRow {
 
 impl DmaMapRow {
     /// The address of memory with an unknown address.
-    pub const UNKNOWN: u64 = u64::MAX;
+    pub const UNKNOWN: BusAddr = BusAddr::MAX;
 
     /// Describes the mapping: `allocated 4096 bytes at 0x1000`.
     #[must_use]

@@ -1,5 +1,6 @@
 //! The recorded device as its bus identifies it: the PCI function or device-tree node, and its register windows.
 
+use crate::{BusAddr, PhysAddr};
 use serde::{Deserialize, Serialize};
 
 /// The number of a [`Bar`] that is a PCI function's expansion ROM.
@@ -51,7 +52,7 @@ pub struct Bar {
     /// 0 to 5, or [`EXPANSION_ROM`]. A 64-bit BAR has the number of its lower half.
     pub number: u8,
     /// Bus address of the first byte, flag bits cleared.
-    pub base: u64,
+    pub base: BusAddr,
     /// Size in bytes.
     pub bytes: u64,
     /// Whether it is x86 port I/O instead of memory.
@@ -72,7 +73,7 @@ impl Bar {
 
     /// Returns the bus address after its last byte.
     #[must_use]
-    pub fn end(&self) -> u64 {
+    pub fn end(&self) -> BusAddr {
         self.base.saturating_add(self.bytes)
     }
 }
@@ -98,7 +99,7 @@ pub struct PlatformWindow {
     /// Name of its space: that of `reg-names`, or `reg0`.
     pub name: String,
     /// Physical address of the first byte.
-    pub base: u64,
+    pub base: PhysAddr,
     /// Size in bytes.
     pub bytes: u64,
 }
@@ -147,7 +148,7 @@ mod tests {
             irq: Some(11),
             bars: vec![Bar {
                 number: 2,
-                base: 0xfebf_0000,
+                base: BusAddr::new(0xfebf_0000),
                 bytes: 0x4000,
                 ..Bar::default()
             }],
@@ -162,7 +163,7 @@ mod tests {
             compatible: vec!["arm,pl031".into(), "arm,primecell".into()],
             windows: vec![PlatformWindow {
                 name: "reg0".into(),
-                base: 0x901_0000,
+                base: PhysAddr::new(0x901_0000),
                 bytes: 0x1000,
             }],
             irqs: vec![2],

@@ -530,7 +530,10 @@ mod tests {
             assert_eq!(m.at(0).page_id(100 + i as u64), Some(*id));
         }
         assert_eq!(m.at(0).page_id(106), None);
-        assert_eq!(m.at(0).read_u64(PhysAddr(101 * 4096 + 8)), Some(0x0202_0202_0202_0202));
+        assert_eq!(
+            m.at(0).read_u64(PhysAddr::new(101 * 4096 + 8)),
+            Some(0x0202_0202_0202_0202)
+        );
         assert_eq!(m.pages.len(), 3);
     }
 

@@ -120,7 +120,7 @@ mod tests {
                 name: name.into(),
                 role: BufferRole::Input,
                 address_space: 0,
-                va: GpuVa(0x1000),
+                va: GpuVa::new(0x1000),
                 bytes,
                 element: ElementType::F32,
             });

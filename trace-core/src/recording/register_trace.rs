@@ -1,6 +1,7 @@
 //! Metadata that only register traces have: the recorded device, results of chains, memory locations, final picture.
 
 use super::hardware::Hardware;
+use crate::PhysAddr;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of dimensions of a buffer.
@@ -26,11 +27,11 @@ pub struct RegisterTraceMetadata {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedRange {
     /// Physical address of the first byte.
-    pub at: u64,
+    pub at: PhysAddr,
     /// Number of bytes.
     pub bytes: u64,
     /// Physical address of the first byte in the replayed recording.
-    pub recorded_at: u64,
+    pub recorded_at: PhysAddr,
 }
 
 /// The result of a chain, as reported by the recorded device itself.

@@ -477,7 +477,7 @@ impl Gather {
         let spaces = &recording.metadata.address_spaces;
         let views: Vec<_> = spaces.iter().map(|s| GpuMemoryView::new(memory, s)).collect();
         let is_memory = |va: u64| {
-            let mapped = views.iter().any(|m| m.physical_address(GpuVa(va)).is_some());
+            let mapped = views.iter().any(|m| m.physical_address(GpuVa::new(va)).is_some());
             mapped || self.given.iter().any(|(at, bytes)| va >= *at && va - at < *bytes)
         };
         g.nonzero = self.candidates.len() as u64;
@@ -560,7 +560,9 @@ pub fn guess(
         given: Vec::new(),
     };
     let rows = (0..events.dma_maps.len()).filter_map(|i| events.dma_maps.get(i));
-    let known = rows.filter(|r| r.bus != DmaMapRow::UNKNOWN).map(|r| (r.bus, r.bytes));
+    let known = rows
+        .filter(|r| r.bus != DmaMapRow::UNKNOWN)
+        .map(|r| (r.bus.get(), r.bytes));
     gather.given = known.take(1 << 12).collect();
     let (first, end) = (u64::from(offset), u64::from(offset) + u64::from(width));
     for from in (0..n).step_by(STEP) {
@@ -585,6 +587,7 @@ pub fn guess(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BusAddr;
     use crate::recording::EventsBuilder;
 
     /// Returns a recording of accesses: thread, offset, access type, value.
@@ -690,7 +693,7 @@ mod tests {
     fn split_address_guess_uses_dma_mappings() {
         let mut events = EventsBuilder::new();
         let row = DmaMapRow {
-            bus: 0x1_2345_0000,
+            bus: BusAddr::new(0x1_2345_0000),
             bytes: 0x2000,
             kind: 0,
             reserved: 0,

@@ -3,6 +3,7 @@
 use super::bus::BusMaster;
 use super::device::Device;
 use super::{Layout, NamedMemory, Register, ScreenSource};
+use crate::GpuVa;
 use crate::recording::Hardware;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -173,10 +174,10 @@ impl RegisterMap {
 
     /// Returns the memory range that covers an address (the shortest if there are several), and the offset in it.
     #[must_use]
-    pub fn memory_at(&self, space: u32, va: u64) -> Option<(&NamedMemory, u64)> {
-        let inside = |m: &&NamedMemory| m.space == space && m.address.0 <= va && va - m.address.0 < m.bytes;
+    pub fn memory_at(&self, space: u32, va: GpuVa) -> Option<(&NamedMemory, u64)> {
+        let inside = |m: &&NamedMemory| m.space == space && m.address.get() <= va.get() && va - m.address < m.bytes;
         let found = self.memory.iter().filter(inside).min_by_key(|m| m.bytes)?;
-        Some((found, va - found.address.0))
+        Some((found, va - found.address))
     }
 
     /// Returns the name of a bus device in this map, if it has the device.

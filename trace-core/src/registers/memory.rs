@@ -46,7 +46,7 @@ pub(super) fn parse_memory(at: &SourceLocation<'_>, raw: &RawMemory) -> Result<N
     Ok(NamedMemory {
         name: raw.name.clone(),
         space: raw.space,
-        address: GpuVa(raw.address),
+        address: GpuVa::new(raw.address),
         bytes: raw.bytes,
         layout: raw.layout.clone(),
         doc: raw.doc.clone(),
@@ -62,10 +62,10 @@ pub(super) fn add(
     if all.len() >= MAX_RANGES {
         return Err(at.err(format!("the map has more than {MAX_RANGES} memory ranges")));
     }
-    let place = |m: &NamedMemory| (m.space, m.address.0);
+    let place = |m: &NamedMemory| (m.space, m.address.get());
     let n = all.partition_point(|m| place(m) < place(&range));
     if all.get(n).is_some_and(|m| place(m) == place(&range)) {
-        return Err(at.err(format!("another range begins at {:#x}", range.address.0)));
+        return Err(at.err(format!("another range begins at {:#x}", range.address.get())));
     }
     all.insert(n, range);
     Ok(())

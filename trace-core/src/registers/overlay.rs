@@ -66,7 +66,7 @@ impl RegisterMap {
                 .cloned(),
         );
         let mut memory = self.memory.clone();
-        let begins = |m: &super::NamedMemory| (m.space, m.address.0);
+        let begins = |m: &super::NamedMemory| (m.space, m.address.get());
         let free = |m: &&super::NamedMemory| self.memory.iter().all(|o| begins(o) != begins(m));
         memory.extend(under.memory.iter().filter(free).cloned());
         memory.sort_by_key(begins);

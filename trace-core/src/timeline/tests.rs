@@ -1,6 +1,7 @@
 //! Tests of derived data of synthetic recordings, and of the published ones if they are present.
 
 use super::*;
+use crate::GpuVa;
 use crate::progress::Progress;
 use crate::recording::InterruptLine;
 use crate::recording::{Access, EventsBuilder, InterruptRow, Recording, Space, SpaceKind, SubmitRow};
@@ -132,7 +133,7 @@ fn minimal_driver_trace_has_all_four_phases() {
     let jobs: Vec<_> = t
         .jobs
         .iter()
-        .map(|j| (j.slot, j.head_va.0, j.submit_event, j.done_event, j.failed))
+        .map(|j| (j.slot, j.head_va.get(), j.submit_event, j.done_event, j.failed))
         .collect();
     assert_eq!(
         jobs,
@@ -182,7 +183,7 @@ fn interrupt_events_merge_with_their_handlers() {
     let jobs: Vec<_> = t
         .jobs
         .iter()
-        .map(|j| (j.head_va.0, j.done_event, j.done_ns, j.failed))
+        .map(|j| (j.head_va.get(), j.done_event, j.done_ns, j.failed))
         .collect();
     assert_eq!(
         jobs,
@@ -196,7 +197,7 @@ fn submits_without_registers_are_jobs() {
     s.events.submit(
         5,
         SubmitRow {
-            head_va: 0x1000,
+            head_va: GpuVa::new(0x1000),
             address_space: 0,
             slot: 1,
         },
@@ -205,7 +206,7 @@ fn submits_without_registers_are_jobs() {
     s.events.submit(
         8,
         SubmitRow {
-            head_va: 0x2000,
+            head_va: GpuVa::new(0x2000),
             address_space: 0,
             slot: 300,
         },

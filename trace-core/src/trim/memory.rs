@@ -303,7 +303,7 @@ impl<'a> Pages<'a> {
     /// Returns the page with replaced bytes of a removed job.
     pub(super) fn supplied(&mut self, s: &SuppliedBytes) -> HostWriteRow {
         HostWriteRow {
-            at: s.at.0,
+            at: s.at,
             bytes: s.bytes,
             page: self.builder.add_page(&s.page).0,
         }

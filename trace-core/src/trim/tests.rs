@@ -80,7 +80,7 @@ fn event_range_starts_with_memory_at_its_start() {
         if n == 2 || n == 6 {
             let page = pages[if n == 2 { 2 } else { 3 }];
             let row = HostWriteRow {
-                at: 5 << 12,
+                at: PhysAddr::new(5 << 12),
                 bytes: 4096,
                 page: page.0,
             };

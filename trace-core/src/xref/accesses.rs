@@ -21,14 +21,14 @@ pub(super) fn find_register_accesses(
     progress: &Progress,
 ) -> Result<Vec<Reference>, Cancelled> {
     let device = RecordedRegisters::new(recording);
-    let pair = device.and_then(|d| d.map().at(register.0)?.pair);
-    let mut parts = vec![(register.0, bits.map_or(u64::MAX, |(lo, hi)| bit_mask(lo, hi)))];
+    let pair = device.and_then(|d| d.map().at(register.get())?.pair);
+    let mut parts = vec![(register.get(), bits.map_or(u64::MAX, |(lo, hi)| bit_mask(lo, hi)))];
     if let (Some((lo, hi)), Some(Half::Low { high_offset })) = (bits, pair)
         && hi >= HALF
     {
         parts = vec![(high_offset, bit_mask(lo.saturating_sub(HALF), hi - HALF))];
         if lo < HALF {
-            parts.push((register.0, bit_mask(lo, HALF - 1)));
+            parts.push((register.get(), bit_mask(lo, HALF - 1)));
         }
     }
     let covers = |a: &Access, offset: u32, mask: u64| {

@@ -60,8 +60,8 @@ fn find_values(
         return;
     };
     let target = match is_physical(r) {
-        Some(true) => target.pa.map(|p| p.0),
-        Some(false) => target.va.map(|v| v.0),
+        Some(true) => target.pa.map(|p| p.get()),
+        Some(false) => target.va.map(|v| v.get()),
         None => None,
     };
     let Some(target) = target else { return };
@@ -98,8 +98,8 @@ fn find_values(
             continue;
         }
         let item = ReferenceItem::AddressRegister {
-            accessed: RegOffset(a.offset),
-            register: RegOffset(r.offset),
+            accessed: RegOffset::new(a.offset),
+            register: RegOffset::new(r.offset),
             is_write: a.write,
             value,
             matches,

@@ -22,16 +22,16 @@ pub(super) fn find_references(
     (event, max): (u64, usize),
     progress: &Progress,
 ) -> Result<Vec<Reference>, Cancelled> {
-    let range = va.0..va.0.saturating_add(bytes.clamp(1, MAX_BYTES));
+    let range = va..va.saturating_add(bytes.clamp(1, MAX_BYTES));
     let max_of_kind = max / KINDS;
     let end = recording.events.len() as u64;
-    let location = api_trace.buffers().locate_nearest(va.0, event);
+    let location = api_trace.buffers().locate_nearest(va, event);
     let buffer = location.and_then(|l| api_trace.buffers().get(l.buffer));
     let events = buffer.map_or(0..end, |b| b.from..b.to.map_or(end, |t| t + 1));
     let mut out = find_copies(recording, api_trace, (&range, &events), max_of_kind, progress)?;
     let mut add = |item, access, event| out.push(Reference::new(item, access, event));
     let changes = match bytes {
-        0 | 1 => api_trace.list_changes(recording, va.0, events.clone(), max_of_kind),
+        0 | 1 => api_trace.list_changes(recording, va, events.clone(), max_of_kind),
         _ => Vec::new(),
     };
     for c in &changes {
@@ -55,7 +55,7 @@ pub(super) fn find_references(
             continue;
         };
         let traced = match bytes {
-            0 | 1 => api_trace.is_traced(va.0, event).then_some(false),
+            0 | 1 => api_trace.is_traced(va, event).then_some(false),
             _ => has_changed(api_trace, &range, event),
         };
         let (how, access) = match traced {
@@ -90,7 +90,7 @@ pub(super) fn find_references(
 fn find_copies(
     recording: &Recording,
     api_trace: &ApiTrace,
-    (range, events): (&Range<u64>, &Range<u64>),
+    (range, events): (&Range<GpuVa>, &Range<u64>),
     max: usize,
     progress: &Progress,
 ) -> Result<Vec<Reference>, Cancelled> {
@@ -117,11 +117,11 @@ fn find_copies(
 }
 
 /// Returns whether a launch changed some of the bytes; `None` if it is not known.
-fn has_changed(api_trace: &ApiTrace, range: &Range<u64>, event: u64) -> Option<bool> {
+fn has_changed(api_trace: &ApiTrace, range: &Range<GpuVa>, event: u64) -> Option<bool> {
     let changes = api_trace.launch_changes(event)?;
     // A change lists only its first and last byte. Those between them may be as before.
-    let is_certain = |span: &Range<u64>| range.contains(&span.start) || range.contains(&span.end.saturating_sub(1));
-    let overlaps = |span: &Range<u64>| span.start < range.end && range.start < span.end;
+    let is_certain = |span: &Range<GpuVa>| range.contains(&span.start) || range.contains(&span.end.saturating_sub(1));
+    let overlaps = |span: &Range<GpuVa>| span.start < range.end && range.start < span.end;
     if changes.list.iter().any(|c| is_certain(&c.span)) {
         return Some(true);
     }

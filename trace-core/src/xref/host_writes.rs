@@ -1,5 +1,6 @@
 //! CPU writes to ranges of physical memory.
 
+use crate::PhysAddr;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, HostWriteRow, Recording};
 use std::ops::Range;
@@ -24,8 +25,10 @@ pub(super) fn for_each_host_write(
     }
     let is_hit = |row: &HostWriteRow| {
         let end = row.at.saturating_add(u64::from(row.bytes));
-        let n = ranges.partition_point(|r| r.end <= row.at);
-        ranges.get(n).is_some_and(|r| r.start < end && row.at < r.end)
+        let n = ranges.partition_point(|r| r.end <= row.at.get());
+        ranges
+            .get(n)
+            .is_some_and(|r| r.start < end.get() && row.at < PhysAddr::new(r.end))
     };
     for from in (0..events.len()).step_by(STEP) {
         let kinds = events.kind.iter_range(from..(from + STEP).min(events.len()));

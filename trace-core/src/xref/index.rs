@@ -180,8 +180,8 @@ impl XrefData for XrefIndex {
 
     fn other_mapping(&self, space: u32, va: GpuVa) -> Option<GpuVa> {
         let from = |d: &DoubleMapping, a: GpuVa, b: GpuVa| {
-            let by = va.0.checked_sub(a.0)?;
-            (by >> 12 < d.pages).then(|| GpuVa(b.0.saturating_add(by)))
+            let by = va.offset_from(a)?;
+            (by >> 12 < d.pages).then(|| b.saturating_add(by))
         };
         let mut doubles = self.doubles.get(space as usize)?.iter();
         doubles.find_map(|d| from(d, d.first, d.second).or_else(|| from(d, d.second, d.first)))

@@ -24,7 +24,7 @@ pub(super) fn find_job_references(
 ) -> Result<(), Cancelled> {
     let buffers = recording.metadata.buffers.iter();
     let buffer = buffers
-        .filter(|b| b.address_space == space && b.va.0 <= range.start && range.start - b.va.0 < b.bytes)
+        .filter(|b| b.address_space == space && b.va.get() <= range.start && range.start - b.va.get() < b.bytes)
         .min_by_key(|b| b.bytes);
     let access = match buffer.map(|b| b.role) {
         Some(BufferRole::Output) => AccessKind::Write,
@@ -32,7 +32,7 @@ pub(super) fn find_job_references(
         Some(_) => AccessKind::Read,
     };
     let target = match buffer {
-        Some(b) => b.va.0..b.va.0.saturating_add(b.bytes),
+        Some(b) => b.va.get()..b.va.get().saturating_add(b.bytes),
         None => {
             let from = range.start.saturating_sub(MAX_ITEM_BYTES - 1);
             from..from.saturating_add(MAX_ITEM_BYTES).max(range.end)
@@ -71,7 +71,7 @@ impl JobQuery<'_> {
         let Some(memory) = GpuMemoryView::at(self.recording, self.space, job.submit()) else {
             return;
         };
-        let page = GpuVa(self.range.start).page();
+        let page = GpuVa::new(self.range.start).page();
         let descriptors = job.descriptors();
         let chain = descriptors.len() as u32;
         for (position, d) in (0u32..).zip(descriptors) {
@@ -82,13 +82,13 @@ impl JobQuery<'_> {
                 part,
             };
             let new = |part, access| Reference::new(item(part), access, Some(job.submit()));
-            if d.va.0 < self.range.end && self.range.start < d.va.0.saturating_add(HEADER_BYTES) {
+            if d.va.get() < self.range.end && self.range.start < d.va.get().saturating_add(HEADER_BYTES) {
                 out.push(new(JobPart::Header(d.va), AccessKind::Read));
             } else if d.va.page() == page {
                 out.push(new(JobPart::Header(d.va), AccessKind::AddressOf).page_only());
             }
             match d.shader {
-                Some(s) if self.range.contains(&s.0) => out.push(new(JobPart::Shader(s), AccessKind::Execute)),
+                Some(s) if self.range.contains(&s.get()) => out.push(new(JobPart::Shader(s), AccessKind::Execute)),
                 Some(s) if s.page() == page => {
                     out.push(new(JobPart::Shader(s), AccessKind::AddressOf).page_only());
                 }
@@ -97,7 +97,7 @@ impl JobQuery<'_> {
             if let Some((word, through)) = find_pointer(&memory, d.va, page, |p| self.pointed.contains(&p)) {
                 let part = JobPart::Pointer {
                     word: word.at,
-                    to: GpuVa(word.value),
+                    to: GpuVa::new(word.value),
                     through,
                 };
                 out.push(new(part, self.access));

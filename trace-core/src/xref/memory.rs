@@ -30,7 +30,7 @@ pub(super) fn find_references(
     progress: &Progress,
 ) -> Result<Vec<Reference>, Cancelled> {
     let bytes = bytes.clamp(1, MAX_BYTES);
-    let range = va.0..va.0.saturating_add(bytes);
+    let range = va.get()..va.get().saturating_add(bytes);
     let mut out = Vec::new();
     find_buffers(recording, space, va, &mut out);
     find_page_tables(recording, data, space, va, event, &mut out);
@@ -60,7 +60,7 @@ pub(super) fn find_physical_references(
     progress: &Progress,
 ) -> Result<Vec<Reference>, Cancelled> {
     let bytes = bytes.clamp(1, MAX_BYTES);
-    let range = at.0..at.0.saturating_add(bytes);
+    let range = at.get()..at.get().saturating_add(bytes);
     let mut out = Vec::new();
     find_host_writes(recording, std::slice::from_ref(&range), max, progress, &mut out)?;
     let target = TargetAddress { va: None, pa: Some(at) };
@@ -68,7 +68,7 @@ pub(super) fn find_physical_references(
     let tables = data.tables_in(at.frame()).into_iter();
     out.extend(tables.map(|t| Reference::new(ReferenceItem::PageTable(t), AccessKind::Resident, None)));
     for (space, mapped) in find_mappings(recording, &range, event, progress)? {
-        let va = GpuVa(mapped.start);
+        let va = GpuVa::new(mapped.start);
         let item = ReferenceItem::Mapping { space, va };
         out.push(Reference::new(item, AccessKind::Resident, None));
         find_buffers(recording, space, va, &mut out);
@@ -97,10 +97,10 @@ fn find_mappings(
                 return ControlFlow::Break(());
             }
             if let TableItem::Leaf(leaf) = item {
-                let from = leaf.pa.0.max(range.start);
-                let end = leaf.pa.0.saturating_add(leaf.bytes).min(range.end);
+                let from = leaf.pa.get().max(range.start);
+                let end = leaf.pa.get().saturating_add(leaf.bytes).min(range.end);
                 if from < end {
-                    let va = leaf.va.0.saturating_add(from - leaf.pa.0);
+                    let va = leaf.va.get().saturating_add(from - leaf.pa.get());
                     let mapped = va..va.saturating_add(end - from);
                     match out.last_mut() {
                         Some((space, last)) if (*space, last.end) == (index, va) => last.end = mapped.end,
@@ -117,10 +117,10 @@ fn find_mappings(
 
 fn find_buffers(recording: &Recording, space: u32, va: GpuVa, out: &mut Vec<Reference>) {
     for (buffer, b) in (0u32..).zip(&recording.metadata.buffers) {
-        if b.address_space == space && b.va <= va && va.0 - b.va.0 < b.bytes {
+        if b.address_space == space && b.va <= va && va - b.va < b.bytes {
             let item = ReferenceItem::Buffer {
                 buffer,
-                offset: va.0 - b.va.0,
+                offset: va - b.va,
             };
             out.push(Reference::new(item, AccessKind::Resident, None));
         }
@@ -132,8 +132,8 @@ fn translate_range(memory: &GpuMemoryView<'_>, range: &Range<u64>) -> Vec<Range<
     let (mut out, mut at) = (Vec::new(), range.start);
     while at < range.end {
         let next = (at | (PAGE - 1)).saturating_add(1).min(range.end);
-        if let Some(pa) = memory.physical_address(GpuVa(at)) {
-            out.push(pa.0..pa.0.saturating_add(next - at));
+        if let Some(pa) = memory.physical_address(GpuVa::new(at)) {
+            out.push(pa.get()..pa.get().saturating_add(next - at));
         }
         at = next;
     }
@@ -198,7 +198,7 @@ fn find_page_tables(
 fn find_snapshots(recording: &Recording, space: u32, range: &Range<u64>, out: &mut Vec<Reference>) {
     let pages: Vec<GpuVa> = (range.start & !(PAGE - 1)..range.end)
         .step_by(PAGE_SIZE)
-        .map(GpuVa)
+        .map(GpuVa::new)
         .collect();
     // Before the first snapshot, no bytes are known.
     let mut last: (Vec<Option<PageId>>, Vec<Option<u8>>) = (vec![None; pages.len()], Vec::new());
@@ -236,7 +236,7 @@ fn find_snapshots(recording: &Recording, space: u32, range: &Range<u64>, out: &m
 /// Returns the bytes of a range; `None` for each byte without content.
 fn read_bytes(view: &GpuMemoryView<'_>, range: &Range<u64>) -> Vec<Option<u8>> {
     let mut bytes = vec![0; (range.end - range.start) as usize];
-    let states = view.read_partial(GpuVa(range.start), &mut bytes);
+    let states = view.read_partial(GpuVa::new(range.start), &mut bytes);
     let known = |(b, state): (u8, ByteState)| (state == ByteState::Content).then_some(b);
     bytes.into_iter().zip(states).map(known).collect()
 }
@@ -244,11 +244,11 @@ fn read_bytes(view: &GpuMemoryView<'_>, range: &Range<u64>) -> Vec<Option<u8>> {
 /// Adds the findings whose address is on the page of the target.
 fn find_findings(data: &impl XrefData, range: &Range<u64>, out: &mut Vec<Reference>) {
     for (index, f) in (0u32..).zip(data.findings()) {
-        let Some(at) = f.address.filter(|a| a.page() == GpuVa(range.start).page()) else {
+        let Some(at) = f.address.filter(|a| a.page() == GpuVa::new(range.start).page()) else {
             continue;
         };
         let reference = Reference::new(ReferenceItem::Finding(index), AccessKind::AddressOf, f.event);
-        out.push(match range.contains(&at.0) {
+        out.push(match range.contains(&at.get()) {
             true => reference,
             false => reference.page_only(),
         });

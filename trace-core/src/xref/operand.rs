@@ -68,13 +68,13 @@ pub fn parse_target(
     if let Some((space, at, bytes)) = find_buffer(recording, api_trace, text) {
         return Ok(XrefTarget::Bytes {
             space,
-            va: GpuVa(at),
+            va: GpuVa::new(at),
             bytes: bytes.max(1),
         });
     }
     let byte = |space, va| XrefTarget::Bytes {
         space,
-        va: GpuVa(va),
+        va: GpuVa::new(va),
         bytes: 1,
     };
     if let Some(va) = parse_number(text) {
@@ -114,11 +114,11 @@ pub fn parse_target(
 /// Returns address space, address and size of a named buffer.
 fn find_buffer(recording: &Recording, api_trace: Option<&ApiTrace>, name: &str) -> Option<(u32, u64, u64)> {
     if let Some(b) = recording.buffer(name) {
-        return Some((b.address_space, b.va.0, b.bytes));
+        return Some((b.address_space, b.va.get(), b.bytes));
     }
     let buffers = api_trace?.buffers();
     let b = buffers.get(buffers.find(name)?)?;
-    Some((0, b.at, b.bytes))
+    Some((0, b.at.get(), b.bytes))
 }
 
 /// Returns the target at an offset of a space: framebuffer bytes, or a register without a name.
@@ -139,7 +139,7 @@ fn find_location(recording: &Recording, name: &str, offset: u64) -> Option<XrefT
     let is_register = device.is_none_or(|d| d.space() == space);
     let register = u32::try_from(offset).ok().filter(|_| is_register)?;
     Some(XrefTarget::Register {
-        register: RegOffset(register),
+        register: RegOffset::new(register),
         bits: None,
     })
 }
@@ -157,7 +157,7 @@ fn find_register(recording: &Recording, text: &str) -> Result<Option<XrefTarget>
         whole.map(|r| (r, false)).or_else(|| wide().map(|r| (r, true)))
     };
     let target = |r: &Register, bits| XrefTarget::Register {
-        register: RegOffset(r.offset),
+        register: RegOffset::new(r.offset),
         bits,
     };
     if let Some((r, is_wide)) = find(text) {

@@ -44,10 +44,10 @@ pub fn last_level(recording: &Recording, space: u32, va: GpuVa, event: u64) -> O
 
 /// Returns the addresses that the entry of a level translates, one of which is `va`.
 #[must_use]
-pub fn entry_span(va: GpuVa, level: u8) -> Range<u64> {
+pub fn entry_span(va: GpuVa, level: u8) -> Range<GpuVa> {
     let bytes = span_bytes(level);
-    let first = va.0 & !(bytes - 1);
-    first..first.saturating_add(bytes)
+    let first = va.get() & !(bytes - 1);
+    GpuVa::new(first)..GpuVa::new(first.saturating_add(bytes))
 }
 
 /// Finds what wrote an entry and what may have read it. Takes time proportional to the number of snapshots, jobs and
@@ -93,7 +93,7 @@ struct EntryQuery<'a, D> {
     level: u8,
     address_space: &'a AddressSpace,
     device: Option<RecordedRegisters>,
-    span: Range<u64>,
+    span: Range<GpuVa>,
     max: usize,
 }
 
@@ -116,7 +116,7 @@ impl<D: XrefData> EntryQuery<'_, D> {
             if let Some(e) = entry
                 && addresses.len() < MAX_ADDRESSES
             {
-                addresses.insert(e.at.0);
+                addresses.insert(e.at.get());
             }
             if out.last().is_none_or(|l| l.entry != entry) {
                 out.push(EntryState { snapshot, entry });
@@ -132,10 +132,11 @@ impl<D: XrefData> EntryQuery<'_, D> {
         let ranges: Vec<Range<u64>> = addresses.iter().map(|a| *a..a.saturating_add(ENTRY_BYTES)).collect();
         for_each_host_write(self.recording, &ranges, progress, &mut |event, row| {
             let end = row.at.saturating_add(u64::from(row.bytes));
-            let first = ranges.partition_point(|r| r.end <= row.at);
-            let hit = ranges.iter().skip(first).take_while(|r| r.start < end);
+            let first = ranges.partition_point(|r| r.end <= row.at.get());
+            let hit = ranges.iter().skip(first).take_while(|r| r.start < end.get());
             for range in hit {
-                let raw = (row.at <= range.start && range.end <= end).then(|| self.written_entry(&row, range.start));
+                let raw = (row.at <= PhysAddr::new(range.start) && range.end <= end.get())
+                    .then(|| self.written_entry(&row, range.start));
                 let item = ReferenceItem::EntryWrite { raw: raw.flatten() };
                 out.push(Reference::new(item, AccessKind::Write, Some(event)));
             }
@@ -147,7 +148,7 @@ impl<D: XrefData> EntryQuery<'_, D> {
     /// Returns the entry at a physical address after a CPU write.
     fn written_entry(&self, row: &HostWriteRow, at: u64) -> Option<u64> {
         let page = self.recording.memory.pages.page(PageId(row.page))?;
-        let from = PhysAddr(at).in_page();
+        let from = PhysAddr::new(at).in_page();
         Some(u64::from_le_bytes(page.get(from..from + 8)?.try_into().ok()?))
     }
 
@@ -236,7 +237,7 @@ impl<D: XrefData> EntryQuery<'_, D> {
                 continue;
             }
             let item = ReferenceItem::TableCommand {
-                register: RegOffset(command.offset),
+                register: RegOffset::new(command.offset),
                 command: kind,
                 has_range: covers.is_some(),
             };
@@ -249,7 +250,7 @@ impl<D: XrefData> EntryQuery<'_, D> {
         let layout = lock.wide.as_ref()?;
         let decoded = layout.decode(self.wide_at(lock, event)?);
         let size = 1u64.checked_shl(decoded.text("size_log2")?.parse().ok()?)?;
-        let base = decoded.value("base")? << 12;
+        let base = GpuVa::new(decoded.value("base")? << 12);
         Some(base < self.span.end && self.span.start < base.saturating_add(size))
     }
 
@@ -290,7 +291,7 @@ impl<D: XrefData> EntryQuery<'_, D> {
     /// Returns why a job accesses an address that the entry translates, if it does.
     fn reason(&self, job: &D::Job) -> Option<EntryReason> {
         let memory = GpuMemoryView::at(self.recording, self.space, job.submit())?;
-        let is_inside = |va: &GpuVa| self.span.contains(&va.0);
+        let is_inside = |va: &GpuVa| self.span.contains(va);
         for d in job.descriptors() {
             if is_inside(&d.va) {
                 return Some(EntryReason::Header(d.va));
@@ -304,7 +305,7 @@ impl<D: XrefData> EntryQuery<'_, D> {
             pointers.clear();
             find_pointers(&memory, d.va, &mut pointers);
             // Pointers in descriptors have sizes and flags in their lowest bits; 0 is no pointer.
-            let mut named = pointers.iter().map(|p| GpuVa(p & !63)).filter(|p| p.0 != 0);
+            let mut named = pointers.iter().map(|p| p.align_down(64)).filter(|p| p.get() != 0);
             if let Some(p) = named.clone().find(is_inside) {
                 return Some(EntryReason::Pointer(p));
             }
@@ -321,11 +322,11 @@ impl<D: XrefData> EntryQuery<'_, D> {
 
     /// Returns the smallest buffer around an address, if the entry translates some of its bytes.
     fn reaching_buffer(&self, pointer: GpuVa) -> Option<u32> {
-        let holds = |b: &Buffer| pointer.0.checked_sub(b.va.0).is_some_and(|by| by < b.bytes);
+        let holds = |b: &Buffer| pointer.offset_from(b.va).is_some_and(|by| by < b.bytes);
         let all = (0u32..).zip(&self.recording.metadata.buffers);
         let around = all.filter(|(_, b)| b.address_space == self.space && holds(b));
         let (index, b) = around.min_by_key(|(_, b)| b.bytes)?;
-        let overlaps = b.va.0 < self.span.end && self.span.start < b.va.0.saturating_add(b.bytes);
+        let overlaps = b.va < self.span.end && self.span.start < b.va.saturating_add(b.bytes);
         overlaps.then_some(index)
     }
 }

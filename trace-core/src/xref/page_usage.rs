@@ -21,15 +21,15 @@ pub struct PageUsage {
 #[derive(Clone, Debug, Default)]
 pub struct JobAddresses {
     /// Job headers: address, job.
-    heads: Vec<(u64, u32)>,
+    heads: Vec<(GpuVa, u32)>,
     /// Shader code: address, job.
-    shaders: Vec<(u64, u32)>,
+    shaders: Vec<(GpuVa, u32)>,
 }
 
 impl JobAddresses {
     /// Sorts the addresses of job headers and of shader code, each with its job.
     #[must_use]
-    pub fn new(mut heads: Vec<(u64, u32)>, mut shaders: Vec<(u64, u32)>) -> Self {
+    pub fn new(mut heads: Vec<(GpuVa, u32)>, mut shaders: Vec<(GpuVa, u32)>) -> Self {
         for list in [&mut heads, &mut shaders] {
             list.sort_unstable();
             list.dedup();
@@ -62,7 +62,7 @@ impl PageUsage {
 
     /// Whether a job's shader starts in an address range.
     #[must_use]
-    pub fn has_shader_in(&self, range: Range<u64>) -> bool {
+    pub fn has_shader_in(&self, range: Range<GpuVa>) -> bool {
         let n = self.jobs.shaders.partition_point(|s| s.0 < range.start);
         self.jobs.shaders.get(n).is_some_and(|s| range.contains(&s.0))
     }
@@ -72,16 +72,16 @@ impl PageUsage {
         self.longest = buffers.iter().map(|b| b.bytes).max().unwrap_or(0);
         let places = buffers.iter().zip(0u32..);
         self.buffers = places
-            .map(|(b, i)| (b.va.0, b.va.0.saturating_add(b.bytes), i))
+            .map(|(b, i)| (b.va.get(), b.va.get().saturating_add(b.bytes), i))
             .collect();
         self.buffers.sort_unstable();
     }
 
     /// Returns the uses of an address range.
     #[must_use]
-    pub fn find_uses(&self, from: u64, to: u64) -> Vec<PageUse> {
+    pub fn find_uses(&self, from: GpuVa, to: GpuVa) -> Vec<PageUse> {
         let mut out = Vec::new();
-        let named = |list: &[(u64, u32)]| {
+        let named = |list: &[(GpuVa, u32)]| {
             let a = list.partition_point(|h| h.0 < from);
             let b = list.partition_point(|h| h.0 < to);
             let part = &list[a.min(b)..b];
@@ -99,9 +99,9 @@ impl PageUsage {
         }
         let first = self
             .buffers
-            .partition_point(|b| b.0 < from.saturating_sub(self.longest));
-        let last = self.buffers.partition_point(|b| b.0 < to);
-        let reach = self.buffers[first.min(last)..last].iter().filter(|b| b.1 > from);
+            .partition_point(|b| b.0 < from.saturating_sub(self.longest).get());
+        let last = self.buffers.partition_point(|b| b.0 < to.get());
+        let reach = self.buffers[first.min(last)..last].iter().filter(|b| b.1 > from.get());
         out.extend(reach.take(NAMED).map(|b| PageUse::Buffer(b.2)));
         out
     }
@@ -116,13 +116,13 @@ pub fn find_page_uses(
     (space, va): (u32, GpuVa),
     event: u64,
 ) -> Vec<PageUse> {
-    let page = GpuVa(va.0 & !4095);
+    let page = va.align_down(4096);
     let memory = GpuMemoryView::at(recording, space, event);
     let tables = memory
         .and_then(|m| m.physical_address(page))
         .map_or_else(Vec::new, |at| data.tables_in(at.frame()));
     let mut out: Vec<PageUse> = tables.into_iter().take(NAMED).map(PageUse::Table).collect();
-    out.extend(uses.find_uses(page.0, page.0.saturating_add(4096)));
+    out.extend(uses.find_uses(page, page.saturating_add(4096)));
     out
 }
 
@@ -137,17 +137,23 @@ mod tests {
             name: format!("b{va:x}"),
             role: BufferRole::Input,
             address_space: 0,
-            va: GpuVa(va),
+            va: GpuVa::new(va),
             bytes,
             element: ElementType::F32,
         };
         let mut uses = PageUsage::default();
         uses.set_buffers(&[buffer(0x1000, 0x5000), buffer(0x9000, 16)]);
-        uses.set_jobs(JobAddresses::new(vec![(0x9140, 1), (0x9100, 0)], Vec::new()));
-        assert_eq!(uses.find_uses(0x5000, 0x6000), [PageUse::Buffer(0)]);
-        assert_eq!(uses.find_uses(0x6000, 0x7000), []);
+        uses.set_jobs(JobAddresses::new(
+            vec![(GpuVa::new(0x9140), 1), (GpuVa::new(0x9100), 0)],
+            Vec::new(),
+        ));
         assert_eq!(
-            uses.find_uses(0x9000, 0xa000),
+            uses.find_uses(GpuVa::new(0x5000), GpuVa::new(0x6000)),
+            [PageUse::Buffer(0)]
+        );
+        assert_eq!(uses.find_uses(GpuVa::new(0x6000), GpuVa::new(0x7000)), []);
+        assert_eq!(
+            uses.find_uses(GpuVa::new(0x9000), GpuVa::new(0xa000)),
             [PageUse::Heads(vec![0, 1], 2), PageUse::Buffer(1)]
         );
     }

@@ -20,7 +20,7 @@ fn read_words(memory: &GpuMemoryView<'_>, at: GpuVa, len: u64) -> Vec<Word> {
     let read = memory.read_range(at, len).bytes;
     let each = (0u64..).step_by(8).zip(read.as_chunks::<8>().0);
     each.map(|(by, w)| Word {
-        at: GpuVa(at.0.saturating_add(by)),
+        at: at.saturating_add(by),
         value: u64::from_le_bytes(*w),
     })
     .collect()
@@ -33,7 +33,7 @@ fn find_pointed(memory: &GpuMemoryView<'_>, words: &[Word]) -> impl Iterator<Ite
         // Pointers in descriptors have sizes and flags in their lowest bits.
         .map(|w| w.value & !63)
         .filter(|p| *p >= 4096 && *p >> 48 == 0)
-        .map(GpuVa)
+        .map(GpuVa::new)
         .filter(|p| memory.page(*p).0.is_some())
 }
 
@@ -45,7 +45,7 @@ pub(super) fn find_pointer(
     page: u64,
     is_hit: impl Fn(u64) -> bool,
 ) -> Option<(Word, Option<GpuVa>)> {
-    let first = read_words(memory, GpuVa(head.0 & !7), DESCRIPTOR_BYTES);
+    let first = read_words(memory, head.align_down(8), DESCRIPTOR_BYTES);
     if let Some(w) = first.iter().find(|w| is_hit(w.value)) {
         return Some((*w, None));
     }
@@ -58,10 +58,10 @@ pub(super) fn find_pointer(
 }
 
 /// Adds all possible addresses in the descriptors at `head` and in the memory that they point to.
-pub fn find_pointers(memory: &GpuMemoryView<'_>, head: GpuVa, out: &mut Vec<u64>) {
-    let first = read_words(memory, GpuVa(head.0 & !7), DESCRIPTOR_BYTES);
+pub fn find_pointers(memory: &GpuMemoryView<'_>, head: GpuVa, out: &mut Vec<GpuVa>) {
+    let first = read_words(memory, head.align_down(8), DESCRIPTOR_BYTES);
     for p in find_pointed(memory, &first) {
-        out.extend(read_words(memory, p, POINTED_BYTES).iter().map(|w| w.value));
+        out.extend(read_words(memory, p, POINTED_BYTES).iter().map(|w| GpuVa::new(w.value)));
     }
-    out.extend(first.iter().map(|w| w.value));
+    out.extend(first.iter().map(|w| GpuVa::new(w.value)));
 }

@@ -13,8 +13,8 @@ use crate::{GpuVa, PhysAddr, RegOffset};
 
 const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
 /// An address that is mapped to the frame [`FRAME`], like [`ALIAS`].
-const VA: GpuVa = GpuVa(0x5000);
-const ALIAS: GpuVa = GpuVa(0x6000);
+const VA: GpuVa = GpuVa::new(0x5000);
+const ALIAS: GpuVa = GpuVa::new(0x6000);
 const FRAME: u64 = 9;
 
 fn offset(name: &str) -> u32 {
@@ -45,8 +45,8 @@ fn sample() -> Recording {
         }
         m.add_page(&page)
     };
-    let leaf = mmu::encode_leaf(FORMAT, PhysAddr(FRAME << 12), Rights::RW, 0);
-    let next = |frame: u64| [(0, mmu::encode_table(FORMAT, PhysAddr(frame << 12)))];
+    let leaf = mmu::encode_leaf(FORMAT, PhysAddr::new(FRAME << 12), Rights::RW, 0);
+    let next = |frame: u64| [(0, mmu::encode_table(FORMAT, PhysAddr::new(frame << 12)))];
     let mut frames = vec![
         (1, table(&next(2)), FrameRole::Table),
         (2, table(&next(3)), FrameRole::Table),
@@ -56,12 +56,12 @@ fn sample() -> Recording {
     frames.push((FRAME, m.add_page(&[0; 4096]), FrameRole::Data));
     m.add_snapshot(0, frames);
     let mut b = EventsBuilder::new();
-    b.access(0, 1, write(0, offset("JS1_HEAD_NEXT_LO"), VA.0 + 0x100)); // 0
+    b.access(0, 1, write(0, offset("JS1_HEAD_NEXT_LO"), VA.get() + 0x100)); // 0
     b.access(1, 1, write(0, offset("JS1_HEAD_NEXT_HI"), 0)); // 1
     b.access(2, 1, write(0, offset("JS1_CONFIG_NEXT"), 0x8_7b00)); // 2
     b.access(3, 1, write(0, offset("JS1_COMMAND_NEXT"), 1)); // 3: submits job 0
     let row = HostWriteRow {
-        at: (FRAME << 12) + 0x20,
+        at: PhysAddr::new((FRAME << 12) + 0x20),
         bytes: 16,
         page: 0,
     };
@@ -85,7 +85,7 @@ fn sample() -> Recording {
     r.metadata.address_spaces = vec![AddressSpace {
         number: 0,
         format: FORMAT,
-        root: PhysAddr(1 << 12),
+        root: PhysAddr::new(1 << 12),
         memattr: 0,
         transcfg: 6,
     }];
@@ -140,7 +140,7 @@ fn bytes_are_referenced_by_registers_cpu_writes_tables_and_buffers() {
     assert_eq!(select(&head, "page-table").len(), 5);
     let alias = ReferenceItem::Mapping {
         space: 0,
-        va: GpuVa(ALIAS.0 + 0x100),
+        va: ALIAS + 0x100,
     };
     assert!(head.iter().any(|r| r.item == alias), "{head:?}");
     assert!(select(&head, "cpu-write").is_empty());
@@ -171,7 +171,7 @@ fn a_buffer_is_searched_as_a_whole() {
 #[test]
 fn physical_memory_is_referenced_through_every_mapping() {
     let r = sample();
-    let at = PhysAddr((FRAME << 12) + 0x100);
+    let at = PhysAddr::new((FRAME << 12) + 0x100);
     let list = find(&r, XrefTarget::Physical { at, bytes: 1 });
     let mappings: Vec<GpuVa> = list
         .iter()
@@ -180,10 +180,10 @@ fn physical_memory_is_referenced_through_every_mapping() {
             _ => None,
         })
         .collect();
-    assert_eq!(mappings, [GpuVa(VA.0 + 0x100), GpuVa(ALIAS.0 + 0x100)]);
+    assert_eq!(mappings, [VA + 0x100, ALIAS + 0x100]);
     assert_eq!(select(&list, "register"), [(AccessKind::AddressOf, Some(0))]);
     let table = XrefTarget::Physical {
-        at: PhysAddr(0x4000),
+        at: PhysAddr::new(0x4000),
         bytes: 1,
     };
     let found = find(&r, table);
@@ -206,7 +206,7 @@ fn registers_and_their_fields_list_the_accesses_that_cover_them() {
     assert_eq!(events("JS1_CONFIG_NEXT.start_flush"), [2]);
     assert_eq!(events("JS0_COMMAND_NEXT"), Vec::<u64>::new());
     let unnamed = XrefTarget::Register {
-        register: RegOffset(0x20),
+        register: RegOffset::new(0x20),
         bits: None,
     };
     assert_eq!(parse(&r, "gpu+0x20"), Ok(unnamed));
@@ -227,7 +227,7 @@ fn entries_list_the_jobs_whose_walks_may_read_them() {
     let entry = |va, level| XrefTarget::Entry { space: 0, va, level };
     let list = find(&r, entry(VA, 3));
     let job = list.iter().find(|r| r.job() == Some(0)).unwrap();
-    let reason = EntryReason::Header(GpuVa(VA.0 + 0x100));
+    let reason = EntryReason::Header(VA + 0x100);
     assert!(matches!(job.item, ReferenceItem::EntryJob { reason: r, .. } if r == reason));
     assert!(matches!(list[0].item, ReferenceItem::FirstEntry(Some(_))));
     // The job does not show whether it reads the other address.

@@ -217,13 +217,14 @@ impl Walk<'_, '_> {
             Some(EventKind::Mark) => self.count(Key::Marks)?,
             Some(EventKind::Submit) => {
                 if let Some(s) = events.submit(event) {
-                    self.to.change(Key::Head(s.slot), 64, Value::from_bits(s.head_va))?;
+                    self.to
+                        .change(Key::Head(s.slot), 64, Value::from_bits(s.head_va.get()))?;
                     self.count(Key::Submits(s.slot))?;
                 }
             }
             Some(EventKind::HostWrite) => {
                 if let Some(w) = events.host_write(event) {
-                    self.to.change(Key::HostWriteAt, 64, Value::from_bits(w.at))?;
+                    self.to.change(Key::HostWriteAt, 64, Value::from_bits(w.at.get()))?;
                     self.to
                         .change(Key::HostWriteBytes, 32, Value::from_bits(u64::from(w.bytes)))?;
                 }
@@ -231,7 +232,14 @@ impl Walk<'_, '_> {
             Some(EventKind::DmaMap) => {
                 if let Some(d) = events.dma_map(event) {
                     let known = if d.bus == DmaMapRow::UNKNOWN { 0 } else { u64::MAX };
-                    self.to.change(Key::DmaBus, 64, Value { bits: d.bus, known })?;
+                    self.to.change(
+                        Key::DmaBus,
+                        64,
+                        Value {
+                            bits: d.bus.get(),
+                            known,
+                        },
+                    )?;
                     self.to.change(Key::DmaBytes, 64, Value::from_bits(d.bytes))?;
                 }
             }

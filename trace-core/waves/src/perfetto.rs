@@ -340,7 +340,7 @@ fn slices(source: &Source<'_>, packets: &mut Packets<'_>, progress: &Progress) -
             _ => "done",
         };
         let notes = [
-            ("head", Note::Address(job.head_va.0)),
+            ("head", Note::Address(job.head_va.get())),
             ("submit_event", Note::Number(job.submit_event)),
             ("state", Note::Text(state)),
         ];
@@ -488,7 +488,7 @@ impl Instants<'_> {
                 let track = self.kind("Submits")?;
                 let notes = [
                     index,
-                    ("head", Note::Address(s.head_va)),
+                    ("head", Note::Address(s.head_va.get())),
                     ("address_space", Note::Number(u64::from(s.address_space))),
                 ];
                 self.instant(track, &format!("submit to slot {}", s.slot), &notes)
@@ -498,7 +498,7 @@ impl Instants<'_> {
                 let track = self.kind("CPU writes to memory")?;
                 let notes = [
                     index,
-                    ("address", Note::Address(w.at)),
+                    ("address", Note::Address(w.at.get())),
                     ("bytes", Note::Number(u64::from(w.bytes))),
                 ];
                 self.instant(track, "CPU write", &notes)

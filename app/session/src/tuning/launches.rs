@@ -2,6 +2,7 @@
 
 use replay_cuda::tune::RecordedLaunch;
 use replay_engine::tune::Axes;
+use trace_core::GpuVa;
 use trace_core::api_trace::Buffers;
 use trace_core::recording::{Api, ApiTraceMetadata, CALL_CAPTURED, CallEvent, EventKind, LaunchRow, Recording};
 
@@ -226,7 +227,7 @@ fn numbered(name: &str) -> (&str, usize) {
 /// Returns first byte and size of the memory that contains an address at an event: an allocation of the program, memory
 /// from before the recorded range, or a module variable.
 #[must_use]
-pub fn allocation(buffers: &Buffers, event: u64, address: u64) -> Option<(u64, u64)> {
+pub fn allocation(buffers: &Buffers, event: u64, address: GpuVa) -> Option<(GpuVa, u64)> {
     let place = buffers.locate(address, event)?;
     let buffer = buffers.get(place.buffer)?;
     Some((buffer.at, buffer.bytes))
@@ -234,7 +235,7 @@ pub fn allocation(buffers: &Buffers, event: u64, address: u64) -> Option<(u64, u
 
 /// Returns the value of a launch parameter, if it is an 8-byte pointer.
 #[must_use]
-pub fn pointer(recording: &Recording, metadata: &ApiTraceMetadata, launch: &Launch, parameter: usize) -> Option<u64> {
+pub fn pointer(recording: &Recording, metadata: &ApiTraceMetadata, launch: &Launch, parameter: usize) -> Option<GpuVa> {
     let bytes = recording
         .events
         .call_arguments(launch.row.arguments_at, launch.row.arguments)?;
@@ -245,7 +246,7 @@ pub fn pointer(recording: &Recording, metadata: &ApiTraceMetadata, launch: &Laun
         .get(parameter)?;
     let at = at as usize;
     let word = bytes.get(at..at.checked_add(8)?).filter(|_| length == 8)?;
-    Some(u64::from_le_bytes(word.try_into().ok()?))
+    Some(GpuVa::new(u64::from_le_bytes(word.try_into().ok()?)))
 }
 
 #[cfg(test)]
@@ -259,7 +260,7 @@ mod tests {
     fn recording() -> Recording {
         let mut b = EventsBuilder::new();
         let allocation = AllocationRow {
-            at: 0x1000,
+            at: GpuVa::new(0x1000),
             bytes: 256,
             kind: AllocationKind::Take as u32,
             ..Default::default()
@@ -342,11 +343,14 @@ mod tests {
         let r = recording();
         let l = Launches::from_recording(&r).unwrap();
         let launch = l.find(Some("add")).unwrap();
-        assert_eq!(pointer(&r, &l.metadata, launch, 0), Some(0x1010));
+        assert_eq!(pointer(&r, &l.metadata, launch, 0), Some(GpuVa::new(0x1010)));
         assert_eq!(pointer(&r, &l.metadata, launch, 1), None);
         let buffers = Buffers::from_recording(&r, &l.metadata);
-        assert_eq!(allocation(&buffers, launch.event, 0x1010), Some((0x1000, 256)));
-        assert_eq!(allocation(&buffers, launch.event, 0x1100), None);
+        assert_eq!(
+            allocation(&buffers, launch.event, GpuVa::new(0x1010)),
+            Some((GpuVa::new(0x1000), 256))
+        );
+        assert_eq!(allocation(&buffers, launch.event, GpuVa::new(0x1100)), None);
         assert_eq!(l.default_axes(launch).block[0], [32, 64, 128, 256, 512]);
     }
 
@@ -369,14 +373,20 @@ mod tests {
         metadata.modules.push(CallModule {
             globals: vec![CallGlobal {
                 name: "table".into(),
-                at: 0x9000,
+                at: GpuVa::new(0x9000),
                 bytes: 64,
             }],
             ..Default::default()
         });
         let buffers = Buffers::from_recording(&r, &metadata);
-        assert_eq!(allocation(&buffers, 1, 0x5800), Some((0x5000, 4096)));
-        assert_eq!(allocation(&buffers, 1, 0x9004), Some((0x9000, 64)));
-        assert_eq!(allocation(&buffers, 1, 0x9040), None);
+        assert_eq!(
+            allocation(&buffers, 1, GpuVa::new(0x5800)),
+            Some((GpuVa::new(0x5000), 4096))
+        );
+        assert_eq!(
+            allocation(&buffers, 1, GpuVa::new(0x9004)),
+            Some((GpuVa::new(0x9000), 64))
+        );
+        assert_eq!(allocation(&buffers, 1, GpuVa::new(0x9040)), None);
     }
 }

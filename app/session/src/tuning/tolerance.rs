@@ -4,6 +4,7 @@ use super::launches::{Launch, Launches, allocation, pointer};
 use replay_engine::tune::{MemoryArea, OutputTolerance};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use trace_core::GpuVa;
 use trace_core::api_trace::Buffers;
 use trace_core::ranges;
 use trace_core::recording::{ElementType, Recording};
@@ -16,9 +17,9 @@ pub enum MemoryScope {
     /// The allocation that a launch parameter points to, from 0.
     Parameter(usize),
     /// The allocation that contains an address.
-    Address(u64),
+    Address(GpuVa),
     /// A range of addresses.
-    Range(u64, u64),
+    Range(GpuVa, GpuVa),
 }
 
 /// A rule with the memory that it applies to.
@@ -66,12 +67,12 @@ fn place_of(text: &str) -> Result<MemoryScope, String> {
             let (first, end) = (address(typed.first)?, address(typed.end)?);
             let end = if typed.inclusive { end.saturating_add(1) } else { end };
             if first < end {
-                Ok(MemoryScope::Range(first, end))
+                Ok(MemoryScope::Range(GpuVa::new(first), GpuVa::new(end)))
             } else {
                 Err(bad())
             }
         }
-        None => address(text).map(MemoryScope::Address),
+        None => address(text).map(|at| MemoryScope::Address(GpuVa::new(at))),
     }
 }
 
@@ -164,7 +165,7 @@ pub fn build_rules(
     let mut areas: Vec<MemoryArea> = Vec::new();
     // Only a rule for a part of memory needs the list of allocations.
     let buffers = OnceCell::new();
-    let holding = |address: u64| {
+    let holding = |address: GpuVa| {
         let buffers = buffers.get_or_init(|| Buffers::from_recording(recording, &launches.metadata));
         allocation(buffers, launch.event, address)
             .ok_or_else(|| format!("there is no memory at {address:#x} before the launch"))
@@ -175,7 +176,7 @@ pub fn build_rules(
                 everywhere = *rule;
                 continue;
             }
-            MemoryScope::Range(first, end) => (*first, end - first),
+            MemoryScope::Range(first, end) => (*first, *end - *first),
             MemoryScope::Address(address) => holding(*address)?,
             MemoryScope::Parameter(n) => {
                 let address = pointer(recording, &launches.metadata, launch, *n)
@@ -218,17 +219,26 @@ mod tests {
         );
         assert_eq!(
             rule("0x10..0x20=exact"),
-            Ok((MemoryScope::Range(16, 32), OutputTolerance::Exact))
+            Ok((
+                MemoryScope::Range(GpuVa::new(16), GpuVa::new(32)),
+                OutputTolerance::Exact
+            ))
         );
         assert_eq!(
             rule("0x10..=0x1f=exact"),
-            Ok((MemoryScope::Range(16, 32), OutputTolerance::Exact))
+            Ok((
+                MemoryScope::Range(GpuVa::new(16), GpuVa::new(32)),
+                OutputTolerance::Exact
+            ))
         );
         let steps = OutputTolerance::Steps {
             element: ElementType::F16,
             most: 2,
         };
-        assert_eq!(rule("0x1000=f16:2ulp"), Ok((MemoryScope::Address(0x1000), steps)));
+        assert_eq!(
+            rule("0x1000=f16:2ulp"),
+            Ok((MemoryScope::Address(GpuVa::new(0x1000)), steps))
+        );
         for bad in [
             "f32",
             "f32:",

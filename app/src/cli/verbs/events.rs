@@ -229,13 +229,13 @@ fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -
         Some(EventKind::Submit) => {
             let row = events.submits.get(payload)?;
             event.kind = "submit";
-            event.value = Some(format_hex(row.head_va));
+            event.value = Some(format_hex(row.head_va.get()));
             event.means = Some(format!("slot {}, address space {}", row.slot, row.address_space));
         }
         Some(EventKind::HostWrite) => {
             let row = events.host_write(at)?;
             event.kind = "host-write";
-            event.value = Some(format_hex(row.at));
+            event.value = Some(format_hex(row.at.get()));
             event.means = Some(format!("{} bytes", row.bytes));
         }
         Some(EventKind::Undecoded) => {
@@ -252,7 +252,7 @@ fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -
         Some(EventKind::DmaMap) => {
             let row = events.dma_map(at)?;
             event.kind = "dma-map";
-            event.value = (row.bus != DmaMapRow::UNKNOWN).then(|| format_hex(row.bus));
+            event.value = (row.bus != DmaMapRow::UNKNOWN).then(|| format_hex(row.bus.get()));
             event.means = Some(row.describe());
         }
         Some(kind) => {

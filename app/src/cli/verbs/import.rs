@@ -197,8 +197,8 @@ fn options(arguments: &Arguments) -> OpenOptions {
     match (base, arguments.root, arguments.format) {
         (Some(base), Some(root), Some(format)) if arguments.raw => OpenOptions {
             raw_memory: Some(raw_memory::Options {
-                base: PhysAddr(base),
-                root: PhysAddr(root),
+                base: PhysAddr::new(base),
+                root: PhysAddr::new(root),
                 format,
                 memattr: arguments.memattr,
                 gpu_id: gpu_id.unwrap_or(0),
@@ -206,7 +206,10 @@ fn options(arguments: &Arguments) -> OpenOptions {
             ..OpenOptions::default()
         },
         _ if base.is_some() || gpu_id.is_some() => OpenOptions {
-            regs_history: Some(regs_history::Options { base, gpu_id }),
+            regs_history: Some(regs_history::Options {
+                base: base.map(PhysAddr::new),
+                gpu_id,
+            }),
             ..OpenOptions::default()
         },
         _ => OpenOptions {

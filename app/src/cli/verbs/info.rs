@@ -172,7 +172,7 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
     let buffer = |b: &trace_core::recording::Buffer| Buffer {
         name: b.name.clone(),
         role: b.role.name(),
-        va: format_hex(b.va.0),
+        va: format_hex(b.va.get()),
         bytes: b.bytes,
         element: b.element.name(),
         shape: shapes.get(&b.name).cloned(),

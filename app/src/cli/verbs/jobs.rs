@@ -192,7 +192,7 @@ fn submit(span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
         index: span.index,
         submit_event: span.submit_event,
         done_event: span.done_event,
-        head_va: format_hex(span.head_va.0),
+        head_va: format_hex(span.head_va.get()),
         kind: head.as_ref().and_then(|h: &Job| h.kind),
         decoded: head.as_ref().is_some_and(|h| h.decoded),
         dispatch: head.as_ref().and_then(|h| h.dispatch),
@@ -221,10 +221,10 @@ fn recorded_result(report: &ChainReport) -> RecordedResult {
 fn job(job: &mali_jm::Job) -> Job {
     let header = job.header.as_ref().ok();
     Job {
-        va: format_hex(job.va.0),
+        va: format_hex(job.va.get()),
         kind: header.and_then(|h| JobType::from_raw(h.job_type)).map(JobType::name),
         decoded: header.is_some(),
         dispatch: job.dispatch,
-        shader_va: job.shader_va.map(|va| format_hex(va.0)),
+        shader_va: job.shader_va.map(|va| format_hex(va.get())),
     }
 }

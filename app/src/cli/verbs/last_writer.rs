@@ -13,6 +13,7 @@ use device_mali::debug::{JobLocation, Writer};
 use kinescope_session::debug::{self, DebugSession, WriterReport};
 use kinescope_session::memory_trace;
 use serde::Serialize;
+use trace_core::GpuVa;
 
 pub const VERB: Verb = Verb {
     name: "last-writer",
@@ -112,7 +113,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let mut api_trace = api_trace::load(&opened)?;
         let va = match (&arguments.address, arguments.va) {
             (Some(text), _) => api_trace::parse_address(&opened, &api_trace, text)?,
-            (None, va) => va.unwrap_or(0),
+            (None, va) => GpuVa::new(va.unwrap_or(0)),
         };
         let text = arguments.address.as_deref().unwrap_or_default();
         let event = api_trace::find_event(&opened, &api_trace, text, arguments.at)?;
@@ -134,7 +135,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     }
     let va = match (&arguments.address, arguments.va) {
         (Some(text), _) => opened.parse_address(text)?,
-        (None, va) => va.unwrap_or(0),
+        (None, va) => GpuVa::new(va.unwrap_or(0)),
     };
     opened.address_space(arguments.space)?;
     let file = &arguments.source.file;
@@ -176,13 +177,15 @@ fn report(
     code: Option<&trace_core::families::mali_jm::Code>,
 ) -> Report {
     let (writer, place) = writer_kind(&writer_report.writer);
-    let text = |clause: u64, tuple: u8| code.map_or_else(String::new, |c| debug::format_instruction(c, clause, tuple));
+    let text = |clause: u64, tuple: u8| {
+        code.map_or_else(String::new, |c| debug::format_instruction(c, GpuVa::new(clause), tuple))
+    };
     let shader = match (&writer_report.writer, &writer_report.location) {
         (Writer::Shader(_, shown), Some(w)) => Some(ShaderRow {
-            shader_va: format_hex(w.shader),
+            shader_va: format_hex(w.shader.get()),
             workgroup: shown.workgroup,
             thread: w.thread,
-            clause_va: format_hex(shown.clause),
+            clause_va: format_hex(shown.clause.get()),
             label: w.label.clone(),
             tuple: shown.tuple,
             instruction: w.instruction.clone(),
@@ -193,8 +196,8 @@ fn report(
                 .iter()
                 .map(|r| ReadRow {
                     step: r.step,
-                    clause_va: format_hex(r.clause),
-                    access: AccessRow::new(&r.access, text(r.clause, r.access.tuple)),
+                    clause_va: format_hex(r.clause.get()),
+                    access: AccessRow::new(&r.access, text(r.clause.get(), r.access.tuple)),
                 })
                 .collect(),
             reads_before: w.reads_before,
@@ -202,14 +205,14 @@ fn report(
         _ => None,
     };
     Report {
-        va: format_hex(writer_report.va),
+        va: format_hex(writer_report.va.get()),
         address_space: arguments.space,
         byte: format_hex(u64::from(writer_report.byte)),
         writer,
         event: writer_report.submit,
         job: place.map(|p| p.chain),
         position: place.map(|p| p.position),
-        job_va: place.map(|p| format_hex(p.va)),
+        job_va: place.map(|p| format_hex(p.va.get())),
         shader,
     }
 }

@@ -239,8 +239,8 @@ fn report(
         changed: api_trace.launch_changes(event).map(|left| {
             let row = |l: &trace_core::api_trace::BufferChange| ChangedRow {
                 buffer: l.buffer.and_then(|n| Some(api_trace.buffers().get(n)?.name.clone())),
-                va: format_hex(l.span.start),
-                end_va: format_hex(l.span.end),
+                va: format_hex(l.span.start.get()),
+                end_va: format_hex(l.span.end.get()),
                 bytes: l.bytes,
             };
             left.list.iter().map(row).collect()
@@ -256,7 +256,7 @@ fn argument(api_trace: &ApiTrace, a: &Argument) -> ArgumentRow {
     let pointers = match &a.value {
         Value::Pointer { to, place: Some(p), .. } => vec![PointerRow {
             at: 0,
-            va: format_hex(*to),
+            va: format_hex(to.get()),
             buffer: name(*p),
             buffer_offset: p.offset,
         }],
@@ -264,7 +264,7 @@ fn argument(api_trace: &ApiTrace, a: &Argument) -> ArgumentRow {
             .iter()
             .map(|(at, to, p)| PointerRow {
                 at: *at,
-                va: format_hex(*to),
+                va: format_hex(to.get()),
                 buffer: name(*p),
                 buffer_offset: p.offset,
             })

@@ -139,7 +139,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 Some(b.element),
             )
         }
-        (None, Some(at)) => (GpuVa(at), arguments.bytes.unwrap_or(256), None),
+        (None, Some(at)) => (at, arguments.bytes.unwrap_or(256), None),
         (None, None) => return Err(Failure::usage("an address or a buffer is needed")),
     };
     if bytes > MAX_READ {
@@ -168,7 +168,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let as_hex = arguments.element.is_none() && arguments.to.is_none();
         let as_elements = arguments.element.is_some() && arguments.to.is_none();
         out.value(&MemoryReport {
-            va: format_hex(va.0),
+            va: format_hex(va.get()),
             bytes: read.bytes.len() as u64,
             element: element.name(),
             hex: as_hex.then(|| read.bytes.iter().map(|b| format!("{b:02x}")).collect()),
@@ -217,7 +217,7 @@ fn print_api_memory(arguments: &Arguments, opened: &SourceRecording, out: &mut O
     device::print_memory(
         opened,
         &api_trace,
-        (va, bytes, event),
+        (va.get(), bytes, event),
         arguments.element,
         arguments.to.as_deref(),
         out,
@@ -235,7 +235,7 @@ fn state_name(state: ByteState) -> &'static str {
 
 fn holes(va: GpuVa, read: &BufferBytes) -> Vec<Hole<'_>> {
     let hole = |(range, state): &(std::ops::Range<u64>, ByteState)| Hole {
-        va: format_hex(va.0.saturating_add(range.start)),
+        va: format_hex(va.get().saturating_add(range.start)),
         bytes: range.end.saturating_sub(range.start),
         state: state_name(*state),
     };
@@ -257,7 +257,7 @@ fn warn_about_holes(va: GpuVa, read: &BufferBytes) {
 fn search(view: &GpuMemoryView<'_>, text: &str, buffers: &[Buffer], out: &mut Out) -> Result<Exit, Failure> {
     let pattern = pattern::parse(text, None, buffers).map_err(|e| Failure::usage(format!("--search: {e}")))?;
     let hits = progress_line::run_with_progress("searching", |progress, _| {
-        view.search(&pattern, GpuVa(0)..GpuVa(u64::MAX), progress)
+        view.search(&pattern, GpuVa::ZERO..GpuVa::MAX, progress)
             .map_err(|e| Failure::usage(e.to_string()))
     })?;
     if hits.len() >= MAX_HITS {
@@ -266,7 +266,7 @@ fn search(view: &GpuMemoryView<'_>, text: &str, buffers: &[Buffer], out: &mut Ou
         ));
     }
     if out.is_json() {
-        out.array(hits.iter().map(|h| format_hex(h.va.0)))?;
+        out.array(hits.iter().map(|h| format_hex(h.va.get())))?;
     } else {
         for h in &hits {
             out.line(h.va)?;
@@ -285,7 +285,7 @@ fn text(va: GpuVa, read: &BufferBytes, element: Option<ElementType>, out: &mut O
         if at < skipped_to {
             continue;
         }
-        let here = va.0.saturating_add(at);
+        let here = va.get().saturating_add(at);
         if let Some((range, state)) = read.holes.iter().find(|(r, _)| r.contains(&at) && r.end >= at + 16) {
             let lines_end = range.end - range.end % 16;
             out.line(format_args!(

@@ -94,7 +94,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         let va = opened.parse_address(text)?;
         let walks: Vec<Walk> = spaces
             .iter()
-            .map(|s| walk(s.number, mmu::walk(s.format, s.root, GpuVa(va), &view), va))
+            .map(|s| walk(s.number, mmu::walk(s.format, s.root, va, &view), va.get()))
             .collect();
         let mapped = walks.iter().any(|w| w.pa.is_some());
         if out.is_json() {
@@ -131,13 +131,13 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 .map(|(m, mapping_tally)| Mapping {
                     address_space: space.number,
                     format: format_name(space.format),
-                    root: format_hex(space.root.0),
-                    va: format_hex(m.va.0),
-                    end: format_hex(m.end().0),
+                    root: format_hex(space.root.get()),
+                    va: format_hex(m.va.get()),
+                    end: format_hex(m.end().get()),
                     pages: m.pages,
                     rights: m.rights.to_string(),
                     attribute: m.attr_index,
-                    pa: m.contiguous_pa.map(|p| format_hex(p.0)),
+                    pa: m.contiguous_pa.map(|p| format_hex(p.get())),
                     executable_and_writable: mapping_tally.executable_and_writable,
                     mapped_twice_pages: mapping_tally.twice,
                     mapped_twice: mapping_tally.aliases,
@@ -230,7 +230,7 @@ fn text(rows: &[Mapping], out: &mut Out) -> Result<(), Failure> {
 fn walk(number: u8, walk: mmu::Walk, va: u64) -> Walk {
     let (pa, rights, fault) = match &walk.result {
         Ok(leaf) => (
-            leaf.target(GpuVa(va)).map(|p| format_hex(p.0)),
+            leaf.target(GpuVa::new(va)).map(|p| format_hex(p.get())),
             Some(leaf.rights.to_string()),
             None,
         ),

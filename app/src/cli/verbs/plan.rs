@@ -176,8 +176,8 @@ fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Re
         pages: accesses.pages.len() as u64,
         used_pages: accesses.used_pages,
         arena: Arena {
-            base: format_hex(accesses.arena.base.0),
-            end: format_hex(accesses.arena.end()),
+            base: format_hex(accesses.arena.base.get()),
+            end: format_hex(accesses.arena.end().get()),
         },
         reads: accesses.reads,
         interrupts: accesses.interrupts,
@@ -235,8 +235,8 @@ fn describe(plan: &Plan, target: &str, verified: &Verified, out: &mut Out) -> Re
             format!(
                 "{} of {} to {}, {} with content",
                 format_count(accesses.used_pages, "page"),
-                format_hex(accesses.arena.base.0),
-                format_hex(accesses.arena.end()),
+                format_hex(accesses.arena.base.get()),
+                format_hex(accesses.arena.end().get()),
                 accesses.pages.len()
             ),
         ),

@@ -247,7 +247,7 @@ fn find_target(arguments: &Arguments, opened: &SourceRecording, index: &XrefInde
     if arguments.physical {
         let at = number(text).map_err(Failure::usage)?;
         return Ok(XrefTarget::Physical {
-            at: PhysAddr(at),
+            at: PhysAddr::new(at),
             bytes: 1,
         });
     }
@@ -305,7 +305,7 @@ impl RowContext<'_> {
         match self.target {
             XrefTarget::Register { register, bits } => TargetRow {
                 kind: "register",
-                register: Some(self.register_name(register.0)),
+                register: Some(self.register_name(register.get())),
                 offset: Some(register.to_string()),
                 bits: bits.map(|(lo, hi)| [lo, hi]),
                 ..TargetRow::default()
@@ -370,10 +370,10 @@ impl RowContext<'_> {
                 row.value = Some(format_hex(a.value));
             }
             ReferenceItem::AddressRegister { register, value, .. } => {
-                row.register = Some(self.register_name(register.0));
+                row.register = Some(self.register_name(register.get()));
                 row.value = Some(format_hex(value));
             }
-            ReferenceItem::TableCommand { register, .. } => row.register = Some(self.register_name(register.0)),
+            ReferenceItem::TableCommand { register, .. } => row.register = Some(self.register_name(register.get())),
             ReferenceItem::Buffer { buffer: index, offset } => {
                 row.buffer = buffer(index).map(|b| b.name.clone());
                 row.offset = Some(format_hex(offset));
@@ -457,7 +457,7 @@ impl RowContext<'_> {
             how,
             LaunchReference::Possible(k) | LaunchReference::Unchanged(k) if k == ReferenceKind::Variable
         );
-        let location = api_trace.buffers().locate(va.0, event).filter(|_| !is_variable)?;
+        let location = api_trace.buffers().locate(va, event).filter(|_| !is_variable)?;
         let all = xref::find_pointing_arguments(&self.opened.recording, api_trace, launch, location.buffer);
         Some(all.iter().map(Argument::label).collect())
     }

@@ -26,8 +26,8 @@ use replay_engine::tune::OutputTolerance;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use trace_core::Recording;
 use trace_core::families::{self, mali_jm};
+use trace_core::{GpuVa, Recording};
 
 pub const VERB: Verb = Verb {
     name: "replay",
@@ -448,7 +448,7 @@ fn digest(bytes: [u8; 32]) -> String {
 }
 
 /// The jobs of each chain with missing results, by the event of its submission.
-type Chains = BTreeMap<u64, Vec<(u64, &'static str)>>;
+type Chains = BTreeMap<u64, Vec<(GpuVa, &'static str)>>;
 
 fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<Chains, Failure> {
     let not = |j: &&JobOutcome| j.computed == Some(false);
@@ -468,7 +468,7 @@ fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<C
     for (span, memory) in spans.iter().zip(&memory) {
         let Some(memory) = memory else { continue };
         let chain = mali_jm::read_chain(memory, span.head_va);
-        let name = |j: &mali_jm::Job| (j.va.0, j.kind().map_or("", mali_jm::JobType::name));
+        let name = |j: &mali_jm::Job| (j.va, j.kind().map_or("", mali_jm::JobType::name));
         out.insert(span.submit_event, chain.jobs.iter().map(name).collect());
     }
     Ok(out)
@@ -479,7 +479,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
     let none = AccessOutcome::default();
     let accesses = o.accesses().unwrap_or(&none);
     let classes = accesses.classes;
-    let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| format_hex(a.0)) };
+    let fault = |f: &'_ FaultReport| -> Option<String> { f.address.map(|a| format_hex(a.get())) };
     Report {
         outcome: o.verdict,
         verdict: o.verdict_line(),
@@ -560,7 +560,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
             .map(|j| Job {
                 index: j.index,
                 submit_event: j.submit_event,
-                head_va: format_hex(j.head_va.0),
+                head_va: format_hex(j.head_va.get()),
                 done: j.done,
                 status: j.status.map(|s| format_hex(u64::from(s))),
                 computed: j.computed,

@@ -83,7 +83,7 @@ fn find_shaders(opened: &SourceRecording, only: Option<u32>) -> Result<Vec<Shade
                     stage,
                 };
                 let code = mali_jm::decode_code(memory, entry);
-                let known = by_entry.entry((memory.space().root.0, entry)).or_default();
+                let known = by_entry.entry((memory.space().root.get(), entry)).or_default();
                 let same = |n: &&usize| found.get(**n).is_some_and(|f| f.code == code);
                 match known.iter().find(same).copied().and_then(|n| found.get_mut(n)) {
                     Some(f) => f.by.push(runs),
@@ -214,14 +214,14 @@ fn unit_name(unit: Unit) -> &'static str {
 fn label(c: &Clause, entry: GpuVa) -> String {
     format!(
         "clause_{}",
-        c.address.wrapping_sub(entry.0) / bifrost::WORD_BYTES as u64
+        c.address.wrapping_sub(entry.get()) / bifrost::WORD_BYTES as u64
     )
 }
 
 fn clause_row(c: &CodeClause, entry: GpuVa) -> ClauseRow {
     let clause = &c.clause;
     let operation = |n: usize, unit: Unit, bits: u32, known: bool| OperationRow {
-        text: clause.instruction_text(n, unit, entry.0),
+        text: clause.instruction_text(n, unit, entry.get()),
         bits: format_hex(u64::from(bits)),
         known,
     };
@@ -235,7 +235,7 @@ fn clause_row(c: &CodeClause, entry: GpuVa) -> ClauseRow {
         header: header_text(clause.header),
         bytes: clause.bytes(),
         reached: c.reachable,
-        targets: c.targets.iter().map(|t| format_hex(t.0)).collect(),
+        targets: c.targets.iter().map(|t| format_hex(t.get())).collect(),
         indirect: c.indirect,
         tuples: clause.tuples.iter().enumerate().map(tuple).collect(),
     }
@@ -244,7 +244,7 @@ fn clause_row(c: &CodeClause, entry: GpuVa) -> ClauseRow {
 fn shader_row(f: &ShaderUse) -> ShaderRow {
     let code = &f.code;
     ShaderRow {
-        shader_va: format_hex(code.entry.0),
+        shader_va: format_hex(code.entry.get()),
         address_space: f.space,
         stage: f.by.first().map_or("", |r| r.stage.name()),
         bytes: code.bytes(),
@@ -261,7 +261,7 @@ fn job_row(r: &ShaderJob) -> JobRow {
     JobRow {
         job: r.job,
         position: r.position,
-        va: format_hex(r.va.0),
+        va: format_hex(r.va.get()),
         kind: r.kind.map(JobType::name),
     }
 }
@@ -355,7 +355,7 @@ fn text(f: &ShaderUse, out: &mut Out) -> Result<(), Failure> {
     };
     out.line(format_args!(
         "{stage} shader {:#x}: {word} {}; {}, {} bytes, {}{message}",
-        code.entry.0,
+        code.entry.get(),
         jobs.join(", "),
         format_count(code.clauses.len() as u64, "clause"),
         code.bytes(),
@@ -373,7 +373,10 @@ fn text(f: &ShaderUse, out: &mut Out) -> Result<(), Failure> {
         out.line(header_text(clause.header))?;
         for n in 0..clause.tuples.len() {
             for unit in [Unit::Fma, Unit::Add] {
-                out.line(format_args!("    {}", clause.instruction_text(n, unit, code.entry.0)))?;
+                out.line(format_args!(
+                    "    {}",
+                    clause.instruction_text(n, unit, code.entry.get())
+                ))?;
             }
         }
     }

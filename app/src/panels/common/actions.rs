@@ -18,6 +18,7 @@ use std::any::{Any, TypeId};
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType};
 use trace_query::Format;
@@ -115,7 +116,7 @@ pub enum PanelAction {
         /// Index of the address space; `None`: the one that Memory shows.
         space: Option<u32>,
         /// First byte.
-        va: u64,
+        va: GpuVa,
         /// How many.
         bytes: u64,
         /// Whether the first byte goes to the first line.
@@ -126,7 +127,7 @@ pub enum PanelAction {
         /// Index of the address space.
         space: u32,
         /// The byte.
-        va: u64,
+        va: GpuVa,
     },
     /// Show a shader of a job in Shader.
     Shader {
@@ -170,7 +171,7 @@ pub struct PageTablesTarget {
     /// First address and number of pages of the range that fills the map.
     pub frame: Option<(u64, u64)>,
     /// Address whose walk is shown.
-    pub at: Option<u64>,
+    pub at: Option<GpuVa>,
 }
 
 /// A pairing code that two users compare.
@@ -300,7 +301,7 @@ impl UiActions {
     }
 
     /// Requests that Memory selects and shows bytes; if `space` is `None`, in the address space that it shows.
-    pub fn show_memory(&mut self, space: Option<u32>, va: u64, bytes: u64) {
+    pub fn show_memory(&mut self, space: Option<u32>, va: GpuVa, bytes: u64) {
         let first = false;
         self.push(PanelAction::Memory {
             space,
@@ -311,7 +312,7 @@ impl UiActions {
     }
 
     /// Does the same as [`UiActions::show_memory`], with the first byte in the first line.
-    pub fn show_memory_at_top(&mut self, space: Option<u32>, va: u64, bytes: u64) {
+    pub fn show_memory_at_top(&mut self, space: Option<u32>, va: GpuVa, bytes: u64) {
         let first = true;
         self.push(PanelAction::Memory {
             space,
@@ -334,7 +335,7 @@ impl UiActions {
         };
         self.push(PanelAction::Thread {
             job: place.chain,
-            entry: w.shader,
+            entry: w.shader.get(),
             workgroup: shown.workgroup,
             thread: w.thread,
             step: w.step,

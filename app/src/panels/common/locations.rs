@@ -2,6 +2,7 @@
 
 use kinescope_files::scene::Selection;
 use kinescope_session::{Document, text};
+use trace_core::GpuVa;
 
 /// Returns the current job: the selected one, or the one at the current event.
 #[must_use]
@@ -17,9 +18,9 @@ pub fn current_job(doc: &Document) -> Option<u32> {
 ///
 /// # Errors
 /// Returns a message if the text names no location.
-pub fn parse_address(doc: &Document, space: u32, search: &str) -> Result<(u32, u64), String> {
+pub fn parse_address(doc: &Document, space: u32, search: &str) -> Result<(u32, GpuVa), String> {
     let search = search.trim();
-    let named = |name: &str| doc.recording.buffer(name.trim()).map(|b| (b.address_space, b.va.0));
+    let named = |name: &str| doc.recording.buffer(name.trim()).map(|b| (b.address_space, b.va));
     if let Some(found) = named(search) {
         return Ok(found);
     }
@@ -27,7 +28,7 @@ pub fn parse_address(doc: &Document, space: u32, search: &str) -> Result<(u32, u
         if va >> 48 != 0 {
             return Err(format!("{search} has more than the 48 bits of a GPU address"));
         }
-        return Ok((space, va));
+        return Ok((space, GpuVa::new(va)));
     }
     if let Some((name, offset)) = search.split_once('+')
         && let (Some((space, va)), Some(by)) = (named(name), text::parse_number(offset))

@@ -9,6 +9,7 @@ use egui::Color32;
 use kinescope_session::comparison::{Comparison, Row};
 use kinescope_session::difference::buffers;
 use kinescope_session::{Document, field_pairs, text};
+use trace_core::GpuVa;
 use trace_core::diff::{CallPart, CodeDifference, ContentDiff, DiffSide, JobPair, MappedAs};
 
 /// A row as it is drawn, with its link target.
@@ -21,7 +22,7 @@ pub(super) struct Line {
     pub description: String,
     pub value: String,
     /// Memory that the row is about: address space by number, address, bytes.
-    pub memory: Option<(u8, u64, u64)>,
+    pub memory: Option<(u8, GpuVa, u64)>,
 }
 
 /// Returns a row of a section, or `None` if the section has no such row.
@@ -58,7 +59,7 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
                 b: w.b,
                 description: format!(
                     "{} {}",
-                    format_address(w.address_space, w.va.0, c.diff.host_writes.physical),
+                    format_address(w.address_space, w.va.get(), c.diff.host_writes.physical),
                     job(w.job)
                 ),
                 value: format!(
@@ -66,7 +67,7 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
                     or_placeholder(&hex(&w.bytes_a)),
                     or_placeholder(&hex(&w.bytes_b))
                 ),
-                memory: (!c.diff.host_writes.physical).then_some((w.address_space, w.va.0, w.bytes)),
+                memory: (!c.diff.host_writes.physical).then_some((w.address_space, w.va, w.bytes)),
             })
         }
         Section::Descriptors => {
@@ -80,12 +81,12 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
                 ink,
                 a: Some(d.events.0),
                 b: Some(d.events.1),
-                description: format!("{} {:#x} {}", d.layout, va.0, job(d.job)),
+                description: format!("{} {:#x} {}", d.layout, va.get(), job(d.job)),
                 value: field.map_or_else(String::new, |(name, a, b)| {
                     format!("{name} {} → {}", or_placeholder(a), or_placeholder(b))
                 }),
                 // Memory is addressed by its location in the first recording.
-                memory: d.a.is_some().then_some((number, va.0, u64::from(d.bytes))),
+                memory: d.a.is_some().then_some((number, va, u64::from(d.bytes))),
             })
         }
         Section::Mappings => {
@@ -93,7 +94,7 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
             let (sign, ink) = sides(p, m.a.is_some(), m.b.is_some());
             let how = |m: Option<MappedAs>| m.map_or_else(|| "not mapped".into(), |m| m.rights.to_string());
             let value = match m.moved_to {
-                Some(to) => format!("{:#x} → {:#x}, moved", m.va.0, to.0),
+                Some(to) => format!("{:#x} → {:#x}, moved", m.va.get(), to.get()),
                 None => format!("{} → {}", how(m.a), how(m.b)),
             };
             Some(Line {
@@ -102,9 +103,9 @@ pub(super) fn line(doc: &Document, c: &Comparison, section: Section, row: u64, p
                 ink,
                 a: None,
                 b: None,
-                description: format_address(m.address_space, m.va.0, false),
+                description: format_address(m.address_space, m.va.get(), false),
                 value,
-                memory: Some((m.address_space, m.va.0, 1)),
+                memory: Some((m.address_space, m.va, 1)),
             })
         }
         Section::Buffers => buffer(c, at, p),
@@ -175,7 +176,7 @@ fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
             ),
             _ => String::new(),
         };
-        let va = b.a.or(b.b).map_or(0, |x| x.0.0);
+        let va = b.a.or(b.b).map_or(0, |x| x.0.get());
         return Some(Line {
             sign,
             word: "buffer".into(),
@@ -184,7 +185,7 @@ fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
             b: None,
             description: b.name.clone(),
             value,
-            memory: Some((0, va, 1)),
+            memory: Some((0, GpuVa::new(va), 1)),
         });
     }
     let page = c.diff.pages.list.get(at.checked_sub(buffers(c).count())?)?;
@@ -194,16 +195,16 @@ fn buffer(c: &Comparison, at: usize, p: &Palette) -> Option<Line> {
         (true, false, _) => "no contents in B".into(),
         _ => "no contents in A".into(),
     };
-    let va = page.va.0.saturating_add(u64::from(page.first_byte.unwrap_or(0)));
+    let va = page.va.get().saturating_add(u64::from(page.first_byte.unwrap_or(0)));
     Some(Line {
         sign,
         word: "page".into(),
         ink,
         a: None,
         b: None,
-        description: format_address(page.address_space, page.va.0, c.diff.pages.physical),
+        description: format_address(page.address_space, page.va.get(), c.diff.pages.physical),
         value,
-        memory: (!c.diff.pages.physical).then_some((page.address_space, va, 1)),
+        memory: (!c.diff.pages.physical).then_some((page.address_space, GpuVa::new(va), 1)),
     })
 }
 
@@ -335,7 +336,7 @@ pub(super) fn open_line(
         if deeper && !matches!(view.section, Section::Mappings | Section::Calls) {
             view.space = space.unwrap_or(0);
             view.open(Section::Memory);
-            view.show_byte(va);
+            view.show_byte(va.get());
         }
     }
 }

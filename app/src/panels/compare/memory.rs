@@ -13,6 +13,7 @@ use kinescope_session::comparison::Comparison;
 use kinescope_session::difference::DifferenceRef;
 use kinescope_session::{Document, text};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::diff::{BufferDiff, BytePair, MemoryComparison, byte_differs};
 use trace_core::memory::ByteState;
 use trace_core::recording::Recording;
@@ -57,10 +58,10 @@ impl Sides {
 /// Returns where memory differs first: a buffer, else a page, else the first buffer.
 fn begin(doc: &Document, c: &Comparison) -> u64 {
     let buffer = c.diff.buffers.iter().find(|b| BufferDiff::differs(b));
-    let buffer = buffer.and_then(|b| b.a.or(b.b)).map(|x| x.0.0);
+    let buffer = buffer.and_then(|b| b.a.or(b.b)).map(|x| x.0.get());
     let page = c.diff.pages.list.first().filter(|_| !c.diff.pages.physical);
-    let page = page.map(|p| p.va.0.saturating_add(u64::from(p.first_byte.unwrap_or(0))));
-    let first = doc.recording.metadata.buffers.first().map(|b| b.va.0);
+    let page = page.map(|p| p.va.get().saturating_add(u64::from(p.first_byte.unwrap_or(0))));
+    let first = doc.recording.metadata.buffers.first().map(|b| b.va.get());
     buffer.or(page).or(first).unwrap_or(0)
 }
 
@@ -78,11 +79,11 @@ pub fn step(doc: &Document, view: &mut View, actions: &mut UiActions, forward: b
         actions.start_work::<View>("looking for bytes that differ", move |progress| {
             let found = sides
                 .comparison()
-                .map(|b| b.find_next_difference(from, forward, progress));
+                .map(|b| b.find_next_difference(GpuVa::new(from), forward, progress));
             Box::new(move |_, view, _| {
                 let way = if forward { "after" } else { "before" };
                 match found {
-                    Some(Ok(Some(va))) => view.show_byte(va),
+                    Some(Ok(Some(va))) => view.show_byte(va.get()),
                     Some(Ok(None)) => view.byte_message = format!("no difference {way} {from:#x}"),
                     // A newer search replaces this one, or the user stopped it.
                     Some(Err(_)) => {
@@ -113,7 +114,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, actio
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let meant = view.byte.filter(|_| full.height() >= WITH_WHY);
-    let differs = meant.is_some_and(|va| comparison.read(va, 1).iter().any(byte_differs));
+    let differs = meant.is_some_and(|va| comparison.read(GpuVa::new(va), 1).iter().any(byte_differs));
     let below = if differs { WHY } else { 0.0 };
     let size = vec2(full.width(), full.height() - below);
     let (area, response) = ui.allocate_exact_size(size, Sense::click());
@@ -154,7 +155,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, actio
     if response.has_focus() {
         keys(view, ui, &response, n, lines);
     }
-    let bytes = comparison.read(view.top, (n * lines) as usize);
+    let bytes = comparison.read(GpuVa::new(view.top), (n * lines) as usize);
     for (i, line) in bytes.chunks(n as usize).enumerate() {
         let va = view.top + i as u64 * n;
         let top = from + i as f32 * ROW;
@@ -215,7 +216,7 @@ fn bar(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, si
             match parse_address(doc, view.space, &view.go_to) {
                 Ok((space, va)) => {
                     view.space = space;
-                    view.show_byte(va);
+                    view.show_byte(va.get());
                 }
                 Err(e) => view.byte_message = e,
             }
@@ -231,7 +232,7 @@ fn bar(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, si
         if widgets::icon_button(ui, icons::SQUARES_FOUR, "Show A in Memory").clicked()
             && let Some(va) = view.byte
         {
-            actions.show_memory_at_top(Some(view.space), va, 1);
+            actions.show_memory_at_top(Some(view.space), GpuVa::new(va), 1);
             actions.run_command("show-memory");
         }
         let words = if view.byte_message.is_empty() {
@@ -257,15 +258,15 @@ fn draw_line(
     let p = palette(ui);
     let y = row.center().y;
     let any = line.iter().filter(|b| byte_differs(b)).count();
-    let there = comparison.map_to_second(va);
+    let there = comparison.map_to_second(GpuVa::new(va));
     let r = ui.interact(row, ui.scope_id().with(("both", va)), Sense::hover());
     r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("memory {va:#x}: {any} bytes differ")));
-    if there != va {
+    if there != GpuVa::new(va) {
         r.on_hover_text(format!("A has it at {va:#x}, B at {there:#x}"));
     }
     let label = Rect::from_min_max(row.left_top() + vec2(SIDE, 0.0), pos2(starts[0] - 4.0, row.bottom()));
     paint_text(ui, label, Align2::LEFT_CENTER, &format!("{va:#014x}"), mono(), p.quiet);
-    let (sign, ink) = match (any, there == va) {
+    let (sign, ink) = match (any, there == GpuVa::new(va)) {
         (0, true) => ("", p.quiet),
         (0, false) => ("↗", p.quiet),
         _ => ("≠", p.error),

@@ -11,6 +11,7 @@ use kinescope_session::difference::DifferenceRef;
 use kinescope_session::page_table_marks::{describe_entry_kind, format_entry_bits};
 use kinescope_session::{Document, lookup};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::mmu::{Walk, WalkStep};
 use trace_core::recording::{MmuFormat, Recording};
 
@@ -39,8 +40,9 @@ fn word(s: Option<&WalkStep>) -> String {
 fn lines(doc: &Document, c: &Comparison, number: u8, a_va: u64, b_va: u64) -> Vec<Line> {
     let (a, b) = (&*doc.recording, &*c.other.recording);
     let at_b = doc.other_event().unwrap_or(0);
-    let in_a = space(a, number).and_then(|(i, f)| Some((lookup::walk(a, i, a_va, doc.current_event())?, f)));
-    let in_b = space(b, number).and_then(|(i, f)| Some((lookup::walk(b, i, b_va, at_b)?, f)));
+    let in_a =
+        space(a, number).and_then(|(i, f)| Some((lookup::walk(a, i, GpuVa::new(a_va), doc.current_event())?, f)));
+    let in_b = space(b, number).and_then(|(i, f)| Some((lookup::walk(b, i, GpuVa::new(b_va), at_b)?, f)));
     let steps = |w: &Option<(Walk, MmuFormat)>| w.as_ref().map(|w| w.0.steps.clone()).unwrap_or_default();
     let (x, y) = (steps(&in_a), steps(&in_b));
     let mut out = Vec::new();
@@ -99,20 +101,20 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, actio
     let p = palette(ui);
     let at = view.selected.and_then(|r| usize::try_from(r).ok()).unwrap_or(0);
     let Some(m) = c.diff.mappings.list.get(at) else { return };
-    let there = m.moved_to.unwrap_or(m.va).0;
+    let there = m.moved_to.unwrap_or(m.va).get();
     ui.spacing_mut().item_spacing.y = 0.0;
     let heads = [
         ("walk".to_owned(), strong(), p.quiet),
-        (format!("A {:#x}", m.va.0), mono(), p.only_a),
+        (format!("A {:#x}", m.va.get()), mono(), p.only_a),
         (format!("B {there:#x}"), mono(), p.only_b),
     ];
-    three_column_row(ui, &format!("walks of A {:#x} and B {there:#x}", m.va.0), heads);
+    three_column_row(ui, &format!("walks of A {:#x} and B {there:#x}", m.va.get()), heads);
     egui::ScrollArea::vertical()
         .id_salt("walks")
         .auto_shrink(false)
         .show(ui, |ui| {
             ui.spacing_mut().item_spacing.y = 0.0;
-            for l in lines(doc, c, m.address_space, m.va.0, there) {
+            for l in lines(doc, c, m.address_space, m.va.get(), there) {
                 let differs = !l.own && l.a != l.b;
                 let or = |t: &str| if t.is_empty() { "–".to_owned() } else { t.to_owned() };
                 let (ink, value) = if differs { (p.error, p.text) } else { (p.quiet, p.quiet) };

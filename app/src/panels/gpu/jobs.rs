@@ -15,6 +15,7 @@ use kinescope_session::job_buffers::{self, ReachableBuffer};
 use kinescope_session::jobs::JobFact;
 use kinescope_session::{Document, descriptions, job_outcome, page_runs, text};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::families::{JobForm, find_family};
 use trace_core::recording::ChainReport;
 
@@ -197,7 +198,7 @@ fn list(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut U
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("shader of job {}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
             if hand.on_hover_text("its code").clicked() {
-                actions.show_shader(j.index, s);
+                actions.show_shader(j.index, s.get());
             }
         }
         let r = if cut.is_empty() {
@@ -293,7 +294,7 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: 
             match text::parse_number(v).filter(|_| k == "next") {
                 Some(next) => {
                     if widgets::key_link(ui, k, v).clicked() {
-                        actions.show_memory(Some(0), next, 32);
+                        actions.show_memory(Some(0), GpuVa::new(next), 32);
                         actions.run_command("show-memory");
                     }
                 }
@@ -308,7 +309,7 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: 
         for (stage, entry) in &c.shaders {
             let key = if c.shaders.len() > 1 { stage.name() } else { "shader" };
             if widgets::key_link(ui, key, &format!("{entry:#x}")).clicked() {
-                actions.show_shader(index, *entry);
+                actions.show_shader(index, entry.get());
             }
         }
     }

@@ -9,6 +9,7 @@ use kinescope_session::Document;
 use kinescope_session::code::{self, ChainShader, Listing, MAX_SYNC_READ_BYTES};
 use kinescope_session::derived_data::Stage;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::families::mali_jm::{CodeEnd, MAX_CODE};
 use trace_core::families::{JobForm, find_family};
 
@@ -48,7 +49,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             _ => format!("There is no code at {entry}: it begins with padding."),
         };
         if widgets::empty_state(ui, icons::CPU, &message, Some("Show the bytes")) {
-            lines::show_memory(doc, actions, job, entry.0);
+            lines::show_memory(doc, actions, job, entry.get());
         }
         return;
     }
@@ -183,14 +184,14 @@ fn read(doc: &Document, view: &mut View, actions: &mut UiActions, job: u32, all:
         return;
     };
     let (space, event, entry) = (job.chain.space.unwrap_or(0), job.submit, runs.entry);
-    let first = Listing::read(&doc.recording, space, event, entry, MAX_SYNC_READ_BYTES);
+    let first = Listing::read(&doc.recording, space, event, GpuVa::new(entry), MAX_SYNC_READ_BYTES);
     if first.code.end != CodeEnd::Limit {
         show_listing(view, first);
         return;
     }
     let recording = Arc::clone(&doc.recording);
     let progress = actions.start_work::<View>(format!("reading the shader of job {}", job.index), move |_| {
-        let listing = Listing::read(&recording, space, event, entry, MAX_CODE);
+        let listing = Listing::read(&recording, space, event, GpuVa::new(entry), MAX_CODE);
         Box::new(move |_, view, _| {
             if view.listing_key == Some(of) {
                 show_listing(view, listing);
@@ -223,7 +224,7 @@ pub fn next_unknown(view: &mut View) {
 /// Shows the bytes of the current clause.
 pub fn show_bytes(doc: &Document, view: &View, actions: &mut UiActions) {
     if let (Some((_, job, _)), Some(at)) = (view.listing_key, view.address()) {
-        lines::show_memory(doc, actions, job, at);
+        lines::show_memory(doc, actions, job, at.get());
     }
 }
 
@@ -288,5 +289,5 @@ fn keyed(view: &mut View, listing: &Listing, ui: &Ui) {
 /// Returns the clause that the first branch of a clause leads to.
 fn target(listing: &Listing, clause: usize) -> Option<usize> {
     let c = listing.code.clauses.get(clause)?;
-    c.targets.iter().find_map(|t| listing.code.at(t.0))
+    c.targets.iter().find_map(|t| listing.code.at(*t))
 }

@@ -203,11 +203,11 @@ fn head(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, contents: &Buf
                     .on_hover_text("the first copy is shown; a replay uses its edited values for all of them");
             }
         }
-        let at = widgets::link(ui, "address of the buffer", &format!("{:#x}", b.va.0));
-        let own = [("address", format!("{:#x}", b.va.0)), ("name", b.name.clone())];
+        let at = widgets::link(ui, "address of the buffer", &format!("{:#x}", b.va.get()));
+        let own = [("address", format!("{:#x}", b.va.get())), ("name", b.name.clone())];
         copy_menu::for_selection(&at, doc, actions, &own, &Selection::Buffer(b.name.clone()));
         if at.clicked() {
-            actions.show_memory(Some(b.address_space), b.va.0, b.bytes.min(16));
+            actions.show_memory(Some(b.address_space), b.va, b.bytes.min(16));
             actions.run_command("show-memory");
         }
         ui.label(RichText::new(text::bytes(b.bytes)).color(p.quiet));

@@ -49,8 +49,8 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, views: OtherViews<'_>, ui
         Selection::Memory { .. } if doc.derived.api_trace.is_some() => {
             memory_panel::last_writer_ui(doc, actions, ui, views.side);
         }
-        Selection::Memory { space, va, bytes } => memory(doc, actions, views.inputs, ui, (space, va, bytes)),
-        Selection::Entry { space, va, level } => entry::ui(doc, actions, ui, (space, va, level)),
+        Selection::Memory { space, va, bytes } => memory(doc, actions, views.inputs, ui, (space, va.get(), bytes)),
+        Selection::Entry { space, va, level } => entry::ui(doc, actions, ui, (space, va.get(), level)),
         Selection::Framebuffer { space, offset, bytes } => {
             pixel::framebuffer_pixel(doc, actions, views.screen, ui, (space, offset, bytes));
         }
@@ -99,7 +99,7 @@ fn buffer(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, name: &str) 
     let own = [("address", b.va.to_string()), ("name", b.name.clone())];
     copy_menu::for_selection(&at, doc, actions, &own, &Selection::Buffer(b.name.clone()));
     if at.clicked() {
-        actions.show_memory(Some(b.address_space), b.va.0, b.bytes.min(16));
+        actions.show_memory(Some(b.address_space), b.va, b.bytes.min(16));
         actions.run_command("show-memory");
     }
     widgets::key_value(ui, "size", StyledText::mono(text::bytes(b.bytes)));
@@ -129,7 +129,7 @@ fn buffer(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, name: &str) 
         if carrier.is_none() && ui.button("Show pages").clicked() {
             actions.push(PanelAction::Pages(PageTablesTarget {
                 space: Some(b.address_space),
-                frame: Some((b.va.0, b.bytes.div_ceil(4096))),
+                frame: Some((b.va.get(), b.bytes.div_ceil(4096))),
                 at: None,
             }));
             actions.run_command("show-page-tables");
@@ -140,7 +140,7 @@ fn buffer(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, name: &str) 
 /// Draws the access rights of a buffer's mapping.
 fn rights(doc: &Document, ui: &mut Ui, b: &Buffer) {
     let space = doc.derived.spaces.get(b.address_space as usize);
-    let mapping = space.and_then(|s| s.mapping_at(b.va.0));
+    let mapping = space.and_then(|s| s.mapping_at(b.va));
     let rights = mapping.map_or_else(|| "not mapped".into(), |m| page_runs::format_rights(m.rights));
     widgets::key_value(ui, "rights", StyledText::mono(rights));
 }
@@ -170,7 +170,17 @@ fn memory(
     widgets::section(ui, "Memory");
     let at = ui.add(egui::Label::new(RichText::new(format!("{va:#x}")).font(mono())).sense(egui::Sense::click()));
     let own = [("address", format!("{va:#x}")), ("address in decimal", va.to_string())];
-    copy_menu::for_selection(&at, doc, actions, &own, &Selection::Memory { space, va, bytes });
+    copy_menu::for_selection(
+        &at,
+        doc,
+        actions,
+        &own,
+        &Selection::Memory {
+            space,
+            va: GpuVa::new(va),
+            bytes,
+        },
+    );
     let message = format!(
         "{} · AS {}",
         if bytes == 1 {
@@ -182,13 +192,18 @@ fn memory(
     );
     ui.label(RichText::new(message).color(p.quiet));
     ui.add_space(4.0);
-    if let Some((name, at)) = derived_data::buffer_at(&doc.recording, space, va).map(|(n, a)| (n.to_owned(), a))
+    if let Some((name, at)) =
+        derived_data::buffer_at(&doc.recording, space, GpuVa::new(va)).map(|(n, a)| (n.to_owned(), a))
         && widgets::key_link(ui, "buffer", &format!("{name} + {at:#x}")).clicked()
     {
         doc.select(Selection::Buffer(name));
     }
     pixel::memory_pixel(doc, inputs, ui, (space, va, bytes));
-    if let Some((m, at)) = doc.derived.device.and_then(|d| d.map().memory_at(space, va)) {
+    if let Some((m, at)) = doc
+        .derived
+        .device
+        .and_then(|d| d.map().memory_at(space, GpuVa::new(va)))
+    {
         let place = widgets::key_link(ui, "named", &format!("{} + {at:#x}", m.name));
         let place = if m.doc.is_empty() {
             place
@@ -196,7 +211,7 @@ fn memory(
             place.on_hover_text(&m.doc)
         };
         if place.clicked() {
-            actions.show_memory_at_top(Some(space), m.address.0, m.bytes);
+            actions.show_memory_at_top(Some(space), m.address, m.bytes);
             actions.run_command("show-memory");
         }
     }
@@ -212,7 +227,7 @@ fn mapping(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32,
         .derived
         .spaces
         .get(space as usize)
-        .and_then(|s| s.mapping_at(va))
+        .and_then(|s| s.mapping_at(GpuVa::new(va)))
         .copied()
     {
         let message = format!(
@@ -225,24 +240,24 @@ fn mapping(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32,
         if widgets::add_copy_menu(&mapping, &[("range", range)]).clicked() {
             actions.push(PanelAction::Pages(PageTablesTarget {
                 space: Some(space),
-                frame: Some((m.va, m.pages)),
-                at: Some(va),
+                frame: Some((m.va.get(), m.pages)),
+                at: Some(GpuVa::new(va)),
             }));
             actions.run_command("show-page-tables");
         }
     }
-    let uses = xref_text::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
+    let uses = xref_text::describe_page(&doc.recording, &doc.derived, space, GpuVa::new(va), doc.current_event());
     let shown = widgets::key_value(ui, "page holds", StyledText::body(&uses));
     widgets::add_copy_menu(&shown, &[("use", uses)]);
-    if let Ok(leaf) =
-        lookup::walk(&doc.recording, space, va, doc.current_event()).map_or(Err(()), |w| w.result.map_err(|_| ()))
-        && let Some(pa) = leaf.target(GpuVa(va))
+    if let Ok(leaf) = lookup::walk(&doc.recording, space, GpuVa::new(va), doc.current_event())
+        .map_or(Err(()), |w| w.result.map_err(|_| ()))
+        && let Some(pa) = leaf.target(GpuVa::new(va))
     {
         let at = widgets::key_value(ui, "physical", StyledText::mono(pa.to_string()));
         widgets::add_copy_menu(&at, &[("physical address", pa.to_string())]);
     }
-    if let Some(level) = last_level(&doc.recording, space, GpuVa(va), doc.current_event())
-        && let Some(s) = read_entry(&doc.recording, space, GpuVa(va), level, doc.current_event())
+    if let Some(level) = last_level(&doc.recording, space, GpuVa::new(va), doc.current_event())
+        && let Some(s) = read_entry(&doc.recording, space, GpuVa::new(va), level, doc.current_event())
     {
         let message = format!(
             "L{level} [{}] {}",
@@ -251,7 +266,11 @@ fn mapping(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32,
         );
         let hover = actions.tooltip("select-entry", "the page-table entry that maps it, and its references");
         if widgets::key_link(ui, "entry", &message).on_hover_text(hover).clicked() {
-            doc.select(Selection::Entry { space, va, level });
+            doc.select(Selection::Entry {
+                space,
+                va: GpuVa::new(va),
+                level,
+            });
         }
     }
 }
@@ -259,7 +278,7 @@ fn mapping(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32,
 /// Draws the bytes from an address on as elements of each type, with the user's edits.
 fn byte_values(doc: &Document, ui: &mut Ui, space: u32, va: u64) {
     let p = palette(ui);
-    let line = lookup::read(&doc.recording, space, va, doc.current_event(), 8);
+    let line = lookup::read(&doc.recording, space, GpuVa::new(va), doc.current_event(), 8);
     let mut now: Vec<Option<u8>> = line.iter().map(|b| b.ok()).collect();
     let edited = edited_bytes(doc, space, va, &mut now);
     widgets::section(ui, "Values, little-endian");
@@ -309,12 +328,15 @@ fn memory_buttons(actions: &mut UiActions, ui: &mut Ui, space: u32, va: u64) {
             .on_hover_text("a double click on a byte in Memory does the same")
             .clicked()
         {
-            actions.push(PanelAction::FindReferences { space, va });
+            actions.push(PanelAction::FindReferences {
+                space,
+                va: GpuVa::new(va),
+            });
             actions.run_command("show-memory");
         }
         if ui.button("Walk the page tables").clicked() {
             actions.push(PanelAction::Pages(PageTablesTarget {
-                at: Some(va),
+                at: Some(GpuVa::new(va)),
                 ..PageTablesTarget::default()
             }));
             actions.run_command("show-page-tables");
@@ -331,7 +353,7 @@ fn edited_bytes(doc: &Document, space: u32, va: u64, bytes: &mut [Option<u8>]) -
             let Some(buffer) = doc.recording.buffer(name).filter(|b| b.address_space == space) else {
                 continue;
             };
-            let Some(offset) = at.checked_sub(buffer.va.0).filter(|o| *o < buffer.bytes) else {
+            let Some(offset) = at.checked_sub(buffer.va.get()).filter(|o| *o < buffer.bytes) else {
                 continue;
             };
             let mut one = [b.unwrap_or(0)];
@@ -361,7 +383,7 @@ fn finding(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32)
     match f.address {
         Some(va) => {
             if widgets::key_link(ui, "location", &f.place).clicked() {
-                actions.show_memory(Some(0), va.0, 1);
+                actions.show_memory(Some(0), va, 1);
                 actions.run_command("show-page-tables");
             }
         }

@@ -177,7 +177,7 @@ fn buffers(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
             b.name,
             b.role.name(),
             text::bytes(b.bytes),
-            b.va.0
+            b.va.get()
         );
         copy_menu::for_selection(
             &row.on_hover_text(message),
@@ -185,7 +185,7 @@ fn buffers(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) {
             actions,
             &[
                 ("name", b.name.clone()),
-                ("address", format!("{:#x}", b.va.0)),
+                ("address", format!("{:#x}", b.va.get())),
                 ("size in bytes", b.bytes.to_string()),
             ],
             &Selection::Buffer(b.name.clone()),

@@ -61,7 +61,7 @@ fn input(d: &Document) -> Option<Selection> {
     let b = all.iter().find(|b| b.role == BufferRole::Input).or(all.first())?;
     Some(Selection::Memory {
         space: b.address_space,
-        va: b.va.0,
+        va: b.va,
         bytes: b.element.bytes() as u64,
     })
 }

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, EventsBuilder, Recording};
 use trace_import::{OpenOptions, Opened};
@@ -367,7 +368,7 @@ impl Window {
     /// Shows an address in Memory and selects bytes there.
     pub fn show_memory(&mut self, space: u32, va: u64, bytes: u64) {
         let context = self.app().panel_context().expect("a recording is open");
-        context.views.memory.show(context.doc, space, va, bytes);
+        context.views.memory.show(context.doc, space, GpuVa::new(va), bytes);
     }
 
     /// Runs frames until no task is running.

@@ -8,6 +8,7 @@ use kinescope::panels::contents::memory::Side;
 use kinescope_files::scene::Selection;
 use kinescope_session::api_trace::{self, LaunchSort};
 use kinescope_session::xref_trail::AccessFilter;
+use trace_core::GpuVa;
 use trace_core::recording::Recording;
 
 fn open(times: u32) -> (Window, Net) {
@@ -168,7 +169,7 @@ fn memory_before_and_after_a_launch_is_shown() {
         *w.doc().selection(),
         Selection::Memory {
             space: 0,
-            va: n.scores,
+            va: GpuVa::new(n.scores),
             bytes: 16
         }
     );
@@ -202,7 +203,7 @@ fn last_writer_links_to_the_launch() {
         end,
         Selection::Memory {
             space: 0,
-            va: n.scores + 8,
+            va: GpuVa::new(n.scores + 8),
             bytes: 1,
         },
     );
@@ -221,7 +222,7 @@ fn last_writer_links_to_the_launch() {
         end,
         Selection::Memory {
             space: 0,
-            va: n.image,
+            va: GpuVa::new(n.image),
             bytes: 1,
         },
     );
@@ -252,7 +253,7 @@ fn the_outline_lists_kernels_streams_buffers_and_modules() {
         *w.doc().selection(),
         Selection::Memory {
             space: 0,
-            va: n.weights,
+            va: GpuVa::new(n.weights),
             bytes: 1
         }
     );
@@ -302,7 +303,7 @@ fn the_palette_goes_to_kernels_and_buffers() {
         *w.doc().selection(),
         Selection::Memory {
             space: 0,
-            va: n.features,
+            va: GpuVa::new(n.features),
             bytes: 1
         }
     );

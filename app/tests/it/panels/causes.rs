@@ -16,7 +16,7 @@ use trace_core::{GpuVa, PhysAddr};
 fn find_rows(r: &Recording, derived: &DerivedData, (space, va, level): (u32, u64, u8)) -> Vec<ReferenceRow> {
     let target = XrefTarget::Entry {
         space,
-        va: GpuVa(va),
+        va: GpuVa::new(va),
         level,
     };
     let found = find_references(r, derived, target, (0, MAX_REFERENCES), &Progress::new()).unwrap();
@@ -37,7 +37,7 @@ fn select_kind<'t>(list: &'t [ReferenceRow], kind: &str) -> Vec<(u64, AccessKind
 #[test]
 fn page_table_entry_trail_lists_writes_flushes_and_jobs() {
     let mut w = Window::open_sample("changes.kine");
-    let late = w.doc().recording.buffer("late").unwrap().va.0;
+    let late = w.doc().recording.buffer("late").unwrap().va.get();
     let submits: Vec<u64> = w.doc().derived.jobs.iter().map(|j| j.submit).collect();
     // The buffer was mapped between the first and the second job. No mapping existed before.
     for level in [3, 2] {
@@ -75,7 +75,7 @@ fn page_table_entry_trail_lists_writes_flushes_and_jobs() {
     }
     // A flush of a range without the entry's address is not listed for the entry. It is listed for the table entry
     // above.
-    let data = w.doc().recording.buffer("data").unwrap().va.0;
+    let data = w.doc().recording.buffer("data").unwrap().va.get();
     let flushes = |w: &mut Window, level| {
         let list = list_xrefs(w, data, level);
         select_kind(&list, "command")
@@ -97,12 +97,12 @@ fn selected_walk_entry_is_inspected_and_links_to_its_writes() {
     w.click("level 3 page");
     let entry = |level| Selection::Entry {
         space: 0,
-        va: b.va.0,
+        va: b.va,
         level,
     };
     assert_eq!(*w.doc().selection(), entry(3));
-    assert!(w.has("Page-table entry") && w.has(&format!("Trail of L3 {:#x}", b.va.0)));
-    let list = list_xrefs(&mut w, b.va.0, 3);
+    assert!(w.has("Page-table entry") && w.has(&format!("Trail of L3 {:#x}", b.va.get())));
+    let list = list_xrefs(&mut w, b.va.get(), 3);
     let wrote = select_kind(&list, "CPU write")[0].0;
     w.run("last-writer");
     assert_eq!(
@@ -133,14 +133,14 @@ fn selected_walk_entry_is_inspected_and_links_to_its_writes() {
     w.settle();
     assert_eq!(*w.doc().selection(), entry(1));
     // From selected bytes, the link leads to the entry that maps them.
-    w.show_memory(0, b.va.0 + 8, 4);
+    w.show_memory(0, b.va.get() + 8, 4);
     w.settle();
     let link = w.harness.get_all_by_label_contains("entry L3 [").next();
     link.expect("the inspector names the entry").click();
     w.settle();
     let of_bytes = Selection::Entry {
         space: 0,
-        va: b.va.0 + 8,
+        va: b.va + 8,
         level: 3,
     };
     assert_eq!(*w.doc().selection(), of_bytes);
@@ -154,16 +154,16 @@ fn moved() -> Recording {
     let format = MmuFormat::Aarch64_4k;
     let mut m = MemoryBuilder::new();
     let leaves = [
-        mmu::encode_leaf(format, PhysAddr(9 << 12), Rights::RO, 0),
-        mmu::encode_leaf(format, PhysAddr(10 << 12), Rights::RW, 0),
+        mmu::encode_leaf(format, PhysAddr::new(9 << 12), Rights::RO, 0),
+        mmu::encode_leaf(format, PhysAddr::new(10 << 12), Rights::RW, 0),
         mmu::INVALID,
     ];
     for (event, leaf) in [0, 4, 6].into_iter().zip(leaves) {
         let mut frames = Vec::new();
         for (frame, raw) in (1u64..).zip([
-            mmu::encode_table(format, PhysAddr(2 << 12)),
-            mmu::encode_table(format, PhysAddr(3 << 12)),
-            mmu::encode_table(format, PhysAddr(4 << 12)),
+            mmu::encode_table(format, PhysAddr::new(2 << 12)),
+            mmu::encode_table(format, PhysAddr::new(3 << 12)),
+            mmu::encode_table(format, PhysAddr::new(4 << 12)),
             leaf,
         ]) {
             let mut page = [0u8; 4096];
@@ -191,7 +191,7 @@ fn moved() -> Recording {
     r.metadata.address_spaces.push(AddressSpace {
         number: 0,
         format,
-        root: PhysAddr(1 << 12),
+        root: PhysAddr::new(1 << 12),
         memattr: 0,
         transcfg: 6,
     });
@@ -253,7 +253,7 @@ fn window_and_command_line_find_the_same_references() {
     for job in &derived.jobs {
         targets.push(XrefTarget::Bytes {
             space: 0,
-            va: GpuVa(job.head_va),
+            va: job.head_va,
             bytes: 1,
         });
     }

@@ -8,6 +8,7 @@ use kinescope_files::scene::Selection;
 use kinescope_session::comparison::ComparisonSource;
 use std::path::Path;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::diff::{ChangeKind, DiffSide, MemoryComparison, byte_differs};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, BufferRole, EventsBuilder, Recording, Space, SpaceKind};
@@ -192,29 +193,29 @@ fn memory_is_compared_and_the_next_difference_is_reached() {
     let both = MemoryComparison::new((&recording, at.0), (&c.other.recording, at.1), 0, &c.diff.mappings).unwrap();
     let begin = w.views().compare.byte.expect("the panel shows the first difference");
     let next = both
-        .find_next_difference(begin, true, &Progress::new())
+        .find_next_difference(GpuVa::new(begin), true, &Progress::new())
         .unwrap()
         .expect("another byte differs");
     w.click("Next bytes that differ");
     w.settle();
-    assert_eq!(w.views().compare.byte, Some(next));
-    let line = next & !0xf;
-    let row = both.read(line, 16);
+    assert_eq!(w.views().compare.byte, Some(next.get()));
+    let line = next.get() & !0xf;
+    let row = both.read(GpuVa::new(line), 16);
     let n = row.iter().filter(|b| byte_differs(b)).count();
     let shown = format!("memory {line:#x}: {n} bytes differ");
-    let half = format!("memory {:#x}: ", next & !7);
+    let half = format!("memory {:#x}: ", next.get() & !7);
     assert!(n > 0 && (w.has(&shown) || w.has_part(&half)), "{shown}");
     // The key continues from there, and the command for the previous byte goes back.
     w.harness.key_press(egui::Key::F3);
     w.settle();
     let following = both.find_next_difference(next, true, &Progress::new()).unwrap();
-    assert_eq!(w.views().compare.byte, following.or(Some(next)));
+    assert_eq!(w.views().compare.byte, following.or(Some(next)).map(GpuVa::get));
     w.run("previous-byte");
     w.settle();
     let before = both
         .find_next_difference(following.unwrap_or(next), false, &Progress::new())
         .unwrap();
-    assert_eq!(w.views().compare.byte, before.or(Some(next)));
+    assert_eq!(w.views().compare.byte, before.or(Some(next)).map(GpuVa::get));
     // After the last difference, the panel shows a message and does not move.
     w.enter("Address in both", "0xfffffffff000");
     w.run("next-byte");
@@ -242,7 +243,7 @@ fn memory_row_links_to_both_sides_and_timeline_marks_it() {
     assert_eq!(w.views().compare.section, Section::Memory);
     let c = w.doc().comparison.done.clone().unwrap();
     let first = c.diff.buffers.iter().find(|b| b.differs()).and_then(|b| b.a).unwrap();
-    assert_eq!(w.views().compare.byte, Some(first.0.0));
+    assert_eq!(w.views().compare.byte, Some(first.0.get()));
     let (mut w, events) = compare_with_changes();
     assert!(w.has("Lane A ≠ B"));
     for e in 0..w.doc().len() {
@@ -259,7 +260,7 @@ fn walks_of_a_differing_mapping_are_shown_together() {
     let c = w.doc().comparison.done.clone().expect("the comparison is done");
     let m = c.diff.mappings.list.first().copied().expect("a mapping differs");
     w.click("Differences: Mappings");
-    assert!(w.has_part(&format!("walks of A {:#x}", m.va.0)));
+    assert!(w.has_part(&format!("walks of A {:#x}", m.va.get())));
     assert!(w.has_part("level 3: A ") || w.has_part("level 2: A "));
     assert!(w.has_part("entry: A 0x"));
 }
@@ -278,7 +279,7 @@ fn descriptor_differences_are_listed_by_field_with_links() {
     assert!(w.has("No event differs.") && w.views().compare.section == Section::Events);
     w.click("Differences: Descriptors");
     // A long row is clipped, but the selected difference shows its full text.
-    assert!(w.has_part(&format!("{} {:#x}", d.layout, d.a.unwrap().0)), "{d:?}");
+    assert!(w.has_part(&format!("{} {:#x}", d.layout, d.a.unwrap().get())), "{d:?}");
     w.doc().go(0);
     w.harness
         .query_all_by_label_contains("difference 0 ")
@@ -298,7 +299,7 @@ fn descriptor_differences_are_listed_by_field_with_links() {
     w.harness.get_by_label("Bytes side by side").click_accesskit();
     w.settle();
     assert_eq!(w.views().compare.section, Section::Memory);
-    assert_eq!(w.views().compare.byte, d.a.map(|va| va.0));
+    assert_eq!(w.views().compare.byte, d.a.map(|va| va.get()));
 }
 
 #[test]

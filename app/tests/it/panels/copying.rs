@@ -46,7 +46,7 @@ fn a_job_is_copied_from_the_outline_and_from_its_panel() {
 #[test]
 fn a_buffer_and_a_pinned_register_are_copied_from_the_outline() {
     let mut w = saxpy();
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     assert_eq!(copy_from_menu(&mut w, "buffer x", "Copy address"), format!("{va:#x}"));
     assert!(copy_from_menu(&mut w, "buffer x", "Copy as C").contains("x["));
     assert_eq!(json(&copy_from_menu(&mut w, "buffer x", "Copy as JSON"))["buffer"], "x");
@@ -58,7 +58,7 @@ fn a_buffer_and_a_pinned_register_are_copied_from_the_outline() {
 fn bytes_and_entries_are_copied_as_json_and_as_a_link() {
     let mut w = saxpy();
     w.run("show-memory");
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     w.show_memory(0, va, 1);
     w.settle();
     let row = format!("memory {va:#x}");

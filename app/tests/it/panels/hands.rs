@@ -5,7 +5,6 @@ use egui_kittest::kittest::Queryable as _;
 use kinescope_files::scene::Selection;
 use kinescope_session::derived_data::DerivedData;
 use kinescope_session::xref_text;
-use trace_core::GpuVa;
 use trace_core::recording::{ElementType, Recording};
 use trace_core::xref::{AccessKind, Reference, XrefTarget};
 
@@ -115,7 +114,7 @@ pub fn list_references(w: &mut Window) -> Vec<ReferenceRow> {
     let references = w.views().memory.references.clone().unwrap();
     let target = XrefTarget::Bytes {
         space: references.space,
-        va: GpuVa(references.va),
+        va: references.va,
         bytes: 1,
     };
     let doc = w.doc();

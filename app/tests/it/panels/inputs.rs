@@ -5,6 +5,7 @@ use crate::panels::hands::{bytes, edited, floats};
 use egui_kittest::kittest::Queryable as _;
 use kinescope::window::layout;
 use kinescope_files::scene::Selection;
+use trace_core::GpuVa;
 use trace_core::recording::ElementType;
 
 #[test]
@@ -43,7 +44,7 @@ fn hex_values_are_set_and_invalid_values_are_reported() {
     w.views().inputs.field = "one".into();
     w.click("Set");
     assert!(w.has_part("\"one\" is not a value of type f32"));
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     w.show_memory(0, va + 4092, 4);
     w.settle();
     w.click("value 1023");
@@ -69,11 +70,11 @@ fn enter_sets_a_value_and_goes_to_the_next() {
 #[test]
 fn clicked_value_is_selected_everywhere_and_alt_left_returns() {
     let mut w = floats();
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     w.click("value 5");
     let selection = Selection::Memory {
         space: 0,
-        va: va + 20,
+        va: GpuVa::new(va + 20),
         bytes: 4,
     };
     assert_eq!(*w.doc().selection(), selection);
@@ -309,10 +310,13 @@ fn failed_replay_activates_the_replay_panel() {
     let mut w = write_value();
     let (head, chains) = (
         w.doc().derived.jobs[0].head_va,
-        w.doc().recording.buffer("chains").unwrap().va.0,
+        w.doc().recording.buffer("chains").unwrap().va.get(),
     );
     let nowhere = 0x7f_0000_0000_u64.to_le_bytes().to_vec();
-    assert!(w.doc().edit("chains", head - chains + 32, nowhere));
+    assert!(
+        w.doc()
+            .edit("chains", (GpuVa::new(head - GpuVa::new(chains)) + 32).get(), nowhere)
+    );
     w.run("replay");
     assert!(w.doc().replay.outcome.as_ref().is_some_and(|o| !o.faults.is_empty()));
     assert!(front(&mut w, "replay"));

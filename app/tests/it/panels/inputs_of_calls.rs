@@ -11,6 +11,7 @@ use kinescope_files::scene::Selection;
 use replay_engine::run::Verdict;
 use replay_engine::tune::Reference;
 use std::time::{Duration, Instant};
+use trace_core::GpuVa;
 use trace_core::recording::ElementType;
 
 /// Opens the sample of a CUDA program with Inputs in front.
@@ -64,7 +65,7 @@ fn copies_are_listed_as_replay_inputs_and_outputs() {
     w.click("input in0");
     assert!(w.has("copied from the host") && w.has("144 values"));
     let weights = w.doc().buffers.get("in0").unwrap().clone();
-    assert_eq!((weights.va.0, weights.element), (n.weights, ElementType::F32));
+    assert_eq!((weights.va.get(), weights.element), (n.weights, ElementType::F32));
     // Each run copies the image to the same address.
     w.click("input in2");
     assert!(w.has("2 copies"));
@@ -97,8 +98,8 @@ fn cuda_input_value_edit_is_undone_and_saved() {
     assert_eq!((&now[..size], &now[2 * size..]), (&before[..size], &before[2 * size..]));
     assert!(w.has_part("1 page differs") && w.has_part("● edited"));
     // The bytes of the value are selected on the device.
-    let at = w.doc().buffers.get("in0").unwrap().va.0 + size as u64;
-    assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == at));
+    let at = w.doc().buffers.get("in0").unwrap().va.get() + size as u64;
+    assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == GpuVa::new(at)));
     w.crash_and_restart();
     w.doc().accept_offered();
     assert_eq!(bytes(&mut w, "in0"), now, "the journal restores the edit");

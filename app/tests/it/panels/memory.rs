@@ -10,15 +10,15 @@ use kinescope_session::Document;
 use kinescope_session::derived_data::DerivedData;
 use kinescope_session::spaces::SpaceFact;
 use std::sync::Arc;
-use trace_core::PhysAddr;
 use trace_core::mmu::{self, Rights};
 use trace_core::recording::{AddressSpace, ElementType, FrameRole, MemoryBuilder, MmuFormat, Page, Recording};
+use trace_core::{GpuVa, PhysAddr};
 
 #[test]
 fn go_to_accepts_addresses_buffers_and_buffer_offsets() {
     let mut w = saxpy();
     w.run("show-memory");
-    let va = w.doc().recording.buffer("y").unwrap().va.0;
+    let va = w.doc().recording.buffer("y").unwrap().va.get();
     for (text, want) in [
         (format!("{va:#x}"), va),
         ("y + 0x24".into(), va + 0x24),
@@ -26,8 +26,8 @@ fn go_to_accepts_addresses_buffers_and_buffer_offsets() {
     ] {
         w.views().memory.go_to.clear();
         w.enter("Go to address", &text);
-        assert_eq!(w.views().memory.top, want & !15, "{text}");
-        assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == want));
+        assert_eq!(w.views().memory.top, GpuVa::new(want & !15), "{text}");
+        assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == GpuVa::new(want)));
     }
     w.views().memory.go_to.clear();
     w.enter("Go to address", "nowhere");
@@ -35,7 +35,7 @@ fn go_to_accepts_addresses_buffers_and_buffer_offsets() {
     w.views().memory.go_to.clear();
     w.enter("Go to address", "job 0");
     let head = w.doc().derived.jobs[0].head_va;
-    assert_eq!(w.views().memory.top, head & !15);
+    assert_eq!(w.views().memory.top, head.align_down(16));
     assert!(w.has_part("of job 0"), "the panel shows the use of the page");
 }
 
@@ -43,12 +43,12 @@ fn go_to_accepts_addresses_buffers_and_buffer_offsets() {
 fn memory_search_finds_bytes_or_reports_no_match() {
     let mut w = saxpy();
     w.run("show-memory");
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     let content = bytes(&mut w, "x");
     let hex: Vec<String> = content[40..48].iter().map(|b| format!("{b:02x}")).collect();
     w.enter("Search memory", &hex.join(" "));
     let hits = w.views().memory.hits.clone().unwrap();
-    assert!(hits.iter().any(|h| h.va.0 == va + 40), "{hits:x?}");
+    assert!(hits.iter().any(|h| h.va.get() == va + 40), "{hits:x?}");
     assert!(matches!(*w.doc().selection(), Selection::Memory { bytes: 8, .. }));
     w.views().memory.search.clear();
     w.enter("Search memory", "\"there is no such text in there\"");
@@ -63,8 +63,8 @@ fn endless() -> (Recording, DerivedData) {
     const LAST: u64 = 4096;
     let format = MmuFormat::Aarch64_4k;
     let mut m = MemoryBuilder::new();
-    let table = |frame: u64| mmu::encode_table(format, PhysAddr(frame << 12));
-    let leaf = mmu::encode_leaf(format, PhysAddr(5 << 12), Rights::RW, 0);
+    let table = |frame: u64| mmu::encode_table(format, PhysAddr::new(frame << 12));
+    let leaf = mmu::encode_leaf(format, PhysAddr::new(5 << 12), Rights::RW, 0);
     let filled = |entries: usize, raw: &dyn Fn(u64) -> u64| {
         let mut p: Page = [0; 4096];
         for (e, i) in p.chunks_exact_mut(8).take(entries).zip(0u64..) {
@@ -92,7 +92,7 @@ fn endless() -> (Recording, DerivedData) {
     r.metadata.address_spaces.push(AddressSpace {
         number: 0,
         format,
-        root: PhysAddr(1 << 12),
+        root: PhysAddr::new(1 << 12),
         memattr: 0,
         transcfg: 6,
     });
@@ -129,7 +129,7 @@ fn a_search_is_stopped() {
 fn bytes_are_viewed_as_every_type_and_plotted() {
     let mut w = saxpy();
     w.run("show-memory");
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     let content = bytes(&mut w, "x");
     w.show_memory(0, va + 16, 8);
     w.settle();
@@ -154,9 +154,12 @@ fn double_click_on_a_byte_lists_its_references() {
     let mut w = saxpy();
     w.run("show-memory");
     let head = w.doc().derived.jobs[0].head_va;
-    w.show_memory(0, head, 1);
+    w.show_memory(0, head.get(), 1);
     w.settle();
-    let row = w.harness.get_by_label(&format!("memory {:#x}", head & !15)).rect();
+    let row = w
+        .harness
+        .get_by_label(&format!("memory {:#x}", head.get() & !15))
+        .rect();
     // The hex digits of the line's first byte begin at this position.
     double_click(&mut w, egui::pos2(row.left() + 136.0, row.center().y));
     let t = w
@@ -165,7 +168,7 @@ fn double_click_on_a_byte_lists_its_references() {
         .references
         .clone()
         .expect("the references are requested");
-    assert_eq!(t.va, head & !15);
+    assert_eq!(t.va, head.align_down(16));
     assert!(t.list.is_some(), "the references are listed");
     let list = list_references(&mut w);
     let kinds: std::collections::BTreeSet<&str> = list.iter().map(|t| t.kind).collect();
@@ -193,7 +196,7 @@ fn double_click_on_a_byte_lists_its_references() {
 fn references_include_jobs_that_point_to_the_buffer() {
     let mut w = saxpy();
     w.run("show-memory");
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     w.show_memory(0, va + 4, 1);
     w.settle();
     w.click("Show references");
@@ -215,7 +218,7 @@ fn references_of_a_byte_are_counted_and_page_ones_fold() {
     w.run("show-memory");
     let head = w.doc().derived.jobs[0].head_va;
     // This byte is on the page of the header but not in the header.
-    let va = (head & !4095) | ((head + 0x400) & 0xfff);
+    let va = (head.get() & !4095) | ((head + 0x400).get() & 0xfff);
     w.show_memory(0, va, 1);
     w.settle();
     w.click("Show references");
@@ -253,7 +256,7 @@ fn references_of_a_byte_are_counted_and_page_ones_fold() {
 fn bytes_are_copied_as_hex_decimal_c_array_and_address() {
     let mut w = saxpy();
     w.run("show-memory");
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     let content = bytes(&mut w, "x");
     w.show_memory(0, va, 1);
     w.settle();
@@ -282,7 +285,7 @@ fn bytes_are_copied_as_hex_decimal_c_array_and_address() {
 fn arrows_move_the_selected_byte_and_a_drag_selects_many() {
     let mut w = saxpy();
     w.run("show-memory");
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     w.show_memory(0, va, 1);
     w.settle();
     let row = w.harness.get_by_label(&format!("memory {va:#x}")).rect();
@@ -290,12 +293,12 @@ fn arrows_move_the_selected_byte_and_a_drag_selects_many() {
     w.harness.hover_at(from);
     w.settle();
     at_once(&mut w, vec![button(from, true), button(from, false)]);
-    assert!(matches!(*w.doc().selection(), Selection::Memory { va: v, bytes: 1, .. } if v == va));
+    assert!(matches!(*w.doc().selection(), Selection::Memory { va: v, bytes: 1, .. } if v == GpuVa::new(va)));
     w.harness.key_press(egui::Key::ArrowDown);
     w.settle();
     w.harness.key_press(egui::Key::ArrowRight);
     w.settle();
-    assert!(matches!(*w.doc().selection(), Selection::Memory { va: v, .. } if v == va + 17));
+    assert!(matches!(*w.doc().selection(), Selection::Memory { va: v, .. } if v == GpuVa::new(va + 17)));
     let to = from + egui::vec2(0.0, 40.0);
     w.harness.hover_at(from);
     w.harness.drag_at(from);
@@ -304,7 +307,7 @@ fn arrows_move_the_selected_byte_and_a_drag_selects_many() {
     w.harness.drop_at(to);
     w.settle();
     assert!(
-        matches!(*w.doc().selection(), Selection::Memory { va: v, bytes: 33, .. } if v == va),
+        matches!(*w.doc().selection(), Selection::Memory { va: v, bytes: 33, .. } if v == GpuVa::new(va)),
         "{:?}",
         w.doc().selection()
     );
@@ -314,7 +317,7 @@ fn arrows_move_the_selected_byte_and_a_drag_selects_many() {
 fn a_narrow_panel_has_lines_of_eight_bytes() {
     let mut w = Window::open_file_sized(&samples().join("saxpy.kine"), ThemeChoice::Dark, [560.0, 700.0], 1.0);
     w.run("show-memory");
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     w.show_memory(0, va, 1);
     w.settle();
     let row = |at: u64| format!("memory {at:#x}");
@@ -329,7 +332,7 @@ fn a_narrow_panel_has_lines_of_eight_bytes() {
     at_once(&mut w, vec![button(last, true), button(last, false)]);
     let chosen = w.doc().selection().clone();
     assert!(
-        matches!(chosen, Selection::Memory { va: v, .. } if (va..va + 8).contains(&v)),
+        matches!(chosen, Selection::Memory { va: v, .. } if (va..va + 8).contains(&v.get())),
         "{chosen:?}"
     );
     w.harness.key_press(egui::Key::ArrowDown);

@@ -5,6 +5,7 @@ use crate::common::Window;
 use crate::common::net::net;
 use kinescope::panels::PANELS;
 use kinescope::panels::recording::plots::{ByKind, Section};
+use trace_core::GpuVa;
 use trace_core::recording::{
     Access, EventsBuilder, InterruptRow, Recording, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
@@ -37,7 +38,7 @@ fn incomplete_recordings() -> Vec<(&'static str, Recording)> {
         value: 1,
     };
     let submit = SubmitRow {
-        head_va: 0x1000,
+        head_va: GpuVa::new(0x1000),
         address_space: 0,
         slot: 1,
     };

@@ -67,10 +67,10 @@ fn square_map_zooms_by_wheel_and_keys_and_double_click_fits() {
 #[test]
 fn page_map_click_selects_everywhere_and_map_follows_selection() {
     let mut w = map_of(saxpy());
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     w.doc().select(Selection::Buffer("x".into()));
     w.settle();
-    assert_eq!(w.views().tables.at, Some(va));
+    assert_eq!(w.views().tables.at, Some(GpuVa::new(va)));
     let rect = w.harness.get_by_label("Map of the address space").rect();
     // The map is zoomed in fully, with the page in the middle.
     w.views().tables.atlas.square.centre(va);
@@ -87,7 +87,7 @@ fn page_map_click_selects_everywhere_and_map_follows_selection() {
     };
     let shown = w.harness.get_by_label("Map of the address space").rect();
     let under = w.views().tables.atlas.square.page_at(shown, shown.center());
-    assert_eq!(Some(found >> 12), under);
+    assert_eq!(Some(found.get() >> 12), under);
     w.run("show-memory");
     let top = w.views().memory.top;
     assert!(top <= found && found < top + 4096, "Memory shows {top:#x}");
@@ -95,11 +95,11 @@ fn page_map_click_selects_everywhere_and_map_follows_selection() {
     w.run("show-page-tables");
     let far = w.doc().derived.spaces[0].mappings.last().unwrap().va;
     w.views().tables.atlas.square.centre(0);
-    w.show_memory(0, far, 1);
+    w.show_memory(0, far.get(), 1);
     w.run("show-page-tables");
     w.settle();
     let shown = w.harness.get_by_label("Map of the address space").rect();
-    let spot = w.views().tables.atlas.square.point_of(shown, far);
+    let spot = w.views().tables.atlas.square.point_of(shown, far.get());
     assert!(shown.contains(spot), "{far:#x} is at {spot:?} of {shown:?}");
 }
 
@@ -120,7 +120,7 @@ fn page_map_colours_rights_owner_entropy_and_change() {
     let key = AddressMapKey::at(&recording, 0, w.doc().current_event());
     let map = w.views().tables.atlas.map(key).unwrap();
     let buffer = recording.buffer("x").unwrap();
-    let range = buffer.va.0..buffer.va.0 + buffer.bytes;
+    let range = buffer.va..buffer.va + buffer.bytes;
     let owned = map.owners.over(&range);
     let (main, bytes) = owned.main.unwrap();
     assert_eq!(recording.metadata.buffers[main as usize].name, "x");
@@ -160,7 +160,7 @@ fn strips_omit_gaps_and_select_the_page() {
     let shown: u64 = map.islands.iter().map(|i| i.range.end - i.range.start).sum();
     assert!(shown >= space.pages() * 4096);
     let voids: u64 = map.islands.iter().map(|i| i.gap).sum();
-    assert_eq!(shown + voids, map.extent().end);
+    assert_eq!(shown + voids, map.extent().end.get());
 }
 
 #[test]
@@ -168,24 +168,27 @@ fn doubly_mapped_page_links_to_its_other_address() {
     let mut w = map_of(Window::from_recording(odd()));
     w.doc().select(Selection::Memory {
         space: 0,
-        va: 0x4000,
+        va: GpuVa::new(0x4000),
         bytes: 1,
     });
     w.settle();
-    assert_eq!(w.views().tables.at, Some(0x4000));
+    assert_eq!(w.views().tables.at, Some(GpuVa::new(0x4000)));
     assert!(w.has("address 0 0x1000") && w.has("address 0 0x4000"));
     let key = AddressMapKey::at(&w.doc().recording.clone(), 0, 0);
     let map = w.views().tables.atlas.map(key).unwrap();
-    let (places, all) = map.places_of(0x1fff);
+    let (places, all) = map.places_of(GpuVa::new(0x1fff));
     let entries: Vec<(GpuVa, PhysAddr)> = places.iter().map(|p| (p.run.va, p.run.pa)).collect();
     assert_eq!(
         entries,
-        [(GpuVa(0x1000), PhysAddr(0x9000)), (GpuVa(0x4000), PhysAddr(0x9000))]
+        [
+            (GpuVa::new(0x1000), PhysAddr::new(0x9000)),
+            (GpuVa::new(0x4000), PhysAddr::new(0x9000))
+        ]
     );
     assert!(all);
     w.click("address 0 0x1000");
     w.settle();
-    assert!(matches!(*w.doc().selection(), Selection::Memory { va: 0x1000, .. }));
+    assert!(matches!(*w.doc().selection(), Selection::Memory { va, .. } if va == GpuVa::new(0x1000)));
     // A mark keeps the map open.
     w.click("Pages mapped twice");
     w.settle();

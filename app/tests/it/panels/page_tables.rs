@@ -22,8 +22,8 @@ fn clicked_mapping_shows_its_walk_and_links_to_memory() {
     assert!(w.has_part("level 3"), "the walk is shown level by level");
     w.click("Go to memory");
     assert!(w.is_panel_active("memory"));
-    assert_eq!(w.views().memory.top, va & !15);
-    w.click(&format!("memory {:#x}", va & !15));
+    assert_eq!(w.views().memory.top, va.align_down(16));
+    w.click(&format!("memory {:#x}", va.get() & !15));
     assert!(matches!(w.doc().selection(), Selection::Memory { .. }));
 }
 
@@ -47,7 +47,7 @@ fn the_map_zooms() {
 fn page_map_zooms_to_one_page_and_selects_it() {
     let mut w = saxpy();
     w.run("show-page-tables");
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     w.doc().select(Selection::Buffer("x".into()));
     w.settle();
     w.click("Map of the whole space");
@@ -106,18 +106,18 @@ pub fn odd() -> Recording {
         tables[table][index * 8..index * 8 + 8].copy_from_slice(&raw.to_le_bytes());
     };
     for (table, next) in [(0, 2u64), (1, 3), (2, 4)] {
-        set(table, 0, mmu::encode_table(format, PhysAddr(next << 12)));
+        set(table, 0, mmu::encode_table(format, PhysAddr::new(next << 12)));
     }
     let rwx = Rights {
         read: true,
         write: true,
         execute: true,
     };
-    set(3, 1, mmu::encode_leaf(format, PhysAddr(9 << 12), Rights::RW, 0));
-    set(3, 4, mmu::encode_leaf(format, PhysAddr(9 << 12), rwx, 0));
+    set(3, 1, mmu::encode_leaf(format, PhysAddr::new(9 << 12), Rights::RW, 0));
+    set(3, 4, mmu::encode_leaf(format, PhysAddr::new(9 << 12), rwx, 0));
     // The tables also map the level 3 table itself.
-    set(3, 6, mmu::encode_leaf(format, PhysAddr(4 << 12), Rights::RO, 0));
-    set(3, 8, mmu::encode_leaf(format, PhysAddr(77 << 12), Rights::RW, 0));
+    set(3, 6, mmu::encode_leaf(format, PhysAddr::new(4 << 12), Rights::RO, 0));
+    set(3, 8, mmu::encode_leaf(format, PhysAddr::new(77 << 12), Rights::RW, 0));
     let mut frames: Vec<_> = tables
         .iter()
         .zip(1u64..)
@@ -132,7 +132,7 @@ pub fn odd() -> Recording {
     r.metadata.address_spaces.push(AddressSpace {
         number: 0,
         format,
-        root: PhysAddr(1 << 12),
+        root: PhysAddr::new(1 << 12),
         memattr: 0,
         transcfg: 6,
     });
@@ -140,7 +140,7 @@ pub fn odd() -> Recording {
         name: "w0".into(),
         role: BufferRole::Weights,
         address_space: 0,
-        va: GpuVa(0x1000),
+        va: GpuVa::new(0x1000),
         bytes: 64,
         element: ElementType::F32,
     });
@@ -154,7 +154,7 @@ fn page_tables_panel_marks_double_and_open_mappings() {
     w.click("Pages mapped twice");
     assert!(w.has("mapping 0x1000") && w.has("mapping 0x4000") && !w.has("mapping 0x6000"));
     w.click("mapping 0x4000");
-    assert_eq!(w.views().tables.at, Some(0x4000));
+    assert_eq!(w.views().tables.at, Some(GpuVa::new(0x4000)));
     w.click("Pages executable and writable");
     assert_eq!(w.views().tables.mark, Some(Mark::Open));
     assert!(w.has("mapping 0x4000") && !w.has("mapping 0x1000"));
@@ -163,7 +163,7 @@ fn page_tables_panel_marks_double_and_open_mappings() {
     assert_eq!(fact.pages_with(PageContent::None), 1, "both counts agree");
     w.click("Pages not recorded");
     w.click("mapping 0x8000");
-    assert_eq!(w.views().tables.at, Some(0x8000));
+    assert_eq!(w.views().tables.at, Some(GpuVa::new(0x8000)));
     w.click("All mappings");
     assert_eq!(w.views().tables.mark, None);
     assert!(w.has("mapping 0x1000") && w.has("mapping 0x6000"));

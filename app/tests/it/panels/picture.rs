@@ -8,6 +8,7 @@ use kinescope::panels::runs::inputs::{Brush, ViewMode};
 use kinescope_files::changes::Change;
 use kinescope_files::scene::Selection;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::recording::ElementType;
 
 #[test]
@@ -130,10 +131,10 @@ fn clicked_pixel_selects_its_bytes_and_finds_its_reader() {
     w.click("Values as Picture");
     w.doc().go(0);
     w.settle();
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     let element = |n: u64| Selection::Memory {
         space: 0,
-        va: va + n * 4,
+        va: GpuVa::new(va + n * 4),
         bytes: 4,
     };
     let at = pixel(&w, 32.0, [5.0, 6.0]);
@@ -173,7 +174,7 @@ fn clicked_pixel_selects_its_bytes_and_finds_its_reader() {
 fn coloured_pixel_selects_its_bytes_or_links_to_its_planes() {
     let mut w = floats();
     w.click("Values as Picture");
-    let va = w.doc().recording.buffer("x").unwrap().va.0;
+    let va = w.doc().recording.buffer("x").unwrap().va.get();
     let shape = |layout| Shape {
         width: 8,
         height: 8,
@@ -182,7 +183,7 @@ fn coloured_pixel_selects_its_bytes_or_links_to_its_planes() {
     };
     let selection = |at: u64, bytes: u64| Selection::Memory {
         space: 0,
-        va: va + at,
+        va: GpuVa::new(va + at),
         bytes,
     };
     w.views().inputs.shape = Some(("x".into(), shape(Layout::Interleaved)));

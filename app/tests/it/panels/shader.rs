@@ -7,6 +7,7 @@ use egui::Key;
 use egui_kittest::kittest::Queryable as _;
 use kinescope::theme::ThemeChoice;
 use kinescope_files::scene::Selection;
+use trace_core::GpuVa;
 
 /// Opens the shader of a matrix product: eight clauses with a loop.
 fn loops() -> Window {
@@ -277,9 +278,9 @@ fn thread_run_uses_edited_inputs_and_marks_itself_stale() {
     let reads = |w: &mut Window| {
         w.run("run-thread");
         let run = w.views().shader.thread.run.clone().expect("the thread ran");
-        let image = w.doc().recording.buffer("image").unwrap().va.0;
+        let image = w.doc().recording.buffer("image").unwrap().va.get();
         let mut all = (0..run.followed.steps.len()).flat_map(|n| run.followed.accesses(n).to_vec());
-        all.find(|a| !a.write && a.va == image)
+        all.find(|a| !a.write && a.va == GpuVa::new(image))
             .expect("the thread reads the first pixel")
             .value as u32
     };
@@ -301,7 +302,7 @@ fn find_last_writer(w: &mut Window, buffer: &str, at: u64) -> String {
         memory,
         context.actions,
         b.address_space,
-        b.va.0 + at,
+        b.va + at,
     );
     w.run("show-memory");
     w.click("find last writer");
@@ -356,7 +357,7 @@ fn memory_panel_shows_the_last_writer_inside_a_job() {
         &mut context.views.memory,
         context.actions,
         c.address_space,
-        c.va.0 + 4 * 70,
+        c.va + 4 * 70,
     );
     w.run("show-memory");
     w.click("find last writer");
@@ -370,5 +371,5 @@ fn memory_panel_shows_the_last_writer_inside_a_job() {
     let t = &w.views().shader.thread;
     let run = t.run.clone().expect("the thread ran");
     let accesses = run.followed.accesses(t.step);
-    assert!(accesses.iter().any(|a| a.write && a.va == c.va.0 + 4 * 70));
+    assert!(accesses.iter().any(|a| a.write && a.va == c.va + 4 * 70));
 }

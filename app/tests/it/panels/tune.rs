@@ -9,11 +9,11 @@ use replay_engine::tune::{
     Health, Measurement, OutputMismatch, Point, PointResult, RejectReason, Resources, TuneEnd, TuneReport,
 };
 use std::sync::Arc;
-use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CallFunction, CallStream, EventsBuilder, LaunchRow, TraceKind,
 };
+use trace_core::{GpuVa, Recording};
 
 /// Returns a recording of three launches of two kernels.
 pub fn recording() -> Recording {
@@ -22,7 +22,7 @@ pub fn recording() -> Recording {
         0,
         1,
         AllocationRow {
-            at: 0x1539_4000_0000,
+            at: GpuVa::new(0x1539_4000_0000),
             bytes: 4096,
             kind: AllocationKind::Take as u32,
             ..Default::default()

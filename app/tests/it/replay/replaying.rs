@@ -76,7 +76,7 @@ fn plan_panel_shows_footprint_and_links_rewrites_to_events() {
     assert_eq!(all, plan.plan.writes().values().sum::<u64>());
     assert!(all > 0 && footprint.writes.windows(2).all(|w| w[0].1 >= w[1].1));
     let (from, to) = footprint.memory.unwrap();
-    assert_eq!(to.0 - from.0, plan.plan.accesses().unwrap().used_pages * 4096);
+    assert_eq!(to - from, plan.plan.accesses().unwrap().used_pages * 4096);
     let part = |w: &Window, l: &str| w.harness.query_all_by_label_contains(l).count();
     assert_eq!(part(&w, &format!("{from}..{to}")), 1);
     let (block, n) = &footprint.writes[0];

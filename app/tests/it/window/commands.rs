@@ -545,7 +545,7 @@ const CHECKS: &[(&str, Check)] = &[
         ran(w, id);
         let entry = |level| Selection::Entry {
             space: b.address_space,
-            va: b.va.0,
+            va: b.va,
             level,
         };
         assert_eq!(*w.doc().selection(), entry(3));

@@ -8,6 +8,7 @@ use kinescope::panels::contents::screen::PictureKind;
 use kinescope::panels::runs::inputs::ViewMode;
 use kinescope::theme::ThemeChoice;
 use kinescope_files::scene::Selection;
+use trace_core::GpuVa;
 use trace_core::recording::ElementType;
 
 /// Opens the sample at its first job, with a panel in front.
@@ -55,7 +56,7 @@ fn calls(command: &str, theme: ThemeChoice) -> Window {
     if command == "show-memory" {
         w.doc().select(Selection::Memory {
             space: 0,
-            va: n.scores,
+            va: GpuVa::new(n.scores),
             bytes: 4,
         });
         w.views().memory.element = Some(ElementType::F32);

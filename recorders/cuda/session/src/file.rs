@@ -165,7 +165,7 @@ impl File {
             (CallEvent::Copy(row), with) => {
                 let ids = match with {
                     EntryPayload::Content(b) if Some(b.len() as u64) == row.total() => {
-                        let phase = (row.device() % PAGE_SIZE as u64) as usize;
+                        let phase = (row.device().get() % PAGE_SIZE as u64) as usize;
                         let ids = self.content.store(phase, &b);
                         Some(ids.ok_or_else(|| self.too_many("pages"))?)
                     }

@@ -226,12 +226,12 @@ impl<'a> Writer<'a> {
             let was = entry.queued_bytes();
             match (&mut entry.call, &mut entry.payload) {
                 (CallEvent::Copy(row), EntryPayload::Content(content)) if row.total() == Some(content.len() as u64) => {
-                    let phase = (row.device() % PAGE_SIZE as u64) as usize;
+                    let phase = (row.device().get() % PAGE_SIZE as u64) as usize;
                     let content = std::mem::take(content);
                     entry.payload = EntryPayload::Stored(self.file.store(phase, &content)?);
                 }
                 (CallEvent::Copy(row), EntryPayload::Awaited(slot)) => {
-                    let (slot, phase) = (*slot, (row.device() % PAGE_SIZE as u64) as usize);
+                    let (slot, phase) = (*slot, (row.device().get() % PAGE_SIZE as u64) as usize);
                     self.behind.insert(slot, (phase, row.total()));
                     if let Some(supplied) = self.supplied.remove(&slot) {
                         self.supply(shared, slot, supplied)?;

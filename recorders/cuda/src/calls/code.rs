@@ -7,6 +7,7 @@ use crate::recorder::Recorder;
 use crate::trace::lock;
 use cuda_driver::{CuDevicePtr, CuFunction, CuKernel, CuLibrary, CuModule, CuResult};
 use libc::{c_char, c_void};
+use trace_core::GpuVa;
 use trace_core::recording::CallGlobal;
 
 /// Handles the load of a module or library from memory.
@@ -105,7 +106,7 @@ pub(crate) fn variable(
         let global = CallGlobal {
             name: text(name),
             // SAFETY: the driver has written the answers.
-            at: unsafe { *at },
+            at: GpuVa::new(unsafe { *at }),
             // SAFETY: as above.
             bytes: unsafe { *bytes } as u64,
         };

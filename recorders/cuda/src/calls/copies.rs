@@ -13,6 +13,7 @@ use cuda_driver::{
 };
 use cuda_session::EntryPayload;
 use libc::c_void;
+use trace_core::GpuVa;
 use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow, FillRow};
 
 /// Maximum number of slices of a copy that are recorded one by one: the driver refuses a program that requests more.
@@ -395,7 +396,7 @@ pub(crate) fn fill(r: &Recorder, at: CopyStream, call: Call<'_>, row: FillRow) -
 /// Returns a fill of consecutive elements.
 pub(crate) fn elements(to: u64, value: u32, element: u32, count: usize) -> FillRow {
     FillRow {
-        to,
+        to: GpuVa::new(to),
         elements: count as u64,
         rows: 1,
         pitch: 0,
@@ -408,7 +409,7 @@ pub(crate) fn elements(to: u64, value: u32, element: u32, count: usize) -> FillR
 /// Returns a fill of rows.
 pub(crate) fn element_rows(to: u64, pitch: usize, value: u32, element: u32, width: usize, height: usize) -> FillRow {
     FillRow {
-        to,
+        to: GpuVa::new(to),
         elements: width as u64,
         rows: height as u64,
         pitch: pitch as u64,

@@ -8,6 +8,7 @@ use cuda_driver::{CuDevice, CuMemHandle};
 use cuda_session::{Backing, GRANULE, PhysicalMappings, Relation, Window};
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
+use trace_core::GpuVa;
 use trace_core::recording::CallWindow;
 
 /// First address of the range for reservations.
@@ -85,7 +86,7 @@ impl Mappings {
             self.range = Some(Window::new(RESERVED_BASE, length));
             let mut tables = trace.session.tables();
             tables.metadata.reserved = CallWindow {
-                base: RESERVED_BASE,
+                base: GpuVa::new(RESERVED_BASE),
                 bytes: length,
             };
             tables.mark_changed();

@@ -78,7 +78,8 @@ impl OpenFile {
             taken = self.take(Some(gpu), bytes, executable, heap);
         }
         let (va, offset) = taken?;
-        self.objects.insert(handle, Object::new(offset, bytes, GpuVa(va), heap));
+        self.objects
+            .insert(handle, Object::new(offset, bytes, GpuVa::new(va), heap));
         Ok(handle)
     }
 
@@ -100,7 +101,8 @@ impl OpenFile {
             Some(space) => space,
             None => *self.space.insert(gpu.take_space().map_err(|_| Errno::NOMEM)?),
         };
-        gpu.map(space, GpuVa(va), bytes, executable).map_err(|_| Errno::NOMEM)
+        gpu.map(space, GpuVa::new(va), bytes, executable)
+            .map_err(|_| Errno::NOMEM)
     }
 
     /// Releases a handle. Mappings of the object stay as they are.
@@ -112,7 +114,7 @@ impl OpenFile {
         let object = self.objects.remove(&handle).ok_or(Errno::INVAL)?;
         self.pool.release(object.range());
         match (object.heap, object.named) {
-            (true, _) => self.addresses.release(object.va.0),
+            (true, _) => self.addresses.release(object.va.get()),
             (false, true) => self.kept.push((object.va, object.bytes)),
             (false, false) => self.gone.push((object.va, object.bytes, object.label)),
         }
@@ -123,7 +125,7 @@ impl OpenFile {
     fn unmap_gone(&mut self, gpu: &mut Gpu, space: SpaceId) -> Result<(), TransferError> {
         while let Some((va, bytes, _)) = self.gone.pop() {
             gpu.unmap(space, va, bytes)?;
-            self.addresses.release(va.0);
+            self.addresses.release(va.get());
         }
         Ok(())
     }

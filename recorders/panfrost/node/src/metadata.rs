@@ -126,8 +126,8 @@ impl RecordingMetadata {
         for l in all {
             let within = |n: &GpuRange| {
                 n.space == l.place.space
-                    && n.va.0 < l.place.va.0.saturating_add(l.place.bytes)
-                    && l.place.va.0 < n.va.0.saturating_add(n.bytes)
+                    && n.va.get() < l.place.va.get().saturating_add(l.place.bytes)
+                    && l.place.va.get() < n.va.get().saturating_add(n.bytes)
             };
             if self.named.iter().any(|(_, n)| within(n)) {
                 continue;
@@ -220,11 +220,11 @@ mod tests {
         let mut t = RecordingMetadata::default();
         for n in 0..20 {
             t.add_chain(
-                GpuVa(0x1000 * (n + 1)),
+                GpuVa::new(0x1000 * (n + 1)),
                 &chain_result(n * 10, (n % 2 == 1).then_some("not drawn")),
             );
         }
-        t.add_chain(GpuVa(0x5_0000), &chain_result(300, Some("another")));
+        t.add_chain(GpuVa::new(0x5_0000), &chain_result(300, Some("another")));
         let found = t.findings();
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].message.as_str(), found[0].event), ("not drawn", Some(10)));
@@ -250,7 +250,7 @@ mod tests {
         let space = driver.new_space(trace_core::recording::MmuFormat::MaliLpae).unwrap();
         let place = |va, bytes| GpuRange {
             space,
-            va: GpuVa(va),
+            va: GpuVa::new(va),
             bytes,
         };
         let mut t = RecordingMetadata::default();
@@ -274,7 +274,7 @@ mod tests {
         ];
         let mut metadata = Metadata::default();
         t.write_to(&mut metadata, &Provenance::for_program("a test"), 0, open);
-        let names: Vec<(&str, u64)> = metadata.buffers.iter().map(|b| (b.name.as_str(), b.va.0)).collect();
+        let names: Vec<(&str, u64)> = metadata.buffers.iter().map(|b| (b.name.as_str(), b.va.get())).collect();
         let expected = [
             ("c", 0x2010),
             ("Texture 2", 0x9000),

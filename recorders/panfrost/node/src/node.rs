@@ -225,7 +225,7 @@ impl Node {
                 Ok(())
             }),
             number::GET_BO_OFFSET => call.with_structure(|o: &mut uapi::GetBoOffset| {
-                o.offset = self.file(id)?.object(o.handle)?.va.0;
+                o.offset = self.file(id)?.object(o.handle)?.va.get();
                 Ok(())
             }),
             number::WAIT_BO => call.with_structure(|w: &mut uapi::WaitBo| {
@@ -330,7 +330,7 @@ impl Node {
         self.boot();
         let (file, gpu) = self.file_and_gpu(id)?;
         let handle = file.create(gpu, c.size, executable, heap)?;
-        c.offset = file.object(handle)?.va.0;
+        c.offset = file.object(handle)?.va.get();
         c.handle = handle;
         Ok(())
     }
@@ -371,10 +371,10 @@ impl Node {
         self.submits += 1;
         if let (Stage::On(gpu), Some(file)) = (&mut self.stage, self.files.get_mut(&id)) {
             let fragment = s.requirements & flag::FRAGMENT != 0;
-            match file.run(gpu, GpuVa(s.jc), fragment) {
+            match file.run(gpu, GpuVa::new(s.jc), fragment) {
                 Ok(ran) => {
                     if !self.full {
-                        self.told_of.add_chain(GpuVa(s.jc), &ran);
+                        self.told_of.add_chain(GpuVa::new(s.jc), &ran);
                     }
                     // The recording contains the failure; the program notices it only by missing results, as on a
                     // physical device.

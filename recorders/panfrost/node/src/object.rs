@@ -87,7 +87,7 @@ impl Object {
                 // written the page they are not: they can be its results.
                 let gap = if known.is_some_and(|k| k.changed) { 0 } else { 4 * WORD };
                 for piece in find_differences(before, bytes, gap) {
-                    let va = GpuVa(self.va.0 + number * PAGE + piece.start as u64);
+                    let va = self.va + number * PAGE + piece.start as u64;
                     gpu.write(space, va, bytes.get(piece).unwrap_or_default())?;
                 }
                 let known = self.known.entry(number).or_insert_with(|| DevicePage {
@@ -108,7 +108,7 @@ impl Object {
         }
         let mut page = ZERO_PAGE;
         for number in 0..self.bytes / PAGE {
-            gpu.read_back(space, GpuVa(self.va.0 + number * PAGE), &mut page)?;
+            gpu.read_back(space, self.va + number * PAGE, &mut page)?;
             let before = self.known.get(&number).map_or(&ZERO_PAGE, |k| &*k.bytes);
             if *before == page {
                 continue;

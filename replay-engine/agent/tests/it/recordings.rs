@@ -73,7 +73,7 @@ fn check_replay(folder: &str, compared: u64) {
         .collect();
     let changed: BTreeSet<Digest> = edited.plan.accesses().unwrap().pages.iter().map(|p| p.digest).collect();
     let changed: Vec<Digest> = changed.difference(&before).copied().collect();
-    let pages = (input.va.0 + input.bytes).div_ceil(4096) - input.va.0 / 4096;
+    let pages = (input.va.get() + input.bytes).div_ceil(4096) - input.va.get() / 4096;
     assert!((1..=pages).contains(&(changed.len() as u64)), "{changed:?}");
     let mut lease = open();
     let second = lease.replay(&edited, 100, &Progress::new(), false).unwrap();

@@ -20,7 +20,6 @@ use replay_engine::client::{ClientError, Lease, targets};
 use replay_engine::plan::{Budgets, Compiled, Edits, Patch, Plan};
 use replay_engine::run::Verdict;
 use replay_engine::verify::{Reason, Refusal};
-use trace_core::GpuVa;
 use trace_core::progress::Progress;
 
 const TRANSTAB_LO: u64 = 0x2400;
@@ -95,8 +94,8 @@ fn bad_plans(recording: &trace_core::Recording) -> Vec<InvalidPlan> {
     // The first header's next-job pointer points to that header.
     let loops = Patch {
         address_space: 0,
-        va: GpuVa(head.0 + 24),
-        bytes: head.0.to_le_bytes().to_vec(),
+        va: head + 24,
+        bytes: head.get().to_le_bytes().to_vec(),
     };
     let edits = Edits {
         patches: vec![loops],

@@ -8,6 +8,7 @@ use cuda_driver::{
     LaunchAttribute, LaunchConfig, MEMORY_DEVICE, MEMORY_HOST,
 };
 use std::ffi::c_void;
+use trace_core::GpuVa;
 use trace_core::recording::{CopyRow, FillRow, LaunchRow};
 
 /// An empty copy descriptor, to be filled in.
@@ -61,14 +62,14 @@ impl Stage<'_> {
             return Ok(());
         };
         let bytes = bytes.as_slice();
-        let to = self.code.moved_to(t.row.to);
+        let to = self.code.moved_to(GpuVa::new(t.row.to));
         let stream = self.streams.get(t.row.stream);
         if t.row.rows == 1 || t.row.to_pitch == t.row.bytes {
             // SAFETY: the source buffer has the given length; the driver checks the destination. Unpinned bytes are
             // read before the call returns. Pinned bytes live as long as the stage.
             return unsafe {
                 self.driver
-                    .cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), stream)
+                    .cuMemcpyHtoDAsync_v2(to.get(), bytes.as_ptr().cast(), bytes.len(), stream)
             };
         }
         let form = Copy2d {
@@ -76,7 +77,7 @@ impl Stage<'_> {
             source_host: bytes.as_ptr().cast(),
             source_pitch: t.row.bytes as usize,
             to_kind: MEMORY_DEVICE,
-            to_device: to,
+            to_device: to.get(),
             to_pitch: t.row.to_pitch as usize,
             width: t.row.bytes as usize,
             height: t.row.rows as usize,
@@ -94,15 +95,15 @@ impl Stage<'_> {
             HostBytes::Plain(b) => (b.as_mut_ptr().cast(), b.len()),
             HostBytes::Pinned(p) => (p.at(), p.bytes().len()),
         };
-        let from = self.code.moved_to(t.row.from);
+        let from = self.code.moved_to(GpuVa::new(t.row.from));
         let stream = self.streams.get(t.row.stream);
         if t.row.rows == 1 || t.row.from_pitch == t.row.bytes {
             // SAFETY: the buffer has the given length and stays until the streams are synchronized: nothing resizes it.
-            return unsafe { self.driver.cuMemcpyDtoHAsync_v2(to, from, total, stream) };
+            return unsafe { self.driver.cuMemcpyDtoHAsync_v2(to, from.get(), total, stream) };
         }
         let form = Copy2d {
             source_kind: MEMORY_DEVICE,
-            source_device: from,
+            source_device: from.get(),
             source_pitch: t.row.from_pitch as usize,
             to_kind: MEMORY_HOST,
             to_host: to,
@@ -116,20 +117,23 @@ impl Stage<'_> {
     }
 
     fn copy(&self, row: &CopyRow) -> Result<(), CudaError> {
-        let (to, from) = (self.code.moved_to(row.to), self.code.moved_to(row.from));
+        let (to, from) = (
+            self.code.moved_to(GpuVa::new(row.to)),
+            self.code.moved_to(GpuVa::new(row.from)),
+        );
         let stream = self.streams.get(row.stream);
         let linear = row.rows == 1 || row.to_pitch == row.bytes && row.from_pitch == row.bytes;
         if linear {
             let total = usize::try_from(row.total().unwrap_or(0)).unwrap_or(0);
             // SAFETY: the driver checks both ranges.
-            return unsafe { self.driver.cuMemcpyDtoDAsync_v2(to, from, total, stream) };
+            return unsafe { self.driver.cuMemcpyDtoDAsync_v2(to.get(), from.get(), total, stream) };
         }
         let form = Copy2d {
             source_kind: MEMORY_DEVICE,
-            source_device: from,
+            source_device: from.get(),
             source_pitch: row.from_pitch as usize,
             to_kind: MEMORY_DEVICE,
-            to_device: to,
+            to_device: to.get(),
             to_pitch: row.to_pitch as usize,
             width: row.bytes as usize,
             height: row.rows as usize,
@@ -147,12 +151,12 @@ impl Stage<'_> {
         // SAFETY: the driver checks the range.
         unsafe {
             match (row.element, height) {
-                (1, 0 | 1) => d.cuMemsetD8Async(to, row.value as u8, width, stream),
-                (2, 0 | 1) => d.cuMemsetD16Async(to, row.value as u16, width, stream),
-                (_, 0 | 1) => d.cuMemsetD32Async(to, row.value, width, stream),
-                (1, _) => d.cuMemsetD2D8Async(to, pitch, row.value as u8, width, height, stream),
-                (2, _) => d.cuMemsetD2D16Async(to, pitch, row.value as u16, width, height, stream),
-                _ => d.cuMemsetD2D32Async(to, pitch, row.value, width, height, stream),
+                (1, 0 | 1) => d.cuMemsetD8Async(to.get(), row.value as u8, width, stream),
+                (2, 0 | 1) => d.cuMemsetD16Async(to.get(), row.value as u16, width, stream),
+                (_, 0 | 1) => d.cuMemsetD32Async(to.get(), row.value, width, stream),
+                (1, _) => d.cuMemsetD2D8Async(to.get(), pitch, row.value as u8, width, height, stream),
+                (2, _) => d.cuMemsetD2D16Async(to.get(), pitch, row.value as u16, width, height, stream),
+                _ => d.cuMemsetD2D32Async(to.get(), pitch, row.value, width, height, stream),
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::compare::compare;
 use replay_engine::tune::{MemoryArea, OutputMismatch, OutputTolerance};
+use trace_core::GpuVa;
 
 /// Maximum size of a reported value, bytes.
 const SHOWN: usize = 8;
@@ -31,16 +32,16 @@ pub fn find_mismatch(pieces: &[MemoryDiff<'_>], areas: &[MemoryArea], rule: Outp
         let mut at = piece.at;
         while at < end {
             // The area that holds the address, or the rest up to the next area.
-            let next = areas.partition_point(|a| a.at <= at);
+            let next = areas.partition_point(|a| a.at <= GpuVa::new(at));
             let here = next.checked_sub(1).and_then(|n| areas.get(n));
-            let here = here.filter(|a| at - a.at < a.bytes);
+            let here = here.filter(|a| at - a.at.get() < a.bytes);
             let (rule, until) = match here {
                 Some(a) => (a.rule, a.at.saturating_add(a.bytes)),
-                None => (rule, areas.get(next).map_or(end, |a| a.at)),
+                None => (rule, GpuVa::new(areas.get(next).map_or(end, |a| a.at.get()))),
             };
-            let until = until.min(end);
-            add(&mut all, piece, at, until, rule);
-            at = until;
+            let until = until.min(GpuVa::new(end));
+            add(&mut all, piece, at, until.get(), rule);
+            at = until.get();
         }
     }
     all
@@ -82,6 +83,7 @@ fn add(all: &mut Option<OutputMismatch>, piece: &MemoryDiff<'_>, from: u64, to: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::GpuVa;
     use trace_core::recording::ElementType;
 
     fn floats(values: &[f32]) -> Vec<u8> {
@@ -116,13 +118,13 @@ mod tests {
         assert_eq!((w.wanted.as_str(), w.got.as_str()), ("0000803f", "0000a03f"));
         // The first element is in an area with sufficient tolerance. The last element is in no area, so every byte
         // counts.
-        let w = find_mismatch(&pieces, &[area(0xff0, 0x14, 1.0)], OutputTolerance::Exact).unwrap();
+        let w = find_mismatch(&pieces, &[area(GpuVa::new(0xff0), 0x14, 1.0)], OutputTolerance::Exact).unwrap();
         assert_eq!((w.at, w.count, w.largest), (0x100e, 1, None));
         assert!(w.to_string().starts_with("wrong at 1 place, first at 0x100e"), "{w}");
-        let areas = [area(0x100c, 4, 1.0), area(0x1000, 4, 1.0)];
+        let areas = [area(GpuVa::new(0x100c), 4, 1.0), area(GpuVa::new(0x1000), 4, 1.0)];
         assert_eq!(find_mismatch(&pieces, &areas, OutputTolerance::Exact), None);
         // An empty area and an area after the piece have no effect.
-        let areas = [area(0x1000, 0, 1.0), area(0x2000, 9, 1.0)];
+        let areas = [area(GpuVa::new(0x1000), 0, 1.0), area(GpuVa::new(0x2000), 9, 1.0)];
         assert_eq!(find_mismatch(&pieces, &areas, OutputTolerance::Exact).unwrap().count, 2);
         assert_eq!(find_mismatch(&[], &areas, OutputTolerance::Exact), None);
         let mut all = None;

@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CallFunction, CallModule, CallRow, CallStream, CallWindow,
@@ -49,7 +50,7 @@ fn recording() -> Recording {
         1,
         7,
         AllocationRow {
-            at: BASE,
+            at: GpuVa::new(BASE),
             bytes: 64 << 10,
             kind: AllocationKind::Take as u32,
             stream: OrderRow::NONE,
@@ -115,7 +116,7 @@ fn recording() -> Recording {
         api: Api::Cuda,
         names: vec!["cuStreamQuery".into()],
         window: CallWindow {
-            base: BASE,
+            base: GpuVa::new(BASE),
             bytes: 1 << 40,
         },
         modules: vec![CallModule {

@@ -41,6 +41,7 @@ fn descriptor_va(table: Table, number: u32) -> u64 {
     table
         .va
         .wrapping_add(u64::from(number).wrapping_mul(DESCRIPTOR_BYTES as u64))
+        .get()
 }
 
 /// Returns the error for a number without a descriptor.
@@ -67,7 +68,7 @@ impl Bindings {
             }),
             samplers: load_descriptors(samplers.count, |n| Sampler::load(view, descriptor_va(samplers, n))),
             attributes: load_descriptors(attributes.count, |n| {
-                Attribute::load(arch, view, attributes.va, buffers, n)
+                Attribute::load(arch, view, attributes.va.get(), buffers, n)
             }),
         }
     }

@@ -12,6 +12,7 @@ use crate::fault::Fault;
 use crate::model::ModelData;
 use crate::registers::exception;
 use crate::texture::Arch;
+use trace_core::GpuVa;
 use trace_core::families::mali_jm::{Dispatch, HEADER_BYTES};
 
 /// Size of the draw descriptor, bytes. It starts 64 bytes after the start of the job.
@@ -56,7 +57,7 @@ impl PreloadValue {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
     /// GPU address of the first descriptor.
-    pub va: u64,
+    pub va: GpuVa,
     /// Number of descriptors that the shader uses.
     pub count: u32,
 }
@@ -65,7 +66,7 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UniformBuffer {
     /// GPU address, a multiple of 16.
-    pub va: u64,
+    pub va: GpuVa,
     /// Size in bytes, 0 to 65,536 in steps of 16. A load beyond it returns zeros.
     pub bytes: u32,
 }
@@ -78,11 +79,11 @@ pub(crate) struct UniformBuffer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Storage {
     /// GPU address of the first thread's storage.
-    pub thread_base: u64,
+    pub thread_base: GpuVa,
     /// Size of the storage of a thread in bytes, a power of two, at least 16.
     pub thread_bytes: u64,
     /// GPU address of the workgroup's storage.
-    pub group_base: u64,
+    pub group_base: GpuVa,
     /// Size of the storage of a workgroup in bytes; 0 if there is none, or if its encoding is unknown.
     pub group_bytes: u64,
 }
@@ -98,9 +99,9 @@ impl Storage {
             (_, 0, scale) => 1 << (scale - 1),
         };
         Self {
-            thread_base: long(tls_low, tls_high),
+            thread_base: GpuVa::new(long(tls_low, tls_high)),
             thread_bytes: 16 << (sizes & 31),
-            group_base: long(wls_low, wls_high),
+            group_base: GpuVa::new(long(wls_low, wls_high)),
             group_bytes,
         }
     }
@@ -109,6 +110,7 @@ impl Storage {
     pub(crate) fn thread_va(&self, thread: u32) -> u64 {
         self.thread_base
             .wrapping_add(self.thread_bytes.wrapping_mul(u64::from(thread)))
+            .get()
     }
 }
 
@@ -118,7 +120,7 @@ pub(crate) struct ComputeJob {
     /// Number of workgroups, and size of a workgroup.
     pub dispatch: Dispatch,
     /// GPU address of the shader's first clause.
-    pub shader: u64,
+    pub shader: GpuVa,
     /// Number of registers of a thread, 32 or 64.
     pub registers: u8,
     /// Registers that are preloaded before the shader starts, with their values.
@@ -134,7 +136,7 @@ pub(crate) struct ComputeJob {
     /// Attributes. In a compute shader they are images.
     pub attributes: Table,
     /// GPU address of the attribute buffers, which attributes refer to by number.
-    pub attribute_buffers: u64,
+    pub attribute_buffers: GpuVa,
     /// Parsed contents of these tables.
     pub bindings: Bindings,
     /// Whether the shader contains a workgroup barrier.
@@ -212,22 +214,22 @@ impl ComputeJob {
             va => Storage::read(&words::<{ STORAGE_BYTES / 4 }, _>(view, va)?),
         };
         let textures = Table {
-            va: pointer(8),
+            va: GpuVa::new(pointer(8)),
             count: resources >> 16,
         };
         let samplers = Table {
-            va: pointer(10),
+            va: GpuVa::new(pointer(10)),
             count: resources & 0xffff,
         };
         let attributes = Table {
-            va: pointer(18),
+            va: GpuVa::new(pointer(18)),
             count: attributes & 0xffff,
         };
         let arch = if model.architecture >= 7 { Arch::V7 } else { Arch::V6 };
         let bindings = Bindings::read(view, arch, textures, samplers, (attributes, pointer(16)));
         Ok(Self {
             dispatch,
-            shader,
+            shader: GpuVa::new(shader),
             registers: if model.architecture >= 7 && properties >> 12 & 3 == 2 {
                 32
             } else {
@@ -243,7 +245,7 @@ impl ComputeJob {
             textures,
             samplers,
             attributes,
-            attribute_buffers: pointer(16),
+            attribute_buffers: GpuVa::new(pointer(16)),
             bindings,
             barrier: properties >> 11 & 1 == 1,
             storage,
@@ -262,7 +264,7 @@ impl UniformBuffer {
             return Self::default();
         }
         Self {
-            va: (raw >> 12) << 4,
+            va: GpuVa::new((raw >> 12) << 4),
             bytes: ((raw & 0xfff) as u32 + 1) * 16,
         }
     }
@@ -282,7 +284,7 @@ mod tests {
 
     fn memory(pages: u64) -> ArenaMemory {
         ArenaMemory::new(Arena {
-            base: PhysAddr(0),
+            base: PhysAddr::ZERO,
             pages,
         })
     }
@@ -294,7 +296,7 @@ mod tests {
 
     fn put(m: &mut ArenaMemory, va: u64, words: &[u32]) {
         for (n, w) in (0..).zip(words) {
-            m.write(PhysAddr(va + n * 4), &w.to_le_bytes()).unwrap();
+            m.write(PhysAddr::new(va + n * 4), &w.to_le_bytes()).unwrap();
         }
     }
 
@@ -342,7 +344,7 @@ mod tests {
                     workgroups: [7, 2, 1],
                     size: [8, 4, 2]
                 },
-                shader: 0x1_0000_5000,
+                shader: GpuVa::new(0x1_0000_5000),
                 registers: 64,
                 preload: vec![
                     (55, PreloadValue::LocalXy),
@@ -350,17 +352,23 @@ mod tests {
                     (62, PreloadValue::Global(2))
                 ],
                 push_uniforms: vec![0x2_0000_0001, 0x4_0000_0003],
-                uniform_buffers: vec![UniformBuffer { va: 0x400, bytes: 32 }, UniformBuffer::default()],
-                textures: table(0x3800, 3),
-                samplers: table(0x3900, 2),
-                attributes: table(0x3b00, 4),
-                attribute_buffers: 0x3a00,
+                uniform_buffers: vec![
+                    UniformBuffer {
+                        va: GpuVa::new(0x400),
+                        bytes: 32
+                    },
+                    UniformBuffer::default()
+                ],
+                textures: table(GpuVa::new(0x3800), 3),
+                samplers: table(GpuVa::new(0x3900), 2),
+                attributes: table(GpuVa::new(0x3b00), 4),
+                attribute_buffers: GpuVa::new(0x3a00),
                 bindings: job.bindings.clone(),
                 barrier: true,
                 storage: Storage {
-                    thread_base: 0x1_0000_4000,
+                    thread_base: GpuVa::new(0x1_0000_4000),
                     thread_bytes: 64,
-                    group_base: 0x2_0000_6000,
+                    group_base: GpuVa::new(0x2_0000_6000),
                     group_bytes: 256
                 },
             }
@@ -455,7 +463,7 @@ mod tests {
                         let Some(file) = bo["file"].as_str() else { continue };
                         let bytes = std::fs::read(program.join(file)).unwrap();
                         for (n, page) in (0..).zip(bytes.chunks(4096)) {
-                            m.write(PhysAddr(number(&bo["va"]) + n * 4096), page).unwrap();
+                            m.write(PhysAddr::new(number(&bo["va"]) + n * 4096), page).unwrap();
                         }
                     }
                     for parsed_json in submit["jobs"]
@@ -479,7 +487,7 @@ mod tests {
                         };
                         assert_eq!(job.dispatch.size.to_vec(), sizes(&parsed_json["workgroup_size"]));
                         assert_eq!(job.dispatch.workgroups.to_vec(), sizes(&parsed_json["num_workgroups"]));
-                        assert_eq!(job.shader, number(&rsd["shader"]));
+                        assert_eq!(job.shader, GpuVa::new(number(&rsd["shader"])));
                         assert_eq!(job.uniform_buffers.len(), count(&rsd["ubo_count"]));
                         assert_eq!(job.push_uniforms.len(), count(&rsd["push_uniform_count_64bit"]));
                         assert_eq!(job.textures.count as usize, count(&rsd["texture_count"]));
@@ -488,7 +496,10 @@ mod tests {
                         assert_eq!(job.barrier, rsd["barrier"].as_bool().unwrap());
                         let set = job.preload.iter().fold(0, |s, (r, _)| s | 1u64 << (r - 48));
                         assert_eq!(set, number(&rsd["preload"]) & 0x7fff);
-                        assert_eq!(job.attribute_buffers, number(&parsed_json["attribute_buffers"]));
+                        assert_eq!(
+                            job.attribute_buffers,
+                            GpuVa::new(number(&parsed_json["attribute_buffers"]))
+                        );
                         seen += 1;
                     }
                 }

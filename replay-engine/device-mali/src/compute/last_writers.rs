@@ -265,7 +265,7 @@ impl Trace for LastWriters {
 
     #[inline(always)]
     fn write(&mut self, what: AccessRange, _: Value<'_>, who: &AccessSource) {
-        self.put(what.pa, what.bytes as usize, who, false);
+        self.put(what.pa.get(), what.bytes as usize, who, false);
     }
 
     #[inline(always)]
@@ -275,8 +275,8 @@ impl Trace for LastWriters {
         if number == NO_WRITER {
             return;
         }
-        if let Some(page) = self.page(what.pa) {
-            page.put_run(what.pa as usize % PAGE_SIZE, words.len(), number);
+        if let Some(page) = self.page(what.pa.get()) {
+            page.put_run(what.pa.get() as usize % PAGE_SIZE, words.len(), number);
         }
     }
 
@@ -318,18 +318,27 @@ impl Trace for LastWriters {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::{GpuVa, PhysAddr};
 
     fn source(thread: u32, pc: u64) -> AccessSource {
         AccessSource {
             group: [1, 2, 3],
             thread,
-            pc,
+            pc: GpuVa::new(pc),
             tuple: 4,
         }
     }
 
     fn record_write(w: &mut LastWriters, pa: u64, bytes: u32, source: AccessSource) {
-        w.write(AccessRange { va: 0, pa, bytes }, Value::Bytes(&[]), &source);
+        w.write(
+            AccessRange {
+                va: GpuVa::ZERO,
+                pa: PhysAddr::new(pa),
+                bytes,
+            },
+            Value::Bytes(&[]),
+            &source,
+        );
     }
 
     fn threads(w: &LastWriters, addresses: impl IntoIterator<Item = u64>) -> Vec<Option<u32>> {
@@ -340,12 +349,19 @@ mod tests {
     fn lanes_that_store_together_are_one_run() {
         let mut w = LastWriters::default();
         let range = AccessRange {
-            va: 0,
-            pa: 0x5010,
+            va: GpuVa::ZERO,
+            pa: PhysAddr::new(0x5010),
             bytes: 32,
         };
         w.write_run(range, &[0; 8], &source(16, 0x40));
-        w.write_run(AccessRange { pa: 0x5030, ..range }, &[0; 8], &source(24, 0x40));
+        w.write_run(
+            AccessRange {
+                pa: PhysAddr::new(0x5030),
+                ..range
+            },
+            &[0; 8],
+            &source(24, 0x40),
+        );
         assert_eq!((w.runs.len(), w.writer_count()), (1, 16));
         let want: Vec<_> = (16..32).map(Some).collect();
         assert_eq!(threads(&w, (0..16).map(|n| 0x5010 + 4 * n)), want);
@@ -364,7 +380,7 @@ mod tests {
         // a new writer.
         record_write(&mut w, 4, 4, source(3, 0x50));
         record_write(&mut w, 8, 4, source(3, 0x40));
-        assert_eq!(w.find(4).map(|f| f.1.pc), Some(0x50));
+        assert_eq!(w.find(4).map(|f| f.1.pc), Some(GpuVa::new(0x50)));
         assert!(w.find(8).map(|f| f.0) > w.find(4).map(|f| f.0));
     }
 

@@ -13,10 +13,10 @@ use crate::fault::Fault;
 use crate::memory::ArenaMemory;
 use proptest::prelude::*;
 use replay_engine::device::Arena;
-use trace_core::PhysAddr;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::MmuFormat;
+use trace_core::{GpuVa, PhysAddr};
 
 const BASE: u64 = 0x4000_0000;
 /// Number of frames of the arena: four tables, then data.
@@ -29,25 +29,25 @@ const CODE: u64 = 0x19_1000;
 const OUTSIDE: u64 = 0x19_2000;
 
 fn frame(n: u64) -> PhysAddr {
-    PhysAddr(BASE + n * 4096)
+    PhysAddr::new(BASE + n * 4096)
 }
 
 /// Creates memory whose first four frames are tables. They map the other frames from [`DATA`], the tables themselves
 /// from [`TABLES`], and three odd pages.
 fn memory(format: MmuFormat) -> (ArenaMemory, Translation) {
     let mut m = ArenaMemory::new(Arena {
-        base: PhysAddr(BASE),
+        base: PhysAddr::new(BASE),
         pages: FRAMES,
     });
     for level in 0..3u8 {
-        let at = frame(u64::from(level)).0 + u64::from(mmu::index_at(level, DATA)) * 8;
+        let at = frame(u64::from(level)).get() + u64::from(mmu::index_at(level, GpuVa::new(DATA))) * 8;
         let entry = mmu::encode_table(format, frame(u64::from(level) + 1));
-        m.write(PhysAddr(at), &entry.to_le_bytes()).unwrap();
+        m.write(PhysAddr::new(at), &entry.to_le_bytes()).unwrap();
     }
     let mut map = |va: u64, pa: PhysAddr, rights| {
-        let at = frame(3).0 + u64::from(mmu::index_at(3, va)) * 8;
+        let at = frame(3).get() + u64::from(mmu::index_at(3, GpuVa::new(va))) * 8;
         let entry = mmu::encode_leaf(format, pa, rights, 0);
-        m.write(PhysAddr(at), &entry.to_le_bytes()).unwrap();
+        m.write(PhysAddr::new(at), &entry.to_le_bytes()).unwrap();
     };
     for n in 4..FRAMES {
         map(DATA + (n - 4) * 4096, frame(n), Rights::RW);
@@ -57,7 +57,7 @@ fn memory(format: MmuFormat) -> (ArenaMemory, Translation) {
     }
     map(READ_ONLY, frame(10), Rights::RO);
     map(CODE, frame(11), Rights::RX);
-    map(OUTSIDE, PhysAddr(0x1000), Rights::RW);
+    map(OUTSIDE, PhysAddr::new(0x1000), Rights::RW);
     let t = Translation::Tables { format, root: frame(0) };
     (m, t)
 }
@@ -117,19 +117,34 @@ fn rights_are_checked_and_faults_name_the_access() {
             other => panic!("{other:?}"),
         };
         v.load::<1>(READ_ONLY).unwrap();
-        assert_eq!(fault(v.store(READ_ONLY, [1])), (0xcb, READ_ONLY, Access::Write));
+        assert_eq!(
+            fault(v.store(READ_ONLY, [1])),
+            (0xcb, GpuVa::new(READ_ONLY), Access::Write)
+        );
         // A refused page leaves no cached translation.
-        assert_eq!(fault(v.store(READ_ONLY, [1])), (0xcb, READ_ONLY, Access::Write));
+        assert_eq!(
+            fault(v.store(READ_ONLY, [1])),
+            (0xcb, GpuVa::new(READ_ONLY), Access::Write)
+        );
         assert_eq!(
             fault(v.atomic(READ_ONLY + 4, |w| w).map(drop)),
-            (0xcb, READ_ONLY + 4, Access::Atomic)
+            (0xcb, GpuVa::new(READ_ONLY + 4), Access::Atomic)
         );
-        assert_eq!(fault(v.fetch(DATA).map(drop)), (0xcb, DATA, Access::Execute));
+        assert_eq!(
+            fault(v.fetch(DATA).map(drop)),
+            (0xcb, GpuVa::new(DATA), Access::Execute)
+        );
         assert_eq!(v.fetch(CODE), Ok([0; 16]));
         let unmapped = DATA + 36 * 4096;
-        assert_eq!(fault(v.load::<2>(unmapped).map(drop)), (0xc3, unmapped, Access::Read));
+        assert_eq!(
+            fault(v.load::<2>(unmapped).map(drop)),
+            (0xc3, GpuVa::new(unmapped), Access::Read)
+        );
         // The second of the two pages reports its own address. The store does not write to the first page.
-        assert_eq!(fault(v.store(unmapped - 4, [7, 7])), (0xc3, unmapped, Access::Write));
+        assert_eq!(
+            fault(v.store(unmapped - 4, [7, 7])),
+            (0xc3, GpuVa::new(unmapped), Access::Write)
+        );
         assert_eq!(v.load::<1>(unmapped - 4), Ok([0]));
         assert_eq!(fault(v.store(u64::MAX - 1, [7])).0, 0xe0);
         assert_eq!(fault(v.load::<1>(1 << 40).map(drop)).0, 0xc0);
@@ -152,7 +167,7 @@ fn page_table_writes_take_effect_at_once_within_a_chunk() {
         let mut v = view(&m, t);
         v.store(DATA, [1]).unwrap();
         v.store(DATA + 4096, [2]).unwrap();
-        let entry = TABLES + 3 * 4096 + u64::from(mmu::index_at(3, DATA)) * 8;
+        let entry = TABLES + 3 * 4096 + u64::from(mmu::index_at(3, GpuVa::new(DATA))) * 8;
         let second = mmu::encode_leaf(format, frame(5), Rights::RO, 0);
         v.store(entry, [second as u32, (second >> 32) as u32]).unwrap();
         assert_eq!(v.load::<1>(DATA), Ok([2]));
@@ -178,7 +193,7 @@ fn page_used_as_table_invalidates_cached_translations() {
     // The level 1 entry of `far` points at frame 5 as a level 2 table, whose first entry points at frame 4.
     v.store(DATA + 4096, words(mmu::encode_table(format, frame(4))))
         .unwrap();
-    let entry = TABLES + 4096 + u64::from(mmu::index_at(1, far)) * 8;
+    let entry = TABLES + 4096 + u64::from(mmu::index_at(1, GpuVa::new(far))) * 8;
     v.store(entry, words(mmu::encode_table(format, frame(5)))).unwrap();
     assert_eq!(v.load::<1>(far), Ok([77]));
     v.store(DATA, words(mmu::encode_leaf(format, frame(8), Rights::RW, 0)))
@@ -190,10 +205,10 @@ fn page_used_as_table_invalidates_cached_translations() {
 fn in_order_chunks_drop_pages_that_they_only_read() {
     let pages = 3 << 14;
     let mut m = ArenaMemory::new(Arena {
-        base: PhysAddr(0),
+        base: PhysAddr::ZERO,
         pages,
     });
-    m.write(PhysAddr(4096), &[5]).unwrap();
+    m.write(PhysAddr::new(4096), &[5]).unwrap();
     let mut v: View<'_> = View::new(&m, Translation::Identity, ChunkMode::InOrder);
     for n in 0..pages {
         v.load::<1>(n << 12).unwrap();
@@ -283,7 +298,7 @@ fn remap(page: u64, to: u64) -> (u64, [u32; 2]) {
     } else {
         mmu::INVALID
     };
-    let at = TABLES + 3 * 4096 + u64::from(mmu::index_at(3, va)) * 8;
+    let at = TABLES + 3 * 4096 + u64::from(mmu::index_at(3, GpuVa::new(va))) * 8;
     (at, [entry as u32, (entry >> 32) as u32])
 }
 
@@ -299,7 +314,7 @@ impl<T: Trace> WorkgroupRunner<T> for Toy<'_> {
             if T::ON {
                 v.set_access_source(AccessSource {
                     group,
-                    pc: pc as u64,
+                    pc: GpuVa::new(pc as u64),
                     ..AccessSource::default()
                 });
             }
@@ -520,7 +535,7 @@ fn first_fault_in_order_ends_the_job_and_keeps_earlier_stores() {
     assert_eq!((group, code(stop)), ([17, 3, 0], 0xc3));
     let word = |n: u64| {
         let mut b = [0; 4];
-        m.read(PhysAddr(frame(4).0 + n * 4), &mut b).unwrap();
+        m.read(frame(4) + n * 4, &mut b).unwrap();
         u32::from_le_bytes(b)
     };
     assert_eq!((word(76), word(77), word(78)), (77, 78, 0));
@@ -593,7 +608,11 @@ fn the_last_writer_of_every_byte_is_known() {
         .collect();
     for threads in [1, 4] {
         let (done, _) = play::<LastWriters>(threads, &programs, [64, 1, 1], 100, PLENTY);
-        let find_writer = |page: u64, at: u64| done.trace.find(frame(4 + page).0 + at).map(|(_, w)| (w.group[0], w.pc));
+        let find_writer = |page: u64, at: u64| {
+            done.trace
+                .find(frame(4 + page).get() + at)
+                .map(|(_, w)| (w.group[0], w.pc.get()))
+        };
         assert_eq!(find_writer(0, 0), Some((0, 0)));
         assert_eq!(find_writer(0, 63 * 4 + 3), Some((63, 0)));
         assert_eq!(find_writer(0, 64 * 4), None);

@@ -1,6 +1,7 @@
 //! Hook that traces a job's reads and writes and costs nothing when it is disabled.
 
 use super::overlay::Slot;
+use trace_core::{GpuVa, PhysAddr};
 
 /// Number of lanes of a wave. The threads of a workgroup fill waves in order. The warps of the hardware, with 4 or 8
 /// lanes, lie within a wave.
@@ -16,7 +17,7 @@ pub(crate) struct AccessSource {
     /// The thread in the workgroup, counted along x, then y, then z.
     pub thread: u32,
     /// Address of the clause.
-    pub pc: u64,
+    pub pc: GpuVa,
     /// Tuple of the clause.
     pub tuple: u8,
 }
@@ -36,9 +37,9 @@ impl AccessSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AccessRange {
     /// GPU address of the first byte.
-    pub va: u64,
+    pub va: GpuVa,
     /// Physical address of the first byte.
-    pub pa: u64,
+    pub pa: PhysAddr,
     /// Number of bytes.
     pub bytes: u32,
 }
@@ -64,7 +65,7 @@ impl Value<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct ClauseExecution<'a> {
     /// Address of the clause.
-    pub address: u64,
+    pub address: GpuVa,
     /// Number of the wave's first thread in the workgroup.
     pub first: u32,
     /// Lanes that execute the clause, one bit each.

@@ -12,7 +12,7 @@ use crate::frame_map::FrameMap;
 use crate::memory::ArenaMemory;
 use crate::registers::exception;
 use trace_core::recording::Page;
-use trace_core::{PAGE_SIZE, PhysAddr};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 const IN_PAGE: u64 = PAGE_SIZE as u64 - 1;
 
@@ -135,8 +135,15 @@ impl<'m, T: Trace> View<'m, T> {
                 if T::READS {
                     let pa = (slot.frame << 12) + at as u64;
                     let bytes = 4 * N as u32;
-                    self.trace
-                        .read(AccessRange { va, pa, bytes }, Value::Words(&words), &self.who);
+                    self.trace.read(
+                        AccessRange {
+                            va: GpuVa::new(va),
+                            pa: PhysAddr::new(pa),
+                            bytes,
+                        },
+                        Value::Words(&words),
+                        &self.who,
+                    );
                 }
                 return Ok(words);
             }
@@ -205,8 +212,8 @@ impl<'m, T: Trace> View<'m, T> {
         }
         copy.mark(at, 4 * N);
         Some(AccessRange {
-            va,
-            pa: (slot.frame << 12) + at as u64,
+            va: GpuVa::new(va),
+            pa: PhysAddr::new((slot.frame << 12) + at as u64),
             bytes: 4 * N as u32,
         })
     }
@@ -267,8 +274,8 @@ impl<'m, T: Trace> View<'m, T> {
                 if T::READS {
                     let pa = (slot.frame << 12) + at as u64;
                     let what = AccessRange {
-                        va,
-                        pa,
+                        va: GpuVa::new(va),
+                        pa: PhysAddr::new(pa),
                         bytes: N as u32,
                     };
                     self.trace.read(what, Value::Bytes(&bytes), &self.who);
@@ -296,8 +303,8 @@ impl<'m, T: Trace> View<'m, T> {
             if T::ON {
                 let pa = (slot.frame << 12) + at as u64;
                 let what = AccessRange {
-                    va,
-                    pa,
+                    va: GpuVa::new(va),
+                    pa: PhysAddr::new(pa),
                     bytes: N as u32,
                 };
                 self.trace.write(what, Value::Bytes(&bytes), &self.who);
@@ -429,7 +436,7 @@ impl<'m, T: Trace> View<'m, T> {
         while from < bytes {
             let here = va.checked_add(from as u64).ok_or(Stop::Fault(Fault::Mmu(MmuFault {
                 code: exception::ADDRESS_SIZE,
-                va,
+                va: GpuVa::new(va),
                 access,
                 bus: false,
             })))?;
@@ -461,8 +468,8 @@ impl<'m, T: Trace> View<'m, T> {
     fn trace_access(&mut self, va: u64, slot: usize, at: usize, value: &[u8], wrote: bool) {
         let Some(slot) = self.slots.get(slot) else { return };
         let what = AccessRange {
-            va,
-            pa: (slot.frame << 12) + at as u64,
+            va: GpuVa::new(va),
+            pa: PhysAddr::new((slot.frame << 12) + at as u64),
             bytes: value.len() as u32,
         };
         let value = Value::Bytes(value);
@@ -494,7 +501,7 @@ impl<'m, T: Trace> View<'m, T> {
         let Some(image) = self.memory.frame(frame) else {
             self.outside += 1;
             return Err(Stop::Fault(Fault::Bus {
-                address: found.pa.0,
+                address: found.pa.get(),
                 va,
                 access,
             }));
@@ -568,7 +575,7 @@ impl<'m, T: Trace> View<'m, T> {
                 }
                 self.refused += 1;
                 return Err(Stop::Fault(Fault::Bus {
-                    address: pa.0,
+                    address: pa.get(),
                     va,
                     access,
                 }));

@@ -11,10 +11,10 @@ use crate::registers::exception;
 use bifrost::pack::{Slots, clause};
 use bifrost::{Header, Instruction, Modifier, Op, Registers, Source, Unit, Value};
 use replay_engine::device::Arena;
-use trace_core::PhysAddr;
 use trace_core::families::mali_jm::Dispatch;
 use trace_core::mmu::{self, Rights};
 use trace_core::recording::MmuFormat;
+use trace_core::{GpuVa, PhysAddr};
 
 const LOW: Source = Source::Uniform { high: false };
 /// Pages of the test, each at its own address. The first four pages hold the page tables and are not mapped.
@@ -71,20 +71,20 @@ fn counts() -> Vec<u8> {
 /// Runs the code with this number of threads on an image of four texels.
 fn count(threads: u32) -> (ComputeRun<NoTrace>, [u32; 4]) {
     let mut m = ArenaMemory::new(Arena {
-        base: PhysAddr(0),
+        base: PhysAddr::ZERO,
         pages: 16,
     });
     let format = MmuFormat::MaliLpae;
     let mut put = |at: u64, words: &[u32]| {
         for (n, w) in (0..).zip(words) {
-            m.write(PhysAddr(at + n * 4), &w.to_le_bytes()).unwrap();
+            m.write(PhysAddr::new(at + n * 4), &w.to_le_bytes()).unwrap();
         }
     };
     let halves = |e: u64| [e as u32, (e >> 32) as u32];
     for level in 0..3u64 {
         put(
             level << 12,
-            &halves(mmu::encode_table(format, PhysAddr((level + 1) << 12))),
+            &halves(mmu::encode_table(format, PhysAddr::new((level + 1) << 12))),
         );
     }
     let rights = Rights {
@@ -94,7 +94,7 @@ fn count(threads: u32) -> (ComputeRun<NoTrace>, [u32; 4]) {
     for n in 4..9u64 {
         put(
             (3 << 12) + n * 8,
-            &halves(mmu::encode_leaf(format, PhysAddr(n << 12), rights, 0)),
+            &halves(mmu::encode_leaf(format, PhysAddr::new(n << 12), rights, 0)),
         );
     }
     let d = Dispatch {
@@ -115,7 +115,7 @@ fn count(threads: u32) -> (ComputeRun<NoTrace>, [u32; 4]) {
     for (n, w) in (0..).zip(counts().as_chunks::<4>().0) {
         put(CODE + n * 4, &[u32::from_le_bytes(*w)]);
     }
-    let root = PhysAddr(0);
+    let root = PhysAddr::ZERO;
     let terms = ComputeParams {
         translation: Translation::Tables { format, root },
         model: Model::G71.data(),
@@ -126,7 +126,7 @@ fn count(threads: u32) -> (ComputeRun<NoTrace>, [u32; 4]) {
     let ran = run(&mut m, JOB, terms);
     let texels = std::array::from_fn(|n| {
         let mut word = [0; 4];
-        m.read(PhysAddr(TEXELS + n as u64 * 4), &mut word).unwrap();
+        m.read(PhysAddr::new(TEXELS + n as u64 * 4), &mut word).unwrap();
         u32::from_le_bytes(word)
     });
     (ran, texels)
@@ -145,7 +145,7 @@ fn an_atomic_outside_its_image_faults_at_address_0() {
     let ComputeEnd::Stopped(Stop::Fault(Fault::Mmu(MmuFault { code, va, access, .. }))) = ran.end else {
         panic!("{:?}", ran.end);
     };
-    assert_eq!((va, access), (0, Access::Atomic));
+    assert_eq!((va, access), (GpuVa::ZERO, Access::Atomic));
     assert_eq!(code, exception::TRANSLATION + 3);
     // The atomics before the fault have changed the texels.
     assert_eq!(texels, [1; 4]);

@@ -44,14 +44,14 @@ pub(super) fn put_images(m: &mut ArenaMemory, program: &Path, submit: &Value) {
         let Some(file) = bo["file"].as_str() else { continue };
         let bytes = std::fs::read(program.join(file)).unwrap();
         for (n, page) in (0..).zip(bytes.chunks(4096)) {
-            m.write(PhysAddr(number(&bo["va"]) + n * 4096), page).unwrap();
+            m.write(PhysAddr::new(number(&bo["va"]) + n * 4096), page).unwrap();
         }
     }
 }
 
 pub(super) fn memory() -> ArenaMemory {
     ArenaMemory::new(Arena {
-        base: PhysAddr(0),
+        base: PhysAddr::ZERO,
         pages: 1 << 20,
     })
 }
@@ -61,7 +61,7 @@ fn bytes(m: &ArenaMemory, va: u64, len: usize) -> Vec<u8> {
         .take(len)
         .map(|at| {
             let mut b = [0];
-            m.read(PhysAddr(at), &mut b).unwrap();
+            m.read(PhysAddr::new(at), &mut b).unwrap();
             b[0]
         })
         .collect()
@@ -78,7 +78,7 @@ fn play(program: &Path, model: Model, threads: usize) -> Result<ArenaMemory, Str
         // The images are from before the first submit, so the results of earlier submits are carried over.
         for (va, bytes) in &carried_over {
             for (n, b) in (0..).zip(bytes) {
-                m.write(PhysAddr(va + n), &[*b]).unwrap();
+                m.write(PhysAddr::new(va + n), &[*b]).unwrap();
             }
         }
         for job in submit["jobs"]

@@ -294,7 +294,7 @@ impl Producers {
                 }
                 out.push(SuppliedBytes {
                     job: *job,
-                    at: PhysAddr((frame << 12) + first * 4),
+                    at: PhysAddr::new((frame << 12) + first * 4),
                     bytes: ((word - first) * 4) as u32,
                     page: Arc::clone(&held.page),
                 });

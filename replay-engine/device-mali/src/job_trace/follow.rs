@@ -11,6 +11,7 @@ use crate::memory::ArenaMemory;
 use crate::shader::group::Shader;
 use crate::shader::program::ShaderContext;
 use std::ops::Range;
+use trace_core::GpuVa;
 
 /// Number of registers of a thread.
 pub(crate) const REGISTERS: usize = 64;
@@ -32,7 +33,7 @@ pub struct Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
     /// GPU address of the first byte.
-    pub va: u64,
+    pub va: GpuVa,
     /// Number of bytes. If it is greater than 16, the value holds the first 16 bytes.
     pub bytes: u32,
     /// The bytes, with the first byte lowest.
@@ -47,7 +48,7 @@ pub struct MemoryAccess {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Address of the clause.
-    pub clause: u64,
+    pub clause: GpuVa,
     /// Number of threads that executed the clause together, including this thread.
     pub active_threads: u32,
     /// Number of the first thread of the wave, counted along x, then y, then z.
@@ -73,7 +74,7 @@ pub struct ThreadTrace {
     /// GPU address of the job.
     pub job: u64,
     /// GPU address of the shader.
-    pub shader: u64,
+    pub shader: GpuVa,
     /// Number of workgroups of the job along x, y, z.
     pub workgroups: [u32; 3],
     /// Number of threads of a workgroup along x, y, z.
@@ -298,7 +299,7 @@ impl ThreadFollower {
         let Some(order) = self.order.filter(|o| o.thread == who.thread && self.before.is_some()) else {
             return;
         };
-        let covers = |mark: u64| what.va <= mark && mark - what.va < u64::from(what.bytes);
+        let covers = |mark: u64| what.va <= GpuVa::new(mark) && mark - what.va.get() < u64::from(what.bytes);
         if write && order.mark.is_some_and(covers) {
             self.marked = self.executed.checked_sub(1);
         }

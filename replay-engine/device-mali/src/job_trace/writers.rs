@@ -2,7 +2,7 @@
 
 use crate::compute::last_writers::LastWriters;
 use crate::compute::trace::{AccessSource, Trace as _};
-use trace_core::{PAGE_SIZE, PhysAddr};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 /// Job of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct JobLocation {
     /// Position in the chain, from 0.
     pub position: u32,
     /// GPU address of the job.
-    pub va: u64,
+    pub va: GpuVa,
 }
 
 /// Location of a write in a shader.
@@ -23,7 +23,7 @@ pub struct ShaderLocation {
     /// Thread in the workgroup, counted along x, then y, then z.
     pub thread: u32,
     /// Address of the clause.
-    pub clause: u64,
+    pub clause: GpuVa,
     /// Tuple of the clause.
     pub tuple: u8,
 }
@@ -123,7 +123,7 @@ impl Writers {
         let who = AccessSource {
             group: [self.chains, 0, 0],
             thread: 0,
-            pc,
+            pc: GpuVa::new(pc),
             tuple: 0,
         };
         // The pieces of a write never cross a page.
@@ -157,14 +157,14 @@ impl Writers {
         let Some((number, who)) = self.last.find(pa) else {
             return Writer::Recording;
         };
-        if who.pc == CPU {
+        if who.pc == GpuVa::new(CPU) {
             return Writer::Cpu { after: who.group[0] };
         }
         let n = self.jobs.partition_point(|(first, _)| *first <= number);
         let Some((_, place)) = n.checked_sub(1).and_then(|n| self.jobs.get(n)) else {
             return Writer::Recording;
         };
-        match who.pc {
+        match who.pc.get() {
             VALUE => Writer::WriteValue(*place),
             STATUS => Writer::Status(*place),
             clause => Writer::Shader(
@@ -172,7 +172,7 @@ impl Writers {
                 ShaderLocation {
                     workgroup: who.group,
                     thread: who.thread,
-                    clause,
+                    clause: GpuVa::new(clause),
                     tuple: who.tuple,
                 },
             ),

@@ -13,6 +13,7 @@ use crate::compute::stop::{Meter, Stop};
 use crate::compute::trace::{ClauseExecution, Trace};
 use crate::compute::view::View;
 use fearless_simd::Level;
+use trace_core::GpuVa;
 
 /// Executor of the workgroups of one job, one after another.
 pub(crate) struct Shader<'j> {
@@ -98,7 +99,7 @@ impl<'j> Shader<'j> {
             let along = |axis: usize| places.get(axis).copied().unwrap_or([0; LANES]);
             let number = |axis: usize| group.get(axis).copied().unwrap_or(0);
             *self.file.at_mut(u16::from(*register) % 64) = match what {
-                PreloadValue::Pc => [running.job.shader as u32; LANES],
+                PreloadValue::Pc => [running.job.shader.get() as u32; LANES],
                 PreloadValue::LocalXy => std::array::from_fn(|i| places[0][i] & 0xffff | places[1][i] << 16),
                 PreloadValue::LocalZ => along(2),
                 PreloadValue::Group(axis) => [number(*axis); LANES],
@@ -143,7 +144,7 @@ impl<'j> Shader<'j> {
                 let registers = self.file.registers();
                 let (address, first) = (node.block.address, wave.first);
                 view.trace().begin_clause(&ClauseExecution {
-                    address,
+                    address: GpuVa::new(address),
                     first,
                     lanes,
                     registers,
@@ -171,7 +172,7 @@ impl<'j> Shader<'j> {
                 let registers = self.file.registers();
                 let (address, first) = (node.block.address, wave.first);
                 view.trace().end_clause(&ClauseExecution {
-                    address,
+                    address: GpuVa::new(address),
                     first,
                     lanes,
                     registers,

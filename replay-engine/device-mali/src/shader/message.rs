@@ -8,7 +8,7 @@ use super::wave::{Mask, lane_indices};
 use crate::compute::stop::Stop;
 use crate::compute::trace::{AccessSource, Trace};
 use crate::compute::view::View;
-use trace_core::PAGE_SIZE;
+use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Number of lanes whose accesses are processed together.
 const PART: usize = 8;
@@ -196,7 +196,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
             let who = AccessSource {
                 group: self.group,
                 thread: self.first + lane as u32,
-                pc: self.clause,
+                pc: GpuVa::new(self.clause),
                 tuple: self.tuple,
             };
             self.view.set_access_source(who);
@@ -217,7 +217,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         let low = self.word(address[0], lane);
         Some(match space {
             Space::Global => u64::from(low) | u64::from(self.word(address[1], lane)) << 32,
-            Space::Shared => self.running.job.storage.group_base.wrapping_add(u64::from(low)),
+            Space::Shared => self.running.job.storage.group_base.wrapping_add(u64::from(low)).get(),
             Space::Local => {
                 let base = self.running.job.storage.thread_va(self.first + lane as u32);
                 base.wrapping_add(u64::from(low))
@@ -229,7 +229,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
                 if end > buffer.bytes {
                     return None;
                 }
-                buffer.va.wrapping_add(u64::from(low))
+                buffer.va.wrapping_add(u64::from(low)).get()
             }
         })
     }

@@ -19,11 +19,12 @@ const BYTES: u64 = PAGES * PAGE_SIZE as u64;
 
 fn memory() -> ArenaMemory {
     let mut m = ArenaMemory::new(Arena {
-        base: PhysAddr(0),
+        base: PhysAddr::ZERO,
         pages: PAGES,
     });
     for at in (0..BYTES).step_by(4) {
-        m.write(PhysAddr(at), &(at as u32 ^ 0x5a5a_0000).to_le_bytes()).unwrap();
+        m.write(PhysAddr::new(at), &(at as u32 ^ 0x5a5a_0000).to_le_bytes())
+            .unwrap();
     }
     m
 }
@@ -34,18 +35,24 @@ fn job(view: &mut View<'_, NoTrace>, bytes: u32) -> ComputeJob {
             workgroups: [1; 3],
             size: [32, 1, 1],
         },
-        shader: 0,
+        shader: GpuVa::ZERO,
         registers: 64,
         preload: Vec::new(),
         push_uniforms: Vec::new(),
         uniform_buffers: vec![
-            UniformBuffer { va: 0x1fc0, bytes },
-            UniformBuffer { va: 0x30, bytes: 64 },
+            UniformBuffer {
+                va: GpuVa::new(0x1fc0),
+                bytes,
+            },
+            UniformBuffer {
+                va: GpuVa::new(0x30),
+                bytes: 64,
+            },
         ],
         textures: Table::default(),
         samplers: Table::default(),
         attributes: Table::default(),
-        attribute_buffers: 0,
+        attribute_buffers: GpuVa::ZERO,
         bindings: Bindings::read(
             view,
             Arch::V6,
@@ -55,9 +62,9 @@ fn job(view: &mut View<'_, NoTrace>, bytes: u32) -> ComputeJob {
         ),
         barrier: false,
         storage: Storage {
-            thread_base: 0x400,
+            thread_base: GpuVa::new(0x400),
             thread_bytes: 64,
-            group_base: 0xfc0,
+            group_base: GpuVa::new(0xfc0),
             group_bytes: 4096,
         },
     }

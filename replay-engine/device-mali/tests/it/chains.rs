@@ -26,7 +26,7 @@ const NOT_MAPPED: u64 = 0x10_4000;
 const CODE: u64 = 0x10_5000;
 
 fn frame(n: u64) -> PhysAddr {
-    PhysAddr(BASE + n * 4096)
+    PhysAddr::new(BASE + n * 4096)
 }
 
 struct Bench(SoftwareMali);
@@ -35,7 +35,7 @@ impl Bench {
     /// Creates a powered device with its first address space configured.
     fn new() -> Self {
         let arena = Arena {
-            base: PhysAddr(BASE),
+            base: PhysAddr::new(BASE),
             pages: 64,
         };
         let mut b = Self(SoftwareMali::with_arena(Model::G71, arena));
@@ -47,7 +47,7 @@ impl Bench {
         for level in 0..3u8 {
             set(
                 usize::from(level),
-                mmu::index_at(level, CHAIN),
+                mmu::index_at(level, GpuVa::new(CHAIN)),
                 mmu::encode_table(f, frame(u64::from(level) + 1)),
             );
         }
@@ -56,9 +56,9 @@ impl Bench {
             (DATA, frame(9), Rights::RW),
             (READ_ONLY, frame(10), Rights::RO),
             (CODE, frame(11), Rights::RX),
-            (OUTSIDE, PhysAddr(0x1000), Rights::RW),
+            (OUTSIDE, PhysAddr::new(0x1000), Rights::RW),
         ] {
-            set(3, mmu::index_at(3, va), mmu::encode_leaf(f, pa, rights, 0));
+            set(3, mmu::index_at(3, GpuVa::new(va)), mmu::encode_leaf(f, pa, rights, 0));
         }
         for (n, t) in (0..).zip(&table) {
             b.0.store_page(frame(n).frame(), t).unwrap();
@@ -106,7 +106,7 @@ impl Bench {
             is_64bit: true,
             job_type: kind,
             index: n as u16 + 1,
-            next: GpuVa(next),
+            next: GpuVa::new(next),
             ..header()
         };
         let va = CHAIN + n * 64;
@@ -117,7 +117,7 @@ impl Bench {
 
     fn value_job(&mut self, n: u64, to: u64, kind: WriteKind, next: u64) -> u64 {
         let payload = WriteValue {
-            address: GpuVa(to),
+            address: GpuVa::new(to),
             kind,
             value: 0x1122_3344_5566_7788,
         }
@@ -220,7 +220,7 @@ fn shader_job_completes_with_a_not_computed_report() {
         assert_eq!(
             b.only_report(),
             JobReport {
-                va: CHAIN,
+                va: GpuVa::new(CHAIN),
                 job_type: kind,
                 status: 1,
                 computed: Some(false),

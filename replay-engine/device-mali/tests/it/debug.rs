@@ -64,7 +64,7 @@ impl DebugFixture {
         let job = self.compiled.plan.jobs()[0].submit_event;
         let space = &self.recording.metadata.address_spaces[0];
         let memory = trace_core::memory::GpuMemoryView::new(self.recording.memory.at(job), space);
-        let bytes = memory.read_range(GpuVa(b.va.0 + 4 * n), 4).bytes;
+        let bytes = memory.read_range(b.va + 4 * n, 4).bytes;
         f32::from_le_bytes(bytes.try_into().unwrap())
     }
 }
@@ -88,7 +88,7 @@ fn a_thread_of_vecadd_reads_two_numbers_and_writes_their_sum() {
         assert_eq!(reads, [a, b], "{n}");
         let writes: Vec<_> = all.iter().filter(|a| a.write).collect();
         assert_eq!(writes.len(), 1);
-        assert_eq!((writes[0].va, writes[0].bytes), (out.va.0 + 4 * n, 4));
+        assert_eq!((writes[0].va, writes[0].bytes), (out.va + 4 * n, 4));
         assert_eq!(f32::from_bits(writes[0].value as u32), a + b);
         // The shader reads its index among all threads from register 60.
         assert_eq!(u64::from(f.registers(0)[60]), n);
@@ -161,7 +161,7 @@ fn traced_memory_is_the_state_before_the_job() {
         (0..f.steps.len())
             .flat_map(|s| f.accesses(s).to_vec())
             .filter(|a| a.write == write)
-            .map(|a| (a.va, a.value))
+            .map(|a| (a.va.get(), a.value))
             .collect()
     };
     let written = accesses(&first, true);
@@ -192,11 +192,14 @@ fn last_writer_is_found_inside_jobs() {
     let (a, c) = (fixture.buffer("a"), fixture.buffer("c"));
     for n in [0u64, 5, 700, c.bytes / 4 - 1] {
         for byte in 0..4 {
-            let w = traced.last_writer(0, GpuVa(c.va.0 + 4 * n + byte)).unwrap();
+            let w = traced.last_writer(0, c.va + 4 * n + byte).unwrap();
             let Writer::Shader(location, source) = w.writer else {
                 panic!("{n}: {w:?}");
             };
-            assert_eq!((location.chain, location.position, location.va), (0, 0, f.job));
+            assert_eq!(
+                (location.chain, location.position, location.va),
+                (0, 0, GpuVa::new(f.job))
+            );
             let size = u64::from(f.size[0]);
             assert_eq!(
                 (u64::from(source.workgroup[0]), u64::from(source.thread)),
@@ -210,10 +213,13 @@ fn last_writer_is_found_inside_jobs() {
     // A byte that no job wrote has its recorded value. The end of a job writes the job's header.
     let w = traced.last_writer(0, a.va).unwrap();
     assert!(matches!(w.writer, Writer::Recording | Writer::Cpu { .. }), "{w:?}");
-    let w = traced.last_writer(0, GpuVa(f.job)).unwrap();
-    assert!(matches!(w.writer, Writer::Status(p) if p.va == f.job), "{w:?}");
+    let w = traced.last_writer(0, GpuVa::new(f.job)).unwrap();
+    assert!(
+        matches!(w.writer, Writer::Status(p) if p.va == GpuVa::new(f.job)),
+        "{w:?}"
+    );
     assert!(matches!(
-        traced.last_writer(0, GpuVa(0x10)),
+        traced.last_writer(0, GpuVa::new(0x10)),
         Err(DebugError::Unmapped(_))
     ));
     assert!(matches!(traced.last_writer(9, a.va), Err(DebugError::NoSpace(9))));
@@ -226,7 +232,7 @@ fn last_writer_names_write_value_jobs() {
     let mut found = 0;
     for b in &fixture.recording.metadata.buffers {
         for at in (0..b.bytes).step_by(4) {
-            if let Ok(w) = traced.last_writer(b.address_space, GpuVa(b.va.0 + at))
+            if let Ok(w) = traced.last_writer(b.address_space, b.va + at)
                 && let Writer::WriteValue(location) = w.writer
             {
                 assert!(location.chain < fixture.compiled.plan.jobs().len() as u32);
@@ -256,9 +262,9 @@ fn unwritten_byte_has_its_initial_or_cpu_written_value() {
             Some(fixture.compiled.pages.get(&pages[n].digest)?[pa as usize % 4096])
         };
         for va in ranges.into_iter().flatten() {
-            let w = traced.last_writer(0, GpuVa(va)).unwrap();
+            let w = traced.last_writer(0, GpuVa::new(va)).unwrap();
             match w.writer {
-                Writer::Recording => assert_eq!(w.byte, initial_byte(w.pa.0).unwrap_or(0), "{name} {va:#x}"),
+                Writer::Recording => assert_eq!(w.byte, initial_byte(w.pa.get()).unwrap_or(0), "{name} {va:#x}"),
                 Writer::Cpu { .. } => by_cpu += 1,
                 _ => {}
             }
@@ -290,7 +296,7 @@ fn tracing_changes_no_result_and_the_marked_write_is_found() {
             thread: Thread::Number(source.thread),
             from: 0,
             max_steps: MAX_STEPS,
-            mark: Some(at.0),
+            mark: Some(at.get()),
         })
         .unwrap();
     let step = usize::try_from(f.marked_step.expect("the trace marks the write")).unwrap();
@@ -298,7 +304,7 @@ fn tracing_changes_no_result_and_the_marked_write_is_found() {
     let [read, write] = f.accesses(step) else {
         panic!("{:?}", f.accesses(step));
     };
-    assert!(!read.write && write.write && read.va == at.0);
+    assert!(!read.write && write.write && read.va == at);
     assert_eq!(write.value, read.value + 1);
 }
 
@@ -313,9 +319,9 @@ fn page_writers_match_the_full_run() {
         let page = whole.physical_address(b.address_space, b.va).unwrap();
         let one = trace_page(&fixture.compiled, fixture.model, page, &Progress::new()).unwrap();
         assert!(one.writer_count() <= 4096, "{}", one.writer_count());
-        let last = (b.bytes - 1).min(4095 - b.va.0 % 4096);
+        let last = (b.bytes - 1).min(4095 - b.va.get() % 4096);
         for at in [0, 1, 5, last / 2, last] {
-            let va = GpuVa(b.va.0 + at);
+            let va = b.va + at;
             let (a, b) = (
                 whole.last_writer(b.address_space, va).unwrap(),
                 one.last_writer(b.address_space, va).unwrap(),

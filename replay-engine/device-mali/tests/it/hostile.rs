@@ -78,7 +78,7 @@ fn device() -> SoftwareMali {
     SoftwareMali::with_arena(
         Model::G71,
         Arena {
-            base: PhysAddr(BASE),
+            base: PhysAddr::new(BASE),
             pages: FRAMES,
         },
     )
@@ -133,7 +133,7 @@ proptest! {
         }
         if sound_tables {
             // The first frames map the others at their offset, so that chains get past their first header.
-            let at = |n: u64| PhysAddr(BASE + n * 4096);
+            let at = |n: u64| PhysAddr::new(BASE + n * 4096);
             for level in 0..3 {
                 let mut t = ZERO_PAGE;
                 t[..8].copy_from_slice(&mmu::encode_table(format, at(level + 1)).to_le_bytes());
@@ -146,7 +146,7 @@ proptest! {
             d.store_page(at(3).frame(), &t).unwrap();
         }
         let js = 0x1800 + 0x80 * slot;
-        let root = mmu::root_register(format, PhysAddr(BASE));
+        let root = mmu::root_register(format, PhysAddr::new(BASE));
         let config = if lpae { 0 } else { 0x4200_0006 };
         for (o, v) in [
             (0x28, u64::MAX), (0x1008, u64::MAX), (0x2008, u64::MAX), (0x180, 0xff), (0x190, 1),

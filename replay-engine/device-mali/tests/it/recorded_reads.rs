@@ -73,7 +73,7 @@ fn load(device: &mut SoftwareMali, folder: &Path) -> PhysAddr {
             at += 16 + 4096;
         }
     }
-    PhysAddr(root)
+    PhysAddr::new(root)
 }
 
 struct ReplayResult {
@@ -88,7 +88,7 @@ struct ReplayResult {
 /// busy status.
 fn play(folder: &Path, gap_ns: u64, prepare: impl Fn(&mut SoftwareMali, PhysAddr)) -> ReplayResult {
     let arena = Arena {
-        base: PhysAddr(0),
+        base: PhysAddr::ZERO,
         pages: 1 << 28,
     };
     let mut d = SoftwareMali::with_arena(Model::G71, arena);
@@ -109,9 +109,9 @@ fn play(folder: &Path, gap_ns: u64, prepare: impl Fn(&mut SoftwareMali, PhysAddr
             }
             if a.offset == JS1_HEAD_NEXT_HI {
                 // The memory dump is from after the run, so the test clears the completion status in the job's header.
-                let va = GpuVa(u64::from(a.value) << 32 | u64::from(head_lo));
+                let va = GpuVa::new(u64::from(a.value) << 32 | u64::from(head_lo));
                 if let Ok(leaf) = mmu::translate(MmuFormat::Aarch64_4k, root, va, d.memory()) {
-                    d.write(space::ARENA, leaf.target(va).unwrap().0, 8, 0).unwrap();
+                    d.write(space::ARENA, leaf.target(va).unwrap().get(), 8, 0).unwrap();
                 }
             }
             d.write(space::REGISTERS, u64::from(a.offset), 4, u64::from(value))
@@ -202,14 +202,14 @@ fn every_read_of_alexnet_is_answered_as_recorded() {
 fn unmapped_header_page_of_mnist_faults_with_code_and_address() {
     let Some(folder) = folder("mnist") else { return };
     let first = history(&folder).iter().find(|a| a.offset == 0x18c0).unwrap().value;
-    let va = GpuVa(0xffff_0000_0000 | u64::from(first));
+    let va = GpuVa::new(0xffff_0000_0000 | u64::from(first));
     let mut p = play(&folder, 0, |d, root| {
         let walk = mmu::walk(MmuFormat::Aarch64_4k, root, va, d.memory());
-        d.write(space::ARENA, walk.steps.last().unwrap().entry_at.0, 8, mmu::INVALID)
+        d.write(space::ARENA, walk.steps.last().unwrap().entry_at.get(), 8, mmu::INVALID)
             .unwrap();
     });
     // JOB_IRQ_STATUS of the job reports slot 1 as failed instead of done.
     assert_eq!(p.mismatches[0], "event 221: 0x100c read 0x20000, recorded 0x2");
     let report = p.device.take_job_reports()[0].clone();
-    assert_eq!((report.va, report.status, report.computed), (va.0, 0xc3, None));
+    assert_eq!((report.va, report.status, report.computed), (va, 0xc3, None));
 }

@@ -328,7 +328,7 @@ fn an_unmapped_job_header_faults_with_its_code_and_address() {
         assert!(
             f.registers
                 .iter()
-                .any(|(n, v, _)| n == "AS0_FAULTADDRESS" && *v == va.0),
+                .any(|(n, v, _)| n == "AS0_FAULTADDRESS" && *v == va.get()),
             "{f:#?}"
         );
         assert!(f.nearest_buffer.is_some());
@@ -368,7 +368,7 @@ fn an_edited_input_changes_only_its_pages() {
     let c = edited(&r, &edits);
     let before: BTreeSet<_> = whole.pages.keys().collect();
     let new: Vec<_> = c.pages.keys().filter(|d| !before.contains(d)).collect();
-    let span = ((input.va.0 + input.bytes - 1) >> 12) - (input.va.0 >> 12) + 1;
+    let span = ((input.va.get() + input.bytes - 1) >> 12) - (input.va.get() >> 12) + 1;
     assert_eq!(new.len() as u64, span, "each page of the buffer has one new image");
     assert_eq!(
         (c.plan.accesses().unwrap().used_pages, &c.plan.accesses().unwrap().body),

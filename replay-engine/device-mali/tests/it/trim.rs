@@ -279,8 +279,8 @@ fn supplied_bytes_are_aligned_and_within_one_page() {
     let p = producers(&r);
     let last = BTreeSet::from([3]);
     for s in p.compute_supplied(&last, &Progress::new()).unwrap() {
-        assert!(s.bytes >= 4 && s.at.0.is_multiple_of(4) && s.job < 3);
-        assert_eq!(s.at.frame(), PhysAddr(s.at.0 + u64::from(s.bytes) - 1).frame());
+        assert!(s.bytes >= 4 && s.at.get().is_multiple_of(4) && s.job < 3);
+        assert_eq!(s.at.frame(), PhysAddr::new(s.at.get() + u64::from(s.bytes) - 1).frame());
     }
 }
 

@@ -75,12 +75,12 @@ fn pages(count: usize, words: &[u64]) -> Vec<u8> {
 /// Returns the object with the chain. Each job writes eight bytes, by address and value.
 fn chain(jobs: &[(u64, u64)]) -> Object {
     let put = |(to, value): &(u64, u64)| JobSpec::WriteValue {
-        to: GpuVa(*to),
+        to: GpuVa::new(*to),
         kind: WriteKind::Immediate { bytes: 8 },
         value: *value,
     };
     let chain = jobs.iter().fold(ChainBuilder::new(), |c, j| c.job(put(j)));
-    let mut bytes = chain.build(GpuVa(CHAIN));
+    let mut bytes = chain.build(GpuVa::new(CHAIN));
     bytes.resize(0x1000, 0);
     (2, CHAIN, bytes)
 }
@@ -92,7 +92,7 @@ fn record_chains(folder: &Path) -> RecordedChains {
 fn words(r: &Recording, event: u64, va: u64, count: usize) -> Vec<u64> {
     let (space, view) = (&r.metadata.address_spaces[0], r.memory.at(event));
     let word = |n: usize| {
-        let va = GpuVa(va + 8 * n as u64);
+        let va = GpuVa::new(va + 8 * n as u64);
         let pa = mmu::translate(space.format, space.root, va, &view)
             .unwrap()
             .target(va)
@@ -162,17 +162,17 @@ fn results_carry_over_and_cpu_changes_are_applied_on_top() {
     let last = [1, 0x91, 0x92, 3, 0xa4];
     assert_eq!(words(r, u64::MAX, DATA, 5), last);
     // Only the changed words are host writes.
-    let frame = host_writes(r)[0].at / 0x1000;
+    let frame = host_writes(r)[0].at.get() / 0x1000;
     let entries: Vec<(u64, u32)> = host_writes(r)
         .iter()
-        .filter(|w| w.at / 0x1000 == frame)
-        .map(|w| (w.at & 0xfff, w.bytes))
+        .filter(|w| w.at.get() / 0x1000 == frame)
+        .map(|w| (w.at.get() & 0xfff, w.bytes))
         .collect();
     assert_eq!(entries, [(8, 4), (16, 4)]);
     let data = r.buffer("data").unwrap();
     assert_eq!(
         (data.role, data.va, data.bytes),
-        (BufferRole::Output, GpuVa(DATA), 0x2000)
+        (BufferRole::Output, GpuVa::new(DATA), 0x2000)
     );
     assert_eq!(output(&replay(r, &[]), "data", 5), last);
     // An edit of the input lasts until the CPU writes other contents.

@@ -41,7 +41,7 @@ fn bytes_at(r: &Recording, view: &MemoryView<'_>, space: usize, va: GpuVa, len: 
     let space = &r.metadata.address_spaces[space];
     (0..len)
         .map(|at| {
-            let va = GpuVa(va.0 + at);
+            let va = va + at;
             let pa = mmu::translate(space.format, space.root, va, view).ok()?.target(va)?;
             Some(view.frame(pa.frame())?[pa.in_page()])
         })
@@ -82,26 +82,26 @@ fn host_writes_are_distinguished_from_job_writes() {
         let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
         d.name_buffer("data", BufferRole::Output, space, data, 0x3000, ElementType::U64);
         d.write(space, data, &[1; 16]).unwrap();
-        submit(&mut d, space, chains, &[put(GpuVa(data.0 + 32), 7)]);
+        submit(&mut d, space, chains, &[put(data + 32, 7)]);
         let mut got = [0; 8];
-        d.read(space, GpuVa(data.0 + 32), &mut got).unwrap();
+        d.read(space, data + 32, &mut got).unwrap();
         assert_eq!(u64::from_le_bytes(got), 7);
         // Two writes overlap, one crosses a page end, and one update contains a job's result.
-        d.write(space, GpuVa(data.0 + 64), &[3; 8]).unwrap();
-        d.write(space, GpuVa(data.0 + 68), &[4; 8]).unwrap();
-        d.write(space, GpuVa(data.0 + 0xffc), &[5; 8]).unwrap();
+        d.write(space, data + 64, &[3; 8]).unwrap();
+        d.write(space, data + 68, &[4; 8]).unwrap();
+        d.write(space, data + 0xffc, &[5; 8]).unwrap();
         assert_eq!(d.update(space, data, &[1; 16]).unwrap(), 0);
         let mut now = [0; 0x100];
         d.read(space, data, &mut now).unwrap();
         now[100] = 9;
         assert_eq!(d.update(space, data, &now).unwrap(), 4);
-        let second = GpuVa(chains.0 + 0x400);
-        submit(&mut d, space, second, &[put(GpuVa(data.0 + 40), 8)]);
+        let second = chains + 0x400;
+        submit(&mut d, space, second, &[put(data + 40, 8)]);
         let r = d.finish().unwrap();
 
         let writes = host_writes(&r);
-        let page = GpuVa(data.0).page();
-        let entries: Vec<(u64, u32)> = writes.iter().map(|(_, w)| (w.at & 0xfff, w.bytes)).collect();
+        let page = GpuVa::new(data.get()).page();
+        let entries: Vec<(u64, u32)> = writes.iter().map(|(_, w)| (w.at.get() & 0xfff, w.bytes)).collect();
         // The second chain's first write is in the same sequence of host writes.
         assert_eq!(entries[..4], [(64, 12), (100, 4), (0xffc, 4), (0, 4)], "{page:#x}");
         assert_eq!(entries[4].0, 0x400);
@@ -144,10 +144,10 @@ fn mappings_change_between_submits_and_the_mmu_is_notified() {
         let first = d.alloc(space, 0x1000, Rights::RW).unwrap();
         submit(&mut d, space, chains, &[put(first, 1)]);
         // The far address needs new tables.
-        let far = GpuVa(0x7f_0000_0000);
+        let far = GpuVa::new(0x7f_0000_0000);
         d.map(space, far, 0x2000, Rights::RW).unwrap();
         d.write(space, far, &[2; 8]).unwrap();
-        submit(&mut d, space, chains, &[put(GpuVa(far.0 + 8), 3)]);
+        submit(&mut d, space, chains, &[put(far + 8, 3)]);
         d.unmap(space, first, 0x1000).unwrap();
         assert!(matches!(
             d.write(space, first, &[0]),
@@ -165,7 +165,7 @@ fn mappings_change_between_submits_and_the_mmu_is_notified() {
         let mut word = [1; 8];
         d.read(space, second, &mut word).unwrap();
         assert_eq!(word, [0; 8]);
-        submit(&mut d, space, chains, &[put(GpuVa(second.0 + 8), 5)]);
+        submit(&mut d, space, chains, &[put(second + 8, 5)]);
         let r = d.finish().unwrap();
 
         assert_eq!(words(&r, u64::MAX, far, 2), Some(vec![0x0202_0202_0202_0202, 3]));
@@ -226,12 +226,11 @@ fn recorded_change_size_depends_on_the_change_only() {
     let large = d.alloc(space, 1 << 24, Rights::RW).unwrap();
     // Every second page has content, so that the frames do not merge into one run.
     for page in (0..4096u64).step_by(2) {
-        d.write(space, GpuVa(large.0 + page * 4096), &page.to_le_bytes())
-            .unwrap();
+        d.write(space, large + page * 4096, &page.to_le_bytes()).unwrap();
     }
     submit(&mut d, space, chains, &[JobSpec::Null]);
     for n in 0..200u64 {
-        d.write(space, GpuVa(large.0 + n * 8 * 4096), &[n as u8; 8]).unwrap();
+        d.write(space, large + n * 8 * 4096, &[n as u8; 8]).unwrap();
         d.run_chain(space, 1, chains).unwrap();
     }
     let r = d.finish().unwrap();

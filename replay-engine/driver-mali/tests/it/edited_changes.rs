@@ -44,15 +44,15 @@ fn record_steps(first: Option<[u64; 4]>, then: &[&[(u64, u64)]], job_writes: u64
     let chains = d.alloc(space, 0x1000, Rights::RW).unwrap();
     let input = d.alloc(space, 0x1000, Rights::RW).unwrap();
     // The buffer is inside one page and does not start at its begin.
-    let input = GpuVa(input.0 + 0x100);
+    let input = input + 0x100;
     d.name_buffer("input", BufferRole::Output, space, input, 32, ElementType::U64);
     for (n, value) in first.into_iter().flatten().enumerate() {
-        d.write(space, GpuVa(input.0 + 8 * n as u64), &word(value)).unwrap();
+        d.write(space, input + 8 * n as u64, &word(value)).unwrap();
     }
-    submit(&mut d, space, chains, put(GpuVa(input.0 + 8 * job_writes), 0xa0));
+    submit(&mut d, space, chains, put(input + 8 * job_writes, 0xa0));
     for step in then {
         for (n, value) in *step {
-            d.write(space, GpuVa(input.0 + 8 * n), &word(*value)).unwrap();
+            d.write(space, input + 8 * n, &word(*value)).unwrap();
         }
         submit(&mut d, space, chains, JobSpec::Null);
     }
@@ -145,7 +145,7 @@ fn edit_needs_a_buffer_that_is_mapped_at_some_time() {
     assert_eq!(out[0x310..0x2400], [5; 0x2400 - 0x310]);
     let unmapped = plan::Patch {
         address_space: 0,
-        va: GpuVa(0x66_0000_0000),
+        va: GpuVa::new(0x66_0000_0000),
         bytes: vec![1],
     };
     let edits = Edits {
@@ -200,7 +200,7 @@ fn memory_changes_that_could_break_containment_are_refused() {
     let accesses = plan.accesses().unwrap();
     let base = accesses.arena.base;
     let root = plan.spaces()[0].root;
-    let frame = |n: u64| PhysAddr(base.0 + n * 4096);
+    let frame = |n: u64| base + n * 4096;
     let tables: Vec<u64> = accesses
         .pages
         .iter()
@@ -250,11 +250,11 @@ fn memory_changes_that_could_break_containment_are_refused() {
     ));
     // These table entries point to foreign memory, to a table as data, or to data as a table. One write changes half an
     // entry.
-    let entry = |n: u64| (root.0 - base.0) + 8 * n;
+    let entry = |n: u64| (root - base) + 8 * n;
     // The start has four levels of tables.
     let leaf_table = tables[3];
     let leaf = |pa| encode_leaf(lpae, pa, Rights::RW, 0);
-    let foreign = refuse_put(leaf_table * 4096, leaf(PhysAddr(0x1000)));
+    let foreign = refuse_put(leaf_table * 4096, leaf(PhysAddr::new(0x1000)));
     assert!(matches!(foreign, (2, Reason::LeafOutside { .. })), "{foreign:?}");
     let table = refuse_put(leaf_table * 4096, leaf(root));
     assert!(matches!(table, (2, Reason::TableWritable { .. })), "{table:?}");
@@ -280,7 +280,7 @@ fn memory_changes_that_could_break_containment_are_refused() {
     // The check follows a chain with the CPU's changes, so it finds a loop that a change creates.
     let head = plan.jobs()[1].head_va;
     let memory = plan::PlanMemory::from_plan(accesses, &c.pages).unwrap();
-    let at = memory.gpu(&plan.spaces()[0]).physical(head).unwrap().0 - base.0;
+    let at = memory.gpu(&plan.spaces()[0]).physical(head).unwrap() - base;
     let last_change = {
         let all: Vec<Action> = Actions::new(&accesses.body).map(Result::unwrap).collect();
         let submit = all
@@ -296,7 +296,7 @@ fn memory_changes_that_could_break_containment_are_refused() {
                 event,
                 offset: at + 24,
                 width: 8,
-                value: head.0,
+                value: head.get(),
             }]
         },
     );
@@ -320,11 +320,11 @@ fn memory_of_a_running_chain_is_never_changed() {
     )
     .unwrap();
     let memory = plan::PlanMemory::from_plan(c.plan.accesses().unwrap(), &c.pages).unwrap();
-    let base = c.plan.accesses().unwrap().arena.base.0;
+    let base = c.plan.accesses().unwrap().arena.base.get();
     let job = c.plan.jobs()[0];
-    let at = memory.gpu(&c.plan.spaces()[0]).physical(job.head_va).unwrap().0 - base;
+    let at = memory.gpu(&c.plan.spaces()[0]).physical(job.head_va).unwrap().get() - base;
     let data = r.buffer("data").unwrap();
-    let other = memory.gpu(&c.plan.spaces()[0]).physical(data.va).unwrap().0 - base;
+    let other = memory.gpu(&c.plan.spaces()[0]).physical(data.va).unwrap().get() - base;
     let is_submit = |a: &Action| a.event() == job.submit_event as u32 && matches!(a, Action::Write { space: 0, .. });
     let change = |offset| {
         with(is_submit, move |event| {

@@ -163,7 +163,7 @@ fn job(d: &mut Driver<'_>, space: SpaceId, code: &[u8], workgroups: u32) -> Job 
         }
     };
     let pointer = |va: u64| [va as u32, (va >> 32) as u32];
-    let (state, push) = (head.0 + 0x200, head.0 + 0x300);
+    let (state, push) = (head.get() + 0x200, head.get() + 0x300);
     // The header is a compute job with 64-bit pointers, the first of its chain.
     put(16, &[1 | 4 << 1 | 1 << 16]);
     let (sizes, shifts) = Dispatch {
@@ -175,11 +175,11 @@ fn job(d: &mut Driver<'_>, space: SpaceId, code: &[u8], workgroups: u32) -> Job 
     put(32, &[sizes, shifts]);
     put(64 + 12 * 4, &pointer(push));
     put(64 + 14 * 4, &pointer(state));
-    put(0x200, &pointer(shader.0));
+    put(0x200, &pointer(shader.get()));
     // The state allows a barrier, preloads the thread position to register 55 and pushes one uniform.
     put(0x200 + 4 * 4, &[1 << 11]);
     put(0x200 + 12 * 4, &[1 << 7 | 1 << 15]);
-    put(0x300, &pointer(data.0));
+    put(0x300, &pointer(data.get()));
     d.write(space, head, &descriptors).unwrap();
     d.write(space, shader, code).unwrap();
     Job { head, data }

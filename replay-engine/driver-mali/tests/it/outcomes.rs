@@ -76,16 +76,16 @@ fn recorded(format: MmuFormat, steps: &[Step]) -> Recording {
         0x4000,
         ElementType::U32,
     );
-    let place = |n: u64| GpuVa(0x55_0000_0000 + n * 0x4000_0000);
+    let place = |n: u64| GpuVa::new(0x55_0000_0000 + n * 0x4000_0000);
     let mut mapped = [false; PLACES as usize];
     // The last chain, and whether all that it writes is still there.
     let (mut next, mut last) = (chains, None::<(GpuVa, bool)>);
     for step in steps {
         match step {
-            Step::Word(at, value) => d.write(space, GpuVa(data.0 + at * 8), &value.to_le_bytes()).unwrap(),
+            Step::Word(at, value) => d.write(space, data + at * 8, &value.to_le_bytes()).unwrap(),
             Step::Fill(at, words, byte) => {
                 let bytes = (words * 8).min(DATA - at * 8) as usize;
-                d.write(space, GpuVa(data.0 + at * 8), &vec![*byte; bytes]).unwrap();
+                d.write(space, data + at * 8, &vec![*byte; bytes]).unwrap();
             }
             Step::Toggle(n) => {
                 let there = &mut mapped[*n as usize];
@@ -96,7 +96,7 @@ fn recorded(format: MmuFormat, steps: &[Step]) -> Recording {
                 *there = !*there;
             }
             Step::Into(n, at, value) if mapped[*n as usize] => {
-                d.write(space, GpuVa(place(*n).0 + at * 8), &value.to_le_bytes())
+                d.write(space, GpuVa::new(place(*n).get() + at * 8), &value.to_le_bytes())
                     .unwrap();
             }
             Step::Into(..) => {}
@@ -109,14 +109,14 @@ fn recorded(format: MmuFormat, steps: &[Step]) -> Recording {
                     };
                     stays &= base == data;
                     chain = chain.job(JobSpec::WriteValue {
-                        to: GpuVa(base.0 + at * 8),
+                        to: base + at * 8,
                         kind: WriteKind::Immediate { bytes: 8 },
                         value: *value,
                     });
                 }
                 let at = last.filter(|_| *over).map_or(next, |l| l.0);
                 d.write(space, at, &chain.build(at)).unwrap();
-                next = GpuVa(next.0.max(at.0 + chain.bytes()).next_multiple_of(64));
+                next = GpuVa::new(next.get().max(at.get() + chain.bytes()).next_multiple_of(64));
                 d.run_chain(space, 1, at).unwrap();
                 last = Some((at, stays));
             }

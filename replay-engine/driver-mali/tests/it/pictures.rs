@@ -84,7 +84,7 @@ fn bytes(r: &Recording, va: u64, count: u64) -> Vec<u8> {
     let view = r.memory.last();
     let space = &r.metadata.address_spaces[r.metadata.buffers[0].address_space as usize];
     let byte = |at: u64| {
-        let va = GpuVa(va + at);
+        let va = GpuVa::new(va + at);
         let leaf = mmu::translate(space.format, space.root, va, &view).unwrap();
         let pa = leaf.target(va).unwrap();
         view.frame(pa.frame()).unwrap()[pa.in_page()]
@@ -123,7 +123,7 @@ fn texture_is_sampled_with_linear_filtering() {
     let picture = picture();
     let copy = copy_with_picture(&folder, "0xf7fbb000", &picture);
     let r = run(copy.path());
-    let out = bytes(&r, r.metadata.buffers[0].va.0, 16 * 16);
+    let out = bytes(&r, r.metadata.buffers[0].va.get(), 16 * 16);
     let float = |n: usize| f32::from_le_bytes(out[4 * n..4 * n + 4].try_into().unwrap());
     for x in 0..SIDE {
         // All eight rows store to the same address, and the last writer is undefined.

@@ -8,7 +8,7 @@ use agreement::programs;
 use driver_mali::chains::{RecordedChains, record_folder};
 use std::path::{Path, PathBuf};
 use trace_core::recording::{Buffer, MemoryView};
-use trace_core::{GpuVa, Recording, mmu};
+use trace_core::{Recording, mmu};
 
 fn recordings() -> Option<PathBuf> {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings");
@@ -25,7 +25,7 @@ fn recordings() -> Option<PathBuf> {
 fn bytes_of(r: &Recording, view: &MemoryView<'_>, b: &Buffer) -> Vec<u8> {
     let space = &r.metadata.address_spaces[b.address_space as usize];
     let byte = |at: u64| {
-        let va = GpuVa(b.va.0 + at);
+        let va = b.va + at;
         let pa = mmu::translate(space.format, space.root, va, view)
             .unwrap()
             .target(va)

@@ -51,7 +51,7 @@ fn record_samples() -> Vec<(Sample, Recording)> {
 fn bytes_of(r: &Recording, view: &MemoryView<'_>, b: &Buffer) -> Vec<u8> {
     let space = &r.metadata.address_spaces[b.address_space as usize];
     let byte = |at: u64| {
-        let va = GpuVa(b.va.0 + at);
+        let va = b.va + at;
         let pa = mmu::translate(space.format, space.root, va, view)
             .unwrap()
             .target(va)
@@ -253,10 +253,10 @@ fn unmapped_job_write_reports_its_address() {
             kind: WriteKind::Zero,
             value: 0,
         };
-        let unmapped = GpuVa(0x7000_0000_0008);
+        let unmapped = GpuVa::new(0x7000_0000_0008);
         d.write(space, chain, &ChainBuilder::new().job(to(unmapped)).build(chain))
             .unwrap();
-        let second = GpuVa(chain.0 + 0x100);
+        let second = chain + 0x100;
         d.write(space, second, &ChainBuilder::new().job(to(read_only)).build(second))
             .unwrap();
         let submitted = d.submit_chain(space, 1, chain).unwrap();
@@ -268,7 +268,7 @@ fn unmapped_job_write_reports_its_address() {
         let mut header = [0; 16];
         d.read(space, second, &mut header).unwrap();
         assert_eq!(header[0], 0xcb);
-        assert_eq!(header[8..], read_only.0.to_le_bytes());
+        assert_eq!(header[8..], read_only.get().to_le_bytes());
         d.finish().unwrap();
     }
 }

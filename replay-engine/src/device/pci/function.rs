@@ -4,6 +4,7 @@ use super::error::PciError;
 use super::name::{Address, Name};
 use crate::device::host::{Host, HostError, number};
 use crate::device::vfio::Group;
+use trace_core::BusAddr;
 use trace_core::recording::{Bar, EXPANSION_ROM, Hardware, PciFunction};
 use trace_core::registers::RegisterMap;
 
@@ -21,7 +22,7 @@ const PREFETCHABLE: u64 = 0x2000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
     /// First address.
-    pub start: u64,
+    pub start: BusAddr,
     /// Length, bytes.
     pub bytes: u64,
     /// Flags of the kernel: the kind of window.
@@ -40,7 +41,11 @@ impl Resource {
                 (0, 0) => 0,
                 _ => last.checked_sub(start)?.checked_add(1)?,
             };
-            numbers.next().is_none().then_some(Self { start, bytes, flags })
+            numbers.next().is_none().then_some(Self {
+                start: BusAddr::new(start),
+                bytes,
+                flags,
+            })
         };
         text.lines().take(usize::from(EXPANSION_ROM)).map(line).collect()
     }

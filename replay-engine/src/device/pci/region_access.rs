@@ -10,9 +10,9 @@ use crate::device::windows::{FoundRegion, numbers};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use trace_core::PAGE_SIZE;
 use trace_core::recording::Bar;
 use trace_core::registers::RegisterMap;
+use trace_core::{BusAddr, PAGE_SIZE};
 
 /// The access method of a window.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl RegionSource<'_> {
                     return Ok(RegionAccess::File(FileRegion { file, at: 0, bytes }));
                 }
                 // The kernel maps whole pages; a window that starts inside a page has the same offset in the mapping.
-                let mapped = Mapping::map_file(&file, bar.base % PAGE_SIZE as u64, bar.bytes);
+                let mapped = Mapping::map_file(&file, bar.base.get() % PAGE_SIZE as u64, bar.bytes);
                 mapped.map(RegionAccess::Memory).map_err(failed)
             }
             Self::Vfio(vfio) => {
@@ -110,7 +110,7 @@ pub(super) fn windows(
     map: Option<&RegisterMap>,
 ) -> Result<(Vec<Window>, Vec<Option<RegionAccess>>), PciError> {
     let address = function.address;
-    let bars: Vec<_> = function.pci.bars.iter().filter(|b| b.base != 0).collect();
+    let bars: Vec<_> = function.pci.bars.iter().filter(|b| b.base != BusAddr::ZERO).collect();
     let names: Vec<String> = bars.iter().map(|b| b.space_name()).collect();
     let found: Vec<FoundRegion<'_>> = bars
         .iter()

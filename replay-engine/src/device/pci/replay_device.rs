@@ -126,7 +126,7 @@ impl PciReplayDevice {
     #[cold]
     fn refusal(&self, number: u8, offset: u64, width: u8) -> DeviceError {
         let bytes = match number {
-            space::ARENA => Some(self.info.arena.end() - self.info.arena.base.0),
+            space::ARENA => Some(self.info.arena.end() - self.info.arena.base),
             _ => self.info.windows.iter().find(|w| w.number == number).map(|w| w.bytes),
         };
         let Some(bytes) = bytes else {

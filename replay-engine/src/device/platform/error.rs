@@ -3,6 +3,7 @@
 use crate::device::ReplayDeviceError;
 use crate::device::host::HostError;
 use std::io;
+use trace_core::PhysAddr;
 
 /// The reason why a device-tree device cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +65,7 @@ pub enum PlatformError {
         /// The device.
         device: String,
         /// Its address.
-        base: u64,
+        base: PhysAddr,
         /// The file.
         file: String,
         /// The error of the operating system.

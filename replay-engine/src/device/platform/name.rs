@@ -2,6 +2,7 @@
 
 use super::error::PlatformError;
 use std::fmt;
+use trace_core::PhysAddr;
 
 /// A parsed device name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,7 +10,7 @@ pub enum Name {
     /// The kernel's name: the address of its first window, a dot, the name of its node.
     At {
         /// Physical address.
-        base: u64,
+        base: PhysAddr,
         /// Name of the node, without its address.
         node: String,
     },
@@ -38,7 +39,7 @@ impl Name {
         let base = digits.then(|| u64::from_str_radix(base, 16).ok()).flatten();
         match base.filter(|_| !node.is_empty()) {
             Some(base) => Ok(Self::At {
-                base,
+                base: PhysAddr::new(base),
                 node: node.to_owned(),
             }),
             None => Err(bad()),
@@ -62,7 +63,7 @@ mod tests {
     #[test]
     fn platform_device_names_parse_node_or_compatible() {
         let at = Name::At {
-            base: 0x901_0000,
+            base: PhysAddr::new(0x901_0000),
             node: "pl031".into(),
         };
         assert_eq!(Name::parse("9010000.pl031").unwrap(), at);

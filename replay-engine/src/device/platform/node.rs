@@ -5,6 +5,7 @@ use super::name::Name;
 use super::tree::{Node, Tree};
 use crate::device::host::Host;
 use crate::device::vfio::Group;
+use trace_core::PhysAddr;
 use trace_core::recording::{Hardware, PlatformDevice, PlatformWindow};
 use trace_core::registers::RegisterMap;
 
@@ -18,7 +19,7 @@ pub struct PlatformNode {
     /// The kernel's bus of the device, and its driver there.
     pub bus: Option<(String, Option<String>)>,
     /// Memory that the machine reserves for it: physical address and length in bytes.
-    pub memory: Option<(u64, u64)>,
+    pub memory: Option<(PhysAddr, u64)>,
     /// The IOMMU of the device, according to the tree.
     pub iommu: Option<Iommu>,
 }
@@ -65,7 +66,7 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
         return None;
     }
     let names = node.texts("reg-names");
-    let window = |(at, (base, bytes)): (usize, &(u64, u64))| PlatformWindow {
+    let window = |(at, (base, bytes)): (usize, &(PhysAddr, u64))| PlatformWindow {
         name: names.get(at).cloned().unwrap_or_else(|| format!("reg{at}")),
         base: *base,
         bytes: *bytes,

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use trace_core::families::mali_jm::reset;
 use trace_core::recording::{Hardware, Page, PlatformWindow};
 use trace_core::registers::RegisterMap;
-use trace_core::{PAGE_SIZE, PhysAddr};
+use trace_core::{BusAddr, PAGE_SIZE, PhysAddr};
 
 /// Maximum time of a Mali reset.
 const RESET_LIMIT: Duration = Duration::from_millis(500);
@@ -79,7 +79,7 @@ fn source(host: &Host, of: &PlatformNode) -> Result<Source, PlatformError> {
     let is = |uio: &String| {
         let number = uio.strip_prefix("uio").unwrap_or_default();
         let plain = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
-        plain && host.number(format!("sys/class/uio/{uio}/maps/map0/addr")).ok() == base
+        plain && host.number(format!("sys/class/uio/{uio}/maps/map0/addr")).ok() == base.map(PhysAddr::get)
     };
     let uio = host.list("sys/class/uio").into_iter().find(is);
     let path = uio.as_ref().map_or("dev/mem".to_owned(), |uio| format!("dev/{uio}"));
@@ -91,8 +91,8 @@ fn source(host: &Host, of: &PlatformNode) -> Result<Source, PlatformError> {
 fn map(source: &Source, of: &PlatformNode, at: usize, window: &PlatformWindow) -> Result<Mapping, PlatformError> {
     let page = PAGE_SIZE as u64;
     let place = match source.uio {
-        Some(_) => at as u64 * page + window.base % page,
-        None => window.base,
+        Some(_) => at as u64 * page + window.base.get() % page,
+        None => window.base.get(),
     };
     Mapping::map_file(&source.file, place, window.bytes).map_err(|e| PlatformError::Map {
         device: of.name.clone(),
@@ -156,7 +156,7 @@ impl PlatformReplayDevice {
         device.info.description = format!(
             "{} at {:#x}; {way}; {}; {message}{iommu}",
             device.info.gpu_name,
-            of.device.windows.first().map_or(0, |w| w.base),
+            of.device.windows.first().map_or(0, |w| w.base.get()),
             device.interrupts.describe()
         );
         Ok(device)
@@ -255,7 +255,7 @@ impl PlatformReplayDevice {
     #[cold]
     fn refusal(&self, number: u8, offset: u64, width: u8) -> DeviceError {
         let bytes = match number {
-            space::ARENA => self.info.arena.end() - self.info.arena.base.0,
+            space::ARENA => self.info.arena.end() - self.info.arena.base,
             _ => match self.info.windows.iter().find(|w| w.number == number) {
                 Some(window) => window.bytes,
                 None => return DeviceError::NoSpace,
@@ -303,15 +303,15 @@ fn memory(host: &Host, of: &PlatformNode, max: u64) -> (Memory, String) {
         return none("its IOMMU blocks memory at physical addresses".to_owned());
     }
     let bytes = bytes.min(max) / PAGE_SIZE as u64 * PAGE_SIZE as u64;
-    if bytes == 0 || base % PAGE_SIZE as u64 != 0 {
+    if bytes == 0 || base.in_page() != 0 {
         return none("its memory-region has no whole pages, or none was requested".to_owned());
     }
     let mapped = host.open_sync("dev/mem").map_err(|e| e.to_string());
-    let mapped = mapped.and_then(|file| Mapping::map_file(&file, base, bytes).map_err(|e| e.to_string()));
+    let mapped = mapped.and_then(|file| Mapping::map_file(&file, base.get(), bytes).map_err(|e| e.to_string()));
     match mapped {
         Ok(mapping) => {
             let message = format!("{} MiB of reserved memory at {base:#x}", bytes >> 20);
-            let mut memory = Memory::at_bus_address(base, mapping);
+            let mut memory = Memory::at_bus_address(BusAddr::new(base.get()), mapping);
             // The previous contents are unknown.
             memory.note_device_writes();
             (memory, message)

@@ -5,6 +5,7 @@
 
 use crate::device::host::Host;
 use std::collections::BTreeMap;
+use trace_core::PhysAddr;
 
 /// Maximum number of nodes, and maximum depth.
 const MAX_NODES: usize = 1 << 14;
@@ -177,11 +178,11 @@ impl Tree {
     /// Returns the windows of a node in processor addresses, each as physical address and length in bytes. Returns none
     /// if one of them is not reachable from the processor.
     #[must_use]
-    pub fn windows(&self, node: &Node) -> Vec<(u64, u64)> {
+    pub fn windows(&self, node: &Node) -> Vec<(PhysAddr, u64)> {
         self.reached(node).unwrap_or_default()
     }
 
-    fn reached(&self, node: &Node) -> Option<Vec<(u64, u64)>> {
+    fn reached(&self, node: &Node) -> Option<Vec<(PhysAddr, u64)>> {
         let bus = self.nodes.get(node.parent?)?;
         let (address, size) = bus.widths();
         let list = node.list("reg");
@@ -191,7 +192,7 @@ impl Tree {
             let (base, bytes) = (take(&mut rest, address)?, take(&mut rest, size)?);
             let base = self.translated(bus, base, bytes)?;
             base.checked_add(bytes).filter(|_| bytes > 0)?;
-            windows.push((base, bytes));
+            windows.push((PhysAddr::new(base), bytes));
         }
         Some(windows)
     }

@@ -1,6 +1,7 @@
 //! Parsers of QEMU output from another process: lines of the qtest socket, and memory listings of its monitor.
 
 use std::ops::Range;
+use trace_core::PhysAddr;
 
 /// A line of the qtest socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ pub fn number(text: &str) -> Option<u64> {
 ///
 /// A line of the listing is `  00000000e0000000-00000000e0ffffff (prio 1, ram): vga.vram`.
 #[must_use]
-pub fn list_plain_ranges(listing: &str) -> Vec<Range<u64>> {
+pub fn list_plain_ranges(listing: &str) -> Vec<Range<PhysAddr>> {
     let mut found = Vec::new();
     let mut inside = false;
     for line in listing.lines() {
@@ -86,7 +87,7 @@ pub fn list_plain_ranges(listing: &str) -> Vec<Range<u64>> {
         } else if line.contains("AS \"memory\"") {
             inside = true;
         } else if inside && let Some(range) = plain_range(line) {
-            found.push(range);
+            found.push(PhysAddr::new_range(range));
         }
     }
     found
@@ -138,7 +139,8 @@ mod tests {
                        ffffffffffffffff-0000000000000000 (prio 1, ram): upside down\n  \
                        0000000000000000-ffffffffffffffff (prio 1, ram): without an end\n\n\
                        FlatView #2\n AS \"memory\", root: other\n  0000000000000000-0000000000000fff (prio 0, ram): x\n";
-        assert_eq!(list_plain_ranges(listing), [0..0xa_0000, 0xe000_0000..0xe100_0000]);
+        let expected = [0..0xa_0000, 0xe000_0000..0xe100_0000].map(PhysAddr::new_range);
+        assert_eq!(list_plain_ranges(listing), expected);
         assert_eq!(list_plain_ranges("nothing of the kind"), []);
     }
 }

@@ -173,10 +173,15 @@ impl Machine {
             .execute("human-monitor-command", &json!({ "command-line": "info mtree -f" }))
             .map_err(|e| machine.explain(e))?;
         let plain = answer::list_plain_ranges(listing.as_str().unwrap_or_default());
-        let inside = |b: &Bar| !b.ports && plain.iter().any(|p| p.start <= b.base && b.end() <= p.end);
+        let inside = |b: &Bar| {
+            !b.ports
+                && plain
+                    .iter()
+                    .any(|p| p.start.get() <= b.base.get() && b.end().get() <= p.end.get())
+        };
         let mapped = |b: &Bar| MappedBar {
             bar: b.number,
-            base: b.base,
+            base: b.base.get(),
             bytes: b.bytes,
             ports: b.ports,
             plain: inside(b),

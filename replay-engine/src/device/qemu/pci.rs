@@ -6,6 +6,7 @@
 
 use super::error::QemuError;
 use super::qtest::{AccessLocation, Qtest};
+use trace_core::BusAddr;
 use trace_core::recording::{Bar, PciFunction};
 
 /// The slot of the device on bus 0.
@@ -69,9 +70,9 @@ pub(super) fn set_up(q: &mut Qtest, device: &str) -> Result<PciFunction, QemuErr
     let bars = assign(if ordinary { sizes(q)? } else { Vec::new() }, device)?;
     for bar in &bars {
         let register = 0x10 + 4 * u32::from(bar.number);
-        write(q, SLOT, register, 4, bar.base & 0xffff_ffff)?;
-        if bar.base > 0xffff_ffff {
-            write(q, SLOT, register + 4, 4, bar.base >> 32)?;
+        write(q, SLOT, register, 4, bar.base.get() & 0xffff_ffff)?;
+        if bar.base > BusAddr::new(0xffff_ffff) {
+            write(q, SLOT, register + 4, 4, bar.base.get() >> 32)?;
         }
     }
     let pin = read(q, SLOT, 0x3d, 1)?;
@@ -141,7 +142,7 @@ fn sizes(q: &mut Qtest) -> Result<Vec<UnassignedBar>, QemuError> {
         if mask != 0 {
             let bar = Bar {
                 number,
-                base: 0,
+                base: BusAddr::ZERO,
                 bytes: mask & mask.wrapping_neg(),
                 ports,
                 prefetchable: !ports && flags & 8 != 0,
@@ -176,7 +177,10 @@ fn assign(mut asked: Vec<UnassignedBar>, device: &str) -> Result<Vec<Bar>, QemuE
             bar: bar.number,
             bytes: bar.bytes,
         })?;
-        bars.push(Bar { base, ..bar });
+        bars.push(Bar {
+            base: BusAddr::new(base),
+            ..bar
+        });
     }
     bars.sort_by_key(|b| b.number);
     Ok(bars)
@@ -205,7 +209,7 @@ mod tests {
     }
 
     fn bases(unassigned: Vec<UnassignedBar>) -> Vec<u64> {
-        assign(unassigned, "d").unwrap().iter().map(|b| b.base).collect()
+        assign(unassigned, "d").unwrap().iter().map(|b| b.base.get()).collect()
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
+use trace_core::PhysAddr;
 
 /// Maximum size of held-back commands, bytes.
 const BATCH: usize = 16 << 10;
@@ -52,7 +53,7 @@ pub(super) struct Qtest {
     /// Bytes of consecutive stores that are not a command yet.
     run: Vec<u8>,
     /// Address and location of the first one.
-    run_at: u64,
+    run_at: PhysAddr,
     run_place: AccessLocation,
     /// Bit `n`: interrupt line `n` is raised.
     raised: u64,
@@ -67,7 +68,7 @@ impl Qtest {
             due: VecDeque::new(),
             in_flight: 0,
             run: Vec::with_capacity(RUN),
-            run_at: 0,
+            run_at: PhysAddr::ZERO,
             run_place: AccessLocation { window: "", offset: 0 },
             raised: 0,
         })
@@ -79,7 +80,7 @@ impl Qtest {
     }
 
     /// Writes to an address. The answer is checked with those of later commands.
-    pub fn write(&mut self, at: u64, width: u8, value: u64, place: AccessLocation) -> Result<(), QemuError> {
+    pub fn write(&mut self, at: PhysAddr, width: u8, value: u64, place: AccessLocation) -> Result<(), QemuError> {
         self.end_run()?;
         self.put(place, |line| {
             writeln!(line, "write{} {at:#x} {value:#x}", letter(width))
@@ -87,7 +88,7 @@ impl Qtest {
     }
 
     /// Stores bytes in plain memory, in any number of steps.
-    pub fn store(&mut self, at: u64, bytes: &[u8], place: AccessLocation) -> Result<(), QemuError> {
+    pub fn store(&mut self, at: PhysAddr, bytes: &[u8], place: AccessLocation) -> Result<(), QemuError> {
         for (n, piece) in bytes.chunks(RUN).enumerate() {
             let at = at.saturating_add((n * RUN) as u64);
             let follows = at == self.run_at.saturating_add(self.run.len() as u64);
@@ -101,14 +102,14 @@ impl Qtest {
     }
 
     /// Reads from an address.
-    pub fn read(&mut self, at: u64, width: u8, place: AccessLocation) -> Result<u64, QemuError> {
+    pub fn read(&mut self, at: PhysAddr, width: u8, place: AccessLocation) -> Result<u64, QemuError> {
         self.end_run()?;
         self.put(place, |line| writeln!(line, "read{} {at:#x}", letter(width)))?;
         self.value(place)
     }
 
     /// Reads bytes of memory.
-    pub fn load(&mut self, at: u64, bytes: &mut [u8], place: AccessLocation) -> Result<(), QemuError> {
+    pub fn load(&mut self, at: PhysAddr, bytes: &mut [u8], place: AccessLocation) -> Result<(), QemuError> {
         self.end_run()?;
         for (n, piece) in bytes.chunks_mut(PIECE).enumerate() {
             let at = at.saturating_add((n * PIECE) as u64);
@@ -368,17 +369,17 @@ mod tests {
             true => "IRQ raise 11\nOK 0x0000000000000012\n".to_owned(),
             false => "OK\n".to_owned(),
         });
-        q.write(0x10, 4, 5, HERE).unwrap();
-        q.store(0x100, &[1, 2], HERE).unwrap();
-        q.store(0x102, &[3], HERE).unwrap();
-        q.store(0x103, &[4, 5], HERE).unwrap();
-        q.store(0x110, &[6, 0, 0, 0], HERE).unwrap();
-        q.store(0x114, &[7; 8], HERE).unwrap();
-        q.store(0x200, &[9; 100], HERE).unwrap();
+        q.write(PhysAddr::new(0x10), 4, 5, HERE).unwrap();
+        q.store(PhysAddr::new(0x100), &[1, 2], HERE).unwrap();
+        q.store(PhysAddr::new(0x102), &[3], HERE).unwrap();
+        q.store(PhysAddr::new(0x103), &[4, 5], HERE).unwrap();
+        q.store(PhysAddr::new(0x110), &[6, 0, 0, 0], HERE).unwrap();
+        q.store(PhysAddr::new(0x114), &[7; 8], HERE).unwrap();
+        q.store(PhysAddr::new(0x200), &[9; 100], HERE).unwrap();
         assert!(!q.is_raised(11));
-        assert_eq!(q.read(0x20, 2, HERE).unwrap(), 0x12);
+        assert_eq!(q.read(PhysAddr::new(0x20), 2, HERE).unwrap(), 0x12);
         assert!(q.is_raised(11));
-        q.store(0x300, &vec![1; RUN + 1], HERE).unwrap();
+        q.store(PhysAddr::new(0x300), &vec![1; RUN + 1], HERE).unwrap();
         q.settle().unwrap();
         drop(q);
         let long = format!("memset 0x300 {RUN:#x} 0x1");
@@ -402,8 +403,8 @@ mod tests {
             true => "FAIL no\n".to_owned(),
             false => "OK 0x0\n".to_owned(),
         });
-        q.write(0x10, 4, 5, HERE).unwrap();
-        let e = q.read(0x20, 4, HERE).unwrap_err().to_string();
+        q.write(PhysAddr::new(0x10), 4, 5, HERE).unwrap();
+        let e = q.read(PhysAddr::new(0x20), 4, HERE).unwrap_err().to_string();
         assert_eq!(e, "QEMU refused the access at 0x14 of bar2: FAIL no");
     }
 
@@ -415,13 +416,13 @@ mod tests {
             ("what\n", "not a valid answer"),
         ] {
             let (mut q, _) = peer(move |_| answer.to_owned());
-            let e = q.read(0, 4, HERE).unwrap_err().to_string();
+            let e = q.read(PhysAddr::ZERO, 4, HERE).unwrap_err().to_string();
             assert!(e.contains(what), "{e}");
         }
         let (here, far_end) = UnixStream::pair().unwrap();
         drop(far_end);
         let mut q = Qtest::new(here).unwrap();
-        assert!(matches!(q.read(0, 4, HERE), Err(QemuError::Ended { .. })));
+        assert!(matches!(q.read(PhysAddr::ZERO, 4, HERE), Err(QemuError::Ended { .. })));
         assert!(matches!(
             q.wait(0, Duration::from_secs(1)),
             Err(QemuError::Ended { .. })
@@ -432,7 +433,7 @@ mod tests {
     fn qtest_command_flood_does_not_deadlock() {
         let (mut q, received) = peer(|_| "OK\n".to_owned());
         for n in 0..100_000 {
-            q.write(n, 4, n, HERE).unwrap();
+            q.write(PhysAddr::new(n), 4, n, HERE).unwrap();
         }
         q.settle().unwrap();
         drop(q);
@@ -446,7 +447,7 @@ mod tests {
             format!("OK 0x{}\n", "a5".repeat(length as usize))
         });
         let mut bytes = vec![0; PIECE + 3];
-        q.load(0x1000, &mut bytes, HERE).unwrap();
+        q.load(PhysAddr::new(0x1000), &mut bytes, HERE).unwrap();
         assert!(bytes.iter().all(|b| *b == 0xa5));
         drop(q);
         assert_eq!(received.join().unwrap(), ["read 0x1000 0x4000", "read 0x5000 0x3"]);

@@ -22,7 +22,7 @@ use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// Memory for plans: 64 MiB of the machine's memory, from 32 MiB on.
 const ARENA: Arena = Arena {
-    base: PhysAddr(32 << 20),
+    base: PhysAddr::new(32 << 20),
     pages: (64 << 20) / PAGE_SIZE as u64,
 };
 const _: () = assert!((96 << 20) <= MEMORY_MIB << 20, "the arena lies in memory");
@@ -184,8 +184,8 @@ impl QemuReplayDevice {
     fn find(&self, space: u8, offset: u64, width: u8) -> Result<AccessTarget, DeviceError> {
         let target = if space == space::ARENA {
             AccessTarget {
-                at: ARENA.base.0,
-                bytes: ARENA.end() - ARENA.base.0,
+                at: ARENA.base.get(),
+                bytes: ARENA.end() - ARENA.base,
                 window: AccessLocation {
                     window: "memory",
                     offset,
@@ -232,7 +232,7 @@ impl QemuReplayDevice {
     }
 
     fn in_arena(frame: u64) -> Result<PhysAddr, ReplayDeviceError> {
-        let at = frame.checked_mul(PAGE_SIZE as u64).map(PhysAddr);
+        let at = frame.checked_mul(PAGE_SIZE as u64).map(PhysAddr::new);
         at.filter(|at| ARENA.contains(*at))
             .ok_or(ReplayDeviceError::OutsideArena { frame })
     }
@@ -297,7 +297,7 @@ impl Device for QemuReplayDevice {
         let t = self.find(space, offset, width)?;
         let value = self.with(|m| match t.ports {
             true => m.qtest.port_in(t.at, width, t.window),
-            false => m.qtest.read(t.at, width, t.window),
+            false => m.qtest.read(PhysAddr::new(t.at), width, t.window),
         })?;
         Ok(value & replay_core::width_mask(width))
     }
@@ -305,7 +305,7 @@ impl Device for QemuReplayDevice {
     fn write(&mut self, space: u8, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
         let t = self.find(space, offset, width)?;
         if space == space::ARENA {
-            self.note(PhysAddr(t.at).frame());
+            self.note(PhysAddr::new(t.at).frame());
         }
         let value = value & replay_core::width_mask(width);
         self.with(|m| {
@@ -314,10 +314,13 @@ impl Device for QemuReplayDevice {
                 m.qtest.port_out(t.at, width, value, t.window)
             } else if t.plain {
                 let bytes = value.to_le_bytes();
-                m.qtest
-                    .store(t.at, bytes.get(..usize::from(width)).unwrap_or_default(), t.window)
+                m.qtest.store(
+                    PhysAddr::new(t.at),
+                    bytes.get(..usize::from(width)).unwrap_or_default(),
+                    t.window,
+                )
             } else {
-                m.qtest.write(t.at, width, value, t.window)
+                m.qtest.write(PhysAddr::new(t.at), width, value, t.window)
             }
         })
     }
@@ -381,11 +384,11 @@ impl RegisterTarget for QemuReplayDevice {
         self.note(frame);
         let place = AccessLocation {
             window: "memory",
-            offset: at.0.saturating_sub(ARENA.base.0),
+            offset: at.get().saturating_sub(ARENA.base.get()),
         };
         self.with_machine(|m| {
             m.stop_clock()?;
-            m.qtest.store(at.0, bytes, place)
+            m.qtest.store(at, bytes, place)
         })
     }
 
@@ -397,9 +400,9 @@ impl RegisterTarget for QemuReplayDevice {
         }
         let place = AccessLocation {
             window: "memory",
-            offset: at.0.saturating_sub(ARENA.base.0),
+            offset: at.get().saturating_sub(ARENA.base.get()),
         };
-        self.with_machine(|m| m.qtest.load(at.0, page, place))
+        self.with_machine(|m| m.qtest.load(at, page, place))
     }
 
     fn content_frames(&mut self) -> Option<Vec<u64>> {
@@ -421,7 +424,7 @@ impl RegisterTarget for QemuReplayDevice {
         }
         self.with_machine(|m| {
             m.stop_clock()?;
-            m.qtest.load(t.at, to, t.window)
+            m.qtest.load(PhysAddr::new(t.at), to, t.window)
         })
     }
 

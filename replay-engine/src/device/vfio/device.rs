@@ -6,10 +6,11 @@ use crate::device::mapping::{HUGE, Mapping};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use trace_core::BusAddr;
 use vfio_bindings::bindings::vfio as form;
 
 /// Minimum bus address of memory. Address 0 and other small numbers, typical of bugs, are not mapped.
-const LOWEST: u64 = 16 << 20;
+const LOWEST: BusAddr = BusAddr::new(16 << 20);
 
 /// The location of a window in the device file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +115,7 @@ impl Vfio {
         Err(why)
     }
 
-    fn reach(&self, mapping: Mapping, at: u64) -> Result<(DmaMapping, Mapping), VfioError> {
+    fn reach(&self, mapping: Mapping, at: BusAddr) -> Result<(DmaMapping, Mapping), VfioError> {
         self.container.map(&mapping, at)?;
         let reached = DmaMapping {
             container: Arc::clone(&self.container),
@@ -130,7 +131,7 @@ impl Vfio {
 pub struct DmaMapping {
     container: Arc<Container>,
     /// Its first bus address.
-    pub at: u64,
+    pub at: BusAddr,
     bytes: u64,
 }
 
@@ -143,11 +144,11 @@ impl Drop for DmaMapping {
 }
 
 /// Returns the lowest address for `bytes` bytes in address ranges (first and last), aligned to a huge page.
-fn place(ranges: &[(u64, u64)], bytes: u64, limit: u64) -> Option<u64> {
-    let fits = |(first, last): &(u64, u64)| {
-        let at = (*first).max(LOWEST).checked_next_multiple_of(HUGE)?;
+fn place(ranges: &[(BusAddr, BusAddr)], bytes: u64, limit: u64) -> Option<BusAddr> {
+    let fits = |(first, last): &(BusAddr, BusAddr)| {
+        let at = (*first).max(LOWEST).align_up(HUGE)?;
         let end = at.checked_add(bytes)?;
-        (end - 1 <= *last && end <= limit).then_some(at)
+        (end.get() - 1 <= last.get() && end.get() <= limit).then_some(at)
     };
     ranges.iter().filter_map(fits).min()
 }
@@ -159,6 +160,13 @@ mod tests {
     #[test]
     fn memory_is_allocated_within_dma_mask_and_iommu_ranges() {
         let all = [(0, u64::MAX)];
+        let place = |ranges: &[(u64, u64)], bytes, limit| {
+            let ranges: Vec<_> = ranges
+                .iter()
+                .map(|(a, b)| (BusAddr::new(*a), BusAddr::new(*b)))
+                .collect();
+            place(&ranges, bytes, limit)
+        };
         let mib = |n: u64| n << 20;
         assert_eq!(place(&all, mib(64), 1 << 32), Some(LOWEST));
         assert_eq!(place(&all, mib(64), 1 << 28), Some(LOWEST));
@@ -166,7 +174,7 @@ mod tests {
         assert_eq!(place(&all, mib(64), mib(79)), None);
         assert_eq!(
             place(&[(0, mib(20) - 1), (mib(21), mib(200))], mib(64), 1 << 28),
-            Some(mib(22))
+            Some(BusAddr::new(mib(22)))
         );
         assert_eq!(place(&[(0, mib(20) - 1)], mib(4), 1 << 28), Some(LOWEST));
         assert_eq!(place(&[(0, mib(20) - 2)], mib(4), 1 << 28), None);

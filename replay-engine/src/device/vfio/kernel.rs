@@ -10,6 +10,7 @@ use std::ffi::{CString, c_void};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd};
+use trace_core::BusAddr;
 use vfio_bindings::bindings::vfio as form;
 
 /// Maximum size of an answer of variable length, bytes.
@@ -153,7 +154,7 @@ impl Container {
 
     /// Returns the address ranges that can be mapped, each as first and last address. Returns the full range if the
     /// kernel does not report them.
-    pub fn ranges(&self) -> Result<Vec<(u64, u64)>, VfioError> {
+    pub fn ranges(&self) -> Result<Vec<(BusAddr, BusAddr)>, VfioError> {
         let doing = "reading the IOMMU's address ranges";
         let mut bytes = size::<form::vfio_iommu_type1_info>() as usize;
         loop {
@@ -181,12 +182,12 @@ impl Container {
     }
 
     /// Maps memory for the devices at a bus address.
-    pub fn map(&self, mapping: &Mapping, at: u64) -> Result<(), VfioError> {
+    pub fn map(&self, mapping: &Mapping, at: BusAddr) -> Result<(), VfioError> {
         let mut form = form::vfio_iommu_type1_dma_map {
             argsz: size::<form::vfio_iommu_type1_dma_map>(),
             flags: form::VFIO_DMA_MAP_FLAG_READ | form::VFIO_DMA_MAP_FLAG_WRITE,
             vaddr: mapping.address(),
-            iova: at,
+            iova: at.get(),
             size: mapping.bytes(),
         };
         // SAFETY: a device writes only to memory of a `Mapping`, which is accessed only with volatile accesses. The
@@ -196,10 +197,10 @@ impl Container {
     }
 
     /// Removes the mapping at bus addresses.
-    pub fn unmap(&self, at: u64, bytes: u64) -> Result<(), VfioError> {
+    pub fn unmap(&self, at: BusAddr, bytes: u64) -> Result<(), VfioError> {
         let mut form = form::vfio_iommu_type1_dma_unmap {
             argsz: size::<form::vfio_iommu_type1_dma_unmap>(),
-            iova: at,
+            iova: at.get(),
             size: bytes,
             ..Default::default()
         };
@@ -231,8 +232,8 @@ fn long(of: &[u8], at: usize) -> Option<u64> {
 /// Parses the ranges in an answer of the kernel: its header (size, flags, page sizes, offset of the first capability),
 /// then capabilities, each with its number, its version and the offset of the next. Returns `None` for another form.
 #[must_use]
-pub fn ranges(answer: &[u8]) -> Option<Vec<(u64, u64)>> {
-    let all = Some(vec![(0, u64::MAX)]);
+pub fn ranges(answer: &[u8]) -> Option<Vec<(BusAddr, BusAddr)>> {
+    let all = Some(vec![(BusAddr::ZERO, BusAddr::MAX)]);
     if word(answer, 4)? & form::VFIO_IOMMU_INFO_CAPS == 0 {
         return all;
     }
@@ -251,7 +252,8 @@ pub fn ranges(answer: &[u8]) -> Option<Vec<(u64, u64)>> {
                 return None;
             }
             let range = |n: usize| {
-                let range = (long(answer, first + n * 16)?, long(answer, first + n * 16 + 8)?);
+                let number = |at: usize| long(answer, at).map(BusAddr::new);
+                let range = (number(first + n * 16)?, number(first + n * 16 + 8)?);
                 (range.0 <= range.1).then_some(range)
             };
             return (0..count).map(range).collect();
@@ -403,7 +405,7 @@ mod tests {
     #[test]
     fn iommu_ranges_are_parsed_and_truncated_answers_are_errors() {
         let caps = form::VFIO_IOMMU_INFO_CAPS;
-        let all = Some(vec![(0, u64::MAX)]);
+        let all = Some(vec![(BusAddr::ZERO, BusAddr::MAX)]);
         assert_eq!(ranges(&answer(0, 0, &[])), all);
         assert_eq!(ranges(&answer(caps, 0, &[])), all);
         // Another capability precedes one with two ranges.
@@ -424,10 +426,9 @@ mod tests {
             0xffff_ffff,
             0xff,
         ];
-        assert_eq!(
-            ranges(&answer(caps, 24, &two)),
-            Some(vec![(0, 0xfedf_ffff), (0xfef0_0000, 0xff_ffff_ffff)])
-        );
+        let expected = [(0, 0xfedf_ffff), (0xfef0_0000, 0xff_ffff_ffff)];
+        let expected = expected.map(|(first, last)| (BusAddr::new(first), BusAddr::new(last)));
+        assert_eq!(ranges(&answer(caps, 24, &two)), Some(expected.to_vec()));
         // These answers are truncated, reference themselves, have more ranges than bytes, or have a reversed range.
         assert_eq!(ranges(&answer(caps, 24, &two[..14])), None);
         assert_eq!(ranges(&answer(caps, 24, &[7, 24, 0, 0])), None);

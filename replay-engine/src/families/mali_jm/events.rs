@@ -148,18 +148,18 @@ impl<'a, 'm> Translation<'a, 'm> {
 
     fn changes(&mut self, at: usize, changes: Vec<Change>) -> Result<(), CompileError> {
         let event = at as u32;
-        let base = self.arena.base.0;
+        let base = self.arena.base.get();
         for change in changes {
             self.push(match change {
                 Change::Put { at, width, value } => Action::Put {
                     event,
-                    offset: at.0.saturating_sub(base),
+                    offset: at.get().saturating_sub(base),
                     width,
                     value,
                 },
                 Change::Copy { at, bytes, image } => Action::Copy {
                     event,
-                    offset: at.0.saturating_sub(base),
+                    offset: at.get().saturating_sub(base),
                     bytes,
                     image,
                 },
@@ -394,7 +394,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         let same = |i: &usize| {
             recorded
                 .get(*i)
-                .is_some_and(|s| root_from_register(s.format, whole) == root_from_register(s.format, s.root.0))
+                .is_some_and(|s| root_from_register(s.format, whole) == root_from_register(s.format, s.root.get()))
         };
         // Two address spaces may share tables; then the one with the same number counts.
         let found = (0..recorded.len())
@@ -432,7 +432,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         };
         let head = of_slot(Role::JobHead).map_or(0, |h| self.written.pair(h));
         let config = of_slot(Role::JobConfig).map_or(0, |c| self.written.get(c.offset));
-        let head_va = GpuVa(head);
+        let head_va = GpuVa::new(head);
         self.open_jobs.insert(slot, self.out.jobs.len());
         self.out.jobs.push(PlanJob {
             submit_event: at as u64,
@@ -461,7 +461,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         };
         self.rewrite(RewriteKind::JobStatus, at, detail);
         for pa in headers {
-            let offset = pa.0.saturating_sub(self.arena.base.0);
+            let offset = pa.get().saturating_sub(self.arena.base.get());
             self.push(Action::Write {
                 event: at as u32,
                 space: space::ARENA,

@@ -40,7 +40,7 @@ pub(super) fn read_fault(
                 state.space = r.index;
             }
             Some(Role::FaultAddress) if state.space.is_some() && state.space == r.index => {
-                state.address = Some(GpuVa(value));
+                state.address = Some(GpuVa::new(value));
             }
             _ => {}
         }

@@ -103,7 +103,7 @@ impl ReachableFrames {
         let Some(page) = memory.page(frame) else {
             return Err(Reason::TableOutside {
                 level: kind.level,
-                at: frame << 12,
+                at: PhysAddr::new(frame << 12),
             });
         };
         let words = page.as_chunks::<8>().0;
@@ -112,7 +112,7 @@ impl ReachableFrames {
             let Some(raw) = words.get(index).map(|b| u64::from_le_bytes(*b)) else {
                 continue;
             };
-            let va = GpuVa(kind.va.0 | (index as u64) << span_bytes(kind.level).trailing_zeros());
+            let va = GpuVa::new(kind.va.get() | (index as u64) << span_bytes(kind.level).trailing_zeros());
             match entry_kind(kind.format, kind.level, raw) {
                 EntryKind::Invalid => {}
                 EntryKind::Reserved => {
@@ -151,17 +151,17 @@ impl ReachableFrames {
     ) -> Result<(), Reason> {
         let (level, frame) = (kind.level, at.frame());
         if !used(plan).contains(&frame) {
-            return Err(Reason::TableOutside { level, at: at.0 });
+            return Err(Reason::TableOutside { level, at: at });
         }
         if let Some(known) = self.tables.get(&frame) {
             return if known.same(&kind) {
                 Ok(())
             } else {
-                Err(Reason::TableKind { at: at.0, level })
+                Err(Reason::TableKind { at: at, level })
             };
         }
         if self.mapped.contains(frame) {
-            return Err(Reason::TableReached { at: at.0 });
+            return Err(Reason::TableReached { at: at });
         }
         if self.tables.len() >= MAX_TABLES {
             return Err(Reason::Tables {
@@ -188,15 +188,21 @@ impl ReachableFrames {
         let to = from.saturating_add(count);
         work.spend(1 + count / 64)?;
         if from < used.start || to > used.end {
-            return Err(Reason::LeafOutside { va: va.0, pa: pa.0 });
+            return Err(Reason::LeafOutside { va: va, pa: pa });
         }
         // Not even for reading: only the GPU's page walker may read tables.
         if let Some((table, _)) = self.tables.range(from..to).next() {
-            let (va, at) = (va.0, table << 12);
+            let (va, at) = (va.get(), table << 12);
             return Err(if rights.write {
-                Reason::TableWritable { va, at }
+                Reason::TableWritable {
+                    va: GpuVa::new(va),
+                    at: PhysAddr::new(at),
+                }
             } else {
-                Reason::TableMapped { va, at }
+                Reason::TableMapped {
+                    va: GpuVa::new(va),
+                    at: PhysAddr::new(at),
+                }
             });
         }
         self.mapped.insert(from..to);
@@ -242,7 +248,7 @@ fn place(index: usize) -> String {
 fn broken(e: MmuError, used: &Range<u64>) -> Reason {
     match e {
         MmuError::TableMissing { level, at, .. } if !used.contains(&at.frame()) => {
-            Reason::TableOutside { level, at: at.0 }
+            Reason::TableOutside { level, at: at }
         }
         other => Reason::Tables {
             message: other.to_string(),
@@ -277,13 +283,13 @@ fn tables(
         if !used.contains(&t.at.frame()) {
             bad.get_or_insert(Reason::TableOutside {
                 level: t.level,
-                at: t.at.0,
+                at: t.at,
             });
         } else if bad.is_none() {
             let (format, level, va) = (space.format, t.level, t.va);
             let kind = Kind { format, level, va };
             if reach.tables.insert(t.at.frame(), kind).is_some_and(|k| !k.same(&kind)) {
-                bad = Some(Reason::TableKind { at: t.at.0, level });
+                bad = Some(Reason::TableKind { at: t.at, level });
             }
         }
     });

@@ -65,17 +65,17 @@ fn outputs(plan: PlannedAccesses<'_>, memory: &PlanMemory<'_>, work: &Work<'_>) 
             va,
         };
         let Some(space) = usize::try_from(o.space).ok().and_then(|s| plan.spaces().get(s)) else {
-            return refuse(6, place, unmapped(o.va.0));
+            return refuse(6, place, unmapped(o.va));
         };
         let gpu = memory.gpu(space);
-        let mut at = o.va.0;
-        let Some(end) = o.va.0.checked_add(o.bytes) else {
-            return refuse(6, place, unmapped(o.va.0));
+        let mut at = o.va.get();
+        let Some(end) = o.va.get().checked_add(o.bytes) else {
+            return refuse(6, place, unmapped(o.va));
         };
         while at < end {
             work.spend(OUTPUT_PAGE).or_else(|e| refuse(4, place.clone(), e))?;
-            if gpu.physical(GpuVa(at)).is_none() {
-                return refuse(6, place, unmapped(at));
+            if gpu.physical(GpuVa::new(at)).is_none() {
+                return refuse(6, place, unmapped(GpuVa::new(at)));
             }
             at = (at / PAGE_SIZE as u64 + 1) * PAGE_SIZE as u64;
         }

@@ -5,9 +5,9 @@ use crate::plan::{
 };
 use crate::rules::{MAX_CHANGED, Reason, Refusal, Work, budget_exceeded, check_images, hex, refuse};
 use replay_core::Action;
-use trace_core::PAGE_SIZE;
 use trace_core::recording::Page;
 use trace_core::registers::RegisterMap;
+use trace_core::{BusAddr, PAGE_SIZE};
 
 /// Number of changed bytes that count as one step of the check.
 const STEP_BYTES: u64 = 64;
@@ -33,8 +33,8 @@ impl DeviceMemory for ReachableMemory<'_, '_> {
         self.memory.page(frame)
     }
 
-    fn holds(&self, at: u64, bytes: u64) -> bool {
-        let base = self.plan.accesses.arena.base.0;
+    fn holds(&self, at: BusAddr, bytes: u64) -> bool {
+        let base = self.plan.accesses.arena.bus_base();
         let size = self.plan.accesses.used_pages.saturating_mul(PAGE_SIZE as u64);
         is_within(&(base..base.saturating_add(size)), at, bytes)
     }
@@ -95,10 +95,10 @@ impl<'a> BusMasterCheck<'a> {
     fn outputs(&self) -> Result<(), Refusal> {
         let plan = self.plan;
         for o in &plan.envelope.outputs {
-            if o.bytes == 0 || !self.reachable_memory().holds(o.va.0, o.bytes) {
+            if o.bytes == 0 || !self.reachable_memory().holds(BusAddr::new(o.va.get()), o.bytes) {
                 let reason = Reason::OutputUnmapped {
                     name: o.name.clone(),
-                    va: o.va.0,
+                    va: o.va,
                 };
                 return refuse(6, format!("output `{}`", o.name), reason);
             }
@@ -108,7 +108,7 @@ impl<'a> BusMasterCheck<'a> {
         }
         for (i, e) in plan.accesses.expectations.iter().enumerate() {
             if let Effect::Memory { offset, bytes, .. } = e.effect {
-                let at = plan.accesses.arena.base.0.checked_add(offset);
+                let at = plan.accesses.arena.bus_base().checked_add(offset);
                 if bytes == 0 || !at.is_some_and(|at| self.reachable_memory().holds(at, bytes)) {
                     let reason = Reason::MemoryOutside { offset, bytes };
                     return refuse(6, format!("expectation {i}"), reason);
@@ -145,7 +145,7 @@ impl<'a> BusMasterCheck<'a> {
         };
         let outside = Reason::ChangeOutside { offset, bytes };
         let end = (offset % PAGE_SIZE as u64).saturating_add(bytes.into());
-        let at = self.plan.accesses.arena.base.0.checked_add(offset);
+        let at = self.plan.accesses.arena.bus_base().checked_add(offset);
         let Some(at) = at.filter(|at| self.reachable_memory().holds(*at, bytes.into())) else {
             return Err(outside);
         };
@@ -178,7 +178,7 @@ impl<'a> BusMasterCheck<'a> {
 
     /// Processes a poll of the plan's memory, which may only be a completion check of the device.
     pub fn observe_memory_poll(&mut self, offset: u64, width: u8, mask: u64, expected: u64) -> Result<(), Reason> {
-        let at = self.plan.accesses.arena.base.0.saturating_add(offset);
+        let at = self.plan.accesses.arena.bus_base().saturating_add(offset);
         let polled = PollEnd::Memory {
             at,
             width,

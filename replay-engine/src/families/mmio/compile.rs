@@ -20,7 +20,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Access, Buffer, EventKind, Hardware, RecordedRange, SpaceKind};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::GAP_NS;
-use trace_core::{GpuVa, Recording};
+use trace_core::{BusAddr, GpuVa, PhysAddr, Recording};
 
 /// Number of events between two progress reports.
 const REPORT_EVERY: usize = 4096;
@@ -461,7 +461,7 @@ impl<'a> Translation<'a> {
             detail,
         };
         for (range, to) in &dma.runs {
-            let at = self.target.arena.base.0.saturating_add(*to);
+            let at = self.target.arena.base.get().saturating_add(*to);
             let detail = format!("memory {:#x} to {:#x} lies at {at:#x}", range.start, range.end);
             self.rewrites.push(address(None, detail));
         }
@@ -476,11 +476,11 @@ impl<'a> Translation<'a> {
     /// Returns the buffer at its arena address, or `None` if the device does not have all of it in one piece.
     fn moved_buffer(&self, dma: &Dma<'_>, b: &Buffer) -> Option<PlanBuffer> {
         let behind_first = b.bytes.saturating_sub(1);
-        let from = dma.mover.offset(b.va.0)?;
-        let to = dma.mover.offset(b.va.0.checked_add(behind_first)?)?;
+        let from = dma.mover.offset(BusAddr::new(b.va.get()))?;
+        let to = dma.mover.offset(BusAddr::new(b.va.checked_add(behind_first)?.get()))?;
         (to.checked_sub(from) == Some(behind_first)).then(|| PlanBuffer {
             name: b.name.clone(),
-            va: GpuVa(self.target.arena.base.0.saturating_add(from)),
+            va: GpuVa::new(self.target.arena.base.get().saturating_add(from)),
             bytes: b.bytes,
             element: b.element,
             space: 0,
@@ -494,11 +494,12 @@ impl<'a> Translation<'a> {
         let known = self.recording.recorded_ranges();
         let mut out = Vec::new();
         for (range, to) in &dma.runs {
+            let range = PhysAddr::new(range.start.get())..PhysAddr::new(range.end.get());
             let mut at = range.start;
-            let mut push = |until: u64, recorded_at: u64, at: &mut u64| {
+            let mut push = |until: PhysAddr, recorded_at: PhysAddr, at: &mut PhysAddr| {
                 if until > *at {
                     out.push(RecordedRange {
-                        at: to.saturating_add(*at - range.start),
+                        at: PhysAddr::new(to.saturating_add(*at - range.start)),
                         bytes: until - *at,
                         recorded_at,
                     });
@@ -509,7 +510,7 @@ impl<'a> Translation<'a> {
                 let end = k.at.saturating_add(k.bytes).min(range.end);
                 let here = at;
                 push(k.at, here, &mut at);
-                let recorded = k.recorded_at.saturating_add(at.saturating_sub(k.at));
+                let recorded = k.recorded_at.saturating_add(at.offset_from(k.at).unwrap_or_default());
                 push(end, recorded, &mut at);
             }
             let here = at;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use trace_core::recording::{Digest, DmaMapRow, FrameRole, HostWriteRow, Page, PageId, ZERO_PAGE, zero_digest};
 use trace_core::registers::RegisterMap;
-use trace_core::{PAGE_SIZE, PhysAddr, Recording};
+use trace_core::{BusAddr, PAGE_SIZE, Recording};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 /// Maximum size of a change that is encoded as a value, bytes.
@@ -19,16 +19,16 @@ const VALUE_BYTES: u64 = 8;
 struct RecordedMemory<'a> {
     cpu: CpuMemory<'a>,
     /// Start and end of each run of frames.
-    runs: BTreeMap<u64, u64>,
+    runs: BTreeMap<BusAddr, BusAddr>,
 }
 
 impl DeviceMemory for RecordedMemory<'_> {
     fn page(&self, frame: u64) -> Option<&Page> {
-        self.holds(frame.checked_mul(PAGE)?, 1)
+        self.holds(BusAddr::from_page(frame)?, 1)
             .then(|| self.cpu.frame(frame).unwrap_or(&ZERO_PAGE))
     }
 
-    fn holds(&self, at: u64, bytes: u64) -> bool {
+    fn holds(&self, at: BusAddr, bytes: u64) -> bool {
         let run = self.runs.range(..=at).next_back();
         run.is_some_and(|(start, end)| is_within(&(*start..*end), at, bytes))
     }
@@ -40,7 +40,7 @@ pub(super) struct Dma<'a> {
     recorded: RecordedMemory<'a>,
     pub mover: DmaRelocator<'a>,
     /// Runs of frames, with their offset in the arena, bytes.
-    pub runs: Vec<(Range<u64>, u64)>,
+    pub runs: Vec<(Range<BusAddr>, u64)>,
     images: Vec<Digest>,
     by_image: HashMap<Digest, u32>,
     by_digest: BTreeMap<Digest, Box<Page>>,
@@ -58,7 +58,8 @@ pub(super) struct DmaPages {
 /// Returns all frames with recorded contents, as byte ranges.
 fn frames(recording: &Recording) -> Ranges {
     let mut all = Ranges::default();
-    let bytes = |frame: u64| frame.saturating_mul(PAGE);
+    // Such a device has no page tables: its addresses are those of the frames.
+    let bytes = |frame: u64| BusAddr::new(frame.saturating_mul(PAGE));
     for run in recording.memory.snapshots.iter().flat_map(|s| &s.runs) {
         all.add(bytes(run.first_frame)..bytes(run.first_frame.saturating_add(run.count.into())));
     }
@@ -66,8 +67,8 @@ fn frames(recording: &Recording) -> Ranges {
         all.add(bytes(row.frame())..bytes(row.frame().saturating_add(1)));
     }
     for row in recording.events.dma_maps.iter().filter(|r| r.bus != DmaMapRow::UNKNOWN) {
-        let end = row.bus.saturating_add(row.bytes).div_ceil(PAGE);
-        all.add(bytes(PhysAddr(row.bus).frame())..bytes(end));
+        let end = row.bus.saturating_add(row.bytes).get().div_ceil(PAGE);
+        all.add(bytes(row.bus.page())..bytes(end));
     }
     all
 }
@@ -103,7 +104,7 @@ impl<'a> Dma<'a> {
             event: first_write.unwrap_or(0) as u64,
             why,
         };
-        let mover = DmaRelocator::new(map, runs.iter().cloned(), arena.base.0, limit_ns).map_err(refused)?;
+        let mover = DmaRelocator::new(map, runs.iter().cloned(), arena.bus_base(), limit_ns).map_err(refused)?;
         Ok(Some(Self {
             recording,
             recorded: RecordedMemory {
@@ -138,7 +139,8 @@ impl<'a> Dma<'a> {
         let apart = self.mover.indices();
         let mut pieces = Vec::new();
         for row in &rows {
-            let (start, end) = (row.at, row.at.saturating_add(row.bytes.into()));
+            let start = BusAddr::new(row.at.get());
+            let end = start.saturating_add(row.bytes.into());
             let mut cuts = vec![start, end];
             cuts.extend(
                 apart
@@ -157,7 +159,7 @@ impl<'a> Dma<'a> {
         Ok(at + rows.len())
     }
 
-    fn piece(&mut self, event: u32, row: &HostWriteRow, range: Range<u64>) -> Result<MemoryChange, CompileError> {
+    fn piece(&mut self, event: u32, row: &HostWriteRow, range: Range<BusAddr>) -> Result<MemoryChange, CompileError> {
         let missing = CompileError::HostWrite { event: event.into() };
         let store = &self.recording.memory.pages;
         let (Some(page), Some(digest), Some(offset)) = (
@@ -168,8 +170,8 @@ impl<'a> Dma<'a> {
             return Err(missing);
         };
         let bytes = range.end - range.start;
-        let from = PhysAddr(range.start).in_page();
-        let action = if bytes.is_power_of_two() && bytes <= VALUE_BYTES && range.start.is_multiple_of(bytes) {
+        let from = range.start.in_page();
+        let action = if bytes.is_power_of_two() && bytes <= VALUE_BYTES && range.start.is_aligned(bytes) {
             let all = page.get(from..from + bytes as usize).ok_or(missing)?;
             Action::Put {
                 event,
@@ -213,7 +215,7 @@ impl<'a> Dma<'a> {
             let count = (range.end - range.start) / PAGE;
             used_pages = to / PAGE + count;
             for n in 0..count {
-                let Some(id) = start.page_id(range.start / PAGE + n).filter(|id| *id != PageId::ZERO) else {
+                let Some(id) = start.page_id(range.start.page() + n).filter(|id| *id != PageId::ZERO) else {
                     continue;
                 };
                 let store = &self.recording.memory.pages;

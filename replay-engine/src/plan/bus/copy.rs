@@ -6,6 +6,7 @@ use super::tracking::{
 use crate::plan::RegisterAccess;
 use std::collections::HashMap;
 use std::ops::Range;
+use trace_core::BusAddr;
 use trace_core::registers::{AddressRegister, CopyEngine};
 
 pub(crate) struct CopyBus<'m> {
@@ -15,7 +16,7 @@ pub(crate) struct CopyBus<'m> {
     /// The last values written to its registers since it was observed idle.
     values: HashMap<u32, u64>,
     /// Memory of the transfer that is not known to be complete, and the value that the command register then reads.
-    busy: Option<(Range<u64>, u64)>,
+    busy: Option<(Range<BusAddr>, u64)>,
 }
 
 impl<'m> CopyBus<'m> {
@@ -33,13 +34,13 @@ impl<'m> CopyBus<'m> {
     }
 
     /// Returns the address in a register, all of which must have been written.
-    fn address(&self, register: &AddressRegister) -> Result<u64, BusError> {
+    fn address(&self, register: &AddressRegister) -> Result<BusAddr, BusError> {
         let low = self.value(register.low);
         let whole = match register.high {
             Some(high) => low.zip(self.value(high)).map(|(l, h)| l & 0xffff_ffff | h << 32),
             None => low,
         };
-        whole.ok_or_else(|| {
+        whole.map(BusAddr::new).ok_or_else(|| {
             BusError(format!(
                 "a transfer is started, but {} was not written since the device was seen idle, so its value is not \
                  known",
@@ -100,7 +101,7 @@ impl<'m> CopyBus<'m> {
             0 => (&e.source, &e.destination),
             _ => (&e.destination, &e.source),
         };
-        let (at, inside) = (self.address(memory)?, self.address(own)?);
+        let (at, inside) = (self.address(memory)?, self.address(own)?.get());
         let end = inside.checked_add(bytes);
         if bytes == 0 || inside < own.local.start || end.is_none_or(|end| end > own.local.end) {
             return BusError::new(format!(
@@ -128,7 +129,7 @@ impl<'m> CopyBus<'m> {
     }
 
     /// Checks that a change does not affect memory under transfer, so that the result is always the same.
-    pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), BusError> {
+    pub fn may_change(&self, at: BusAddr, bytes: u64) -> Result<(), BusError> {
         match &self.busy {
             Some((range, _)) if at < range.end && at.saturating_add(bytes) > range.start => BusError::new(
                 "the memory of a transfer is changed while the transfer is not known to be over".to_owned(),

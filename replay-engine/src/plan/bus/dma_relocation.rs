@@ -8,12 +8,13 @@ use crate::plan::{RegisterAccess, Rewrite, RewriteKind};
 use replay_core::{Action, width_mask};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use trace_core::BusAddr;
 use trace_core::registers::RegisterMap;
 
 /// A change of memory by the CPU, with its action.
 pub(crate) struct MemoryChange {
     /// First byte, at the original address.
-    pub at: u64,
+    pub at: BusAddr,
     pub bytes: u64,
     /// The action, with the new address.
     pub action: Action,
@@ -44,15 +45,15 @@ pub(crate) struct DmaRelocator<'m> {
     map: &'m RegisterMap,
     bus: Bus<'m>,
     /// Runs of memory: original start, original end, and offset in the arena.
-    runs: BTreeMap<u64, (u64, u64)>,
+    runs: BTreeMap<BusAddr, (BusAddr, u64)>,
     /// Start of the arena.
-    base: u64,
+    base: BusAddr,
     /// Limit of an added wait, ns.
     limit_ns: u64,
     /// The action that last wrote an address register, by queue number and offset.
     written: HashMap<(u16, u32), usize>,
     /// Words of memory that hold a relocated address, by original address.
-    fixed: HashMap<u64, u64>,
+    fixed: HashMap<BusAddr, u64>,
     pub actions: Vec<Action>,
     pub moved: RelocationCounts,
 }
@@ -62,8 +63,8 @@ impl<'m> DmaRelocator<'m> {
     /// arena.
     pub fn new(
         map: &'m RegisterMap,
-        runs: impl IntoIterator<Item = (Range<u64>, u64)>,
-        base: u64,
+        runs: impl IntoIterator<Item = (Range<BusAddr>, u64)>,
+        base: BusAddr,
         limit_ns: u64,
     ) -> Result<Self, BusError> {
         Ok(Self {
@@ -80,18 +81,18 @@ impl<'m> DmaRelocator<'m> {
     }
 
     /// Returns the arena offset of an address.
-    pub fn offset(&self, at: u64) -> Option<u64> {
+    pub fn offset(&self, at: BusAddr) -> Option<u64> {
         let (start, (end, to)) = self.runs.range(..=at).next_back()?;
-        (at < *end).then(|| at - start + to)
+        (at < *end).then(|| at - *start + to)
     }
 
-    fn address(&self, at: u64) -> Result<u64, BusError> {
-        let moved = self.offset(at).map(|o| o.saturating_add(self.base));
+    fn address(&self, at: BusAddr) -> Result<u64, BusError> {
+        let moved = self.offset(at).map(|o| self.base.saturating_add(o).get());
         moved.ok_or_else(|| BusError(format!("{at:#x} is not in the device's memory")))
     }
 
     /// Returns the ranges where a change must be a separate action.
-    pub fn indices(&self) -> Vec<Range<u64>> {
+    pub fn indices(&self) -> Vec<Range<BusAddr>> {
         self.bus.indices()
     }
 
@@ -250,8 +251,8 @@ impl<'m> DmaRelocator<'m> {
             self.bus.may_change(p.at, p.bytes)?;
             let range = p.at.saturating_sub(7)..p.at.saturating_add(p.bytes);
             if p.bytes <= 64 {
-                range.for_each(|at| {
-                    self.fixed.remove(&at);
+                BusAddr::get_range(&range).for_each(|at| {
+                    self.fixed.remove(&BusAddr::new(at));
                 });
             } else {
                 self.fixed.retain(|at, _| !range.contains(at));
@@ -264,7 +265,7 @@ impl<'m> DmaRelocator<'m> {
     }
 
     /// Adds an action that changes neither registers nor memory.
-    pub fn push_action(&mut self, action: Action, memory_at: impl Fn(u64) -> Option<u64>) {
+    pub fn push_action(&mut self, action: Action, memory_at: impl Fn(u64) -> Option<BusAddr>) {
         if let Action::Until {
             space: number,
             offset,

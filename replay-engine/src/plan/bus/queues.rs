@@ -9,6 +9,7 @@ use super::walk::Chain;
 use crate::plan::RegisterAccess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use trace_core::BusAddr;
 use trace_core::registers::{AddressRegister, QueueEngine, Role};
 
 /// Offset of the index of the next entry, in both rings.
@@ -22,26 +23,26 @@ const MAX_QUEUES: u16 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingAddresses {
     pub size: u64,
-    pub descriptors: u64,
-    driver: u64,
-    device: u64,
+    pub descriptors: BusAddr,
+    driver: BusAddr,
+    device: BusAddr,
 }
 
 impl RingAddresses {
-    fn table(&self) -> Range<u64> {
+    fn table(&self) -> Range<BusAddr> {
         self.descriptors..self.descriptors.saturating_add(16 * self.size)
     }
 
     /// Returns the driver ring, including the word after it for interrupt suppression.
-    fn driver_ring(&self) -> Range<u64> {
+    fn driver_ring(&self) -> Range<BusAddr> {
         self.driver..self.driver.saturating_add(6 + 2 * self.size)
     }
 
-    fn device_ring(&self) -> Range<u64> {
+    fn device_ring(&self) -> Range<BusAddr> {
         self.device..self.device.saturating_add(6 + 8 * self.size)
     }
 
-    fn index(&self) -> Range<u64> {
+    fn index(&self) -> Range<BusAddr> {
         let at = self.driver.saturating_add(INDEX_AT);
         at..at.saturating_add(2)
     }
@@ -63,7 +64,7 @@ struct Queue {
     writes: Ranges,
 }
 
-pub(super) fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+pub(super) fn overlap<T: PartialOrd>(a: &Range<T>, b: &Range<T>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
@@ -240,12 +241,12 @@ impl<'m> QueueBus<'m> {
     }
 
     /// Returns the address in a register, or `None` if not all of it was written since the reset.
-    fn address(&self, register: &AddressRegister) -> Option<u64> {
+    fn address(&self, register: &AddressRegister) -> Option<BusAddr> {
         let low = self.value(register.low)?;
-        match register.high {
-            Some(high) => Some(low & 0xffff_ffff | self.value(high)? << 32),
-            None => Some(low),
-        }
+        Some(BusAddr::new(match register.high {
+            Some(high) => low & 0xffff_ffff | self.value(high)? << 32,
+            None => low,
+        }))
     }
 
     fn enable(&mut self, number: u16, value: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
@@ -270,7 +271,7 @@ impl<'m> QueueBus<'m> {
         }
         spend(ground, self.steps())?;
         let mut taken = TakenAddresses::default();
-        let mut places = [0; 3];
+        let mut places = [BusAddr::ZERO; 3];
         let parts = [
             (&e.descriptors, 16, 16 * size),
             (&e.driver, 2, 6 + 2 * size),
@@ -284,7 +285,7 @@ impl<'m> QueueBus<'m> {
                     register.name
                 ));
             };
-            if !at.is_multiple_of(align) || !ground.holds(at, bytes) {
+            if !at.is_aligned(align) || !ground.holds(at, bytes) {
                 return BusError::new(format!(
                     "queue {number} has {} = {at:#x}: its {bytes} bytes are not completely in the device's memory, \
                      or not aligned to {align}",
@@ -343,17 +344,17 @@ impl<'m> QueueBus<'m> {
     }
 
     /// Returns whether memory is as the CPU left it.
-    pub(super) fn is_known(&self, range: &Range<u64>) -> bool {
+    pub(super) fn is_known(&self, range: &Range<BusAddr>) -> bool {
         !self.unknown.overlaps(range)
     }
 
     /// Returns whether the device may still read any of these bytes for a pending chain in any queue.
-    fn pending(&self, range: &Range<u64>) -> bool {
+    fn pending(&self, range: &Range<BusAddr>) -> bool {
         self.queues.values().any(|q| q.reads.overlaps(range))
     }
 
     /// Returns the memory that the device must not write: the sources of its addresses, and the completion indices.
-    pub(super) fn structures(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub(super) fn structures(&self) -> impl Iterator<Item = Range<BusAddr>> + '_ {
         let of = |q: &Queue| [q.parts.table(), q.parts.driver_ring(), q.parts.device_ring()];
         self.queues.values().flat_map(of)
     }
@@ -367,7 +368,7 @@ impl<'m> QueueBus<'m> {
             let Some((parts, mut next)) = self.queues.get(&number).map(|q| (q.parts, q.next)) else {
                 continue;
             };
-            let ring = |at: u64| {
+            let ring = |at: BusAddr| {
                 let range = at..at.saturating_add(2);
                 let bytes = read::<2>(ground, at).filter(|_| self.is_known(&range));
                 bytes.map(u16::from_le_bytes).ok_or_else(|| {
@@ -435,7 +436,7 @@ impl<'m> QueueBus<'m> {
         Ok(taken)
     }
 
-    pub fn may_change(&self, at: u64, bytes: u64) -> Result<(), BusError> {
+    pub fn may_change(&self, at: BusAddr, bytes: u64) -> Result<(), BusError> {
         let range = at..at.saturating_add(bytes);
         for (number, q) in &self.queues {
             if overlap(&range, &q.parts.device_ring()) {
@@ -465,7 +466,7 @@ impl<'m> QueueBus<'m> {
         Ok(())
     }
 
-    pub fn changed(&mut self, at: u64, bytes: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
+    pub fn changed(&mut self, at: BusAddr, bytes: u64, ground: &dyn DeviceMemory) -> Result<TakenAddresses, BusError> {
         let range = at..at.saturating_add(bytes);
         self.unknown.remove(range.clone());
         // Memory that the device has still to write stays unknown, whatever the CPU writes there.
@@ -480,7 +481,7 @@ impl<'m> QueueBus<'m> {
         Ok(TakenAddresses::default())
     }
 
-    pub fn indices(&self) -> Vec<Range<u64>> {
+    pub fn indices(&self) -> Vec<Range<BusAddr>> {
         self.queues.values().map(|q| q.parts.index()).collect()
     }
 

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use trace_core::BusAddr;
 
 /// A set of addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ranges {
     /// Start to end (exclusive).
-    ranges: BTreeMap<u64, u64>,
+    ranges: BTreeMap<BusAddr, BusAddr>,
 }
 
 impl Ranges {
     /// Adds bytes.
-    pub fn add(&mut self, range: Range<u64>) {
+    pub fn add(&mut self, range: Range<BusAddr>) {
         let (mut start, mut end) = (range.start, range.end);
         if start >= end {
             return;
@@ -29,12 +30,12 @@ impl Ranges {
     }
 
     /// Returns the ranges, ascending; no two touch.
-    pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = Range<BusAddr>> + '_ {
         self.ranges.iter().map(|(s, e)| *s..*e)
     }
 
     /// Removes bytes.
-    pub fn remove(&mut self, range: Range<u64>) {
+    pub fn remove(&mut self, range: Range<BusAddr>) {
         while let Some((s, e)) = self.overlapping(&range) {
             self.ranges.remove(&s);
             if s < range.start {
@@ -47,12 +48,12 @@ impl Ranges {
     }
 
     /// Returns whether any of these bytes is in the set.
-    pub fn overlaps(&self, range: &Range<u64>) -> bool {
+    pub fn overlaps(&self, range: &Range<BusAddr>) -> bool {
         self.overlapping(range).is_some()
     }
 
     /// Returns the part of these bytes in the set, as ranges.
-    pub fn within(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub fn within(&self, range: Range<BusAddr>) -> impl Iterator<Item = Range<BusAddr>> + '_ {
         let before = self.ranges.range(..range.start).next_back();
         let (from, to) = (range.start, range.end.max(range.start));
         let all = before.into_iter().chain(self.ranges.range(from..to));
@@ -60,7 +61,7 @@ impl Ranges {
             .filter(|r| r.start < r.end)
     }
 
-    fn overlapping(&self, range: &Range<u64>) -> Option<(u64, u64)> {
+    fn overlapping(&self, range: &Range<BusAddr>) -> Option<(BusAddr, BusAddr)> {
         if range.start >= range.end {
             return None;
         }
@@ -87,21 +88,21 @@ mod tests {
                 let range = from..from + next(64 - from + 1);
                 let add = next(3) > 0;
                 if add {
-                    set.add(range.clone());
+                    set.add(BusAddr::new_range(range.clone()));
                 } else {
-                    set.remove(range.clone());
+                    set.remove(BusAddr::new_range(range.clone()));
                 }
                 range.for_each(|i| bytes[i as usize] = add);
                 let from = next(64);
                 let requested = from..from + next(64 - from + 1);
                 assert_eq!(
-                    set.overlaps(&requested),
+                    set.overlaps(&BusAddr::new_range(requested.clone())),
                     requested.clone().any(|i| bytes[i as usize]),
                     "{set:?} {requested:?}"
                 );
                 let mut covered = [false; 64];
-                let within = set.within(requested.clone());
-                within.for_each(|r| r.for_each(|i| covered[i as usize] = true));
+                let within = set.within(BusAddr::new_range(requested.clone()));
+                within.for_each(|r| BusAddr::get_range(&r).for_each(|i| covered[i as usize] = true));
                 assert!((0..64).all(|i| covered[i as usize] == (bytes[i as usize] && requested.contains(&(i as u64)))));
             }
         }

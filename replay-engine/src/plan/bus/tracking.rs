@@ -2,7 +2,7 @@
 
 use crate::plan::RegisterAccess;
 use std::ops::Range;
-use trace_core::PhysAddr;
+use trace_core::BusAddr;
 use trace_core::recording::Page;
 use trace_core::registers::AddressRegister;
 
@@ -22,7 +22,7 @@ pub(crate) trait DeviceMemory {
     fn page(&self, frame: u64) -> Option<&Page>;
 
     /// Returns whether the device can access all these bytes contiguously.
-    fn holds(&self, at: u64, bytes: u64) -> bool;
+    fn holds(&self, at: BusAddr, bytes: u64) -> bool;
 
     /// Consumes steps of work. Returns `false` if the limit is exceeded.
     fn spend(&self, _steps: u64) -> bool {
@@ -31,7 +31,7 @@ pub(crate) trait DeviceMemory {
 }
 
 /// Returns whether bytes are completely inside a piece of memory.
-pub(crate) fn is_within(own: &Range<u64>, at: u64, bytes: u64) -> bool {
+pub(crate) fn is_within(own: &Range<BusAddr>, at: BusAddr, bytes: u64) -> bool {
     own.contains(&at) && at.checked_add(bytes).is_some_and(|end| end <= own.end)
 }
 
@@ -44,11 +44,11 @@ pub(super) fn spend(ground: &dyn DeviceMemory, steps: u64) -> Result<(), BusErro
 }
 
 /// Reads bytes that may span several frames. Returns `None` if a frame is not accessible to the device.
-pub(crate) fn read<const N: usize>(ground: &dyn DeviceMemory, at: u64) -> Option<[u8; N]> {
+pub(crate) fn read<const N: usize>(ground: &dyn DeviceMemory, at: BusAddr) -> Option<[u8; N]> {
     let mut out = [0; N];
     for (i, to) in out.iter_mut().enumerate() {
-        let at = PhysAddr(at.checked_add(i as u64)?);
-        *to = *ground.page(at.frame())?.get(at.in_page())?;
+        let at = at.checked_add(i as u64)?;
+        *to = *ground.page(at.page())?.get(at.in_page())?;
     }
     Some(out)
 }
@@ -57,9 +57,9 @@ pub(crate) fn read<const N: usize>(ground: &dyn DeviceMemory, at: u64) -> Option
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddressWord {
     /// Address of the word.
-    pub at: u64,
+    pub at: BusAddr,
     /// The address.
-    pub value: u64,
+    pub value: BusAddr,
 }
 
 /// An address register whose value is put to use.
@@ -72,7 +72,7 @@ pub(crate) struct AddressUse {
     /// Offset of the high half.
     pub high: Option<u32>,
     /// The address.
-    pub value: u64,
+    pub value: BusAddr,
 }
 
 /// The addresses that the device uses because of an action.
@@ -93,7 +93,7 @@ pub(crate) enum CompletionCheck {
         expected: u64,
     },
     /// The 16 bits at this memory address have this value.
-    Memory { at: u64, expected: u16 },
+    Memory { at: BusAddr, expected: u16 },
 }
 
 /// A poll that ends before any other action.
@@ -105,7 +105,7 @@ pub(crate) enum PollEnd {
         expected: u64,
     },
     Memory {
-        at: u64,
+        at: BusAddr,
         width: u8,
         mask: u64,
         expected: u64,

@@ -3,6 +3,7 @@
 use super::queues::{QueueBus, RingAddresses, overlap};
 use super::tracking::{AddressWord, BusError, DeviceMemory, read, spend};
 use std::ops::Range;
+use trace_core::BusAddr;
 use trace_core::registers::BusCommand;
 
 /// Flags of a descriptor: another follows; the device writes.
@@ -13,8 +14,8 @@ const INDIRECT: u16 = 4;
 
 /// The effects of a chain.
 pub(super) struct Chain {
-    pub reads: Vec<Range<u64>>,
-    pub writes: Vec<Range<u64>>,
+    pub reads: Vec<Range<BusAddr>>,
+    pub writes: Vec<Range<BusAddr>>,
     pub words: Vec<AddressWord>,
     /// Number of descriptors.
     pub descriptors: u64,
@@ -49,6 +50,7 @@ impl Chain {
                 return BusError::new(format!("{} is memory that the device may have written", place()));
             };
             let [address, rest] = [0, 8].map(|i| word(&bytes, i));
+            let address = BusAddr::new(address);
             let (length, flags, next) = (rest & 0xffff_ffff, (rest >> 32) as u16, (rest >> 48) as u16);
             if flags & !(NEXT | WRITE) != 0 {
                 let what = match flags & INDIRECT {
@@ -175,14 +177,14 @@ fn addresses(
 /// The bytes of a chain's buffers, concatenated.
 struct ChainBytes<'a> {
     /// Start offset of each buffer in the concatenation, and its memory range.
-    parts: Vec<(u64, &'a Range<u64>)>,
+    parts: Vec<(u64, &'a Range<BusAddr>)>,
     bytes: u64,
     bus: &'a QueueBus<'a>,
     ground: &'a dyn DeviceMemory,
 }
 
 impl<'a> ChainBytes<'a> {
-    fn new(buffers: &'a [Range<u64>], bus: &'a QueueBus<'a>, ground: &'a dyn DeviceMemory) -> Self {
+    fn new(buffers: &'a [Range<BusAddr>], bus: &'a QueueBus<'a>, ground: &'a dyn DeviceMemory) -> Self {
         let mut bytes = 0u64;
         let mut parts = Vec::with_capacity(buffers.len());
         for b in buffers {
@@ -202,7 +204,7 @@ impl<'a> ChainBytes<'a> {
     }
 
     /// Returns the memory address of `bytes` bytes, which must be in one buffer and as the CPU left them.
-    fn place(&self, at: u64, bytes: u64) -> Option<u64> {
+    fn place(&self, at: u64, bytes: u64) -> Option<BusAddr> {
         let behind = self.parts.partition_point(|(first, _)| *first <= at);
         let (first, buffer) = self.parts.get(behind.checked_sub(1)?)?;
         let from = buffer.start.checked_add(at - first)?;
@@ -214,10 +216,11 @@ impl<'a> ChainBytes<'a> {
         read::<4>(self.ground, self.place(at, 4)?).map(u32::from_le_bytes)
     }
 
-    /// Returns the word and its address.
-    fn u64(&self, at: u64) -> Option<(u64, u64)> {
+    /// Returns the word as an address, and the address of the word.
+    fn u64(&self, at: u64) -> Option<(BusAddr, BusAddr)> {
         let from = self.place(at, 8)?;
-        Some((from, u64::from_le_bytes(read::<8>(self.ground, from)?)))
+        let value = u64::from_le_bytes(read::<8>(self.ground, from)?);
+        Some((from, BusAddr::new(value)))
     }
 }
 

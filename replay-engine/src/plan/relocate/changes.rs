@@ -99,7 +99,7 @@ impl RelocatedMemory<'_> {
             }
             let mut page = Box::new(*self.page(new).unwrap_or(&ZERO_PAGE));
             patch.over(&mut page);
-            let at = |place: usize| PhysAddr(new.saturating_mul(PAGE_SIZE as u64) | place as u64);
+            let at = |place: usize| PhysAddr::new(new.saturating_mul(PAGE_SIZE as u64) | place as u64);
             let runs = patch.runs();
             let puts: Vec<_> = runs.iter().flat_map(|r| values(&page, r.clone())).collect();
             if puts.len() <= MAX_PUTS {

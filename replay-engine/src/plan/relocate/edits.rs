@@ -95,7 +95,9 @@ impl Edit {
     #[must_use]
     pub fn find_unmapped_page(&self) -> Option<GpuVa> {
         let page = self.met.iter().position(|m| !m)?;
-        Some(GpuVa(self.va.0.saturating_add(self.part(page).range.start as u64)))
+        Some(GpuVa::new(
+            self.va.get().saturating_add(self.part(page).range.start as u64),
+        ))
     }
 
     fn part(&self, page: usize) -> Part {
@@ -114,7 +116,7 @@ impl Edit {
         let mut moved = Vec::new();
         for page in 0..self.frames.len() {
             let part = self.part(page);
-            let at = GpuVa(self.va.0.saturating_add(part.range.start as u64));
+            let at = self.va.saturating_add(part.range.start as u64);
             let frame = memory.old_frame(&self.what, self.space, at)?;
             let Some(known) = self.frames.get_mut(page).filter(|k| **k != frame) else {
                 continue;

@@ -39,7 +39,7 @@ impl RelocatedMemory<'_> {
                 self.add_table(Table::new(space, old, new, level, va))
             }
         };
-        let at = PhysAddr(old.saturating_mul(PAGE_SIZE as u64));
+        let at = PhysAddr::new(old.saturating_mul(PAGE_SIZE as u64));
         let shared = MmuError::Shared { level, at, va };
         let mapped = self.mapped.contains_key(&old);
         let Some(t) = self.tables.get_mut(number) else {
@@ -102,7 +102,7 @@ impl RelocatedMemory<'_> {
             if was == raw {
                 continue;
             }
-            let va = GpuVa(va.0 | (index as u64) << span_bytes(level).trailing_zeros());
+            let va = GpuVa::new(va.get() | (index as u64) << span_bytes(level).trailing_zeros());
             let made = self.point(space, level, va, raw)?;
             self.release(space, level, was);
             if let Some(t) = self.tables.get_mut(number) {
@@ -125,7 +125,7 @@ impl RelocatedMemory<'_> {
             EntryKind::Reserved => return Err(self.bad_tables(space, MmuError::BadEntry { level, va, raw })),
         };
         // All bits outside the address stay as recorded.
-        Ok(raw & !entry_address(u64::MAX).0 | target << 12)
+        Ok(raw & !entry_address(u64::MAX).get() | target << 12)
     }
 
     /// Maps a page or block. Returns its first frame in the arena.

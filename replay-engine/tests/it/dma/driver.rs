@@ -79,7 +79,7 @@ pub fn picture() -> Picture {
 impl<'b> Driver<'b> {
     /// Creates a driver whose memory begins `pages` pages after the start of the device's arena.
     fn new(device: &'b mut dyn RegisterTarget, pages: u64) -> Self {
-        let base = device.info().arena.base.0 + pages * PAGE;
+        let base = device.info().arena.base.get() + pages * PAGE;
         let mut new = Self {
             device,
             base,
@@ -123,12 +123,12 @@ impl<'b> Driver<'b> {
 
     /// Writes bytes of one page as the CPU. The recorder records the write.
     fn store(&mut self, at: u64, bytes: &[u8]) {
-        self.device.store_bytes(PhysAddr(at), bytes).unwrap();
+        self.device.store_bytes(PhysAddr::new(at), bytes).unwrap();
         let page = self.memory.get_mut(&(at / PAGE)).unwrap();
         let from = (at % PAGE) as usize;
         page[from..from + bytes.len()].copy_from_slice(bytes);
         let row = HostWriteRow {
-            at,
+            at: PhysAddr::new(at),
             bytes: bytes.len() as u32,
             page: self.pages.add_page(page).0,
         };

@@ -223,7 +223,7 @@ fn plan_that_ends_with_a_busy_device_is_refused() {
     assert!(e.to_string().contains("may still be at work when the plan ends"), "{e}");
     // Relocation adds the wait.
     let mut other = edu();
-    other.arena.base.0 += 0x10_0000;
+    other.arena.base += 0x10_0000;
     let moved = c.moved_to(&other).unwrap();
     verify_within(&moved.plan, &moved.pages, &other, &Work::new(MAX_STEPS, &progress)).unwrap();
 }

@@ -213,7 +213,7 @@ fn write_of(at: u64, new: u64) -> impl Fn(&mut Action) -> bool {
 #[test]
 fn invalid_descriptor_rings_are_refused() {
     let compiled = compiled();
-    let base = compiled.plan.accesses().unwrap().arena.base.0;
+    let base = compiled.plan.accesses().unwrap().arena.base.get();
     let used = compiled.plan.accesses().unwrap().used_pages * 4096;
     let is_address = move |v: u64| v >= base && v < base + used;
     // The relocated words start with the descriptors of the first command.

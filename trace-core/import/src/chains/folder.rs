@@ -87,7 +87,7 @@ impl Folder<'_> {
 
     pub fn submit(&self, name: &str) -> Result<Submit, ImportError> {
         let file: SubmitFile = self.json(name)?;
-        let head = GpuVa(self.hex(name, "jc", &file.jc)?);
+        let head = GpuVa::new(self.hex(name, "jc", &file.jc)?);
         let mut objects = Vec::new();
         let mut total = 0u64;
         for entry in file.bos {
@@ -102,7 +102,7 @@ impl Folder<'_> {
         if let Some((a, b)) = objects
             .iter()
             .zip(objects.iter().skip(1))
-            .find(|(a, b)| a.end() > b.va.0)
+            .find(|(a, b)| a.end() > b.va.get())
         {
             return Err(self.malformed(name, format!("the buffer objects at {} and {} overlap", a.va, b.va)));
         }
@@ -115,9 +115,9 @@ impl Folder<'_> {
     }
 
     fn object(&self, name: &str, entry: ObjectEntry) -> Result<Object, ImportError> {
-        let va = GpuVa(self.hex(name, "va", &entry.va)?);
-        let end = va.0.checked_add(entry.size).filter(|end| *end <= 1 << VA_BITS);
-        let whole = va.0.is_multiple_of(PAGE) && entry.size.is_multiple_of(PAGE);
+        let va = GpuVa::new(self.hex(name, "va", &entry.va)?);
+        let end = va.get().checked_add(entry.size).filter(|end| *end <= 1 << VA_BITS);
+        let whole = va.get().is_multiple_of(PAGE) && entry.size.is_multiple_of(PAGE);
         if !whole || entry.size == 0 || end.is_none() {
             let what = format!(
                 "the buffer object of {} bytes at {va} does not consist of whole pages within the address range",

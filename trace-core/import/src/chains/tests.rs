@@ -35,7 +35,7 @@ fn submission_folder_is_read() {
     let [x] = &chains.buffers[..] else { panic!("{chains:?}") };
     assert_eq!(
         (x.name.as_str(), x.va, x.bytes, x.element),
-        ("x", GpuVa(0x10000), 64, ElementType::F32)
+        ("x", GpuVa::new(0x10000), 64, ElementType::F32)
     );
     assert_eq!(x.role, Some(BufferRole::Output));
     let messages: Vec<&str> = chains.findings.iter().map(|f| f.message.as_str()).collect();
@@ -46,13 +46,13 @@ fn submission_folder_is_read() {
     let [submit] = &chains.submits[..] else {
         panic!("{chains:?}")
     };
-    assert!(submit.fragment && submit.head == GpuVa(0x10000));
+    assert!(submit.fragment && submit.head == GpuVa::new(0x10000));
     let [a, heap] = &submit.objects[..] else {
         panic!("{submit:?}")
     };
     assert_eq!(
         (a.handle, a.va, a.bytes, a.executable, a.used),
-        (3, GpuVa(0x10000), 4096, true, true)
+        (3, GpuVa::new(0x10000), 4096, true, true)
     );
     assert_eq!((heap.bytes, heap.used), (HEAP_BYTES, false));
     assert_eq!(chains.image(submit, a).unwrap(), [9; 4096]);

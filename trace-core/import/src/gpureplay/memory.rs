@@ -128,8 +128,8 @@ pub(super) fn parse(
         c.used = r.at();
         c.regions.push(Region {
             address_space: 0,
-            start: GpuVa(start),
-            end: GpuVa(end),
+            start: GpuVa::new(start),
+            end: GpuVa::new(end),
             committed_pages: nents,
             flags: u64::from(flags),
             has_content: valid == 1,

@@ -117,7 +117,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> Tables {
             return t;
         }
         t.tables.push(Table {
-            at: PhysAddr(address),
+            at: PhysAddr::new(address),
             image: Box::new(*image),
         });
         if level < LEAF_LEVEL {

@@ -59,7 +59,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> (Vec<Buffer>, 
             name,
             role,
             address_space: 0,
-            va: GpuVa(start),
+            va: GpuVa::new(start),
             bytes: size,
             element,
         });

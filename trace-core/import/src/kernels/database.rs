@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::recording::{CallWindow, ElementType, MemoryBuilder};
 
 /// Maximum size of a database's JSON, bytes.
@@ -79,13 +80,13 @@ pub(super) struct State {
     /// By name.
     pub variables: BTreeMap<String, Variable>,
     /// By address.
-    pub blobs: BTreeMap<u64, Blob>,
+    pub blobs: BTreeMap<GpuVa, Blob>,
 }
 
 /// A variable of a module.
 pub(super) struct Variable {
     /// Its address, if known.
-    pub at: Option<u64>,
+    pub at: Option<GpuVa>,
     pub content: Content,
 }
 
@@ -134,15 +135,15 @@ impl State {
     }
 
     /// Adds an allocation at `address`, from byte `field` of the file.
-    pub fn add_blob(&mut self, file: &Snapshot<'_>, field: u64, address: u64, blob: Blob) -> Result<(), ImportError> {
+    pub fn add_blob(&mut self, file: &Snapshot<'_>, field: u64, address: GpuVa, blob: Blob) -> Result<(), ImportError> {
         if self.blobs.len() >= MAX_PER_KIND {
             return Err(file.malformed(field, format!("there are more than {MAX_PER_KIND} allocations")));
         }
         let bytes = blob.content.bytes.max(1);
         let below = self.blobs.range(..=address).next_back();
         let above = self.blobs.range(address..).next();
-        let covered = below.is_some_and(|(at, b)| address - at < b.content.bytes.max(1));
-        if covered || above.is_some_and(|(at, _)| at - address < bytes) {
+        let covered = below.is_some_and(|(at, b)| address - *at < b.content.bytes.max(1));
+        if covered || above.is_some_and(|(at, _)| *at - address < bytes) {
             let message = format!("the allocation of {bytes} bytes at {address:#x} overlaps another one");
             return Err(file.malformed(field, message));
         }

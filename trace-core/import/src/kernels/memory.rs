@@ -33,7 +33,7 @@ impl RecordingBuilder<'_> {
             name,
             role: BufferRole::Shared,
             address_space: 0,
-            va: GpuVa(at),
+            va: GpuVa::new(at),
             bytes,
             element: element.unwrap_or(ElementType::U8),
         });
@@ -55,10 +55,10 @@ impl RecordingBuilder<'_> {
         let mut changed = BTreeMap::new();
         // Pages that allocations share are assembled first and stored once.
         let mut shared: BTreeMap<u64, Box<Page>> = BTreeMap::new();
-        let variables = state.variables.values().map(|v| (v.at.unwrap_or(0), &v.content));
+        let variables = state.variables.values().map(|v| (v.at.unwrap_or_default(), &v.content));
         for (at, content) in state.blobs.iter().map(|(at, b)| (*at, &b.content)).chain(variables) {
             for (n, id) in content.pages.iter().enumerate() {
-                let frame = (at >> 12) + n as u64;
+                let frame = at.page() + n as u64;
                 let part = content.part(n);
                 if self.changes.is_empty() {
                     self.pages += 1;
@@ -138,7 +138,7 @@ impl RecordingBuilder<'_> {
                     name,
                     role: BufferRole::Shared,
                     address_space: 0,
-                    va: GpuVa(at),
+                    va: GpuVa::new(at),
                     bytes,
                     element: ElementType::U8,
                 });

@@ -28,9 +28,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trace_core::PAGE_SIZE;
 use trace_core::progress::Progress;
 use trace_core::recording::{CallWindow, ElementType, MemoryBuilder, Recording};
+use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Value of [`trace_core::recording::Identity::source`] for a recording made from such a database.
 pub const SOURCE: &str = "mneme";
@@ -138,7 +138,7 @@ fn database(path: &Path) -> Result<Database, ImportError> {
         source: SOURCE,
         tool: "Mneme",
         window: CallWindow {
-            base: start,
+            base: GpuVa::new(start),
             bytes: file.bytes,
         },
         modules: file.modules,
@@ -166,7 +166,7 @@ fn whole_from(file: &mut Snapshot<'_>, variables: u64, store: &mut MemoryBuilder
         let phase = (address % PAGE_SIZE as u64) as usize;
         let content = file.content(field, bytes, phase, store, "a variable")?;
         let variable = Variable {
-            at: Some(address),
+            at: Some(GpuVa::new(address)),
             content,
         };
         state.add_variable(file, at, name, variable)?;
@@ -178,7 +178,7 @@ fn whole_from(file: &mut Snapshot<'_>, variables: u64, store: &mut MemoryBuilder
         let phase = (address % PAGE_SIZE as u64) as usize;
         let content = file.content(field, bytes, phase, store, "an allocation")?;
         let label = label(file)?;
-        state.add_blob(file, at, address, Blob { content, label })?;
+        state.add_blob(file, at, GpuVa::new(address), Blob { content, label })?;
     }
     state.arguments = file.arguments()?;
     file.end()?;
@@ -217,14 +217,14 @@ fn read_diff_snapshot(
         let at = file.at();
         let (name, bytes, address) = variable(file)?;
         let known = before.variables.get(&name);
-        let Some(known) = known.filter(|v| v.content.bytes == bytes && v.at == Some(address)) else {
+        let Some(known) = known.filter(|v| v.content.bytes == bytes && v.at == Some(GpuVa::new(address))) else {
             let message =
                 format!("the variable {name}, {bytes} bytes at {address:#x}, did not exist before the launch");
             return Err(file.malformed(at, message));
         };
         let content = file.read_changes(&known.content, store, &name)?;
         let variable = Variable {
-            at: Some(address),
+            at: Some(GpuVa::new(address)),
             content,
         };
         state.add_variable(file, at, name, variable)?;
@@ -242,12 +242,16 @@ fn read_diff_snapshot(
         let at = file.at();
         let (_, bytes, address) = allocation(file)?;
         let label = label(file)?;
-        let Some(known) = before.blobs.get(&address).filter(|b| b.content.bytes == bytes) else {
+        let Some(known) = before
+            .blobs
+            .get(&GpuVa::new(address))
+            .filter(|b| b.content.bytes == bytes)
+        else {
             let message = format!("{bytes} bytes at {address:#x} were not allocated before the launch");
             return Err(file.malformed(at, message));
         };
         let content = file.read_changes(&known.content, store, "an allocation")?;
-        state.add_blob(file, at, address, Blob { content, label })?;
+        state.add_blob(file, at, GpuVa::new(address), Blob { content, label })?;
     }
     file.end()?;
     Ok(state)

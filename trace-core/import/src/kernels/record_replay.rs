@@ -20,6 +20,7 @@ use crate::json_head::begins_as_json;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::{CallWindow, MemoryBuilder, Recording};
 
@@ -98,7 +99,7 @@ fn database(path: &Path) -> Result<Database, ImportError> {
         source: SOURCE,
         tool: "RecordReplay",
         window: CallWindow {
-            base: start,
+            base: GpuVa::new(start),
             bytes: file.bytes,
         },
         modules: file.modules,
@@ -132,7 +133,7 @@ fn before(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, I
         file.check_range(field, address, bytes, "an allocation")?;
         let phase = (address % trace_core::PAGE_SIZE as u64) as usize;
         let content = file.content(field, bytes, phase, store, "an allocation")?;
-        state.add_blob(file, at, address, Blob { content, label: None })?;
+        state.add_blob(file, at, GpuVa::new(address), Blob { content, label: None })?;
     }
     Ok(state)
 }

@@ -103,7 +103,7 @@ pub(super) struct RecordingBuilder<'a> {
     pub known: BTreeMap<Arc<str>, (u32, Option<KernelInfo>)>,
     pub findings: Vec<Finding>,
     /// Current allocations: address and size in bytes.
-    pub taken: BTreeMap<u64, u64>,
+    pub taken: BTreeMap<GpuVa, u64>,
     /// Variables by name: address and size in bytes.
     pub variables: BTreeMap<String, (u64, u64)>,
     /// Address of the next variable with an unknown location.
@@ -131,7 +131,7 @@ impl<'a> RecordingBuilder<'a> {
     fn new(database: &'a Database) -> Self {
         let window = database.window;
         let behind = window.base.checked_add(window.bytes);
-        let next = behind.and_then(|e| e.checked_next_multiple_of(PAGE_SIZE as u64));
+        let next = behind.and_then(|e| e.get().checked_next_multiple_of(PAGE_SIZE as u64));
         let metadata = ApiTraceMetadata {
             api: Api::Cuda,
             window,
@@ -227,11 +227,11 @@ impl<'a> RecordingBuilder<'a> {
         };
         moment(self, 0);
         for (at, blob) in &before.blobs {
-            self.buffer(*at, blob);
+            self.buffer(at.get(), blob);
             self.copies_of(*at, &blob.content);
         }
         for (_, v) in before.variables.iter().filter(|(n, _)| !lacking.contains(*n)) {
-            self.copies_of(v.at.unwrap_or(0), &v.content);
+            self.copies_of(v.at.unwrap_or_default(), &v.content);
         }
         self.waited();
         self.remember(&before);
@@ -261,9 +261,14 @@ impl<'a> RecordingBuilder<'a> {
             self.place_variable(name, v)?;
         }
         // Bytes that a launch cannot have written are not its output.
-        let same = |state: &State, at: u64, bytes: u64| state.blobs.get(&at).is_some_and(|b| b.content.bytes == bytes);
+        let same = |state: &State, at: u64, bytes: u64| {
+            state
+                .blobs
+                .get(&GpuVa::new(at))
+                .is_some_and(|b| b.content.bytes == bytes)
+        };
         let all = after.blobs.len() + after.variables.len();
-        after.blobs.retain(|at, b| same(&before, *at, b.content.bytes));
+        after.blobs.retain(|at, b| same(&before, at.get(), b.content.bytes));
         after.variables.retain(|name, _| before.variables.contains_key(name));
         let other = all - after.blobs.len() - after.variables.len();
         if other > 0 {
@@ -276,17 +281,17 @@ impl<'a> RecordingBuilder<'a> {
             self.copies_of(*at, &blob.content);
         }
         for (_, v) in after.variables.iter().filter(|(n, _)| !lacking.contains(*n)) {
-            self.copies_of(v.at.unwrap_or(0), &v.content);
+            self.copies_of(v.at.unwrap_or_default(), &v.content);
         }
         self.remember(&after);
         Ok(())
     }
 
     /// Updates allocations to their state before a launch: frees the missing ones, allocates the new ones.
-    fn allocate(&mut self, blobs: &BTreeMap<u64, Blob>) {
-        let stays = |at: u64, bytes: u64| blobs.get(&at).is_some_and(|b| b.content.bytes == bytes);
+    fn allocate(&mut self, blobs: &BTreeMap<GpuVa, Blob>) {
+        let stays = |at: GpuVa, bytes: u64| blobs.get(&at).is_some_and(|b| b.content.bytes == bytes);
         let gone = self.taken.iter().filter(|(at, bytes)| !stays(**at, **bytes));
-        let gone: Vec<(u64, u64)> = gone.map(|(at, bytes)| (*at, *bytes)).collect();
+        let gone: Vec<(GpuVa, u64)> = gone.map(|(at, bytes)| (*at, *bytes)).collect();
         for (at, bytes) in gone {
             self.taken.remove(&at);
             self.allocation(AllocationKind::Give, at, bytes);
@@ -298,7 +303,7 @@ impl<'a> RecordingBuilder<'a> {
         }
     }
 
-    fn allocation(&mut self, kind: AllocationKind, at: u64, bytes: u64) {
+    fn allocation(&mut self, kind: AllocationKind, at: GpuVa, bytes: u64) {
         let row = AllocationRow {
             at,
             bytes,
@@ -321,14 +326,14 @@ impl<'a> RecordingBuilder<'a> {
     }
 
     /// Adds the contents at a device address as pieces of a snapshot: copies without a call.
-    fn copies_of(&mut self, at: u64, content: &Content) {
+    fn copies_of(&mut self, at: GpuVa, content: &Content) {
         for (done, bytes) in pieces(content) {
             let from = content.phase as u64 + done;
             let (first, end) = (from / PAGE_SIZE as u64, (from + bytes).div_ceil(PAGE_SIZE as u64));
             let pages = content.pages.get(first as usize..end as usize).unwrap_or_default();
             let ids: Vec<u32> = pages.iter().map(|id| id.0).collect();
             let row = CopyRow {
-                from: at + done,
+                from: (at + done).get(),
                 bytes,
                 rows: 1,
                 pages_at: self.events.call_pages(&ids),
@@ -347,14 +352,14 @@ impl<'a> RecordingBuilder<'a> {
         let known = self.variables.get(name).copied();
         let wrong = |what: String| Err(ImportError::malformed(&self.database.path, FilePosition::Whole, what));
         let at = match (known, v.at) {
-            (Some((at, size)), reported) if size == bytes && reported.is_none_or(|t| t == at) => at,
+            (Some((at, size)), reported) if size == bytes && reported.is_none_or(|t| t == GpuVa::new(at)) => at,
             (Some((at, size)), reported) => {
                 let now = reported.map_or_else(String::new, |t| format!(" at {t:#x}"));
                 return wrong(format!(
                     "the variable {name} is {size} bytes at {at:#x} in one snapshot and {bytes} bytes{now} in another"
                 ));
             }
-            (None, Some(at)) => at,
+            (None, Some(at)) => at.get(),
             (None, None) => {
                 let (at, pages) = (self.next, v.content.pages.len() as u64);
                 let end = at.checked_add(pages.max(1) * PAGE_SIZE as u64);
@@ -371,7 +376,7 @@ impl<'a> RecordingBuilder<'a> {
             }
         };
         self.variables.insert(name.to_owned(), (at, bytes));
-        v.at = Some(at);
+        v.at = Some(GpuVa::new(at));
         Ok(())
     }
 
@@ -412,7 +417,7 @@ impl<'a> RecordingBuilder<'a> {
         if self.globals.insert((module, name.to_owned())) {
             m.globals.push(CallGlobal {
                 name: name.to_owned(),
-                at: v.at.unwrap_or(0),
+                at: v.at.unwrap_or_default(),
                 bytes: v.content.bytes,
             });
         }
@@ -441,7 +446,7 @@ impl<'a> RecordingBuilder<'a> {
         let region = |b: &Buffer| Region {
             address_space: 0,
             start: b.va,
-            end: GpuVa(b.va.0.saturating_add(b.bytes)),
+            end: b.va.saturating_add(b.bytes),
             committed_pages: b.bytes.div_ceil(PAGE_SIZE as u64),
             flags: 0,
             has_content: true,

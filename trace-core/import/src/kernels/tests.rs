@@ -236,7 +236,7 @@ fn record_replay_database_imports_as_an_api_trace() {
     let metadata = r.api().unwrap();
     assert_eq!(
         (metadata.api.name(), metadata.window.base, metadata.window.bytes),
-        ("cuda", BASE, 1 << 30)
+        ("cuda", GpuVa::new(BASE), 1 << 30)
     );
     assert_eq!(metadata.functions.len(), 2);
     assert_eq!(metadata.functions[0].parameters, [[0, 8], [8, 4]]);
@@ -252,7 +252,7 @@ fn record_replay_database_imports_as_an_api_trace() {
     );
     assert_eq!(
         (module.globals[0].name.as_str(), module.globals[0].at),
-        ("counter", variable)
+        ("counter", GpuVa::new(variable))
     );
     assert_eq!(
         messages(&r, FindingKind::NotRecorded),
@@ -286,7 +286,7 @@ fn record_replay_database_imports_as_an_api_trace() {
     let buffer = r.buffer("memory0").unwrap();
     let view = trace_core::memory::GpuMemoryView::new(r.memory.last(), &r.metadata.address_spaces[0]);
     assert_eq!(view.read_buffer(buffer).bytes, new);
-    assert_eq!(r.buffer("counter").unwrap().va, GpuVa(variable));
+    assert_eq!(r.buffer("counter").unwrap().va, GpuVa::new(variable));
     assert_round_trip(&r);
 }
 
@@ -376,7 +376,7 @@ fn mneme_database_has_full_and_changed_memory() {
     let weights = r.buffer("weights").unwrap();
     assert_eq!(
         (weights.element, weights.va, weights.bytes),
-        (ElementType::F32, GpuVa(BASE + 1024), 6000)
+        (ElementType::F32, GpuVa::new(BASE + 1024), 6000)
     );
     assert_eq!(r.buffer("memory0").unwrap().element, ElementType::U8);
     let stored: serde_json::Value = serde_json::from_slice(&r.extras[DATABASE]).unwrap();

@@ -57,14 +57,17 @@ fn dump_memory_is_at_its_recorded_addresses() {
     let [space] = &r.metadata.address_spaces[..] else {
         panic!("{:?}", r.metadata)
     };
-    assert_eq!((space.number, space.root, space.memattr), (1, PhysAddr(0x5000), 0x88));
+    assert_eq!(
+        (space.number, space.root, space.memattr),
+        (1, PhysAddr::new(0x5000), 0x88)
+    );
     let row = r.events.submits.get(0).unwrap();
-    assert_eq!((row.head_va, row.slot), (0x10040, 1));
+    assert_eq!((row.head_va, row.slot), (GpuVa::new(0x10040), 1));
     let view = GpuMemoryView::new(r.memory.at(0), space);
-    assert_eq!(view.read_range(GpuVa(0x10ffe), 4).bytes, [1, 1, 2, 2]);
+    assert_eq!(view.read_range(GpuVa::new(0x10ffe), 4).bytes, [1, 1, 2, 2]);
     let memory = r.memory.at(0);
-    let leaf = trace_core::mmu::translate(space.format, space.root, GpuVa(0x11000), &memory).unwrap();
-    assert_eq!((leaf.pa, leaf.rights), (PhysAddr(0x7000_0000), EVERY_RIGHT));
+    let leaf = trace_core::mmu::translate(space.format, space.root, GpuVa::new(0x11000), &memory).unwrap();
+    assert_eq!((leaf.pa, leaf.rights), (PhysAddr::new(0x7000_0000), EVERY_RIGHT));
     assert_eq!((r.metadata.source_pages, r.metadata.buffers.len()), (2, 1));
     assert_eq!(r.source_distinct_pages(), 2);
 }
@@ -117,9 +120,9 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
     }
     // The root is inside an object: the tables go elsewhere.
     let r = change(8000 + 12, &0x8000_0007u32.to_le_bytes());
-    assert_ne!(r.metadata.address_spaces[0].root, PhysAddr(0x8000_0000));
+    assert_ne!(r.metadata.address_spaces[0].root, PhysAddr::new(0x8000_0000));
     let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
-    assert_eq!(view.read_range(GpuVa(0x10000), 2).bytes, [1, 1]);
+    assert_eq!(view.read_range(GpuVa::new(0x10000), 2).bytes, [1, 1]);
 }
 
 #[test]
@@ -136,7 +139,11 @@ fn real_dumps_match_mesas_reader() {
         let hex = |t: &str| u64::from_str_radix(t, 16).unwrap();
         let r = import(&folder.join(name), &Progress::new()).unwrap();
         assert_eq!(kinds(&r), [FindingKind::Assumed], "{name}");
-        assert_eq!(r.events.submits.get(0).unwrap().head_va, hex(head), "{name}");
+        assert_eq!(
+            r.events.submits.get(0).unwrap().head_va,
+            GpuVa::new(hex(head)),
+            "{name}"
+        );
         assert_eq!(u64::from(r.metadata.identity.gpu_id >> 16), hex(product), "{name}");
         assert!(RegisterMap::for_recording(&r).is_some(), "{name}");
         let accesses: Vec<_> = r.events.accesses(0..r.events.len()).map(|(_, a)| a).collect();
@@ -153,7 +160,7 @@ fn real_dumps_match_mesas_reader() {
             .iter()
             .map(|b| {
                 let contents = view.read_range(b.va, b.bytes).bytes;
-                format!("{:X}:{:X}:{:08x}", b.va.0, b.bytes, crc(&[&contents]))
+                format!("{:X}:{:X}:{:08x}", b.va.get(), b.bytes, crc(&[&contents]))
             })
             .collect();
         assert_eq!(imported, bos, "{name}");
@@ -167,7 +174,7 @@ fn the_chain_of_a_real_dump_decodes() {
     let Some(folder) = recordings("panfrost") else { return };
     let r = import(&folder.join("g71/saxpy/submit000.panfrostdump"), &Progress::new()).unwrap();
     let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
-    let chain = trace_core::families::mali_jm::read_chain(&view, GpuVa(r.events.submits.get(0).unwrap().head_va));
+    let chain = trace_core::families::mali_jm::read_chain(&view, r.events.submits.get(0).unwrap().head_va);
     assert!(
         !chain.jobs.is_empty() && chain.jobs.iter().all(|j| j.header.is_ok()),
         "{chain:?}"

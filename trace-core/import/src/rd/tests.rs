@@ -231,7 +231,7 @@ fn memory_content_is_known_at_each_submit() {
                 let event = submits.next().unwrap();
                 let view = GpuMemoryView::new(recording.memory.at(event as u64), space);
                 for (va, contents) in std::mem::take(&mut now) {
-                    let found = view.read_range(GpuVa(va), contents.len() as u64);
+                    let found = view.read_range(GpuVa::new(va), contents.len() as u64);
                     assert!(
                         found.bytes == contents && found.holes.is_empty(),
                         "{va:#x} at event {event}"
@@ -292,7 +292,7 @@ fn damaged_rd_file_is_reported_and_the_rest_imported() {
     );
     let view = GpuMemoryView::new(r.memory.at(0), &r.metadata.address_spaces[0]);
     assert_eq!(
-        view.read_range(GpuVa(0x10ffc), 12).bytes,
+        view.read_range(GpuVa::new(0x10ffc), 12).bytes,
         commands,
         "a read across two pages differs"
     );

@@ -217,7 +217,11 @@ pub(super) fn spaces(functions: &[Function], chosen: Option<usize>, windows: &[M
                 let Some(bar) = function.and_then(|f| bar_of(&f.pci, bar)) else {
                     continue;
                 };
-                let base = if bar.ports { bar.base | PORTS } else { bar.base };
+                let base = if bar.ports {
+                    bar.base.get() | PORTS
+                } else {
+                    bar.base.get()
+                };
                 let first = w.first == base;
                 let always = first && bar.number != EXPANSION_ROM && !bar.ports;
                 if !used && !always {
@@ -291,6 +295,7 @@ fn is_display(f: &Function) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::BusAddr;
 
     #[test]
     fn a_device_is_named_by_id_or_address_or_compatible() {
@@ -342,7 +347,7 @@ mod tests {
     fn large_prefetchable_bars_are_framebuffers() {
         let bar = |number, bytes, ports, prefetchable| Bar {
             number,
-            base: 0,
+            base: BusAddr::ZERO,
             bytes,
             ports,
             prefetchable,

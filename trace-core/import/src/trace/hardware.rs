@@ -1,6 +1,7 @@
 //! The device description of an imported log: its bus identity and its name.
 
 use super::device::DeviceName;
+use trace_core::PhysAddr;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{EventKind, Hardware, PciFunction, PlatformDevice, PlatformWindow, Recording, SpaceKind};
 
@@ -72,7 +73,7 @@ fn platform(recording: &mut Recording, named: Option<&DeviceName>) {
             space.name = format!("reg{}", windows.len());
             windows.push(PlatformWindow {
                 name: space.name.clone(),
-                base,
+                base: PhysAddr::new(base),
                 bytes: space.bytes,
             });
         }

@@ -11,6 +11,7 @@ use super::text;
 use std::collections::{BTreeMap, HashMap};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{DmaKind, DmaMapRow, InterruptRow, UndecodedRow};
+use trace_core::{BusAddr, PhysAddr};
 
 /// Maximum number of open calls of a thread, of windows of accessors, and of names of interrupts.
 const MAX_OPEN_CALLS: usize = 64;
@@ -91,7 +92,7 @@ impl KernelLog {
                     function: 0,
                     bar: bar.number,
                 },
-                bar.base,
+                bar.base.get(),
                 bar.bytes,
             );
         }
@@ -103,9 +104,12 @@ impl KernelLog {
     }
 
     /// Keeps only accesses to these windows, each a first address and a size; an empty list keeps all.
-    pub(super) fn within(mut self, windows: &[(u64, u64)]) -> Self {
-        let last = |first: u64, bytes: u64| Some(first.saturating_add(bytes.checked_sub(1)?));
-        self.only = windows.iter().filter_map(|(f, n)| Some((*f, last(*f, *n)?))).collect();
+    pub(super) fn within(mut self, windows: &[(PhysAddr, u64)]) -> Self {
+        let last = |first: PhysAddr, bytes: u64| Some(first.saturating_add(bytes.checked_sub(1)?).get());
+        self.only = windows
+            .iter()
+            .filter_map(|(f, n)| Some((f.get(), last(*f, *n)?)))
+            .collect();
         self
     }
 
@@ -244,7 +248,7 @@ impl KernelLog {
                         rows.dma_map(
                             head.time,
                             DmaMapRow {
-                                bus: bus.unwrap_or(DmaMapRow::UNKNOWN),
+                                bus: BusAddr::new(bus.unwrap_or(DmaMapRow::UNKNOWN.get())),
                                 bytes,
                                 kind,
                                 reserved: 0,

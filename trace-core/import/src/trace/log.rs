@@ -10,6 +10,7 @@ use crate::error::{FilePosition, ImportError};
 use bytemuck::Pod;
 use rayon::prelude::*;
 use std::path::Path;
+use trace_core::PhysAddr;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{
@@ -27,7 +28,7 @@ pub struct Options {
     pub device: Option<DeviceName>,
     /// First address and size of the known windows of a device that no bus reports. A log of a kernel that traces all
     /// register accesses is then restricted to them.
-    pub windows: Vec<(u64, u64)>,
+    pub windows: Vec<(PhysAddr, u64)>,
 }
 
 /// A log format: blocks of lines are parsed independently on several threads, then handled in order.

@@ -22,6 +22,7 @@ use super::log::{Format, Log};
 use super::mmio_regions::{Finder, MmioRegions, Owner, find_mapped_range};
 use super::rows::{AccessTarget, Rows};
 use super::text::{self, Line};
+use trace_core::BusAddr;
 use trace_core::recording::{Bar, EXPANSION_ROM, PciFunction, UndecodedRow};
 
 /// Value of [`trace_core::recording::Identity::source`].
@@ -141,7 +142,7 @@ fn function(mut l: Line<'_>) -> Option<Function> {
         let ports = !rom && base & PORTS != 0;
         bars.push(Bar {
             number,
-            base: base & if ports { !3 } else { !FLAGS },
+            base: BusAddr::new(base & if ports { !3 } else { !FLAGS }),
             bytes,
             ports,
             prefetchable: !rom && !ports && base & PREFETCHABLE != 0,
@@ -288,7 +289,7 @@ impl Format for Mmiotrace {
                         function: self.functions.len(),
                         bar: bar.number,
                     },
-                    bar.base,
+                    bar.base.get(),
                     bar.bytes,
                 );
             }

@@ -4,6 +4,7 @@
 
 use super::device::{Function, address};
 use std::collections::BTreeMap;
+use trace_core::BusAddr;
 use trace_core::recording::{Bar, EXPANSION_ROM, PciFunction};
 
 /// Registers of configuration space: ids, class and revision, first base address register, number of BARs in bridges
@@ -167,7 +168,7 @@ fn bars(c: &Config) -> Vec<Bar> {
         let prefetchable = !ports && answer & 8 != 0;
         all.push(Bar {
             number,
-            base,
+            base: BusAddr::new(base),
             bytes,
             ports,
             prefetchable,
@@ -179,7 +180,7 @@ fn bars(c: &Config) -> Vec<Bar> {
         if base != 0 && bytes.is_power_of_two() {
             all.push(Bar {
                 number: EXPANSION_ROM,
-                base,
+                base: BusAddr::new(base),
                 bytes,
                 ports: false,
                 prefetchable: false,
@@ -230,7 +231,7 @@ mod tests {
         let entries: Vec<_> = rv100
             .bars
             .iter()
-            .map(|b| (b.number, b.base, b.bytes, b.ports, b.prefetchable))
+            .map(|b| (b.number, b.base.get(), b.bytes, b.ports, b.prefetchable))
             .collect();
         assert_eq!(
             entries,
@@ -241,7 +242,7 @@ mod tests {
                 (6, 0xfeb0_0000, 0x2_0000, false, false)
             ]
         );
-        let report: Vec<_> = gpu.bars.iter().map(|b| (b.number, b.base, b.bytes)).collect();
+        let report: Vec<_> = gpu.bars.iter().map(|b| (b.number, b.base.get(), b.bytes)).collect();
         assert_eq!(report, [(4, 0x80_fe00_0000, 0x4000)]);
     }
 }

@@ -156,7 +156,11 @@ impl Qemu {
         if is_reported {
             let function = self.number(place);
             for bar in self.functions.bars(place) {
-                let base = if bar.ports { PORTS | bar.base } else { bar.base };
+                let base = if bar.ports {
+                    PORTS | bar.base.get()
+                } else {
+                    bar.base.get()
+                };
                 self.windows.add(
                     Owner::Bar {
                         function,

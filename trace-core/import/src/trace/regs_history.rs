@@ -22,6 +22,7 @@ use line::ParsedLine;
 use memchr::memmem;
 use std::path::Path;
 use stitch::Stitch;
+use trace_core::PhysAddr;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{
@@ -42,7 +43,7 @@ const MAX_TOLD: usize = 32;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Base address of the registers; `None`: detected.
-    pub base: Option<u64>,
+    pub base: Option<PhysAddr>,
     /// GPU id register, for a history without a read of it.
     pub gpu_id: Option<u32>,
 }
@@ -175,7 +176,10 @@ impl ParsedLog {
         }
         let first = self.first.map_or(FilePosition::Whole, FilePosition::Line);
         let base = match options.base {
-            Some(address) => Base { address, assumed: None },
+            Some(address) => Base {
+                address: address.get(),
+                assumed: None,
+            },
             None => {
                 let all: Vec<Entry> = self
                     .stitch

@@ -7,6 +7,7 @@ use super::source;
 use super::text::{self, Line};
 use crate::error::{FilePosition, ImportError};
 use std::path::Path;
+use trace_core::BusAddr;
 use trace_core::recording::{Bar, EXPANSION_ROM, PciFunction};
 
 /// Suffix of the file next to a log.
@@ -52,7 +53,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Function, u64> {
         let bytes = last.checked_sub(first).and_then(|n| n.checked_add(1)).ok_or(at)?;
         bars.push(Bar {
             number,
-            base: first,
+            base: BusAddr::new(first),
             bytes,
             ports: flags & PORTS != 0,
             prefetchable: flags & PREFETCHABLE != 0 && number != EXPANSION_ROM,
@@ -80,7 +81,7 @@ mod tests {
         let bars = parse(text).unwrap().pci.bars;
         let entries: Vec<_> = bars
             .iter()
-            .map(|b| (b.number, b.base, b.bytes, b.ports, b.prefetchable))
+            .map(|b| (b.number, b.base.get(), b.bytes, b.ports, b.prefetchable))
             .collect();
         assert_eq!(
             entries,

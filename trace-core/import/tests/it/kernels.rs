@@ -25,7 +25,11 @@ fn checksum_json(bytes: &[u8]) -> serde_json::Value {
 /// Returns the launches with the memory before and after each, in the form of `expected.json`.
 fn api_trace_json(r: &Recording) -> serde_json::Value {
     let metadata = r.api().unwrap();
-    let names: BTreeMap<u64, &str> = metadata.modules[0].globals.iter().map(|g| (g.at, &*g.name)).collect();
+    let names: BTreeMap<u64, &str> = metadata.modules[0]
+        .globals
+        .iter()
+        .map(|g| (g.at.get(), &*g.name))
+        .collect();
     let mut launches: Vec<serde_json::Value> = Vec::new();
     let mut state = serde_json::json!({ "memory": {}, "variables": {} });
     for at in 0..r.events.len() {

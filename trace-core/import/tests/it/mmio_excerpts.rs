@@ -10,6 +10,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{
     Clock, DmaKind, DmaMapRow, EventKind, Hardware, PciFunction, PlatformDevice, Recording, SpaceKind,
 };
+use trace_core::{BusAddr, PhysAddr};
 use trace_import::ImportError;
 use trace_import::trace::{self, DeviceName, Form, Options};
 
@@ -197,7 +198,10 @@ fn rwmmio_addresses_translate_and_bars_come_from_a_second_file() {
     assert!(all.iter().any(|t| t == "R4 bar2+0xf8 0x1000000"), "{all:?}");
     let f = pci(&r);
     assert_eq!(f.bars.len(), 4);
-    assert_eq!((f.vendor, f.bars[3].number, f.bars[3].base), (0, 6, 0x1100_0000));
+    assert_eq!(
+        (f.vendor, f.bars[3].number, f.bars[3].base),
+        (0, 6, BusAddr::new(0x1100_0000))
+    );
     let kinds: Vec<_> = r.metadata.findings.iter().map(|f| f.kind).collect();
     assert!(
         kinds.contains(&FindingKind::Assumed) && kinds.contains(&FindingKind::NotUsed),
@@ -222,7 +226,7 @@ fn rwmmio_addresses_translate_and_bars_come_from_a_second_file() {
 fn accesses_outside_known_mmio_regions_are_omitted() {
     let within = |windows: &[(u64, u64)]| {
         let options = Options {
-            windows: windows.to_vec(),
+            windows: windows.iter().map(|(at, bytes)| (PhysAddr::new(*at), *bytes)).collect(),
             ..Options::default()
         };
         trace::import(&excerpt("panfrost-arm64.txt"), &options, &Progress::new())
@@ -251,7 +255,7 @@ fn platform_device_has_the_regions_its_driver_mapped() {
     };
     assert_eq!(
         (&compatible[..], windows[0].base, windows[0].bytes),
-        (&["arm,mali-t860".to_owned()][..], 0x4f00_0000, 0x1_0000)
+        (&["arm,mali-t860".to_owned()][..], PhysAddr::new(0x4f00_0000), 0x1_0000)
     );
     assert_eq!(r.metadata.identity.driver, "panfrost");
     let all = describe_events(&r);
@@ -332,7 +336,7 @@ a-1 [000] .... 1.000006: r: (x+0x1/0x2 [dev] <- rd32) val=0x3
     let rows: Vec<DmaMapRow> = (0..2).filter_map(|i| r.events.dma_map(i)).collect();
     assert_eq!(
         (rows[0].bus, rows[0].bytes, rows[0].kind),
-        (0x7fff000, 4096, DmaKind::Mapped as u32)
+        (BusAddr::new(0x7fff000), 4096, DmaKind::Mapped as u32)
     );
     assert_eq!(
         (rows[1].bus, rows[1].bytes, rows[1].kind),
@@ -349,7 +353,11 @@ fn qemu_trace_identifies_the_function_by_config_space() {
         (0x1002, 0x5159, Some(0x03_0000), Some(11))
     );
     assert_eq!(f.address, "0000:00:03.0");
-    let bars: Vec<_> = f.bars.iter().map(|b| (b.number, b.base, b.bytes, b.ports)).collect();
+    let bars: Vec<_> = f
+        .bars
+        .iter()
+        .map(|b| (b.number, b.base.get(), b.bytes, b.ports))
+        .collect();
     assert_eq!(
         &bars[..3],
         [
@@ -376,7 +384,11 @@ fn qemu_trace_identifies_the_function_by_ecam() {
     let f = pci(&r);
     assert_eq!((f.vendor, f.device, f.class), (0x1af4, 0x1000, Some(0x02_0000)));
     assert_eq!(f.address, "0000:00:01.0");
-    let bars: Vec<_> = f.bars.iter().map(|b| (b.number, b.base, b.bytes, b.ports)).collect();
+    let bars: Vec<_> = f
+        .bars
+        .iter()
+        .map(|b| (b.number, b.base.get(), b.bytes, b.ports))
+        .collect();
     assert!(bars.contains(&(4, 0x80_0000_0000, 0x4000, false)), "{bars:x?}");
     let all = describe_events(&r);
     let count = |space: &str| all.iter().filter(|t| t.contains(space)).count();
@@ -445,7 +457,7 @@ fn clock_logs_match_qemus_trace() {
     for (kind, source) in [("rwmmio", "rwmmio"), ("probes", "kprobe")] {
         let options = Options {
             device: Some(DeviceName::Compatible("arm,pl031".into())),
-            windows: vec![(0x901_0000, 0x1000)],
+            windows: vec![(PhysAddr::new(0x901_0000), 0x1000)],
         };
         let r = trace::import(&excerpt(&format!("pl031-{kind}.txt.gz")), &options, &Progress::new()).unwrap();
         let accesses: Vec<_> = r

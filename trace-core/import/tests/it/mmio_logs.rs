@@ -6,7 +6,7 @@ use trace_core::finding::FindingKind;
 use trace_core::progress::Progress;
 use trace_core::recording::{Clock, EventKind, Hardware, Recording, SpaceKind};
 use trace_core::screen::{self, Display, Framebuffer, RenderedScreen};
-use trace_core::{check, finding};
+use trace_core::{PhysAddr, check, finding};
 
 fn log(name: &str) -> Option<PathBuf> {
     let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
@@ -165,7 +165,7 @@ fn first_rv100_events_match_the_log_lines() {
     let bars: Vec<_> = f
         .bars
         .iter()
-        .map(|b| (b.number, b.base, b.bytes, b.ports, b.prefetchable))
+        .map(|b| (b.number, b.base.get(), b.bytes, b.ports, b.prefetchable))
         .collect();
     assert_eq!(
         bars,
@@ -327,7 +327,7 @@ fn the_arm64_log_of_panfrost_is_of_a_platform_device() {
     };
     assert_eq!(
         (d.windows.len(), d.windows[0].base, d.windows[0].bytes),
-        (1, 0x4f00_0000, 0x1_0000)
+        (1, PhysAddr::new(0x4f00_0000), 0x1_0000)
     );
     assert_eq!(
         (r.metadata.spaces.len(), r.metadata.spaces[0].name.as_str()),

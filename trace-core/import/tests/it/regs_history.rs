@@ -11,7 +11,7 @@ use trace_core::finding::FindingKind;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, Clock, EventKind, Recording};
 use trace_core::registers::RecordedRegisters;
-use trace_core::{check, container};
+use trace_core::{PhysAddr, check, container};
 use trace_import::ImportError;
 use trace_import::trace::regs_history::{self, Options, SOURCE};
 
@@ -228,7 +228,7 @@ fn user_options_set_register_base_and_gpu_id() {
     assert_eq!(accesses(&r), without_id);
     assert!(finding_messages(&r, FindingKind::Assumed)[1].contains("--gpu-id"));
     let options = Options {
-        base: Some(AT - 0x2000),
+        base: Some(PhysAddr::new(AT - 0x2000)),
         gpu_id: Some(0x6000_0000),
     };
     let r = import_with(text.as_bytes(), &options).unwrap();
@@ -236,7 +236,7 @@ fn user_options_set_register_base_and_gpu_id() {
     assert_eq!(r.metadata.identity.gpu_name, "Mali-G71");
     assert_eq!(finding_messages(&r, FindingKind::Assumed), Vec::<&str>::new());
     let shifted = Options {
-        base: Some(AT + 0x1000),
+        base: Some(PhysAddr::new(AT + 0x1000)),
         ..Options::default()
     };
     let r = import_with(text.as_bytes(), &shifted).unwrap();
@@ -244,7 +244,7 @@ fn user_options_set_register_base_and_gpu_id() {
     assert_eq!(accesses(&r).len(), expected);
     assert!(finding_messages(&r, FindingKind::NotUsed)[0].contains("and were not imported"));
     let far = Options {
-        base: Some(0x1000),
+        base: Some(PhysAddr::new(0x1000)),
         ..Options::default()
     };
     let error = import_with(text.as_bytes(), &far).unwrap_err().to_string();

@@ -6,6 +6,7 @@ use register_maps::naming::{
     Key, MapHeader, NameEntry, NamedField, NamedRange, NamedRegister, NamingError, replace_entry, set_entry,
 };
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::registers::{AccessRule, FieldKind, RegisterMap};
 
 fn head() -> MapHeader {
@@ -85,7 +86,7 @@ fn names_are_added_to_a_new_map_file() {
     });
     let third = set_entry(&second.text, &head(), &range).unwrap();
     let m = map(&third.text);
-    let (found, at) = m.memory_at(0, 0xffff_b005_c010).unwrap();
+    let (found, at) = m.memory_at(0, GpuVa::new(0xffff_b005_c010)).unwrap();
     assert_eq!((found.name.as_str(), at), ("ring", 0x10));
     let fourth = set_entry(&third.text, &head(), &register("KICK", 0x24, Vec::new())).unwrap();
     let m = map(&fourth.text);

@@ -1,6 +1,7 @@
 //! Index of one side's calls before the alignment: ids that mean the same on both sides, names of transfers, and
 //! digests of call contents.
 
+use crate::GpuVa;
 use crate::api_trace::{ApiTrace, Value, has_succeeded};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallEvent, CopyKind, CopyRow, LaunchRow, OrderRow, PageId, Recording};
@@ -130,7 +131,7 @@ fn copy_key(row: &CopyRow) -> Option<(bool, u64, u64)> {
         CopyKind::DeviceToHost if !is_piece(row) => false,
         _ => return None,
     };
-    Some((to_device, row.device(), row.total()?))
+    Some((to_device, row.device().get(), row.total()?))
 }
 
 impl CallIndex {
@@ -186,7 +187,7 @@ impl CallIndex {
             let mut take = |word: u64| digest = mix(digest, word);
             match &argument.value {
                 Value::Pointer { place: Some(place), .. } => take(place.offset),
-                Value::Pointer { to, .. } => take(u64::from(*to == 0)),
+                Value::Pointer { to, .. } => take(u64::from(*to == GpuVa::ZERO)),
                 Value::Bytes(places) => {
                     for (word, at) in argument.raw.chunks(8).zip((0u32..).step_by(8)) {
                         let number = number(word);
@@ -238,7 +239,7 @@ fn content(recording: &Recording, row: &CopyRow) -> u64 {
         return 0;
     };
     // The start offset in the first page counts: the same pages hold other bytes from another offset.
-    let mut digest = mix(4, row.device() % crate::PAGE_SIZE as u64);
+    let mut digest = mix(4, row.device().get() % crate::PAGE_SIZE as u64);
     for id in recording.events.call_pages.iter_range(pages) {
         let word = match recording.memory.pages.digest(PageId(id)) {
             Some(d) => number(&d),

@@ -1,6 +1,7 @@
 //! One side of a comparison of calls: a recording, the index of its calls, and the pieces of its snapshots.
 
 use super::call_index::{CallIndex, is_piece};
+use crate::GpuVa;
 use crate::api_trace::{ApiTrace, BufferLocation};
 use crate::recording::{CallEvent, Recording};
 use std::collections::BTreeMap;
@@ -25,12 +26,12 @@ impl<'r> CallSide<'r> {
     }
 
     /// Returns the location of an address at an event.
-    pub fn place(&self, address: u64, event: u64) -> Option<BufferLocation> {
+    pub fn place(&self, address: GpuVa, event: u64) -> Option<BufferLocation> {
         self.calls().buffers().locate(address, event)
     }
 
     /// Formats an address.
-    pub fn format_address(&self, address: u64, event: u64) -> String {
+    pub fn format_address(&self, address: GpuVa, event: u64) -> String {
         self.calls().buffers().format_address(address, event)
     }
 }
@@ -67,7 +68,7 @@ impl SnapshotPieces {
                 continue;
             };
             let event = at as u64;
-            if let Some(place) = of.place(row.from, event) {
+            if let Some(place) = of.place(GpuVa::new(row.from), event) {
                 by_place.entry((snapshot_number(of, event), place)).or_insert(event);
             }
         }

@@ -115,9 +115,9 @@ fn find_suspect_ranges(
     progress: &Progress,
 ) -> Result<Vec<Range<u64>>, Cancelled> {
     const PAGE: u64 = PAGE_SIZE as u64;
-    let phase = a.1.device() % PAGE;
+    let phase = a.1.device().get() % PAGE;
     let whole = || Some(0..bytes).filter(|r| !r.is_empty()).into_iter().collect();
-    if phase != b.1.device() % PAGE {
+    if phase != b.1.device().get() % PAGE {
         return Ok(whole());
     }
     let (Some(p), Some(q)) = (a.0.copy_pages(a.1), b.0.copy_pages(b.1)) else {

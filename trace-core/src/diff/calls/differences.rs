@@ -1,6 +1,7 @@
 //! Reported differences between matching calls.
 
 use super::code::CodeDifference;
+use crate::GpuVa;
 use crate::diff::elements::{ElementDiff, Tolerance};
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +56,7 @@ pub struct CallDifference {
     /// The direction of a copy.
     pub way: String,
     /// Device address of the first byte on each side; 0 for launches.
-    pub at: (u64, u64),
+    pub at: (GpuVa, GpuVa),
     /// Differences other than content: name (`argument 2 (float)`, `grid`, `value`, `to`, `from`, `bytes`, `result`),
     /// and the value on each side.
     pub fields: Vec<(String, String, String)>,
@@ -111,7 +112,7 @@ impl CallDifference {
             events,
             names: Default::default(),
             way: String::new(),
-            at: (0, 0),
+            at: (GpuVa::ZERO, GpuVa::ZERO),
             fields: Vec::new(),
             content: None,
             differs: true,
@@ -121,9 +122,9 @@ impl CallDifference {
     /// Returns the device address of the first differing byte in the first and in the second recording; `None` for
     /// launches.
     #[must_use]
-    pub fn place(&self) -> Option<(u64, u64)> {
+    pub fn place(&self) -> Option<(GpuVa, GpuVa)> {
         let by = self.content.as_ref().map_or(0, |c| c.first_byte);
-        let at = |at: u64| at.saturating_add(by);
+        let at = |at: GpuVa| at.saturating_add(by);
         (self.part != CallPart::Launch).then_some((at(self.at.0), at(self.at.1)))
     }
 

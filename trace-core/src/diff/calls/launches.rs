@@ -3,6 +3,7 @@
 use super::buffers::BufferPairs;
 use super::call_index::is_host_address;
 use super::call_side::{CallSide, Field};
+use crate::GpuVa;
 use crate::api_trace::{Argument, BufferLocation, Value};
 use crate::recording::{ElementType, LaunchRow};
 
@@ -110,7 +111,7 @@ fn is_same_argument(x: &Argument, y: &Argument, together: &BufferPairs) -> bool 
             },
         ) => {
             // Addresses outside all buffers differ between runs; a null address does not.
-            together.is_same_location(*place, *other) && (place.is_some() || (*p == 0) == (*q == 0))
+            together.is_same_location(*place, *other) && (place.is_some() || (*p == GpuVa::ZERO) == (*q == GpuVa::ZERO))
         }
         (Value::Missing, Value::Missing) => true,
         // A value that looks like a host address on both sides differs between any two runs.
@@ -120,7 +121,7 @@ fn is_same_argument(x: &Argument, y: &Argument, together: &BufferPairs) -> bool 
 }
 
 /// Addresses among the words of an argument: offset, address, location.
-type WordPointers = [(u32, u64, BufferLocation)];
+type WordPointers = [(u32, GpuVa, BufferLocation)];
 
 /// Compares arguments of several words, word by word.
 fn describe_argument(

@@ -26,8 +26,8 @@ fn with_in(r: &Recording, va: u64, bytes: &[u8], changes: impl Fn(u64) -> bool) 
     let mut memory = MemoryBuilder::new();
     for s in r.memory.snapshots.iter() {
         let view = r.memory.at(s.event);
-        let at = mmu::translate(space.format, space.root, GpuVa(va), &view).unwrap();
-        let frame = at.pa.frame() + (va - at.va.0) / 4096;
+        let at = mmu::translate(space.format, space.root, GpuVa::new(va), &view).unwrap();
+        let frame = at.pa.frame() + (va - at.va.get()) / 4096;
         let mut frames = Vec::new();
         for run in view.runs() {
             for f in run.first_frame..run.end_frame() {
@@ -55,7 +55,7 @@ fn first_job(r: &Recording) -> (u64, u64) {
     let mali_jm::Payload::Compute(c) = chain.jobs[0].payload else {
         panic!("no compute job")
     };
-    (job.head_va.0, c.draw.0)
+    (job.head_va.get(), c.draw.get())
 }
 
 #[test]
@@ -78,7 +78,10 @@ fn descriptor_field_difference_shows_both_values() {
         panic!("{:?}", d.descriptors)
     };
     assert_eq!((difference.layout.as_str(), difference.in_chain), ("job-header", 0));
-    assert_eq!((difference.a, difference.b), (Some(GpuVa(head)), Some(GpuVa(head))));
+    assert_eq!(
+        (difference.a, difference.b),
+        (Some(GpuVa::new(head)), Some(GpuVa::new(head)))
+    );
     assert_eq!(difference.first_byte, 17);
     assert_eq!(
         difference.fields,
@@ -122,7 +125,7 @@ fn job_on_one_side_of_a_chain_is_reported() {
     let d = diff(&r, &other).descriptors;
     assert_eq!((d.only_a, d.only_b), (0, 1), "{d:?}");
     let unmatched = d.list.iter().find(|l| l.a.is_none()).unwrap();
-    assert_eq!((unmatched.in_chain, unmatched.b), (1, Some(GpuVa(head + 64))));
+    assert_eq!((unmatched.in_chain, unmatched.b), (1, Some(GpuVa::new(head + 64))));
 }
 
 #[test]
@@ -176,7 +179,7 @@ fn header_status_written_by_the_device_is_ignored() {
 #[test]
 fn summary_names_the_differing_input_and_its_output() {
     let r = sample("vecadd.kine");
-    let at = |name: &str| r.buffer(name).unwrap().va.0;
+    let at = |name: &str| r.buffer(name).unwrap().va.get();
     let end = r.events.len() as u64;
     let other = with(&r, at("a"), &[0x55]);
     let other = with_in(&other, at("c"), &[0x55], |event| event == end);
@@ -206,7 +209,7 @@ fn outputs_that_were_not_computed_are_not_compared() {
         (job.head_va, job.submit_event)
     };
     let end = r.events.len() as u64;
-    let mut other = with_in(&r, r.buffer("c").unwrap().va.0, &[0x55], |event| event == end);
+    let mut other = with_in(&r, r.buffer("c").unwrap().va.get(), &[0x55], |event| event == end);
     assert!(!diff(&r, &other).is_empty());
     other.register_trace_mut().unwrap().chain_reports = vec![crate::recording::ChainReport {
         submit_event: submit,

@@ -34,7 +34,7 @@ fn buffer(name: &str, va: u64, bytes: u64, element: ElementType) -> Buffer {
         name: name.into(),
         role: BufferRole::Output,
         address_space: 0,
-        va: GpuVa(va),
+        va: GpuVa::new(va),
         bytes,
         element,
     }
@@ -172,7 +172,7 @@ fn pages_with_the_same_contents_elsewhere_were_moved() {
     assert_eq!(m.list.len(), 1);
     assert_eq!(
         (m.list[0].va, m.list[0].pages, m.list[0].moved_to),
-        (GpuVa(0x1000), 2, Some(GpuVa(0x4000)))
+        (GpuVa::new(0x1000), 2, Some(GpuVa::new(0x4000)))
     );
     assert!(!d.is_empty());
     // The contents are compared at their own addresses.

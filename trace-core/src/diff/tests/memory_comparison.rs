@@ -9,9 +9,9 @@ use crate::progress::Progress;
 use crate::recording::Recording;
 
 /// Returns the start of every run of differing bytes, found one after another.
-fn all(b: &MemoryComparison<'_>, forward: bool) -> Vec<u64> {
+fn all(b: &MemoryComparison<'_>, forward: bool) -> Vec<GpuVa> {
     let progress = Progress::new();
-    let mut at = if forward { 0 } else { u64::MAX };
+    let mut at = if forward { GpuVa::ZERO } else { GpuVa::MAX };
     let mut out = Vec::new();
     while let Some(va) = b.find_next_difference(at, forward, &progress).unwrap() {
         out.push(va);
@@ -35,21 +35,27 @@ fn next_differing_run_is_found_in_both_directions() {
     }
     let b = two_spaces_of(0x3_0070_0000, pages);
     let both = compare_memory(&a, &b, &none);
-    let expected: Vec<u64> = runs.iter().map(|r| r.0 as u64).collect();
+    let expected: Vec<GpuVa> = runs.iter().map(|r| GpuVa::new(r.0 as u64)).collect();
     assert_eq!(all(&both, true), expected);
     let mut back = all(&both, false);
     back.reverse();
     assert_eq!(back, expected);
     // From inside a run, the search leads to its own start, or to the next run.
     let progress = Progress::new();
-    assert_eq!(both.find_next_difference(500, false, &progress).unwrap(), Some(100));
-    assert_eq!(both.find_next_difference(500, true, &progress).unwrap(), Some(4000));
+    assert_eq!(
+        both.find_next_difference(GpuVa::new(500), false, &progress).unwrap(),
+        Some(GpuVa::new(100))
+    );
+    assert_eq!(
+        both.find_next_difference(GpuVa::new(500), true, &progress).unwrap(),
+        Some(GpuVa::new(4000))
+    );
     let same = compare_memory(&a, &a, &none);
     assert_eq!((all(&same, true), all(&same, false)), (vec![], vec![]));
-    let at_end = both.read(4094, 4);
+    let at_end = both.read(GpuVa::new(4094), 4);
     assert_eq!(at_end[0], (Ok(2), Ok(9)));
     assert_eq!(at_end[2], (Err(ByteState::Unmapped), Err(ByteState::Unmapped)));
-    assert_eq!(both.read(u64::MAX - 1, 5).len(), 5);
+    assert_eq!(both.read(GpuVa::new(u64::MAX - 1), 5).len(), 5);
 }
 
 #[test]
@@ -63,22 +69,22 @@ fn moved_memory_is_read_at_its_new_address() {
     let moved = |va: u64, to_va: u64| MappingDiff {
         list: vec![MappingDifference {
             address_space: 1,
-            va: GpuVa(va),
+            va: GpuVa::new(va),
             pages: 1,
             a: Some(to),
             b: None,
-            moved_to: Some(GpuVa(to_va)),
+            moved_to: Some(GpuVa::new(to_va)),
         }],
         ..MappingDiff::default()
     };
     // The second recording has at 0 what the first would have at 0x8000.
     let mappings = moved(0x8000, 0);
     let both = compare_memory(&a, &a, &mappings);
-    assert_eq!(both.map_to_second(0x8010), 0x10);
-    assert_eq!(both.map_to_second(0x9000), 0x9000);
-    assert_eq!(both.read(0x8000, 1)[0], (Err(ByteState::Unmapped), Ok(2)));
+    assert_eq!(both.map_to_second(GpuVa::new(0x8010)), GpuVa::new(0x10));
+    assert_eq!(both.map_to_second(GpuVa::new(0x9000)), GpuVa::new(0x9000));
+    assert_eq!(both.read(GpuVa::new(0x8000), 1)[0], (Err(ByteState::Unmapped), Ok(2)));
     // So it is not shown again at its own address.
-    assert_eq!(both.read(0, 1)[0], (Ok(2), Err(ByteState::Unmapped)));
+    assert_eq!(both.read(GpuVa::ZERO, 1)[0], (Ok(2), Err(ByteState::Unmapped)));
 }
 
 #[test]
@@ -93,7 +99,7 @@ fn memory_comparison_needs_both_address_spaces() {
     stop.cancel();
     assert!(
         compare_memory(&a, &a, &none)
-            .find_next_difference(0, true, &stop)
+            .find_next_difference(GpuVa::ZERO, true, &stop)
             .is_err()
     );
 }

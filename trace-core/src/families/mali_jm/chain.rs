@@ -72,7 +72,7 @@ impl ChainJob for Job {
 
     fn descriptors(&self) -> Vec<(&'static str, GpuVa)> {
         let mut out = vec![(HEADER_LAYOUT, self.va)];
-        let behind = GpuVa(self.va.0.saturating_add(HEADER_BYTES as u64));
+        let behind = self.va.saturating_add(HEADER_BYTES as u64);
         match &self.payload {
             Payload::WriteValue(_) => out.push(("write-value", behind)),
             Payload::CacheFlush(_) => out.push(("cache-flush", behind)),
@@ -120,7 +120,7 @@ pub fn read_job(mem: &(impl GpuMemory + ?Sized), va: GpuVa) -> Job {
         Payload::Compute(c) | Payload::IndexedVertex { vertex: c, .. } => c.renderer,
         _ => None,
     };
-    let shader_va = state.map(|s| s.shader).filter(|s| s.0 != 0);
+    let shader_va = state.map(|s| s.shader).filter(|s| s.get() != 0);
     Job {
         va,
         header,
@@ -151,7 +151,7 @@ pub fn read_chain(mem: &(impl GpuMemory + ?Sized), head: GpuVa) -> Chain {
         };
         jobs.push(this);
         match next {
-            Ok(GpuVa(0)) => break ChainEnd::End,
+            Ok(GpuVa::ZERO) => break ChainEnd::End,
             Ok(next) => at = next,
             Err(end) => break end,
         }

@@ -66,7 +66,7 @@ pub struct JobHeader {
     /// Written by the hardware when the job stops early.
     pub first_incomplete_task: u32,
     /// Written by the hardware: the address of the fault.
-    pub fault_pointer: u64,
+    pub fault_pointer: GpuVa,
     /// Whether addresses in the job are 64 bits wide.
     pub is_64bit: bool,
     /// Raw job type; see [`JobHeader::kind`].
@@ -156,7 +156,7 @@ impl JobHeader {
         Self {
             exception_status: word(bytes, 0),
             first_incomplete_task: word(bytes, 1),
-            fault_pointer: u64::from(word(bytes, 2)) | u64::from(word(bytes, 3)) << 32,
+            fault_pointer: GpuVa::new(u64::from(word(bytes, 2)) | u64::from(word(bytes, 3)) << 32),
             is_64bit,
             job_type: (control >> 1 & 0x7f) as u8,
             barrier: control & 1 << 8 != 0,
@@ -164,7 +164,7 @@ impl JobHeader {
             index: (control >> 16) as u16,
             dep1: deps as u16,
             dep2: (deps >> 16) as u16,
-            next: GpuVa(u64::from(word(bytes, 6)) | next_hi << 32),
+            next: GpuVa::new(u64::from(word(bytes, 6)) | next_hi << 32),
             reserved: control & RESERVED,
         }
     }
@@ -184,7 +184,7 @@ impl JobHeader {
         if h.reserved != 0 {
             return Err(HeaderError::ReservedBits { bits: h.reserved });
         }
-        if h.next.0 & 63 != 0 || h.next.0 >> crate::mmu::VA_BITS != 0 {
+        if h.next.get() & 63 != 0 || h.next.get() >> crate::mmu::VA_BITS != 0 {
             return Err(HeaderError::BadNext { next: h.next });
         }
         Ok(h)
@@ -202,12 +202,16 @@ impl JobHeader {
         let words = [
             self.exception_status,
             self.first_incomplete_task,
-            self.fault_pointer as u32,
-            (self.fault_pointer >> 32) as u32,
+            self.fault_pointer.get() as u32,
+            (self.fault_pointer.get() >> 32) as u32,
             control,
             u32::from(self.dep1) | u32::from(self.dep2) << 16,
-            self.next.0 as u32,
-            if self.is_64bit { (self.next.0 >> 32) as u32 } else { 0 },
+            self.next.get() as u32,
+            if self.is_64bit {
+                (self.next.get() >> 32) as u32
+            } else {
+                0
+            },
         ];
         let mut out = [0; HEADER_BYTES];
         for (to, w) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
@@ -246,7 +250,7 @@ impl JobHeader {
                 self.exception_status
             ));
         }
-        if self.fault_pointer >> crate::mmu::VA_BITS != 0 {
+        if self.fault_pointer.get() >> crate::mmu::VA_BITS != 0 {
             return doubt(format!("the fault pointer {:#x} is out of range", self.fault_pointer));
         }
         if self.index != 0 && (self.dep1 == self.index || self.dep2 == self.index) {

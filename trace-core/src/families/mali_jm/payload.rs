@@ -165,7 +165,7 @@ impl WriteValue {
     #[must_use]
     pub fn encode(&self) -> [u8; 24] {
         let mut out = [0; 24];
-        let words = [self.address.0, u64::from(self.kind.raw()), self.value];
+        let words = [self.address.get(), u64::from(self.kind.raw()), self.value];
         for (to, w) in out.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *to = w.to_le_bytes();
         }
@@ -291,7 +291,7 @@ impl RendererState {
         let w = |n: usize| word(bytes, n * 4);
         Self {
             // The code is 16-byte aligned; the low bits are flags.
-            shader: GpuVa((u64::from(w(0)) | u64::from(w(1)) << 32) & !15),
+            shader: GpuVa::new((u64::from(w(0)) | u64::from(w(1)) << 32) & !15),
             samplers: w(2) as u16,
             textures: (w(2) >> 16) as u16,
             attributes: w(3) as u16,
@@ -351,9 +351,9 @@ fn wide(bytes: &[u8], at: usize) -> u64 {
 
 /// Decodes the draw descriptor at `offset` in the bytes of a job, and the renderer state that it points to.
 fn draw(mem: &(impl GpuMemory + ?Sized), va: GpuVa, job: &[u8], offset: usize) -> Compute {
-    let q = |n: usize| GpuVa(wide(job, offset.saturating_add(n * 4)));
+    let q = |n: usize| GpuVa::new(wide(job, offset.saturating_add(n * 4)));
     let mut c = Compute {
-        draw: GpuVa(va.0.saturating_add(offset as u64)),
+        draw: va.saturating_add(offset as u64),
         position: q(4),
         uniform_buffers: q(6),
         textures: q(8),
@@ -369,7 +369,7 @@ fn draw(mem: &(impl GpuMemory + ?Sized), va: GpuVa, job: &[u8], offset: usize) -
         renderer: None,
     };
     let mut state = [0; STATE_BYTES];
-    if c.state.0 != 0 && mem.read(c.state, &mut state) {
+    if c.state.get() != 0 && mem.read(c.state, &mut state) {
         c.renderer = Some(RendererState::read(&state));
     }
     c
@@ -403,7 +403,7 @@ pub fn decode_payload(mem: &(impl GpuMemory + ?Sized), va: GpuVa, header: &JobHe
     match kind {
         JobType::WriteValue => {
             let payload = WriteValue {
-                address: GpuVa(wide(job, HEADER_BYTES)),
+                address: GpuVa::new(wide(job, HEADER_BYTES)),
                 kind: WriteKind::from_raw(word(job, HEADER_BYTES + 8)),
                 value: wide(job, HEADER_BYTES + 16),
             };

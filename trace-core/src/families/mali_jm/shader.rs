@@ -41,7 +41,7 @@ impl Stage {
 #[must_use]
 pub fn find_shaders(job: &Job) -> Vec<(Stage, GpuVa)> {
     let named = |stage, c: &super::Compute| {
-        let state = c.renderer.filter(|s| s.shader.0 != 0)?;
+        let state = c.renderer.filter(|s| s.shader.get() != 0)?;
         Some((stage, state.shader))
     };
     let all = match (&job.payload, job.kind()) {
@@ -138,7 +138,7 @@ impl Code {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         // Compute the distance first: the last clause may end at the end of the address space.
-        let from_entry = |c: &CodeClause| c.clause.address.saturating_sub(self.entry.0);
+        let from_entry = |c: &CodeClause| c.clause.address.saturating_sub(self.entry.get());
         let all = |c: &CodeClause| from_entry(c).saturating_add(c.clause.bytes());
         self.clauses.last().map_or(0, all)
     }
@@ -165,8 +165,10 @@ impl Code {
 
     /// Returns the index of the clause at an address.
     #[must_use]
-    pub fn at(&self, va: u64) -> Option<usize> {
-        self.clauses.binary_search_by_key(&va, |c| c.clause.address).ok()
+    pub fn at(&self, va: GpuVa) -> Option<usize> {
+        self.clauses
+            .binary_search_by_key(&va, |c| GpuVa::new(c.clause.address))
+            .ok()
     }
 }
 
@@ -189,7 +191,7 @@ fn target(t: &Tuple, add: &Instruction, constants: &[Constant; 6], address: u64)
             return None;
         };
         let by = constants.get(usize::from(index))?.offset(low, high)?;
-        Some(GpuVa(address.wrapping_add_signed(by)))
+        Some(GpuVa::new(address.wrapping_add_signed(by)))
     })
 }
 
@@ -212,19 +214,19 @@ pub fn decode_code(mem: &(impl GpuMemory + ?Sized), entry: GpuVa) -> Code {
 pub fn decode_code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, max: u64) -> Code {
     let max = max.min(MAX_CODE);
     let mut clauses: Vec<CodeClause> = Vec::new();
-    let mut at = entry.0;
+    let mut at = entry.get();
     // The furthest branch target, and whether there may be branches that are not understood.
     let (mut furthest, mut guessed) = (0u64, false);
     let end = loop {
-        if at.saturating_sub(entry.0) >= max {
+        if at.saturating_sub(entry.get()) >= max {
             break CodeEnd::Limit;
         }
         let word = |n: usize| {
-            let va = at.checked_add((n * WORD_BYTES) as u64).map(GpuVa);
+            let va = at.checked_add((n * WORD_BYTES) as u64).map(GpuVa::new);
             let mut word = [0; WORD_BYTES];
             match va {
                 Some(va) if mem.read(va, &mut word) => Ok(word),
-                _ => Err(CodeEnd::Unreadable(va.unwrap_or(GpuVa(u64::MAX)))),
+                _ => Err(CodeEnd::Unreadable(va.unwrap_or(GpuVa::MAX))),
             }
         };
         match word(0) {
@@ -257,7 +259,7 @@ pub fn decode_code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, max: u6
                 }
             }
         }
-        furthest = targets.iter().fold(furthest, |f, t| f.max(t.0));
+        furthest = targets.iter().fold(furthest, |f, t| f.max(t.get()));
         guessed |= indirect;
         let ends = clause.header.flow() == Flow::End || always(&clause);
         at = at.saturating_add(clause.bytes());
@@ -269,7 +271,7 @@ pub fn decode_code_within(mem: &(impl GpuMemory + ?Sized), entry: GpuVa, max: u6
         });
         if ends && !guessed && furthest < at {
             let mut word = [0; 4];
-            let padded = mem.read(GpuVa(at), &mut word) && word == [0; 4];
+            let padded = mem.read(GpuVa::new(at), &mut word) && word == [0; 4];
             break if padded { CodeEnd::Padding } else { CodeEnd::Last };
         }
     };
@@ -284,7 +286,7 @@ fn always(c: &Clause) -> bool {
 
 /// Marks the clauses that are reachable from the entry.
 fn reach(entry: GpuVa, clauses: &mut [CodeClause]) {
-    let mut todo = vec![entry.0];
+    let mut todo = vec![entry.get()];
     let mut seen = BTreeSet::new();
     while let Some(at) = todo.pop() {
         let found = clauses.binary_search_by_key(&at, |c| c.clause.address);
@@ -295,7 +297,7 @@ fn reach(entry: GpuVa, clauses: &mut [CodeClause]) {
             continue;
         }
         c.reachable = true;
-        todo.extend(c.targets.iter().map(|t| t.0));
+        todo.extend(c.targets.iter().map(|t| t.get()));
         if c.clause.header.flow() != Flow::End && !always(&c.clause) {
             todo.push(at.saturating_add(c.clause.bytes()));
         }

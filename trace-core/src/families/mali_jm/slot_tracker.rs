@@ -97,7 +97,7 @@ impl<'a> SlotTracker<'a> {
                 let Some(slot) = self.slots.get_mut(usize::from(n)) else {
                     return;
                 };
-                let head = GpuVa(slot.head_high << 32 | slot.head_low);
+                let head = GpuVa::new(slot.head_high << 32 | slot.head_low);
                 let prepared = slot.head_event.take().unwrap_or(mark.event);
                 self.submit(mark, n, head, prepared);
             }
@@ -248,7 +248,7 @@ impl JobTracker for SlotTracker<'_> {
                 // The job has ended here, whether or not a handler reads the status.
                 self.end_jobs(line, status, mark.event, mark.time);
             }
-            MarkKind::Submit { head, slot } => self.submit(mark, slot, GpuVa(head), mark.event),
+            MarkKind::Submit { head, slot } => self.submit(mark, slot, head, mark.event),
             MarkKind::Write { class, value } => self.write(mark, class, value),
         }
     }

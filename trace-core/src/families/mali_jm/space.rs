@@ -106,7 +106,7 @@ mod tests {
         let space = |number, root| AddressSpace {
             number,
             format: MmuFormat::Aarch64_4k,
-            root: PhysAddr(root),
+            root: PhysAddr::new(root),
             memattr: 0,
             transcfg: 6,
         };
@@ -147,9 +147,9 @@ mod tests {
             let mut frames = vec![(9, one, FrameRole::Data), (10, two, FrameRole::Data)];
             for level in 1..5u64 {
                 let page = if level < 4 {
-                    table(0, mmu::encode_table(F, PhysAddr((level + 1) << 12)))
+                    table(0, mmu::encode_table(F, PhysAddr::new((level + 1) << 12)))
                 } else {
-                    table(5, mmu::encode_leaf(F, PhysAddr(target), Rights::RW, 0))
+                    table(5, mmu::encode_leaf(F, PhysAddr::new(target), Rights::RW, 0))
                 };
                 frames.push((level, m.add_page(&page), FrameRole::Table));
             }
@@ -163,13 +163,13 @@ mod tests {
         recording.metadata.address_spaces = vec![AddressSpace {
             number: 0,
             format: F,
-            root: PhysAddr(0x1000),
+            root: PhysAddr::new(0x1000),
             memattr: 0,
             transcfg: 6,
         }];
         let seen: Vec<u8> = memory_at_submits(&recording, map, &[0, 1])
             .into_iter()
-            .map(|view| view.unwrap().page(GpuVa(0x5000)).0.unwrap()[0])
+            .map(|view| view.unwrap().page(GpuVa::new(0x5000)).0.unwrap()[0])
             .collect();
         assert_eq!(seen, [1, 2]);
     }

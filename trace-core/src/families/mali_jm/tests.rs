@@ -18,10 +18,10 @@ struct Ranges(BTreeMap<u64, Vec<u8>>);
 
 impl GpuMemory for Ranges {
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
-        let Some((start, bytes)) = self.0.range(..=va.0).next_back() else {
+        let Some((start, bytes)) = self.0.range(..=va.get()).next_back() else {
             return false;
         };
-        let at = (va.0 - start) as usize;
+        let at = (va.get() - start) as usize;
         let Some(from) = at.checked_add(out.len()).and_then(|end| bytes.get(at..end)) else {
             return false;
         };
@@ -34,7 +34,7 @@ fn header(job_type: u8, index: u16, next: u64) -> JobHeader {
     JobHeader {
         exception_status: 0,
         first_incomplete_task: 0,
-        fault_pointer: 0,
+        fault_pointer: GpuVa::ZERO,
         is_64bit: true,
         job_type,
         barrier: true,
@@ -42,7 +42,7 @@ fn header(job_type: u8, index: u16, next: u64) -> JobHeader {
         index,
         dep1: 0,
         dep2: 0,
-        next: GpuVa(next),
+        next: GpuVa::new(next),
         reserved: 0,
     }
 }
@@ -57,7 +57,7 @@ fn recorded_words_decode_as_a_job_header() {
     assert_eq!(h.kind(), Some(JobType::Compute));
     assert_eq!(
         (h.index, h.barrier, h.is_64bit, h.next),
-        (0x4001, true, true, GpuVa(0xffff_b8f5_b040))
+        (0x4001, true, true, GpuVa::new(0xffff_b8f5_b040))
     );
     assert_eq!(exception_name(h.exception_code()), "DONE");
     assert_eq!(h.check_soundness(), Soundness::Sound);
@@ -86,7 +86,7 @@ fn invalid_job_headers_are_refused_with_a_reason() {
         let bytes = header(4, 1, next).encode();
         assert_eq!(
             JobHeader::decode(&bytes),
-            Err(HeaderError::BadNext { next: GpuVa(next) })
+            Err(HeaderError::BadNext { next: GpuVa::new(next) })
         );
     }
     assert_eq!(
@@ -103,7 +103,7 @@ fn invalid_job_headers_are_refused_with_a_reason() {
     };
     assert!(is_doubtful(|h| h.exception_status = 0x3f));
     assert!(is_doubtful(|h| h.exception_status = 0xabcd_0001));
-    assert!(is_doubtful(|h| h.fault_pointer = 1 << 60));
+    assert!(is_doubtful(|h| h.fault_pointer = GpuVa::new(1 << 60)));
     assert!(is_doubtful(|h| h.dep1 = 1));
     assert!(!is_doubtful(|h| h.exception_status = 0x2c1));
 }
@@ -125,7 +125,7 @@ fn exceptions_have_names() {
 fn payloads_of_simple_jobs_are_read() {
     let mut mem = Ranges::default();
     let write = WriteValue {
-        address: GpuVa(0x8000),
+        address: GpuVa::new(0x8000),
         kind: WriteKind::Immediate { bytes: 4 },
         value: 0x1234_5678,
     };
@@ -144,7 +144,7 @@ fn payloads_of_simple_jobs_are_read() {
     job_bytes.extend(b.to_le_bytes());
     mem.0.insert(0x2000, job_bytes);
     mem.0.insert(0x3000, header(1, 3, 0).encode().to_vec());
-    let c = read_chain(&mem, GpuVa(0x1000));
+    let c = read_chain(&mem, GpuVa::new(0x1000));
     assert_eq!(c.end, ChainEnd::End);
     let payloads: Vec<Payload> = c.jobs.iter().map(|j| j.payload).collect();
     assert_eq!(
@@ -163,7 +163,7 @@ fn payloads_of_simple_jobs_are_read() {
 fn the_register_files_agree_with_the_decoder() {
     let map = RegisterMap::by_name("mali-jm").unwrap();
     let write = WriteValue {
-        address: GpuVa(0xffff_8000),
+        address: GpuVa::new(0xffff_8000),
         kind: WriteKind::Timestamp,
         value: u64::MAX,
     };
@@ -207,7 +207,7 @@ fn the_register_files_agree_with_the_decoder() {
     }
     let h = JobHeader {
         switches: 0xda00,
-        fault_pointer: 0x1234,
+        fault_pointer: GpuVa::new(0x1234),
         dep1: 7,
         dep2: 9,
         ..header(4, 5, 0x40)
@@ -237,20 +237,20 @@ fn chain_reader_stops_at_loops_and_invalid_links() {
     put(0x3000, header(1, 1, 0x9000));
     put(0x4000, header(1, 1, 0x5000));
     put(0x5000, header(77, 2, 0x1000));
-    let c = |head| read_chain(&mem, GpuVa(head));
+    let c = |head| read_chain(&mem, GpuVa::new(head));
     assert_eq!(
         (c(0x1000).jobs.len(), c(0x1000).end),
-        (2, ChainEnd::Loop(GpuVa(0x1000)))
+        (2, ChainEnd::Loop(GpuVa::new(0x1000)))
     );
     assert_eq!(
         (c(0x3000).jobs.len(), c(0x3000).end),
-        (2, ChainEnd::Unreadable(GpuVa(0x9000)))
+        (2, ChainEnd::Unreadable(GpuVa::new(0x9000)))
     );
     assert_eq!(
         (c(0x4000).jobs.len(), c(0x4000).end),
-        (2, ChainEnd::Undecoded(GpuVa(0x5000)))
+        (2, ChainEnd::Undecoded(GpuVa::new(0x5000)))
     );
-    assert_eq!(c(0).end, ChainEnd::Unreadable(GpuVa(0)));
+    assert_eq!(c(0).end, ChainEnd::Unreadable(GpuVa::ZERO));
     assert!(!c(0x3000).jobs[1].is_decoded());
 }
 
@@ -259,7 +259,7 @@ struct Endless;
 
 impl GpuMemory for Endless {
     fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
-        let bytes = header(1, 1, va.0 + 64).encode();
+        let bytes = header(1, 1, va.get() + 64).encode();
         out.copy_from_slice(&bytes[..out.len()]);
         true
     }
@@ -267,7 +267,7 @@ impl GpuMemory for Endless {
 
 #[test]
 fn a_chain_without_end_is_bounded() {
-    let c = read_chain(&Endless, GpuVa(0x1000));
+    let c = read_chain(&Endless, GpuVa::new(0x1000));
     assert_eq!((c.jobs.len(), c.end), (MAX_JOBS, ChainEnd::Limit));
 }
 
@@ -285,7 +285,7 @@ proptest! {
         match JobHeader::decode(&bytes) {
             Ok(d) => prop_assert_eq!(d, h),
             Err(HeaderError::ReservedBits { bits }) => prop_assert!(bits != 0),
-            Err(HeaderError::BadNext { next }) => prop_assert!(next.0 & 63 != 0 || next.0 >> 48 != 0),
+            Err(HeaderError::BadNext { next }) => prop_assert!(next.get() & 63 != 0 || next.get() >> 48 != 0),
             Err(HeaderError::Text { .. }) => {}
             Err(e) => prop_assert!(false, "{e}"),
         }
@@ -326,7 +326,7 @@ proptest! {
         }
         let mut mem = Ranges::default();
         mem.0.insert(0, bytes);
-        let c = read_chain(&mem, GpuVa(0));
+        let c = read_chain(&mem, GpuVa::ZERO);
         prop_assert!(c.jobs.len() <= 33);
         prop_assert!(c.end != ChainEnd::Limit);
     }
@@ -347,7 +347,7 @@ fn a_chain_can_be_read_through_page_tables() {
     impl GpuMemory for SparseMemory {
         fn read(&self, va: GpuVa, out: &mut [u8]) -> bool {
             let f = MmuFormat::MaliLpae;
-            let Ok(leaf) = mmu::translate(f, PhysAddr(0x1000), va, self) else {
+            let Ok(leaf) = mmu::translate(f, PhysAddr::new(0x1000), va, self) else {
                 return false;
             };
             let pa = leaf.target(va).unwrap();
@@ -366,20 +366,20 @@ fn a_chain_can_be_read_through_page_tables() {
         put(
             1 + level,
             0,
-            &mmu::encode_table(f, PhysAddr((2 + level) << 12)).to_le_bytes(),
+            &mmu::encode_table(f, PhysAddr::new((2 + level) << 12)).to_le_bytes(),
         );
     }
     put(
         4,
         8,
-        &mmu::encode_leaf(f, PhysAddr(0x9000), mmu::Rights::RW, 0).to_le_bytes(),
+        &mmu::encode_leaf(f, PhysAddr::new(0x9000), mmu::Rights::RW, 0).to_le_bytes(),
     );
     put(9, 0x40, &header(1, 1, 0x1080).encode());
     put(9, 0x80, &header(1, 2, 0).encode());
-    let c = read_chain(&memory, GpuVa(0x1040));
+    let c = read_chain(&memory, GpuVa::new(0x1040));
     assert_eq!((c.jobs.len(), c.end), (2, ChainEnd::End));
     assert_eq!(
-        read_chain(&memory, GpuVa(0x2000)).end,
-        ChainEnd::Unreadable(GpuVa(0x2000))
+        read_chain(&memory, GpuVa::new(0x2000)).end,
+        ChainEnd::Unreadable(GpuVa::new(0x2000))
     );
 }

@@ -1,6 +1,6 @@
 //! Naive event-by-event evaluator, the reference for the scan. It shares only the parser with the scan.
 
-use crate::GpuVa;
+use crate::BusAddr;
 use crate::check::Submit;
 use crate::filter::context::MAX_EVENTS_BEFORE_SUBMIT;
 use crate::filter::syntax::{Comparison, Condition, Node, Query, Test, TypedText, Value};
@@ -133,7 +133,7 @@ impl Naive<'_> {
             .map(|(index, j)| Submit {
                 index,
                 event: j.submit,
-                head_va: GpuVa(j.head_va),
+                head_va: j.head_va,
             })
             .collect();
         let progress = Progress::new();
@@ -192,10 +192,19 @@ impl Naive<'_> {
                     .payload
                     .get(at)
                     .and_then(|p| events.submits.get(p as usize))
-                    .map(|s| s.head_va),
-                Some(EventKind::HostWrite) => events.host_write(at).map(|w| w.at),
-                Some(EventKind::DmaMap) => events.dma_map(at).map(|d| d.bus).filter(|b| *b != DmaMapRow::UNKNOWN),
-                _ => self.derived.jobs.iter().find(|j| j.submit == e).map(|j| j.head_va),
+                    .map(|s| s.head_va.get()),
+                Some(EventKind::HostWrite) => events.host_write(at).map(|w| w.at.get()),
+                Some(EventKind::DmaMap) => events
+                    .dma_map(at)
+                    .map(|d| d.bus)
+                    .filter(|b| *b != DmaMapRow::UNKNOWN)
+                    .map(BusAddr::get),
+                _ => self
+                    .derived
+                    .jobs
+                    .iter()
+                    .find(|j| j.submit == e)
+                    .map(|j| j.head_va.get()),
             },
             Number::Bytes => events
                 .host_write(at)

@@ -6,6 +6,7 @@ use crate::recording::{
     Access, Column, ColumnBuilder, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Recording, SubmitRow,
     UndecodedRow,
 };
+use crate::{BusAddr, GpuVa, PhysAddr};
 use proptest::prelude::*;
 
 const OFFSETS: &[u32] = &[
@@ -53,7 +54,7 @@ fn random_event() -> impl Strategy<Value = RandomEvent> {
         1 => (any::<u64>(), 1u32..100).prop_map(|(a, n)| RandomEvent::HostWrite(a, n)),
         1 => (0u32..64, proptest::option::of((any::<bool>(), Just(4u8))), 0u8..2)
             .prop_map(|(o, a, s)| RandomEvent::Undecoded(o, a, s)),
-        1 => (prop_oneof![Just(DmaMapRow::UNKNOWN), any::<u64>()], any::<u64>()).prop_map(|(b, n)| RandomEvent::Dma(b, n)),
+        1 => (prop_oneof![Just(DmaMapRow::UNKNOWN.get()), any::<u64>()], any::<u64>()).prop_map(|(b, n)| RandomEvent::Dma(b, n)),
     ]
 }
 
@@ -106,7 +107,7 @@ fn random_recording() -> impl Strategy<Value = (Recording, Derived)> {
                     RandomEvent::Submit(head) => b.submit(
                         time,
                         SubmitRow {
-                            head_va: *head,
+                            head_va: GpuVa::new(*head),
                             address_space: 0,
                             slot: 0,
                         },
@@ -115,7 +116,7 @@ fn random_recording() -> impl Strategy<Value = (Recording, Derived)> {
                         time,
                         *thread,
                         HostWriteRow {
-                            at: *at,
+                            at: PhysAddr::new(*at),
                             bytes: *bytes,
                             page: 0,
                         },
@@ -131,7 +132,7 @@ fn random_recording() -> impl Strategy<Value = (Recording, Derived)> {
                         time,
                         *thread,
                         DmaMapRow {
-                            bus: *bus,
+                            bus: BusAddr::new(*bus),
                             bytes: *bytes,
                             kind: 1,
                             reserved: 0,
@@ -177,7 +178,7 @@ fn random_recording() -> impl Strategy<Value = (Recording, Derived)> {
                     slot,
                     submit: at,
                     done: done.map(|d| at + d),
-                    head_va: at * 0x1000,
+                    head_va: GpuVa::new(at * 0x1000),
                 });
             }
             let mut at = 0;

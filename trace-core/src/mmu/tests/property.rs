@@ -15,8 +15,8 @@ fn any_format() -> impl Strategy<Value = MmuFormat> {
 proptest! {
     #[test]
     fn leaves_encode_and_decode(format in any_format(), pa in any::<u64>(), rights in any_rights(), attr in 0u8..8) {
-        let raw = encode_leaf(format, PhysAddr(pa), rights, attr);
-        prop_assert_eq!(entry_kind(format, 3, raw), EntryKind::Page(PhysAddr(pa & 0xffff_ffff_f000)));
+        let raw = encode_leaf(format, PhysAddr::new(pa), rights, attr);
+        prop_assert_eq!(entry_kind(format, 3, raw), EntryKind::Page(PhysAddr::new(pa & 0xffff_ffff_f000)));
         let expected = match format {
             MmuFormat::Aarch64_4k => Rights { read: rights.read || rights.write, ..rights },
             MmuFormat::MaliLpae => rights,
@@ -28,7 +28,7 @@ proptest! {
 
     #[test]
     fn tables_and_roots_encode_and_decode(format in any_format(), frame in 0u64..1 << 36, level in 0u8..3) {
-        let at = PhysAddr(frame << 12);
+        let at = PhysAddr::new(frame << 12);
         prop_assert_eq!(entry_kind(format, level, encode_table(format, at)), EntryKind::Table(at));
         prop_assert_eq!(root_from_register(format, root_register(format, at)), at);
     }
@@ -55,10 +55,10 @@ proptest! {
         prop_assert_eq!(leaves.len(), all.len());
         for (leaf, (page, (frame, _, attr))) in leaves.iter().zip(&all) {
             prop_assert_eq!((leaf.va.page(), leaf.pa.frame(), leaf.attr_index), (*page, *frame, *attr));
-            prop_assert_eq!(translate(format, ROOT, GpuVa((page << 12) + 0xabc), &b.mem), Ok(*leaf));
+            prop_assert_eq!(translate(format, ROOT, GpuVa::new((page << 12) + 0xabc), &b.mem), Ok(*leaf));
             let after = page + 1;
             if after < 1 << 36 && !all.contains_key(&after) {
-                prop_assert!(translate(format, ROOT, GpuVa(after << 12), &b.mem).is_err());
+                prop_assert!(translate(format, ROOT, GpuVa::new(after << 12), &b.mem).is_err());
             }
         }
         let runs = mappings(format, ROOT, &b.mem).unwrap();
@@ -91,14 +91,14 @@ proptest! {
             let raw = if raw >> 63 == 1 { raw & !0xffff_ffff_f000 | to << 12 } else { raw };
             mem.set(table << 12, index, raw);
         }
-        let w = walk(format, PhysAddr(0), GpuVa(va), &mem);
+        let w = walk(format, PhysAddr::ZERO, GpuVa::new(va), &mem);
         prop_assert!(w.steps.len() <= 4);
-        prop_assert_eq!(w.result, translate(format, PhysAddr(0), GpuVa(va), &mem));
-        let s = scan(format, PhysAddr(0), &mem);
+        prop_assert_eq!(w.result, translate(format, PhysAddr::ZERO, GpuVa::new(va), &mem));
+        let s = scan(format, PhysAddr::ZERO, &mem);
         prop_assert!(s.tables.len() <= 8);
         let mut at = HashSet::new();
         prop_assert!(s.tables.iter().all(|t| at.insert(t.at)));
-        match mappings(format, PhysAddr(0), &mem) {
+        match mappings(format, PhysAddr::ZERO, &mem) {
             Ok(m) => { prop_assert!(s.problems.is_empty()); prop_assert_eq!(m, s.mappings.clone()); }
             Err(e) => prop_assert_eq!(Some(&e), s.problems.first()),
         }
@@ -111,7 +111,7 @@ proptest! {
     #[test]
     fn double_mappings_agree_with_counting(frames in prop::collection::vec(0u64..12, 0..30)) {
         let leaves: Vec<Leaf> = frames.iter().enumerate().map(|(i, f)| Leaf {
-            va: GpuVa(0x10_0000 + i as u64 * 4096), pa: PhysAddr(f << 12), bytes: 4096,
+            va: GpuVa::new(0x10_0000 + i as u64 * 4096), pa: PhysAddr::new(f << 12), bytes: 4096,
             rights: Rights::RW, attr_index: 0, raw: 0, level: 3,
         }).collect();
         let pairs: u64 = find_double_mappings(&leaves).iter().map(|d| d.pages).sum();
@@ -133,7 +133,7 @@ proptest! {
             }
         }
         let leaves: Vec<Leaf> = leaves.iter().enumerate().map(|(i, (f, n))| Leaf {
-            va: GpuVa(i as u64 * 0x10_0000), pa: PhysAddr(f << 12), bytes: n * 4096,
+            va: GpuVa::new(i as u64 * 0x10_0000), pa: PhysAddr::new(f << 12), bytes: n * 4096,
             rights: Rights::RW, attr_index: 0, raw: 0, level: 3,
         }).collect();
         let counted: u64 = leaves.iter().map(|l| {

@@ -6,8 +6,8 @@ use crate::{GpuVa, PhysAddr};
 #[test]
 fn mappings_report_their_anomalies() {
     let leaf = |va, pa, bytes, rights| Leaf {
-        va: GpuVa(va),
-        pa: PhysAddr(pa),
+        va: GpuVa::new(va),
+        pa: PhysAddr::new(pa),
         bytes,
         rights,
         attr_index: 0,
@@ -15,7 +15,7 @@ fn mappings_report_their_anomalies() {
         level: 3,
     };
     let mapping = |va, pages, rights| Mapping {
-        va: GpuVa(va),
+        va: GpuVa::new(va),
         pages,
         rights,
         attr_index: 0,
@@ -48,10 +48,10 @@ fn mappings_report_their_anomalies() {
         .collect();
     assert_eq!(short, [(false, 1, 1), (true, 1, 1), (false, 1, 1)]);
     let alias = |va, also| Alias {
-        va: GpuVa(va),
+        va: GpuVa::new(va),
         pages: 1,
-        alias_va: GpuVa(also),
-        pa: PhysAddr(0xb000),
+        alias_va: GpuVa::new(also),
+        pa: PhysAddr::new(0xb000),
     };
     assert_eq!(tallies[0].aliases, [alias(0x2000, 0x8000)]);
     assert_eq!(tallies[1].aliases, [alias(0x8000, 0x2000), alias(0x8000, 0x9000)]);
@@ -73,7 +73,7 @@ fn mappings_report_their_anomalies() {
     let aliases: Vec<_> = tallies
         .iter()
         .flat_map(|t| &t.aliases)
-        .map(|a| (a.va.0, a.alias_va.0, a.pages, a.pa.0))
+        .map(|a| (a.va.get(), a.alias_va.get(), a.pages, a.pa.get()))
         .collect();
     assert_eq!(
         aliases,

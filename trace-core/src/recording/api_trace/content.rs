@@ -55,7 +55,7 @@ impl Recording {
             if offset.checked_add(out.len() as u64)? > row.total()? {
                 return None;
             }
-            let begin = (row.device() % PAGE).checked_add(offset)?;
+            let begin = (row.device().get() % PAGE).checked_add(offset)?;
             let first = pages.start.checked_add(usize::try_from(begin / PAGE).ok()?)?;
             let mut skip = (begin % PAGE) as usize;
             let mut left = out;

@@ -1,5 +1,6 @@
 //! Metadata of an API trace: device, address ranges, modules, functions, streams.
 
+use crate::GpuVa;
 use serde::{Deserialize, Serialize};
 
 /// The API whose calls a trace holds. Stored by name.
@@ -122,7 +123,7 @@ pub struct CallDevice {
 #[serde(default)]
 pub struct CallWindow {
     /// First address.
-    pub base: u64,
+    pub base: GpuVa,
     /// Size, bytes.
     pub bytes: u64,
 }
@@ -136,7 +137,7 @@ impl CallWindow {
 
     /// Returns whether all of `bytes` bytes from `at` on lie in the range.
     #[must_use]
-    pub fn contains(&self, at: u64, bytes: u64) -> bool {
+    pub fn contains(&self, at: GpuVa, bytes: u64) -> bool {
         let end = at.checked_add(bytes);
         at >= self.base && end.is_some_and(|end| end <= self.base.saturating_add(self.bytes))
     }
@@ -186,7 +187,7 @@ pub struct CallGlobal {
     /// Its mangled name.
     pub name: String,
     /// Its device address.
-    pub at: u64,
+    pub at: GpuVa,
     /// Size, bytes.
     pub bytes: u64,
 }

@@ -1,5 +1,6 @@
 //! Rows of the call tables, as the container stores them, and their kinds.
 
+use crate::GpuVa;
 use bytemuck::{Pod, Zeroable};
 use num_enum::TryFromPrimitive;
 
@@ -86,6 +87,8 @@ impl CopyKind {
 }
 
 /// A copy of rows of bytes. 80 bytes.
+///
+/// Its addresses are numbers, as in a file: they can be addresses of the host. [`CopyRow::device`] has a type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct CopyRow {
@@ -128,10 +131,10 @@ impl CopyRow {
 
     /// Returns the device address of a copy from or to the host.
     #[must_use]
-    pub fn device(&self) -> u64 {
+    pub fn device(&self) -> GpuVa {
         match CopyKind::from_raw(self.kind) {
-            Some(CopyKind::DeviceToHost) => self.from,
-            _ => self.to,
+            Some(CopyKind::DeviceToHost) => GpuVa::new(self.from),
+            _ => GpuVa::new(self.to),
         }
     }
 
@@ -139,7 +142,7 @@ impl CopyRow {
     #[must_use]
     pub fn pages(&self) -> Option<u64> {
         let page = crate::PAGE_SIZE as u64;
-        let bytes = (self.device() % page).checked_add(self.total()?)?;
+        let bytes = (self.device().get() % page).checked_add(self.total()?)?;
         Some(bytes.div_ceil(page))
     }
 }
@@ -149,7 +152,7 @@ impl CopyRow {
 #[repr(C)]
 pub struct FillRow {
     /// First byte.
-    pub to: u64,
+    pub to: GpuVa,
     /// Elements of each row.
     pub elements: u64,
     /// Number of rows: 1 if the elements are contiguous.
@@ -278,7 +281,7 @@ impl AllocationKind {
 #[repr(C)]
 pub struct AllocationRow {
     /// First byte.
-    pub at: u64,
+    pub at: GpuVa,
     /// Size that the program requested; for a release, the size requested at its allocation.
     pub bytes: u64,
     /// [`AllocationKind`] as its number.

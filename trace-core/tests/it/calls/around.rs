@@ -3,6 +3,7 @@
 
 use crate::calls::net::{Build, WINDOW};
 use proptest::prelude::*;
+use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, BufferChange};
 use trace_core::progress::Progress;
 use trace_core::recording::{CallFunction, OrderRow};
@@ -78,12 +79,12 @@ proptest! {
         let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
         let range = WINDOW..WINDOW + BUFFERS * BYTES;
         for (launch, before, after, done) in &truth {
-            let read = api_trace.read(&r, range.clone(), *launch);
+            let read = api_trace.read(&r, GpuVa::new_range(range.clone()), *launch);
             prop_assert!(read.pieces.iter().all(|p| p.state.is_known()), "{:?}", read.pieces);
             prop_assert_eq!(&read.bytes, before, "before {}", launch);
             for a in range.clone() {
                 // A byte that differs from the last recorded change has an unrecorded write.
-                let writer = api_trace.find_last_writer(&r, a, *launch);
+                let writer = api_trace.find_last_writer(&r, GpuVa::new(a), *launch);
                 let unrecorded = writer.change.is_some_and(|c| c.after != before[(a - WINDOW) as usize]);
                 prop_assert_eq!(writer.unrecorded, unrecorded, "{:?}", writer);
             }
@@ -91,14 +92,14 @@ proptest! {
                 prop_assert!(api_trace.launch_changes(*launch).is_none());
                 continue;
             }
-            let read = api_trace.read(&r, range.clone(), launch + 1);
+            let read = api_trace.read(&r, GpuVa::new_range(range.clone()), launch + 1);
             prop_assert!(read.pieces.iter().all(|p| p.state.is_known()), "{:?}", read.pieces);
             prop_assert_eq!(&read.bytes, after, "after {}", launch);
             let changed: Vec<u64> = range.clone().filter(|a| before[(a - WINDOW) as usize] != after[(a - WINDOW) as usize]).collect();
             let changes = api_trace.launch_changes(*launch).unwrap();
             prop_assert_eq!(changes.list.iter().map(|l: &BufferChange| l.bytes).sum::<u64>(), changed.len() as u64);
             for a in range.clone() {
-                let writer = api_trace.find_last_writer(&r, a, launch + 1);
+                let writer = api_trace.find_last_writer(&r, GpuVa::new(a), launch + 1);
                 let change = writer.change.filter(|c| c.event == *launch);
                 prop_assert_eq!(change.is_some(), changed.contains(&a), "{:#x} at {}", a, launch);
                 if let Some(c) = change {

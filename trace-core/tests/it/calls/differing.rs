@@ -2,10 +2,10 @@
 //! Values that differ in every run are not differences.
 
 use crate::calls::net::{Arguments, Build, PTX, WINDOW};
-use trace_core::PAGE_SIZE;
 use trace_core::diff::{CallPart, Diff, Rules, TypeFrom, diff, diff_with};
 use trace_core::progress::Progress;
 use trace_core::recording::{CallEvent, CodeKind, CopyRow, ElementType, EventsBuilder, OrderKind, Recording};
+use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Properties of one run of the program.
 #[derive(Clone)]
@@ -176,7 +176,7 @@ fn input_differences_are_listed_by_copy_and_snapshot() {
     );
     assert_eq!((c.elements.compared, c.elements.equal), (3000, 2999));
     assert_eq!(c.elements.errors.as_ref().unwrap().max_absolute, 0.25);
-    assert_eq!(input.place().unwrap().0 - WINDOW, c.first_byte);
+    assert_eq!(input.place().unwrap().0 - GpuVa::new(WINDOW), c.first_byte);
     // Call differences are also counted as changed events.
     assert_eq!(d.events.changed, 4);
     let is_copy = |e: u64| matches!(a.events.call(e as usize), Some(CallEvent::Copy(_)));

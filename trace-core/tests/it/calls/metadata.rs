@@ -1,6 +1,7 @@
 //! Tests of the buffers, arguments, memory, writers, streams and code of a small neural network.
 
 use crate::calls::net::{Build, Net, PTX, net};
+use trace_core::GpuVa;
 use trace_core::api_trace::{
     ApiTrace, CertainWriter, ContentSource, ContentState, ParameterType, ReferenceKind, UnknownReason, Value,
 };
@@ -29,25 +30,29 @@ fn trace_buffers_have_the_replay_names() {
     let n = net(2);
     let c = calls(&n.recording);
     let name = |at| c.buffers().format_address(at, n.around);
-    assert_eq!(name(n.weights), "in0");
-    assert_eq!(name(n.image + 0x40), "in2 + 0x40");
-    assert_eq!(name(n.scores), "out0");
-    assert_eq!(name(n.features + 4), "alloc 0 + 0x4");
-    assert_eq!(name(n.rounds), "rounds");
-    assert_eq!(name(0x10), "0x10");
+    assert_eq!(name(GpuVa::new(n.weights)), "in0");
+    assert_eq!(name(GpuVa::new(n.image + 0x40)), "in2 + 0x40");
+    assert_eq!(name(GpuVa::new(n.scores)), "out0");
+    assert_eq!(name(GpuVa::new(n.features + 4)), "alloc 0 + 0x4");
+    assert_eq!(name(GpuVa::new(n.rounds)), "rounds");
+    assert_eq!(name(GpuVa::new(0x10)), "0x10");
     let scores = c.buffers().find("out0").unwrap();
     let end = n.recording.events.len() as u64;
     assert_eq!(c.buffers().get(scores).unwrap().to, Some(end - 1));
     assert_eq!(
-        c.buffers().locate(n.scores, end),
+        c.buffers().locate(GpuVa::new(n.scores), end),
         None,
         "the buffer is freed at the end"
     );
     assert_eq!(
-        c.buffers().locate_nearest(n.scores, end).map(|p| p.buffer),
+        c.buffers().locate_nearest(GpuVa::new(n.scores), end).map(|p| p.buffer),
         Some(scores)
     );
-    assert_eq!(c.buffers().locate(n.scores, 3), None, "the buffer is not allocated yet");
+    assert_eq!(
+        c.buffers().locate(GpuVa::new(n.scores), 3),
+        None,
+        "the buffer is not allocated yet"
+    );
     // All buffers except `scores` and `scratch` stay allocated until the end.
     let allocated = c.allocated_bytes();
     assert_eq!(
@@ -84,7 +89,7 @@ fn arguments_are_decoded_by_signature_and_layout() {
     else {
         panic!("{:?}", softmax[0])
     };
-    assert_eq!((to, constant, typed), (n.scores, true, true));
+    assert_eq!((to, constant, typed), (GpuVa::new(n.scores), true, true));
     assert_eq!(place.unwrap().offset, 0);
     assert_eq!(softmax[3].parameter.data_type, ParameterType::Float);
     let gemm = c.arguments(&n.recording, n.launches[2], &row(&n.recording, n.launches[2]));
@@ -107,11 +112,18 @@ fn arguments_are_decoded_by_signature_and_layout() {
 fn memory_around_a_launch_comes_from_the_snapshots() {
     let n = net(1);
     let (c, r) = (calls(&n.recording), &n.recording);
-    let state = |at: u64, event: u64| c.pieces(r, at..at + 4, event);
-    let float = |at: u64, event: u64| f32::from_le_bytes(c.read(r, at..at + 4, event).bytes.try_into().unwrap());
+    let state = |at: u64, event: u64| c.pieces(r, GpuVa::new(at)..GpuVa::new(at + 4), event);
+    let float = |at: u64, event: u64| {
+        f32::from_le_bytes(
+            c.read(r, GpuVa::new(at)..GpuVa::new(at + 4), event)
+                .bytes
+                .try_into()
+                .unwrap(),
+        )
+    };
     // The state before the launch comes from the snapshot before it, the state after it from the snapshot after it.
     assert_eq!(float(n.scores + 4, n.around), 3.0);
-    let after = c.read(r, n.scores..n.scores + 40, n.around + 1);
+    let after = c.read(r, GpuVa::new(n.scores)..GpuVa::new(n.scores + 40), n.around + 1);
     assert!(
         matches!(after.pieces[..], [ref p] if matches!(p.state, ContentState::Known(ContentSource::ReadBack, e) if e > n.around))
     );
@@ -152,28 +164,32 @@ fn last_writer_is_certain_for_copies_and_possible_for_launches() {
     let n = net(1);
     let (c, r) = (calls(&n.recording), &n.recording);
     let end = r.events.len() as u64 - 2;
-    let scores = c.find_last_writer(r, n.scores + 8, end);
+    let scores = c.find_last_writer(r, GpuVa::new(n.scores + 8), end);
     // The snapshots before and after the last launch show that this launch changed the byte.
     let changed = scores.change.unwrap();
     assert_eq!((changed.event, changed.launch), (n.around, 3));
-    assert_eq!(c.read(r, n.scores + 8..n.scores + 9, n.around).bytes, [changed.before]);
+    assert_eq!(
+        c.read(r, GpuVa::new(n.scores + 8)..GpuVa::new(n.scores + 9), n.around)
+            .bytes,
+        [changed.before]
+    );
     assert_eq!((scores.certain, scores.launches.len(), scores.others), (None, 0, 0));
     // The program's own readback comes later and is not part of the snapshot after the launch.
     let changes = c.launch_changes(n.around).unwrap();
     assert!(
-        matches!(changes.list[..], [ref l] if l.bytes <= 40 && l.span.start >= n.scores && l.span.end <= n.scores + 40),
+        matches!(changes.list[..], [ref l] if l.bytes <= 40 && l.span.start >= GpuVa::new(n.scores) && l.span.end <= GpuVa::new(n.scores + 40)),
         "{changes:?}"
     );
     // Before that launch, the only possible writer is the launch whose arguments contain the address.
-    let before = c.find_last_writer(r, n.scores + 8, n.around);
+    let before = c.find_last_writer(r, GpuVa::new(n.scores + 8), n.around);
     let entries: Vec<(u64, ReferenceKind)> = before.launches.iter().map(|l| (l.event, l.reference)).collect();
     assert_eq!(entries, [(n.launches[2], ReferenceKind::ArgumentWord)]);
     assert_eq!((before.certain, before.change, before.others), (None, None, 2));
     assert_eq!(scores.byte.is_some(), scores.state.is_known());
-    let image = c.find_last_writer(r, n.image, end);
+    let image = c.find_last_writer(r, GpuVa::new(n.image), end);
     assert_eq!(image.certain, Some((n.image_in, CertainWriter::Copy)));
     assert_eq!((image.launches.len(), image.readers), (0, 1));
-    let variable = c.find_last_writer(r, n.rounds, end);
+    let variable = c.find_last_writer(r, GpuVa::new(n.rounds), end);
     assert_eq!(
         variable.launches.len(),
         2,
@@ -186,7 +202,7 @@ fn last_writer_is_certain_for_copies_and_possible_for_launches() {
     let scratch = c.buffers().list().iter().find(|b| b.bytes == 64 << 10).unwrap().at;
     let copied = c.find_last_writer(r, scratch + 16_384 + 4, end);
     let (_, writer) = copied.certain.unwrap();
-    assert_eq!(writer, CertainWriter::CopyFrom(n.features + 4));
+    assert_eq!(writer, CertainWriter::CopyFrom(GpuVa::new(n.features + 4)));
     assert!(
         matches!(copied.state, ContentState::Unknown(UnknownReason::Launch { certain: true }, e) if e == n.launches[1])
     );
@@ -248,15 +264,17 @@ fn reallocated_address_is_a_new_buffer() {
     let names: Vec<&str> = c.buffers().list().iter().map(|b| b.name.as_str()).collect();
     assert_eq!(names, ["memory0", "in0", "in0 #2", "alloc 0"]);
     assert!(matches!(
-        c.pieces(&r, at..at + 8, end)[0].state,
+        c.pieces(&r, GpuVa::new(at)..GpuVa::new(at + 8), end)[0].state,
         ContentState::Unknown(UnknownReason::NeverWritten, 5)
     ));
-    assert!(c.pieces(&r, at..at + 8, 4)[0].state.is_known());
+    assert!(c.pieces(&r, GpuVa::new(at)..GpuVa::new(at + 8), 4)[0].state.is_known());
     assert!(
-        c.pieces(&r, early..early + 8, 0)[0].state.is_known(),
+        c.pieces(&r, GpuVa::new(early)..GpuVa::new(early + 8), 0)[0]
+            .state
+            .is_known(),
         "a later readback gives the content"
     );
-    let managed = c.pieces(&r, 0x1539_6000_0000..0x1539_6000_0001, end);
+    let managed = c.pieces(&r, GpuVa::new(0x1539_6000_0000)..GpuVa::new(0x1539_6000_0001), end);
     assert!(matches!(
         managed[0].state,
         ContentState::Unknown(UnknownReason::Shared, _)

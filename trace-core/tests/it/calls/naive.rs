@@ -4,6 +4,7 @@
 use crate::calls::net::{Build, DeviceMemory, WINDOW};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, ContentState, UnknownReason};
 use trace_core::progress::Progress;
 use trace_core::recording::{AllocationKind, CallEvent, CallFunction, CopyKind, NO_CONTENT, OrderRow, Recording};
@@ -40,8 +41,8 @@ pub fn live(r: &Recording, event: u64) -> BTreeMap<u64, u64> {
     for at in 0..event as usize {
         if let Some(CallEvent::Allocation(a)) = r.events.call(at) {
             match AllocationKind::from_raw(a.kind).unwrap() {
-                AllocationKind::Take => live.insert(a.at, a.bytes),
-                _ => live.remove(&a.at),
+                AllocationKind::Take => live.insert(a.at.get(), a.bytes),
+                _ => live.remove(&a.at.get()),
             };
         }
     }
@@ -110,7 +111,7 @@ fn certain(r: &Recording, event: u64, address: u64) -> Option<NaiveState> {
             _ => None,
         },
         CallEvent::Fill(f) => {
-            let (_, by) = locate_byte(f.to, f.elements * u64::from(f.element), f.rows, f.pitch, address)?;
+            let (_, by) = locate_byte(f.to.get(), f.elements * u64::from(f.element), f.rows, f.pitch, address)?;
             Some(NaiveState::Known(
                 f.value.to_le_bytes()[(by % u64::from(f.element)) as usize],
             ))
@@ -126,7 +127,7 @@ pub fn writes(r: &Recording, event: u64, address: u64) -> bool {
             c.kind != CopyKind::DeviceToHost as u32 && locate_byte(c.to, c.bytes, c.rows, c.to_pitch, address).is_some()
         }
         Some(CallEvent::Fill(f)) => {
-            locate_byte(f.to, f.elements * u64::from(f.element), f.rows, f.pitch, address).is_some()
+            locate_byte(f.to.get(), f.elements * u64::from(f.element), f.rows, f.pitch, address).is_some()
         }
         _ => false,
     }
@@ -136,7 +137,7 @@ pub fn writes(r: &Recording, event: u64, address: u64) -> bool {
 fn walk(r: &Recording, address: u64, event: u64) -> NaiveState {
     let mut current = NaiveState::NotAllocated;
     let covers = |e: u64| match r.events.call(e as usize) {
-        Some(CallEvent::Allocation(a)) if a.at <= address && address < a.at + a.bytes => Some(a),
+        Some(CallEvent::Allocation(a)) if a.at <= GpuVa::new(address) && address < (a.at + a.bytes).get() => Some(a),
         _ => None,
     };
     for e in 0..event {
@@ -259,13 +260,13 @@ proptest! {
         let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
         let range = WINDOW..WINDOW + 90;
         for event in 0..=r.events.len() as u64 {
-            let read = api_trace.read(&r, range.clone(), event);
+            let read = api_trace.read(&r, GpuVa::new_range(range.clone()), event);
             let mut next = range.start;
             for p in &read.pieces {
-                prop_assert_eq!(p.range.start, next);
-                prop_assert!(p.range.end > next);
-                next = p.range.end;
-                for address in p.range.clone() {
+                prop_assert_eq!(p.range.start.get(), next);
+                prop_assert!(p.range.end.get() > next);
+                next = p.range.end.get();
+                for address in GpuVa::get_range(&p.range) {
                     let byte = read.bytes[(address - range.start) as usize];
                     let expected = walk(&r, address, event);
                     let state = match p.state {
@@ -295,14 +296,14 @@ proptest! {
         let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
         for event in 0..=r.events.len() as u64 {
             for address in (WINDOW..WINDOW + 80).step_by(3) {
-                let writer = api_trace.find_last_writer(&r, address, event);
+                let writer = api_trace.find_last_writer(&r, GpuVa::new(address), event);
                 let Some((at, bytes)) = find_buffer(&live(&r, event), address) else {
                     prop_assert_eq!(writer.location, None);
                     continue;
                 };
                 let location = writer.location.unwrap();
                 let buffer = api_trace.buffers().get(location.buffer).unwrap();
-                prop_assert_eq!((buffer.at, buffer.bytes, location.offset), (at, bytes, address - at));
+                prop_assert_eq!((buffer.at.get(), buffer.bytes, location.offset), (at, bytes, address - at));
                 prop_assert_eq!(api_trace.buffers().find(&buffer.name), Some(location.buffer));
                 let since = writer.allocated_at.unwrap();
                 let last = (since..event).rev().find(|e| writes(&r, *e, address));

@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use trace_core::PAGE_SIZE;
 use trace_core::recording::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CallDevice, CallFunction, CallGlobal, CallModule,
     CallRow, CallStream, CallWindow, CodeKind, CopyKind, CopyRow, EventsBuilder, FillRow, LaunchRow, MemoryBuilder,
     NO_CONTENT, OrderKind, OrderRow, Recording, TraceKind,
 };
+use trace_core::{GpuVa, PAGE_SIZE};
 
 /// First address of the window that allocations are served from.
 pub const WINDOW: u64 = 0x1539_4000_0000;
@@ -240,7 +240,7 @@ impl Build {
     /// Adds an allocation event.
     pub fn allocation(&mut self, kind: AllocationKind, at: u64, bytes: u64) {
         let row = AllocationRow {
-            at,
+            at: GpuVa::new(at),
             bytes,
             kind: kind as u32,
             stream: OrderRow::NONE,
@@ -364,7 +364,7 @@ impl Build {
         stream: u32,
     ) {
         let row = FillRow {
-            to,
+            to: GpuVa::new(to),
             elements,
             rows,
             pitch,
@@ -503,7 +503,7 @@ pub fn net(times: u32) -> Net {
         uuid: String::new(),
     };
     b.metadata.window = CallWindow {
-        base: WINDOW,
+        base: GpuVa::new(WINDOW),
         bytes: 1 << 40,
     };
     b.metadata.range = "whole".into();
@@ -513,7 +513,7 @@ pub fn net(times: u32) -> Net {
     let rounds = WINDOW - 0x10_0000;
     b.metadata.modules[text as usize].globals.push(CallGlobal {
         name: "rounds".into(),
-        at: rounds,
+        at: GpuVa::new(rounds),
         bytes: 4,
     });
     b.metadata.modules.push(CallModule {

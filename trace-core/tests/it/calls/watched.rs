@@ -6,6 +6,7 @@ use crate::calls::net::{DeviceMemory, WINDOW};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::api_trace::{
     ApiTrace, BufferKind, ContentState, MemorySample, MemoryTrace, MemoryTraceError, UnknownReason,
 };
@@ -35,14 +36,14 @@ fn build_trace(
     let mut add_sample = |at: u64, next_event: u64| {
         if samples
             .iter()
-            .any(|s: &MemorySample| (s.at, s.next_event) == (at, next_event))
+            .any(|s: &MemorySample| (s.at, s.next_event) == (GpuVa::new(at), next_event))
         {
             return;
         }
         let from = content.len() as u64;
         content.extend(bytes_at(contents, next_event, at));
         samples.push(MemorySample {
-            at,
+            at: GpuVa::new(at),
             next_event,
             bytes: BLOCK as u32,
             content: from,
@@ -59,7 +60,11 @@ fn build_trace(
         }
     }
     let range = WINDOW + blocks.start * BLOCK..WINDOW + blocks.end * BLOCK;
-    let ranges = if range.is_empty() { Vec::new() } else { vec![range] };
+    let ranges = if range.is_empty() {
+        Vec::new()
+    } else {
+        vec![GpuVa::new_range(range)]
+    };
     let whole = blocks == (0..BLOCKS);
     MemoryTrace::new("board", events, whole, ranges, samples, content).unwrap()
 }
@@ -100,9 +105,9 @@ proptest! {
         }
         let range = WINDOW..WINDOW + 90;
         for event in 0..=end {
-            let (before, now) = (bare.read(&r, range.clone(), event), api_trace.read(&r, range.clone(), event));
+            let (before, now) = (bare.read(&r, GpuVa::new_range(range.clone()), event), api_trace.read(&r, GpuVa::new_range(range.clone()), event));
             let state = |read: &trace_core::api_trace::DeviceBytes, at: u64| {
-                read.pieces.iter().find(|p| p.range.contains(&at)).unwrap().state
+                read.pieces.iter().find(|p| p.range.contains(&GpuVa::new(at))).unwrap().state
             };
             for (n, at) in range.clone().enumerate() {
                 let content_state = state(&now, at);
@@ -116,7 +121,7 @@ proptest! {
                 if let ContentState::Unknown(UnknownReason::Launch { .. }, launch) = content_state
                     && !(launch..event).any(|e| writes(&r, e, at))
                 {
-                    prop_assert!(!api_trace.is_traced(at, launch), "byte {} at {}: {:?}", n, event, content_state);
+                    prop_assert!(!api_trace.is_traced(GpuVa::new(at), launch), "byte {} at {}: {:?}", n, event, content_state);
                 }
             }
         }
@@ -138,9 +143,9 @@ proptest! {
         }
         let range = WINDOW..WINDOW + 90;
         for event in 0..=end {
-            let (before, now) = (bare.read(&r, range.clone(), event), api_trace.read(&r, range.clone(), event));
+            let (before, now) = (bare.read(&r, GpuVa::new_range(range.clone()), event), api_trace.read(&r, GpuVa::new_range(range.clone()), event));
             for p in before.pieces.iter().filter(|p| p.state.is_known()) {
-                let part = (p.range.start - range.start) as usize..(p.range.end - range.start) as usize;
+                let part = (p.range.start - GpuVa::new(range.start)) as usize..(p.range.end - GpuVa::new(range.start)) as usize;
                 prop_assert_eq!(&now.bytes[part.clone()], &before.bytes[part], "{:?} at {}", p, event);
             }
         }
@@ -162,13 +167,13 @@ proptest! {
                 if find_buffer(&live(&r, event), at).is_none() {
                     continue;
                 }
-                let writer = api_trace.find_last_writer(&r, at, event);
+                let writer = api_trace.find_last_writer(&r, GpuVa::new(at), event);
                 let byte = |next_event: u64| contents[next_event as usize].get(at);
                 let since = writer.allocated_at.unwrap();
                 let last = (since..event).rev().find(|e| writes(&r, *e, at));
                 prop_assert_eq!(writer.certain.map(|c| c.0), last);
                 let start = last.map_or(since, |l| l + 1);
-                let traced = |e: &u64| is_launch(&r, *e) && api_trace.is_traced(at, *e);
+                let traced = |e: &u64| is_launch(&r, *e) && api_trace.is_traced(GpuVa::new(at), *e);
                 let changed = (start..event).rev().find(|e| traced(e) && byte(*e) != byte(*e + 1));
                 prop_assert_eq!(writer.change.map(|c| c.event), changed);
                 if let Some(c) = writer.change {
@@ -177,7 +182,7 @@ proptest! {
                 }
                 let start = changed.map_or(start, |e| e + 1);
                 let possible = (start..event).rev().filter(|e| may_write(&r, *e, at));
-                let (excluded, possible): (Vec<u64>, Vec<u64>) = possible.partition(|e| api_trace.is_traced(at, *e));
+                let (excluded, possible): (Vec<u64>, Vec<u64>) = possible.partition(|e| api_trace.is_traced(GpuVa::new(at), *e));
                 let entries: Vec<u64> = writer.launches.iter().map(|l| l.event).collect();
                 prop_assert_eq!(entries, possible);
                 prop_assert_eq!(writer.excluded, excluded.len() as u64);
@@ -194,8 +199,8 @@ proptest! {
         let api_trace = api_trace.with_memory_trace(Arc::new(MemoryTrace::from_bytes(&trace.to_bytes().unwrap()).unwrap()), &Progress::new());
         let api_trace = api_trace.unwrap();
         for event in 0..=end {
-            for p in api_trace.pieces(&r, WINDOW..WINDOW + BLOCKS * BLOCK, event) {
-                let in_buffer = find_buffer(&live(&r, event), p.range.start).is_some();
+            for p in api_trace.pieces(&r, GpuVa::new(WINDOW)..GpuVa::new(WINDOW + BLOCKS * BLOCK), event) {
+                let in_buffer = find_buffer(&live(&r, event), p.range.start.get()).is_some();
                 let doubt = matches!(p.state, ContentState::Unknown(UnknownReason::Launch { .. }, _));
                 prop_assert!(!in_buffer || !doubt, "{:?} at {}", p, event);
             }
@@ -227,30 +232,48 @@ fn invalid_memory_traces_are_refused() {
         bytes,
         content,
     };
-    let range = |from: u64, to: u64| from..to;
-    let trace = |ranges: Vec<Range<u64>>, samples: Vec<MemorySample>| {
+    let range = |from: u64, to: u64| GpuVa::new(from)..GpuVa::new(to);
+    let trace = |ranges: Vec<Range<GpuVa>>, samples: Vec<MemorySample>| {
         MemoryTrace::new("b", 3..9, true, ranges, samples, vec![0; 100])
     };
     let all = || vec![range(0x1000, 0x9000)];
-    assert!(trace(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1000, 9, 8, 92)]).is_ok());
+    assert!(
+        trace(
+            all(),
+            vec![
+                sample(GpuVa::new(0x1000), 3, 8, 0),
+                sample(GpuVa::new(0x1000), 9, 8, 92)
+            ]
+        )
+        .is_ok()
+    );
     let invalid = [
         trace(vec![range(5, 5)], Vec::new()),
         trace(vec![range(5, 9), range(8, 12)], Vec::new()),
-        trace(all(), vec![sample(0x1000, 3, 0, 0)]),
-        trace(all(), vec![sample(0x1000, 3, 4097, 0)]),
-        trace(all(), vec![sample(u64::MAX, 3, 8, 0)]),
-        trace(all(), vec![sample(0x1000, 2, 8, 0)]),
-        trace(all(), vec![sample(0x1000, 10, 8, 0)]),
-        trace(all(), vec![sample(0x1000, 3, 8, 93)]),
-        trace(all(), vec![sample(0x1000, 3, 8, u64::MAX)]),
-        trace(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1004, 3, 8, 0)]),
-        trace(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1000, 4, 9, 0)]),
-        trace(all(), vec![sample(0x1000, 3, 8, 0), sample(0x1000, 3, 8, 0)]),
+        trace(all(), vec![sample(GpuVa::new(0x1000), 3, 0, 0)]),
+        trace(all(), vec![sample(GpuVa::new(0x1000), 3, 4097, 0)]),
+        trace(all(), vec![sample(GpuVa::MAX, 3, 8, 0)]),
+        trace(all(), vec![sample(GpuVa::new(0x1000), 2, 8, 0)]),
+        trace(all(), vec![sample(GpuVa::new(0x1000), 10, 8, 0)]),
+        trace(all(), vec![sample(GpuVa::new(0x1000), 3, 8, 93)]),
+        trace(all(), vec![sample(GpuVa::new(0x1000), 3, 8, u64::MAX)]),
+        trace(
+            all(),
+            vec![sample(GpuVa::new(0x1000), 3, 8, 0), sample(GpuVa::new(0x1004), 3, 8, 0)],
+        ),
+        trace(
+            all(),
+            vec![sample(GpuVa::new(0x1000), 3, 8, 0), sample(GpuVa::new(0x1000), 4, 9, 0)],
+        ),
+        trace(
+            all(),
+            vec![sample(GpuVa::new(0x1000), 3, 8, 0), sample(GpuVa::new(0x1000), 3, 8, 0)],
+        ),
     ];
     for (n, w) in invalid.into_iter().enumerate() {
         assert!(matches!(w, Err(MemoryTraceError::Damaged { .. })), "{n}: {w:?}");
     }
-    let good = trace(all(), vec![sample(0x1000, 3, 8, 0)]).unwrap();
+    let good = trace(all(), vec![sample(GpuVa::new(0x1000), 3, 8, 0)]).unwrap();
     let bytes = good.to_bytes().unwrap();
     assert_eq!(MemoryTrace::from_bytes(&bytes).unwrap(), good);
     for cut in 0..bytes.len() {
@@ -265,7 +288,7 @@ fn more_complete_memory_trace_replaces_its_predecessor() {
     let (r, _) = build_recording(&[(0, 0, 20, 0, false), (8, 0, 0, 0, false)]);
     let api_trace = ApiTrace::from_recording(&r, &Progress::new()).unwrap().unwrap();
     let trace = |events: Range<u64>, to: u64| {
-        let ranges = std::iter::once(WINDOW..WINDOW + to).collect();
+        let ranges = vec![GpuVa::new(WINDOW)..GpuVa::new(WINDOW + to)];
         Arc::new(MemoryTrace::new("b", events, false, ranges, Vec::new(), Vec::new()).unwrap())
     };
     let with = |c: &ApiTrace, w: Arc<MemoryTrace>| c.with_memory_trace(w, &Progress::new()).unwrap();

@@ -9,7 +9,7 @@ use trace_core::recording::{
     MmuFormat, NO_CONTENT, OrderKind, OrderRow, PageRun, PlatformDevice, PlatformWindow, ProcessEntry, ProcessIndex,
     RecordedRange, Region, RegisterTraceMetadata, Snapshot, Space, SpaceKind, SubmitRow, TraceKind, UndecodedRow,
 };
-use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, Recording};
+use trace_core::{BusAddr, GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
 /// A small random number generator, so that the tests need no crate for it.
 pub struct Numbers(u64);
@@ -51,7 +51,7 @@ pub fn metadata() -> Metadata {
         address_spaces: vec![AddressSpace {
             number: 0,
             format: MmuFormat::Aarch64_4k,
-            root: PhysAddr(0x1000),
+            root: PhysAddr::new(0x1000),
             memattr: 0x4c,
             transcfg: 6,
         }],
@@ -59,14 +59,14 @@ pub fn metadata() -> Metadata {
             name: "input".to_owned(),
             role: BufferRole::Input,
             address_space: 0,
-            va: GpuVa(0x10_0000),
+            va: GpuVa::new(0x10_0000),
             bytes: 64,
             element: ElementType::F32,
         }],
         regions: vec![Region {
             address_space: 0,
-            start: GpuVa(0x10_0000),
-            end: GpuVa(0x10_2000),
+            start: GpuVa::new(0x10_0000),
+            end: GpuVa::new(0x10_2000),
             committed_pages: 2,
             flags: 0xf,
             has_content: true,
@@ -92,7 +92,7 @@ pub fn metadata_with_records() -> Metadata {
                 compatible: vec!["vendor,gpu".to_owned()],
                 windows: vec![PlatformWindow {
                     name: "gpu".to_owned(),
-                    base: 0xff9a_0000,
+                    base: PhysAddr::new(0xff9a_0000),
                     bytes: 0x4000,
                 }],
                 irqs: vec![14],
@@ -104,9 +104,9 @@ pub fn metadata_with_records() -> Metadata {
                 reason: None,
             }],
             recorded_ranges: vec![RecordedRange {
-                at: 0x1000,
+                at: PhysAddr::new(0x1000),
                 bytes: 0x2000,
-                recorded_at: 0x10_0000,
+                recorded_at: PhysAddr::new(0x10_0000),
             }],
             screen_at_end: Some(b"P6\n1 1\n255\nabc".to_vec()),
         }),
@@ -217,7 +217,7 @@ fn call(b: &mut EventsBuilder, n: &mut Numbers, time: u64) {
         }
         2 => {
             let row = FillRow {
-                to: n.next() >> 20,
+                to: GpuVa::new(n.next() >> 20),
                 elements: n.below(1 << 30),
                 rows: 1,
                 pitch: 0,
@@ -239,7 +239,7 @@ fn call(b: &mut EventsBuilder, n: &mut Numbers, time: u64) {
         }
         4 => {
             let row = AllocationRow {
-                at: n.next() >> 20,
+                at: GpuVa::new(n.next() >> 20),
                 bytes: n.below(1 << 40),
                 kind: AllocationKind::Take as u32,
                 ..AllocationRow::default()
@@ -277,7 +277,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
             2 => b.submit(
                 time,
                 SubmitRow {
-                    head_va: n.next(),
+                    head_va: GpuVa::new(n.next()),
                     address_space: 0,
                     slot: n.below(3) as u32,
                 },
@@ -285,7 +285,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
             3 => {
                 let in_page = n.below(4000);
                 let row = HostWriteRow {
-                    at: 0x64000 + in_page,
+                    at: PhysAddr::new(0x64000 + in_page),
                     bytes: 1 + n.below(4096 - in_page) as u32,
                     page: n.below(3) as u32,
                 };
@@ -299,7 +299,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
             ),
             5 => {
                 let row = DmaMapRow {
-                    bus: n.next(),
+                    bus: BusAddr::new(n.next()),
                     bytes: n.below(1 << 20),
                     kind: DmaKind::Mapped as u32,
                     reserved: 0,

@@ -21,7 +21,7 @@ use trace_core::recording::{
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, AxisKind, Pyramid};
-use trace_core::{PAGE_SIZE, Recording};
+use trace_core::{BusAddr, GpuVa, PAGE_SIZE, PhysAddr, Recording};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -70,7 +70,7 @@ fn tiny_recording(events: usize) -> Recording {
     b.submit(
         300,
         SubmitRow {
-            head_va: 0x1000_1040,
+            head_va: GpuVa::new(0x1000_1040),
             address_space: 0,
             slot: 1,
         },
@@ -182,7 +182,7 @@ fn changed_recording() -> Recording {
     b.access(100, 1, access(1));
     for at in [0x1_0008, 0x1_2000] {
         let row = HostWriteRow {
-            at,
+            at: PhysAddr::new(at),
             bytes: 4,
             page: after.0,
         };
@@ -236,7 +236,7 @@ fn undecoded_recording() -> Recording {
         b.undecoded(200, 1, 0, UndecodedRow::from_instruction(offset, 0x00f3_48a5));
     }
     let mapping = DmaMapRow {
-        bus: 0x12_3456_7000,
+        bus: BusAddr::new(0x12_3456_7000),
         bytes: 0x1_0000_0000,
         kind: DmaKind::Allocated as u32,
         reserved: 0,
@@ -261,7 +261,10 @@ fn golden_file_with_undecoded_accesses_is_readable_and_reproducible() {
     let read = container::open(&golden_undecoded()).unwrap();
     assert_same(&undecoded_recording(), &read);
     assert_eq!(read.events.undecoded(2).and_then(|u| u.width()), Some(8));
-    assert_eq!(read.events.dma_map(3).map(|d| d.bus), Some(0x12_3456_7000));
+    assert_eq!(
+        read.events.dma_map(3).map(|d| d.bus),
+        Some(BusAddr::new(0x12_3456_7000))
+    );
     assert_eq!((read.events.undecoded(0), read.events.dma_map(4)), (None, None));
     assert_eq!(container::verify(&golden_undecoded()).unwrap().findings, vec![]);
     assert!(
@@ -278,7 +281,7 @@ fn calls_recording() -> Recording {
     let mut m = MemoryBuilder::new();
     let at = 0x1539_4000_0200;
     let allocation = AllocationRow {
-        at,
+        at: GpuVa::new(at),
         bytes: 5000,
         kind: AllocationKind::Take as u32,
         stream: OrderRow::NONE,
@@ -286,7 +289,7 @@ fn calls_recording() -> Recording {
     };
     b.allocation(100, 7, allocation);
     let fill = FillRow {
-        to: at,
+        to: GpuVa::new(at),
         elements: 1250,
         rows: 1,
         value: 0x3f80_0000,
@@ -498,7 +501,11 @@ fn verify_reports_host_writes_beyond_or_without_a_page() {
     ] {
         let mut r = changed_recording();
         let mut rows: Vec<HostWriteRow> = r.events.host_writes.iter().collect();
-        rows[1] = HostWriteRow { at, bytes, page };
+        rows[1] = HostWriteRow {
+            at: PhysAddr::new(at),
+            bytes,
+            page,
+        };
         r.events.host_writes = rows.into();
         let report = container::verify_bytes(container::to_bytes(&r).unwrap()).unwrap();
         assert_eq!(report.findings.len(), 1, "{:?}", report.findings);

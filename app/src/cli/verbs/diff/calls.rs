@@ -139,8 +139,8 @@ pub fn call(d: &CallDifference) -> Call<'_> {
         a_name: &d.names.0,
         b_name: &d.names.1,
         way: Some(d.way.as_str()).filter(|w| !w.is_empty()),
-        a_address: at(d.at.0),
-        b_address: at(d.at.1),
+        a_address: at(d.at.0.get()),
+        b_address: at(d.at.1.get()),
         fields: d
             .fields
             .iter()

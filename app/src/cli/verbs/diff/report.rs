@@ -494,17 +494,17 @@ fn cause(c: &diff::Cause, aligned: &EventAlignment, both: (&SourceRecording, &So
         }
         Effect::Byte { spaces, a, buffer, .. } => {
             out.address_space = Some(spaces.0);
-            out.va = Some(format_hex(a.0));
+            out.va = Some(format_hex(a.get()));
             out.what = match buffer {
-                Some(name) => format!("the byte at {} of {name}", format_hex(a.0)),
-                None => format!("the byte at {}", format_hex(a.0)),
+                Some(name) => format!("the byte at {} of {name}", format_hex(a.get())),
+                None => format!("the byte at {}", format_hex(a.get())),
             };
             out.buffer.clone_from(buffer);
         }
         Effect::Mapping { spaces, a, .. } => {
             out.address_space = Some(spaces.0);
-            out.va = Some(format_hex(a.0));
-            out.what = format!("the mapping at {}", format_hex(a.0));
+            out.va = Some(format_hex(a.get()));
+            out.what = format!("the mapping at {}", format_hex(a.get()));
         }
     }
     out
@@ -571,8 +571,8 @@ fn buffer(d: &BufferDiff) -> Buffer<'_> {
     Buffer {
         name: &d.name,
         differs: d.differs(),
-        a_va: d.a.map(|a| format_hex(a.0.0)),
-        b_va: d.b.map(|b| format_hex(b.0.0)),
+        a_va: d.a.map(|a| format_hex(a.0.get())),
+        b_va: d.b.map(|b| format_hex(b.0.get())),
         a_bytes: d.a.map(|a| a.1),
         b_bytes: d.b.map(|b| b.1),
         element: e.map(|e| e.element.name()),
@@ -659,8 +659,8 @@ fn descriptor(d: &DescriptorDifference) -> Descriptor<'_> {
         layout: &d.layout,
         a_address_space: d.spaces.0,
         b_address_space: d.spaces.1,
-        a_va: d.a.map(|va| format_hex(va.0)),
-        b_va: d.b.map(|va| format_hex(va.0)),
+        a_va: d.a.map(|va| format_hex(va.get())),
+        b_va: d.b.map(|va| format_hex(va.get())),
         bytes: d.bytes,
         fields: d
             .fields
@@ -677,7 +677,7 @@ fn descriptor(d: &DescriptorDifference) -> Descriptor<'_> {
 fn mapping(d: &MappingDifference) -> Mapping {
     Mapping {
         address_space: d.address_space,
-        va: format_hex(d.va.0),
+        va: format_hex(d.va.get()),
         pages: d.pages,
         rights_a: d.a.map(|m| m.rights.to_string()),
         rights_b: d.b.map(|m| m.rights.to_string()),
@@ -685,6 +685,6 @@ fn mapping(d: &MappingDifference) -> Mapping {
         attribute_b: d.b.map(|m| m.attr_index),
         entry_a: d.a.map(|m| format_hex(m.bits)),
         entry_b: d.b.map(|m| format_hex(m.bits)),
-        moved_to: d.moved_to.map(|va| format_hex(va.0)),
+        moved_to: d.moved_to.map(|va| format_hex(va.get())),
     }
 }

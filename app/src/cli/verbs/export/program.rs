@@ -121,7 +121,7 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
     let opened = source.open_undamaged()?;
     let mut target = device(&opened.recording, choices, source)?;
     if let Some(base) = choices.arena {
-        target.arena.base = PhysAddr(base);
+        target.arena.base = PhysAddr::new(base);
     }
     let recording = &opened.recording;
     let mut outputs = choices.outputs.clone();
@@ -167,7 +167,7 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
             files: written.files.iter().map(|f| f.display().to_string()).collect(),
             data_bytes: written.data_bytes,
             memory_bytes: program.bytes,
-            arena: format_hex(program.base),
+            arena: format_hex(program.base.get()),
             actions: program.actions,
             reads_compared: program.reads.compared(),
             interrupts: program.interrupts,
@@ -198,7 +198,7 @@ pub fn run(source: &Source, choices: &Choices, to: &Path, out: &mut Out) -> Resu
         out.line(format_args!(
             "it needs {} KiB of memory that the GPU sees at {}",
             program.bytes / 1024,
-            format_hex(program.base)
+            format_hex(program.base.get())
         ))?;
     }
     out.line(format_args!("how to build it: {}", to.join("README.md").display()))?;

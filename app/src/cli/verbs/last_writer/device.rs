@@ -5,6 +5,7 @@ use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, format_hex};
 use kinescope_session::api_trace as words;
 use serde::Serialize;
+use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, CertainWriter, LastWriter};
 
 /// The last writer of a byte, with the names of its buffer and of kernels.
@@ -87,7 +88,7 @@ struct LaunchWriterRow {
 pub fn print_last_writer(
     opened: &SourceRecording,
     api_trace: &ApiTrace,
-    va: u64,
+    va: GpuVa,
     event: u64,
     out: &mut Out,
 ) -> Result<Exit, Failure> {
@@ -190,7 +191,7 @@ fn launch_name(api_trace: &ApiTrace, launch: u32) -> String {
 fn report(api_trace: &ApiTrace, who: &LastWriter, event: u64) -> LastWriterReport {
     let buffer = who.location.and_then(|p| api_trace.buffers().get(p.buffer));
     LastWriterReport {
-        va: format_hex(who.address),
+        va: format_hex(who.address.get()),
         at_event: event,
         buffer: buffer.map(|b| b.name.clone()),
         buffer_offset: who.location.map(|p| p.offset),
@@ -205,7 +206,7 @@ fn report(api_trace: &ApiTrace, who: &LastWriter, event: u64) -> LastWriterRepor
                 CertainWriter::CopyFrom(_) => "copy-on-device",
             },
             from_va: match w {
-                CertainWriter::CopyFrom(from) => Some(format_hex(from)),
+                CertainWriter::CopyFrom(from) => Some(format_hex(from.get())),
                 _ => None,
             },
         }),

@@ -8,6 +8,7 @@ use crate::cli::{Exit, Failure, Out, format_hex};
 use kinescope_files::buffers;
 use serde::Serialize;
 use std::path::Path;
+use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, ContentState, DeviceBytes, MAX_READ_BYTES};
 use trace_core::memory::elements_text;
 use trace_core::recording::ElementType;
@@ -56,7 +57,7 @@ pub fn print_buffers(
         BufferRow {
             name: b.name.clone(),
             also: b.alias.clone(),
-            va: format_hex(b.at),
+            va: format_hex(b.at.get()),
             bytes: b.bytes,
             kind: b.kind.name(),
             from_event: b.from,
@@ -108,7 +109,7 @@ struct Hole {
 fn holes(read: &DeviceBytes) -> Vec<Hole> {
     let unknown = read.pieces.iter().filter(|p| !p.state.is_known());
     let hole = |p: &trace_core::api_trace::Piece| Hole {
-        va: format_hex(p.range.start),
+        va: format_hex(p.range.start.get()),
         bytes: p.range.end - p.range.start,
         state: p.state.describe(),
         event: match p.state {
@@ -137,7 +138,11 @@ pub fn print_memory(
              and --bytes"
         )));
     }
-    let read = api_trace.read(&opened.recording, va..va.saturating_add(bytes), event);
+    let read = api_trace.read(
+        &opened.recording,
+        GpuVa::new(va)..GpuVa::new(va.saturating_add(bytes)),
+        event,
+    );
     if !out.is_json() && to.is_some() {
         let list = holes(&read);
         for h in list.iter().take(MAX_HOLES) {
@@ -178,26 +183,31 @@ pub fn print_memory(
 
 /// Prints lines of sixteen bytes. For an unknown range it prints one line with the reason.
 fn text(va: u64, read: &DeviceBytes, element: Option<ElementType>, out: &mut Out) -> Result<(), Failure> {
-    let piece = |at: u64| read.pieces.get(read.pieces.partition_point(|p| p.range.end <= at));
+    let piece = |at: u64| {
+        read.pieces
+            .get(read.pieces.partition_point(|p| p.range.end <= GpuVa::new(at)))
+    };
     let mut skip = 0;
     for (row, chunk) in read.bytes.chunks(16).enumerate() {
         let here = va.saturating_add(row as u64 * 16);
         if here < skip {
             continue;
         }
-        if let Some(p) = piece(here).filter(|p| !p.state.is_known() && p.range.end >= here + chunk.len() as u64) {
-            let end = here + (p.range.end - here) / 16 * 16;
-            let end = if p.range.end == va + read.bytes.len() as u64 {
+        if let Some(p) =
+            piece(here).filter(|p| !p.state.is_known() && p.range.end >= GpuVa::new(here + chunk.len() as u64))
+        {
+            let end = here + (p.range.end - GpuVa::new(here)) / 16 * 16;
+            let end = if p.range.end == GpuVa::new(va + read.bytes.len() as u64) {
                 p.range.end
             } else {
-                end
+                GpuVa::new(end)
             };
             out.line(format_args!(
                 "{here:#014x}  {} {}",
-                format_count(end - here, "byte"),
+                format_count(end - GpuVa::new(here), "byte"),
                 p.state.describe()
             ))?;
-            skip = end;
+            skip = end.get();
             continue;
         }
         if let Some(element) = element {

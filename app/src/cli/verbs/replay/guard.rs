@@ -187,7 +187,7 @@ fn find_overrun(
         if here == Some(event) {
             past.buffer = Some(OutOfBoundsBuffer {
                 name: name(&buffer),
-                va: format_hex(buffer.at),
+                va: format_hex(buffer.at.get()),
                 bytes: buffer.bytes,
             });
             break;
@@ -209,7 +209,7 @@ fn find_argument_buffers(script: &Script, event: u64) -> Vec<ScriptBuffer> {
     let mut found: Vec<ScriptBuffer> = Vec::new();
     for word in arguments.as_chunks::<8>().0 {
         let at = u64::from_le_bytes(*word);
-        let holds = |b: &&ScriptBuffer| at >= b.at && at - b.at <= b.bytes;
+        let holds = |b: &&ScriptBuffer| at >= b.at.get() && at - b.at.get() <= b.bytes;
         found.extend(script.buffers.iter().filter(live).filter(holds));
     }
     found.sort_by_key(|b| b.from);

@@ -398,7 +398,7 @@ fn print_jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
         rows.push(vec![
             j.index.to_string(),
             j.submit_event.to_string(),
-            format_hex(j.head_va.0),
+            format_hex(j.head_va.get()),
             ended,
             shaders.to_owned(),
             time,
@@ -448,7 +448,7 @@ mod tests {
         let job = |index, status, done| JobOutcome {
             index,
             submit_event: u64::from(index) * 10,
-            head_va: GpuVa(0x4000),
+            head_va: GpuVa::new(0x4000),
             done,
             status,
             computed: done.then_some(false),
@@ -464,7 +464,7 @@ mod tests {
                 event: 31,
                 summary: String::new(),
                 exception: "0xc3 translation fault at level 3".into(),
-                address: Some(GpuVa(0x5040)),
+                address: Some(GpuVa::new(0x5040)),
                 registers: vec![("AS0_FAULTSTATUS".into(), 0x1_00c3, "read, translation fault".into())],
                 walk: vec!["level 0, entry 0 at 0x100000000: 0x2, invalid".into()],
                 nearest_buffer: Some(("input".into(), 64)),

@@ -11,6 +11,7 @@ use device_mali::debug::{MAX_STEPS, Thread, ThreadEnd, ThreadQuery, ThreadTrace}
 use kinescope_session::debug::{self, DebugSession};
 use serde::Serialize;
 use std::path::Path;
+use trace_core::GpuVa;
 use trace_core::families::mali_jm::Code;
 
 /// Selection of the thread, and of the traced part.
@@ -125,7 +126,7 @@ pub fn run(
     let timeline = opened.timeline()?;
     let span = timeline.jobs.iter().find(|j| j.index == job);
     let submit = span.map_or(0, |s| s.submit_event);
-    let head = span.map_or(0, |s| s.head_va.0);
+    let head = span.map_or(0, |s| s.head_va.get());
     let space = debug::find_job_space(recording, submit).unwrap_or(0);
     let position = match arguments.position {
         Some(p) => {
@@ -198,7 +199,7 @@ impl FollowedThread {
             job: self.job,
             position: self.position,
             job_va: format_hex(trace.job),
-            shader_va: format_hex(trace.shader),
+            shader_va: format_hex(trace.shader.get()),
             workgroup: self.workgroup,
             thread: self.thread,
             workgroups: trace.workgroups,
@@ -219,7 +220,7 @@ impl FollowedThread {
         let clause = clause_address(trace, n);
         let instruction = |tuple: u8| {
             let code = self.code.as_ref();
-            code.map_or_else(String::new, |c| debug::format_instruction(c, clause, tuple))
+            code.map_or_else(String::new, |c| debug::format_instruction(c, GpuVa::new(clause), tuple))
         };
         let accesses = |write: bool| {
             let all = trace.accesses(n).iter().filter(|a| a.write == write);
@@ -233,7 +234,7 @@ impl FollowedThread {
         StepRow {
             step: trace.from + n as u64,
             clause_va: format_hex(clause),
-            label: debug::format_clause_label(trace.shader, clause),
+            label: debug::format_clause_label(trace.shader, GpuVa::new(clause)),
             threads_together: trace.steps.get(n).map_or(0, |s| s.active_threads),
             registers: changes.collect(),
             reads: accesses(false),
@@ -278,14 +279,17 @@ impl FollowedThread {
     fn print_step(&self, n: usize, with_code: bool, out: &mut Out) -> Result<(), Failure> {
         let trace = &self.trace;
         let clause = clause_address(trace, n);
-        let label = debug::format_clause_label(trace.shader, clause);
+        let label = debug::format_clause_label(trace.shader, GpuVa::new(clause));
         out.line("")?;
         out.line(format_args!("step {}  {label}:  {clause:#x}", trace.from + n as u64))?;
-        let found = self.code.as_ref().and_then(|c| c.clauses.get(c.at(clause)?));
+        let found = self
+            .code
+            .as_ref()
+            .and_then(|c| c.clauses.get(c.at(GpuVa::new(clause))?));
         if let Some(c) = found.filter(|_| with_code) {
             for tuple in 0..c.clause.tuples.len() {
                 for unit in [Unit::Fma, Unit::Add] {
-                    let text = c.clause.instruction_text(tuple, unit, trace.shader);
+                    let text = c.clause.instruction_text(tuple, unit, trace.shader.get());
                     if !text.contains("NOP") {
                         out.line(format_args!("    {text}"))?;
                     }
@@ -308,20 +312,20 @@ impl FollowedThread {
 }
 
 fn clause_address(f: &ThreadTrace, step: usize) -> u64 {
-    f.steps.get(step).map_or(0, |s| s.clause)
+    f.steps.get(step).map_or(0, |s| s.clause.get())
 }
 
 /// Returns the number of jobs of a chain at its submission; `None` if it is unknown, or the chain has no valid end.
 fn chain_length(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u64> {
     let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
-    let chain = trace_core::families::mali_jm::read_chain(&memory, trace_core::GpuVa(head));
+    let chain = trace_core::families::mali_jm::read_chain(&memory, GpuVa::new(head));
     (chain.end == trace_core::families::ChainEnd::End).then_some(chain.jobs.len() as u64)
 }
 
 /// Returns the index of the first compute job of a chain.
 fn find_first_compute(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u32> {
     let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
-    let chain = trace_core::families::mali_jm::read_chain(&memory, trace_core::GpuVa(head));
+    let chain = trace_core::families::mali_jm::read_chain(&memory, GpuVa::new(head));
     let compute =
         |j: &trace_core::families::mali_jm::Job| j.kind() == Some(trace_core::families::mali_jm::JobType::Compute);
     chain.jobs.iter().position(compute).and_then(|n| u32::try_from(n).ok())

@@ -7,6 +7,7 @@ use crate::theme::{palette, small};
 use egui::{RichText, Ui};
 use kinescope_session::{Document, api_trace, text};
 use replay_engine::memory_trace::MemoryTraceRequest;
+use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, Argument, Value};
 use trace_core::recording::{CALL_OF_GRAPH, LaunchRow};
 
@@ -108,7 +109,7 @@ fn show_changed_memory(doc: &Document, actions: &mut UiActions, ui: &mut Ui, api
 }
 
 /// Returns the first address of an argument that the launch may write through.
-fn find_writable_buffer(a: &Argument) -> Option<(u64, trace_core::api_trace::BufferLocation)> {
+fn find_writable_buffer(a: &Argument) -> Option<(GpuVa, trace_core::api_trace::BufferLocation)> {
     match &a.value {
         Value::Pointer { constant: true, .. } => None,
         _ => a.pointers().next(),
@@ -149,7 +150,7 @@ fn argument(actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, a: &Argu
     match &a.value {
         Value::Pointer {
             to, place, constant, ..
-        } if *to != 0 => {
+        } if *to != GpuVa::ZERO => {
             let words = match place {
                 Some(place) => api_trace.buffers().format_location(*place),
                 None => format!("{to:#x}"),

@@ -22,6 +22,7 @@ use kinescope_files::scene::Selection;
 use kinescope_session::{Document, memory_trace, text};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, DeviceBuffer};
 use view::Side;
 
@@ -86,14 +87,14 @@ fn follow(doc: &Document, view: &mut View, api_trace: &ApiTrace) {
         d.seen_jump = doc.jumps;
         let va = match doc.selection() {
             Selection::Memory { va, .. } => Some(*va),
-            Selection::Buffer(name) => doc.buffers.get(name).map(|b| b.va.0),
+            Selection::Buffer(name) => doc.buffers.get(name).map(|b| b.va),
             _ => None,
         };
         if let Some(va) = va {
             let at = event_of_side(doc, d.side);
             if let Some(place) = api_trace.buffers().locate_nearest(va, at) {
                 d.buffer = Some(place.buffer);
-                d.reveal = Some(va);
+                d.reveal = Some(va.get());
                 d.list.reveal(u64::from(place.buffer));
             }
         }
@@ -112,7 +113,11 @@ fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui
         ui.add_space(8.0);
         let found = go_to(view, ui, |_, search| parse_address(doc, api_trace, search));
         if let Some(va) = found {
-            doc.select(Selection::Memory { space: 0, va, bytes: 1 });
+            doc.select(Selection::Memory {
+                space: 0,
+                va: va,
+                bytes: 1,
+            });
         }
         view_as(view, ui);
         let launch = doc.current_launch().is_some();
@@ -170,7 +175,7 @@ fn trace_button(doc: &Document, view: &View, actions: &mut UiActions, ui: &mut U
 ///
 /// # Errors
 /// Returns a message if the text names no address.
-fn parse_address(doc: &Document, api_trace: &ApiTrace, search: &str) -> Result<u64, String> {
+fn parse_address(doc: &Document, api_trace: &ApiTrace, search: &str) -> Result<GpuVa, String> {
     let search = search.trim();
     let named = |name: &str| {
         let buffer = api_trace
@@ -178,10 +183,10 @@ fn parse_address(doc: &Document, api_trace: &ApiTrace, search: &str) -> Result<u
             .find(name.trim())
             .and_then(|n| api_trace.buffers().get(n));
         // The content of a copy has a name too, even if it is a part of a buffer.
-        let carried = || doc.buffers.get(name.trim()).map(|b| b.va.0);
+        let carried = || doc.buffers.get(name.trim()).map(|b| b.va);
         buffer.map(|b| b.at).or_else(carried)
     };
-    if let Some(at) = named(search).or_else(|| text::parse_number(search)) {
+    if let Some(at) = named(search).or_else(|| text::parse_number(search).map(GpuVa::new)) {
         return Ok(at);
     }
     let behind = |(name, offset)| named(name)?.checked_add(text::parse_number(offset)?);

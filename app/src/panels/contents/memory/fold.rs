@@ -2,9 +2,10 @@
 
 use kinescope_session::page_runs::PageContent;
 use kinescope_session::{Document, lookup};
+use trace_core::GpuVa;
 
 /// One past the last address.
-const END: u64 = 1 << 48;
+const END: GpuVa = GpuVa::new(1 << 48);
 /// Minimum size of a folded stretch, bytes; fewer bytes are as short as their fold.
 const MIN_FOLDED_BYTES: u64 = 64;
 /// Number of pages that are checked one by one if memory changes during the recording.
@@ -17,14 +18,14 @@ const MAX_RUNS: usize = 64;
 pub(super) enum Line {
     /// The bytes of a line.
     Bytes {
-        va: u64,
+        va: GpuVa,
         /// How many.
         bytes: u64,
     },
     /// The bytes `va..end` are unknown.
     Folded {
-        va: u64,
-        end: u64,
+        va: GpuVa,
+        end: GpuVa,
         /// Whether it is mapped.
         mapped: bool,
     },
@@ -32,14 +33,14 @@ pub(super) enum Line {
 
 impl Line {
     /// Returns its first byte.
-    pub fn va(self) -> u64 {
+    pub fn va(self) -> GpuVa {
         match self {
             Self::Bytes { va, .. } | Self::Folded { va, .. } => va,
         }
     }
 
     /// Returns one past its last byte.
-    pub fn end(self) -> u64 {
+    pub fn end(self) -> GpuVa {
         match self {
             Self::Bytes { va, bytes } => va.saturating_add(bytes),
             Self::Folded { end, .. } => end,
@@ -48,7 +49,7 @@ impl Line {
 }
 
 /// Returns the stretch without content around an address: first byte, one past the last, whether it is mapped.
-fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bool)> {
+fn find_empty_range(doc: &Document, space: u32, va: GpuVa) -> Option<(GpuVa, GpuVa, bool)> {
     let runs = &doc.derived.spaces.get(space as usize)?.runs;
     let n = runs.partition_point(|r| r.end() <= va);
     let (mut from, mut to, mapped);
@@ -72,7 +73,7 @@ fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bo
         }
         None => {
             let before = n.checked_sub(1).and_then(|n| runs.get(n));
-            from = before.map_or(0, |r| r.end());
+            from = before.map_or(GpuVa::ZERO, |r| r.end());
             to = runs.get(n).map_or(END, |r| r.va);
             mapped = false;
         }
@@ -82,36 +83,38 @@ fn find_empty_range(doc: &Document, space: u32, va: u64) -> Option<(u64, u64, bo
         let Some(b) = doc.recording.buffer(name).filter(|b| b.address_space == space) else {
             continue;
         };
-        let end = b.va.0.saturating_add(b.bytes);
-        if b.va.0 <= va && va < end {
+        let end = b.va.saturating_add(b.bytes);
+        if b.va <= va && va < end {
             return None;
-        } else if b.va.0 > va {
-            to = to.min(b.va.0 & !15);
+        } else if b.va > va {
+            to = to.min(b.va.align_down(16));
         } else {
-            from = from.max(end.div_ceil(16) * 16);
+            from = from.max(end.align_up(16).unwrap_or(GpuVa::MAX));
         }
     }
     if doc.recording.memory.snapshots.len() > 1 && mapped {
         // The runs hold for the end of the recording; at the current event they may differ.
+        let first_byte = |page: u64| GpuVa::new(page << 12);
         let held = |page: u64| {
-            lookup::read(&doc.recording, space, page << 12, doc.current_event(), 1)
+            lookup::read(&doc.recording, space, first_byte(page), doc.current_event(), 1)
                 .first()
                 .is_some_and(Result::is_ok)
         };
-        let here = va >> 12;
+        let here = va.page();
         if held(here) {
             return None;
         }
-        let last = (to >> 12).min(here + PAGES);
-        to = to.min((here + 1..last).find(|p| held(*p)).unwrap_or(last) << 12);
-        let first = (from >> 12).max(here.saturating_sub(PAGES));
-        from = from.max((first..here).rev().find(|p| held(*p)).map_or(first, |p| p + 1) << 12);
+        let last = to.page().min(here + PAGES);
+        to = to.min(first_byte((here + 1..last).find(|p| held(*p)).unwrap_or(last)));
+        let first = from.page().max(here.saturating_sub(PAGES));
+        let first = (first..here).rev().find(|p| held(*p)).map_or(first, |p| p + 1);
+        from = from.max(first_byte(first));
     }
     (to > va && from <= va).then_some((from, to, mapped))
 }
 
 /// Returns the line that starts at an address; `bytes`: the maximum number of bytes of a line.
-pub(super) fn line(doc: &Document, space: u32, va: u64, bytes: u64) -> Line {
+pub(super) fn line(doc: &Document, space: u32, va: GpuVa, bytes: u64) -> Line {
     match find_empty_range(doc, space, va) {
         Some((_, end, mapped)) if end - va >= MIN_FOLDED_BYTES => Line::Folded { va, end, mapped },
         _ => Line::Bytes { va, bytes },
@@ -119,7 +122,7 @@ pub(super) fn line(doc: &Document, space: u32, va: u64, bytes: u64) -> Line {
 }
 
 /// Returns where the line before the one at `va` starts, with lines of `bytes`.
-pub(super) fn previous_line_start(doc: &Document, space: u32, va: u64, bytes: u64) -> u64 {
+pub(super) fn previous_line_start(doc: &Document, space: u32, va: GpuVa, bytes: u64) -> GpuVa {
     let last = va.saturating_sub(bytes);
     match find_empty_range(doc, space, last) {
         Some((from, end, _)) if end.min(va) - from >= MIN_FOLDED_BYTES => from,
@@ -131,7 +134,7 @@ pub(super) fn previous_line_start(doc: &Document, space: u32, va: u64, bytes: u6
 const FAR: usize = 4096;
 
 /// Returns the next address at or after `va` that the recording holds.
-pub(super) fn find_next_recorded(doc: &Document, space: u32, va: u64) -> Option<u64> {
+pub(super) fn find_next_recorded(doc: &Document, space: u32, va: GpuVa) -> Option<GpuVa> {
     let runs = &doc.derived.spaces.get(space as usize)?.runs;
     let n = runs.partition_point(|r| r.end() <= va);
     let held = runs.iter().skip(n).take(FAR).find(|r| r.content != PageContent::None);

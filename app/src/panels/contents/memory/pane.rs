@@ -22,7 +22,7 @@ use trace_core::xref::{self, MAX_REFERENCES, Reference, ReferenceItem, XrefTarge
 const MAX_POINTS: u64 = 2048;
 
 /// Searches for all references to a byte, and shows them under the lines.
-pub fn find_references(doc: &Document, view: &mut View, actions: &mut UiActions, space: u32, va: u64) {
+pub fn find_references(doc: &Document, view: &mut View, actions: &mut UiActions, space: u32, va: GpuVa) {
     view.references = Some(ByteReferences {
         space,
         va,
@@ -59,12 +59,8 @@ pub fn find_references(doc: &Document, view: &mut View, actions: &mut UiActions,
 }
 
 /// Returns the target of the references to a byte.
-fn target(space: u32, va: u64) -> XrefTarget {
-    XrefTarget::Bytes {
-        space,
-        va: GpuVa(va),
-        bytes: 1,
-    }
+fn target(space: u32, va: GpuVa) -> XrefTarget {
+    XrefTarget::Bytes { space, va, bytes: 1 }
 }
 
 /// Name of the table in the workspace.
@@ -299,7 +295,7 @@ pub fn plot(doc: &mut Document, view: &mut View, ui: &mut Ui) {
         let index = out.transform.value_from_position(q).x.round().max(0.0) as u64;
         if index < bytes / size {
             let at = va.saturating_add(index * size);
-            view.top = at & !15;
+            view.top = at.align_down(16);
             view.show(doc, view.space, at, size);
         }
     }

@@ -13,13 +13,14 @@ use egui::{Align2, EventFilter, Key, Pos2, Rect, Response, Sense, Stroke, Ui, Wi
 use kinescope_files::scene::Selection;
 use kinescope_files::values;
 use kinescope_session::{Document, clipboard, lookup, text};
+use trace_core::GpuVa;
 use trace_core::memory::ByteState;
 use trace_core::recording::ElementType;
 
 /// Maximum number of bytes that are copied at once.
 const MAX_COPY: u64 = clipboard::MAX_BYTES as u64;
 /// One past the last address.
-const END: u64 = 1 << 48;
+const END: GpuVa = GpuVa::new(1 << 48);
 
 /// Positions in a line.
 #[derive(Clone, Copy)]
@@ -87,7 +88,7 @@ impl Columns {
 type Cell = (Result<u8, ByteState>, bool);
 
 /// Returns the bytes in view, with edits applied.
-fn cells(doc: &Document, space: u32, top: u64, len: usize) -> Vec<Cell> {
+fn cells(doc: &Document, space: u32, top: GpuVa, len: usize) -> Vec<Cell> {
     let read = lookup::read(&doc.recording, space, top, doc.current_event(), len);
     let mut out: Vec<Cell> = read.into_iter().map(|b| (b, false)).collect();
     let end = top.saturating_add(len as u64);
@@ -95,14 +96,14 @@ fn cells(doc: &Document, space: u32, top: u64, len: usize) -> Vec<Cell> {
         let Some(b) = doc.recording.buffer(name).filter(|b| b.address_space == space) else {
             continue;
         };
-        let (from, to) = (b.va.0.max(top), b.va.0.saturating_add(b.bytes).min(end));
+        let (from, to) = (b.va.max(top), b.va.saturating_add(b.bytes).min(end));
         if from >= to {
             continue;
         }
         let part = &mut out[(from - top) as usize..(to - top) as usize];
         let was: Vec<u8> = part.iter().map(|c| c.0.unwrap_or(0)).collect();
         let mut now = was.clone();
-        edited.overlay(from - b.va.0, &mut now);
+        edited.overlay(from - b.va, &mut now);
         for ((cell, was), now) in part.iter_mut().zip(was).zip(now) {
             if was != now {
                 *cell = (Ok(now), true);
@@ -127,7 +128,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
     let digit = ui.painter().layout_no_wrap("0".into(), mono(), p.text).size().x;
     let columns = Columns::new(area, digit, view);
     view.narrow = columns.bytes == 8;
-    view.top = view.line_of(view.top.min(END - columns.bytes * n.min(1 << 20)));
+    view.top = view.line_of(view.top.min(END.saturating_sub(columns.bytes * n.min(1 << 20))));
     if response.has_focus() {
         keys(doc, view, ui, &response);
     }
@@ -169,7 +170,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         follow_pointer(doc, view, ui, &r, &byte_at, columns.step(), &mut input);
         r.context_menu(|ui| {
             let byte = ui
-                .data(|d| d.get_temp::<u64>(egui::Id::unique("memory-menu")))
+                .data(|d| d.get_temp::<GpuVa>(egui::Id::unique("memory-menu")))
                 .unwrap_or(va);
             menu(doc, view, actions, ui, byte, chosen);
         });
@@ -207,9 +208,9 @@ struct PointerInput {
     /// Where a drag started.
     pressed: Option<Pos2>,
     /// The byte that was clicked.
-    released: Option<u64>,
+    released: Option<GpuVa>,
     /// The byte that was double-clicked.
-    asked: Option<u64>,
+    asked: Option<GpuVa>,
 }
 
 /// Follows the pointer on a line: drags select bytes, clicks are noted. `byte_at` returns the byte at a position; `step`
@@ -219,7 +220,7 @@ fn follow_pointer(
     view: &mut View,
     ui: &Ui,
     r: &Response,
-    byte_at: &dyn Fn(Pos2) -> u64,
+    byte_at: &dyn Fn(Pos2) -> GpuVa,
     step: u64,
     input: &mut PointerInput,
 ) {
@@ -254,7 +255,7 @@ fn follow_pointer(
 }
 
 /// Selects bytes of the shown address space that are in view.
-fn select(doc: &mut Document, view: &mut View, va: u64, bytes: u64) {
+fn select(doc: &mut Document, view: &mut View, va: GpuVa, bytes: u64) {
     let space = view.space;
     doc.select(Selection::Memory { space, va, bytes });
     view.seen_jump = doc.jumps;
@@ -269,8 +270,8 @@ fn draw_line(
     shown: Line,
     row: Rect,
     columns: &Columns,
-    chosen: Option<(u64, u64)>,
-) -> Option<u64> {
+    chosen: Option<(GpuVa, u64)>,
+) -> Option<GpuVa> {
     let (space, va) = (view.space, shown.va());
     match shown {
         Line::Bytes { bytes, .. } => {
@@ -294,8 +295,8 @@ fn menu(
     view: &mut View,
     actions: &mut UiActions,
     ui: &mut Ui,
-    byte: u64,
-    chosen: Option<(u64, u64)>,
+    byte: GpuVa,
+    chosen: Option<(GpuVa, u64)>,
 ) {
     let space = view.space;
     let (from, len) = match chosen {
@@ -338,7 +339,14 @@ fn menu(
 }
 
 /// Draws an unknown stretch, and a link to what follows it. Returns `true` if the user goes there.
-fn folded_ui(ui: &mut Ui, va: u64, end: u64, (mapped, next): (bool, Option<u64>), row: Rect, c: &Columns) -> bool {
+fn folded_ui(
+    ui: &mut Ui,
+    va: GpuVa,
+    end: GpuVa,
+    (mapped, next): (bool, Option<GpuVa>),
+    row: Rect,
+    c: &Columns,
+) -> bool {
     let p = palette(ui);
     let y = row.center().y;
     let at = pos2(row.left() + 16.0, y);
@@ -406,15 +414,15 @@ fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &Response) {
         return;
     };
     let at = view.selected(doc).map_or(view.top, |s| s.0);
-    if let Some(to) = at.checked_add_signed(by).filter(|t| *t < END) {
+    if let Some(to) = at.get().checked_add_signed(by).map(GpuVa::new).filter(|t| *t < END) {
         view.show(doc, view.space, to, step as u64);
         view.seen_jump = doc.jumps;
     }
 }
 
-fn highlights(doc: &Document, view: &View, ui: &Ui, va: u64, row: Rect, c: &Columns) {
+fn highlights(doc: &Document, view: &View, ui: &Ui, va: GpuVa, row: Rect, c: &Columns) {
     let p = palette(ui);
-    let fill = |from: u64, len: u64, ink: egui::Color32, frame: bool| {
+    let fill = |from: GpuVa, len: u64, ink: egui::Color32, frame: bool| {
         let (a, b) = (from.max(va), from.saturating_add(len).min(va.saturating_add(c.bytes)));
         if a >= b {
             return;
@@ -428,7 +436,7 @@ fn highlights(doc: &Document, view: &View, ui: &Ui, va: u64, row: Rect, c: &Colu
             ui.painter().rect_filled(r, 2.0, ink);
         }
         if let Some(ascii) = c.ascii {
-            let x = |v: u64| c.left + ascii + (v - va) as f32 * c.digit;
+            let x = |v: GpuVa| c.left + ascii + (v - va) as f32 * c.digit;
             let r = Rect::from_min_max(pos2(x(a), row.top() + 1.0), pos2(x(b), row.bottom() - 1.0));
             ui.painter().rect_filled(r, 2.0, if frame { p.raised } else { ink });
         }
@@ -442,9 +450,9 @@ fn highlights(doc: &Document, view: &View, ui: &Ui, va: u64, row: Rect, c: &Colu
         }
     }
     if let Some(hits) = &view.hits {
-        let first = hits.partition_point(|h| h.va.0.saturating_add(h.bytes) <= va);
-        for h in hits[first..].iter().take_while(|h| h.va.0 < va.saturating_add(c.bytes)) {
-            fill(h.va.0, h.bytes, p.read, true);
+        let first = hits.partition_point(|h| h.va.saturating_add(h.bytes) <= va);
+        for h in hits[first..].iter().take_while(|h| h.va < va.saturating_add(c.bytes)) {
+            fill(h.va, h.bytes, p.read, true);
         }
     }
     if let Some(t) = view.references.as_ref().filter(|t| t.space == view.space) {
@@ -452,7 +460,7 @@ fn highlights(doc: &Document, view: &View, ui: &Ui, va: u64, row: Rect, c: &Colu
     }
 }
 
-fn line_ui(ui: &Ui, va: u64, line: &[Cell], row: Rect, c: &Columns) {
+fn line_ui(ui: &Ui, va: GpuVa, line: &[Cell], row: Rect, c: &Columns) {
     let p = palette(ui);
     let y = row.center().y;
     let at = pos2(row.left() + 16.0, y);

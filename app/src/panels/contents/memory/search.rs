@@ -50,7 +50,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         }
         let n = hits.len();
         let at = match doc.selection() {
-            Selection::Memory { va, .. } => hits.binary_search_by_key(va, |h| h.va.0).ok(),
+            Selection::Memory { va, .. } => hits.binary_search_by_key(va, |h| h.va).ok(),
             _ => None,
         };
         let more = if n >= MAX_HITS { "the first " } else { "" };
@@ -68,14 +68,14 @@ fn go_hit(doc: &mut Document, view: &mut View, hits: &[Hit], forward: bool) {
         _ => view.top,
     };
     let hit = if forward {
-        let n = hits.partition_point(|h| h.va.0 <= from);
+        let n = hits.partition_point(|h| h.va <= from);
         hits.get(n).or(hits.first())
     } else {
-        let n = hits.partition_point(|h| h.va.0 < from);
+        let n = hits.partition_point(|h| h.va < from);
         n.checked_sub(1).and_then(|n| hits.get(n)).or(hits.last())
     };
     if let Some(h) = hit.copied() {
-        view.show(doc, view.space, h.va.0, h.bytes);
+        view.show(doc, view.space, h.va, h.bytes);
     }
 }
 
@@ -98,7 +98,7 @@ fn start(doc: &Document, view: &mut View, actions: &mut UiActions) {
     let path = doc.path.clone();
     let progress = actions.start_work::<View>("searching memory", move |progress| {
         let found = match lookup::memory_at(&recording, space, current_event) {
-            Some(memory) => memory.search(&pattern, GpuVa(0)..GpuVa(u64::MAX), progress),
+            Some(memory) => memory.search(&pattern, GpuVa::ZERO..GpuVa::MAX, progress),
             None => Ok(Vec::new()),
         };
         Box::new(move |doc, view, _| {

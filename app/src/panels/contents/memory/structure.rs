@@ -10,6 +10,7 @@ use egui::{Align2, EventFilter, Key, Modifiers, Rect, Response, RichText, Sense,
 use kinescope_files::scene::Selection;
 use kinescope_session::{Document, lookup, text};
 use std::collections::BTreeSet;
+use trace_core::GpuVa;
 use trace_core::registers::{Field, FieldKind, Layout};
 
 /// Maximum number of elements of an array.
@@ -23,7 +24,7 @@ pub struct Structure {
     /// Index of the address space.
     pub space: u32,
     /// Address of the first element.
-    pub at: u64,
+    pub at: GpuVa,
     /// Number of elements.
     pub count: u64,
     /// Bytes from one element to the next; 0: the size of an element.
@@ -33,13 +34,13 @@ pub struct Structure {
     /// The row that keys move from.
     pub row: u64,
     /// Where pointers were followed from: layout, address, elements, stride.
-    pub trail: Vec<(String, u64, u64, u64)>,
+    pub trail: Vec<(String, GpuVa, u64, u64)>,
 }
 
 impl Structure {
     /// Returns a single element at an address.
     #[must_use]
-    pub fn new(layout: &str, space: u32, at: u64) -> Self {
+    pub fn new(layout: &str, space: u32, at: GpuVa) -> Self {
         Self {
             layout: layout.to_owned(),
             space,
@@ -63,12 +64,12 @@ impl Structure {
 
     /// Returns the address of an element.
     #[must_use]
-    pub fn address(&self, layout: &Layout, element: u64) -> u64 {
+    pub fn address(&self, layout: &Layout, element: u64) -> GpuVa {
         self.at.saturating_add(element.saturating_mul(self.step(layout)))
     }
 
     /// Goes to the target of a pointer; the layout stays until another one is chosen.
-    pub fn follow(&mut self, va: u64) {
+    pub fn follow(&mut self, va: GpuVa) {
         self.trail.push((self.layout.clone(), self.at, self.count, self.stride));
         (self.at, self.count, self.row) = (va, 1, 0);
         self.open = BTreeSet::from([0]);
@@ -207,7 +208,7 @@ fn describe_part(doc: &Document, s: &Structure, layout: &Layout, part: &Part<'_>
         value,
         means,
         leads,
-        va,
+        va: va.get(),
         bytes,
     }
 }
@@ -234,7 +235,7 @@ pub fn toggle(doc: &Document, view: &mut View) {
             let size = layout.map_or(1, |l| u64::from(l.bits.div_ceil(8))).max(1);
             Structure {
                 count: (m.bytes / size).clamp(1, MAX_ELEMENTS),
-                ..Structure::new(&m.layout, view.space, m.address.0)
+                ..Structure::new(&m.layout, view.space, m.address)
             }
         }
         None if head && map.layout("job-header").is_some() => Structure::new("job-header", view.space, at),
@@ -371,11 +372,11 @@ fn list(doc: &mut Document, view: &mut View, s: &mut Structure, layout: &Layout,
         ui.memory_mut(|m| m.request_focus(id));
     }
     if let Some(va) = input.follow {
-        s.follow(va);
+        s.follow(GpuVa::new(va));
         view.fields = Rows::default();
-        view.show_at_top(doc, s.space, va, u64::from(layout.bits.div_ceil(8)).max(1));
+        view.show_at_top(doc, s.space, GpuVa::new(va), u64::from(layout.bits.div_ceil(8)).max(1));
     } else if let Some((va, bytes)) = input.go {
-        view.show(doc, s.space, va, bytes);
+        view.show(doc, s.space, GpuVa::new(va), bytes);
     }
     let message = format!("{} · {}", text::count_noun(fields, "row", "rows"), layout.doc);
     if !layout.doc.is_empty() {
@@ -556,9 +557,9 @@ fn range(s: &Structure, layout: &Layout, parts: &[Part<'_>], row: u64) -> (u64, 
         Some(part) => {
             let (lo, hi) = part.bits();
             let first = u64::from(lo / 8);
-            (at.saturating_add(first), u64::from(hi / 8) - first + 1)
+            (at.saturating_add(first).get(), u64::from(hi / 8) - first + 1)
         }
-        None => (at, u64::from(layout.bits.div_ceil(8)).max(1)),
+        None => (at.get(), u64::from(layout.bits.div_ceil(8)).max(1)),
     }
 }
 
@@ -568,7 +569,7 @@ mod tests {
 
     #[test]
     fn rows_are_elements_and_fields_of_expanded_elements() {
-        let mut s = Structure::new("x", 0, 0x1000);
+        let mut s = Structure::new("x", 0, GpuVa::new(0x1000));
         s.count = 5;
         s.open = BTreeSet::from([1, 3, 9]);
         assert_eq!(s.rows(2), 9);
@@ -604,14 +605,17 @@ mod tests {
 
     #[test]
     fn structure_pointer_is_followed_and_back_returns() {
-        let mut s = Structure::new("a", 0, 0x1000);
+        let mut s = Structure::new("a", 0, GpuVa::new(0x1000));
         (s.count, s.stride) = (4, 64);
-        s.follow(0x2000);
-        assert_eq!((s.at, s.count, s.layout.as_str()), (0x2000, 1, "a"));
+        s.follow(GpuVa::new(0x2000));
+        assert_eq!((s.at, s.count, s.layout.as_str()), (GpuVa::new(0x2000), 1, "a"));
         s.layout = "b".into();
         s.back();
-        assert_eq!((s.at, s.count, s.stride, s.layout.as_str()), (0x1000, 4, 64, "a"));
+        assert_eq!(
+            (s.at, s.count, s.stride, s.layout.as_str()),
+            (GpuVa::new(0x1000), 4, 64, "a")
+        );
         s.back();
-        assert_eq!(s.at, 0x1000);
+        assert_eq!(s.at, GpuVa::new(0x1000));
     }
 }

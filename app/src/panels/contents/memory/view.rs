@@ -8,6 +8,7 @@ use kinescope_session::debug::WriterReport;
 use kinescope_session::writer_cache::EditKey;
 use kinescope_session::{Document, page_runs};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::memory::Hit;
 use trace_core::progress::Progress;
 use trace_core::recording::ElementType;
@@ -19,7 +20,7 @@ pub struct ByteReferences {
     /// Index of the address space.
     pub space: u32,
     /// The byte.
-    pub va: u64,
+    pub va: GpuVa,
     /// The references; `None` while the search runs.
     pub list: Option<Arc<Vec<Reference>>>,
     /// The user stopped the search.
@@ -46,7 +47,7 @@ pub enum WriterLookup {
 }
 
 /// The inputs of a plot: address space, first byte, bytes, type, current event, revision of the edits.
-pub(super) type PlotKey = (u32, u64, u64, ElementType, u64, u64);
+pub(super) type PlotKey = (u32, GpuVa, u64, ElementType, u64, u64);
 
 /// The values of a plot, kept until its inputs change.
 #[derive(Clone)]
@@ -62,7 +63,7 @@ pub struct View {
     /// Index of the address space.
     pub space: u32,
     /// First byte in view, a multiple of the bytes of a line.
-    pub top: u64,
+    pub top: GpuVa,
     /// Whether `top` is set.
     pub placed: bool,
     /// Type of the elements; `None`: hex and ASCII.
@@ -96,7 +97,7 @@ pub struct View {
     pub(super) fields: Rows,
     pub(super) list: Rows,
     /// Bytes between which the pointer selects: where it started, where it is.
-    pub(super) drag: Option<(u64, u64)>,
+    pub(super) drag: Option<(GpuVa, GpuVa)>,
     pub(super) seen_jump: u64,
     pub(super) scroll: f32,
     pub(super) shown_rows: u64,
@@ -104,19 +105,19 @@ pub struct View {
 
 impl View {
     /// Shows an address and selects `bytes` bytes there.
-    pub fn show(&mut self, doc: &mut Document, space: u32, va: u64, bytes: u64) {
+    pub fn show(&mut self, doc: &mut Document, space: u32, va: GpuVa, bytes: u64) {
         self.space = space;
         doc.select(Selection::Memory { space, va, bytes });
         self.reveal(va);
     }
 
     /// Shows an address like [`View::show`], with the address in the first line.
-    pub fn show_at_top(&mut self, doc: &mut Document, space: u32, va: u64, bytes: u64) {
+    pub fn show_at_top(&mut self, doc: &mut Document, space: u32, va: GpuVa, bytes: u64) {
         self.show(doc, space, va, bytes);
         self.top = self.line_of(va);
     }
 
-    fn reveal(&mut self, va: u64) {
+    fn reveal(&mut self, va: GpuVa) {
         self.placed = true;
         let (row, per_line) = (self.line_of(va), self.per_line());
         let fits = self.shown_rows.max(6);
@@ -131,8 +132,8 @@ impl View {
     }
 
     /// Returns the first byte of the line that holds a byte.
-    pub(super) fn line_of(&self, va: u64) -> u64 {
-        va - va % self.per_line()
+    pub(super) fn line_of(&self, va: GpuVa) -> GpuVa {
+        va.align_down(self.per_line())
     }
 
     /// Sets the first view: at the input, else at the first page with data.
@@ -143,13 +144,13 @@ impl View {
             .buffers
             .iter()
             .find(|b| b.role == trace_core::recording::BufferRole::Input)
-            .map(|b| (b.address_space, b.va.0));
+            .map(|b| (b.address_space, b.va));
         let first = input.or_else(|| {
             let runs = &doc.derived.spaces.first()?.runs;
             let data = runs.iter().find(|r| r.content == page_runs::PageContent::Data);
             Some((0, data.or(runs.first())?.va))
         });
-        let (space, va) = first.unwrap_or((0, 0));
+        let (space, va) = first.unwrap_or_default();
         self.space = space;
         self.top = self.line_of(va);
         self.placed = true;
@@ -168,7 +169,7 @@ impl View {
             }
             Selection::Buffer(name) => {
                 if let Some(b) = doc.recording.buffer(&name) {
-                    let (space, va) = (b.address_space, b.va.0);
+                    let (space, va) = (b.address_space, b.va);
                     self.space = space;
                     self.reveal(va);
                 }
@@ -183,10 +184,10 @@ impl View {
     }
 
     /// Returns the selected bytes in the shown address space: the first byte and the number.
-    pub(super) fn selected(&self, doc: &Document) -> Option<(u64, u64)> {
+    pub(super) fn selected(&self, doc: &Document) -> Option<(GpuVa, u64)> {
         match doc.selection() {
             Selection::Memory { va, bytes, space } if *space == self.space => Some((*va, (*bytes).max(1))),
-            Selection::Buffer(name) => doc.recording.buffer(name).map(|b| (b.va.0, b.bytes)),
+            Selection::Buffer(name) => doc.recording.buffer(name).map(|b| (b.va, b.bytes)),
             Selection::Job(j) => doc.derived.jobs.get(*j as usize).map(|j| (j.head_va, 32)),
             _ => None,
         }

@@ -10,6 +10,7 @@ use kinescope_session::Document;
 use kinescope_session::debug::{WriterError, WriterReport};
 use kinescope_session::writer_cache::{EditedInputs, TracedReplay, is_too_many_writes};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 
 /// Draws the last writer.
@@ -63,7 +64,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
         }
     }
     if clicked {
-        find_writer(doc, view, actions, t.space, t.va);
+        find_writer(doc, view, actions, t.space, t.va.get());
     }
 }
 
@@ -86,12 +87,12 @@ fn find_writer(doc: &mut Document, view: &mut View, actions: &mut UiActions, spa
     let given = doc.edited_inputs();
     let Some(t) = &mut view.references else { return };
     t.key.clone_from(&given.key);
-    if let Some(report) = doc.writers.find_answer(&given.key, space, va) {
+    if let Some(report) = doc.writers.find_answer(&given.key, space, GpuVa::new(va)) {
         t.writer = Some(WriterLookup::Ready(report, None));
         return;
     }
     if let Some(run) = doc.writers.find_run(&given.key) {
-        answer(doc, view, actions, &run, (space, va));
+        answer(doc, view, actions, &run, (space, GpuVa::new(va)));
         return;
     }
     if let Some(progress) = doc.writers.running(&given.key) {
@@ -151,7 +152,7 @@ fn answer(
     view: &mut View,
     actions: &mut UiActions,
     run: &Arc<TracedReplay>,
-    (space, va): (u32, u64),
+    (space, va): (u32, GpuVa),
 ) {
     let Some(t) = &mut view.references else { return };
     let (recording, key) = (Arc::clone(&doc.recording), t.key.clone());
@@ -161,7 +162,7 @@ fn answer(
             let (run, given) = (Arc::clone(run), doc.edited_inputs());
             let path = doc.path.clone();
             let progress = actions.start_work("replaying and recording the writes to one page", move |progress| {
-                let made = TracedReplay::new(&recording, &given, Some((&run, space, va)), progress);
+                let made = TracedReplay::new(&recording, &given, Some((&run, space, va.get())), progress);
                 let result = made.and_then(|r| {
                     let report = r.writer(&recording, space, va)?;
                     r.with_shader_reads(&recording, space, report, progress)
@@ -194,7 +195,7 @@ fn answer(
 fn store_answer(
     path: std::path::PathBuf,
     given: EditedInputs,
-    (space, va): (u32, u64),
+    (space, va): (u32, GpuVa),
     result: Result<WriterReport, WriterError>,
 ) -> WorkCompletion<View> {
     Box::new(move |doc, view, _| {

@@ -25,6 +25,7 @@ use kinescope_session::spaces::SpaceFact;
 use kinescope_session::{Document, text};
 use std::ops::Range;
 use std::sync::Arc;
+use trace_core::GpuVa;
 
 /// Time constant of a zoom, seconds: the zoom comes within a third of its end in this time; all of it takes some 120
 /// ms.
@@ -74,7 +75,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         walk::ui(doc, view, actions, &mut child);
         if let Some((space, va)) = went {
             view.space = space;
-            view.pick(doc, va, 4096);
+            view.pick(doc, va.get(), 4096);
             // The address is brought into view, although it was selected here.
             view.atlas.seen = None;
         }
@@ -242,7 +243,7 @@ fn place(view: &mut View, map: &AddressMap, rect: Rect) {
         atlas.seen = view.at.map(|va| (view.space, va));
         atlas.zooming = None;
         match atlas.shape {
-            Shape::Square => atlas.square.fit(rect, &map.extent()),
+            Shape::Square => atlas.square.fit(rect, &GpuVa::get_range(&map.extent())),
             Shape::Strips => atlas.strips.fit(map, camera::bars(rect)),
         }
     }
@@ -253,11 +254,11 @@ fn place(view: &mut View, map: &AddressMap, rect: Rect) {
     atlas.seen = at;
     let Some((_, va)) = at else { return };
     let s = view_geometry(atlas, map, rect);
-    let inside = spot(atlas, map, &s, va).is_some_and(|q| rect.shrink(16.0).contains(q));
+    let inside = spot(atlas, map, &s, va.get()).is_some_and(|q| rect.shrink(16.0).contains(q));
     if !inside {
         match atlas.shape {
-            Shape::Square => atlas.square.centre(va),
-            Shape::Strips => atlas.strips.centre(map, s.bars, va),
+            Shape::Square => atlas.square.centre(va.get()),
+            Shape::Strips => atlas.strips.centre(map, s.bars, va.get()),
         }
     }
 }
@@ -369,7 +370,7 @@ fn canvas(
         response.request_focus();
         if let Some(va) = mapped {
             view.pick(doc, va, 4096);
-            view.atlas.seen = Some((view.space, va));
+            view.atlas.seen = Some((view.space, GpuVa::new(va)));
         }
     }
     if !response.dragged() {
@@ -382,7 +383,7 @@ fn canvas(
 fn selected(view: &View, ui: &Ui, map: &AddressMap, s: &ViewGeometry) {
     let Some(va) = view.at else { return };
     let p = palette(ui);
-    let Some(from) = spot(&view.atlas, map, s, va) else {
+    let Some(from) = spot(&view.atlas, map, s, va.get()) else {
         return;
     };
     let painter = ui.painter().with_clip_rect(s.view);
@@ -391,7 +392,7 @@ fn selected(view: &View, ui: &Ui, map: &AddressMap, s: &ViewGeometry) {
         if place.space != view.space {
             continue;
         }
-        if let Some(to) = spot(&view.atlas, map, s, place.run.va.0)
+        if let Some(to) = spot(&view.atlas, map, s, place.run.va.get())
             && (near.contains(to) || near.contains(from))
         {
             links::arc(&painter, from, to, p.warning, p.background);

@@ -10,6 +10,7 @@ use egui::{EventFilter, Key, Mesh, Rect, RichText, Sense, Shape, Stroke, StrokeK
 use kinescope_session::page_runs::{MappedRun, PageContent, format_rights};
 use kinescope_session::spaces::SpaceFact;
 use kinescope_session::{Document, text};
+use trace_core::GpuVa;
 
 /// Height under the map for the walk, points.
 const WALK: f32 = 176.0;
@@ -18,9 +19,13 @@ const WHEEL: f32 = 40.0;
 
 /// Returns the content that wins if several kinds share a cell.
 fn cell_run(space: &SpaceFact, va: u64, end: u64) -> Option<MappedRun> {
-    let from = space.runs.partition_point(|r| r.end() <= va);
+    let from = space.runs.partition_point(|r| r.end() <= GpuVa::new(va));
     let mut best: Option<MappedRun> = None;
-    for r in space.runs[from..].iter().take_while(|r| r.va < end).take(64) {
+    for r in space.runs[from..]
+        .iter()
+        .take_while(|r| r.va < GpuVa::new(end))
+        .take(64)
+    {
         let rank = |c: PageContent| match c {
             PageContent::None => 0,
             PageContent::Zero => 1,
@@ -41,7 +46,7 @@ fn begin(doc: &Document, view: &mut View, space: &SpaceFact) {
         .buffers
         .iter()
         .find(|b| b.role == trace_core::recording::BufferRole::Input && b.address_space == view.space)
-        .and_then(|b| space.mapping_at(b.va.0));
+        .and_then(|b| space.mapping_at(b.va));
     if let Some(m) = input.or(space.mappings.first()).copied() {
         view.frame(m.va, m.pages);
     } else {
@@ -78,7 +83,7 @@ fn crumbs(view: &mut View, ui: &mut Ui, space: &SpaceFact) {
             if widgets::link(ui, "Map of the page", "page").clicked() {
                 view.cell = Some(0);
                 let half = view.cells() / 2;
-                view.set_first_page((v >> 12).saturating_sub(half));
+                view.set_first_page((v.get() >> 12).saturating_sub(half));
             }
         }
     });
@@ -108,7 +113,7 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         );
         ui.label(RichText::new(message).font(small()).color(p.quiet));
         ui.with_layout(egui::Layout::right_to_left(egui::Align::Center), |ui| {
-            let about = view.at.unwrap_or(0) >> 12;
+            let about = view.at.unwrap_or(GpuVa::ZERO).get() >> 12;
             if widgets::icon_button(ui, icons::PLUS, "Zoom map in").clicked() {
                 view.zoom(true, about);
             }
@@ -123,8 +128,8 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     response.widget_info(|| WidgetInfo::labeled(Role::Canvas, true, "Address map"));
     cells(view, ui, space, rect, px);
     let first = view.first_page;
-    let place = |va: u64| {
-        let i = (va >> 12).checked_sub(first)? >> cell;
+    let place = |va: GpuVa| {
+        let i = va.page().checked_sub(first)? >> cell;
         (i < across * rows).then(|| {
             let at = rect.min + vec2((i % across) as f32 * px, (i / across) as f32 * px);
             Rect::from_min_size(at, vec2(px, px)).expand(1.0)
@@ -158,15 +163,19 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
         response.request_focus();
         // A cell of many pages stands for the first of them that is mapped.
         let end = va.saturating_add(per_cell << 12);
-        let n = space.mappings.partition_point(|m| m.end() <= va);
-        let mapped = space.mappings.get(n).filter(|m| m.va < end).map(|m| m.va.max(va));
-        view.pick(doc, mapped.unwrap_or(va), 4096);
+        let n = space.mappings.partition_point(|m| m.end() <= GpuVa::new(va));
+        let mapped = space
+            .mappings
+            .get(n)
+            .filter(|m| m.va < GpuVa::new(end))
+            .map(|m| m.va.max(GpuVa::new(va)));
+        view.pick(doc, mapped.unwrap_or(GpuVa::new(va)).get(), 4096);
     }
-    if let Some(r) = place(va) {
+    if let Some(r) = place(GpuVa::new(va)) {
         ui.painter()
             .rect_stroke(r, 0.0, Stroke::new(1.0, p.read), StrokeKind::Outside);
     }
-    let message = walk::describe_walk(doc, view.space, va);
+    let message = walk::describe_walk(doc, view.space, GpuVa::new(va));
     response.on_hover_text_at_pointer(RichText::new(message).font(mono_small()));
 }
 
@@ -183,7 +192,7 @@ fn cells(view: &View, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
         let Some(run) = cell_run(space, va, end) else { continue };
         let mut ink = colour(p, view.colour_by, &run);
         if let Some(mark) = view.mark
-            && space.marks.find_span(mark, va, end).is_none()
+            && space.marks.find_span(mark, GpuVa::new(va), GpuVa::new(end)).is_none()
         {
             ink = mix_colours(ink, p.background, 0.8);
         }
@@ -207,8 +216,8 @@ fn cells(view: &View, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
 fn is_bare(view: &View, space: &SpaceFact) -> bool {
     let from = view.first_page << 12;
     let end = from.saturating_add(view.cells() << view.cell.unwrap_or(0) << 12);
-    let n = space.mappings.partition_point(|m| m.end() <= from);
-    space.mappings.get(n).is_none_or(|m| m.va >= end)
+    let n = space.mappings.partition_point(|m| m.end() <= GpuVa::new(from));
+    space.mappings.get(n).is_none_or(|m| m.va >= GpuVa::new(end))
 }
 
 fn wheel(view: &mut View, ui: &Ui, page: u64) {
@@ -237,7 +246,7 @@ fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response)
         ..Default::default()
     };
     ui.memory_mut(|m| m.set_focus_lock_filter(response.id, filter));
-    let at = view.at.unwrap_or(view.first_page << 12) & !4095;
+    let at = view.at.unwrap_or(GpuVa::new(view.first_page << 12)).get() & !4095;
     let bytes = 4096u64 << view.cell.unwrap_or(0);
     let row = bytes.saturating_mul(ACROSS);
     let pressed = |k: Key| ui.input(|i| i.key_pressed(k) && i.modifiers.is_none());

@@ -6,6 +6,7 @@ use egui::{Color32, Mesh, Rect, pos2};
 use kinescope_session::page_runs::{MappedRun, PageContent, format_rights};
 use kinescope_session::page_table_marks::Mark;
 use kinescope_session::{Document, text, xref_text};
+use trace_core::GpuVa;
 
 /// Returns the colour of pages with a mark.
 pub fn mark_colour(p: &Palette, mark: Mark) -> Color32 {
@@ -64,7 +65,7 @@ pub fn mix_colours(a: Color32, b: Color32, part: f32) -> Color32 {
 }
 
 /// Describes the content of a run of pages.
-pub fn describe_content(doc: &Document, va: u64, end: u64) -> String {
+pub fn describe_content(doc: &Document, va: GpuVa, end: GpuVa) -> String {
     xref_text::describe_uses(&doc.recording, &doc.derived.page_usage.find_uses(va, end))
 }
 

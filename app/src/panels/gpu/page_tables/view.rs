@@ -5,6 +5,7 @@ use crate::theme::rows::Rows;
 use kinescope_files::scene::Selection;
 use kinescope_session::Document;
 use kinescope_session::page_table_marks::Mark;
+use trace_core::GpuVa;
 
 /// Cells of the map across.
 pub(super) const ACROSS: u64 = 64;
@@ -35,7 +36,7 @@ pub struct View {
     /// Meaning of the colours.
     pub colour_by: ColourBy,
     /// Address whose walk is shown.
-    pub at: Option<u64>,
+    pub at: Option<GpuVa>,
     /// If set, only pages with this mark are listed, and the map dims the others.
     pub mark: Option<Mark>,
     /// Whether the map is shown, and not the list.
@@ -65,8 +66,8 @@ impl View {
     }
 
     /// Shows a mapping in the map, as large as it fits.
-    pub fn frame(&mut self, va: u64, pages: u64) {
-        let first = va >> 12;
+    pub fn frame(&mut self, va: GpuVa, pages: u64) {
+        let first = va.get() >> 12;
         let (mut cell, max) = (0, self.max_cell());
         while cell < max && self.cells() << cell < pages.saturating_add(first & ((1 << cell) - 1)) {
             cell += 1;
@@ -78,10 +79,10 @@ impl View {
 
     /// Shows what another panel requested: an address space, a first address with a number of pages that fill the map,
     /// an address with its walk. `None` leaves the value as it is.
-    pub fn show(&mut self, space: Option<u32>, frame: Option<(u64, u64)>, at: Option<u64>) {
+    pub fn show(&mut self, space: Option<u32>, frame: Option<(u64, u64)>, at: Option<GpuVa>) {
         self.space = space.unwrap_or(self.space);
         if let Some((va, pages)) = frame {
-            self.frame(va, pages);
+            self.frame(GpuVa::new(va), pages);
         }
         self.at = at.or(self.at);
     }
@@ -128,8 +129,12 @@ impl View {
     /// Selects pages everywhere, without moving the map.
     pub(super) fn pick(&mut self, doc: &mut Document, va: u64, bytes: u64) {
         let space = self.space;
-        self.at = Some(va);
-        doc.select(Selection::Memory { space, va, bytes });
+        self.at = Some(GpuVa::new(va));
+        doc.select(Selection::Memory {
+            space,
+            va: GpuVa::new(va),
+            bytes,
+        });
         self.seen_jump = doc.jumps;
     }
 
@@ -141,7 +146,7 @@ impl View {
         self.seen_jump = doc.jumps;
         let place = match doc.selection() {
             Selection::Memory { va, space, .. } | Selection::Entry { va, space, .. } => Some((*space, *va)),
-            Selection::Buffer(name) => doc.recording.buffer(name).map(|b| (b.address_space, b.va.0)),
+            Selection::Buffer(name) => doc.recording.buffer(name).map(|b| (b.address_space, b.va)),
             Selection::Job(j) => doc.derived.jobs.get(*j as usize).map(|j| (self.space, j.head_va)),
             _ => None,
         };
@@ -185,7 +190,7 @@ mod tests {
             }
             assert_eq!((v.cell, v.first_page), (Some(v.max_cell()), 0));
             assert!(v.cells() << v.max_cell() >= 1 << SPACE_LOG);
-            v.frame(0xffff_b000_f000, 1000);
+            v.frame(GpuVa::new(0xffff_b000_f000), 1000);
             assert_eq!((v.cell, v.first_page), (Some(0), 0xf_fffb_000f));
             v.pan(-16);
             assert_eq!(v.first_page, 0xf_fffa_ffff);

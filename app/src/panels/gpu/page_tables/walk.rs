@@ -44,7 +44,7 @@ fn bits_line(doc: &Document, space: u32, step: &trace_core::mmu::WalkStep) -> St
 
 /// Formats the walk as lines of text.
 #[must_use]
-pub fn describe_walk(doc: &Document, space: u32, va: u64) -> String {
+pub fn describe_walk(doc: &Document, space: u32, va: GpuVa) -> String {
     let mut out = format!("{va:#x}");
     if let Some(w) = lookup::walk(&doc.recording, space, va, doc.current_event()) {
         for s in &w.steps {
@@ -78,7 +78,7 @@ pub fn ui(doc: &mut Document, view: &View, actions: &mut UiActions, ui: &mut Ui)
         .auto_shrink(false)
         .show(ui, |ui| {
             ui.spacing_mut().item_spacing.y = 0.0;
-            steps(doc, actions, ui, view.space, va);
+            steps(doc, actions, ui, view.space, va.get());
         });
 }
 
@@ -89,25 +89,32 @@ fn is_selected(doc: &Document, space: u32, va: u64, level: u8) -> bool {
             space: s,
             va: v,
             level: l,
-        } => (s, l) == (space, level) && entry_span(GpuVa(v), l) == entry_span(GpuVa(va), level),
+        } => (s, l) == (space, level) && entry_span(v, l) == entry_span(GpuVa::new(va), level),
         _ => false,
     }
 }
 
 fn steps(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32, va: u64) {
     let p = palette(ui);
-    let Some(w) = lookup::walk(&doc.recording, space, va, doc.current_event()) else {
+    let Some(w) = lookup::walk(&doc.recording, space, GpuVa::new(va), doc.current_event()) else {
         return;
     };
     ui.horizontal(|ui| {
         ui.set_height(ROW);
         ui.label(RichText::new("walk of").font(small()).color(p.quiet));
         let r = widgets::link(ui, "Go to memory", &format!("{va:#x}"));
-        let own = [("address", format!("{va:#x}")), ("walk", describe_walk(doc, space, va))];
-        let byte = Selection::Memory { space, va, bytes: 1 };
+        let own = [
+            ("address", format!("{va:#x}")),
+            ("walk", describe_walk(doc, space, GpuVa::new(va))),
+        ];
+        let byte = Selection::Memory {
+            space,
+            va: GpuVa::new(va),
+            bytes: 1,
+        };
         copy_menu::for_selection(&r, doc, actions, &own, &byte);
         if r.on_hover_text("shows it in Memory").clicked() {
-            actions.show_memory_at_top(Some(space), va, 16);
+            actions.show_memory_at_top(Some(space), GpuVa::new(va), 16);
             actions.run_command("show-memory");
         }
     });
@@ -164,20 +171,25 @@ fn steps(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32, v
         ];
         let entry = Selection::Entry {
             space,
-            va,
+            va: GpuVa::new(va),
             level: s.level,
         };
         copy_menu::for_selection(&r, doc, actions, &forms, &entry);
         r.on_hover_text(message);
     }
     if let Some(level) = chosen {
-        doc.select(Selection::Entry { space, va, level });
+        doc.select(Selection::Entry {
+            space,
+            va: GpuVa::new(va),
+            level,
+        });
     }
     match (&w.result, w.steps.last()) {
         (Ok(_), Some(s)) => {
             let rich_text = RichText::new(bits_line(doc, space, s)).font(small()).color(p.quiet);
             ui.add(egui::Label::new(rich_text).wrap());
-            let holds = xref_text::describe_page(&doc.recording, &doc.derived, space, va, doc.current_event());
+            let holds =
+                xref_text::describe_page(&doc.recording, &doc.derived, space, GpuVa::new(va), doc.current_event());
             ui.add(egui::Label::new(RichText::new(format!("holds {holds}")).font(small())).wrap());
         }
         (Err(e), _) => {

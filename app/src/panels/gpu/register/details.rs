@@ -12,6 +12,7 @@ use kinescope_files::scene::Selection;
 use kinescope_session::derived_data::Stage;
 use kinescope_session::{Document, descriptions, lookup, text};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::families::{JobForm, find_family};
 use trace_core::recording::Access;
 use trace_core::registers::{AccessList, Field, FieldKind, Half, Register, Role};
@@ -286,7 +287,7 @@ fn addresses(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register:
         if let Some(va) = text::parse_number(&f.text)
             && widgets::add_copy_menu(&at, &[("address", f.text.clone())]).clicked()
         {
-            actions.show_memory(None, va, 32);
+            actions.show_memory(None, GpuVa::new(va), 32);
             actions.run_command("show-memory");
         }
     }

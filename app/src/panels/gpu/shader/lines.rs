@@ -9,6 +9,7 @@ use egui::accesskit::Role;
 use egui::{Align2, Color32, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use kinescope_session::Document;
 use kinescope_session::code::{Line, Listing};
+use trace_core::GpuVa;
 
 /// Name of the table in the workspace.
 const TABLE: &str = "code";
@@ -91,7 +92,7 @@ pub fn ui(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui,
         if let (Line::Clause { clause, .. }, Some(a)) = (line, address) {
             let breaks = view.thread.stops.clauses.contains(&a);
             if margin(ui, actions, rect, &listing.label(*clause), breaks) {
-                did.stop = Some(a);
+                did.stop = Some(a.get());
             }
         }
         if at.is_some() && at == address {
@@ -123,10 +124,10 @@ pub fn ui(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui,
         ui.memory_mut(|m| m.request_focus(keys_id()));
     }
     if let Some(clause) = did.stop {
-        view.thread.stops.toggle(clause);
+        view.thread.stops.toggle(GpuVa::new(clause));
     }
     if let Some((clause, forward)) = did.reach {
-        super::thread::step_to_clause(view, clause, forward);
+        super::thread::step_to_clause(view, GpuVa::new(clause), forward);
     }
     if let Some(va) = did.bytes {
         show_memory(doc, actions, job, va);
@@ -206,19 +207,19 @@ fn line_background(
             }
             ui.separator();
             if ui.button("Set or clear breakpoint").clicked() {
-                did.stop = Some(at);
+                did.stop = Some(at.get());
                 ui.close();
             }
             if did.steps {
                 for (words, forward) in [("Thread forward to here", true), ("Thread back to here", false)] {
                     if ui.button(words).clicked() {
-                        did.reach = Some((at, forward));
+                        did.reach = Some((at.get(), forward));
                         ui.close();
                     }
                 }
             }
             if ui.button("Show its bytes").clicked() {
-                did.bytes = Some(at);
+                did.bytes = Some(at.get());
                 ui.close();
             }
         }
@@ -241,7 +242,7 @@ fn head_row(
     line_background(ui, rect, listing, (clause, 0), &label, Some(fill), did);
     ui.painter().hline(rect.x_range(), rect.top(), Stroke::new(1.0, p.line));
     let y = rect.center().y;
-    let at = listing.address(clause).unwrap_or(0);
+    let at = listing.address(clause).unwrap_or(GpuVa::ZERO);
     if let Some(address) = c.address {
         let place = Rect::from_x_y_ranges(address..=c.label - 6.0, rect.y_range());
         paint_text(ui, place, Align2::LEFT_CENTER, &format!("{at:#x}"), mono(), p.quiet);
@@ -486,7 +487,7 @@ fn operation(
 /// Shows bytes of the job's memory.
 pub(super) fn show_memory(doc: &Document, actions: &mut UiActions, job: u32, va: u64) {
     let space = doc.derived.jobs.get(job as usize).and_then(|j| j.chain.space);
-    actions.show_memory_at_top(space, va, 16);
+    actions.show_memory_at_top(space, GpuVa::new(va), 16);
     actions.run_command("show-memory");
 }
 

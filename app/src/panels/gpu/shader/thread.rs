@@ -19,6 +19,7 @@ use kinescope_session::code::ChainShader;
 use kinescope_session::debug::{DebugSession, WriterError};
 use kinescope_session::{Document, text};
 use std::sync::Arc;
+use trace_core::GpuVa;
 
 /// Parses `X,Y,Z`; missing numbers are 0.
 pub fn parse_index(text: &str) -> Option<[u32; 3]> {
@@ -221,7 +222,7 @@ pub fn step_by(view: &mut View, by: i64) {
 }
 
 /// Goes to the next or previous step at a clause.
-pub fn step_to_clause(view: &mut View, clause: u64, forward: bool) {
+pub fn step_to_clause(view: &mut View, clause: GpuVa, forward: bool) {
     let only = StopConditions {
         clauses: [clause].into(),
         ..StopConditions::default()

@@ -5,6 +5,7 @@ use device_mali::debug::ThreadTrace;
 use kinescope_session::code::Listing;
 use kinescope_session::writer_cache::EditKey;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 
 /// A thread that was run.
@@ -51,7 +52,7 @@ pub struct ThreadView {
 
 impl ThreadView {
     /// Returns the address of the clause of the current step.
-    pub fn at(&self) -> Option<u64> {
+    pub fn at(&self) -> Option<GpuVa> {
         let run = self.run.as_ref()?;
         run.followed.steps.get(self.step).map(|s| s.clause)
     }
@@ -68,6 +69,6 @@ impl ThreadView {
     pub fn ran(&self, listing: &Listing) -> bool {
         self.run
             .as_ref()
-            .is_some_and(|r| r.followed.shader == listing.code.entry.0)
+            .is_some_and(|r| r.followed.shader == listing.code.entry)
     }
 }

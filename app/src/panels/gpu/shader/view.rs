@@ -4,6 +4,7 @@ use super::thread_view::ThreadView;
 use crate::theme::rows::Rows;
 use kinescope_session::code::{ChainShader, Listing};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 
 /// The inputs of a listing: the recording, the job, the index of its shader.
@@ -58,7 +59,7 @@ impl View {
 
     /// Returns the address of the current clause.
     #[must_use]
-    pub fn address(&self) -> Option<u64> {
+    pub fn address(&self) -> Option<GpuVa> {
         self.listing.as_ref()?.address(self.clause)
     }
 

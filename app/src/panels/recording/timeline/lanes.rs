@@ -177,7 +177,7 @@ pub fn select_at(doc: &mut Document, scale: &Scale, lane: Option<&Lane>, x: f32)
         Some(Lane::References) => {
             if let Some(e) = super::reference_lane::find_nearest(doc, scale, x) {
                 let selection = match doc.xref_target() {
-                    Some(XrefTarget::Register { register, .. }) => Selection::Register(register.0),
+                    Some(XrefTarget::Register { register, .. }) => Selection::Register(register.get()),
                     _ => doc.selection().clone(),
                 };
                 doc.go_with(e, selection);

@@ -56,7 +56,7 @@ pub fn start_editing(doc: &mut Document, view: &mut View, contents: &BufferConte
     let buffer = contents.buffer();
     doc.select(Selection::Memory {
         space: buffer.address_space,
-        va: contents.address_of(offset).unwrap_or(buffer.va).0,
+        va: contents.address_of(offset).unwrap_or(buffer.va),
         bytes: size as u64,
     });
     view.seen_jump = doc.jumps;

@@ -6,6 +6,7 @@ use egui::{EventFilter, Key, Response, Ui};
 use kinescope_files::contents::BufferContents;
 use kinescope_files::scene::Selection;
 use kinescope_session::Document;
+use trace_core::GpuVa;
 use trace_core::recording::ElementType;
 
 /// Channels of a coloured pixel, in the order of its elements.
@@ -71,7 +72,7 @@ fn select(doc: &mut Document, view: &mut View, contents: &BufferContents, index:
     view.wrong = None;
     doc.select(Selection::Memory {
         space: buffer.address_space,
-        va: contents.address_of(offset).unwrap_or(buffer.va).0,
+        va: contents.address_of(offset).unwrap_or(buffer.va),
         bytes,
     });
     view.seen_jump = doc.jumps;
@@ -125,7 +126,7 @@ pub fn keys(ui: &Ui, response: &Response, shape: &Shape, now: Option<[u64; 2]>) 
 impl View {
     /// Returns the pixel that a byte belongs to, while its buffer is shown as a picture.
     #[must_use]
-    pub fn pixel_of(&self, doc: &Document, space: u32, va: u64) -> Option<Pixel> {
+    pub fn pixel_of(&self, doc: &Document, space: u32, va: GpuVa) -> Option<Pixel> {
         if !matches!(self.show, None | Some(ViewMode::Picture)) {
             return None;
         }
@@ -143,7 +144,7 @@ impl View {
             let e = elements.get(n).copied().unwrap_or_default();
             let channel = CHANNELS.get(n).copied().unwrap_or_default();
             let place = doc.buffers.address_of(&key.name, e.saturating_mul(size));
-            (channel, place.unwrap_or(buffer.va).0)
+            (channel, place.unwrap_or(buffer.va).get())
         };
         let others = which.filter(|_| shape.layout == Layout::Planes).map(|w| match w {
             0 => [place(1), place(2)],

@@ -81,7 +81,7 @@ fn place(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, f: &FaultRepo
     if let Some(a) = f.address
         && widgets::key_link(ui, "address", &a.to_string()).clicked()
     {
-        actions.show_memory(Some(0), a.0, 1);
+        actions.show_memory(Some(0), a, 1);
         actions.run_command("show-page-tables");
     }
     if let Some((name, by)) = &f.nearest_buffer {

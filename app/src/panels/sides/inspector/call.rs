@@ -7,6 +7,7 @@ use crate::theme::widgets::{self, StyledText};
 use egui::Ui;
 use kinescope_files::scene::Selection;
 use kinescope_session::{Document, api_trace, text};
+use trace_core::GpuVa;
 use trace_core::api_trace::ApiTrace;
 use trace_core::recording::{
     AllocationKind, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH, CallEvent, CopyKind, CopyRow, NO_CONTENT, OrderKind,
@@ -47,7 +48,7 @@ pub(super) fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) -> bo
         }
         CallEvent::Copy(c) => copy(doc, actions, ui, &api_trace, c, event),
         CallEvent::Fill(f) => {
-            address_link(actions, ui, &api_trace, "to", f.to, event);
+            address_link(actions, ui, &api_trace, "to", f.to.get(), event);
             let bytes = f.row_bytes().and_then(|b| b.checked_mul(f.rows));
             widgets::key_value(
                 ui,
@@ -71,7 +72,7 @@ pub(super) fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) -> bo
                 ui,
                 &api_trace,
                 "at",
-                a.at,
+                a.at.get(),
                 if there { event + 1 } else { event },
             );
             widgets::key_value(ui, "size", StyledText::mono(text::bytes(a.bytes)));
@@ -112,11 +113,11 @@ pub(super) fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui) -> bo
 
 /// Draws a device address as a link to memory.
 fn address_link(actions: &mut UiActions, ui: &mut Ui, api_trace: &ApiTrace, key: &str, at: u64, event: u64) {
-    let r = widgets::key_link(ui, key, &api_trace.buffers().format_address(at, event));
+    let r = widgets::key_link(ui, key, &api_trace.buffers().format_address(GpuVa::new(at), event));
     let r = r.on_hover_text(format!("{at:#x}"));
     widgets::add_copy_menu(&r, &[("address", format!("{at:#x}"))]);
     if r.clicked() {
-        actions.show_memory(Some(0), at, 16);
+        actions.show_memory(Some(0), GpuVa::new(at), 16);
         actions.run_command("show-memory");
     }
 }

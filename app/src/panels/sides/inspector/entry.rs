@@ -18,7 +18,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, 
         ui.label(RichText::new("This address space is not in the recording.").color(p.quiet));
         return;
     };
-    let step = read_entry(&doc.recording, space, GpuVa(va), level, doc.current_event());
+    let step = read_entry(&doc.recording, space, GpuVa::new(va), level, doc.current_event());
     let index = step.map_or_else(String::new, |s| format!(" [{}]", s.index));
     ui.label(RichText::new(format!("L{level}{index} on the walk of {va:#x}")).font(mono()));
     let snapshots = &doc.recording.memory.snapshots;
@@ -56,7 +56,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, 
             ui.add(egui::Label::new(RichText::new(message).color(p.warning)).wrap());
         }
     }
-    let span = entry_span(GpuVa(va), level);
+    let span = entry_span(GpuVa::new(va), level);
     let range = format!("{:#x}..{:#x}", span.start, span.end);
     let message = format!("{:#x}, {}", span.start, text::bytes(span.end - span.start));
     let shown = widgets::key_value(ui, "translates", StyledText::mono(&message));
@@ -71,7 +71,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, 
             actions.run_command("select-entry");
         }
         if ui.button("Show its memory").clicked() {
-            actions.show_memory_at_top(Some(space), va, 16);
+            actions.show_memory_at_top(Some(space), GpuVa::new(va), 16);
             actions.run_command("show-memory");
         }
     });
@@ -79,7 +79,7 @@ pub fn ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, (space, va, 
     ui.add_space(6.0);
     let target = XrefTarget::Entry {
         space,
-        va: GpuVa(va),
+        va: GpuVa::new(va),
         level,
     };
     for t in doc.xrefs.static_xrefs().iter().take(4) {

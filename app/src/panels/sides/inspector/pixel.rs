@@ -9,11 +9,12 @@ use crate::theme::{mono, palette};
 use egui::{RichText, Ui};
 use kinescope_files::scene::Selection;
 use kinescope_session::{Document, text};
+use trace_core::GpuVa;
 use trace_core::screen::StoreState;
 
 /// Draws lines for bytes of a buffer that is shown as a picture; nothing if it is not.
 pub fn memory_pixel(doc: &mut Document, inputs: &inputs::View, ui: &mut Ui, (space, va, bytes): (u32, u64, u64)) {
-    let Some(pixel) = inputs.pixel_of(doc, space, va) else {
+    let Some(pixel) = inputs.pixel_of(doc, space, GpuVa::new(va)) else {
         return;
     };
     let [x, y] = pixel.at;
@@ -31,7 +32,11 @@ pub fn memory_pixel(doc: &mut Document, inputs: &inputs::View, ui: &mut Ui, (spa
     for (name, at) in pixel.others.into_iter().flatten() {
         if widgets::key_link(ui, name, &format!("{at:#x}")).clicked() {
             let bytes = pixel.bytes;
-            doc.select(Selection::Memory { space, va: at, bytes });
+            doc.select(Selection::Memory {
+                space,
+                va: GpuVa::new(at),
+                bytes,
+            });
         }
     }
 }

@@ -6,6 +6,7 @@ use kinescope::panels::gpu::register::AccessFilter;
 use kinescope::theme::ThemeChoice;
 use kinescope_files::scene::Selection;
 use kinescope_session::page_runs::PageContent;
+use trace_core::GpuVa;
 use trace_core::finding::{Finding, FindingKind};
 
 fn part(w: &Window, label: &str) -> usize {
@@ -50,7 +51,7 @@ fn missing_memory_is_one_row_with_a_link_past_it() {
     w.run("show-memory");
     let run = w.doc().derived.spaces[0].runs[0];
     // Before the first mapping nothing is mapped.
-    w.show_memory(0, run.va - 0x2000, 1);
+    w.show_memory(0, run.va - GpuVa::new(0x2000), 1);
     w.settle();
     let top = w.views().memory.top;
     let label = format!("next recorded bytes after {top:#x}");

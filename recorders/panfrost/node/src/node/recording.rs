@@ -27,7 +27,7 @@ impl Node {
             return Err(Errno::INVAL);
         };
         let place = GpuRange {
-            va: GpuVa(object.va.0 + (at - object.offset)),
+            va: GpuVa::new(object.va.get() + (at - object.offset)),
             space,
             bytes,
         };

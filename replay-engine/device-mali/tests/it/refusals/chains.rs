@@ -11,31 +11,19 @@ fn rule_3_chains() {
     let edits = Edits {
         patches: vec![Patch {
             address_space: 0,
-            va: GpuVa(head.0 + 24),
-            bytes: head.0.to_le_bytes().to_vec(),
+            va: head + 24,
+            bytes: head.get().to_le_bytes().to_vec(),
         }],
         ..Edits::default()
     };
     let c = common::edited(&r, &edits);
-    assert_eq!(
-        reason(&c, 3),
-        Reason::ChainLoops {
-            head: head.0,
-            va: head.0
-        }
-    );
+    assert_eq!(reason(&c, 3), Reason::ChainLoops { head: head, va: head });
     // The slot's head address is an unmapped address.
     let c = set(&whole, find(&whole, 0x18c4), 0x7000);
     assert!(matches!(reason(&c, 3), Reason::ChainUnmapped { .. }));
     // The page of the header is unmapped.
     let c = with_entry(whole.clone(), steps(&whole, head)[3].entry_at, |_| 2);
-    assert_eq!(
-        reason(&c, 3),
-        Reason::ChainUnmapped {
-            head: head.0,
-            va: head.0
-        }
-    );
+    assert_eq!(reason(&c, 3), Reason::ChainUnmapped { head: head, va: head });
     // These plans write to the arena.
     let put = |offset, width| {
         let a = Action::Write {
@@ -250,20 +238,20 @@ fn verification_follows_chains_like_the_hardware() {
     let whole = compiled(&r);
     let head = whole.plan.jobs()[0].head_va;
     let lo = find(&whole, 0x18c0);
-    let value = head.0 & 0xffff_ffff;
+    let value = head.get() & 0xffff_ffff;
     let c = set(&whole, lo, value | 8);
     assert_eq!(
         reason(&c, 3),
         Reason::ChainMisaligned {
-            head: head.0 | 8,
-            va: head.0 | 8
+            head: GpuVa::new(head.get() | 8),
+            va: GpuVa::new(head.get() | 8)
         }
     );
     let patched = |at: u64, bytes: &[u8]| {
         let edits = Edits {
             patches: vec![Patch {
                 address_space: 0,
-                va: GpuVa(head.0 + at),
+                va: head + at,
                 bytes: bytes.to_vec(),
             }],
             ..Edits::default()
@@ -279,13 +267,13 @@ fn verification_follows_chains_like_the_hardware() {
     assert!(message.contains("not headers that a driver writes"), "{message}");
     let mut bytes = [0u8; 16];
     bytes[0] = 0xff;
-    bytes[8..].copy_from_slice(&head.0.to_le_bytes());
+    bytes[8..].copy_from_slice(&head.get().to_le_bytes());
     let r = reason(&patched(16, &bytes), 3);
     assert!(matches!(r, Reason::ChainLoops { .. }), "{r}");
-    bytes[8..].copy_from_slice(&(head.0 + 0x20).to_le_bytes());
+    bytes[8..].copy_from_slice(&(head.get() + 0x20).to_le_bytes());
     let r = reason(&patched(16, &bytes), 3);
     assert!(
-        matches!(r, Reason::ChainMisaligned { va, .. } if va == head.0 + 0x20),
+        matches!(r, Reason::ChainMisaligned { va, .. } if va == head + 0x20),
         "{r}"
     );
 }
@@ -305,11 +293,11 @@ fn chain_in_gpu_writable_memory_is_reported_unproved() {
     let format = whole.plan.spaces()[0].format;
     let step = steps(&whole, head)[3];
     let frame = step.raw & ((1 << 48) - 1) & !0xfff;
-    let leaf = |rights| trace_core::mmu::encode_leaf(format, trace_core::PhysAddr(frame), rights, 0);
+    let leaf = |rights| trace_core::mmu::encode_leaf(format, trace_core::PhysAddr::new(frame), rights, 0);
     let read_only = with_entry(whole, step.entry_at, |_| leaf(trace_core::mmu::Rights::RO));
     assert!(!describe(&read_only), "nothing can write the chain");
     // The same frame is mapped again, writable, at an unmapped address.
-    let free = trace_core::PhysAddr((step.entry_at.0 & !0xfff) | 511 << 3);
+    let free = trace_core::PhysAddr::new((step.entry_at.get() & !0xfff) | 511 << 3);
     let aliased = with_entry(read_only, free, |raw| {
         assert_eq!(raw & 1, 0, "the entry is free");
         leaf(trace_core::mmu::Rights::RW)

@@ -1,6 +1,7 @@
 //! Memory that the GPU can access: pages, tables, roots, translation modes and outputs.
 
 use super::*;
+use trace_core::PhysAddr;
 
 #[test]
 fn rule_2_pages() {
@@ -88,7 +89,7 @@ fn rule_2_tables_are_not_writable_by_the_gpu() {
     let at = steps(&whole, leaf.unwrap().va)[3].entry_at;
     let address = ((1u64 << 48) - 1) & !0xfff;
     let c = with_entry(whole, at, |raw| raw & !address | table << 12);
-    assert!(matches!(reason(&c, 2), Reason::TableWritable { at, .. } if at == table << 12));
+    assert!(matches!(reason(&c, 2), Reason::TableWritable { at, .. } if at == PhysAddr::new(table << 12)));
 }
 
 #[test]
@@ -126,9 +127,9 @@ fn rule_2_roots_and_translation_modes() {
 fn rule_6_outputs_are_in_mapped_memory() {
     let mut c = compiled(&sample(SAMPLE));
     let mut o = c.plan.accesses().unwrap().buffers[0].clone();
-    o.va = GpuVa(0x10);
+    o.va = GpuVa::new(0x10);
     c.plan.outputs = vec![o];
-    assert!(matches!(reason(&c, 6), Reason::OutputUnmapped { va: 0x10, .. }));
+    assert!(matches!(reason(&c, 6), Reason::OutputUnmapped { va, .. } if va == GpuVa::new(0x10)));
 }
 
 #[test]
@@ -190,18 +191,13 @@ fn rule_2_tables_are_not_readable_by_the_gpu() {
     let format = whole.plan.spaces()[0].format;
     let at = steps(&whole, head)[3].entry_at;
     let c = with_entry(whole, at, |_| {
-        trace_core::mmu::encode_leaf(
-            format,
-            trace_core::PhysAddr(table << 12),
-            trace_core::mmu::Rights::RO,
-            0,
-        )
+        trace_core::mmu::encode_leaf(format, PhysAddr::new(table << 12), trace_core::mmu::Rights::RO, 0)
     });
     assert_eq!(
         reason(&c, 2),
         Reason::TableMapped {
-            va: head.0,
-            at: table << 12
+            va: head,
+            at: PhysAddr::new(table << 12)
         }
     );
 }

@@ -208,7 +208,7 @@ fn rule_5_every_difference_is_named() {
     for r in [
         change_jobs(|jobs| jobs[0].slot += 1),
         change_jobs(|jobs| jobs[0].submit_event += 1),
-        change_jobs(|jobs| jobs[0].head_va.0 += 64),
+        change_jobs(|jobs| jobs[0].head_va += 64),
         change_jobs(|jobs| jobs[0].done_event = Some(jobs[0].submit_event)),
         change_jobs(Vec::clear),
     ] {
@@ -226,7 +226,7 @@ fn published_recordings_with_invalid_tables_are_refused() {
     let whole = compiled(&r);
     let head = whole.plan.jobs()[0].head_va;
     let c = with_entry(whole.clone(), steps(&whole, head)[3].entry_at, |raw| raw ^ 1 << 33);
-    assert!(matches!(reason(&c, 2), Reason::LeafOutside { va, .. } if va == head.0 & !0xfff));
+    assert!(matches!(reason(&c, 2), Reason::LeafOutside { va, .. } if va == head.align_down(0x1000)));
     let c = with_page(whole, steps(&compiled(&r), head)[0].entry_at.frame(), |p| p.fill(0xff));
     assert!(!reason(&c, 2).to_string().is_empty());
 }
@@ -246,7 +246,7 @@ fn unfit_inputs_and_unknown_buffers_are_compile_errors() {
     assert!(matches!(e, CompileError::InputSize { .. }), "{e}");
     let far = Patch {
         address_space: 0,
-        va: GpuVa(0x1000),
+        va: GpuVa::new(0x1000),
         bytes: vec![1],
     };
     let e = fails(
@@ -257,7 +257,10 @@ fn unfit_inputs_and_unknown_buffers_are_compile_errors() {
         },
         &options,
     );
-    assert!(matches!(e, CompileError::NotMapped { va: GpuVa(0x1000), .. }), "{e}");
+    assert!(
+        matches!(e, CompileError::NotMapped { va, .. } if va == GpuVa::new(0x1000)),
+        "{e}"
+    );
     let small = replay_engine::device::Arena {
         pages: 3,
         ..target().arena

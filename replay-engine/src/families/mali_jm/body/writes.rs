@@ -197,11 +197,21 @@ impl<'a> Walker<'a> {
             return self.refuse(3, Reason::JobWithoutSpace { number });
         };
         let gpu = self.memory.gpu(space);
-        let followed = follow_chain(&gpu, GpuVa(head), self.work).or_else(|e| self.refuse(3, e))?;
-        let base = self.plan.accesses.arena.base.0;
-        let headers: BTreeSet<u64> = followed.headers.iter().map(|pa| pa.0.saturating_sub(base)).collect();
+        let followed = follow_chain(&gpu, GpuVa::new(head), self.work).or_else(|e| self.refuse(3, e))?;
+        let base = self.plan.accesses.arena.base.get();
+        let headers: BTreeSet<u64> = followed
+            .headers
+            .iter()
+            .map(|pa| pa.get().saturating_sub(base))
+            .collect();
         if let Some(offset) = self.cleared.iter().find(|at| !headers.contains(at)) {
-            return self.refuse(3, Reason::NotAStatus { offset: *offset, head });
+            return self.refuse(
+                3,
+                Reason::NotAStatus {
+                    offset: *offset,
+                    head: GpuVa::new(head),
+                },
+            );
         }
         if !self.cleared.is_empty() {
             self.cleared.clear();
@@ -228,7 +238,7 @@ impl<'a> Walker<'a> {
         let index = self.jobs;
         let listed = usize::try_from(index).ok().and_then(|i| self.plan.jobs().get(i));
         let found = (u64::from(event), head, slot);
-        let said = listed.map(|j| (j.submit_event, j.head_va.0, j.slot));
+        let said = listed.map(|j| (j.submit_event, j.head_va.get(), j.slot));
         if said != Some(found) {
             let said = said.map_or_else(|| "no such job".to_owned(), describe);
             let found = describe(found);
@@ -321,22 +331,22 @@ fn follow_chain<M: PlanPages>(
     loop {
         work.spend(HEADER)?;
         if !seen.insert(at) {
-            return Err(Reason::ChainLoops { head: head.0, va: at.0 });
+            return Err(Reason::ChainLoops { head: head, va: at });
         }
         if followed.headers.len() >= MAX_JOBS {
-            return Err(Reason::ChainTooLong { head: head.0 });
+            return Err(Reason::ChainTooLong { head: head });
         }
-        if !at.0.is_multiple_of(HEADER_ALIGN) {
-            return Err(Reason::ChainMisaligned { head: head.0, va: at.0 });
+        if !at.get().is_multiple_of(HEADER_ALIGN) {
+            return Err(Reason::ChainMisaligned { head: head, va: at });
         }
         let mut bytes = [0; HEADER_BYTES];
         let Some(pa) = gpu.physical(at).filter(|_| gpu.read(at, &mut bytes)) else {
-            return Err(Reason::ChainUnmapped { head: head.0, va: at.0 });
+            return Err(Reason::ChainUnmapped { head: head, va: at });
         };
         followed.headers.push(pa);
         followed.undecoded += u64::from(JobHeader::decode(&bytes).is_err());
         match JobHeader::read(&bytes).next {
-            GpuVa(0) => return Ok(followed),
+            GpuVa::ZERO => return Ok(followed),
             next => at = next,
         }
     }

@@ -38,11 +38,11 @@ fn check_draw(c: &Compute, json: &Value, folder: &str) {
         ("dcd", c.draw),
     ] {
         if !json[name].is_null() {
-            assert_eq!(va.0, hex(&json[name]), "{folder} {name}");
+            assert_eq!(va.get(), hex(&json[name]), "{folder} {name}");
         }
     }
     let (rsd, state) = (&json["rsd"], c.renderer.unwrap());
-    assert_eq!(state.shader.0, hex(&rsd["shader"]), "{folder}");
+    assert_eq!(state.shader.get(), hex(&rsd["shader"]), "{folder}");
     assert_eq!(u64::from(state.preload), hex(&rsd["preload"]), "{folder}");
     assert_eq!(Some(state.barrier), rsd["barrier"].as_bool(), "{folder}");
     for (name, value) in [
@@ -73,7 +73,7 @@ fn chains_of_mesa_equal_their_independent_walk() {
             let spec: Value = serde_json::from_slice(&std::fs::read(folder.join("spec.json")).unwrap()).unwrap();
             for submit in spec["submits"].as_array().unwrap() {
                 let mem = mesa_memory(folder, submit["submit"].as_str().unwrap());
-                let c = read_chain(&mem, GpuVa(hex(&submit["jc"])));
+                let c = read_chain(&mem, GpuVa::new(hex(&submit["jc"])));
                 let folder_name = folder.display().to_string();
                 assert_eq!(c.end, ChainEnd::End, "{folder_name}");
                 let expected = submit["jobs"].as_array().unwrap();
@@ -82,7 +82,7 @@ fn chains_of_mesa_equal_their_independent_walk() {
                     jobs += 1;
                     let h = job.header.as_ref().unwrap();
                     assert_eq!(h.check_soundness(), Soundness::Sound);
-                    assert_eq!(job.va.0, hex(&json["va"]), "{folder_name}");
+                    assert_eq!(job.va.get(), hex(&json["va"]), "{folder_name}");
                     let name = json["type"].as_str().unwrap().replace('_', "-");
                     assert_eq!(job.kind().map(JobType::name), Some(name.as_str()), "{folder_name}");
                     assert_eq!(Some(u64::from(h.index)), json["index"].as_u64());
@@ -98,7 +98,7 @@ fn chains_of_mesa_equal_their_independent_walk() {
                     match &job.payload {
                         Payload::Compute(c) => {
                             check_draw(c, json, &folder_name);
-                            assert_eq!(job.shader_va, Some(GpuVa(hex(&json["rsd"]["shader"]))));
+                            assert_eq!(job.shader_va, Some(GpuVa::new(hex(&json["rsd"]["shader"]))));
                         }
                         Payload::IndexedVertex { vertex, fragment } => {
                             check_draw(vertex, &json["vertex_draw"], &folder_name);
@@ -167,7 +167,7 @@ fn every_published_head_is_a_compute_job() {
             }
             seen_heads += 1;
             let head = halves[&0x18c0] | halves[&0x18c4] << 32;
-            let c = read_chain(&mem, GpuVa(head));
+            let c = read_chain(&mem, GpuVa::new(head));
             assert_eq!(c.end, ChainEnd::End, "{name} {head:#x}");
             for (i, job) in c.jobs.iter().enumerate() {
                 seen_jobs += 1;

@@ -12,6 +12,7 @@ use kinescope_files::scene::Selection;
 use kinescope_session::{Document, api_trace, memory_trace, text};
 use replay_engine::memory_trace::MemoryTraceRequest;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, BufferKind, CertainWriter, LastWriter};
 
 /// Maximum number of launches that are listed.
@@ -31,7 +32,7 @@ fn find_last_writer(doc: &Document, ui: &Ui, api_trace: &Arc<ApiTrace>, va: u64,
     if let Some((_, who)) = kept.filter(|k| k.0 == key) {
         return who;
     }
-    let who = api_trace.find_last_writer(&doc.recording, va, event);
+    let who = api_trace.find_last_writer(&doc.recording, GpuVa::new(va), event);
     let request = memory_trace::request_for_byte(api_trace, &who, event);
     let who = Arc::new((who, request));
     ui.data_mut(|d| d.insert_temp(id, (key, Arc::clone(&who))));
@@ -50,7 +51,7 @@ pub fn last_writer_ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, 
         Side::Before => (doc.current_event(), "before"),
         Side::After | Side::Both => (doc.current_event().saturating_add(1), "after"),
     };
-    let answer = find_last_writer(doc, ui, &calls, va, event);
+    let answer = find_last_writer(doc, ui, &calls, va.get(), event);
     let (who, request) = &*answer;
     widgets::section(ui, "Memory");
     let name = match who.location {
@@ -77,7 +78,7 @@ pub fn last_writer_ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, 
             doc.go_keeping_target(b.from);
         }
     }
-    input(doc, actions, ui, va);
+    input(doc, actions, ui, va.get());
     widgets::key_value(
         ui,
         "as of",
@@ -102,7 +103,11 @@ pub fn last_writer_ui(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, 
 
 /// Draws the input that supplied the byte, which the user may edit.
 fn input(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, va: u64) {
-    let Some((name, by)) = doc.buffers.input_at(0, va).map(|(b, by)| (b.name.clone(), by)) else {
+    let Some((name, by)) = doc
+        .buffers
+        .input_at(0, GpuVa::new(va))
+        .map(|(b, by)| (b.name.clone(), by))
+    else {
         return;
     };
     let edited = doc.changes().inputs().get(&name).is_some_and(|e| e.is_edited_at(by));

@@ -12,6 +12,7 @@ use kinescope_files::scene::Selection;
 use kinescope_files::values;
 use kinescope_session::{Document, clipboard, text};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::api_trace::{ApiTrace, DeviceBuffer, DeviceBytes, Piece};
 use trace_core::recording::ElementType;
 
@@ -111,7 +112,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, api_trace: &A
         return;
     };
     if let Some(va) = view.device.reveal.take() {
-        view.device.lines.reveal(row_of(&stretches, va, c.bytes));
+        view.device.lines.reveal(row_of(&stretches, GpuVa::new(va), c.bytes));
     }
     let selected = match *doc.selection() {
         Selection::Memory { va, bytes, .. } => Some((va, bytes.max(1))),
@@ -160,7 +161,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, api_trace: &A
         recorded_line(ui, &c, at, rect, &before, after.as_ref());
         if let Some(q) = r.interact_pointer_pos().filter(|_| r.clicked()) {
             let byte = at + c.byte_at(q.x - rect.left());
-            chosen = Some((byte.min(end - 1), c.step()));
+            chosen = Some((byte.min(end.saturating_sub(1)), c.step()));
         }
         line_menu(&r, &before, at, view.element);
     });
@@ -202,7 +203,7 @@ fn shown_events(doc: &Document, side: Side, b: &DeviceBuffer) -> [u64; 2] {
 }
 
 /// Draws a line of bytes on one or both sides, with a mark before a line whose sides differ.
-fn recorded_line(ui: &Ui, c: &Columns, at: u64, rect: Rect, before: &DeviceBytes, after: Option<&DeviceBytes>) {
+fn recorded_line(ui: &Ui, c: &Columns, at: GpuVa, rect: Rect, before: &DeviceBytes, after: Option<&DeviceBytes>) {
     let differs = |n: usize| after.is_some_and(|a| differ(before, a, at, n));
     if (0..before.bytes.len()).any(differs) {
         ui.painter().text(
@@ -220,13 +221,13 @@ fn recorded_line(ui: &Ui, c: &Columns, at: u64, rect: Rect, before: &DeviceBytes
 }
 
 /// Returns whether a byte differs between both sides, or is known on one side only.
-fn differ(before: &DeviceBytes, after: &DeviceBytes, at: u64, n: usize) -> bool {
+fn differ(before: &DeviceBytes, after: &DeviceBytes, at: GpuVa, n: usize) -> bool {
     let known = |d: &DeviceBytes| is_known(d, at + n as u64);
     let (a, b) = (known(before), known(after));
     a && b && before.bytes.get(n) != after.bytes.get(n)
 }
 
-fn is_known(d: &DeviceBytes, at: u64) -> bool {
+fn is_known(d: &DeviceBytes, at: GpuVa) -> bool {
     let n = d.pieces.partition_point(|p| p.range.end <= at);
     d.pieces.get(n).is_some_and(|p| p.state.is_known())
 }
@@ -236,14 +237,14 @@ fn is_known(d: &DeviceBytes, at: u64) -> bool {
 fn stretches(
     doc: &Document,
     api_trace: &ApiTrace,
-    range: std::ops::Range<u64>,
+    range: std::ops::Range<GpuVa>,
     events: &[u64; 2],
     bytes: u64,
 ) -> (Vec<Stretch>, u64, bool) {
     let both = [0, 1].map(|n| api_trace.first_pieces(&doc.recording, range.clone(), events[n], MAX_PIECES));
     let unknown = both.iter().flatten().any(|p| !p.state.is_known());
     let (mut out, mut row, mut at) = (Vec::<Stretch>::new(), 0, range.start);
-    let find = |list: &Vec<Piece>, at: u64| {
+    let find = |list: &Vec<Piece>, at: GpuVa| {
         let n = list.partition_point(|p| p.range.end <= at);
         list.get(n).cloned()
     };
@@ -258,9 +259,9 @@ fn stretches(
         let last = if end == range.end {
             end
         } else {
-            end - (end - range.start) % bytes
+            end.saturating_sub((end - range.start) % bytes)
         };
-        if unknown && first == at && last.saturating_sub(at) >= MIN_FOLDED_BYTES {
+        if unknown && first == at && last.offset_from(at).is_some_and(|n| n >= MIN_FOLDED_BYTES) {
             let mut folded = [a, b];
             for p in &mut folded {
                 p.range = at..last;
@@ -298,7 +299,7 @@ fn stretches(
 }
 
 /// Returns the row of an address.
-fn row_of(stretches: &[Stretch], va: u64, bytes: u64) -> u64 {
+fn row_of(stretches: &[Stretch], va: GpuVa, bytes: u64) -> u64 {
     let n = stretches.partition_point(|s| s.at <= va);
     let Some(s) = n.checked_sub(1).and_then(|n| stretches.get(n)) else {
         return 0;
@@ -358,7 +359,7 @@ fn folded(ui: &mut Ui, api_trace: &ApiTrace, s: &Stretch, pieces: &[Piece; 2], r
 }
 
 /// Draws the background of the selection.
-fn highlight(ui: &Ui, c: &Columns, at: u64, rect: Rect, from: u64, len: u64) {
+fn highlight(ui: &Ui, c: &Columns, at: GpuVa, rect: Rect, from: GpuVa, len: u64) {
     let p = palette(ui);
     let (a, b) = (from.max(at), from.saturating_add(len).min(at + c.bytes));
     if a >= b {
@@ -374,7 +375,7 @@ fn highlight(ui: &Ui, c: &Columns, at: u64, rect: Rect, from: u64, len: u64) {
             rect.left() + left + by
         };
         let last = if c.element.is_some() {
-            b.next_multiple_of(c.step()) - at
+            b.get().next_multiple_of(c.step()) - at.get()
         } else {
             b - at
         };
@@ -387,7 +388,7 @@ fn highlight(ui: &Ui, c: &Columns, at: u64, rect: Rect, from: u64, len: u64) {
 }
 
 /// Draws one side of a line.
-fn side(ui: &Ui, c: &Columns, at: u64, read: &DeviceBytes, n: usize, rect: Rect, differs: &dyn Fn(usize) -> bool) {
+fn side(ui: &Ui, c: &Columns, at: GpuVa, read: &DeviceBytes, n: usize, rect: Rect, differs: &dyn Fn(usize) -> bool) {
     let p = palette(ui);
     let left = rect.left() + c.sides.get(n).copied().unwrap_or(ADDRESS);
     let y = rect.center().y;
@@ -429,11 +430,11 @@ fn side(ui: &Ui, c: &Columns, at: u64, read: &DeviceBytes, n: usize, rect: Rect,
 }
 
 /// Draws the copy menu of a line.
-fn line_menu(r: &egui::Response, read: &DeviceBytes, at: u64, element: Option<ElementType>) {
+fn line_menu(r: &egui::Response, read: &DeviceBytes, at: GpuVa, element: Option<ElementType>) {
     r.context_menu(|ui| {
-        let known: Vec<Option<u8>> = (at..)
+        let known: Vec<Option<u8>> = (0u64..)
             .zip(&read.bytes)
-            .map(|(a, b)| is_known(read, a).then_some(*b))
+            .map(|(n, b)| is_known(read, at + n).then_some(*b))
             .collect();
         for (what, text) in clipboard::format_bytes(at, &known, element) {
             if ui.button(format!("Copy {what}")).clicked() {
@@ -454,8 +455,8 @@ fn keyed(
     view: &mut View,
     ui: &Ui,
     c: &Columns,
-    selected: Option<(u64, u64)>,
-    range: std::ops::Range<u64>,
+    selected: Option<(GpuVa, u64)>,
+    range: std::ops::Range<GpuVa>,
 ) {
     let id = keys_id();
     let area = ui.available_rect_before_wrap();
@@ -484,14 +485,12 @@ fn keyed(
         return;
     };
     let from = selected.map_or(range.start, |s| s.0);
-    let to = from
-        .saturating_add_signed(by)
-        .clamp(range.start, range.end.saturating_sub(1));
+    let to = GpuVa::new(from.get().saturating_add_signed(by)).clamp(range.start, range.end.saturating_sub(1));
     doc.select(Selection::Memory {
         space: 0,
         va: to,
         bytes: c.step(),
     });
     view.device.seen_jump = doc.jumps;
-    view.device.reveal = Some(to);
+    view.device.reveal = Some(to.get());
 }

@@ -70,7 +70,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
         doc.select(Selection::Memory { space: 0, va, bytes: 1 });
         let d = &mut view.device;
         d.buffer = Some(buffer);
-        d.reveal = Some(va);
+        d.reveal = Some(va.get());
         d.seen_jump = doc.jumps;
     }
 }

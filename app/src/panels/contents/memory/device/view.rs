@@ -2,6 +2,7 @@
 
 use crate::theme::rows::Rows;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::api_trace::Piece;
 
 /// The side of the current event that is shown.
@@ -26,9 +27,9 @@ pub(super) struct Stretch {
     /// First row.
     pub row: u64,
     /// First address.
-    pub at: u64,
+    pub at: GpuVa,
     /// One past the last.
-    pub end: u64,
+    pub end: GpuVa,
     /// What is known of it on each side; folded to one row if it is unknown on both.
     pub folded: Option<[Piece; 2]>,
 }

@@ -3,6 +3,7 @@
 use egui::{Pos2, Rect, Vec2, pos2, vec2};
 use kinescope_session::address_map::AddressMap;
 use std::ops::Range;
+use trace_core::GpuVa;
 use trace_core::addresses::hilbert::{self, PAGES_ORDER};
 
 /// Pages along a side of the square.
@@ -177,11 +178,11 @@ impl Layout {
     pub fn row(&self, map: &AddressMap, va: u64) -> Option<(usize, u64, u64)> {
         let n = map
             .islands
-            .partition_point(|i| i.range.end <= va)
+            .partition_point(|i| i.range.end <= GpuVa::new(va))
             .min(map.islands.len().checked_sub(1)?);
         let island = map.islands.get(n)?;
         let last = island.range.end.saturating_sub(1).max(island.range.start);
-        let page = (va.clamp(island.range.start, last) - island.range.start) >> 12;
+        let page = (va.clamp(island.range.start.get(), last.get()) - island.range.start.get()) >> 12;
         Some((n, page / self.per_row, page % self.per_row))
     }
 
@@ -199,7 +200,7 @@ impl Layout {
         let island = map.islands.get(n)?;
         let row = (y - self.tops.get(n)? - MARK) / STRIP;
         if row < 0.0 {
-            return Some(island.range.start);
+            return Some(island.range.start.get());
         }
         let column = (x / self.page).floor();
         if column < 0.0 || column >= self.per_row as f64 {
@@ -207,7 +208,7 @@ impl Layout {
         }
         let page = (row as u64).checked_mul(self.per_row)?.checked_add(column as u64)?;
         let va = island.range.start.checked_add(page.checked_mul(4096)?)?;
-        (va < island.range.end).then_some(va)
+        (va < island.range.end).then_some(va.get())
     }
 }
 
@@ -305,8 +306,8 @@ mod tests {
 
     fn map(runs: &[(u64, u64)]) -> AddressMap {
         let run = |(va, pages): &(u64, u64)| MapRun {
-            va: GpuVa(*va),
-            pa: PhysAddr(*va),
+            va: GpuVa::new(*va),
+            pa: PhysAddr::new(*va),
             pages: *pages,
             rights: Rights::RW,
             attributes: 0,

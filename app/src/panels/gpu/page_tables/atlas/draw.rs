@@ -7,6 +7,7 @@ use crate::theme::{mono_small, small, widgets};
 use egui::{Align2, Color32, Mesh, Painter, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
 use kinescope_session::{Document, text};
 use std::ops::Range;
+use trace_core::GpuVa;
 use trace_core::addresses::hilbert::{self, PAGES_ORDER};
 
 /// Minimum side of a cell, points.
@@ -25,7 +26,7 @@ impl Names {
         let fits = rect.width() >= 56.0 && rect.height() >= 13.0 && self.list.len() < NAMES;
         if inks.colour_by == Colour::Owner
             && fits
-            && let Some(o) = inks.map.owners.at(range.start)
+            && let Some(o) = inks.map.owners.at(GpuVa::new(range.start))
         {
             self.list.push((rect, o.buffer));
         }
@@ -228,7 +229,7 @@ pub fn strips(
                 p.quiet,
             );
             let bar = Rect::from_min_size(pos2(bars.left(), y), vec2(bars.width(), STRIP as f32 - 4.0));
-            strip(inks, &mut mesh, &mut names, layout.page, bar, start..end);
+            strip(inks, &mut mesh, &mut names, layout.page, bar, start.get()..end.get());
         }
     }
     painter.add(Shape::mesh(mesh));
@@ -316,8 +317,8 @@ mod tests {
     /// Returns a map with every second page mapped and with two kinds of rights.
     fn alternating(runs: u64) -> AddressMap {
         let run = |i: u64| MapRun {
-            va: GpuVa(0x4000_0000 + (i << 13)),
-            pa: PhysAddr(i << 12),
+            va: GpuVa::new(0x4000_0000 + (i << 13)),
+            pa: PhysAddr::new(i << 12),
             pages: 1,
             rights: if i.is_multiple_of(3) { Rights::RX } else { Rights::RW },
             attributes: 0,
@@ -350,7 +351,7 @@ mod tests {
             let map = alternating(runs);
             let inks = by_rights(&map);
             let mut camera = SquareCamera::default();
-            camera.fit(view, &map.extent());
+            camera.fit(view, &GpuVa::get_range(&map.extent()));
             for _ in 0..12 {
                 let mut s = Squares {
                     inks: &inks,
@@ -371,7 +372,14 @@ mod tests {
             let (mut mesh, mut names) = (Mesh::default(), Names { list: Vec::new() });
             let start = map.extent().start;
             let range = start..start + layout.per_row * 4096;
-            strip(&inks, &mut mesh, &mut names, layout.page, view, range);
+            strip(
+                &inks,
+                &mut mesh,
+                &mut names,
+                layout.page,
+                view,
+                GpuVa::get_range(&range),
+            );
             assert!(
                 mesh.vertices.len() <= 7 * (800 / MIN_CELL as usize + 2),
                 "{runs}: {}",

@@ -10,6 +10,7 @@ use kinescope_session::page_runs::{MappedRun, PageContent};
 use kinescope_session::page_table_marks::{Mark, Span};
 use kinescope_session::spaces::SpaceFact;
 use std::ops::Range;
+use trace_core::GpuVa;
 use trace_core::addresses::{MAX_ENTROPY, Pieces, ValueRun, ValueSummary};
 
 /// Colours of buffers: those of M. Okabe and K. Ito (2008), which users with any of the common colour-vision
@@ -92,7 +93,7 @@ pub struct Inks<'a> {
 #[must_use]
 pub fn rights(p: &Palette, bits: usize) -> Color32 {
     let run = MappedRun {
-        va: 0,
+        va: GpuVa::ZERO,
         pages: 1,
         rights: bits as u8,
         content: PageContent::Data,
@@ -107,26 +108,26 @@ impl Inks<'_> {
     /// Returns the next higher address at which something else starts.
     #[must_use]
     pub fn border(&self, va: u64) -> u64 {
-        let own = self.map.runs.border(va);
+        let own = self.map.runs.border(GpuVa::new(va));
         let mark = self.mark.map_or(u64::MAX, |(space, mark)| {
             let spans = space.marks.spans(mark);
             // Spans overlap only if memory is mapped three times or more: then a border may be missed, but no colour.
-            let n = spans.partition_point(|s| s.va <= va);
+            let n = spans.partition_point(|s| s.va <= GpuVa::new(va));
             let ends = n
                 .checked_sub(1)
                 .and_then(|n| spans.get(n))
                 .map(Span::end)
-                .filter(|e| *e > va);
+                .filter(|e| *e > GpuVa::new(va));
             let begins = spans.get(n).map(|s| s.va);
-            ends.into_iter().chain(begins).min().unwrap_or(u64::MAX)
+            ends.into_iter().chain(begins).min().unwrap_or(GpuVa::MAX).get()
         });
         let by = match self.colour_by {
             Colour::Rights => u64::MAX,
-            Colour::Owner => self.map.owners.border(va),
-            Colour::Entropy => self.entropy.map_or(u64::MAX, |e| e.border(va)),
-            Colour::Change => self.map.changes.border(va),
+            Colour::Owner => self.map.owners.border(GpuVa::new(va)).get(),
+            Colour::Entropy => self.entropy.map_or(u64::MAX, |e| e.border(GpuVa::new(va)).get()),
+            Colour::Change => self.map.changes.border(GpuVa::new(va)).get(),
         };
-        own.min(mark).min(by)
+        own.min(GpuVa::new(mark)).min(GpuVa::new(by)).get()
     }
 
     /// Returns the colour of a number on the ramp: an entropy directly, an event by its position among the change
@@ -151,8 +152,8 @@ impl Inks<'_> {
     #[must_use]
     pub fn values(&self, range: &Range<u64>) -> Option<ValueSummary> {
         match self.colour_by {
-            Colour::Entropy => self.entropy.map(|e| e.over(range)),
-            Colour::Change => Some(self.map.changes.over(range)),
+            Colour::Entropy => self.entropy.map(|e| e.over(&GpuVa::new_range(range.clone()))),
+            Colour::Change => Some(self.map.changes.over(&GpuVa::new_range(range.clone()))),
             _ => None,
         }
     }
@@ -161,7 +162,7 @@ impl Inks<'_> {
     #[must_use]
     pub fn cell(&self, range: &Range<u64>) -> Option<CellStyle> {
         let p = self.palette;
-        let kinds = self.map.runs.over(range).kinds();
+        let kinds = self.map.runs.over(&GpuVa::new_range(range.clone())).kinds();
         let (first, _) = *kinds.first()?;
         let mut cell = match self.colour_by {
             Colour::Rights => CellStyle {
@@ -180,7 +181,10 @@ impl Inks<'_> {
             cell.main = mix_colours(cell.main, p.background, 0.45 * (1.0 - mapped as f32 / all as f32));
         }
         if let Some((space, mark)) = self.mark
-            && space.marks.find_span(mark, range.start, range.end).is_none()
+            && space
+                .marks
+                .find_span(mark, GpuVa::new(range.start), GpuVa::new(range.end))
+                .is_none()
         {
             cell.main = mix_colours(cell.main, p.background, 0.8);
             cell.second = None;
@@ -190,8 +194,8 @@ impl Inks<'_> {
     }
 
     fn owned(&self, range: &Range<u64>) -> CellStyle {
-        let owned = self.map.owners.over(range);
-        let mapped = self.map.runs.over(range).mapped_bytes();
+        let owned = self.map.owners.over(&GpuVa::new_range(range.clone()));
+        let mapped = self.map.runs.over(&GpuVa::new_range(range.clone())).mapped_bytes();
         let Some((main, _)) = owned.main else {
             return CellStyle {
                 main: self.palette.poll,
@@ -200,7 +204,7 @@ impl Inks<'_> {
                 open: false,
             };
         };
-        let there = self.map.owners.within(range);
+        let there = self.map.owners.within(&GpuVa::new_range(range.clone()));
         let list = self.map.owners.list().get(there).unwrap_or_default();
         let other = [list.first(), list.last()]
             .into_iter()
@@ -299,19 +303,19 @@ pub fn cell(mesh: &mut Mesh, rect: Rect, look: &CellStyle, ground: Color32) {
 /// Returns the range of events with changes, over all that is mapped.
 #[must_use]
 pub fn events(map: &AddressMap) -> (u64, u64) {
-    let all = map.changes.over(&(0..u64::MAX));
+    let all = map.changes.over(&(GpuVa::ZERO..GpuVa::MAX));
     if all.bytes == 0 { (0, 0) } else { (all.min, all.max) }
 }
 
 /// Returns whether nothing in a range is mapped.
 #[must_use]
 pub fn is_bare(map: &AddressMap, range: &Range<u64>) -> bool {
-    map.runs.within(range).is_empty()
+    map.runs.within(&GpuVa::new_range(range.clone())).is_empty()
 }
 
 /// Returns the first mapped address from here on.
 #[must_use]
 pub fn next_mapped(map: &AddressMap, va: u64) -> Option<u64> {
-    let n = map.runs.list().partition_point(|r| r.end().0 <= va);
-    map.runs.list().get(n).map(|r| r.va.0.max(va))
+    let n = map.runs.list().partition_point(|r| r.end().get() <= va);
+    map.runs.list().get(n).map(|r| r.va.get().max(va))
 }

@@ -5,6 +5,7 @@ use super::view::Colour;
 use crate::theme::{small, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, Ui, pos2, vec2};
 use kinescope_session::{Document, text};
+use trace_core::GpuVa;
 use trace_core::addresses::MAX_ENTROPY;
 
 /// Height of the row, points.
@@ -91,7 +92,7 @@ pub fn ui(doc: &Document, ui: &Ui, inks: &Inks<'_>, rect: Rect) {
     };
     match inks.colour_by {
         Colour::Rights => {
-            let all = inks.map.runs.over(&(0..u64::MAX));
+            let all = inks.map.runs.over(&(GpuVa::ZERO..GpuVa::MAX));
             // The usual rights always appear, the others only if they occur.
             for bits in [3, 1, 5, 7, 2, 4, 6, 0] {
                 let there = all.bytes.get(bits).is_some_and(|b| *b > 0);

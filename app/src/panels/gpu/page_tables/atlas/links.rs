@@ -7,6 +7,7 @@ use egui::epaint::CubicBezierShape;
 use egui::{Align2, Color32, Painter, Pos2, Rect, RichText, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use kinescope_session::address_map::AddressMap;
 use kinescope_session::{Document, text};
+use trace_core::GpuVa;
 use trace_core::addresses::{MapRun, ReverseMapping};
 
 /// Returns what all mappings of one page should agree in.
@@ -28,22 +29,24 @@ pub fn arc(painter: &Painter, from: Pos2, to: Pos2, ink: Color32, ground: Color3
 
 /// Returns the other addresses of the page in the shown address space.
 #[must_use]
-pub fn find_aliases(map: &AddressMap, space: u32, va: u64) -> Vec<ReverseMapping> {
-    let page = va & !4095;
+pub fn find_aliases(map: &AddressMap, space: u32, va: GpuVa) -> Vec<ReverseMapping> {
+    let page = va.align_down(4096);
     let (list, _) = map.places_of(va);
     list.into_iter()
-        .filter(|p| p.space != space || p.run.va.0 != page)
+        .filter(|p| p.space != space || p.run.va != page)
         .collect()
 }
 
 /// Draws the list; returns the location that the user goes to.
-pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) -> Option<(u32, u64)> {
+pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: GpuVa) -> Option<(u32, GpuVa)> {
     let p = palette(ui);
     let (places, all) = map.places_of(va);
     if places.len() < 2 {
         return None;
     }
-    let own = places.iter().find(|q| q.space == space && q.run.va.0 == va & !4095);
+    let own = places
+        .iter()
+        .find(|q| q.space == space && q.run.va == va.align_down(4096));
     let title = format!(
         "mapped at {}{} addresses",
         text::count(places.len() as u64),
@@ -59,9 +62,9 @@ pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) 
         .show_rows(ui, ROW, places.len(), |ui, rows| {
             ui.spacing_mut().item_spacing.y = 0.0;
             for q in places.get(rows).unwrap_or_default() {
-                let here = q.space == space && q.run.va.0 == va & !4095;
+                let here = q.space == space && q.run.va == va.align_down(4096);
                 let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), ROW), Sense::click());
-                let at = format!("{:#x}", q.run.va.0);
+                let at = format!("{:#x}", q.run.va);
                 r.widget_info(|| WidgetInfo::selected(Role::Row, true, here, format!("address {} {at}", q.space)));
                 if here {
                     widgets::select(ui, rect);
@@ -101,7 +104,7 @@ pub fn list(doc: &Document, ui: &mut Ui, map: &AddressMap, space: u32, va: u64) 
                 let hover = format!("{at} of address space {number}: {}, {message}", q.run.rights);
                 let r = widgets::add_copy_menu(&r, &[("address", at)]).on_hover_text(hover);
                 if r.clicked() && !here {
-                    go = Some((q.space, q.run.va.0));
+                    go = Some((q.space, q.run.va));
                 }
             }
         });

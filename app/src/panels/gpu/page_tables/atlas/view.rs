@@ -4,6 +4,7 @@ use super::camera::{SquareCamera, StripsCamera};
 use egui::Pos2;
 use kinescope_session::address_map::{AddressMap, AddressMapKey};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::addresses::{Entropies, Pieces, ValueRun};
 use trace_core::progress::Progress;
 
@@ -77,7 +78,7 @@ pub struct Atlas {
     /// The rest of a running zoom, and its centre.
     pub(super) zooming: Option<(f64, Pos2)>,
     /// The last shown selection, so that what is selected elsewhere is brought into view.
-    pub(super) seen: Option<(u32, u64)>,
+    pub(super) seen: Option<(u32, GpuVa)>,
     /// Cached maps, the last used one at the end.
     pub(super) maps: Vec<(AddressMapKey, Arc<AddressMap>)>,
     pub(super) making: Option<(AddressMapKey, Progress)>,

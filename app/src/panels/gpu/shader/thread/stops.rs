@@ -2,12 +2,13 @@
 
 use super::Run;
 use std::collections::BTreeSet;
+use trace_core::GpuVa;
 
 /// The conditions at which a thread stops.
 #[derive(Clone, Debug, Default)]
 pub struct StopConditions {
     /// Clauses, by address.
-    pub clauses: BTreeSet<u64>,
+    pub clauses: BTreeSet<GpuVa>,
     /// Text of the field for an address of memory.
     pub memory: String,
     /// A thread of the same wave: stops where it diverges from this one, and where it joins it again.
@@ -17,8 +18,8 @@ pub struct StopConditions {
 impl StopConditions {
     /// Returns the address of memory whose accesses stop the thread.
     #[must_use]
-    pub fn address(&self) -> Option<u64> {
-        kinescope_session::text::parse_number(self.memory.trim())
+    pub fn address(&self) -> Option<GpuVa> {
+        kinescope_session::text::parse_number(self.memory.trim()).map(GpuVa::new)
     }
 
     /// Returns whether there is no condition.
@@ -28,7 +29,7 @@ impl StopConditions {
     }
 
     /// Sets or removes a breakpoint at a clause.
-    pub fn toggle(&mut self, clause: u64) {
+    pub fn toggle(&mut self, clause: GpuVa) {
         if !self.clauses.remove(&clause) {
             self.clauses.insert(clause);
         }
@@ -42,7 +43,7 @@ impl StopConditions {
         if self.clauses.contains(&s.clause) {
             return Some("a breakpoint at this clause".into());
         }
-        let covers = |a: &&device_mali::debug::MemoryAccess, at: u64| a.va <= at && at - a.va < u64::from(a.bytes);
+        let covers = |a: &&device_mali::debug::MemoryAccess, at: GpuVa| a.va <= at && at - a.va < u64::from(a.bytes);
         if let Some(at) = self.address()
             && let Some(a) = run.followed.accesses(step).iter().find(|a| covers(a, at))
         {
