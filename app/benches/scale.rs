@@ -25,6 +25,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use trace_core::RegOffset;
 use trace_core::progress::Progress;
 
 /// Numbers of events of the register traces.
@@ -212,7 +213,7 @@ fn filter(w: &mut Window, text: &str, name: &str) {
 fn look(path: &Path) {
     let mut w = opened(path);
     let n = w.doc().len();
-    let registers: Vec<u32> = w.doc().derived.registers.keys().copied().take(14).collect();
+    let registers: Vec<RegOffset> = w.doc().derived.registers.keys().copied().take(14).collect();
     for r in &registers {
         w.doc().pin(*r);
     }

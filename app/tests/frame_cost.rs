@@ -28,7 +28,7 @@ use std::sync::Arc;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, Recording};
-use trace_core::{GpuVa, PhysAddr};
+use trace_core::{GpuVa, PhysAddr, RegOffset};
 
 /// Returns the KiB of memory that `work` touches, or `None` if the kernel does not report touched pages.
 fn measure_touched_kib(work: impl FnOnce()) -> Option<u64> {
@@ -121,7 +121,7 @@ fn costs(events: u64, small: Option<&Costs>) -> Costs {
         .unwrap();
     w.doc().pin(busy);
     // The first three registers and the busiest one are plotted.
-    let plotted: Vec<u32> = w.doc().derived.registers.keys().copied().take(3).collect();
+    let plotted: Vec<RegOffset> = w.doc().derived.registers.keys().copied().take(3).collect();
     for register in plotted
         .into_iter()
         .chain([busy])

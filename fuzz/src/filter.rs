@@ -6,7 +6,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{
     Access, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
-use trace_core::{BusAddr, GpuVa, PhysAddr, Recording};
+use trace_core::{BusAddr, GpuVa, PhysAddr, Recording, RegOffset};
 
 /// Maximum number of events in the recording.
 const MAX_EVENTS: u8 = 64;
@@ -80,7 +80,7 @@ pub(crate) fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
                 thread,
                 kind >> 7,
                 UndecodedRow {
-                    offset: u32::from(offset),
+                    offset: RegOffset::new(u32::from(offset)),
                     code: value,
                 },
             ),
@@ -109,7 +109,7 @@ pub(crate) fn recorded(input: &mut Input<'_>) -> (Recording, Derived) {
                     Access {
                         space: kind >> 7,
                         write: kind & 1 == 1,
-                        offset: u32::from(offset),
+                        offset: RegOffset::new(u32::from(offset)),
                         width: 1 << (kind >> 4 & 3),
                         value: u64::from(value),
                     },

@@ -13,7 +13,7 @@ use trace_core::memory::GpuMemory;
 use trace_core::mmu::{self, PhysMemory, Rights};
 use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};
 use trace_core::registers::{AccessRule, FieldKind, Layout, RegisterMap, Role};
-use trace_core::{GpuVa, PhysAddr};
+use trace_core::{GpuVa, PhysAddr, RegOffset};
 
 /// Maximum number of frames that a page-table input fills, at least 1.
 const FRAMES: u16 = 24;
@@ -184,7 +184,7 @@ pub fn register_map(data: &[u8]) -> bool {
     let Ok(map) = map else { return false };
     let values = [0, 1, 0x8000_0000, u64::from(u32::MAX), 0xa5a5_5a5a_0102_0304, u64::MAX];
     for register in map.registers().take(48) {
-        assert!(u64::from(register.offset) < map.window_bytes());
+        assert!(u64::from(register.offset.get()) < map.window_bytes());
         assert_eq!(map.at(register.offset).map(|r| &r.name), Some(&register.name));
         assert_eq!(
             map.find_by_name(&register.name).map(|r| r.offset),
@@ -197,7 +197,7 @@ pub fn register_map(data: &[u8]) -> bool {
         if let Some(wide) = register.wide.as_deref() {
             decodes(wide, &values);
         }
-        accesses(&map, register.offset, &values);
+        accesses(&map, register.offset.get(), &values);
     }
     for (register, source) in map.screen().take(48) {
         assert_eq!(register.replay.role, Some(Role::Screen));
@@ -233,8 +233,8 @@ fn over(upper: &RegisterMap, under: &RegisterMap) {
     }
     let mut end = 0;
     for r in both.registers() {
-        assert!(r.offset >= end);
-        end = r.end();
+        assert!(r.offset >= RegOffset::new(end));
+        end = r.end().get();
     }
     for l in upper.layouts() {
         assert_eq!(both.layouts().find(|b| b.name == l.name).map(|b| b.bits), Some(l.bits));
@@ -246,8 +246,8 @@ fn over(upper: &RegisterMap, under: &RegisterMap) {
 fn named(text: &str, map: &RegisterMap) {
     const NAME: &str = "NAMED_BY_HAND";
     let first = map.registers().next();
-    for offset in [0, 0x40, first.map_or(4, |r| r.offset)] {
-        let width = map.at(offset).map_or(4, |r| r.width);
+    for offset in [0, 0x40, first.map_or(4, |r| r.offset.get())] {
+        let width = map.at(RegOffset::new(offset)).map_or(4, |r| r.width);
         let field = NamedField {
             name: "mode".into(),
             lo: 0,
@@ -269,9 +269,12 @@ fn named(text: &str, map: &RegisterMap) {
             continue;
         };
         let reparsed = RegisterMap::parse(&[("named", written.text.as_str())]);
-        let reparsed = reparsed
-            .as_ref()
-            .map(|m| (m.at(offset).map(|r| r.name.as_str()), m.layouts().count()));
+        let reparsed = reparsed.as_ref().map(|m| {
+            (
+                m.at(RegOffset::new(offset)).map(|r| r.name.as_str()),
+                m.layouts().count(),
+            )
+        });
         assert_eq!(reparsed, Ok((Some(NAME), map.layouts().count())));
         let (new, old) = (written.new.as_deref(), written.old.as_deref());
         let back = naming::replace_entry(&written.text, &MapHeader::default(), added.key(), new, old);
@@ -291,16 +294,16 @@ fn accesses(map: &RegisterMap, offset: u32, values: &[u64]) {
             offset.wrapping_add(7),
         ] {
             let mut at = 0;
-            for part in map.covered_registers(offset, width) {
+            for part in map.covered_registers(RegOffset::new(offset), width) {
                 assert!(part.at >= at && part.bytes > 0 && part.byte + part.bytes <= part.register.width);
                 at = part.at + part.bytes;
                 assert!(at <= width.min(8));
                 assert_eq!(part.bits(u64::MAX), part.mask());
                 assert!(!part.name().is_empty());
             }
-            assert_eq!(map.name_of(offset, width).is_some(), at > 0);
+            assert_eq!(map.name_of(RegOffset::new(offset), width).is_some(), at > 0);
             for value in values {
-                assert_eq!(map.describe(offset, width, *value).is_some(), at > 0);
+                assert_eq!(map.describe(RegOffset::new(offset), width, *value).is_some(), at > 0);
             }
         }
     }

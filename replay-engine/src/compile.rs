@@ -97,7 +97,7 @@ fn check_allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), Compile
         if sum > max || ranges.len() as u64 > MAX_ALLOWED {
             return Err(CompileError::AllowedTooMuch { start, end });
         }
-        let known = map.registers().find(|k| r.contains(&k.offset) && !k.replay.write);
+        let known = map.registers().find(|k| r.contains(&k.offset.get()) && !k.replay.write);
         if let Some(known) = known {
             return Err(CompileError::AllowedKnown {
                 start,

@@ -1,6 +1,7 @@
 //! What it costs to compare two recordings of ten million events: against a copy of the same columns in memory.
 
 use divan::{Bencher, black_box};
+use trace_core::RegOffset;
 use trace_core::diff;
 use trace_core::recording::{Access, Events, EventsBuilder, Metadata, Recording, Space, SpaceKind};
 
@@ -48,7 +49,7 @@ fn accesses(seed: u64) -> impl Iterator<Item = Access> {
         Access {
             space: 0,
             write: next() & 1 == 0,
-            offset: register as u32 * 4,
+            offset: RegOffset::new(register as u32 * 4),
             width: 4,
             value,
         }

@@ -9,6 +9,7 @@
 
 use divan::Bencher;
 use std::hint::black_box;
+use trace_core::RegOffset;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder, Recording, Space, SpaceKind};
 use trace_core::screen::{
@@ -40,7 +41,7 @@ fn recording(stores: u64) -> Recording {
         let access = Access {
             space: 0,
             write: true,
-            offset,
+            offset: RegOffset::new(offset),
             width: 4,
             value,
         };

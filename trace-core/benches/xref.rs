@@ -7,7 +7,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder, HostWriteRow, Recording, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
 use trace_core::xref::{MAX_REFERENCES, XrefIndex, XrefTarget, find_references};
-use trace_core::{GpuVa, PhysAddr, RegOffset, timeline};
+use trace_core::{GpuVa, PhysAddr, timeline};
 
 fn main() {
     divan::main();
@@ -120,7 +120,7 @@ fn bytes_of_physical_memory(b: divan::Bencher<'_, '_>) {
 #[divan::bench(sample_count = 5)]
 fn a_register(b: divan::Bencher<'_, '_>) {
     let map = RegisterMap::by_name("mali-jm").unwrap();
-    let register = RegOffset::new(map.find_by_name("JS1_COMMAND_NEXT").unwrap().offset);
+    let register = map.find_by_name("JS1_COMMAND_NEXT").unwrap().offset;
     search(b, XrefTarget::Register { register, bits: None });
 }
 

@@ -206,8 +206,8 @@ pub fn write_io_history(recording: &Recording, out: &mut impl Write, progress: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BusAddr;
     use crate::recording::{DmaKind, DmaMapRow, EventsBuilder, InterruptRow, Space, SpaceKind};
+    use crate::{BusAddr, RegOffset};
 
     fn recording() -> Recording {
         let mut b = EventsBuilder::new();
@@ -218,12 +218,12 @@ mod tests {
             width: 4,
             value,
         };
-        b.access(100, 7, access(false, 0, 0x60a0_0002));
-        b.access(90, 7, access(true, 0x18e0, 1));
+        b.access(100, 7, access(false, RegOffset::ZERO, 0x60a0_0002));
+        b.access(90, 7, access(true, RegOffset::new(0x18e0), 1));
         b.interrupt(95, InterruptRow { line: 0, status: 2 });
         b.mark(96, "one, \"two\"");
-        b.access(120, 7, access(false, 0x3ff0, 0));
-        b.undecoded(130, 7, 0, UndecodedRow::from_access(0x3ff4, true, 4));
+        b.access(120, 7, access(false, RegOffset::new(0x3ff0), 0));
+        b.undecoded(130, 7, 0, UndecodedRow::from_access(RegOffset::new(0x3ff4), true, 4));
         let bus = 0x1000;
         let mapping = DmaMapRow {
             bus: BusAddr::new(bus),

@@ -22,6 +22,7 @@ pub use store::{SECTION, StoredTimeline, append, write};
 
 pub use crate::families::{InferredInterrupt, JobSpan, Phase, PhaseName};
 
+use crate::RegOffset;
 use serde::{Deserialize, Serialize};
 
 /// A longer time without an event, in nanoseconds, is a [`Gap`], and ends a [`Poll`].
@@ -55,7 +56,7 @@ pub struct Poll {
     /// Number of reads, at least 2.
     pub reads: u64,
     /// Register, or the first register of the group.
-    pub offset: u32,
+    pub offset: RegOffset,
     /// Value of the last read of that register.
     pub value_at_end: u64,
     /// Whether it repeats a group of registers rather than one.

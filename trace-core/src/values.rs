@@ -7,6 +7,7 @@ mod tests;
 
 pub use pieces::Piece;
 
+use crate::RegOffset;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use crate::registers::{Accesses, Field, RecordedRegisters};
@@ -120,7 +121,7 @@ impl Values {
 pub fn collect(
     recording: &Recording,
     device: Option<RecordedRegisters>,
-    register: u32,
+    register: RegOffset,
     field: Option<&Field>,
     accesses: &Accesses,
     which: AccessFilter,

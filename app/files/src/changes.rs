@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
-use trace_core::GpuVa;
 use trace_core::recording::ElementType;
+use trace_core::{GpuVa, RegOffset};
 
 /// A note at an event, with the selection and panels at the time of writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ const MAX_SWITCH_COST: u64 = 1 << 26;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PlotLine {
     /// Offset of the register.
-    pub register: u32,
+    pub register: RegOffset,
     /// Name of the field; `None` for the complete register.
     pub field: Option<String>,
 }
@@ -106,7 +106,7 @@ pub struct PlotLine {
 #[serde(rename_all = "kebab-case")]
 pub enum NamedItem {
     /// The register at this offset.
-    Register(u32),
+    Register(RegOffset),
     /// The memory range that starts here.
     Memory {
         /// Index of the address space.
@@ -153,7 +153,7 @@ pub enum Change {
     /// A register was given its own lane in the timeline, or lost it.
     Pin {
         /// Offset of the register.
-        register: u32,
+        register: RegOffset,
         /// Whether it has a lane now.
         on: bool,
     },
@@ -288,7 +288,7 @@ pub struct Changes {
     inputs: BTreeMap<String, EditedBuffer>,
     stamps: BTreeMap<String, u64>,
     notes: BTreeMap<u64, Note>,
-    pins: Vec<u32>,
+    pins: Vec<RegOffset>,
     elements: BTreeMap<String, ElementType>,
     filters: Vec<(String, SavedFilter)>,
     /// Indices among `done` of the disabled edits.
@@ -320,7 +320,7 @@ impl Changes {
             }
             Change::Switch { edit, on } => before = self.switch(*edit, *on, recorded)?,
             Change::Note { event, new, .. } => self.set_note(*event, new.as_ref()),
-            Change::Pin { register, on } => self.set_pin(*register, *on),
+            Change::Pin { register, on } => self.set_pin(register.get(), *on),
             Change::Element { buffer, new, .. } => self.set_element(buffer, new.as_deref()),
             Change::Filter { text, new, .. } => self.set_filter(text, new.as_ref()),
             Change::Plot { line, slot, on } => self.set_plot(line, *slot, *on),
@@ -447,9 +447,9 @@ impl Changes {
     }
 
     fn set_pin(&mut self, register: u32, on: bool) {
-        self.pins.retain(|r| *r != register);
+        self.pins.retain(|r| *r != RegOffset::new(register));
         if on {
-            self.pins.push(register);
+            self.pins.push(RegOffset::new(register));
         }
     }
 
@@ -510,7 +510,7 @@ impl Changes {
                 }
             }
             (Change::Note { event, old, .. }, _) => self.set_note(*event, old.as_ref()),
-            (Change::Pin { register, on }, _) => self.set_pin(*register, !on),
+            (Change::Pin { register, on }, _) => self.set_pin(register.get(), !on),
             (Change::Element { buffer, old, .. }, _) => self.set_element(buffer, old.as_deref()),
             (Change::Filter { text, old, .. }, _) => self.set_filter(text, old.as_ref()),
             (Change::Plot { line, slot, on }, _) => self.set_plot(line, *slot, !on),
@@ -603,7 +603,7 @@ impl Changes {
 
     /// Returns the registers with their own lanes.
     #[must_use]
-    pub fn pins(&self) -> &[u32] {
+    pub fn pins(&self) -> &[RegOffset] {
         &self.pins
     }
 

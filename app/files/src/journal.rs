@@ -358,6 +358,7 @@ fn begin(mut file: LockedFile, of: &JournalKey) -> io::Result<LockedFile> {
 mod tests {
     use super::*;
     use crate::changes::tests::{Base, bytes, now};
+    use trace_core::RegOffset;
 
     fn key() -> JournalKey {
         JournalKey {
@@ -375,7 +376,10 @@ mod tests {
         let base = Base(vec![0; 4]);
         let mut j = Journal::new(path.clone(), key());
         j.log_change(&bytes(1, &[7]));
-        j.log_change(&Change::Pin { register: 4, on: true });
+        j.log_change(&Change::Pin {
+            register: RegOffset::new(4),
+            on: true,
+        });
         j.log_undo();
         j.wait_written();
         let found = read(&path, &key(), &base).unwrap().unwrap();

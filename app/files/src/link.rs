@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use trace_core::GpuVa;
+use trace_core::{GpuVa, RegOffset};
 
 /// Name of the scheme (RFC 3986, 3.1).
 pub const SCHEME: &str = "kinescope";
@@ -221,7 +221,9 @@ pub fn parse_selection(text: &str) -> Result<Selection, &'static str> {
     let (what, which) = text.split_once(':').unwrap_or((text, ""));
     match what {
         "event" => Ok(Selection::Event),
-        "register" => small(which).map(Selection::Register).ok_or("register offset"),
+        "register" => small(which)
+            .map(|r| Selection::Register(RegOffset::new(r)))
+            .ok_or("register offset"),
         "job" => small(which).map(Selection::Job).ok_or("job number"),
         "buffer" => {
             let name = percent_decode_str(which).decode_utf8();
@@ -288,7 +290,7 @@ fn number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace_core::GpuVa;
+    use trace_core::{GpuVa, RegOffset};
 
     fn scene(selection: Selection) -> Scene {
         Scene {
@@ -323,7 +325,7 @@ mod tests {
     fn link_round_trips() {
         let selections = [
             Selection::Event,
-            Selection::Register(0x24),
+            Selection::Register(RegOffset::new(0x24)),
             Selection::Job(3),
             Selection::Buffer("in & out=50%/ü".into()),
             Selection::Memory {

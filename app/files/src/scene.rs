@@ -1,7 +1,7 @@
 //! The stored position of the user in a recording: current event, selection and shown panels.
 
 use serde::{Deserialize, Serialize};
-use trace_core::GpuVa;
+use trace_core::{GpuVa, RegOffset};
 
 pub use trace_core::timeline::AxisKind;
 
@@ -26,7 +26,7 @@ pub enum Selection {
     #[default]
     Event,
     /// A register, by offset.
-    Register(u32),
+    Register(RegOffset),
     /// A job, by index.
     Job(u32),
     /// A buffer, by name.

@@ -4,9 +4,9 @@ use crate::{Document, api_trace, descriptions, lookup, text};
 use kinescope_files::scene::Selection;
 use kinescope_files::values;
 use serde_json::{Value, json};
-use trace_core::GpuVa;
 use trace_core::recording::{ElementType, EventKind};
 use trace_core::xref::read_entry;
+use trace_core::{GpuVa, RegOffset};
 
 /// Maximum number of bytes of memory or of a buffer that are copied at once.
 pub const MAX_BYTES: usize = 1 << 16;
@@ -209,7 +209,7 @@ fn launch(doc: &Document, event: u64, out: &mut Value) {
 
 /// Formats a register with its value at the current event, if the value is known.
 #[must_use]
-pub fn format_register(doc: &Document, offset: u32, form: CopyFormat) -> String {
+pub fn format_register(doc: &Document, offset: RegOffset, form: CopyFormat) -> String {
     let name = doc.derived.register_name(offset);
     let held = doc
         .derived

@@ -18,7 +18,7 @@ use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
 use trace_core::registers::{RecordedRegisters, RegisterMap, history, register_space};
 use trace_core::timeline::{Pyramid, StoredTimeline, Timeline};
-use trace_core::{check, timeline};
+use trace_core::{RegOffset, check, timeline};
 
 /// Message for a device that only the user's own register map names.
 const OWN_NAMES: &str = "No embedded register map knows this device: registers have the names of your own map, and \
@@ -135,7 +135,7 @@ pub(crate) fn name_registers(derived: &mut DerivedData) {
 }
 
 /// Returns name and block of the register at an offset.
-fn name_of(map: Option<&'static RegisterMap>, offset: u32) -> (String, String) {
+fn name_of(map: Option<&'static RegisterMap>, offset: RegOffset) -> (String, String) {
     match map.and_then(|m| m.at(offset)) {
         Some(r) => (r.name.clone(), r.block.clone()),
         None => (format!("{offset:#06x}"), "unknown".to_owned()),
@@ -252,7 +252,7 @@ fn damaged_events(recording: &Recording, progress: &Progress) -> Result<Vec<Find
 }
 
 /// Returns the name and accesses of each register.
-fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<u32, RegisterFact>, Cancelled> {
+fn by_register(recording: &Recording, progress: &Progress) -> Result<BTreeMap<RegOffset, RegisterFact>, Cancelled> {
     let map = find_names_map(recording);
     let named = |(offset, accesses)| {
         let (name, block) = name_of(map, offset);

@@ -12,7 +12,6 @@ use kinescope_files::buffer_index::BufferIndex;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use trace_core::GpuVa;
 use trace_core::api_trace::ApiTrace;
 use trace_core::filter::{self, Derived, JobBounds};
 use trace_core::finding::{Finding, Severity};
@@ -21,6 +20,7 @@ use trace_core::registers::history::{HeldValue, value_at};
 use trace_core::registers::{Accesses, RecordedRegisters, RegisterMap, Role, format_location, has_several_spaces};
 use trace_core::timeline::{Pyramid, StoredTimeline};
 use trace_core::xref::{JobAddresses, PageUsage};
+use trace_core::{GpuVa, RegOffset};
 
 /// Maximum number of events between a write that prepares a job and its submit. Other threads access registers in
 /// between.
@@ -36,7 +36,7 @@ pub struct Fold {
     /// Number of reads.
     pub reads: u64,
     /// Offset of the polled register.
-    pub offset: u32,
+    pub offset: RegOffset,
 }
 
 /// An interrupt, detected from its handler's reads or recorded directly.
@@ -132,7 +132,7 @@ pub enum Part {
     /// Result of [`Stage::Calls`]; `None` if the recording is not an API trace.
     Calls(Option<Arc<ApiTrace>>),
     /// Result of [`Stage::Registers`].
-    Registers(BTreeMap<u32, RegisterFact>),
+    Registers(BTreeMap<RegOffset, RegisterFact>),
     /// Result of [`Stage::Chains`]: the chain of each job, and the recorded job results.
     Chains(Box<ChainsPart>),
     /// Result of [`Stage::Spaces`].
@@ -208,7 +208,7 @@ pub struct DerivedData {
     /// Number of the register space, whether or not a map knows the registers.
     pub register_space: u8,
     /// Registers by offset.
-    pub registers: BTreeMap<u32, RegisterFact>,
+    pub registers: BTreeMap<RegOffset, RegisterFact>,
     /// Polls, ordered by first event.
     pub polls: Vec<Fold>,
     /// Interrupts, ordered by event.
@@ -442,7 +442,7 @@ impl DerivedData {
 
     /// Returns the name of the register at an offset.
     #[must_use]
-    pub fn register_name(&self, offset: u32) -> String {
+    pub fn register_name(&self, offset: RegOffset) -> String {
         let known = self.registers.get(&offset).map(|r| r.name.clone());
         let named = || Some(self.map?.at(offset)?.name.clone());
         known.or_else(named).unwrap_or_else(|| format!("{offset:#06x}"))
@@ -475,7 +475,7 @@ impl DerivedData {
     /// Returns the offset of the first register of an access, or the offset of the access if no map knows a register
     /// there. Returns `None` for accesses to other spaces.
     #[must_use]
-    pub fn find_register(&self, access: &Access) -> Option<u32> {
+    pub fn find_register(&self, access: &Access) -> Option<RegOffset> {
         if access.space != self.register_space {
             return None;
         }
@@ -485,14 +485,14 @@ impl DerivedData {
 
     /// Returns the value of a register at an event and its source, or `None` if nothing accessed it yet.
     #[must_use]
-    pub fn register_value(&self, recording: &Recording, register: u32, event: u64) -> Option<HeldValue> {
+    pub fn register_value(&self, recording: &Recording, register: RegOffset, event: u64) -> Option<HeldValue> {
         let accesses = &self.registers.get(&register)?.accesses;
         value_at(recording, self.device, register, accesses, event)
     }
 
     /// Returns the offset of the register of this name.
     #[must_use]
-    pub fn find_register_by_name(&self, name: &str) -> Option<u32> {
+    pub fn find_register_by_name(&self, name: &str) -> Option<RegOffset> {
         self.registers
             .iter()
             .find(|(_, r)| r.name.eq_ignore_ascii_case(name))

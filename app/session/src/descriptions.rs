@@ -86,7 +86,7 @@ fn undecoded_in(recording: &Recording, at: usize) -> String {
         .space
         .get(at)
         .and_then(|s| recording.metadata.spaces.get(usize::from(s)));
-    let offset = events.undecoded(at).map_or(0, |u| u.offset);
+    let offset = events.undecoded(at).map_or(0, |u| u.offset.get());
     format!("{}+{offset:#x}", space.map_or("", |s| s.name.as_str()))
 }
 

@@ -18,9 +18,9 @@ use kinescope_files::numbers::NumberFormat;
 use kinescope_files::scene::Selection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::{Buffer, ElementType, Events, Recording};
+use trace_core::{GpuVa, RegOffset};
 
 /// Maximum number of lines in a plot: each has its own colour, solid or dashed.
 pub const MAX_PLOTS: u8 = 12;
@@ -391,7 +391,7 @@ impl Document {
 
     /// Returns the current register: the selected one, or that of the current event.
     #[must_use]
-    pub fn current_register(&self) -> Option<u32> {
+    pub fn current_register(&self) -> Option<RegOffset> {
         match self.selection {
             Selection::Register(r) => Some(r),
             _ => self
@@ -683,7 +683,7 @@ impl Document {
     }
 
     /// Gives a register its own lane, or removes the lane.
-    pub fn pin(&mut self, register: u32) -> bool {
+    pub fn pin(&mut self, register: RegOffset) -> bool {
         let on = !self.changes.pins().contains(&register);
         self.change(Change::Pin { register, on })
     }

@@ -1,10 +1,10 @@
 //! Lookups in a recording at an address and event: registers, memory bytes, page table walks.
 
-use trace_core::GpuVa;
 use trace_core::memory::{ByteState, GpuMemoryView};
 use trace_core::mmu;
 use trace_core::recording::{Access, Buffer, Recording};
 use trace_core::registers::{Register, RegisterMap};
+use trace_core::{GpuVa, RegOffset};
 
 /// Returns the embedded register map of the recorded device, which the decoding of jobs and page tables requires.
 #[must_use]
@@ -21,13 +21,13 @@ pub fn find_names_map(recording: &Recording) -> Option<&'static RegisterMap> {
 
 /// Returns the register at an offset of the register space, if the recorded device is known.
 #[must_use]
-pub fn find_register(recording: &Recording, offset: u32) -> Option<&'static Register> {
+pub fn find_register(recording: &Recording, offset: RegOffset) -> Option<&'static Register> {
     find_names_map(recording)?.at(offset)
 }
 
 /// Returns the width in bytes of the register at an offset, or that of the access if no map knows the register.
 #[must_use]
-pub fn register_width(recording: &Recording, register: u32, access: &Access) -> u8 {
+pub fn register_width(recording: &Recording, register: RegOffset, access: &Access) -> u8 {
     find_register(recording, register).map_or(access.width, |r| r.width)
 }
 

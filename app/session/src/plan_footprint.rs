@@ -5,8 +5,8 @@ use crate::lookup::find_register_map;
 use replay_engine::plan::Plan;
 use replay_engine::plan::api_body::CallReader;
 use std::collections::BTreeMap;
-use trace_core::PhysAddr;
 use trace_core::recording::{CallEvent, CopyKind, Recording};
+use trace_core::{PhysAddr, RegOffset};
 
 /// The footprint of a plan. It is counted once, when the plan is built: a plan has as many actions as its recording has
 /// events.
@@ -86,7 +86,7 @@ impl PlanFootprint {
         let map = find_register_map(recording);
         let mut blocks: BTreeMap<&str, u64> = BTreeMap::new();
         for (offset, n) in plan.writes() {
-            let register = u32::try_from(offset).ok().and_then(|o| map?.at(o));
+            let register = u32::try_from(offset).ok().and_then(|o| map?.at(RegOffset::new(o)));
             let block = register.map_or("not in the map", |r| r.block.as_str());
             *blocks.entry(block).or_default() += n;
         }

@@ -4,11 +4,11 @@ use crate::derived_data::DerivedData;
 use crate::jobs::{Chain, JobFact};
 use crate::page_table_marks::Mark;
 use std::sync::Arc;
-use trace_core::GpuVa;
 use trace_core::api_trace::ApiTrace;
 use trace_core::finding::Finding;
 use trace_core::registers::Accesses;
 use trace_core::xref::{ChainDescriptor, TableLocation, XrefData, XrefJob};
+use trace_core::{GpuVa, RegOffset};
 
 impl XrefJob for JobFact {
     fn index(&self) -> u32 {
@@ -43,11 +43,11 @@ impl XrefData for DerivedData {
         &self.jobs
     }
 
-    fn accessed_registers(&self) -> impl Iterator<Item = u32> {
+    fn accessed_registers(&self) -> impl Iterator<Item = RegOffset> {
         self.registers.keys().copied()
     }
 
-    fn accesses(&self, register: u32) -> Option<&Accesses> {
+    fn accesses(&self, register: RegOffset) -> Option<&Accesses> {
         self.registers.get(&register).map(|r| &r.accesses)
     }
 

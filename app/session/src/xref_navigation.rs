@@ -20,7 +20,7 @@ pub fn reference_selection(recording: &Recording, target: XrefTarget, reference:
     match reference.item {
         ReferenceItem::RegisterAccess(a) => Selection::Register(a.offset),
         ReferenceItem::AddressRegister { accessed: r, .. } | ReferenceItem::TableCommand { register: r, .. } => {
-            Selection::Register(r.get())
+            Selection::Register(r)
         }
         ReferenceItem::Buffer { buffer, .. } => {
             let b = recording.metadata.buffers.get(buffer as usize);
@@ -44,7 +44,7 @@ pub fn reference_selection(recording: &Recording, target: XrefTarget, reference:
             XrefTarget::Bytes { space, va, bytes } => memory(space, va, bytes),
             XrefTarget::Entry { space, va, level } => Selection::Entry { space, va: va, level },
             XrefTarget::Framebuffer { space, offset, bytes } => Selection::Framebuffer { space, offset, bytes },
-            XrefTarget::Register { register, .. } => Selection::Register(register.get()),
+            XrefTarget::Register { register, .. } => Selection::Register(register),
             XrefTarget::Physical { .. } => Selection::Event,
         },
     }
@@ -77,7 +77,7 @@ impl Document {
             }
             Selection::Framebuffer { space, offset, bytes } => Some(XrefTarget::Framebuffer { space, offset, bytes }),
             _ => self.current_register().map(|r| XrefTarget::Register {
-                register: RegOffset::new(r),
+                register: r,
                 bits: None,
             }),
         }
@@ -91,7 +91,7 @@ impl Document {
             n => format!("{from:#x}..{:#x}", from.saturating_add(n)),
         };
         Some(match self.xref_target()? {
-            XrefTarget::Register { register, .. } => self.derived.register_name(register.get()),
+            XrefTarget::Register { register, .. } => self.derived.register_name(register),
             XrefTarget::Bytes { va, .. } if self.derived.api_trace.is_some() => {
                 api_trace::format_address(&self.derived, va, self.current_event()).unwrap_or_else(|| va.to_string())
             }
@@ -148,7 +148,7 @@ impl Document {
     }
 
     fn along_register(&self, register: u32, forward: bool, filter: AccessFilter) -> Option<u64> {
-        let accesses = &self.derived.registers.get(&register)?.accesses;
+        let accesses = &self.derived.registers.get(&RegOffset::new(register))?.accesses;
         let poll = self.derived.poll_at(self.current_event());
         let (first, last) = poll.map_or((self.current_event(), self.current_event()), |p| (p.first, p.last));
         let read = |a: &RegisterAccess| !a.write;
@@ -223,7 +223,7 @@ impl Document {
             return false;
         };
         let selection = match followed {
-            XrefTarget::Register { register, .. } => Selection::Register(register.get()),
+            XrefTarget::Register { register, .. } => Selection::Register(register),
             _ => self.selection().clone(),
         };
         self.go_with(to, selection);

@@ -42,7 +42,7 @@ pub fn describe(recording: &Recording, data: &impl XrefData, target: XrefTarget,
             ..
         } => {
             let map = RegisterMap::for_recording(recording);
-            let name = map.and_then(|m| m.at(register.get())).map_or("", |r| r.name.as_str());
+            let name = map.and_then(|m| m.at(register)).map_or("", |r| r.name.as_str());
             let name = name.strip_suffix("_LO").unwrap_or(name);
             let verb = if is_write { "set to" } else { "read as" };
             let how = match matches {

@@ -3,14 +3,14 @@
 use kinescope_session::{Document, lookup, text};
 use register_maps::naming::{NameEntry, NamedField, NamedRange, NamedRegister};
 use std::sync::Arc;
-use trace_core::GpuVa;
 use trace_core::registers::{AccessRule, Field, FieldKind, Half};
+use trace_core::{GpuVa, RegOffset};
 
 /// The subject of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameSubject {
     /// The register at this offset.
-    Register(u32),
+    Register(RegOffset),
     /// A range of memory.
     Memory {
         /// Index of the address space.
@@ -217,7 +217,7 @@ impl Form {
         }
     }
 
-    fn for_register(doc: &Document, offset: u32) -> Self {
+    fn for_register(doc: &Document, offset: RegOffset) -> Self {
         let known = lookup::find_register(&doc.recording, offset);
         let low = known.and_then(|r| match r.pair {
             Some(Half::High { low_offset }) => lookup::find_register(&doc.recording, low_offset),
@@ -278,7 +278,7 @@ impl Form {
         let doc = self.doc.trim().to_owned();
         Ok(match self.subject {
             NameSubject::Register(offset) => NameEntry::Register(NamedRegister {
-                offset,
+                offset: offset.get(),
                 name: name.to_owned(),
                 access: self.access,
                 width: self.width,

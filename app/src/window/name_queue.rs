@@ -6,7 +6,7 @@ use kinescope_files::output;
 use register_maps::naming::{self, EditedNames, Key, MapHeader, NameEntry};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use trace_core::GpuVa;
+use trace_core::{GpuVa, RegOffset};
 
 /// A file that a name can be written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl NameJob {
 
 pub(super) fn key_from_named(named: NamedItem) -> Key {
     match named {
-        NamedItem::Register(offset) => Key::Register(offset),
+        NamedItem::Register(offset) => Key::Register(offset.get()),
         NamedItem::Memory { space, address } => Key::Memory {
             space,
             address: address.get(),
@@ -116,7 +116,7 @@ pub(super) fn key_from_named(named: NamedItem) -> Key {
 
 pub(super) fn named_from_key(key: Key) -> NamedItem {
     match key {
-        Key::Register(offset) => NamedItem::Register(offset),
+        Key::Register(offset) => NamedItem::Register(RegOffset::new(offset)),
         Key::Memory { space, address } => NamedItem::Memory {
             space,
             address: GpuVa::new(address),

@@ -9,7 +9,7 @@ use kinescope_files::link::{self, Link};
 use kinescope_files::scene::Selection;
 use kinescope_session::{Document, api_trace, text};
 use std::path::PathBuf;
-use trace_core::GpuVa;
+use trace_core::{GpuVa, RegOffset};
 
 /// Maximum number of entries shown.
 const MAX_ENTRIES: usize = 12;
@@ -26,7 +26,7 @@ pub enum Entry {
     /// A memory range: address space, first byte, size in bytes.
     Range(u32, GpuVa, u64),
     /// A register.
-    Register(u32),
+    Register(RegOffset),
     /// A job.
     Job(u32),
     /// A buffer.

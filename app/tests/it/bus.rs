@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use trace_core::RegOffset;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder, Recording, Space, SpaceKind};
 
@@ -20,7 +21,7 @@ fn write_recording(path: &Path) {
         let access = Access {
             space: 0,
             write: i % 3 == 0,
-            offset: (i % 64) as u32 * 4,
+            offset: RegOffset::new((i % 64) as u32 * 4),
             width: 4,
             value: i.wrapping_mul(0x9e37_79b9) & 0xffff_ffff,
         };

@@ -9,6 +9,7 @@ use kinescope_session::{Document, derive};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use trace_core::RegOffset;
 use trace_core::progress::Progress;
 
 /// Copies a recording into `dir` and returns its path.
@@ -29,7 +30,10 @@ fn open(path: &Path) -> Document {
 }
 
 fn pin(doc: &mut Document, register: u32) {
-    assert!(doc.change(Change::Pin { register, on: true }));
+    assert!(doc.change(Change::Pin {
+        register: RegOffset::new(register),
+        on: true
+    }));
 }
 
 fn wait_for_journal(path: &Path) {
@@ -55,12 +59,12 @@ fn a_second_window_neither_reads_nor_writes_the_journal_of_the_first() {
     second.close();
     let third = open(&path);
     assert!(third.notice.is_none());
-    assert_eq!(third.changes().pins(), [4]);
+    assert_eq!(third.changes().pins(), [RegOffset::new(4)]);
     let offered = third
         .offered
         .as_ref()
         .expect("the change of the second window is offered");
-    assert_eq!(offered.changes.pins(), [8]);
+    assert_eq!(offered.changes.pins(), [RegOffset::new(8)]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
-use trace_core::GpuVa;
+use trace_core::{GpuVa, RegOffset};
 mod replaying;
 
 use common::{HANG_LIMIT, Window, assert_themes_differ_only_in_colours, sample, write_diverging_sample};
@@ -164,7 +164,7 @@ fn unknown_register_can_be_allowed_from_its_error() {
             let unknown = trace_core::recording::Access {
                 space: 0,
                 write: false,
-                offset: 0x3ff8,
+                offset: RegOffset::new(0x3ff8),
                 width: 4,
                 value: 0,
             };

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use crate::common;
-use trace_core::GpuVa;
+use trace_core::{GpuVa, RegOffset};
 
 use common::net::net;
 use common::{HANG_LIMIT, Window, long};
@@ -202,7 +202,7 @@ fn open_spaced_events() -> Window {
                 space: 0,
                 write: i % 4 == 0,
                 width: 4,
-                offset: 0x24,
+                offset: RegOffset::new(0x24),
                 value: i,
             },
         );
@@ -285,7 +285,7 @@ fn recording_without_times_shows_a_message() {
                 space: 0,
                 write: true,
                 width: 4,
-                offset: 0x24,
+                offset: RegOffset::new(0x24),
                 value: i,
             },
         );

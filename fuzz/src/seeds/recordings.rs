@@ -8,7 +8,7 @@ use trace_core::recording::{
     Metadata, MmuFormat, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
 use trace_core::timeline::Pyramid;
-use trace_core::{BusAddr, GpuVa, PhysAddr, Recording, container, mmu};
+use trace_core::{BusAddr, GpuVa, PhysAddr, Recording, RegOffset, container, mmu};
 
 /// Adds the seeds.
 pub fn add(add: Add<'_>) {
@@ -268,8 +268,8 @@ pub fn recording() -> Recording {
         width: 4,
         value,
     };
-    events.access(0, 1, access(false, 0, 0x60a0_0002));
-    events.access(10, 1, access(true, 0x30, 1));
+    events.access(0, 1, access(false, RegOffset::ZERO, 0x60a0_0002));
+    events.access(10, 1, access(true, RegOffset::new(0x30), 1));
     events.interrupt(20, InterruptRow { line: 2, status: 0x100 });
     events.submit(
         30,
@@ -286,7 +286,12 @@ pub fn recording() -> Recording {
         page: 1,
     };
     events.host_write(50, 1, row);
-    events.undecoded(60, 1, 0, UndecodedRow::from_instruction(0x3ff0, 0xf3_a5f6));
+    events.undecoded(
+        60,
+        1,
+        0,
+        UndecodedRow::from_instruction(RegOffset::new(0x3ff0), 0xf3_a5f6),
+    );
     let mapped = DmaMapRow {
         bus: BusAddr::new(PAGE),
         bytes: 4096,

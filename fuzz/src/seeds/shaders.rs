@@ -4,11 +4,11 @@ use super::seed::Add;
 use crate::shader_code::encode;
 use crate::shader_job::{DATA, JOB, Parts};
 use std::path::Path;
-use trace_core::GpuVa;
 use trace_core::families::mali_jm::{Dispatch, Payload, decode_code, read_chain};
 use trace_core::families::memory_at_submits;
 use trace_core::memory::GpuMemory;
 use trace_core::registers::RegisterMap;
+use trace_core::{GpuVa, RegOffset};
 
 /// Start address of a seed's code.
 const ENTRY: u64 = 0x5f_0000_1000;
@@ -68,7 +68,10 @@ fn first_job(sample: &str) -> Option<FirstJob> {
     let map = RegisterMap::for_gpu(r.metadata.identity.gpu_id)?;
     let write = |offset: u32| {
         (0..r.events.len()).find_map(|e| {
-            let a = r.events.access(e).filter(|a| a.write && a.offset == offset)?;
+            let a = r
+                .events
+                .access(e)
+                .filter(|a| a.write && a.offset == RegOffset::new(offset))?;
             Some((e as u64, a.value))
         })
     };

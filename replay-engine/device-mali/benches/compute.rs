@@ -201,7 +201,7 @@ fn submitted(r: &Recording) -> (u64, u64) {
     let (mut head, mut submit) = (0, 0);
     for e in 0..r.events.len() {
         if let Some(a) = r.events.access(e).filter(|a| a.write) {
-            match a.offset {
+            match a.offset.get() {
                 0x18c0 => head = head & !0xffff_ffff | a.value,
                 0x18c4 => head = head & 0xffff_ffff | a.value << 32,
                 0x18e0 => submit = e as u64,

@@ -89,6 +89,7 @@ pub(crate) const IDENTITY: &[u32] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::RegOffset;
     use trace_core::registers::RegisterMap;
 
     #[test]
@@ -96,7 +97,7 @@ mod tests {
         let map = RegisterMap::by_name("mali-jm").unwrap();
         for (name, offset) in ALL {
             let register = map
-                .at(*offset)
+                .at(RegOffset::new(*offset))
                 .unwrap_or_else(|| panic!("the register map lacks {name}"));
             assert_eq!(register.name, *name);
         }
@@ -114,7 +115,7 @@ mod tests {
             ("AS2_STATUS", space(2) + mmu::STATUS),
             ("AS2_TRANSCFG_LO", space(2) + mmu::TRANSCFG_LO),
         ] {
-            assert_eq!(map.at(offset).map(|r| r.name.as_str()), Some(register));
+            assert_eq!(map.at(RegOffset::new(offset)).map(|r| r.name.as_str()), Some(register));
         }
     }
 }

@@ -9,7 +9,7 @@ use trace_core::container::{ContainerError, Sink, Writer};
 use trace_core::recording::{
     Access, Events, EventsBuilder, FrameRole, HostWriteRow, Identity, Memory, MemoryBuilder, PageId, ZERO_PAGE,
 };
-use trace_core::{PAGE_SIZE, PhysAddr};
+use trace_core::{PAGE_SIZE, PhysAddr, RegOffset};
 
 /// Size of an event with its access, and of a page image with its digest, bytes.
 const EVENT_BYTES: u64 = 31;
@@ -195,7 +195,7 @@ impl Recorder {
         let access = Access {
             space: space::REGISTERS,
             write,
-            offset,
+            offset: RegOffset::new(offset),
             width: 4,
             value,
         };

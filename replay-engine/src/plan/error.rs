@@ -3,11 +3,11 @@
 use super::BodyError;
 use super::MAX_ALLOWED;
 use std::error::Error;
-use trace_core::GpuVa;
 use trace_core::mmu::MmuError;
 use trace_core::progress::Cancelled;
 use trace_core::recording::DamagedBlock;
 use trace_core::screen::PictureError;
+use trace_core::{GpuVa, RegOffset};
 
 /// The reason why a recording cannot be compiled into a plan.
 #[derive(Debug, thiserror::Error)]
@@ -137,7 +137,7 @@ pub enum CompileError {
         /// The event.
         event: u64,
         /// Byte offset.
-        offset: u32,
+        offset: RegOffset,
         /// Width in bytes.
         width: u8,
         /// Length of the window, bytes.
@@ -152,7 +152,7 @@ pub enum CompileError {
         /// The event.
         event: u64,
         /// Byte offset.
-        offset: u32,
+        offset: RegOffset,
     },
     /// An allowed range is empty, or not a multiple of a register.
     #[error(

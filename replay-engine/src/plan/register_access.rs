@@ -4,6 +4,7 @@
 use replay_core::width_mask;
 use std::borrow::Cow;
 use std::collections::HashSet;
+use trace_core::RegOffset;
 use trace_core::registers::{Part, ReadRule, Register, RegisterMap, Role};
 
 /// The registers that an access covers.
@@ -25,17 +26,17 @@ pub(crate) enum CompareMode {
 
 impl<'m> RegisterAccess<'m> {
     /// Returns the registers that an access of `width` bytes at `offset` covers. The access must be inside the window.
-    pub fn new(map: &'m RegisterMap, offset: u32, width: u8) -> Self {
+    pub fn new(map: &'m RegisterMap, offset: RegOffset, width: u8) -> Self {
         Self {
             map,
             parts: map.covered_registers(offset, width).collect(),
-            offset,
+            offset: offset.get(),
             width,
         }
     }
 
     /// Returns the first offset that belongs to no register.
-    pub fn unknown(&self) -> Option<u32> {
+    pub fn unknown(&self) -> Option<RegOffset> {
         let mut known = 0;
         for p in &self.parts {
             if p.at > known {
@@ -43,7 +44,9 @@ impl<'m> RegisterAccess<'m> {
             }
             known = p.at.saturating_add(p.bytes);
         }
-        (known < self.width).then(|| self.offset.saturating_add(u32::from(known)))
+        (known < self.width)
+            .then(|| self.offset.saturating_add(u32::from(known)))
+            .map(RegOffset::new)
     }
 
     /// Returns the registers, with the covered part of each.
@@ -58,7 +61,7 @@ impl<'m> RegisterAccess<'m> {
 
     /// Returns the names of the registers, or the offset if there is none.
     pub fn name(&self) -> String {
-        let name = self.map.name_of(self.offset, self.width);
+        let name = self.map.name_of(RegOffset::new(self.offset), self.width);
         name.map_or_else(|| format!("{:#x}", self.offset), Cow::into_owned)
     }
 
@@ -115,7 +118,7 @@ impl<'m> RegisterAccess<'m> {
 /// Tracks writes, to find whether a read can show state from before the recording.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnwrittenRegisters {
-    written: HashSet<u32>,
+    written: HashSet<RegOffset>,
 }
 
 impl UnwrittenRegisters {

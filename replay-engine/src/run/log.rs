@@ -3,8 +3,8 @@
 //!
 //! `docs/agent-protocol.md` specifies the bytes.
 
-use trace_core::PhysAddr;
 use trace_core::recording::{Access, EventsBuilder, HostWriteRow, InterruptRow};
+use trace_core::{PhysAddr, RegOffset};
 
 /// Size of a block, bytes. A row never crosses the end of one.
 const BLOCK: usize = 256 << 10;
@@ -112,11 +112,11 @@ impl EventLog {
         let DeltaBase { space, end, .. } = self.before;
         let log2 = access.width.trailing_zeros().min(3) as u8;
         let moved = access.space != space;
-        let goes_on = !moved && access.offset == end;
+        let goes_on = !moved && access.offset == RegOffset::new(end);
         let mut tag = if access.write { WRITE } else { READ } | log2 << WIDTH_AT;
         tag |= if moved { SPACE } else { 0 } | if goes_on { GOES_ON } else { 0 };
         self.before.space = access.space;
-        self.before.end = access.offset.wrapping_add(1 << log2);
+        self.before.end = access.offset.wrapping_add(1 << log2).get();
         let to = self.room();
         to.push(tag);
         if moved {
@@ -124,7 +124,7 @@ impl EventLog {
         }
         number(to, step);
         if !goes_on {
-            number(to, access.offset.into());
+            number(to, access.offset.get().into());
         }
         to.extend(access.value.to_le_bytes().iter().take(1 << log2));
     }
@@ -225,7 +225,7 @@ impl Reader<'_> {
         let access = Access {
             space: self.before.space,
             write: tag & 3 == WRITE,
-            offset,
+            offset: RegOffset::new(offset),
             width,
             value: u64::from_le_bytes(value),
         };
@@ -288,7 +288,7 @@ mod tests {
         Access {
             space,
             write,
-            offset,
+            offset: RegOffset::new(offset),
             width,
             value,
         }

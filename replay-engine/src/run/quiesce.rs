@@ -4,6 +4,7 @@
 use super::POLL_STEP_NS;
 use crate::device::{RegisterTarget, space};
 use replay_core::DeviceError;
+use trace_core::RegOffset;
 use trace_core::progress::Progress;
 use trace_core::registers::{BusEngine, RegisterMap};
 
@@ -37,7 +38,7 @@ pub(super) fn quiesce(
         BusEngine::Virtqueue(q) => (q.status, u64::MAX),
     };
     let width = map
-        .and_then(|m| m.registers().find(|r| r.offset == offset))
+        .and_then(|m| m.registers().find(|r| r.offset == RegOffset::new(offset)))
         .map_or(4, |r| r.width);
     let offset = u64::from(offset);
     let failed = |e: DeviceError| format!("the register at {offset:#x} cannot be reached: {e:?}");

@@ -7,11 +7,11 @@ use crate::families::{AccessMeaning, DivergenceMeaning, ReplayFamily, SpaceRegis
 use crate::plan::{PlannedAccesses, RegisterAccess};
 use replay_core::{Compared, Flow, ObservedAccess, Observer};
 use std::collections::{BTreeMap, HashMap};
-use trace_core::PhysAddr;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, InterruptLine};
 use trace_core::registers::{Register, RegisterMap};
+use trace_core::{PhysAddr, RegOffset};
 
 /// Maximum number of divergences in an outcome.
 const KEPT: usize = 1000;
@@ -166,7 +166,7 @@ impl<'a> Recorder<'a> {
     }
 
     fn register(&self, offset: u64) -> Option<&'a Register> {
-        self.map?.at(u32::try_from(offset).ok()?)
+        self.map?.at(RegOffset::new(u32::try_from(offset).ok()?))
     }
 
     /// Returns the outcome's space for a plan's space, or `None` for the plan's memory, whose accesses are not
@@ -184,7 +184,7 @@ impl<'a> Recorder<'a> {
         if number == space::REGISTERS
             && let (Some(map), Ok(at)) = (self.map, u32::try_from(offset))
         {
-            let touch = RegisterAccess::new(map, at, width);
+            let touch = RegisterAccess::new(map, RegOffset::new(at), width);
             if touch.registers().next().is_some() {
                 return touch.name();
             }
@@ -203,7 +203,7 @@ impl<'a> Recorder<'a> {
         let access = Access {
             space,
             write: seen.write,
-            offset: seen.offset as u32,
+            offset: RegOffset::new(seen.offset as u32),
             width: seen.width,
             value: seen.value,
         };

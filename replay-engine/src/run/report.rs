@@ -44,11 +44,11 @@ pub(super) fn report(
 
 /// Reads a register, or the pair that it is the low half of, with its meaning.
 fn read(r: &Register, device: &mut dyn RegisterTarget) -> Option<(u64, String)> {
-    let low = device.read(space::REGISTERS, u64::from(r.offset), 4).ok()?;
+    let low = device.read(space::REGISTERS, u64::from(r.offset.get()), 4).ok()?;
     let Some(Half::Low { high_offset }) = r.pair else {
         return Some((low, r.describe(low)));
     };
-    let value = low | device.read(space::REGISTERS, u64::from(high_offset), 4).ok()? << 32;
+    let value = low | device.read(space::REGISTERS, u64::from(high_offset.get()), 4).ok()? << 32;
     let meaning = r
         .wide
         .as_ref()

@@ -20,7 +20,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Access, Bar, EventsBuilder, Hardware, InterruptRow, Page, PciFunction, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
 use trace_core::screen::Picture;
-use trace_core::{PhysAddr, Recording};
+use trace_core::{PhysAddr, Recording, RegOffset};
 
 const MAP: &str = r#"
 [map]
@@ -236,7 +236,7 @@ fn access(space: u8, write: bool, offset: u32, width: u8, value: u64) -> Access 
     Access {
         space,
         write,
-        offset,
+        offset: RegOffset::new(offset),
         width,
         value,
     }

@@ -14,7 +14,7 @@ use trace_core::recording::{
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, JobSpan, Timeline};
-use trace_core::{BusAddr, GpuVa, PhysAddr, Recording};
+use trace_core::{BusAddr, GpuVa, PhysAddr, Recording, RegOffset};
 use trace_waves::{Clock, ExportSummary, MAX_LANES, MAX_SIGNALS, MAX_THREADS, Source, WavesError};
 use wellen::simple::Waveform;
 
@@ -29,17 +29,21 @@ fn mixed() -> Recording {
         value,
     };
     let mut b = EventsBuilder::new();
-    b.access(100, 7, access(0, false, 0, 4, 0x60a0_0002));
-    b.access(100, 7, access(0, true, 0x18e0, 4, 1));
-    b.access(100, 7, access(0, true, 0x18e0, 4, 1));
-    b.access(90, 8, access(0, true, 0x18e0, 4, 0));
+    b.access(100, 7, access(0, false, RegOffset::ZERO, 4, 0x60a0_0002));
+    b.access(100, 7, access(0, true, RegOffset::new(0x18e0), 4, 1));
+    b.access(100, 7, access(0, true, RegOffset::new(0x18e0), 4, 1));
+    b.access(90, 8, access(0, true, RegOffset::new(0x18e0), 4, 0));
     // One access covers both halves of a pair of registers.
-    b.access(110, 8, access(0, true, 0x1840, 8, 0xffff_ffff_0000_2000));
+    b.access(
+        110,
+        8,
+        access(0, true, RegOffset::new(0x1840), 8, 0xffff_ffff_0000_2000),
+    );
     // The next two accesses are between registers.
-    b.access(120, 7, access(0, true, 0x3ff0, 4, 0xdead_beef));
-    b.access(121, 7, access(0, false, 0x3ff0, 1, 0x11));
-    b.access(130, 0, access(1, true, 0x10, 8, u64::MAX));
-    b.access(131, 0, access(1, true, 0x10, 2, 0));
+    b.access(120, 7, access(0, true, RegOffset::new(0x3ff0), 4, 0xdead_beef));
+    b.access(121, 7, access(0, false, RegOffset::new(0x3ff0), 1, 0x11));
+    b.access(130, 0, access(1, true, RegOffset::new(0x10), 8, u64::MAX));
+    b.access(131, 0, access(1, true, RegOffset::new(0x10), 2, 0));
     b.interrupt(140, InterruptRow { line: 0, status: 2 });
     b.interrupt(140, InterruptRow { line: 9, status: 5 });
     b.mark(141, "one $end \"two\"\n#7 é");
@@ -60,7 +64,7 @@ fn mixed() -> Recording {
             page: 0,
         },
     );
-    b.undecoded(170, 7, 0, UndecodedRow::from_access(0x3ff0, true, 4));
+    b.undecoded(170, 7, 0, UndecodedRow::from_access(RegOffset::new(0x3ff0), true, 4));
     let mapping = DmaMapRow {
         bus: BusAddr::new(0x1000),
         bytes: 64,
@@ -321,7 +325,7 @@ fn vcd_signals_over_the_limit_are_counted() {
             Access {
                 space: 0,
                 write: true,
-                offset: i * 4,
+                offset: RegOffset::new(i * 4),
                 width: 4,
                 value: 1,
             },
@@ -497,7 +501,7 @@ fn write(offset: u32, value: u64) -> Access {
     Access {
         space: 0,
         write: true,
-        offset,
+        offset: RegOffset::new(offset),
         width: 4,
         value,
     }

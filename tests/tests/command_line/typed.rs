@@ -3,6 +3,7 @@
 
 use serde_json::json;
 use std::path::Path;
+use trace_core::RegOffset;
 use whole_program_tests::{root, run};
 
 fn sample(name: &str) -> String {
@@ -196,7 +197,7 @@ fn unnamed_device_has_a_description_without_blanks() {
     let access = trace_core::recording::Access {
         space: 0,
         write: true,
-        offset: 0x10,
+        offset: RegOffset::new(0x10),
         width: 4,
         value: 1,
     };

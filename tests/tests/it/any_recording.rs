@@ -16,7 +16,7 @@ use trace_core::recording::{
     Access, DmaMapRow, Events, EventsBuilder, Hardware, InterruptRow, PciFunction, Space, SpaceKind, SubmitRow,
     UndecodedRow,
 };
-use trace_core::{BusAddr, GpuVa, Recording};
+use trace_core::{BusAddr, GpuVa, Recording, RegOffset};
 use whole_program_tests::{ProgramOutput, field_cases, recordings, root, run};
 
 /// Verbs with their usual options. `{}` is the recording, and `{out}` is a path in a temporary folder of the run.
@@ -115,7 +115,7 @@ fn access(offset: u32) -> Access {
     Access {
         space: 0,
         write: true,
-        offset,
+        offset: RegOffset::new(offset),
         width: 4,
         value: 1,
     }
@@ -152,7 +152,7 @@ fn write_sparse_recordings(folder: &Path) -> Vec<PathBuf> {
     };
     let undecoded = |b: &mut EventsBuilder| {
         for n in 0..3 {
-            b.undecoded(n, 1, 0, UndecodedRow::from_access(0x20, true, 4));
+            b.undecoded(n, 1, 0, UndecodedRow::from_access(RegOffset::new(0x20), true, 4));
         }
     };
     let all = [

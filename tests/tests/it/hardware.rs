@@ -15,7 +15,7 @@ use trace_core::recording::{
     Access, EventsBuilder, Hardware, InterruptRow, PlatformDevice, PlatformWindow, Space, SpaceKind,
 };
 use trace_core::screen::Picture;
-use trace_core::{PhysAddr, Recording};
+use trace_core::{PhysAddr, Recording, RegOffset};
 use whole_program_tests::board::{Arch, Board, BoardSetup};
 use whole_program_tests::recordings;
 
@@ -150,17 +150,17 @@ fn clock_recording() -> Recording {
         events.access(time, 0, access);
     };
     for (n, byte) in [0x31, 0x10, 0x14, 0x00, 0x0d, 0xf0, 0x05, 0xb1].into_iter().enumerate() {
-        access(&mut events, false, 0xfe0 + 4 * n as u32, byte);
+        access(&mut events, false, RegOffset::new(0xfe0 + 4 * n as u32), byte);
     }
-    access(&mut events, true, 0x1c, 1);
-    access(&mut events, true, 0x08, 1000);
-    access(&mut events, true, 0x04, 1002);
-    access(&mut events, true, 0x10, 1);
+    access(&mut events, true, RegOffset::new(0x1c), 1);
+    access(&mut events, true, RegOffset::new(0x08), 1000);
+    access(&mut events, true, RegOffset::new(0x04), 1002);
+    access(&mut events, true, RegOffset::new(0x10), 1);
     events.interrupt(20_000, InterruptRow { line: 0, status: 1 });
-    access(&mut events, false, 0x18, 1);
-    access(&mut events, true, 0x1c, 1);
-    access(&mut events, false, 0x18, 0);
-    access(&mut events, true, 0x10, 0);
+    access(&mut events, false, RegOffset::new(0x18), 1);
+    access(&mut events, true, RegOffset::new(0x1c), 1);
+    access(&mut events, false, RegOffset::new(0x18), 0);
+    access(&mut events, true, RegOffset::new(0x10), 0);
     recording.events = events.finish();
     recording
 }

@@ -36,7 +36,7 @@ fn open_recording(path: &Path) -> Recording {
 fn registers(r: &Recording) -> Vec<(bool, u32, u8, u64)> {
     assert_eq!(r.metadata.spaces[0].kind, SpaceKind::Registers);
     let all = r.events.accesses(0..r.events.len()).filter(|(_, a)| a.space == 0);
-    all.map(|(_, a)| (a.write, a.offset, a.width, a.value)).collect()
+    all.map(|(_, a)| (a.write, a.offset.get(), a.width, a.value)).collect()
 }
 
 /// Records a stock display driver in the guest while QEMU traces. Compares both, and replays the recording.

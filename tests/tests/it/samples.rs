@@ -29,6 +29,7 @@ mod typed;
 mod waves;
 
 use serde_json::json;
+use trace_core::RegOffset;
 use whole_program_tests::{root, run, samples};
 
 #[test]
@@ -198,7 +199,7 @@ fn unknown_register_replays_only_with_an_allowed_range() {
     let unknown = trace_core::recording::Access {
         space: 0,
         write: false,
-        offset: 0x3ff8,
+        offset: RegOffset::new(0x3ff8),
         width: 4,
         value: 0,
     };

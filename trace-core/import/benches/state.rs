@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use trace_core::RegOffset;
 use trace_core::mmu;
 use trace_core::progress::Progress;
 use trace_core::recording::{ColumnBuilder, EventKind, Events, Recording, Space, SpaceKind};
@@ -47,7 +48,7 @@ fn constant<T: bytemuck::Pod>(value: T, events: usize) -> trace_core::recording:
 /// A driver that uses few of a Mali's registers most, and every one now and then.
 fn made_up(events: usize) -> Recording {
     let map = RegisterMap::by_name("mali-jm").unwrap();
-    let offsets: Vec<u32> = map.registers().map(|r| r.offset).collect();
+    let offsets: Vec<u32> = map.registers().map(|r| r.offset.get()).collect();
     let mut random = Random(1);
     let (mut kind, mut offset, mut value) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..events {
@@ -106,7 +107,7 @@ fn seeks(what: &str, events: usize, seeks: usize, mut state: impl FnMut(u64)) {
 }
 
 /// What every register held.
-fn registers(r: &Recording, device: Option<RecordedRegisters>, of: &BTreeMap<u32, Accesses>, event: u64) -> u64 {
+fn registers(r: &Recording, device: Option<RecordedRegisters>, of: &BTreeMap<RegOffset, Accesses>, event: u64) -> u64 {
     of.iter()
         .filter_map(|(register, accesses)| history::value_at(r, device, *register, accesses, event))
         .fold(0, |sum, held| sum ^ held.value)

@@ -22,6 +22,7 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use trace_core::RegOffset;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder, Identity, Metadata, Recording};
@@ -344,7 +345,7 @@ impl Import {
             let access = Access {
                 space: at.space,
                 write,
-                offset: from,
+                offset: RegOffset::new(from),
                 // One of 1, 2, 4 and 8.
                 width: width as u8,
                 value,

@@ -20,7 +20,7 @@ use trace_core::recording::{
     Access, AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, FrameRole, GENERATED_TABLES, Identity,
     MemoryBuilder, Metadata, MmuFormat, PageId, Recording, Region, Space, SpaceKind, SubmitRow,
 };
-use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, RegOffset};
 
 /// Value of [`Identity::source`] for a recording made from a dump.
 pub const SOURCE: &str = "panfrostdump";
@@ -156,7 +156,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         let access = Access {
             space: 0,
             write: false,
-            offset: *offset,
+            offset: RegOffset::new(*offset),
             width: 4,
             value: u64::from(*value),
         };

@@ -26,7 +26,7 @@ use trace_core::recording::{
     Access, AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, FrameRole, GENERATED_TABLES, Identity,
     MemoryBuilder, Metadata, MmuFormat, PageId, Recording, Region, Space, SpaceKind, SubmitRow, ZERO_PAGE,
 };
-use trace_core::{GpuVa, PAGE_SIZE};
+use trace_core::{GpuVa, PAGE_SIZE, RegOffset};
 
 /// Value of [`Identity::source`] for a recording made from such a file.
 pub const SOURCE: &str = Identity::COMMAND_STREAMS;
@@ -276,7 +276,7 @@ impl<'a> Import<'a> {
             let access = Access {
                 space: 0,
                 write: true,
-                offset: w.register * 4,
+                offset: RegOffset::new(w.register * 4),
                 width: 4,
                 value: u64::from(w.value),
             };

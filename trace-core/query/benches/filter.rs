@@ -37,7 +37,7 @@ fn constant<T: bytemuck::Pod>(value: T) -> trace_core::recording::Column<T> {
 /// A driver's accesses: the registers of a Mali, of which few are used most, with values that count, repeat or vary.
 fn recording() -> (Recording, u32) {
     let map = RegisterMap::by_name("mali-jm").unwrap_or_else(|| panic!("no map"));
-    let offsets: Vec<u32> = map.registers().map(|r| r.offset).collect();
+    let offsets: Vec<u32> = map.registers().map(|r| r.offset.get()).collect();
     let mut state = 1u64;
     let mut next = move || {
         state = state
@@ -146,7 +146,7 @@ fn write_columns(events: &Events, folder: &Path) {
     let (mut offsets, mut writes, mut values) = (file("offset.u32"), file("write.u8"), file("value.u64"));
     for (_, a) in events.accesses(0..events.len()) {
         let done = offsets
-            .write_all(&a.offset.to_le_bytes())
+            .write_all(&a.offset.get().to_le_bytes())
             .and_then(|()| writes.write_all(&[u8::from(a.write)]))
             .and_then(|()| values.write_all(&a.value.to_le_bytes()));
         done.unwrap_or_else(|e| panic!("{e}"));

@@ -89,7 +89,7 @@ impl AccessGroup {
     fn new(key: u64, a: &TimedAccess) -> Self {
         Self {
             key,
-            first_at: (u32::from(a.access.space), a.access.offset),
+            first_at: (u32::from(a.access.space), a.access.offset.get()),
             accesses: 0,
             reads: 0,
             writes: 0,
@@ -189,7 +189,7 @@ mod tests {
     fn collect(recording: &Recording, among: Option<&Selection>) -> Vec<(u64, u64, u32, u32, u64)> {
         let mut all = Vec::new();
         for_each_access(recording, among, &Progress::new(), |a| {
-            all.push((a.event, a.time, a.thread, a.access.offset, a.access.value));
+            all.push((a.event, a.time, a.thread, a.access.offset.get(), a.access.value));
         })
         .unwrap();
         all

@@ -161,6 +161,7 @@ pub(crate) mod tests {
     use arrow_select::take::take_record_batch;
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use std::io::Cursor;
+    use trace_core::RegOffset;
     use trace_core::recording::{Access, EventsBuilder};
 
     /// Returns more events than a batch has, of every kind, with a mark that needs quotes.
@@ -171,7 +172,7 @@ pub(crate) mod tests {
             let access = Access {
                 space: 0,
                 write: i % 3 == 0,
-                offset: i % 64 * 4,
+                offset: RegOffset::new(i % 64 * 4),
                 width: 4,
                 value: u64::from(i),
             };

@@ -4,22 +4,22 @@ use crate::accesses::group_accesses;
 use crate::batch::{batch, column};
 use crate::error::TableError;
 use arrow_array::RecordBatch;
-use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::registers::RecordedRegisters;
+use trace_core::{Recording, RegOffset};
 
 /// Builds the table: `space` (its name, as in the table of events), `offset`, `register` (empty if no map knows it),
 /// `reads`, `writes`, `first_event`, `last_event`, `values` (number of distinct ones). Sorted by the order of spaces in
 /// the recording, then by offset.
 pub(crate) fn build_register_table(recording: &Recording, progress: &Progress) -> Result<RecordBatch, TableError> {
     let mut groups = group_accesses(recording, None, progress, |a| {
-        u64::from(a.access.space) << 32 | u64::from(a.access.offset)
+        u64::from(a.access.space) << 32 | u64::from(a.access.offset.get())
     })?;
     let device = RecordedRegisters::new(recording);
     // The table has no widths: the register at the first byte of an access stands for it.
     let register = |(space, offset): (u32, u32)| {
         let device = device.filter(|d| space == u32::from(d.space()))?;
-        Some(device.map().find_containing(offset)?.name.as_str())
+        Some(device.map().find_containing(RegOffset::new(offset))?.name.as_str())
     };
     let spaces = &recording.metadata.spaces;
     let space = |(space, _): (u32, u32)| spaces.get(space as usize).map(|s| s.name.as_str());
@@ -56,7 +56,7 @@ pub(crate) mod tests {
         Access {
             space: 0,
             write,
-            offset,
+            offset: RegOffset::new(offset),
             width: 4,
             value,
         }

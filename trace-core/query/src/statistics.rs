@@ -2,11 +2,11 @@
 
 use crate::accesses::{AccessGroup, TimedAccess, count_values, group_accesses, mean, median};
 use serde::Serialize;
-use trace_core::Recording;
 use trace_core::filter::{Derived, Jobs, Selection};
 use trace_core::json_forms;
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::registers::RecordedRegisters;
+use trace_core::{Recording, RegOffset};
 
 /// The key that accesses are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ pub fn usage(
         device
             .filter(|d| u32::from(d.space()) == space)?
             .map()
-            .find_containing(offset)
+            .find_containing(RegOffset::new(offset))
     };
     let block = |space: u32, offset: u32| {
         let name = register(space, offset).map(|r| r.block.as_str())?;
@@ -150,8 +150,8 @@ pub fn usage(
     let key = |a: &TimedAccess| {
         let (space, offset) = (u32::from(a.access.space), a.access.offset);
         match by {
-            GroupBy::Register => u64::from(space) << 32 | u64::from(offset),
-            GroupBy::Block => block(space, offset).map_or(NONE, |b| b as u64),
+            GroupBy::Register => u64::from(space) << 32 | u64::from(offset.get()),
+            GroupBy::Block => block(space, offset.get()).map_or(NONE, |b| b as u64),
             GroupBy::Thread => u64::from(a.thread),
             GroupBy::Job => {
                 let job = jobs.as_ref().and_then(|j| j.job(a.event, Some(&a.access)));

@@ -7,7 +7,6 @@ use crate::shaders;
 use arrow_array::RecordBatch;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
-use trace_core::PAGE_SIZE;
 use trace_core::families;
 use trace_core::families::mali_jm::{self, JobType};
 use trace_core::filter::Selection;
@@ -16,6 +15,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{ApiTraceMetadata, DmaMapRow, EventKind, InterruptLine, Recording};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::Timeline;
+use trace_core::{PAGE_SIZE, RegOffset};
 
 /// A table of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -210,7 +210,7 @@ fn event_cells<'a>(
     EventCells {
         kind,
         space,
-        offset,
+        offset: offset.map(RegOffset::get),
         register,
         width,
         value,

@@ -1,6 +1,7 @@
 //! Checks of events: lost, backwards in time, outside the register map, changed feature registers.
 
 use super::capped_findings::{CappedFindings, REPORT_EVERY};
+use crate::RegOffset;
 use crate::families::find_family;
 use crate::finding::{Finding, FindingKind};
 use crate::progress::{Cancelled, Progress};
@@ -135,8 +136,8 @@ pub(super) fn check_registers(
     let map = device.map();
     // Accesses to MMIO regions that the map does not describe, reported once each.
     let mut others: BTreeMap<u8, UnknownAccesses> = BTreeMap::new();
-    let mut strange: BTreeMap<(u8, u32, u8), UnknownAccesses> = BTreeMap::new();
-    let mut features: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut strange: BTreeMap<(u8, RegOffset, u8), UnknownAccesses> = BTreeMap::new();
+    let mut features: BTreeMap<RegOffset, u64> = BTreeMap::new();
     let mut changed = CappedFindings::new(FindingKind::FeatureChanged);
     for (nth, (event, a)) in recording.events.accesses(0..recording.events.len()).enumerate() {
         if nth % REPORT_EVERY == 0 {

@@ -8,7 +8,7 @@ use crate::recording::{
     Access, AddressSpace, EventsBuilder, FrameRole, LostEvents, MemoryBuilder, MmuFormat, PageId, Region, Space,
     SpaceKind,
 };
-use crate::{GpuVa, PhysAddr};
+use crate::{GpuVa, PhysAddr, RegOffset};
 
 const FORMAT: MmuFormat = MmuFormat::Aarch64_4k;
 const HEAD: u64 = 0x5040;
@@ -51,7 +51,7 @@ impl TestRecording {
                 Access {
                     space: 0,
                     write: *write,
-                    offset: *offset,
+                    offset: RegOffset::new(*offset),
                     width: 4,
                     value: *value,
                 },
@@ -339,7 +339,7 @@ fn a_job_is_decoded_in_the_address_space_that_it_names() {
         width: 4,
         value,
     };
-    b.access(0, 0, write(0x18d8, 0x301));
+    b.access(0, 0, write(RegOffset::new(0x18d8), 0x301));
     for (event, a) in std::mem::take(&mut events).accesses(0..p.accesses.len()) {
         b.access(event as u64 + 1, 0, a);
     }

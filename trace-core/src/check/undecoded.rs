@@ -4,6 +4,7 @@
 //! those ranges are unreliable. It also says which rows of the picture cannot be right.
 
 use super::capped_findings::REPORT_EVERY;
+use crate::RegOffset;
 use crate::finding::{Finding, FindingKind};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{EventKind, Recording, Space};
@@ -64,8 +65,13 @@ pub(super) fn check_undecoded(
             .saturating_add(u32::from(row.width().unwrap_or(DEFAULT_ACCESS_BYTES).max(1)) - 1);
         match found.places.last_mut() {
             // A copy continues where it was, or covers the same bytes again.
-            Some(p) if row.offset >= p.0 && row.offset <= p.1.saturating_add(MAX_GAP_BYTES) => p.1 = p.1.max(last),
-            _ => found.places.push((row.offset, last)),
+            Some(p)
+                if row.offset >= RegOffset::new(p.0)
+                    && row.offset <= RegOffset::new(p.1.saturating_add(MAX_GAP_BYTES)) =>
+            {
+                p.1 = p.1.max(last.get())
+            }
+            _ => found.places.push((row.offset.get(), last.get())),
         }
     }
     let display = match Display::read(recording, &Progress::new()) {
@@ -190,6 +196,7 @@ impl UndecodedAccesses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RegOffset;
     use crate::recording::{EventsBuilder, SpaceKind, UndecodedRow};
 
     #[test]
@@ -201,12 +208,12 @@ mod tests {
                     0,
                     0,
                     1,
-                    UndecodedRow::from_instruction(row * 0x1000 + at * 8, 0x00f3_48a5),
+                    UndecodedRow::from_instruction(RegOffset::new(row * 0x1000 + at * 8), 0x00f3_48a5),
                 );
             }
         }
         b.mark(0, "a note");
-        b.undecoded(0, 0, 0, UndecodedRow::from_access(0x10, false, 2));
+        b.undecoded(0, 0, 0, UndecodedRow::from_access(RegOffset::new(0x10), false, 2));
         let mut r = Recording {
             events: b.finish(),
             ..Recording::default()

@@ -1,6 +1,7 @@
 //! Differences of events and registers, the kinds of differences, and the limit of every list of differences.
 
 use super::rules::kind_name;
+use crate::RegOffset;
 use crate::recording::EventKind;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -128,7 +129,7 @@ pub struct EventDifference {
     /// The kind of the first event.
     pub kind: EventKind,
     /// Byte offset of an access in its space; the line of an interrupt; the slot of a submit.
-    pub offset: u32,
+    pub offset: RegOffset,
     /// Value in the first recording; the status of an interrupt; the chain head of a submit.
     pub value_a: Option<u64>,
     /// Value in the second recording.
@@ -145,7 +146,7 @@ pub struct RegisterDiff {
     /// Name of the register, or its offset if the map has no name.
     pub name: String,
     /// Byte offset.
-    pub offset: u32,
+    pub offset: RegOffset,
     /// Number of its accesses that differ, or that only one side has.
     pub count: u64,
     /// The first of them, where the histories diverge: the event of the first recording, and of the second. `None` if

@@ -11,6 +11,7 @@ use super::moved_events::{self, MovedEvents};
 use super::relocation::Relocations;
 use super::rules::Rules;
 use super::stream::{self, Item, Key, Rule, Side, SpaceNumbers, Stream};
+use crate::RegOffset;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, EventKind, Recording};
 use crate::registers::{RegisterMap, Role, format_location};
@@ -590,7 +591,7 @@ impl Work<'_, '_> {
             b: y.map(|y| y.0),
             events,
             kind,
-            offset,
+            offset: RegOffset::new(offset),
             value_a: x.map(|x| x.1.value),
             value_b: y.map(|y| y.1.value),
         });
@@ -609,7 +610,7 @@ impl Work<'_, '_> {
         let part = self.a.0.part(&one).or_else(|| self.b.0.part(&one));
         let offset = part.map_or(one.offset, |p| p.register.offset);
         let in_place = |value: u64| part.map_or(value, |p| p.bits(value));
-        let entry = registers.entry(offset).or_insert_with(|| {
+        let entry = registers.entry(offset.get()).or_insert_with(|| {
             let known = part.map(|p| p.register);
             // A field that is not compared is no difference, even if another field is.
             let compared = match self.a.0.rule(&one) {

@@ -105,6 +105,7 @@ pub(super) fn align_words(both: (&RecordedAddresses, &RecordedAddresses), x: &Pa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RegOffset;
 
     fn addresses(ranges: &[(u64, u64, u64)]) -> RecordedAddresses {
         let range = |(at, bytes, recorded_at): &(u64, u64, u64)| RecordedRange {
@@ -142,7 +143,14 @@ mod tests {
             ),
             (PhysAddr::new(0x200_1008), PhysAddr::new(0x300_0000))
         );
-        let (low, high) = (Some(Half::Low { high_offset: 4 }), Some(Half::High { low_offset: 0 }));
+        let (low, high) = (
+            Some(Half::Low {
+                high_offset: RegOffset::new(4),
+            }),
+            Some(Half::High {
+                low_offset: RegOffset::ZERO,
+            }),
+        );
         let same = |half, values| is_same_address((&none, &replay), half, values);
         assert!(same(None, (0x1_0210_3010, 0x200_0010)) && !same(None, (0x1_0210_3010, 0x200_0018)));
         assert!(same(low, (0x0210_3010, 0x200_0010)) && !same(low, (0x0210_3018, 0x200_0010)));

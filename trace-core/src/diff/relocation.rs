@@ -130,8 +130,8 @@ fn ranges_holding(of: &[DeviceRange], value: u64, whole: bool) -> impl Iterator<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::GpuVa;
     use crate::recording::{Metadata, Region};
+    use crate::{GpuVa, RegOffset};
 
     fn with(regions: &[(u64, u64)]) -> Recording {
         let region = |(start, bytes): &(u64, u64)| Region {
@@ -171,7 +171,14 @@ mod tests {
         let a = with(&[(0x7_1000_0000, 0x1000)]);
         let b = with(&[(0x9_2000_0000, 0x1000)]);
         let mut r = Relocations::from_recordings(&a, &b);
-        let (low, high) = (Some(Half::Low { high_offset: 4 }), Some(Half::High { low_offset: 0 }));
+        let (low, high) = (
+            Some(Half::Low {
+                high_offset: RegOffset::new(4),
+            }),
+            Some(Half::High {
+                low_offset: RegOffset::ZERO,
+            }),
+        );
         assert!(r.is_relocated(low, (0x1000_0008, 0x2000_0008)));
         assert!(r.is_relocated(high, (7, 9)));
         assert!(!r.is_relocated(high, (7, 8)));

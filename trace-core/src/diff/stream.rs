@@ -245,7 +245,7 @@ impl<'a> Side<'a> {
                 kind,
                 space: self.names.number(a.space),
                 width: a.width,
-                offset: a.offset,
+                offset: a.offset.get(),
             },
             value: a.value,
         }
@@ -266,7 +266,7 @@ impl<'a> Side<'a> {
             EventKind::Undecoded => {
                 let row = events.undecoded(event)?;
                 let space = events.space.get(event).map_or(0, |s| self.names.number(s));
-                (space, row.offset, u64::from(row.code))
+                (space, row.offset.get(), u64::from(row.code))
             }
             // The address of memory differs between runs; its size and kind of mapping do not.
             EventKind::DmaMap => events.dma_map(event).map(|d| (0, d.kind, d.bytes))?,
@@ -535,7 +535,7 @@ pub(super) fn read_stream(side: &Side<'_>, progress: &Progress) -> Result<Stream
         }
         match class.job.filter(|_| a.write) {
             Some(JobRegister::Head) => {
-                heads.insert(a.offset, a.value);
+                heads.insert(a.offset.get(), a.value);
             }
             Some(JobRegister::Command(slot, head)) if family.is_job_start(a.value) => {
                 let of = |offset: u32| heads.get(&offset).copied().unwrap_or(0);
@@ -629,7 +629,7 @@ impl<'s, 'a> Classes<'s, 'a> {
             return Class::PLAIN;
         }
         let space = u64::from(a.space) << 41;
-        let place = 1 + (space | u64::from(a.offset) << 9 | u64::from(a.width & 15) << 1 | u64::from(a.write));
+        let place = 1 + (space | u64::from(a.offset.get()) << 9 | u64::from(a.width & 15) << 1 | u64::from(a.write));
         let slot = mix(place, 0) as usize % Self::PLACES;
         match self.kept.get_mut(slot) {
             Some((known, class)) if *known == place => *class,
@@ -659,7 +659,7 @@ fn look_up(side: &Side<'_>, a: &Access) -> Class {
         rule: side.ruled(a, Some(&part)),
         waits: !a.write && r.replay.read == ReadRule::Until,
         job,
-        before: r.replay.before.as_ref().map(|_| r.offset),
+        before: r.replay.before.as_ref().map(|_| r.offset.get()),
         resets: r.replay.role == Some(Role::GpuCommand),
     }
 }
@@ -670,7 +670,7 @@ fn head_of(map: &RegisterMap, command: &Register) -> Option<(u32, Option<u32>)> 
         |r: &&Register| r.replay.role == Some(Role::JobHead) && r.index == command.index && r.block == command.block;
     let low = map.registers().find(of_slot)?;
     Some(match low.pair {
-        Some(Half::Low { high_offset }) => (low.offset, Some(high_offset)),
-        _ => (low.offset, None),
+        Some(Half::Low { high_offset }) => (low.offset.get(), Some(high_offset.get())),
+        _ => (low.offset.get(), None),
     })
 }

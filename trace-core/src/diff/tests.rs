@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::recording::{Access, DmaKind, DmaMapRow, EventKind, EventsBuilder, FrameRole, MemoryBuilder, UndecodedRow};
-use crate::{BusAddr, GpuVa, PhysAddr};
+use crate::{BusAddr, GpuVa, PhysAddr, RegOffset};
 
 mod descriptors;
 mod measured;
@@ -17,7 +17,7 @@ fn recording(accesses: &[(bool, u32, u64)], pages: &[(u64, u8)]) -> Recording {
             Access {
                 space: 0,
                 write: *write,
-                offset: *offset,
+                offset: RegOffset::new(*offset),
                 width: 4,
                 value: *value,
             },
@@ -94,7 +94,12 @@ fn inserted_and_deleted_accesses_do_not_shift_later_ones() {
         (6, 0, 1, 2)
     );
     let both = |n| JobPair { a: Some(n), b: Some(n) };
-    let differences: Vec<_> = d.events.list.iter().map(|e| (e.job, e.a, e.b, e.offset)).collect();
+    let differences: Vec<_> = d
+        .events
+        .list
+        .iter()
+        .map(|e| (e.job, e.a, e.b, e.offset.get()))
+        .collect();
     assert_eq!(
         differences,
         [
@@ -446,7 +451,7 @@ fn written(pieces: [&[(u64, &[u8])]; 2]) -> Recording {
             let access = Access {
                 space: 0,
                 write: true,
-                offset,
+                offset: RegOffset::new(offset),
                 width: 4,
                 value,
             };
@@ -514,7 +519,12 @@ fn host_writes_are_compared_by_byte_with_their_address() {
 fn beside_accesses(undecoded: &[u32], dma: &[(u64, u64)]) -> Recording {
     let mut b = EventsBuilder::new();
     for at in undecoded {
-        b.undecoded(0, 0, 0, UndecodedRow::from_instruction(*at, 0x00f3_48a5));
+        b.undecoded(
+            0,
+            0,
+            0,
+            UndecodedRow::from_instruction(RegOffset::new(*at), 0x00f3_48a5),
+        );
     }
     for (bus, bytes) in dma {
         let row = DmaMapRow {
@@ -536,7 +546,12 @@ fn undecoded_accesses_are_compared_by_address() {
     let (a, b) = (beside_accesses(&[0, 8, 16], &[]), beside_accesses(&[0, 16, 24], &[]));
     let d = diff(&a, &b);
     assert_eq!((d.events.equal, d.events.deleted, d.events.inserted), (2, 1, 1));
-    let entries: Vec<_> = d.events.list.iter().map(|e| (e.kind, e.a, e.b, e.offset)).collect();
+    let entries: Vec<_> = d
+        .events
+        .list
+        .iter()
+        .map(|e| (e.kind, e.a, e.b, e.offset.get()))
+        .collect();
     let undecoded = EventKind::Undecoded;
     assert_eq!(entries, [(undecoded, Some(1), None, 8), (undecoded, None, Some(2), 24)]);
     assert!(diff(&a, &a).is_empty());
@@ -673,7 +688,7 @@ fn mapping_difference_starts_at_the_entry_store() {
         let access = |offset: u32| Access {
             space: 0,
             write: true,
-            offset,
+            offset: RegOffset::new(offset),
             width: 4,
             value: 1,
         };
@@ -735,9 +750,9 @@ fn accesses_to_a_missing_machine_space_are_not_compared() {
                 },
             );
         };
-        access(0, 0x2c, 0x100);
-        foreign.iter().for_each(|v| access(1, 0x10, *v));
-        access(0, 0x100c, 2);
+        access(0, RegOffset::new(0x2c), 0x100);
+        foreign.iter().for_each(|v| access(1, RegOffset::new(0x10), *v));
+        access(0, RegOffset::new(0x100c), 2);
         let mut r = Recording {
             events: b.finish(),
             ..Recording::default()

@@ -200,7 +200,7 @@ impl<'a> Block<'a> {
                 && let Some(u) = self.events.undecoded.get(row)
             {
                 let width = u.width();
-                m.undecoded.push((at, u.offset, width.unwrap_or(0)));
+                m.undecoded.push((at, u.offset.get(), width.unwrap_or(0)));
                 set(&mut m.place, at, 1);
                 set(&mut m.wide, at, u8::from(width.is_some()));
             }

@@ -1,10 +1,10 @@
 //! Data found in events and not stored in them: jobs, polls, interrupts by their handlers; indexed for fast queries.
 
 use super::register_tests::MatchCache;
-use crate::GpuVa;
 use crate::recording::Access;
 use crate::registers::{RecordedRegisters, Role};
 use crate::timeline::Timeline;
+use crate::{GpuVa, RegOffset};
 
 /// Maximum distance of a write that prepares a job before its submit, in events.
 pub const MAX_EVENTS_BEFORE_SUBMIT: u64 = 256;
@@ -182,8 +182,8 @@ impl Jobs {
         if !access.write || access.space != device.space() {
             return None;
         }
-        let slot = self.memo.get(access.offset, access.width, |offset, width| {
-            let register = device.map().find_accessed(offset, width);
+        let slot = self.memo.get(access.offset.get(), access.width, |offset, width| {
+            let register = device.map().find_accessed(RegOffset::new(offset), width);
             let next = [Role::JobHead, Role::JobAffinity, Role::JobConfig, Role::FlushId];
             let slot = register
                 .filter(|r| r.replay.role.as_ref().is_some_and(|role| next.contains(role)))

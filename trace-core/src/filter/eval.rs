@@ -5,8 +5,8 @@ use super::compile::{Check, Column, Kinds};
 use super::context::NO_JOB;
 use super::mask::{all, and, any, equal, few_set, for_set};
 use super::number::{Lane, NumberTest};
-use crate::BusAddr;
 use crate::recording::{Access, DmaMapRow, EventKind};
+use crate::{BusAddr, RegOffset};
 use fearless_simd::Level;
 
 /// Scratch memory for the evaluation of blocks, reused.
@@ -261,7 +261,7 @@ fn access(b: &Block<'_>, at: usize) -> Option<Access> {
     Some(Access {
         space: *b.space().get(at)?,
         write: *b.kind().get(at)? == EventKind::Write as u8,
-        offset: *b.offset().get(at)?,
+        offset: RegOffset::new(*b.offset().get(at)?),
         width: *b.width().get(at)?,
         value: *b.value().get(at)?,
     })

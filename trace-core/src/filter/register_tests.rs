@@ -1,6 +1,7 @@
 //! Tests of the registers that an access covers, resolved once per location and width instead of once per event.
 
 use super::number::NumberTest;
+use crate::RegOffset;
 use crate::recording::Access;
 use crate::registers::{FieldKind, Half, Layout, RecordedRegisters, Register, RegisterMap};
 use regex::Regex;
@@ -18,7 +19,14 @@ pub(super) struct MatchCache {
 
 impl MatchCache {
     pub fn new(device: Option<RecordedRegisters>) -> Self {
-        let end = device.map_or(0, |d| d.map().registers().map(Register::end).max().unwrap_or(0));
+        let end = device.map_or(0, |d| {
+            d.map()
+                .registers()
+                .map(Register::end)
+                .max()
+                .unwrap_or(RegOffset::ZERO)
+                .get()
+        });
         let mut table = Vec::new();
         table.resize_with(end.min(MAX_BYTES) as usize * 4, AtomicU8::default);
         Self { table }
@@ -104,10 +112,14 @@ impl RegisterTest {
     /// Returns whether an access of `width` bytes at an offset covers a matching register; `None` if it covers no
     /// register.
     pub fn access(&self, map: &RegisterMap, offset: u32, width: u8) -> Option<bool> {
-        let mut parts = map.covered_registers(offset, width).peekable();
+        let mut parts = map.covered_registers(RegOffset::new(offset), width).peekable();
         parts.peek()?;
         let any = parts.any(|p| self.register(p.register));
-        Some(any || map.name_of(offset, width).is_some_and(|n| self.is_name_match(&n)))
+        Some(
+            any || map
+                .name_of(RegOffset::new(offset), width)
+                .is_some_and(|n| self.is_name_match(&n)),
+        )
     }
 }
 
@@ -142,8 +154,8 @@ impl Registers {
         let touched = map.registers().filter(|r| anywhere || meant.register(r));
         let (first, last) = touched.fold((u32::MAX, 0), |(first, last), r| {
             (
-                first.min(r.offset.saturating_sub(7)),
-                last.max(r.end().saturating_sub(1)),
+                first.min(r.offset.saturating_sub(7).get()),
+                last.max(r.end().saturating_sub(1).get()),
             )
         });
         Self {
@@ -312,7 +324,7 @@ impl FieldTest {
 
     /// Returns whether an access to the registers' space passes.
     pub fn holds(&self, access: &Access) -> bool {
-        let key = (access.offset, access.width);
+        let key = (access.offset.get(), access.width);
         let n = self.seen.partition_point(|s| (s.offset, s.width) < key);
         let here = self.seen.get(n..).unwrap_or_default().iter();
         let mut here = here.take_while(|s| (s.offset, s.width) == key);
@@ -328,12 +340,12 @@ impl RegisterBits<'_> {
     fn seen(&self, map: &RegisterMap, lo: u32, hi: u32, seen: &mut Vec<BitPosition>) {
         let field = low_bits(hi.saturating_sub(lo) + 1) << lo.min(63);
         for (register, _) in &self.halves {
-            for offset in register.offset.saturating_sub(7)..register.end() {
+            for offset in register.offset.get().saturating_sub(7)..register.end().get() {
                 for width in [1u8, 2, 4, 8] {
                     // The shift from the bits of the whole register to those of the access, and the bits that the
                     // access has.
                     let mut entries: Vec<(i32, u64)> = Vec::new();
-                    for p in map.covered_registers(offset, width) {
+                    for p in map.covered_registers(RegOffset::new(offset), width) {
                         let own = self.halves.iter().find(|(r, _)| r.offset == p.register.offset);
                         let Some((_, base)) = own else { continue };
                         let first = base + u32::from(p.byte) * 8;

@@ -11,7 +11,7 @@ use crate::recording::{
     Access, DmaMapRow, EventsBuilder, Hardware, HostWriteRow, InterruptRow, PciFunction, Recording, Space, SpaceKind,
     SubmitRow, UndecodedRow,
 };
-use crate::{BusAddr, GpuVa, PhysAddr};
+use crate::{BusAddr, GpuVa, PhysAddr, RegOffset};
 
 /// A Mali-G71: 0x6000 in the upper half of its id register.
 const G71: u32 = 0x6000_0000;
@@ -20,7 +20,7 @@ fn access(write: bool, offset: u32, value: u64) -> Access {
     Access {
         space: 0,
         write,
-        offset,
+        offset: RegOffset::new(offset),
         width: 4,
         value,
     }
@@ -71,7 +71,12 @@ fn sample() -> (Recording, Derived) {
             page: 0,
         },
     ); // 8
-    b.undecoded(7_000_000, 1, 1, UndecodedRow::from_access(0x20, true, 4)); // 9
+    b.undecoded(
+        7_000_000,
+        1,
+        1,
+        UndecodedRow::from_access(RegOffset::new(0x20), true, 4),
+    ); // 9
     b.dma_map(
         8_000_000,
         1,
@@ -149,7 +154,7 @@ fn with_many_widths() -> (Recording, Derived) {
             Access {
                 space: 1,
                 write: true,
-                offset,
+                offset: RegOffset::new(offset),
                 width,
                 value,
             },

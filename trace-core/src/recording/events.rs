@@ -3,7 +3,7 @@
 use super::api_trace::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
 use super::column::{Column, ColumnBuilder};
 use crate::progress::{Cancelled, Progress};
-use crate::{BusAddr, GpuVa, PhysAddr};
+use crate::{BusAddr, GpuVa, PhysAddr, RegOffset};
 use bytemuck::{Pod, Zeroable};
 use num_enum::TryFromPrimitive;
 use serde::{Deserialize, Serialize};
@@ -106,7 +106,7 @@ impl HostWriteRow {
 #[repr(C)]
 pub struct UndecodedRow {
     /// Byte offset in the space.
-    pub offset: u32,
+    pub offset: RegOffset,
     /// Known properties of the access. Bits 0 to 23: the first three bytes of the instruction, the first of them
     /// highest, or 0. Bits 24 to 27: width in bytes, or 0. Bits 28 and 29: 1 for a read, 2 for a write, otherwise 0.
     pub code: u32,
@@ -116,7 +116,7 @@ impl UndecodedRow {
     /// Creates the row of an access by an x86 instruction that starts with these bytes, the first of them in bits 16 to
     /// 23.
     #[must_use]
-    pub fn from_instruction(offset: u32, bytes: u32) -> Self {
+    pub fn from_instruction(offset: RegOffset, bytes: u32) -> Self {
         Self {
             offset,
             code: bytes & 0xff_ffff,
@@ -125,7 +125,7 @@ impl UndecodedRow {
 
     /// Creates the row of an access with known direction and width in bytes.
     #[must_use]
-    pub fn from_access(offset: u32, write: bool, width: u8) -> Self {
+    pub fn from_access(offset: RegOffset, write: bool, width: u8) -> Self {
         let way = if write { 2 } else { 1 };
         Self {
             offset,
@@ -249,7 +249,7 @@ pub struct Access {
     /// Whether it is a write.
     pub write: bool,
     /// Byte offset in the space.
-    pub offset: u32,
+    pub offset: RegOffset,
     /// Width in bytes: 1, 2, 4 or 8.
     pub width: u8,
     /// Value read or written, zero-extended.
@@ -336,7 +336,7 @@ impl Events {
         Some(Access {
             space: self.space.get(event)?,
             write,
-            offset: self.offset.get(row)?,
+            offset: RegOffset::new(self.offset.get(row)?),
             width: self.width.get(row)?,
             value: self.value.get(row)?,
         })
@@ -383,7 +383,7 @@ impl Events {
                     Access {
                         space,
                         write,
-                        offset,
+                        offset: RegOffset::new(offset),
                         width,
                         value,
                     },
@@ -567,7 +567,7 @@ impl EventsBuilder {
             EventKind::Read
         };
         self.row(kind, access.space, time, thread, self.offset.len());
-        self.offset.push(access.offset);
+        self.offset.push(access.offset.get());
         self.width.push(access.width);
         self.value.push(access.value);
     }
@@ -704,7 +704,7 @@ mod tests {
 
     #[test]
     fn undecoded_access_describes_its_instruction() {
-        let instruction = |code| UndecodedRow::from_instruction(8, code);
+        let instruction = |code| UndecodedRow::from_instruction(RegOffset::new(8), code);
         for (code, width, words) in [
             (
                 0xf3_a5f6,
@@ -731,11 +731,11 @@ mod tests {
             );
             assert_eq!(instruction(code).describe(), words);
         }
-        let read = UndecodedRow::from_access(4, false, 2);
+        let read = UndecodedRow::from_access(RegOffset::new(4), false, 2);
         assert_eq!((read.width(), read.write()), (Some(2), Some(false)));
         assert_eq!(read.describe(), "undecoded read of 2 bytes");
         assert_eq!(
-            UndecodedRow::from_access(4, true, 8).describe(),
+            UndecodedRow::from_access(RegOffset::new(4), true, 8).describe(),
             "undecoded write of 8 bytes"
         );
     }

@@ -1,6 +1,7 @@
 //! The registers that an access touches: a whole register, a part of one, or several neighbours.
 
 use super::{Half, Register, RegisterMap};
+use crate::RegOffset;
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ impl<'a> Iterator for CoveredRegisters<'a> {
     fn next(&mut self) -> Option<Part<'a>> {
         loop {
             let register = self.rest.next()?;
-            let (first, last) = (u64::from(register.offset), u64::from(register.end()));
+            let (first, last) = (u64::from(register.offset.get()), u64::from(register.end().get()));
             if first >= self.end {
                 self.rest = [].iter();
                 return None;
@@ -100,8 +101,11 @@ impl RegisterMap {
     /// Returns the registers that an access of `width` bytes touches. Empty if the device does not support that width.
     /// If it supports only one width, only registers that start at the offset count.
     #[must_use]
-    pub fn covered_registers(&self, offset: u32, width: u8) -> CoveredRegisters<'_> {
-        let (start, end) = (u64::from(offset), u64::from(offset) + u64::from(width.min(8)));
+    pub fn covered_registers(&self, offset: RegOffset, width: u8) -> CoveredRegisters<'_> {
+        let (start, end) = (
+            u64::from(offset.get()),
+            u64::from(offset.get()) + u64::from(width.min(8)),
+        );
         let nothing = CoveredRegisters {
             start,
             end,
@@ -111,7 +115,7 @@ impl RegisterMap {
             return nothing;
         }
         // The first word of the access may hold no register and the next ones some.
-        let words = offset as usize >> 2..(end.div_ceil(4) as usize).min(self.by_word.len());
+        let words = offset.get() as usize >> 2..(end.div_ceil(4) as usize).min(self.by_word.len());
         let first = self.by_word.get(words).and_then(|w| w.iter().find(|n| **n != 0));
         let rest = first.and_then(|n| self.registers.get(usize::from(*n).saturating_sub(1)..));
         rest.map_or(nothing, |rest| CoveredRegisters {
@@ -129,8 +133,8 @@ impl RegisterMap {
 
     /// Returns the register that contains a byte of the window.
     #[must_use]
-    pub fn find_containing(&self, offset: u32) -> Option<&Register> {
-        let slot = usize::from(*self.by_word.get(offset as usize >> 2)?);
+    pub fn find_containing(&self, offset: RegOffset) -> Option<&Register> {
+        let slot = usize::from(*self.by_word.get(offset.get() as usize >> 2)?);
         let mut here = self.registers.get(slot.checked_sub(1)?..)?.iter().take(4);
         let found = here.find(|r| r.end() > offset).filter(|r| r.offset <= offset);
         found.map(|r| &**r)
@@ -138,13 +142,13 @@ impl RegisterMap {
 
     /// Returns the first register that an access touches.
     #[must_use]
-    pub fn find_accessed(&self, offset: u32, width: u8) -> Option<&Register> {
+    pub fn find_accessed(&self, offset: RegOffset, width: u8) -> Option<&Register> {
         self.covered_registers(offset, width).next().map(|p| p.register)
     }
 
     /// Whether every byte of an access lies in a register.
     #[must_use]
-    pub fn has_registers_for(&self, offset: u32, width: u8) -> bool {
+    pub fn has_registers_for(&self, offset: RegOffset, width: u8) -> bool {
         let bytes: u32 = self.covered_registers(offset, width).map(|p| u32::from(p.bytes)).sum();
         bytes > 0 && bytes == u32::from(width)
     }
@@ -152,7 +156,7 @@ impl RegisterMap {
     /// Returns the name of what an access touches: `CRTC_GEN_CNTL`, `CRTC_GEN_CNTL[15:8]` for a part, `QUEUE_DESC` for
     /// both halves of a pair, `EDID_0 to EDID_3` for several.
     #[must_use]
-    pub fn name_of(&self, offset: u32, width: u8) -> Option<Cow<'_, str>> {
+    pub fn name_of(&self, offset: RegOffset, width: u8) -> Option<Cow<'_, str>> {
         if let Some(r) = self
             .at(offset)
             .filter(|r| r.width == width && self.can_access_width(width))
@@ -174,7 +178,7 @@ impl RegisterMap {
     /// Describes the value of an access in one short line, or returns `None` if it touches no register. For a part of a
     /// register it lists only fields inside the part; for several registers it lists each by name.
     #[must_use]
-    pub fn describe(&self, offset: u32, width: u8, value: u64) -> Option<String> {
+    pub fn describe(&self, offset: RegOffset, width: u8, value: u64) -> Option<String> {
         let mut parts = self.covered_registers(offset, width);
         let first = parts.next()?;
         let Some(second) = parts.next() else {

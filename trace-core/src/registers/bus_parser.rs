@@ -4,6 +4,7 @@ use super::bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, 
 use super::map_error::{RegisterMapError, SourceLocation};
 use super::raw::{RawBusCommand, RawBusMaster};
 use super::{Register, RegisterMap, Role};
+use crate::RegOffset;
 
 /// Finds the registers that a map's engine names. An unknown register name is an error. A register without the bus
 /// address type gives a map that refuses bus mastering.
@@ -33,8 +34,8 @@ pub(super) fn parse_bus_master(
         untyped.extend(halves.into_iter().flatten().filter(other).map(|r| r.name.clone()));
         Ok(AddressRegister {
             name: name.clone(),
-            low: low.offset,
-            high: high.map(|r| r.offset),
+            low: low.offset.get(),
+            high: high.map(|r| r.offset.get()),
             local: low.local.clone().unwrap_or(0..0),
         })
     };
@@ -56,8 +57,8 @@ pub(super) fn parse_bus_master(
             let engine = CopyEngine {
                 source,
                 destination,
-                count: plain(count)?,
-                command: plain(command)?,
+                count: plain(count)?.get(),
+                command: plain(command)?.get(),
                 start: bit(*start)?,
                 to_memory: bit(*to_memory)?,
             };
@@ -98,19 +99,22 @@ pub(super) fn parse_bus_master(
                 }
             }
             let engine = QueueEngine {
-                status: plain(status)?,
-                feature_select: plain(feature_select)?,
-                feature: plain(feature)?,
+                status: plain(status)?.get(),
+                feature_select: plain(feature_select)?.get(),
+                feature: plain(feature)?.get(),
                 features: features.sum::<Result<u64, _>>()?,
                 behind_iommu: behind_iommu.map_or(Ok(0), bit)?,
-                select: plain(select)?,
-                size: plain(size)?,
+                select: plain(select)?.get(),
+                size: plain(size)?.get(),
                 most_entries: *most_entries,
-                enable: plain(enable)?,
+                enable: plain(enable)?.get(),
                 descriptors: address(descriptors)?,
                 driver: address(driver)?,
                 device: address(device)?,
-                never: never.iter().map(plain).collect::<Result<_, _>>()?,
+                never: never
+                    .iter()
+                    .map(|n| plain(n).map(RegOffset::get))
+                    .collect::<Result<_, _>>()?,
                 commands,
             };
             (BusEngine::Virtqueue(engine), why)
@@ -130,7 +134,7 @@ pub(super) fn parse_bus_master(
     };
     let other = map
         .registers()
-        .find(|r| r.replay.role == Some(Role::BusAddress) && r.replay.write && !known(r.offset));
+        .find(|r| r.replay.role == Some(Role::BusAddress) && r.replay.write && !known(r.offset.get()));
     let refused = match (untyped.first(), other) {
         (Some(name), _) => Some(format!(
             "{name} holds a bus address, but the map does not type it as one that may be replayed"

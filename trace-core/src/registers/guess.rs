@@ -1,10 +1,10 @@
 //! Heuristics about a register from its accesses: its values and bits, the effect of writes, its polls, what follows a
 //! write. For registers that no map names, and for doubtful descriptions.
 
-use crate::GpuVa;
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, DmaMapRow, Recording};
+use crate::{GpuVa, RegOffset};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
@@ -30,7 +30,7 @@ const POLL: u64 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Follower {
     /// Offset of the other access.
-    pub offset: u32,
+    pub offset: RegOffset,
     /// Whether it is a write.
     pub write: bool,
     /// Number of writes that it followed, within the next few accesses.
@@ -45,7 +45,7 @@ pub struct Follower {
 #[derive(Clone, Debug, Default)]
 pub struct Guess {
     /// Offset in its space.
-    pub offset: u32,
+    pub offset: RegOffset,
     /// Width in bytes, 1 to 8.
     pub width: u8,
     /// Number of reads, partial ones included.
@@ -288,7 +288,7 @@ struct Wake {
     /// Event and time of the write; `None`: its window has passed.
     write: Option<(u64, u64)>,
     passed: u32,
-    seen: Vec<(u32, bool)>,
+    seen: Vec<(RegOffset, bool)>,
 }
 
 /// The number of times that an access followed, and its distances in accesses and ns.
@@ -308,7 +308,7 @@ struct Gather {
     last_read: Option<u64>,
     run: Option<Run>,
     wake: Wake,
-    followers: HashMap<(u32, bool), Distances>,
+    followers: HashMap<(RegOffset, bool), Distances>,
     pollers: HashMap<u32, u64>,
     given: Vec<(u64, u64)>,
 }
@@ -368,7 +368,7 @@ impl Gather {
     }
 
     fn own(&mut self, event: u64, a: &Access, thread: u32, time: u64) {
-        let (from, to) = (u64::from(self.guess.offset), u64::from(a.offset));
+        let (from, to) = (u64::from(self.guess.offset.get()), u64::from(a.offset.get()));
         let all = low(self.guess.width);
         // The access's bits at their position in the register.
         let (value, mask) = if to >= from {
@@ -501,7 +501,7 @@ impl Gather {
                 let accesses = distances.get(middle).map_or(0, |d| d.0);
                 distances.sort_unstable_by_key(|d| d.1);
                 Follower {
-                    offset,
+                    offset: offset,
                     write,
                     count,
                     accesses,
@@ -531,7 +531,7 @@ fn is_usual_float(bits: u64) -> bool {
 pub fn guess(
     recording: &Recording,
     space: u8,
-    offset: u32,
+    offset: RegOffset,
     width: u8,
     progress: &Progress,
 ) -> Result<Guess, Cancelled> {
@@ -564,13 +564,13 @@ pub fn guess(
         .filter(|r| r.bus != DmaMapRow::UNKNOWN)
         .map(|r| (r.bus.get(), r.bytes));
     gather.given = known.take(1 << 12).collect();
-    let (first, end) = (u64::from(offset), u64::from(offset) + u64::from(width));
+    let (first, end) = (u64::from(offset.get()), u64::from(offset.get()) + u64::from(width));
     for from in (0..n).step_by(STEP) {
         for (e, a) in events.accesses(from..(from + STEP).min(n)) {
             if a.space != space {
                 continue;
             }
-            let at = u64::from(a.offset);
+            let at = u64::from(a.offset.get());
             let thread = events.thread.get(e).unwrap_or(0);
             let time = events.time.get(e).unwrap_or(0);
             if at < end && first < at + u64::from(a.width) {
@@ -597,7 +597,7 @@ mod tests {
             let access = Access {
                 space: 0,
                 write: *kind == 'w',
-                offset: *offset,
+                offset: RegOffset::new(*offset),
                 width: 4,
                 value: *value,
             };
@@ -610,7 +610,7 @@ mod tests {
     }
 
     fn guess_of(list: &[(u32, u32, char, u64)]) -> Guess {
-        guess(&recording(list), 0, 0x10, 4, &Progress::new()).unwrap()
+        guess(&recording(list), 0, RegOffset::new(0x10), 4, &Progress::new()).unwrap()
     }
 
     #[test]
@@ -683,7 +683,7 @@ mod tests {
         let entries: Vec<_> = g
             .followers
             .iter()
-            .map(|f| (f.offset, f.write, f.count, f.accesses, f.ns))
+            .map(|f| (f.offset.get(), f.write, f.count, f.accesses, f.ns))
             .collect();
         assert_eq!(entries, [(0x30, false, 3, 1, 100), (0x14, true, 3, 3, 300)]);
         assert!(g.hints().contains(&Hint::Constant(1)));
@@ -704,7 +704,7 @@ mod tests {
                 let access = Access {
                     space: 0,
                     write: true,
-                    offset,
+                    offset: RegOffset::new(offset),
                     width: 4,
                     value,
                 };
@@ -715,7 +715,7 @@ mod tests {
             events: events.finish(),
             ..Recording::default()
         };
-        let g = guess(&r, 0, 0x10, 4, &Progress::new()).unwrap();
+        let g = guess(&r, 0, RegOffset::new(0x10), 4, &Progress::new()).unwrap();
         assert_eq!((g.addresses, g.nonzero), (3, 3));
         assert_eq!(g.hints()[0], Hint::Address { values: 3, of: 3 });
     }
@@ -727,7 +727,7 @@ mod tests {
             let access = Access {
                 space: 0,
                 write: false,
-                offset: 0x10,
+                offset: RegOffset::new(0x10),
                 width: 4,
                 value,
             };
@@ -736,7 +736,7 @@ mod tests {
         let byte = Access {
             space: 0,
             write: false,
-            offset: 0x13,
+            offset: RegOffset::new(0x13),
             width: 1,
             value: 0x80,
         };
@@ -745,7 +745,7 @@ mod tests {
             events: events.finish(),
             ..Recording::default()
         };
-        let g = guess(&r, 0, 0x10, 4, &Progress::new()).unwrap();
+        let g = guess(&r, 0, RegOffset::new(0x10), 4, &Progress::new()).unwrap();
         assert_eq!((g.different, g.beyond, g.partial), (MAX_VALUES as u64, 10, 1));
         assert_eq!(g.values.len(), MAX_LISTED_VALUES);
         assert_eq!(g.changing >> 31, 1);
@@ -755,6 +755,6 @@ mod tests {
     fn cancelled_register_guess_ends() {
         let progress = Progress::new();
         progress.cancel();
-        assert!(guess(&recording(&[(1, 0x10, 'r', 0)]), 0, 0x10, 4, &progress).is_err());
+        assert!(guess(&recording(&[(1, 0x10, 'r', 0)]), 0, RegOffset::new(0x10), 4, &progress).is_err());
     }
 }

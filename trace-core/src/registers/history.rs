@@ -2,6 +2,7 @@
 
 use super::accesses::{AccessList, Accesses};
 use super::{CoveredRegisters, Part, RecordedRegisters, RegisterMap};
+use crate::RegOffset;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, Recording};
 use std::collections::BTreeMap;
@@ -39,10 +40,10 @@ pub fn by_register(
     map: Option<&RegisterMap>,
     space: u8,
     progress: &Progress,
-) -> Result<BTreeMap<u32, Accesses>, Cancelled> {
+) -> Result<BTreeMap<RegOffset, Accesses>, Cancelled> {
     let mut near: Vec<Accesses> = Vec::new();
     near.resize_with(NEAR, Accesses::default);
-    let mut far: BTreeMap<u32, Accesses> = BTreeMap::new();
+    let mut far: BTreeMap<RegOffset, Accesses> = BTreeMap::new();
     let n = recording.events.len();
     progress.set_total(n as u64);
     for from in (0..n).step_by(STEP) {
@@ -54,7 +55,7 @@ pub fn by_register(
             let mut parts = map.map_or_else(CoveredRegisters::default, |m| m.covered_registers(a.offset, a.width));
             let mut offset = Some(parts.next().map_or(a.offset, |p| p.register.offset));
             while let Some(at) = offset {
-                let of = match near.get_mut(at as usize) {
+                let of = match near.get_mut(at.get() as usize) {
                     Some(of) => of,
                     None => far.entry(at).or_default(),
                 };
@@ -64,14 +65,14 @@ pub fn by_register(
         }
         progress.advance(STEP as u64)?;
     }
-    let near = (0u32..).zip(near).filter(|r| !r.1.is_empty());
-    let mut all: BTreeMap<u32, Accesses> = near.chain(far).collect();
+    let near = (0..).map(RegOffset::new).zip(near).filter(|r| !r.1.is_empty());
+    let mut all: BTreeMap<RegOffset, Accesses> = near.chain(far).collect();
     all.values_mut().for_each(Accesses::shrink);
     Ok(all)
 }
 
 /// Returns the part of the register at an offset that an access touches.
-fn part_of(device: Option<RecordedRegisters>, register: u32, access: &Access) -> Option<Part<'static>> {
+fn part_of(device: Option<RecordedRegisters>, register: RegOffset, access: &Access) -> Option<Part<'static>> {
     let device = device.filter(|d| d.space() == access.space)?;
     let mut parts = device.map().covered_registers(access.offset, access.width);
     parts.find(|p| p.register.offset == register)
@@ -83,7 +84,7 @@ fn part_of(device: Option<RecordedRegisters>, register: u32, access: &Access) ->
 pub fn value_after(
     recording: &Recording,
     device: Option<RecordedRegisters>,
-    register: u32,
+    register: RegOffset,
     accesses: &Accesses,
     place: usize,
 ) -> Option<u64> {
@@ -96,7 +97,7 @@ pub fn value_after(
 pub fn value_of(
     recording: &Recording,
     device: Option<RecordedRegisters>,
-    register: u32,
+    register: RegOffset,
     accesses: &Accesses,
     (place, event): (usize, u64),
 ) -> Option<u64> {
@@ -131,7 +132,7 @@ pub fn value_of(
 pub fn value_at(
     recording: &Recording,
     device: Option<RecordedRegisters>,
-    register: u32,
+    register: RegOffset,
     accesses: &Accesses,
     event: u64,
 ) -> Option<HeldValue> {

@@ -3,8 +3,8 @@
 use super::bus::BusMaster;
 use super::device::Device;
 use super::{Layout, NamedMemory, Register, ScreenSource};
-use crate::GpuVa;
 use crate::recording::Hardware;
+use crate::{GpuVa, RegOffset};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -110,8 +110,8 @@ impl RegisterMap {
     /// Returns the register that starts at a byte offset, or `None` between registers and inside one.
     #[inline]
     #[must_use]
-    pub fn at(&self, offset: u32) -> Option<&Register> {
-        let slot = usize::from(*self.by_word.get(offset as usize >> 2)?);
+    pub fn at(&self, offset: RegOffset) -> Option<&Register> {
+        let slot = usize::from(*self.by_word.get(offset.get() as usize >> 2)?);
         // Up to four registers have a byte in a word; nearly always it is the first.
         let mut here = self.registers.get(slot.checked_sub(1)?..)?.iter().take(4);
         let found = here.find(|r| r.offset >= offset).filter(|r| r.offset == offset);

@@ -9,6 +9,7 @@ use super::screen;
 use super::weight::{self, Values, Weight};
 use super::{AccessRule, Field, FieldKind, Half, Layout, Register, Role};
 use super::{bus_parser, device, memory};
+use crate::RegOffset;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -325,7 +326,7 @@ fn add(
         name,
         block: raw.block.clone().unwrap_or_else(|| block.name.clone()),
         index,
-        offset,
+        offset: RegOffset::new(offset),
         width: if raw.wide { 4 } else { width },
         access,
         replay: replay.clone(),
@@ -353,11 +354,13 @@ fn add(
     let (lo, hi) = (format!("{name}_LO"), format!("{name}_HI"));
     let mut low = register(lo.clone(), offset, half(&wide, lo, 0));
     low.pair = Some(Half::Low {
-        high_offset: offset + 4,
+        high_offset: RegOffset::new(offset + 4),
     });
     low.wide = Some(Arc::clone(&wide));
     let mut high = register(hi.clone(), offset + 4, half(&wide, hi, 32));
-    high.pair = Some(Half::High { low_offset: offset });
+    high.pair = Some(Half::High {
+        low_offset: RegOffset::new(offset),
+    });
     high.wide = Some(wide);
     push(low)?;
     push(high)
@@ -484,7 +487,7 @@ pub(super) fn index(map: &mut RegisterMap, weight: &mut Weight) -> Result<(), Re
             file: "",
             place: last.name.clone(),
         };
-        weight.add(&at, last.end().div_ceil(4) as usize * size_of::<u16>())?;
+        weight.add(&at, last.end().get().div_ceil(4) as usize * size_of::<u16>())?;
     }
     for (i, r) in map.registers.iter().enumerate() {
         let at = SourceLocation {
@@ -504,7 +507,7 @@ pub(super) fn index(map: &mut RegisterMap, weight: &mut Weight) -> Result<(), Re
         {
             return Err(at.err(format!("another register is at {:#x}", r.offset)));
         }
-        let words = r.offset as usize / 4..r.end().div_ceil(4) as usize;
+        let words = r.offset.get() as usize / 4..r.end().get().div_ceil(4) as usize;
         if map.by_word.len() < words.end {
             map.by_word.resize(words.end, 0);
         }

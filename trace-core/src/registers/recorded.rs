@@ -1,6 +1,7 @@
 //! The registers of a recording: the map of its device, and the space of the registers.
 
 use super::{Register, RegisterMap};
+use crate::RegOffset;
 use crate::recording::{Access, Recording, SpaceKind};
 use std::borrow::Cow;
 
@@ -114,7 +115,7 @@ pub fn has_several_spaces(recording: &Recording) -> bool {
 /// Formats an offset for display and filters: `0x10` if there is only one register space, `bar3+0x10` if
 /// [`has_several_spaces`] returns true.
 #[must_use]
-pub fn format_location(recording: &Recording, space: u8, offset: u32) -> String {
+pub fn format_location(recording: &Recording, space: u8, offset: RegOffset) -> String {
     let spaces = &recording.metadata.spaces;
     match spaces.get(usize::from(space)) {
         Some(s) if has_several_spaces(recording) => format!("{}+{offset:#x}", s.name),
@@ -162,10 +163,10 @@ mod tests {
     fn locations_name_their_space_if_there_are_several() {
         let one = recording(&[("gpu", SpaceKind::Registers)]);
         let two = recording(&[("bar1", SpaceKind::Registers), ("bar3", SpaceKind::Registers)]);
-        assert_eq!(format_location(&one, 0, 0x10), "0x10");
-        assert_eq!(format_location(&two, 1, 0x29624), "bar3+0x29624");
+        assert_eq!(format_location(&one, 0, RegOffset::new(0x10)), "0x10");
+        assert_eq!(format_location(&two, 1, RegOffset::new(0x29624)), "bar3+0x29624");
         let config = recording(&[("config", SpaceKind::Config)]);
-        assert_eq!(format_location(&config, 0, 4), "config+0x4");
-        assert_eq!(format_location(&Recording::default(), 0, 0x10), "0x10");
+        assert_eq!(format_location(&config, 0, RegOffset::new(4)), "config+0x4");
+        assert_eq!(format_location(&Recording::default(), 0, RegOffset::new(0x10)), "0x10");
     }
 }

@@ -1,6 +1,7 @@
 //! A register: its offset, access rule, replay rule, role and fields.
 
 use super::{Layout, ScreenSource};
+use crate::RegOffset;
 use crate::recording::InterruptLine;
 use std::ops::Range;
 use std::sync::Arc;
@@ -171,12 +172,12 @@ pub enum Half {
     /// Bits 31 to 0.
     Low {
         /// Offset of bits 63 to 32.
-        high_offset: u32,
+        high_offset: RegOffset,
     },
     /// Bits 63 to 32.
     High {
         /// Offset of bits 31 to 0.
-        low_offset: u32,
+        low_offset: RegOffset,
     },
 }
 
@@ -190,7 +191,7 @@ pub struct Register {
     /// Number of the slot or address space, in blocks that repeat.
     pub index: Option<u8>,
     /// Byte offset in the window, a multiple of the width.
-    pub offset: u32,
+    pub offset: RegOffset,
     /// Width in bytes: 1, 2, 4 or 8. Halves of a pair have 4.
     pub width: u8,
     /// Read and write access.
@@ -218,7 +219,7 @@ pub struct Register {
 impl Register {
     /// Returns the offset after its last byte in the window.
     #[must_use]
-    pub fn end(&self) -> u32 {
+    pub fn end(&self) -> RegOffset {
         self.offset.saturating_add(u32::from(self.width))
     }
 

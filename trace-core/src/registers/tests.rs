@@ -7,6 +7,7 @@ mod widths;
 
 use super::embedded::MALI_JM;
 use super::*;
+use crate::RegOffset;
 use crate::recording::InterruptLine;
 use crate::test_recordings::recordings;
 use proptest::prelude::*;
@@ -39,8 +40,12 @@ fn the_embedded_map_parses() {
             None => {}
         }
     }
-    assert!(map.at(0x3ffc).is_none() && map.at(0x1).is_none() && map.at(0x4000).is_none());
-    assert!(map.at(u32::MAX).is_none());
+    assert!(
+        map.at(RegOffset::new(0x3ffc)).is_none()
+            && map.at(RegOffset::new(0x1)).is_none()
+            && map.at(RegOffset::new(0x4000)).is_none()
+    );
+    assert!(map.at(RegOffset::MAX).is_none());
 }
 
 #[test]
@@ -57,7 +62,11 @@ fn register_arrays_contain_every_element() {
         ("AS15_FAULTEXTRA_HI", 0x27fc),
         ("STACK_PWRTRANS_HI", 0xe44),
     ] {
-        assert_eq!(map.find_by_name(name).map(|r| r.offset), Some(offset), "{name}");
+        assert_eq!(
+            map.find_by_name(name).map(|r| r.offset),
+            Some(RegOffset::new(offset)),
+            "{name}"
+        );
     }
     assert_eq!(map.find_by_name("JS1_HEAD_NEXT_LO").unwrap().index, Some(1));
     assert_eq!(map.find_by_name("AS7_STATUS").unwrap().index, Some(7));
@@ -485,7 +494,7 @@ fn register_names_agree_with_published_timelines() {
             let value = u64::from_str_radix(words[at + 3], 16).unwrap();
             let write = words[at - 1] == "W";
             let register = map
-                .at(offset)
+                .at(RegOffset::new(offset))
                 .unwrap_or_else(|| panic!("{offset:#x} is unknown, {line}"));
             let rest = description
                 .split_once("val ")

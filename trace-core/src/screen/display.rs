@@ -162,8 +162,8 @@ impl Display {
                 }
                 let event = event as u64;
                 let effect = match a.write {
-                    true => controller.write(a.offset, a.width, a.value),
-                    false => controller.read(a.offset, a.width, a.value),
+                    true => controller.write(a.offset.get(), a.width, a.value),
+                    false => controller.read(a.offset.get(), a.width, a.value),
                 };
                 match effect {
                     Effect::None => {}

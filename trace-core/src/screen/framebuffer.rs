@@ -130,7 +130,14 @@ pub(super) fn hits(events: &Events, space: u8, range: Range<usize>) -> impl Iter
             offset, width, value, ..
         } = a;
         let value = Some(value);
-        (a.write && a.space == space && (1..=8).contains(&width)).then_some((e, StoreHit { offset, width, value }))
+        (a.write && a.space == space && (1..=8).contains(&width)).then_some((
+            e,
+            StoreHit {
+                offset: offset.get(),
+                width,
+                value,
+            },
+        ))
     });
     let mut stores = stores.peekable();
     std::iter::from_fn(move || match (stores.peek(), lost.peek()) {
@@ -154,7 +161,7 @@ fn lost(events: &Events, space: u8, range: Range<usize>) -> impl Iterator<Item =
         }
         let row = events.undecoded.get(payload as usize)?;
         let hit = StoreHit {
-            offset: row.offset,
+            offset: row.offset.get(),
             width: row.width().unwrap_or(WIDEST),
             value: None,
         };

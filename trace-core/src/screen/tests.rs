@@ -2,6 +2,7 @@
 
 use super::framebuffer::Framebuffer;
 use super::*;
+use crate::RegOffset;
 use crate::progress::Progress;
 use crate::recording::{Access, EventsBuilder, Recording, Space, SpaceKind, UndecodedRow};
 
@@ -35,7 +36,7 @@ fn recording(events: u64) -> Recording {
         let access = Access {
             space: u8::from(x & 7 != 0),
             write: x >> 3 & 7 != 0,
-            offset: (x >> 16) as u32 % (BYTES as u32 - 8),
+            offset: RegOffset::new((x >> 16) as u32 % (BYTES as u32 - 8)),
             width,
             value: (x >> 20) & (u64::MAX >> (64 - 8 * u32::from(width))),
         };
@@ -53,7 +54,7 @@ fn plain(r: &Recording, end: usize) -> Plain {
     let mut out = vec![None; BYTES];
     for (_, a) in r.events.accesses(0..end).filter(|(_, a)| a.write && a.space == 1) {
         for (i, b) in a.value.to_le_bytes().iter().take(usize::from(a.width)).enumerate() {
-            out[a.offset as usize + i] = Some(*b);
+            out[a.offset.get() as usize + i] = Some(*b);
         }
     }
     out
@@ -103,7 +104,7 @@ fn stores_to_bytes_are_listed_in_order_with_values() {
         let expected: Vec<u64> = (r.events.accesses(0..r.events.len()))
             .filter(|(_, a)| a.write && a.space == 1)
             .filter(|(_, a)| {
-                let at = u64::from(a.offset);
+                let at = u64::from(a.offset.get());
                 let end = range.end.min(range.start + 8);
                 at < end && at + u64::from(a.width) > range.start
             })
@@ -150,14 +151,14 @@ fn undecoded_bytes_are_lost_until_stored_again() {
         };
         b.access(0, 0, access);
     };
-    store(&mut b, 0, 0x0403_0201);
-    store(&mut b, 4, 0x0807_0605);
+    store(&mut b, RegOffset::ZERO, 0x0403_0201);
+    store(&mut b, RegOffset::new(4), 0x0807_0605);
     // Two bytes at 2 and, of unknown width, eight at 4094; a read and another space do not count.
-    b.undecoded(0, 0, 1, UndecodedRow::from_access(2, true, 2));
-    b.undecoded(0, 0, 1, UndecodedRow::from_instruction(4094, 0));
-    b.undecoded(0, 0, 1, UndecodedRow::from_access(4, false, 4));
-    b.undecoded(0, 0, 0, UndecodedRow::from_access(4, true, 4));
-    store(&mut b, 3, 0x0d0c_0b0a);
+    b.undecoded(0, 0, 1, UndecodedRow::from_access(RegOffset::new(2), true, 2));
+    b.undecoded(0, 0, 1, UndecodedRow::from_instruction(RegOffset::new(4094), 0));
+    b.undecoded(0, 0, 1, UndecodedRow::from_access(RegOffset::new(4), false, 4));
+    b.undecoded(0, 0, 0, UndecodedRow::from_access(RegOffset::new(4), true, 4));
+    store(&mut b, RegOffset::new(3), 0x0d0c_0b0a);
     r.events = b.finish();
     for interval in [1, 3, 100] {
         let fb = Framebuffer::with_budget(&r, 1, interval, usize::MAX, &Progress::new()).unwrap();
@@ -191,7 +192,7 @@ fn too_many_pages_are_an_error_with_the_event() {
         let access = Access {
             space: 1,
             write: true,
-            offset: page * 4096,
+            offset: RegOffset::new(page * 4096),
             width: 1,
             value: 1,
         };
@@ -220,7 +221,7 @@ fn framebuffer_space_with_most_stores_is_first() {
         let access = Access {
             space,
             write,
-            offset: 0,
+            offset: RegOffset::ZERO,
             width: 4,
             value: 1,
         };
@@ -246,9 +247,9 @@ fn pixels_are_drawn_where_all_their_bytes_are_known() {
         b.access(0, 0, access);
     };
     // Two rows of three pixels of two bytes, pitch 8.
-    store(4094, 8, 0x0000_07e0_f800_ffff);
-    store(4102, 2, 0x001f);
-    store(4104, 1, 0x00);
+    store(RegOffset::new(4094), 8, 0x0000_07e0_f800_ffff);
+    store(RegOffset::new(4102), 2, 0x001f);
+    store(RegOffset::new(4104), 1, 0x00);
     r.events = b.finish();
     let fb = Framebuffer::build(&r, 1, &Progress::new()).unwrap();
     let format = ScreenFormat {

@@ -168,12 +168,14 @@ impl Lanes {
         } else {
             0
         };
-        let end = map.and_then(|m| m.registers().map(Register::end).max()).unwrap_or(0);
-        let mut places = vec![unknown; (end as usize).div_ceil(1 << shift)];
+        let end = map
+            .and_then(|m| m.registers().map(Register::end).max())
+            .unwrap_or_default();
+        let mut places = vec![unknown; (end.get() as usize).div_ceil(1 << shift)];
         for r in map.into_iter().flat_map(RegisterMap::registers) {
             let (_, lane) = lane_of(family, r);
             let lane = names.iter().position(|n| *n == lane).and_then(|l| u8::try_from(l).ok());
-            let own = (r.offset >> shift) as usize..(r.end() >> shift) as usize;
+            let own = (r.offset.get() >> shift) as usize..(r.end().get() >> shift) as usize;
             if let (Some(places), Some(lane)) = (places.get_mut(own), lane) {
                 places.fill(lane);
             }

@@ -386,6 +386,7 @@ fn round(edges: &mut [u64]) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::RegOffset;
     use crate::recording::{Access, EventsBuilder, Space, SpaceKind};
 
     pub fn map() -> &'static RegisterMap {
@@ -402,7 +403,7 @@ pub(super) mod tests {
             let access = Access {
                 space: 0,
                 write: x >> 33 & 1 == 1,
-                offset: ((x >> 40) as u32 % 0x4000) & !3,
+                offset: RegOffset::new(((x >> 40) as u32 % 0x4000) & !3),
                 width: 4,
                 value: x & 0xffff_ffff,
             };

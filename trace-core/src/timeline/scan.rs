@@ -1,6 +1,7 @@
 //! The parallel pass over all events: it finds runs of reads, gaps, and the few events about jobs and interrupts.
 
 use super::{GAP_NS, Gap, Poll};
+use crate::RegOffset;
 use crate::families::{Mark, MarkKind, RegisterClass, find_family_with};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Column, EventKind, Events, InterruptLine, Recording, SpaceKind};
@@ -23,12 +24,12 @@ pub(super) struct Classes {
 
 impl Classes {
     pub(super) fn new(recording: &Recording, map: &RegisterMap) -> Self {
-        let end = map.registers().map(Register::end).max().unwrap_or(0);
-        let mut words = vec![RegisterClass::Plain; (end / 4) as usize];
+        let end = map.registers().map(Register::end).max().unwrap_or(RegOffset::ZERO);
+        let mut words = vec![RegisterClass::Plain; (end.get() / 4) as usize];
         let family = find_family_with(recording, Some(map));
         for r in map.registers() {
             let class = family.class_of(r);
-            if let Some(word) = words.get_mut((r.offset / 4) as usize).filter(|_| r.width == 4) {
+            if let Some(word) = words.get_mut((r.offset.get() / 4) as usize).filter(|_| r.width == 4) {
                 *word = class;
             }
         }
@@ -86,7 +87,7 @@ impl Block {
             let mut columns = (vec![0; kind.len()], vec![0; kind.len()]);
             for (e, a) in events.accesses(first..end) {
                 if let (Some(o), Some(v)) = (columns.0.get_mut(e - first), columns.1.get_mut(e - first)) {
-                    (*o, *v) = (a.offset, a.value);
+                    (*o, *v) = (a.offset.get(), a.value);
                 }
             }
             columns
@@ -211,7 +212,7 @@ impl Run {
             first: self.first as u64,
             last: self.last.event as u64,
             reads: (self.last.event - self.first + 1) as u64,
-            offset: self.offset,
+            offset: RegOffset::new(self.offset),
             value_at_end: self.value,
             group: self.distinct > 1,
         })
@@ -386,7 +387,7 @@ fn handler_end(events: &Events, classes: &Classes, block: &Block, event: usize, 
                 Some((*s, *o))
             }
             (Some(_), ..) => None,
-            _ => events.access(e).map(|a| (a.space, a.offset)),
+            _ => events.access(e).map(|a| (a.space, a.offset.get())),
         };
         match next {
             Some((space, offset))
@@ -410,7 +411,7 @@ pub(super) fn group_end(events: &Events, classes: &Classes, event: u64) -> u64 {
         };
         if a.write
             || Some(a.space) != classes.space
-            || classes.class_at(a.offset) != RegisterClass::Group
+            || classes.class_at(a.offset.get()) != RegisterClass::Group
             || gap > GAP_NS
         {
             break;

@@ -3,11 +3,11 @@
 use super::{
     Gap, InferredInterrupt, JobSpan, PYRAMID_SECTION, PYRAMID_VERSION, Phase, PhaseName, Poll, Pyramid, Timeline,
 };
-use crate::GpuVa;
 use crate::container::{self, ContainerError, Derived, KineFile, Sink, Writer};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{InterruptLine, Recording};
 use crate::registers::RegisterMap;
+use crate::{GpuVa, RegOffset};
 use std::path::Path;
 
 /// Name of the derived section with a [`Timeline`].
@@ -28,7 +28,7 @@ impl Row<6> for Poll {
             self.first,
             self.last,
             self.reads,
-            u64::from(self.offset),
+            u64::from(self.offset.get()),
             self.value_at_end,
             u64::from(self.group),
         ]
@@ -40,7 +40,7 @@ impl Row<6> for Poll {
             first,
             last,
             reads,
-            offset,
+            offset: RegOffset::new(offset),
             value_at_end,
             group: group == 1,
         })
@@ -280,6 +280,7 @@ pub fn append(recording: &Recording, file: &Path, progress: &Progress) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::RegOffset;
 
     #[test]
     fn timeline_round_trips_and_damage_gives_none() {
@@ -288,7 +289,7 @@ mod tests {
                 first: 1,
                 last: 2,
                 reads: 2,
-                offset: 8,
+                offset: RegOffset::new(8),
                 value_at_end: 7,
                 group: true,
             }],

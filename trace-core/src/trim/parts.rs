@@ -196,7 +196,7 @@ impl JobParts {
                         self.found.push(found.unwrap_or_default());
                         self.flush.push(flush);
                     } else if *is_kept {
-                        written.entry(*slot).or_default().insert(a.offset, event);
+                        written.entry(*slot).or_default().insert(a.offset.get(), event);
                     }
                 }
                 // A submit without registers.

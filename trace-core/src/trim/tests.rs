@@ -1,4 +1,5 @@
 use super::*;
+use crate::RegOffset;
 use crate::recording::{Access, EventsBuilder, FrameRole, MemoryBuilder, PageId};
 
 fn sample(name: &str) -> Recording {
@@ -68,7 +69,7 @@ fn event_range_starts_with_memory_at_its_start() {
     let write = |value| Access {
         space: 0,
         write: true,
-        offset: 8,
+        offset: RegOffset::new(8),
         width: 4,
         value,
     };

@@ -1,6 +1,7 @@
 //! Tests of values against a byte-by-byte reference, and of the pieces that a plot must show.
 
 use super::{AccessFilter, Values, collect};
+use crate::RegOffset;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, EventsBuilder, Hardware, PciFunction, Recording, Space, SpaceKind};
 use crate::registers::{Accesses, Field, RecordedRegisters, history};
@@ -45,7 +46,7 @@ fn accesses() -> impl Strategy<Value = Vec<Access>> {
         Access {
             space: 0,
             write,
-            offset,
+            offset: RegOffset::new(offset),
             width,
             value: u64::from(value) & (u64::MAX >> (64 - u32::from(width) * 8)),
         }
@@ -61,9 +62,9 @@ fn naive(recording: &Recording, field: Option<&Field>, filter: AccessFilter) -> 
         let mut bits = 0u64;
         for i in 0..u32::from(a.width) {
             let at = a.offset + i;
-            bytes.insert(at, (a.value >> (8 * i)) as u8);
-            if (REGISTER..REGISTER + 4).contains(&at) {
-                bits |= 0xff << (8 * (at - REGISTER));
+            bytes.insert(at.get(), (a.value >> (8 * i)) as u8);
+            if (REGISTER..REGISTER + 4).contains(&at.get()) {
+                bits |= 0xff << (8 * (at - RegOffset::new(REGISTER)));
             }
         }
         let value = (0..4)
@@ -88,7 +89,9 @@ fn naive(recording: &Recording, field: Option<&Field>, filter: AccessFilter) -> 
 /// Returns the accesses that cover the register.
 fn covering_accesses(recording: &Recording) -> Accesses {
     let all = recording.events.accesses(0..recording.events.len());
-    let touches = |a: &Access| a.offset < REGISTER + 4 && a.offset + u32::from(a.width) > REGISTER;
+    let touches = |a: &Access| {
+        a.offset < RegOffset::new(REGISTER + 4) && a.offset + u32::from(a.width) > RegOffset::new(REGISTER)
+    };
     all.filter(|(_, a)| touches(a))
         .map(|(e, a)| (e as u64, a.write))
         .collect()
@@ -105,14 +108,14 @@ proptest! {
     fn register_and_field_values_match_a_bytewise_scan(list in accesses()) {
         let r = recording(&list);
         let device = RecordedRegisters::new(&r).unwrap();
-        let def = device.map().at(REGISTER).unwrap();
+        let def = device.map().at(RegOffset::new(REGISTER)).unwrap();
         prop_assert_eq!(def.width, 4);
         prop_assert!(def.layout.fields.len() > 2);
         let events = covering_accesses(&r);
         for filter in AccessFilter::ALL {
             let fields = def.layout.fields.iter().map(Some);
             for field in std::iter::once(None).chain(fields) {
-                let got = collect(&r, Some(device), REGISTER, field, &events, filter, &Progress::new()).unwrap();
+                let got = collect(&r, Some(device), RegOffset::new(REGISTER), field, &events, filter, &Progress::new()).unwrap();
                 let got: Vec<_> = got.events().iter().copied().zip(got.values().iter().copied()).collect();
                 prop_assert_eq!(got, naive(&r, field, filter));
             }
@@ -125,11 +128,11 @@ proptest! {
         let device = RecordedRegisters::new(&r).unwrap();
         let sorted = history::by_register(&r, Some(device.map()), device.space(), &Progress::new()).unwrap();
         let covering_accesses = covering_accesses(&r);
-        let register_accesses = sorted.get(&REGISTER).cloned().unwrap_or_default();
+        let register_accesses = sorted.get(&RegOffset::new(REGISTER)).cloned().unwrap_or_default();
         prop_assert_eq!(register_accesses.iter().collect::<Vec<_>>(), covering_accesses.iter().collect::<Vec<_>>());
-        let values = collect(&r, Some(device), REGISTER, None, &register_accesses, AccessFilter::Both, &Progress::new()).unwrap();
+        let values = collect(&r, Some(device), RegOffset::new(REGISTER), None, &register_accesses, AccessFilter::Both, &Progress::new()).unwrap();
         for event in 0..r.events.len() as u64 + 2 {
-            let value = history::value_at(&r, Some(device), REGISTER, &register_accesses, event);
+            let value = history::value_at(&r, Some(device), RegOffset::new(REGISTER), &register_accesses, event);
             prop_assert_eq!(value.map(|h| (h.event, h.value)), values.at(event));
             prop_assert_eq!(value.map(|h| register_accesses.all().get(h.place)), value.map(|h| Some(h.event)));
             prop_assert_eq!(value.map(|h| register_accesses.writes().contains(h.event)), value.map(|h| h.write));
@@ -209,7 +212,7 @@ fn zero_or_one_value_has_pieces_and_collection_is_cancellable() {
     let result = collect(
         &Recording::default(),
         None,
-        0,
+        RegOffset::ZERO,
         None,
         &[(1, false)].into_iter().collect(),
         AccessFilter::Both,

@@ -21,27 +21,27 @@ pub(super) fn find_register_accesses(
     progress: &Progress,
 ) -> Result<Vec<Reference>, Cancelled> {
     let device = RecordedRegisters::new(recording);
-    let pair = device.and_then(|d| d.map().at(register.get())?.pair);
+    let pair = device.and_then(|d| d.map().at(register)?.pair);
     let mut parts = vec![(register.get(), bits.map_or(u64::MAX, |(lo, hi)| bit_mask(lo, hi)))];
     if let (Some((lo, hi)), Some(Half::Low { high_offset })) = (bits, pair)
         && hi >= HALF
     {
-        parts = vec![(high_offset, bit_mask(lo.saturating_sub(HALF), hi - HALF))];
+        parts = vec![(high_offset.get(), bit_mask(lo.saturating_sub(HALF), hi - HALF))];
         if lo < HALF {
             parts.push((register.get(), bit_mask(lo, HALF - 1)));
         }
     }
     let covers = |a: &Access, offset: u32, mask: u64| {
         // A location that no map knows is a register of its own.
-        let Some(device) = device.filter(|d| d.map().at(offset).is_some()) else {
+        let Some(device) = device.filter(|d| d.map().at(RegOffset::new(offset)).is_some()) else {
             return true;
         };
         let mut covered = device.map().covered_registers(a.offset, a.width);
-        covered.any(|p| p.register.offset == offset && p.mask() & mask != 0)
+        covered.any(|p| p.register.offset == RegOffset::new(offset) && p.mask() & mask != 0)
     };
     let mut out: Vec<Reference> = Vec::new();
     for (offset, mask) in parts {
-        let Some(accesses) = data.accesses(offset) else {
+        let Some(accesses) = data.accesses(RegOffset::new(offset)) else {
             continue;
         };
         let end = out.len().saturating_add(max);
@@ -91,7 +91,7 @@ pub(super) fn find_framebuffer_accesses(
     progress.set_total(n as u64);
     for from in (0..n).step_by(STEP) {
         for (event, a) in recording.events.accesses(from..(from + STEP).min(n)) {
-            let at = u64::from(a.offset);
+            let at = u64::from(a.offset.get());
             if a.space != space || at >= end || at + u64::from(a.width) <= offset {
                 continue;
             }

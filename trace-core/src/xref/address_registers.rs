@@ -66,11 +66,11 @@ fn find_values(
     };
     let Some(target) = target else { return };
     let of = |offset: u32, is_high: bool| {
-        let accesses = data.accesses(offset).map(|a| a.all().iter());
+        let accesses = data.accesses(RegOffset::new(offset)).map(|a| a.all().iter());
         accesses.into_iter().flatten().map(move |e| (e, is_high))
     };
     // Both halves in event order.
-    let mut events: Vec<(u64, bool)> = of(r.offset, false).chain(of(high_offset, true)).collect();
+    let mut events: Vec<(u64, bool)> = of(r.offset.get(), false).chain(of(high_offset.get(), true)).collect();
     events.sort_unstable();
     let (mut low, mut high) = (0, 0);
     let mut reported: Option<u64> = None;
@@ -98,8 +98,8 @@ fn find_values(
             continue;
         }
         let item = ReferenceItem::AddressRegister {
-            accessed: RegOffset::new(a.offset),
-            register: RegOffset::new(r.offset),
+            accessed: a.offset,
+            register: r.offset,
             is_write: a.write,
             value,
             matches,

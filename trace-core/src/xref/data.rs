@@ -1,10 +1,10 @@
 //! The derived data that cross references need, and who provides it.
 
 use super::reference::TableLocation;
-use crate::GpuVa;
 use crate::api_trace::ApiTrace;
 use crate::finding::Finding;
 use crate::registers::Accesses;
+use crate::{GpuVa, RegOffset};
 
 /// The addresses that a job descriptor names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +36,9 @@ pub trait XrefData {
     /// Returns the jobs, in order of submit.
     fn jobs(&self) -> &[Self::Job];
     /// Returns the offsets of all accessed registers, in order.
-    fn accessed_registers(&self) -> impl Iterator<Item = u32>;
+    fn accessed_registers(&self) -> impl Iterator<Item = RegOffset>;
     /// Returns the accesses to a register.
-    fn accesses(&self, register: u32) -> Option<&Accesses>;
+    fn accesses(&self, register: RegOffset) -> Option<&Accesses>;
     /// Returns the page tables in a physical frame at the end of the recording.
     fn tables_in(&self, frame: u64) -> Vec<TableLocation>;
     /// Returns another address of the memory at an address, if two addresses map it.

@@ -2,7 +2,6 @@
 
 use super::data::{ChainDescriptor, XrefData, XrefJob};
 use super::reference::TableLocation;
-use crate::GpuVa;
 use crate::api_trace::ApiTrace;
 use crate::check::{Submit, check_submits};
 use crate::families::{ChainJob, JobForm, find_family, read_shared_chains};
@@ -12,6 +11,7 @@ use crate::mmu::{DoubleMapping, Leaf, Scan, TableItem, find_double_mappings, vis
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use crate::registers::{Accesses, RegisterMap, history, register_space};
+use crate::{GpuVa, RegOffset};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const STEP: u64 = 1 << 12;
 #[derive(Debug, Default)]
 pub struct XrefIndex {
     jobs: Vec<IndexedJob>,
-    registers: BTreeMap<u32, Accesses>,
+    registers: BTreeMap<RegOffset, Accesses>,
     /// Page tables by frame.
     tables: Vec<(u64, TableLocation)>,
     /// Memory that is mapped twice, by address space.
@@ -164,11 +164,11 @@ impl XrefData for XrefIndex {
         &self.jobs
     }
 
-    fn accessed_registers(&self) -> impl Iterator<Item = u32> {
+    fn accessed_registers(&self) -> impl Iterator<Item = RegOffset> {
         self.registers.keys().copied()
     }
 
-    fn accesses(&self, register: u32) -> Option<&Accesses> {
+    fn accesses(&self, register: RegOffset) -> Option<&Accesses> {
         self.registers.get(&register)
     }
 

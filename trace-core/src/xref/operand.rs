@@ -157,7 +157,7 @@ fn find_register(recording: &Recording, text: &str) -> Result<Option<XrefTarget>
         whole.map(|r| (r, false)).or_else(|| wide().map(|r| (r, true)))
     };
     let target = |r: &Register, bits| XrefTarget::Register {
-        register: RegOffset::new(r.offset),
+        register: r.offset,
         bits,
     };
     if let Some((r, is_wide)) = find(text) {

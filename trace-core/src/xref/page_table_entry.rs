@@ -12,7 +12,7 @@ use crate::progress::{Cancelled, Progress};
 use crate::recording::{AddressSpace, Buffer, HostWriteRow, PageId, Recording};
 use crate::registers::history::value_at;
 use crate::registers::{Half, RecordedRegisters, Register, Role};
-use crate::{GpuVa, PhysAddr, RegOffset};
+use crate::{GpuVa, PhysAddr};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
@@ -237,7 +237,7 @@ impl<D: XrefData> EntryQuery<'_, D> {
                 continue;
             }
             let item = ReferenceItem::TableCommand {
-                register: RegOffset::new(command.offset),
+                register: command.offset,
                 command: kind,
                 has_range: covers.is_some(),
             };

@@ -23,13 +23,14 @@ fn offset(name: &str) -> u32 {
         .find_by_name(name)
         .unwrap()
         .offset
+        .get()
 }
 
 fn write(space: u8, offset: u32, value: u64) -> Access {
     Access {
         space,
         write: true,
-        offset,
+        offset: RegOffset::new(offset),
         width: 4,
         value,
     }

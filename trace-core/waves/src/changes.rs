@@ -2,6 +2,7 @@
 
 use crate::{ExportSummary, Source, WavesError};
 use std::collections::HashMap;
+use trace_core::RegOffset;
 use trace_core::progress::Progress;
 use trace_core::recording::{DmaMapRow, EventKind};
 use trace_core::registers::RecordedRegisters;
@@ -199,13 +200,13 @@ impl Walk<'_, '_> {
         match events.kind(event) {
             Some(EventKind::Read | EventKind::Write) => {
                 if let Some(a) = events.access(event) {
-                    self.access(a.space, a.offset, a.width, Some(a.write), Some(a.value))?;
+                    self.access(a.space, a.offset.get(), a.width, Some(a.write), Some(a.value))?;
                 }
             }
             Some(EventKind::Undecoded) => {
                 if let Some(u) = events.undecoded(event) {
                     let space = events.space.get(event).unwrap_or(0);
-                    self.access(space, u.offset, u.width().unwrap_or(1), u.write(), None)?;
+                    self.access(space, u.offset.get(), u.width().unwrap_or(1), u.write(), None)?;
                 }
             }
             Some(EventKind::Interrupt) => {
@@ -260,11 +261,11 @@ impl Walk<'_, '_> {
     ) -> Result<(), WavesError> {
         let mut named = false;
         if let Some(d) = self.device.filter(|d| d.space() == space) {
-            for part in d.map().covered_registers(offset, width) {
+            for part in d.map().covered_registers(RegOffset::new(offset), width) {
                 named = true;
                 let (bits, mask) = (value.map(|v| part.bits(v)), part.mask());
                 let (at, width) = (part.register.offset, part.register.width);
-                self.touch((space, at, true), u32::from(width) * 8, mask, bits, write)?;
+                self.touch((space, at.get(), true), u32::from(width) * 8, mask, bits, write)?;
             }
         }
         if !named {

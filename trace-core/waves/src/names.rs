@@ -2,9 +2,9 @@
 
 use crate::changes::{Key, RegisterSignal};
 use std::collections::{HashMap, HashSet};
-use trace_core::Recording;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::RecordedRegisters;
+use trace_core::{Recording, RegOffset};
 
 /// Maximum number of characters of a name in a file.
 const MAX_NAME: usize = 200;
@@ -92,7 +92,9 @@ fn place(recording: &Recording, device: Option<RecordedRegisters>, key: Key) -> 
             let named = recording.metadata.spaces.get(usize::from(space));
             let mut scopes = vec!["kinescope".to_owned()];
             scopes.push(named.map_or_else(|| format!("space{space}"), |s| s.name.clone()));
-            let register = device.filter(|_| known).and_then(|d| d.map().at(offset));
+            let register = device
+                .filter(|_| known)
+                .and_then(|d| d.map().at(RegOffset::new(offset)));
             let name = match register {
                 Some(r) => {
                     scopes.push(match r.index {

@@ -447,7 +447,7 @@ impl Instants<'_> {
             Some(EventKind::Read | EventKind::Write) => {
                 let Some(a) = events.access(at) else { return Ok(()) };
                 let name = self.device.and_then(|d| d.name_of(&a));
-                let name = name.map_or_else(|| self.place(a.space, a.offset), |n| n.into_owned());
+                let name = name.map_or_else(|| self.place(a.space, a.offset.get()), |n| n.into_owned());
                 let means = self.device.and_then(|d| d.describe(&a)).unwrap_or_default();
                 let track = self.thread(thread)?;
                 let what = if a.write { "write" } else { "read" };
@@ -466,7 +466,7 @@ impl Instants<'_> {
             }
             Some(EventKind::Undecoded) => {
                 let Some(u) = events.undecoded(at) else { return Ok(()) };
-                let name = self.place(events.space.get(at).unwrap_or(0), u.offset);
+                let name = self.place(events.space.get(at).unwrap_or(0), u.offset.get());
                 let track = self.thread(thread)?;
                 let what = u.describe();
                 let mut notes = vec![index, ("what", Note::Text(&what))];

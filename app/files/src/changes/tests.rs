@@ -47,7 +47,7 @@ fn edits_of_every_kind_undo_and_redo() {
     };
     assert!(c.apply(note, &base));
     let pin = Change::Pin {
-        register: 0x18c0,
+        register: RegOffset::new(0x18c0),
         on: true,
     };
     assert!(c.apply(pin, &base));
@@ -70,7 +70,7 @@ fn edits_of_every_kind_undo_and_redo() {
     }
     assert_eq!(
         (now(&c, &base).as_slice(), c.notes()[&3].text.as_str(), c.pins()),
-        (&[1, 9, 8, 4][..], "first", &[0x18c0][..])
+        (&[1, 9, 8, 4][..], "first", &[RegOffset::new(0x18c0)][..])
     );
     c.redo(&base);
     assert!(c.inputs().is_empty());
@@ -231,7 +231,10 @@ fn plot_lines_keep_their_colour_through_undo() {
         slot,
         on,
     };
-    let (a, b) = (line(0x18c0, None), line(0x18c0, Some("start_flush")));
+    let (a, b) = (
+        line(RegOffset::new(0x18c0), None),
+        line(RegOffset::new(0x18c0), Some("start_flush")),
+    );
     assert!(c.apply(plot(&a, 0, true), &base) && c.apply(plot(&b, 1, true), &base));
     assert!(c.apply(plot(&a, 0, false), &base));
     assert_eq!(c.plots(), [(1, b.clone())]);

@@ -72,7 +72,7 @@ impl From<ClientError> for ReplayError {
 impl From<CompileError> for ReplayError {
     fn from(e: CompileError) -> Self {
         let allow = match e {
-            CompileError::UnknownRegister { offset, .. } => offset.checked_add(4).map(|end| offset..end),
+            CompileError::UnknownRegister { offset, .. } => offset.checked_add(4).map(|end| offset.get()..end.get()),
             _ => None,
         };
         let kind = match e {

@@ -206,7 +206,7 @@ fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -
                 .spaces
                 .get(usize::from(access.space))
                 .map(|s| s.name.clone());
-            event.offset = Some(format_hex(u64::from(access.offset)));
+            event.offset = Some(format_hex(u64::from(access.offset.get())));
             event.place = Some(format_location(&opened.recording, access.space, access.offset));
             event.width = Some(access.width);
             event.value = Some(format_hex(access.value));
@@ -244,7 +244,7 @@ fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -
             let number = events.space.get(at).unwrap_or(0);
             let space = opened.recording.metadata.spaces.get(usize::from(number));
             event.space = space.map(|s| s.name.clone());
-            event.offset = Some(format_hex(u64::from(row.offset)));
+            event.offset = Some(format_hex(u64::from(row.offset.get())));
             event.place = Some(format_location(&opened.recording, number, row.offset));
             event.width = row.width();
             event.means = Some(row.describe());

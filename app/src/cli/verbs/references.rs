@@ -15,7 +15,7 @@ use trace_core::xref::{
     self, EntryReason, JobPart, LaunchReference, MAX_BYTES, MAX_REFERENCES, Reference, ReferenceItem, TargetError,
     XrefData as _, XrefIndex, XrefTarget,
 };
-use trace_core::{GpuVa, PhysAddr};
+use trace_core::{GpuVa, PhysAddr, RegOffset};
 
 pub const VERB: Verb = Verb {
     name: "references",
@@ -293,7 +293,7 @@ struct RowContext<'a> {
 
 impl RowContext<'_> {
     fn register_name(&self, offset: u32) -> String {
-        let register = self.opened.device.and_then(|d| d.map().at(offset));
+        let register = self.opened.device.and_then(|d| d.map().at(RegOffset::new(offset)));
         register.map_or_else(|| format_hex(u64::from(offset)), |r| r.name.clone())
     }
 
@@ -366,7 +366,7 @@ impl RowContext<'_> {
         let mut set_va = |space: Option<u32>, va: GpuVa| (row.address_space, row.va) = (space, Some(va.to_string()));
         match *item {
             ReferenceItem::RegisterAccess(a) => {
-                row.register = Some(self.register_name(a.offset));
+                row.register = Some(self.register_name(a.offset.get()));
                 row.value = Some(format_hex(a.value));
             }
             ReferenceItem::AddressRegister { register, value, .. } => {
@@ -402,7 +402,7 @@ impl RowContext<'_> {
                 row.value = value.map(|v| format_hex(v.raw));
             }
             ReferenceItem::Pixel(a) => {
-                row.offset = Some(format_hex(u64::from(a.offset)));
+                row.offset = Some(format_hex(u64::from(a.offset.get())));
                 row.value = Some(format_hex(a.value));
             }
             ReferenceItem::Launch { launch, how } => row.arguments = self.arguments(launch, how),
@@ -503,6 +503,7 @@ fn print_text(arguments: &Arguments, target: XrefTarget, report: &Report, out: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::RegOffset;
     use trace_core::recording::Access;
     use trace_core::xref::AccessKind;
 
@@ -525,7 +526,7 @@ mod tests {
         let store = ReferenceItem::Pixel(Access {
             space: 0,
             write: true,
-            offset: 0,
+            offset: RegOffset::ZERO,
             width: 4,
             value: 0,
         });

@@ -7,6 +7,7 @@ use crate::cli::source::{Source, SourceRecording};
 use crate::cli::{Exit, Failure, Out, Verb, empty_result, event_filter, format_hex};
 use clap::{Args, FromArgMatches as _, ValueEnum};
 use serde::Serialize;
+use trace_core::RegOffset;
 use trace_core::filter::Derived;
 use trace_core::progress::Progress;
 use trace_core::registers::format_location;
@@ -170,7 +171,8 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
 fn label(u: &Usage, opened: &SourceRecording, by: GroupBy) -> String {
     let (space, offset) = u.first_at;
     let number = u8::try_from(space).unwrap_or(u8::MAX);
-    let place = || matches!(by, GroupBy::Register).then(|| format_location(&opened.recording, number, offset));
+    let place =
+        || matches!(by, GroupBy::Register).then(|| format_location(&opened.recording, number, RegOffset::new(offset)));
     u.name
         .clone()
         .or_else(place)

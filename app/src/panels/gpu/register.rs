@@ -19,6 +19,7 @@ use kinescope_files::changes::PlotLine;
 use kinescope_files::scene::Selection;
 use kinescope_session::{Document, descriptions, lookup, text};
 use std::sync::Arc;
+use trace_core::RegOffset;
 use trace_core::registers::{AccessList, Accesses, history};
 
 /// Draws the panel: the bits with their fields, the values over time, the accesses. The inspector shows the other
@@ -46,7 +47,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
 const ONE_ROW: f32 = 640.0;
 
 /// Draws the register's name, the buttons to other writes, and the choice of listed accesses.
-fn head(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, register: u32) {
+fn head(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, register: RegOffset) {
     let narrow = ui.available_width() < ONE_ROW;
     ui.horizontal(|ui| {
         ui.set_height(26.0);
@@ -103,14 +104,17 @@ fn filter_buttons(view: &mut View, ui: &mut Ui) {
 }
 
 /// Draws the button that plots the register or a field of it.
-fn plot_menu(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32) {
+fn plot_menu(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: RegOffset) {
     let r = widgets::icon_button(ui, icons::CHART_BAR, "Plot this register or a field");
     egui::Popup::menu(&r).show(|ui| {
         let fields = lookup::find_register(&doc.recording, register).map(|d| d.layout.fields.as_slice());
         let fields = fields.unwrap_or_default().iter().map(|f| Some(f.name.clone()));
         egui::ScrollArea::vertical().max_height(360.0).show(ui, |ui| {
             for field in std::iter::once(None).chain(fields) {
-                let line = PlotLine { register, field };
+                let line = PlotLine {
+                    register: register,
+                    field,
+                };
                 let word = match &line.field {
                     None => format!("Plot {}", doc.derived.register_name(register)),
                     Some(f) => format!("Plot {}", f.replace('_', " ").to_lowercase()),
@@ -130,7 +134,7 @@ fn plot_menu(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register:
 const CHUNK: usize = 1 << 16;
 
 /// Searches for the accesses that change a register's value, off the interface thread.
-fn find_changes(doc: &Document, view: &mut View, actions: &mut UiActions, register: u32) {
+fn find_changes(doc: &Document, view: &mut View, actions: &mut UiActions, register: RegOffset) {
     if view.looking == Some(register) {
         return;
     }
@@ -253,7 +257,7 @@ fn columns(doc: &Document) -> [Column; 4] {
     ]
 }
 
-fn accesses(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, register: u32) {
+fn accesses(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, register: RegOffset) {
     let p = palette(ui);
     let derived = Arc::clone(&doc.derived);
     let Some(fact) = derived.registers.get(&register) else {

@@ -1,5 +1,6 @@
 //! Synthetic recordings of any length for tests.
 
+use trace_core::RegOffset;
 use trace_core::recording::{Access, EventsBuilder, Recording, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
 
@@ -20,14 +21,17 @@ fn recording(events: EventsBuilder) -> Recording {
 
 fn offset(name: &str) -> u32 {
     let map = RegisterMap::for_gpu(0x6000_0011).expect("the map is embedded");
-    map.find_by_name(name).unwrap_or_else(|| panic!("no {name}")).offset
+    map.find_by_name(name)
+        .unwrap_or_else(|| panic!("no {name}"))
+        .offset
+        .get()
 }
 
 fn access(write: bool, offset: u32, value: u64) -> Access {
     Access {
         space: 0,
         write,
-        offset,
+        offset: RegOffset::new(offset),
         width: 4,
         value,
     }

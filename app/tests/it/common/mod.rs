@@ -24,9 +24,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, EventsBuilder, Recording};
+use trace_core::{GpuVa, RegOffset};
 use trace_import::{OpenOptions, Opened};
 
 /// Time after which a test counts as hung.
@@ -119,7 +119,7 @@ pub fn busy(folder: &Path) -> PathBuf {
 
 /// Returns the events that write a register, in order.
 pub fn writes(doc: &Document, register: u32) -> Vec<u64> {
-    let events = doc.derived.registers[&register].accesses.all().iter();
+    let events = doc.derived.registers[&RegOffset::new(register)].accesses.all().iter();
     events
         .filter(|e| doc.recording.events.access(*e as usize).is_some_and(|a| a.write))
         .collect()
@@ -128,7 +128,7 @@ pub fn writes(doc: &Document, register: u32) -> Vec<u64> {
 /// Returns the register with the most writes.
 pub fn find_busiest_register(doc: &Document) -> u32 {
     let all = doc.derived.registers.keys().copied();
-    all.max_by_key(|r| writes(doc, *r).len()).unwrap()
+    all.max_by_key(|r| writes(doc, r.get()).len()).unwrap().get()
 }
 
 /// Text that a window paints.

@@ -1,5 +1,6 @@
 //! A recording whose stores draw a picture on a Bochs display.
 
+use trace_core::RegOffset;
 use trace_core::recording::{Access, Bar, EventsBuilder, Hardware, PciFunction, Recording, Space, SpaceKind};
 use trace_core::screen::Picture;
 
@@ -55,7 +56,7 @@ pub fn screen_recording() -> Recording {
         b.access(time, 0, access);
     };
     for (index, value) in [(1, WIDTH), (2, HEIGHT), (3, 32), (6, WIDTH), (8, 0), (9, 0), (4, 0x41)] {
-        write(0, 0x500 + 2 * index, 2, u64::from(value));
+        write(0, RegOffset::new(0x500 + 2 * index), 2, u64::from(value));
     }
     let [left, top, right, bottom] = HOLE;
     let mut rgb = Vec::new();
@@ -64,13 +65,13 @@ pub fn screen_recording() -> Recording {
             let c = color(x, y);
             rgb.extend([(c >> 16) as u8, (c >> 8) as u8, c as u8]);
             if !((left..right).contains(&x) && (top..bottom).contains(&y)) {
-                write(1, (y * WIDTH + x) * 4, 4, u64::from(c));
+                write(1, RegOffset::new((y * WIDTH + x) * 4), 4, u64::from(c));
             }
         }
     }
     let at = (TWICE[1] * WIDTH + TWICE[0]) * 4;
-    write(1, at, 4, 0x00ff_0000);
-    write(1, at, 4, 0x0000_ff00);
+    write(1, RegOffset::new(at), 4, 0x00ff_0000);
+    write(1, RegOffset::new(at), 4, 0x0000_ff00);
     r.events = b.finish();
     r.set_expected_screen(&Picture::new(WIDTH, HEIGHT, rgb).unwrap());
     r

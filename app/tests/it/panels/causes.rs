@@ -11,7 +11,7 @@ use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, AddressSpace, EventsBuilder, FrameRole, MemoryBuilder, MmuFormat, Recording};
 use trace_core::xref::{AccessKind, MAX_REFERENCES, Reference, ReferenceItem, XrefIndex, XrefTarget, find_references};
-use trace_core::{GpuVa, PhysAddr};
+use trace_core::{GpuVa, PhysAddr, RegOffset};
 
 fn find_rows(r: &Recording, derived: &DerivedData, (space, va, level): (u32, u64, u8)) -> Vec<ReferenceRow> {
     let target = XrefTarget::Entry {
@@ -177,7 +177,7 @@ fn moved() -> Recording {
         let access = Access {
             space: 0,
             write: false,
-            offset: offset * 4,
+            offset: RegOffset::new(offset * 4),
             width: 4,
             value: 0,
         };

@@ -5,6 +5,7 @@ use crate::panels::hands::saxpy;
 use egui_kittest::kittest::Queryable as _;
 use kinescope_files::scene::Selection;
 use kinescope_session::lookup;
+use trace_core::RegOffset;
 use trace_core::recording::Recording;
 
 #[test]
@@ -68,7 +69,8 @@ fn the_register_panel_goes_from_write_to_write() {
     let register = find_busiest_register(w.doc());
     let writes = writes(w.doc(), register);
     assert!(writes.len() >= 3, "{writes:?}");
-    w.doc().go_with(writes[0], Selection::Register(register));
+    w.doc()
+        .go_with(writes[0], Selection::Register(RegOffset::new(register)));
     w.settle();
     for want in &writes[1..3] {
         w.harness

@@ -5,10 +5,10 @@ use crate::common::Window;
 use crate::common::net::net;
 use kinescope::panels::PANELS;
 use kinescope::panels::recording::plots::{ByKind, Section};
-use trace_core::GpuVa;
 use trace_core::recording::{
     Access, EventsBuilder, InterruptRow, Recording, Space, SpaceKind, SubmitRow, UndecodedRow,
 };
+use trace_core::{GpuVa, RegOffset};
 use trace_query::GroupBy;
 
 /// Returns recordings that lack some kind of data, with their names.
@@ -33,7 +33,7 @@ fn incomplete_recordings() -> Vec<(&'static str, Recording)> {
     let access = Access {
         space: 0,
         write: true,
-        offset: 0x24,
+        offset: RegOffset::new(0x24),
         width: 4,
         value: 1,
     };
@@ -55,7 +55,7 @@ fn incomplete_recordings() -> Vec<(&'static str, Recording)> {
         (
             "only undecoded accesses",
             recording(true, &|b| {
-                b.undecoded(1, 1, 0, UndecodedRow::from_access(0x20, true, 4))
+                b.undecoded(1, 1, 0, UndecodedRow::from_access(RegOffset::new(0x20), true, 4))
             }),
         ),
         ("only submits", recording(true, &|b| b.submit(1, submit))),

@@ -8,6 +8,7 @@ use kinescope_files::changes::PlotLine;
 use kinescope_files::scene::Selection;
 use kinescope_session::lookup;
 use std::collections::BTreeMap;
+use trace_core::RegOffset;
 use trace_core::filter::Query;
 use trace_core::progress::Progress;
 use trace_core::registers::AccessList;
@@ -15,7 +16,10 @@ use trace_core::values::{AccessFilter, collect};
 use trace_query::GroupBy;
 
 fn register_line(register: u32) -> PlotLine {
-    PlotLine { register, field: None }
+    PlotLine {
+        register: RegOffset::new(register),
+        field: None,
+    }
 }
 
 /// Returns a register with a field whose values have names, and that field.
@@ -40,7 +44,7 @@ fn empty_plots_panel_gives_a_hint_and_plots_on_click() {
     w.run("show-plots");
     assert!(w.has_part("Choose a register"));
     let busy = find_busiest_register(w.doc());
-    let name = w.doc().derived.register_name(busy);
+    let name = w.doc().derived.register_name(RegOffset::new(busy));
     w.enter("Find what to plot", &name);
     assert!(w.doc().is_plotted(&register_line(busy)) || w.doc().changes().plots().len() == 1);
     let line = w.doc().changes().plots()[0].1.clone();
@@ -107,7 +111,7 @@ fn legend_shows_values_at_the_current_event() {
         let (event, value) = (u64::from(values.events()[n]), values.values()[n]);
         w.doc().go(event);
         w.settle();
-        let name = w.doc().derived.register_name(busy);
+        let name = w.doc().derived.register_name(RegOffset::new(busy));
         let message = format!("Line {name} {value:#010x}");
         assert!(w.has(&message), "{message}");
         seen.insert(message);
@@ -150,7 +154,7 @@ fn plot_click_sets_the_current_event_and_wheel_zooms() {
     w.doc().plot(&register_line(busy));
     w.run("show-plots");
     w.run("first-event");
-    let name = w.doc().derived.register_name(busy);
+    let name = w.doc().derived.register_name(RegOffset::new(busy));
     let label = format!("Plot of {name}");
     w.click(&label);
     let (current_event, len) = (w.doc().current_event(), w.doc().len());
@@ -190,15 +194,15 @@ fn access_selection_replaces_plotted_values() {
         .iter()
         .find(|(_, f)| f.accesses.writes().is_empty());
     let read = *read.expect("a register is only read").0;
-    for register in [written, read] {
+    for register in [written, read.get()] {
         w.doc().plot(&register_line(register));
     }
     w.run("show-plots");
     for filter in [AccessFilter::Writes, AccessFilter::Reads, AccessFilter::Both] {
         w.views().plots.access_filter = filter;
         w.settle();
-        for register in [written, read] {
-            let fact = w.doc().derived.registers[&register].clone();
+        for register in [written, read.get()] {
+            let fact = w.doc().derived.registers[&RegOffset::new(register)].clone();
             let expected: Vec<u32> = match filter {
                 AccessFilter::Both => fact.accesses.all().iter().map(|e| e as u32).collect(),
                 AccessFilter::Writes => fact.accesses.writes().iter().map(|e| e as u32).collect(),
@@ -320,7 +324,7 @@ fn work_that_is_replaced_or_stopped_leaves_the_window_usable() {
     w.harness.step();
     w.views().plots.access_filter = AccessFilter::Both;
     w.settle();
-    let all = w.doc().derived.registers[&busy].accesses.len();
+    let all = w.doc().derived.registers[&RegOffset::new(busy)].accesses.len();
     assert_eq!(w.views().plots.values_of(&register_line(busy)).unwrap().len(), all);
     assert!(
         w.views().plots.point_count() < 8000,

@@ -229,7 +229,7 @@ fn selected_pixel_shows_everywhere_with_its_stores() {
     let stores: Vec<u64> = (0..events.len())
         .filter(|e| {
             let a = events.access(*e);
-            a.is_some_and(|a| a.space == 1 && u64::from(a.offset) == offset)
+            a.is_some_and(|a| a.space == 1 && u64::from(a.offset.get()) == offset)
         })
         .map(|e| e as u64)
         .collect();

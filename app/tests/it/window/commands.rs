@@ -17,6 +17,7 @@ use kinescope_session::cursors::Cursor;
 use kinescope_session::derived_data::RegisterFact;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use trace_core::RegOffset;
 use trace_core::progress::Progress;
 
 /// A check that runs a command and asserts what it changed.
@@ -232,20 +233,20 @@ const CHECKS: &[(&str, Check)] = &[
     ("next-touch", |w, id| {
         w.doc().go(0);
         let busy = find_busiest_register(w.doc());
-        w.doc().select(Selection::Register(busy));
+        w.doc().select(Selection::Register(RegOffset::new(busy)));
         moves(w, id);
-        assert_eq!(*w.doc().selection(), Selection::Register(busy));
+        assert_eq!(*w.doc().selection(), Selection::Register(RegOffset::new(busy)));
     }),
     ("previous-touch", |w, id| {
         w.run("last-event");
         let busy = find_busiest_register(w.doc());
-        w.doc().select(Selection::Register(busy));
+        w.doc().select(Selection::Register(RegOffset::new(busy)));
         moves(w, id);
     }),
     ("last-writer", |w, id| {
         w.run("last-event");
         let busy = find_busiest_register(w.doc());
-        w.doc().select(Selection::Register(busy));
+        w.doc().select(Selection::Register(RegOffset::new(busy)));
         moves(w, id);
         let event = w.doc().current_event() as usize;
         assert!(w.doc().recording.events.access(event).is_some_and(|a| a.write));
@@ -387,11 +388,11 @@ const CHECKS: &[(&str, Check)] = &[
     }),
     ("plot-register", |w, id| {
         let busy = find_busiest_register(w.doc());
-        w.doc().select(Selection::Register(busy));
+        w.doc().select(Selection::Register(RegOffset::new(busy)));
         ran(w, id);
         assert!(w.is_panel_active("plots") && w.doc().changes().plots().len() == 1);
         assert!(w.views().plots.point_count() > 2, "the steps of the register are drawn");
-        w.doc().select(Selection::Register(busy));
+        w.doc().select(Selection::Register(RegOffset::new(busy)));
         ran(w, id);
         assert!(w.doc().changes().plots().is_empty());
         ran(w, "undo");
@@ -422,9 +423,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("copy-as-c", |w, id| {
         let busy = find_busiest_register(w.doc());
         let last = w.doc().len() - 1;
-        w.doc().go_with(last, Selection::Register(busy));
+        w.doc().go_with(last, Selection::Register(RegOffset::new(busy)));
         let copied = w.run_and_copy(id);
-        let name = w.doc().derived.register_name(busy);
+        let name = w.doc().derived.register_name(RegOffset::new(busy));
         assert!(
             copied.starts_with(&format!("#define {name} {busy:#x}u\n#define {name}_VALUE 0x")),
             "{copied}"
@@ -559,13 +560,13 @@ const CHECKS: &[(&str, Check)] = &[
     ("next-write", |w, id| {
         w.doc().go(0);
         let busy = find_busiest_register(w.doc());
-        w.doc().select(Selection::Register(busy));
+        w.doc().select(Selection::Register(RegOffset::new(busy)));
         moves(w, id);
     }),
     ("previous-write", |w, id| {
         w.run("last-event");
         let busy = find_busiest_register(w.doc());
-        w.doc().select(Selection::Register(busy));
+        w.doc().select(Selection::Register(RegOffset::new(busy)));
         moves(w, id);
     }),
     ("next-interrupt", |w, id| {

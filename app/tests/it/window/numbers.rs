@@ -3,15 +3,16 @@
 use crate::common::{Window, writes};
 use kinescope_files::numbers::NumberFormat;
 use kinescope_files::scene::Selection;
+use trace_core::RegOffset;
 
 /// Goes to a write of a register whose value has more than one digit. Returns the value.
 fn go_to_write(w: &mut Window) -> u64 {
     let doc = w.doc();
     let wide = |doc: &kinescope_session::Document, e: u64| doc.recording.events.access(e as usize).unwrap().value > 9;
-    let registers: Vec<u32> = doc.derived.registers.keys().copied().collect();
+    let registers: Vec<RegOffset> = doc.derived.registers.keys().copied().collect();
     let (register, event) = registers
         .into_iter()
-        .find_map(|r| Some((r, writes(doc, r).into_iter().find(|e| wide(doc, *e))?)))
+        .find_map(|r| Some((r, writes(doc, r.get()).into_iter().find(|e| wide(doc, *e))?)))
         .unwrap();
     doc.go_with(event, Selection::Register(register));
     w.settle();

@@ -6,9 +6,9 @@ use egui_kittest::kittest::{NodeT as _, Queryable as _};
 use kinescope_session::targets::Targets;
 use replay_engine::client::fitting::Fit;
 use replay_engine::device::qemu;
-use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder, Hardware, PciFunction, Space, SpaceKind, TraceKind};
+use trace_core::{Recording, RegOffset};
 
 const RV100: &str = "qemu:ati-vga,model=rv100";
 
@@ -30,7 +30,7 @@ fn pci_recording(vendor: u16, device: u16) -> Recording {
         let access = Access {
             space: 0,
             write: n % 2 == 0,
-            offset: 0x50,
+            offset: RegOffset::new(0x50),
             width: 4,
             value: n,
         };

@@ -114,7 +114,7 @@ fn unloaded_driver_is_recorded_and_changes_are_undone() {
     let accesses: Vec<_> = r
         .events
         .accesses(0..r.events.len())
-        .map(|(_, a)| (a.write, a.offset, a.value))
+        .map(|(_, a)| (a.write, a.offset.get(), a.value))
         .collect();
     assert_eq!(accesses, [(false, 0x148, 0), (true, 0x50, 1)]);
     let identity = &r.metadata.identity;
@@ -192,7 +192,7 @@ fn bound_driver_is_rebound_and_its_accessors_are_recorded() {
     let accesses: Vec<_> = r
         .events
         .accesses(0..r.events.len())
-        .map(|(_, a)| (a.write, a.offset, a.value))
+        .map(|(_, a)| (a.write, a.offset.get(), a.value))
         .collect();
     assert_eq!(accesses, [(false, 0x18, 5)]);
     let Some(Hardware::Pci(f)) = r.hardware() else { panic!() };

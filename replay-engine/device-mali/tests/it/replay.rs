@@ -13,10 +13,10 @@ use replay_engine::plan::{CompileOptions, Edits, PLAN_VERSION, Pace, Plan, Rewri
 use replay_engine::run::{Outcome, UncomputedJobs, Verdict, run};
 use replay_engine::verify::{Reason, verify};
 use std::collections::{BTreeMap, BTreeSet};
-use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, FrameRole, Page};
 use trace_core::registers::{ReadRule, RegisterMap, Role};
+use trace_core::{Recording, RegOffset};
 
 fn count_rewrites(plan: &Plan, kind: RewriteKind) -> usize {
     plan.rewrites.iter().filter(|r| r.kind == kind).count()
@@ -190,7 +190,7 @@ fn compared_reads(r: &Recording) -> BTreeMap<u32, Vec<u64>> {
         if a.write || rule == ReadRule::Feeds {
             continue;
         }
-        let of = reads.entry(a.offset).or_default();
+        let of = reads.entry(a.offset.get()).or_default();
         if rule == ReadRule::Until {
             of.clear();
         }
@@ -230,7 +230,10 @@ fn cleared_interrupt_status_diverges_at_every_handler() {
     let map = RegisterMap::by_name("mali-jm").unwrap();
     let mut handlers = 0;
     for (offset, of) in compared_reads(&r) {
-        if matches!(map.at(offset).unwrap().replay.role, Some(Role::IrqStatus(_))) {
+        if matches!(
+            map.at(RegOffset::new(offset)).unwrap().replay.role,
+            Some(Role::IrqStatus(_))
+        ) {
             for at in of {
                 check_divergence_at(&r, 2580, at, 0);
                 handlers += 1;

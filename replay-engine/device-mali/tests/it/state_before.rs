@@ -12,11 +12,11 @@ use replay_engine::plan::{CompileOptions, Compiled, Edits, Plan, text};
 use replay_engine::run::{Outcome, Verdict, run_with};
 use replay_engine::verify::{Reason, verify, verify_with};
 use std::path::Path;
-use trace_core::Recording;
 use trace_core::finding::{FindingKind, Severity};
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder};
 use trace_core::registers::{ReadRule, RegisterMap};
+use trace_core::{Recording, RegOffset};
 
 const SHADER_CONFIG: u32 = 0xf04;
 const TILER_CONFIG: u32 = 0xf08;
@@ -52,7 +52,7 @@ fn recording(accesses: &[(bool, u32, u64)]) -> Recording {
         let access = Access {
             space: 0,
             write: *write,
-            offset: *offset,
+            offset: RegOffset::new(*offset),
             width: 4,
             value: *value,
         };

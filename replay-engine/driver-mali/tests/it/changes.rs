@@ -13,7 +13,7 @@ use trace_core::families::mali_jm::WriteKind;
 use trace_core::mmu::{self, Rights};
 use trace_core::progress::Progress;
 use trace_core::recording::{BufferRole, ElementType, EventKind, FrameRole, HostWriteRow, MemoryView, MmuFormat};
-use trace_core::{GpuVa, Recording, container};
+use trace_core::{GpuVa, Recording, RegOffset, container};
 
 const FORMATS: [MmuFormat; 2] = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
 
@@ -186,7 +186,7 @@ fn mappings_change_between_submits_and_the_mmu_is_notified() {
         // A lock, a flush of the tables and a poll follow every change of tables.
         let commands: Vec<u64> = (0..r.events.len())
             .filter_map(|e| r.events.access(e))
-            .filter(|a| a.write && a.offset == 0x2418)
+            .filter(|a| a.write && a.offset == RegOffset::new(0x2418))
             .map(|a| a.value)
             .collect();
         assert_eq!(commands, [1, 2, 4, 2, 4, 2, 4, 2, 5, 1]);

@@ -30,7 +30,7 @@ pub(super) fn status_registers(map: &RegisterMap) -> Vec<(u32, u32)> {
         _ => None,
     };
     map.registers()
-        .filter_map(|r| Some((line(r.replay.role.as_ref()?)?, r.offset)))
+        .filter_map(|r| Some((line(r.replay.role.as_ref()?)?, r.offset.get())))
         .collect()
 }
 

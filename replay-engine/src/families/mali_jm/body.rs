@@ -13,6 +13,7 @@ use crate::rules::{
 };
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use trace_core::RegOffset;
 use trace_core::recording::{InterruptLine, Page};
 use trace_core::registers::{ReadRule, Register, RegisterMap, Role};
 
@@ -370,7 +371,7 @@ impl<'a> Walker<'a> {
             return self.refuse(1, Reason::WidthOrAlignment { offset, width });
         }
         let at = u32::try_from(offset).unwrap_or(u32::MAX);
-        match self.map.at(at) {
+        match self.map.at(RegOffset::new(at)) {
             Some(r) => Ok(Some(r)),
             None if self
                 .plan

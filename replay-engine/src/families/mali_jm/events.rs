@@ -202,8 +202,8 @@ impl<'a, 'm> Translation<'a, 'm> {
             return Err(CompileError::OtherSpace { event, space: a.space });
         }
         let window = self.map.window_bytes();
-        let fits = u64::from(a.offset) + u64::from(a.width) <= window;
-        if a.width != 4 || !a.offset.is_multiple_of(4) || !fits {
+        let fits = u64::from(a.offset.get()) + u64::from(a.width) <= window;
+        if a.width != 4 || !a.offset.get().is_multiple_of(4) || !fits {
             return Err(CompileError::BadAccess {
                 event,
                 offset: a.offset,
@@ -218,10 +218,10 @@ impl<'a, 'm> Translation<'a, 'm> {
                 .options
                 .allow_unknown
                 .iter()
-                .any(|allowed| allowed.contains(&a.offset)) =>
+                .any(|allowed| allowed.contains(&a.offset.get())) =>
             {
                 if a.write {
-                    self.plain_write(at, a.offset, a.width, a.value)
+                    self.plain_write(at, a.offset.get(), a.width, a.value)
                 } else {
                     self.out.reads.equal += 1;
                     self.plain_read(at, a, ReadClass::Equal)
@@ -249,7 +249,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         self.push(Action::Read {
             event: at as u32,
             space: space::REGISTERS,
-            offset: u64::from(a.offset),
+            offset: u64::from(a.offset.get()),
             width: a.width,
             class,
             expected: a.value,
@@ -308,7 +308,7 @@ impl<'a, 'm> Translation<'a, 'm> {
                     event: at as u32,
                     reads,
                     space: space::REGISTERS,
-                    offset: u64::from(a.offset),
+                    offset: u64::from(a.offset.get()),
                     width: a.width,
                     mask: width_mask(a.width),
                     expected: a.value,
@@ -362,7 +362,7 @@ impl<'a, 'm> Translation<'a, 'm> {
             });
         }
         self.untouched.write(r, a.value);
-        self.written.values.insert(a.offset, a.value);
+        self.written.values.insert(a.offset.get(), a.value);
         match r.replay.role {
             Some(Role::Root) => self.root(at, r, a),
             Some(Role::FlushId) if self.fed => {
@@ -371,23 +371,23 @@ impl<'a, 'm> Translation<'a, 'm> {
                 self.push(Action::WriteSlot {
                     event: at as u32,
                     space: space::REGISTERS,
-                    offset: u64::from(a.offset),
+                    offset: u64::from(a.offset.get()),
                     width: a.width,
                     slot: FLUSH_SLOT,
                 })
             }
             Some(Role::JobCommand) if a.value == COMMAND_START => {
                 self.submit(at, r)?;
-                self.plain_write(at, a.offset, a.width, a.value)
+                self.plain_write(at, a.offset.get(), a.width, a.value)
             }
-            _ => self.plain_write(at, a.offset, a.width, a.value),
+            _ => self.plain_write(at, a.offset.get(), a.width, a.value),
         }
     }
 
     fn root(&mut self, at: usize, r: &Register, a: Access) -> Result<(), CompileError> {
         let whole = self.roots.get(&at).copied().unwrap_or_else(|| self.written.pair(r));
         if whole == 0 {
-            return self.plain_write(at, a.offset, a.width, a.value);
+            return self.plain_write(at, a.offset.get(), a.width, a.value);
         }
         let recorded = &self.recording.metadata.address_spaces;
         let number = r.index.unwrap_or(0);
@@ -418,7 +418,7 @@ impl<'a, 'm> Translation<'a, 'm> {
             r.name, a.value
         );
         self.rewrite(RewriteKind::Root, at, detail);
-        self.plain_write(at, a.offset, a.width, value)
+        self.plain_write(at, a.offset.get(), a.width, value)
     }
 
     fn submit(&mut self, at: usize, r: &Register) -> Result<(), CompileError> {
@@ -431,7 +431,7 @@ impl<'a, 'm> Translation<'a, 'm> {
                 .find(|x| x.replay.role == Some(role) && x.index == r.index && x.block == r.block)
         };
         let head = of_slot(Role::JobHead).map_or(0, |h| self.written.pair(h));
-        let config = of_slot(Role::JobConfig).map_or(0, |c| self.written.get(c.offset));
+        let config = of_slot(Role::JobConfig).map_or(0, |c| self.written.get(c.offset.get()));
         let head_va = GpuVa::new(head);
         self.open_jobs.insert(slot, self.out.jobs.len());
         self.out.jobs.push(PlanJob {

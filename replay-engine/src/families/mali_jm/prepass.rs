@@ -2,10 +2,10 @@
 //! status reads as 0.
 
 use std::collections::{BTreeMap, HashMap};
-use trace_core::Recording;
 use trace_core::families::mali_jm::AS_UPDATE;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::{Half, ReadRule, Register, RegisterMap, Role};
+use trace_core::{Recording, RegOffset};
 
 /// Number of accesses after an interrupt status read in which its acknowledgement is searched.
 const HANDLER: usize = 64;
@@ -24,9 +24,9 @@ impl WrittenRegisters {
     /// Returns the 64-bit value of the pair that `r` is a half of.
     pub fn pair(&self, r: &Register) -> u64 {
         match r.pair {
-            Some(Half::Low { high_offset }) => self.get(r.offset) | self.get(high_offset) << 32,
-            Some(Half::High { low_offset }) => self.get(low_offset) | self.get(r.offset) << 32,
-            None => self.get(r.offset),
+            Some(Half::Low { high_offset }) => self.get(r.offset.get()) | self.get(high_offset.get()) << 32,
+            Some(Half::High { low_offset }) => self.get(low_offset.get()) | self.get(r.offset.get()) << 32,
+            None => self.get(r.offset.get()),
         }
     }
 }
@@ -60,8 +60,8 @@ pub(super) fn find_polls(recording: &Recording, map: &RegisterMap) -> BTreeMap<u
             before = None;
             continue;
         }
-        let of = runs.entry(a.offset).or_default();
-        match of.last_mut().filter(|_| before == Some(a.offset)) {
+        let of = runs.entry(a.offset.get()).or_default();
+        match of.last_mut().filter(|_| before == Some(a.offset.get())) {
             Some(run) => {
                 run.last = at;
                 run.reads = run.reads.saturating_add(1);
@@ -77,7 +77,7 @@ pub(super) fn find_polls(recording: &Recording, map: &RegisterMap) -> BTreeMap<u
                 });
             }
         }
-        before = Some(a.offset);
+        before = Some(a.offset.get());
     }
     let mut out = BTreeMap::new();
     for of in runs.into_values() {
@@ -109,7 +109,7 @@ pub(super) fn find_roots(recording: &Recording, map: &RegisterMap) -> HashMap<us
     let mut out = HashMap::new();
     let mut settle = |written: &WrittenRegisters, list: Vec<(usize, u32)>| {
         for (at, offset) in list {
-            if let Some(r) = map.at(offset) {
+            if let Some(r) = map.at(RegOffset::new(offset)) {
                 out.insert(at, written.pair(r));
             }
         }
@@ -121,8 +121,8 @@ pub(super) fn find_roots(recording: &Recording, map: &RegisterMap) -> HashMap<us
         let Some(r) = map.at(a.offset) else { continue };
         match r.replay.role {
             Some(Role::Root) => {
-                written.values.insert(a.offset, a.value);
-                waiting.entry(r.index).or_default().push((at, a.offset));
+                written.values.insert(a.offset.get(), a.value);
+                waiting.entry(r.index).or_default().push((at, a.offset.get()));
             }
             Some(Role::AsCommand) if a.value == AS_UPDATE => {
                 settle(&written, waiting.remove(&r.index).unwrap_or_default());

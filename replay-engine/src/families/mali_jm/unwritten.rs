@@ -15,7 +15,7 @@ pub(crate) struct UnwrittenRegisters {
 impl UnwrittenRegisters {
     /// Notes a write of `value` to `r`. A reset counts as a write to every register.
     pub fn write(&mut self, r: &Register, value: u64) {
-        self.written.insert(r.offset);
+        self.written.insert(r.offset.get());
         self.reset |= r.replay.role == Some(Role::GpuCommand) && RESETS.contains(&value);
     }
 
@@ -23,6 +23,6 @@ impl UnwrittenRegisters {
     /// written since.
     pub fn reason<'m>(&self, r: &'m Register) -> Option<&'m str> {
         let marked = r.replay.before.as_deref()?;
-        (!self.reset && !self.written.contains(&r.offset)).then_some(marked)
+        (!self.reset && !self.written.contains(&r.offset.get())).then_some(marked)
     }
 }

@@ -20,7 +20,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Access, Buffer, EventKind, Hardware, RecordedRange, SpaceKind};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::GAP_NS;
-use trace_core::{BusAddr, GpuVa, PhysAddr, Recording};
+use trace_core::{BusAddr, GpuVa, PhysAddr, Recording, RegOffset};
 
 /// Number of events between two progress reports.
 const REPORT_EVERY: usize = 4096;
@@ -274,8 +274,8 @@ impl<'a> Translation<'a> {
                 }),
             };
         };
-        let fits = u64::from(a.offset) + u64::from(a.width) <= window.bytes;
-        let sound = matches!(a.width, 1 | 2 | 4 | 8) && a.offset.is_multiple_of(u32::from(a.width));
+        let fits = u64::from(a.offset.get()) + u64::from(a.width) <= window.bytes;
+        let sound = matches!(a.width, 1 | 2 | 4 | 8) && a.offset.get().is_multiple_of(u32::from(a.width));
         if !fits || !sound {
             return Err(CompileError::BadAccess {
                 event,
@@ -312,7 +312,7 @@ impl<'a> Translation<'a> {
             }
             self.untouched.write(&touch);
             let mut a = a;
-            if let Some((value, detail)) = self.front.write(a.offset, a.value) {
+            if let Some((value, detail)) = self.front.write(a.offset.get(), a.value) {
                 a.value = value;
                 self.rewrites.push(Rewrite {
                     kind: RewriteKind::Feature,
@@ -329,7 +329,9 @@ impl<'a> Translation<'a> {
     fn allows(&self, a: Access) -> bool {
         let (from, to) = (a.offset, a.offset.saturating_add(u32::from(a.width)));
         let allowed = &self.options.allow_unknown;
-        allowed.iter().any(|r| r.start <= from && to <= r.end)
+        allowed
+            .iter()
+            .any(|r| r.start <= from.get() && to <= RegOffset::new(r.end))
     }
 
     fn plain(
@@ -340,7 +342,7 @@ impl<'a> Translation<'a> {
         demand: CompareMode,
         before: bool,
     ) -> Result<usize, CompileError> {
-        let (event, offset) = (at as u32, u64::from(a.offset));
+        let (event, offset) = (at as u32, u64::from(a.offset.get()));
         if a.write {
             self.push(Action::Write {
                 event,
@@ -408,7 +410,7 @@ impl<'a> Translation<'a> {
             event,
             reads,
             space: number,
-            offset: u64::from(a.offset),
+            offset: u64::from(a.offset.get()),
             width: a.width,
             mask: width_mask(a.width),
             expected: last.value,

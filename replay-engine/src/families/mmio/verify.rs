@@ -16,6 +16,7 @@ use crate::rules::{
 };
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::BTreeSet;
+use trace_core::RegOffset;
 use trace_core::recording::SpaceKind;
 use trace_core::registers::RegisterMap;
 
@@ -274,11 +275,11 @@ impl<'a> Walker<'a> {
         if number != space::REGISTERS {
             return Ok(None);
         }
-        let touch = RegisterAccess::new(self.map, at, width);
+        let touch = RegisterAccess::new(self.map, RegOffset::new(at), width);
         let allowed = |(start, end): &(u32, u32)| *start <= at && u64::from(at) + u64::from(width) <= u64::from(*end);
         match touch.unknown() {
             Some(unknown) if !self.plan.accesses.allowed.iter().any(allowed) => {
-                let offset = u64::from(unknown);
+                let offset = u64::from(unknown.get());
                 self.refuse(1, Reason::UnknownRegister { offset })
             }
             _ => Ok(Some(touch)),

@@ -56,7 +56,7 @@ impl<'m> CopyBus<'m> {
 
     /// Returns whether an access includes a register of the engine.
     pub fn is_engine_register(&self, touch: &RegisterAccess<'_>) -> bool {
-        touch.registers().any(|r| self.ours(r.offset))
+        touch.registers().any(|r| self.ours(r.offset.get()))
     }
 
     pub fn write(

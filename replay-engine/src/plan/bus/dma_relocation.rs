@@ -8,8 +8,8 @@ use crate::plan::{RegisterAccess, Rewrite, RewriteKind};
 use replay_core::{Action, width_mask};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use trace_core::BusAddr;
 use trace_core::registers::RegisterMap;
+use trace_core::{BusAddr, RegOffset};
 
 /// A change of memory by the CPU, with its action.
 pub(crate) struct MemoryChange {
@@ -106,7 +106,7 @@ impl<'m> DmaRelocator<'m> {
         ground: &dyn DeviceMemory,
     ) -> Result<(), BusError> {
         let at = u32::try_from(offset).map_err(|_| BusError(format!("offset {offset:#x}")))?;
-        let touch = RegisterAccess::new(self.map, at, width);
+        let touch = RegisterAccess::new(self.map, RegOffset::new(at), width);
         let rests = self.relies_on_rest(&touch, value);
         if rests {
             self.settle(event)?;

@@ -9,8 +9,8 @@ use super::walk::Chain;
 use crate::plan::RegisterAccess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use trace_core::BusAddr;
 use trace_core::registers::{AddressRegister, QueueEngine, Role};
+use trace_core::{BusAddr, RegOffset};
 
 /// Offset of the index of the next entry, in both rings.
 const INDEX_AT: u64 = 2;
@@ -141,10 +141,13 @@ impl<'m> QueueBus<'m> {
 
     /// Returns whether a write must come after the end of a reset.
     pub fn needs_reset_end(&self, touch: &RegisterAccess<'_>, value: u64) -> bool {
-        let again = value == 0 && touch.registers().any(|r| r.offset == self.engine.status);
+        let again = value == 0
+            && touch
+                .registers()
+                .any(|r| r.offset == RegOffset::new(self.engine.status));
         let named = touch
             .registers()
-            .any(|r| self.ours(r.offset) || r.replay.role == Some(Role::Doorbell));
+            .any(|r| self.ours(r.offset.get()) || r.replay.role == Some(Role::Doorbell));
         self.known == RegisterKnowledge::Resetting && named && !again
     }
 

@@ -120,8 +120,8 @@ pub(super) fn find_whole_register(
 ) -> Result<Option<u32>, BusError> {
     let mut parts = touch.parts().iter();
     match (parts.next(), parts.next()) {
-        (Some(p), None) if p.is_whole() => Ok(Some(p.register.offset)),
-        _ if touch.registers().any(|r| ours(r.offset)) => BusError::new(format!(
+        (Some(p), None) if p.is_whole() => Ok(Some(p.register.offset.get())),
+        _ if touch.registers().any(|r| ours(r.offset.get())) => BusError::new(format!(
             "{} does not write one whole register, and the device reads an address from it",
             touch.name()
         )),

@@ -8,7 +8,7 @@ use trace_core::recording::{
     Access, EventsBuilder, FrameRole, HostWriteRow, InterruptRow, MemoryBuilder, Page, PageId, Space, ZERO_PAGE,
 };
 use trace_core::screen::Picture;
-use trace_core::{PAGE_SIZE, PhysAddr, Recording};
+use trace_core::{PAGE_SIZE, PhysAddr, Recording, RegOffset};
 
 const PAGE: u64 = PAGE_SIZE as u64;
 const SECOND: u64 = 1_000_000_000;
@@ -223,7 +223,7 @@ fn access(write: bool, offset: u32, width: u8, value: u64) -> Access {
     Access {
         space: 0,
         write,
-        offset,
+        offset: RegOffset::new(offset),
         width,
         value,
     }

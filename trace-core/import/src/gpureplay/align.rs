@@ -57,7 +57,7 @@ pub(super) fn find_missing_lines(
         *excess.entry(a.key()).or_default() += 1;
     }
     for (_, a) in events.accesses(0..events.len()) {
-        if let Some(n) = excess.get_mut(&(a.write, a.offset, a.value)) {
+        if let Some(n) = excess.get_mut(&(a.write, a.offset.get(), a.value)) {
             *n -= 1;
         }
     }
@@ -125,7 +125,7 @@ fn align_as_sequences(
 ) -> Result<Vec<Option<usize>>, Cancelled> {
     let of_events: Vec<Placed> = events
         .accesses(0..events.len())
-        .map(|(e, a)| (e, (a.write, a.offset, a.value)))
+        .map(|(e, a)| (e, (a.write, a.offset.get(), a.value)))
         .collect();
     let of_lines: Vec<Placed> = lines.iter().enumerate().map(|(j, l)| (j, l.key())).collect();
     let mut pairs = Pairs {
@@ -277,7 +277,7 @@ fn align_by_thread(events: &Events, lines: &[TimelineAccess]) -> Vec<Option<usiz
             if used.get(j) == Some(&true) {
                 continue;
             }
-            if l.write == a.write && l.offset == a.offset && u64::from(l.value) == a.value {
+            if l.write == a.write && l.offset == a.offset.get() && u64::from(l.value) == a.value {
                 any = any.or(Some(j));
                 if !passed.contains(&l.thread) {
                     in_order = Some(j);

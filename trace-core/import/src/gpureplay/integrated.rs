@@ -306,6 +306,7 @@ fn report_order(name: &str, pairs: &[(usize, usize)], findings: &mut Vec<Finding
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::RegOffset;
     use trace_core::recording::{Access, EventsBuilder};
 
     fn events(accesses: &[(u32, u64)]) -> Events {
@@ -314,7 +315,7 @@ mod tests {
             let access = Access {
                 space: 0,
                 write: false,
-                offset: *offset,
+                offset: RegOffset::new(*offset),
                 width: 4,
                 value: *value,
             };

@@ -115,7 +115,7 @@ fn written(recording: &Recording, first: u64, count: u64) -> Vec<(u32, u32)> {
     let mut out = Vec::new();
     for event in 0..events.len() {
         match events.access(event) {
-            Some(a) if (first + 1..=first + count).contains(&submit) => out.push((a.offset / 4, a.value as u32)),
+            Some(a) if (first + 1..=first + count).contains(&submit) => out.push((a.offset.get() / 4, a.value as u32)),
             Some(_) => {}
             None => submit += u64::from(events.kind(event) == Some(trace_core::recording::EventKind::Submit)),
         }

@@ -1,9 +1,9 @@
 //! The device description of an imported log: its bus identity and its name.
 
 use super::device::DeviceName;
-use trace_core::PhysAddr;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{EventKind, Hardware, PciFunction, PlatformDevice, PlatformWindow, Recording, SpaceKind};
+use trace_core::{PhysAddr, RegOffset};
 
 /// Sets the device of a recording: a PCI function, or a device-tree device. The latter applies if the log has no
 /// function and comes from a kernel that traces all register accesses; its windows are those that the driver mapped.
@@ -103,7 +103,7 @@ pub(super) fn identify(recording: &mut Recording) {
     }
     let events = &recording.events;
     let first = events.accesses(0..events.len()).find(|(event, a)| {
-        a.space == 0 && a.offset == 0 && a.width == 4 && events.kind(*event) == Some(EventKind::Read)
+        a.space == 0 && a.offset == RegOffset::ZERO && a.width == 4 && events.kind(*event) == Some(EventKind::Read)
     });
     let id = first.and_then(|(_, a)| u32::try_from(a.value).ok()).unwrap_or(0);
     recording.metadata.identity.gpu_id = id;

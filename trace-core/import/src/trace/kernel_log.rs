@@ -11,7 +11,7 @@ use super::text;
 use std::collections::{BTreeMap, HashMap};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{DmaKind, DmaMapRow, InterruptRow, UndecodedRow};
-use trace_core::{BusAddr, PhysAddr};
+use trace_core::{BusAddr, PhysAddr, RegOffset};
 
 /// Maximum number of open calls of a thread, of windows of accessors, and of names of interrupts.
 const MAX_OPEN_CALLS: usize = 64;
@@ -275,7 +275,11 @@ impl KernelLog {
                     let at = AccessTarget::Window(window, register);
                     match value {
                         Some(value) => rows.access(write, head.time, at, width, value),
-                        None => rows.undecoded(head.time, at, UndecodedRow::from_access(register, write, width)),
+                        None => rows.undecoded(
+                            head.time,
+                            at,
+                            UndecodedRow::from_access(RegOffset::new(register), write, width),
+                        ),
                     }
                 }
             }

@@ -22,8 +22,8 @@ use super::log::{Format, Log};
 use super::mmio_regions::{Finder, MmioRegions, Owner, find_mapped_range};
 use super::rows::{AccessTarget, Rows};
 use super::text::{self, Line};
-use trace_core::BusAddr;
 use trace_core::recording::{Bar, EXPANSION_ROM, PciFunction, UndecodedRow};
+use trace_core::{BusAddr, RegOffset};
 
 /// Value of [`trace_core::recording::Identity::source`].
 pub(super) const SOURCE: &str = "mmiotrace";
@@ -194,7 +194,7 @@ impl Parsed {
             [b'U', b'N', b'K', ..] => {
                 l.tag(b"UNKNOWN ")?;
                 let u = undecoded(l)?;
-                let row = UndecodedRow::from_instruction(0, u.code);
+                let row = UndecodedRow::from_instruction(RegOffset::ZERO, u.code);
                 self.rows.undecoded(u.time, at(finder, u.address), row);
             }
             _ => self.rare(l)?,

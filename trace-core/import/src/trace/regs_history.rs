@@ -22,12 +22,12 @@ use line::ParsedLine;
 use memchr::memmem;
 use std::path::Path;
 use stitch::Stitch;
-use trace_core::PhysAddr;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{
     Access, Clock, EventsBuilder, Identity, LostEvents, Metadata, Recording, Space, SpaceKind,
 };
+use trace_core::{PhysAddr, RegOffset};
 
 /// Value of [`Identity::source`] for a recording made from a history.
 pub const SOURCE: &str = "kbase-regs-history";
@@ -349,7 +349,7 @@ impl RecordingBuilder {
             let access = Access {
                 space: 0,
                 write: entry.write,
-                offset,
+                offset: RegOffset::new(offset),
                 width: 4,
                 value: u64::from(entry.value),
             };

@@ -2,6 +2,7 @@
 //! the whole log is known.
 
 use super::mmio_regions::{MmioRegions, NOWHERE, STRAY};
+use trace_core::RegOffset;
 use trace_core::recording::{DmaMapRow, EventKind, InterruptRow, UndecodedRow};
 
 /// Maximum number of line numbers of unusable lines that are kept for the report.
@@ -139,7 +140,10 @@ impl Rows {
     pub(super) fn undecoded(&mut self, time: u64, at: AccessTarget, row: UndecodedRow) {
         let (window, offset) = self.place(at, self.undecoded.len(), true);
         self.row(EventKind::Undecoded, window, time);
-        self.undecoded.push(UndecodedRow { offset, ..row });
+        self.undecoded.push(UndecodedRow {
+            offset: RegOffset::new(offset),
+            ..row
+        });
     }
 
     /// Returns window and offset of an address; unknown ones are recorded for later. `row` is its future row in the
@@ -168,11 +172,14 @@ impl Rows {
                 .find(stray.address)
                 .or_else(|| windows.find_or_add(stray.address, range(stray.address)));
             let (event, row) = (stray.event as usize, stray.row as usize);
-            let offset = match stray.undecoded {
-                true => self.undecoded.get_mut(row).map(|u| &mut u.offset),
-                false => self.offset.get_mut(row),
+            let (Some((number, at)), Some(window)) = (found, self.window.get_mut(event)) else {
+                continue;
             };
-            if let (Some((number, at)), Some(window), Some(offset)) = (found, self.window.get_mut(event), offset) {
+            if stray.undecoded {
+                if let Some(u) = self.undecoded.get_mut(row) {
+                    (*window, u.offset) = (number, RegOffset::new(at));
+                }
+            } else if let Some(offset) = self.offset.get_mut(row) {
                 (*window, *offset) = (number, at);
             }
         }
@@ -183,20 +190,21 @@ impl Rows {
     pub(super) fn move_to(&mut self, moved: &[(u16, u32)]) {
         let (mut access, mut undecoded) = (0, 0);
         for (kind, window) in self.kind.iter().zip(&mut self.window) {
-            let offset = match EventKind::from_raw(*kind) {
+            let place = moved.get(usize::from(*window));
+            match EventKind::from_raw(*kind) {
                 Some(EventKind::Read | EventKind::Write) => {
                     access += 1;
-                    self.offset.get_mut(access - 1)
+                    if let (Some((to, by)), Some(offset)) = (place, self.offset.get_mut(access - 1)) {
+                        (*window, *offset) = (*to, offset.saturating_add(*by));
+                    }
                 }
                 Some(EventKind::Undecoded) => {
                     undecoded += 1;
-                    self.undecoded.get_mut(undecoded - 1).map(|u| &mut u.offset)
+                    if let (Some((to, by)), Some(u)) = (place, self.undecoded.get_mut(undecoded - 1)) {
+                        (*window, u.offset) = (*to, u.offset.saturating_add(*by));
+                    }
                 }
-                _ => None,
-            };
-            if let (Some((to, by)), Some(offset)) = (moved.get(usize::from(*window)), offset) {
-                *window = *to;
-                *offset = offset.saturating_add(*by);
+                _ => {}
             }
         }
     }

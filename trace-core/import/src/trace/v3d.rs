@@ -8,6 +8,7 @@ use super::ftrace;
 use super::text;
 use crate::error::{FilePosition, ImportError};
 use std::path::Path;
+use trace_core::RegOffset;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::recording::{
@@ -61,7 +62,7 @@ fn access(text: &[u8]) -> Option<(String, Access)> {
     let access = Access {
         space: 0,
         write,
-        offset: number(b"offset")?,
+        offset: RegOffset::new(number(b"offset")?),
         width: 4,
         value: u64::from(number(b"val")?),
     };
@@ -110,7 +111,9 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
                 Some(spaces.len() - 1)
             })?;
             let space = spaces.get_mut(at)?;
-            space.bytes = space.bytes.max((u64::from(access.offset) + 4).next_power_of_two());
+            space.bytes = space
+                .bytes
+                .max((u64::from(access.offset.get()) + 4).next_power_of_two());
             let space = u8::try_from(at).ok()?;
             Some(Access { space, ..access })
         });
@@ -164,6 +167,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
 mod tests {
     use super::*;
     use crate::test_recordings::recordings;
+    use trace_core::RegOffset;
 
     #[test]
     fn published_log_matches_the_authors_access_list() {
@@ -194,7 +198,7 @@ mod tests {
         let core = accesses
             .iter()
             .filter(|a| a.write && a.space == 1)
-            .map(|a| (a.write, a.offset, a.value));
+            .map(|a| (a.write, a.offset.get(), a.value));
         let entries: Vec<_> = core.collect();
         assert!(
             replayed.iter().all(|r| entries.contains(r)),
@@ -209,7 +213,10 @@ mod tests {
         for access in &accesses {
             assert_eq!(device.name_of(access).is_some(), access.space == 1, "{access:?}");
         }
-        let dispatch = accesses.iter().find(|a| a.space == 1 && a.offset == 0x908).unwrap();
+        let dispatch = accesses
+            .iter()
+            .find(|a| a.space == 1 && a.offset == RegOffset::new(0x908))
+            .unwrap();
         assert_eq!(device.name_of(dispatch).unwrap(), "CSD_QUEUED_CFG1");
         assert_eq!(device.describe(dispatch).unwrap(), "WG_Y_OFFSET 0 · NUM_WGS_Y 1");
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, Recording};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
-use trace_core::{check, finding, timeline};
+use trace_core::{RegOffset, check, finding, timeline};
 use trace_import::rd;
 
 /// Samples: name, generation, writes, written registers, and writes of registers that have no name in Mesa either.
@@ -154,7 +154,7 @@ fn instruction_names_match_mesas_decoder() {
                 continue;
             };
             let number = u32::from_str_radix(number.trim_end_matches(')'), 16).unwrap();
-            let name_in_map = map.at(number * 4).map(|r| r.name.clone());
+            let name_in_map = map.at(RegOffset::new(number * 4)).map(|r| r.name.clone());
             // Mesa prints a plain number if it has no name.
             if printed.starts_with("0x") {
                 assert_eq!(name_in_map, None, "{name}: {printed}");

@@ -463,7 +463,7 @@ fn clock_logs_match_qemus_trace() {
         let accesses: Vec<_> = r
             .events
             .accesses(0..r.events.len())
-            .map(|(_, a)| (a.write, u64::from(a.offset), a.value))
+            .map(|(_, a)| (a.write, u64::from(a.offset.get()), a.value))
             .collect();
         let text = std::fs::read_to_string(excerpt(&format!("pl031-{kind}.qemu.txt"))).unwrap();
         let qemu_accesses: Vec<_> = text

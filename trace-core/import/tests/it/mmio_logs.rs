@@ -6,7 +6,7 @@ use trace_core::finding::FindingKind;
 use trace_core::progress::Progress;
 use trace_core::recording::{Clock, EventKind, Hardware, Recording, SpaceKind};
 use trace_core::screen::{self, Display, Framebuffer, RenderedScreen};
-use trace_core::{PhysAddr, check, finding};
+use trace_core::{PhysAddr, RegOffset, check, finding};
 
 fn log(name: &str) -> Option<PathBuf> {
     let root = std::env::var_os("KINESCOPE_RECORDINGS").map_or_else(
@@ -154,12 +154,15 @@ fn first_rv100_events_match_the_log_lines() {
     assert_eq!(r.events.kind(0), Some(EventKind::Mark));
     assert_eq!(r.events.marks[1], "map 1: 0xfebf0000, 0x4000 bytes");
     let a = r.events.access(2).unwrap();
-    assert_eq!((a.space, a.write, a.offset, a.width, a.value), (0, false, 0x148, 4, 0));
+    assert_eq!(
+        (a.space, a.write, a.offset, a.width, a.value),
+        (0, false, RegOffset::new(0x148), 4, 0)
+    );
     assert_eq!(r.events.time.get(2), Some(4_867_835_000));
     let rom = (0..r.events.len())
         .find_map(|e| r.events.access(e).filter(|a| a.space == 2))
         .unwrap();
-    assert_eq!((rom.offset, rom.width, rom.value), (0, 2, 0xaa55));
+    assert_eq!((rom.offset, rom.width, rom.value), (RegOffset::ZERO, 2, 0xaa55));
     let f = pci(&r);
     assert_eq!(f.irq, Some(11));
     let bars: Vec<_> = f

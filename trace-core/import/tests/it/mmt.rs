@@ -39,10 +39,10 @@ fn accesses(r: &Recording) -> Vec<Access> {
 fn words(accesses: &[Access]) -> Vec<(bool, u64, u8, u64)> {
     let pieces = |a: &Access| match a.width {
         8 => vec![
-            (a.write, u64::from(a.offset), 4, a.value & 0xffff_ffff),
-            (a.write, u64::from(a.offset) + 4, 4, a.value >> 32),
+            (a.write, u64::from(a.offset.get()), 4, a.value & 0xffff_ffff),
+            (a.write, u64::from(a.offset.get()) + 4, 4, a.value >> 32),
         ],
-        width => vec![(a.write, u64::from(a.offset), width, a.value)],
+        width => vec![(a.write, u64::from(a.offset.get()), width, a.value)],
     };
     accesses.iter().flat_map(pieces).collect()
 }

@@ -8,7 +8,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder, Hardware, PciFunction, Recording, Space, SpaceKind};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, Pyramid};
-use trace_core::{diff, export};
+use trace_core::{RegOffset, diff, export};
 use trace_import::{OpenOptions, Opened};
 
 /// An access: space, write, offset, width, value.
@@ -52,7 +52,7 @@ fn recording(rows: &[Row]) -> Recording {
             Access {
                 space,
                 write,
-                offset,
+                offset: RegOffset::new(offset),
                 width,
                 value,
             },

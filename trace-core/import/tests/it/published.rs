@@ -185,7 +185,7 @@ fn imported_times_and_threads_match_the_timeline() {
         let mut moved_accesses = 0;
         for (event, a) in r.events.accesses(0..r.events.len()) {
             let same = |l: &gpureplay::TimelineAccess| {
-                l.write == a.write && l.offset == a.offset && u64::from(l.value) == a.value
+                l.write == a.write && l.offset == a.offset.get() && u64::from(l.value) == a.value
             };
             // If the order differs, an adjacent line has the access, with the same time.
             let stamp = (r.events.time.get(event), r.events.thread.get(event));

@@ -11,7 +11,7 @@ use trace_core::finding::FindingKind;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, Clock, EventKind, Recording};
 use trace_core::registers::RecordedRegisters;
-use trace_core::{PhysAddr, check, container};
+use trace_core::{PhysAddr, RegOffset, check, container};
 use trace_import::ImportError;
 use trace_import::trace::regs_history::{self, Options, SOURCE};
 
@@ -37,7 +37,7 @@ fn print_dump(accesses: &[Access], size: usize, prefix: &str) -> String {
     let mut out = format!("{prefix}Last {last} register accesses of {} total:\n", accesses.len());
     for (i, a) in accesses[accesses.len() - last..].iter().enumerate() {
         let way = if a.write { 'w' } else { 'r' };
-        let address = AT + u64::from(a.offset);
+        let address = AT + u64::from(a.offset.get());
         writeln!(out, "{prefix}{i:6}: {way}: reg 0x{address:016x} val {:08x}", a.value).unwrap();
     }
     out
@@ -222,7 +222,7 @@ fn dumps_of_another_device_are_left_out() {
 #[test]
 fn user_options_set_register_base_and_gpu_id() {
     let sample = sample();
-    let without_id: Vec<Access> = sample.iter().copied().filter(|a| a.offset != 0).collect();
+    let without_id: Vec<Access> = sample.iter().copied().filter(|a| a.offset != RegOffset::ZERO).collect();
     let text = print_dump(&without_id, 1 << 15, "");
     let r = import_text(&text);
     assert_eq!(accesses(&r), without_id);
@@ -240,7 +240,7 @@ fn user_options_set_register_base_and_gpu_id() {
         ..Options::default()
     };
     let r = import_with(text.as_bytes(), &shifted).unwrap();
-    let expected = without_id.iter().filter(|a| a.offset >= 0x1000).count();
+    let expected = without_id.iter().filter(|a| a.offset >= RegOffset::new(0x1000)).count();
     assert_eq!(accesses(&r).len(), expected);
     assert!(finding_messages(&r, FindingKind::NotUsed)[0].contains("and were not imported"));
     let far = Options {
@@ -315,7 +315,7 @@ fn mali_g71_accesses_round_trip_through_a_history() {
             Access {
                 space: 0,
                 write: fields[1].eq_ignore_ascii_case("w"),
-                offset: hex(fields[2]) as u32,
+                offset: RegOffset::new(hex(fields[2]) as u32),
                 width: 4,
                 value: hex(fields[3]),
             }

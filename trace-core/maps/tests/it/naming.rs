@@ -6,8 +6,8 @@ use register_maps::naming::{
     Key, MapHeader, NameEntry, NamedField, NamedRange, NamedRegister, NamingError, replace_entry, set_entry,
 };
 use std::sync::Arc;
-use trace_core::GpuVa;
 use trace_core::registers::{AccessRule, FieldKind, RegisterMap};
+use trace_core::{GpuVa, RegOffset};
 
 fn head() -> MapHeader {
     MapHeader {
@@ -65,7 +65,7 @@ fn names_are_added_to_a_new_map_file() {
     assert_eq!(first.old, None);
     let m = map(&first.text);
     assert_eq!((m.name(), m.space(), m.window_bytes()), ("card", "bar2", 0x100));
-    let r = m.at(0x24).unwrap();
+    let r = m.at(RegOffset::new(0x24)).unwrap();
     assert_eq!(
         (r.name.as_str(), r.doc.as_str(), r.access),
         ("START", "Starts it.", AccessRule::ReadWrite)
@@ -90,7 +90,10 @@ fn names_are_added_to_a_new_map_file() {
     assert_eq!((found.name.as_str(), at), ("ring", 0x10));
     let fourth = set_entry(&third.text, &head(), &register("KICK", 0x24, Vec::new())).unwrap();
     let m = map(&fourth.text);
-    assert_eq!((m.at(0x24).unwrap().name.as_str(), m.registers().count()), ("KICK", 2));
+    assert_eq!(
+        (m.at(RegOffset::new(0x24)).unwrap().name.as_str(), m.registers().count()),
+        ("KICK", 2)
+    );
     assert!(
         !fourth.text.contains("[enum"),
         "the enumeration stays after its field is removed\n{}",
@@ -157,7 +160,7 @@ fn hand_written_map_text_is_preserved() {
     fields_with_text[0].say = "gone".into();
     let written = set_entry(BY_HAND, &head(), &register("BEGIN", 0x14, fields_with_text)).unwrap();
     let m = map(&written.text);
-    let r = m.at(0x14).unwrap();
+    let r = m.at(RegOffset::new(0x14)).unwrap();
     assert_eq!((r.name.as_str(), r.block.as_str()), ("BEGIN", "REGS"));
     assert_eq!(
         (r.replay.reason.as_str(), r.layout.zero.as_str()),
@@ -224,7 +227,10 @@ fn removed_name_and_enumeration_can_be_restored() {
     assert_eq!(back, first.text);
     // The entry can also be restored into an empty file.
     let restored = replace_entry("", &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
-    assert_eq!(map(&restored).at(0).unwrap().layout.fields[0].text(2), "on");
+    assert_eq!(
+        map(&restored).at(RegOffset::ZERO).unwrap().layout.fields[0].text(2),
+        "on"
+    );
 }
 
 #[test]
@@ -268,13 +274,13 @@ fn wide_and_narrow_registers_are_written_to_the_map() {
         r.wide = true;
     }
     let text = set_entry("", &head(), &entry).unwrap().text;
-    assert_eq!(map(&text).name_of(0x8, 8).unwrap(), "ADDRESS");
+    assert_eq!(map(&text).name_of(RegOffset::new(0x8), 8).unwrap(), "ADDRESS");
     assert_eq!(map(&text).layout("ADDRESS").unwrap().fields[0].text(1), "0x1000");
     let mut entry = register("BYTE", 0x11, Vec::new());
     if let NameEntry::Register(r) = &mut entry {
         (r.width, r.access) = (1, AccessRule::ReadOnly);
     }
     let text = set_entry(&text, &head(), &entry).unwrap().text;
-    assert_eq!(map(&text).at(0x11).unwrap().width, 1);
+    assert_eq!(map(&text).at(RegOffset::new(0x11)).unwrap().width, 1);
     assert!(!text.contains("replay = false\nreason = \"Named by hand; nobody decided yet whether its writes may be replayed.\"\ndoc = \"BYTE"));
 }

@@ -3,6 +3,7 @@
 
 use register_maps::{Folder, ImportError, ImportedMap, LossKind, NoSources, Options, import};
 use std::path::{Path, PathBuf};
+use trace_core::RegOffset;
 use trace_core::registers::{AccessRule, RegisterMap};
 
 fn files() -> PathBuf {
@@ -67,7 +68,7 @@ fn svd_import_matches_svd_parser() {
             (n, fields) = (n + 1, fields + field_count);
             let name = if name == "COUNT" { "COUNT_LO".to_owned() } else { name };
             let r = map.find_by_name(&name).unwrap_or_else(|| panic!("{name} is missing"));
-            assert_eq!(r.offset, offset, "{name}");
+            assert_eq!(r.offset, RegOffset::new(offset), "{name}");
         },
     );
     assert_eq!((imported.registers, imported.fields), (n, fields));
@@ -103,7 +104,7 @@ fn svd_import_keeps_access_and_values_and_reports_losses() {
     let both = RegisterMap::parse(&[("made", &both.text)]).unwrap();
     assert_eq!(
         both.find_by_name("TIMER1_CH2_BUF1").unwrap().offset,
-        0x1000 + 0x100 + 0x20 + 0x8
+        RegOffset::new(0x1000 + 0x100 + 0x20 + 0x8)
     );
     assert_eq!(both.find_by_name("TIMER1_CTRL").unwrap().block, "TIMER1");
 }
@@ -141,7 +142,7 @@ fn freedreno_register_offsets_match_its_generator() {
                 .or_else(|| map.find_by_name(&format!("{register}0")))
                 .or_else(|| map.find_by_name(&format!("{register}_0")));
             let r = first.unwrap_or_else(|| panic!("{register} is missing"));
-            assert_eq!(r.offset, offset, "{register}");
+            assert_eq!(r.offset, RegOffset::new(offset), "{register}");
             n += 1;
         }
         assert_eq!(n, registers, "{name}");
@@ -174,18 +175,18 @@ fn arrays_of_rules_ng_ng_are_laid_out_and_variants_chosen() {
     };
     let a3 = import("t.xml", text, &variant("A3"), &mut NoSources).unwrap();
     let m = map(&a3);
-    assert_eq!(m.at(12).unwrap().name, "NEW");
-    assert_eq!(m.find_by_name("MRT1_CTL").unwrap().offset, 4 * 0x18);
+    assert_eq!(m.at(RegOffset::new(12)).unwrap().name, "NEW");
+    assert_eq!(m.find_by_name("MRT1_CTL").unwrap().offset, RegOffset::new(4 * 0x18));
     assert_eq!(
         m.find_by_name("MRT1_CTL").unwrap().describe(0x12),
         "HOW SLOW · BASE 0x10"
     );
-    assert_eq!(m.find_by_name("MRT0_WIDE_HI").unwrap().offset, 4 * 0x13);
-    assert_eq!(m.find_by_name("X9_2").unwrap().offset, 4 * 0x32);
-    assert_eq!(m.find_by_name("AT1_R").unwrap().offset, 4 * 0x51);
+    assert_eq!(m.find_by_name("MRT0_WIDE_HI").unwrap().offset, RegOffset::new(4 * 0x13));
+    assert_eq!(m.find_by_name("X9_2").unwrap().offset, RegOffset::new(4 * 0x32));
+    assert_eq!(m.find_by_name("AT1_R").unwrap().offset, RegOffset::new(4 * 0x51));
     assert!(a3.losses.is_empty(), "{:?}", a3.losses);
     let a2 = map(&import("t.xml", text, &variant("A2"), &mut NoSources).unwrap());
-    assert_eq!(a2.at(12).unwrap().name, "OLD");
+    assert_eq!(a2.at(RegOffset::new(12)).unwrap().name, "OLD");
     assert!(a2.find_by_name("MRT0_CTL").unwrap().describe(0x2).contains("unknown"));
     let all = import("t.xml", text, &Options::default(), &mut NoSources).unwrap();
     let kinds: Vec<LossKind> = all.losses.iter().map(|l| l.kind).collect();
@@ -235,8 +236,8 @@ fn compact_map_keeps_registers_and_fields() {
     // Several domains share one window. The first register at an offset wins.
     let both = import("t.xml", text, &options(true, &["D", "E"]), &mut NoSources).unwrap();
     let both = map(&both);
-    assert_eq!(both.find_by_name("RB_OF_E").unwrap().offset, 0x204);
-    assert_eq!(both.at(0x1c0).unwrap().name, "ALONE");
+    assert_eq!(both.find_by_name("RB_OF_E").unwrap().offset, RegOffset::new(0x204));
+    assert_eq!(both.at(RegOffset::new(0x1c0)).unwrap().name, "ALONE");
     assert_eq!(both.layouts().count(), 0);
 }
 
@@ -262,9 +263,9 @@ fn registers_of_genxml_have_their_offsets_and_halves() {
     let imported = import("gen9.xml", text, &Options::default(), &mut NoSources).unwrap();
     let m = map(&imported);
     assert_eq!(m.find_by_name("CTL").unwrap().describe(0x21), "Mode ON · Ready");
-    assert_eq!(m.find_by_name("BASE_HI").unwrap().offset, 0x2054);
+    assert_eq!(m.find_by_name("BASE_HI").unwrap().offset, RegOffset::new(0x2054));
     assert_eq!(m.layout("BASE").unwrap().fields[0].text(0x5), "0x5000");
-    assert_eq!(m.find_by_name("MANY_2").unwrap().offset, 0x2068);
+    assert_eq!(m.find_by_name("MANY_2").unwrap().offset, RegOffset::new(0x2068));
     assert_eq!(m.layout("STATE").unwrap().fields.len(), 4);
     assert!(imported.losses.iter().all(|l| l.kind == LossKind::Kind) && imported.losses.len() == 4);
 }

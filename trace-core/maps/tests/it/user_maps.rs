@@ -5,6 +5,7 @@
 
 use register_maps::{UserMaps, sibling_map_path};
 use std::path::Path;
+use trace_core::RegOffset;
 use trace_core::recording::{Recording, Space, SpaceKind};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 
@@ -26,7 +27,9 @@ fn recording(gpu_id: u32, space: &str) -> Recording {
 }
 
 fn first(recording: &Recording) -> Option<String> {
-    RegisterMap::for_recording(recording)?.at(0).map(|r| r.name.clone())
+    RegisterMap::for_recording(recording)?
+        .at(RegOffset::ZERO)
+        .map(|r| r.name.clone())
 }
 
 #[test]

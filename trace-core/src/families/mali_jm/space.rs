@@ -21,7 +21,7 @@ pub(super) fn address_spaces(recording: &Recording, map: &RegisterMap, submits: 
                 && a.write
                 && a.space == space
             {
-                written.insert(a.offset, a.value);
+                written.insert(a.offset.get(), a.value);
             }
         }
         next = next.max(submit);
@@ -37,11 +37,11 @@ pub(super) fn address_spaces(recording: &Recording, map: &RegisterMap, submits: 
                 let config = map.registers().find(|r| {
                     r.replay.role == Some(Role::JobConfig) && r.index == command.index && r.block == command.block
                 })?;
-                let number = (written.get(&config.offset).copied().unwrap_or(0) & CONFIG_AS) as u8;
+                let number = (written.get(&config.offset.get()).copied().unwrap_or(0) & CONFIG_AS) as u8;
                 let root = map.registers().find_map(|r| match (r.replay.role, r.pair) {
                     (Some(Role::Root), Some(Half::Low { high_offset })) if r.index == Some(number) => {
                         let half = |offset: u32| written.get(&offset).copied().unwrap_or(0);
-                        Some(half(high_offset) << 32 | half(r.offset))
+                        Some(half(high_offset.get()) << 32 | half(r.offset.get()))
                     }
                     _ => None,
                 })?;

@@ -172,7 +172,10 @@ impl Naive<'_> {
             Number::Event => Some(e),
             Number::Time => events.time.get(at),
             Number::Thread => events.thread.get(at).map(u64::from),
-            Number::Offset => access.map(|a| a.offset).or(undecoded.map(|u| u.offset)).map(u64::from),
+            Number::Offset => access
+                .map(|a| a.offset)
+                .or(undecoded.map(|u| u.offset))
+                .map(|o| u64::from(o.get())),
             Number::Width => access
                 .map(|a| a.width)
                 .or(undecoded.and_then(|u| u.width()))

@@ -6,7 +6,7 @@ use crate::recording::{
     Access, Column, ColumnBuilder, DmaMapRow, EventsBuilder, HostWriteRow, InterruptRow, Recording, SubmitRow,
     UndecodedRow,
 };
-use crate::{BusAddr, GpuVa, PhysAddr};
+use crate::{BusAddr, GpuVa, PhysAddr, RegOffset};
 use proptest::prelude::*;
 
 const OFFSETS: &[u32] = &[
@@ -41,7 +41,7 @@ fn random_event() -> impl Strategy<Value = RandomEvent> {
             RandomEvent::Access(Access {
                 space: space.min(1),
                 write,
-                offset,
+                offset: RegOffset::new(offset),
                 width,
                 value,
             })
@@ -123,8 +123,8 @@ fn random_recording() -> impl Strategy<Value = (Recording, Derived)> {
                     ),
                     RandomEvent::Undecoded(offset, access, space) => {
                         let row = match access {
-                            Some((write, width)) => UndecodedRow::from_access(*offset, *write, *width),
-                            None => UndecodedRow::from_instruction(*offset, 0x0f_6f07),
+                            Some((write, width)) => UndecodedRow::from_access(RegOffset::new(*offset), *write, *width),
+                            None => UndecodedRow::from_instruction(RegOffset::new(*offset), 0x0f_6f07),
                         };
                         b.undecoded(time, *thread, *space, row);
                     }

@@ -1,5 +1,6 @@
 //! Tests of the map selection by device, and of properties that every embedded map must have.
 
+use crate::RegOffset;
 use crate::recording::{Hardware, PciFunction, PlatformDevice, Recording, Space, SpaceKind};
 use crate::registers::embedded::ALL;
 use crate::registers::{ReadRule, RecordedRegisters, RegisterMap, Role, ScreenFact, device_name, recorded_name};
@@ -32,15 +33,15 @@ fn embedded_maps_parse_and_find_their_registers() {
             assert_eq!(map.name_of(r.offset, r.width).as_deref(), Some(r.name.as_str()));
             assert!(!r.doc.is_empty() && !r.provenance.is_empty(), "{}", r.name);
             assert!(
-                r.offset >= end && u64::from(r.end()) <= map.window_bytes(),
+                r.offset >= RegOffset::new(end) && u64::from(r.end().get()) <= map.window_bytes(),
                 "{}",
                 r.name
             );
             let message = map.describe(r.offset, r.width, u64::MAX >> (64 - u32::from(r.width) * 8));
             assert!(message.is_some_and(|t| !t.is_empty()), "{}", r.name);
-            end = r.end();
+            end = r.end().get();
         }
-        assert!(map.at(end).is_none() && map.at(u32::MAX).is_none());
+        assert!(map.at(RegOffset::new(end)).is_none() && map.at(RegOffset::MAX).is_none());
         names.push(map.name().to_owned());
     }
     assert_eq!(names.len(), RegisterMap::embedded().count());
@@ -107,7 +108,7 @@ fn register_space_is_the_one_named_by_the_map() {
     let mut access = crate::recording::Access {
         space: 2,
         write: true,
-        offset: 0x508,
+        offset: RegOffset::new(0x508),
         width: 2,
         value: 0x41,
     };
@@ -158,10 +159,16 @@ fn a_mode_of_an_ati_card_is_read_out_of_its_registers() {
         }
     }
     let map = RegisterMap::by_name("rv100").unwrap();
-    assert_eq!(map.name_of(0x55, 1).unwrap(), "CRTC_EXT_CNTL[15:8]");
-    assert_eq!(map.describe(0x55, 1, 4).unwrap(), "display off");
-    assert_eq!(map.describe(0x08, 1, 0x83).unwrap(), "PPLL_REF_DIV · write");
-    assert_eq!(map.describe(0x1598, 4, 0x0500_0010).unwrap(), "16 high · 1280 wide");
+    assert_eq!(map.name_of(RegOffset::new(0x55), 1).unwrap(), "CRTC_EXT_CNTL[15:8]");
+    assert_eq!(map.describe(RegOffset::new(0x55), 1, 4).unwrap(), "display off");
+    assert_eq!(
+        map.describe(RegOffset::new(0x08), 1, 0x83).unwrap(),
+        "PPLL_REF_DIV · write"
+    );
+    assert_eq!(
+        map.describe(RegOffset::new(0x1598), 4, 0x0500_0010).unwrap(),
+        "16 high · 1280 wide"
+    );
     assert!(map.find_by_name("GPIO_DVI_DDC").unwrap().replay.before.is_some());
     assert_eq!(
         map.find_by_name("AIC_PT_BASE").unwrap().replay.role,
@@ -188,14 +195,20 @@ fn edu_map_marks_dma_and_interrupt_registers() {
             assert!(r.pair.is_some() && r.replay.role == Some(Role::BusAddress));
         }
     }
-    assert_eq!(virtio.find_by_name("QUEUE_NOTIFY_1").unwrap().offset, 0x3004);
     assert_eq!(
-        virtio.describe(0x14, 1, 0x0f).unwrap(),
+        virtio.find_by_name("QUEUE_NOTIFY_1").unwrap().offset,
+        RegOffset::new(0x3004)
+    );
+    assert_eq!(
+        virtio.describe(RegOffset::new(0x14), 1, 0x0f).unwrap(),
         "seen · driver · driver ready · features agreed"
     );
     let clock = RegisterMap::by_name("pl031").unwrap();
     assert_eq!(clock.find_by_name("RTC_DR").unwrap().replay.read, ReadRule::Any);
-    assert_eq!(clock.find_by_name("RTC_PERIPHID3").unwrap().offset, 0xfec);
+    assert_eq!(
+        clock.find_by_name("RTC_PERIPHID3").unwrap().offset,
+        RegOffset::new(0xfec)
+    );
 }
 
 /// Returns the files of an embedded map, one of them changed.

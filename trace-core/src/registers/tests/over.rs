@@ -1,5 +1,6 @@
 //! Tests of overlaid maps: names of the upper map win, and the rest of the lower map stays.
 
+use crate::RegOffset;
 use crate::registers::{FieldKind, Half, ReadRule, RegisterMap, Role};
 
 fn user_map(registers: &str) -> RegisterMap {
@@ -21,7 +22,7 @@ fn mali() -> &'static RegisterMap {
 fn user_name_keeps_the_rest_of_the_map() {
     let under = mali();
     let status = under.find_by_name("GPU_STATUS").unwrap();
-    let map = user_map(&register("MY_STATUS", status.offset, ""))
+    let map = user_map(&register("MY_STATUS", status.offset.get(), ""))
         .overlay(under)
         .unwrap();
     assert_eq!((map.name(), map.space()), ("own", under.space()));
@@ -55,7 +56,7 @@ fn user_fields_layouts_and_enumerations_override() {
     let at = under.find_by_name("GPU_STATUS").unwrap().offset;
     let fields = "fields = [{ name = \"busy\", bits = \"0\", enum = \"exception\" }]\n";
     let rest = "\n[enum.exception]\n0 = \"quiet\"\n\n[[layout]]\nname = \"job-header\"\nbits = 64\ndoc = \"A test.\"\nprovenance = \"Made.\"\n\n[[layout]]\nname = \"mine\"\nbits = 8\ndoc = \"A test.\"\nprovenance = \"Made.\"\n";
-    let map = user_map(&format!("{}{rest}", register("S", at, fields)))
+    let map = user_map(&format!("{}{rest}", register("S", at.get(), fields)))
         .overlay(under)
         .unwrap();
     let field = &map.at(at).unwrap().layout.fields;
@@ -70,7 +71,7 @@ fn user_fields_layouts_and_enumerations_override() {
 fn overlaid_register_splits_its_pair() {
     let under = mali();
     let low = under.find_by_name("JS1_HEAD_NEXT_LO").unwrap().offset;
-    let map = user_map(&register("HEAD", low, "")).overlay(under).unwrap();
+    let map = user_map(&register("HEAD", low.get(), "")).overlay(under).unwrap();
     let high = map.at(low + 4).unwrap();
     assert_eq!((high.name.as_str(), high.pair), ("JS1_HEAD_NEXT_HI", None));
     assert!(high.wide.is_none());
@@ -80,7 +81,7 @@ fn overlaid_register_splits_its_pair() {
     );
     assert_eq!(map.at(low).unwrap().index, Some(1));
     // A pair that overlays a pair stays a pair.
-    let map = user_map(&register("HEAD", low, "wide = true\n"))
+    let map = user_map(&register("HEAD", low.get(), "wide = true\n"))
         .overlay(under)
         .unwrap();
     let (overlaid, embedded) = (map.layout("HEAD").unwrap(), under.layout("JS1_HEAD_NEXT").unwrap());
@@ -97,27 +98,27 @@ fn overlay_replaces_registers_with_shared_bytes_or_names() {
     // The first register has 8 bytes and covers two registers of 4 bytes. The second has the name of an embedded
     // register.
     let free = 0xf000;
-    assert!(under.find_containing(free).is_none());
-    let text = register("BOTH", id.offset, "width = 8\n") + &register("GPU_STATUS", free, "");
+    assert!(under.find_containing(RegOffset::new(free)).is_none());
+    let text = register("BOTH", id.offset.get(), "width = 8\n") + &register("GPU_STATUS", free, "");
     let map = user_map(&text).overlay(under).unwrap();
     assert_eq!(next.offset, id.offset + 4);
     assert_eq!(map.find_containing(next.offset).unwrap().name, "BOTH");
     assert_eq!(map.registers().count(), under.registers().count());
     let moved = under.find_by_name("GPU_STATUS").unwrap().offset;
-    assert_eq!(map.find_by_name("GPU_STATUS").unwrap().offset, free);
+    assert_eq!(map.find_by_name("GPU_STATUS").unwrap().offset, RegOffset::new(free));
     assert_eq!(map.at(moved).unwrap().name, format!("GPU_STATUS_{moved:#x}"));
-    assert_eq!(map.at(free).unwrap().replay.read, ReadRule::Equal);
+    assert_eq!(map.at(RegOffset::new(free)).unwrap().replay.read, ReadRule::Equal);
 }
 
 #[test]
 fn three_register_maps_overlay_in_order() {
     let under = mali();
     let at = under.find_by_name("GPU_STATUS").unwrap().offset;
-    let middle = user_map(&(register("MIDDLE", at, "") + &register("OTHER", 0xf000, "")))
+    let middle = user_map(&(register("MIDDLE", at.get(), "") + &register("OTHER", 0xf000, "")))
         .overlay(under)
         .unwrap();
-    let top = user_map(&register("TOP", at, "")).overlay(&middle).unwrap();
+    let top = user_map(&register("TOP", at.get(), "")).overlay(&middle).unwrap();
     assert_eq!(top.at(at).unwrap().name, "TOP");
     assert_eq!(top.at(at).unwrap().replay.role, Some(Role::GpuStatus));
-    assert_eq!(top.at(0xf000).unwrap().name, "OTHER");
+    assert_eq!(top.at(RegOffset::new(0xf000)).unwrap().name, "OTHER");
 }

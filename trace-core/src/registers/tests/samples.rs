@@ -1,5 +1,6 @@
 //! Tests that every register access of the published logs has a name.
 
+use crate::RegOffset;
 use crate::recording::{Hardware, PciFunction};
 use crate::registers::{ReadRule, RegisterMap};
 use crate::test_recordings::recordings;
@@ -60,13 +61,13 @@ fn every_register_access_of_the_samples_has_a_name() {
             };
             count += 1;
             let offset = u32::try_from(offset).unwrap();
-            if !map.has_registers_for(offset, width) {
+            if !map.has_registers_for(RegOffset::new(offset), width) {
                 *unnamed.entry((offset.into(), width)).or_default() += 1;
                 continue;
             }
-            let message = map.describe(offset, width, hex(words[5])).unwrap();
+            let message = map.describe(RegOffset::new(offset), width, hex(words[5])).unwrap();
             assert!(!message.is_empty(), "{line}");
-            let register = map.find_accessed(offset, width).unwrap();
+            let register = map.find_accessed(RegOffset::new(offset), width).unwrap();
             if line.starts_with('W') {
                 assert!(register.access.is_writable(), "{line} writes {}", register.name);
                 if !register.replay.allows(hex(words[5])) {

@@ -1,5 +1,6 @@
 //! Tests of accesses that are wider or narrower than the registers that they cover.
 
+use crate::RegOffset;
 use crate::registers::{Half, RegisterMap};
 
 const MAP: &str = "
@@ -79,25 +80,39 @@ fn full_and_partial_registers_have_names() {
         (0, 0, None),
     ] {
         assert_eq!(
-            map.name_of(offset, width).as_deref(),
+            map.name_of(RegOffset::new(offset), width).as_deref(),
             name,
             "{width} bytes at {offset:#x}"
         );
-        assert_eq!(map.find_accessed(offset, width).is_some(), name.is_some());
-        assert_eq!(map.describe(offset, width, 0x11).is_some(), name.is_some());
+        assert_eq!(
+            map.find_accessed(RegOffset::new(offset), width).is_some(),
+            name.is_some()
+        );
+        assert_eq!(
+            map.describe(RegOffset::new(offset), width, 0x11).is_some(),
+            name.is_some()
+        );
     }
     for (offset, width, known) in [(0, 8, false), (0, 4, true), (4, 2, true), (4, 4, false), (12, 8, true)] {
         assert_eq!(
-            map.has_registers_for(offset, width),
+            map.has_registers_for(RegOffset::new(offset), width),
             known,
             "{width} bytes at {offset:#x}"
         );
     }
-    assert!(map.at(1).is_none() && map.at(7).is_none());
-    assert_eq!(map.at(10).unwrap().name, "SHORT");
-    assert_eq!(map.at(6).unwrap().name, "BYTE_2");
-    let pair = map.at(12).unwrap();
-    assert_eq!((pair.width, pair.pair), (4, Some(Half::Low { high_offset: 16 })));
+    assert!(map.at(RegOffset::new(1)).is_none() && map.at(RegOffset::new(7)).is_none());
+    assert_eq!(map.at(RegOffset::new(10)).unwrap().name, "SHORT");
+    assert_eq!(map.at(RegOffset::new(6)).unwrap().name, "BYTE_2");
+    let pair = map.at(RegOffset::new(12)).unwrap();
+    assert_eq!(
+        (pair.width, pair.pair),
+        (
+            4,
+            Some(Half::Low {
+                high_offset: RegOffset::new(16)
+            })
+        )
+    );
 }
 
 #[test]
@@ -119,7 +134,7 @@ fn described_values_cover_only_the_accessed_bytes() {
         (0x1c, 4, 1, "0x100000000"),
     ] {
         assert_eq!(
-            map.describe(offset, width, value).unwrap(),
+            map.describe(RegOffset::new(offset), width, value).unwrap(),
             message,
             "{width} bytes at {offset:#x}"
         );
@@ -129,7 +144,7 @@ fn described_values_cover_only_the_accessed_bytes() {
 #[test]
 fn partial_access_bits_keep_their_position() {
     let map = map();
-    let parts: Vec<_> = map.covered_registers(2, 4).collect();
+    let parts: Vec<_> = map.covered_registers(RegOffset::new(2), 4).collect();
     let [long, zero, one] = parts.as_slice() else {
         panic!("{parts:?}");
     };
@@ -137,7 +152,7 @@ fn partial_access_bits_keep_their_position() {
     assert_eq!((long.mask(), long.bits(0x4433_2211)), (0xffff_0000, 0x2211_0000));
     assert_eq!((zero.at, zero.bits(0x4433_2211), zero.is_whole()), (2, 0x33, true));
     assert_eq!((one.at, one.bits(0x4433_2211)), (3, 0x44));
-    let quad = map.covered_registers(0x18, 8).next().unwrap();
+    let quad = map.covered_registers(RegOffset::new(0x18), 8).next().unwrap();
     assert_eq!((quad.mask(), quad.bits(u64::MAX)), (u64::MAX, u64::MAX));
 }
 

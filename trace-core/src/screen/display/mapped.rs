@@ -3,6 +3,7 @@
 
 use super::controller::{Controller, Effect, Mode, ModeError};
 use super::registers::Registers;
+use crate::RegOffset;
 use crate::registers::{Register, RegisterMap, ScreenFact, ScreenSource};
 use crate::screen::format::{ByteOrder, PixelFormat, ScreenFormat};
 
@@ -18,9 +19,9 @@ impl Bits {
     /// Creates the bits `low` to `high` of a register. Returns `None` for a register of more than 32 bits, or across
     /// two words.
     fn new(register: &Register, low: u32, high: u32) -> Option<Self> {
-        let shift = register.offset % 4 * 8;
+        let shift = register.offset.get() % 4 * 8;
         let bits = Self {
-            word: register.offset & !3,
+            word: register.offset.get() & !3,
             low: shift.checked_add(low)?,
             high: shift.checked_add(high)?,
         };
@@ -185,7 +186,7 @@ impl MapScreen {
     fn meets(&self, fact: ScreenFact, offset: u32, width: u8) -> bool {
         let end = u64::from(offset) + u64::from(width);
         self.source(fact)
-            .is_some_and(|s| u64::from(s.register.offset) < end && offset < s.register.end())
+            .is_some_and(|s| u64::from(s.register.offset.get()) < end && offset < s.register.end().get())
     }
 
     /// Handles a register write. `palette`: whether its colours are those of the shown palette.
@@ -196,7 +197,7 @@ impl MapScreen {
         if self.meets(ScreenFact::PaletteIndex, offset, width) {
             // A write that does not include its lowest byte sets no index.
             let first = self.source(ScreenFact::PaletteIndex).map(|s| s.register.offset);
-            if first == Some(offset)
+            if first == Some(RegOffset::new(offset))
                 && let Ok(index) = self.get(ScreenFact::PaletteIndex, "")
             {
                 self.index = index as u8;
@@ -239,7 +240,7 @@ impl MapScreen {
     pub fn readable(&self, more: &[Option<Bits>]) -> Vec<(u32, u8)> {
         let palette = [ScreenFact::PaletteIndex, ScreenFact::PaletteColour];
         let metadata = self.sources.iter().filter(|s| !palette.contains(&s.fact.fact));
-        let mut all: Vec<(u32, u8)> = metadata.map(|s| (s.register.offset, s.register.width)).collect();
+        let mut all: Vec<(u32, u8)> = metadata.map(|s| (s.register.offset.get(), s.register.width)).collect();
         all.extend(more.iter().flatten().map(|b| (b.word, 4)));
         all.sort_unstable();
         all.dedup();

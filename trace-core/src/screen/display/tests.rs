@@ -1,6 +1,7 @@
 //! Tests of controllers with synthetic register accesses of every width.
 
 use super::*;
+use crate::RegOffset;
 use crate::recording::{Access, Bar, EventsBuilder, PciFunction, Space};
 use crate::screen::{ByteOrder, PixelFormat};
 
@@ -29,7 +30,7 @@ fn recording(device: (u16, u16), accesses: &[(bool, u32, u8, u64)]) -> Recording
         let access = Access {
             space: 0,
             write: *write,
-            offset: *offset,
+            offset: RegOffset::new(*offset),
             width: *width,
             value: *value,
         };

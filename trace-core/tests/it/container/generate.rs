@@ -9,7 +9,7 @@ use trace_core::recording::{
     MmuFormat, NO_CONTENT, OrderKind, OrderRow, PageRun, PlatformDevice, PlatformWindow, ProcessEntry, ProcessIndex,
     RecordedRange, Region, RegisterTraceMetadata, Snapshot, Space, SpaceKind, SubmitRow, TraceKind, UndecodedRow,
 };
-use trace_core::{BusAddr, GpuVa, PAGE_SIZE, PhysAddr, Recording};
+use trace_core::{BusAddr, GpuVa, PAGE_SIZE, PhysAddr, Recording, RegOffset};
 
 /// A small random number generator, so that the tests need no crate for it.
 pub struct Numbers(u64);
@@ -295,7 +295,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
                 time,
                 77,
                 0,
-                UndecodedRow::from_instruction(n.below(0x4000) as u32, 0xf3_a5f6),
+                UndecodedRow::from_instruction(RegOffset::new(n.below(0x4000) as u32), 0xf3_a5f6),
             ),
             5 => {
                 let row = DmaMapRow {
@@ -311,7 +311,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
                 let access = Access {
                     space: 0,
                     write: n.below(2) == 0,
-                    offset: (n.below(0x1000) * 4) as u32,
+                    offset: RegOffset::new((n.below(0x1000) * 4) as u32),
                     width: 4,
                     value: n.next() & 0xffff_ffff,
                 };

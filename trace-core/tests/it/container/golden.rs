@@ -21,7 +21,7 @@ use trace_core::recording::{
 };
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::{self, AxisKind, Pyramid};
-use trace_core::{BusAddr, GpuVa, PAGE_SIZE, PhysAddr, Recording};
+use trace_core::{BusAddr, GpuVa, PAGE_SIZE, PhysAddr, Recording, RegOffset};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -65,8 +65,8 @@ fn tiny_recording(events: usize) -> Recording {
         width: 4,
         value,
     };
-    b.access(100, 0, access(false, 0x0, 0x6000_0011));
-    b.access(250, 0, access(true, 0x1860, 1));
+    b.access(100, 0, access(false, RegOffset::new(0x0), 0x6000_0011));
+    b.access(250, 0, access(true, RegOffset::new(0x1860), 1));
     b.submit(
         300,
         SubmitRow {
@@ -77,9 +77,9 @@ fn tiny_recording(events: usize) -> Recording {
     );
     b.interrupt(900, InterruptRow { line: 0, status: 2 });
     b.mark(950, "it ran");
-    b.access(1000, 0, access(false, 0x1000, 2));
+    b.access(1000, 0, access(false, RegOffset::new(0x1000), 2));
     if events > 6 {
-        b.access(1100, 0, access(true, 0x1004, 2));
+        b.access(1100, 0, access(true, RegOffset::new(0x1004), 2));
         b.mark(1200, "the end");
     }
     let mut page = [0; PAGE_SIZE];
@@ -175,7 +175,7 @@ fn changed_recording() -> Recording {
     let access = |value| Access {
         space: 0,
         write: true,
-        offset: 0x1860,
+        offset: RegOffset::new(0x1860),
         width: 4,
         value,
     };
@@ -227,13 +227,18 @@ fn undecoded_recording() -> Recording {
     let store = Access {
         space: 0,
         write: true,
-        offset: 0x10,
+        offset: RegOffset::new(0x10),
         width: 8,
         value: 0x0102_0304_0506_0708,
     };
     b.access(100, 1, store);
     for offset in [0x18, 0x20] {
-        b.undecoded(200, 1, 0, UndecodedRow::from_instruction(offset, 0x00f3_48a5));
+        b.undecoded(
+            200,
+            1,
+            0,
+            UndecodedRow::from_instruction(RegOffset::new(offset), 0x00f3_48a5),
+        );
     }
     let mapping = DmaMapRow {
         bus: BusAddr::new(0x12_3456_7000),
@@ -242,7 +247,7 @@ fn undecoded_recording() -> Recording {
         reserved: 0,
     };
     b.dma_map(300, 1, mapping);
-    b.undecoded(400, 1, 1, UndecodedRow::from_access(4, false, 2));
+    b.undecoded(400, 1, 1, UndecodedRow::from_access(RegOffset::new(4), false, 2));
     let mut metadata = metadata();
     metadata.spaces.push(metadata.spaces[0].clone());
     Recording {

@@ -1,10 +1,10 @@
 //! Tests of round trips: complete recordings, streams of chunks, several commits, unknown sections, derived data.
 
 use crate::container::generate::{assert_same, metadata, recording};
-use trace_core::Recording;
 use trace_core::container::{self, ContainerError, KineFile, MemorySink, Writer};
 use trace_core::progress::Progress;
 use trace_core::recording::{Column, ColumnBuilder, SectionKind};
+use trace_core::{Recording, RegOffset};
 
 #[test]
 fn recording_round_trips_through_memory_and_file() {
@@ -135,7 +135,7 @@ fn accesses(count: u64) -> Recording {
             Access {
                 space: 0,
                 write: i % 3 == 0,
-                offset: i as u32 % 0x1000 * 4,
+                offset: RegOffset::new(i as u32 % 0x1000 * 4),
                 width: 4,
                 value: i * i,
             },

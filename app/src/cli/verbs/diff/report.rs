@@ -379,10 +379,10 @@ impl<'r> EventNames<'r> {
             b_event: d.b,
             events: d.events,
             kind: kind_name(d.kind),
-            offset: format_hex(u64::from(d.offset)),
+            offset: format_hex(u64::from(d.offset.get())),
             place: match space.as_ref().filter(|_| self.has_several_spaces) {
                 Some(space) => format!("{space}+{:#x}", d.offset),
-                None => format_hex(u64::from(d.offset)),
+                None => format_hex(u64::from(d.offset.get())),
             },
             space,
             register: self.register(d),
@@ -416,7 +416,7 @@ fn events<'a>(diff: &'a Diff, names: &EventNames<'_>) -> Events<'a> {
 fn register_fields(r: &RegisterDiff) -> impl Iterator<Item = Register<'_>> {
     r.fields.iter().map(move |(field, x, y)| Register {
         register: &r.name,
-        offset: format_hex(u64::from(r.offset)),
+        offset: format_hex(u64::from(r.offset.get())),
         count: r.count,
         a_event: r.first.0,
         b_event: r.first.1,

@@ -5,6 +5,7 @@ use crate::cli::out::{format_count, format_duration};
 use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, empty_result, format_hex, progress_line};
 use serde::Serialize;
+use trace_core::RegOffset;
 use trace_core::registers::{Follower, Guess, RegisterMap, format_location, guess, register_space};
 
 /// A register with the names of the map. The engine knows offsets alone.
@@ -117,7 +118,10 @@ fn find_registers(opened: &SourceRecording, text: &str) -> Result<Vec<RegisterAt
         Some(found.or_else(low)?.offset)
     });
     if let Some(offset) = named {
-        return Ok(vec![RegisterAt { space: own, offset }]);
+        return Ok(vec![RegisterAt {
+            space: own,
+            offset: offset.get(),
+        }]);
     }
     if let Some((space, of)) = text.rsplit_once('+').and_then(|(s, o)| Some((s, offset(o)?))) {
         let found = spaces.iter().position(|s| s.name.eq_ignore_ascii_case(space));
@@ -142,7 +146,7 @@ fn find_registers(opened: &SourceRecording, text: &str) -> Result<Vec<RegisterAt
     let mut accessed: Vec<u8> = Vec::new();
     for (_, a) in events.accesses(0..events.len()) {
         // An access to any byte of a register counts.
-        let touches = a.offset <= offset && offset - a.offset < u32::from(a.width.max(1));
+        let touches = a.offset <= RegOffset::new(offset) && offset - a.offset.get() < u32::from(a.width.max(1));
         if touches && !accessed.contains(&a.space) {
             accessed.push(a.space);
         }
@@ -174,7 +178,7 @@ pub fn run(opened: &SourceRecording, register: &str, out: &mut Out) -> Result<Ex
 
 /// Warns on standard error about registers of the same offset in other spaces.
 fn warn_about_others(opened: &SourceRecording, at: RegisterAt, others: &[RegisterAt]) {
-    let format = |p: &RegisterAt| format_location(&opened.recording, p.space, p.offset);
+    let format = |p: &RegisterAt| format_location(&opened.recording, p.space, RegOffset::new(p.offset));
     let others: Vec<String> = others.iter().map(format).collect();
     if let Some(first) = others.first() {
         complain(format_args!(
@@ -203,13 +207,16 @@ impl<'a> GuessedRegister<'a> {
         let RegisterAt { space, offset } = at;
         // The map names only registers of its own space.
         let map = opened.device.filter(|d| d.space() == space).map(|d| d.map());
-        let width = map.and_then(|m| m.at(offset)).map(|r| r.width).unwrap_or_else(|| {
-            let all = recording.events.accesses(0..recording.events.len());
-            let mut here = all.filter(|(_, a)| a.space == space && a.offset == offset);
-            here.next().map_or(4, |(_, a)| a.width)
-        });
+        let width = map
+            .and_then(|m| m.at(RegOffset::new(offset)))
+            .map(|r| r.width)
+            .unwrap_or_else(|| {
+                let all = recording.events.accesses(0..recording.events.len());
+                let mut here = all.filter(|(_, a)| a.space == space && a.offset == RegOffset::new(offset));
+                here.next().map_or(4, |(_, a)| a.width)
+            });
         let guess = progress_line::run_with_progress("analysing accesses", |progress, _| {
-            guess(recording, space, offset, width, progress).map_err(|e| Failure::file(&opened.file, e))
+            guess(recording, space, RegOffset::new(offset), width, progress).map_err(|e| Failure::file(&opened.file, e))
         })?;
         Ok(Self {
             opened,
@@ -222,23 +229,26 @@ impl<'a> GuessedRegister<'a> {
 
     /// Returns the name of the register at an offset of the same space.
     fn name(&self, offset: u32) -> Option<String> {
-        self.map.and_then(|m| m.at(offset)).map(|r| r.name.clone())
+        self.map
+            .and_then(|m| m.at(RegOffset::new(offset)))
+            .map(|r| r.name.clone())
     }
 
     fn location(&self, offset: u32) -> String {
-        format_location(&self.opened.recording, self.at.space, offset)
+        format_location(&self.opened.recording, self.at.space, RegOffset::new(offset))
     }
 
     fn describe_value(&self, value: u64) -> Option<String> {
-        self.map.and_then(|m| m.describe(self.at.offset, self.width, value))
+        self.map
+            .and_then(|m| m.describe(RegOffset::new(self.at.offset), self.width, value))
     }
 
     /// Returns the JSON report.
     fn row(&self) -> Row {
         let g = &self.guess;
         let follower = |f: &Follower| FollowerRow {
-            name: self.name(f.offset),
-            offset: format_hex(u64::from(f.offset)),
+            name: self.name(f.offset.get()),
+            offset: format_hex(u64::from(f.offset.get())),
             write: f.write,
             count: f.count,
             median_accesses: f.accesses,
@@ -342,7 +352,9 @@ impl<'a> GuessedRegister<'a> {
         let head = ["After a write", "Count", "Accesses later", "Time"];
         let mut table = vec![head.map(str::to_owned).to_vec()];
         for f in &self.guess.followers {
-            let what = self.name(f.offset).unwrap_or_else(|| self.location(f.offset));
+            let what = self
+                .name(f.offset.get())
+                .unwrap_or_else(|| self.location(f.offset.get()));
             let sign = if f.ns < 0 { "-" } else { "" };
             table.push(vec![
                 format!("{} {what}", if f.write { "write" } else { "read" }),

@@ -12,14 +12,14 @@ use kinescope_files::scene::Selection;
 use kinescope_session::derived_data::Stage;
 use kinescope_session::{Document, descriptions, lookup, text};
 use std::sync::Arc;
-use trace_core::GpuVa;
 use trace_core::families::{JobForm, find_family};
 use trace_core::recording::Access;
 use trace_core::registers::{AccessList, Field, FieldKind, Half, Register, Role};
+use trace_core::{GpuVa, RegOffset};
 
 /// Returns the access that decides what is shown (the current event or the last access before it) and the register's
 /// value after it.
-pub(super) fn current_access(doc: &Document, register: u32) -> Option<(u64, Access, u64)> {
+pub(super) fn current_access(doc: &Document, register: RegOffset) -> Option<(u64, Access, u64)> {
     let held = doc
         .derived
         .register_value(&doc.recording, register, doc.current_event())?;
@@ -28,7 +28,7 @@ pub(super) fn current_access(doc: &Document, register: u32) -> Option<(u64, Acce
 }
 
 /// Draws the details of a register, also for the inspector.
-pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32) {
+pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: RegOffset) {
     let p = palette(ui);
     let def = lookup::find_register(&doc.recording, register);
     widgets::section(ui, "Register");
@@ -138,7 +138,7 @@ fn decoded_fields(doc: &Document, ui: &mut Ui, r: &Register, held: u64, before: 
 }
 
 /// Draws the access that is shown: its event and its value.
-fn access_value(doc: &mut Document, ui: &mut Ui, register: u32, event: u64, access: Access) {
+fn access_value(doc: &mut Document, ui: &mut Ui, register: RegOffset, event: u64, access: Access) {
     widgets::section(ui, if access.write { "This write" } else { "This read" });
     if widgets::key_link(ui, "at", &format!("event {}", text::count(event))).clicked() {
         doc.go_with(event, Selection::Register(register));
@@ -253,7 +253,14 @@ fn describe_replay_use(doc: &Document, index: u32) -> String {
 }
 
 /// Draws the address that a register and its other half hold together, as a link.
-fn addresses(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32, event: u64, access: Access) {
+fn addresses(
+    doc: &mut Document,
+    actions: &mut UiActions,
+    ui: &mut Ui,
+    register: RegOffset,
+    event: u64,
+    access: Access,
+) {
     let Some(r) = lookup::find_register(&doc.recording, register) else {
         return;
     };
@@ -293,7 +300,7 @@ fn addresses(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register:
     }
 }
 
-pub(super) fn value_before(doc: &Document, register: u32, event: u64) -> Option<u64> {
+pub(super) fn value_before(doc: &Document, register: RegOffset, event: u64) -> Option<u64> {
     let held = doc
         .derived
         .register_value(&doc.recording, register, event.checked_sub(1)?)?;
@@ -405,7 +412,7 @@ fn bits(ui: &mut Ui, value: u64, count: u32, before: Option<u64>, colour: egui::
 }
 
 /// A strip of accesses with its inputs: register, width, accesses, events.
-type CachedStrip = ((u32, u64, usize, u64), Arc<Vec<Strip>>);
+type CachedStrip = ((RegOffset, u64, usize, u64), Arc<Vec<Strip>>);
 
 /// The content of a pixel of the strip of accesses.
 #[derive(Clone, Copy)]
@@ -416,7 +423,7 @@ enum Strip {
 }
 
 /// Returns the accesses to a register over the full recording, by pixel; cached for the same register and width.
-fn strip(doc: &Document, ui: &Ui, register: u32, pixels: u64) -> Arc<Vec<Strip>> {
+fn strip(doc: &Document, ui: &Ui, register: RegOffset, pixels: u64) -> Arc<Vec<Strip>> {
     let Some(fact) = doc.derived.registers.get(&register) else {
         return Arc::default();
     };
@@ -441,7 +448,7 @@ fn strip(doc: &Document, ui: &Ui, register: u32, pixels: u64) -> Arc<Vec<Strip>>
     strip
 }
 
-fn history(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32) {
+fn history(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: RegOffset) {
     let p = palette(ui);
     let Some(fact) = doc.derived.registers.get(&register) else {
         return;
@@ -486,7 +493,7 @@ fn history(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u
 }
 
 /// Draws the buttons that go to the previous and next access and write, and the pin.
-pub(super) fn steps(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32) {
+pub(super) fn steps(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: RegOffset) {
     let quiet = palette(ui).quiet;
     let (all, writes) = doc
         .derived
@@ -511,7 +518,7 @@ pub(super) fn steps(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, re
 }
 
 /// Draws two buttons: to the access or write of a register before the current event, and to the one after it.
-fn pair(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: u32, writes: bool) {
+fn pair(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, register: RegOffset, writes: bool) {
     // The only access has no neighbour to go to.
     if [false, true]
         .iter()

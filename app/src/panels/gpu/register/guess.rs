@@ -10,13 +10,14 @@ use egui::{Align2, Rect, RichText, Sense, Ui, WidgetInfo, pos2, vec2};
 use kinescope_files::scene::Selection;
 use kinescope_session::{Document, lookup, text};
 use std::sync::Arc;
+use trace_core::RegOffset;
 use trace_core::registers::{Guess, guess};
 
 /// Maximum number of values and followers that are shown at once.
 const MAX_SHOWN: usize = 24;
 
 /// Requests the statistics of a register, unless they are known or pending.
-fn start_guess(doc: &Document, view: &mut View, actions: &mut UiActions, register: u32) {
+fn start_guess(doc: &Document, view: &mut View, actions: &mut UiActions, register: RegOffset) {
     if view.guessing.as_ref().is_some_and(|g| g.0 == register) {
         return;
     }
@@ -50,7 +51,7 @@ fn start_guess(doc: &Document, view: &mut View, actions: &mut UiActions, registe
 }
 
 /// Draws the statistics.
-pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, register: u32) {
+pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, register: RegOffset) {
     let p = palette(ui);
     let Some(g) = view.guess.clone().filter(|g| g.offset == register) else {
         start_guess(doc, view, actions, register);
@@ -75,7 +76,7 @@ pub(super) fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, u
         go = followers(doc, &g, ui);
     });
     if let Some(offset) = go {
-        doc.select(Selection::Register(offset));
+        doc.select(Selection::Register(RegOffset::new(offset)));
     }
 }
 
@@ -196,5 +197,5 @@ fn followers(doc: &Document, g: &Guess, ui: &mut Ui) -> Option<u32> {
             go = Some(f.offset);
         }
     }
-    go
+    go.map(RegOffset::get)
 }

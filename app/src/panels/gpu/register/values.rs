@@ -6,6 +6,7 @@ use egui::{Rect, Sense, Stroke, StrokeKind, Ui, WidgetInfo, pos2, vec2};
 use kinescope_files::scene::Selection;
 use kinescope_session::Document;
 use std::sync::Arc;
+use trace_core::RegOffset;
 
 /// Height of the strip, points.
 const HEIGHT: f32 = 24.0;
@@ -16,10 +17,10 @@ const EACH: f32 = 8.0;
 /// The sample index from which a value holds, the value, and whether a write set it.
 type Step = (u32, u64, bool);
 /// Steps with their inputs: register, pixels, accesses, events.
-type CachedSteps = ((u32, u32, usize, u64), Arc<Vec<Step>>);
+type CachedSteps = ((RegOffset, u32, usize, u64), Arc<Vec<Step>>);
 
 /// Returns the samples at which the value changes; cached for the same register and width.
-fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> {
+fn steps(doc: &Document, ui: &Ui, register: RegOffset, pixels: u32) -> Arc<Vec<Step>> {
     let Some(fact) = doc.derived.registers.get(&register) else {
         return Arc::default();
     };
@@ -52,7 +53,7 @@ fn steps(doc: &Document, ui: &Ui, register: u32, pixels: u32) -> Arc<Vec<Step>> 
 }
 
 /// Draws the strip; a click goes to the access there.
-pub(super) fn strip(doc: &mut Document, ui: &mut Ui, register: u32) {
+pub(super) fn strip(doc: &mut Document, ui: &mut Ui, register: RegOffset) {
     let p = palette(ui);
     let (rect, r) = ui.allocate_exact_size(vec2(ui.available_width(), HEIGHT), Sense::click());
     r.widget_info(|| WidgetInfo::labeled(Role::Button, true, "Values of this register"));

@@ -2,6 +2,7 @@
 
 use crate::theme::rows::Rows;
 use std::sync::Arc;
+use trace_core::RegOffset;
 use trace_core::progress::Progress;
 use trace_core::registers::{Accesses, Guess};
 
@@ -41,17 +42,17 @@ pub struct View {
     pub(super) list: Rows,
     /// The list of registers.
     pub(super) all: Rows,
-    pub(super) shown: Option<(u32, u64)>,
+    pub(super) shown: Option<(RegOffset, u64)>,
     /// The choice of listed accesses.
     pub filter: AccessFilter,
     /// A register, and its accesses that change the value, once known.
-    pub(super) changes: Option<(u32, Arc<Accesses>)>,
+    pub(super) changes: Option<(RegOffset, Arc<Accesses>)>,
     /// Whether statistics are shown instead of the accesses.
     pub statistics: bool,
     /// Statistics of the last register that was analysed.
     pub(super) guess: Option<Arc<Guess>>,
     /// The register whose accesses are being analysed.
-    pub(super) guessing: Option<(u32, Progress)>,
+    pub(super) guessing: Option<(RegOffset, Progress)>,
     /// The register whose changes are being searched.
-    pub(super) looking: Option<u32>,
+    pub(super) looking: Option<RegOffset>,
 }

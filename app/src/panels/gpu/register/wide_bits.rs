@@ -5,6 +5,7 @@ use crate::theme::{mono, mono_small, palette, small};
 use egui::accesskit::Role;
 use egui::{Align2, Rect, Sense, Stroke, Ui, WidgetInfo, pos2, vec2};
 use kinescope_session::{Document, lookup};
+use trace_core::RegOffset;
 
 /// Height of the bits, points.
 const BITS: f32 = 20.0;
@@ -16,7 +17,7 @@ const LINES: usize = 2;
 const DIGIT: f32 = 7.0;
 
 /// Draws the bits of the last access up to the current event.
-pub(super) fn wide_bits(doc: &Document, ui: &mut Ui, register: u32) {
+pub(super) fn wide_bits(doc: &Document, ui: &mut Ui, register: RegOffset) {
     let p = palette(ui);
     let height = BITS + LINES as f32 * LINE + 2.0;
     let (full, _) = ui.allocate_exact_size(vec2(ui.available_width(), height), Sense::hover());

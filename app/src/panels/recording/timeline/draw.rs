@@ -8,6 +8,7 @@ use crate::theme::{Palette, SOFT, mono_small, palette, small, widgets};
 use egui::{Align2, Color32, Mesh, Rect, Shape, Stroke, StrokeKind, Ui, pos2, vec2};
 use kinescope_files::scene::Selection;
 use kinescope_session::{Document, text};
+use trace_core::RegOffset;
 use trace_core::timeline::merge_spans;
 
 /// Draws a lane into its row.
@@ -238,7 +239,7 @@ fn block(doc: &Document, ui: &Ui, scale: &Scale, single: &[SingleEvent], row: Re
     ui.painter().add(Shape::mesh(mesh));
 }
 
-fn values(ui: &Ui, scale: &Scale, row: Rect, register: u32, p: &Palette) {
+fn values(ui: &Ui, scale: &Scale, row: Rect, register: RegOffset, p: &Palette) {
     let Some((_, list)) = scale.spans.pins.iter().find(|p| p.0 == register) else {
         return;
     };

@@ -3,6 +3,7 @@
 use super::scale::Scale;
 use super::streams;
 use kinescope_session::Document;
+use trace_core::RegOffset;
 
 /// A lane of the timeline.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +27,7 @@ pub enum Lane {
     /// Calls that failed.
     Failed,
     /// Values of one register.
-    Pin(u32),
+    Pin(RegOffset),
     /// Divergences of the last replay.
     Divergences,
     /// Differences from the compared recording.

@@ -94,7 +94,7 @@ pub fn find_nearest(doc: &Document, scale: &Scale, x: f32) -> Option<u64> {
     let at = doc.derived.axis.event_at(scale.axis, scale.position(x));
     let around: Vec<u64> = match doc.xref_target()? {
         XrefTarget::Register { register, .. } => {
-            let two = doc.derived.registers.get(&register.get())?.accesses.all().neighbors(at);
+            let two = doc.derived.registers.get(&register)?.accesses.all().neighbors(at);
             two.into_iter().flatten().collect()
         }
         _ => {

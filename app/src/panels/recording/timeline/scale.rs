@@ -6,6 +6,7 @@ use egui::Rect;
 use kinescope_session::Document;
 use kinescope_session::axis::AxisKind;
 use std::sync::Arc;
+use trace_core::RegOffset;
 use trace_core::timeline::Pixels;
 
 /// The content of the last visible part: a frame with the same part looks up nothing again.
@@ -25,7 +26,7 @@ struct Key {
     pixels: usize,
     /// Number of stages that are still pending: each adds content.
     pending: usize,
-    pins: Vec<u32>,
+    pins: Vec<RegOffset>,
 }
 
 impl ScaleCache {

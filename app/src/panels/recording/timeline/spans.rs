@@ -4,6 +4,7 @@
 use kinescope_session::Document;
 use kinescope_session::axis::AxisKind;
 use kinescope_session::jobs::JobFact;
+use trace_core::RegOffset;
 use trace_core::registers::{RegisterAccess, history};
 use trace_core::timeline::{Pixels, merge_spans};
 
@@ -51,7 +52,7 @@ pub struct Spans {
     /// Findings: errors, warnings, notes.
     pub problems: [Vec<Run>; 3],
     /// Values of pinned registers.
-    pub pins: Vec<(u32, Vec<Stretch>)>,
+    pub pins: Vec<(RegOffset, Vec<Stretch>)>,
 }
 
 impl Spans {
@@ -98,7 +99,7 @@ const NARROW: usize = 3;
 
 /// Returns the stretches of a register: each of its values, or, if it has more accesses than there are pixels, the
 /// last value of every few pixels.
-fn stretches(doc: &Document, axis: AxisKind, pixels: &Pixels, register: u32) -> Option<Vec<Stretch>> {
+fn stretches(doc: &Document, axis: AxisKind, pixels: &Pixels, register: RegOffset) -> Option<Vec<Stretch>> {
     let accesses = &doc.derived.registers.get(&register)?.accesses;
     let mut out: Vec<Stretch> = Vec::new();
     let mut put = |place: usize, a: RegisterAccess| {

@@ -46,7 +46,7 @@ pub fn list_marks(doc: &Document, pixels: &Pixels) -> Vec<Mark> {
     });
     match doc.xref_target() {
         Some(XrefTarget::Register { register, .. }) => {
-            let Some(fact) = doc.derived.registers.get(&register.get()) else {
+            let Some(fact) = doc.derived.registers.get(&register) else {
                 return Vec::new();
             };
             let mark = |(a, b)| match fact.accesses.writes().first_in(a..b) {

@@ -6,8 +6,8 @@ use kinescope::panels::gpu::register::AccessFilter;
 use kinescope::theme::ThemeChoice;
 use kinescope_files::scene::Selection;
 use kinescope_session::page_runs::PageContent;
-use trace_core::GpuVa;
 use trace_core::finding::{Finding, FindingKind};
+use trace_core::{GpuVa, RegOffset};
 
 fn part(w: &Window, label: &str) -> usize {
     w.harness.query_all_by_label_contains(label).count()
@@ -69,7 +69,7 @@ fn a_register_lists_all_accesses_or_writes_or_changes() {
     let derived = w.doc().derived.clone();
     let rows = |w: &Window| part(w, "access at event ");
     let show = |w: &mut Window, offset: u32, event: u64| {
-        w.doc().go_with(event, Selection::Register(offset));
+        w.doc().go_with(event, Selection::Register(RegOffset::new(offset)));
         w.run("show-register");
     };
     // The first register is only read.
@@ -78,7 +78,7 @@ fn a_register_lists_all_accesses_or_writes_or_changes() {
         .iter()
         .find(|(_, f)| f.accesses.writes().is_empty() && f.accesses.len() > 2);
     let (offset, fact) = read.expect("a register is read several times and never written");
-    show(&mut w, *offset, fact.accesses.all().first().unwrap());
+    show(&mut w, offset.get(), fact.accesses.all().first().unwrap());
     assert!(rows(&w) > 1);
     w.click("List writes");
     assert!(rows(&w) == 0 && part(&w, "Nothing writes this register") == 1);
@@ -94,7 +94,7 @@ fn a_register_lists_all_accesses_or_writes_or_changes() {
     let written = derived.registers.iter().find(|(_, f)| f.accesses.writes().len() > 1);
     let (offset, fact) = written.expect("a register is written several times");
     w.click("List all");
-    show(&mut w, *offset, fact.accesses.writes().first().unwrap());
+    show(&mut w, offset.get(), fact.accesses.writes().first().unwrap());
     let all = rows(&w);
     w.click("List writes");
     assert_eq!(rows(&w), all.min(fact.accesses.writes().len()));

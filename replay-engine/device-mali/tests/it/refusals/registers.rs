@@ -1,6 +1,7 @@
 //! Writable registers, the comparison of reads, and invalid user requests.
 
 use super::*;
+use trace_core::RegOffset;
 
 #[test]
 fn rule_1_registers() {
@@ -83,32 +84,25 @@ fn rule_1_at_compile_time() {
         })
     };
     let options = CompileOptions::default();
-    let e = fails(&moved(0x3ff8, 4), &Edits::default(), &options);
+    let e = fails(&moved(RegOffset::new(0x3ff8), 4), &Edits::default(), &options);
     assert!(
         matches!(
             e,
-            CompileError::UnknownRegister {
-                event: 0,
-                offset: 0x3ff8
-            }
+            CompileError::UnknownRegister { event: 0, offset } if offset == RegOffset::new(0x3ff8)
         ),
         "{e}"
     );
-    let e = fails(&moved(0x4000, 4), &Edits::default(), &options);
+    let e = fails(&moved(RegOffset::new(0x4000), 4), &Edits::default(), &options);
     assert!(
         matches!(
             e,
-            CompileError::BadAccess {
-                event: 0,
-                offset: 0x4000,
-                ..
-            }
+            CompileError::BadAccess { event: 0, offset, .. } if offset == RegOffset::new(0x4000)
         ),
         "{e}"
     );
-    let e = fails(&moved(0x30, 2), &Edits::default(), &options);
+    let e = fails(&moved(RegOffset::new(0x30), 2), &Edits::default(), &options);
     assert!(matches!(e, CompileError::BadAccess { event: 0, width: 2, .. }), "{e}");
-    let e = fails(&moved(0, 4), &Edits::default(), &options);
+    let e = fails(&moved(RegOffset::ZERO, 4), &Edits::default(), &options);
     assert!(matches!(e, CompileError::NotReplayable { event: 0, .. }), "{e}");
     // An unknown register compiles if the user allows it. The verification names it.
     let allow = CompileOptions {
@@ -116,7 +110,7 @@ fn rule_1_at_compile_time() {
         ..CompileOptions::default()
     };
     let c = compile(
-        &moved(0x3ff8, 4),
+        &moved(RegOffset::new(0x3ff8), 4),
         &Edits::default(),
         &target(),
         &allow,

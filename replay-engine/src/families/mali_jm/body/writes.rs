@@ -70,7 +70,7 @@ impl<'a> Walker<'a> {
             self.refuse(rule, e)
         })?;
         self.untouched.write(r, value);
-        self.written.insert(r.offset, value);
+        self.written.insert(r.offset.get(), value);
         match role {
             Some(Role::Root) => self.root_half(r, value),
             Some(Role::TransCfg) => self.mode(r, value),
@@ -86,7 +86,7 @@ impl<'a> Walker<'a> {
     }
 
     fn root_half(&mut self, r: &'a Register, value: u64) -> Result<(), Refusal> {
-        self.roots.insert(r.offset, value);
+        self.roots.insert(r.offset.get(), value);
         self.waiting_roots.entry(r.index).or_insert((r, 0)).1 += 1;
         let high = matches!(r.pair, Some(Half::High { .. }));
         let half = |root: u64| if high { root >> 32 } else { root & 0xffff_ffff };
@@ -147,7 +147,7 @@ impl<'a> Walker<'a> {
         self.settle_roots(Some(command.index));
         let root = self.beside(command, Role::Root).map_or(0, |r| self.pair(r));
         let cfg = self.beside(command, Role::TransCfg);
-        let mode = cfg.map_or(MODE_LEGACY, |c| self.value(c.offset) & MODE);
+        let mode = cfg.map_or(MODE_LEGACY, |c| self.value(c.offset.get()) & MODE);
         // In the LPAE format, the low bits of a root of 0 disable translation.
         let lpae = self.plan.spaces().iter().any(|s| s.format == MmuFormat::MaliLpae);
         let in_use = if root == 0 && (mode == MODE_UNMAPPED || mode == MODE_LEGACY && lpae) {
@@ -186,7 +186,7 @@ impl<'a> Walker<'a> {
     fn submit(&mut self, event: u32, command: &'a Register) -> Result<(), Refusal> {
         let config = self
             .beside(command, Role::JobConfig)
-            .map_or(0, |c| self.value(c.offset));
+            .map_or(0, |c| self.value(c.offset.get()));
         let head = self.beside(command, Role::JobHead).map_or(0, |h| self.pair(h));
         let (number, slot) = ((config & CONFIG_AS) as u8, command.index.unwrap_or(0));
         let space = match self.doing.in_use(number) {
@@ -291,9 +291,9 @@ impl<'a> Walker<'a> {
 fn pair_in(values: &HashMap<u32, u64>, r: &Register) -> u64 {
     let value = |offset: u32| values.get(&offset).copied().unwrap_or(0);
     match r.pair {
-        Some(Half::Low { high_offset }) => value(r.offset) | value(high_offset) << 32,
-        Some(Half::High { low_offset }) => value(low_offset) | value(r.offset) << 32,
-        None => value(r.offset),
+        Some(Half::Low { high_offset }) => value(r.offset.get()) | value(high_offset.get()) << 32,
+        Some(Half::High { low_offset }) => value(low_offset.get()) | value(r.offset.get()) << 32,
+        None => value(r.offset.get()),
     }
 }
 

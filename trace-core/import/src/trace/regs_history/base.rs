@@ -1,6 +1,7 @@
 //! The address of the register window in a history: the history has kernel virtual addresses, but not the mapped base.
 
 use std::collections::BTreeMap;
+use trace_core::RegOffset;
 use trace_core::registers::RegisterMap;
 
 /// Maximum size of a Mali register window, bytes: GPUs with a command stream frontend have doorbells in it.
@@ -37,7 +38,7 @@ type Fit = (bool, u64);
 fn fit(counts: &BTreeMap<(u64, bool), u64>, ids: &[(u64, u32)], map: &RegisterMap, base: u64) -> Fit {
     let known = |address: u64, write: bool| {
         let offset = address.checked_sub(base).and_then(|o| u32::try_from(o).ok());
-        let register = offset.and_then(|o| map.at(o));
+        let register = offset.and_then(|o| map.at(RegOffset::new(o)));
         register.is_some_and(|r| !write || r.access.is_writable())
     };
     let id = ids
