@@ -1,4 +1,5 @@
-//! Properties and operations of a device beyond registers: identity, containment, memory, reset.
+//! Devices and simulators that take register accesses ([`RegisterTarget`]): registers, identity, containment, memory,
+//! reset. The folder has one file for each kind of device.
 
 pub mod guard;
 pub(crate) mod hardware_record;

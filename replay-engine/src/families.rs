@@ -11,7 +11,8 @@ use crate::device::DeviceInfo;
 use crate::plan::PlannedAccesses;
 use trace_core::Recording;
 
-/// The families, one line each. The first that takes a recording or has a plan is its family; the last takes all.
+/// The families, one line each. The first that takes a recording or has a plan is its family, so a new one comes before
+/// those that would take its recordings: `mmio` takes those of every bus device, and the last takes all.
 static FAMILIES: &[&dyn ReplayFamily] = &[&mmio::Mmio, &mali_jm::MaliJm];
 
 /// Returns the family that compiles a recording for a target.
