@@ -1,4 +1,4 @@
-//! Documents name files, items and tables that exist, and list what the tables of the code hold.
+//! Documents name files, items and headings that exist, and list what the tables of the code hold.
 
 use std::path::{Path, PathBuf};
 use whole_program_tests::root;
@@ -101,6 +101,55 @@ fn paths_in_documents_exist() {
     }
     assert!(count > 300, "only {count} paths are found");
     assert!(missing.is_empty(), "these paths do not exist:\n{}", missing.join("\n"));
+}
+
+/// Returns the anchors of a page, one for each heading.
+fn anchors(page: &Path) -> Vec<String> {
+    let (mut anchors, mut is_code) = (Vec::new(), false);
+    for line in read(page).lines() {
+        is_code ^= line.starts_with("```");
+        let title = line.trim_start_matches('#');
+        if is_code || title.len() == line.len() {
+            continue;
+        }
+        let is_kept = |c: &char| c.is_alphanumeric() || "_- ".contains(*c);
+        let title = title.trim().to_lowercase();
+        anchors.push(title.chars().filter(is_kept).collect::<String>().replace(' ', "-"));
+    }
+    anchors
+}
+
+#[test]
+fn links_in_documents_lead_to_files_and_headings() {
+    let (mut broken, mut count) = (Vec::new(), 0);
+    for page in files_below(".")
+        .iter()
+        .filter(|p| p.extension().is_some_and(|e| e == "md"))
+    {
+        for_each_line(page, |n, pieces| {
+            // A link whose text is code has its target in the text after the code.
+            let text: Vec<&str> = pieces.iter().step_by(2).copied().collect();
+            for rest in text.concat().split("](").skip(1) {
+                let link = rest.split(')').next().unwrap_or_default();
+                if link.contains(':') || link.contains(' ') {
+                    continue;
+                }
+                count += 1;
+                let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+                let target = match file {
+                    "" => page.clone(),
+                    file => page.parent().unwrap().join(file),
+                };
+                let is_page = target.extension().is_some_and(|e| e == "md");
+                let has_anchor = || anchor.is_empty() || !is_page || anchors(&target).iter().any(|a| a == anchor);
+                if !target.exists() || !has_anchor() {
+                    broken.push(format!("{}:{n}: {link}", page.display()));
+                }
+            }
+        });
+    }
+    assert!(count > 500, "only {count} links are found");
+    assert!(broken.is_empty(), "these links lead nowhere:\n{}", broken.join("\n"));
 }
 
 /// Returns the last name of an item: `ALL` of `Model::ALL`, `hooks` of `hooks!`.
