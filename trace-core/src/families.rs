@@ -26,8 +26,8 @@ pub use work::{
 use crate::recording::Recording;
 use crate::registers::RegisterMap;
 
-/// The families, one line each. The first that has a recording is its family, so a new one comes before those that would
-/// take its recordings: Mali's has every recording with submits, and the last has every recording.
+/// The families, one line each. The first that has a recording is its family, so a new one comes before those that
+/// would take its recordings: Mali's has every recording with submits, and the last has every recording.
 pub static FAMILIES: &[&dyn Family] = &[&adreno::Adreno, &v3d::V3d, &mali_jm::MaliJm, &mmio::Mmio];
 
 /// Returns the family of a recording's device.
