@@ -6,7 +6,7 @@ use super::failure::complain;
 use super::out::format_count;
 use super::{Failure, progress_line};
 use clap::Args;
-use kinescope_session::{register_map_files, source, transfers};
+use kinescope_session::{source, transfers};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +15,6 @@ use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{AddressSpace, Buffer, DamagedBlock, Events};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
-use trace_import::{OpenOptions, Opened};
 
 /// The argument that names a recording.
 #[derive(Args, Clone, Debug)]
@@ -28,20 +27,16 @@ pub struct Source {
 impl Source {
     /// Opens or imports the recording.
     pub fn open(&self) -> Result<SourceRecording, Failure> {
-        let mut opened = progress_line::run_with_progress("reading", |progress, doing| {
-            let opened = trace_import::open(&self.file, &OpenOptions::default(), progress);
-            let opened = opened.map_err(|e| Failure::file(&self.file, e))?;
-            if matches!(opened, Opened::Submission(_)) {
-                doing.set("running job chains");
-            }
-            source::into_recording(opened, progress).map_err(|e| Failure::file(&self.file, e))
+        let read = progress_line::run_with_progress("reading", |progress, doing| {
+            let read = source::open(&self.file, progress, || doing.set("running job chains"));
+            read.map_err(|e| Failure::file(&self.file, e))
         })?;
-        let own = register_map_files::load_maps(&self.file, &mut opened.recording);
-        for error in own.errors() {
+        for error in read.maps.errors() {
             complain(format_args!("a register map of your folder is not used: {error}"));
         }
-        note_opened(&self.file, &opened.recording);
-        let opened = SourceRecording::new(&self.file, opened.recording);
+        let recording = read.opened.recording;
+        note_opened(&self.file, &recording);
+        let opened = SourceRecording::new(&self.file, recording);
         // A verb that counts or compares would take the part for the whole.
         if let Some(cut) = opened.find_truncation() {
             complain(Failure::file(&self.file, format!("{}: {}", cut.place, cut.message)));
