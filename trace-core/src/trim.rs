@@ -3,6 +3,7 @@
 //! The requirements of a job stay: power, reset, address spaces and interrupt masks, page table changes, and the memory
 //! that the kept jobs access. Nothing is invented: every kept event is as recorded, and only its number changes.
 
+mod calls;
 mod memory;
 mod metadata;
 mod parts;
@@ -13,7 +14,7 @@ pub use parts::JobParts;
 
 use crate::PhysAddr;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, Recording};
+use crate::recording::{DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, Recording, TraceKind};
 use crate::registers::RegisterMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -338,8 +339,12 @@ fn build(
                 .get(row)
                 .into_iter()
                 .for_each(|r| to.dma_map(time, thread, r)),
-            // A part of an API trace is chosen by its launches, not by jobs: the data that it names is kept whole.
-            Some(_) => from.call(event).into_iter().for_each(|c| to.push_call(time, thread, c)),
+            Some(_) => {
+                if let Some(call) = from.call(event) {
+                    let call = calls::copy_call(recording, call, &mut to, &mut pages);
+                    to.push_call(time, thread, call);
+                }
+            }
             // An event kind that this version does not know cannot be written again.
             None => {}
         }
@@ -353,12 +358,16 @@ fn build(
         summary.supplied += 1;
     }
     numbers.push(to.len() as u64);
+    let mut metadata = recording.metadata.clone();
+    if let TraceKind::Api(trace) = &mut metadata.kind {
+        calls::renumber_modules(&mut trace.modules, &mut pages, progress)?;
+    }
     let (memory, frames) = plan.build(recording, &numbers, pages, progress)?;
     summary.frames = frames;
     summary.pages = [recording.memory.pages.len() as u64, memory.pages.len() as u64];
     summary.events = [gone.len() as u64, to.len() as u64];
     let mut out = Recording {
-        metadata: recording.metadata.clone(),
+        metadata,
         events: to.finish(),
         memory,
         extras: recording.extras.clone(),

@@ -300,6 +300,12 @@ impl<'a> Pages<'a> {
         new
     }
 
+    /// Returns the new id of a page, or `None` if the recording does not hold its image.
+    pub(super) fn renumber_stored(&mut self, old: PageId) -> Option<PageId> {
+        self.recording.memory.pages.page(old)?;
+        Some(self.renumber(old))
+    }
+
     /// Returns the page with replaced bytes of a removed job.
     pub(super) fn supplied(&mut self, s: &SuppliedBytes) -> HostWriteRow {
         HostWriteRow {
