@@ -6,7 +6,7 @@ use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{PageSource, PlannedCalls};
 use replay_engine::run::Outcome;
 use replay_engine::target::{ApiSupport, TargetRequest};
-use replay_engine::verify::{Refusal, Verified};
+use replay_engine::verify::{Refusal, VerificationReport};
 use trace_core::Recording;
 
 /// The API of CUDA.
@@ -14,7 +14,7 @@ use trace_core::Recording;
 pub struct CudaSupport;
 
 impl ApiSupport for CudaSupport {
-    fn verify(&self, plan: PlannedCalls<'_>, target: &DeviceInfo) -> Result<Verified, Refusal> {
+    fn verify(&self, plan: PlannedCalls<'_>, target: &DeviceInfo) -> Result<VerificationReport, Refusal> {
         check_plan(plan, target)
     }
 

@@ -3,12 +3,15 @@
 
 use super::plan_recording::outline_recording;
 use super::script::Script;
+use crate::support::CudaSupport;
 use replay_engine::device::DeviceInfo;
 use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::plan::api_body::CallReader;
 use replay_engine::plan::{PLAN_VERSION, Plan, PlannedCalls};
 use replay_engine::target::TargetRequest;
-use replay_engine::verify::{MAX_BUDGETS, Reason, Refusal, Verified, budget_exceeded, refuse};
+use replay_engine::verify::{
+    MAX_BUDGETS, Reason, Refusal, VerificationReport, Verified, budget_exceeded, refuse, verify_calls,
+};
 use std::collections::BTreeSet;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{Api, CallEvent, CallModule};
@@ -41,7 +44,7 @@ pub fn verify(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusal> {
             ),
         );
     };
-    let verified = check_plan(plan, target)?;
+    let verified = verify_calls(&CudaSupport, plan, target)?;
     check_request(plan, &TargetRequest::Replay { repeat: 1 })?;
     Ok(verified)
 }
@@ -50,7 +53,7 @@ pub fn verify(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusal> {
 ///
 /// # Errors
 /// The first rule that the plan breaks.
-pub(crate) fn check_plan(planned: PlannedCalls<'_>, target: &DeviceInfo) -> Result<Verified, Refusal> {
+pub(crate) fn check_plan(planned: PlannedCalls<'_>, target: &DeviceInfo) -> Result<VerificationReport, Refusal> {
     let (plan, calls) = (planned.envelope, planned.calls);
     if plan.version != PLAN_VERSION {
         return refuse(0, "envelope", Reason::Version { found: plan.version });
@@ -111,18 +114,18 @@ pub(crate) fn check_plan(planned: PlannedCalls<'_>, target: &DeviceInfo) -> Resu
     }
     outputs(plan, &script)?;
     let launches = script.launches();
-    let mut verified = Verified {
+    let mut report = VerificationReport {
         jobs: launches,
-        ..Verified::default()
+        ..VerificationReport::default()
     };
     if launches > 0 {
-        verified.unproved.push(format!(
+        report.unproved.push(format!(
             "{launches} launches: the device's driver confines kernels to the memory of the worker process, which is \
              stopped after {} s",
             plan.budgets.time_ns / 1_000_000_000
         ));
     }
-    Ok(verified)
+    Ok(report)
 }
 
 /// Proves that a verified plan fits a request.

@@ -393,7 +393,7 @@ impl Lease {
         match (plan.planned_calls(), &self.api) {
             (Some(calls), Some(api)) => {
                 if unverified {
-                    api.verify(calls, &self.info)?;
+                    verify::verify_calls(&**api, calls, &self.info)?;
                 }
                 api.check_request(calls, request)
             }

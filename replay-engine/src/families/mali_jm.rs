@@ -16,7 +16,7 @@ use super::replay_family::{
 };
 use crate::device::DeviceInfo;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
-use crate::rules::{Refusal, Verified, Work};
+use crate::rules::{Refusal, VerificationReport, Work};
 use replay_core::Divergence;
 use trace_core::Recording;
 use trace_core::progress::Progress;
@@ -53,7 +53,7 @@ impl ReplayFamily for MaliJm {
         target: &DeviceInfo,
         map: &RegisterMap,
         work: &Work<'_>,
-    ) -> Result<Verified, Refusal> {
+    ) -> Result<VerificationReport, Refusal> {
         verify::check(plan, pages, target, map, work)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::device::DeviceInfo;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
-use crate::rules::{Refusal, Verified, Work};
+use crate::rules::{Refusal, VerificationReport, Work};
 use replay_core::Divergence;
 use trace_core::progress::Progress;
 use trace_core::recording::InterruptLine;
@@ -102,7 +102,7 @@ pub(crate) trait ReplayFamily: Sync {
         target: &DeviceInfo,
         map: &RegisterMap,
         work: &Work<'_>,
-    ) -> Result<Verified, Refusal>;
+    ) -> Result<VerificationReport, Refusal>;
 
     /// Returns the meaning of an access to a register.
     fn meaning_of(&self, _register: &Register, _is_write: bool, _value: u64) -> AccessMeaning {

@@ -7,7 +7,7 @@ use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use kinescope_session::replay::request::ReplayRequest;
 use replay_engine::plan::{AccessPlan, Plan, RewriteKind, text};
-use replay_engine::verify::Verified;
+use replay_engine::verify::VerificationReport;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ struct Report<'a> {
     /// Limits of the run.
     budgets: replay_engine::plan::Budgets,
     /// What was proved.
-    verified: Verified,
+    verified: VerificationReport,
     /// Ranges of unknown registers that `--allow` gave.
     allowed: Vec<String>,
     /// Whether the device uses bus mastering on the plan's memory.
@@ -110,7 +110,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             ..ReplayRequest::default()
         })?
         .prepared;
-    let verified = prepared.verify(&Progress::new()).cloned().map_err(|e| {
+    let verified = prepared.verify(&Progress::new()).map(|v| v.report().clone()).map_err(|e| {
         Failure::file(
             arguments.of.file(),
             format!("the plan for {} is {e}", arguments.of.target_name()),
@@ -163,7 +163,7 @@ fn counts(plan: &Plan) -> BTreeMap<RewriteKind, u64> {
     counts
 }
 
-fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Report<'a> {
+fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: VerificationReport) -> Report<'a> {
     // A plan of calls has no accesses: all of its counts are 0.
     let none = AccessPlan::default();
     let accesses = plan.accesses().unwrap_or(&none);
@@ -200,7 +200,7 @@ fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Re
     }
 }
 
-fn describe(plan: &Plan, target: &str, verified: &Verified, out: &mut Out) -> Result<(), Failure> {
+fn describe(plan: &Plan, target: &str, verified: &VerificationReport, out: &mut Out) -> Result<(), Failure> {
     let none = AccessPlan::default();
     let accesses = plan.accesses().unwrap_or(&none);
     let row = |name: &str, value: String| vec![name.to_owned(), value];

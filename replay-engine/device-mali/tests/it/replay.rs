@@ -50,7 +50,7 @@ fn the_published_recordings_replay_and_match() {
         let Some(r) = published(name) else { continue };
         let c = compiled(&r);
         let v = verify(&c.plan, &c.pages, &target()).unwrap();
-        assert_eq!(v.jobs as usize, jobs);
+        assert_eq!(v.report().jobs as usize, jobs);
         assert_eq!(c.plan.jobs().len(), jobs);
         assert!(c.plan.jobs().iter().all(|j| j.done_event.is_some()));
         assert_eq!(

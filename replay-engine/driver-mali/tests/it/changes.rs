@@ -251,7 +251,7 @@ fn replay(r: &Recording, edits: &Edits) -> (Compiled, Outcome, Recording) {
     assert_eq!(plan::text::parse(&text).unwrap(), c.plan);
     assert_eq!(Plan::from_bytes(&c.plan.to_bytes().unwrap()).unwrap(), c.plan);
     let verified = verify::verify(&c.plan, &c.pages, &target).unwrap();
-    assert_eq!(verified.jobs as usize, c.plan.jobs().len());
+    assert_eq!(verified.report().jobs as usize, c.plan.jobs().len());
     let o = run::run(&c.plan, &c.pages, &mut *device, &Progress::new());
     assert_eq!(
         (o.verdict, &o.failure, &o.divergences),

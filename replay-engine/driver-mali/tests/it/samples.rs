@@ -151,7 +151,12 @@ fn every_sample_replays_with_a_match() {
             .unwrap_or_else(|e| panic!("{}: {e}", sample.file));
         let verified =
             verify::verify(&compiled.plan, &compiled.pages, &target).unwrap_or_else(|e| panic!("{}: {e}", sample.file));
-        assert_eq!(verified.jobs as usize, compiled.plan.jobs().len(), "{}", sample.file);
+        assert_eq!(
+            verified.report().jobs as usize,
+            compiled.plan.jobs().len(),
+            "{}",
+            sample.file
+        );
         let o = run::run(&compiled.plan, &compiled.pages, &mut *device, &Progress::new());
         assert_eq!(
             (o.verdict, &o.failure, &o.divergences),

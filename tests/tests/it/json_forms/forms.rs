@@ -639,7 +639,7 @@ pub const BUDGETS: Form = form(
 );
 pub const VERIFIED: Form = form(
     "replay-engine/src/rules/reason.rs",
-    "Verified",
+    "VerificationReport",
     "leaves:n tables:n jobs:n unproved:a",
 );
 pub const REPLAY: Form = form(
