@@ -18,8 +18,8 @@ pub(crate) use artifacts::RunArtifacts;
 pub use artifacts::{ArtifactsError, ArtifactsHeader, ReceivedArtifacts};
 pub use log::LogError;
 pub use outcome::{
-    AccessOutcome, ComparisonCounts, Divergence, FaultReport, JobOutcome, Outcome, OutcomeBody, OutputBuffer, Timing,
-    UncomputedJobs, Verdict,
+    AccessOutcome, ComparisonCounts, Divergence, FaultRegister, FaultReport, JobOutcome, Outcome, OutcomeBody,
+    OutputBuffer, RunTimes, Timing, UncomputedJobs, Verdict,
 };
 
 use crate::device::{JobReport, RegisterTarget, ReplayDeviceError};

@@ -3,6 +3,7 @@
 use crate::device::DeviceInfo;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
 use crate::rules::{Refusal, VerificationReport, Work};
+use crate::run::FaultRegister;
 use replay_core::Divergence;
 use trace_core::progress::Progress;
 use trace_core::recording::InterruptLine;
@@ -46,7 +47,7 @@ pub(crate) enum DivergenceMeaning {
 #[derive(Clone, Debug)]
 pub(crate) struct FaultState {
     /// The registers that show it: name, value, meaning.
-    pub registers: Vec<(String, u64, String)>,
+    pub registers: Vec<FaultRegister>,
     /// Code and name of the exception, or `none`.
     pub exception: String,
     /// Number of the address space in which the fault occurred.

@@ -5,6 +5,7 @@ use crate::GpuVa;
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, DmaMapRow, Recording};
+use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
@@ -25,6 +26,15 @@ const MAX_DISTANCES: usize = 1024;
 const MAX_THREADS: usize = 64;
 /// Minimum number of consecutive reads of a poll.
 const POLL: u64 = 3;
+
+/// A thread that polls the register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Poller {
+    /// The thread.
+    pub thread: u32,
+    /// Number of its polling reads.
+    pub reads: u64,
+}
 
 /// An access that follows writes of the register.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,8 +103,8 @@ pub struct Guess {
     pub awaited: u64,
     /// Those of these bits that became 1.
     pub awaited_ones: u64,
-    /// Threads that poll it, with their number of polling reads, the busiest first.
-    pub pollers: Vec<(u32, u64)>,
+    /// Threads that poll it, the busiest first.
+    pub pollers: Vec<Poller>,
     /// Accesses that follow its writes, the most frequent first.
     pub followers: Vec<Follower>,
 }
@@ -490,8 +500,10 @@ impl Gather {
             4 => self.candidates.keys().filter(|v| is_usual_float(**v)).count() as u64,
             _ => 0,
         };
-        g.pollers = self.pollers.into_iter().collect();
-        g.pollers.sort_unstable_by_key(|(t, n)| (std::cmp::Reverse(*n), *t));
+        let pollers = self.pollers.into_iter();
+        g.pollers = pollers.map(|(thread, reads)| Poller { thread, reads }).collect();
+        g.pollers
+            .sort_unstable_by_key(|p| (std::cmp::Reverse(p.reads), p.thread));
         g.followers = self
             .followers
             .into_iter()
@@ -624,7 +636,7 @@ mod tests {
         }
         let g = guess_of(&list);
         assert_eq!((g.polls, g.polled, g.awaited, g.awaited_ones), (2, 6, 1, 1));
-        assert_eq!(g.pollers, [(1, 6)]);
+        assert_eq!(g.pollers, [Poller { thread: 1, reads: 6 }]);
         assert_eq!((g.changing, g.ones, g.zeros), (1, 4, 0xffff_fffa));
         assert_eq!(g.values, [(4, 4), (5, 2)]);
         assert_eq!(

@@ -105,7 +105,7 @@ impl Imported {
     }
 }
 
-/// The result of running job chains.
+/// The result of running job chains in figures. The session returns the recording.
 #[derive(Serialize)]
 struct Chains {
     /// Simulator that ran the job chains.
@@ -121,7 +121,7 @@ struct Chains {
     computed: bool,
 }
 
-/// The new file.
+/// The new file in figures, with findings as text.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The written file, and its size.

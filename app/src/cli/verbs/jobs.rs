@@ -27,7 +27,7 @@ struct Arguments {
     job: Option<u32>,
 }
 
-/// A submission; the keys other than `chain` describe the head of the chain.
+/// A submission; the keys other than `chain` describe the head of the chain, which the engine reads separately.
 #[derive(Serialize)]
 struct Submit {
     /// Number of the submit.

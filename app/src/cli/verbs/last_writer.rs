@@ -44,7 +44,7 @@ struct Arguments {
     asked: TraceArguments,
 }
 
-/// The last writer of a byte on the simulator.
+/// The last writer of a byte on the simulator, of any kind. The engine has a type for each kind.
 #[derive(Serialize)]
 struct Report {
     /// The byte, the index of its address space, and its value at the end.

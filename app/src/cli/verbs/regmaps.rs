@@ -125,7 +125,7 @@ struct LossRow<'a> {
     what: &'a str,
 }
 
-/// The imported map.
+/// The imported map in figures, and the written file.
 #[derive(Serialize)]
 struct ImportReport<'a> {
     /// Name of the map.
@@ -333,7 +333,7 @@ fn print_losses(
     Ok(())
 }
 
-/// A known map.
+/// A known map of any origin, or why it is not used.
 #[derive(Serialize)]
 struct MapRow {
     /// Name of the map.

@@ -102,7 +102,7 @@ fn find_shaders(opened: &SourceRecording, only: Option<u32>) -> Result<Vec<Shade
     Ok(found)
 }
 
-/// The shaders of a recording.
+/// The shaders of a recording, counted and as text.
 #[derive(Serialize)]
 struct Report {
     /// Number of operations, and of unknown ones, of all different shaders together.
@@ -114,7 +114,7 @@ struct Report {
     shaders: Vec<ShaderRow>,
 }
 
-/// An unknown operation, and its use.
+/// An unknown operation as text, and its use.
 #[derive(Serialize)]
 struct UnknownRow {
     /// `FMA` or `ADD`.
@@ -149,7 +149,7 @@ struct ShaderRow {
     clauses: Vec<ClauseRow>,
 }
 
-/// A job that runs a shader.
+/// A job that runs a shader, with the name of its type.
 #[derive(Serialize)]
 struct JobRow {
     /// Index of the job as in `jobs`.
@@ -184,7 +184,7 @@ struct ClauseRow {
     tuples: Vec<TupleRow>,
 }
 
-/// The two operations of a tuple.
+/// The two operations of a tuple as text.
 #[derive(Serialize)]
 struct TupleRow {
     /// The operations of both units.

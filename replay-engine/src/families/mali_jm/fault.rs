@@ -2,6 +2,7 @@
 
 use crate::families::replay_family::{FaultState, RegisterReader};
 use crate::plan::PlannedAccesses;
+use crate::run::FaultRegister;
 use trace_core::GpuVa;
 use trace_core::families::mali_jm::exception_name;
 use trace_core::registers::{Half, Register, RegisterMap, Role};
@@ -44,7 +45,11 @@ pub(super) fn read_fault(
             }
             _ => {}
         }
-        state.registers.push((name(r).to_owned(), value, meaning));
+        state.registers.push(FaultRegister {
+            name: name(r).to_owned(),
+            value,
+            means: meaning,
+        });
     }
     let code = if job_code > NOT_A_FAULT { job_code } else { space_code };
     if code != 0 {

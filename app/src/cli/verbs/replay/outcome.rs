@@ -270,8 +270,8 @@ fn print_fault(f: &FaultReport, out: &mut Out) -> Result<(), Failure> {
         out.line(format_args!("  at {at}{near}"))?;
     }
     let mut rows = Vec::new();
-    for (name, value, meaning) in &f.registers {
-        rows.push(vec![format!("    {name}"), format_hex(*value), meaning.clone()]);
+    for r in &f.registers {
+        rows.push(vec![format!("    {}", r.name), format_hex(r.value), r.means.clone()]);
     }
     if !rows.is_empty() {
         out.line("  registers")?;
@@ -433,7 +433,7 @@ fn describe_ready_time(calls: &ApiOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replay_engine::run::{AccessOutcome, Divergence, OutcomeBody};
+    use replay_engine::run::{AccessOutcome, Divergence, FaultRegister, OutcomeBody};
     use trace_core::GpuVa;
 
     fn failed() -> Outcome {
@@ -465,7 +465,11 @@ mod tests {
                 summary: String::new(),
                 exception: "0xc3 translation fault at level 3".into(),
                 address: Some(GpuVa(0x5040)),
-                registers: vec![("AS0_FAULTSTATUS".into(), 0x1_00c3, "read, translation fault".into())],
+                registers: vec![FaultRegister {
+                    name: "AS0_FAULTSTATUS".into(),
+                    value: 0x1_00c3,
+                    means: "read, translation fault".into(),
+                }],
                 walk: vec!["level 0, entry 0 at 0x100000000: 0x2, invalid".into()],
                 nearest_buffer: Some(("input".into(), 64)),
             }],

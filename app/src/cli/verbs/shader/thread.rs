@@ -54,7 +54,7 @@ fn three(text: &str) -> Result<[u32; 3], String> {
     Ok(out)
 }
 
-/// A thread that was followed.
+/// A thread that was followed, with its registers as text.
 #[derive(Serialize)]
 struct Report {
     /// The job: index as in `jobs`, position in its chain, addresses of the job and of its shader.
