@@ -10,7 +10,6 @@ pub mod container;
 pub mod diff;
 pub mod edit;
 pub mod encode;
-pub mod export;
 pub mod families;
 pub mod filter;
 pub mod finding;
