@@ -110,7 +110,6 @@ pub fn page_tables(data: &[u8]) -> bool {
         }
     });
     let _ = mmu::find_double_mappings(&scan.leaves);
-    let _ = mmu::find_writable_code(&scan.mappings);
     let _ = mmu::find_pages_without_content(&scan.leaves, &[0..4, 9..1 << 40], 100);
     !scan.leaves.is_empty()
 }

@@ -14,7 +14,7 @@ mod walk;
 
 pub use analysis::{
     ContentHoleFinder, DoubleMapping, MappedPages, PageSpan, PagesWithoutContent, Scan, content_frames,
-    count_mapped_pages, find_double_mappings, find_pages_without_content, find_writable_code, scan,
+    count_mapped_pages, find_double_mappings, find_pages_without_content, scan,
 };
 pub use format::{
     EntryKind, INVALID, LEVELS, PAGE_BYTES, VA_BITS, encode_leaf, encode_table, entry_address, entry_attr_index,

@@ -14,9 +14,7 @@ mod tests;
 
 pub use chain::{Chain, Job, MAX_JOBS, read_chain, read_job};
 pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness, exception_name};
-pub use payload::{
-    CacheFlush, Compute, Dispatch, INVOCATION_OFFSET, Payload, RendererState, WriteKind, WriteValue, decode_payload,
-};
+pub use payload::{CacheFlush, Compute, Dispatch, Payload, RendererState, WriteKind, WriteValue, decode_payload};
 pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_UNMAPPED, RESETS, reset};
 pub use shader::{
     Code, CodeClause, CodeEnd, MAX_CODE, Stage, UnknownOperation, decode_code, decode_code_within, find_shaders,

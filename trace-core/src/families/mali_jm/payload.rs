@@ -5,9 +5,6 @@ use crate::GpuVa;
 use crate::memory::GpuMemory;
 use serde::Serialize;
 
-/// Offset of the packed invocation in a compute, vertex or tiler job, bytes.
-pub const INVOCATION_OFFSET: u64 = 32;
-
 /// Size of a draw descriptor, bytes.
 const DRAW_BYTES: usize = 128;
 /// Size of a renderer state, bytes.
