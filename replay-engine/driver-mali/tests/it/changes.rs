@@ -1,7 +1,7 @@
 //! Tests of memory that the CPU changes after the first submit: its recording and its replay.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use driver_mali::samples::{CHANGES_DATA, CHANGES_LATE, record_changes};
+use crate::sample_table::{CHANGES_DATA, CHANGES_LATE, record_changes};
 use driver_mali::{ChainBuilder, Driver, DriverError, JobSpec, Recorder, SpaceId};
 use replay_core::{Action, Actions};
 use replay_engine::device::RegisterTarget;

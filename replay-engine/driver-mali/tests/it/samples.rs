@@ -1,7 +1,7 @@
 //! Tests of the samples: their jobs' results, valid plans, and reproducible files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use driver_mali::samples::{FILL, LIVE, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
+use crate::sample_table::{FILL, LIVE, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
 use replay_engine::device::RegisterTarget;
 use replay_engine::plan::{CompileOptions, Edits};
