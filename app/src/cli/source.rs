@@ -15,6 +15,7 @@ use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{AddressSpace, Buffer, DamagedBlock, Events};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
+use trace_core::xref::{parse_bare_hex, parse_number};
 
 /// The argument that names a recording.
 #[derive(Args, Clone, Debug)]
@@ -264,7 +265,7 @@ impl SourceRecording {
             }
             None => {}
         }
-        bare_hex(text).ok_or_else(|| {
+        parse_bare_hex(text).ok_or_else(|| {
             let names: Vec<&str> = self
                 .recording
                 .metadata
@@ -302,24 +303,9 @@ impl SourceRecording {
     }
 }
 
-/// Parses an address without `0x`, as logs and debuggers print it. Rejects short ones, which may be a mistyped name,
-/// and those that could be decimal.
-#[must_use]
-pub fn bare_hex(text: &str) -> Option<u64> {
-    let digits = text.replace('_', "");
-    let letters = digits.bytes().any(|b| b.is_ascii_alphabetic());
-    let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
-    (digits.len() >= 4 && letters && hex).then(|| u64::from_str_radix(&digits, 16).ok())?
-}
-
 /// Parses a number: `0x…`, or decimal.
 pub fn number(text: &str) -> Result<u64, String> {
-    let digits = text.replace('_', "");
-    let parsed = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => digits.parse(),
-    };
-    parsed.map_err(|_| format!("'{text}' is not a number (expected 0x… or decimal, below 2^64)"))
+    parse_number(text).ok_or_else(|| format!("'{text}' is not a number (expected 0x… or decimal, below 2^64)"))
 }
 
 #[cfg(test)]
@@ -328,10 +314,10 @@ mod tests {
 
     #[test]
     fn bare_hex_addresses_are_distinguished_from_names_and_counts() {
-        assert_eq!(bare_hex("f7ff9000"), Some(0xf7ff_9000));
-        assert_eq!(bare_hex("7f_ff00"), Some(0x7f_ff00));
+        assert_eq!(parse_bare_hex("f7ff9000"), Some(0xf7ff_9000));
+        assert_eq!(parse_bare_hex("7f_ff00"), Some(0x7f_ff00));
         for none in ["c", "add", "1000", "feedx", "", "10000000000000000a"] {
-            assert_eq!(bare_hex(none), None, "{none}");
+            assert_eq!(parse_bare_hex(none), None, "{none}");
         }
     }
 }

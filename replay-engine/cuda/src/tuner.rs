@@ -241,8 +241,8 @@ impl<'s, 'a> Tuner<'s, 'a> {
         if let LaunchResult::Refused(why) = self.launch(&recorded, function, &[])? {
             return Ok(Some(RejectReason::Refused { why }));
         }
-        self.after = Some(self.stage.save_memory().map_err(|e| failed(&e))?);
-        let held = self.recorded_outputs(contents).map_err(|e| failed(&e))?;
+        self.after = Some(self.stage.save_memory().map_err(|e| broken(&e))?);
+        let held = self.recorded_outputs(contents).map_err(|e| broken(&e))?;
         Ok(held.map(RejectReason::Wrong))
     }
 
@@ -374,7 +374,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
 
     fn restore(&mut self) -> Result<(), Stop> {
         let at = Instant::now();
-        let done = self.stage.restore(&self.before).map_err(|e| failed(&e))?;
+        let done = self.stage.restore(&self.before).map_err(|e| broken(&e))?;
         self.restored_pages = self.restored_pages.saturating_add(done.pages);
         self.phases.restore_ns = self.phases.restore_ns.saturating_add(nanos(at.elapsed()));
         Ok(())
@@ -383,7 +383,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
     /// Returns the differences from the results of the recorded launch beyond the tolerances.
     fn verify(&mut self) -> Result<Option<OutputMismatch>, Stop> {
         let at = Instant::now();
-        let all = self.find_mismatch().map_err(|e| failed(&e))?;
+        let all = self.find_mismatch().map_err(|e| broken(&e))?;
         self.phases.compare_ns = self.phases.compare_ns.saturating_add(nanos(at.elapsed()));
         Ok(all)
     }
@@ -533,13 +533,7 @@ impl Evaluator for Tuner<'_, '_> {
     }
 }
 
-fn broken(e: &CudaError) -> Stop {
-    Stop::Broken {
-        rejected: RejectReason::Failed { why: e.to_string() },
-    }
-}
-
-fn failed(e: &CudaReplayError) -> Stop {
+fn broken(e: &impl std::error::Error) -> Stop {
     Stop::Broken {
         rejected: RejectReason::Failed { why: e.to_string() },
     }

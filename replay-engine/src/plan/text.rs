@@ -74,7 +74,7 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
         None => writeln!(out, "counts actions {}", plan.actions)?,
     }
     for s in plan.registers().map_or(&[][..], |r| &r.spaces) {
-        let format = format_name(s.format);
+        let format = s.format.name();
         writeln!(
             out,
             "space {} {format} root {} register {:#x}",
@@ -144,13 +144,6 @@ fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
         }
     }
     Ok(())
-}
-
-fn format_name(format: MmuFormat) -> &'static str {
-    match format {
-        MmuFormat::Aarch64_4k => "aarch64-4k",
-        MmuFormat::MaliLpae => "mali-lpae",
-    }
 }
 
 /// Parses a plan from text, with or without its page images.
@@ -361,9 +354,7 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut PlanDraft, contents: &Conte
         "space" => {
             let number = f.number("the number")?;
             let name = f.any("the format")?;
-            let format = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae]
-                .into_iter()
-                .find(|m| format_name(*m) == name);
+            let format = MmuFormat::from_name(&name);
             let format = format.ok_or_else(|| f.error(format!("`{name}` is not a format of page tables")))?;
             let root = PhysAddr(f.named("root")?);
             plan.spaces.push(PlanSpace {

@@ -3,7 +3,6 @@
 use crate::cli::findings::{FindingRow, json_name};
 use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
-use crate::cli::page_tables::format_name;
 use crate::cli::progress_line::CurrentStep;
 use crate::cli::source::{SourceRecording, number};
 use crate::cli::{Exit, Failure, Out, Verb, progress_line};
@@ -68,9 +67,7 @@ fn formats() -> String {
 }
 
 fn format(text: &str) -> Result<MmuFormat, String> {
-    let all = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
-    let found = all.into_iter().find(|f| format_name(*f) == text);
-    found.ok_or_else(|| format!("'{text}' is not a format (expected aarch64-4k or mali-lpae)"))
+    MmuFormat::from_name(text).ok_or_else(|| format!("'{text}' is not a format (expected aarch64-4k or mali-lpae)"))
 }
 
 fn gpu_id(text: &str) -> Result<u32, String> {

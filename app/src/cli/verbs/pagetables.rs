@@ -2,7 +2,7 @@
 
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
-use crate::cli::page_tables::{describe_problems, format_name};
+use crate::cli::page_tables::describe_problems;
 use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, Verb, format_hex};
 use clap::{Args, FromArgMatches as _};
@@ -130,7 +130,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 .zip(tallies)
                 .map(|(m, mapping_tally)| Mapping {
                     address_space: space.number,
-                    format: format_name(space.format),
+                    format: space.format.name(),
                     root: format_hex(space.root.0),
                     va: format_hex(m.va.0),
                     end: format_hex(m.end().0),
