@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use trace_core::api_trace::ApiTrace;
 use trace_core::container::{KineFile, MemorySink, Writer};
-use trace_core::families::mali_jm;
+use trace_core::families::find_family_with;
 use trace_core::memory::GpuMemoryView;
 use trace_core::progress::Progress;
 use trace_core::recording::{CallEvent, MmuFormat, PageId};
@@ -29,7 +29,7 @@ fn query_everything(recording: &Recording) {
         for span in derived.jobs.iter().take(8) {
             for space in recording.metadata.address_spaces.iter().take(2) {
                 let view = GpuMemoryView::new(recording.memory.at(span.submit_event), space);
-                let _ = mali_jm::read_chain(&view, span.head_va);
+                let _ = find_family_with(recording, Some(map)).read_chain(&view, span.head_va);
             }
         }
     }

@@ -15,7 +15,7 @@ mod submits;
 mod v3d;
 mod work;
 
-pub use chain::{ChainEnd, ChainJob, JobChain};
+pub use chain::{ChainEnd, ChainJob, Dispatch, JobChain, JobWork, ShaderStage};
 pub use family::{EventRelation, Family, JobForm, TableCommand};
 pub use shared_chains::read_shared_chains;
 pub use submits::{address_spaces, memory_at_submits};

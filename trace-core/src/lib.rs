@@ -22,6 +22,7 @@ pub mod ranges;
 pub mod recording;
 pub mod registers;
 pub mod screen;
+pub mod shader_code;
 pub mod timeline;
 pub mod trim;
 pub mod unfinished_files;

@@ -6,6 +6,7 @@ use crate::GpuVa;
 use crate::memory::GpuMemory;
 use crate::recording::{EventKind, Recording};
 use crate::registers::{Register, RegisterMap};
+use crate::shader_code::Code;
 
 /// The form of a family's jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +99,22 @@ pub trait Family: Sync {
 
     /// Reads the chain of descriptors from its head, or returns `None` if jobs are not such chains.
     fn read_chain(&self, _memory: &dyn GpuMemory, _head: GpuVa) -> Option<JobChain> {
+        None
+    }
+
+    /// Decodes the code of a shader from its entry, at most `max` bytes, or returns `None` if its instruction set is
+    /// unknown.
+    fn decode_code(&self, _memory: &dyn GpuMemory, _entry: GpuVa, _max: u64) -> Option<Code> {
+        None
+    }
+
+    /// Returns the name of the status with which a job ended, or `unknown`.
+    fn status_name(&self, _status: u8) -> &'static str {
+        "unknown"
+    }
+
+    /// Returns an example of a filter that selects events of a job, or `None` for the general example.
+    fn filter_example(&self) -> Option<&'static str> {
         None
     }
 

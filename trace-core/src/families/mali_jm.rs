@@ -1,24 +1,19 @@
-//! Mali GPUs with a job manager: slots and interrupts, job descriptors (headers, chains, payloads), and the code of the
-//! shaders that they reference.
+//! Mali GPUs with a job manager: slots and interrupts, job descriptors (headers, chains, payloads), and page tables.
 
 mod chain;
 mod event_relations;
 mod header;
 mod payload;
 mod registers;
-mod shader;
 mod slot_tracker;
 mod space;
 #[cfg(test)]
 mod tests;
 
-pub use chain::{Chain, Job, MAX_JOBS, read_chain, read_job};
+pub use chain::{Chain, Job, MAX_JOBS, find_shaders, read_chain, read_job};
 pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness, exception_name};
-pub use payload::{CacheFlush, Compute, Dispatch, Payload, RendererState, WriteKind, WriteValue, decode_payload};
+pub use payload::{CacheFlush, Compute, Payload, RendererState, WriteKind, WriteValue, decode_payload};
 pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_UNMAPPED, RESETS, reset};
-pub use shader::{
-    Code, CodeClause, CodeEnd, MAX_CODE, Stage, UnknownOperation, decode_code, decode_code_within, find_shaders,
-};
 
 use super::chain::{ChainJob, JobChain};
 use super::family::{EventRelation, Family, JobForm, TableCommand};
@@ -27,6 +22,7 @@ use crate::GpuVa;
 use crate::memory::GpuMemory;
 use crate::recording::Recording;
 use crate::registers::{Register, RegisterMap};
+use crate::shader_code::{self, Code};
 
 /// The family.
 pub(super) struct MaliJm;
@@ -65,6 +61,18 @@ impl Family for MaliJm {
         let Chain { jobs, end } = read_chain(memory, head);
         let jobs = jobs.into_iter().map(|j| Box::new(j) as Box<dyn ChainJob>).collect();
         Some(JobChain { jobs, end })
+    }
+
+    fn decode_code(&self, memory: &dyn GpuMemory, entry: GpuVa, max: u64) -> Option<Code> {
+        Some(shader_code::decode_code_within(memory, entry, max))
+    }
+
+    fn status_name(&self, status: u8) -> &'static str {
+        exception_name(status)
+    }
+
+    fn filter_example(&self) -> Option<&'static str> {
+        Some("reg =~ \"JS1_\" and write and job in 4..=9")
     }
 
     fn header_layout(&self) -> Option<&'static str> {

@@ -170,11 +170,7 @@ fn writer_kind(writer: &Writer) -> (&'static str, Option<JobLocation>) {
     }
 }
 
-fn report(
-    arguments: &Arguments,
-    writer_report: &WriterReport,
-    code: Option<&trace_core::families::mali_jm::Code>,
-) -> Report {
+fn report(arguments: &Arguments, writer_report: &WriterReport, code: Option<&trace_core::shader_code::Code>) -> Report {
     let (writer, place) = writer_kind(&writer_report.writer);
     let text = |clause: u64, tuple: u8| code.map_or_else(String::new, |c| debug::format_instruction(c, clause, tuple));
     let shader = match (&writer_report.writer, &writer_report.location) {

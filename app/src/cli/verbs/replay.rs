@@ -13,7 +13,7 @@ use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line}
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::buffers;
 use kinescope_files::output;
-use kinescope_session::job_outcome::explain_uncomputed;
+use kinescope_session::job_outcome::{ChainEntry, explain_uncomputed};
 use kinescope_session::replay::request::{ReplayRequest, RequestError};
 use kinescope_session::transfers::{self, BufferTyping};
 use kinescope_session::tuning::tolerance::parse_output_rule;
@@ -29,7 +29,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use trace_core::Recording;
-use trace_core::families::{self, mali_jm};
+use trace_core::families::{self, Family};
 
 pub const VERB: Verb = Verb {
     name: "replay",
@@ -326,14 +326,16 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let expected_screen = request.expected_screen.as_ref().map(|s| &s.picture);
     let screens = ReplayScreens::from_outcome(expected_screen, &opened.recording, outcome)?;
     progress_line::run_with_progress("writing", |_, _| write(arguments, &opened.recording, outcome, &screens))?;
+    let family = families::find_family(&opened.recording);
     if out.is_json() {
         let chains = find_uncomputed_jobs(&opened, outcome)?;
-        out.value(&report(outcome, &arguments.of, &chains, &screens))?;
+        out.value(&report(outcome, &arguments.of, &chains, family, &screens))?;
     } else {
         let of = outcome::OutcomeContext {
             target: arguments.of.target_name(),
             events: opened.recording.events.len(),
             map: opened.map,
+            family,
             jobs: arguments.jobs,
             screen: screens.describe(),
         };
@@ -412,7 +414,7 @@ fn digest(bytes: [u8; 32]) -> String {
 }
 
 /// The jobs of each chain with missing results, by the event of its submission.
-type Chains = BTreeMap<u64, Vec<(u64, &'static str)>>;
+type Chains = BTreeMap<u64, Vec<ChainEntry<'static>>>;
 
 fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<Chains, Failure> {
     let not = |j: &&JobOutcome| j.computed == Some(false);
@@ -427,18 +429,31 @@ fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<C
         .filter(|s| wanted.contains(&s.submit_event))
         .collect();
     let events: Vec<u64> = spans.iter().map(|s| s.submit_event).collect();
+    let family = families::find_family(&opened.recording);
     let memory = families::memory_at_submits(&opened.recording, map, &events);
     let mut out = Chains::new();
     for (span, memory) in spans.iter().zip(&memory) {
         let Some(memory) = memory else { continue };
-        let chain = mali_jm::read_chain(memory, span.head_va);
-        let name = |j: &mali_jm::Job| (j.va.0, j.kind().map_or("", mali_jm::JobType::name));
-        out.insert(span.submit_event, chain.jobs.iter().map(name).collect());
+        let Some(chain) = family.read_chain(memory, span.head_va) else {
+            continue;
+        };
+        let entries = chain.jobs.iter().map(|j| ChainEntry {
+            va: j.va().0,
+            kind: j.type_name().unwrap_or_default(),
+            work: j.work(),
+        });
+        out.insert(span.submit_event, entries.collect());
     }
     Ok(out)
 }
 
-fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens: &ReplayScreens) -> Report<'a> {
+fn report<'a>(
+    o: &'a Outcome,
+    of: &'a ReplayArguments,
+    chains: &Chains,
+    family: &dyn Family,
+    screens: &ReplayScreens,
+) -> Report<'a> {
     // An outcome of calls has no accesses: all of its counts are 0.
     let none = AccessOutcome::default();
     let accesses = o.accesses().unwrap_or(&none);
@@ -517,7 +532,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
                 done: j.done,
                 status: j.status.map(|s| format_hex(u64::from(s))),
                 computed: j.computed,
-                why_not: explain_uncomputed(o, j, chains.get(&j.submit_event).map_or(&[], Vec::as_slice)),
+                why_not: explain_uncomputed(o, j, chains.get(&j.submit_event).map_or(&[], Vec::as_slice), family),
                 duration_ns: j.duration_ns,
             })
             .collect(),

@@ -12,7 +12,7 @@ use replay_engine::compile::compile;
 use replay_engine::device::{RegisterTarget, Target, space};
 use replay_engine::plan::{CompileOptions, Edits};
 use replay_engine::run::{FaultRegister, Outcome, Verdict, run};
-use trace_core::families::mali_jm::Dispatch;
+use trace_core::families::Dispatch;
 use trace_core::finding::FindingKind;
 use trace_core::mmu::Rights;
 use trace_core::progress::Progress;

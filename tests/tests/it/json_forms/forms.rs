@@ -78,7 +78,7 @@ pub const CHAIN_JOB: Form = form(
     "va:h type:s? decoded:b dispatch:o? shader_va:h?",
 );
 pub const DISPATCH: Form = form(
-    "trace-core/src/families/mali_jm/payload.rs",
+    "trace-core/src/families/chain.rs",
     "Dispatch",
     "workgroups:a size:a",
 );
