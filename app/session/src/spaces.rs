@@ -3,6 +3,7 @@
 use crate::page_runs::{MappedRun, PageContent};
 use crate::page_table_marks::Marks;
 use std::ops::ControlFlow;
+use trace_core::families::page_table_format;
 use trace_core::mmu::{self, Scan, TableItem};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{PageId, Recording};
@@ -96,10 +97,7 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
     let contents = view.runs();
     let mut out = SpaceFact {
         number: s.number,
-        format: match s.format {
-            trace_core::recording::MmuFormat::Aarch64_4k => "AArch64 4 KiB".into(),
-            trace_core::recording::MmuFormat::MaliLpae => "Mali LPAE".into(),
-        },
+        format: page_table_format(s.format).title.into(),
         root: s.root.0,
         ..Default::default()
     };

@@ -19,7 +19,8 @@ use content::Contents;
 use lines::Fields;
 use replay_core::Actions;
 use std::fmt::Write as _;
-use trace_core::recording::{Digest, ElementType, FrameRole, Hardware, MmuFormat};
+use trace_core::families::{page_table_format, page_table_formats};
+use trace_core::recording::{Digest, ElementType, FrameRole, Hardware};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Prints the plan as text. A body that cannot be decoded is printed up to the error, with a line that says so, and
@@ -74,7 +75,7 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
         None => writeln!(out, "counts actions {}", plan.actions)?,
     }
     for s in plan.registers().map_or(&[][..], |r| &r.spaces) {
-        let format = s.format.name();
+        let format = page_table_format(s.format).name;
         writeln!(
             out,
             "space {} {format} root {} register {:#x}",
@@ -354,7 +355,8 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut PlanDraft, contents: &Conte
         "space" => {
             let number = f.number("the number")?;
             let name = f.any("the format")?;
-            let format = MmuFormat::from_name(&name);
+            let format = page_table_formats().into_iter().find(|f| f.name == name);
+            let format = format.map(|f| f.format);
             let format = format.ok_or_else(|| f.error(format!("`{name}` is not a format of page tables")))?;
             let root = PhysAddr(f.named("root")?);
             plan.spaces.push(PlanSpace {

@@ -4,6 +4,7 @@ use super::chain::JobChain;
 use super::work::{JobTracker, RegisterClass, ScannedEvents};
 use crate::GpuVa;
 use crate::memory::GpuMemory;
+use crate::mmu::{AARCH64_4K, PageTableFormat};
 use crate::recording::{EventKind, Recording};
 use crate::registers::{Register, RegisterMap};
 use crate::shader_code::Code;
@@ -65,6 +66,16 @@ pub trait Family: Sync {
 
     /// Returns whether a recording is of this family, by its identity or its register map.
     fn has_recording(&self, recording: &Recording, map: Option<&RegisterMap>) -> bool;
+
+    /// Returns the register map that describes its structures in memory, whatever map a recording has.
+    fn register_map(&self) -> Option<&'static RegisterMap> {
+        None
+    }
+
+    /// Returns the formats of its page tables. Each has a line of [`page_table_format`](super::page_table_format).
+    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
+        &[&AARCH64_4K]
+    }
 
     /// Returns the form of its jobs.
     fn job_form(&self) -> JobForm {

@@ -3,6 +3,7 @@
 mod chain;
 mod event_relations;
 mod header;
+mod page_tables;
 mod payload;
 mod registers;
 mod slot_tracker;
@@ -12,6 +13,7 @@ mod tests;
 
 pub use chain::{Chain, Job, MAX_JOBS, find_shaders, read_chain, read_job};
 pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness, exception_name};
+pub use page_tables::MALI_LPAE;
 pub use payload::{CacheFlush, Compute, Payload, RendererState, WriteKind, WriteValue, decode_payload};
 pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_UNMAPPED, RESETS, reset};
 
@@ -20,9 +22,13 @@ use super::family::{EventRelation, Family, JobForm, TableCommand};
 use super::work::{JobTracker, RegisterClass, ScannedEvents};
 use crate::GpuVa;
 use crate::memory::GpuMemory;
+use crate::mmu::PageTableFormat;
 use crate::recording::Recording;
 use crate::registers::{Register, RegisterMap};
 use crate::shader_code::{self, Code};
+
+/// Name of the register map.
+const MAP: &str = "mali-jm";
 
 /// The family.
 pub(super) struct MaliJm;
@@ -73,6 +79,14 @@ impl Family for MaliJm {
 
     fn filter_example(&self) -> Option<&'static str> {
         Some("reg =~ \"JS1_\" and write and job in 4..=9")
+    }
+
+    fn register_map(&self) -> Option<&'static RegisterMap> {
+        RegisterMap::by_name(MAP)
+    }
+
+    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
+        page_tables::FORMATS
     }
 
     fn header_layout(&self) -> Option<&'static str> {

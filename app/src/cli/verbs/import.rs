@@ -11,6 +11,7 @@ use kinescope_session::source::{self, SimulatedSubmission};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use trace_core::container::ContainerError;
+use trace_core::families::page_table_formats;
 use trace_core::finding::Severity;
 use trace_core::progress::Progress;
 use trace_core::recording::MmuFormat;
@@ -67,7 +68,10 @@ fn formats() -> String {
 }
 
 fn format(text: &str) -> Result<MmuFormat, String> {
-    MmuFormat::from_name(text).ok_or_else(|| format!("'{text}' is not a format (expected aarch64-4k or mali-lpae)"))
+    let all = page_table_formats();
+    let names = || all.iter().map(|f| f.name).collect::<Vec<_>>().join(" or ");
+    let found = all.iter().find(|f| f.name == text).map(|f| f.format);
+    found.ok_or_else(|| format!("'{text}' is not a format (expected {})", names()))
 }
 
 fn gpu_id(text: &str) -> Result<u32, String> {

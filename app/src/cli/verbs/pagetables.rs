@@ -8,6 +8,7 @@ use crate::cli::{Exit, Failure, Out, Verb, format_hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::GpuVa;
+use trace_core::families::page_table_format;
 use trace_core::mmu;
 
 pub const VERB: Verb = Verb {
@@ -130,7 +131,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 .zip(tallies)
                 .map(|(m, mapping_tally)| Mapping {
                     address_space: space.number,
-                    format: space.format.name(),
+                    format: page_table_format(space.format).name,
                     root: format_hex(space.root.0),
                     va: format_hex(m.va.0),
                     end: format_hex(m.end().0),

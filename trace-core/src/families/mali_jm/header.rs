@@ -259,7 +259,7 @@ impl JobHeader {
 /// Returns the name of an exception code, as in job and fault status registers and job headers.
 #[must_use]
 pub fn exception_name(code: u8) -> &'static str {
-    RegisterMap::by_name("mali-jm")
+    RegisterMap::by_name(super::MAP)
         .and_then(|m| m.enum_name("exception", u64::from(code)))
         .unwrap_or("unknown")
 }
