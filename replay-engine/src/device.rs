@@ -4,7 +4,7 @@
 pub mod guard;
 pub(crate) mod hardware_record;
 pub mod host;
-mod mapping;
+pub(crate) mod mapping;
 mod memory;
 pub mod pci;
 pub mod platform;

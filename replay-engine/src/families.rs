@@ -5,7 +5,7 @@ mod mali_jm;
 mod mmio;
 mod replay_family;
 
-pub(crate) use replay_family::{AccessMeaning, DivergenceMeaning, ReplayFamily, SpaceRegisters};
+pub(crate) use replay_family::{AccessMeaning, DivergenceMeaning, ReplayFamily, SpaceRegisters, TreeGpu};
 
 use crate::device::DeviceInfo;
 use crate::plan::PlannedAccesses;
@@ -27,4 +27,10 @@ pub(crate) fn find_family(recording: &Recording, target: &DeviceInfo) -> &'stati
 pub(crate) fn find_family_of_plan(plan: PlannedAccesses<'_>) -> &'static dyn ReplayFamily {
     let mut families = FAMILIES.iter().copied();
     families.find(|f| f.has_plan(plan)).unwrap_or(&mali_jm::MaliJm)
+}
+
+/// Returns the GPUs that one of a device's compatible strings names, or `None` if it is another device.
+pub(crate) fn find_tree_gpu(compatible: &[String]) -> Option<&'static dyn TreeGpu> {
+    let mut gpus = FAMILIES.iter().filter_map(|f| f.tree_gpu());
+    gpus.find(|g| compatible.iter().any(|c| g.is_compatible(c)))
 }

@@ -2,7 +2,8 @@
 //!
 //! The device's name is `platform:ADDRESS.NODE` or `platform:COMPATIBLE`: `platform:9010000.pl031`,
 //! `platform:arm,pl031`. Its registers are mapped through the kernel's UIO driver if the device is bound to it, and
-//! otherwise through `/dev/mem`. A Mali GPU becomes a target of that GPU, whose plans contain page tables.
+//! otherwise through `/dev/mem`. A GPU whose family knows its reset becomes a target of that GPU, whose plans contain
+//! page tables.
 
 mod driver;
 mod error;

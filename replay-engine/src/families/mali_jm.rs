@@ -8,11 +8,12 @@ mod fault;
 mod prepass;
 mod run;
 mod tables;
+mod tree_gpu;
 mod unwritten;
 mod verify;
 
 use super::replay_family::{
-    AccessMeaning, DivergenceMeaning, FaultState, RegisterReader, ReplayFamily, SpaceRegisters,
+    AccessMeaning, DivergenceMeaning, FaultState, RegisterReader, ReplayFamily, SpaceRegisters, TreeGpu,
 };
 use crate::device::DeviceInfo;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
@@ -55,6 +56,10 @@ impl ReplayFamily for MaliJm {
         work: &Work<'_>,
     ) -> Result<VerificationReport, Refusal> {
         verify::check(plan, pages, target, map, work)
+    }
+
+    fn tree_gpu(&self) -> Option<&'static dyn TreeGpu> {
+        Some(&tree_gpu::MaliTreeGpu)
     }
 
     fn meaning_of(&self, register: &Register, is_write: bool, value: u64) -> AccessMeaning {

@@ -1,6 +1,7 @@
 //! The interface of a GPU family for replays: plans, their rules, and the meaning of what a run observes.
 
 use crate::device::DeviceInfo;
+use crate::device::mapping::Mapping;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
 use crate::rules::{Refusal, VerificationReport, Work};
 use crate::run::FaultRegister;
@@ -70,6 +71,24 @@ impl Default for FaultState {
 /// Reads a register, or the pair that it is the low half of: value and meaning. Returns `None` if it cannot be read.
 pub(crate) type RegisterReader<'a> = dyn FnMut(&Register) -> Option<(u64, String)> + 'a;
 
+/// The GPUs of a family in device trees, operated through their registers. Their plans contain page tables.
+pub(crate) trait TreeGpu: Sync {
+    /// Returns the name of a GPU whose model is unknown.
+    fn name(&self) -> &'static str;
+
+    /// Returns whether a compatible string of a device names such a GPU.
+    fn is_compatible(&self, compatible: &str) -> bool;
+
+    /// Reads the id of the GPU, or 0 if it has no such register.
+    fn read_id(&self, registers: &Mapping) -> u32;
+
+    /// Stops all work and resets the address spaces.
+    ///
+    /// # Errors
+    /// What the GPU did not do, in words.
+    fn reset(&self, registers: &Mapping) -> Result<(), &'static str>;
+}
+
 /// A GPU family whose recordings can be replayed; its member of `trace_core::families` has the same name.
 pub(crate) trait ReplayFamily: Sync {
     /// Returns whether it compiles a recording for a target.
@@ -104,6 +123,11 @@ pub(crate) trait ReplayFamily: Sync {
         map: &RegisterMap,
         work: &Work<'_>,
     ) -> Result<VerificationReport, Refusal>;
+
+    /// Returns the GPUs of the family in device trees, or `None` if they are operated as devices on a bus.
+    fn tree_gpu(&self) -> Option<&'static dyn TreeGpu> {
+        None
+    }
 
     /// Returns the meaning of an access to a register.
     fn meaning_of(&self, _register: &Register, _is_write: bool, _value: u64) -> AccessMeaning {

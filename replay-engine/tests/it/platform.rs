@@ -130,7 +130,7 @@ fn platform_devices_have_cpu_addresses() {
             ("2d000000.gpu", vec![65, 66, 67], Some((RESERVED, RESERVED_BYTES))),
         ]
     );
-    assert!(all[1].is_mali() && !all[0].is_mali());
+    assert!(all[1].is_gpu() && !all[0].is_gpu());
     assert!(all[0].describe().contains("register map pl031") && all[1].describe().contains("contained by page tables"));
     let named = |name: &str| PlatformNode::find(&m.host(), &Name::parse(name).unwrap());
     assert_eq!(named("arm,primecell").unwrap().name, "9010000.pl031");

@@ -15,7 +15,7 @@ pub use chain::{Chain, Job, MAX_JOBS, find_shaders, read_chain, read_job};
 pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness, exception_name};
 pub use page_tables::MALI_LPAE;
 pub use payload::{CacheFlush, Compute, Payload, RendererState, WriteKind, WriteValue, decode_payload};
-pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_UNMAPPED, RESETS, reset};
+pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_AARCH64_4K, MODE_LEGACY, MODE_UNMAPPED, RESETS};
 
 use super::chain::{ChainJob, JobChain};
 use super::family::{EventRelation, Family, JobForm, TableCommand};

@@ -5,6 +5,7 @@ use super::name::Name;
 use super::tree::{Node, Tree};
 use crate::device::host::Host;
 use crate::device::vfio::Group;
+use crate::families::{TreeGpu, find_tree_gpu};
 use trace_core::recording::{Hardware, PlatformDevice, PlatformWindow};
 use trace_core::registers::RegisterMap;
 
@@ -144,17 +145,22 @@ impl PlatformNode {
         }
     }
 
-    /// Returns whether it is a Mali GPU.
+    /// Returns the GPUs that it belongs to, or `None` if it is a device on a bus.
+    pub(super) fn gpu(&self) -> Option<&'static dyn TreeGpu> {
+        find_tree_gpu(&self.device.compatible)
+    }
+
+    /// Returns whether it is a GPU whose plans contain page tables.
     #[must_use]
-    pub fn is_mali(&self) -> bool {
-        self.device.compatible.iter().any(|c| c.starts_with("arm,mali-"))
+    pub fn is_gpu(&self) -> bool {
+        self.gpu().is_some()
     }
 
     /// Returns whether plans are possible for it: a register map exists, or its id register can identify it.
     #[must_use]
     pub fn is_known(&self) -> bool {
         let hardware = Hardware::Platform(self.device.clone());
-        self.is_mali() || RegisterMap::for_hardware(&hardware).is_some()
+        self.is_gpu() || RegisterMap::for_hardware(&hardware).is_some()
     }
 
     /// Returns a description for the user: the device, its driver, and what a plan could use.
@@ -167,7 +173,7 @@ impl PlatformNode {
             None => hardware.id(),
         };
         let driver = self.bus.as_ref().and_then(|(_, d)| d.as_deref()).unwrap_or("none");
-        let (map, by) = match self.is_mali() {
+        let (map, by) = match self.is_gpu() {
             true => ("by its id register", "page tables"),
             false => (map.map_or("none", RegisterMap::name), "nothing"),
         };
