@@ -79,25 +79,6 @@ pub enum MmuFormat {
     MaliLpae,
 }
 
-impl MmuFormat {
-    /// Returns the name in JSON, arguments and plans.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Aarch64_4k => "aarch64-4k",
-            Self::MaliLpae => "mali-lpae",
-        }
-    }
-
-    /// Returns the format of a name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Aarch64_4k, Self::MaliLpae]
-            .into_iter()
-            .find(|f| f.name() == name)
-    }
-}
-
 /// A page-table root and its format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AddressSpace {
