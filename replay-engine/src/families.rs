@@ -5,6 +5,7 @@ mod mali_jm;
 mod mmio;
 mod replay_family;
 
+pub use replay_family::FaultRegister;
 pub(crate) use replay_family::{AccessMeaning, DivergenceMeaning, ReplayFamily, SpaceRegisters, TreeGpu};
 
 use crate::device::DeviceInfo;

@@ -13,13 +13,14 @@ mod report;
 mod sliced_device;
 mod snapshots;
 
+pub use crate::families::FaultRegister;
 pub use api_outcome::{ApiOutcome, GuardReport, OutputResult, PrepareTimes, StopLocation};
 pub(crate) use artifacts::RunArtifacts;
 pub use artifacts::{ArtifactsError, ArtifactsHeader, ReceivedArtifacts};
 pub use log::LogError;
 pub use outcome::{
-    AccessOutcome, ComparisonCounts, Divergence, FaultRegister, FaultReport, JobOutcome, Outcome, OutcomeBody,
-    OutputBuffer, RunTimes, Timing, UncomputedJobs, Verdict,
+    AccessOutcome, ComparisonCounts, Divergence, FaultReport, JobOutcome, Outcome, OutcomeBody, OutputBuffer, RunTimes,
+    Timing, UncomputedJobs, Verdict,
 };
 
 use crate::device::{JobReport, RegisterTarget, ReplayDeviceError};

@@ -6,6 +6,7 @@
 mod calls;
 mod memory;
 mod metadata;
+mod pages;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -286,7 +287,7 @@ fn build(
 ) -> Result<TrimResult, TrimError> {
     progress.set_total(gone.len() as u64);
     let from = &recording.events;
-    let mut pages = memory::Pages::new(recording);
+    let mut pages = pages::Pages::new(recording);
     let mut to = EventsBuilder::new();
     let mut old = Vec::new();
     // New number of the first kept event at or after each event.
@@ -303,7 +304,7 @@ fn build(
         let time = from.time.get(event).unwrap_or(0);
         let thread = from.thread.get(event).unwrap_or(0);
         for s in supplied.remove(&(event as u64)).unwrap_or_default() {
-            to.host_write(time, thread, pages.supplied(s));
+            to.host_write(time, thread, supplied_write(s, &mut pages));
             old.push(event as u64);
             summary.supplied += 1;
         }
@@ -353,7 +354,7 @@ fn build(
         }
     }
     for s in supplied.into_values().flatten() {
-        to.host_write(from.time.iter().last().unwrap_or(0), 0, pages.supplied(s));
+        to.host_write(from.time.iter().last().unwrap_or(0), 0, supplied_write(s, &mut pages));
         old.push(gone.len() as u64);
         summary.supplied += 1;
     }
@@ -380,4 +381,13 @@ fn build(
         events: old,
         summary,
     })
+}
+
+/// Returns the CPU write that supplies the bytes of a removed job.
+fn supplied_write(s: &SuppliedBytes, pages: &mut pages::Pages<'_>) -> HostWriteRow {
+    HostWriteRow {
+        at: s.at.0,
+        bytes: s.bytes,
+        page: pages.add(&s.page).0,
+    }
 }

@@ -3,15 +3,12 @@
 
 use super::plan_recording::outline_recording;
 use super::script::Script;
-use crate::support::CudaSupport;
 use replay_engine::device::DeviceInfo;
 use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::plan::api_body::CallReader;
 use replay_engine::plan::{PLAN_VERSION, Plan, PlannedCalls};
 use replay_engine::target::TargetRequest;
-use replay_engine::verify::{
-    MAX_BUDGETS, Reason, Refusal, VerificationReport, Verified, budget_exceeded, refuse, verify_calls,
-};
+use replay_engine::verify::{MAX_BUDGETS, Reason, Refusal, VerificationReport, budget_exceeded, refuse};
 use std::collections::BTreeSet;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{Api, CallEvent, CallModule};
@@ -25,28 +22,8 @@ const MAX_OUTPUT_BYTES: u64 = 4 << 30;
 /// Maximum total number of mapped pages: 256 GiB.
 const MAX_MAPPED: u64 = 1 << 26;
 
-fn no<T>(rule: u8, place: &str, why: impl Into<String>) -> Result<T, Refusal> {
+pub(crate) fn no<T>(rule: u8, place: &str, why: impl Into<String>) -> Result<T, Refusal> {
     refuse(rule, place, Reason::Calls { why: why.into() })
-}
-
-/// Proves that an API-trace plan may be replayed on this device.
-///
-/// # Errors
-/// The first rule that the plan breaks.
-pub fn verify(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusal> {
-    let Some(plan) = plan.planned_calls() else {
-        return no(
-            0,
-            "envelope",
-            format!(
-                "it is a plan of register accesses, and {} runs driver calls",
-                target.name
-            ),
-        );
-    };
-    let verified = verify_calls(&CudaSupport, plan, target)?;
-    check_request(plan, &TargetRequest::Replay { repeat: 1 })?;
-    Ok(verified)
 }
 
 /// Proves that a plan may run on this device, whatever is requested.

@@ -4,8 +4,9 @@ use crate::device::DeviceInfo;
 use crate::device::mapping::Mapping;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
 use crate::rules::{Refusal, VerificationReport, Work};
-use crate::run::FaultRegister;
 use replay_core::Divergence;
+use serde::{Deserialize, Serialize};
+use trace_core::json_forms::hex_text;
 use trace_core::progress::Progress;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::{Register, RegisterMap};
@@ -42,6 +43,18 @@ pub(crate) enum DivergenceMeaning {
     Fault(InterruptLine),
     /// The device is not idle as later actions require, unless a fault came first.
     Stuck,
+}
+
+/// A register that describes a fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultRegister {
+    /// Name of the register.
+    pub name: String,
+    /// Its value.
+    #[serde(with = "hex_text")]
+    pub value: u64,
+    /// The value in words.
+    pub means: String,
 }
 
 /// The state of a device after a fault or a hang.

@@ -1,6 +1,7 @@
 //! The outcome of a replay, with every comparison.
 
 use super::api_outcome::ApiOutcome;
+use crate::families::FaultRegister;
 use crate::plan::{EffectResult, ReadClasses, RewriteKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,18 +106,6 @@ pub struct FaultReport {
     pub walk: Vec<String>,
     /// Name of the nearest buffer and the distance to it, bytes (0 inside).
     pub nearest_buffer: Option<(String, u64)>,
-}
-
-/// A register that describes a fault.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FaultRegister {
-    /// Name of the register.
-    pub name: String,
-    /// Its value.
-    #[serde(with = "hex_text")]
-    pub value: u64,
-    /// The value in words.
-    pub means: String,
 }
 
 /// The contents of an output on the device.

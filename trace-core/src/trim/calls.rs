@@ -1,6 +1,6 @@
 //! API calls of a part: their arguments, the contents of copies, and the code of modules, with new page numbers.
 
-use super::memory::Pages;
+use super::pages::Pages;
 use crate::PAGE_SIZE;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{CallEvent, CallModule, EventsBuilder, NO_CONTENT, PageId, Recording};

@@ -1,8 +1,8 @@
 //! The registers of a fault: job status, fault status and address of the address spaces and of the GPU.
 
+use crate::families::FaultRegister;
 use crate::families::replay_family::{FaultState, RegisterReader};
 use crate::plan::PlannedAccesses;
-use crate::run::FaultRegister;
 use trace_core::GpuVa;
 use trace_core::families::mali_jm::exception_name;
 use trace_core::registers::{Half, Register, RegisterMap, Role};

@@ -77,11 +77,7 @@ pub const CHAIN_JOB: Form = form(
     "Job",
     "va:h type:s? decoded:b dispatch:o? shader_va:h?",
 );
-pub const DISPATCH: Form = form(
-    "trace-core/src/families/chain.rs",
-    "Dispatch",
-    "workgroups:a size:a",
-);
+pub const DISPATCH: Form = form("trace-core/src/families/chain.rs", "Dispatch", "workgroups:a size:a");
 pub const RECORDED_RESULT: Form = form(
     "app/src/cli/verbs/jobs.rs",
     "RecordedResult",
