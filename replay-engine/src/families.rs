@@ -6,9 +6,10 @@ mod mmio;
 mod replay_family;
 
 pub use replay_family::FaultRegister;
-pub(crate) use replay_family::{AccessMeaning, DivergenceMeaning, ReplayFamily, SpaceRegisters, TreeGpu};
+pub(crate) use replay_family::{AccessMeaning, DivergenceMeaning, ReplayFamily, SpaceRegisters};
 
 use crate::device::DeviceInfo;
+use crate::device::platform::{TreeGpu, TreeGpus};
 use crate::plan::PlannedAccesses;
 use trace_core::Recording;
 
@@ -30,8 +31,14 @@ pub(crate) fn find_family_of_plan(plan: PlannedAccesses<'_>) -> &'static dyn Rep
     families.find(|f| f.has_plan(plan)).unwrap_or(&mali_jm::MaliJm)
 }
 
+/// Returns the GPUs of all families in device trees, for [`crate::device::platform`].
+#[must_use]
+pub fn tree_gpus() -> TreeGpus {
+    TreeGpus(find_tree_gpu)
+}
+
 /// Returns the GPUs that one of a device's compatible strings names, or `None` if it is another device.
-pub(crate) fn find_tree_gpu(compatible: &[String]) -> Option<&'static dyn TreeGpu> {
+fn find_tree_gpu(compatible: &[String]) -> Option<&'static dyn TreeGpu> {
     let mut gpus = FAMILIES.iter().filter_map(|f| f.tree_gpu());
     gpus.find(|g| compatible.iter().any(|c| g.is_compatible(c)))
 }

@@ -23,23 +23,13 @@ pub use work::{
     InferredInterrupt, JobSpan, JobTracker, Mark, MarkKind, Phase, PhaseName, RegisterClass, ScannedEvents, TrackedWork,
 };
 
-use crate::mmu::{AARCH64_4K, PageTableFormat};
+use crate::mmu::{PageTableFormat, page_table_format};
 use crate::recording::{MmuFormat, Recording};
 use crate::registers::{Layout, RegisterMap};
 
 /// The families, one line each. The first that has a recording is its family, so a new one comes before those that
 /// would take its recordings: Mali's has every recording with submits, and the last has every recording.
 pub static FAMILIES: &[&dyn Family] = &[&adreno::Adreno, &v3d::V3d, &mali_jm::MaliJm, &mmio::Mmio];
-
-/// Returns the description of a page-table format. It is a match, because the walkers ask it for each entry.
-#[inline]
-#[must_use]
-pub const fn page_table_format(format: MmuFormat) -> &'static PageTableFormat {
-    match format {
-        MmuFormat::Aarch64_4k => &AARCH64_4K,
-        MmuFormat::MaliLpae => &mali_jm::MALI_LPAE,
-    }
-}
 
 /// Returns the page-table formats of all families, each once.
 #[must_use]

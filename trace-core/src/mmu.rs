@@ -17,9 +17,9 @@ pub use analysis::{
     count_mapped_pages, find_double_mappings, find_pages_without_content, scan,
 };
 pub use format::{
-    AARCH64_4K, EntryKind, INVALID, LEVELS, PAGE_BYTES, PageTableFormat, VA_BITS, encode_leaf, encode_table,
+    AARCH64_4K, EntryKind, INVALID, LEVELS, MALI_LPAE, PAGE_BYTES, PageTableFormat, VA_BITS, encode_leaf, encode_table,
     entry_address, entry_attr_index, entry_bits, entry_kind, entry_rights, has_access_flag, index_at,
-    root_from_register, root_register, span_bytes,
+    page_table_format, root_from_register, root_register, span_bytes,
 };
 pub use leaf::{Leaf, Rights};
 pub use tally::{Alias, MappingTally, tally};

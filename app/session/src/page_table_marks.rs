@@ -171,7 +171,7 @@ impl Marks {
 /// Returns the layout of a page table entry.
 #[must_use]
 pub fn find_entry_layout(recording: &Recording, format: MmuFormat) -> Option<&'static Layout> {
-    let layout = families::page_table_format(format).entry_layout;
+    let layout = mmu::page_table_format(format).entry_layout;
     let own = find_register_map(recording).and_then(|map| map.layout(layout));
     own.or_else(|| families::find_entry_layout(format))
 }

@@ -3,7 +3,7 @@
 use crate::page_runs::{MappedRun, PageContent};
 use crate::page_table_marks::Marks;
 use std::ops::ControlFlow;
-use trace_core::families::page_table_format;
+use trace_core::mmu::page_table_format;
 use trace_core::mmu::{self, Scan, TableItem};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{PageId, Recording};

@@ -12,6 +12,7 @@ mod name;
 mod node;
 mod replay_device;
 mod tree;
+mod tree_gpu;
 
 pub(super) use driver::restore_driver;
 pub use error::PlatformError;
@@ -19,6 +20,8 @@ pub use name::Name;
 pub use node::{Iommu, PlatformNode, list_devices};
 pub use replay_device::{Options, PlatformReplayDevice};
 pub use tree::{Node, Tree};
+pub(crate) use tree_gpu::TreeGpu;
+pub use tree_gpu::TreeGpus;
 
 /// The name forms of device-tree devices, for lists.
 pub const FORM: &str = "platform:ADDRESS.NODE, platform:COMPATIBLE";

@@ -13,9 +13,10 @@ mod unwritten;
 mod verify;
 
 use super::replay_family::{
-    AccessMeaning, DivergenceMeaning, FaultState, RegisterReader, ReplayFamily, SpaceRegisters, TreeGpu,
+    AccessMeaning, DivergenceMeaning, FaultState, RegisterReader, ReplayFamily, SpaceRegisters,
 };
 use crate::device::DeviceInfo;
+use crate::device::platform::TreeGpu;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
 use crate::rules::{Refusal, VerificationReport, Work};
 use replay_core::Divergence;

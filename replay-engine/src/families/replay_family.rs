@@ -1,7 +1,7 @@
 //! The interface of a GPU family for replays: plans, their rules, and the meaning of what a run observes.
 
 use crate::device::DeviceInfo;
-use crate::device::mapping::Mapping;
+use crate::device::platform::TreeGpu;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
 use crate::rules::{Refusal, VerificationReport, Work};
 use replay_core::Divergence;
@@ -83,24 +83,6 @@ impl Default for FaultState {
 
 /// Reads a register, or the pair that it is the low half of: value and meaning. Returns `None` if it cannot be read.
 pub(crate) type RegisterReader<'a> = dyn FnMut(&Register) -> Option<(u64, String)> + 'a;
-
-/// The GPUs of a family in device trees, operated through their registers. Their plans contain page tables.
-pub(crate) trait TreeGpu: Sync {
-    /// Returns the name of a GPU whose model is unknown.
-    fn name(&self) -> &'static str;
-
-    /// Returns whether a compatible string of a device names such a GPU.
-    fn is_compatible(&self, compatible: &str) -> bool;
-
-    /// Reads the id of the GPU, or 0 if it has no such register.
-    fn read_id(&self, registers: &Mapping) -> u32;
-
-    /// Stops all work and resets the address spaces.
-    ///
-    /// # Errors
-    /// What the GPU did not do, in words.
-    fn reset(&self, registers: &Mapping) -> Result<(), &'static str>;
-}
 
 /// A GPU family whose recordings can be replayed; its member of `trace_core::families` has the same name.
 pub(crate) trait ReplayFamily: Sync {

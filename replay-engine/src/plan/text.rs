@@ -19,7 +19,8 @@ use content::Contents;
 use lines::Fields;
 use replay_core::Actions;
 use std::fmt::Write as _;
-use trace_core::families::{page_table_format, page_table_formats};
+use trace_core::families::page_table_formats;
+use trace_core::mmu::page_table_format;
 use trace_core::recording::{Digest, ElementType, FrameRole, Hardware};
 use trace_core::{GpuVa, PhysAddr};
 

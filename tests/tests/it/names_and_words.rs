@@ -187,8 +187,8 @@ const FAMILY_ROLES: [&str; 7] = [
 ];
 
 /// Folders and files that are about Mali's job manager alone: instructions, simulator, drivers and importers. The last
-/// defines the stored number of a page-table format.
-const FAMILY_SOURCES: [&str; 7] = [
+/// two define the stored number of a page-table format and its bits.
+const FAMILY_SOURCES: [&str; 8] = [
     "trace-core/bifrost",
     "replay-engine/device-mali",
     "replay-engine/driver-mali",
@@ -196,6 +196,7 @@ const FAMILY_SOURCES: [&str; 7] = [
     "trace-core/import/src/gpureplay.rs",
     "trace-core/import/src/panfrostdump.rs",
     "trace-core/src/recording/identity.rs",
+    "trace-core/src/mmu/format.rs",
 ];
 
 /// Names of folders and files that may name a family: the families, the register maps, which define the roles, and

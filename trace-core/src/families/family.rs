@@ -72,7 +72,7 @@ pub trait Family: Sync {
         None
     }
 
-    /// Returns the formats of its page tables. Each has a line of [`page_table_format`](super::page_table_format).
+    /// Returns the formats of its page tables. Each has a line of [`page_table_format`](crate::mmu::page_table_format).
     fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
         &[&AARCH64_4K]
     }

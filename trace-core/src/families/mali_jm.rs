@@ -13,7 +13,6 @@ mod tests;
 
 pub use chain::{Chain, Job, MAX_JOBS, find_shaders, read_chain, read_job};
 pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness, exception_name};
-pub use page_tables::MALI_LPAE;
 pub use payload::{CacheFlush, Compute, Payload, RendererState, WriteKind, WriteValue, decode_payload};
 pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_AARCH64_4K, MODE_LEGACY, MODE_UNMAPPED, RESETS};
 
@@ -26,9 +25,6 @@ use crate::mmu::PageTableFormat;
 use crate::recording::Recording;
 use crate::registers::{Register, RegisterMap};
 use crate::shader_code::{self, Code};
-
-/// Name of the register map.
-const MAP: &str = "mali-jm";
 
 /// The family.
 pub(super) struct MaliJm;
@@ -82,7 +78,7 @@ impl Family for MaliJm {
     }
 
     fn register_map(&self) -> Option<&'static RegisterMap> {
-        RegisterMap::by_name(MAP)
+        RegisterMap::by_name(header::MAP)
     }
 
     fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
@@ -90,7 +86,7 @@ impl Family for MaliJm {
     }
 
     fn header_layout(&self) -> Option<&'static str> {
-        Some(chain::HEADER_LAYOUT)
+        Some(header::HEADER_LAYOUT)
     }
 
     fn relate_events(&self, recording: &Recording, map: &RegisterMap) -> Vec<EventRelation> {

@@ -2,7 +2,6 @@
 
 use super::leaf::Rights;
 use crate::PhysAddr;
-use crate::families::page_table_format;
 use crate::recording::MmuFormat;
 use std::fmt;
 
@@ -29,7 +28,7 @@ const TABLE: u64 = 3;
 const BLOCK: u64 = 1;
 
 /// A format of page tables with four levels of 512 entries of eight bytes: its names, and how its entries differ from
-/// those of other formats. A format that only one GPU family has is in the folder of the family.
+/// those of other formats. A family lists those that its GPUs have.
 #[derive(Debug)]
 pub struct PageTableFormat {
     /// The format in recordings.
@@ -73,6 +72,31 @@ pub const AARCH64_4K: PageTableFormat = PageTableFormat {
         (false, false) => 0,
     },
 };
+
+/// The format that derives from LPAE, which mainline Linux uses.
+pub const MALI_LPAE: PageTableFormat = PageTableFormat {
+    format: MmuFormat::MaliLpae,
+    name: "mali-lpae",
+    title: "Mali LPAE",
+    entry_layout: "mali-lpae-entry",
+    page: 1,
+    access_flag: false,
+    shareable: 3 << 8,
+    // Mode 3: translate by tables; bit 2: table reads may use the inner cache.
+    root_bits: 3 | 1 << 2,
+    rights: |raw| (raw & 1 << 6 != 0, raw & 1 << 7 != 0),
+    encode_rights: |r| u64::from(r.read) << 6 | u64::from(r.write) << 7,
+};
+
+/// Returns the description of a page-table format. It is a match, because the walkers ask it for each entry.
+#[inline]
+#[must_use]
+pub const fn page_table_format(format: MmuFormat) -> &'static PageTableFormat {
+    match format {
+        MmuFormat::Aarch64_4k => &AARCH64_4K,
+        MmuFormat::MaliLpae => &MALI_LPAE,
+    }
+}
 
 /// The kind of an entry at its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use crate::cli::{Exit, Failure, Out, Verb, format_hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::GpuVa;
-use trace_core::families::page_table_format;
 use trace_core::mmu;
+use trace_core::mmu::page_table_format;
 
 pub const VERB: Verb = Verb {
     name: "pagetables",

@@ -3,9 +3,9 @@
 use super::error::PlatformError;
 use super::name::Name;
 use super::tree::{Node, Tree};
+use super::tree_gpu::{KnownGpu, TreeGpus};
 use crate::device::host::Host;
 use crate::device::vfio::Group;
-use crate::families::{TreeGpu, find_tree_gpu};
 use trace_core::recording::{Hardware, PlatformDevice, PlatformWindow};
 use trace_core::registers::RegisterMap;
 
@@ -22,6 +22,8 @@ pub struct PlatformNode {
     pub memory: Option<(u64, u64)>,
     /// The IOMMU of the device, according to the tree.
     pub iommu: Option<Iommu>,
+    /// The GPUs that it belongs to, or `None` if it is a device on a bus.
+    pub(super) gpu: Option<KnownGpu>,
 }
 
 /// The IOMMU of a device.
@@ -58,7 +60,7 @@ impl Iommu {
 /// Kernel buses that device-tree devices are on.
 const BUSES: [&str; 2] = ["platform", "amba"];
 
-fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
+fn describe(host: &Host, tree: &Tree, node: &Node, gpus: TreeGpus) -> Option<PlatformNode> {
     let compatible = node.texts("compatible");
     let windows = tree.windows(node);
     let (base, _) = *windows.first()?;
@@ -80,6 +82,7 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
         .find(|bus| name.chars().all(plain) && host.has(folder(bus)));
     let memory = tree.find_linked(node, "memory-region");
     Some(PlatformNode {
+        gpu: gpus.find(&compatible),
         device: PlatformDevice {
             node: node.path.clone(),
             compatible,
@@ -101,12 +104,12 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
 
 /// Returns the devices with registers in a machine's device tree, by address.
 #[must_use]
-pub fn list_devices(host: &Host) -> Vec<PlatformNode> {
+pub fn list_devices(host: &Host, gpus: TreeGpus) -> Vec<PlatformNode> {
     let tree = Tree::read(host);
     let mut all: Vec<PlatformNode> = tree
         .nodes
         .iter()
-        .filter_map(|n| describe(host, &tree, n))
+        .filter_map(|n| describe(host, &tree, n, gpus))
         // Memory of the machine itself is not a device.
         .filter(|d| !d.device.node.starts_with("/reserved-memory/") && !d.device.node.starts_with("/memory"))
         .collect();
@@ -119,8 +122,8 @@ impl PlatformNode {
     ///
     /// # Errors
     /// [`PlatformError`], with the existing devices.
-    pub fn find(host: &Host, name: &Name) -> Result<Self, PlatformError> {
-        let all = list_devices(host);
+    pub fn find(host: &Host, name: &Name, gpus: TreeGpus) -> Result<Self, PlatformError> {
+        let all = list_devices(host, gpus);
         if all.is_empty() {
             return Err(PlatformError::NoTree);
         }
@@ -145,15 +148,10 @@ impl PlatformNode {
         }
     }
 
-    /// Returns the GPUs that it belongs to, or `None` if it is a device on a bus.
-    pub(super) fn gpu(&self) -> Option<&'static dyn TreeGpu> {
-        find_tree_gpu(&self.device.compatible)
-    }
-
     /// Returns whether it is a GPU whose plans contain page tables.
     #[must_use]
     pub fn is_gpu(&self) -> bool {
-        self.gpu().is_some()
+        self.gpu.is_some()
     }
 
     /// Returns whether plans are possible for it: a register map exists, or its id register can identify it.

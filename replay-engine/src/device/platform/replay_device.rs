@@ -6,6 +6,7 @@ use super::error::PlatformError;
 use super::interrupts::{Interrupts, status_registers};
 use super::name::Name;
 use super::node::{Iommu, PlatformNode};
+use super::tree_gpu::{TreeGpu, TreeGpus};
 use crate::device::guard::Guard;
 use crate::device::host::Host;
 use crate::device::mapping::Mapping;
@@ -16,7 +17,6 @@ use crate::device::{
     Containment, DeviceInfo, DeviceInterface, JobReport, RegisterFactory, RegisterTarget, ReplayDeviceError, Target,
     Window, space,
 };
-use crate::families::TreeGpu;
 use replay_core::{Device, DeviceError, WaitResult};
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,6 +34,8 @@ pub struct Options {
     pub memory: u64,
     /// The guard that returns the device when this process ends.
     pub guard: Option<Guard>,
+    /// The GPUs of the families, from [`crate::tree_gpus`].
+    pub gpus: TreeGpus,
 }
 
 /// A device of this machine's device tree.
@@ -106,7 +108,7 @@ impl PlatformReplayDevice {
     /// [`PlatformError`], if no device or several have that name, a driver is bound to it, or the kernel refuses
     /// access.
     pub fn open(host: &Host, name: &Name, options: &Options) -> Result<Self, PlatformError> {
-        let of = PlatformNode::find(host, name)?;
+        let of = PlatformNode::find(host, name, options.gpus)?;
         driver::take(host, &of, options.take, options.guard.as_ref())?;
         let source = source(host, &of)?;
         let way = match source.uio {
@@ -130,7 +132,7 @@ impl PlatformReplayDevice {
                 virtual_time: false,
                 computes: false,
             },
-            gpu: of.gpu(),
+            gpu: of.gpu.map(|g| g.0),
             interrupts: Interrupts::None,
             windows: Vec::new(),
             memory,

@@ -1,7 +1,7 @@
 //! GPUs in device trees: identity and reset.
 
 use crate::device::mapping::Mapping;
-use crate::families::replay_family::TreeGpu;
+use crate::device::platform::TreeGpu;
 use std::time::{Duration, Instant};
 use trace_core::families::mali_jm::RESETS;
 

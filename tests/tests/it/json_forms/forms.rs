@@ -667,7 +667,7 @@ pub const FAULT: Form = form(
     "job:n? event:n summary:s exception:s address:h? registers:a walk:a nearest_buffer:s? nearest_distance:n?",
 );
 pub const FAULT_REGISTER: Form = form(
-    "replay-engine/src/run/outcome.rs",
+    "replay-engine/src/families/replay_family.rs",
     "FaultRegister",
     "name:s value:h means:s",
 );

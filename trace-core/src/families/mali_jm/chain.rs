@@ -1,14 +1,11 @@
 //! Job chains, from the submitted head to the last job.
 
-use super::header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness, exception_name};
+use super::header::{HEADER_BYTES, HEADER_LAYOUT, HeaderError, JobHeader, JobType, Soundness, exception_name};
 use super::payload::{Compute, Payload, decode_payload};
 use crate::GpuVa;
 use crate::families::chain::{ChainEnd, ChainJob, Dispatch, JobWork, ShaderStage};
 use crate::memory::GpuMemory;
 use std::collections::HashSet;
-
-/// Name of the layout of a header in the register map.
-pub(super) const HEADER_LAYOUT: &str = "job-header";
 
 /// Maximum number of jobs that are followed in a chain.
 pub const MAX_JOBS: usize = 65536;

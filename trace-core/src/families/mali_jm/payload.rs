@@ -1,6 +1,6 @@
 //! Payloads of jobs: values to write, caches to maintain, and shader invocations.
 
-use super::{HEADER_BYTES, JobHeader, JobType};
+use super::header::{HEADER_BYTES, JobHeader, JobType};
 use crate::GpuVa;
 use crate::families::chain::Dispatch;
 use crate::memory::GpuMemory;

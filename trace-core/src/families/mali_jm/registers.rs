@@ -1,6 +1,6 @@
 //! Registers of the job manager and their values: classes for the scan, lanes of the timeline, commands.
 
-use super::chain::HEADER_LAYOUT;
+use super::header::HEADER_LAYOUT;
 use crate::families::family::TableCommand;
 use crate::families::work::RegisterClass;
 use crate::recording::InterruptLine;
