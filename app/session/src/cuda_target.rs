@@ -46,7 +46,8 @@ pub enum DeviceQueryError {
 pub struct TargetQueryError {
     target: String,
     stage: QueryStage,
-    error: DeviceQueryError,
+    /// Boxed, because it is large, and answers are returned beside it.
+    error: Box<DeviceQueryError>,
 }
 
 impl TargetQueryError {
@@ -55,7 +56,7 @@ impl TargetQueryError {
         Self {
             target: target.to_owned(),
             stage: QueryStage::Query,
-            error,
+            error: Box::new(error),
         }
     }
 }
@@ -71,7 +72,7 @@ enum QueryStage {
 
 impl fmt::Display for TargetQueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.error, self.stage) {
+        match (&*self.error, self.stage) {
             (DeviceQueryError::Client(e), QueryStage::Open) => f.write_str(&describe_open_error(&self.target, e)),
             (e, _) => write!(f, "target {}: {e}", self.target),
         }
