@@ -7,15 +7,21 @@
 mod address;
 mod bindings;
 mod class_table;
+pub mod command;
 mod field;
 pub mod gpfifo;
 pub mod header;
+pub mod launch;
+pub mod memory;
 pub mod push_buffer;
 pub mod qmd;
+mod reader;
+pub mod rm;
 mod table;
 
 pub use address::GpuVa;
 pub use bindings::{Bindings, FIRST_ENGINE_METHOD, SET_OBJECT};
 pub use class_table::{ClassTable, NamedMethod};
 pub use field::{Field, FieldValue};
+pub use reader::CommandReader;
 pub use table::{MethodInfo, TableError};
