@@ -116,7 +116,7 @@ def parse_methods(text):
                 value_name = define[len(owner[2]) + len(field[0]) + 2:].strip("_")
                 if value not in [v for v, _ in field[4]]:
                     field[4].append((value, value_name))
-            elif value % 4 == 0 and value < 0x8000 and not any(define.startswith(m[2] + "_") and m[0] != value and m[3] == [] and value < 4 for m in methods):
+            elif value % 4 == 0 and (value > 0 or define == "SET_OBJECT"):
                 methods.append([value, None, define, []])
             else:
                 # One alias of a value of MEM_OP_D that has the name of MEM_OP_B.
