@@ -125,8 +125,9 @@ impl Header {
             subchannel < SUBCHANNELS && method.is_multiple_of(4) && method <= max
         };
         let head = |operation: u32, count: u16, subchannel: u8, method: u16| {
-            (fits(subchannel, method, 0x3ffc) && count <= MAX_COUNT)
-                .then(|| operation << 29 | u32::from(count) << 16 | u32::from(subchannel) << 13 | u32::from(method) / 4)
+            (fits(subchannel, method, 0x3ffc) && count <= MAX_COUNT).then(|| {
+                operation << 29 | u32::from(count) << 16 | u32::from(subchannel) << 13 | (u32::from(method) / 4)
+            })
         };
         match self {
             Self::Nop => Some(0),

@@ -4,8 +4,10 @@ use crate::GpuVa;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Maximum number of uploaded bytes that are kept. Beyond it all earlier uploads are forgotten.
+/// Maximum number of bytes in pages with uploads. Beyond it all earlier uploads are forgotten.
 pub const MAX_UPLOADED_BYTES: usize = 64 << 20;
+/// Bytes of a page of uploaded memory.
+const PAGE_BYTES: usize = 1024;
 
 /// Memory that push buffers do not hold.
 pub trait MemoryReader {
@@ -92,55 +94,77 @@ impl PartialBytes {
 }
 
 /// Bytes that push buffers wrote to memory.
+///
+/// Memory is in pages, so that the time of a write does not depend on earlier ones.
 #[derive(Debug, Clone, Default)]
 pub struct UploadedMemory {
-    /// Ranges by their first address; no two of them overlap.
-    ranges: BTreeMap<u64, Vec<u8>>,
-    bytes: usize,
+    /// Pages by their number.
+    pages: BTreeMap<u64, Box<Page>>,
+}
+
+/// A page of which some bytes are known.
+#[derive(Debug, Clone)]
+struct Page {
+    bytes: [u8; PAGE_BYTES],
+    /// A bit for each byte.
+    known: [u64; PAGE_BYTES / 64],
+}
+
+impl Page {
+    fn new() -> Self {
+        Self {
+            bytes: [0; PAGE_BYTES],
+            known: [0; PAGE_BYTES / 64],
+        }
+    }
+
+    /// Writes bytes that end within the page.
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(target) = self.bytes.get_mut(at..at + bytes.len()) {
+            target.copy_from_slice(bytes);
+            for byte in at..at + bytes.len() {
+                self.known[byte / 64] |= 1 << (byte % 64);
+            }
+        }
+    }
+
+    /// Returns the known ranges within a range of the page. Ranges that touch are possible.
+    fn known_in(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            while at < range.end {
+                let bits = self.known.get(at / 64)? >> (at % 64);
+                if bits == 0 {
+                    at = (at / 64 + 1) * 64;
+                    continue;
+                }
+                let start = at + bits.trailing_zeros() as usize;
+                let end = start + (bits >> bits.trailing_zeros()).trailing_ones() as usize;
+                at = end;
+                return (start < range.end).then(|| start..end.min(range.end));
+            }
+            None
+        })
+    }
 }
 
 impl UploadedMemory {
     /// Writes bytes. Bytes beyond the end of the address space are left out.
     pub fn write(&mut self, address: GpuVa, bytes: &[u8]) {
         let room = usize::try_from(u64::MAX - address.0).unwrap_or(usize::MAX);
-        let bytes = bytes.get(..bytes.len().min(room)).unwrap_or_default();
-        if bytes.is_empty() {
-            return;
-        }
-        if self.bytes.saturating_add(bytes.len()) > MAX_UPLOADED_BYTES {
-            self.ranges.clear();
-            self.bytes = 0;
-        }
-        if bytes.len() > MAX_UPLOADED_BYTES {
-            return;
-        }
-        self.clear(address.0, address.0 + bytes.len() as u64);
-        self.bytes += bytes.len();
-        self.ranges.insert(address.0, bytes.to_vec());
-    }
-
-    /// Forgets the bytes from an address up to another one, and keeps those before and after.
-    fn clear(&mut self, from: u64, to: u64) {
-        let before = self.ranges.range(..from).next_back().map(|(start, _)| *start);
-        let inside = self.ranges.range(from..to).map(|(start, _)| *start);
-        let starts: Vec<u64> = before.into_iter().chain(inside).collect();
-        for start in starts {
-            let Some(mut bytes) = self.ranges.remove(&start) else {
-                continue;
-            };
-            let len = bytes.len();
-            let end = start + len as u64;
-            // Both differences are at most the length of the range.
-            if end > to {
-                let tail = bytes.split_off((to.max(start) - start) as usize);
-                self.ranges.insert(to.max(start), tail);
+        let mut rest = bytes.get(..bytes.len().min(room)).unwrap_or_default();
+        let mut address = address.0;
+        while !rest.is_empty() {
+            let (number, at) = split_address(address);
+            let (now, later) = rest.split_at(rest.len().min(PAGE_BYTES - at));
+            if self.pages.len() >= MAX_UPLOADED_BYTES / PAGE_BYTES && !self.pages.contains_key(&number) {
+                self.pages.clear();
             }
-            if start < from {
-                bytes.truncate((from - start) as usize);
-                self.ranges.insert(start, bytes);
-            }
-            let kept = from.saturating_sub(start).min(len as u64) + end.saturating_sub(to.max(start)).min(len as u64);
-            self.bytes -= len - (kept as usize).min(len);
+            let page = self.pages.entry(number).or_insert_with(|| Box::new(Page::new()));
+            page.write(at, now);
+            rest = later;
+            // The end of the bytes is in the address space.
+            address = address.saturating_add(now.len() as u64);
         }
     }
 
@@ -158,28 +182,32 @@ impl UploadedMemory {
             return out;
         }
         let mut known = Vec::new();
-        let before = self.ranges.range(..address.0).next_back();
-        for (start, bytes) in before.into_iter().chain(self.ranges.range(address.0..end)) {
-            let from = address.0.max(*start);
-            let to = end.min(start + bytes.len() as u64);
-            if from >= to {
-                continue;
-            }
-            // Offsets are within `len` and within the range.
-            let (at, skip, count) = (
-                (from - address.0) as usize,
-                (from - start) as usize,
-                (to - from) as usize,
-            );
-            if let (Some(target), Some(source)) = (out.bytes.get_mut(at..at + count), bytes.get(skip..skip + count)) {
-                target.copy_from_slice(source);
-                known.push(at..at + count);
+        let pages = split_address(address.0).0..=split_address(end - 1).0;
+        for (number, page) in self.pages.range(pages) {
+            let start = number * PAGE_BYTES as u64;
+            let from = address.0.saturating_sub(start) as usize;
+            let to = (end - start).min(PAGE_BYTES as u64) as usize;
+            for range in page.known_in(from..to) {
+                // Known bytes are at or after the address, and the difference is less than `len`.
+                let at = (start + range.start as u64 - address.0) as usize;
+                let source = page.bytes.get(range).unwrap_or_default();
+                if let Some(target) = out.bytes.get_mut(at..at + source.len()) {
+                    target.copy_from_slice(source);
+                    known.push(at..at + source.len());
+                }
             }
         }
+        let mut known = join(known);
         fill_gaps(address, &mut out.bytes, &mut known, below);
         out.known = join(known);
         out
     }
+}
+
+/// Returns the number of the page that an address is in, and the offset in the page.
+fn split_address(address: u64) -> (u64, usize) {
+    let bytes = PAGE_BYTES as u64;
+    (address / bytes, (address % bytes) as usize)
 }
 
 /// Reads the bytes between known ranges, which are sorted, from the other memory.
@@ -233,6 +261,11 @@ mod tests {
         }
     }
 
+    /// Returns the first byte of each known range, and the byte after the last.
+    fn ends(bytes: &PartialBytes) -> Vec<(usize, usize)> {
+        bytes.known().iter().map(|r| (r.start, r.end)).collect()
+    }
+
     #[test]
     fn uploads_cover_memory_below() {
         let mut memory = UploadedMemory::default();
@@ -242,7 +275,7 @@ mod tests {
         assert_eq!(read.bytes(), [0x0e, 0x0f, 1, 1, 1, 1, 2, 2, 1, 1, 0x18, 0x19]);
         assert!(read.is_complete());
         let read = memory.read(GpuVa(0x0e), 12, &NoMemory);
-        assert_eq!(read.known(), [2..10]);
+        assert_eq!(ends(&read), [(2, 10)]);
         assert_eq!(read.bytes()[10..], [0, 0]);
         assert_eq!(
             (read.u32(2), read.u32(8), read.u64(2)),
@@ -251,26 +284,44 @@ mod tests {
         assert_eq!(read.get(4..4), Some(&[][..]));
         // The range below ends before the last gap does.
         let read = memory.read(GpuVa(0x0e), 12, &Counting(0x18));
-        assert_eq!(read.known(), [0..10]);
+        assert_eq!(ends(&read), [(0, 10)]);
     }
 
     #[test]
     fn overlapping_uploads_equal_plain_memory() {
+        // The bytes lie across the end of a page.
+        let start = 7 * PAGE_BYTES as u64 - 100;
         let mut memory = UploadedMemory::default();
-        let mut plain = [None; 64];
+        let mut plain = [None; 256];
         let mut state = 1u32;
-        for round in 0..2000 {
+        for round in 0..300 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let (at, len) = ((state >> 8 & 63) as usize, (state >> 16 & 15) as usize);
-            let len = len.min(64 - at);
-            memory.write(GpuVa(at as u64), &vec![round as u8; len]);
+            let (at, len) = ((state >> 8 & 255) as usize, (state >> 16 & 15) as usize);
+            let len = len.min(256 - at);
+            memory.write(GpuVa(start + at as u64), &vec![round as u8; len]);
             plain[at..at + len].fill(Some(round as u8));
-            let read = memory.read(GpuVa(0), 64, &NoMemory);
+            let read = memory.read(GpuVa(start), 256, &NoMemory);
+            assert!(
+                read.known().windows(2).all(|w| w[0].end < w[1].start),
+                "{:?}",
+                read.known()
+            );
             for (n, byte) in plain.iter().enumerate() {
                 assert_eq!(read.get(n..n + 1).map(|b| b[0]), *byte, "byte {n}");
             }
-            assert_eq!(memory.bytes, plain.iter().flatten().count());
         }
+    }
+
+    #[test]
+    fn too_many_pages_forget_the_earlier_ones() {
+        let mut memory = UploadedMemory::default();
+        let pages = (MAX_UPLOADED_BYTES / PAGE_BYTES) as u64;
+        for page in 0..=pages {
+            memory.write(GpuVa(page * PAGE_BYTES as u64), &[1]);
+        }
+        assert_eq!(memory.read(GpuVa(0), 1, &NoMemory).known(), []);
+        let last = memory.read(GpuVa(pages * PAGE_BYTES as u64), 1, &NoMemory);
+        assert!(last.is_complete());
     }
 
     #[test]

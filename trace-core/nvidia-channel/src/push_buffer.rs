@@ -262,8 +262,11 @@ mod tests {
         words.iter().flat_map(|w| w.to_le_bytes()).collect()
     }
 
-    /// Returns class, method and value of all methods, and the error.
-    fn read(words: &[u32]) -> (Vec<(Option<u16>, u16, u32)>, Option<PushBufferError>) {
+    /// Class, address and value of a method.
+    type Parts = (Option<u16>, u16, u32);
+
+    /// Returns all methods, and the error.
+    fn read(words: &[u32]) -> (Vec<Parts>, Option<PushBufferError>) {
         let bytes = bytes(words);
         let mut bindings = Bindings::new(0xc86f);
         let mut methods = Vec::new();

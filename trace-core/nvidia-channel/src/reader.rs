@@ -46,6 +46,7 @@ impl CommandReader {
     }
 
     /// Reads a method, and returns the action that it starts or completes. `memory` is what push buffers do not hold.
+    /// A launch holds up to [`MAX_CONSTANT_BANK_BYTES`](crate::launch::MAX_CONSTANT_BANK_BYTES) of constant bank 0.
     pub fn read(&mut self, method: &Method, memory: &dyn MemoryReader) -> Option<Command> {
         if method.method < crate::FIRST_ENGINE_METHOD {
             return self.host.read(method);

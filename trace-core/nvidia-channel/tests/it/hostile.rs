@@ -39,7 +39,7 @@ fn header() -> impl Strategy<Value = u32> {
         method,
     )
         .prop_map(|(operation, count, subchannel, method)| {
-            operation << 29 | count << 16 | subchannel << 13 | method / 4
+            operation << 29 | count << 16 | subchannel << 13 | (method / 4)
         })
 }
 
