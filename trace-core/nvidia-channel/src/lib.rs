@@ -24,4 +24,4 @@ pub use bindings::{Bindings, FIRST_ENGINE_METHOD, SET_OBJECT};
 pub use class_table::{ClassTable, NamedMethod};
 pub use field::{Field, FieldValue};
 pub use reader::CommandReader;
-pub use table::{MethodInfo, TableError};
+pub use table::MethodInfo;
