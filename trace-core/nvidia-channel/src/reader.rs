@@ -1,11 +1,11 @@
 //! The state of a channel's engines: turns methods into the actions of the GPU.
 
+mod address_words;
 mod compute;
 mod copy;
 mod host;
 mod upload;
 
-use crate::GpuVa;
 use crate::command::Command;
 use crate::header::SUBCHANNELS;
 use crate::memory::{MemoryReader, UploadedMemory};
@@ -75,19 +75,6 @@ impl CommandReader {
     pub fn finish(&mut self) -> Vec<Command> {
         let engines = self.engines.iter_mut();
         engines.filter_map(|e| e.upload.take(&mut self.uploads)).collect()
-    }
-}
-
-/// Two methods that hold the upper and the lower word of an address.
-#[derive(Debug, Clone, Copy, Default)]
-struct AddressWords {
-    upper: u32,
-    lower: u32,
-}
-
-impl AddressWords {
-    fn address(self) -> GpuVa {
-        GpuVa::from_words(self.upper, self.lower)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A compute engine: launches and report semaphores.
 
-use super::AddressWords;
+use super::address_words::AddressWords;
 use crate::GpuVa;
 use crate::command::{Command, Semaphore, SemaphoreOperation, SemaphoreSource};
 use crate::launch::Launch;

@@ -1,6 +1,6 @@
 //! A copy engine.
 
-use super::AddressWords;
+use super::address_words::AddressWords;
 use crate::command::{
     Command, Component, Copy, Remap, Semaphore, SemaphoreOperation, SemaphoreSource, Surface, SurfaceLayout,
 };

@@ -1,6 +1,6 @@
 //! The channel itself: its semaphores.
 
-use super::AddressWords;
+use super::address_words::AddressWords;
 use crate::GpuVa;
 use crate::command::{Command, Semaphore, SemaphoreOperation, SemaphoreSource};
 use crate::push_buffer::Method;

@@ -1,6 +1,6 @@
 //! The upload unit, which writes words of the push buffer to memory.
 
-use super::AddressWords;
+use super::address_words::AddressWords;
 use crate::command::{Command, Semaphore, SemaphoreOperation, SemaphoreSource, SurfaceLayout, Upload};
 use crate::memory::UploadedMemory;
 use crate::push_buffer::Method;
