@@ -10,9 +10,9 @@ The format is described in trace-core/nvidia-channel/src/table.rs.
 import re
 import subprocess
 import sys
-from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent / "assets/registers/nvidia"
+from nvidia_tables import write_or_check
+
 KERNEL_TAG = "595.45.04"
 
 # File, headers of its classes. A class that both repositories have comes from the more complete header.
@@ -243,16 +243,7 @@ def main():
         partial = [read(kernel, KERNEL_TAG, p) for p in from_kernel]
         made[file] = method_table([read(doc, "HEAD", p) for p in from_doc], partial)
     made["qmd.txt"] = qmd_table([read(doc, "HEAD", p) for p in QMD])
-    bad = False
-    for file, text in made.items():
-        path = FOLDER / file
-        if "--check" not in sys.argv:
-            path.write_text(text)
-            print(path)
-        elif path.read_text() != text:
-            print(f"{path} differs from NVIDIA's headers")
-            bad = True
-    sys.exit(bad)
+    write_or_check(made)
 
 
 main()

@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-FOLDER = Path(__file__).parent.parent / "assets/registers/nvidia"
+from nvidia_tables import write_or_check
+
 TAGS = {"570": "570.211.01", "580": "580.142", "595": "595.45.04"}
 SDK = "src/common/sdk/nvidia/inc"
 UNIX = "src/nvidia/arch/nvalloc/unix/include"
@@ -369,16 +370,7 @@ def main():
             "controls.txt": control_table(controls),
             "status.txt": status_table(folders),
         }
-    bad = False
-    for file, text in made.items():
-        path = FOLDER / file
-        if "--check" not in sys.argv:
-            path.write_text(text)
-            print(path)
-        elif path.read_text() != text:
-            print(f"{path} differs from NVIDIA's headers")
-            bad = True
-    sys.exit(bad)
+    write_or_check(made)
 
 
 main()

@@ -3,6 +3,7 @@
 use crate::Document;
 use crate::jobs::JobFact;
 use replay_engine::run::{JobOutcome, Outcome};
+use trace_core::GpuVa;
 use trace_core::families::{Family, JobWork, find_family};
 use trace_core::finding::FindingKind;
 
@@ -10,7 +11,7 @@ use trace_core::finding::FindingKind;
 #[derive(Clone, Copy, Debug)]
 pub struct ChainEntry<'a> {
     /// GPU address of the header.
-    pub va: u64,
+    pub va: GpuVa,
     /// Name of the type.
     pub kind: &'a str,
     /// Kind of work.
@@ -24,7 +25,7 @@ pub fn find_job_outcome(doc: &Document, job: &JobFact) -> Option<(JobOutcome, Op
     let at = o.jobs().binary_search_by_key(&job.submit, |x| x.submit_event).ok()?;
     let j = o.jobs().get(at)?.clone();
     let entries = job.chain.iter().map(|c| ChainEntry {
-        va: c.va,
+        va: GpuVa(c.va),
         kind: &c.kind,
         work: c.work,
     });
@@ -54,12 +55,12 @@ pub fn explain_uncomputed(
     }
     // A finding names its jobs by address.
     let findings = o.findings().iter().filter(|f| f.kind == FindingKind::ShaderNotRun);
-    let names = |place: &str, va: u64| {
-        let at = format!("{va:#x}");
+    let names = |place: &str, va: GpuVa| {
+        let at = va.to_string();
         place.split([' ', ',']).any(|word| word == at)
     };
     let report = findings
-        .filter(|f| names(&f.place, j.head_va.0) || chain.iter().any(|c| names(&f.place, c.va)))
+        .filter(|f| names(&f.place, j.head_va) || chain.iter().any(|c| names(&f.place, c.va)))
         // If several jobs share an address, prefer the finding with the submit of this one.
         .max_by_key(|f| f.event == Some(j.submit_event));
     if let Some(f) = report {
@@ -114,7 +115,11 @@ mod tests {
         );
         o.accesses_mut().unwrap().findings.clear();
         let why = |chain: &[ChainEntry<'_>]| explain(&o, job(7, Some(false), done), chain).unwrap();
-        let entry = |va, kind, work| ChainEntry { va, kind, work };
+        let entry = |va, kind, work| ChainEntry {
+            va: GpuVa(va),
+            kind,
+            work,
+        };
         let drawn = [
             entry(0xa0, "vertex", JobWork::Draw),
             entry(0xb0, "tiler", JobWork::Draw),

@@ -1,6 +1,7 @@
 //! The jobs of a recording, from submit to interrupt, with their chains in memory.
 
 use crate::lookup::memory_at;
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use trace_core::GpuVa;
@@ -122,20 +123,25 @@ pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress)
         c
     })?;
     if !has_descriptors {
-        // Jobs of two slots may have the same address, so that each has a chain of its own.
+        // Jobs of two slots may have the same address. The jobs of a slot at an address share a chain.
+        let mut undecoded: HashMap<(&str, u64, Option<u32>), Arc<Chain>> = HashMap::new();
         for (chain, job) in chains.iter_mut().zip(jobs) {
-            let mut placeholder = undecoded_job(family.job_type(job.slot), job.head_va);
-            placeholder.space = chain.space;
-            *chain = Arc::new(placeholder);
+            let key = (family.job_type(job.slot), job.head_va, chain.space);
+            let shared = undecoded.entry(key).or_insert_with_key(|(kind, va, space)| {
+                let mut chain = describe_undecoded_job(kind, GpuVa(*va));
+                chain.space = *space;
+                Arc::new(chain)
+            });
+            *chain = Arc::clone(shared);
         }
     }
     Ok(chains)
 }
 
-/// Returns the placeholder chain of a job that is no chain of descriptors.
-fn undecoded_job(kind: &str, va: u64) -> Chain {
+/// Returns the chain of a job that is no chain of descriptors: one entry, with the type of the job.
+fn describe_undecoded_job(kind: &str, va: GpuVa) -> Chain {
     Chain::new(vec![ChainJob {
-        va,
+        va: va.0,
         kind: kind.to_owned(),
         decoded: true,
         ..ChainJob::default()
@@ -171,5 +177,36 @@ fn chain(chain: &JobChain) -> Chain {
         jobs: jobs.collect(),
         end,
         space: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::Identity;
+
+    #[test]
+    fn undecoded_jobs_at_an_address_share_a_chain() {
+        let mut recording = Recording::default();
+        recording.metadata.identity.source = Identity::COMMAND_STREAMS.into();
+        let job = |index: u32, head_va| JobFact {
+            index,
+            slot: 0,
+            submit: u64::from(index),
+            done: None,
+            head_va,
+            duration_ns: None,
+            failed: false,
+            chain: Arc::default(),
+            report: None,
+        };
+        let jobs = [job(0, 0x1000), job(1, 0x2000), job(2, 0x1000)];
+        let chains = read_chains(&recording, &jobs, &Progress::new()).unwrap();
+        assert!(Arc::ptr_eq(&chains[0], &chains[2]), "a job of a million is small");
+        assert!(!Arc::ptr_eq(&chains[0], &chains[1]));
+        assert_eq!(
+            (chains[1][0].va, chains[1][0].kind.as_str()),
+            (0x2000, "command stream")
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What clients and servers of the engine need for API traces of CUDA.
 
 use super::outcome::build_recording;
-use super::verify::{check_plan, check_request, no};
+use super::verify::{check_plan, check_request, refuse_calls};
 use replay_engine::device::DeviceInfo;
 use replay_engine::plan::{PageSource, Plan, PlannedCalls};
 use replay_engine::run::Outcome;
@@ -39,7 +39,7 @@ impl ApiSupport for CudaSupport {
 /// The first rule that the plan breaks.
 pub fn verify(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusal> {
     let Some(plan) = plan.planned_calls() else {
-        return no(
+        return refuse_calls(
             0,
             "envelope",
             format!(

@@ -344,7 +344,7 @@ impl Lease {
                 }
                 let mut download = Download::new(bytes);
                 let trace = download.fetch(&self.connection, bytes, &mut meter)?;
-                meter.to(TOTAL);
+                meter.move_to(TOTAL);
                 Answer::TracedMemory(TracedMemory { report: *report, trace })
             }
         };
@@ -398,7 +398,7 @@ impl Lease {
             };
             return match self.connection.decode(stage, Topic::Run, &frame)? {
                 RunReply::Progress(millionths) => {
-                    meter.part(UPLOADED, RAN, u64::from(millionths), 1_000_000);
+                    meter.move_within(UPLOADED, RAN, u64::from(millionths), 1_000_000);
                     continue;
                 }
                 RunReply::Replayed { outcome, left, bulk } => Ok(FinishedRun::Replayed { outcome, left, bulk }),

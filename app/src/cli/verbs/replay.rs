@@ -438,7 +438,7 @@ fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<C
             continue;
         };
         let entries = chain.jobs.iter().map(|j| ChainEntry {
-            va: j.va().0,
+            va: j.va(),
             kind: j.type_name().unwrap_or_default(),
             work: j.work(),
         });

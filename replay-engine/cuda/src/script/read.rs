@@ -105,7 +105,7 @@ impl<'a> ScriptReader<'a> {
     }
 
     fn add_allocation(&mut self, event: u64, a: AllocationRow) {
-        self.buffers.row(event, a);
+        self.buffers.add_row(event, a);
         let of = match AllocationKind::from_raw(a.kind) {
             Some(AllocationKind::TakeManaged) => &mut self.managed,
             Some(AllocationKind::TakeHost) => &mut self.hosts,
@@ -124,7 +124,7 @@ impl<'a> ScriptReader<'a> {
             let report = self.recording.events.call_arguments(c.arguments_at, c.arguments);
             let words = report.as_deref().and_then(|b| <&[u8; 24]>::try_from(b).ok());
             let words = words.ok_or_else(|| damaged(event, "a mapping without its address"))?;
-            let [at, bytes, of] = three(words);
+            let [at, bytes, of] = read_dimensions(words);
             self.same.insert(at, MemoryAlias { at, bytes, of });
         } else {
             self.at_begin = matches!(name, "snapshot at the begin" | "snapshot before launch");
@@ -141,7 +141,7 @@ impl<'a> ScriptReader<'a> {
         if first && !variables.any(|g| c.from.checked_sub(g.at).is_some_and(|n| n < g.bytes)) {
             let bytes = c.bytes.max(self.ranges.get(&c.from).copied().unwrap_or(0));
             self.ranges.insert(c.from, bytes);
-            self.buffers.begun_with(event, c.from, c.bytes);
+            self.buffers.add_initial(event, c.from, c.bytes);
         }
         match CopyKind::from_raw(c.kind) {
             _ if c.bytes == 0 || c.rows == 0 => {}
@@ -184,7 +184,9 @@ impl<'a> ScriptReader<'a> {
         let n = self.script.outputs.len();
         self.script.outputs.push(Transfer {
             event,
-            name: self.names.each(if snapshot { AFTER } else { "out" }, c.from, c.total()),
+            name: self
+                .names
+                .name_output(if snapshot { AFTER } else { "out" }, c.from, c.total()),
             row: CopyRow { stream, ..c },
             snapshot,
         });
@@ -224,10 +226,10 @@ impl<'a> ScriptReader<'a> {
         }
         ranges.retain(|at, bytes| managed.get(at).is_none_or(|managed| managed < bytes));
         managed.extend(script.idle_variables());
-        script.ranges = granules(&ranges);
+        script.ranges = join_granules(&ranges);
         let reached = script.find_reached_ranges(&hosts);
         managed.extend(hosts.into_iter().filter(|(at, _)| reached.contains(at)));
-        script.shared = granules(&managed);
+        script.shared = join_granules(&managed);
         // Data in a granule that is mapped anyway keeps its address.
         for (at, bytes) in &script.ranges {
             cut(&mut script.shared, *at, at.saturating_add(*bytes), false);
@@ -264,7 +266,7 @@ struct LiveBuffers {
 
 impl LiveBuffers {
     /// Processes an allocation or a release.
-    fn row(&mut self, event: u64, row: AllocationRow) {
+    fn add_row(&mut self, event: u64, row: AllocationRow) {
         let kind = AllocationKind::from_raw(row.kind);
         if kind.is_some_and(AllocationKind::gives_device) {
             let gone = self.live.remove(&row.at).and_then(|n| self.all.get_mut(n));
@@ -272,7 +274,7 @@ impl LiveBuffers {
                 buffer.to = Some(event);
             }
         } else if kind.is_some_and(|k| k.takes_device() && k != AllocationKind::TakeManaged) && row.bytes > 0 {
-            self.add(event, row.at, row.bytes);
+            self.add_buffer(event, row.at, row.bytes);
             if kind == Some(AllocationKind::Map) {
                 self.mapped.insert(row.at, row.bytes);
             }
@@ -280,7 +282,7 @@ impl LiveBuffers {
     }
 
     /// Processes a snapshot row: memory that existed when the range started. Long memory has several rows.
-    fn begun_with(&mut self, event: u64, at: u64, bytes: u64) {
+    fn add_initial(&mut self, event: u64, at: u64, bytes: u64) {
         let Some(end) = at.checked_add(bytes) else { return };
         let before = self.live.range(..=at).next_back().map(|(_, n)| *n);
         if let Some(buffer) = before.and_then(|n| self.all.get_mut(n)) {
@@ -293,7 +295,7 @@ impl LiveBuffers {
                 return;
             }
         }
-        self.add(event, at, bytes);
+        self.add_buffer(event, at, bytes);
     }
 
     /// Returns all buffers. Adjacent mappings may belong to one growing allocation of the program, so mappings are not
@@ -309,7 +311,7 @@ impl LiveBuffers {
         all
     }
 
-    fn add(&mut self, event: u64, at: u64, bytes: u64) {
+    fn add_buffer(&mut self, event: u64, at: u64, bytes: u64) {
         self.live.insert(at, self.all.len());
         self.all.push(ScriptBuffer {
             at,
@@ -346,7 +348,7 @@ impl TransferNames {
 
     /// Returns a name like [`Self::name_transfer`], with a suffix for later copies from the same address: `out0`,
     /// `out0.1`, `out0.2`.
-    fn each(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
+    fn name_output(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
         let name = self.name_transfer(word, at, bytes);
         let times = self.times.entry(name.clone()).or_default();
         *times += 1;
@@ -357,7 +359,7 @@ impl TransferNames {
     }
 }
 
-fn three(bytes: &[u8; 24]) -> [u64; 3] {
+fn read_dimensions(bytes: &[u8; 24]) -> [u64; 3] {
     let mut words = [0; 3];
     for (word, from) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
         *word = u64::from_le_bytes(*from);
@@ -366,7 +368,7 @@ fn three(bytes: &[u8; 24]) -> [u64; 3] {
 }
 
 /// Returns whole granules that cover all ranges, joined if they are adjacent.
-fn granules(ranges: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
+fn join_granules(ranges: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (at, bytes) in ranges {
         let first = at - at % GRANULE;
@@ -389,7 +391,7 @@ mod tests {
     fn ranges_become_disjoint_granules() {
         let g = GRANULE;
         let ranges = BTreeMap::from([(g + 5, 10), (g + 600, g), (5 * g, 1), (9 * g - 1, 2), (u64::MAX - 3, 2)]);
-        assert_eq!(granules(&ranges), [(g, 2 * g), (5 * g, g), (8 * g, 2 * g)]);
+        assert_eq!(join_granules(&ranges), [(g, 2 * g), (5 * g, g), (8 * g, 2 * g)]);
     }
 
     #[test]
@@ -400,8 +402,8 @@ mod tests {
         assert_eq!(n.name_transfer("out", 0x1000, Some(4)), "out0");
         assert_eq!(n.name_transfer("in", 0x1000, Some(4)), "in0");
         assert_eq!(n.name_transfer("in", 0x1000, Some(8)), "in2");
-        assert_eq!(n.each("out", 0x3000, Some(4)), "out1");
-        assert_eq!(n.each("out", 0x3000, Some(4)), "out1.1");
-        assert_eq!(n.each("out", 0x3000, Some(4)), "out1.2");
+        assert_eq!(n.name_output("out", 0x3000, Some(4)), "out1");
+        assert_eq!(n.name_output("out", 0x3000, Some(4)), "out1.1");
+        assert_eq!(n.name_output("out", 0x3000, Some(4)), "out1.2");
     }
 }

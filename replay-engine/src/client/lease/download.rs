@@ -52,7 +52,7 @@ impl Lease {
                 }
             }
         }
-        meter.to(TOTAL);
+        meter.move_to(TOTAL);
         Ok(outcome)
     }
 }
@@ -88,7 +88,7 @@ impl Download {
             }
             part.extend_from_slice(&frame.payload);
             self.done += frame.payload.len() as u64;
-            meter.part(RAN, TOTAL, self.done, self.total);
+            meter.move_within(RAN, TOTAL, self.done, self.total);
         }
         Ok(part)
     }

@@ -16,14 +16,15 @@ pub(super) struct Meter<'a> {
 
 impl Meter<'_> {
     /// Moves to a position on the scale. Returns `false` if the user cancelled.
-    pub(super) fn to(&mut self, place: u64) -> bool {
-        let by = place.min(TOTAL).saturating_sub(self.at);
+    pub(super) fn move_to(&mut self, position: u64) -> bool {
+        let by = position.min(TOTAL).saturating_sub(self.at);
         self.at += by;
         self.progress.advance(by).is_ok()
     }
 
-    pub(super) fn part(&mut self, from: u64, to: u64, done: u64, of: u64) -> bool {
+    /// Moves to the part `done` of `of` between two positions. Returns `false` if the user cancelled.
+    pub(super) fn move_within(&mut self, from: u64, to: u64, done: u64, of: u64) -> bool {
         let part = u128::from(to - from) * u128::from(done.min(of)) / u128::from(of.max(1));
-        self.to(from + part as u64)
+        self.move_to(from + part as u64)
     }
 }

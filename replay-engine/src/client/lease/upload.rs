@@ -68,7 +68,7 @@ impl Lease {
                     self.pushed.pages_known = (wanted.len() as u64).saturating_sub(sent);
                 }
                 PagesReply::Ready(_) => {
-                    return if meter.to(UPLOADED) {
+                    return if meter.move_to(UPLOADED) {
                         Ok(())
                     } else {
                         Err(ClientError::Cancelled)
@@ -143,7 +143,7 @@ impl Lease {
         let mut done = 0;
         for frame in new.iter().flat_map(|n| n.chunks(BULK)) {
             done += frame.len();
-            if !meter.part(from, to, done as u64, total as u64) {
+            if !meter.move_within(from, to, done as u64, total as u64) {
                 self.connection.send_bulk(stage, &[])?;
                 return Err(ClientError::Cancelled);
             }
@@ -191,7 +191,7 @@ impl Lease {
             }
             done += 1;
             if frame.len() == BULK || done == total {
-                if !meter.part(from, to, done, total) {
+                if !meter.move_within(from, to, done, total) {
                     self.connection.send_bulk(stage, &[])?;
                     return Err(ClientError::Cancelled);
                 }

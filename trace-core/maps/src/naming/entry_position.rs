@@ -48,7 +48,7 @@ impl EntryPosition {
         };
         for (i, table) in place.tables(doc).enumerate() {
             let fact = |name| whole(table.get(name));
-            let (first, count) = (fact(place.word()).unwrap_or(0), fact("count").unwrap_or(0));
+            let (first, count) = (fact(place.key_name()).unwrap_or(0), fact("count").unwrap_or(0));
             if fact("space").unwrap_or(0) != u64::from(space) {
                 continue;
             }
@@ -66,7 +66,7 @@ impl EntryPosition {
     }
 
     /// Returns the TOML key of the location.
-    fn word(&self) -> &'static str {
+    fn key_name(&self) -> &'static str {
         if self.list == "register" { "offset" } else { "address" }
     }
 
@@ -124,7 +124,7 @@ impl EntryPosition {
     }
 
     /// Returns the position with an empty entry inserted.
-    pub(super) fn taken(&self, doc: &mut DocumentMut) -> Self {
+    pub(super) fn with_empty_entry(&self, doc: &mut DocumentMut) -> Self {
         self.set(doc, Table::new());
         let at = self.tables(doc).count().checked_sub(1);
         Self { at, ..*self }

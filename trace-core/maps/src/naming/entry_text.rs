@@ -145,7 +145,7 @@ pub(super) fn register(doc: &mut DocumentMut, place: &EntryPosition, r: &NamedRe
     let before = place.enums(doc);
     // A new register takes its position before the enumerations of its fields.
     let place = &match new {
-        true => place.taken(doc),
+        true => place.with_empty_entry(doc),
         false => EntryPosition { ..*place },
     };
     set(&mut table, "name", r.name.as_str().into());

@@ -182,14 +182,9 @@ pub fn decode_argument(
 /// without parameters: the caller sees from the size 0 that there are none.
 pub fn decode_allocation(branch: DriverBranch, class: u32, bytes: &[u8]) -> Result<Argument, ArgumentError> {
     let name = super::class_name(class).map_or_else(|| format!("class {class:#06x}"), str::to_owned);
-    let structure = TABLES.as_ref().ok().and_then(|t| t.allocations.get(&class));
-    decode(
-        &name,
-        branch,
-        structure.and_then(|s| Structure::find(s, branch)),
-        false,
-        bytes,
-    )
+    let structures = TABLES.as_ref().ok().and_then(|t| t.allocations.get(&class));
+    let structure = structures.and_then(|s| Structure::find(s, branch));
+    decode(&name, branch, structure, false, bytes)
 }
 
 /// Decodes the parameters of a control command.
@@ -198,14 +193,9 @@ pub fn decode_allocation(branch: DriverBranch, class: u32, bytes: &[u8]) -> Resu
 /// If the parameters of the command are unknown, or do not have the size of the branch.
 pub fn decode_control(branch: DriverBranch, command: u32, bytes: &[u8]) -> Result<Argument, ArgumentError> {
     let name = super::control_name(command).unwrap_or_else(|| format!("command {command:#010x}"));
-    let structure = TABLES.as_ref().ok().and_then(|t| t.controls.get(&command));
-    decode(
-        &name,
-        branch,
-        structure.and_then(|s| Structure::find(s, branch)),
-        false,
-        bytes,
-    )
+    let structures = TABLES.as_ref().ok().and_then(|t| t.controls.get(&command));
+    let structure = structures.and_then(|s| Structure::find(s, branch));
+    decode(&name, branch, structure, false, bytes)
 }
 
 fn decode(
