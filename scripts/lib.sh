@@ -144,6 +144,8 @@ install_qemu() {
 BUILD_PACKAGES="gcc libc6-dev ca-certificates"
 WINDOW_PACKAGES="libxcursor1 libxi6 libxkbcommon-x11-0 libgl1 libgl1-mesa-dri mesa-vulkan-drivers libegl1"
 OFFSCREEN_PACKAGES="libegl1 libgl1-mesa-dri"
+# Readers of the project's formats that are written in another language, and a Python program under a recorder.
+READER_PACKAGES="python3"
 # Exported programs are built for arm64 and run there, in QEMU's emulation of one program.
 ARM64_PACKAGES="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 TEST_PACKAGES="xvfb xdotool imagemagick python3 python3-venv git"

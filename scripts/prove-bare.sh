@@ -52,6 +52,7 @@ fi
 mount -t proc proc "$dir/proc"; mounted="$dir/proc $mounted"
 bind /dev /dev
 mount -t tmpfs tmpfs "$dir/dev/shm" 2>/dev/null && mounted="$dir/dev/shm $mounted"
+mount -t devpts -o ptmxmode=0666 devpts "$dir/dev/pts" 2>/dev/null && mounted="$dir/dev/pts $mounted"
 cp /etc/resolv.conf "$dir/etc/resolv.conf"
 cp /etc/hosts "$dir/etc/hosts"
 # The machine's own way to the network: apt's settings, certificates and proxies.

@@ -12,9 +12,10 @@ need_cargo
 need_space 15
 # shellcheck disable=SC2086 # lists of words
 {
-    read_installed $BUILD_PACKAGES $OFFSCREEN_PACKAGES
+    read_installed $BUILD_PACKAGES $OFFSCREEN_PACKAGES $READER_PACKAGES
     need_packages "to build (a linker, C for a few crates, certificates for downloads)" $BUILD_PACKAGES
     need_packages "to render the window off-screen (a software OpenGL)" $OFFSCREEN_PACKAGES
+    need_packages "to read recordings and exports by Python programs" $READER_PACKAGES
 }
 install_packages
 

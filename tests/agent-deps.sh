@@ -26,6 +26,7 @@ may_not trace-waves trace-import replay-engine device-mali driver-mali trace-que
 may_not bifrost trace-core trace-import replay-engine device-mali driver-mali kinescope
 may_not command-pages trace-core replay-engine replay-core kinescope kinescope-files kinescope-session kinescope-agent egui eframe parquet
 may_not cuda-code trace-core trace-import replay-engine device-mali driver-mali kinescope
+may_not nvidia-channel trace-core trace-import replay-engine device-mali driver-mali kinescope
 may_not trace-query trace-import replay-engine device-mali driver-mali kinescope egui eframe
 may_not replay-engine replay-cuda cuda-driver device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe parquet
 may_not replay-cuda device-mali driver-mali linux-recorder panfrost-node trace-query kinescope kinescope-agent egui eframe parquet

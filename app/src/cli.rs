@@ -5,6 +5,7 @@ mod empty_result;
 mod event_filter;
 mod failure;
 mod findings;
+mod gpu;
 mod limit;
 mod link_arguments;
 mod memory_access;

@@ -19,6 +19,7 @@ pub mod kernels;
 pub mod machine;
 pub mod maps;
 pub mod messages;
+pub mod nvidia_channel;
 pub mod parts;
 mod plan_changes;
 pub mod plans;
@@ -67,6 +68,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("mmt", recordings::mmt),
     ("mneme", kernels::mneme),
     ("npy", files::npy_file),
+    ("nvidia_ioctl", nvidia_channel::ioctl),
+    ("nvidia_push_buffer", nvidia_channel::push_buffer),
+    ("nvidia_qmd", nvidia_channel::qmd),
     ("outcome", messages::outcome),
     ("page_tables", machine::page_tables),
     ("panfrostdump", recordings::panfrostdump),

@@ -8,7 +8,8 @@ use replay_engine::device::{Arena, RegisterTarget, Target, space};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use trace_core::families::ChainEnd;
-use trace_core::families::mali_jm::{self, Dispatch, HEADER_BYTES, JobHeader, Payload, WriteKind};
+use trace_core::families::Dispatch;
+use trace_core::families::mali_jm::{self, HEADER_BYTES, JobHeader, Payload, WriteKind};
 use trace_core::memory::GpuMemory;
 use trace_core::mmu::{self, PhysMemory, Rights};
 use trace_core::recording::{MmuFormat, Page, ZERO_PAGE};
@@ -110,7 +111,6 @@ pub fn page_tables(data: &[u8]) -> bool {
         }
     });
     let _ = mmu::find_double_mappings(&scan.leaves);
-    let _ = mmu::find_writable_code(&scan.mappings);
     let _ = mmu::find_pages_without_content(&scan.leaves, &[0..4, 9..1 << 40], 100);
     !scan.leaves.is_empty()
 }

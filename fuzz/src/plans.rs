@@ -7,7 +7,7 @@ use replay_core::{Action, Actions, Budget, Device, DeviceError, Encoder, MAX_ACT
 use replay_engine::device::{Arena, Containment, DeviceInfo, DeviceInterface, Target};
 use replay_engine::plan::{self, AccessPlan, Compiled, Plan, PlanMemory};
 use replay_engine::run::{Outcome, Timing, run};
-use replay_engine::verify::{Refusal, Verified, verify};
+use replay_engine::verify::{Refusal, VerificationReport, verify};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use trace_core::progress::Progress;
@@ -194,10 +194,10 @@ fn sound(file: &[u8]) -> Option<Compiled> {
 
 /// Returns the verification results of the sound plan and of a refused one, and the sound plan's outcome. They are in
 /// their wire format, without the bytes of the outcome's recording.
-pub(crate) fn outcomes() -> Option<(Verified, Refusal, Outcome)> {
+pub(crate) fn outcomes() -> Option<(VerificationReport, Refusal, Outcome)> {
     let Compiled { mut plan, pages } = SOUND.clone()?;
     let mut device = SoftwareMali::new(Model::G71);
-    let verified = verify(&plan, &pages, &device.info()).ok()?;
+    let verified = verify(&plan, &pages, &device.info()).ok()?.into_report();
     let mut outcome = run(&plan, &pages, &mut device, &Progress::new());
     outcome.recording.clear();
     outcome.timing = Timing::default();

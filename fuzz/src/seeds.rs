@@ -6,6 +6,7 @@ mod files;
 mod hardware;
 mod machine;
 mod messages;
+mod nvidia_channel;
 mod plans;
 mod recorder;
 mod recordings;
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Seed> {
     machine::add(&mut add);
     text::add_maps(&mut add);
     messages::add(&mut add);
+    nvidia_channel::add(&mut add);
     plans::add(&mut add);
     text::add_qemu(&mut add);
     recorder::add(&mut add);

@@ -2,8 +2,8 @@
 
 use crate::input::Input;
 use trace_core::GpuVa;
-use trace_core::families::mali_jm::{CodeEnd, MAX_CODE, decode_code_within};
 use trace_core::memory::GpuMemory;
+use trace_core::shader_code::{CodeEnd, MAX_CODE, decode_code_within};
 
 /// Memory that holds bytes from an address on, except for one range.
 struct MemoryWithHole<'a> {

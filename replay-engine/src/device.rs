@@ -1,9 +1,10 @@
-//! Properties and operations of a device beyond registers: identity, containment, memory, reset.
+//! Devices and simulators that take register accesses ([`RegisterTarget`]): registers, identity, containment, memory,
+//! reset. The folder has one file for each kind of device.
 
 pub mod guard;
 pub(crate) mod hardware_record;
 pub mod host;
-mod mapping;
+pub(crate) mod mapping;
 mod memory;
 pub mod pci;
 pub mod platform;
@@ -180,13 +181,20 @@ pub struct JobReport {
     pub va: GpuVa,
     /// Job type, raw.
     pub job_type: u8,
-    /// Exception code that the slot reported; 1 means done.
+    /// Exception code that the slot reported: [`JobReport::DONE`], [`JobReport::ACTIVE`], or why the job ended early.
     pub status: u8,
     /// `Some(true)`: the job ran its shader to the end. `Some(false)`: the job completed without running it. `None`:
     /// the job has no shader, or did not complete.
     pub computed: Option<bool>,
     /// Why the shader did not run, or what stopped it, for the user; or `None`.
     pub reason: Option<Box<str>>,
+}
+
+impl JobReport {
+    /// Status of a job that is done.
+    pub const DONE: u8 = 1;
+    /// Status of a job that never ended.
+    pub const ACTIVE: u8 = 8;
 }
 
 /// What every target has: identity, containment, reset.

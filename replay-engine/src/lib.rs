@@ -15,3 +15,5 @@ pub mod target;
 pub mod tune;
 pub mod verify;
 pub mod wire;
+
+pub use families::tree_gpus;

@@ -12,6 +12,6 @@ pub use limits::{
     MAX_BUDGETS, MAX_CHANGED, MAX_EVENTS, MAX_IMAGES, MAX_OUTPUT_BYTES, MAX_OUTPUTS, MAX_SPACES, budget_exceeded,
 };
 pub(crate) use limits::{check_allowed_ranges, check_envelope};
-pub use reason::{Reason, Refusal, Verified, refuse};
+pub use reason::{Reason, Refusal, VerificationReport, refuse};
 pub(crate) use work::{HEADER, OUTPUT_PAGE, TABLE};
 pub use work::{MAX_STEPS, Work};

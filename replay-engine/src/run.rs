@@ -13,13 +13,14 @@ mod report;
 mod sliced_device;
 mod snapshots;
 
+pub use crate::families::FaultRegister;
 pub use api_outcome::{ApiOutcome, GuardReport, OutputResult, PrepareTimes, StopLocation};
 pub(crate) use artifacts::RunArtifacts;
 pub use artifacts::{ArtifactsError, ArtifactsHeader, ReceivedArtifacts};
 pub use log::LogError;
 pub use outcome::{
-    AccessOutcome, ComparisonCounts, Divergence, FaultReport, JobOutcome, Outcome, OutcomeBody, OutputBuffer, Timing,
-    UncomputedJobs, Verdict,
+    AccessOutcome, ComparisonCounts, Divergence, FaultReport, JobOutcome, Outcome, OutcomeBody, OutputBuffer, RunTimes,
+    Timing, UncomputedJobs, Verdict,
 };
 
 use crate::device::{JobReport, RegisterTarget, ReplayDeviceError};
@@ -319,8 +320,6 @@ fn left_out(plan: PlannedAccesses<'_>) -> impl Iterator<Item = Finding> + '_ {
     })
 }
 
-/// Status of a job that never ended.
-const ACTIVE: u8 = 8;
 /// Maximum number of reported reasons.
 const REASONS_TOLD: usize = 256;
 /// Maximum number of jobs listed in a finding.
@@ -378,8 +377,11 @@ fn jobs(plan: PlannedAccesses<'_>, recorder: &Recorder<'_>, reports: &[JobReport
         .enumerate()
         .map(|(i, ((job, seen), reports))| {
             // The report of an active job only has the reason.
-            let mut ended_ones = reports.iter().filter(|r| r.status != ACTIVE);
-            let job_report = ended_ones.clone().find(|r| r.status != 1).or(ended_ones.next_back());
+            let mut ended_ones = reports.iter().filter(|r| r.status != JobReport::ACTIVE);
+            let job_report = ended_ones
+                .clone()
+                .find(|r| r.status != JobReport::DONE)
+                .or(ended_ones.next_back());
             let reported = job_report.map(|r| r.status);
             let ended = seen.ended_ns.is_some();
             let computed = reports.iter().filter_map(|r| r.computed).reduce(|a, b| a && b);
@@ -387,9 +389,9 @@ fn jobs(plan: PlannedAccesses<'_>, recorder: &Recorder<'_>, reports: &[JobReport
                 index: i as u32,
                 submit_event: job.submit_event,
                 head_va: job.head_va,
-                done: ended && !seen.failed && reported.is_none_or(|s| s == 1),
+                done: ended && !seen.failed && reported.is_none_or(|s| s == JobReport::DONE),
                 // A target without reports shows by its interrupt whether the slot was done.
-                status: reported.or((ended && !seen.failed).then_some(1)),
+                status: reported.or((ended && !seen.failed).then_some(JobReport::DONE)),
                 computed,
                 duration_ns: match (seen.submitted_ns, seen.ended_ns) {
                     (Some(from), Some(to)) => to.saturating_sub(from),

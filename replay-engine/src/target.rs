@@ -5,7 +5,7 @@ use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
 use crate::plan::{PageSource, PlannedCalls};
 use crate::run::Outcome;
 use crate::tune::{TuneReport, TuneRequest};
-use crate::verify::{Reason, Refusal, Verified, refuse};
+use crate::verify::{Reason, Refusal, VerificationReport, refuse};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub trait ApiSupport: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The first rule that the plan breaks.
-    fn verify(&self, plan: PlannedCalls<'_>, target: &DeviceInfo) -> Result<Verified, Refusal>;
+    fn verify(&self, plan: PlannedCalls<'_>, target: &DeviceInfo) -> Result<VerificationReport, Refusal>;
 
     /// Proves that a verified plan fits a request.
     ///

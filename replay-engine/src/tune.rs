@@ -8,7 +8,7 @@ mod request;
 mod spread;
 
 pub use measurement::{Measurement, OutputMismatch, RejectReason, Resources};
-pub use point::{Bounds, Cache, Point};
+pub use point::{Bounds, Cache, Point, format_dimensions};
 pub use report::{Health, Load, Phases, PointResult, Reference, TuneEnd, TuneReport};
 pub use request::{Axes, Limits, MemoryArea, OutputTolerance, ReplacementCode, ReplacementKind, Search, TuneRequest};
 pub use spread::Spread;

@@ -2,15 +2,46 @@
 
 pub use crate::rules::{
     MAX_BUDGETS, MAX_CHANGED, MAX_EVENTS, MAX_IMAGES, MAX_OUTPUT_BYTES, MAX_OUTPUTS, MAX_SPACES, MAX_STEPS, Reason,
-    Refusal, Verified, Work, budget_exceeded, refuse,
+    Refusal, VerificationReport, Work, budget_exceeded, refuse,
 };
 
 use crate::device::DeviceInfo;
 use crate::families::find_family_of_plan;
-use crate::plan::{PLAN_VERSION, PageSource, Plan, PlannedAccesses};
+use crate::plan::{PLAN_VERSION, PageSource, Plan, PlannedAccesses, PlannedCalls};
 use crate::rules::{check_allowed_ranges, check_envelope};
+use crate::target::ApiSupport;
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
+
+/// The proof that a plan keeps the rules of its kind on a device. Only the functions of this module create it, after
+/// every check has passed: it has no default and is never read from a connection or a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    report: VerificationReport,
+}
+
+impl Verified {
+    /// Returns what the verification proved, and what it could not.
+    #[must_use]
+    pub fn report(&self) -> &VerificationReport {
+        &self.report
+    }
+
+    /// Returns the report alone.
+    #[must_use]
+    pub fn into_report(self) -> VerificationReport {
+        self.report
+    }
+}
+
+/// Proves that a plan of an API trace keeps the rules of its API on this device.
+///
+/// # Errors
+/// The first rule that the plan breaks.
+pub fn verify_calls(api: &dyn ApiSupport, plan: PlannedCalls<'_>, target: &DeviceInfo) -> Result<Verified, Refusal> {
+    let report = api.verify(plan, target)?;
+    Ok(Verified { report })
+}
 
 /// Proves that a plan keeps the six rules on this device. Client and agent call the same function.
 ///
@@ -81,7 +112,7 @@ fn judge(
 ) -> Result<Verified, Refusal> {
     let result = check(plan, pages, target, map, work);
     // Cancellation is never the plan's fault, wherever it is noticed.
-    result.map_err(|r| match r.reason {
+    result.map(|report| Verified { report }).map_err(|r| match r.reason {
         Reason::GivenUp => Refusal { rule: 0, ..r },
         Reason::Budget { .. } => Refusal { rule: 4, ..r },
         _ => r,
@@ -94,7 +125,7 @@ fn check(
     target: &DeviceInfo,
     map: &RegisterMap,
     work: &Work<'_>,
-) -> Result<Verified, Refusal> {
+) -> Result<VerificationReport, Refusal> {
     fits(plan, target, map)?;
     check_envelope(plan)?;
     check_allowed_ranges(plan, map)?;

@@ -45,6 +45,17 @@ pub fn wait_for_run(agent: u32) {
     }
 }
 
+/// Sends a process a signal, for example `KILL`. The shell does it: a bare system has no program `kill`.
+///
+/// # Panics
+/// Panics if there is no such process.
+pub fn send_signal(process: u32, signal: &str) {
+    let sent = Command::new("sh")
+        .args(["-c", &format!("kill -{signal} {process}")])
+        .status();
+    assert!(sent.is_ok_and(|s| s.success()), "SIG{signal} reaches process {process}");
+}
+
 /// Returns the workspace's root.
 #[must_use]
 pub fn root() -> PathBuf {

@@ -1,4 +1,5 @@
-//! The checks of a recording: each adds its findings to a list.
+//! The checks of a recording: a file for each subject, whose functions [`check_submits`] calls. Each adds its findings
+//! to a list; [`FindingKind`] lists their kinds.
 
 mod capped_findings;
 mod jobs;

@@ -7,6 +7,7 @@
 mod block;
 mod compile;
 mod complete;
+mod conditions;
 mod context;
 mod edit_distance;
 mod error;

@@ -15,7 +15,8 @@ pub enum Severity {
     Error,
 }
 
-/// The kind of a finding. The names are part of the command line's JSON.
+/// The kind of a finding. The names are part of the command line's JSON, and files store the position in this list: a
+/// new kind comes at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FindingKind {

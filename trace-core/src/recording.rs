@@ -7,6 +7,7 @@ mod column;
 mod damage;
 mod damaged_events;
 mod events;
+mod events_builder;
 mod hardware;
 mod identity;
 mod memory;
@@ -27,9 +28,8 @@ pub(crate) use block_facts::{BLOCK_ROWS, BlockFact};
 pub use capture::{Capture, rfc3339};
 pub use column::{Column, ColumnBuilder, ColumnError, Part};
 pub use damage::{Damage, DamagedBlock, MAX_DAMAGED_BLOCKS};
-pub use events::{
-    Access, DmaKind, DmaMapRow, EventKind, Events, EventsBuilder, HostWriteRow, InterruptRow, SubmitRow, UndecodedRow,
-};
+pub use events::{Access, DmaKind, DmaMapRow, EventKind, Events, HostWriteRow, InterruptRow, SubmitRow, UndecodedRow};
+pub use events_builder::EventsBuilder;
 pub use hardware::{Bar, EXPANSION_ROM, Hardware, PciFunction, PlatformDevice, PlatformWindow};
 pub use identity::{
     AddressSpace, Buffer, BufferRole, Clock, ElementType, Identity, InterruptLine, LostEvents, MmuFormat, Region,

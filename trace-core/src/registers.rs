@@ -32,7 +32,7 @@ pub(crate) use accesses::gallop;
 pub use accesses::{AccessList, Accesses, Cursor, RegisterAccess};
 pub use bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, CopyEngine, QueueEngine};
 pub use embedded::{device_name, gpu_name};
-pub use guess::{Follower, Guess, Hint, guess};
+pub use guess::{Follower, Guess, Hint, Poller, guess};
 pub use layout::{Decoded, Field, FieldKind, FieldValue, Layout, Unknown};
 pub use map::RegisterMap;
 pub use map_error::RegisterMapError;

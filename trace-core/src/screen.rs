@@ -17,7 +17,7 @@ mod stores;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{CompareError, Comparison, compare, compare_where};
+pub use compare::{CompareError, Comparison, PixelBounds, compare, compare_where};
 pub use display::{Display, DisplayError, DisplayState, LiveDisplay, LiveError, Mode, ModeError};
 pub use format::{ByteOrder, FormatError, MAX_PIXELS, MAX_SIDE, Palette, PixelFormat, ScreenFormat};
 pub use framebuffer::{Framebuffer, FramebufferError, FramebufferState, MAX_PAGES, framebuffer_spaces};

@@ -3,8 +3,10 @@
 //! The requirements of a job stay: power, reset, address spaces and interrupt masks, page table changes, and the memory
 //! that the kept jobs access. Nothing is invented: every kept event is as recorded, and only its number changes.
 
+mod calls;
 mod memory;
 mod metadata;
+mod pages;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -13,7 +15,7 @@ pub use parts::JobParts;
 
 use crate::PhysAddr;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, Recording};
+use crate::recording::{DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, Recording, TraceKind};
 use crate::registers::RegisterMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -285,7 +287,7 @@ fn build(
 ) -> Result<TrimResult, TrimError> {
     progress.set_total(gone.len() as u64);
     let from = &recording.events;
-    let mut pages = memory::Pages::new(recording);
+    let mut pages = pages::Pages::new(recording);
     let mut to = EventsBuilder::new();
     let mut old = Vec::new();
     // New number of the first kept event at or after each event.
@@ -302,7 +304,7 @@ fn build(
         let time = from.time.get(event).unwrap_or(0);
         let thread = from.thread.get(event).unwrap_or(0);
         for s in supplied.remove(&(event as u64)).unwrap_or_default() {
-            to.host_write(time, thread, pages.supplied(s));
+            to.host_write(time, thread, supplied_write(s, &mut pages));
             old.push(event as u64);
             summary.supplied += 1;
         }
@@ -338,8 +340,12 @@ fn build(
                 .get(row)
                 .into_iter()
                 .for_each(|r| to.dma_map(time, thread, r)),
-            // A part of an API trace is chosen by its launches, not by jobs: the data that it names is kept whole.
-            Some(_) => from.call(event).into_iter().for_each(|c| to.push_call(time, thread, c)),
+            Some(_) => {
+                if let Some(call) = from.call(event) {
+                    let call = calls::copy_call(recording, call, &mut to, &mut pages);
+                    to.push_call(time, thread, call);
+                }
+            }
             // An event kind that this version does not know cannot be written again.
             None => {}
         }
@@ -348,17 +354,21 @@ fn build(
         }
     }
     for s in supplied.into_values().flatten() {
-        to.host_write(from.time.iter().last().unwrap_or(0), 0, pages.supplied(s));
+        to.host_write(from.time.iter().last().unwrap_or(0), 0, supplied_write(s, &mut pages));
         old.push(gone.len() as u64);
         summary.supplied += 1;
     }
     numbers.push(to.len() as u64);
+    let mut metadata = recording.metadata.clone();
+    if let TraceKind::Api(trace) = &mut metadata.kind {
+        calls::renumber_modules(&mut trace.modules, &mut pages, progress)?;
+    }
     let (memory, frames) = plan.build(recording, &numbers, pages, progress)?;
     summary.frames = frames;
     summary.pages = [recording.memory.pages.len() as u64, memory.pages.len() as u64];
     summary.events = [gone.len() as u64, to.len() as u64];
     let mut out = Recording {
-        metadata: recording.metadata.clone(),
+        metadata,
         events: to.finish(),
         memory,
         extras: recording.extras.clone(),
@@ -371,4 +381,13 @@ fn build(
         events: old,
         summary,
     })
+}
+
+/// Returns the CPU write that supplies the bytes of a removed job.
+fn supplied_write(s: &SuppliedBytes, pages: &mut pages::Pages<'_>) -> HostWriteRow {
+    HostWriteRow {
+        at: s.at.0,
+        bytes: s.bytes,
+        page: pages.add(&s.page).0,
+    }
 }

@@ -22,7 +22,7 @@ mod tests;
 pub use api_trace::find_pointing_arguments;
 pub use data::{ChainDescriptor, XrefData, XrefJob};
 pub use index::{IndexedJob, XrefIndex};
-pub use operand::{TargetError, parse_target};
+pub use operand::{TargetError, parse_bare_hex, parse_number, parse_target};
 pub use page_table_entry::{entry_span, last_level, read_entry};
 pub use page_usage::{JobAddresses, PageUsage, PageUse, find_page_uses};
 pub use pointers::find_pointers;

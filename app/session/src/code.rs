@@ -6,8 +6,9 @@ use bifrost::{Unit, WORD_BYTES, header_text};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use trace_core::GpuVa;
-use trace_core::families::mali_jm::{self, Code, CodeEnd, Stage};
+use trace_core::families::{ShaderStage, find_family};
 use trace_core::recording::Recording;
+use trace_core::shader_code::{Code, CodeEnd};
 
 /// Maximum size of code that is read within a frame, bytes. Longer code is read off the interface thread.
 pub const MAX_SYNC_READ_BYTES: u64 = 16 << 10;
@@ -18,7 +19,7 @@ pub struct ChainShader {
     /// Position in the chain, from 0.
     pub position: usize,
     /// Shader stage.
-    pub stage: Stage,
+    pub stage: ShaderStage,
     /// Entry address of the code.
     pub entry: u64,
 }
@@ -30,11 +31,7 @@ pub const MAX_CHAIN_SHADERS: usize = 4096;
 #[must_use]
 pub fn list_chain_shaders(job: &JobFact) -> Vec<ChainShader> {
     let each = |(position, c): (usize, &crate::jobs::ChainJob)| {
-        let one = move |&(stage, entry): &(Stage, GpuVa)| ChainShader {
-            position,
-            stage,
-            entry: entry.get(),
-        };
+        let one = move |&(stage, entry): &(ShaderStage, u64)| ChainShader { position, stage, entry };
         c.shaders.iter().map(one).collect::<Vec<_>>()
     };
     job.chain
@@ -139,15 +136,15 @@ impl Listing {
 
     /// Reads the code at an address as memory held it at an event.
     #[must_use]
-    pub fn read(recording: &Recording, space: u32, event: u64, entry: GpuVa, max: u64) -> Self {
-        Self::new(match memory_at(recording, space, event) {
-            Some(memory) => mali_jm::decode_code_within(&memory, entry, max),
-            None => Code {
-                entry,
-                clauses: Vec::new(),
-                end: CodeEnd::Unreadable(entry),
-            },
-        })
+    pub fn read(recording: &Recording, space: u32, event: u64, entry: u64, max: u64) -> Self {
+        let entry = GpuVa(entry);
+        let memory = memory_at(recording, space, event);
+        let code = memory.and_then(|memory| find_family(recording).decode_code(&memory, entry, max));
+        Self::new(code.unwrap_or(Code {
+            entry,
+            clauses: Vec::new(),
+            end: CodeEnd::Unreadable(entry),
+        }))
     }
 
     /// Returns the label of a clause: its distance from the entry in words of 16 bytes.

@@ -13,7 +13,6 @@ use trace_core::container;
 use trace_core::diff::{self, Cause, Diff, Effect, EventAlignment, Rules, Summary};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::Recording;
-use trace_import::OpenOptions;
 
 /// The source of the second recording.
 #[derive(Clone)]
@@ -81,6 +80,39 @@ impl Comparison {
     }
 }
 
+/// The differences of two recordings, with their causes.
+pub struct Differences {
+    /// The differences.
+    pub diff: Diff,
+    /// The alignment of the events.
+    pub alignment: EventAlignment,
+    /// The causes of the first differences; empty for API traces.
+    pub causes: Vec<Cause>,
+    /// Summary: one sentence and the location of the earliest cause.
+    pub summary: Summary,
+}
+
+/// Compares two recordings by rules, and finds the causes of the differences. This is slow: call it off the interface
+/// thread.
+///
+/// # Errors
+/// Returns an error if the operation was cancelled.
+pub fn find_differences(
+    both: (&Recording, &Recording),
+    rules: &Rules,
+    progress: &Progress,
+) -> Result<Differences, Cancelled> {
+    let (diff, alignment) = diff::compare(both.0, both.1, rules, progress)?;
+    let causes = diff::find_causes(both, (&diff, &alignment), progress)?;
+    let summary = diff::summarize(both, (&diff, &alignment), &causes);
+    Ok(Differences {
+        diff,
+        alignment,
+        causes,
+        summary,
+    })
+}
+
 /// Why a comparison failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComparisonError {
@@ -112,9 +144,8 @@ pub fn compare(
     };
     let (recording, kept) = match &with {
         ComparisonSource::File(path) => {
-            let opened = trace_import::open(path, &OpenOptions::default(), progress);
-            let opened = opened.map_err(|e| describe(e.to_string()))?;
-            let opened = source::into_recording(opened, progress).map_err(|e| describe(e.to_string()))?;
+            let read = source::open(path, progress, || {}).map_err(|e| describe(e.to_string()))?;
+            let opened = read.opened;
             (opened.recording, (opened.pyramid, opened.timeline))
         }
         ComparisonSource::Outcome(outcome) => {
@@ -133,15 +164,13 @@ pub fn compare(
         let part = derive::find_out(Stage::Timeline, &recording, None, &derived, progress)?;
         derived.take(part);
     }
-    let (found, aligned) = diff::compare(first, &recording, &rules, progress)?;
-    let causes = diff::find_causes((first, &recording), (&found, &aligned), progress)?;
-    let summary = diff::summarize((first, &recording), (&found, &aligned), &causes);
+    let found = find_differences((first, &recording), &rules, progress)?;
     let submits = |r: &Recording| -> Vec<u64> { derive::submits(r, progress) };
     let (a, b) = (
         submits(first),
         derived.jobs.iter().map(|j| j.submit).collect::<Vec<_>>(),
     );
-    let steps = Steps::new(&aligned, [first, &recording], [&a, &b], progress)?;
+    let steps = Steps::new(&found.alignment, [first, &recording], [&a, &b], progress)?;
     let other = SecondRecording {
         name: with.name(),
         source: with,
@@ -152,10 +181,10 @@ pub fn compare(
         warnings: warnings(first, &other.recording),
         is_api_trace: first.api().is_some() && other.recording.api().is_some(),
         other,
-        diff: found,
-        summary,
+        diff: found.diff,
+        summary: found.summary,
         steps,
-        aligned,
+        aligned: found.alignment,
         rules,
     })
 }

@@ -10,9 +10,9 @@ use device_mali::debug::{
 use replay_engine::plan::{Compiled, Edits};
 use trace_core::GpuVa;
 use trace_core::families;
-use trace_core::families::mali_jm::{self, Code};
 use trace_core::progress::Progress;
 use trace_core::recording::{EventKind, Recording};
+use trace_core::shader_code::{Code, MAX_CODE};
 
 /// Maximum number of reads of a thread that a write report lists; the latest are kept.
 pub const MAX_READS: usize = 256;
@@ -224,7 +224,7 @@ impl DebugSession {
 #[must_use]
 pub fn code_at(recording: &Recording, space: u32, event: u64, shader: GpuVa) -> Option<Code> {
     let memory = memory_at(recording, space, event)?;
-    Some(mali_jm::decode_code(&memory, shader))
+    families::find_family(recording).decode_code(&memory, GpuVa(shader), MAX_CODE)
 }
 
 /// Returns the index of the address space of a job.

@@ -346,12 +346,6 @@ impl DerivedData {
         self.heads.get(at(range.start)..at(range.end)).unwrap_or_default()
     }
 
-    /// Whether a job's shader starts in an address range.
-    #[must_use]
-    pub fn has_shader_in(&self, range: Range<GpuVa>) -> bool {
-        self.page_usage.has_shader_in(range)
-    }
-
     /// Returns the poll that contains an event.
     #[must_use]
     pub fn poll_at(&self, event: u64) -> Option<&Fold> {

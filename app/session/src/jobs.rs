@@ -1,12 +1,12 @@
 //! The jobs of a recording, from submit to interrupt, with their chains in memory.
 
 use crate::lookup::memory_at;
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 use trace_core::GpuVa;
 use trace_core::check::Submit;
-use trace_core::families::{ChainEnd, JobForm, find_family, mali_jm, read_shared_chains};
-use trace_core::memory::GpuMemory;
+use trace_core::families::{ChainEnd, JobChain, JobForm, JobWork, ShaderStage, find_family, read_shared_chains};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{ChainReport, Recording};
 
@@ -22,12 +22,14 @@ pub struct ChainJob {
     pub kind: String,
     /// Whether the header decodes.
     pub decoded: bool,
+    /// Kind of work.
+    pub work: JobWork,
     /// Workgroups and workgroup size.
     pub dispatch: Option<([u32; 3], [u32; 3])>,
     /// Shader address.
     pub shader: Option<GpuVa>,
     /// All shaders that the job names: stage and entry address.
-    pub shaders: Vec<(mali_jm::Stage, GpuVa)>,
+    pub shaders: Vec<(ShaderStage, GpuVa)>,
     /// Fields of the header: name and formatted value.
     pub fields: Vec<(String, String)>,
 }
@@ -113,39 +115,40 @@ pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress)
     let submits: Vec<(u64, GpuVa)> = jobs.iter().map(|j| (j.submit, j.head_va)).collect();
     let family = find_family(recording);
     let has_descriptors = family.job_form() == JobForm::DescriptorChains;
+    let read = |space, submit, head| family.read_chain(&memory_at(recording, space, submit)?, head);
     let mut chains = read_shared_chains(recording, &submits, progress, |space, submit, head| {
-        let memory = || space.and_then(|s| memory_at(recording, s, submit));
-        let mut c = match has_descriptors {
-            true => memory().map_or_else(Chain::default, |m| chain(&m, head)),
-            false => Chain::default(),
-        };
+        let found = space.filter(|_| has_descriptors).and_then(|s| read(s, submit, head));
+        let mut c = found.map_or_else(Chain::default, |found| chain(&found));
         c.space = space;
         c
     })?;
     if !has_descriptors {
-        // Jobs of two slots may have the same address, so that each has a chain of its own.
+        // Jobs of two slots may have the same address. The jobs of a slot at an address share a chain.
+        let mut undecoded: HashMap<(&str, u64, Option<u32>), Arc<Chain>> = HashMap::new();
         for (chain, job) in chains.iter_mut().zip(jobs) {
-            let mut placeholder = undecoded_job(family.job_type(job.slot), job.head_va.get());
-            placeholder.space = chain.space;
-            *chain = Arc::new(placeholder);
+            let key = (family.job_type(job.slot), job.head_va, chain.space);
+            let shared = undecoded.entry(key).or_insert_with_key(|(kind, va, space)| {
+                let mut chain = describe_undecoded_job(kind, GpuVa(*va));
+                chain.space = *space;
+                Arc::new(chain)
+            });
+            *chain = Arc::clone(shared);
         }
     }
     Ok(chains)
 }
 
-/// Returns the placeholder chain of a job that is no chain of descriptors.
-fn undecoded_job(kind: &str, va: u64) -> Chain {
+/// Returns the chain of a job that is no chain of descriptors: one entry, with the type of the job.
+fn describe_undecoded_job(kind: &str, va: GpuVa) -> Chain {
     Chain::new(vec![ChainJob {
-        va: GpuVa::new(va),
+        va: va.0,
         kind: kind.to_owned(),
         decoded: true,
         ..ChainJob::default()
     }])
 }
 
-fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
-    let chain = mali_jm::read_chain(mem, head);
-    let mut out = Vec::new();
+fn chain(chain: &JobChain) -> Chain {
     let end = match chain.end {
         ChainEnd::End => None,
         ChainEnd::Loop(va) => Some(format!("it comes back to {va}")),
@@ -153,37 +156,57 @@ fn chain(mem: &impl GpuMemory, head: GpuVa) -> Chain {
         ChainEnd::Undecoded(va) => Some(format!("the header at {va} does not decode")),
         ChainEnd::Limit => Some("it exceeds the maximum chain length".into()),
     };
-    for job in chain.jobs.iter().take(MAX_CHAIN_JOBS) {
-        let mut fields = Vec::new();
-        let kind = match &job.header {
-            Ok(h) => {
-                fields.push(("index".into(), h.index.to_string()));
-                fields.push(("status".into(), mali_jm::exception_name(h.exception_code()).to_owned()));
-                fields.push(("barrier".into(), if h.barrier { "yes" } else { "no" }.into()));
-                if h.next.get() != 0 {
-                    fields.push(("next".into(), h.next.to_string()));
-                }
-                if h.fault_pointer != GpuVa::ZERO {
-                    fields.push(("fault at".into(), format!("{:#x}", h.fault_pointer)));
-                }
-                job.kind()
-                    .map_or_else(|| format!("type {}", h.job_type), |k| k.name().to_owned())
-            }
-            Err(e) => e.to_string(),
-        };
-        out.push(ChainJob {
-            va: job.va,
-            kind,
-            decoded: job.is_decoded(),
-            dispatch: job.dispatch.map(|d| (d.workgroups, d.size)),
-            shader: job.shader_va,
-            shaders: mali_jm::find_shaders(job),
-            fields,
-        });
-    }
+    let jobs = chain.jobs.iter().take(MAX_CHAIN_JOBS).map(|job| ChainJob {
+        va: job.va().0,
+        kind: match job.type_name() {
+            Some(name) => name.to_owned(),
+            None => job.error().unwrap_or_default(),
+        },
+        decoded: job.is_decoded(),
+        work: job.work(),
+        dispatch: job.dispatch().map(|d| (d.workgroups, d.size)),
+        shader: job.shader_va().map(|s| s.0),
+        shaders: job.shaders().into_iter().map(|(stage, va)| (stage, va.0)).collect(),
+        fields: job
+            .fields()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect(),
+    });
     Chain {
-        jobs: out,
+        jobs: jobs.collect(),
         end,
         space: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use trace_core::recording::Identity;
+
+    #[test]
+    fn undecoded_jobs_at_an_address_share_a_chain() {
+        let mut recording = Recording::default();
+        recording.metadata.identity.source = Identity::COMMAND_STREAMS.into();
+        let job = |index: u32, head_va| JobFact {
+            index,
+            slot: 0,
+            submit: u64::from(index),
+            done: None,
+            head_va,
+            duration_ns: None,
+            failed: false,
+            chain: Arc::default(),
+            report: None,
+        };
+        let jobs = [job(0, 0x1000), job(1, 0x2000), job(2, 0x1000)];
+        let chains = read_chains(&recording, &jobs, &Progress::new()).unwrap();
+        assert!(Arc::ptr_eq(&chains[0], &chains[2]), "a job of a million is small");
+        assert!(!Arc::ptr_eq(&chains[0], &chains[1]));
+        assert_eq!(
+            (chains[1][0].va, chains[1][0].kind.as_str()),
+            (0x2000, "command stream")
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Memory traces of the launches of a recording: the request, the run on a target, and the state of a document. A
 //! request covers the launches whose writes are in doubt.
 
-use crate::cuda_target::{DeviceQueryError, compile_query, missing_answer};
+use crate::cuda_target::{DeviceQueryError, TargetQueryError, compile_query, missing_answer, query_target};
 use crate::running_work::{RunningSlot, RunningWork};
+use crate::targets::Targets;
 use replay_cuda::ApiOptions;
 use replay_engine::client::Lease;
 use replay_engine::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
@@ -20,28 +21,36 @@ use trace_core::{GpuVa, PAGE_SIZE};
 pub const SECOND: u64 = 1_000_000_000;
 /// Default time limit of a memory trace, nanoseconds.
 const USUAL_TIME: u64 = 600 * SECOND;
+
+/// The API calls of a recording with a memory trace that a target added.
+#[derive(Clone, Debug)]
+pub struct TracedCalls {
+    /// The calls.
+    pub api_trace: ApiTrace,
+    /// Whether the target traced everything that was requested.
+    pub is_complete: bool,
+    /// Whether memory is missing because it exceeds the requested number of bytes.
+    pub exceeds_size: bool,
+    /// What is missing or differs from the request, and where; empty if nothing does.
+    pub missing: Vec<String>,
+}
+
 /// A memory trace with its report and request.
 #[derive(Clone, Debug)]
-pub struct MemoryTraceResult {
-    /// The memory trace.
-    pub trace: Arc<MemoryTrace>,
-    /// The report of the run.
-    pub result: MemoryTraceReport,
-    /// The request.
-    pub request: MemoryTraceRequest,
+struct MemoryTraceResult {
+    trace: Arc<MemoryTrace>,
+    result: MemoryTraceReport,
+    request: MemoryTraceRequest,
 }
 
 impl MemoryTraceResult {
-    /// Whether the target traced everything that was requested.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
+    fn is_complete(&self) -> bool {
         let t = &self.result;
         t.stopped.is_none() && t.full.is_none() && t.late.is_none() && t.looked_until.is_none()
     }
 
     /// Describes each part that is missing or differs from the request.
-    #[must_use]
-    pub fn missing(&self) -> Vec<String> {
+    fn missing(&self) -> Vec<String> {
         let mut messages = Vec::new();
         if let Some(s) = &self.result.stopped {
             let place = match (&s.function, s.event) {
@@ -126,30 +135,60 @@ pub fn request_for_launches(recording: &Recording) -> MemoryTraceRequest {
     }
 }
 
-/// Runs a memory trace on a target. The target replays the recording with the recorded inputs.
+/// Opens a target, traces memory there, and adds the trace to the calls of the recording. The target replays the
+/// recording with the recorded inputs. Calls `on_traced` when the target has answered.
+///
+/// This is slow: call it off the interface thread. The time grows with the number of launches.
 ///
 /// # Errors
-/// Returns an error if the recording cannot be compiled for the target, or the target fails.
-pub fn trace_memory(
+/// Returns an error if the request is not valid, the target cannot be opened or fails, the recording cannot be compiled
+/// for it, or the user cancels.
+pub fn trace_on_target(
+    targets: &Targets,
+    target: &str,
+    (recording, api_trace): (&Recording, &ApiTrace),
+    request: MemoryTraceRequest,
+    progress: &Progress,
+    on_traced: impl FnOnce(),
+) -> Result<TracedCalls, TargetQueryError> {
+    let failed = |e: DeviceQueryError| TargetQueryError::new(target, e);
+    if let Some(why) = request.find_error() {
+        return Err(failed(DeviceQueryError::Failed(why)));
+    }
+    // Other clients may use the target while the trace is added to the calls.
+    let answer = query_target(targets, target, |lease| {
+        trace_memory(lease, target, recording, request, progress)
+    })?;
+    on_traced();
+    Ok(TracedCalls {
+        is_complete: answer.is_complete(),
+        exceeds_size: answer.result.full.is_some() || answer.result.looked_until.is_some(),
+        missing: answer.missing(),
+        api_trace: api_trace
+            .with_memory_trace(answer.trace, progress)
+            .map_err(|e| failed(e.into()))?,
+    })
+}
+
+fn trace_memory(
     lease: &mut Lease,
     target: &str,
     recording: &Recording,
-    request: MemoryTraceRequest,
+    mut request: MemoryTraceRequest,
     progress: &Progress,
 ) -> Result<MemoryTraceResult, DeviceQueryError> {
-    let mut request = request;
     if request.time_ns == 0 {
         request.time_ns = USUAL_TIME;
     }
     let (edits, options) = (Edits::default(), ApiOptions::default());
     let compiled = compile_query(lease, (recording, &edits), &options, request.time_ns, progress)?;
     let TracedMemory { report, trace } = lease.trace_memory(&compiled, &request, progress)?;
-    let watched = MemoryTrace::from_bytes(&trace)?.with_target(target);
-    if !watched.is_answer_to(&(request.from..request.to), &request.ranges, &request.look) {
+    let traced = MemoryTrace::from_bytes(&trace)?.with_target(target);
+    if !traced.is_answer_to(&(request.from..request.to), &request.ranges, &request.look) {
         return Err(DeviceQueryError::UnexpectedAnswer);
     }
     Ok(MemoryTraceResult {
-        trace: Arc::new(watched),
+        trace: Arc::new(traced),
         result: report,
         request,
     })

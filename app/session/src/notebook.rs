@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use kinescope_files::changes::Note;
 use kinescope_files::link::Link;
-use kinescope_files::scene::{Scene, Selection};
+use kinescope_files::scene::Scene;
 use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use std::fmt::Write as _;
@@ -216,15 +216,10 @@ pub fn title(note: &Note) -> &str {
     line.map_or("untitled", |l| l.trim_start_matches(['#', ' ']))
 }
 
-/// Whether a note stores more than its event.
-#[must_use]
-pub fn has_scene(note: &Note) -> bool {
-    note.selection != Selection::Event || !note.panels.is_empty()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kinescope_files::scene::Selection;
 
     fn entry(text: &str) -> NotebookEntry {
         NotebookEntry {

@@ -3,7 +3,7 @@
 
 use crate::lookup::find_register_map;
 use crate::page_runs::{MappedRun, PageContent};
-use trace_core::GpuVa;
+use trace_core::families;
 use trace_core::mmu::{self, EntryKind, Leaf, TableRef, WalkStep, entry_kind, entry_rights};
 use trace_core::recording::{MmuFormat, Recording};
 use trace_core::registers::Layout;
@@ -175,12 +175,9 @@ impl Marks {
 /// Returns the layout of a page table entry.
 #[must_use]
 pub fn find_entry_layout(recording: &Recording, format: MmuFormat) -> Option<&'static Layout> {
-    let name = match format {
-        MmuFormat::Aarch64_4k => "aarch64-4k-entry",
-        MmuFormat::MaliLpae => "mali-lpae-entry",
-    };
-    let own = find_register_map(recording).and_then(|map| map.layout(name));
-    own.or_else(|| trace_core::registers::RegisterMap::by_name("mali-jm")?.layout(name))
+    let layout = mmu::page_table_format(format).entry_layout;
+    let own = find_register_map(recording).and_then(|map| map.layout(layout));
+    own.or_else(|| families::find_entry_layout(format))
 }
 
 /// Describes the kind of an entry and its target: `table`, `→ 0x20d6a1000`.

@@ -131,7 +131,7 @@ impl State {
     /// Whether the recording is an API trace.
     #[must_use]
     pub fn is_api_trace(&self) -> bool {
-        self.recorded.calls
+        self.recorded.api.is_some()
     }
 
     /// Returns the targets that fit the recording, the preferred one first.

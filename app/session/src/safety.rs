@@ -37,8 +37,8 @@ impl Document {
         };
         match &replay.verified {
             Some(Err(_)) => Safety::Refused,
-            Some(Ok(v)) if self.is_plan_current() && v.unproved.is_empty() => Safety::Proved(by),
-            Some(Ok(v)) if self.is_plan_current() => Safety::Bounded(by, v.unproved.len()),
+            Some(Ok(v)) if self.is_plan_current() && v.report().unproved.is_empty() => Safety::Proved(by),
+            Some(Ok(v)) if self.is_plan_current() => Safety::Bounded(by, v.report().unproved.len()),
             _ => Safety::Contained(by),
         }
     }
@@ -82,7 +82,7 @@ impl Document {
             Some(Ok(v)) if self.is_plan_current() && self.recording.api().is_some() => {
                 message += " The plan is verified: it contains all its calls, the memory that it maps and the code \
                             that it loads, with the stated lengths.";
-                for u in &v.unproved {
+                for u in &v.report().unproved {
                     message += &format!("\nNot proved: {u}.");
                 }
             }
@@ -90,11 +90,11 @@ impl Document {
                 message += &format!(
                     " The plan is verified after relocation: {} pages of tables, {} leaves, {} job chains. Every \
                      address that the GPU can reach belongs to the target.",
-                    text::count(v.tables),
-                    text::count(v.leaves),
-                    text::count(v.jobs)
+                    text::count(v.report().tables),
+                    text::count(v.report().leaves),
+                    text::count(v.report().jobs)
                 );
-                for u in &v.unproved {
+                for u in &v.report().unproved {
                     message += &format!("\nNot proved, only bounded by time: {u}.");
                 }
             }

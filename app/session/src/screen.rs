@@ -6,7 +6,9 @@ mod manual_format;
 
 pub use manual_format::{ManualFormat, parse};
 
+use replay_engine::run::Outcome;
 use std::fmt;
+use trace_core::container::{self, ContainerError};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{Recording, SpaceKind};
 use trace_core::screen::{
@@ -25,6 +27,19 @@ pub struct Screen {
     pub display: Option<Display>,
     /// Recorded final picture of the device, if there is one; or why it cannot be read.
     pub expected: Option<Result<Picture, String>>,
+}
+
+/// Returns the picture that the device showed at the end of a replay, or `None` if it has no screen or the run left no
+/// recording.
+///
+/// # Errors
+/// Returns an error if the recording of the outcome, which the agent may have written, cannot be read.
+pub fn read_replayed_picture(outcome: &Outcome) -> Result<Option<Picture>, ContainerError> {
+    if outcome.recording.is_empty() {
+        return Ok(None);
+    }
+    let recording = container::from_bytes(outcome.recording.clone())?;
+    Ok(recording.expected_screen().ok().flatten())
 }
 
 /// Why there is no screen.

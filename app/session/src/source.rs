@@ -1,12 +1,14 @@
-//! The execution of job chains that were opened, on the matching simulator.
+//! The opening of a path as a recording: job chains run on the matching simulator, and the user's register maps apply.
 
-use crate::targets;
+use crate::{register_map_files, targets};
 use driver_mali::DriverError;
 use driver_mali::chains::{self as run, RecordedChains};
+use register_maps::UserMaps;
+use std::path::Path;
 use trace_core::progress::Progress;
 use trace_core::registers;
 use trace_import::chains::Chains;
-use trace_import::{ImportError, Opened, OpenedRecording};
+use trace_import::{ImportError, OpenOptions, Opened, OpenedRecording};
 
 /// Why a path cannot be opened as a recording.
 #[derive(Debug, thiserror::Error)]
@@ -37,15 +39,29 @@ pub struct SimulatedSubmission {
     pub target: String,
 }
 
-/// Returns the recording of a path that was opened. Runs job chains on the matching simulator.
+/// A recording with the user's register maps.
+pub struct MappedRecording {
+    /// The recording, with the stored data of its file. Its registers have the names of the matching map.
+    pub opened: OpenedRecording,
+    /// The user's maps, and the errors in them.
+    pub maps: UserMaps,
+}
+
+/// Opens a path as a recording, and applies the user's register maps. Runs job chains on the matching simulator, and
+/// calls `on_chains` before that.
 ///
 /// # Errors
-/// The same as [`run_submission`].
-pub fn into_recording(opened: Opened, progress: &Progress) -> Result<OpenedRecording, SourceError> {
-    match opened {
-        Opened::Recording(opened) => Ok(*opened),
-        Opened::Submission(chains) => Ok(run_submission(&chains, progress)?.done.recording.into()),
-    }
+/// Returns an error if the path cannot be read, its job chains cannot be run, or the operation was cancelled.
+pub fn open(path: &Path, progress: &Progress, on_chains: impl FnOnce()) -> Result<MappedRecording, SourceError> {
+    let mut opened = match trace_import::open(path, &OpenOptions::default(), progress)? {
+        Opened::Recording(opened) => *opened,
+        Opened::Submission(chains) => {
+            on_chains();
+            run_submission(&chains, progress)?.done.recording.into()
+        }
+    };
+    let maps = register_map_files::load_maps(path, &mut opened.recording);
+    Ok(MappedRecording { opened, maps })
 }
 
 /// Runs job chains on the matching simulator.

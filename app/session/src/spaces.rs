@@ -3,6 +3,7 @@
 use crate::page_runs::{MappedRun, PageContent};
 use crate::page_table_marks::Marks;
 use std::ops::ControlFlow;
+use trace_core::mmu::page_table_format;
 use trace_core::mmu::{self, Scan, TableItem};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{PageId, Recording};
@@ -97,11 +98,8 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
     let contents = view.runs();
     let mut out = SpaceFact {
         number: s.number,
-        format: match s.format {
-            trace_core::recording::MmuFormat::Aarch64_4k => "AArch64 4 KiB".into(),
-            trace_core::recording::MmuFormat::MaliLpae => "Mali LPAE".into(),
-        },
-        root: s.root,
+        format: page_table_format(s.format).title.into(),
+        root: s.root.0,
         ..Default::default()
     };
     progress.set_total(1 << (mmu::VA_BITS - GIB_BITS));

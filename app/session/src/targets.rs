@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use trace_core::filter::distance;
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
@@ -250,6 +251,56 @@ impl Targets {
     }
 }
 
+/// The forms of target names, for messages.
+const TARGET_FORMS: &str = "software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, \
+                            agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE";
+
+/// Describes why a target cannot be opened. Suggests the intended target if the name is mistyped.
+#[must_use]
+pub fn describe_open_error(name: &str, error: &ClientError) -> String {
+    let meant = suggest_target(name).filter(|n| n != name);
+    let message = match (error, meant) {
+        (ClientError::InvalidTargetName { .. } | ClientError::NoTarget { .. }, Some(meant)) => format!(
+            "there is no target `{name}`; did you mean `{meant}`? There are {}",
+            list_targets()
+        ),
+        (ClientError::InvalidTargetName { reason, .. }, None) => {
+            format!("`{name}` is not a target's name ({reason}); the forms are {TARGET_FORMS}")
+        }
+        (ClientError::NoTarget { .. }, None) => format!("there is no target `{name}`; there are {}", list_targets()),
+        (ClientError::Keys(e), _) => return format!("keys: {e}"),
+        (e, _) => e.to_string(),
+    };
+    // Some errors contain the name of the target.
+    if message.contains(name) {
+        message
+    } else {
+        format!("target {name}: {message}")
+    }
+}
+
+/// Returns the built-in targets, and the form of CUDA devices, as a list for users.
+fn list_targets() -> String {
+    let all = list_simulators().map(|(name, _)| name).chain(["cuda:N".to_owned()]);
+    all.collect::<Vec<_>>().join(", ")
+}
+
+/// Suggests a target for a name that has no known form, or no known model.
+fn suggest_target(name: &str) -> Option<String> {
+    let typed = name.to_ascii_lowercase();
+    let model = typed.strip_prefix("software:").unwrap_or(&typed);
+    if let Some(number) = model
+        .strip_prefix("cuda")
+        .map(|n| n.trim_start_matches([':', '-', ' ']))
+        && (number.is_empty() || number.parse::<u32>().is_ok())
+    {
+        return Some(format!("cuda:{}", if number.is_empty() { "0" } else { number }));
+    }
+    let far = |target: &String| distance(model, target.strip_prefix("software:").unwrap_or(target));
+    let nearest = list_simulators().map(|(target, _)| target).min_by_key(far)?;
+    (far(&nearest) <= 2).then_some(nearest)
+}
+
 /// Parses an agent address as typed by the user, with or without a device name.
 fn endpoint(typed: &str) -> Endpoint {
     let rest = typed.trim();
@@ -354,5 +405,21 @@ mod tests {
             name_for(&Endpoint::Unix("/run/a.sock".into()), &keys).unwrap(),
             "run-a.sock"
         );
+    }
+
+    #[test]
+    fn mistyped_target_gets_a_suggestion() {
+        for (typed, expected) in [
+            ("mali-g71", Some("software:mali-g71")),
+            ("Mali-G71", Some("software:mali-g71")),
+            ("software:mali-g17", Some("software:mali-g71")),
+            ("cuda", Some("cuda:0")),
+            ("cuda-1", Some("cuda:1")),
+            ("lab", None),
+            ("", None),
+        ] {
+            assert_eq!(suggest_target(typed).as_deref(), expected, "{typed}");
+        }
+        assert!(list_targets().starts_with("software:") && list_targets().ends_with("cuda:N"));
     }
 }

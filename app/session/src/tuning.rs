@@ -9,10 +9,10 @@ pub mod map;
 pub mod table;
 pub mod tolerance;
 
-use crate::cuda_target::{DeviceQueryError, compile_query};
+use crate::cuda_target::{TargetQueryError, compile_query, query_target};
 use crate::running_work::{RunningSlot, RunningWork};
+use crate::targets::Targets;
 use replay_cuda::ApiOptions;
-use replay_engine::client::Lease;
 use replay_engine::plan::Edits;
 use replay_engine::tune::{TuneReport, TuneRequest};
 use std::sync::Arc;
@@ -52,26 +52,28 @@ impl State {
     }
 }
 
-/// Tunes a launch of a recording on a target. If the user edited inputs, points are compared with the result of the
-/// recorded launch on the device, not with the recording.
+/// Opens a target and tunes a launch of a recording there. If the user edited inputs, points are compared with the
+/// result of the recorded launch on the device, not with the recording.
 ///
 /// # Errors
-/// Returns an error if the recording cannot be compiled for the target, or the target fails.
+/// Returns an error if the target cannot be opened or fails, or if the recording cannot be compiled for it.
 pub fn tune_on_target(
-    lease: &mut Lease,
-    recording: &Recording,
-    edits: &Edits,
+    targets: &Targets,
+    target: &str,
+    (recording, edits): (&Recording, &Edits),
     tune: &TuneRequest,
     progress: &Progress,
-) -> Result<TuneReport, DeviceQueryError> {
+) -> Result<TuneReport, TargetQueryError> {
     let options = ApiOptions {
         // The recorded launch must also leave the memory here that the recording holds after the launch.
         memory: true,
         held: edits.inputs.is_empty(),
         ..ApiOptions::default()
     };
-    let compiled = compile_query(lease, (recording, edits), &options, tune.limits.total_ns, progress)?;
-    Ok(lease.tune(&compiled, tune, progress)?)
+    query_target(targets, target, |lease| {
+        let compiled = compile_query(lease, (recording, edits), &options, tune.limits.total_ns, progress)?;
+        Ok(lease.tune(&compiled, tune, progress)?)
+    })
 }
 
 #[cfg(test)]

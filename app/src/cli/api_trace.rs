@@ -1,9 +1,10 @@
 //! The API trace of a recording, and the arguments that name device memory and events in it.
 
-use super::source::{SourceRecording, bare_hex, number};
+use super::source::{SourceRecording, number};
 use super::{Failure, progress_line};
 use trace_core::GpuVa;
 use trace_core::api_trace::ApiTrace;
+use trace_core::xref::parse_bare_hex;
 
 /// Loads the API calls of a recording.
 ///
@@ -52,7 +53,7 @@ pub fn parse_address(opened: &SourceRecording, api_trace: &ApiTrace, text: &str)
         }
         return Ok(at.saturating_add(by));
     }
-    let Some(at) = number(text).ok().or_else(|| bare_hex(text)) else {
+    let Some(at) = number(text).ok().or_else(|| parse_bare_hex(text)) else {
         return Err(Failure::file(
             &opened.file,
             format!("'{text}' is neither an address nor a buffer (`kinescope memory` without one lists the buffers)"),

@@ -1,16 +1,6 @@
 //! Text about page tables, which several verbs print.
 
 use trace_core::mmu;
-use trace_core::recording::MmuFormat;
-
-/// Returns the name of a page-table format in JSON and arguments.
-#[must_use]
-pub fn format_name(format: MmuFormat) -> &'static str {
-    match format {
-        MmuFormat::Aarch64_4k => "aarch64-4k",
-        MmuFormat::MaliLpae => "mali-lpae",
-    }
-}
 
 /// Describes in one line the tables and entries of an address space that could not be followed; `None` if all could.
 pub fn describe_problems(number: u8, problems: u64, first: Option<&mmu::MmuError>) -> Option<String> {

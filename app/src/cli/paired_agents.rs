@@ -4,7 +4,7 @@ use super::{Exit, Failure, Out};
 use replay_engine::wire::KeyStore;
 use serde::Serialize;
 
-/// An agent that was paired or forgotten.
+/// An agent that was paired or forgotten, with the fingerprint instead of its key.
 #[derive(Serialize)]
 pub struct AgentRow<'a> {
     /// Name of the agent in this program.

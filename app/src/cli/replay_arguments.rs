@@ -11,20 +11,14 @@ use kinescope_files::workspace::How;
 use kinescope_session::replay::request::{
     ExpectError, ExpectedOutput, ExpectedScreen, PreparedReplay, ReplayRequest, RequestError,
 };
-use kinescope_session::targets::{Targets, factories, list_simulators};
+use kinescope_session::targets::{Targets, describe_open_error, factories};
 use replay_engine::client::fitting::{RecordedDevice, fitting_hint};
-use replay_engine::client::targets::{self, TargetName};
 use replay_engine::client::{ClientError, Lease};
 use replay_engine::plan::{Budgets, CompileError, Compiled, Edits, Pace};
 use replay_engine::wire::KeyStore;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use trace_core::filter::distance;
 use trace_core::ranges;
-
-/// The forms of target names, for messages.
-const TARGET_FORMS: &str = "software:MODEL, qemu:DEVICE[,PROPERTY=VALUE...], cuda:N, agent:NAME/DEVICE, \
-                            agent://HOST:PORT/DEVICE, agent:///PATH.sock/DEVICE";
 
 /// The key store of this program.
 #[derive(Args, Clone, Debug)]
@@ -48,41 +42,15 @@ impl Keys {
         KeyStore::open(&self.folder()?).map_err(|e| Failure::usage(format!("keys: {e}")))
     }
 
+    /// Returns the targets that this program reaches with its keys.
+    pub fn targets(&self) -> Targets {
+        Targets::new(self.keys.clone())
+    }
+
     /// Opens a target by its name.
     pub fn open_target(&self, name: &str) -> Result<Lease, Failure> {
-        let failed = |e: ClientError| {
-            let meant = suggest_target(name).filter(|n| n != name);
-            let e = match (e, meant) {
-                (ClientError::InvalidTargetName { .. } | ClientError::NoTarget { .. }, Some(meant)) => {
-                    format!(
-                        "there is no target `{name}`; did you mean `{meant}`? There are {}",
-                        list_targets()
-                    )
-                }
-                (ClientError::InvalidTargetName { reason, .. }, None) => format!(
-                    "`{name}` is not a target's name ({reason}); the forms are {}",
-                    TARGET_FORMS
-                ),
-                (ClientError::NoTarget { .. }, None) => {
-                    format!("there is no target `{name}`; there are {}", list_targets())
-                }
-                (e, _) => e.to_string(),
-            };
-            // Some errors contain the name of the target.
-            Failure::usage(if e.contains(name) {
-                e
-            } else {
-                format!("target {name}: {e}")
-            })
-        };
-        match targets::parse(name).map_err(failed)? {
-            // Simulators and CUDA devices need no keys. They work even where no keys can be stored.
-            TargetName::Software(model) => factories().open(&model),
-            TargetName::Qemu(device) => factories().open_qemu(&device),
-            TargetName::Cuda(number) => factories().open_cuda(number),
-            _ => targets::open(name, &factories(), &self.open()?),
-        }
-        .map_err(failed)
+        let lease = self.targets().open(name);
+        lease.map_err(|e| Failure::usage(describe_open_error(name, &e)))
     }
 }
 
@@ -411,48 +379,5 @@ impl ReplayArguments {
             Some(file) => files.with_input("--expect-screen", file),
             None => files,
         }
-    }
-}
-
-/// Returns the built-in targets, and the form of CUDA devices, as a list for users.
-fn list_targets() -> String {
-    let all = list_simulators().map(|(name, _)| name).chain(["cuda:N".to_owned()]);
-    all.collect::<Vec<_>>().join(", ")
-}
-
-/// Suggests a target for a name that has no known form, or no known model.
-fn suggest_target(name: &str) -> Option<String> {
-    let typed = name.to_ascii_lowercase();
-    let model = typed.strip_prefix("software:").unwrap_or(&typed);
-    if let Some(number) = model
-        .strip_prefix("cuda")
-        .map(|n| n.trim_start_matches([':', '-', ' ']))
-        && (number.is_empty() || number.parse::<u32>().is_ok())
-    {
-        return Some(format!("cuda:{}", if number.is_empty() { "0" } else { number }));
-    }
-    let far = |target: &String| distance(model, target.strip_prefix("software:").unwrap_or(target));
-    let nearest = list_simulators().map(|(target, _)| target).min_by_key(far)?;
-    (far(&nearest) <= 2).then_some(nearest)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mistyped_target_gets_a_suggestion() {
-        for (typed, expected) in [
-            ("mali-g71", Some("software:mali-g71")),
-            ("Mali-G71", Some("software:mali-g71")),
-            ("software:mali-g17", Some("software:mali-g71")),
-            ("cuda", Some("cuda:0")),
-            ("cuda-1", Some("cuda:1")),
-            ("lab", None),
-            ("", None),
-        ] {
-            assert_eq!(suggest_target(typed).as_deref(), expected, "{typed}");
-        }
-        assert!(list_targets().starts_with("software:") && list_targets().ends_with("cuda:N"));
     }
 }

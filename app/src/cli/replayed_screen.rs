@@ -3,12 +3,12 @@
 use super::Failure;
 use super::out::format_count;
 use kinescope_files::output;
+use kinescope_session::screen::read_replayed_picture;
 use replay_engine::run::Outcome;
 use serde::Serialize;
 use std::io::Read as _;
 use std::path::Path;
 use trace_core::Recording;
-use trace_core::container;
 use trace_core::screen::{Picture, compare};
 
 /// Reads an expected picture.
@@ -33,7 +33,7 @@ pub struct ReplayScreens {
     pub shown: Option<Picture>,
 }
 
-/// The JSON report on the pictures.
+/// The pictures in figures. The engine has the pictures.
 #[derive(Serialize)]
 pub struct ScreenReport {
     /// Size of the picture that the device showed, pixels.
@@ -49,15 +49,10 @@ impl ReplayScreens {
     /// Returns the pictures of a replay: the one that the user expects or the recorded one, and the one in the outcome.
     pub fn from_outcome(given: Option<&Picture>, recording: &Recording, outcome: &Outcome) -> Result<Self, Failure> {
         // An unreadable recorded picture stops the plan earlier. That of an outcome was written by the agent.
-        let in_recording = |r: &Recording| r.expected_screen().ok().flatten();
-        let shown = if outcome.recording.is_empty() {
-            None
-        } else {
-            let left = container::from_bytes(outcome.recording.clone());
-            in_recording(&left.map_err(|e| Failure::usage(format!("the outcome: {e}")))?)
-        };
+        let shown = read_replayed_picture(outcome).map_err(|e| Failure::usage(format!("the outcome: {e}")))?;
+        let recorded = || recording.expected_screen().ok().flatten();
         Ok(Self {
-            expected: given.cloned().or_else(|| in_recording(recording)),
+            expected: given.cloned().or_else(recorded),
             shown,
         })
     }

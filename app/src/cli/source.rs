@@ -6,7 +6,7 @@ use super::failure::complain;
 use super::out::format_count;
 use super::{Failure, progress_line};
 use clap::Args;
-use kinescope_session::{register_map_files, source, transfers};
+use kinescope_session::{source, transfers};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -14,8 +14,7 @@ use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{AddressSpace, Buffer, DamagedBlock, Events};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
-use trace_core::{GpuVa, Recording};
-use trace_import::{OpenOptions, Opened};
+use trace_core::xref::{parse_bare_hex, parse_number};
 
 /// The argument that names a recording.
 #[derive(Args, Clone, Debug)]
@@ -28,20 +27,16 @@ pub struct Source {
 impl Source {
     /// Opens or imports the recording.
     pub fn open(&self) -> Result<SourceRecording, Failure> {
-        let mut opened = progress_line::run_with_progress("reading", |progress, doing| {
-            let opened = trace_import::open(&self.file, &OpenOptions::default(), progress);
-            let opened = opened.map_err(|e| Failure::file(&self.file, e))?;
-            if matches!(opened, Opened::Submission(_)) {
-                doing.set("running job chains");
-            }
-            source::into_recording(opened, progress).map_err(|e| Failure::file(&self.file, e))
+        let read = progress_line::run_with_progress("reading", |progress, doing| {
+            let read = source::open(&self.file, progress, || doing.set("running job chains"));
+            read.map_err(|e| Failure::file(&self.file, e))
         })?;
-        let own = register_map_files::load_maps(&self.file, &mut opened.recording);
-        for error in own.errors() {
+        for error in read.maps.errors() {
             complain(format_args!("a register map of your folder is not used: {error}"));
         }
-        note_opened(&self.file, &opened.recording);
-        let opened = SourceRecording::new(&self.file, opened.recording);
+        let recording = read.opened.recording;
+        note_opened(&self.file, &recording);
+        let opened = SourceRecording::new(&self.file, recording);
         // A verb that counts or compares would take the part for the whole.
         if let Some(cut) = opened.find_truncation() {
             complain(Failure::file(&self.file, format!("{}: {}", cut.place, cut.message)));
@@ -269,7 +264,7 @@ impl SourceRecording {
             }
             None => {}
         }
-        bare_hex(text).map(GpuVa::new).ok_or_else(|| {
+        parse_bare_hex(text).ok_or_else(|| {
             let names: Vec<&str> = self
                 .recording
                 .metadata
@@ -307,24 +302,9 @@ impl SourceRecording {
     }
 }
 
-/// Parses an address without `0x`, as logs and debuggers print it. Rejects short ones, which may be a mistyped name,
-/// and those that could be decimal.
-#[must_use]
-pub fn bare_hex(text: &str) -> Option<u64> {
-    let digits = text.replace('_', "");
-    let letters = digits.bytes().any(|b| b.is_ascii_alphabetic());
-    let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
-    (digits.len() >= 4 && letters && hex).then(|| u64::from_str_radix(&digits, 16).ok())?
-}
-
 /// Parses a number: `0x…`, or decimal.
 pub fn number(text: &str) -> Result<u64, String> {
-    let digits = text.replace('_', "");
-    let parsed = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16),
-        None => digits.parse(),
-    };
-    parsed.map_err(|_| format!("'{text}' is not a number (expected 0x… or decimal, below 2^64)"))
+    parse_number(text).ok_or_else(|| format!("'{text}' is not a number (expected 0x… or decimal, below 2^64)"))
 }
 
 #[cfg(test)]
@@ -333,10 +313,10 @@ mod tests {
 
     #[test]
     fn bare_hex_addresses_are_distinguished_from_names_and_counts() {
-        assert_eq!(bare_hex("f7ff9000"), Some(0xf7ff_9000));
-        assert_eq!(bare_hex("7f_ff00"), Some(0x7f_ff00));
+        assert_eq!(parse_bare_hex("f7ff9000"), Some(0xf7ff_9000));
+        assert_eq!(parse_bare_hex("7f_ff00"), Some(0x7f_ff00));
         for none in ["c", "add", "1000", "feedx", "", "10000000000000000a"] {
-            assert_eq!(bare_hex(none), None, "{none}");
+            assert_eq!(parse_bare_hex(none), None, "{none}");
         }
     }
 }

@@ -95,25 +95,18 @@ impl TraceArguments {
             time_ns: self.time_limit * SECOND,
             ..request
         };
-        if let Some(why) = request.find_error() {
-            return Err(Failure::usage(format!("target {on}: {why}")));
-        }
-        let answer = progress_line::run_with_progress("tracing memory", |progress, _| {
-            let mut lease = self.keys.open_target(on)?;
-            memory_trace::trace_memory(&mut lease, on, &opened.recording, request, progress)
-                .map_err(|e| Failure::usage(format!("target {on}: {e}")))
+        let traced = progress_line::run_with_progress("tracing memory", |progress, doing| {
+            let (targets, calls) = (self.keys.targets(), (&opened.recording, &api_trace));
+            let on_traced = || doing.set("reading the trace");
+            let traced = memory_trace::trace_on_target(&targets, on, calls, request, progress, on_traced);
+            traced.map_err(|e| Failure::usage(e.to_string()))
         })?;
-        let whole = answer.is_complete();
-        for why in answer.missing() {
+        for why in &traced.missing {
             complain(format_args!("target {on}: {why}"));
         }
-        if answer.result.full.is_some() || answer.result.looked_until.is_some() {
+        if traced.exceeds_size {
             complain(format_args!("--max-bytes allows up to {MAX_BYTES} bytes"));
         }
-        progress_line::run_with_progress("reading the trace", |progress, _| {
-            let taken = api_trace.with_memory_trace(answer.trace, progress);
-            taken.map_err(|e| Failure::file(&opened.file, e))
-        })
-        .map(|api_trace| (api_trace, whole))
+        Ok((traced.api_trace, traced.is_complete))
     }
 }

@@ -1,7 +1,7 @@
 //! The table of verbs, and the parser of the command line that it gives.
 //!
-//! To add a verb, copy one of the files in `verbs/`, then add its `mod` line and its line in [`VERBS`]. Parser and help
-//! follow.
+//! To add a verb, copy one of the files in `verbs/`, then add its `mod` line and its line in [`VERBS`]. Parser, help,
+//! completions and man page follow; `UPDATE_SNAPSHOTS=1` renews `docs/reference/command-line.md`.
 
 mod agents;
 mod apply;

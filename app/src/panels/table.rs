@@ -46,7 +46,8 @@ impl Panel {
     }
 }
 
-/// Every panel that can be docked. A new panel is a file and a line here.
+/// Every panel that can be docked. A new panel is a file, an entry here, and its command `show-ID` in
+/// `commands/table.rs`. Its state, if it has one, is a field of [`Views`](super::views::Views).
 pub static PANELS: &[Panel] = &[
     Panel {
         id: "timeline",

@@ -17,12 +17,6 @@ pub const CARET_LEFT: &str = "\u{f0138}";
 pub const CARET_UP: &str = "\u{f013c}";
 /// Icon `magnifying-glass`.
 pub const MAGNIFYING_GLASS: &str = "\u{f030c}";
-/// Icon `folder-open`.
-pub const FOLDER_OPEN: &str = "\u{f0256}";
-/// Icon `arrow-u-up-left`.
-pub const ARROW_U_UP_LEFT: &str = "\u{f008a}";
-/// Icon `arrow-u-up-right`.
-pub const ARROW_U_UP_RIGHT: &str = "\u{f008c}";
 /// Icon `warning`.
 pub const WARNING: &str = "\u{f04e0}";
 /// Icon `warning-circle`.
@@ -33,44 +27,22 @@ pub const INFO: &str = "\u{f02ce}";
 pub const X_CIRCLE: &str = "\u{f04f8}";
 /// Icon `check-circle`.
 pub const CHECK_CIRCLE: &str = "\u{f0184}";
-/// Icon `sun`.
-pub const SUN: &str = "\u{f0472}";
-/// Icon `moon`.
-pub const MOON: &str = "\u{f0330}";
 /// Icon `list`.
 pub const LIST: &str = "\u{f02f0}";
 /// Icon `cpu`.
 pub const CPU: &str = "\u{f0610}";
-/// Icon `note`.
-pub const NOTE: &str = "\u{f0348}";
 /// Icon `download-simple`.
 pub const DOWNLOAD_SIMPLE: &str = "\u{f020c}";
-/// Icon `upload-simple`.
-pub const UPLOAD_SIMPLE: &str = "\u{f04c0}";
-/// Icon `floppy-disk`.
-pub const FLOPPY_DISK: &str = "\u{f0248}";
 /// Icon `copy`.
 pub const COPY: &str = "\u{f01ca}";
-/// Icon `link-simple`.
-pub const LINK_SIMPLE: &str = "\u{f02e6}";
 /// Icon `plus`.
 pub const PLUS: &str = "\u{f03d4}";
 /// Icon `minus`.
 pub const MINUS: &str = "\u{f032a}";
-/// Icon `eye`.
-pub const EYE: &str = "\u{f0220}";
-/// Icon `dots-three`.
-pub const DOTS_THREE: &str = "\u{f01fe}";
 /// Icon `question`.
 pub const QUESTION: &str = "\u{f03e8}";
-/// Icon `plugs-connected`.
-pub const PLUGS_CONNECTED: &str = "\u{f0b5a}";
-/// Icon `plug`.
-pub const PLUG: &str = "\u{f0946}";
 /// Icon `clock`.
 pub const CLOCK: &str = "\u{f019a}";
-/// Icon `arrow-counter-clockwise`.
-pub const ARROW_COUNTER_CLOCKWISE: &str = "\u{f0038}";
 /// Icon `pencil-simple`.
 pub const PENCIL_SIMPLE: &str = "\u{f03b4}";
 /// Icon `push-pin`.
@@ -81,18 +53,10 @@ pub const FILM_STRIP: &str = "\u{f0792}";
 pub const ARROW_RIGHT: &str = "\u{f006c}";
 /// Icon `arrow-left`.
 pub const ARROW_LEFT: &str = "\u{f0058}";
-/// Icon `bookmark-simple`.
-pub const BOOKMARK_SIMPLE: &str = "\u{f00ea}";
 /// Icon `trash`.
 pub const TRASH: &str = "\u{f04a6}";
-/// Icon `circle`.
-pub const CIRCLE: &str = "\u{f018a}";
-/// Icon `circle-half`.
-pub const CIRCLE_HALF: &str = "\u{f018c}";
 /// Icon `lightning`.
 pub const LIGHTNING: &str = "\u{f02de}";
-/// Icon `gear-six`.
-pub const GEAR_SIX: &str = "\u{f0272}";
 /// Icon `table`.
 pub const TABLE: &str = "\u{f0476}";
 /// Icon `squares-four`.
@@ -105,11 +69,5 @@ pub const CHART_BAR: &str = "\u{f0150}";
 pub const TERMINAL_WINDOW: &str = "\u{f0ae8}";
 /// Icon `sidebar-simple`.
 pub const SIDEBAR_SIMPLE: &str = "\u{f0c24}";
-/// Icon `triangle`.
-pub const TRIANGLE: &str = "\u{f04b0}";
-/// Icon `prohibit`.
-pub const PROHIBIT: &str = "\u{f03de}";
 /// Icon `hourglass-simple-medium`.
 pub const HOURGLASS_SIMPLE_MEDIUM: &str = "\u{f02c0}";
-/// Icon `arrows-out-line-horizontal`.
-pub const ARROWS_OUT_LINE_HORIZONTAL: &str = "\u{f0534}";

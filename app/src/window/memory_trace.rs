@@ -3,7 +3,6 @@
 use super::app::App;
 use crate::log::{self, Level};
 use egui::Context;
-use kinescope_session::cuda_target::DeviceQueryError;
 use kinescope_session::memory_trace;
 use kinescope_session::running_work::RunningWork;
 use replay_engine::memory_trace::MemoryTraceRequest;
@@ -22,20 +21,12 @@ pub(super) fn run(app: &mut App, ctx: &Context, target: &str, request: MemoryTra
     let progress = app
         .tasks
         .spawn(ctx, format!("tracing memory on {target}"), move |progress| {
-            let answer = targets
-                .open(&to)
-                .map_err(DeviceQueryError::from)
-                .and_then(|mut lease| memory_trace::trace_memory(&mut lease, &to, &of, request, progress))
-                .map_err(|e| format!("target {to}: {e}"));
+            let calls = (&*of, &*api_trace);
+            let traced = memory_trace::trace_on_target(&targets, &to, calls, request, progress, || {});
             let cancelled = progress.check().is_err();
-            // Not on the interface thread: the time grows with the number of launches.
-            let known = answer.and_then(|a| {
-                let missing = a.missing();
-                let missing = (!missing.is_empty()).then(|| format!("target {to}: {}", missing.join("; ")));
-                let api_trace = api_trace
-                    .with_memory_trace(a.trace, progress)
-                    .map_err(|e| e.to_string())?;
-                Ok((Arc::new(api_trace), missing))
+            let known = traced.map_err(|e| e.to_string()).map(|t| {
+                let missing = (!t.missing.is_empty()).then(|| format!("target {to}: {}", t.missing.join("; ")));
+                (Arc::new(t.api_trace), missing)
             });
             Box::new(move |app: &mut App| {
                 drop(held);

@@ -5,11 +5,9 @@ use super::requests::{LeaveAction, Question};
 use crate::log::{self, Level};
 use egui::Context;
 use kinescope_session::comparison::ComparisonSource;
-use kinescope_session::source::{self, SourceError};
-use kinescope_session::{Document, derive, register_map_files};
+use kinescope_session::{Document, derive, source};
 use std::path::PathBuf;
 use std::sync::Arc;
-use trace_import::OpenOptions;
 
 impl App {
     /// Opens a recording in the background.
@@ -36,16 +34,15 @@ impl App {
         }
         let (again, elsewhere) = (ctx.clone(), self.settings.journal_path(&path));
         self.tasks.spawn(ctx, format!("opening {title}"), move |progress| {
-            let opened = trace_import::open(&path, &OpenOptions::default(), progress).map_err(SourceError::from);
-            let read = opened.and_then(|opened| source::into_recording(opened, progress));
-            let made = read.map_err(|e| e.to_string()).and_then(|mut o| {
-                let own = register_map_files::load_maps(&path, &mut o.recording);
+            let read = source::open(&path, progress, || {});
+            let made = read.map_err(|e| e.to_string()).and_then(|read| {
+                let o = read.opened;
                 let kept = (o.pyramid, o.timeline);
                 let derived = derive::first(&o.recording, kept, progress).map_err(|e| e.to_string())?;
                 let (recording, derived) = (Arc::new(o.recording), Arc::new(derived));
                 Ok((
                     Document::with_journal_fallback(path.clone(), elsewhere, recording, derived),
-                    own,
+                    read.maps,
                 ))
             });
             let recordings = match &made {

@@ -4,7 +4,6 @@ use super::app::App;
 use super::pick::Pick;
 use crate::log::{self, Level};
 use egui::Context;
-use kinescope_session::cuda_target::DeviceQueryError;
 use kinescope_session::replay::task::build_edits;
 use kinescope_session::running_work::RunningWork;
 use kinescope_session::text;
@@ -26,11 +25,8 @@ pub(super) fn run(app: &mut App, ctx: &Context, target: String, tune: TuneReques
         Arc::clone(&alive),
     );
     let progress = app.tasks.spawn(ctx, format!("tuning on {target}"), move |progress| {
-        let tuned = known
-            .open(&to)
-            .map_err(DeviceQueryError::from)
-            .and_then(|mut lease| tune_on_target(&mut lease, &of, &build_edits(&edited), &tune, progress))
-            .map_err(|e| format!("target {to}: {e}"));
+        let edits = build_edits(&edited);
+        let tuned = tune_on_target(&known, &to, (&of, &edits), &tune, progress).map_err(|e| e.to_string());
         Box::new(move |app: &mut App| {
             if let Err(why) = &tuned {
                 log::push(Level::Info, format!("not tuned: {why}"));

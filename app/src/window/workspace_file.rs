@@ -53,12 +53,6 @@ impl WorkspacePaths {
         })
     }
 
-    /// Returns the path next to the recording.
-    #[must_use]
-    pub fn beside(&self) -> &Path {
-        &self.beside
-    }
-
     /// Reads the workspace that was saved last. `None`: there is none. Renames a damaged file by appending `.damaged`,
     /// so that the next save does not overwrite it.
     #[must_use]

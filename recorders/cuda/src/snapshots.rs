@@ -1,6 +1,7 @@
 //! Snapshots: the content of memory at one time, as copies that no call made. A second snapshot copies only changed
 //! pages from the device.
 
+mod hash_kernel;
 mod hashing;
 
 use crate::code::Code;

@@ -11,6 +11,7 @@ use replay_engine::device::platform::{self, PlatformReplayDevice};
 use replay_engine::device::qemu::{self, QemuReplayDevice};
 use replay_engine::device::{RegisterFactory, free_memory};
 use replay_engine::target::Factory;
+use replay_engine::tree_gpus;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::cell::{Cell, OnceCell};
 use std::process::Command;
@@ -80,6 +81,7 @@ impl Hardware {
             take: self.take,
             memory: self.memory,
             guard: Some(self.guard()?),
+            gpus: tree_gpus(),
         })
     }
 
@@ -175,7 +177,7 @@ pub fn list_machine_devices() -> Vec<String> {
         .map(|f| format!("pci:{}\t{}", f.address, f.describe(&host, memory)))
         .collect();
     // The device tree of a board describes hundreds of devices. Devices without a register map cannot have plans.
-    let devices = platform::list_devices(&host);
+    let devices = platform::list_devices(&host, tree_gpus());
     let known = devices.iter().filter(|d| d.is_known());
     lines.extend(known.map(|d| format!("platform:{}\t{}", d.name, d.describe())));
     lines

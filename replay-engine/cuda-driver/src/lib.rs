@@ -18,5 +18,5 @@ mod types;
 pub use library::{CudaError, Driver, LIBRARY_VARIABLE, LoadError};
 pub use nvml::{Nvml, NvmlDevice, NvmlState};
 pub use nvrtc::{COMPILER_VARIABLE, CompileError, CompiledCode, Compiler};
-pub use results::result_name;
+pub use results::{format_result, result_name};
 pub use types::*;

@@ -3,7 +3,7 @@
 //! This is one of the modules that contain `unsafe`: the signatures of a library's functions are taken from its vendor.
 #![allow(unsafe_code)]
 
-use crate::results::result_name;
+use crate::results::format_result;
 use crate::types::*;
 use libloading::Library;
 use std::ffi::{c_char, c_void};
@@ -30,7 +30,7 @@ pub enum LoadError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CudaError {
     /// The driver returned a result other than success.
-    #[error("{call}: {}", shown(*result))]
+    #[error("{call}: {}", format_result(*result))]
     Refused {
         /// Name of the function.
         call: &'static str,
@@ -53,13 +53,6 @@ impl CudaError {
             Self::Refused { result, .. } => Some(*result),
             Self::Missing { .. } => None,
         }
-    }
-}
-
-fn shown(result: CuResult) -> String {
-    match result_name(result) {
-        Some(name) => format!("{name} ({result})"),
-        None => format!("error {result}"),
     }
 }
 

@@ -1,5 +1,14 @@
 //! Names of driver result codes, for messages.
 
+/// Formats a result code: name and number, or the number of an unknown code.
+#[must_use]
+pub fn format_result(result: u32) -> String {
+    match result_name(result) {
+        Some(name) => format!("{name} ({result})"),
+        None => format!("error {result}"),
+    }
+}
+
 /// Returns the name of a result code as in the driver's manual, or `None` for an unknown code of a later driver.
 #[must_use]
 pub fn result_name(result: u32) -> Option<&'static str> {

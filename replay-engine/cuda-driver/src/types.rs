@@ -45,10 +45,6 @@ pub const INVALID_VALUE: CuResult = 1;
 pub const OUT_OF_MEMORY: CuResult = 2;
 /// The driver is missing or not initialised.
 pub const NOT_INITIALIZED: CuResult = 3;
-/// The driver is shutting down.
-pub const DEINITIALIZED: CuResult = 4;
-/// There is no device.
-pub const NO_DEVICE: CuResult = 100;
 /// The handle is invalid, or belongs to another context than the thread's current one.
 pub const INVALID_HANDLE: CuResult = 400;
 /// A name was not found.
@@ -59,8 +55,6 @@ pub const NOT_READY: CuResult = 600;
 pub const ILLEGAL_ADDRESS: CuResult = 700;
 /// A launch exceeded the time limit.
 pub const LAUNCH_TIMEOUT: CuResult = 702;
-/// A launch failed.
-pub const LAUNCH_FAILED: CuResult = 719;
 /// The call is not supported.
 pub const NOT_SUPPORTED: CuResult = 801;
 /// The call is not permitted while a stream is being captured.
@@ -151,11 +145,6 @@ pub const ALLOCATION_PINNED: u32 = 1;
 pub const LOCATION_DEVICE: u32 = 1;
 /// `CU_MEM_ACCESS_FLAGS_PROT_READWRITE`.
 pub const ACCESS_READ_WRITE: u32 = 3;
-/// `CU_MEM_ALLOC_GRANULARITY_MINIMUM`.
-pub const GRANULARITY_MINIMUM: u32 = 0;
-
-/// `CU_STREAM_CAPTURE_STATUS_NONE`.
-pub const CAPTURE_NONE: u32 = 0;
 
 /// `CU_STREAM_NON_BLOCKING`: the stream does not wait for the default stream.
 pub const STREAM_NON_BLOCKING: u32 = 1;

@@ -1,7 +1,6 @@
 //! Reasons why an API trace cannot be replayed, or why its replay stopped.
 
-use cuda_driver::{CuResult, CudaError, LoadError, result_name};
-use trace_core::GpuVa;
+use cuda_driver::{CuResult, CudaError, LoadError, format_result};
 
 /// The reason why an API trace is not replayed to its end.
 #[derive(Debug, thiserror::Error)]
@@ -90,11 +89,4 @@ pub enum CudaReplayError {
         /// The reason.
         why: String,
     },
-}
-
-fn format_result(result: CuResult) -> String {
-    match result_name(result) {
-        Some(name) => format!("{name} ({result})"),
-        None => format!("error {result}"),
-    }
 }

@@ -53,9 +53,9 @@ pub use plan_recording::{PlanCallsError, PlanRecording};
 pub use player::{Options, PlayResult, Player};
 pub use script::{MAPPED_TWICE, MemoryAlias, Obstacle, Script, ScriptBuffer, Step, Transfer};
 pub use stage::{PrepareDurations, Stage, StageOptions};
-pub use support::CudaSupport;
+pub use support::{CudaSupport, verify};
 pub use target::{CudaReplayDevice, list_devices_in_worker};
 pub use tuner::{TunerError, tune};
-pub use verify::verify;
+
 pub use worker_process::{WorkerOutcome, WorkerProcesses, current_program, run_worker};
 pub use worker_protocol::{Answer, DeviceEntry, OutputReport, ReplayReport, Request};

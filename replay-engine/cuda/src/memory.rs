@@ -13,7 +13,7 @@ use trace_core::GpuVa;
 /// Sizes and alignments of the reservation around a range outside of the window, if the driver does not grant the range
 /// alone, bytes. Drivers honor the address of long ranges only; the shorter the range, the less of this process is in
 /// its way.
-const AROUND: [u64; 4] = [64 << 20, 512 << 20, 4 << 30, 64 << 30];
+const RESERVATION_BYTES: [u64; 4] = [64 << 20, 512 << 20, 4 << 30, 64 << 30];
 
 /// Address ranges backed by device memory. They are released on drop.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ impl MappedMemory {
             return Ok(());
         }
         let Err(e) = self.reserve(at, bytes) else { return Ok(()) };
-        for around in AROUND {
+        for around in RESERVATION_BYTES {
             let from = at - at % around;
             let to = end.checked_next_multiple_of(around);
             let Some(to) = to.filter(|to| !self.reserved.iter().any(over(from, *to))) else {

@@ -71,12 +71,7 @@ pub struct PlayResult {
     pub guard: Option<GuardReport>,
 }
 
-impl PlayResult {
-    /// Returns the outputs that differ beyond their tolerance.
-    pub fn list_different(&self) -> impl Iterator<Item = &OutputComparison> {
-        self.outputs.iter().filter(|c| c.difference.is_some())
-    }
-}
+impl PlayResult {}
 
 /// A prepared replay of a recording.
 #[derive(Debug)]
@@ -199,11 +194,5 @@ impl<'a, C: Contents + ?Sized> Player<'a, C> {
             launch_ns: stage.launch_times(),
             guard: stage.guard_report(),
         })
-    }
-
-    /// Returns the stage of this replay.
-    #[must_use]
-    pub fn stage(&self) -> &Stage<'a> {
-        &self.stage
     }
 }

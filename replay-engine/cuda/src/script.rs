@@ -1,27 +1,18 @@
 //! The steps of an API-trace replay, derived from a recording, independent of the device.
 
+mod read;
+
 use super::error::CudaReplayError;
 use std::collections::{BTreeMap, BTreeSet};
 use trace_core::GpuVa;
 use trace_core::progress::Progress;
-use trace_core::recording::{
-    AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CallEvent, CopyKind, CopyRow,
-    FillRow, LaunchRow, NO_CONTENT, OrderKind, OrderRow, Recording,
-};
+use trace_core::recording::{ApiTraceMetadata, CALL_ASYNC, CopyRow, FillRow, LaunchRow, OrderRow, Recording};
 
-/// Number of events between two checks for cancellation.
-const STEP: usize = 4096;
 /// Granularity of memory mappings, bytes.
 pub(super) const GRANULE: u64 = 2 << 20;
-/// Memory shorter than this has one row in a snapshot, bytes.
-const MIN_CUT: u64 = 32 << 20;
-/// Name prefix of inputs from a snapshot.
-const MEMORY: &str = "memory";
 /// Name of the call that maps existing memory at a second address. Its values are the second address, the length in
 /// bytes and the first address.
 pub const MAPPED_TWICE: &str = "cuMemMap";
-/// Name prefix of outputs from a snapshot.
-const AFTER: &str = "after";
 
 /// A copy between the host and the device.
 #[derive(Clone, Debug)]
@@ -137,162 +128,7 @@ impl Script {
     /// # Errors
     /// Same as [`Self::new`], and if it was cancelled.
     pub fn read(recording: &Recording, progress: &Progress) -> Result<Self, CudaReplayError> {
-        progress.set_total(recording.events.len() as u64);
-        let metadata = recording.api().filter(|m| m.api == Api::Cuda).cloned();
-        let mut script = Self {
-            metadata: metadata.ok_or(CudaReplayError::NotApiTrace)?,
-            ..Default::default()
-        };
-        let mut ranges: BTreeMap<u64, u64> = BTreeMap::new();
-        // Memory shared by host and device. Pinned memory counts if the device accesses it.
-        let (mut managed, mut hosts) = (BTreeMap::new(), BTreeMap::new());
-        let mut names = TransferNames::default();
-        let mut buffers = LiveBuffers::default();
-        let (mut unheld, mut arrays, mut functions) = (0u64, 0u64, 0u64);
-        let mut at_begin = false;
-        let mut same: BTreeMap<u64, MemoryAlias> = BTreeMap::new();
-        for at in 0..recording.events.len() {
-            if at % STEP == 0 {
-                progress.advance(STEP as u64).map_err(|_| CudaReplayError::Cancelled)?;
-            }
-            let event = at as u64;
-            let Some(call) = recording.events.call(at) else {
-                continue;
-            };
-            let damaged = |what: &str| CudaReplayError::Damaged {
-                event,
-                what: what.to_owned(),
-            };
-            if call.result() != 0 {
-                continue;
-            }
-            match call {
-                CallEvent::Allocation(a) => {
-                    buffers.row(event, a);
-                    let of = match AllocationKind::from_raw(a.kind) {
-                        Some(AllocationKind::TakeManaged) => Some(&mut managed),
-                        Some(AllocationKind::TakeHost) => Some(&mut hosts),
-                        Some(kind) if kind.takes_device() => Some(&mut ranges),
-                        _ => None,
-                    };
-                    if let Some(of) = of.filter(|_| a.bytes > 0) {
-                        of.insert(a.at.get(), a.bytes.max(of.get(&a.at.get()).copied().unwrap_or(0)));
-                    }
-                }
-                CallEvent::Call(c) => {
-                    let name = script.metadata.names.get(c.name as usize).map_or("", String::as_str);
-                    if name == MAPPED_TWICE {
-                        let report = recording.events.call_arguments(c.arguments_at, c.arguments);
-                        let words = report.as_deref().and_then(|b| <&[u8; 24]>::try_from(b).ok());
-                        let words = words.ok_or_else(|| damaged("a mapping without its address"))?;
-                        let [at, bytes, of] = three(words);
-                        same.insert(
-                            at,
-                            MemoryAlias {
-                                at: GpuVa::new(at),
-                                bytes,
-                                of: GpuVa::new(of),
-                            },
-                        );
-                        continue;
-                    }
-                    at_begin = matches!(name, "snapshot at the begin" | "snapshot before launch");
-                }
-                CallEvent::Copy(c) if c.flags & CALL_CAPTURED != 0 => {}
-                CallEvent::Copy(c) => {
-                    c.total().ok_or_else(|| damaged("a copy of too many bytes"))?;
-                    let held = c.pages_at != NO_CONTENT;
-                    // Copies of a snapshot have no stream. Those at the start are the initial memory contents.
-                    let first = at_begin && c.stream == OrderRow::NONE;
-                    // The addresses of variables depend on where their module is loaded.
-                    let mut variables = script.metadata.modules.iter().flat_map(|m| &m.globals);
-                    if first && !variables.any(|g| c.from.checked_sub(g.at.get()).is_some_and(|n| n < g.bytes)) {
-                        ranges.insert(c.from, c.bytes.max(ranges.get(&c.from).copied().unwrap_or(0)));
-                        buffers.begun_with(event, c.from, c.bytes);
-                    }
-                    match CopyKind::from_raw(c.kind) {
-                        _ if c.bytes == 0 || c.rows == 0 => {}
-                        Some(CopyKind::DeviceToHost) if first => {
-                            let row = CopyRow {
-                                to: c.from,
-                                from: 0,
-                                kind: CopyKind::HostToDevice as u32,
-                                stream: 0,
-                                ..c
-                            };
-                            script.input(event, MEMORY, row, held, &mut names, &mut unheld);
-                        }
-                        Some(CopyKind::HostToDevice) => script.input(event, "in", c, held, &mut names, &mut unheld),
-                        Some(CopyKind::DeviceToHost) => {
-                            let snapshot = c.stream == OrderRow::NONE;
-                            let stream = if snapshot { 0 } else { c.stream };
-                            let (row, n) = (CopyRow { stream, ..c }, script.outputs.len());
-                            script.outputs.push(Transfer {
-                                event,
-                                name: names.each(if snapshot { AFTER } else { "out" }, c.from, c.total()),
-                                row,
-                                snapshot,
-                            });
-                            script.steps.push((event, Step::Output(n)));
-                        }
-                        Some(CopyKind::DeviceToDevice) => script.steps.push((event, Step::Copy(c))),
-                        Some(CopyKind::Other) | None => arrays += 1,
-                    }
-                }
-                CallEvent::Fill(f) if f.flags & CALL_CAPTURED == 0 => script.steps.push((event, Step::Fill(f))),
-                CallEvent::Launch(l) if l.flags & CALL_CAPTURED == 0 => {
-                    let arguments = recording.events.call_arguments(l.arguments_at, l.arguments);
-                    let arguments = arguments.ok_or_else(|| damaged("a launch whose arguments are not in the file"))?;
-                    if script.metadata.functions.get(l.function as usize).is_none() {
-                        return Err(damaged("a launch of a function that the recording does not list"));
-                    }
-                    script.steps.push((event, Step::Launch(l, arguments)));
-                }
-                CallEvent::Order(o) if o.flags & CALL_CAPTURED == 0 => {
-                    if OrderKind::from_raw(o.kind) == Some(OrderKind::HostFunction) {
-                        functions += 1;
-                    } else {
-                        script.steps.push((event, Step::Order(o)));
-                    }
-                }
-                CallEvent::Fill(_) | CallEvent::Launch(_) | CallEvent::Order(_) => {}
-            }
-        }
-        let mut leave = |n: u64, what: &str| {
-            if n > 0 {
-                script.left_out.push(format!("{n} {what}"));
-            }
-        };
-        leave(unheld, "host-to-device copies whose content is not in the recording");
-        leave(arrays, "copies to or from arrays");
-        leave(functions, "host functions");
-        ranges.retain(|at, bytes| managed.get(at).is_none_or(|managed| managed < bytes));
-        managed.extend(script.idle_variables());
-        script.ranges = granules(&ranges);
-        let reached = script.find_reached_ranges(&hosts);
-        managed.extend(hosts.into_iter().filter(|(at, _)| reached.contains(at)));
-        script.shared = granules(&managed);
-        // Data in a granule that is mapped anyway keeps its address.
-        for (at, bytes) in &script.ranges {
-            cut(&mut script.shared, *at, at.saturating_add(*bytes), false);
-        }
-        script.buffers = buffers.finish();
-        script.buffers.retain(|b| !managed.contains_key(&b.at.get()));
-        script.shared_parts = managed.into_iter().map(|(at, bytes)| (GpuVa::new(at), bytes)).collect();
-        script.share(same)?;
-        // Aliased memory cannot be relocated: data written at one address is read at the other.
-        let Self { buffers, same, .. } = &mut script;
-        let overlaps = |b: &ScriptBuffer, at: u64, bytes: u64| {
-            b.at.get() < at.saturating_add(bytes) && at < b.at.saturating_add(b.bytes).get()
-        };
-        buffers.retain(|b| {
-            same.iter()
-                .all(|s| !overlaps(b, s.at.get(), s.bytes) && !overlaps(b, s.of.get(), s.bytes))
-        });
-        script.hoist_variables();
-        script.first = script.count_leading_inputs();
-        script.last = script.steps.len() - script.trailing();
-        Ok(script)
+        read::read(recording, progress)
     }
 
     /// Returns the first bytes of the ranges that steps access on the device: by copies, fills or addresses in
@@ -535,21 +371,6 @@ impl Script {
         })
     }
 
-    fn input(&mut self, event: u64, word: &str, row: CopyRow, held: bool, names: &mut TransferNames, unheld: &mut u64) {
-        if !held {
-            *unheld += 1;
-            return;
-        }
-        let n = self.inputs.len();
-        self.inputs.push(Transfer {
-            event,
-            name: names.name_transfer(word, row.to, row.total()),
-            snapshot: word == MEMORY,
-            row,
-        });
-        self.steps.push((event, Step::Input(n)));
-    }
-
     /// Returns the number of launches among the steps.
     #[must_use]
     pub fn launches(&self) -> u64 {
@@ -566,111 +387,6 @@ impl Script {
             _ => None,
         };
         transfer.filter(|t| t.row.flags & CALL_ASYNC == 0).map(|t| t.row.stream)
-    }
-}
-
-/// The device memory that exists at the current event, while events are read.
-#[derive(Default)]
-struct LiveBuffers {
-    all: Vec<ScriptBuffer>,
-    /// Index in the list, by first address.
-    live: BTreeMap<u64, usize>,
-    /// Mappings of the program: first address and length in bytes.
-    mapped: BTreeMap<u64, u64>,
-}
-
-impl LiveBuffers {
-    /// Processes an allocation or a release.
-    fn row(&mut self, event: u64, row: AllocationRow) {
-        let kind = AllocationKind::from_raw(row.kind);
-        if kind.is_some_and(AllocationKind::gives_device) {
-            let gone = self.live.remove(&row.at.get()).and_then(|n| self.all.get_mut(n));
-            if let Some(buffer) = gone {
-                buffer.to = Some(event);
-            }
-        } else if kind.is_some_and(|k| k.takes_device() && k != AllocationKind::TakeManaged) && row.bytes > 0 {
-            self.add(event, row.at.get(), row.bytes);
-            if kind == Some(AllocationKind::Map) {
-                self.mapped.insert(row.at.get(), row.bytes);
-            }
-        }
-    }
-
-    /// Processes a snapshot row: memory that existed when the range started. Long memory has several rows.
-    fn begun_with(&mut self, event: u64, at: u64, bytes: u64) {
-        let Some(end) = at.checked_add(bytes) else { return };
-        let before = self.live.range(..=at).next_back().map(|(_, n)| *n);
-        if let Some(buffer) = before.and_then(|n| self.all.get_mut(n)) {
-            let buffer_end = buffer.at.saturating_add(buffer.bytes);
-            if end <= buffer_end.get() {
-                return;
-            }
-            if buffer_end == GpuVa::new(at) && at.is_multiple_of(4096) && buffer.bytes >= MIN_CUT {
-                buffer.bytes = end - buffer.at.get();
-                return;
-            }
-        }
-        self.add(event, at, bytes);
-    }
-
-    /// Returns all buffers. Adjacent mappings may belong to one growing allocation of the program, so mappings are not
-    /// buffers.
-    fn finish(self) -> Vec<ScriptBuffer> {
-        let ends: BTreeSet<u64> = self.mapped.iter().map(|(at, n)| at.saturating_add(*n)).collect();
-        let is_alone = |b: &ScriptBuffer| {
-            let is_mapped = self.mapped.contains_key(&b.at.get());
-            !is_mapped || !ends.contains(&b.at.get()) && !self.mapped.contains_key(&b.at.saturating_add(b.bytes).get())
-        };
-        let mut all = self.all;
-        all.retain(is_alone);
-        all
-    }
-
-    fn add(&mut self, event: u64, at: u64, bytes: u64) {
-        self.live.insert(at, self.all.len());
-        self.all.push(ScriptBuffer {
-            at: GpuVa::new(at),
-            bytes,
-            from: event,
-            to: None,
-        });
-    }
-}
-
-/// Names of transfers. Each device address is one buffer, numbered in the order of first use. Later copies to it go to
-/// the same input. Later copies from it are separate outputs.
-#[derive(Default)]
-struct TransferNames {
-    known: BTreeMap<(String, u64, Option<u64>), usize>,
-    counts: BTreeMap<String, usize>,
-    times: BTreeMap<String, usize>,
-}
-
-impl TransferNames {
-    fn name_transfer(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
-        let key = (word.to_owned(), at, bytes);
-        let n = match self.known.get(&key) {
-            Some(n) => *n,
-            None => {
-                let count = self.counts.entry(word.to_owned()).or_default();
-                *count += 1;
-                self.known.insert(key, *count - 1);
-                *count - 1
-            }
-        };
-        format!("{word}{n}")
-    }
-
-    /// Returns a name like [`Self::name_transfer`], with a suffix for later copies from the same address: `out0`,
-    /// `out0.1`, `out0.2`.
-    fn each(&mut self, word: &str, at: u64, bytes: Option<u64>) -> String {
-        let name = self.name_transfer(word, at, bytes);
-        let times = self.times.entry(name.clone()).or_default();
-        *times += 1;
-        match *times - 1 {
-            0 => name,
-            n => format!("{name}.{n}"),
-        }
     }
 }
 
@@ -697,42 +413,10 @@ fn cut(ranges: &mut Vec<(GpuVa, u64)>, at: GpuVa, end: GpuVa, stays: bool) {
     *ranges = left;
 }
 
-fn three(bytes: &[u8; 24]) -> [u64; 3] {
-    let mut words = [0; 3];
-    for (word, from) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
-        *word = u64::from_le_bytes(*from);
-    }
-    words
-}
-
-/// Returns whole granules that cover all ranges, joined if they are adjacent.
-fn granules(ranges: &BTreeMap<u64, u64>) -> Vec<(GpuVa, u64)> {
-    let mut joined: Vec<(u64, u64)> = Vec::new();
-    for (at, bytes) in ranges {
-        let first = at - at % GRANULE;
-        let Some(end) = at.checked_add(*bytes).and_then(|e| e.checked_next_multiple_of(GRANULE)) else {
-            continue;
-        };
-        match joined.last_mut() {
-            Some((from, length)) if first <= *from + *length => *length = (*length).max(end - *from),
-            _ => joined.push((first, end - first)),
-        }
-    }
-    joined.into_iter().map(|(at, bytes)| (GpuVa::new(at), bytes)).collect()
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests fail in this way")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranges_become_disjoint_granules() {
-        let g = GRANULE;
-        let ranges = BTreeMap::from([(g + 5, 10), (g + 600, g), (5 * g, 1), (9 * g - 1, 2), (u64::MAX - 3, 2)]);
-        let expected = [(g, 2 * g), (5 * g, g), (8 * g, 2 * g)].map(|(at, bytes)| (GpuVa::new(at), bytes));
-        assert_eq!(granules(&ranges), expected);
-    }
 
     #[test]
     fn doubly_mapped_memory_is_a_separate_range() {
@@ -798,18 +482,5 @@ mod tests {
             "{}",
             obstacle.why
         );
-    }
-
-    #[test]
-    fn transfer_name_is_stable_per_address() {
-        let mut n = TransferNames::default();
-        assert_eq!(n.name_transfer("in", 0x1000, Some(4)), "in0");
-        assert_eq!(n.name_transfer("in", 0x2000, Some(4)), "in1");
-        assert_eq!(n.name_transfer("out", 0x1000, Some(4)), "out0");
-        assert_eq!(n.name_transfer("in", 0x1000, Some(4)), "in0");
-        assert_eq!(n.name_transfer("in", 0x1000, Some(8)), "in2");
-        assert_eq!(n.each("out", 0x3000, Some(4)), "out1");
-        assert_eq!(n.each("out", 0x3000, Some(4)), "out1.1");
-        assert_eq!(n.each("out", 0x3000, Some(4)), "out1.2");
     }
 }

@@ -222,32 +222,6 @@ impl<'a> Stage<'a> {
         self.mapped.bytes()
     }
 
-    /// Replaces the bytes of an input.
-    ///
-    /// # Errors
-    /// If there is no input of this name, or it has another length.
-    pub fn set_input(&mut self, name: &str, bytes: &[u8]) -> Result<(), CudaReplayError> {
-        let mut found = false;
-        for (t, slot) in self.script.inputs.iter().zip(&mut self.inputs) {
-            if t.name != name {
-                continue;
-            }
-            found = true;
-            fits(t, bytes.len())?;
-            match slot {
-                HostBytes::Plain(b) => bytes.clone_into(b),
-                HostBytes::Pinned(p) => p.fill(bytes),
-            }
-        }
-        if found {
-            return Ok(());
-        }
-        Err(CudaReplayError::NoInput {
-            name: name.to_owned(),
-            known: self.script.input_names().join(", "),
-        })
-    }
-
     /// Returns the bytes of output `n`. No device work may be pending.
     #[must_use]
     pub fn output(&self, n: usize) -> &[u8] {

@@ -1,12 +1,12 @@
 //! What clients and servers of the engine need for API traces of CUDA.
 
 use super::outcome::build_recording;
-use super::verify::{check_plan, check_request};
+use super::verify::{check_plan, check_request, refuse_calls};
 use replay_engine::device::DeviceInfo;
-use replay_engine::plan::{PageSource, PlannedCalls};
+use replay_engine::plan::{PageSource, Plan, PlannedCalls};
 use replay_engine::run::Outcome;
 use replay_engine::target::{ApiSupport, TargetRequest};
-use replay_engine::verify::{Refusal, Verified};
+use replay_engine::verify::{Refusal, VerificationReport, Verified, verify_calls};
 use trace_core::Recording;
 
 /// The API of CUDA.
@@ -14,7 +14,7 @@ use trace_core::Recording;
 pub struct CudaSupport;
 
 impl ApiSupport for CudaSupport {
-    fn verify(&self, plan: PlannedCalls<'_>, target: &DeviceInfo) -> Result<Verified, Refusal> {
+    fn verify(&self, plan: PlannedCalls<'_>, target: &DeviceInfo) -> Result<VerificationReport, Refusal> {
         check_plan(plan, target)
     }
 
@@ -31,4 +31,24 @@ impl ApiSupport for CudaSupport {
     ) -> Result<Recording, String> {
         build_recording(outcome, plan, pages, info).map_err(|e| e.to_string())
     }
+}
+
+/// Proves that an API-trace plan may be replayed on this device.
+///
+/// # Errors
+/// The first rule that the plan breaks.
+pub fn verify(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusal> {
+    let Some(plan) = plan.planned_calls() else {
+        return refuse_calls(
+            0,
+            "envelope",
+            format!(
+                "it is a plan of register accesses, and {} runs driver calls",
+                target.name
+            ),
+        );
+    };
+    let verified = verify_calls(&CudaSupport, plan, target)?;
+    check_request(plan, &TargetRequest::Replay { repeat: 1 })?;
+    Ok(verified)
 }

@@ -82,12 +82,12 @@ pub fn tune(
     let module = function.and_then(|f| metadata.modules.get(f.module? as usize));
     let code = module.and_then(|m| contents.code(m));
     let mut phases = Phases {
-        ready: nanos(stage.prepare_durations().total()),
+        ready_ns: nanos(stage.prepare_durations().total()),
         ..Phases::default()
     };
     let at = Instant::now();
     stage.play_until(request.event, progress)?;
-    phases.before = nanos(at.elapsed());
+    phases.before_ns = nanos(at.elapsed());
     let variants = Variants::new(&stage, row.function, code, &request.modules).ok_or(no_launch)?;
     let sensor = Sensor::open(&stage, nvml);
     let before_health = sensor.health();
@@ -141,7 +141,7 @@ pub fn tune(
     tuned.load = std::mem::take(&mut tuner.load);
     tuned.after = sensor.health();
     tuned.phases = tuner.phases;
-    tuned.phases.total = nanos(begun.elapsed());
+    tuned.phases.total_ns = nanos(begun.elapsed());
     if matches!(tuned.ended, TuneEnd::Broken { .. }) {
         // Releasing resources would wait for running work, which may never end. The process exit releases them.
         std::mem::forget(tuner);
@@ -242,8 +242,8 @@ impl<'s, 'a> Tuner<'s, 'a> {
         if let LaunchResult::Refused(why) = self.launch(&recorded, function, &[])? {
             return Ok(Some(RejectReason::Refused { why }));
         }
-        self.after = Some(self.stage.save_memory().map_err(|e| failed(&e))?);
-        let held = self.recorded_outputs(contents).map_err(|e| failed(&e))?;
+        self.after = Some(self.stage.save_memory().map_err(|e| broken(&e))?);
+        let held = self.recorded_outputs(contents).map_err(|e| broken(&e))?;
         Ok(held.map(RejectReason::Wrong))
     }
 
@@ -289,7 +289,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
     fn launch(&mut self, point: &Point, function: CuFunction, twins: &[VariableTwin]) -> Result<LaunchResult, Stop> {
         let at = Instant::now();
         let done = self.launch_untimed(point, function, twins);
-        self.phases.launch = self.phases.launch.saturating_add(nanos(at.elapsed()));
+        self.phases.launch_ns = self.phases.launch_ns.saturating_add(nanos(at.elapsed()));
         done
     }
 
@@ -376,17 +376,17 @@ impl<'s, 'a> Tuner<'s, 'a> {
 
     fn restore(&mut self) -> Result<(), Stop> {
         let at = Instant::now();
-        let done = self.stage.restore(&self.before).map_err(|e| failed(&e))?;
+        let done = self.stage.restore(&self.before).map_err(|e| broken(&e))?;
         self.restored_pages = self.restored_pages.saturating_add(done.pages);
-        self.phases.restore = self.phases.restore.saturating_add(nanos(at.elapsed()));
+        self.phases.restore_ns = self.phases.restore_ns.saturating_add(nanos(at.elapsed()));
         Ok(())
     }
 
     /// Returns the differences from the results of the recorded launch beyond the tolerances.
     fn verify(&mut self) -> Result<Option<OutputMismatch>, Stop> {
         let at = Instant::now();
-        let all = self.find_mismatch().map_err(|e| failed(&e))?;
-        self.phases.compare = self.phases.compare.saturating_add(nanos(at.elapsed()));
+        let all = self.find_mismatch().map_err(|e| broken(&e))?;
+        self.phases.compare_ns = self.phases.compare_ns.saturating_add(nanos(at.elapsed()));
         Ok(all)
     }
 
@@ -481,7 +481,7 @@ impl<'s, 'a> Tuner<'s, 'a> {
             }
             (variant.function, variant.twins.clone())
         });
-        self.phases.code = self.phases.code.saturating_add(nanos(at.elapsed()));
+        self.phases.code_ns = self.phases.code_ns.saturating_add(nanos(at.elapsed()));
         found
     }
 }
@@ -535,13 +535,7 @@ impl Evaluator for Tuner<'_, '_> {
     }
 }
 
-fn broken(e: &CudaError) -> Stop {
-    Stop::Broken {
-        rejected: RejectReason::Failed { why: e.to_string() },
-    }
-}
-
-fn failed(e: &CudaReplayError) -> Stop {
+fn broken(e: &impl std::error::Error) -> Stop {
     Stop::Broken {
         rejected: RejectReason::Failed { why: e.to_string() },
     }

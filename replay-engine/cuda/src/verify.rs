@@ -8,7 +8,7 @@ use replay_engine::memory_trace::MemoryTraceRequest;
 use replay_engine::plan::api_body::CallReader;
 use replay_engine::plan::{PLAN_VERSION, Plan, PlannedCalls};
 use replay_engine::target::TargetRequest;
-use replay_engine::verify::{MAX_BUDGETS, Reason, Refusal, Verified, budget_exceeded, refuse};
+use replay_engine::verify::{MAX_BUDGETS, Reason, Refusal, VerificationReport, budget_exceeded, refuse};
 use std::collections::BTreeSet;
 use trace_core::PAGE_SIZE;
 use trace_core::recording::{Api, CallEvent, CallModule};
@@ -22,41 +22,21 @@ const MAX_OUTPUT_BYTES: u64 = 4 << 30;
 /// Maximum total number of mapped pages: 256 GiB.
 const MAX_MAPPED: u64 = 1 << 26;
 
-fn no<T>(rule: u8, place: &str, why: impl Into<String>) -> Result<T, Refusal> {
+pub(crate) fn refuse_calls<T>(rule: u8, place: &str, why: impl Into<String>) -> Result<T, Refusal> {
     refuse(rule, place, Reason::Calls { why: why.into() })
-}
-
-/// Proves that an API-trace plan may be replayed on this device.
-///
-/// # Errors
-/// The first rule that the plan breaks.
-pub fn verify(plan: &Plan, target: &DeviceInfo) -> Result<Verified, Refusal> {
-    let Some(plan) = plan.planned_calls() else {
-        return no(
-            0,
-            "envelope",
-            format!(
-                "it is a plan of register accesses, and {} runs driver calls",
-                target.name
-            ),
-        );
-    };
-    let verified = check_plan(plan, target)?;
-    check_request(plan, &TargetRequest::Replay { repeat: 1 })?;
-    Ok(verified)
 }
 
 /// Proves that a plan may run on this device, whatever is requested.
 ///
 /// # Errors
 /// The first rule that the plan breaks.
-pub(crate) fn check_plan(planned: PlannedCalls<'_>, target: &DeviceInfo) -> Result<Verified, Refusal> {
+pub(crate) fn check_plan(planned: PlannedCalls<'_>, target: &DeviceInfo) -> Result<VerificationReport, Refusal> {
     let (plan, calls) = (planned.envelope, planned.calls);
     if plan.version != PLAN_VERSION {
         return refuse(0, "envelope", Reason::Version { found: plan.version });
     }
     if !target.takes_api_traces() {
-        return no(
+        return refuse_calls(
             0,
             "envelope",
             format!(
@@ -66,7 +46,7 @@ pub(crate) fn check_plan(planned: PlannedCalls<'_>, target: &DeviceInfo) -> Resu
         );
     }
     if calls.metadata.api != Api::Cuda {
-        return no(
+        return refuse_calls(
             0,
             "envelope",
             format!("it is a plan of calls of '{}', not of CUDA", calls.metadata.api.name()),
@@ -79,14 +59,14 @@ pub(crate) fn check_plan(planned: PlannedCalls<'_>, target: &DeviceInfo) -> Resu
     budget("pages", plan.budgets.pages, MAX_MAPPED)?;
     let recording = match outline_recording(planned) {
         Ok(recording) => recording,
-        Err(e) => return no(0, "body", e.to_string()),
+        Err(e) => return refuse_calls(0, "body", e.to_string()),
     };
     let script = match recording.script() {
         Ok(script) => script,
-        Err(e) => return no(0, "body", e.to_string()),
+        Err(e) => return refuse_calls(0, "body", e.to_string()),
     };
     if recording.events.len() as u64 != plan.actions {
-        return no(
+        return refuse_calls(
             4,
             "body",
             format!(
@@ -107,22 +87,22 @@ pub(crate) fn check_plan(planned: PlannedCalls<'_>, target: &DeviceInfo) -> Resu
         modules_images(n, module, plan.images.len())?;
     }
     if plan.images.iter().collect::<BTreeSet<_>>().len() != plan.images.len() {
-        return no(2, "images", "an image is named twice");
+        return refuse_calls(2, "images", "an image is named twice");
     }
     outputs(plan, &script)?;
     let launches = script.launches();
-    let mut verified = Verified {
+    let mut report = VerificationReport {
         jobs: launches,
-        ..Verified::default()
+        ..VerificationReport::default()
     };
     if launches > 0 {
-        verified.unproved.push(format!(
+        report.unproved.push(format!(
             "{launches} launches: the device's driver confines kernels to the memory of the worker process, which is \
              stopped after {} s",
             plan.budgets.time_ns / 1_000_000_000
         ));
     }
-    Ok(verified)
+    Ok(report)
 }
 
 /// Proves that a verified plan fits a request.
@@ -141,12 +121,12 @@ pub(crate) fn check_request(planned: PlannedCalls<'_>, request: &TargetRequest) 
             let mut calls = CallReader::new(&planned.calls.body, plan.images.len()).map_while(Result::ok);
             match calls.any(|c| c.event == tune.event && matches!(c.call, CallEvent::Launch(_))) {
                 true => Ok(()),
-                false => no(0, "tuning", format!("event {} is not a launch", tune.event)),
+                false => refuse_calls(0, "tuning", format!("event {} is not a launch", tune.event)),
             }
         }
         // A memory trace returns only the trace.
         TargetRequest::TraceMemory(trace) => match MemoryTraceRequest::find_error(trace) {
-            Some(why) => no(0, "memory trace", why),
+            Some(why) => refuse_calls(0, "memory trace", why),
             None => Ok(()),
         },
     }
@@ -163,7 +143,7 @@ fn modules_images(n: usize, module: &CallModule, images: usize) -> Result<(), Re
     let place = format!("module {n}");
     for [first, count] in &module.pages {
         if u64::from(*first) + u64::from(*count) > images as u64 + 1 {
-            return no(2, &place, "its code is not among the plan's images");
+            return refuse_calls(2, &place, "its code is not among the plan's images");
         }
     }
     Ok(())
@@ -174,10 +154,10 @@ fn outputs(plan: &Plan, script: &Script) -> Result<(), Refusal> {
     for o in &plan.outputs {
         let place = format!("output {}", o.name);
         let Some(t) = script.outputs.iter().find(|t| t.name == o.name) else {
-            return no(0, &place, "the calls have no such output");
+            return refuse_calls(0, &place, "the calls have no such output");
         };
         if t.row.total() != Some(o.bytes) {
-            return no(0, &place, format!("the plan declares {} bytes", o.bytes));
+            return refuse_calls(0, &place, format!("the plan declares {} bytes", o.bytes));
         }
     }
     Ok(())

@@ -309,10 +309,7 @@ fn watch(
 }
 
 fn stopped_words(call: &str, result: u32) -> String {
-    match cuda_driver::result_name(result) {
-        Some(name) => format!("{call}: {name} ({result})"),
-        None => format!("{call}: error {result}"),
-    }
+    format!("{call}: {}", cuda_driver::format_result(result))
 }
 
 /// Writes a line when two threads write.

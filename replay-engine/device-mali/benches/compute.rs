@@ -16,7 +16,7 @@ use divan::{Bencher, black_box, counter::BytesCount, counter::ItemsCount};
 use replay_core::Device;
 use replay_engine::device::{Arena, RegisterTarget, space};
 use std::path::Path;
-use trace_core::families::mali_jm::Dispatch;
+use trace_core::families::Dispatch;
 use trace_core::mmu::mappings;
 use trace_core::recording::Page;
 use trace_core::{PAGE_SIZE, PhysAddr, Recording};

@@ -15,7 +15,6 @@ mod memory;
 mod offsets;
 mod recorder;
 mod recording;
-pub mod samples;
 
 pub use descriptors::{ChainBuilder, JobSpec};
 pub use driver::{Driver, JobEnd, Submission};

@@ -190,7 +190,7 @@ impl Program {
                 .iter()
                 .map(|w| (w.number, w.name.clone(), w.bytes))
                 .collect(),
-            unproved: verified.unproved,
+            unproved: verified.into_report().unproved,
             unchecked: accesses
                 .expectations
                 .iter()

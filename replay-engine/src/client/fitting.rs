@@ -7,7 +7,7 @@ use super::error::ClientError;
 use super::targets::{Availability, Factories, ReplayTarget, TargetName, parse};
 use crate::device::DeviceInfo;
 use crate::device::qemu::{self, QemuModel};
-use trace_core::recording::{Hardware, Recording};
+use trace_core::recording::{Api, Hardware, Recording};
 use trace_core::registers::{RegisterMap, gpu_name, recorded_name};
 
 /// A target that fits a recording.
@@ -34,8 +34,8 @@ pub enum Fit {
 /// frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordedDevice {
-    /// Whether the recording is an API trace.
-    pub calls: bool,
+    /// The API of an API trace; `None` for a register trace.
+    pub api: Option<Api>,
     /// Raw GPU id register; 0 when unknown.
     pub gpu_id: u32,
     /// Name of the recorded GPU, or an empty string if the recording does not name it.
@@ -52,7 +52,7 @@ impl RecordedDevice {
     pub fn new(recording: &Recording) -> Self {
         let identity = &recording.metadata.identity;
         Self {
-            calls: recording.api().is_some(),
+            api: recording.api().map(|trace| trace.api.clone()),
             gpu_id: identity.gpu_id,
             gpu_name: identity.gpu_name.clone(),
             // A log that does not name its device has ids of zero.
@@ -65,8 +65,10 @@ impl RecordedDevice {
     /// recording does not name it.
     #[must_use]
     pub fn describe(&self) -> String {
-        if self.calls {
-            return "CUDA calls".to_owned();
+        match &self.api {
+            Some(Api::Cuda) => return "CUDA calls".to_owned(),
+            Some(api) => return format!("calls of '{}'", api.name()),
+            None => {}
         }
         match &self.hardware {
             Some(hardware) if self.name.is_empty() || self.name == hardware.id() => hardware.id(),
@@ -145,7 +147,7 @@ impl Factories {
                 add(target.name.clone(), missing);
             }
         }
-        if recorded.calls {
+        if recorded.api == Some(Api::Cuda) {
             add("cuda:0".to_owned(), None);
         }
         all.sort_by_key(|t| t.missing.is_some());
@@ -158,8 +160,8 @@ impl Factories {
     pub fn fit_by_name(&self, recorded: &RecordedDevice, target: &str) -> Fit {
         let yes = |fits: bool| if fits { Fit::Fits } else { Fit::Unfit };
         match parse(target) {
-            Ok(TargetName::Cuda(_)) => yes(recorded.calls),
-            Ok(TargetName::Software(_) | TargetName::Qemu(_)) if recorded.calls => Fit::Unfit,
+            Ok(TargetName::Cuda(_)) => yes(recorded.api == Some(Api::Cuda)),
+            Ok(TargetName::Software(_) | TargetName::Qemu(_)) if recorded.api.is_some() => Fit::Unfit,
             Ok(TargetName::Software(model)) => match self.find_gpu_id(&model) {
                 Some(gpu) => fit_of_gpu(recorded, gpu, RegisterMap::for_gpu(gpu)),
                 None => Fit::Unknown,
@@ -197,7 +199,7 @@ impl Factories {
     pub fn check_fit(&self, recording: &Recording, target: &str, device: &DeviceInfo) -> Result<(), ClientError> {
         let recorded = RecordedDevice::new(recording);
         // The plan compiler reports an API trace on a register device, and the reverse.
-        if recorded.calls || device.takes_api_traces() || determine_fit(&recorded, device) != Fit::Unfit {
+        if recorded.api.is_some() || device.takes_api_traces() || determine_fit(&recorded, device) != Fit::Unfit {
             return Ok(());
         }
         let fits = fitting_hint(&self.fitting_targets(&recorded, &[]));
@@ -230,11 +232,11 @@ impl Factories {
 /// Returns whether a device with this description fits a recording.
 #[must_use]
 pub fn determine_fit(recorded: &RecordedDevice, device: &DeviceInfo) -> Fit {
-    if recorded.calls != device.takes_api_traces() {
-        return Fit::Unfit;
-    }
-    if recorded.calls {
-        return Fit::Fits;
+    match &recorded.api {
+        // The only devices that run API traces are those of CUDA.
+        Some(Api::Cuda) if device.takes_api_traces() => return Fit::Fits,
+        None if !device.takes_api_traces() => {}
+        _ => return Fit::Unfit,
     }
     match (&device.hardware, &recorded.hardware) {
         (Some(is), Some(was)) if is.is_same_device(was) => Fit::Fits,

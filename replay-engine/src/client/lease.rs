@@ -1,37 +1,34 @@
 //! A leased device: push a plan, run it, fetch the outcome.
 
+mod download;
+mod meter;
+mod upload;
+
+use self::download::Download;
+use self::meter::{Meter, RAN, TOTAL, UPLOADED};
 use super::error::{ClientError, Stage};
 use super::session::Connection;
 use crate::device::{Containment, DeviceInfo};
 use crate::memory_trace::{MemoryTraceReport, MemoryTraceRequest};
-use crate::plan::{Compiled, PageSource as _};
-use crate::run::{ArtifactsHeader, Outcome, ReceivedArtifacts};
-use crate::serve::{MAX_BODY, Server};
+use crate::plan::Compiled;
+use crate::run::{ArtifactsHeader, Outcome};
+use crate::serve::Server;
 use crate::target::{ApiSupport, TargetRequest, TracedMemory, check_access_request};
 use crate::tune::{TuneReport, TuneRequest};
 use crate::verify::{self, MAX_STEPS, Reason, Refusal, Verified, Work};
-use crate::wire::delta::Outline;
-use crate::wire::message::{
-    IndexRange, LeaseReply, LeaseRequest, PagesReply, PagesRequest, PlanPart, RunReply, RunRequest,
-};
-use crate::wire::{BULK, Limits, Topic};
+use crate::wire::message::{LeaseReply, LeaseRequest, RunReply, RunRequest};
+use crate::wire::{Limits, Topic};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use trace_core::PAGE_SIZE;
-use trace_core::encode::{MAX_RECORD, to_bytes};
+use trace_core::encode::to_bytes;
 use trace_core::progress::Progress;
-use trace_core::recording::{Digest, Page};
+use trace_core::recording::Digest;
 
 /// Interval at which a run checks for cancellation.
 const TICK: Duration = Duration::from_millis(50);
 /// Maximum size of a recording or an output from an agent, bytes.
 const MAX_BULK: u64 = 4 << 30;
-/// Units of a replay's progress.
-const TOTAL: u64 = 1_000_000;
-/// Progress values at which the upload and the run end.
-const UPLOADED: u64 = 200_000;
-const RAN: u64 = 950_000;
 
 /// The phase of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,26 +95,6 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// Advances a [`Progress`] on a scale of [`TOTAL`].
-struct Meter<'a> {
-    progress: &'a Progress,
-    at: u64,
-}
-
-impl Meter<'_> {
-    /// Moves to a position on the scale. Returns `false` if the user cancelled.
-    fn to(&mut self, place: u64) -> bool {
-        let by = place.min(TOTAL).saturating_sub(self.at);
-        self.at += by;
-        self.progress.advance(by).is_ok()
-    }
-
-    fn part(&mut self, from: u64, to: u64, done: u64, of: u64) -> bool {
-        let part = u128::from(to - from) * u128::from(done.min(of)) / u128::from(of.max(1));
-        self.to(from + part as u64)
-    }
-}
-
 /// What the client checks before it pushes a plan.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ClientCheck {
@@ -127,12 +104,6 @@ enum ClientCheck {
     Request,
     /// Nothing, so that the agent's refusal can be tested.
     Nothing,
-}
-
-/// Returns the indices in some ranges.
-fn indices(runs: &[IndexRange]) -> impl Iterator<Item = usize> + '_ {
-    runs.iter()
-        .flat_map(|(first, n)| (0..*n as usize).map(move |i| *first as usize + i))
 }
 
 impl Lease {
@@ -373,7 +344,7 @@ impl Lease {
                 }
                 let mut download = Download::new(bytes);
                 let trace = download.fetch(&self.connection, bytes, &mut meter)?;
-                meter.to(TOTAL);
+                meter.move_to(TOTAL);
                 Answer::TracedMemory(TracedMemory { report: *report, trace })
             }
         };
@@ -393,7 +364,7 @@ impl Lease {
         match (plan.planned_calls(), &self.api) {
             (Some(calls), Some(api)) => {
                 if unverified {
-                    api.verify(calls, &self.info)?;
+                    verify::verify_calls(&**api, calls, &self.info)?;
                 }
                 api.check_request(calls, request)
             }
@@ -405,189 +376,6 @@ impl Lease {
                 check_access_request(request, &self.info.name)
             }
         }
-    }
-
-    /// Offers the plan and sends the parts that the agent lacks.
-    fn upload(&mut self, compiled: &Compiled, meter: &mut Meter<'_>) -> Result<(), ClientError> {
-        let stage = Stage::Upload;
-        let body = compiled.plan.body.bytes();
-        // The client builds the recording of the outcome. The agent needs no information about the plan's source.
-        let head = compiled
-            .plan
-            .head_record()
-            .map_err(|e| ClientError::TooLarge(e.to_string()))?;
-        let (head_bytes, body_bytes) = (head.len() as u64, body.len() as u64);
-        if head_bytes > MAX_RECORD as u64 || body_bytes > MAX_BODY {
-            return Err(ClientError::TooLarge(format!("{head_bytes} + {body_bytes} bytes")));
-        }
-        let wanted: Vec<Digest> = compiled.plan.digests().into_iter().collect();
-        if let Some(server) = self.beside.as_ref().filter(|_| self.info.takes_api_traces()) {
-            server.keep_pages(&wanted, &compiled.pages);
-        }
-        let part = |bytes: &[u8]| PlanPart {
-            bytes: bytes.len() as u64,
-            digest: *blake3::hash(bytes).as_bytes(),
-        };
-        let offer = PagesRequest::Offer {
-            head: part(&head),
-            body: part(body),
-        };
-        self.connection.send(stage, Topic::Pages, &offer)?;
-        loop {
-            match self.reply(meter)? {
-                PagesReply::LackParts {
-                    head: lack_head,
-                    body: lack_body,
-                } => {
-                    let lacking = [(lack_head, head.as_slice()), (lack_body, &**body)];
-                    self.pushed.plan_bytes = self.send_parts(&lacking, meter, (0, UPLOADED / 10))?;
-                }
-                PagesReply::LackPages(runs) => {
-                    let image = |i: usize| {
-                        let Some(digest) = wanted.get(i) else { return Ok(None) };
-                        let missing = || ClientError::PageMissing {
-                            digest: blake3::Hash::from_bytes(*digest).to_hex().to_string(),
-                        };
-                        compiled.pages.page(digest).map(|p| Some(*p)).ok_or_else(missing)
-                    };
-                    let sent = self.send_runs(&runs, wanted.len(), image, meter, (UPLOADED / 10, UPLOADED))?;
-                    self.sent_pages = indices(&runs).filter_map(|i| wanted.get(i).copied()).collect();
-                    self.pushed.pages = sent;
-                    self.pushed.pages_known = (wanted.len() as u64).saturating_sub(sent);
-                }
-                PagesReply::Ready(_) => {
-                    return if meter.to(UPLOADED) {
-                        Ok(())
-                    } else {
-                        Err(ClientError::Cancelled)
-                    };
-                }
-                PagesReply::Refused(refusal) => return Err(ClientError::AgentRefusedPlan(refusal)),
-                PagesReply::Unacceptable(why) => return Err(ClientError::Refused(why)),
-                PagesReply::GivenUp => {
-                    return Err(self
-                        .connection
-                        .protocol_error(stage, "it drops an offer that was not withdrawn"));
-                }
-            }
-        }
-    }
-
-    /// Returns the agent's reply to the offer. If the user cancels meanwhile, the offer is withdrawn and the lease
-    /// stays valid. Messages that the agent sent before it received the cancellation are skipped.
-    fn reply(&self, meter: &Meter<'_>) -> Result<PagesReply, ClientError> {
-        let stage = Stage::Upload;
-        let mut given_up = false;
-        loop {
-            if !given_up && meter.progress.check().is_err() {
-                given_up = true;
-                self.connection.send(stage, Topic::Pages, &PagesRequest::GiveUp)?;
-            }
-            let Some(frame) = self.connection.frame(stage, TICK)? else {
-                continue;
-            };
-            match self.connection.decode(stage, Topic::Pages, &frame)? {
-                PagesReply::GivenUp if given_up => return Err(ClientError::Cancelled),
-                _ if given_up => {}
-                reply => return Ok(reply),
-            }
-        }
-    }
-
-    /// Sends the parts of the plan that the agent lacks: which of its parts to keep, and the new ones.
-    fn send_parts(
-        &self,
-        lacking: &[(Option<Outline>, &[u8]); 2],
-        meter: &mut Meter<'_>,
-        (from, to): (u64, u64),
-    ) -> Result<u64, ClientError> {
-        let stage = Stage::Upload;
-        if lacking.iter().all(|(l, _)| l.is_none()) {
-            return Ok(0);
-        }
-        let mut new = Vec::new();
-        let mut steps = Vec::new();
-        for (outline, bytes) in lacking {
-            let Some(outline) = outline else {
-                steps.push(Vec::new());
-                continue;
-            };
-            if !outline.is_valid() {
-                return Err(self
-                    .connection
-                    .protocol_error(stage, "it announces pieces of an invalid size"));
-            }
-            let (s, n) = outline.steps_to(bytes);
-            steps.push(s);
-            new.push(n.concat());
-        }
-        let mut steps = steps.into_iter();
-        let parts = PagesRequest::Parts {
-            head: steps.next().unwrap_or_default(),
-            body: steps.next().unwrap_or_default(),
-        };
-        self.connection.send(stage, Topic::Pages, &parts)?;
-        let total: usize = new.iter().map(Vec::len).sum();
-        let mut done = 0;
-        for frame in new.iter().flat_map(|n| n.chunks(BULK)) {
-            done += frame.len();
-            if !meter.part(from, to, done as u64, total as u64) {
-                self.connection.send_bulk(stage, &[])?;
-                return Err(ClientError::Cancelled);
-            }
-            self.connection.send_bulk(stage, frame)?;
-        }
-        Ok(total as u64)
-    }
-
-    /// Sends images by index as bulk. If the user cancels or an image is missing, an empty frame marks the end, and the
-    /// lease stays valid.
-    fn send_runs(
-        &self,
-        runs: &[IndexRange],
-        count: usize,
-        image: impl Fn(usize) -> Result<Option<Page>, ClientError>,
-        meter: &mut Meter<'_>,
-        (from, to): (u64, u64),
-    ) -> Result<u64, ClientError> {
-        let stage = Stage::Upload;
-        let sound = |(first, n): &IndexRange| {
-            (*first as usize)
-                .checked_add(*n as usize)
-                .is_some_and(|end| end <= count)
-        };
-        let total: u64 = runs.iter().map(|r| u64::from(r.1)).sum();
-        if total > count as u64 || !runs.iter().all(sound) {
-            return Err(self
-                .connection
-                .protocol_error(stage, "it asks for pieces that were not offered"));
-        }
-        let mut frame = Vec::with_capacity(BULK.min(total as usize * PAGE_SIZE));
-        let mut done = 0;
-        for i in indices(runs) {
-            match image(i) {
-                Ok(Some(page)) => frame.extend_from_slice(&page),
-                Ok(None) => {
-                    return Err(self
-                        .connection
-                        .protocol_error(stage, "it asks for a piece that was not offered"));
-                }
-                Err(e) => {
-                    self.connection.send_bulk(stage, &[])?;
-                    return Err(e);
-                }
-            }
-            done += 1;
-            if frame.len() == BULK || done == total {
-                if !meter.part(from, to, done, total) {
-                    self.connection.send_bulk(stage, &[])?;
-                    return Err(ClientError::Cancelled);
-                }
-                self.connection.send_bulk(stage, &frame)?;
-                frame.clear();
-            }
-        }
-        Ok(total)
     }
 
     /// Sends the request and waits for the end of the run.
@@ -610,7 +398,7 @@ impl Lease {
             };
             return match self.connection.decode(stage, Topic::Run, &frame)? {
                 RunReply::Progress(millionths) => {
-                    meter.part(UPLOADED, RAN, u64::from(millionths), 1_000_000);
+                    meter.move_within(UPLOADED, RAN, u64::from(millionths), 1_000_000);
                     continue;
                 }
                 RunReply::Replayed { outcome, left, bulk } => Ok(FinishedRun::Replayed { outcome, left, bulk }),
@@ -624,84 +412,6 @@ impl Lease {
                 RunReply::Uncontained { device } => Err(ClientError::Uncontained { device }),
             };
         }
-    }
-
-    /// Fetches the bulk data of an outcome, checks the digests of the outputs, and builds the recording.
-    fn download(
-        &self,
-        mut outcome: Box<Outcome>,
-        left: Option<Box<ArtifactsHeader>>,
-        lengths: &[u64],
-        compiled: &Compiled,
-        meter: &mut Meter<'_>,
-    ) -> Result<Box<Outcome>, ClientError> {
-        let broken = |what: String| self.connection.protocol_error(Stage::Download, what);
-        let total = lengths.iter().try_fold(0u64, |sum, n| sum.checked_add(*n));
-        let (Some(total), [events, images, screen, outputs @ ..]) = (total, lengths) else {
-            return Err(broken("an outcome of an invalid size".to_owned()));
-        };
-        if total > MAX_BULK || outputs.len() != outcome.outputs.len() {
-            return Err(broken("an outcome of an invalid size".to_owned()));
-        }
-        let mut download = Download::new(total);
-        let mut fetch = |length: u64| download.fetch(&self.connection, length, meter);
-        let (events, images, screen) = (fetch(*events)?, fetch(*images)?, fetch(*screen)?);
-        for (output, length) in outcome.outputs.iter_mut().zip(outputs) {
-            let data = fetch(*length)?;
-            if *blake3::hash(&data).as_bytes() != output.blake3 {
-                return Err(broken(format!("output `{}` does not have its digest", output.name)));
-            }
-            output.data = data;
-        }
-        let (plan, pages) = (&compiled.plan, &compiled.pages);
-        if let (Some(left), Some(plan)) = (left, plan.planned_accesses()) {
-            let arrived = ReceivedArtifacts::new(*left, events, &images, screen).map_err(|e| broken(e.to_string()))?;
-            arrived.complete(&mut outcome, plan, pages, &self.info);
-        }
-        if let (Some(calls), Some(api), false) = (plan.planned_calls(), &self.api, self.unrecorded) {
-            let recording = api.build_recording(&outcome, calls, pages, &self.info);
-            let written = recording.and_then(|r| trace_core::container::to_bytes(&r).map_err(|e| e.to_string()));
-            match written {
-                Ok(bytes) => outcome.recording = bytes,
-                Err(e) => {
-                    outcome.failure.get_or_insert(e);
-                }
-            }
-        }
-        meter.to(TOTAL);
-        Ok(outcome)
-    }
-}
-
-/// The bulk data that an agent announced.
-struct Download {
-    total: u64,
-    done: u64,
-}
-
-impl Download {
-    fn new(total: u64) -> Self {
-        Self { total, done: 0 }
-    }
-
-    /// Fetches the next `length` bytes.
-    fn fetch(&mut self, connection: &Connection, length: u64, meter: &mut Meter<'_>) -> Result<Vec<u8>, ClientError> {
-        let stage = Stage::Download;
-        // The buffer grows with the received data, because the announced length is not trusted.
-        let mut part = Vec::new();
-        while (part.len() as u64) < length {
-            let Some(frame) = connection.frame(stage, Duration::from_secs(60))? else {
-                continue;
-            };
-            let fits = part.len() as u64 + frame.payload.len() as u64 <= length;
-            if frame.concern != Topic::Bulk || frame.payload.is_empty() || !fits {
-                return Err(connection.protocol_error(stage, "a bulk frame of the announced length was expected"));
-            }
-            part.extend_from_slice(&frame.payload);
-            self.done += frame.payload.len() as u64;
-            meter.part(RAN, TOTAL, self.done, self.total);
-        }
-        Ok(part)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pairing from the client side: both ends show a code, both users confirm, both store the other's key.
 
 use super::error::{ClientError, Stage};
-use super::session::{Endpoint, establish_pairing, wire_error_at};
+use super::session::{Endpoint, OTHER_CLIENT, establish_pairing, wire_error_at};
 use crate::serve::{ANSWER_LIMIT, ANSWER_MARGIN};
 use crate::wire::message::PairMessage;
 use crate::wire::{
@@ -62,10 +62,6 @@ fn own_name() -> String {
         "client".to_owned()
     }
 }
-
-/// The reason why an agent does not pair with this client now, but may later.
-pub(super) const OTHER_CLIENT: &str = "the agent waits for the confirmation of another client, two minutes at most; \
-                                       pair again after that";
 
 /// Pairs with an agent that is in pairing mode, and stores its key under `name`. `confirm` receives the code
 /// (`123 456 789`), which the user compares with the code that the agent shows. It may block for up to

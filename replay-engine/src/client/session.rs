@@ -2,7 +2,6 @@
 
 use super::error::{ClientError, Stage};
 use super::lease::Lease;
-use super::pair::OTHER_CLIENT;
 use crate::device::DeviceInfo;
 use crate::serve::Server;
 use crate::wire::message::{DeviceState, LeaseReply, LeaseRequest, SessionRefusal, SessionReply};
@@ -15,6 +14,10 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
+
+/// The reason why an agent does not pair with this client now, but may later.
+pub(super) const OTHER_CLIENT: &str = "the agent waits for the confirmation of another client, two minutes at most; \
+                                       pair again after that";
 
 /// Maximum time to establish a TCP connection.
 const DIAL_LIMIT: Duration = Duration::from_secs(5);

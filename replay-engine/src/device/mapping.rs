@@ -14,7 +14,7 @@ pub(super) const HUGE: u64 = 2 << 20;
 
 /// A mapping of this process that a device also accesses.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     /// First byte of the mapping, page-aligned.
     start: NonNull<u8>,
     /// Length of the mapping, bytes.

@@ -8,6 +8,7 @@ mod fault;
 mod prepass;
 mod run;
 mod tables;
+mod tree_gpu;
 mod unwritten;
 mod verify;
 
@@ -15,8 +16,9 @@ use super::replay_family::{
     AccessMeaning, DivergenceMeaning, FaultState, RegisterReader, ReplayFamily, SpaceRegisters,
 };
 use crate::device::DeviceInfo;
+use crate::device::platform::TreeGpu;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
-use crate::rules::{Refusal, Verified, Work};
+use crate::rules::{Refusal, VerificationReport, Work};
 use replay_core::Divergence;
 use trace_core::Recording;
 use trace_core::progress::Progress;
@@ -53,8 +55,12 @@ impl ReplayFamily for MaliJm {
         target: &DeviceInfo,
         map: &RegisterMap,
         work: &Work<'_>,
-    ) -> Result<Verified, Refusal> {
+    ) -> Result<VerificationReport, Refusal> {
         verify::check(plan, pages, target, map, work)
+    }
+
+    fn tree_gpu(&self) -> Option<&'static dyn TreeGpu> {
+        Some(&tree_gpu::MaliTreeGpu)
     }
 
     fn meaning_of(&self, register: &Register, is_write: bool, value: u64) -> AccessMeaning {

@@ -10,7 +10,7 @@ mod virtio_features;
 use super::replay_family::{DivergenceMeaning, ReplayFamily};
 use crate::device::DeviceInfo;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
-use crate::rules::{Reason, Refusal, Verified, Work, refuse};
+use crate::rules::{Reason, Refusal, VerificationReport, Work, refuse};
 use replay_core::{Compared, Divergence};
 use std::collections::HashMap;
 use trace_core::Recording;
@@ -52,12 +52,12 @@ impl ReplayFamily for Mmio {
         target: &DeviceInfo,
         map: &RegisterMap,
         work: &Work<'_>,
-    ) -> Result<Verified, Refusal> {
+    ) -> Result<VerificationReport, Refusal> {
         let Some(mmio) = plan.mmio() else {
             let why = "it is not a plan of MMIO regions".to_owned();
             return refuse(0, "envelope", Reason::Calls { why });
         };
-        let mut verified = Verified::default();
+        let mut verified = VerificationReport::default();
         verify::check(plan, mmio, pages, target, map, work, &mut verified)?;
         Ok(verified)
     }

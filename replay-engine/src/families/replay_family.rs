@@ -1,9 +1,12 @@
 //! The interface of a GPU family for replays: plans, their rules, and the meaning of what a run observes.
 
 use crate::device::DeviceInfo;
+use crate::device::platform::TreeGpu;
 use crate::plan::{CompileError, CompileOptions, Edits, PageSource, PlacedPlan, PlannedAccesses};
-use crate::rules::{Refusal, Verified, Work};
+use crate::rules::{Refusal, VerificationReport, Work};
 use replay_core::Divergence;
+use serde::{Deserialize, Serialize};
+use trace_core::json_forms::hex_text;
 use trace_core::progress::Progress;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::{Register, RegisterMap};
@@ -42,11 +45,23 @@ pub(crate) enum DivergenceMeaning {
     Stuck,
 }
 
+/// A register that describes a fault.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultRegister {
+    /// Name of the register.
+    pub name: String,
+    /// Its value.
+    #[serde(with = "hex_text")]
+    pub value: u64,
+    /// The value in words.
+    pub means: String,
+}
+
 /// The state of a device after a fault or a hang.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultState {
     /// The registers that show it: name, value, meaning.
-    pub registers: Vec<(String, u64, String)>,
+    pub registers: Vec<FaultRegister>,
     /// Code and name of the exception, or `none`.
     pub exception: String,
     /// Number of the address space in which the fault occurred.
@@ -102,7 +117,12 @@ pub(crate) trait ReplayFamily: Sync {
         target: &DeviceInfo,
         map: &RegisterMap,
         work: &Work<'_>,
-    ) -> Result<Verified, Refusal>;
+    ) -> Result<VerificationReport, Refusal>;
+
+    /// Returns the GPUs of the family in device trees, or `None` if they are operated as devices on a bus.
+    fn tree_gpu(&self) -> Option<&'static dyn TreeGpu> {
+        None
+    }
 
     /// Returns the meaning of an access to a register.
     fn meaning_of(&self, _register: &Register, _is_write: bool, _value: u64) -> AccessMeaning {

@@ -206,12 +206,6 @@ impl<'a, M: PlanPages> PlanGpuMemory<'a, M> {
         let leaf = translate(self.space.format, self.space.root, va, &TableReader(self.memory)).ok()?;
         leaf.target(va).filter(|pa| self.memory.page(pa.frame()).is_some())
     }
-
-    /// Returns whether the GPU may write at an address.
-    #[must_use]
-    pub fn is_writable(&self, va: GpuVa) -> bool {
-        translate(self.space.format, self.space.root, va, &TableReader(self.memory)).is_ok_and(|l| l.rights.write)
-    }
 }
 
 impl<M: PlanPages> GpuMemory for PlanGpuMemory<'_, M> {

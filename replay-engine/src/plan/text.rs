@@ -19,7 +19,9 @@ use content::Contents;
 use lines::Fields;
 use replay_core::Actions;
 use std::fmt::Write as _;
-use trace_core::recording::{Digest, ElementType, FrameRole, Hardware, MmuFormat};
+use trace_core::families::page_table_formats;
+use trace_core::mmu::page_table_format;
+use trace_core::recording::{Digest, ElementType, FrameRole, Hardware};
 use trace_core::{GpuVa, PhysAddr};
 
 /// Prints the plan as text. A body that cannot be decoded is printed up to the error, with a line that says so, and
@@ -74,7 +76,7 @@ fn head(plan: &Plan, out: &mut String) -> std::fmt::Result {
         None => writeln!(out, "counts actions {}", plan.actions)?,
     }
     for s in plan.registers().map_or(&[][..], |r| &r.spaces) {
-        let format = format_name(s.format);
+        let format = page_table_format(s.format).name;
         writeln!(
             out,
             "space {} {format} root {} register {:#x}",
@@ -144,13 +146,6 @@ fn body(plan: &Plan, out: &mut String) -> std::fmt::Result {
         }
     }
     Ok(())
-}
-
-fn format_name(format: MmuFormat) -> &'static str {
-    match format {
-        MmuFormat::Aarch64_4k => "aarch64-4k",
-        MmuFormat::MaliLpae => "mali-lpae",
-    }
 }
 
 /// Parses a plan from text, with or without its page images.
@@ -361,9 +356,8 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut PlanDraft, contents: &Conte
         "space" => {
             let number = f.number("the number")?;
             let name = f.any("the format")?;
-            let format = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae]
-                .into_iter()
-                .find(|m| format_name(*m) == name);
+            let format = page_table_formats().into_iter().find(|f| f.name == name);
+            let format = format.map(|f| f.format);
             let format = format.ok_or_else(|| f.error(format!("`{name}` is not a format of page tables")))?;
             let root = PhysAddr::new(f.named("root")?);
             plan.spaces.push(PlanSpace {

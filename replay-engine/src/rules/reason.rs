@@ -495,7 +495,7 @@ pub enum Reason {
 
 /// What a verification proved, and what it could not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verified {
+pub struct VerificationReport {
     /// Number of walked page-table leaves.
     pub leaves: u64,
     /// Number of walked page tables.

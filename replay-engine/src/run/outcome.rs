@@ -1,11 +1,13 @@
 //! The outcome of a replay, with every comparison.
 
 use super::api_outcome::ApiOutcome;
+use crate::families::FaultRegister;
 use crate::plan::{EffectResult, ReadClasses, RewriteKind};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use trace_core::GpuVa;
 use trace_core::finding::Finding;
+use trace_core::json_forms::hex_text;
 use trace_core::recording::{Digest, ElementType};
 
 /// The overall result of a replay.
@@ -28,8 +30,10 @@ pub struct Divergence {
     /// Register name.
     pub register: String,
     /// Value in the recording.
+    #[serde(with = "hex_text")]
     pub expected: u64,
     /// Actual value; for a poll, the last one.
+    #[serde(with = "hex_text")]
     pub got: u64,
     /// `equal`, `masked` or `until`: how the read was compared.
     pub class: String,
@@ -96,8 +100,8 @@ pub struct FaultReport {
     pub exception: String,
     /// Faulting GPU address.
     pub address: Option<GpuVa>,
-    /// Fault registers as read from the device: name, value, meaning.
-    pub registers: Vec<(String, u64, String)>,
+    /// Fault registers as read from the device.
+    pub registers: Vec<FaultRegister>,
     /// The page walk of the faulting address, one line per level.
     pub walk: Vec<String>,
     /// Name of the nearest buffer and the distance to it, bytes (0 inside).
@@ -126,6 +130,44 @@ pub struct Timing {
     pub push_ns: u64,
     /// Running it: wall time on the agent, one entry per repetition.
     pub runs_ns: Vec<u64>,
+}
+
+/// Times of several runs: nearest-rank percentiles, each the smallest time that is at least this share of all times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RunTimes {
+    /// Number of runs.
+    pub count: u64,
+    /// Shortest time, ns.
+    pub min_ns: u64,
+    /// Median, ns.
+    pub p50_ns: u64,
+    /// 90th percentile, ns.
+    pub p90_ns: u64,
+    /// 99th percentile, ns.
+    pub p99_ns: u64,
+    /// Longest time, ns.
+    pub max_ns: u64,
+}
+
+impl Timing {
+    /// Returns the times of the runs; all are 0 without a run.
+    #[must_use]
+    pub fn run_times(&self) -> RunTimes {
+        let mut sorted = self.runs_ns.clone();
+        sorted.sort_unstable();
+        let rank = |percent: usize| {
+            let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+            sorted.get(at).copied().unwrap_or(0)
+        };
+        RunTimes {
+            count: sorted.len() as u64,
+            min_ns: rank(0),
+            p50_ns: rank(50),
+            p90_ns: rank(90),
+            p99_ns: rank(99),
+            max_ns: rank(100),
+        }
+    }
 }
 
 /// The outcome of a replay: what all kinds of plans share, and the results of one kind.
@@ -304,5 +346,25 @@ impl Outcome {
     #[must_use]
     pub fn interrupts(&self) -> u64 {
         self.accesses().map_or(0, |a| a.interrupts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_use_the_nearest_rank() {
+        let times = |runs_ns: Vec<u64>| {
+            let timing = Timing {
+                runs_ns,
+                ..Timing::default()
+            };
+            let t = timing.run_times();
+            (t.count, t.min_ns, t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns)
+        };
+        assert_eq!(times((1..=100).rev().collect()), (100, 1, 50, 90, 99, 100));
+        assert_eq!(times(vec![7]), (1, 7, 7, 7, 7, 7));
+        assert_eq!(times(Vec::new()), (0, 0, 0, 0, 0, 0));
     }
 }

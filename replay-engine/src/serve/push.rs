@@ -120,7 +120,7 @@ impl Session {
             pages: PinnedPages(wanted.into_iter().zip(pages).collect()),
         };
         let check = |progress: &Progress| match (ready.plan.planned_calls(), api) {
-            (Some(calls), Some(api)) => api.verify(calls, target),
+            (Some(calls), Some(api)) => verify::verify_calls(&**api, calls, target),
             _ => {
                 let work = Work::new(MAX_STEPS, progress);
                 verify::verify_within(&ready.plan, &ready.pages, target, &work)

@@ -308,7 +308,8 @@ impl Session {
                 match self.push(head, body, &target, api.as_ref())? {
                     PushResult::Ready(ready, verified) => {
                         self.ready = Some(Arc::new(*ready));
-                        self.sender.send(Topic::Pages, &PagesReply::Ready(verified))?;
+                        self.sender
+                            .send(Topic::Pages, &PagesReply::Ready(verified.into_report()))?;
                     }
                     PushResult::No(reply) => {
                         tracing::info!(client = self.name, "plan not taken: {reply:?}");

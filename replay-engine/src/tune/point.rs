@@ -80,12 +80,6 @@ impl Point {
         self.grid.iter().fold(1, |n, d| n.saturating_mul(u64::from(*d)))
     }
 
-    /// Returns whether the code has to be recompiled for it.
-    #[must_use]
-    pub fn is_compiled(&self) -> bool {
-        self.max_registers.is_some() || self.bounds.is_some()
-    }
-
     /// Returns the launch bounds, with the block's threads filled in if needed.
     #[must_use]
     pub fn bounds(&self) -> Option<Bounds> {
@@ -101,7 +95,8 @@ impl Point {
 }
 
 /// Returns dimensions in their usual form: `256`, `16×16`, `8×8×4`.
-pub(super) fn dimensions([x, y, z]: [u32; 3]) -> String {
+#[must_use]
+pub fn format_dimensions([x, y, z]: [u32; 3]) -> String {
     match (y, z) {
         (1, 1) => x.to_string(),
         (_, 1) => format!("{x}×{y}"),
@@ -111,7 +106,12 @@ pub(super) fn dimensions([x, y, z]: [u32; 3]) -> String {
 
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "grid {}, block {}", dimensions(self.grid), dimensions(self.block))?;
+        write!(
+            f,
+            "grid {}, block {}",
+            format_dimensions(self.grid),
+            format_dimensions(self.block)
+        )?;
         if self.shared > 0 {
             write!(f, ", {} bytes shared", self.shared)?;
         }
@@ -146,7 +146,7 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(p.to_string(), "grid 80, block 16×8");
-        assert_eq!((p.threads(), p.blocks(), p.is_compiled()), (128, 80, false));
+        assert_eq!((p.threads(), p.blocks()), (128, 80));
         p.bounds = Some(Bounds {
             max_threads: 0,
             min_blocks: 2,
@@ -158,7 +158,6 @@ mod tests {
             p.to_string(),
             "grid 80, block 16×8, 48 bytes shared, cache l1, at most 32 registers, bounds 128×2, code 1"
         );
-        assert!(p.is_compiled());
         assert!(Cache::ALL.iter().all(|c| Cache::from_name(c.name()) == Some(*c)));
     }
 }

@@ -117,31 +117,31 @@ impl Load {
 #[serde(default)]
 pub struct Phases {
     /// Preparing the driver, memory and code.
-    pub ready: u64,
+    pub ready_ns: u64,
     /// Replaying everything before the launch.
-    pub before: u64,
+    pub before_ns: u64,
     /// Compiling or loading code for points.
-    pub code: u64,
+    pub code_ns: u64,
     /// Restoring memory.
-    pub restore: u64,
+    pub restore_ns: u64,
     /// Running launches and waiting for them.
-    pub launch: u64,
+    pub launch_ns: u64,
     /// Comparing outputs.
-    pub compare: u64,
+    pub compare_ns: u64,
     /// Total time.
-    pub total: u64,
+    pub total_ns: u64,
 }
 
 impl Phases {
     /// Adds the times of another process.
     pub fn add(&mut self, other: &Self) {
-        self.ready = self.ready.saturating_add(other.ready);
-        self.before = self.before.saturating_add(other.before);
-        self.code = self.code.saturating_add(other.code);
-        self.restore = self.restore.saturating_add(other.restore);
-        self.launch = self.launch.saturating_add(other.launch);
-        self.compare = self.compare.saturating_add(other.compare);
-        self.total = self.total.saturating_add(other.total);
+        self.ready_ns = self.ready_ns.saturating_add(other.ready_ns);
+        self.before_ns = self.before_ns.saturating_add(other.before_ns);
+        self.code_ns = self.code_ns.saturating_add(other.code_ns);
+        self.restore_ns = self.restore_ns.saturating_add(other.restore_ns);
+        self.launch_ns = self.launch_ns.saturating_add(other.launch_ns);
+        self.compare_ns = self.compare_ns.saturating_add(other.compare_ns);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::memory_trace::MemoryTraceReport;
 use crate::run::{ArtifactsHeader, Outcome};
 use crate::target::TargetRequest;
 use crate::tune::TuneReport;
-use crate::verify::{Refusal, Verified};
+use crate::verify::{Refusal, VerificationReport};
 use crate::wire::delta::{Outline, Step};
 use serde::{Deserialize, Serialize};
 use trace_core::recording::Digest;
@@ -178,7 +178,7 @@ pub enum PagesReply {
     /// Page images to send as bulk, by index into the plan's distinct digests in ascending order.
     LackPages(Vec<IndexRange>),
     /// The plan is complete and keeps the rules.
-    Ready(Verified),
+    Ready(VerificationReport),
     /// The plan breaks a rule.
     Refused(Refusal),
     /// The offer exceeds the agent's limits, or its bytes do not match their digests.

@@ -235,6 +235,8 @@ mod tests {
             "{text}"
         );
         assert!(describe_mismatch(&preamble(7, 9), &preamble(2, 5)).contains("update the agent"));
+        // The first release speaks version 5: its clients and agents must find a common version.
+        assert_eq!(LOWEST, 5);
         // Version 4 has no common version with today's programs.
         let today = Preamble::new(PreambleWord::Session);
         assert_eq!(preamble(4, 4).common_version(&today), None);

@@ -7,8 +7,8 @@ use replay_engine::client::{Client, ClientError, Endpoint, pair, pair_with_key};
 use replay_engine::serve::{Options, PairingRequest, PairingWindow, Server};
 use replay_engine::wire::message::PairMessage;
 use replay_engine::wire::{
-    Channel, KeyPair, KeyStoreError, NamedKey, Preamble, PreambleWord, Stream, Topic, WRITE_LIMIT, describe_mismatch,
-    pairing_code,
+    Channel, HIGHEST, KeyPair, KeyStoreError, NamedKey, Preamble, PreambleWord, Stream, Topic, WRITE_LIMIT,
+    describe_mismatch, pairing_code,
 };
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -335,51 +335,79 @@ fn agent_with_a_wrong_key_is_refused() {
     assert!(matches!(e, ClientError::Keys(KeyStoreError::BadName(_))), "{e}");
 }
 
+/// Returns the preamble of another program version with a range of protocol versions.
+fn preamble_of(program: &str, [lowest, highest]: [u16; 2], word: PreambleWord) -> Preamble {
+    Preamble {
+        lowest,
+        highest,
+        word: word as u8,
+        program: program.into(),
+    }
+}
+
 #[test]
-fn protocol_version_mismatch_is_explained_on_both_ends() {
+fn client_of_another_protocol_version_is_refused_with_the_end_to_update() {
     let ends = Ends::paired("");
     let (_server, address) = agent(&ends);
-    // The client has a future protocol version.
-    let future = Preamble {
-        lowest: 7,
-        highest: 9,
-        word: PreambleWord::Session as u8,
-        program: "kinescope 9.0".into(),
-    };
-    let mut stream = Stream::Tcp(TcpStream::connect(address).unwrap());
-    stream.set_limits(HANG_LIMIT, WRITE_LIMIT).unwrap();
-    future.send(&mut stream).unwrap();
-    let (answer, _) = Preamble::receive(&mut stream, soon()).unwrap();
-    assert_eq!(answer.known_word(), Some(PreambleWord::NoVersion));
-    let sentence = describe_mismatch(&future, &answer);
-    assert!(
-        sentence.contains("versions 7 to 9") && sentence.contains("update the agent"),
-        "{sentence}"
-    );
-    assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "the agent must hang up");
-    // The agent has a future protocol version.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let at = listener.local_addr().unwrap();
-    let fake = std::thread::spawn(move || {
-        let mut stream = Stream::Tcp(listener.accept().unwrap().0);
-        let (theirs, _) = Preamble::receive(&mut stream, soon()).unwrap();
-        let ours = Preamble {
-            word: PreambleWord::NoVersion as u8,
-            ..future
+    for (program, versions, message) in [
+        ("kinescope 9.0", [7, 9], "speaks versions 7 to 9, the agent"),
+        ("kinescope 0.0.1", [1, 4], "speaks versions 1 to 4, the agent"),
+    ] {
+        let client = preamble_of(program, versions, PreambleWord::Session);
+        let mut stream = Stream::Tcp(TcpStream::connect(address).unwrap());
+        stream.set_limits(HANG_LIMIT, WRITE_LIMIT).unwrap();
+        client.send(&mut stream).unwrap();
+        let (answer, _) = Preamble::receive(&mut stream, soon()).unwrap();
+        assert_eq!(answer.known_word(), Some(PreambleWord::NoVersion));
+        let sentence = describe_mismatch(&client, &answer);
+        let update = if versions[0] > HIGHEST {
+            "update the agent"
+        } else {
+            "update the client"
         };
-        ours.send(&mut stream).unwrap();
-        describe_mismatch(&theirs, &ours)
-    });
-    let e = Client::connect(&tcp(at), &ends.client, None).unwrap_err();
-    assert!(
-        matches!(&e, ClientError::Version(text) if text.contains("update the client")),
-        "{e}"
-    );
-    assert_eq!(
-        e.to_string(),
-        fake.join().unwrap(),
-        "both ends must report the same error"
-    );
+        assert!(sentence.contains(message) && sentence.ends_with(update), "{sentence}");
+        assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "the agent must hang up");
+    }
+}
+
+#[test]
+fn agent_of_another_protocol_version_is_named_with_the_end_to_update() {
+    let ends = Ends::paired("");
+    for (program, versions, message) in [
+        (
+            "kinescope-agent 9.0",
+            [7, 9],
+            "the agent (kinescope-agent 9.0) speaks versions 7 to 9; update the client",
+        ),
+        // The version before the first release.
+        (
+            "kinescope-agent 0.0.1",
+            [4, 4],
+            "the agent (kinescope-agent 0.0.1) speaks version 4; update the agent",
+        ),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        let agent = preamble_of(program, versions, PreambleWord::NoVersion);
+        let fake = std::thread::spawn(move || {
+            let mut stream = Stream::Tcp(listener.accept().unwrap().0);
+            let (theirs, _) = Preamble::receive(&mut stream, soon()).unwrap();
+            agent.send(&mut stream).unwrap();
+            describe_mismatch(&theirs, &agent)
+        });
+        let e = Client::connect(&tcp(at), &ends.client, None).unwrap_err();
+        assert!(matches!(&e, ClientError::Version(_)), "{e}");
+        assert!(e.to_string().ends_with(message), "{e}");
+        assert!(
+            e.to_string().starts_with("no common protocol version: the client"),
+            "{e}"
+        );
+        assert_eq!(
+            e.to_string(),
+            fake.join().unwrap(),
+            "both ends must report the same error"
+        );
+    }
 }
 
 #[test]

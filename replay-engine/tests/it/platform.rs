@@ -10,6 +10,7 @@ use replay_engine::device::platform::{
 };
 use replay_engine::device::{Containment, DeviceInfo, RegisterTarget as _, Target as _};
 use replay_engine::plan::{CompileOptions, Edits};
+use replay_engine::tree_gpus;
 use replay_engine::verify::verify;
 use std::fs;
 use std::os::unix::fs::FileExt as _;
@@ -110,6 +111,7 @@ impl Machine {
             take,
             memory: 32 << 20,
             guard: None,
+            gpus: tree_gpus(),
         };
         PlatformReplayDevice::open(&self.host(), &Name::parse(name).unwrap(), &options)
     }
@@ -118,7 +120,7 @@ impl Machine {
 #[test]
 fn platform_devices_have_cpu_addresses() {
     let m = Machine::new();
-    let all = list_devices(&m.host());
+    let all = list_devices(&m.host(), tree_gpus());
     let entries: Vec<_> = all
         .iter()
         .map(|d| (d.name.as_str(), d.device.irqs.clone(), d.memory))
@@ -134,9 +136,9 @@ fn platform_devices_have_cpu_addresses() {
             ),
         ]
     );
-    assert!(all[1].is_mali() && !all[0].is_mali());
+    assert!(all[1].is_gpu() && !all[0].is_gpu());
     assert!(all[0].describe().contains("register map pl031") && all[1].describe().contains("contained by page tables"));
-    let named = |name: &str| PlatformNode::find(&m.host(), &Name::parse(name).unwrap());
+    let named = |name: &str| PlatformNode::find(&m.host(), &Name::parse(name).unwrap(), tree_gpus());
     assert_eq!(named("arm,primecell").unwrap().name, "9010000.pl031");
     let e = named("arm,pl011").unwrap_err().to_string();
     assert!(e.contains("9010000.pl031, 2d000000.gpu"), "{e}");
@@ -146,7 +148,11 @@ fn platform_devices_have_cpu_addresses() {
     assert!(e.contains("several devices") && e.contains("a000000.other"), "{e}");
     m.property("/other@a000000", "status", b"disabled\0");
     assert!(named("arm,primecell").is_ok());
-    let none = PlatformNode::find(&Host::with_root("/nonexistent"), &Name::parse("arm,pl031").unwrap());
+    let none = PlatformNode::find(
+        &Host::with_root("/nonexistent"),
+        &Name::parse("arm,pl031").unwrap(),
+        tree_gpus(),
+    );
     assert!(matches!(none, Err(PlatformError::NoTree)));
 }
 
@@ -157,7 +163,7 @@ fn platform_iommu_is_described_and_blocks_direct_memory() {
     m.property(gpu, "iommus", &cells(&[9, 0x40]));
     m.property("/iommu@9050000", "phandle", &cells(&[9]));
     m.property("/iommu@9050000", "compatible", b"arm,smmu-v3\0");
-    let describe_item = |m: &Machine| list_devices(&m.host())[1].describe();
+    let describe_item = |m: &Machine| list_devices(&m.host(), tree_gpus())[1].describe();
     let bare = describe_item(&m);
     assert!(bare.contains("(arm,smmu-v3, not set up by this kernel)"), "{bare}");
     let device = m.open("arm,mali-bifrost", false).unwrap();
@@ -210,16 +216,16 @@ fn invalid_device_tree_nodes_are_skipped() {
         let file = m.at(&format!("proc/device-tree{node}/{name}"));
         let before = fs::read(&file).unwrap();
         fs::write(&file, &bytes).unwrap();
-        let all = list_devices(&m.host());
+        let all = list_devices(&m.host(), tree_gpus());
         assert_eq!(all.len(), 1, "{node} {name} {bytes:?}");
         fs::write(&file, before).unwrap();
     }
-    assert_eq!(list_devices(&m.host()).len(), 2);
+    assert_eq!(list_devices(&m.host(), tree_gpus()).len(), 2);
     let deep = format!("/{}", vec!["n"; 100].join("/"));
     m.property(&deep, "compatible", b"x\0");
     std::os::unix::fs::symlink("..", m.at("proc/device-tree/loop")).unwrap();
     assert!(Tree::read(&m.host()).nodes.len() < 60);
-    assert_eq!(list_devices(&m.host()).len(), 2);
+    assert_eq!(list_devices(&m.host(), tree_gpus()).len(), 2);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
-use whole_program_tests::{ProgramOutput, program};
+use whole_program_tests::{ProgramOutput, program, send_signal};
 
 fn run_kinescope(cuda: &CudaStandIn, arguments: &[&str], set: &[(&str, &str)]) -> ProgramOutput {
     let mut command = Command::new(program("kinescope"));
@@ -244,11 +244,7 @@ fn tuning_continues_after_the_point_that_killed_its_worker() {
     // A point runs at least three kernels, so the kill comes after the baseline and before the last point.
     cuda.wait_for_ticks(50);
     for player in cuda.list_replay_processes() {
-        let kill_status = Command::new("kill")
-            .args(["-KILL", &player.to_string()])
-            .status()
-            .unwrap();
-        assert!(kill_status.success());
+        send_signal(player, "KILL");
     }
     let done = ProgramOutput::from(tuning.wait_with_output().unwrap());
     assert_eq!(done.code, Some(0), "{done:?}");

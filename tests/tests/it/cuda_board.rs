@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use whole_program_tests::cuda::{CudaStandIn, LIMIT, RecordedProgram, open, run_to_end};
 use whole_program_tests::cuda_agent::Agent;
-use whole_program_tests::{ProgramOutput, program, root};
+use whole_program_tests::{ProgramOutput, program, root, send_signal};
 
 /// Runs `kinescope` with the stand-in as its driver.
 fn kinescope<S: AsRef<OsStr>>(cuda: &CudaStandIn, arguments: &[S]) -> ProgramOutput {
@@ -373,11 +373,7 @@ fn interrupted_tuning_keeps_its_results() {
         let tuning = command.spawn().unwrap();
         // A point runs about ten kernels.
         cuda.wait_for_ticks(before + 200);
-        let kill_status = Command::new("kill")
-            .args(["-INT", &tuning.id().to_string()])
-            .status()
-            .unwrap();
-        assert!(kill_status.success());
+        send_signal(tuning.id(), "INT");
         let ended = ProgramOutput::from(tuning.wait_with_output().unwrap());
         assert_eq!(ended.code, Some(130), "{target}: {ended:?}");
         let parsed_json = ended.json();

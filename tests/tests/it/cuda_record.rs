@@ -7,12 +7,12 @@ use serde_json::json;
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use trace_core::progress::Progress;
 use trace_core::recording::CallEvent;
 use whole_program_tests::cuda::{CudaStandIn, LIMIT, RecordedProgram, open, run_to_end};
-use whole_program_tests::{program, run};
+use whole_program_tests::{program, run, send_signal};
 
 fn launches(path: &Path) -> usize {
     let r = open(path);
@@ -184,8 +184,8 @@ fn a_program_that_is_killed_leaves_a_recording_that_opens() {
         std::thread::sleep(Duration::from_millis(50));
     }
     let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", recorder.id())).unwrap();
-    let child = children.split_whitespace().next().unwrap().to_owned();
-    assert!(Command::new("kill").args(["-9", &child]).status().unwrap().success());
+    let child = children.split_whitespace().next().unwrap().parse().unwrap();
+    send_signal(child, "KILL");
     let begun = Instant::now();
     while recorder.try_wait().unwrap().is_none() {
         assert!(begun.elapsed() < LIMIT);

@@ -325,7 +325,7 @@ fn unavailable_addresses_are_reported() {
     let cuda = CudaStandIn::default();
     let recorded = cuda.record_checked("hints", &[], &["vector_add"]);
     let (answer, _) = cuda.replay(&recorded.path, &json!({}), &[("STAND_IN_HINTS", "no")]);
-    let why = answer["failed"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    let why = answer["addresses-taken"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert!(why.contains("0x153940000000") && why.contains("not free"), "{why}");
     // Real drivers accept only hints for long ranges, as this one does.
     cuda.replay_checked(&recorded, &json!({}), &[("STAND_IN_HINTS", "long")]);

@@ -9,7 +9,7 @@ use trace_core::api_trace::{ApiTrace, BufferKind};
 use trace_core::progress::Progress;
 use whole_program_tests::cuda::{CudaStandIn, RecordedProgram, run_to_end};
 use whole_program_tests::cuda_agent::Agent;
-use whole_program_tests::{ProgramOutput, program};
+use whole_program_tests::{ProgramOutput, program, send_signal};
 
 fn run_kinescope(
     cuda: &CudaStandIn,
@@ -442,8 +442,7 @@ fn worker_killed_during_a_memory_trace_is_reported() {
     // Each of the 160 launches takes some hundredths of a second.
     cuda.wait_for_ticks(10);
     let player = *cuda.list_replay_processes().first().expect("a worker process replays");
-    let kill_status = Command::new("kill").args(["-KILL", &player.to_string()]).status();
-    assert!(kill_status.unwrap().success());
+    send_signal(player, "KILL");
     let done = ProgramOutput::from(tracing.wait_with_output().unwrap());
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.err.contains("the worker process ended"), "{done:?}");

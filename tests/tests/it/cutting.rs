@@ -163,6 +163,31 @@ fn exclusive_range_reports_its_last_job() {
 }
 
 #[test]
+fn trimmed_api_trace_lists_its_launches_as_the_whole_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, part) = (sample("cuda/net.kine"), folder.path().join("part.kine"));
+    // Up to the first readback: four of eight launches.
+    let to = part.to_str().unwrap();
+    let trimmed = run_on(&["trim"], &whole, &["--events", "0..=25", "-o", to, "--json"]);
+    assert_eq!(trimmed.code, Some(0), "{}", trimmed.err);
+    assert_eq!(trimmed.json()["extras_out"], serde_json::json!([]));
+    let launches = |file: &Path| run_on(&["launches"], file, &["--json"]).json();
+    let (all, kept) = (launches(&whole), launches(&part));
+    assert_eq!(kept.as_array().unwrap().len(), 4);
+    assert_eq!(kept.as_array().unwrap()[..], all.as_array().unwrap()[..4]);
+    // The code of the kernels is kept, and the file is sound.
+    let kernels = |file: &Path| run_on(&["kernels"], file, &["--json"]).json();
+    let code = |list: serde_json::Value| -> Vec<serde_json::Value> {
+        let all = list.as_array().unwrap().iter();
+        all.map(|k| serde_json::json!([k["kernel"], k["module_bytes"], k["held"]]))
+            .collect()
+    };
+    assert_eq!(code(kernels(&part)), code(kernels(&whole)));
+    let verified = run_on(&["verify"], &part, &[]);
+    assert_eq!(verified.code, Some(0), "{}", verified.out);
+}
+
+#[test]
 fn invalid_trims_are_refused_and_write_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("part.kine");

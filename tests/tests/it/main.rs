@@ -35,6 +35,7 @@ mod cuda_watched;
 mod cutting;
 mod damaged;
 mod digits;
+mod documents;
 mod emulated;
 mod hardware;
 mod json_forms;

@@ -60,23 +60,12 @@ impl<'a> Cubin<'a> {
             .any(|(_, symbol)| elf::is_kernel(symbol) && self.elf.is_named(symbol, name))
     }
 
-    /// Returns the names of the kernels in symbol order.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Elf`] for a name that is not in the file or not UTF-8; [`Error::Overlap`] if the names together are
-    /// much longer than the file.
-    pub fn kernel_names(&self) -> Result<Vec<&'a str>, Error> {
-        let mut names = self.elf.names();
-        let kernels = self.elf.symbols().filter(|(_, symbol)| elf::is_kernel(symbol));
-        kernels.map(|(_, symbol)| names.symbol(symbol)).collect()
-    }
-
     /// Returns all kernels in symbol order.
     ///
     /// # Errors
     ///
-    /// Same as [`Cubin::kernel_names`]; [`Error::Field`] and [`Error::Short`] for broken metadata of a kernel;
+    /// [`Error::Elf`] for a name that is not in the file or not UTF-8; [`Error::Overlap`] if the names together are
+    /// much longer than the file; [`Error::Field`] and [`Error::Short`] for broken metadata of a kernel;
     /// [`Error::Twice`] for two kernels of one name.
     pub fn kernels(&self) -> Result<Vec<Kernel<'a>>, Error> {
         kernels::read(&self.elf, None)
@@ -95,30 +84,9 @@ impl<'a> Cubin<'a> {
     ///
     /// # Errors
     ///
-    /// Same as [`Cubin::kernel_names`]; [`Error::Field`] for a variable that reaches past its section.
+    /// Same as [`Cubin::kernels`] for names; [`Error::Field`] for a variable that reaches past its section.
     pub fn variables(&self) -> Result<Vec<Variable<'a>>, Error> {
         variables::read(&self.elf)
-    }
-
-    /// Returns the constant banks of the module as a whole, by number. The banks of kernels are stored with the
-    /// kernels.
-    ///
-    /// # Errors
-    ///
-    /// Same as [`Cubin::kernel_names`].
-    pub fn constant_banks(&self) -> Result<Vec<Bank>, Error> {
-        let mut names = self.elf.names();
-        let mut banks = Vec::new();
-        for (index, section) in self.elf.sections() {
-            if let Some((number, None)) = elf::bank(names.section(index)?) {
-                banks.push(Bank {
-                    number,
-                    bytes: elf::size(section),
-                });
-            }
-        }
-        banks.sort();
-        Ok(banks)
     }
 }
 

@@ -30,6 +30,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use trace_core::families::mali_jm::{MODE, MODE_AARCH64_4K, MODE_LEGACY, MODE_UNMAPPED};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{
@@ -51,10 +52,7 @@ const PARTS: [&str; 4] = ["gr_io_history", "gr_pgt", "gr_mem_contents", "gr_sync
 const MAX_PART: u64 = 1 << 29;
 /// Maximum number of unknown recorder files, and of other folder entries, that are named.
 const MAX_UNKNOWN: usize = 16;
-/// Mode bits of the translation configuration, the mode that this importer reads, and the position of the configuration
-/// in `gr_pgt`.
-const TRANSCFG_MODE: u64 = 0xf;
-const MODE_AARCH64_4K: u64 = 6;
+/// Position of the translation configuration in `gr_pgt`.
 const TRANSCFG_AT: u64 = 24;
 
 /// Import options.
@@ -214,11 +212,11 @@ pub fn import_with_tally(
     let memory: Memory = builder.finish();
 
     if let Some(root) = tables.root {
-        let mode = tables.transcfg & TRANSCFG_MODE;
+        let mode = tables.transcfg & MODE;
         if mode != MODE_AARCH64_4K {
             let named = match mode {
-                0 => "legacy",
-                1 => "unmapped",
+                MODE_LEGACY => "legacy",
+                MODE_UNMAPPED => "unmapped",
                 2 => "identity",
                 8 => "AArch64 64 KiB",
                 _ => "an unknown mode",

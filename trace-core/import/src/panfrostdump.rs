@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
+use trace_core::families::mali_jm::{MODE, MODE_AARCH64_4K};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::mmu::VA_BITS;
 use trace_core::progress::Progress;
@@ -45,9 +46,6 @@ const ADDRESS_SPACE_BYTES: u32 = 0x40;
 const TRANSTAB: u32 = 0x00;
 const MEMATTR: u32 = 0x08;
 const TRANSCFG: u32 = 0x30;
-/// Modes of the translation configuration.
-const TRANSCFG_MODE: u64 = 0xf;
-const MODE_AARCH64_4K: u64 = 6;
 
 /// Whether a path looks like a dump: a file with its first four bytes.
 #[must_use]
@@ -207,7 +205,7 @@ fn space(registers: &[(u32, u32)]) -> AddressSpace {
     let number = (reported.unwrap_or(ADDRESS_SPACES.start) - ADDRESS_SPACES.start) / ADDRESS_SPACE_BYTES;
     let base = ADDRESS_SPACES.start + number * ADDRESS_SPACE_BYTES;
     let transcfg = wide(registers, base + TRANSCFG).unwrap_or(0);
-    let format = if transcfg & TRANSCFG_MODE == MODE_AARCH64_4K {
+    let format = if transcfg & MODE == MODE_AARCH64_4K {
         MmuFormat::Aarch64_4k
     } else {
         MmuFormat::MaliLpae

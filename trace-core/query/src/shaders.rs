@@ -6,10 +6,10 @@ use arrow_array::RecordBatch;
 use bifrost::Unit;
 use std::collections::HashSet;
 use trace_core::Recording;
-use trace_core::families;
-use trace_core::families::mali_jm::{self, CodeClause, Stage};
+use trace_core::families::{self, ShaderStage};
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
+use trace_core::shader_code::{CodeClause, MAX_CODE};
 use trace_core::timeline::Timeline;
 
 /// Rows collected so far.
@@ -28,7 +28,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn push(&mut self, (job, stage, entry): (u32, Stage, u64), c: &CodeClause) {
+    fn push(&mut self, (job, stage, entry): (u32, ShaderStage, u64), c: &CodeClause) {
         for (n, t) in c.clause.tuples.iter().enumerate() {
             let both = [
                 (Unit::Fma, "FMA", t.fma_bits, t.fma.is_some()),
@@ -73,6 +73,7 @@ pub(crate) fn build_shader_table(
     take: &mut BatchSink<'_>,
 ) -> Result<(), TableError> {
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
+    let family = families::find_family(recording);
     let memory = RegisterMap::built_in_for(recording)
         .map(|map| families::memory_at_submits(recording, map, &events))
         .unwrap_or_default();
@@ -83,16 +84,14 @@ pub(crate) fn build_shader_table(
         let Some(memory) = memory else { continue };
         // The jobs of a chain often run the same shader.
         let mut seen = HashSet::new();
-        for (stage, entry) in mali_jm::read_chain(memory, span.head_va)
-            .jobs
-            .iter()
-            .flat_map(mali_jm::find_shaders)
-        {
+        let chain = family.read_chain(memory, span.head_va);
+        for (stage, entry) in chain.iter().flat_map(|c| &c.jobs).flat_map(|j| j.shaders()) {
             if !seen.insert((stage, entry)) {
                 continue;
             }
-            for c in &mali_jm::decode_code(memory, entry).clauses {
-                rows.push((span.index, stage, entry.get()), c);
+            let code = family.decode_code(memory, entry, MAX_CODE);
+            for c in code.iter().flat_map(|c| &c.clauses) {
+                rows.push((span.index, stage, entry.0), c);
                 if rows.job.len() >= BATCH {
                     progress.check()?;
                     take(std::mem::take(&mut rows).frame()?)?;

@@ -7,8 +7,7 @@ use crate::shaders;
 use arrow_array::RecordBatch;
 use std::borrow::Cow;
 use std::ops::ControlFlow;
-use trace_core::families;
-use trace_core::families::mali_jm::{self, JobType};
+use trace_core::families::{self, ChainJob, Dispatch};
 use trace_core::filter::Selection;
 use trace_core::mmu;
 use trace_core::progress::Progress;
@@ -264,18 +263,18 @@ fn events(
 fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, TableError> {
     let spans = &timeline.jobs;
     let at: Vec<u64> = spans.iter().map(|s| s.submit_event).collect();
+    let family = families::find_family(recording);
     let memory = RegisterMap::built_in_for(recording)
         .map(|map| families::memory_at_submits(recording, map, &at))
         .unwrap_or_default();
     let chains: Vec<_> = spans
         .iter()
         .enumerate()
-        .map(|(i, s)| memory.get(i)?.as_ref().map(|m| mali_jm::read_chain(m, s.head_va).jobs))
+        .map(|(i, s)| Some(family.read_chain(memory.get(i)?.as_ref()?, s.head_va)?.jobs))
         .collect();
-    let heads: Vec<Option<&mali_jm::Job>> = chains.iter().map(|c| c.as_ref()?.first()).collect();
-    let kind = |j: &mali_jm::Job| j.kind().map(JobType::name);
-    let part = |name: &'static str, of: &dyn Fn(&mali_jm::Dispatch) -> u32| {
-        let values: Vec<Option<u32>> = heads.iter().map(|j| (*j)?.dispatch.as_ref().map(of)).collect();
+    let heads: Vec<Option<&dyn ChainJob>> = chains.iter().map(|c| Some(&**c.as_ref()?.first()?)).collect();
+    let part = |name: &'static str, of: &dyn Fn(Dispatch) -> u32| {
+        let values: Vec<Option<u32>> = heads.iter().map(|j| (*j)?.dispatch().map(of)).collect();
         column(name, values)
     };
     let all = |of: &dyn Fn(usize) -> Option<u64>| (0..spans.len()).map(of).collect::<Vec<Option<u64>>>();
@@ -284,13 +283,13 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, Ta
         column("index", spans.iter().map(|s| s.index).collect::<Vec<_>>()),
         column("submit_event", at),
         column("done_event", all(&|i| span(i)?.done_event)),
-        column("head_va", all(&|i| Some(span(i)?.head_va.get()))),
-        column("type", heads.iter().map(|j| (*j).and_then(kind)).collect::<Vec<_>>()),
+        column("head_va", all(&|i| Some(span(i)?.head_va.0))),
+        column("type", heads.iter().map(|j| (*j)?.type_name()).collect::<Vec<_>>()),
         column(
             "decoded",
             heads
                 .iter()
-                .map(|j| j.is_some_and(mali_jm::Job::is_decoded))
+                .map(|j| j.is_some_and(|j| j.is_decoded()))
                 .collect::<Vec<_>>(),
         ),
         part("workgroups_x", &|d| d.workgroups[0]),
@@ -301,10 +300,7 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, Ta
         part("size_z", &|d| d.size[2]),
         column(
             "shader_va",
-            heads
-                .iter()
-                .map(|j| (*j)?.shader_va.map(|v| v.get()))
-                .collect::<Vec<_>>(),
+            heads.iter().map(|j| (*j)?.shader_va().map(|v| v.0)).collect::<Vec<_>>(),
         ),
         column(
             "duration_ns",

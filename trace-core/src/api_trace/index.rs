@@ -40,7 +40,7 @@ impl ApiTrace {
         let mut index = IndexBuilder {
             recording,
             tracker: Tracker::new(metadata),
-            order: OrderBuilder::new(metadata),
+            order: OrderBuilder::default(),
             in_snapshot: None,
             api_trace: Self {
                 by_function: vec![Vec::new(); metadata.functions.len()],

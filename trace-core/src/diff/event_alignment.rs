@@ -147,49 +147,12 @@ impl EventAlignment {
         behind.checked_sub(1)
     }
 
-    /// Returns the matching event in the other recording: the event itself, or, if there is none, the one before
-    /// which it would be. Returns `None` after its last event.
-    #[must_use]
-    pub fn matching_event(&self, which: DiffSide, event: u64) -> Option<u64> {
-        let compared = self.events(which).partition_point(|e| u64::from(*e) < event) as u32;
-        let block = self.blocks.get(self.block_at(which, event)?)?;
-        let (own, others) = match which {
-            DiffSide::A => (block.len_a(), block.len_b()),
-            DiffSide::B => (block.len_b(), block.len_a()),
-        };
-        let by = compared.saturating_sub(Self::first(block, which)).min(own);
-        let there = match which {
-            DiffSide::A => block.b,
-            DiffSide::B => block.a,
-        };
-        let at = there.saturating_add(by.min(others));
-        match which {
-            DiffSide::A => self.event_b(at),
-            DiffSide::B => self.event_a(at),
-        }
-    }
-
     /// Returns the result for an event; `None` if it is not compared.
     #[must_use]
     pub fn change_at(&self, which: DiffSide, event: u64) -> Option<ChangeKind> {
         let found = u32::try_from(event).ok()?;
         self.events(which).binary_search(&found).ok()?;
         self.blocks.get(self.block_at(which, event)?).map(|b| b.change)
-    }
-
-    /// Returns the first differing block after an event of one side.
-    #[must_use]
-    pub fn next_difference(&self, which: DiffSide, event: u64) -> Option<&Block> {
-        let at = self.block_at(which, event).map_or(0, |n| n + 1);
-        self.blocks.get(at..)?.iter().find(|b| b.change.differs())
-    }
-
-    /// Returns the last differing block before an event of one side.
-    #[must_use]
-    pub fn previous_difference(&self, which: DiffSide, event: u64) -> Option<&Block> {
-        let compared = self.events(which).partition_point(|e| u64::from(*e) < event) as u32;
-        let end = self.blocks.partition_point(|b| Self::first(b, which) < compared);
-        self.blocks.get(..end)?.iter().rev().find(|b| b.change.differs())
     }
 
     /// Returns the same with the sides swapped.

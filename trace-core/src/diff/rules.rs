@@ -4,6 +4,7 @@ use super::elements::Tolerance;
 use crate::GpuVa;
 use crate::ranges;
 use crate::recording::{EventKind, Recording};
+use crate::xref::parse_number;
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -195,14 +196,6 @@ impl<'a> RuleTokens<'a> {
     }
 }
 
-fn number(text: &str) -> Option<u64> {
-    let digits = text.replace('_', "");
-    match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-        Some(hex) => u64::from_str_radix(hex, 16).ok(),
-        None => digits.parse().ok(),
-    }
-}
-
 const WHAT: &str = "what to ignore: register NAME, events KIND, buffer NAME, memory FIRST..END, or mappings";
 
 fn parse_ignore(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
@@ -242,7 +235,10 @@ fn parse_ignore(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
                 None => (None, text),
             };
             let typed = ranges::split(range).ok_or_else(bad)?;
-            let (first, end) = (number(typed.first).ok_or_else(bad)?, number(typed.end).ok_or_else(bad)?);
+            let (first, end) = (
+                parse_number(typed.first).ok_or_else(bad)?,
+                parse_number(typed.end).ok_or_else(bad)?,
+            );
             let end = if typed.inclusive { end.saturating_add(1) } else { end };
             if first >= end {
                 let why = "FIRST..END excludes END, FIRST..=LAST includes LAST";
@@ -279,7 +275,7 @@ fn parse_tolerance(words: &mut RuleTokens<'_>) -> Result<Rule, RuleError> {
         match limit {
             "absolute" => tolerance.absolute = Some(float()?),
             "relative" => tolerance.relative = Some(float()?),
-            _ => tolerance.ulp = Some(number(value).ok_or_else(bad)?),
+            _ => tolerance.ulp = Some(parse_number(value).ok_or_else(bad)?),
         }
     }
     if !tolerance.is_some() {

@@ -4,8 +4,10 @@ use super::chain::JobChain;
 use super::work::{JobTracker, RegisterClass, ScannedEvents};
 use crate::GpuVa;
 use crate::memory::GpuMemory;
+use crate::mmu::{AARCH64_4K, PageTableFormat};
 use crate::recording::{EventKind, Recording};
 use crate::registers::{Register, RegisterMap};
+use crate::shader_code::Code;
 
 /// The form of a family's jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,16 @@ pub trait Family: Sync {
     /// Returns whether a recording is of this family, by its identity or its register map.
     fn has_recording(&self, recording: &Recording, map: Option<&RegisterMap>) -> bool;
 
+    /// Returns the register map that describes its structures in memory, whatever map a recording has.
+    fn register_map(&self) -> Option<&'static RegisterMap> {
+        None
+    }
+
+    /// Returns the formats of its page tables. Each has a line of [`page_table_format`](crate::mmu::page_table_format).
+    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
+        &[&AARCH64_4K]
+    }
+
     /// Returns the form of its jobs.
     fn job_form(&self) -> JobForm {
         JobForm::None
@@ -98,6 +110,22 @@ pub trait Family: Sync {
 
     /// Reads the chain of descriptors from its head, or returns `None` if jobs are not such chains.
     fn read_chain(&self, _memory: &dyn GpuMemory, _head: GpuVa) -> Option<JobChain> {
+        None
+    }
+
+    /// Decodes the code of a shader from its entry, at most `max` bytes, or returns `None` if its instruction set is
+    /// unknown.
+    fn decode_code(&self, _memory: &dyn GpuMemory, _entry: GpuVa, _max: u64) -> Option<Code> {
+        None
+    }
+
+    /// Returns the name of the status with which a job ended, or `unknown`.
+    fn status_name(&self, _status: u8) -> &'static str {
+        "unknown"
+    }
+
+    /// Returns an example of a filter that selects events of a job, or `None` for the general example.
+    fn filter_example(&self) -> Option<&'static str> {
         None
     }
 

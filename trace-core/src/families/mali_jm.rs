@@ -1,34 +1,30 @@
-//! Mali GPUs with a job manager: slots and interrupts, job descriptors (headers, chains, payloads), and the code of the
-//! shaders that they reference.
+//! Mali GPUs with a job manager: slots and interrupts, job descriptors (headers, chains, payloads), and page tables.
 
 mod chain;
 mod event_relations;
 mod header;
+mod page_tables;
 mod payload;
 mod registers;
-mod shader;
 mod slot_tracker;
 mod space;
 #[cfg(test)]
 mod tests;
 
-pub use chain::{Chain, Job, MAX_JOBS, read_chain, read_job};
+pub use chain::{Chain, Job, MAX_JOBS, find_shaders, read_chain, read_job};
 pub use header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness, exception_name};
-pub use payload::{
-    CacheFlush, Compute, Dispatch, INVOCATION_OFFSET, Payload, RendererState, WriteKind, WriteValue, decode_payload,
-};
-pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_UNMAPPED, RESETS, reset};
-pub use shader::{
-    Code, CodeClause, CodeEnd, MAX_CODE, Stage, UnknownOperation, decode_code, decode_code_within, find_shaders,
-};
+pub use payload::{CacheFlush, Compute, Payload, RendererState, WriteKind, WriteValue, decode_payload};
+pub use registers::{AS_UPDATE, COMMAND_START, CONFIG_AS, MODE, MODE_AARCH64_4K, MODE_LEGACY, MODE_UNMAPPED, RESETS};
 
 use super::chain::{ChainJob, JobChain};
 use super::family::{EventRelation, Family, JobForm, TableCommand};
 use super::work::{JobTracker, RegisterClass, ScannedEvents};
 use crate::GpuVa;
 use crate::memory::GpuMemory;
+use crate::mmu::PageTableFormat;
 use crate::recording::Recording;
 use crate::registers::{Register, RegisterMap};
+use crate::shader_code::{self, Code};
 
 /// The family.
 pub(super) struct MaliJm;
@@ -69,8 +65,28 @@ impl Family for MaliJm {
         Some(JobChain { jobs, end })
     }
 
+    fn decode_code(&self, memory: &dyn GpuMemory, entry: GpuVa, max: u64) -> Option<Code> {
+        Some(shader_code::decode_code_within(memory, entry, max))
+    }
+
+    fn status_name(&self, status: u8) -> &'static str {
+        exception_name(status)
+    }
+
+    fn filter_example(&self) -> Option<&'static str> {
+        Some("reg =~ \"JS1_\" and write and job in 4..=9")
+    }
+
+    fn register_map(&self) -> Option<&'static RegisterMap> {
+        RegisterMap::by_name(header::MAP)
+    }
+
+    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
+        page_tables::FORMATS
+    }
+
     fn header_layout(&self) -> Option<&'static str> {
-        Some(chain::HEADER_LAYOUT)
+        Some(header::HEADER_LAYOUT)
     }
 
     fn relate_events(&self, recording: &Recording, map: &RegisterMap) -> Vec<EventRelation> {

@@ -159,16 +159,6 @@ fn push_double(runs: &mut Vec<DoubleMapping>, next: DoubleMapping) {
     runs.push(next);
 }
 
-/// Returns the mappings that are both writable and executable for the GPU.
-#[must_use]
-pub fn find_writable_code(mappings: &[Mapping]) -> Vec<Mapping> {
-    mappings
-        .iter()
-        .filter(|m| m.rights.execute && m.rights.write)
-        .copied()
-        .collect()
-}
-
 /// A run of pages by address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageSpan {

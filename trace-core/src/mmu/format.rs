@@ -1,4 +1,4 @@
-//! The page-table formats: type, address, rights and attribute bits of an entry, one row per format.
+//! Entries of page tables: type, address, rights and attribute bits, by the description of the format.
 
 use super::leaf::Rights;
 use crate::recording::MmuFormat;
@@ -27,21 +27,39 @@ const TABLE: u64 = 3;
 /// Type of a block at levels 1 and 2 of either format.
 const BLOCK: u64 = 1;
 
-/// The differences between the formats.
-struct Shape {
+/// A format of page tables with four levels of 512 entries of eight bytes: its names, and how its entries differ from
+/// those of other formats. A family lists those that its GPUs have.
+#[derive(Debug)]
+pub struct PageTableFormat {
+    /// The format in recordings.
+    pub format: MmuFormat,
+    /// Its name in JSON, arguments and plans.
+    pub name: &'static str,
+    /// Its name in the window.
+    pub title: &'static str,
+    /// The name of the layout of an entry in register maps.
+    pub entry_layout: &'static str,
     /// Type of a leaf at level 3.
-    page: u64,
+    pub(crate) page: u64,
     /// Whether a leaf must carry the access flag; tables get it too.
-    access_flag: bool,
+    pub(crate) access_flag: bool,
     /// Inner-shareable bits of leaves that the project encodes.
-    shareable: u64,
+    pub(crate) shareable: u64,
     /// Low bits of the root register that are not part of the address.
-    root_bits: u64,
-    rights: fn(u64) -> (bool, bool),
-    encode_rights: fn(Rights) -> u64,
+    pub(crate) root_bits: u64,
+    /// Returns whether an entry can be read and written.
+    pub(crate) rights: fn(u64) -> (bool, bool),
+    /// Returns the bits of an entry with these rights, without the execute right.
+    pub(crate) encode_rights: fn(Rights) -> u64,
 }
 
-const AARCH64_4K: Shape = Shape {
+/// Armv8 stage-1 tables with a 4 KiB granule. Families of several vendors have them, and importers generate them for
+/// memory without page tables.
+pub const AARCH64_4K: PageTableFormat = PageTableFormat {
+    format: MmuFormat::Aarch64_4k,
+    name: "aarch64-4k",
+    title: "AArch64 4 KiB",
+    entry_layout: "aarch64-4k-entry",
     page: 3,
     access_flag: true,
     shareable: 3 << 8,
@@ -55,7 +73,12 @@ const AARCH64_4K: Shape = Shape {
     },
 };
 
-const MALI_LPAE: Shape = Shape {
+/// The format that derives from LPAE, which mainline Linux uses.
+pub const MALI_LPAE: PageTableFormat = PageTableFormat {
+    format: MmuFormat::MaliLpae,
+    name: "mali-lpae",
+    title: "Mali LPAE",
+    entry_layout: "mali-lpae-entry",
     page: 1,
     access_flag: false,
     shareable: 3 << 8,
@@ -65,7 +88,10 @@ const MALI_LPAE: Shape = Shape {
     encode_rights: |r| u64::from(r.read) << 6 | u64::from(r.write) << 7,
 };
 
-const fn shape(format: MmuFormat) -> &'static Shape {
+/// Returns the description of a page-table format. It is a match, because the walkers ask it for each entry.
+#[inline]
+#[must_use]
+pub const fn page_table_format(format: MmuFormat) -> &'static PageTableFormat {
     match format {
         MmuFormat::Aarch64_4k => &AARCH64_4K,
         MmuFormat::MaliLpae => &MALI_LPAE,
@@ -130,9 +156,9 @@ pub fn entry_kind(format: MmuFormat, level: u8, raw: u64) -> EntryKind {
     let kind = raw & TYPE_MASK;
     match level {
         _ if kind & 1 == 0 => EntryKind::Invalid,
-        0..=2 if kind == TABLE => EntryKind::Table(PhysAddr::new(raw & ADDRESS)),
-        1..=2 if kind == BLOCK => EntryKind::Block(PhysAddr::new(raw & ADDRESS & !(span_bytes(level) - 1))),
-        3 if kind == shape(format).page => EntryKind::Page(PhysAddr::new(raw & ADDRESS)),
+        0..=2 if kind == TABLE => EntryKind::Table(PhysAddr(raw & ADDRESS)),
+        1..=2 if kind == BLOCK => EntryKind::Block(PhysAddr(raw & ADDRESS & !(span_bytes(level) - 1))),
+        3 if kind == page_table_format(format).page => EntryKind::Page(PhysAddr(raw & ADDRESS)),
         _ => EntryKind::Reserved,
     }
 }
@@ -154,7 +180,7 @@ pub const fn entry_bits(raw: u64) -> u64 {
 #[inline]
 #[must_use]
 pub fn entry_rights(format: MmuFormat, raw: u64) -> Rights {
-    let (read, write) = (shape(format).rights)(raw);
+    let (read, write) = (page_table_format(format).rights)(raw);
     Rights {
         read,
         write,
@@ -173,14 +199,14 @@ pub const fn entry_attr_index(raw: u64) -> u8 {
 #[inline]
 #[must_use]
 pub fn has_access_flag(format: MmuFormat, raw: u64) -> bool {
-    !shape(format).access_flag || raw & ACCESS_FLAG != 0
+    !page_table_format(format).access_flag || raw & ACCESS_FLAG != 0
 }
 
 /// Encodes a 4 KiB page entry at level 3, inner-shareable. The low 12 bits of `pa` and bits over 47 are dropped, as is
 /// an attribute index over 7. AArch64 tables cannot express write without read: such rights become read and write.
 #[must_use]
 pub fn encode_leaf(format: MmuFormat, pa: PhysAddr, rights: Rights, attr_index: u8) -> u64 {
-    let s = shape(format);
+    let s = page_table_format(format);
     let nx = if rights.execute { 0 } else { NOT_EXECUTABLE };
     let af = if s.access_flag { ACCESS_FLAG } else { 0 };
     pa.get() & ADDRESS | s.page | u64::from(attr_index & 7) << 2 | (s.encode_rights)(rights) | s.shareable | af | nx
@@ -189,14 +215,18 @@ pub fn encode_leaf(format: MmuFormat, pa: PhysAddr, rights: Rights, attr_index: 
 /// Encodes an entry that points to the table at `pa`, for levels 0 to 2.
 #[must_use]
 pub fn encode_table(format: MmuFormat, pa: PhysAddr) -> u64 {
-    let af = if shape(format).access_flag { ACCESS_FLAG } else { 0 };
-    pa.get() & ADDRESS | TABLE | af
+    let af = if page_table_format(format).access_flag {
+        ACCESS_FLAG
+    } else {
+        0
+    };
+    pa.0 & ADDRESS | TABLE | af
 }
 
 /// Returns the value of an address space's root register for the top table at `root`.
 #[must_use]
 pub fn root_register(format: MmuFormat, root: PhysAddr) -> u64 {
-    root.get() & ADDRESS | shape(format).root_bits
+    root.0 & ADDRESS | page_table_format(format).root_bits
 }
 
 /// Returns the address of the top table in a root register value, without the low control bits.

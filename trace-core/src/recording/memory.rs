@@ -175,15 +175,6 @@ impl PageStore {
         }
     }
 
-    /// Returns the image of a page as stored, damaged or not.
-    #[must_use]
-    pub fn page_as_stored(&self, id: PageId) -> Option<&Page> {
-        match (&self.inner.data, (id.0 as usize).checked_sub(1)) {
-            (PageData::Mapped { .. }, Some(at)) => self.inner.image(at).map(|(_, page)| page),
-            _ => self.page(id),
-        }
-    }
-
     /// Returns the stored images in the order of their ids, from 1 on.
     pub fn iter(&self) -> impl Iterator<Item = &Page> {
         (1..).map_while(|id| self.page(PageId(id)))

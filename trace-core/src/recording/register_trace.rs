@@ -39,7 +39,7 @@ pub struct RecordedRange {
 pub struct ChainReport {
     /// Event of the write that started it.
     pub submit_event: u64,
-    /// Exception code of the slot: 1 means done.
+    /// Exception code of the slot: [`ChainReport::DONE`], or why the chain ended early.
     pub status: u8,
     /// Whether every shader of the chain ran. Absent: it has none, or did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,10 +50,13 @@ pub struct ChainReport {
 }
 
 impl ChainReport {
+    /// Status of a chain that is done.
+    pub const DONE: u8 = 1;
+
     /// Whether it completed as done, with every shader.
     #[must_use]
     pub fn has_computed(&self) -> bool {
-        self.status == 1 && self.computed != Some(false)
+        self.status == Self::DONE && self.computed != Some(false)
     }
 }
 

@@ -78,21 +78,8 @@ fn part_of(device: Option<RecordedRegisters>, register: RegOffset, access: &Acce
     parts.find(|p| p.register.offset == register)
 }
 
-/// Returns the value of a register after the access at an index of all its accesses. If the access touches only a part,
-/// up to 64 earlier accesses give the other bytes; bytes that none gives are 0.
-#[must_use]
-pub fn value_after(
-    recording: &Recording,
-    device: Option<RecordedRegisters>,
-    register: RegOffset,
-    accesses: &Accesses,
-    place: usize,
-) -> Option<u64> {
-    let event = accesses.all().get(place)?;
-    value_of(recording, device, register, accesses, (place, event))
-}
-
-/// Same as [`value_after`], if the event of the access is already known.
+/// Returns the value of a register after an access, given as its index of all accesses and its event. If the access
+/// touches only a part, up to 64 earlier accesses give the other bytes; bytes that none gives are 0.
 #[must_use]
 pub fn value_of(
     recording: &Recording,

@@ -2,6 +2,20 @@
 
 use super::page::StoreState;
 use super::picture::Picture;
+use serde::Serialize;
+
+/// A rectangle of pixels, both ends inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PixelBounds {
+    /// First column.
+    pub left: u32,
+    /// First row.
+    pub top: u32,
+    /// Last column, included.
+    pub right: u32,
+    /// Last row, included.
+    pub bottom: u32,
+}
 
 /// The differences of two pictures.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,8 +28,8 @@ pub struct Comparison {
     pub compared: u64,
     /// Number of different pixels.
     pub differing: u64,
-    /// The smallest rectangle with all differences: left, top, right, bottom, both ends inclusive.
-    pub bounds: Option<[u32; 4]>,
+    /// The smallest rectangle with all differences.
+    pub bounds: Option<PixelBounds>,
     /// Maximum difference of a channel, 0 to 255.
     pub worst: u8,
     /// Maximum channel difference of each pixel, rows from the top; 0 if it was not compared.
@@ -68,7 +82,7 @@ pub fn compare_where(a: &Picture, b: &Picture, known: &[StoreState]) -> Result<C
             a.iter().zip(b).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0)
         })
         .collect();
-    let mut bounds: Option<[u32; 4]> = None;
+    let mut bounds: Option<PixelBounds> = None;
     let mut differing = 0;
     for (row, y) in difference.chunks_exact((width as usize).max(1)).zip(0u32..) {
         let Some(left) = row.iter().position(|d| *d != 0) else {
@@ -78,8 +92,18 @@ pub fn compare_where(a: &Picture, b: &Picture, known: &[StoreState]) -> Result<C
         differing += row.iter().filter(|d| **d != 0).count() as u64;
         let (left, right) = (left as u32, right as u32);
         bounds = Some(match bounds {
-            None => [left, y, right, y],
-            Some([l, t, r, _]) => [l.min(left), t, r.max(right), y],
+            None => PixelBounds {
+                left,
+                top: y,
+                right,
+                bottom: y,
+            },
+            Some(b) => PixelBounds {
+                left: b.left.min(left),
+                right: b.right.max(right),
+                bottom: y,
+                ..b
+            },
         });
     }
     Ok(Comparison {
@@ -96,6 +120,15 @@ pub fn compare_where(a: &Picture, b: &Picture, known: &[StoreState]) -> Result<C
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn bounds([left, top, right, bottom]: [u32; 4]) -> PixelBounds {
+        PixelBounds {
+            left,
+            top,
+            right,
+            bottom,
+        }
+    }
 
     fn picture(change: impl Fn(&mut [u8])) -> Picture {
         let mut rgb = vec![10u8; 4 * 3 * 3];
@@ -115,13 +148,13 @@ mod tests {
         });
         let c = compare(&a, &b).unwrap();
         assert_eq!((c.compared, c.differing, c.worst), (12, 2, 240));
-        assert_eq!(c.bounds, Some([1, 1, 3, 2]));
+        assert_eq!(c.bounds, Some(bounds([1, 1, 3, 2])));
         assert_eq!((c.difference[5], c.difference[11], c.difference[0]), (10, 240, 0));
         let mut known = vec![StoreState::Stored; 12];
         known[11] = StoreState::Lost;
         let c = compare_where(&a, &b, &known).unwrap();
         assert_eq!((c.compared, c.differing, c.worst), (11, 1, 10));
-        assert_eq!(c.bounds, Some([1, 1, 1, 1]));
+        assert_eq!(c.bounds, Some(bounds([1, 1, 1, 1])));
     }
 
     #[test]

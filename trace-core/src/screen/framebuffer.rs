@@ -304,12 +304,6 @@ impl Framebuffer {
         self.interval
     }
 
-    /// Returns the number of pages stored for seeking.
-    #[must_use]
-    pub fn kept_pages(&self) -> usize {
-        self.kept
-    }
-
     /// Returns the offset after the last stored byte, rounded up to a page.
     #[must_use]
     pub fn end(&self) -> u64 {

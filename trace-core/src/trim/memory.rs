@@ -1,15 +1,14 @@
 //! Memory of a part: the frames that its jobs access, and snapshots with only these frames.
 
-use super::{JobParts, Part, SuppliedBytes, TrimError, TrimRequest};
+use super::pages::Pages;
+use super::{JobParts, Part, TrimError, TrimRequest};
 use crate::PAGE_SIZE;
 use crate::families::address_spaces;
 use crate::mmu::{TableItem, visit_all};
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{
-    FrameRole, HostWriteRow, Memory, MemoryBuilder, PageId, PageRun, Recording, RunsBuilder, Snapshot, ZERO_PAGE,
-};
+use crate::recording::{FrameRole, HostWriteRow, Memory, PageRun, Recording, RunsBuilder, Snapshot};
 use crate::registers::RegisterMap;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
 
 /// Number of ranges that are stored before they are joined for the first time.
@@ -229,7 +228,7 @@ impl Plan {
         }
         let after = snapshots.iter().flat_map(|s| &s.runs);
         let after = after.fold(0u64, |n, r| n.saturating_add(u64::from(r.count)));
-        let mut out = pages.builder.finish();
+        let mut out = pages.finish();
         out.snapshots = std::sync::Arc::new(snapshots);
         Ok((out, [frames(recording), after]))
     }
@@ -268,46 +267,6 @@ impl Plan {
 fn number(numbers: &[u64], event: u64) -> u64 {
     let at = usize::try_from(event).ok().and_then(|e| numbers.get(e));
     at.or(numbers.last()).copied().unwrap_or(0)
-}
-
-/// Page images to keep, in the order of discovery.
-pub(super) struct Pages<'a> {
-    recording: &'a Recording,
-    builder: MemoryBuilder,
-    new: HashMap<PageId, PageId>,
-}
-
-impl<'a> Pages<'a> {
-    pub(super) fn new(recording: &'a Recording) -> Self {
-        Self {
-            recording,
-            builder: MemoryBuilder::new(),
-            new: HashMap::new(),
-        }
-    }
-
-    /// Returns the new id of a page.
-    pub(super) fn renumber(&mut self, old: PageId) -> PageId {
-        if old == PageId::ZERO {
-            return old;
-        }
-        if let Some(new) = self.new.get(&old) {
-            return *new;
-        }
-        let image = self.recording.memory.pages.page(old).unwrap_or(&ZERO_PAGE);
-        let new = self.builder.add_page(image);
-        self.new.insert(old, new);
-        new
-    }
-
-    /// Returns the page with replaced bytes of a removed job.
-    pub(super) fn supplied(&mut self, s: &SuppliedBytes) -> HostWriteRow {
-        HostWriteRow {
-            at: s.at,
-            bytes: s.bytes,
-            page: self.builder.add_page(&s.page).0,
-        }
-    }
 }
 
 /// Ranges in the order of discovery, joined from time to time: page tables may lead to the same frames again and again.

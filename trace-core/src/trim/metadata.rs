@@ -46,11 +46,15 @@ pub(super) fn remap(
     let [pages, zeros] = source_pages(&whole.memory, &out.memory);
     out.metadata.source_pages = whole.metadata.source_pages.saturating_sub(pages);
     out.metadata.source_zero_pages = whole.metadata.source_zero_pages.saturating_sub(zeros);
-    if let TraceKind::Register(trace) = &mut out.metadata.kind {
-        trace.chain_reports.retain(|r| stays(r.submit_event));
-        for r in &mut trace.chain_reports {
-            r.submit_event = number(r.submit_event);
+    match &mut out.metadata.kind {
+        TraceKind::Register(trace) => {
+            trace.chain_reports.retain(|r| stays(r.submit_event));
+            for r in &mut trace.chain_reports {
+                r.submit_event = number(r.submit_event);
+            }
         }
+        // Rows name functions, streams, modules and names by index, so all of them stay.
+        TraceKind::Api(trace) => trace.process.ended &= gone.last() == Some(&false),
     }
     summary.extras_out = remove_invalid(&mut out.metadata, gone.contains(&true));
     summary.extras_out.extend(std::mem::take(&mut out.extras).into_keys());
@@ -71,19 +75,13 @@ pub(super) fn remap(
 /// Removes metadata that does not hold for a part, and returns its names. `is_part`: at least one event is gone.
 fn remove_invalid(metadata: &mut Metadata, is_part: bool) -> Vec<String> {
     let mut removed: Vec<MetadataTag> = Vec::new();
-    match &mut metadata.kind {
-        TraceKind::Register(trace) => {
-            if !std::mem::take(&mut trace.recorded_ranges).is_empty() {
-                removed.push(MetadataTag::RecordedRanges);
-            }
-            // The final screen depends on everything before it.
-            if is_part && trace.screen_at_end.take().is_some() {
-                removed.push(MetadataTag::ScreenAtEnd);
-            }
+    if let TraceKind::Register(trace) = &mut metadata.kind {
+        if !std::mem::take(&mut trace.recorded_ranges).is_empty() {
+            removed.push(MetadataTag::RecordedRanges);
         }
-        api @ TraceKind::Api(_) => {
-            *api = TraceKind::default();
-            removed.push(MetadataTag::Calls);
+        // The final screen depends on everything before it.
+        if is_part && trace.screen_at_end.take().is_some() {
+            removed.push(MetadataTag::ScreenAtEnd);
         }
     }
     if !std::mem::take(&mut metadata.applied_edits).is_empty() {

@@ -1,6 +1,7 @@
 use super::*;
-use crate::RegOffset;
-use crate::recording::{Access, EventsBuilder, FrameRole, MemoryBuilder, PageId};
+use crate::recording::{
+    Access, ApiTraceMetadata, CallEvent, EventsBuilder, FrameRole, MemoryBuilder, PageId, TraceKind,
+};
 
 fn sample(name: &str) -> Recording {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -121,6 +122,62 @@ fn event_range_starts_with_memory_at_its_start() {
 }
 
 /// A run of a few bytes in a file can declare four billion frames of one image as page tables.
+#[test]
+fn trimmed_api_trace_keeps_metadata_arguments_copies_and_code() {
+    let mut whole = sample("cuda/net.kine");
+    if let TraceKind::Api(api) = &mut whole.metadata.kind {
+        api.process.ended = true;
+    }
+    // The first launch of each layer; the module is loaded before, and the last launches and readbacks come after.
+    let request = TrimRequest::new(Part::Events(2..=24), "net.kine");
+    let trimmed = trim(&whole, &request, &Progress::new()).unwrap();
+    let part = &trimmed.recording;
+    assert_eq!((part.events.len(), &trimmed.summary.extras_out), (23, &Vec::new()));
+
+    let (before, after) = (whole.api().unwrap(), part.api().unwrap());
+    assert!(!after.process.ended, "the end of the program is not in the part");
+    let without_pages = |api: &ApiTraceMetadata| {
+        let mut api = api.clone();
+        api.process.ended = false;
+        api.modules.iter_mut().for_each(|m| m.pages.clear());
+        api
+    };
+    assert_eq!(without_pages(after), without_pages(before));
+    assert!(!before.modules.is_empty());
+    for (m, n) in before.modules.iter().zip(&after.modules) {
+        assert!(whole.module_code(m).is_some());
+        assert_eq!(part.module_code(n), whole.module_code(m));
+    }
+
+    let (mut launches, mut contents) = (0, 0);
+    for (new, old) in trimmed.events.iter().enumerate() {
+        match (part.events.call(new), whole.events.call(*old as usize)) {
+            (Some(CallEvent::Launch(n)), Some(CallEvent::Launch(o))) => {
+                let arguments = part.events.call_arguments(n.arguments_at, n.arguments);
+                assert!(arguments.as_ref().is_some_and(|a| !a.is_empty()));
+                assert_eq!(arguments, whole.events.call_arguments(o.arguments_at, o.arguments));
+                assert_eq!(n.function, o.function);
+                launches += 1;
+            }
+            (Some(CallEvent::Copy(n)), Some(CallEvent::Copy(o))) => {
+                assert!(part.copy_content(&n).is_some());
+                assert_eq!(part.copy_content(&n), whole.copy_content(&o));
+                contents += 1;
+            }
+            (new, old) => assert_eq!(new, old),
+        }
+    }
+    assert_eq!((launches, contents), (4, 8));
+
+    let api_trace = crate::api_trace::ApiTrace::from_recording(part, &Progress::new()).unwrap();
+    assert_eq!(api_trace.unwrap().launches().len(), 4);
+    // The part is stored and opened like any recording.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    crate::container::write(part, file.path(), &Progress::new()).unwrap();
+    let opened = crate::container::open(file.path()).unwrap();
+    assert_eq!(opened.api(), part.api());
+}
+
 #[test]
 fn huge_page_table_run_uses_little_memory() {
     let mut r = sample("chain2.kine");

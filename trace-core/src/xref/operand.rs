@@ -208,7 +208,8 @@ fn find_pixel(
 }
 
 /// Parses `0x…` or a decimal number, with underscores between digits.
-fn parse_number(text: &str) -> Option<u64> {
+#[must_use]
+pub fn parse_number(text: &str) -> Option<u64> {
     let digits = text.replace('_', "");
     match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
@@ -217,7 +218,8 @@ fn parse_number(text: &str) -> Option<u64> {
 }
 
 /// Parses an address without `0x`. Rejects short ones, which may be a mistyped name, and those that could be decimal.
-fn parse_bare_hex(text: &str) -> Option<u64> {
+#[must_use]
+pub fn parse_bare_hex(text: &str) -> Option<u64> {
     let digits = text.replace('_', "");
     let has_letter = digits.bytes().any(|b| b.is_ascii_alphabetic());
     let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());

@@ -5,7 +5,6 @@ use super::reference::TableLocation;
 use crate::GpuVa;
 use crate::memory::GpuMemoryView;
 use crate::recording::{Buffer, Recording};
-use std::ops::Range;
 
 /// Index of named addresses, so that the use of a page is a binary search.
 #[derive(Clone, Debug, Default)]
@@ -58,13 +57,6 @@ impl PageUsage {
     /// Sets the addresses that jobs name.
     pub fn set_jobs(&mut self, places: JobAddresses) {
         self.jobs = places;
-    }
-
-    /// Whether a job's shader starts in an address range.
-    #[must_use]
-    pub fn has_shader_in(&self, range: Range<GpuVa>) -> bool {
-        let n = self.jobs.shaders.partition_point(|s| s.0 < range.start);
-        self.jobs.shaders.get(n).is_some_and(|s| range.contains(&s.0))
     }
 
     /// Sets and sorts the buffers.

@@ -1,6 +1,6 @@
 //! The result of a tuning as a map of two varied parameters. Each cell shows its fastest valid point.
 
-use replay_engine::tune::{Point, RejectReason, TuneReport};
+use replay_engine::tune::{Point, RejectReason, TuneReport, format_dimensions};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A varied parameter.
@@ -88,16 +88,6 @@ impl Axis {
                 name => name.to_owned(),
             },
         }
-    }
-}
-
-/// Formats dimensions: `256`, `16×16`, `8×8×4`.
-#[must_use]
-pub fn format_dimensions([x, y, z]: [u32; 3]) -> String {
-    match (y, z) {
-        (1, 1) => x.to_string(),
-        (_, 1) => format!("{x}×{y}"),
-        _ => format!("{x}×{y}×{z}"),
     }
 }
 

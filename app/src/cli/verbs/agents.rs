@@ -39,7 +39,7 @@ struct Agent {
     paired_at: u64,
 }
 
-/// This program's own key.
+/// This program's own key as text. The engine does not print keys.
 #[derive(Serialize)]
 struct OwnKey {
     /// Fingerprint of this program's own key.

@@ -30,7 +30,7 @@ struct Arguments {
     to: PathBuf,
 }
 
-/// The written copy.
+/// The written copy: its file, which the engine does not know, and its edits.
 #[derive(Serialize)]
 struct Report {
     /// The written file, and its size.

@@ -59,7 +59,7 @@ const CANNOT_TELL_CODE: i32 = 125;
 /// Interval between two checks whether a command ended.
 const TICK: Duration = Duration::from_millis(5);
 
-/// A tested candidate.
+/// A tested candidate, with its verdict as text. The session keeps no list of them.
 #[derive(Clone, Serialize)]
 struct Step {
     /// Jobs of the candidate.
@@ -72,7 +72,7 @@ struct Step {
     why: Option<String>,
 }
 
-/// The result of the search.
+/// The result of the search, counted from its steps, and the written file.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The written file; `null` without `-o`.

@@ -13,7 +13,7 @@ pub struct Arguments {
     shell: Shell,
 }
 
-/// The script of a shell.
+/// The script of a shell, which only the command line has.
 #[derive(Serialize)]
 struct Report<'a> {
     /// `bash`, `zsh` or `fish`.

@@ -13,9 +13,9 @@ use crate::cli::source::{Source, number};
 use crate::cli::{Exit, Failure, Out, Verb, progress_line};
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::{output, rules};
+use kinescope_session::comparison;
 use std::path::{Path, PathBuf};
 use trace_core::diff::{self, Rules};
-use trace_core::progress::Cancelled;
 use trace_core::recording::ElementType;
 
 pub const VERB: Verb = Verb {
@@ -129,17 +129,12 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
         file: arguments.b.clone(),
     }
     .open_undamaged()?;
-    let (diff, aligned, causes, summary) = progress_line::run_with_progress("comparing", |progress, _| {
-        let found = || {
-            let both = (&a.recording, &b.recording);
-            let (diff, aligned) = diff::compare(both.0, both.1, &rules, progress)?;
-            let causes = diff::find_causes(both, (&diff, &aligned), progress)?;
-            let summary = diff::summarize(both, (&diff, &aligned), &causes);
-            Ok((diff, aligned, causes, summary))
-        };
-        found().map_err(|e: Cancelled| Failure::file(&arguments.a, e))
+    let found = progress_line::run_with_progress("comparing", |progress, _| {
+        let found = comparison::find_differences((&a.recording, &b.recording), &rules, progress);
+        found.map_err(|e| Failure::file(&arguments.a, e))
     })?;
-    let report = report::report((&diff, &aligned), (&causes, &summary), (&a, &b), &rules);
+    let (diff, causes) = ((&found.diff, &found.alignment), (&*found.causes, &found.summary));
+    let report = report::report(diff, causes, (&a, &b), &rules);
     if let Some(file) = &arguments.html {
         let name = |p: &Path| p.display().to_string();
         let page = page::page(&report, &name(&arguments.a), &name(&arguments.b));

@@ -96,7 +96,7 @@ fn table(text: &str) -> Result<Table, String> {
     found.ok_or_else(|| format!("'{text}' is not a table (expected {})", names.join(", ")))
 }
 
-/// The written table.
+/// The written table: its file, which the engine does not know, and its rows.
 #[derive(Serialize)]
 struct Report {
     /// The written file.
@@ -197,7 +197,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The written waveform or trace: what the export returns, and the path.
+/// The written waveform or trace: what the export returns, whose crate needs no serialization, and the path.
 #[derive(Serialize)]
 struct WavesReport {
     /// The file and its events.

@@ -3,7 +3,6 @@
 use crate::cli::findings::{FindingRow, json_name};
 use crate::cli::out::format_count;
 use crate::cli::outputs::CommandFiles;
-use crate::cli::page_tables::format_name;
 use crate::cli::progress_line::CurrentStep;
 use crate::cli::source::{SourceRecording, number};
 use crate::cli::{Exit, Failure, Out, Verb, progress_line};
@@ -12,6 +11,7 @@ use kinescope_session::source::{self, SimulatedSubmission};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use trace_core::container::ContainerError;
+use trace_core::families::page_table_formats;
 use trace_core::finding::Severity;
 use trace_core::progress::Progress;
 use trace_core::recording::MmuFormat;
@@ -68,9 +68,10 @@ fn formats() -> String {
 }
 
 fn format(text: &str) -> Result<MmuFormat, String> {
-    let all = [MmuFormat::Aarch64_4k, MmuFormat::MaliLpae];
-    let found = all.into_iter().find(|f| format_name(*f) == text);
-    found.ok_or_else(|| format!("'{text}' is not a format (expected aarch64-4k or mali-lpae)"))
+    let all = page_table_formats();
+    let names = || all.iter().map(|f| f.name).collect::<Vec<_>>().join(" or ");
+    let found = all.iter().find(|f| f.name == text).map(|f| f.format);
+    found.ok_or_else(|| format!("'{text}' is not a format (expected {})", names()))
 }
 
 fn gpu_id(text: &str) -> Result<u32, String> {
@@ -105,7 +106,7 @@ impl Imported {
     }
 }
 
-/// The result of running job chains.
+/// The result of running job chains in figures. The session returns the recording.
 #[derive(Serialize)]
 struct Chains {
     /// Simulator that ran the job chains.
@@ -121,7 +122,7 @@ struct Chains {
     computed: bool,
 }
 
-/// The new file.
+/// The new file in figures, with findings as text.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The written file, and its size.

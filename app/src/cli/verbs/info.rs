@@ -1,6 +1,7 @@
 //! `info`: prints figures about a recording.
 
 use crate::cli::failure::complain;
+use crate::cli::gpu::Gpu;
 use crate::cli::out::{format_count, format_duration};
 use crate::cli::page_tables::describe_problems;
 use crate::cli::source::{Source, SourceRecording};
@@ -19,7 +20,7 @@ pub const VERB: Verb = Verb {
     run: |matches, out| run(&Source::from_arg_matches(matches)?, out),
 };
 
-/// Figures about a recording.
+/// Figures about a recording, counted for this verb.
 #[derive(Serialize)]
 struct Info {
     /// Driver of the GPU, and its machine; empty if the recording does not say.
@@ -73,7 +74,7 @@ struct Info {
     calls: Option<CallCounts>,
 }
 
-/// Counts of an API trace.
+/// Counts of an API trace, counted for this verb.
 #[derive(Serialize)]
 struct CallCounts {
     /// Name of the interface.
@@ -91,7 +92,7 @@ struct CallCounts {
     fills: u64,
 }
 
-/// Results of jobs during the recording.
+/// Results of jobs during the recording in figures. Recordings have a result for each job.
 #[derive(Serialize)]
 struct JobResults {
     /// Number of jobs whose shaders ran.
@@ -120,15 +121,6 @@ struct Buffer {
     element: &'static str,
     /// Length of each dimension, the slowest first; `null` if the recording does not say.
     shape: Option<Vec<u64>>,
-}
-
-/// The GPU of a recording.
-#[derive(Serialize)]
-struct Gpu {
-    /// Id register; for an Adreno its chip id.
-    id: String,
-    /// Name of the GPU.
-    name: String,
 }
 
 fn run(source: &Source, out: &mut Out) -> Result<Exit, Failure> {
@@ -200,10 +192,10 @@ fn gather(opened: &SourceRecording) -> Result<(Info, Vec<String>), Failure> {
         buffers: metadata.buffers.iter().map(buffer).collect(),
         span_ns: recording.span_ns(),
         lost_events: metadata.lost.iter().map(|l| l.count.unwrap_or(1)).sum(),
-        gpu: Gpu {
-            id: format_hex(u64::from(metadata.identity.gpu_id)),
-            name: trace_core::registers::recorded_name(&opened.recording),
-        },
+        gpu: Gpu::new(
+            metadata.identity.gpu_id,
+            trace_core::registers::recorded_name(&opened.recording),
+        ),
         source: metadata.identity.source.clone(),
         capture: metadata.capture.clone(),
         applied_edits: metadata.applied_edits.clone(),

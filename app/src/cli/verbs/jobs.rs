@@ -5,8 +5,7 @@ use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, Verb, empty_result, format_hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
-use trace_core::families::mali_jm::{self, Dispatch, JobType};
-use trace_core::families::{self, ChainEnd, JobForm};
+use trace_core::families::{self, ChainEnd, ChainJob, Dispatch, Family, JobForm};
 use trace_core::memory::GpuMemoryView;
 use trace_core::recording::ChainReport;
 use trace_core::timeline::JobSpan;
@@ -27,7 +26,7 @@ struct Arguments {
     job: Option<u32>,
 }
 
-/// A submission; the keys other than `chain` describe the head of the chain.
+/// A submission; the keys other than `chain` describe the head of the chain, which the engine reads separately.
 #[derive(Serialize)]
 struct Submit {
     /// Number of the submit.
@@ -102,7 +101,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let form = family.job_form();
     let has_no_chains = matches!(form, JobForm::CommandStreams | JobForm::ControlLists);
     let submits = timeline.jobs.iter().zip(&memory).map(|(span, memory)| {
-        let mut submit = submit(span, memory.as_ref());
+        let mut submit = submit(family, span, memory.as_ref());
         if has_no_chains {
             submit.kind = Some(family.job_type(span.slot));
             submit.chain_end = "no chain".to_owned();
@@ -182,9 +181,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn submit(span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
-    let (list, end) = match memory.map(|m| mali_jm::read_chain(m, span.head_va)) {
-        Some(c) => (c.jobs.iter().map(job).collect(), c.end),
+fn submit(family: &dyn Family, span: &JobSpan, memory: Option<&GpuMemoryView<'_>>) -> Submit {
+    let (list, end) = match memory.and_then(|m| family.read_chain(m, span.head_va)) {
+        Some(c) => (c.jobs.iter().map(|j| job(&**j)).collect(), c.end),
         None => (Vec::new(), ChainEnd::Unreadable(span.head_va)),
     };
     let head = list.first().cloned();
@@ -218,13 +217,12 @@ fn recorded_result(report: &ChainReport) -> RecordedResult {
     }
 }
 
-fn job(job: &mali_jm::Job) -> Job {
-    let header = job.header.as_ref().ok();
+fn job(job: &dyn ChainJob) -> Job {
     Job {
-        va: format_hex(job.va.get()),
-        kind: header.and_then(|h| JobType::from_raw(h.job_type)).map(JobType::name),
-        decoded: header.is_some(),
-        dispatch: job.dispatch,
-        shader_va: job.shader_va.map(|va| format_hex(va.get())),
+        va: format_hex(job.va().0),
+        kind: job.type_name(),
+        decoded: job.is_decoded(),
+        dispatch: job.dispatch(),
+        shader_va: job.shader_va().map(|va| format_hex(va.0)),
     }
 }

@@ -56,7 +56,7 @@ struct Row<'a> {
     problem: Option<String>,
 }
 
-/// The PTX that contains a kernel.
+/// The PTX that contains a kernel, with the line of its entry. The engine has code by module.
 #[derive(Serialize)]
 struct PtxReport<'a> {
     /// Line of its entry in the text, counted from 1.

@@ -45,7 +45,7 @@ struct Arguments {
     asked: TraceArguments,
 }
 
-/// The last writer of a byte on the simulator.
+/// The last writer of a byte on the simulator, of any kind. The engine has a type for each kind.
 #[derive(Serialize)]
 struct Report {
     /// The byte, the index of its address space, and its value at the end.
@@ -171,11 +171,7 @@ fn writer_kind(writer: &Writer) -> (&'static str, Option<JobLocation>) {
     }
 }
 
-fn report(
-    arguments: &Arguments,
-    writer_report: &WriterReport,
-    code: Option<&trace_core::families::mali_jm::Code>,
-) -> Report {
+fn report(arguments: &Arguments, writer_report: &WriterReport, code: Option<&trace_core::shader_code::Code>) -> Report {
     let (writer, place) = writer_kind(&writer_report.writer);
     let text = |clause: u64, tuple: u8| {
         code.map_or_else(String::new, |c| debug::format_instruction(c, GpuVa::new(clause), tuple))

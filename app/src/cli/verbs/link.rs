@@ -41,14 +41,14 @@ fn selection(text: &str) -> Result<Selection, String> {
     link::parse_selection(text).map_err(|e| format!("'{text}' is no {e}"))
 }
 
-/// A link.
+/// A link as text.
 #[derive(Serialize)]
 struct Report {
     /// The link.
     link: String,
 }
 
-/// The registration of the program on the desktop.
+/// The registration of the program on the desktop, which only the command line makes.
 #[derive(Serialize)]
 struct RegistrationReport {
     /// The entry among the user's applications.

@@ -24,14 +24,14 @@ pub struct Arguments {
     markdown: bool,
 }
 
-/// Pages of the manual.
+/// Pages of the manual, which only the command line has.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The pages. With `--markdown` there is one, `command-line.md`.
     pages: Vec<PageRow<'a>>,
 }
 
-/// A page, which is either written or printed.
+/// A page of the manual, which is either written or printed.
 #[derive(Serialize)]
 struct PageRow<'a> {
     /// Name of the file.

@@ -66,7 +66,7 @@ fn element(text: &str) -> Result<ElementType, String> {
     found.ok_or_else(|| format!("'{text}' is not a type (expected {})", names.join(", ")))
 }
 
-/// Bytes of memory, and the ranges of them that are unknown.
+/// Bytes of memory as text, and the ranges of them that are unknown.
 #[derive(Serialize)]
 struct MemoryReport<H> {
     /// The range.

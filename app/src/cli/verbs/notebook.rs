@@ -38,7 +38,7 @@ struct Arguments {
     theme: String,
 }
 
-/// The notes of a recording, and the written file.
+/// The notes of a recording, and the written file, which the session does not know.
 #[derive(Serialize)]
 struct Report {
     /// The notes in the order of their events.

@@ -2,13 +2,14 @@
 
 use crate::cli::failure::complain;
 use crate::cli::out::format_count;
-use crate::cli::page_tables::{describe_problems, format_name};
+use crate::cli::page_tables::describe_problems;
 use crate::cli::source::Source;
 use crate::cli::{Exit, Failure, Out, Verb, format_hex};
 use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use trace_core::GpuVa;
 use trace_core::mmu;
+use trace_core::mmu::page_table_format;
 
 pub const VERB: Verb = Verb {
     name: "pagetables",
@@ -130,10 +131,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 .zip(tallies)
                 .map(|(m, mapping_tally)| Mapping {
                     address_space: space.number,
-                    format: format_name(space.format),
-                    root: format_hex(space.root.get()),
-                    va: format_hex(m.va.get()),
-                    end: format_hex(m.end().get()),
+                    format: page_table_format(space.format).name,
+                    root: format_hex(space.root.0),
+                    va: format_hex(m.va.0),
+                    end: format_hex(m.end().0),
                     pages: m.pages,
                     rights: m.rights.to_string(),
                     attribute: m.attr_index,

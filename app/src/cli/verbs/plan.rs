@@ -6,8 +6,8 @@ use crate::cli::{Exit, Failure, Out, Verb, format_hex, plan_file, progress_line}
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::output;
 use kinescope_session::replay::request::ReplayRequest;
-use replay_engine::plan::{AccessPlan, Plan, RewriteKind, text};
-use replay_engine::verify::Verified;
+use replay_engine::plan::{AccessPlan, Plan, Rewrite, RewriteKind, text};
+use replay_engine::verify::VerificationReport;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -38,6 +38,7 @@ struct Arguments {
     assemble: bool,
 }
 
+/// A plan in figures: it counts what the plan lists, and adds the target and what was verified.
 #[derive(Serialize)]
 struct Report<'a> {
     /// Source of the plan.
@@ -61,13 +62,13 @@ struct Report<'a> {
     /// An object: the number of rewrites of each kind.
     rewrites: BTreeMap<&'static str, u64>,
     /// Each rewrite.
-    rewrite_list: Vec<Rewrite<'a>>,
+    rewrite_list: &'a [Rewrite],
     /// Names of buffers that are copied out.
     outputs: Vec<&'a str>,
     /// Limits of the run.
     budgets: replay_engine::plan::Budgets,
     /// What was proved.
-    verified: Verified,
+    verified: VerificationReport,
     /// Ranges of unknown registers that `--allow` gave.
     allowed: Vec<String>,
     /// Whether the device uses bus mastering on the plan's memory.
@@ -76,22 +77,13 @@ struct Report<'a> {
     expectations: u64,
 }
 
+/// The memory of the plan by its end. The engine has its number of pages.
 #[derive(Serialize)]
 struct Arena {
     /// First address.
     base: String,
     /// One past the last byte.
     end: String,
-}
-
-#[derive(Serialize)]
-struct Rewrite<'a> {
-    /// Kind of the rewrite.
-    kind: &'static str,
-    /// The event that it changes.
-    event: Option<u64>,
-    /// What it changes, in words.
-    detail: &'a str,
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
@@ -110,12 +102,15 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             ..ReplayRequest::default()
         })?
         .prepared;
-    let verified = prepared.verify(&Progress::new()).cloned().map_err(|e| {
-        Failure::file(
-            arguments.of.file(),
-            format!("the plan for {} is {e}", arguments.of.target_name()),
-        )
-    })?;
+    let verified = prepared
+        .verify(&Progress::new())
+        .map(|v| v.report().clone())
+        .map_err(|e| {
+            Failure::file(
+                arguments.of.file(),
+                format!("the plan for {} is {e}", arguments.of.target_name()),
+            )
+        })?;
     let (compiled, plan) = (&prepared.compiled, &prepared.compiled.plan);
     if let Some(path) = &arguments.to {
         let bytes = compiled.to_bytes().map_err(|e| Failure::file(path, e))?;
@@ -163,7 +158,7 @@ fn counts(plan: &Plan) -> BTreeMap<RewriteKind, u64> {
     counts
 }
 
-fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Report<'a> {
+fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: VerificationReport) -> Report<'a> {
     // A plan of calls has no accesses: all of its counts are 0.
     let none = AccessPlan::default();
     let accesses = plan.accesses().unwrap_or(&none);
@@ -183,15 +178,7 @@ fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Re
         interrupts: accesses.interrupts,
         jobs: plan.jobs().len() as u64,
         rewrites: counts(plan).into_iter().map(|(k, n)| (k.name(), n)).collect(),
-        rewrite_list: plan
-            .rewrites
-            .iter()
-            .map(|r| Rewrite {
-                kind: r.kind.name(),
-                event: r.event,
-                detail: &r.detail,
-            })
-            .collect(),
+        rewrite_list: &plan.rewrites,
         outputs: plan.outputs.iter().map(|b| b.name.as_str()).collect(),
         budgets: plan.budgets,
         verified,
@@ -200,7 +187,7 @@ fn report<'a>(plan: &'a Plan, of: &'a ReplayArguments, verified: Verified) -> Re
     }
 }
 
-fn describe(plan: &Plan, target: &str, verified: &Verified, out: &mut Out) -> Result<(), Failure> {
+fn describe(plan: &Plan, target: &str, verified: &VerificationReport, out: &mut Out) -> Result<(), Failure> {
     let none = AccessPlan::default();
     let accesses = plan.accesses().unwrap_or(&none);
     let row = |name: &str, value: String| vec![name.to_owned(), value];

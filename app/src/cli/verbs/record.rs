@@ -94,7 +94,7 @@ struct Arguments {
     program: Vec<OsString>,
 }
 
-/// The recording of a program on a simulator.
+/// The recording of a program on a simulator in figures. The recorder is another program.
 #[derive(Serialize)]
 struct Report {
     /// The recording: its file, size, number of events and of jobs.

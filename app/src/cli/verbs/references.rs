@@ -65,7 +65,7 @@ struct Arguments {
     max: usize,
 }
 
-/// The references of a target.
+/// The references of a target as rows of text. The engine has an enum of items.
 #[derive(Serialize)]
 struct Report {
     /// What the references refer to.

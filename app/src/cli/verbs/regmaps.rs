@@ -6,14 +6,13 @@ use crate::cli::outputs::CommandFiles;
 use crate::cli::{Exit, Failure, Out, Verb, format_hex};
 use clap::{Args, FromArgMatches as _, Subcommand};
 use kinescope_files::output;
-use kinescope_session::register_map_files;
+use kinescope_session::{register_map_files, source};
 use register_maps::{Folder, Format, ImportedMap, LossKind, Options, SUFFIX};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
-use trace_import::{OpenOptions, Opened};
 
 pub const VERB: Verb = Verb {
     name: "regmaps",
@@ -126,7 +125,7 @@ struct LossRow<'a> {
     what: &'a str,
 }
 
-/// The imported map.
+/// The imported map in figures, and the written file.
 #[derive(Serialize)]
 struct ImportReport<'a> {
     /// Name of the map.
@@ -334,7 +333,7 @@ fn print_losses(
     Ok(())
 }
 
-/// A known map.
+/// A known map of any origin, or why it is not used.
 #[derive(Serialize)]
 struct MapRow {
     /// Name of the map.
@@ -370,11 +369,9 @@ fn list(arguments: &ListArguments, out: &mut Out) -> Result<Exit, Failure> {
     let mut own = register_maps::UserMaps::open_folder(register_map_files::folder().as_deref());
     let mut chosen = Vec::new();
     if let Some(file) = &arguments.recording {
-        let opened = trace_import::open(file, &OpenOptions::default(), &Progress::new());
-        let recording = opened.and_then(Opened::into_recording);
-        let mut recording = recording.map_err(|e| Failure::usage(e.to_string()))?;
-        own.add_sibling(file, &mut recording);
-        chosen = RegisterMap::list_for_recording(&recording);
+        let read = source::open(file, &Progress::new(), || {}).map_err(|e| Failure::usage(e.to_string()))?;
+        own = read.maps;
+        chosen = RegisterMap::list_for_recording(&read.opened.recording);
     }
     let mut known = Vec::new();
     for found in &own.maps {

@@ -13,21 +13,23 @@ use crate::cli::{Exit, Failure, Out, Verb, api_trace, format_hex, progress_line}
 use clap::{Args, FromArgMatches as _};
 use kinescope_files::buffers;
 use kinescope_files::output;
-use kinescope_session::job_outcome::explain_uncomputed;
+use kinescope_session::job_outcome::{ChainEntry, explain_uncomputed};
 use kinescope_session::replay::request::{ReplayRequest, RequestError};
 use kinescope_session::transfers::{self, BufferTyping};
 use kinescope_session::tuning::tolerance::parse_output_rule;
 use replay_cuda::ComparisonRules;
 use replay_engine::client::ClientError;
 use replay_engine::plan::{ReadClasses, text};
-use replay_engine::run::{AccessOutcome, ApiOutcome, FaultReport, JobOutcome, Outcome, Timing, Verdict};
+use replay_engine::run::{
+    AccessOutcome, ApiOutcome, Divergence, FaultRegister, FaultReport, JobOutcome, Outcome, RunTimes, Timing, Verdict,
+};
 use replay_engine::serve::MAX_REPEATS;
 use replay_engine::tune::OutputTolerance;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use trace_core::families::{self, mali_jm};
-use trace_core::{GpuVa, Recording};
+use trace_core::Recording;
+use trace_core::families::{self, Family};
 
 pub const VERB: Verb = Verb {
     name: "replay",
@@ -103,7 +105,8 @@ impl Arguments {
     }
 }
 
-/// Report of a replay. The keys are fixed: scripts read them.
+/// Report of a replay: both kinds of outcomes at one level, with what the command line gave. The keys are fixed: scripts
+/// read them.
 #[derive(Serialize)]
 struct Report<'a> {
     /// `match`, `diverged` or `failed`.
@@ -126,7 +129,7 @@ struct Report<'a> {
     /// An object: the number of rewrites of each kind.
     rewrites: BTreeMap<&'static str, u64>,
     /// Each divergence, or the first ones if there are many.
-    divergences: Vec<Divergence<'a>>,
+    divergences: &'a [Divergence],
     /// Number of divergences.
     divergence_count: u64,
     /// As for [`check`](#check).
@@ -177,21 +180,7 @@ struct ApiResults<'a> {
     watched: Option<()>,
 }
 
-#[derive(Serialize)]
-struct Divergence<'a> {
-    /// The event.
-    event: u64,
-    /// The register.
-    register: &'a str,
-    /// Its recorded value, and that of the replay.
-    expected: String,
-    got: String,
-    /// Class of the read.
-    class: &'a str,
-    /// The running job; `null` if there is none.
-    job: Option<u32>,
-}
-
+/// An output with its size and digest instead of its bytes.
 #[derive(Serialize)]
 struct Output<'a> {
     /// Name of the buffer.
@@ -202,6 +191,7 @@ struct Output<'a> {
     blake3: String,
 }
 
+/// An expected effect without its digest, in another order than the engine's, which agents send.
 #[derive(Serialize)]
 struct Effect<'a> {
     /// `screen`, `interrupts`, `window`, `memory` or `output`.
@@ -217,6 +207,7 @@ struct Effect<'a> {
     event: Option<u64>,
 }
 
+/// A fault with the nearest buffer as two keys. The engine has them as a pair.
 #[derive(Serialize)]
 struct Fault<'a> {
     /// The job; `null` if it is unknown.
@@ -230,7 +221,7 @@ struct Fault<'a> {
     /// Address of the fault, if it has one.
     address: Option<String>,
     /// Registers that describe the fault.
-    registers: Vec<FaultRegister<'a>>,
+    registers: &'a [FaultRegister],
     /// The walk of the page tables, as text.
     walk: &'a [String],
     /// The nearest buffer, and the bytes from the address to it, 0 inside.
@@ -238,15 +229,7 @@ struct Fault<'a> {
     nearest_distance: Option<u64>,
 }
 
-#[derive(Serialize)]
-struct FaultRegister<'a> {
-    /// Name of the register.
-    name: &'a str,
-    /// Its value, and the value in words.
-    value: String,
-    means: &'a str,
-}
-
+/// The outcome of a job with the reason why it did not compute, which needs the recording.
 #[derive(Serialize)]
 struct Job {
     /// Number of the submit, and its event.
@@ -266,6 +249,7 @@ struct Job {
     duration_ns: u64,
 }
 
+/// Times, with the runs summarized. The engine has each of them.
 #[derive(Serialize)]
 struct Times {
     /// Compilation of the plan.
@@ -276,19 +260,7 @@ struct Times {
     run_ns: u64,
     /// With `--repeat`: the times of all runs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    runs: Option<Percentiles>,
-}
-
-#[derive(Serialize)]
-struct Percentiles {
-    /// Number of runs.
-    count: u64,
-    /// Their times.
-    min_ns: u64,
-    p50_ns: u64,
-    p90_ns: u64,
-    p99_ns: u64,
-    max_ns: u64,
+    runs: Option<RunTimes>,
 }
 
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
@@ -354,14 +326,16 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let expected_screen = request.expected_screen.as_ref().map(|s| &s.picture);
     let screens = ReplayScreens::from_outcome(expected_screen, &opened.recording, outcome)?;
     progress_line::run_with_progress("writing", |_, _| write(arguments, &opened.recording, outcome, &screens))?;
+    let family = families::find_family(&opened.recording);
     if out.is_json() {
         let chains = find_uncomputed_jobs(&opened, outcome)?;
-        out.value(&report(outcome, &arguments.of, &chains, &screens))?;
+        out.value(&report(outcome, &arguments.of, &chains, family, &screens))?;
     } else {
         let of = outcome::OutcomeContext {
             target: arguments.of.target_name(),
             events: opened.recording.events.len(),
             map: opened.map,
+            family,
             jobs: arguments.jobs,
             screen: screens.describe(),
         };
@@ -435,20 +409,12 @@ fn write(
     Ok(())
 }
 
-fn fault_register((name, value, means): &(String, u64, String)) -> FaultRegister<'_> {
-    FaultRegister {
-        name,
-        value: format_hex(*value),
-        means,
-    }
-}
-
 fn digest(bytes: [u8; 32]) -> String {
     blake3::Hash::from_bytes(bytes).to_hex().to_string()
 }
 
 /// The jobs of each chain with missing results, by the event of its submission.
-type Chains = BTreeMap<u64, Vec<(GpuVa, &'static str)>>;
+type Chains = BTreeMap<u64, Vec<ChainEntry<'static>>>;
 
 fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<Chains, Failure> {
     let not = |j: &&JobOutcome| j.computed == Some(false);
@@ -463,18 +429,31 @@ fn find_uncomputed_jobs(opened: &SourceRecording, outcome: &Outcome) -> Result<C
         .filter(|s| wanted.contains(&s.submit_event))
         .collect();
     let events: Vec<u64> = spans.iter().map(|s| s.submit_event).collect();
+    let family = families::find_family(&opened.recording);
     let memory = families::memory_at_submits(&opened.recording, map, &events);
     let mut out = Chains::new();
     for (span, memory) in spans.iter().zip(&memory) {
         let Some(memory) = memory else { continue };
-        let chain = mali_jm::read_chain(memory, span.head_va);
-        let name = |j: &mali_jm::Job| (j.va, j.kind().map_or("", mali_jm::JobType::name));
-        out.insert(span.submit_event, chain.jobs.iter().map(name).collect());
+        let Some(chain) = family.read_chain(memory, span.head_va) else {
+            continue;
+        };
+        let entries = chain.jobs.iter().map(|j| ChainEntry {
+            va: j.va(),
+            kind: j.type_name().unwrap_or_default(),
+            work: j.work(),
+        });
+        out.insert(span.submit_event, entries.collect());
     }
     Ok(out)
 }
 
-fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens: &ReplayScreens) -> Report<'a> {
+fn report<'a>(
+    o: &'a Outcome,
+    of: &'a ReplayArguments,
+    chains: &Chains,
+    family: &dyn Family,
+    screens: &ReplayScreens,
+) -> Report<'a> {
     // An outcome of calls has no accesses: all of its counts are 0.
     let none = AccessOutcome::default();
     let accesses = o.accesses().unwrap_or(&none);
@@ -491,18 +470,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
         jobs: o.jobs().len() as u64,
         interrupts: o.interrupts(),
         rewrites: o.rewrites.iter().map(|(kind, n)| (kind.name(), *n)).collect(),
-        divergences: o
-            .divergences
-            .iter()
-            .map(|d| Divergence {
-                event: d.event,
-                register: &d.register,
-                expected: format_hex(d.expected),
-                got: format_hex(d.got),
-                class: &d.class,
-                job: d.job,
-            })
-            .collect(),
+        divergences: &o.divergences,
         divergence_count: o.divergence_count,
         findings: o.findings().iter().map(FindingRow::from).collect(),
         outputs: o
@@ -548,7 +516,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
                 summary: &f.summary,
                 exception: &f.exception,
                 address: fault(f),
-                registers: f.registers.iter().map(fault_register).collect(),
+                registers: &f.registers,
                 walk: &f.walk,
                 nearest_buffer: f.nearest_buffer.as_ref().map(|(name, _)| name.as_str()),
                 nearest_distance: f.nearest_buffer.as_ref().map(|(_, d)| *d),
@@ -564,7 +532,7 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
                 done: j.done,
                 status: j.status.map(|s| format_hex(u64::from(s))),
                 computed: j.computed,
-                why_not: explain_uncomputed(o, j, chains.get(&j.submit_event).map_or(&[], Vec::as_slice)),
+                why_not: explain_uncomputed(o, j, chains.get(&j.submit_event).map_or(&[], Vec::as_slice), family),
                 duration_ns: j.duration_ns,
             })
             .collect(),
@@ -574,26 +542,12 @@ fn report<'a>(o: &'a Outcome, of: &'a ReplayArguments, chains: &Chains, screens:
 }
 
 fn times(t: &Timing) -> Times {
-    let mut sorted = t.runs_ns.clone();
-    sorted.sort_unstable();
-    // Nearest rank: the smallest run time that is at least this percentage of all runs.
-    let rank = |percent: usize| {
-        let at = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-        sorted.get(at).copied().unwrap_or(0)
-    };
-    let many = sorted.len() > 1;
+    let runs = t.run_times();
     Times {
         plan_ns: t.plan_ns,
         push_ns: t.push_ns,
-        run_ns: rank(50),
-        runs: many.then(|| Percentiles {
-            count: sorted.len() as u64,
-            min_ns: rank(0),
-            p50_ns: rank(50),
-            p90_ns: rank(90),
-            p99_ns: rank(99),
-            max_ns: rank(100),
-        }),
+        run_ns: runs.p50_ns,
+        runs: (runs.count > 1).then_some(runs),
     }
 }
 
@@ -616,32 +570,4 @@ fn describe_times(t: &Timing) -> String {
         format_duration(t.plan_ns),
         format_duration(t.push_ns)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_use_the_nearest_rank() {
-        let t = times(&Timing {
-            plan_ns: 1,
-            push_ns: 2,
-            runs_ns: (1..=100).rev().collect(),
-        });
-        assert_eq!(t.run_ns, 50);
-        let p = t.runs.unwrap();
-        assert_eq!(
-            (p.count, p.min_ns, p.p50_ns, p.p90_ns, p.p99_ns, p.max_ns),
-            (100, 1, 50, 90, 99, 100)
-        );
-        let one = times(&Timing {
-            plan_ns: 0,
-            push_ns: 0,
-            runs_ns: vec![7],
-        });
-        assert_eq!(one.run_ns, 7);
-        assert!(one.runs.is_none());
-        assert_eq!(times(&Timing::default()).run_ns, 0);
-    }
 }

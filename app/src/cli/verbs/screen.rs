@@ -68,7 +68,7 @@ fn pixel(text: &str) -> Result<(u32, u32), String> {
     both.ok_or_else(|| format!("'{text}' is not a pixel (expected X,Y)"))
 }
 
-/// The screen of a recording.
+/// The screen of a recording in figures. The session has the pixels.
 #[derive(Serialize)]
 struct Report {
     /// Event after which the screen is shown.
@@ -119,7 +119,7 @@ struct Form {
     by_hand: bool,
 }
 
-/// A pixel, and the stores to it.
+/// A pixel, and the stores to it, with colours as text.
 #[derive(Serialize)]
 struct Pixel {
     /// The pixel, counted from the upper left.

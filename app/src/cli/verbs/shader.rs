@@ -10,8 +10,8 @@ use clap::{Args, FromArgMatches as _};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trace_core::GpuVa;
-use trace_core::families;
-use trace_core::families::mali_jm::{self, Code, CodeClause, CodeEnd, JobType, Stage, UnknownOperation};
+use trace_core::families::{self, ShaderStage};
+use trace_core::shader_code::{Code, CodeClause, CodeEnd, MAX_CODE, UnknownOperation};
 
 pub const VERB: Verb = Verb {
     name: "shader",
@@ -37,8 +37,8 @@ struct ShaderJob {
     job: u32,
     position: usize,
     va: GpuVa,
-    kind: Option<JobType>,
-    stage: Stage,
+    kind: Option<&'static str>,
+    stage: ShaderStage,
 }
 
 /// A shader and the jobs that run it.
@@ -62,6 +62,7 @@ fn find_shaders(opened: &SourceRecording, only: Option<u32>) -> Result<Vec<Shade
         ));
     }
     let events: Vec<u64> = timeline.jobs.iter().map(|s| s.submit_event).collect();
+    let family = families::find_family(&opened.recording);
     let memory = opened
         .map
         .map(|map| families::memory_at_submits(&opened.recording, map, &events))
@@ -72,18 +73,20 @@ fn find_shaders(opened: &SourceRecording, only: Option<u32>) -> Result<Vec<Shade
         let Some(memory) = memory.as_ref().filter(|_| only.is_none_or(|n| n == span.index)) else {
             continue;
         };
-        let chain = mali_jm::read_chain(memory, span.head_va);
-        for (position, job) in chain.jobs.iter().enumerate() {
-            for (stage, entry) in mali_jm::find_shaders(job) {
+        let chain = family.read_chain(memory, span.head_va);
+        for (position, job) in chain.iter().flat_map(|c| &c.jobs).enumerate() {
+            for (stage, entry) in job.shaders() {
+                let Some(code) = family.decode_code(memory, entry, MAX_CODE) else {
+                    continue;
+                };
                 let runs = ShaderJob {
                     job: span.index,
                     position,
-                    va: job.va,
-                    kind: job.kind(),
+                    va: job.va(),
+                    kind: job.type_name(),
                     stage,
                 };
-                let code = mali_jm::decode_code(memory, entry);
-                let known = by_entry.entry((memory.space().root.get(), entry)).or_default();
+                let known = by_entry.entry((memory.space().root.0, entry)).or_default();
                 let same = |n: &&usize| found.get(**n).is_some_and(|f| f.code == code);
                 match known.iter().find(same).copied().and_then(|n| found.get_mut(n)) {
                     Some(f) => f.by.push(runs),
@@ -102,7 +105,7 @@ fn find_shaders(opened: &SourceRecording, only: Option<u32>) -> Result<Vec<Shade
     Ok(found)
 }
 
-/// The shaders of a recording.
+/// The shaders of a recording, counted and as text.
 #[derive(Serialize)]
 struct Report {
     /// Number of operations, and of unknown ones, of all different shaders together.
@@ -114,7 +117,7 @@ struct Report {
     shaders: Vec<ShaderRow>,
 }
 
-/// An unknown operation, and its use.
+/// An unknown operation as text, and its use.
 #[derive(Serialize)]
 struct UnknownRow {
     /// `FMA` or `ADD`.
@@ -149,7 +152,7 @@ struct ShaderRow {
     clauses: Vec<ClauseRow>,
 }
 
-/// A job that runs a shader.
+/// A job that runs a shader, with the name of its type.
 #[derive(Serialize)]
 struct JobRow {
     /// Index of the job as in `jobs`.
@@ -184,7 +187,7 @@ struct ClauseRow {
     tuples: Vec<TupleRow>,
 }
 
-/// The two operations of a tuple.
+/// The two operations of a tuple as text.
 #[derive(Serialize)]
 struct TupleRow {
     /// The operations of both units.
@@ -261,8 +264,8 @@ fn job_row(r: &ShaderJob) -> JobRow {
     JobRow {
         job: r.job,
         position: r.position,
-        va: format_hex(r.va.get()),
-        kind: r.kind.map(JobType::name),
+        va: format_hex(r.va.0),
+        kind: r.kind,
     }
 }
 

@@ -1,11 +1,12 @@
 //! `targets`: lists the targets for replays, and the name forms of those that are too many to list.
 
 use crate::cli::failure::complain;
+use crate::cli::gpu::Gpu;
 use crate::cli::paired_agents::forget;
 use crate::cli::replay_arguments::Keys;
-use crate::cli::{Exit, Failure, Out, Verb, format_hex};
+use crate::cli::{Exit, Failure, Out, Verb};
 use clap::{Args, FromArgMatches as _};
-use kinescope_session::targets::{factories, label_containment};
+use kinescope_session::targets::label_containment;
 use replay_engine::client::targets::{self, Availability, ReplayTarget};
 use replay_engine::device::Containment;
 use serde::Serialize;
@@ -26,7 +27,7 @@ struct Arguments {
     keys: Keys,
 }
 
-/// A target that can replay recordings.
+/// A target that can replay recordings, with its state as a word and its device at the same level.
 #[derive(Serialize)]
 struct TargetRow<'a> {
     /// Name of the target, as `--on` takes it.
@@ -39,7 +40,7 @@ struct TargetRow<'a> {
     /// Why it is busy or away.
     reason: Option<&'a str>,
     /// Its GPU; `null` if unknown.
-    gpu: Option<Gpu<'a>>,
+    gpu: Option<Gpu>,
     /// Whether its time is virtual; `null` if unknown.
     virtual_time: Option<bool>,
     /// Whether it runs shaders; `null` if unknown.
@@ -48,24 +49,13 @@ struct TargetRow<'a> {
     containment: Option<Containment>,
 }
 
-/// The GPU of a target.
-#[derive(Serialize)]
-struct Gpu<'a> {
-    /// Id register.
-    id: String,
-    /// Name of the GPU.
-    name: &'a str,
-}
-
 fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     if let Some(name) = &arguments.forget {
         return forget(&arguments.keys.open()?, name, out);
     }
-    let mut all = targets::list_local(&factories());
-    let paired = arguments.keys.open();
-    match paired.and_then(|keys| targets::list_paired(&keys).map_err(|e| Failure::usage(e.to_string()))) {
-        Ok(paired) => all.extend(paired),
-        Err(e) => complain(format_args!("cannot read the paired agents: {e}")),
+    let (all, unread) = arguments.keys.targets().list();
+    if let Some(e) = unread {
+        complain(format_args!("cannot read the paired agents: {e}"));
     }
     let shown = all.iter().map(target_row);
     if out.is_json() {
@@ -78,7 +68,7 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
             .to_vec(),
     ];
     rows.extend(shown.map(|b| {
-        let gpu = b.gpu.as_ref().map_or("-", |g| g.name).to_owned();
+        let gpu = b.gpu.as_ref().map_or("-", |g| &g.name).to_owned();
         let state = b
             .reason
             .map_or_else(|| b.state.to_owned(), |r| format!("{}: {r}", b.state));
@@ -108,10 +98,7 @@ fn target_row(target: &ReplayTarget) -> TargetRow<'_> {
         description: &target.description,
         state,
         reason,
-        gpu: info.map(|i| Gpu {
-            id: format_hex(u64::from(i.gpu_id)),
-            name: &i.gpu_name,
-        }),
+        gpu: info.map(|i| Gpu::new(i.gpu_id, i.gpu_name.as_str())),
         virtual_time: info.map(|i| i.virtual_time),
         computes: info.map(|i| i.computes),
         containment: info.map(|i| i.containment),

@@ -87,7 +87,7 @@ fn warn_about_excluded_end<'a>(what: &str, mut all: impl Iterator<Item = &'a Num
     }
 }
 
-/// A job that is kept although it was not selected.
+/// A job that is kept although it was not selected, with its reason as a word. The engine has an enum of reasons.
 #[derive(Serialize)]
 struct AddedJob {
     /// The job.
@@ -101,7 +101,7 @@ struct AddedJob {
     bytes: Option<u64>,
 }
 
-/// The written part.
+/// The written part: its file, which the engine does not know, and its figures.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The written file, and its size.

@@ -74,9 +74,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let tune = arguments.asking.tune(file, &opened.recording, &launches)?;
     let edits = arguments.inputs.edits(&opened)?;
     let tuned = progress_line::run_with_progress("tuning", |progress, _| {
-        let mut lease = arguments.keys.open_target(&arguments.on)?;
-        tune_on_target(&mut lease, &opened.recording, &edits, &tune, progress)
-            .map_err(|e| Failure::usage(format!("target {}: {e}", arguments.on)))
+        let (targets, changed) = (arguments.keys.targets(), (&opened.recording, &edits));
+        let tuned = tune_on_target(&targets, &arguments.on, changed, &tune, progress);
+        tuned.map_err(|e| Failure::usage(e.to_string()))
     })?;
     for (path, columns, format) in [
         (&arguments.csv, Columns::All, Format::Csv),

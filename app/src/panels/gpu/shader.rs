@@ -9,9 +9,8 @@ use kinescope_session::Document;
 use kinescope_session::code::{self, ChainShader, Listing, MAX_SYNC_READ_BYTES};
 use kinescope_session::derived_data::Stage;
 use std::sync::Arc;
-use trace_core::GpuVa;
-use trace_core::families::mali_jm::{CodeEnd, MAX_CODE};
 use trace_core::families::{JobForm, find_family};
+use trace_core::shader_code::{CodeEnd, MAX_CODE};
 
 mod bar;
 mod lines;

@@ -8,7 +8,7 @@ use egui::accesskit::Role;
 use egui::{EventFilter, Key, Modifiers, RichText, Stroke, StrokeKind, Ui, WidgetInfo};
 use kinescope_session::{Document, lanes, text};
 use std::sync::Arc;
-use trace_core::families::{JobForm, find_family};
+use trace_core::families::find_family;
 use trace_core::filter::{FilterError, Query, Selection};
 
 mod completion;
@@ -266,16 +266,16 @@ fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui
     }
 }
 
-/// Returns an example of a filter that suits the recording: calls, jobs of a Mali, or registers of any device.
-fn hint(doc: &Document) -> &'static str {
-    let mali = doc.recording.metadata.identity.gpu_id != 0
-        && doc.derived.map.is_some()
-        && find_family(&doc.recording).job_form() != JobForm::CommandStreams;
-    match (doc.recording.api().is_some(), mali) {
-        (true, _) => "filter, for example: launch or copy, event in 10..=20",
-        (_, true) => "filter, for example: reg =~ \"JS1_\" and write and job in 4..=9",
-        _ => "filter, for example: write and value & 0x100, event in 10..=20",
-    }
+/// Returns an example of a filter that suits the recording: calls, jobs of its GPU, or registers of any device.
+fn hint(doc: &Document) -> String {
+    let has_gpu = doc.recording.metadata.identity.gpu_id != 0 && doc.derived.map.is_some();
+    let of_jobs = has_gpu.then(|| find_family(&doc.recording).filter_example()).flatten();
+    let example = match (doc.recording.api().is_some(), of_jobs) {
+        (true, _) => "launch or copy, event in 10..=20",
+        (_, Some(example)) => example,
+        _ => "write and value & 0x100, event in 10..=20",
+    };
+    format!("filter, for example: {example}")
 }
 
 /// Lays out a filter's text with the error underlined.

@@ -7,7 +7,7 @@ use kinescope::panels::contents::screen::PictureKind;
 use kinescope_files::scene::Selection;
 use kinescope_session::screen::FormatSource;
 use trace_core::recording::Recording;
-use trace_core::screen::{PixelFormat, StoreState};
+use trace_core::screen::{PixelBounds, PixelFormat, StoreState};
 
 /// Opens the synthetic recording with Screen in front, after its last event.
 fn open() -> Window {
@@ -160,10 +160,13 @@ fn the_recorded_picture_is_shown_and_compared() {
     assert_eq!(w.views().screen.picture_kind, PictureKind::Recorded);
     w.click("Show difference");
     let c = w.views().screen.comparison().unwrap().clone();
-    assert_eq!(
-        (c.differing, c.bounds),
-        (1, Some([TWICE[0], TWICE[1], TWICE[0], TWICE[1]]))
-    );
+    let pixel = PixelBounds {
+        left: TWICE[0],
+        top: TWICE[1],
+        right: TWICE[0],
+        bottom: TWICE[1],
+    };
+    assert_eq!((c.differing, c.bounds), (1, Some(pixel)));
     assert!(w.has_part("differ, by"));
     assert!(w.has_part("not known, not compared"));
     w.click("Show replayed");

@@ -139,7 +139,7 @@ pub fn tuned() -> TuneReport {
         after: health(44, 1965),
         ..TuneReport::default()
     };
-    (t.phases.ready, t.phases.total) = (900_000_000, 1_400_000_000);
+    (t.phases.ready_ns, t.phases.total_ns) = (900_000_000, 1_400_000_000);
     t
 }
 

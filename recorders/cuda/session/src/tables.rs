@@ -110,11 +110,6 @@ impl Tables {
         n
     }
 
-    /// Forgets the functions whose handles can be reused.
-    pub fn forget_functions(&mut self, gone: impl Fn(u32) -> bool) {
-        self.functions.retain(|_, n| !gone(*n));
-    }
-
     /// Returns the number of a call's name.
     pub fn name(&mut self, name: &'static str) -> u32 {
         if let Some(n) = self.names.get(name) {
@@ -161,8 +156,7 @@ mod tests {
         assert_eq!(t.new_function(2, f("a", Some(1))), 1);
         assert_eq!(t.new_function(3, f("a", Some(0))), 0);
         assert_eq!(t.function(3), Some(0));
-        t.forget_functions(|n| n == 0);
-        assert_eq!((t.function(3), t.function(2)), (None, Some(1)));
+        assert_eq!(t.function(2), Some(1));
         let v = t.version();
         assert_eq!((t.name("cuInit"), t.name("cuCtxCreate"), t.name("cuInit")), (0, 1, 0));
         assert!(t.version() > v);

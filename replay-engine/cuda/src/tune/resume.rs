@@ -80,7 +80,7 @@ impl ResumeState {
     #[must_use]
     pub fn new(request: &TuneRequest, before: Option<TuneReport>, mut now: TuneReport) -> Self {
         now.processes = 1;
-        let took = now.phases.total;
+        let took = now.phases.total_ns;
         let known = before.as_ref().map_or(0, count_rejected);
         if let Some(before) = before {
             now.phases.add(&before.phases);

@@ -178,7 +178,7 @@ fn call_plan_has_inputs_and_code_but_no_readbacks() {
     assert_eq!(plan.images.len(), 3);
     assert!(compiled.pages.values().all(|p| p[100] != 9));
     let verified = verify(plan, &device()).unwrap();
-    assert_eq!(verified.jobs, 1);
+    assert_eq!(verified.report().jobs, 1);
     let plan_recording = PlanRecording::new(plan.planned_calls().unwrap(), &compiled.pages).unwrap();
     let script = plan_recording.script().unwrap();
     let events: Vec<u64> = script.steps.iter().map(|(e, _)| *e).collect();

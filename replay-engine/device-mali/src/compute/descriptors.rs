@@ -12,8 +12,8 @@ use crate::fault::Fault;
 use crate::model::ModelData;
 use crate::registers::exception;
 use crate::texture::Arch;
-use trace_core::GpuVa;
-use trace_core::families::mali_jm::{Dispatch, HEADER_BYTES};
+use trace_core::families::Dispatch;
+use trace_core::families::mali_jm::HEADER_BYTES;
 
 /// Size of the draw descriptor, bytes. It starts 64 bytes after the start of the job.
 const DRAW_BYTES: usize = 128;

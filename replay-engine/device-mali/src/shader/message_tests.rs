@@ -12,7 +12,7 @@ use crate::texture::Arch;
 use proptest::prelude::*;
 use replay_engine::device::Arena;
 use trace_core::PhysAddr;
-use trace_core::families::mali_jm::Dispatch;
+use trace_core::families::Dispatch;
 
 const PAGES: u64 = 4;
 const BYTES: u64 = PAGES * PAGE_SIZE as u64;

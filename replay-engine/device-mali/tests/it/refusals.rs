@@ -68,7 +68,10 @@ fn valid_sample_plans_are_accepted() {
     ] {
         let c = compiled(&sample(name));
         let v = verify(&c.plan, &c.pages, &target()).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert!(v.jobs > 0 && v.leaves > 0 && v.tables > 0, "{name}: {v:?}");
+        assert!(
+            v.report().jobs > 0 && v.report().leaves > 0 && v.report().tables > 0,
+            "{name}: {v:?}"
+        );
     }
 }
 

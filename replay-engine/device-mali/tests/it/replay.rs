@@ -50,7 +50,7 @@ fn the_published_recordings_replay_and_match() {
         let Some(r) = published(name) else { continue };
         let c = compiled(&r);
         let v = verify(&c.plan, &c.pages, &target()).unwrap();
-        assert_eq!(v.jobs as usize, jobs);
+        assert_eq!(v.report().jobs as usize, jobs);
         assert_eq!(c.plan.jobs().len(), jobs);
         assert!(c.plan.jobs().iter().all(|j| j.done_event.is_some()));
         assert_eq!(
@@ -331,7 +331,7 @@ fn an_unmapped_job_header_faults_with_its_code_and_address() {
         assert!(
             f.registers
                 .iter()
-                .any(|(n, v, _)| n == "AS0_FAULTADDRESS" && *v == va.get()),
+                .any(|r| r.name == "AS0_FAULTADDRESS" && r.value == va.0),
             "{f:#?}"
         );
         assert!(f.nearest_buffer.is_some());
@@ -548,7 +548,7 @@ fn failures_are_in_the_outcome_and_the_device_is_reset() {
     let o = run(&c.plan, &c.pages, &mut device, &Progress::new());
     assert_eq!((o.verdict, o.interrupts(), device.resets), (Verdict::Failed, 0, 2));
     assert!(o.faults[0].summary.contains("no interrupt came"), "{:#?}", o.faults);
-    assert!(o.faults[0].registers.iter().any(|(n, _, _)| n == "GPU_IRQ_RAWSTAT"));
+    assert!(o.faults[0].registers.iter().any(|r| r.name == "GPU_IRQ_RAWSTAT"));
 
     let cancelled = Progress::new();
     cancelled.cancel();

@@ -1,7 +1,7 @@
 //! Tests of memory that the CPU changes after the first submit: its recording and its replay.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use driver_mali::samples::{CHANGES_DATA, CHANGES_LATE, record_changes};
+use crate::sample_table::{CHANGES_DATA, CHANGES_LATE, record_changes};
 use driver_mali::{ChainBuilder, Driver, DriverError, JobSpec, Recorder, SpaceId};
 use replay_core::{Action, Actions};
 use replay_engine::device::RegisterTarget;
@@ -250,7 +250,7 @@ fn replay(r: &Recording, edits: &Edits) -> (Compiled, Outcome, Recording) {
     assert_eq!(plan::text::parse(&text).unwrap(), c.plan);
     assert_eq!(Plan::from_bytes(&c.plan.to_bytes().unwrap()).unwrap(), c.plan);
     let verified = verify::verify(&c.plan, &c.pages, &target).unwrap();
-    assert_eq!(verified.jobs as usize, c.plan.jobs().len());
+    assert_eq!(verified.report().jobs as usize, c.plan.jobs().len());
     let o = run::run(&c.plan, &c.pages, &mut *device, &Progress::new());
     assert_eq!(
         (o.verdict, &o.failure, &o.divergences),

@@ -1,7 +1,7 @@
 //! Tests of edits of buffers that the CPU rewrites during a recording, and of invalid memory changes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use driver_mali::samples::record_changes;
+use crate::sample_table::record_changes;
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder, SpaceId};
 use replay_core::{Action, Actions};
 use replay_engine::device::RegisterTarget;

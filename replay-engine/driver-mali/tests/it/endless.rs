@@ -11,8 +11,8 @@ use replay_core::{Device, WaitResult};
 use replay_engine::compile::compile;
 use replay_engine::device::{RegisterTarget, Target, space};
 use replay_engine::plan::{CompileOptions, Edits};
-use replay_engine::run::{Outcome, Verdict, run};
-use trace_core::families::mali_jm::Dispatch;
+use replay_engine::run::{FaultRegister, Outcome, Verdict, run};
+use trace_core::families::Dispatch;
 use trace_core::finding::FindingKind;
 use trace_core::mmu::Rights;
 use trace_core::progress::Progress;
@@ -356,7 +356,11 @@ fn edited_input_with_an_endless_shader_is_reported_as_a_hang() {
     assert_eq!((job.done, job.status, job.computed), (false, None, None));
     // The fault report reads the slot as active.
     assert_eq!(o.faults.len(), 1);
-    let status = ("JS1_STATUS".to_owned(), 8, "ACTIVE".to_owned());
+    let status = FaultRegister {
+        name: "JS1_STATUS".to_owned(),
+        value: 8,
+        means: "ACTIVE".to_owned(),
+    };
     assert!(o.faults[0].registers.contains(&status), "{:?}", o.faults[0]);
     assert!(!o.computed);
     // A finding with the job contains the reason.

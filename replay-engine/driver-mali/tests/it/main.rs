@@ -16,4 +16,6 @@ mod endless;
 mod outcomes;
 mod pictures;
 mod programs;
+#[path = "../../examples/make_samples/samples.rs"]
+mod sample_table;
 mod samples;

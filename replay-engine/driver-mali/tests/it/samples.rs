@@ -1,7 +1,7 @@
 //! Tests of the samples: their jobs' results, valid plans, and reproducible files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
-use driver_mali::samples::{FILL, LIVE, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
+use crate::sample_table::{FILL, LIVE, RESULT_WORDS, RESULTS, SAMPLES, Sample, Source, write_value};
 use driver_mali::{ChainBuilder, Driver, JobSpec, Recorder};
 use replay_engine::device::RegisterTarget;
 use replay_engine::plan::{CompileOptions, Edits};
@@ -151,7 +151,12 @@ fn every_sample_replays_with_a_match() {
             .unwrap_or_else(|e| panic!("{}: {e}", sample.file));
         let verified =
             verify::verify(&compiled.plan, &compiled.pages, &target).unwrap_or_else(|e| panic!("{}: {e}", sample.file));
-        assert_eq!(verified.jobs as usize, compiled.plan.jobs().len(), "{}", sample.file);
+        assert_eq!(
+            verified.report().jobs as usize,
+            compiled.plan.jobs().len(),
+            "{}",
+            sample.file
+        );
         let o = run::run(&compiled.plan, &compiled.pages, &mut *device, &Progress::new());
         assert_eq!(
             (o.verdict, &o.failure, &o.divergences),

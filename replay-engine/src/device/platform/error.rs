@@ -71,14 +71,16 @@ pub enum PlatformError {
         /// The error of the operating system.
         source: io::Error,
     },
-    /// The id register of a Mali holds no known GPU id.
+    /// The id register of a GPU holds no known GPU id.
     #[error(
-        "{device} is a Mali according to the device tree, but its id register reads {id:#x}, which is not a known \
+        "{device} is a {family} according to the device tree, but its id register reads {id:#x}, which is not a known \
          GPU; check that it is powered"
     )]
     NoGpu {
         /// The device.
         device: String,
+        /// Name of the family's GPUs.
+        family: &'static str,
         /// The value that was read.
         id: u32,
     },

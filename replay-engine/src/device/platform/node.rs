@@ -3,6 +3,7 @@
 use super::error::PlatformError;
 use super::name::Name;
 use super::tree::{Node, Tree};
+use super::tree_gpu::{KnownGpu, TreeGpus};
 use crate::device::host::Host;
 use crate::device::vfio::Group;
 use trace_core::PhysAddr;
@@ -22,6 +23,8 @@ pub struct PlatformNode {
     pub memory: Option<(PhysAddr, u64)>,
     /// The IOMMU of the device, according to the tree.
     pub iommu: Option<Iommu>,
+    /// The GPUs that it belongs to, or `None` if it is a device on a bus.
+    pub(super) gpu: Option<KnownGpu>,
 }
 
 /// The IOMMU of a device.
@@ -58,7 +61,7 @@ impl Iommu {
 /// Kernel buses that device-tree devices are on.
 const BUSES: [&str; 2] = ["platform", "amba"];
 
-fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
+fn describe(host: &Host, tree: &Tree, node: &Node, gpus: TreeGpus) -> Option<PlatformNode> {
     let compatible = node.texts("compatible");
     let windows = tree.windows(node);
     let (base, _) = *windows.first()?;
@@ -80,6 +83,7 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
         .find(|bus| name.chars().all(plain) && host.has(folder(bus)));
     let memory = tree.find_linked(node, "memory-region");
     Some(PlatformNode {
+        gpu: gpus.find(&compatible),
         device: PlatformDevice {
             node: node.path.clone(),
             compatible,
@@ -101,12 +105,12 @@ fn describe(host: &Host, tree: &Tree, node: &Node) -> Option<PlatformNode> {
 
 /// Returns the devices with registers in a machine's device tree, by address.
 #[must_use]
-pub fn list_devices(host: &Host) -> Vec<PlatformNode> {
+pub fn list_devices(host: &Host, gpus: TreeGpus) -> Vec<PlatformNode> {
     let tree = Tree::read(host);
     let mut all: Vec<PlatformNode> = tree
         .nodes
         .iter()
-        .filter_map(|n| describe(host, &tree, n))
+        .filter_map(|n| describe(host, &tree, n, gpus))
         // Memory of the machine itself is not a device.
         .filter(|d| !d.device.node.starts_with("/reserved-memory/") && !d.device.node.starts_with("/memory"))
         .collect();
@@ -119,8 +123,8 @@ impl PlatformNode {
     ///
     /// # Errors
     /// [`PlatformError`], with the existing devices.
-    pub fn find(host: &Host, name: &Name) -> Result<Self, PlatformError> {
-        let all = list_devices(host);
+    pub fn find(host: &Host, name: &Name, gpus: TreeGpus) -> Result<Self, PlatformError> {
+        let all = list_devices(host, gpus);
         if all.is_empty() {
             return Err(PlatformError::NoTree);
         }
@@ -145,17 +149,17 @@ impl PlatformNode {
         }
     }
 
-    /// Returns whether it is a Mali GPU.
+    /// Returns whether it is a GPU whose plans contain page tables.
     #[must_use]
-    pub fn is_mali(&self) -> bool {
-        self.device.compatible.iter().any(|c| c.starts_with("arm,mali-"))
+    pub fn is_gpu(&self) -> bool {
+        self.gpu.is_some()
     }
 
     /// Returns whether plans are possible for it: a register map exists, or its id register can identify it.
     #[must_use]
     pub fn is_known(&self) -> bool {
         let hardware = Hardware::Platform(self.device.clone());
-        self.is_mali() || RegisterMap::for_hardware(&hardware).is_some()
+        self.is_gpu() || RegisterMap::for_hardware(&hardware).is_some()
     }
 
     /// Returns a description for the user: the device, its driver, and what a plan could use.
@@ -168,7 +172,7 @@ impl PlatformNode {
             None => hardware.id(),
         };
         let driver = self.bus.as_ref().and_then(|(_, d)| d.as_deref()).unwrap_or("none");
-        let (map, by) = match self.is_mali() {
+        let (map, by) = match self.is_gpu() {
             true => ("by its id register", "page tables"),
             false => (map.map_or("none", RegisterMap::name), "nothing"),
         };

@@ -1,4 +1,4 @@
-//! A device-tree device as a target: a bus device operated through its windows, or a Mali, whose plans contain page
+//! A device-tree device as a target: a bus device operated through its windows, or a GPU, whose plans contain page
 //! tables.
 
 use super::driver;
@@ -6,6 +6,7 @@ use super::error::PlatformError;
 use super::interrupts::{Interrupts, status_registers};
 use super::name::Name;
 use super::node::{Iommu, PlatformNode};
+use super::tree_gpu::{TreeGpu, TreeGpus};
 use crate::device::guard::Guard;
 use crate::device::host::Host;
 use crate::device::mapping::Mapping;
@@ -19,14 +20,10 @@ use crate::device::{
 use replay_core::{Device, DeviceError, WaitResult};
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use trace_core::families::mali_jm::reset;
+use std::time::Duration;
 use trace_core::recording::{Hardware, Page, PlatformWindow};
 use trace_core::registers::RegisterMap;
 use trace_core::{BusAddr, PAGE_SIZE, PhysAddr};
-
-/// Maximum time of a Mali reset.
-const RESET_LIMIT: Duration = Duration::from_millis(500);
 
 /// The options for opening devices.
 #[derive(Clone, Debug)]
@@ -37,15 +34,17 @@ pub struct Options {
     pub memory: u64,
     /// The guard that returns the device when this process ends.
     pub guard: Option<Guard>,
+    /// The GPUs of the families, from [`crate::tree_gpus`].
+    pub gpus: TreeGpus,
 }
 
 /// A device of this machine's device tree.
 ///
-/// [`Target::reset`] resets a Mali by its own command. For another device the known state is: its interrupt as it
+/// [`Target::reset`] resets a GPU by its own command. For another device the known state is: its interrupt as it
 /// was, memory for plans zero. Its registers are unchanged, because no reset method is known.
 pub struct PlatformReplayDevice {
     info: DeviceInfo,
-    mali: bool,
+    gpu: Option<&'static dyn TreeGpu>,
     interrupts: Interrupts,
     /// By space number in plans.
     windows: Vec<Option<Mapping>>,
@@ -109,7 +108,7 @@ impl PlatformReplayDevice {
     /// [`PlatformError`], if no device or several have that name, a driver is bound to it, or the kernel refuses
     /// access.
     pub fn open(host: &Host, name: &Name, options: &Options) -> Result<Self, PlatformError> {
-        let of = PlatformNode::find(host, name)?;
+        let of = PlatformNode::find(host, name, options.gpus)?;
         driver::take(host, &of, options.take, options.guard.as_ref())?;
         let source = source(host, &of)?;
         let way = match source.uio {
@@ -133,21 +132,21 @@ impl PlatformReplayDevice {
                 virtual_time: false,
                 computes: false,
             },
-            mali: of.is_mali(),
+            gpu: of.gpu.map(|g| g.0),
             interrupts: Interrupts::None,
             windows: Vec::new(),
             memory,
             ticks: Ticks::new(),
             trouble: None,
         };
-        let map = match device.mali {
-            true => Some(device.become_mali(&of, &source)?),
-            false => device.become_bus(&of, &source, hardware)?,
+        let map = match device.gpu {
+            Some(gpu) => Some(device.become_gpu(gpu, &of, &source)?),
+            None => device.become_bus(&of, &source, hardware)?,
         };
         let list = map.map(status_registers).unwrap_or_default();
         device.interrupts = match &source.uio {
-            // One file forwards one interrupt; a Mali has three.
-            Some(_) if !device.mali => Interrupts::File(source.file),
+            // One file forwards one interrupt; a GPU has several.
+            Some(_) if device.gpu.is_none() => Interrupts::File(source.file),
             _ if !list.is_empty() => Interrupts::Status(list),
             _ => Interrupts::None,
         };
@@ -176,18 +175,24 @@ impl PlatformReplayDevice {
         }))
     }
 
-    /// Sets up a Mali: one window, the GPU of its id register, contained by its page tables.
-    fn become_mali(&mut self, of: &PlatformNode, source: &Source) -> Result<&'static RegisterMap, PlatformError> {
+    /// Sets up a GPU: one window, the model of its id register, contained by its page tables.
+    fn become_gpu(
+        &mut self,
+        gpu: &dyn TreeGpu,
+        of: &PlatformNode,
+        source: &Source,
+    ) -> Result<&'static RegisterMap, PlatformError> {
         let none = |id| PlatformError::NoGpu {
             device: of.name.clone(),
+            family: gpu.name(),
             id,
         };
         let window = of.device.windows.first().ok_or_else(|| none(0))?;
         let registers = map(source, of, 0, window)?;
-        let id = registers.read(reset::GPU_ID, 4).unwrap_or(0) as u32;
+        let id = gpu.read_id(&registers);
         let map = RegisterMap::for_gpu(id).ok_or_else(|| none(id))?;
         self.info.gpu_id = id;
-        self.info.gpu_name = map.gpu_name(id).unwrap_or("Mali").to_owned();
+        self.info.gpu_name = map.gpu_name(id).unwrap_or(gpu.name()).to_owned();
         self.info.register_map = map.name().to_owned();
         self.info.containment = Containment::PageTables;
         self.info.windows = Window::registers(window.bytes);
@@ -268,28 +273,13 @@ impl PlatformReplayDevice {
         }
     }
 
-    /// Stops all work of a Mali, and resets its address spaces.
-    fn reset_mali(&self) -> Result<(), ReplayDeviceError> {
+    /// Resets the GPU, if it is one. Returns whether it is.
+    fn reset_gpu(&self) -> Result<bool, ReplayDeviceError> {
         let failed = |what: &str| ReplayDeviceError::Failed(format!("{}: {what}", self.info.name));
+        let Some(gpu) = self.gpu else { return Ok(false) };
         let registers = self.registers().ok_or_else(|| failed("it has no registers"))?;
-        let write = |offset, value| {
-            registers
-                .write(offset, 4, value)
-                .ok_or_else(|| failed("its MMIO region is too small"))
-        };
-        for mask in reset::MASKS {
-            write(mask, 0)?;
-        }
-        write(reset::GPU_IRQ_CLEAR, reset::RESET_COMPLETED)?;
-        write(reset::GPU_COMMAND, reset::SOFT_RESET)?;
-        let start = Instant::now();
-        while registers.read(reset::GPU_IRQ_RAWSTAT, 4).unwrap_or(0) & reset::RESET_COMPLETED == 0 {
-            if start.elapsed() > RESET_LIMIT {
-                return Err(failed("it did not end a reset within 500 ms"));
-            }
-            std::thread::sleep(Duration::from_micros(50));
-        }
-        write(reset::GPU_IRQ_CLEAR, u64::from(u32::MAX))
+        gpu.reset(registers).map_err(failed)?;
+        Ok(true)
     }
 }
 
@@ -381,8 +371,7 @@ impl Target for PlatformReplayDevice {
 
     fn reset(&mut self) -> Result<(), ReplayDeviceError> {
         self.trouble = None;
-        if self.mali {
-            self.reset_mali()?;
+        if self.reset_gpu()? {
             // Jobs may have written anywhere in it.
             self.memory.note_device_writes();
         }
@@ -406,9 +395,9 @@ impl RegisterTarget for PlatformReplayDevice {
     }
 
     fn content_frames(&mut self) -> Option<Vec<u64>> {
-        match self.mali {
-            true => None,
-            false => self.memory.list_content_frames(),
+        match self.gpu {
+            Some(_) => None,
+            None => self.memory.list_content_frames(),
         }
     }
 
@@ -436,9 +425,7 @@ impl RegisterTarget for PlatformReplayDevice {
 
 impl Drop for PlatformReplayDevice {
     fn drop(&mut self) {
-        if self.mali
-            && let Err(e) = self.reset_mali()
-        {
+        if let Err(e) = self.reset_gpu() {
             tracing::error!("{e}");
         }
     }

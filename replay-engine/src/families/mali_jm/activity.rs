@@ -4,9 +4,9 @@
 //! writes that might not are refused.
 
 use super::run::{ACTIVE, SLOT_ENDED, SLOT_FAILED};
+use super::tree_gpu::RESET_COMPLETED;
 use crate::rules::Reason;
 use std::collections::{BTreeMap, BTreeSet};
-use trace_core::families::mali_jm::reset::RESET_COMPLETED;
 use trace_core::recording::InterruptLine;
 use trace_core::registers::{Register, Role};
 

@@ -9,7 +9,8 @@ use super::unwritten::UnwrittenRegisters;
 use crate::device::space;
 use crate::plan::{PlanMemory, PlannedAccesses, ReadClasses, RewriteKind};
 use crate::rules::{
-    MAX_EVENTS, Reason, Refusal, Verified, Work, budget_exceeded, check_count, describe_allowed, each_action, refuse,
+    MAX_EVENTS, Reason, Refusal, VerificationReport, Work, budget_exceeded, check_count, describe_allowed, each_action,
+    refuse,
 };
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -61,7 +62,7 @@ pub fn check<'a>(
     images: Vec<&'a Page>,
     reach: ReachableFrames,
     work: &'a Work<'a>,
-    verified: &mut Verified,
+    verified: &mut VerificationReport,
 ) -> Result<PlanMemory<'a>, Refusal> {
     let mut w = Walker {
         plan,

@@ -1,5 +1,6 @@
 //! The registers of a fault: job status, fault status and address of the address spaces and of the GPU.
 
+use crate::families::FaultRegister;
 use crate::families::replay_family::{FaultState, RegisterReader};
 use crate::plan::PlannedAccesses;
 use trace_core::GpuVa;
@@ -44,7 +45,11 @@ pub(super) fn read_fault(
             }
             _ => {}
         }
-        state.registers.push((name(r).to_owned(), value, meaning));
+        state.registers.push(FaultRegister {
+            name: name(r).to_owned(),
+            value,
+            means: meaning,
+        });
     }
     let code = if job_code > NOT_A_FAULT { job_code } else { space_code };
     if code != 0 {

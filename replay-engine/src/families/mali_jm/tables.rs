@@ -1,7 +1,7 @@
 //! Rule 2: every address that the GPU can access is one of the plan's own pages, and not one of its page tables.
 
 use crate::plan::{PlanMemory, PlanSpace, PlannedAccesses};
-use crate::rules::{Reason, Refusal, TABLE, Verified, Work, refuse};
+use crate::rules::{Reason, Refusal, TABLE, VerificationReport, Work, refuse};
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use trace_core::mmu::{
@@ -223,7 +223,7 @@ pub(super) fn walk(
     plan: PlannedAccesses<'_>,
     memory: &PlanMemory<'_>,
     work: &Work<'_>,
-    verified: &mut Verified,
+    verified: &mut VerificationReport,
 ) -> Result<ReachableFrames, Refusal> {
     let mut reach = ReachableFrames {
         tables: BTreeMap::new(),
@@ -262,7 +262,7 @@ fn tables(
     memory: &PlanMemory<'_>,
     work: &Work<'_>,
     reach: &mut ReachableFrames,
-    verified: &mut Verified,
+    verified: &mut VerificationReport,
 ) -> Result<(), Reason> {
     let used = used(plan);
     let expected = root_register(space.format, space.root);
@@ -306,7 +306,7 @@ fn leaves(
     memory: &PlanMemory<'_>,
     work: &Work<'_>,
     reach: &mut ReachableFrames,
-    verified: &mut Verified,
+    verified: &mut VerificationReport,
 ) -> Result<(), Reason> {
     let mut bad = Ok(());
     let walked = for_each_leaf(space.format, space.root, memory, &mut |leaf| {

@@ -4,7 +4,7 @@ use super::body;
 use super::tables;
 use crate::device::DeviceInfo;
 use crate::plan::{PageSource, PlanMemory, PlannedAccesses, RewriteKind};
-use crate::rules::{OUTPUT_PAGE, Reason, Refusal, Verified, Work, check_count, check_images, hex, refuse};
+use crate::rules::{OUTPUT_PAGE, Reason, Refusal, VerificationReport, Work, check_count, check_images, hex, refuse};
 use trace_core::registers::RegisterMap;
 use trace_core::{GpuVa, PAGE_SIZE};
 
@@ -18,7 +18,7 @@ pub(super) fn check(
     target: &DeviceInfo,
     map: &RegisterMap,
     work: &Work<'_>,
-) -> Result<Verified, Refusal> {
+) -> Result<VerificationReport, Refusal> {
     if let Some(device) = &target.hardware {
         let (plan, device) = (String::new(), device.id());
         return refuse(0, "envelope", Reason::OtherHardware { plan, device });
@@ -30,7 +30,7 @@ pub(super) fn check(
         place: format!("page {:#x}", m.frame),
         reason: Reason::PageMissing { digest: hex(&m.digest) },
     })?;
-    let mut verified = Verified::default();
+    let mut verified = VerificationReport::default();
     let changes = plan.envelope.change_images(pages).map_err(|(number, digest)| Refusal {
         rule: 2,
         place: format!("image {number}"),

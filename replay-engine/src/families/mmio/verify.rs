@@ -12,7 +12,8 @@ use crate::plan::{
     UnwrittenRegisters,
 };
 use crate::rules::{
-    MAX_EVENTS, Reason, Refusal, Verified, Work, budget_exceeded, check_count, describe_allowed, each_action, refuse,
+    MAX_EVENTS, Reason, Refusal, VerificationReport, Work, budget_exceeded, check_count, describe_allowed, each_action,
+    refuse,
 };
 use replay_core::{Action, ReadClass, width_mask};
 use std::collections::BTreeSet;
@@ -52,7 +53,7 @@ pub(super) fn check<'a>(
     target: &DeviceInfo,
     map: &'a RegisterMap,
     work: &'a Work<'a>,
-    verified: &mut Verified,
+    verified: &mut VerificationReport,
 ) -> Result<(), Refusal> {
     envelope::check(plan, mmio, target)?;
     let master = mmio

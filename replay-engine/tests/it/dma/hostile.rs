@@ -96,7 +96,7 @@ fn refuse(body: &str) -> String {
 fn check_accepted(body: &str) {
     let progress = Progress::new();
     let done = verify_plan(&virtio_plan(body), &Work::new(MAX_STEPS, &progress));
-    assert_eq!(done.unwrap().unproved, Vec::<String>::new());
+    assert_eq!(done.unwrap().report().unproved, Vec::<String>::new());
 }
 
 #[test]

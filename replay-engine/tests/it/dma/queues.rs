@@ -40,7 +40,7 @@ fn compiled_for(recording: &Recording, info: &DeviceInfo) -> Result<Compiled, Co
 fn compiled() -> Compiled {
     let compiled = compiled_for(&sample(), &virtio()).unwrap();
     let verified = verify(&compiled.plan, &compiled.pages, &virtio()).unwrap();
-    assert_eq!(verified.unproved, Vec::<String>::new());
+    assert_eq!(verified.report().unproved, Vec::<String>::new());
     compiled
 }
 

@@ -25,7 +25,7 @@ pub const INFO: Form = form(
      distinct_pages:n mapped_pages:n address_spaces:n buffers:a span_ns:n lost_events:n gpu:o source:s capture:o~ \
      applied_edits:a~ recorded:o? processes:o~ calls:o~",
 );
-pub const INFO_GPU: Form = form("app/src/cli/verbs/info.rs", "Gpu", "id:h name:s");
+pub const INFO_GPU: Form = form("app/src/cli/gpu.rs", "Gpu", "id:h name:s");
 pub const INFO_BUFFER: Form = form(
     "app/src/cli/verbs/info.rs",
     "Buffer",
@@ -77,11 +77,7 @@ pub const CHAIN_JOB: Form = form(
     "Job",
     "va:h type:s? decoded:b dispatch:o? shader_va:h?",
 );
-pub const DISPATCH: Form = form(
-    "trace-core/src/families/mali_jm/payload.rs",
-    "Dispatch",
-    "workgroups:a size:a",
-);
+pub const DISPATCH: Form = form("trace-core/src/families/chain.rs", "Dispatch", "workgroups:a size:a");
 pub const RECORDED_RESULT: Form = form(
     "app/src/cli/verbs/jobs.rs",
     "RecordedResult",
@@ -298,8 +294,8 @@ pub const SCREEN_COMPARISON: Form = form(
     "compared:n differing:n worst:n bounds:o? other_event:n~ first:o?",
 );
 pub const SCREEN_BOUNDS: Form = form(
-    "app/src/cli/verbs/screen/comparison.rs",
-    "Bounds",
+    "trace-core/src/screen/compare.rs",
+    "PixelBounds",
     "left:n top:n right:n bottom:n",
 );
 pub const FIRST_PIXEL: Form = form(
@@ -341,7 +337,7 @@ pub const REGISTER_VALUE: Form = form(
     "ValueRow",
     "value:h count:n means:s?",
 );
-pub const POLLER: Form = form("app/src/cli/verbs/stats/guess.rs", "Poller", "thread:n reads:n");
+pub const POLLER: Form = form("trace-core/src/registers/guess.rs", "Poller", "thread:n reads:n");
 pub const FOLLOWER: Form = form(
     "app/src/cli/verbs/stats/guess.rs",
     "FollowerRow",
@@ -592,7 +588,7 @@ pub const TARGET: Form = form(
     "TargetRow",
     "board:s description:s state:s reason:s? gpu:o? virtual_time:b? computes:b? containment:s?",
 );
-pub const TARGET_GPU: Form = form("app/src/cli/verbs/targets.rs", "Gpu", "id:h name:s");
+pub const TARGET_GPU: Form = form("app/src/cli/gpu.rs", "Gpu", "id:h name:s");
 pub const AGENT: Form = form(
     "app/src/cli/verbs/agents.rs",
     "Agent",
@@ -631,7 +627,7 @@ pub const READ_CLASSES: Form = form(
     "ReadClasses",
     "equal:n masked:n until:n feeds:n any:n",
 );
-pub const REWRITE: Form = form("app/src/cli/verbs/plan.rs", "Rewrite", "kind:s event:n? detail:s");
+pub const REWRITE: Form = form("replay-engine/src/plan.rs", "Rewrite", "kind:s event:n? detail:s");
 pub const BUDGETS: Form = form(
     "replay-engine/src/plan.rs",
     "Budgets",
@@ -639,7 +635,7 @@ pub const BUDGETS: Form = form(
 );
 pub const VERIFIED: Form = form(
     "replay-engine/src/rules/reason.rs",
-    "Verified",
+    "VerificationReport",
     "leaves:n tables:n jobs:n unproved:a",
 );
 pub const REPLAY: Form = form(
@@ -650,7 +646,7 @@ pub const REPLAY: Form = form(
      board:s failure:s? faults:a job_outcomes:a device_ns:n fingerprint:d allowed:a mastered_bus:b calls:o~",
 );
 pub const DIVERGENCE: Form = form(
-    "app/src/cli/verbs/replay.rs",
+    "replay-engine/src/run/outcome.rs",
     "Divergence",
     "event:n register:s expected:h got:h class:s job:n?",
 );
@@ -670,7 +666,11 @@ pub const FAULT: Form = form(
     "Fault",
     "job:n? event:n summary:s exception:s address:h? registers:a walk:a nearest_buffer:s? nearest_distance:n?",
 );
-pub const FAULT_REGISTER: Form = form("app/src/cli/verbs/replay.rs", "FaultRegister", "name:s value:h means:s");
+pub const FAULT_REGISTER: Form = form(
+    "replay-engine/src/families/replay_family.rs",
+    "FaultRegister",
+    "name:s value:h means:s",
+);
 pub const JOB_OUTCOME: Form = form(
     "app/src/cli/verbs/replay.rs",
     "Job",
@@ -682,8 +682,8 @@ pub const TIMING: Form = form(
     "plan_ns:n push_ns:n run_ns:n runs:o~",
 );
 pub const RUN_TIMES: Form = form(
-    "app/src/cli/verbs/replay.rs",
-    "Percentiles",
+    "replay-engine/src/run/outcome.rs",
+    "RunTimes",
     "count:n min_ns:n p50_ns:n p90_ns:n p99_ns:n max_ns:n",
 );
 /// The keys that are part of [`CALLS_OUTCOME`].
@@ -742,8 +742,8 @@ pub const TUNE_POINT: Form = form(
      stdev_ns:f? mad_ns:n? speed_up:f? resources:o? why:s? wrong:o?",
 );
 pub const RESOURCE_USE: Form = form(
-    "app/src/cli/verbs/tune/report.rs",
-    "ResourceUse",
+    "replay-engine/src/tune/measurement.rs",
+    "Resources",
     "registers:n shared:n local:n blocks:n occupancy:f",
 );
 pub const MISMATCH: Form = form(
@@ -752,8 +752,8 @@ pub const MISMATCH: Form = form(
     "at:h count:n at_least:b wanted:s got:s largest:f?",
 );
 pub const DEVICE_STATE: Form = form(
-    "app/src/cli/verbs/tune/report.rs",
-    "DeviceState",
+    "replay-engine/src/tune/report.rs",
+    "Health",
     "celsius:n? clock_mhz:n? memory_mhz:n? watts:n? held_back:a unknown:s?",
 );
 pub const LOAD: Form = form(
@@ -762,8 +762,8 @@ pub const LOAD: Form = form(
     "samples:n celsius:a? clock_mhz:a? memory_mhz:a? watts:a? held_back:a",
 );
 pub const PHASES: Form = form(
-    "app/src/cli/verbs/tune/report.rs",
-    "PhaseTimes",
+    "replay-engine/src/tune/report.rs",
+    "Phases",
     "ready_ns:n before_ns:n code_ns:n restore_ns:n launch_ns:n compare_ns:n total_ns:n",
 );
 pub const COMPLETIONS: Form = form("app/src/cli/verbs/completions.rs", "Report", "shell:s script:s");

@@ -31,8 +31,6 @@ pub struct Flags(pub u64);
 impl Flags {
     /// For 64-bit addresses.
     pub const BITS_64: u64 = 0x1;
-    /// Compiled for debugging.
-    pub const DEBUG: u64 = 0x2;
     /// For a Linux host.
     pub const LINUX: u64 = 0x10;
     /// Compressed by an unknown method.

@@ -185,26 +185,15 @@ impl KernelLog {
                 module,
             } => {
                 self.virtual_accesses += 1;
-                match (self.mapped_to(at), config) {
-                    (Some(physical), _) => {
-                        *self.modules.entry(number(module)).or_insert(0) += 1;
-                        rows.access(write, head.time, AccessTarget::Address(physical), width, value);
+                // Configuration spaces of a host bridge are contiguous: 4096 bytes for each function, from a multiple
+                // of the megabyte of a bus.
+                if config && self.mapped_to(at).is_none() {
+                    if let Some(window) = self.config((at >> 12 & 0xff) as u32) {
+                        let target = AccessTarget::Window(window, (at & 0xfff) as u32);
+                        rows.access(write, head.time, target, width, value);
                     }
-                    // Configuration spaces of a host bridge are contiguous: 4096 bytes for each function, from a
-                    // multiple of the megabyte of a bus.
-                    (None, true) => {
-                        let place = (at >> 12 & 0xff) as u32;
-                        if let Some(window) = self.config(place) {
-                            rows.access(
-                                write,
-                                head.time,
-                                AccessTarget::Window(window, (at & 0xfff) as u32),
-                                width,
-                                value,
-                            );
-                        }
-                    }
-                    (None, false) => self.unmapped += 1,
+                } else {
+                    self.virtual_access(&head, write, at, (width, value), number(module), rows);
                 }
             }
             KernelEvent::Load { probe, at } => open(&mut self.loads, &head, (number(probe), at), &mut self.alone),
@@ -213,16 +202,10 @@ impl KernelLog {
                 width,
                 value,
                 module,
-            } => {
-                let loads = self.loads.get_mut(&thread(&head));
-                let at = loads
-                    .as_ref()
-                    .and_then(|l| l.iter().rposition(|o| o.0 == number(probe)));
-                match loads.zip(at).map(|(l, at)| l.remove(at)) {
-                    Some((_, at)) => self.instruction(&head, false, at, (width, value), number(module), rows),
-                    None => self.alone += 1,
-                }
-            }
+            } => match close(&mut self.loads, &head, |o| o.0 == number(probe)) {
+                Some((_, at)) => self.instruction(&head, false, at, (width, value), number(module), rows),
+                None => self.alone += 1,
+            },
             KernelEvent::Store {
                 at,
                 width,
@@ -233,31 +216,27 @@ impl KernelLog {
                 rows.mark(head.time, format!("ioremap {physical:#x}, {bytes:#x} bytes"));
                 open(&mut self.ioremaps, &head, (physical, bytes), &mut self.alone);
             }
-            KernelEvent::IoremapDone { at } => match self.ioremaps.get_mut(&thread(&head)).and_then(Vec::pop) {
+            KernelEvent::IoremapDone { at } => match close(&mut self.ioremaps, &head, |_| true) {
                 Some((physical, bytes)) if at != 0 => self.map(at, physical, bytes),
                 Some(_) => {}
                 None => self.alone += 1,
             },
             KernelEvent::Dma { allocated, bytes } => open(&mut self.dmas, &head, (allocated, bytes), &mut self.alone),
-            KernelEvent::DmaDone { allocated, bus } => {
-                let calls = self.dmas.get_mut(&thread(&head));
-                let at = calls.as_ref().and_then(|c| c.iter().rposition(|o| o.0 == allocated));
-                match calls.zip(at).map(|(c, at)| c.remove(at)) {
-                    Some((_, bytes)) => {
-                        let kind = if allocated { DmaKind::Allocated } else { DmaKind::Mapped } as u32;
-                        rows.dma_map(
-                            head.time,
-                            DmaMapRow {
-                                bus: BusAddr::new(bus.unwrap_or(DmaMapRow::UNKNOWN.get())),
-                                bytes,
-                                kind,
-                                reserved: 0,
-                            },
-                        );
-                    }
-                    None => self.alone += 1,
+            KernelEvent::DmaDone { allocated, bus } => match close(&mut self.dmas, &head, |o| o.0 == allocated) {
+                Some((_, bytes)) => {
+                    let kind = if allocated { DmaKind::Allocated } else { DmaKind::Mapped } as u32;
+                    rows.dma_map(
+                        head.time,
+                        DmaMapRow {
+                            bus: bus.unwrap_or(DmaMapRow::UNKNOWN),
+                            bytes,
+                            kind,
+                            reserved: 0,
+                        },
+                    );
                 }
-            }
+                None => self.alone += 1,
+            },
             KernelEvent::RequestIrq { irq } => {
                 rows.mark(head.time, format!("request_irq {irq}"));
                 if !self.requested.contains(&irq) && self.requested.len() < MAX_IRQS {
@@ -303,11 +282,7 @@ impl KernelLog {
                 }
             }
             KernelEvent::Return { function, value } => {
-                let calls = self.calls.get_mut(&thread(&head));
-                let at = calls
-                    .as_ref()
-                    .and_then(|c| c.iter().rposition(|o| o.function == number(function)));
-                match calls.zip(at).map(|(c, at)| c.remove(at)) {
+                match close(&mut self.calls, &head, |o| o.function == number(function)) {
                     Some(call) => self.accessor(&head, call, false, value, rows),
                     None => self.alone += 1,
                 }
@@ -323,6 +298,11 @@ impl KernelLog {
     /// Handles a load or store in the driver's code once its value is known.
     fn instruction(&mut self, head: &Head, write: bool, at: u64, of: (u8, u64), module: u16, rows: &mut Rows) {
         self.instructions += 1;
+        self.virtual_access(head, write, at, of, module, rows);
+    }
+
+    /// Adds an access at a virtual address, if a device is mapped there.
+    fn virtual_access(&mut self, head: &Head, write: bool, at: u64, of: (u8, u64), module: u16, rows: &mut Rows) {
         match self.mapped_to(at) {
             Some(physical) => {
                 *self.modules.entry(module).or_insert(0) += 1;
@@ -417,6 +397,13 @@ fn open<T>(calls: &mut HashMap<u64, Vec<T>>, head: &Head, call: T, alone: &mut u
         *alone += 1;
     }
     of.push(call);
+}
+
+/// Removes and returns the last call of a thread that matches and has not returned yet.
+fn close<T>(calls: &mut HashMap<u64, Vec<T>>, head: &Head, is_same: impl Fn(&T) -> bool) -> Option<T> {
+    let of = calls.get_mut(&thread(head))?;
+    let at = of.iter().rposition(is_same)?;
+    Some(of.remove(at))
 }
 
 impl Format for KernelLog {

@@ -1,4 +1,4 @@
-//! Bus windows: the BAR or mapped range of an address in a log, and the offset in it.
+//! MMIO regions of a log: the BAR or mapped range of an address, and the offset in it. A region is a *window* here.
 
 use std::collections::BTreeMap;
 

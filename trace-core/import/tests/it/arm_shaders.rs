@@ -6,10 +6,11 @@ use bifrost::{Clause, Unit, clause_text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use trace_core::families;
-use trace_core::families::mali_jm::{self, Stage};
+use trace_core::families::{ShaderStage, mali_jm};
 use trace_core::memory;
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
+use trace_core::shader_code::decode_code;
 use trace_core::timeline;
 
 /// Expected counts of the shaders of a recording.
@@ -59,8 +60,8 @@ fn shaders(folder: &Path) -> (usize, BTreeMap<Vec<u8>, Vec<Clause>>) {
         let memory = memory.unwrap();
         for job in mali_jm::read_chain(&memory, span.head_va).jobs {
             for (stage, entry) in mali_jm::find_shaders(&job) {
-                assert_eq!(stage, Stage::Compute);
-                let code = mali_jm::decode_code(&memory, entry);
+                assert_eq!(stage, ShaderStage::Compute);
+                let code = decode_code(&memory, entry);
                 assert!(code.end.is_complete(), "{entry}: {}", code.end.describe());
                 let mut bytes = vec![0; code.bytes() as usize];
                 assert!(memory::GpuMemory::read(&memory, entry, &mut bytes));

@@ -1,14 +1,14 @@
-//! Tests of lanes, findings, exports and differences of recordings of PCI devices. These devices have registers of
+//! Tests of lanes, findings, names and differences of recordings of PCI devices. These devices have registers of
 //! several widths next to a framebuffer. One test needs the published logs, and is skipped without them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use trace_core::check;
+use trace_core::diff;
 use trace_core::finding::FindingKind;
 use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventsBuilder, Hardware, PciFunction, Recording, Space, SpaceKind};
-use trace_core::registers::RegisterMap;
+use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Pyramid};
-use trace_core::{RegOffset, diff, export};
 use trace_import::{OpenOptions, Opened};
 
 /// An access: space, write, offset, width, value.
@@ -102,13 +102,19 @@ fn only_accesses_that_have_no_name_are_findings() {
 }
 
 #[test]
-fn exported_events_name_partial_and_multiple_registers() {
-    let mut out = Vec::new();
-    export::write_csv(&recording(&ROWS), &mut out, &Progress::new()).unwrap();
-    let text = String::from_utf8(out).unwrap();
+fn accesses_name_partial_and_multiple_registers() {
+    let recording = recording(&ROWS);
+    let device = RecordedRegisters::new(&recording).unwrap();
+    let accesses = recording.events.accesses(0..recording.events.len());
+    let text: String = accesses
+        .map(|(_, a)| {
+            let name = device.name_of(&a).unwrap_or_default();
+            format!("{name}: {}\n", device.describe(&a).unwrap_or_default())
+        })
+        .collect();
     for part in [
         "EDID_1 to EDID_2",
-        "VBE_DISPI_INDEX_XRES,1280 pixels",
+        "VBE_DISPI_INDEX_XRES: 1280 pixels",
         "VBE_DISPI_INDEX_YRES to VBE_DISPI_INDEX_BPP",
         "VBE_DISPI_INDEX_YRES 800 rows · VBE_DISPI_INDEX_BPP 32 bits a pixel",
     ] {

@@ -2,7 +2,9 @@
 
 use crate::recordings;
 use trace_core::progress::Progress;
-use trace_core::screen::{Comparison, Display, Framebuffer, RenderedScreen, compare_where, framebuffer_spaces};
+use trace_core::screen::{
+    Comparison, Display, Framebuffer, PixelBounds, RenderedScreen, compare_where, framebuffer_spaces,
+};
 
 /// Returns the picture at the end of a recording, from its stores and registers only, and the reference picture.
 fn end(name: &str) -> Option<(RenderedScreen, Comparison, Display)> {
@@ -45,7 +47,12 @@ fn rv100_screen_differs_only_where_its_engine_drew() {
     // stores.
     assert_eq!(display.engine_runs(u64::MAX), 2);
     assert_eq!(c.differing, 922);
-    let [left, top, right, bottom] = c.bounds.unwrap();
+    let PixelBounds {
+        left,
+        top,
+        right,
+        bottom,
+    } = c.bounds.unwrap();
     assert!(top >= 784 && bottom < 800, "{left} {top} {right} {bottom}");
     assert_eq!(c.worst, 170);
 }
@@ -59,5 +66,11 @@ fn undecoded_stores_leave_only_their_pixels_unknown() {
     // A program wrote 64 rows through the framebuffer device file.
     assert_eq!((counts.lost, counts.never), (64 * 640, 0));
     // The blinking text cursor covers two rows of a letter. The screenshot is older than the end of the log.
-    assert_eq!((c.differing, c.bounds), (16, Some([0, 350, 7, 351])));
+    let bounds = PixelBounds {
+        left: 0,
+        top: 350,
+        right: 7,
+        bottom: 351,
+    };
+    assert_eq!((c.differing, c.bounds), (16, Some(bounds)));
 }

@@ -1,14 +1,11 @@
 //! Job chains, from the submitted head to the last job.
 
-use super::header::{HEADER_BYTES, HeaderError, JobHeader, JobType, Soundness};
-use super::payload::{Dispatch, Payload, decode_payload};
+use super::header::{HEADER_BYTES, HEADER_LAYOUT, HeaderError, JobHeader, JobType, Soundness, exception_name};
+use super::payload::{Compute, Payload, decode_payload};
 use crate::GpuVa;
-use crate::families::chain::{ChainEnd, ChainJob};
+use crate::families::chain::{ChainEnd, ChainJob, Dispatch, JobWork, ShaderStage};
 use crate::memory::GpuMemory;
 use std::collections::HashSet;
-
-/// Name of the layout of a header in the register map.
-pub(super) const HEADER_LAYOUT: &str = "job-header";
 
 /// Maximum number of jobs that are followed in a chain.
 pub const MAX_JOBS: usize = 65536;
@@ -51,8 +48,47 @@ impl ChainJob for Job {
         self.shader_va
     }
 
+    fn shaders(&self) -> Vec<(ShaderStage, GpuVa)> {
+        find_shaders(self)
+    }
+
+    fn dispatch(&self) -> Option<Dispatch> {
+        self.dispatch
+    }
+
     fn type_name(&self) -> Option<&'static str> {
         self.kind().map(JobType::name)
+    }
+
+    fn work(&self) -> JobWork {
+        match self.kind() {
+            Some(JobType::Compute) => JobWork::Compute,
+            Some(
+                JobType::Vertex
+                | JobType::Geometry
+                | JobType::Tiler
+                | JobType::Fused
+                | JobType::Fragment
+                | JobType::IndexedVertex,
+            ) => JobWork::Draw,
+            Some(JobType::Null | JobType::WriteValue | JobType::CacheFlush) | None => JobWork::Other,
+        }
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        let Ok(h) = &self.header else { return Vec::new() };
+        let mut fields = vec![
+            ("index", h.index.to_string()),
+            ("status", exception_name(h.exception_code()).to_owned()),
+            ("barrier", if h.barrier { "yes" } else { "no" }.to_owned()),
+        ];
+        if h.next.0 != 0 {
+            fields.push(("next", h.next.to_string()));
+        }
+        if h.fault_pointer != 0 {
+            fields.push(("fault at", format!("{:#x}", h.fault_pointer)));
+        }
+        fields
     }
 
     fn error(&self) -> Option<String> {
@@ -92,6 +128,27 @@ impl ChainJob for Job {
         }
         out
     }
+}
+
+/// Returns the shaders that a job's descriptors point to, each with the address of its code.
+#[must_use]
+pub fn find_shaders(job: &Job) -> Vec<(ShaderStage, GpuVa)> {
+    let named = |stage, c: &Compute| {
+        let state = c.renderer.filter(|s| s.shader.0 != 0)?;
+        Some((stage, state.shader))
+    };
+    let all = match (&job.payload, job.kind()) {
+        (Payload::Compute(c), Some(JobType::Compute)) => [named(ShaderStage::Compute, c), None],
+        (Payload::Compute(c), Some(JobType::Vertex)) => [named(ShaderStage::Vertex, c), None],
+        // The renderer state of a tiler job belongs to the fragments that its primitives will cover.
+        (Payload::Compute(c), Some(JobType::Tiler)) => [named(ShaderStage::Fragment, c), None],
+        (Payload::IndexedVertex { vertex, fragment }, _) => [
+            named(ShaderStage::Vertex, vertex),
+            named(ShaderStage::Fragment, fragment),
+        ],
+        _ => [None, None],
+    };
+    all.into_iter().flatten().collect()
 }
 
 /// A chain of jobs.

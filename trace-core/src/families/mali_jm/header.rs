@@ -4,6 +4,10 @@ use crate::GpuVa;
 use crate::registers::RegisterMap;
 use num_enum::TryFromPrimitive;
 
+/// Name of the register map.
+pub(super) const MAP: &str = "mali-jm";
+/// Name of the layout of a header in the register map.
+pub(super) const HEADER_LAYOUT: &str = "job-header";
 /// Size of a header, bytes.
 pub const HEADER_BYTES: usize = 32;
 
@@ -263,7 +267,7 @@ impl JobHeader {
 /// Returns the name of an exception code, as in job and fault status registers and job headers.
 #[must_use]
 pub fn exception_name(code: u8) -> &'static str {
-    RegisterMap::by_name("mali-jm")
+    RegisterMap::by_name(MAP)
         .and_then(|m| m.enum_name("exception", u64::from(code)))
         .unwrap_or("unknown")
 }

@@ -1,12 +1,9 @@
 //! Payloads of jobs: values to write, caches to maintain, and shader invocations.
 
-use super::{HEADER_BYTES, JobHeader, JobType};
+use super::header::{HEADER_BYTES, JobHeader, JobType};
 use crate::GpuVa;
+use crate::families::chain::Dispatch;
 use crate::memory::GpuMemory;
-use serde::Serialize;
-
-/// Offset of the packed invocation in a compute, vertex or tiler job, bytes.
-pub const INVOCATION_OFFSET: u64 = 32;
 
 /// Size of a draw descriptor, bytes.
 const DRAW_BYTES: usize = 128;
@@ -14,15 +11,6 @@ const DRAW_BYTES: usize = 128;
 const STATE_BYTES: usize = 64;
 /// Maximum size that this module reads of a job, bytes: header, invocation, parameters and two draw descriptors.
 const JOB_BYTES: usize = 384;
-
-/// The dispatch of a shader: workgroup counts and sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Dispatch {
-    /// Number of workgroups along x, y, z; each at least 1.
-    pub workgroups: [u32; 3],
-    /// Invocations per workgroup along x, y, z; each at least 1.
-    pub size: [u32; 3],
-}
 
 impl Dispatch {
     /// Unpacks a packed invocation. Its first word holds the six sizes minus one, packed without gaps; the second
@@ -76,16 +64,6 @@ impl Dispatch {
         }
         let shifts = ys | zs << 5 | gxs << 10 | gys << 16 | gzs << 22 | (split & 15) << 28;
         Some((sizes as u32, shifts))
-    }
-
-    /// Returns the total number of invocations.
-    #[must_use]
-    pub fn invocations(&self) -> u128 {
-        self.size
-            .iter()
-            .chain(&self.workgroups)
-            .map(|n| u128::from(*n))
-            .product()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Registers of the job manager and their values: classes for the scan, lanes of the timeline, commands.
 
-use super::chain::HEADER_LAYOUT;
+use super::header::HEADER_LAYOUT;
 use crate::families::family::TableCommand;
 use crate::families::work::RegisterClass;
 use crate::recording::InterruptLine;
@@ -16,26 +16,12 @@ pub const AS_UPDATE: u64 = 1;
 pub const RESETS: [u64; 2] = [1, 2];
 /// Bits of the translation configuration that hold the mode.
 pub const MODE: u64 = 0xf;
+/// The mode if the root register selects the translation.
+pub const MODE_LEGACY: u64 = 0;
 /// The mode if nothing is translated or mapped.
 pub const MODE_UNMAPPED: u64 = 1;
-
-/// Registers and values of a reset, the same on all models. Registers are offsets in the MMIO region, bytes.
-pub mod reset {
-    /// Id of the GPU.
-    pub const GPU_ID: u64 = 0x0;
-    /// Raised interrupts of the GPU.
-    pub const GPU_IRQ_RAWSTAT: u64 = 0x20;
-    /// Acknowledges interrupts of the GPU.
-    pub const GPU_IRQ_CLEAR: u64 = 0x24;
-    /// Interrupt masks of GPU, jobs and address spaces.
-    pub const MASKS: [u64; 3] = [0x28, 0x1008, 0x2008];
-    /// Commands of the GPU.
-    pub const GPU_COMMAND: u64 = 0x30;
-    /// The command that resets the GPU after the work of its bus.
-    pub const SOFT_RESET: u64 = super::RESETS[0];
-    /// The interrupt of a completed reset.
-    pub const RESET_COMPLETED: u64 = 1 << 8;
-}
+/// The mode of Armv8 tables with a 4 KiB granule.
+pub const MODE_AARCH64_4K: u64 = 6;
 
 /// The block of the registers that all slots share.
 pub(super) const JOB_CONTROL: &str = "JOB_CONTROL";

@@ -3,7 +3,7 @@
 mod recorded;
 
 use super::*;
-use crate::families::ChainEnd;
+use crate::families::{ChainEnd, Dispatch};
 use crate::memory::GpuMemory;
 use crate::mmu::{self, PhysMemory};
 use crate::recording::{MmuFormat, Page};

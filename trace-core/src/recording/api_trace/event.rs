@@ -4,7 +4,8 @@ use super::{
     AllocationKind, AllocationRow, ApiTraceMetadata, CALL_CAPTURED, CALL_OF_GRAPH, CallRow, CopyKind, CopyRow, FillRow,
     LaunchRow, OrderKind, OrderRow,
 };
-use crate::recording::events::{EventKind, Events, EventsBuilder};
+use crate::recording::events::{EventKind, Events};
+use crate::recording::events_builder::EventsBuilder;
 
 /// A row of one of the tables of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use trace_core::diff::{CallDiff, CallDifference, CallPart, CodeDifference, ContentDiff, Errors, Tolerance, TypeFrom};
 use trace_core::json_forms::format_digits;
 
-/// Alignment of API calls; counts are pairs of calls.
+/// Alignment of API calls; counts are pairs of calls. The rows differ from the engine's.
 #[derive(Serialize)]
 pub struct CallComparison<'a> {
     /// Number of compared pairs of calls.

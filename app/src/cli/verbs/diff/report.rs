@@ -16,7 +16,7 @@ use trace_core::diff::{
 use trace_core::recording::EventKind;
 use trace_core::registers::{format_location, has_several_spaces};
 
-/// The comparison of two recordings.
+/// The comparison of two recordings, which the engine returns in several values.
 #[derive(Serialize)]
 pub struct Report<'a> {
     /// Whether no part below differs.
@@ -52,7 +52,7 @@ pub struct Report<'a> {
     pub rules: Vec<String>,
 }
 
-/// The first divergence of the recordings.
+/// The first divergence of the recordings, with the text of its events.
 #[derive(Serialize)]
 pub struct First {
     /// The events; `null` if only the end differs.
@@ -132,7 +132,7 @@ pub struct Mappings {
     pub list: Vec<Mapping>,
 }
 
-/// Memory at the end: pages and named buffers.
+/// Memory at the end: pages and named buffers. The buffers differ from the engine's.
 #[derive(Serialize)]
 pub struct Memory<'a> {
     /// Whether pages are compared by `GPU address` or `physical address`.
@@ -213,7 +213,7 @@ pub struct Event {
     pub b: Option<String>,
 }
 
-/// A register field at the point where the histories of the register diverge.
+/// A register field at the point where the histories of the register diverge. The engine has a list for each register.
 #[derive(Serialize)]
 pub struct Register<'a> {
     /// Name and offset of the register.

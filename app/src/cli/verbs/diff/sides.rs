@@ -4,7 +4,7 @@ use serde::Serialize;
 use trace_core::diff::ElementDiff;
 use trace_core::memory::element_text;
 
-/// A value of each side.
+/// A value of each side. The engine has pairs.
 #[derive(Serialize)]
 pub struct Sides<T> {
     /// The value of the first recording.
@@ -19,7 +19,7 @@ impl<T> From<(T, T)> for Sides<T> {
     }
 }
 
-/// The texts of a field of a descriptor or of a call.
+/// The texts of a field of a descriptor or of a call. The engine has them as tuples with empty texts.
 #[derive(Serialize)]
 pub struct FieldPair<'a> {
     /// Name of the field.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::fmt;
 
-/// State of a check.
+/// State of a check. Only the command line checks the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -26,7 +26,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Result of one check.
+/// Result of one check. Only the command line checks the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
     /// Name of the check; for a device node its path.
@@ -84,7 +84,7 @@ pub fn describe_install(packages: &str) -> String {
     format!("on Debian and Ubuntu, run `sudo apt-get install {packages}`")
 }
 
-/// A group of checks that serve one purpose.
+/// A group of checks that serve one purpose. Only the command line checks the machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Area {
     /// Name of the area.
@@ -109,7 +109,7 @@ impl Area {
     }
 }
 
-/// The result of all checks.
+/// The result of all checks. Only the command line checks the machine.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Whether the program can replay in a simulator, and draw off-screen or in a window; the exit code is 1 if not.

@@ -66,7 +66,7 @@ fn address(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("'{text}' is not the address of a page (expected a multiple of 0x1000)"))
 }
 
-/// The written program.
+/// The written program: its files, and the plan in figures.
 #[derive(Serialize)]
 struct Report<'a> {
     /// The written folder.

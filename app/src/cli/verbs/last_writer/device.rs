@@ -43,7 +43,7 @@ struct LastWriterReport {
     taken_event: Option<u64>,
 }
 
-/// A write that is certain.
+/// A write that is certain, with its address as text.
 #[derive(Serialize)]
 struct WriterRow {
     /// The event.

@@ -80,7 +80,7 @@ fn pick(text: &str) -> Result<String, String> {
     }
 }
 
-/// The recording of a CUDA program.
+/// The recording of a CUDA program in figures. The recorder runs in the program.
 #[derive(Serialize)]
 struct CallsReport {
     /// The recording: its file and size.
@@ -111,7 +111,7 @@ struct CallsReport {
     processes: Vec<ProcessGaps>,
 }
 
-/// The gaps in the recording of one process of the program.
+/// The gaps in the recording of one process of the program, read from its file.
 #[derive(Serialize)]
 struct ProcessGaps {
     /// The recording.

@@ -17,7 +17,7 @@ use trace_core::recording::LaunchRow;
 /// stopped launch reaches.
 const MAX_REPLAYS: u32 = 64;
 
-/// Summary of guarded replays. The keys are fixed: scripts read them.
+/// Summary of guarded replays, which this verb adds up. The keys are fixed: scripts read them.
 #[derive(Serialize)]
 pub(super) struct GuardedSummary {
     /// Target, and number of replays.
@@ -37,6 +37,7 @@ pub(super) struct GuardedSummary {
     failure: Option<String>,
 }
 
+/// The place where a guarded run stopped, with the names of its kernel and buffer.
 #[derive(Serialize)]
 struct OutOfBounds {
     /// The event.
@@ -51,6 +52,7 @@ struct OutOfBounds {
     buffer: Option<OutOfBoundsBuffer>,
 }
 
+/// The buffer whose end a launch passed. The engine has its first event alone.
 #[derive(Serialize)]
 struct OutOfBoundsBuffer {
     /// Name of the buffer, its address, and its size.

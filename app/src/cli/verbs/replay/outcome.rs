@@ -5,9 +5,9 @@ use crate::cli::out::{format_count, format_duration};
 use crate::cli::{Failure, Out, format_hex};
 use kinescope_files::values;
 use replay_engine::run::{ApiOutcome, FaultReport, JobOutcome, Outcome, OutputBuffer};
-use trace_core::families::mali_jm::exception_name;
+use trace_core::families::Family;
 use trace_core::finding::FindingKind;
-use trace_core::recording::ElementType;
+use trace_core::recording::{ChainReport, ElementType};
 use trace_core::registers::RegisterMap;
 
 /// Maximum number of divergences shown; JSON has up to a thousand.
@@ -30,6 +30,8 @@ pub struct OutcomeContext<'a> {
     pub events: usize,
     /// Register map of the recording.
     pub map: Option<&'static RegisterMap>,
+    /// GPU family of the recording.
+    pub family: &'static dyn Family,
     /// Whether to show every job, not only those that did not succeed.
     pub jobs: bool,
     /// Description of the screen at the end and how it differs from the expected one; `None` if there is no screen.
@@ -74,7 +76,7 @@ pub fn print(o: &Outcome, of: &OutcomeContext<'_>, time: String, out: &mut Out) 
     }
     out.line("")?;
     out.table(&summary(o, of, time))?;
-    print_jobs(o, of.jobs, out)
+    print_jobs(o, of, out)
 }
 
 /// Prints the findings of the replay: the first few of each kind, cut to one line, and the number of the others.
@@ -270,8 +272,8 @@ fn print_fault(f: &FaultReport, out: &mut Out) -> Result<(), Failure> {
         out.line(format_args!("  at {at}{near}"))?;
     }
     let mut rows = Vec::new();
-    for (name, value, meaning) in &f.registers {
-        rows.push(vec![format!("    {name}"), format_hex(*value), meaning.clone()]);
+    for r in &f.registers {
+        rows.push(vec![format!("    {}", r.name), format_hex(r.value), r.means.clone()]);
     }
     if !rows.is_empty() {
         out.line("  registers")?;
@@ -373,8 +375,8 @@ fn describe_computed(o: &Outcome) -> String {
     format!("no: {}, so their results are not in the outputs", why.join(", "))
 }
 
-fn print_jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
-    let shown: Vec<&JobOutcome> = o.jobs().iter().filter(|j| all || !j.done).collect();
+fn print_jobs(o: &Outcome, of: &OutcomeContext<'_>, out: &mut Out) -> Result<(), Failure> {
+    let shown: Vec<&JobOutcome> = o.jobs().iter().filter(|j| of.jobs || !j.done).collect();
     if shown.is_empty() {
         return Ok(());
     }
@@ -382,8 +384,8 @@ fn print_jobs(o: &Outcome, all: bool, out: &mut Out) -> Result<(), Failure> {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for j in shown {
         let ended = match j.status {
-            Some(1) => "done".to_owned(),
-            Some(code) => format!("{code:#04x} {}", exception_name(code)),
+            Some(ChainReport::DONE) => "done".to_owned(),
+            Some(code) => format!("{code:#04x} {}", of.family.status_name(code)),
             None => "never".to_owned(),
         };
         let shaders = match j.computed {
@@ -433,8 +435,9 @@ fn describe_ready_time(calls: &ApiOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replay_engine::run::{AccessOutcome, Divergence, OutcomeBody};
-    use trace_core::GpuVa;
+    use replay_engine::run::{AccessOutcome, Divergence, FaultRegister, OutcomeBody};
+    use trace_core::families::find_family;
+    use trace_core::{GpuVa, Recording};
 
     fn failed() -> Outcome {
         let divergence = |event| Divergence {
@@ -464,8 +467,12 @@ mod tests {
                 event: 31,
                 summary: String::new(),
                 exception: "0xc3 translation fault at level 3".into(),
-                address: Some(GpuVa::new(0x5040)),
-                registers: vec![("AS0_FAULTSTATUS".into(), 0x1_00c3, "read, translation fault".into())],
+                address: Some(GpuVa(0x5040)),
+                registers: vec![FaultRegister {
+                    name: "AS0_FAULTSTATUS".into(),
+                    value: 0x1_00c3,
+                    means: "read, translation fault".into(),
+                }],
                 walk: vec!["level 0, entry 0 at 0x100000000: 0x2, invalid".into()],
                 nearest_buffer: Some(("input".into(), 64)),
             }],
@@ -484,10 +491,13 @@ mod tests {
 
     #[test]
     fn fault_report_lists_registers_walk_buffer_and_jobs() {
+        let mut recording = Recording::default();
+        recording.metadata.identity.gpu_id = 0x6000_0000;
         let context = OutcomeContext {
             target: "agent:lab/mali-g71",
             events: 1,
             map: RegisterMap::by_name("mali-jm"),
+            family: find_family(&recording),
             jobs: false,
             screen: None,
         };

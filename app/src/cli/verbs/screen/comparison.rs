@@ -9,7 +9,9 @@ use serde::Serialize;
 use std::io::{Cursor, Read as _};
 use std::path::Path;
 use trace_core::recording::Recording;
-use trace_core::screen::{Comparison, MAX_FILE, MAX_SIDE, Picture, RenderedScreen, StoreState, compare_where};
+use trace_core::screen::{
+    Comparison, MAX_FILE, MAX_SIDE, Picture, PixelBounds, RenderedScreen, StoreState, compare_where,
+};
 
 /// The screen of a recording after an event.
 pub struct Side {
@@ -28,7 +30,7 @@ pub struct ScreenReference {
     side: Option<Side>,
 }
 
-/// The comparison with another picture.
+/// The comparison with another picture in figures. The engine has the difference of each pixel.
 #[derive(Serialize)]
 pub struct ScreenDiffReport {
     /// Number of compared pixels, and of those that differ.
@@ -37,7 +39,7 @@ pub struct ScreenDiffReport {
     /// Maximum difference of a channel, 0 to 255.
     worst: u8,
     /// The smallest rectangle with all differences; `null` if nothing differs.
-    bounds: Option<Bounds>,
+    bounds: Option<PixelBounds>,
     /// Event of the other recording after which its screen is compared; absent for a picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     other_event: Option<u64>,
@@ -45,17 +47,7 @@ pub struct ScreenDiffReport {
     first: Option<FirstPixel>,
 }
 
-/// A rectangle of pixels.
-#[derive(Serialize)]
-struct Bounds {
-    /// The sides, included.
-    left: u32,
-    top: u32,
-    right: u32,
-    bottom: u32,
-}
-
-/// The first pixel that differs, in row order from the top.
+/// The first pixel that differs, in row order from the top, which this verb looks for.
 #[derive(Serialize)]
 struct FirstPixel {
     /// The pixel.
@@ -66,7 +58,7 @@ struct FirstPixel {
     other: PixelState,
 }
 
-/// Colour of a pixel and its origin.
+/// Colour of a pixel as text, and its origin.
 #[derive(Serialize)]
 struct PixelState {
     /// Colour of the pixel.
@@ -230,12 +222,7 @@ pub fn build_report(c: &Comparison, own: &Side, drawn: &RenderedScreen, other: &
         compared: c.compared,
         differing: c.differing,
         worst: c.worst,
-        bounds: c.bounds.map(|[left, top, right, bottom]| Bounds {
-            left,
-            top,
-            right,
-            bottom,
-        }),
+        bounds: c.bounds,
         other_event: other.side.as_ref().map(|s| s.event),
         first,
     }

@@ -11,8 +11,8 @@ use device_mali::debug::{MAX_STEPS, Thread, ThreadEnd, ThreadQuery, ThreadTrace}
 use kinescope_session::debug::{self, DebugSession};
 use serde::Serialize;
 use std::path::Path;
-use trace_core::GpuVa;
-use trace_core::families::mali_jm::Code;
+use trace_core::families::{ChainEnd, JobChain, JobWork, find_family};
+use trace_core::shader_code::Code;
 
 /// Selection of the thread, and of the traced part.
 #[derive(Args)]
@@ -55,7 +55,7 @@ fn three(text: &str) -> Result<[u32; 3], String> {
     Ok(out)
 }
 
-/// A thread that was followed.
+/// A thread that was followed, with its registers as text.
 #[derive(Serialize)]
 struct Report {
     /// The job: index as in `jobs`, position in its chain, addresses of the job and of its shader.
@@ -315,20 +315,23 @@ fn clause_address(f: &ThreadTrace, step: usize) -> u64 {
     f.steps.get(step).map_or(0, |s| s.clause.get())
 }
 
+/// Returns a chain at its submission; `None` if its memory is unknown.
+fn read_chain(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<JobChain> {
+    let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
+    find_family(&opened.recording).read_chain(&memory, trace_core::GpuVa(head))
+}
+
 /// Returns the number of jobs of a chain at its submission; `None` if it is unknown, or the chain has no valid end.
 fn chain_length(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u64> {
-    let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
-    let chain = trace_core::families::mali_jm::read_chain(&memory, GpuVa::new(head));
-    (chain.end == trace_core::families::ChainEnd::End).then_some(chain.jobs.len() as u64)
+    let chain = read_chain(opened, head, space, submit)?;
+    (chain.end == ChainEnd::End).then_some(chain.jobs.len() as u64)
 }
 
 /// Returns the index of the first compute job of a chain.
 fn find_first_compute(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u32> {
-    let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
-    let chain = trace_core::families::mali_jm::read_chain(&memory, GpuVa::new(head));
-    let compute =
-        |j: &trace_core::families::mali_jm::Job| j.kind() == Some(trace_core::families::mali_jm::JobType::Compute);
-    chain.jobs.iter().position(compute).and_then(|n| u32::try_from(n).ok())
+    let chain = read_chain(opened, head, space, submit)?;
+    let first = chain.jobs.iter().position(|j| j.work() == JobWork::Compute);
+    first.and_then(|n| u32::try_from(n).ok())
 }
 
 #[cfg(test)]

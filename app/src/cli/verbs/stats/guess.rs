@@ -5,8 +5,7 @@ use crate::cli::out::{format_count, format_duration};
 use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, empty_result, format_hex, progress_line};
 use serde::Serialize;
-use trace_core::RegOffset;
-use trace_core::registers::{Follower, Guess, RegisterMap, format_location, guess, register_space};
+use trace_core::registers::{Follower, Guess, Poller, RegisterMap, format_location, guess, register_space};
 
 /// A register with the names of the map. The engine knows offsets alone.
 #[derive(Serialize)]
@@ -62,14 +61,6 @@ struct ValueRow {
     count: u64,
     /// The value in words.
     means: Option<String>,
-}
-
-/// A thread that polls the register.
-#[derive(Serialize)]
-struct Poller {
-    /// The thread, and its reads.
-    thread: u32,
-    reads: u64,
 }
 
 /// An access that follows a write of the register, with the name of its register.
@@ -259,10 +250,6 @@ impl<'a> GuessedRegister<'a> {
             count: *count,
             means: self.describe_value(*value),
         };
-        let poller = |(thread, reads): &(u32, u64)| Poller {
-            thread: *thread,
-            reads: *reads,
-        };
         let spaces = &self.opened.recording.metadata.spaces;
         let space = spaces.get(usize::from(self.at.space));
         Row {
@@ -289,7 +276,7 @@ impl<'a> GuessedRegister<'a> {
             polls: g.polls,
             polled_reads: g.polled,
             awaited_bits: format_hex(g.awaited),
-            pollers: g.pollers.iter().map(poller).collect(),
+            pollers: g.pollers.clone(),
             followers: g.followers.iter().map(follower).collect(),
         }
     }
@@ -382,7 +369,11 @@ fn text(g: &Guess, out: &mut Out) -> Result<(), Failure> {
         ))?;
     }
     if g.polls > 0 {
-        let who: Vec<String> = g.pollers.iter().map(|(t, n)| format!("thread {t} ({n})")).collect();
+        let who: Vec<String> = g
+            .pollers
+            .iter()
+            .map(|p| format!("thread {} ({})", p.thread, p.reads))
+            .collect();
         out.line(format_args!(
             "{} with {}, by {}",
             format_count(g.polls, "poll"),

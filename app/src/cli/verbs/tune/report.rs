@@ -1,10 +1,11 @@
 //! The JSON report of a tuning run.
 
 use kinescope_session::tuning::table::{Role, Row, code, rows, verdict};
-use replay_engine::tune::{Health, Load, Phases, Point, Reference, RejectReason, TuneEnd, TuneReport};
+use replay_engine::tune::{Health, Load, Phases, Point, Reference, RejectReason, Resources, TuneEnd, TuneReport};
 use serde::Serialize;
 
-/// The report. The keys are fixed: scripts read them.
+/// The report: medians, speed-ups and names, which the engine computes on demand. The keys are fixed: scripts read
+/// them.
 #[derive(Serialize)]
 pub struct Report<'a> {
     /// Target, as `--on` gave it.
@@ -42,12 +43,12 @@ pub struct Report<'a> {
     /// Number of restored pages in total.
     restored_pages: u64,
     /// The device before and after.
-    before: DeviceState<'a>,
-    after: DeviceState<'a>,
+    before: &'a Health,
+    after: &'a Health,
     /// The device directly after launches.
     load: &'a Load,
     /// Where the time went.
-    phases: PhaseTimes,
+    phases: Phases,
     /// `done`, `time-over`, `stopped` or `broken`.
     ended: &'static str,
     /// Why it is broken.
@@ -56,6 +57,7 @@ pub struct Report<'a> {
     points: Vec<PointReport<'a>>,
 }
 
+/// A point with its measurement at the same level, with its median and the names of code and verdict.
 #[derive(Serialize)]
 struct PointReport<'a> {
     /// `right`, `wrong`, `refused`, `no code`, `too slow`, `stuck`, `failed` or `not measured`.
@@ -81,27 +83,14 @@ struct PointReport<'a> {
     /// Time of the recorded launch divided by the median; `null` if the point is not valid.
     speed_up: Option<f64>,
     /// What a launch uses; `null` if it was not launched.
-    resources: Option<ResourceUse>,
+    resources: Option<Resources>,
     /// Why the point is not valid.
     why: Option<String>,
     /// How the result differs.
     wrong: Option<MismatchReport<'a>>,
 }
 
-#[derive(Serialize)]
-struct ResourceUse {
-    /// Number of registers of a thread.
-    registers: u32,
-    /// Shared memory in total, bytes.
-    shared: u32,
-    /// Local memory of a thread, bytes.
-    local: u32,
-    /// Number of blocks for each multiprocessor.
-    blocks: u32,
-    /// From 0 to 1.
-    occupancy: f32,
-}
-
+/// How a result differs, with its address as text and keys in another order than the engine's, which agents send.
 #[derive(Serialize)]
 struct MismatchReport<'a> {
     /// Address of the first difference.
@@ -115,37 +104,6 @@ struct MismatchReport<'a> {
     got: &'a str,
     /// Maximum difference of two elements.
     largest: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct DeviceState<'a> {
-    /// The device; `null` if unknown.
-    celsius: Option<u32>,
-    clock_mhz: Option<u32>,
-    memory_mhz: Option<u32>,
-    watts: Option<u32>,
-    /// Why clocks are limited, in words.
-    held_back: &'a [String],
-    /// Why nothing is known, or `null`.
-    unknown: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-struct PhaseTimes {
-    /// Driver, memory, code.
-    ready_ns: u64,
-    /// Calls before the launch.
-    before_ns: u64,
-    /// Compiling and loading for points.
-    code_ns: u64,
-    /// Restoring memory.
-    restore_ns: u64,
-    /// Launching.
-    launch_ns: u64,
-    /// Comparing results.
-    compare_ns: u64,
-    /// Everything.
-    total_ns: u64,
 }
 
 fn point_report<'a>(tuned: &'a TuneReport, row: &Row<'a>) -> PointReport<'a> {
@@ -165,13 +123,7 @@ fn point_report<'a>(tuned: &'a TuneReport, row: &Row<'a>) -> PointReport<'a> {
         stdev_ns: spread.map(|s| s.stdev),
         mad_ns: spread.map(|s| s.mad),
         speed_up: tuned.speed_up(row.measured),
-        resources: row.measured.resources.map(|r| ResourceUse {
-            registers: r.registers,
-            shared: r.shared,
-            local: r.local,
-            blocks: r.blocks,
-            occupancy: r.occupancy,
-        }),
+        resources: row.measured.resources,
         why: row.measured.rejected.as_ref().map(ToString::to_string),
         wrong: match &row.measured.rejected {
             Some(RejectReason::Wrong(w)) => Some(MismatchReport {
@@ -184,29 +136,6 @@ fn point_report<'a>(tuned: &'a TuneReport, row: &Row<'a>) -> PointReport<'a> {
             }),
             _ => None,
         },
-    }
-}
-
-fn device_state(h: &Health) -> DeviceState<'_> {
-    DeviceState {
-        celsius: h.celsius,
-        clock_mhz: h.clock_mhz,
-        memory_mhz: h.memory_mhz,
-        watts: h.watts,
-        held_back: &h.held_back,
-        unknown: h.unknown.as_deref(),
-    }
-}
-
-fn phase_times(p: &Phases) -> PhaseTimes {
-    PhaseTimes {
-        ready_ns: p.ready,
-        before_ns: p.before,
-        code_ns: p.code,
-        restore_ns: p.restore,
-        launch_ns: p.launch,
-        compare_ns: p.compare,
-        total_ns: p.total,
     }
 }
 
@@ -246,10 +175,10 @@ pub fn report<'a>(tuned: &'a TuneReport, target: &'a str) -> Report<'a> {
         processes: tuned.processes,
         memory_bytes: tuned.memory,
         restored_pages: tuned.restored_pages,
-        before: device_state(&tuned.before),
-        after: device_state(&tuned.after),
+        before: &tuned.before,
+        after: &tuned.after,
         load: &tuned.load,
-        phases: phase_times(&tuned.phases),
+        phases: tuned.phases,
         ended: match tuned.ended {
             TuneEnd::Done => "done",
             TuneEnd::TimeOver => "time-over",

@@ -216,13 +216,13 @@ fn notes(tuned: &TuneReport, out: &mut Out) -> io::Result<()> {
     let p = &tuned.phases;
     let mut parts = format!(
         "{} in all: ready {}, replay up to the launch {}, code {}, restore {}, launches {}, compared {}",
-        format_duration(p.total),
-        format_duration(p.ready),
-        format_duration(p.before),
-        format_duration(p.code),
-        format_duration(p.restore),
-        format_duration(p.launch),
-        format_duration(p.compare)
+        format_duration(p.total_ns),
+        format_duration(p.ready_ns),
+        format_duration(p.before_ns),
+        format_duration(p.code_ns),
+        format_duration(p.restore_ns),
+        format_duration(p.launch_ns),
+        format_duration(p.compare_ns)
     );
     if tuned.processes > 1 {
         parts.push_str(&format!("; {} processes, because points crashed some", tuned.processes));

@@ -242,7 +242,8 @@ fn properties(doc: &Document, view: &View, ui: &mut Ui, screen: &Screen) {
                     match (c.differing, c.bounds) {
                         (0, _) => parts.push((format!("all of {of} are the same"), false)),
                         (n, bounds) => {
-                            let place = bounds.map(|[l, t, r, b]| format!(", within {l}, {t} to {r}, {b}"));
+                            let place =
+                                bounds.map(|b| format!(", within {}, {} to {}, {}", b.left, b.top, b.right, b.bottom));
                             let message = format!("▲ {} of {of} differ, by {} at most", text::count(n), c.worst);
                             parts.push((message + &place.unwrap_or_default(), true));
                         }

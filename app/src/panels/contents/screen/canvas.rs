@@ -78,10 +78,10 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
     if let Some(c) = view
         .comparison()
         .filter(|_| view.picture_kind == PictureKind::Difference)
-        && let Some([l, t, r, b]) = c.bounds
+        && let Some(b) = c.bounds
     {
         let at = |x: u32, y: u32| corner + vec2(x as f32, y as f32) * scale;
-        let bounds = Rect::from_min_max(at(l, t), at(r + 1, b + 1)).expand(2.0);
+        let bounds = Rect::from_min_max(at(b.left, b.top), at(b.right + 1, b.bottom + 1)).expand(2.0);
         painter.rect_stroke(bounds, 0.0, Stroke::new(1.0, p.error), StrokeKind::Outside);
     }
     let pixel = |q: Pos2| -> Option<[u32; 2]> {

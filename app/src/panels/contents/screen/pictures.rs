@@ -5,9 +5,8 @@ use super::pixel;
 use super::view::{PictureComparison, PictureKind, StorePicture, View};
 use crate::panels::common::actions::UiActions;
 use kinescope_session::Document;
-use kinescope_session::screen::{FormatSource, NotDrawable, Screen, ScreenSettings};
+use kinescope_session::screen::{FormatSource, NotDrawable, Screen, ScreenSettings, read_replayed_picture};
 use std::sync::Arc;
-use trace_core::container::KineFile;
 use trace_core::screen::{Picture, RenderedScreen, StoreState, compare_where};
 
 /// Maximum number of events that are processed, and of pixels that are drawn, within a frame.
@@ -123,8 +122,7 @@ fn take_replayed_picture(doc: &Document, view: &mut View, actions: &mut UiAction
     view.replayed = Some((key, None));
     let outcome = Arc::clone(outcome);
     actions.start_work::<View>("reading the picture of the replay", move |_| {
-        let recording = KineFile::from_bytes(outcome.recording.clone()).and_then(|f| f.recording());
-        let picture = recording.ok().and_then(|r| r.expected_screen().ok().flatten());
+        let picture = read_replayed_picture(&outcome).ok().flatten();
         Box::new(move |_, view, _| {
             if let Some((k, p)) = &mut view.replayed
                 && *k == key

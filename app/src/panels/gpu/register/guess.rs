@@ -126,7 +126,7 @@ fn properties(g: &Guess, ui: &mut Ui) {
             .pollers
             .iter()
             .take(6)
-            .map(|(t, n)| format!("thread {t} ({})", count(*n)))
+            .map(|p| format!("thread {} ({})", p.thread, count(p.reads)))
             .collect();
         let polled = format!(
             "{} polls, {} reads, by {}",

@@ -100,8 +100,8 @@ fn registers(ui: &mut Ui, f: &FaultReport) {
     let p = palette(ui);
     if !f.registers.is_empty() {
         widgets::section(ui, "Fault registers");
-        for (name, value, meaning) in &f.registers {
-            register(ui, name, *value, meaning);
+        for r in &f.registers {
+            register(ui, &r.name, r.value, &r.means);
         }
     }
     if !f.walk.is_empty() {

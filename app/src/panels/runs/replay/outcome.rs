@@ -217,20 +217,14 @@ fn headline(doc: &Document, ui: &mut Ui, o: &Outcome) {
             o.device
         ),
     );
-    if o.timing.runs_ns.len() > 1 {
-        let mut runs = o.timing.runs_ns.clone();
-        runs.sort_unstable();
-        let at = |part: f64| {
-            runs.get(((runs.len() - 1) as f64 * part) as usize)
-                .copied()
-                .unwrap_or(0)
-        };
+    let runs = o.timing.run_times();
+    if runs.count > 1 {
         let words = format!(
             "{} runs: fastest {}, median {}, slowest {}",
-            runs.len(),
-            text::duration(at(0.0)),
-            text::duration(at(0.5)),
-            text::duration(at(1.0))
+            runs.count,
+            text::duration(runs.min_ns),
+            text::duration(runs.p50_ns),
+            text::duration(runs.max_ns)
         );
         ui.add(egui::Label::new(RichText::new(words).font(small()).color(p.quiet)).wrap());
     }

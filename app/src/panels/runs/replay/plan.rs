@@ -144,7 +144,7 @@ fn show_plan(doc: &mut Document, ui: &mut Ui, plan: &Plan) {
         Some(Err(e)) => {
             wrapped_text(ui, format!("▲ {e}. Nothing is sent."), p.error);
         }
-        Some(Ok(v)) if !v.unproved.is_empty() => unproved(ui, &v.unproved),
+        Some(Ok(v)) if !v.report().unproved.is_empty() => unproved(ui, &v.report().unproved),
         _ => {}
     }
     widgets::section(ui, "Rewrites");
@@ -205,7 +205,7 @@ fn accesses_planned(doc: &Document, ui: &mut Ui, plan: &Plan) {
     let limit = format!("jobs, limit {} each", text::duration(plan.budgets.interrupt_ns));
     count_row(ui, plan.jobs().len() as u64, &limit, none, None, "");
     let word = match &doc.replay.verified {
-        Some(Ok(v)) if v.unproved.is_empty() => ("proved", p.job),
+        Some(Ok(v)) if v.report().unproved.is_empty() => ("proved", p.job),
         Some(Err(_)) => ("▲ refused", p.error),
         _ => none,
     };

@@ -10,9 +10,8 @@ use egui::{Align2, RichText, Sense, Ui, WidgetInfo, vec2};
 use kinescope_session::cuda_target::is_cuda;
 use kinescope_session::tuning::form::{Field, ParsedForm, SearchKind};
 use kinescope_session::tuning::launches::Launches;
-use kinescope_session::tuning::map::format_dimensions;
 use kinescope_session::{Document, text};
-use replay_engine::tune::{Cache, ReplacementKind};
+use replay_engine::tune::{Cache, ReplacementKind, format_dimensions};
 use std::sync::Arc;
 
 /// Height of the strip with the button, points.

@@ -102,7 +102,7 @@ fn answer(
         text::count(tuned.points.len() as u64),
         text::count(tuned.space),
         text::count(rejected),
-        text::duration(tuned.phases.total),
+        text::duration(tuned.phases.total_ns),
         tuned.function,
         tuned.device
     );
@@ -175,12 +175,12 @@ fn phases(ui: &mut Ui, tuned: &TuneReport) {
     let f = &tuned.phases;
     ui.label(format!("compared with {}", tuned.reference.label()));
     for (what, ns) in [
-        ("prepared", f.ready),
-        ("replayed up to the launch", f.before),
-        ("code compiled and loaded", f.code),
-        ("memory restored", f.restore),
-        ("launches", f.launch),
-        ("outputs compared", f.compare),
+        ("prepared", f.ready_ns),
+        ("replayed up to the launch", f.before_ns),
+        ("code compiled and loaded", f.code_ns),
+        ("memory restored", f.restore_ns),
+        ("launches", f.launch_ns),
+        ("outputs compared", f.compare_ns),
     ] {
         ui.label(format!("{what} {}", text::duration(ns)));
     }

@@ -308,14 +308,14 @@ fn crashing_point_is_rejected_and_the_next_process_resumes() {
             let mut device = Artificial::new(100, random, kind);
             let mut tuned = run(request, &mut device);
             launches += device.launches();
-            tuned.phases.total = 1000;
+            tuned.phases.total_ns = 1000;
             tuned.launches = device.launches();
             Ok::<_, String>(tuned)
         })
         .unwrap();
         assert_eq!((processes, tuned.processes, tuned.ended.clone()), (3, 3, TuneEnd::Done));
         assert_eq!(tuned.points.len(), 30);
-        assert_eq!((tuned.phases.total, tuned.launches), (3000, launches));
+        assert_eq!((tuned.phases.total_ns, tuned.launches), (3000, launches));
         let words: Vec<&str> = tuned
             .rejected()
             .map(|t| t.measured.rejected.as_ref().unwrap().label())

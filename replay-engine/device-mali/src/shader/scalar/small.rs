@@ -120,78 +120,48 @@ fn csel_halves(m: &Mods, s: [u32; 4], signed: bool) -> u32 {
     }))
 }
 
+/// Computes with saturation or without, as the operation says.
+#[inline]
+fn limited<T>(m: &Mods, a: T, b: T, saturating: impl Fn(T, T) -> T, wrapping: impl Fn(T, T) -> T) -> T {
+    if m.saturate { saturating(a, b) } else { wrapping(a, b) }
+}
+
+#[inline]
+fn limited_s16(m: &Mods, value: i32) -> u32 {
+    let value = if m.saturate {
+        value.clamp(-0x8000, 0x7fff)
+    } else {
+        value
+    };
+    value as u32
+}
+
 fn round_up(m: &Mods) -> i32 {
     i32::from(m.round == Round::Up)
 }
 
 pub(super) fn scalar(op: Op) -> Option<Scalar> {
     Some(match op {
-        Op::IaddV2s16 => |m, s| {
-            halves(m, s, true, |a, b| {
-                let sum = (a as i32).wrapping_add(b as i32);
-                if m.saturate {
-                    sum.clamp(-0x8000, 0x7fff) as u32
-                } else {
-                    sum as u32
-                }
-            })
-        },
+        Op::IaddV2s16 => |m, s| halves(m, s, true, |a, b| limited_s16(m, (a as i32).wrapping_add(b as i32))),
         Op::IaddV2u16 => |m, s| halves(m, s, false, |a, b| if m.saturate { (a + b).min(0xffff) } else { a + b }),
-        Op::IsubV2s16 => |m, s| {
-            halves(m, s, true, |a, b| {
-                let rest = (a as i32).wrapping_sub(b as i32);
-                if m.saturate {
-                    rest.clamp(-0x8000, 0x7fff) as u32
-                } else {
-                    rest as u32
-                }
-            })
-        },
+        Op::IsubV2s16 => |m, s| halves(m, s, true, |a, b| limited_s16(m, (a as i32).wrapping_sub(b as i32))),
         Op::IsubV2u16 => |m, s| {
             halves(m, s, false, |a, b| {
-                if m.saturate {
-                    a.saturating_sub(b)
-                } else {
-                    a.wrapping_sub(b)
-                }
+                limited(m, a, b, u32::saturating_sub, u32::wrapping_sub)
             })
         },
         Op::IaddV4s8 => |m, s| {
             bytes(m, s, |a, b| {
-                if m.saturate {
-                    (a as i8).saturating_add(b as i8) as u8
-                } else {
-                    a.wrapping_add(b)
-                }
+                limited(m, a as i8, b as i8, i8::saturating_add, i8::wrapping_add) as u8
             })
         },
-        Op::IaddV4u8 => |m, s| {
-            bytes(m, s, |a, b| {
-                if m.saturate {
-                    a.saturating_add(b)
-                } else {
-                    a.wrapping_add(b)
-                }
-            })
-        },
+        Op::IaddV4u8 => |m, s| bytes(m, s, |a, b| limited(m, a, b, u8::saturating_add, u8::wrapping_add)),
         Op::IsubV4s8 => |m, s| {
             bytes(m, s, |a, b| {
-                if m.saturate {
-                    (a as i8).saturating_sub(b as i8) as u8
-                } else {
-                    a.wrapping_sub(b)
-                }
+                limited(m, a as i8, b as i8, i8::saturating_sub, i8::wrapping_sub) as u8
             })
         },
-        Op::IsubV4u8 => |m, s| {
-            bytes(m, s, |a, b| {
-                if m.saturate {
-                    a.saturating_sub(b)
-                } else {
-                    a.wrapping_sub(b)
-                }
-            })
-        },
+        Op::IsubV4u8 => |m, s| bytes(m, s, |a, b| limited(m, a, b, u8::saturating_sub, u8::wrapping_sub)),
         Op::ImulV2i16 => |m, s| halves(m, s, false, u32::wrapping_mul),
         Op::ImulV4i8 => |m, s| bytes(m, s, u8::wrapping_mul),
         Op::IabsV2s16 => |m, s| join(m.pick[0].pair(s[0], true).map(|a| (a as i32).unsigned_abs())),

@@ -261,7 +261,7 @@ fn verification_follows_chains_like_the_hardware() {
     // A header that does not look like a header is reported but still followed.
     let odd = patched(16, &[0xff]);
     let message = match verify(&odd.plan, &odd.pages, &target()) {
-        Ok(v) => v.unproved.join(" "),
+        Ok(v) => v.report().unproved.join(" "),
         Err(e) => panic!("{e}"),
     };
     assert!(message.contains("not headers that a driver writes"), "{message}");
@@ -283,7 +283,7 @@ fn chain_in_gpu_writable_memory_is_reported_unproved() {
     let whole = compiled(&sample(SAMPLE));
     let describe = |c: &Compiled| {
         let v = verify(&c.plan, &c.pages, &target()).unwrap_or_else(|e| panic!("{e}"));
-        v.unproved.iter().any(|u| u.contains("can write"))
+        v.report().unproved.iter().any(|u| u.contains("can write"))
     };
     assert!(
         describe(&whole),

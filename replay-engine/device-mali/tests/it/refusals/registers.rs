@@ -118,7 +118,10 @@ fn rule_1_at_compile_time() {
     )
     .unwrap();
     let v = verify(&c.plan, &c.pages, &target()).unwrap();
-    assert!(v.unproved.iter().any(|u| u.contains("0x3ff0..0x4000")), "{v:?}");
+    assert!(
+        v.report().unproved.iter().any(|u| u.contains("0x3ff0..0x4000")),
+        "{v:?}"
+    );
     // The outcome names the register and reports how often it was used.
     let o = play(&c);
     let finding = o
@@ -378,5 +381,8 @@ fn a_plan_for_another_product_is_refused_and_a_revision_is_not() {
     verify(&c.plan, &c.pages, &target()).unwrap();
     c.plan.accesses_mut().unwrap().gpu_id = 0;
     let v = verify(&c.plan, &c.pages, &target()).unwrap();
-    assert!(v.unproved.iter().any(|u| u.contains("does not name its GPU")), "{v:?}");
+    assert!(
+        v.report().unproved.iter().any(|u| u.contains("does not name its GPU")),
+        "{v:?}"
+    );
 }

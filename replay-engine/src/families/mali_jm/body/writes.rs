@@ -6,15 +6,14 @@ use crate::plan::{PlanGpuMemory, PlanPages, RewriteKind};
 use crate::rules::{HEADER, MAX_CHANGED, Reason, Refusal, Work, budget_exceeded};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use trace_core::families::mali_jm::{
-    AS_UPDATE, COMMAND_START, CONFIG_AS, HEADER_BYTES, JobHeader, MAX_JOBS, MODE, MODE_UNMAPPED, RESETS,
+    AS_UPDATE, COMMAND_START, CONFIG_AS, HEADER_BYTES, JobHeader, MAX_JOBS, MODE, MODE_AARCH64_4K, MODE_LEGACY,
+    MODE_UNMAPPED, RESETS,
 };
 use trace_core::memory::GpuMemory;
 use trace_core::recording::MmuFormat;
 use trace_core::registers::{Half, Register, Role};
 use trace_core::{GpuVa, PhysAddr};
 
-const MODE_LEGACY: u64 = 0;
-const MODE_AARCH64_4K: u64 = 6;
 /// Allowed bits other than the mode in the newer format: page tables are cached during walks, and reads of them
 /// allocate. The drivers of all known recordings set exactly these.
 const BESIDE_MODE: u64 = 0x4200_0000;

@@ -108,11 +108,6 @@ impl SquareCamera {
         self.zoom = (room / side).log2().min(CLOSEST);
     }
 
-    /// Shows all 48 bits.
-    pub fn show_all(&mut self, view: Rect) {
-        self.fit(view, &(0..1 << 48));
-    }
-
     /// Returns the middle of a page on the screen.
     #[must_use]
     pub fn point_of(&self, view: Rect, va: u64) -> Pos2 {
@@ -258,14 +253,6 @@ impl StripsCamera {
         (self.zoom, self.top) = (low, 0.0);
     }
 
-    /// Shows one range in about a third of the rows.
-    pub fn show(&mut self, map: &AddressMap, bars: Rect, range: &Range<u64>) {
-        let pages = (range.end.saturating_sub(range.start) / 4096).max(1) as f64;
-        let rows = (f64::from(bars.height()) / STRIP / 3.0).max(1.0);
-        self.zoom = (f64::from(bars.width().max(16.0)) * rows / pages).log2().min(4.0);
-        self.centre(map, bars, range.start);
-    }
-
     /// Moves the view so that an address is in the upper third.
     pub fn centre(&mut self, map: &AddressMap, bars: Rect, va: u64) {
         let layout = Layout::new(map, self.zoom, bars.width());
@@ -329,9 +316,9 @@ mod tests {
     #[test]
     fn square_map_zooms_about_the_pointer_to_one_page() {
         let mut s = SquareCamera::default();
-        s.show_all(VIEW);
+        s.fit(VIEW, &(0..1 << 48));
         for about in [pos2(400.0, 300.0), pos2(240.0, 600.0)] {
-            s.show_all(VIEW);
+            s.fit(VIEW, &(0..1 << 48));
             let (x, y) = s.point_at(VIEW, about);
             assert!(s.page_at(VIEW, about).is_some());
             for _ in 0..200 {

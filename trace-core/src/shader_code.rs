@@ -1,6 +1,8 @@
-//! Shader code: which descriptors of a job point to a shader, its clauses in order, and its branch targets.
+//! The code of a shader: its clauses in order, and its branch targets.
+//!
+//! There is one instruction set, Bifrost, which the crate `bifrost` decodes. A GPU family says whether its shaders have
+//! it; see [`Family::decode_code`](crate::families::Family::decode_code).
 
-use super::{Job, JobType, Payload};
 use crate::GpuVa;
 use crate::memory::GpuMemory;
 use bifrost::{
@@ -10,52 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of shader bytes that are read: 1 MiB.
 pub const MAX_CODE: u64 = 1 << 20;
-
-/// The pipeline stage of a shader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stage {
-    /// A compute shader.
-    Compute,
-    /// A vertex shader.
-    Vertex,
-    /// A geometry shader.
-    Geometry,
-    /// A fragment shader.
-    Fragment,
-}
-
-impl Stage {
-    /// Returns the stage's name in JSON and tables.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Compute => "compute",
-            Self::Vertex => "vertex",
-            Self::Geometry => "geometry",
-            Self::Fragment => "fragment",
-        }
-    }
-}
-
-/// Returns the shaders that a job's descriptors point to, each with the address of its code.
-#[must_use]
-pub fn find_shaders(job: &Job) -> Vec<(Stage, GpuVa)> {
-    let named = |stage, c: &super::Compute| {
-        let state = c.renderer.filter(|s| s.shader.get() != 0)?;
-        Some((stage, state.shader))
-    };
-    let all = match (&job.payload, job.kind()) {
-        (Payload::Compute(c), Some(JobType::Compute)) => [named(Stage::Compute, c), None],
-        (Payload::Compute(c), Some(JobType::Vertex)) => [named(Stage::Vertex, c), None],
-        // The renderer state of a tiler job belongs to the fragments that its primitives will cover.
-        (Payload::Compute(c), Some(JobType::Tiler)) => [named(Stage::Fragment, c), None],
-        (Payload::IndexedVertex { vertex, fragment }, _) => {
-            [named(Stage::Vertex, vertex), named(Stage::Fragment, fragment)]
-        }
-        _ => [None, None],
-    };
-    all.into_iter().flatten().collect()
-}
 
 /// A clause of a shader.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,6 @@
 //! Sample recordings that need no external file and whose results are known in advance.
 
-use crate::descriptors::{ChainBuilder, JobSpec};
-use crate::driver::Driver;
-use crate::error::DriverError;
-use crate::recorder::Recorder;
+use driver_mali::{ChainBuilder, Driver, DriverError, JobSpec, Recorder};
 use replay_engine::device::RegisterTarget;
 use trace_core::families::mali_jm::{CacheFlush, WriteKind};
 use trace_core::mmu::Rights;
@@ -147,7 +144,7 @@ pub enum Source {
     WriteValue(MmuFormat),
     /// [`record_changes`] with page tables of this format.
     Changes(MmuFormat),
-    /// [`crate::chains::record_folder`] of this folder in the recordings folder.
+    /// [`driver_mali::chains::record_folder`] of this folder in the recordings folder.
     Folder(&'static str),
 }
 
@@ -220,7 +217,7 @@ impl Sample {
             Source::WriteValue(format) => write_value(device, format),
             Source::Changes(format) => record_changes(device, format),
             Source::Folder(folder) => {
-                crate::chains::record_folder(&recordings.join(folder), device).map(|r| r.recording)
+                driver_mali::chains::record_folder(&recordings.join(folder), device).map(|r| r.recording)
             }
         }
     }

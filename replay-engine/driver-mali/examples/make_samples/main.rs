@@ -1,6 +1,9 @@
 //! Makes the files of `sample-traces` again: `make_samples OUT-FOLDER RECORDINGS-FOLDER`.
 
-use driver_mali::samples::SAMPLES;
+#[allow(dead_code, reason = "the tests of the samples use the rest")]
+mod samples;
+
+use samples::SAMPLES;
 use std::path::PathBuf;
 use trace_core::container;
 use trace_core::progress::Progress;
