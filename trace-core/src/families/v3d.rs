@@ -5,6 +5,7 @@ use super::family::{EventRelation, Family, JobForm};
 use super::submit_tracker::SubmitTracker;
 use super::work::{InferredInterrupt, JobTracker, Mark, MarkKind, RegisterClass, ScannedEvents, TrackedWork};
 use crate::GpuVa;
+use crate::mmu::PageTableFormat;
 use crate::recording::{InterruptLine, Recording};
 use crate::registers::{Register, RegisterMap, register_space};
 use std::collections::VecDeque;
@@ -54,6 +55,11 @@ impl Family for V3d {
 
     fn has_recording(&self, _recording: &Recording, map: Option<&RegisterMap>) -> bool {
         map.is_some_and(|m| m.name() == MAP)
+    }
+
+    fn page_table_formats(&self) -> &'static [&'static PageTableFormat] {
+        // Its page tables have one level (Linux: drivers/gpu/drm/v3d/v3d_mmu.c), which the walkers do not read.
+        &[]
     }
 
     fn job_form(&self) -> JobForm {
@@ -206,7 +212,9 @@ mod tests {
             kind: crate::recording::SpaceKind::Registers,
             bytes: 0x4000,
         }];
-        let types = [0, 1, 2].map(|slot| find_family_with(&recording, Some(map)).job_type(slot));
+        let family = find_family_with(&recording, Some(map));
+        assert!(family.page_table_formats().is_empty());
+        let types = [0, 1, 2].map(|slot| family.job_type(slot));
         assert_eq!(
             types,
             ["binning control list", "rendering control list", "compute dispatch"]

@@ -230,6 +230,15 @@ fn number_link(ui: &Ui, table: &Table, column: &str, row: Rect, cell: Rect, numb
     Rect::from_min_max(pos2(cell.right() - used, row.top()), pos2(cell.right(), row.bottom())).expand2(vec2(4.0, 0.0))
 }
 
+/// Returns the heading of entry `n` of a job's `count` entries. Only descriptors have a header.
+fn describe_entry(form: JobForm, n: usize, count: usize) -> String {
+    match form {
+        _ if count > 1 => format!("Chain {} of {count}", n + 1),
+        JobForm::DescriptorChains => "Header".to_owned(),
+        JobForm::None | JobForm::CommandStreams | JobForm::ControlLists => "Submitted work".to_owned(),
+    }
+}
+
 /// Draws the details of a job, also for the inspector.
 pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: u32) {
     let p = palette(ui);
@@ -271,15 +280,9 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: 
             ui.add(egui::Label::new(egui::RichText::new(why).font(small()).color(p.quiet)).wrap());
         }
     }
+    let form = find_family(&doc.recording).job_form();
     for (n, c) in j.chain.iter().enumerate().take(MAX_CHAIN_JOBS) {
-        widgets::section(
-            ui,
-            &if j.chain.len() > 1 {
-                format!("Chain {} of {}", n + 1, j.chain.len())
-            } else {
-                "Header".into()
-            },
-        );
+        widgets::section(ui, &describe_entry(form, n, j.chain.len()));
         if widgets::key_link(ui, "at", &format!("{:#x}", c.va)).clicked() {
             actions.show_memory(Some(j.chain.space.unwrap_or(0)), c.va, 32);
             actions.run_command("show-memory");
@@ -328,9 +331,9 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: 
 fn show_recorded_end(ui: &mut Ui, report: &ChainReport) {
     let p = palette(ui);
     let text = match (report.status, report.computed) {
-        (1, Some(false)) => StyledText::body("! not computed").colour(p.warning),
-        (1, Some(true)) => StyledText::body("computed").colour(p.job),
-        (1, None) => StyledText::body("done, no shader").colour(p.job),
+        (ChainReport::DONE, Some(false)) => StyledText::body("! not computed").colour(p.warning),
+        (ChainReport::DONE, Some(true)) => StyledText::body("computed").colour(p.job),
+        (ChainReport::DONE, None) => StyledText::body("done, no shader").colour(p.job),
         (status, _) => StyledText::body(format!("▲ failed, status {status:#x}")).colour(p.error),
     };
     widgets::key_value(ui, "recorded", text);
@@ -434,6 +437,20 @@ pub fn show_reachable(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, 
         if rights_row(ui, "reach shader", name, rights).clicked() {
             actions.show_memory(Some(space), s, 16);
             actions.run_command("show-memory");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_descriptors_have_a_header() {
+        assert_eq!(describe_entry(JobForm::DescriptorChains, 0, 1), "Header");
+        assert_eq!(describe_entry(JobForm::DescriptorChains, 1, 3), "Chain 2 of 3");
+        for form in [JobForm::None, JobForm::CommandStreams, JobForm::ControlLists] {
+            assert_eq!(describe_entry(form, 0, 1), "Submitted work");
         }
     }
 }

@@ -22,6 +22,7 @@ use kinescope_session::page_table_marks::Mark;
 use kinescope_session::spaces::SpaceFact;
 use kinescope_session::{Document, text};
 use style::mark_colour;
+use trace_core::families::find_family;
 
 /// Draws the panel.
 pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui) {
@@ -35,6 +36,8 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         let message = if doc.recording.api().is_some() {
             "An API trace holds no page tables: they stay in the driver. Memory shows the buffers that the calls \
              allocated."
+        } else if find_family(&doc.recording).page_table_formats().is_empty() {
+            "No page tables are shown: the program does not know the format of this GPU's page tables."
         } else {
             "This recording holds no page tables: the driver set up no address space."
         };
