@@ -386,7 +386,7 @@ fn build(
 /// Returns the CPU write that supplies the bytes of a removed job.
 fn supplied_write(s: &SuppliedBytes, pages: &mut pages::Pages<'_>) -> HostWriteRow {
     HostWriteRow {
-        at: s.at.0,
+        at: s.at,
         bytes: s.bytes,
         page: pages.add(&s.page).0,
     }

@@ -21,7 +21,7 @@ pub struct ChainShader {
     /// Shader stage.
     pub stage: ShaderStage,
     /// Entry address of the code.
-    pub entry: u64,
+    pub entry: GpuVa,
 }
 
 /// Maximum number of listed shaders of a chain. Chains are short, but a chain of a damaged recording may not be.
@@ -31,7 +31,11 @@ pub const MAX_CHAIN_SHADERS: usize = 4096;
 #[must_use]
 pub fn list_chain_shaders(job: &JobFact) -> Vec<ChainShader> {
     let each = |(position, c): (usize, &crate::jobs::ChainJob)| {
-        let one = move |&(stage, entry): &(ShaderStage, u64)| ChainShader { position, stage, entry };
+        let one = move |&(stage, entry): &(ShaderStage, GpuVa)| ChainShader {
+            position,
+            stage,
+            entry: entry,
+        };
         c.shaders.iter().map(one).collect::<Vec<_>>()
     };
     job.chain
@@ -137,7 +141,7 @@ impl Listing {
     /// Reads the code at an address as memory held it at an event.
     #[must_use]
     pub fn read(recording: &Recording, space: u32, event: u64, entry: u64, max: u64) -> Self {
-        let entry = GpuVa(entry);
+        let entry = GpuVa::new(entry);
         let memory = memory_at(recording, space, event);
         let code = memory.and_then(|memory| find_family(recording).decode_code(&memory, entry, max));
         Self::new(code.unwrap_or(Code {

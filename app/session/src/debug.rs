@@ -224,7 +224,7 @@ impl DebugSession {
 #[must_use]
 pub fn code_at(recording: &Recording, space: u32, event: u64, shader: GpuVa) -> Option<Code> {
     let memory = memory_at(recording, space, event)?;
-    families::find_family(recording).decode_code(&memory, GpuVa(shader), MAX_CODE)
+    families::find_family(recording).decode_code(&memory, shader, MAX_CODE)
 }
 
 /// Returns the index of the address space of a job.

@@ -25,7 +25,7 @@ pub fn find_job_outcome(doc: &Document, job: &JobFact) -> Option<(JobOutcome, Op
     let at = o.jobs().binary_search_by_key(&job.submit, |x| x.submit_event).ok()?;
     let j = o.jobs().get(at)?.clone();
     let entries = job.chain.iter().map(|c| ChainEntry {
-        va: GpuVa(c.va),
+        va: c.va,
         kind: &c.kind,
         work: c.work,
     });
@@ -116,7 +116,7 @@ mod tests {
         o.accesses_mut().unwrap().findings.clear();
         let why = |chain: &[ChainEntry<'_>]| explain(&o, job(7, Some(false), done), chain).unwrap();
         let entry = |va, kind, work| ChainEntry {
-            va: GpuVa(va),
+            va: GpuVa::new(va),
             kind,
             work,
         };

@@ -124,11 +124,11 @@ pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress)
     })?;
     if !has_descriptors {
         // Jobs of two slots may have the same address. The jobs of a slot at an address share a chain.
-        let mut undecoded: HashMap<(&str, u64, Option<u32>), Arc<Chain>> = HashMap::new();
+        let mut undecoded: HashMap<(&str, GpuVa, Option<u32>), Arc<Chain>> = HashMap::new();
         for (chain, job) in chains.iter_mut().zip(jobs) {
             let key = (family.job_type(job.slot), job.head_va, chain.space);
             let shared = undecoded.entry(key).or_insert_with_key(|(kind, va, space)| {
-                let mut chain = describe_undecoded_job(kind, GpuVa(*va));
+                let mut chain = describe_undecoded_job(kind, *va);
                 chain.space = *space;
                 Arc::new(chain)
             });
@@ -141,7 +141,7 @@ pub fn read_chains(recording: &Recording, jobs: &[JobFact], progress: &Progress)
 /// Returns the chain of a job that is no chain of descriptors: one entry, with the type of the job.
 fn describe_undecoded_job(kind: &str, va: GpuVa) -> Chain {
     Chain::new(vec![ChainJob {
-        va: va.0,
+        va,
         kind: kind.to_owned(),
         decoded: true,
         ..ChainJob::default()
@@ -157,7 +157,7 @@ fn chain(chain: &JobChain) -> Chain {
         ChainEnd::Limit => Some("it exceeds the maximum chain length".into()),
     };
     let jobs = chain.jobs.iter().take(MAX_CHAIN_JOBS).map(|job| ChainJob {
-        va: job.va().0,
+        va: job.va(),
         kind: match job.type_name() {
             Some(name) => name.to_owned(),
             None => job.error().unwrap_or_default(),
@@ -165,8 +165,8 @@ fn chain(chain: &JobChain) -> Chain {
         decoded: job.is_decoded(),
         work: job.work(),
         dispatch: job.dispatch().map(|d| (d.workgroups, d.size)),
-        shader: job.shader_va().map(|s| s.0),
-        shaders: job.shaders().into_iter().map(|(stage, va)| (stage, va.0)).collect(),
+        shader: job.shader_va(),
+        shaders: job.shaders(),
         fields: job
             .fields()
             .into_iter()
@@ -200,13 +200,17 @@ mod tests {
             chain: Arc::default(),
             report: None,
         };
-        let jobs = [job(0, 0x1000), job(1, 0x2000), job(2, 0x1000)];
+        let jobs = [
+            job(0, GpuVa::new(0x1000)),
+            job(1, GpuVa::new(0x2000)),
+            job(2, GpuVa::new(0x1000)),
+        ];
         let chains = read_chains(&recording, &jobs, &Progress::new()).unwrap();
         assert!(Arc::ptr_eq(&chains[0], &chains[2]), "a job of a million is small");
         assert!(!Arc::ptr_eq(&chains[0], &chains[1]));
         assert_eq!(
             (chains[1][0].va, chains[1][0].kind.as_str()),
-            (0x2000, "command stream")
+            (GpuVa::new(0x2000), "command stream")
         );
     }
 }

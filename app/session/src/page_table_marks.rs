@@ -3,6 +3,7 @@
 
 use crate::lookup::find_register_map;
 use crate::page_runs::{MappedRun, PageContent};
+use trace_core::GpuVa;
 use trace_core::families;
 use trace_core::mmu::{self, EntryKind, Leaf, TableRef, WalkStep, entry_kind, entry_rights};
 use trace_core::recording::{MmuFormat, Recording};
@@ -227,6 +228,7 @@ pub fn format_entry_bits(recording: &Recording, format: MmuFormat, step: &WalkSt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trace_core::GpuVa;
 
     #[test]
     fn spans_are_found_by_address() {

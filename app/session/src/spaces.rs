@@ -99,7 +99,7 @@ fn space(recording: &Recording, index: usize, room: &mut usize, progress: &Progr
     let mut out = SpaceFact {
         number: s.number,
         format: page_table_format(s.format).title.into(),
-        root: s.root.0,
+        root: s.root,
         ..Default::default()
     };
     progress.set_total(1 << (mmu::VA_BITS - GIB_BITS));

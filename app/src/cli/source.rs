@@ -15,6 +15,7 @@ use trace_core::recording::{AddressSpace, Buffer, DamagedBlock, Events};
 use trace_core::registers::{RecordedRegisters, RegisterMap};
 use trace_core::timeline::{self, Timeline};
 use trace_core::xref::{parse_bare_hex, parse_number};
+use trace_core::{GpuVa, Recording};
 
 /// The argument that names a recording.
 #[derive(Args, Clone, Debug)]
@@ -264,7 +265,7 @@ impl SourceRecording {
             }
             None => {}
         }
-        parse_bare_hex(text).ok_or_else(|| {
+        parse_bare_hex(text).map(GpuVa::new).ok_or_else(|| {
             let names: Vec<&str> = self
                 .recording
                 .metadata

@@ -96,7 +96,7 @@ fn a_fault_is_reported_with_registers_walk_and_the_nearest_buffer() {
     assert_eq!(o.verdict, Verdict::Failed, "{:?}", o.failure);
     assert!(w.has_part("Failed") && w.has("▲ Fault in job 0"));
     let report = &o.faults[0];
-    assert_eq!(report.address.map(|a| a.0), Some(nowhere));
+    assert_eq!(report.address.map(|a| a.get()), Some(nowhere));
     for r in &report.registers {
         assert!(w.has_part(&format!("{} {:#x}", r.name, r.value)), "{} is shown", r.name);
     }

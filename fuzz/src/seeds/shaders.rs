@@ -4,12 +4,12 @@ use super::seed::Add;
 use crate::shader_code::encode;
 use crate::shader_job::{DATA, JOB, Parts};
 use std::path::Path;
-use trace_core::GpuVa;
 use trace_core::families::mali_jm::{Payload, read_chain};
 use trace_core::families::{Dispatch, memory_at_submits};
 use trace_core::memory::GpuMemory;
 use trace_core::registers::RegisterMap;
 use trace_core::shader_code::decode_code;
+use trace_core::{GpuVa, RegOffset};
 
 /// Start address of a seed's code.
 const ENTRY: u64 = 0x5f_0000_1000;

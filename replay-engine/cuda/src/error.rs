@@ -1,6 +1,7 @@
 //! Reasons why an API trace cannot be replayed, or why its replay stopped.
 
 use cuda_driver::{CuResult, CudaError, LoadError, format_result};
+use trace_core::GpuVa;
 
 /// The reason why an API trace is not replayed to its end.
 #[derive(Debug, thiserror::Error)]

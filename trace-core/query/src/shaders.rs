@@ -91,7 +91,7 @@ pub(crate) fn build_shader_table(
             }
             let code = family.decode_code(memory, entry, MAX_CODE);
             for c in code.iter().flat_map(|c| &c.clauses) {
-                rows.push((span.index, stage, entry.0), c);
+                rows.push((span.index, stage, entry.get()), c);
                 if rows.job.len() >= BATCH {
                     progress.check()?;
                     take(std::mem::take(&mut rows).frame()?)?;

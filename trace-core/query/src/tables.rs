@@ -283,7 +283,7 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, Ta
         column("index", spans.iter().map(|s| s.index).collect::<Vec<_>>()),
         column("submit_event", at),
         column("done_event", all(&|i| span(i)?.done_event)),
-        column("head_va", all(&|i| Some(span(i)?.head_va.0))),
+        column("head_va", all(&|i| Some(span(i)?.head_va.get()))),
         column("type", heads.iter().map(|j| (*j)?.type_name()).collect::<Vec<_>>()),
         column(
             "decoded",
@@ -300,7 +300,10 @@ fn submits(recording: &Recording, timeline: &Timeline) -> Result<RecordBatch, Ta
         part("size_z", &|d| d.size[2]),
         column(
             "shader_va",
-            heads.iter().map(|j| (*j)?.shader_va().map(|v| v.0)).collect::<Vec<_>>(),
+            heads
+                .iter()
+                .map(|j| (*j)?.shader_va().map(|v| v.get()))
+                .collect::<Vec<_>>(),
         ),
         column(
             "duration_ns",

@@ -156,9 +156,9 @@ pub fn entry_kind(format: MmuFormat, level: u8, raw: u64) -> EntryKind {
     let kind = raw & TYPE_MASK;
     match level {
         _ if kind & 1 == 0 => EntryKind::Invalid,
-        0..=2 if kind == TABLE => EntryKind::Table(PhysAddr(raw & ADDRESS)),
-        1..=2 if kind == BLOCK => EntryKind::Block(PhysAddr(raw & ADDRESS & !(span_bytes(level) - 1))),
-        3 if kind == page_table_format(format).page => EntryKind::Page(PhysAddr(raw & ADDRESS)),
+        0..=2 if kind == TABLE => EntryKind::Table(PhysAddr::new(raw & ADDRESS)),
+        1..=2 if kind == BLOCK => EntryKind::Block(PhysAddr::new(raw & ADDRESS & !(span_bytes(level) - 1))),
+        3 if kind == page_table_format(format).page => EntryKind::Page(PhysAddr::new(raw & ADDRESS)),
         _ => EntryKind::Reserved,
     }
 }
@@ -220,13 +220,13 @@ pub fn encode_table(format: MmuFormat, pa: PhysAddr) -> u64 {
     } else {
         0
     };
-    pa.0 & ADDRESS | TABLE | af
+    pa.get() & ADDRESS | TABLE | af
 }
 
 /// Returns the value of an address space's root register for the top table at `root`.
 #[must_use]
 pub fn root_register(format: MmuFormat, root: PhysAddr) -> u64 {
-    root.0 & ADDRESS | page_table_format(format).root_bits
+    root.get() & ADDRESS | page_table_format(format).root_bits
 }
 
 /// Returns the address of the top table in a root register value, without the low control bits.

@@ -475,7 +475,7 @@ fn page_table_analyses_find_anomalies() {
     );
     let all = mappings(MmuFormat::MaliLpae, ROOT, &b.mem).unwrap();
     let wx = all.iter().filter(|m| m.rights.execute && m.rights.write);
-    assert_eq!(wx.map(|m| (m.va.0, m.pages)).collect::<Vec<_>>(), [(0x30_0000, 1)]);
+    assert_eq!(wx.map(|m| (m.va.get(), m.pages)).collect::<Vec<_>>(), [(0x30_0000, 1)]);
     let content = [0x8_0001..0x8_0002, 0x8_0003..0x8_0004, 0x9_0000..0x9_0001];
     let without = find_pages_without_content(&leaves, &content, usize::MAX).spans;
     let spans: Vec<(u64, u64)> = without.iter().map(|s| (s.va.get(), s.pages)).collect();

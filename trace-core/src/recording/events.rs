@@ -2,7 +2,6 @@
 
 use super::api_trace::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
 use super::column::Column;
-use crate::PhysAddr;
 use crate::progress::{Cancelled, Progress};
 use crate::{BusAddr, GpuVa, PhysAddr, RegOffset};
 use bytemuck::{Pod, Zeroable};

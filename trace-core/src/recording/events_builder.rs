@@ -67,7 +67,7 @@ impl EventsBuilder {
             EventKind::Read
         };
         self.row(kind, access.space, time, thread, self.offset.len());
-        self.offset.push(access.offset);
+        self.offset.push(access.offset.get());
         self.width.push(access.width);
         self.value.push(access.value);
     }

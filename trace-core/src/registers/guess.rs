@@ -5,10 +5,10 @@ mod hints;
 
 pub use hints::Hint;
 
-use crate::GpuVa;
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{Access, DmaMapRow, Recording};
+use crate::{GpuVa, RegOffset};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 
@@ -428,8 +428,8 @@ pub fn guess(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BusAddr;
     use crate::recording::EventsBuilder;
+    use crate::{BusAddr, RegOffset};
 
     /// Returns a recording of accesses: thread, offset, access type, value.
     fn recording(list: &[(u32, u32, char, u64)]) -> Recording {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::RegOffset;
 use crate::recording::{
     Access, ApiTraceMetadata, CallEvent, EventsBuilder, FrameRole, MemoryBuilder, PageId, TraceKind,
 };

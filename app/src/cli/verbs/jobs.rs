@@ -219,10 +219,10 @@ fn recorded_result(report: &ChainReport) -> RecordedResult {
 
 fn job(job: &dyn ChainJob) -> Job {
     Job {
-        va: format_hex(job.va().0),
+        va: format_hex(job.va().get()),
         kind: job.type_name(),
         decoded: job.is_decoded(),
         dispatch: job.dispatch(),
-        shader_va: job.shader_va().map(|va| format_hex(va.0)),
+        shader_va: job.shader_va().map(|va| format_hex(va.get())),
     }
 }

@@ -132,9 +132,9 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
                 .map(|(m, mapping_tally)| Mapping {
                     address_space: space.number,
                     format: page_table_format(space.format).name,
-                    root: format_hex(space.root.0),
-                    va: format_hex(m.va.0),
-                    end: format_hex(m.end().0),
+                    root: format_hex(space.root.get()),
+                    va: format_hex(m.va.get()),
+                    end: format_hex(m.end().get()),
                     pages: m.pages,
                     rights: m.rights.to_string(),
                     attribute: m.attr_index,

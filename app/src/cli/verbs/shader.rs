@@ -86,7 +86,7 @@ fn find_shaders(opened: &SourceRecording, only: Option<u32>) -> Result<Vec<Shade
                     kind: job.type_name(),
                     stage,
                 };
-                let known = by_entry.entry((memory.space().root.0, entry)).or_default();
+                let known = by_entry.entry((memory.space().root.get(), entry)).or_default();
                 let same = |n: &&usize| found.get(**n).is_some_and(|f| f.code == code);
                 match known.iter().find(same).copied().and_then(|n| found.get_mut(n)) {
                     Some(f) => f.by.push(runs),
@@ -264,7 +264,7 @@ fn job_row(r: &ShaderJob) -> JobRow {
     JobRow {
         job: r.job,
         position: r.position,
-        va: format_hex(r.va.0),
+        va: format_hex(r.va.get()),
         kind: r.kind,
     }
 }

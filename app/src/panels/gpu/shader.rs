@@ -9,6 +9,7 @@ use kinescope_session::Document;
 use kinescope_session::code::{self, ChainShader, Listing, MAX_SYNC_READ_BYTES};
 use kinescope_session::derived_data::Stage;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::families::{JobForm, find_family};
 use trace_core::shader_code::{CodeEnd, MAX_CODE};
 
@@ -153,7 +154,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
         });
     }
     if let Some((_, entry)) = view.requested.take_if(|w| w.0 == job.index)
-        && let Some(n) = all.iter().position(|r| r.entry == entry)
+        && let Some(n) = all.iter().position(|r| r.entry == GpuVa::new(entry))
     {
         view.chosen = (job.index, n);
     }
@@ -183,14 +184,14 @@ fn read(doc: &Document, view: &mut View, actions: &mut UiActions, job: u32, all:
         return;
     };
     let (space, event, entry) = (job.chain.space.unwrap_or(0), job.submit, runs.entry);
-    let first = Listing::read(&doc.recording, space, event, GpuVa::new(entry), MAX_SYNC_READ_BYTES);
+    let first = Listing::read(&doc.recording, space, event, entry.get(), MAX_SYNC_READ_BYTES);
     if first.code.end != CodeEnd::Limit {
         show_listing(view, first);
         return;
     }
     let recording = Arc::clone(&doc.recording);
     let progress = actions.start_work::<View>(format!("reading the shader of job {}", job.index), move |_| {
-        let listing = Listing::read(&recording, space, event, GpuVa::new(entry), MAX_CODE);
+        let listing = Listing::read(&recording, space, event, entry.get(), MAX_CODE);
         Box::new(move |_, view, _| {
             if view.listing_key == Some(of) {
                 show_listing(view, listing);

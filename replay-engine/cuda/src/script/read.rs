@@ -3,6 +3,7 @@
 use super::{GRANULE, MAPPED_TWICE, MemoryAlias, Script, ScriptBuffer, Step, Transfer, cut};
 use crate::error::CudaReplayError;
 use std::collections::{BTreeMap, BTreeSet};
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_CAPTURED, CallEvent, CallRow, CopyKind, CopyRow,
@@ -113,7 +114,7 @@ impl<'a> ScriptReader<'a> {
             _ => return,
         };
         if a.bytes > 0 {
-            of.insert(a.at, a.bytes.max(of.get(&a.at).copied().unwrap_or(0)));
+            of.insert(a.at.get(), a.bytes.max(of.get(&a.at.get()).copied().unwrap_or(0)));
         }
     }
 
@@ -124,8 +125,15 @@ impl<'a> ScriptReader<'a> {
             let report = self.recording.events.call_arguments(c.arguments_at, c.arguments);
             let words = report.as_deref().and_then(|b| <&[u8; 24]>::try_from(b).ok());
             let words = words.ok_or_else(|| damaged(event, "a mapping without its address"))?;
-            let [at, bytes, of] = read_dimensions(words);
-            self.same.insert(at, MemoryAlias { at, bytes, of });
+            let [at, bytes, of] = read_words(words);
+            self.same.insert(
+                at,
+                MemoryAlias {
+                    at: GpuVa::new(at),
+                    bytes,
+                    of: GpuVa::new(of),
+                },
+            );
         } else {
             self.at_begin = matches!(name, "snapshot at the begin" | "snapshot before launch");
         }
@@ -138,7 +146,7 @@ impl<'a> ScriptReader<'a> {
         let first = self.at_begin && c.stream == OrderRow::NONE;
         // The addresses of variables depend on where their module is loaded.
         let mut variables = self.script.metadata.modules.iter().flat_map(|m| &m.globals);
-        if first && !variables.any(|g| c.from.checked_sub(g.at).is_some_and(|n| n < g.bytes)) {
+        if first && !variables.any(|g| c.from.checked_sub(g.at.get()).is_some_and(|n| n < g.bytes)) {
             let bytes = c.bytes.max(self.ranges.get(&c.from).copied().unwrap_or(0));
             self.ranges.insert(c.from, bytes);
             self.buffers.add_initial(event, c.from, c.bytes);
@@ -235,17 +243,17 @@ impl<'a> ScriptReader<'a> {
             cut(&mut script.shared, *at, at.saturating_add(*bytes), false);
         }
         script.buffers = self.buffers.finish();
-        script.buffers.retain(|b| !managed.contains_key(&b.at));
-        script.shared_parts = managed.into_iter().collect();
+        script.buffers.retain(|b| !managed.contains_key(&b.at.get()));
+        script.shared_parts = managed.into_iter().map(|(at, bytes)| (GpuVa::new(at), bytes)).collect();
         script.share(self.same)?;
         // Aliased memory cannot be relocated: data written at one address is read at the other.
         let Script { buffers, same, .. } = &mut script;
         let overlaps = |b: &ScriptBuffer, at: u64, bytes: u64| {
-            b.at < at.saturating_add(bytes) && at < b.at.saturating_add(b.bytes)
+            b.at.get() < at.saturating_add(bytes) && at < b.at.saturating_add(b.bytes).get()
         };
         buffers.retain(|b| {
             same.iter()
-                .all(|s| !overlaps(b, s.at, s.bytes) && !overlaps(b, s.of, s.bytes))
+                .all(|s| !overlaps(b, s.at.get(), s.bytes) && !overlaps(b, s.of.get(), s.bytes))
         });
         script.hoist_variables();
         script.first = script.count_leading_inputs();
@@ -269,14 +277,14 @@ impl LiveBuffers {
     fn add_row(&mut self, event: u64, row: AllocationRow) {
         let kind = AllocationKind::from_raw(row.kind);
         if kind.is_some_and(AllocationKind::gives_device) {
-            let gone = self.live.remove(&row.at).and_then(|n| self.all.get_mut(n));
+            let gone = self.live.remove(&row.at.get()).and_then(|n| self.all.get_mut(n));
             if let Some(buffer) = gone {
                 buffer.to = Some(event);
             }
         } else if kind.is_some_and(|k| k.takes_device() && k != AllocationKind::TakeManaged) && row.bytes > 0 {
-            self.add_buffer(event, row.at, row.bytes);
+            self.add_buffer(event, row.at.get(), row.bytes);
             if kind == Some(AllocationKind::Map) {
-                self.mapped.insert(row.at, row.bytes);
+                self.mapped.insert(row.at.get(), row.bytes);
             }
         }
     }
@@ -287,11 +295,11 @@ impl LiveBuffers {
         let before = self.live.range(..=at).next_back().map(|(_, n)| *n);
         if let Some(buffer) = before.and_then(|n| self.all.get_mut(n)) {
             let buffer_end = buffer.at.saturating_add(buffer.bytes);
-            if end <= buffer_end {
+            if end <= buffer_end.get() {
                 return;
             }
-            if buffer_end == at && at.is_multiple_of(4096) && buffer.bytes >= MIN_CUT {
-                buffer.bytes = end - buffer.at;
+            if buffer_end == GpuVa::new(at) && at.is_multiple_of(4096) && buffer.bytes >= MIN_CUT {
+                buffer.bytes = end - buffer.at.get();
                 return;
             }
         }
@@ -303,8 +311,8 @@ impl LiveBuffers {
     fn finish(self) -> Vec<ScriptBuffer> {
         let ends: BTreeSet<u64> = self.mapped.iter().map(|(at, n)| at.saturating_add(*n)).collect();
         let is_alone = |b: &ScriptBuffer| {
-            let is_mapped = self.mapped.contains_key(&b.at);
-            !is_mapped || !ends.contains(&b.at) && !self.mapped.contains_key(&b.at.saturating_add(b.bytes))
+            let is_mapped = self.mapped.contains_key(&b.at.get());
+            !is_mapped || !ends.contains(&b.at.get()) && !self.mapped.contains_key(&b.at.saturating_add(b.bytes).get())
         };
         let mut all = self.all;
         all.retain(is_alone);
@@ -314,7 +322,7 @@ impl LiveBuffers {
     fn add_buffer(&mut self, event: u64, at: u64, bytes: u64) {
         self.live.insert(at, self.all.len());
         self.all.push(ScriptBuffer {
-            at,
+            at: GpuVa::new(at),
             bytes,
             from: event,
             to: None,
@@ -359,7 +367,7 @@ impl TransferNames {
     }
 }
 
-fn read_dimensions(bytes: &[u8; 24]) -> [u64; 3] {
+fn read_words(bytes: &[u8; 24]) -> [u64; 3] {
     let mut words = [0; 3];
     for (word, from) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
         *word = u64::from_le_bytes(*from);
@@ -368,7 +376,7 @@ fn read_dimensions(bytes: &[u8; 24]) -> [u64; 3] {
 }
 
 /// Returns whole granules that cover all ranges, joined if they are adjacent.
-fn join_granules(ranges: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
+fn join_granules(ranges: &BTreeMap<u64, u64>) -> Vec<(GpuVa, u64)> {
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (at, bytes) in ranges {
         let first = at - at % GRANULE;
@@ -380,7 +388,7 @@ fn join_granules(ranges: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
             _ => joined.push((first, end - first)),
         }
     }
-    joined
+    joined.into_iter().map(|(at, bytes)| (GpuVa::new(at), bytes)).collect()
 }
 
 #[cfg(test)]
@@ -391,7 +399,8 @@ mod tests {
     fn ranges_become_disjoint_granules() {
         let g = GRANULE;
         let ranges = BTreeMap::from([(g + 5, 10), (g + 600, g), (5 * g, 1), (9 * g - 1, 2), (u64::MAX - 3, 2)]);
-        assert_eq!(join_granules(&ranges), [(g, 2 * g), (5 * g, g), (8 * g, 2 * g)]);
+        let expected = [(g, 2 * g), (5 * g, g), (8 * g, 2 * g)].map(|(at, bytes)| (GpuVa::new(at), bytes));
+        assert_eq!(join_granules(&ranges), expected);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::fault::Fault;
 use crate::model::ModelData;
 use crate::registers::exception;
 use crate::texture::Arch;
+use trace_core::GpuVa;
 use trace_core::families::Dispatch;
 use trace_core::families::mali_jm::HEADER_BYTES;
 

@@ -11,7 +11,6 @@ use crate::registers::exception;
 use bifrost::pack::{Slots, clause};
 use bifrost::{Header, Instruction, Modifier, Op, Registers, Source, Unit, Value};
 use replay_engine::device::Arena;
-use trace_core::PhysAddr;
 use trace_core::families::Dispatch;
 use trace_core::mmu::{self, Rights};
 use trace_core::recording::MmuFormat;

@@ -331,7 +331,7 @@ fn an_unmapped_job_header_faults_with_its_code_and_address() {
         assert!(
             f.registers
                 .iter()
-                .any(|r| r.name == "AS0_FAULTADDRESS" && r.value == va.0),
+                .any(|r| r.name == "AS0_FAULTADDRESS" && r.value == va.get()),
             "{f:#?}"
         );
         assert!(f.nearest_buffer.is_some());

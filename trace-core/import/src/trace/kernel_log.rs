@@ -228,7 +228,7 @@ impl KernelLog {
                     rows.dma_map(
                         head.time,
                         DmaMapRow {
-                            bus: bus.unwrap_or(DmaMapRow::UNKNOWN),
+                            bus: BusAddr::new(bus.unwrap_or(DmaMapRow::UNKNOWN.get())),
                             bytes,
                             kind,
                             reserved: 0,

@@ -2,6 +2,7 @@
 //! several widths next to a framebuffer. One test needs the published logs, and is skipped without them.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
+use trace_core::RegOffset;
 use trace_core::check;
 use trace_core::diff;
 use trace_core::finding::FindingKind;

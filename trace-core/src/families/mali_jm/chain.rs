@@ -82,10 +82,10 @@ impl ChainJob for Job {
             ("status", exception_name(h.exception_code()).to_owned()),
             ("barrier", if h.barrier { "yes" } else { "no" }.to_owned()),
         ];
-        if h.next.0 != 0 {
+        if h.next.get() != 0 {
             fields.push(("next", h.next.to_string()));
         }
-        if h.fault_pointer != 0 {
+        if h.fault_pointer != GpuVa::ZERO {
             fields.push(("fault at", format!("{:#x}", h.fault_pointer)));
         }
         fields
@@ -134,7 +134,7 @@ impl ChainJob for Job {
 #[must_use]
 pub fn find_shaders(job: &Job) -> Vec<(ShaderStage, GpuVa)> {
     let named = |stage, c: &Compute| {
-        let state = c.renderer.filter(|s| s.shader.0 != 0)?;
+        let state = c.renderer.filter(|s| s.shader.get() != 0)?;
         Some((stage, state.shader))
     };
     let all = match (&job.payload, job.kind()) {

@@ -467,7 +467,7 @@ mod tests {
                 event: 31,
                 summary: String::new(),
                 exception: "0xc3 translation fault at level 3".into(),
-                address: Some(GpuVa(0x5040)),
+                address: Some(GpuVa::new(0x5040)),
                 registers: vec![FaultRegister {
                     name: "AS0_FAULTSTATUS".into(),
                     value: 0x1_00c3,

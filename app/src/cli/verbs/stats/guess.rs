@@ -5,6 +5,7 @@ use crate::cli::out::{format_count, format_duration};
 use crate::cli::source::SourceRecording;
 use crate::cli::{Exit, Failure, Out, empty_result, format_hex, progress_line};
 use serde::Serialize;
+use trace_core::RegOffset;
 use trace_core::registers::{Follower, Guess, Poller, RegisterMap, format_location, guess, register_space};
 
 /// A register with the names of the map. The engine knows offsets alone.
