@@ -152,6 +152,8 @@ fn describe_job(job: u32, (position, chain): (u32, u32), part: JobPart, is_page_
     match part {
         JobPart::Header(va) if is_page_only => format!("{name} has its header on this page, at {va}"),
         JobPart::Header(_) => format!("header of {name}"),
+        JobPart::Start(va) if is_page_only => format!("{name} starts on this page, at {va}"),
+        JobPart::Start(_) => format!("{name} starts here"),
         JobPart::Shader(va) if is_page_only => format!("shader of {name} starts on this page, at {va}"),
         JobPart::Shader(_) => format!("shader of {name} starts here"),
         JobPart::Pointer { to, through: None, .. } => format!("{name} points at {to}"),

@@ -88,6 +88,11 @@ pub trait Family: Sync {
         "command stream"
     }
 
+    /// Returns the address of a job that a value of a 32-bit register names, or `None` if the register names no job.
+    fn read_job_address(&self, _register: &Register, _value: u64) -> Option<GpuVa> {
+        None
+    }
+
     /// Returns the class of a register for the scan of the timeline.
     fn class_of(&self, _register: &Register) -> RegisterClass {
         RegisterClass::Plain

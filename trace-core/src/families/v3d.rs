@@ -12,15 +12,12 @@ use std::collections::VecDeque;
 
 /// Name of the register map.
 const MAP: &str = "v3d";
-/// The queues, by slot: the type of their jobs, the register of the address, the register whose write starts the work,
-/// the bit of the interrupt status for its end.
+/// The queues, by slot. The lowest bits of the address of a shader are flags; control lists may start at any byte.
 const QUEUES: [Queue; 3] = [
-    Queue::new("binning control list", "CLE_CT0QBA", "CLE_CT0QEA", 1),
-    Queue::new("rendering control list", "CLE_CT1QBA", "CLE_CT1QEA", 0),
-    Queue::new("compute dispatch", "CSD_QUEUED_CFG5", "CSD_QUEUED_CFG0", 7),
+    Queue::new("binning control list", ("CLE_CT0QBA", 0), "CLE_CT0QEA", 1),
+    Queue::new("rendering control list", ("CLE_CT1QBA", 0), "CLE_CT1QEA", 0),
+    Queue::new("compute dispatch", ("CSD_QUEUED_CFG5", 7), "CSD_QUEUED_CFG0", 7),
 ];
-/// Lowest bits of the address of a shader, which are flags. Control lists may start at any byte.
-const SHADER_FLAGS: u64 = 7;
 /// Registers of the interrupts: status and clear.
 const INTERRUPTS: [&str; 2] = ["CTL_INT_STS", "CTL_INT_CLR"];
 /// The core has one interrupt line.
@@ -29,19 +26,35 @@ const LINE: InterruptLine = InterruptLine::Job;
 /// A queue of the core.
 struct Queue {
     job_type: &'static str,
+    /// Register of the address.
     head: &'static str,
+    /// Bits of that register that are no part of the address.
+    flags: u64,
+    /// Register whose write starts the work.
     start: &'static str,
+    /// Bit of the interrupt status for the end of the work.
     done_bit: u32,
 }
 
 impl Queue {
-    const fn new(job_type: &'static str, head: &'static str, start: &'static str, done_bit: u32) -> Self {
+    const fn new(
+        job_type: &'static str,
+        (head, flags): (&'static str, u64),
+        start: &'static str,
+        done_bit: u32,
+    ) -> Self {
         Self {
             job_type,
             head,
+            flags,
             start,
             done_bit,
         }
+    }
+
+    /// Returns the address in a value of the register of the address.
+    fn read_address(&self, value: u64) -> GpuVa {
+        GpuVa::new(value & 0xffff_ffff & !self.flags)
     }
 }
 
@@ -68,6 +81,11 @@ impl Family for V3d {
 
     fn job_type(&self, slot: u8) -> &'static str {
         QUEUES.get(usize::from(slot)).map_or("control list", |q| q.job_type)
+    }
+
+    fn read_job_address(&self, register: &Register, value: u64) -> Option<GpuVa> {
+        let queue = QUEUES.iter().find(|q| q.head == register.name)?;
+        Some(queue.read_address(value))
     }
 
     fn class_of(&self, register: &Register) -> RegisterClass {
@@ -117,7 +135,7 @@ struct QueueTracker {
     submits: SubmitTracker,
     interrupts: Vec<InferredInterrupt>,
     /// By slot: the address of the next job.
-    heads: [u64; QUEUES.len()],
+    heads: [GpuVa; QUEUES.len()],
     /// By slot: jobs submitted and not ended.
     running: [VecDeque<usize>; QUEUES.len()],
 }
@@ -129,9 +147,9 @@ impl JobTracker for QueueTracker {
                 class: RegisterClass::HeadLow(slot),
                 value,
             } => {
-                let flags = if slot == 2 { SHADER_FLAGS } else { 0 };
-                if let Some(head) = self.heads.get_mut(usize::from(slot)) {
-                    *head = value & 0xffff_ffff & !flags;
+                let at = usize::from(slot);
+                if let (Some(queue), Some(head)) = (QUEUES.get(at), self.heads.get_mut(at)) {
+                    *head = queue.read_address(value);
                 }
             }
             MarkKind::Write {
@@ -140,7 +158,7 @@ impl JobTracker for QueueTracker {
             } => {
                 let at = usize::from(slot);
                 if let (Some(head), Some(running)) = (self.heads.get(at), self.running.get_mut(at)) {
-                    running.push_back(self.submits.submit(mark, slot, GpuVa::new(*head)));
+                    running.push_back(self.submits.submit(mark, slot, *head));
                 }
             }
             MarkKind::Handler { line, value, last } => {

@@ -2,6 +2,7 @@
 
 use super::data::XrefData;
 use super::reference::{AccessKind, AddressMatch, Reference, ReferenceItem};
+use crate::families::{Family, find_family};
 use crate::progress::{Cancelled, Progress};
 use crate::recording::Recording;
 use crate::registers::{FieldKind, Half, Register, RegisterMap, Role};
@@ -23,9 +24,13 @@ pub(super) fn find_address_registers(
     out: &mut Vec<Reference>,
 ) -> Result<(), Cancelled> {
     let map = RegisterMap::for_recording(recording);
+    let family = find_family(recording);
     for offset in data.accessed_registers() {
         if let Some(r) = map.and_then(|m| m.at(offset)) {
             find_values(recording, data, r, target, out);
+            if let Some(va) = target.va {
+                find_job_addresses(recording, data, family, (r, va), out);
+            }
         }
         progress.advance(1)?;
     }
@@ -109,6 +114,36 @@ fn find_values(
             AddressMatch::Page => reference.page_only(),
             AddressMatch::Exact | AddressMatch::Range => reference,
         });
+    }
+}
+
+/// Adds the accesses of a 32-bit register that name a job at the target.
+fn find_job_addresses(
+    recording: &Recording,
+    data: &impl XrefData,
+    family: &dyn Family,
+    (r, target): (&Register, GpuVa),
+    out: &mut Vec<Reference>,
+) {
+    let events = data.accesses(r.offset).map(|a| a.all().iter());
+    let accesses = events.into_iter().flatten().filter_map(|event| {
+        let access = recording.events.access(usize::try_from(event).ok()?)?;
+        Some((event, access, family.read_job_address(r, access.value)?))
+    });
+    for (event, access, va) in accesses {
+        let item = |matches| ReferenceItem::AddressRegister {
+            accessed: access.offset,
+            register: r.offset,
+            is_write: access.write,
+            value: access.value,
+            matches,
+        };
+        let new = |matches| Reference::new(item(matches), AccessKind::AddressOf, Some(event));
+        if va == target {
+            out.push(new(AddressMatch::Exact));
+        } else if va.page() == target.page() {
+            out.push(new(AddressMatch::Page).page_only());
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::data::{XrefData, XrefJob};
 use super::pointers::find_pointer;
 use super::reference::{AccessKind, JobPart, Reference, ReferenceItem};
 use crate::GpuVa;
+use crate::families::{JobForm, find_family};
 use crate::memory::GpuMemoryView;
 use crate::progress::{Cancelled, Progress};
 use crate::recording::{BufferRole, Recording};
@@ -40,6 +41,7 @@ pub(super) fn find_job_references(
     };
     let query = JobQuery {
         recording,
+        form: find_family(recording).job_form(),
         space,
         pointed: target.start..target.end.min(range.end),
         range,
@@ -55,6 +57,7 @@ pub(super) fn find_job_references(
 /// The parameters of a search for references from jobs.
 struct JobQuery<'r> {
     recording: &'r Recording,
+    form: JobForm,
     space: u32,
     range: Range<u64>,
     /// Pointers into this range refer to the target.
@@ -68,8 +71,11 @@ impl JobQuery<'_> {
         if job.space().is_some_and(|s| s != self.space) {
             return;
         }
-        let Some(memory) = GpuMemoryView::at(self.recording, self.space, job.submit()) else {
-            return;
+        let memory = GpuMemoryView::at(self.recording, self.space, job.submit());
+        // Only descriptors have a header; how long other work is, the recording does not show.
+        let (head, head_bytes): (fn(GpuVa) -> JobPart, u64) = match self.form {
+            JobForm::DescriptorChains => (JobPart::Header, HEADER_BYTES),
+            JobForm::None | JobForm::CommandStreams | JobForm::ControlLists => (JobPart::Start, 1),
         };
         let page = GpuVa::new(self.range.start).page();
         let descriptors = job.descriptors();
@@ -82,10 +88,10 @@ impl JobQuery<'_> {
                 part,
             };
             let new = |part, access| Reference::new(item(part), access, Some(job.submit()));
-            if d.va.get() < self.range.end && self.range.start < d.va.get().saturating_add(HEADER_BYTES) {
-                out.push(new(JobPart::Header(d.va), AccessKind::Read));
+            if d.va.get() < self.range.end && self.range.start < d.va.get().saturating_add(head_bytes) {
+                out.push(new(head(d.va), AccessKind::Read));
             } else if d.va.page() == page {
-                out.push(new(JobPart::Header(d.va), AccessKind::AddressOf).page_only());
+                out.push(new(head(d.va), AccessKind::AddressOf).page_only());
             }
             match d.shader {
                 Some(s) if self.range.contains(&s.get()) => out.push(new(JobPart::Shader(s), AccessKind::Execute)),
@@ -94,7 +100,8 @@ impl JobQuery<'_> {
                 }
                 _ => {}
             }
-            if let Some((word, through)) = find_pointer(&memory, d.va, page, |p| self.pointed.contains(&p)) {
+            let pointer = memory.and_then(|m| find_pointer(&m, d.va, page, |p| self.pointed.contains(&p)));
+            if let Some((word, through)) = pointer {
                 let part = JobPart::Pointer {
                     word: word.at,
                     to: GpuVa::new(word.value),

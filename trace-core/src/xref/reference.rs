@@ -343,6 +343,8 @@ pub enum ContentChange {
 pub enum JobPart {
     /// The header contains the target, or is on its page.
     Header(GpuVa),
+    /// The command stream, control list or dispatch starts at the target, or on its page.
+    Start(GpuVa),
     /// The shader starts at the target, or on its page.
     Shader(GpuVa),
     /// A word of the descriptors, or of memory that they point to, is an address in the target.

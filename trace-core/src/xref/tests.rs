@@ -4,8 +4,8 @@ use super::*;
 use crate::check::Submit;
 use crate::mmu::{self, Rights};
 use crate::recording::{
-    Access, AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, FrameRole, HostWriteRow, MemoryBuilder,
-    MmuFormat, Space, SpaceKind,
+    Access, AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, FrameRole, Hardware, HostWriteRow,
+    MemoryBuilder, MmuFormat, PlatformDevice, Space, SpaceKind,
 };
 use crate::registers::RegisterMap;
 use crate::timeline;
@@ -276,4 +276,45 @@ fn searches_are_limited_and_can_be_cancelled() {
     for target in [target, bytes] {
         assert!(find_references(&r, &index, target, (u64::MAX, 10), &progress).is_err());
     }
+}
+
+#[test]
+fn job_of_a_gpu_without_page_tables_is_referenced_by_its_address() {
+    let map = RegisterMap::by_name("v3d").unwrap();
+    let mut b = EventsBuilder::new();
+    for (time, (name, value)) in (0u64..).zip([
+        ("CSD_QUEUED_CFG5", 0x2_0005),
+        ("CSD_QUEUED_CFG0", 0x1_0000),
+        ("CLE_CT0QBA", 0x2_0100),
+        ("CLE_CT0QEA", 0x2_0200),
+    ]) {
+        b.access(time, 1, write(0, map.find_by_name(name).unwrap().offset.get(), value));
+    }
+    let mut r = Recording {
+        events: b.finish(),
+        ..Recording::default()
+    };
+    r.metadata.spaces = vec![Space {
+        name: map.space().to_owned(),
+        kind: SpaceKind::Registers,
+        bytes: 0x4000,
+    }];
+    r.set_hardware(&Hardware::Platform(PlatformDevice {
+        compatible: vec!["brcm,2711-v3d".to_owned()],
+        ..PlatformDevice::default()
+    }));
+    let list = find(&r, parse(&r, "0x20000").unwrap());
+    assert_eq!(select(&list, "register"), [(AccessKind::AddressOf, Some(0))]);
+    assert_eq!(select(&list, "job"), [(AccessKind::Read, Some(1))]);
+    let start = |r: &&Reference| {
+        matches!(
+            r.item,
+            ReferenceItem::Job {
+                part: JobPart::Start(_),
+                ..
+            }
+        )
+    };
+    let starts: Vec<(bool, Option<u64>)> = list.iter().filter(start).map(|r| (r.is_page_only, r.event)).collect();
+    assert_eq!(starts, [(false, Some(1)), (true, Some(3))]);
 }

@@ -148,7 +148,7 @@ struct Row {
     /// Level of the page table or entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     level: Option<u8>,
-    /// Part of a job that refers to the target: `header`, `shader` or `pointer`.
+    /// Part of a job that refers to the target: `header`, `start`, `shader` or `pointer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
     /// Position of the job in its chain.
@@ -274,7 +274,9 @@ fn find_target(arguments: &Arguments, opened: &SourceRecording, index: &XrefInde
             None => Ok(target),
         };
     };
-    if index.api_trace().is_none() {
+    // Without page tables, one address space is that of all jobs.
+    let is_common = space == 0 && opened.recording.metadata.address_spaces.is_empty();
+    if index.api_trace().is_none() && !is_common {
         opened.address_space(space)?;
     }
     Ok(match arguments.level {
@@ -422,6 +424,7 @@ impl RowContext<'_> {
     fn add_job_part(&self, part: JobPart, row: &mut Row) {
         let (name, va) = match part {
             JobPart::Header(va) => ("header", va),
+            JobPart::Start(va) => ("start", va),
             JobPart::Shader(va) => ("shader", va),
             JobPart::Pointer { word, to, through } => {
                 row.word_va = Some(word.to_string());

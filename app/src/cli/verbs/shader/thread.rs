@@ -319,7 +319,7 @@ fn clause_address(f: &ThreadTrace, step: usize) -> u64 {
 /// Returns a chain at its submission; `None` if its memory is unknown.
 fn read_chain(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<JobChain> {
     let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
-    find_family(&opened.recording).read_chain(&memory, trace_core::GpuVa::new(head))
+    find_family(&opened.recording).read_chain(&memory, GpuVa::new(head))
 }
 
 /// Returns the number of jobs of a chain at its submission; `None` if it is unknown, or the chain has no valid end.
