@@ -311,44 +311,8 @@ fn build(
         if *gone {
             continue;
         }
-        let row = from.payload.get(event).unwrap_or(0) as usize;
         let before = to.len();
-        match from.kind(event) {
-            Some(EventKind::Read | EventKind::Write) => {
-                if let Some(a) = from.access(event) {
-                    to.access(time, thread, a);
-                }
-            }
-            Some(EventKind::Interrupt) => from.interrupts.get(row).into_iter().for_each(|r| to.interrupt(time, r)),
-            Some(EventKind::Mark) => from.marks.get(row).into_iter().for_each(|m| to.mark(time, m.clone())),
-            Some(EventKind::Submit) => from.submits.get(row).into_iter().for_each(|r| to.submit(time, r)),
-            Some(EventKind::HostWrite) => {
-                if let Some(r) = from.host_writes.get(row) {
-                    let page = pages.renumber(crate::recording::PageId(r.page)).0;
-                    to.host_write(time, thread, HostWriteRow { page, ..r });
-                }
-            }
-            Some(EventKind::Undecoded) => {
-                let space = from.space.get(event).unwrap_or(0);
-                from.undecoded
-                    .get(row)
-                    .into_iter()
-                    .for_each(|r| to.undecoded(time, thread, space, r));
-            }
-            Some(EventKind::DmaMap) => from
-                .dma_maps
-                .get(row)
-                .into_iter()
-                .for_each(|r| to.dma_map(time, thread, r)),
-            Some(_) => {
-                if let Some(call) = from.call(event) {
-                    let call = calls::copy_call(recording, call, &mut to, &mut pages);
-                    to.push_call(time, thread, call);
-                }
-            }
-            // An event kind that this version does not know cannot be written again.
-            None => {}
-        }
+        copy_event(recording, event, &mut to, &mut pages);
         if to.len() > before {
             old.push(event as u64);
         }
@@ -381,6 +345,46 @@ fn build(
         events: old,
         summary,
     })
+}
+
+/// Appends an event of a recording. An event kind that this version does not know cannot be written again.
+fn copy_event(recording: &Recording, event: usize, to: &mut EventsBuilder, pages: &mut pages::Pages<'_>) {
+    let from = &recording.events;
+    let time = from.time.get(event).unwrap_or(0);
+    let thread = from.thread.get(event).unwrap_or(0);
+    let row = from.payload.get(event).unwrap_or(0) as usize;
+    let Some(kind) = from.kind(event) else { return };
+    match kind {
+        EventKind::Read | EventKind::Write => {
+            if let Some(a) = from.access(event) {
+                to.access(time, thread, a);
+            }
+        }
+        EventKind::Interrupt => from.interrupts.get(row).into_iter().for_each(|r| to.interrupt(time, r)),
+        EventKind::Mark => from.marks.get(row).into_iter().for_each(|m| to.mark(time, m.clone())),
+        EventKind::Submit => from.submits.get(row).into_iter().for_each(|r| to.submit(time, r)),
+        EventKind::HostWrite => {
+            if let Some(r) = from.host_writes.get(row) {
+                let page = pages.renumber(crate::recording::PageId(r.page)).0;
+                to.host_write(time, thread, HostWriteRow { page, ..r });
+            }
+        }
+        EventKind::Undecoded => {
+            let space = from.space.get(event).unwrap_or(0);
+            let rows = from.undecoded.get(row).into_iter();
+            rows.for_each(|r| to.undecoded(time, thread, space, r));
+        }
+        EventKind::DmaMap => {
+            let rows = from.dma_maps.get(row).into_iter();
+            rows.for_each(|r| to.dma_map(time, thread, r));
+        }
+        _ => {
+            if let Some(call) = from.call(event) {
+                let call = calls::copy_call(recording, call, to, pages);
+                to.push_call(time, thread, call);
+            }
+        }
+    }
 }
 
 /// Returns the CPU write that supplies the bytes of a removed job.

@@ -134,9 +134,7 @@ pub(super) fn check_registers(
         return Ok(());
     };
     let map = device.map();
-    // Accesses to MMIO regions that the map does not describe, reported once each.
-    let mut others: BTreeMap<u8, UnknownAccesses> = BTreeMap::new();
-    let mut strange: BTreeMap<(u8, RegOffset, u8), UnknownAccesses> = BTreeMap::new();
+    let mut unknown = UnknownRegisters::default();
     let mut features: BTreeMap<RegOffset, u64> = BTreeMap::new();
     let mut changed = CappedFindings::new(FindingKind::FeatureChanged);
     for (nth, (event, a)) in recording.events.accesses(0..recording.events.len()).enumerate() {
@@ -148,28 +146,12 @@ pub(super) fn check_registers(
             continue;
         }
         if listed && a.space != device.space() {
-            let other = others.entry(a.space).or_insert(UnknownAccesses {
-                first: event as u64,
-                count: 0,
-            });
-            other.count += 1;
+            unknown.add_other_space(event as u64, a.space);
             continue;
         }
         let known = listed && map.has_registers_for(a.offset, a.width);
         let Some(register) = map.find_accessed(a.offset, a.width).filter(|_| known) else {
-            // Hostile offsets must not fill memory: accesses beyond the cap are counted with the last entry.
-            let key = (a.space, a.offset, a.width);
-            if strange.len() < CappedFindings::MAX_FINDINGS || strange.contains_key(&key) {
-                strange
-                    .entry(key)
-                    .or_insert(UnknownAccesses {
-                        first: event as u64,
-                        count: 0,
-                    })
-                    .count += 1;
-            } else if let Some(mut last) = strange.last_entry() {
-                last.get_mut().count += 1;
-            }
+            unknown.add_register(event as u64, (a.space, a.offset, a.width));
             continue;
         };
         if register.identity && !a.write && register.width == a.width {
@@ -187,30 +169,57 @@ pub(super) fn check_registers(
         }
     }
     changed.append_to(findings);
-    for (space, o) in others {
-        let name = spaces.get(usize::from(space)).map_or("", |s| s.name.as_str());
-        let message = format!(
-            "{} accesses to {name}, a space that the register map {} does not describe",
-            o.count,
-            map.name()
-        );
-        let place = format!("event {}, {name}", o.first);
-        findings.push(Finding::new(FindingKind::UnknownRegister, place, message).at_event(o.first));
-    }
-    for ((space, offset, width), s) in strange {
-        let name = spaces
-            .get(usize::from(space))
-            .map_or("a space that is not listed", |s| s.name.as_str());
-        let message = format!(
-            "{} accesses of {width} bytes at {offset:#x} of {name}, where the map has no such register",
-            s.count
-        );
-        let place = format!(
-            "event {}, offset {}",
-            s.first,
-            format_location(recording, space, offset)
-        );
-        findings.push(Finding::new(FindingKind::UnknownRegister, place, message).at_event(s.first));
-    }
+    unknown.append_to(recording, map.name(), findings);
     Ok(())
+}
+
+/// Accesses to registers that the map does not describe, reported once each.
+#[derive(Default)]
+struct UnknownRegisters {
+    /// By MMIO region that the map does not describe.
+    spaces: BTreeMap<u8, UnknownAccesses>,
+    /// By space, offset and width in bytes.
+    registers: BTreeMap<(u8, RegOffset, u8), UnknownAccesses>,
+}
+
+impl UnknownRegisters {
+    fn add_other_space(&mut self, event: u64, space: u8) {
+        let first = UnknownAccesses { first: event, count: 0 };
+        self.spaces.entry(space).or_insert(first).count += 1;
+    }
+
+    /// Hostile offsets must not fill memory: accesses beyond the cap are counted with the last entry.
+    fn add_register(&mut self, event: u64, key: (u8, RegOffset, u8)) {
+        if self.registers.len() < CappedFindings::MAX_FINDINGS || self.registers.contains_key(&key) {
+            let first = UnknownAccesses { first: event, count: 0 };
+            self.registers.entry(key).or_insert(first).count += 1;
+        } else if let Some(mut last) = self.registers.last_entry() {
+            last.get_mut().count += 1;
+        }
+    }
+
+    fn append_to(self, recording: &Recording, map: &str, findings: &mut Vec<Finding>) {
+        let spaces = &recording.metadata.spaces;
+        for (space, o) in self.spaces {
+            let name = spaces.get(usize::from(space)).map_or("", |s| s.name.as_str());
+            let message = format!(
+                "{} accesses to {name}, a space that the register map {map} does not describe",
+                o.count
+            );
+            let place = format!("event {}, {name}", o.first);
+            findings.push(Finding::new(FindingKind::UnknownRegister, place, message).at_event(o.first));
+        }
+        for ((space, offset, width), s) in self.registers {
+            let name = spaces
+                .get(usize::from(space))
+                .map_or("a space that is not listed", |s| s.name.as_str());
+            let message = format!(
+                "{} accesses of {width} bytes at {offset:#x} of {name}, where the map has no such register",
+                s.count
+            );
+            let location = format_location(recording, space, offset);
+            let place = format!("event {}, offset {location}", s.first);
+            findings.push(Finding::new(FindingKind::UnknownRegister, place, message).at_event(s.first));
+        }
+    }
 }

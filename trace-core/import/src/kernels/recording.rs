@@ -175,26 +175,14 @@ impl<'a> RecordingBuilder<'a> {
         }
     }
 
+    /// Adds a launch: its mark, the memory before it, the launch, and the memory after it.
     fn launch(&mut self, launch: &Launch, mut before: State, after: Option<State>) -> Result<(), ImportError> {
-        let (name, mut note) = (kernel(launch), String::new());
-        let hashes = [
-            ("static", &self.database.static_hash),
-            ("dynamic", &launch.dynamic_hash),
-        ];
-        for (what, hash) in hashes {
-            if let Some(hash) = hash {
-                note.push_str(&format!(", {what} hash {hash}"));
-            }
-        }
-        if let Some(n) = launch.occurrences {
-            let times = if n == 1 { "launch" } else { "launches" };
-            note.push_str(&format!(", {n} {times} like it"));
-        }
-        self.events.mark(0, format!("{name}{note}"));
+        self.mark_launch(launch);
         self.allocate(&before.blobs);
         for (name, v) in &mut before.variables {
             self.place_variable(name, v)?;
         }
+        let name = kernel(launch);
         let (module, info) = self.code_of(&launch.name);
         let lacking = self.find_missing_variables(module, &before);
         if !lacking.is_empty() {
@@ -214,25 +202,13 @@ impl<'a> RecordingBuilder<'a> {
         let function = self.function(launch, module, info, &laid);
         let launches = self.launches.len() as u64 + 1;
         let own = self.launches.iter().filter(|l| l.function == function).count() as u64 + 1;
-        let moment = |all: &mut Self, name: u32| {
-            let arguments = [launches, own].map(u64::to_le_bytes).concat();
-            let row = CallRow {
-                arguments_at: all.events.call_bytes(&arguments),
-                arguments: arguments.len() as u32,
-                name,
-                about: function,
-                ..CallRow::default()
-            };
-            all.events.call(0, 0, row);
-        };
-        moment(self, 0);
+        // The number of the launch in the recording, and among those of its function.
+        let counts = [launches, own];
+        self.snapshot(0, function, counts);
         for (at, blob) in &before.blobs {
             self.buffer(at.get(), blob);
-            self.copies_of(*at, &blob.content);
         }
-        for (_, v) in before.variables.iter().filter(|(n, _)| !lacking.contains(*n)) {
-            self.copies_of(v.at.unwrap_or_default(), &v.content);
-        }
+        self.copies_of_state(&before, &lacking);
         self.waited();
         self.remember(&before);
         for (name, v) in before.variables.iter().filter(|(n, _)| !lacking.contains(*n)) {
@@ -260,31 +236,67 @@ impl<'a> RecordingBuilder<'a> {
         for (name, v) in &mut after.variables {
             self.place_variable(name, v)?;
         }
-        // Bytes that a launch cannot have written are not its output.
-        let same = |state: &State, at: u64, bytes: u64| {
-            state
-                .blobs
-                .get(&GpuVa::new(at))
-                .is_some_and(|b| b.content.bytes == bytes)
+        self.keep_writable(&name, &before, &mut after);
+        self.waited();
+        self.snapshot(1, function, counts);
+        self.copies_of_state(&after, &lacking);
+        self.remember(&after);
+        Ok(())
+    }
+
+    /// Adds a mark with the name of the kernel and what the database tells of the launch.
+    fn mark_launch(&mut self, launch: &Launch) {
+        let mut text = kernel(launch);
+        let hashes = [
+            ("static", &self.database.static_hash),
+            ("dynamic", &launch.dynamic_hash),
+        ];
+        for (what, hash) in hashes {
+            if let Some(hash) = hash {
+                text.push_str(&format!(", {what} hash {hash}"));
+            }
+        }
+        if let Some(n) = launch.occurrences {
+            let times = if n == 1 { "launch" } else { "launches" };
+            text.push_str(&format!(", {n} {times} like it"));
+        }
+        self.events.mark(0, text);
+    }
+
+    /// Adds the call that stands for a snapshot: `name` is the index of its name, 0 before the launch and 1 after it.
+    fn snapshot(&mut self, name: u32, function: u32, counts: [u64; 2]) {
+        let arguments = counts.map(u64::to_le_bytes).concat();
+        let row = CallRow {
+            arguments_at: self.events.call_bytes(&arguments),
+            arguments: arguments.len() as u32,
+            name,
+            about: function,
+            ..CallRow::default()
         };
+        self.events.call(0, 0, row);
+    }
+
+    /// Adds the copies of all memory of a state, without the variables that the code lacks.
+    fn copies_of_state(&mut self, state: &State, lacking: &BTreeSet<String>) {
+        for (at, blob) in &state.blobs {
+            self.copies_of(*at, &blob.content);
+        }
+        for (_, v) in state.variables.iter().filter(|(n, _)| !lacking.contains(*n)) {
+            self.copies_of(v.at.unwrap_or_default(), &v.content);
+        }
+    }
+
+    /// Removes the memory of the state after a launch that the launch cannot have written: it is not output.
+    fn keep_writable(&mut self, name: &str, before: &State, after: &mut State) {
         let all = after.blobs.len() + after.variables.len();
-        after.blobs.retain(|at, b| same(&before, at.get(), b.content.bytes));
+        let is_same = |at: &GpuVa, bytes: u64| before.blobs.get(at).is_some_and(|b| b.content.bytes == bytes);
+        after.blobs.retain(|at, b| is_same(at, b.content.bytes));
         after.variables.retain(|name, _| before.variables.contains_key(name));
         let other = all - after.blobs.len() - after.variables.len();
         if other > 0 {
             let message = format!("{other} allocations or variables after the launch did not exist before it");
-            self.note(FindingKind::NotUsed, &*name, message);
+            self.note(FindingKind::NotUsed, name, message);
         }
-        self.waited();
-        moment(self, 1);
-        for (at, blob) in &after.blobs {
-            self.copies_of(*at, &blob.content);
-        }
-        for (_, v) in after.variables.iter().filter(|(n, _)| !lacking.contains(*n)) {
-            self.copies_of(v.at.unwrap_or_default(), &v.content);
-        }
-        self.remember(&after);
-        Ok(())
     }
 
     /// Updates allocations to their state before a launch: frees the missing ones, allocates the new ones.
