@@ -181,6 +181,9 @@ COLUMN_KINDS = {
     0x1001: ("calls", "Q6I", False),
     0x1101: ("call-bytes", "B", False),
     0x1201: ("call-pages", "I", False),
+    0x1301: ("objects", "3Q10I", False),
+    0x1401: ("ring-entries", "4Q4I", False),
+    0x1501: ("saved-memory", "3Q2I", False),
 }
 RECORD_KINDS = {0x601: "facts", 0x602: "snapshots", 0x603: "marks", 0x604: "metadata"}
 # Of these kinds, only the last section counts.
@@ -402,7 +405,7 @@ def read_list(sections, kind, of):
 
 METADATA = {
     1: "calls", 2: "hardware", 3: "capture", 4: "buffer-shapes", 5: "chain-reports", 6: "recorded-ranges",
-    7: "screen-at-end", 8: "cuts", 9: "applied-edits", 10: "processes",
+    7: "screen-at-end", 8: "cuts", 9: "applied-edits", 10: "processes", 11: "driver-trace",
 }
 OF_REGISTER_TRACES = (2, 5, 6, 7)
 
@@ -435,8 +438,8 @@ def read_metadata(sections):
         extras = {s.name: s.data[256:] for s in sections if s.kind == 0x701}
         records = [(tag, 1, extras[name]) for tag, name in METADATA.items() if name in extras]
     tags = [tag for tag, _, _ in records]
-    if 1 in tags and any(tag in OF_REGISTER_TRACES for tag in tags):
-        raise Damaged("an API trace has metadata of a register trace")
+    if sum([1 in tags, 11 in tags, any(tag in OF_REGISTER_TRACES for tag in tags)]) > 1:
+        raise Damaged("the recording has metadata of two kinds of traces")
     for tag, version, body in sorted(records, key=lambda r: (r[0] not in METADATA, r[0] if r[0] in METADATA else 0)):
         text = tag in METADATA and METADATA[tag] != "screen-at-end"
         yield {"metadata": tag, "version": version, "body": json.loads(body) if text else list(body)}
@@ -495,6 +498,7 @@ DERIVED = {("pyramid", 1): read_pyramid, ("timeline", 3): read_timeline}
 EVENT_KINDS = {
     1: "read", 2: "write", 3: "interrupt", 4: "mark", 5: "submit", 6: "host-write", 7: "undecoded", 8: "dma-map",
     9: "launch", 10: "copy", 11: "fill", 12: "order", 13: "allocation", 14: "call",
+    15: "object", 16: "ring-entry", 17: "saved-memory",
 }
 
 
@@ -516,13 +520,7 @@ def launch(columns, row):
 
 def copy(columns, row):
     to, source, size, rows, to_pitch, from_pitch, pages_at, kind, stream, flags, result, took, _ = columns[0xC01][row]
-    pages = None
-    if pages_at != 2**64 - 1:
-        device = source if kind == 2 else to
-        count = (device % PAGE + size * rows + PAGE - 1) // PAGE
-        pages = columns[0x1201][pages_at : pages_at + count]
-        if len(pages) != count:
-            raise Damaged("a copy names more pages than there are")
+    pages = stored_pages(columns, source if kind == 2 else to, size * rows, pages_at)
     return {
         "to": to, "from": source, "bytes": size, "rows": rows, "to_pitch": to_pitch, "from_pitch": from_pitch,
         "copy_kind": kind, "stream": stream, "flags": flags, "result": result, "took": took, "pages": pages,
@@ -547,7 +545,41 @@ def other_call(columns, row):
     return {"name": name, "about": about, "result": result, "took": took, "arguments": arguments(columns, at, length)}
 
 
-CALLS = {9: launch, 10: copy, 11: fill, 12: order, 13: allocation, 14: other_call}
+def driver_object(columns, row):
+    names = (
+        "bytes", "address", "second", "client", "parent", "handle", "class", "address_space", "action", "object_kind",
+        "caller", "flags", "result",
+    )
+    return zip(names, columns[0x1301][row])
+
+
+def stored_pages(columns, at, size, pages_at):
+    if pages_at == 2**64 - 1:
+        return None
+    count = (at % PAGE + size + PAGE - 1) // PAGE
+    pages = columns[0x1201][pages_at : pages_at + count]
+    if len(pages) != count:
+        raise Damaged("an event names more pages than there are")
+    return pages
+
+
+def ring_entry(columns, row):
+    entry, at, size, pages_at, client, channel, index, _ = columns[0x1401][row]
+    return {
+        "entry": entry, "at": at, "bytes": size, "client": client, "channel": channel, "index": index,
+        "pages": stored_pages(columns, at, size, pages_at),
+    }
+
+
+def saved_memory(columns, row):
+    at, size, pages_at, reason, _ = columns[0x1501][row]
+    return {"at": at, "bytes": size, "reason": reason, "pages": stored_pages(columns, at, size, pages_at)}
+
+
+CALLS = {
+    9: launch, 10: copy, 11: fill, 12: order, 13: allocation, 14: other_call, 15: driver_object, 16: ring_entry,
+    17: saved_memory,
+}
 
 
 def events(columns, marks):

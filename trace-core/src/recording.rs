@@ -6,6 +6,7 @@ mod capture;
 mod column;
 mod damage;
 mod damaged_events;
+mod driver_trace;
 mod events;
 mod events_builder;
 mod hardware;
@@ -18,6 +19,7 @@ mod processes;
 mod register_trace;
 mod section_check;
 mod section_kind;
+mod stored_content;
 
 pub use api_trace::{
     AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CALL_CAPTURED, CALL_OF_GRAPH, CallDevice,
@@ -28,6 +30,9 @@ pub(crate) use block_facts::{BLOCK_ROWS, BlockFact};
 pub use capture::{Capture, rfc3339};
 pub use column::{Column, ColumnBuilder, ColumnError, Part};
 pub use damage::{Damage, DamagedBlock, MAX_DAMAGED_BLOCKS};
+pub use driver_trace::{
+    DriverTraceMetadata, ObjectAction, ObjectKind, ObjectRow, RingEntryRow, SaveReason, SavedMemoryRow,
+};
 pub use events::{Access, DmaKind, DmaMapRow, EventKind, Events, HostWriteRow, InterruptRow, SubmitRow, UndecodedRow};
 pub use events_builder::EventsBuilder;
 pub use hardware::{Bar, EXPANSION_ROM, Hardware, PciFunction, PlatformDevice, PlatformWindow};
@@ -48,6 +53,7 @@ pub use register_trace::{ChainReport, RecordedRange, RegisterTraceMetadata};
 pub use section_check::SharedBytes;
 pub(crate) use section_check::{BLOCK_BYTES, BLOCK_ENTRY_BYTES, CODEC_PLAIN, Digests, SectionCheck, check_block_entry};
 pub use section_kind::SectionKind;
+pub use stored_content::StoredContent;
 
 use crate::finding::FindingKind;
 use std::collections::BTreeMap;
@@ -83,16 +89,27 @@ impl Recording {
     pub fn api(&self) -> Option<&ApiTraceMetadata> {
         match &self.metadata.kind {
             TraceKind::Api(metadata) => Some(metadata),
+            TraceKind::Register(_) | TraceKind::Driver(_) => None,
+        }
+    }
+
+    /// Returns the metadata of the requests to the kernel driver, or `None` if they were not recorded. An API trace may
+    /// have them too.
+    #[must_use]
+    pub fn driver_trace(&self) -> Option<&DriverTraceMetadata> {
+        match &self.metadata.kind {
+            TraceKind::Driver(metadata) => Some(metadata),
+            TraceKind::Api(metadata) => metadata.driver.as_ref(),
             TraceKind::Register(_) => None,
         }
     }
 
-    /// Returns the metadata that only register traces have, or `None` if it is an API trace.
+    /// Returns the metadata that only register traces have, or `None` if it is a trace of another kind.
     #[must_use]
     pub fn register_trace(&self) -> Option<&RegisterTraceMetadata> {
         match &self.metadata.kind {
             TraceKind::Register(metadata) => Some(metadata),
-            TraceKind::Api(_) => None,
+            TraceKind::Api(_) | TraceKind::Driver(_) => None,
         }
     }
 
@@ -101,7 +118,7 @@ impl Recording {
     pub fn register_trace_mut(&mut self) -> Option<&mut RegisterTraceMetadata> {
         match &mut self.metadata.kind {
             TraceKind::Register(metadata) => Some(metadata),
-            TraceKind::Api(_) => None,
+            TraceKind::Api(_) | TraceKind::Driver(_) => None,
         }
     }
 

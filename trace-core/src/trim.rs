@@ -15,7 +15,9 @@ pub use parts::JobParts;
 
 use crate::PhysAddr;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, Recording, TraceKind};
+use crate::recording::{
+    DamagedBlock, EventKind, EventsBuilder, HostWriteRow, Page, Recording, RingEntryRow, SavedMemoryRow, TraceKind,
+};
 use crate::registers::RegisterMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -377,6 +379,23 @@ fn copy_event(recording: &Recording, event: usize, to: &mut EventsBuilder, pages
         EventKind::DmaMap => {
             let rows = from.dma_maps.get(row).into_iter();
             rows.for_each(|r| to.dma_map(time, thread, r));
+        }
+        EventKind::Object => from
+            .objects
+            .get(row)
+            .into_iter()
+            .for_each(|r| to.object(time, thread, r)),
+        EventKind::RingEntry => {
+            if let Some(r) = from.ring_entries.get(row) {
+                let pages_at = calls::copy_content(recording, &r.stored(), to, pages);
+                to.ring_entry(time, thread, RingEntryRow { pages_at, ..r });
+            }
+        }
+        EventKind::SavedMemory => {
+            if let Some(r) = from.saved_memory.get(row) {
+                let pages_at = calls::copy_content(recording, &r.stored(), to, pages);
+                to.saved_memory(time, thread, SavedMemoryRow { pages_at, ..r });
+            }
         }
         _ => {
             if let Some(call) = from.call(event) {

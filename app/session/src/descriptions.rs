@@ -46,7 +46,12 @@ fn means_of(recording: &Recording, derived: &DerivedData, event: u64) -> String 
             if let Some(api_trace) = &derived.api_trace {
                 return crate::api_trace::describe_call(api_trace, recording, event);
             }
-            return events.call(at).map(|c| c.describe(recording.api())).unwrap_or_default();
+            let text = recording.describe_driver_event(at);
+            let text = text.or_else(|| Some(events.call(at)?.describe(recording.api())));
+            return text.unwrap_or_default();
+        }
+        Some(EventKind::Object | EventKind::RingEntry | EventKind::SavedMemory) => {
+            return recording.describe_driver_event(at).unwrap_or_default();
         }
         _ => {}
     }
@@ -114,6 +119,9 @@ pub fn format_event_in(recording: &Recording, derived: &DerivedData, event: u64)
             Some(EventKind::HostWrite) => "CPU write to memory".into(),
             Some(EventKind::Undecoded) => undecoded_in(recording, at),
             Some(EventKind::DmaMap) => "memory for the device".into(),
+            Some(EventKind::Object) => "object of the driver".into(),
+            Some(EventKind::RingEntry) => "ring entry".into(),
+            Some(EventKind::SavedMemory) => "saved memory".into(),
             Some(kind) if kind.is_call() => kind.call_name().unwrap_or_default().into(),
             _ => "event of an unknown kind".into(),
         },

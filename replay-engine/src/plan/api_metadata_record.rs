@@ -89,5 +89,7 @@ pub fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<ApiTraceMetadata,
             ended,
         },
         range,
+        // A plan replays calls, not requests to the kernel driver.
+        driver: None,
     })
 }

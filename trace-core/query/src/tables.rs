@@ -201,8 +201,9 @@ fn event_cells<'a>(
             }
         }
         Some(called) => {
-            kind = called.call_name().unwrap_or("call");
-            meaning = events.call(at).map(|c| c.describe(calls));
+            kind = called.call_name().or_else(|| called.driver_name()).unwrap_or("call");
+            let text = recording.describe_driver_event(at);
+            meaning = text.or_else(|| Some(events.call(at)?.describe(calls)));
         }
         None => {}
     }

@@ -225,8 +225,8 @@ pub enum MetadataDefect {
     /// The record has version 0.
     #[error("it has version 0, which does not exist")]
     VersionZero,
-    /// The record belongs to the other kind of recording.
-    #[error("it belongs to a register trace, but the recording is an API trace")]
+    /// The record belongs to another kind of trace.
+    #[error("it belongs to another kind of trace than this recording")]
     OtherKind,
     /// The body does not have the form of its tag.
     #[error("its body cannot be read: {reason}")]

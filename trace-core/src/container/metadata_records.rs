@@ -22,7 +22,7 @@ const HEADER_BYTES: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, TryFromPrimitive)]
 #[repr(u32)]
 pub enum MetadataTag {
-    /// Metadata of an API trace. A recording without this record is a register trace.
+    /// Metadata of an API trace. A recording without this record and without [`MetadataTag::Driver`] is a register trace.
     Calls = 1,
     /// Register trace: the recorded device.
     Hardware = 2,
@@ -42,11 +42,13 @@ pub enum MetadataTag {
     AppliedEdits = 9,
     /// The processes of the recorded program.
     Processes = 10,
+    /// Metadata of a driver trace.
+    Driver = 11,
 }
 
 impl MetadataTag {
     /// Every tag, in the order of the numbers.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Calls,
         Self::Hardware,
         Self::Capture,
@@ -57,6 +59,7 @@ impl MetadataTag {
         Self::Cuts,
         Self::AppliedEdits,
         Self::Processes,
+        Self::Driver,
     ];
 
     /// Returns the tag with this number.
@@ -85,14 +88,16 @@ impl MetadataTag {
             Self::Cuts => "cuts",
             Self::AppliedEdits => "applied-edits",
             Self::Processes => "processes",
+            Self::Driver => "driver-trace",
         }
     }
 
     /// Returns the body of the record, or `None` if the metadata has no value for it.
     fn body(self, metadata: &Metadata) -> Result<Option<Vec<u8>>, serde_json::Error> {
-        let (register, api) = match &metadata.kind {
-            TraceKind::Register(trace) => (Some(trace), None),
-            TraceKind::Api(trace) => (None, Some(trace)),
+        let (register, api, driver) = match &metadata.kind {
+            TraceKind::Register(trace) => (Some(trace), None, None),
+            TraceKind::Api(trace) => (None, Some(trace), None),
+            TraceKind::Driver(trace) => (None, None, Some(trace)),
         };
         match self {
             Self::Calls => json(api),
@@ -105,6 +110,7 @@ impl MetadataTag {
             Self::Cuts => json(Some(&metadata.cuts).filter(|l| !l.is_empty())),
             Self::AppliedEdits => json(Some(&metadata.applied_edits).filter(|l| !l.is_empty())),
             Self::Processes => json(metadata.processes.as_ref()),
+            Self::Driver => json(driver),
         }
     }
 
@@ -125,6 +131,12 @@ impl MetadataTag {
             Self::Cuts => to.cuts = parse(body)?,
             Self::AppliedEdits => to.applied_edits = parse(body)?,
             Self::Processes => to.processes = Some(parse(body)?),
+            Self::Driver => match to.kind {
+                TraceKind::Register(ref trace) if *trace == RegisterTraceMetadata::default() => {
+                    to.kind = TraceKind::Driver(parse(body)?);
+                }
+                _ => return Err(MetadataDefect::OtherKind),
+            },
         }
         Ok(())
     }
@@ -141,7 +153,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, MetadataDefect> {
 fn register(metadata: &mut Metadata) -> Result<&mut RegisterTraceMetadata, MetadataDefect> {
     match &mut metadata.kind {
         TraceKind::Register(trace) => Ok(trace),
-        TraceKind::Api(_) => Err(MetadataDefect::OtherKind),
+        TraceKind::Api(_) | TraceKind::Driver(_) => Err(MetadataDefect::OtherKind),
     }
 }
 

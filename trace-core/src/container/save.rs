@@ -161,6 +161,9 @@ impl<S: Sink> Writer<S> {
         self.column(K::Orders, &e.orders)?;
         self.column(K::Allocations, &e.allocations)?;
         self.column(K::Calls, &e.calls)?;
+        self.column(K::Objects, &e.objects)?;
+        self.column(K::RingEntries, &e.ring_entries)?;
+        self.column(K::SavedMemory, &e.saved_memory)?;
         self.column(K::CallBytes, &e.call_bytes)?;
         self.column(K::CallPages, &e.call_pages)?;
         let marks = usize::try_from(self.rows(K::Marks)).unwrap_or(usize::MAX);
@@ -207,6 +210,9 @@ impl<S: Sink> Writer<S> {
         self.push_remaining(K::Orders, &e.orders)?;
         self.push_remaining(K::Allocations, &e.allocations)?;
         self.push_remaining(K::Calls, &e.calls)?;
+        self.push_remaining(K::Objects, &e.objects)?;
+        self.push_remaining(K::RingEntries, &e.ring_entries)?;
+        self.push_remaining(K::SavedMemory, &e.saved_memory)?;
         self.push_remaining(K::CallBytes, &e.call_bytes)?;
         self.push_remaining(K::CallPages, &e.call_pages)?;
         let marks = unpushed_rows(K::Marks, &e.marks, self.rows(K::Marks))?;

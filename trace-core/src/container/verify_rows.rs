@@ -116,6 +116,9 @@ fn rows(
         events.orders.len() as u64,
         events.allocations.len() as u64,
         events.calls.len() as u64,
+        events.objects.len() as u64,
+        events.ring_entries.len() as u64,
+        events.saved_memory.len() as u64,
     ];
     let kinds = events.kind.iter().zip(events.payload.iter()).zip(events.space.iter());
     for (row, ((raw, payload), space)) in kinds.enumerate() {
@@ -176,17 +179,19 @@ fn calls(
         }
     }
     let named = events.call_pages.len() as u64;
-    for (row, c) in events
-        .copies
-        .iter()
-        .enumerate()
-        .filter(|(_, c)| c.pages_at != NO_CONTENT)
-    {
-        let end = c.pages().and_then(|n| c.pages_at.checked_add(n));
-        if end.is_none_or(|end| end > named) {
+    let copies = events.copies.iter().map(|c| (c.pages_at, c.stored()));
+    let entries = events.ring_entries.iter().map(|r| (r.pages_at, Some(r.stored())));
+    let saved = events.saved_memory.iter().map(|s| (s.pages_at, Some(s.stored())));
+    let of = |kind, word| move |(row, (at, stored))| (kind, word, row, at, stored);
+    let all = copies.enumerate().map(of(SectionKind::Copies, "copy"));
+    let all = all.chain(entries.enumerate().map(of(SectionKind::RingEntries, "ring entry")));
+    let all = all.chain(saved.enumerate().map(of(SectionKind::SavedMemory, "saved memory")));
+    for (kind, word, row, at, stored) in all.filter(|(_, _, _, at, _)| *at != NO_CONTENT) {
+        let rows = stored.and_then(|s| s.rows());
+        if rows.is_none_or(|r| r.end > named) {
             report.add_with(|| {
-                let what = format!("copy {row} names pages from {} on, but there are {named}", c.pages_at);
-                (byte_of(file, SectionKind::Copies, row), what)
+                let what = format!("{word} {row} names pages from {at} on, but there are {named}");
+                (byte_of(file, kind, row), what)
             });
         }
     }

@@ -15,7 +15,7 @@ const MAX_RULES: usize = 10_000;
 const LONGEST: usize = 4096;
 
 /// The kinds of events and their words in rules and reports.
-const KINDS: [(EventKind, &str); 14] = [
+const KINDS: [(EventKind, &str); 17] = [
     (EventKind::Read, "read"),
     (EventKind::Write, "write"),
     (EventKind::Interrupt, "interrupt"),
@@ -30,6 +30,9 @@ const KINDS: [(EventKind, &str); 14] = [
     (EventKind::Order, "order"),
     (EventKind::Allocation, "allocation"),
     (EventKind::Call, "call"),
+    (EventKind::Object, "object"),
+    (EventKind::RingEntry, "ring-entry"),
+    (EventKind::SavedMemory, "saved-memory"),
 ];
 
 /// Returns the word for a kind of event.

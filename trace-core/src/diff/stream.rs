@@ -270,6 +270,10 @@ impl<'a> Side<'a> {
             }
             // The address of memory differs between runs; its size and kind of mapping do not.
             EventKind::DmaMap => events.dma_map(event).map(|d| (0, d.kind, d.bytes))?,
+            // Handles and addresses differ between runs; kinds, classes and sizes do not.
+            EventKind::Object => events.object(event).map(|o| (o.action as u8, o.class, o.bytes))?,
+            EventKind::RingEntry => events.ring_entry(event).map(|r| (0, 0, r.bytes))?,
+            EventKind::SavedMemory => events.saved_memory(event).map(|s| (0, s.reason, s.bytes))?,
             EventKind::Read | EventKind::Write | EventKind::Mark | EventKind::HostWrite => return None,
             _ => {
                 let call = events.call(event)?;

@@ -39,7 +39,7 @@ pub(super) enum Column {
 }
 
 /// Kinds of events, one bit each by their number; bit 0 for unknown kinds.
-pub(super) type Kinds = u16;
+pub(super) type Kinds = u32;
 
 /// A part of a filter with all names resolved.
 #[derive(Debug)]
@@ -144,8 +144,8 @@ struct Compiler<'a> {
     xref_index: Option<Arc<XrefIndex>>,
 }
 
-const READ: Kinds = 1 << EventKind::Read as u16;
-const WRITE: Kinds = 1 << EventKind::Write as u16;
+const READ: Kinds = 1 << EventKind::Read as u32;
+const WRITE: Kinds = 1 << EventKind::Write as u32;
 
 impl Compiler<'_> {
     fn node(&mut self, node: &Node) -> Result<Check, FilterError> {
@@ -232,11 +232,11 @@ impl Compiler<'_> {
             Kind::Access => Check::Kind(READ | WRITE),
             Kind::Unknown => Check::Kind(1),
             Kind::Interrupt => Check::Events(
-                1 << EventKind::Interrupt as u16,
+                1 << EventKind::Interrupt as u32,
                 sorted(self.derived.interrupts.iter().map(|i| i.event).collect()),
             ),
             Kind::Submit => Check::Events(
-                1 << EventKind::Submit as u16,
+                1 << EventKind::Submit as u32,
                 sorted(self.derived.jobs.iter().map(|j| j.submit).collect()),
             ),
             Kind::Poll => {

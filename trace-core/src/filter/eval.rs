@@ -122,7 +122,7 @@ impl Check {
                     }
                 }
                 // The interrupt event's own row takes precedence, unless a damaged file has lost it.
-                for_kinds(b, 1 << EventKind::Interrupt as u16, |at, _, payload| {
+                for_kinds(b, 1 << EventKind::Interrupt as u32, |at, _, payload| {
                     if let Some(row) = b.events.interrupts.get(payload) {
                         let report = if *status { row.status } else { row.line };
                         set(out, at, test.is_match(u64::from(report)));
@@ -137,7 +137,7 @@ impl Check {
                     }
                 }
                 const TELL: Kinds =
-                    1 << EventKind::Submit as u16 | 1 << EventKind::HostWrite as u16 | 1 << EventKind::DmaMap as u16;
+                    1 << EventKind::Submit as u32 | 1 << EventKind::HostWrite as u32 | 1 << EventKind::DmaMap as u32;
                 for_kinds(b, TELL, |at, kind, payload| {
                     let report = match EventKind::from_raw(kind) {
                         Some(EventKind::Submit) => b.events.submits.get(payload).map(|s| s.head_va.get()),
@@ -154,7 +154,7 @@ impl Check {
             }
             Self::Bytes(test) => {
                 out.fill(0);
-                const TELL: Kinds = 1 << EventKind::HostWrite as u16 | 1 << EventKind::DmaMap as u16;
+                const TELL: Kinds = 1 << EventKind::HostWrite as u32 | 1 << EventKind::DmaMap as u32;
                 for_kinds(b, TELL, |at, kind, payload| {
                     let report = match EventKind::from_raw(kind) {
                         Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| u64::from(w.bytes)),
@@ -190,7 +190,7 @@ impl Check {
             }
             Self::Text(test) => {
                 out.fill(0);
-                for_kinds(b, 1 << EventKind::Mark as u16, |at, _, payload| {
+                for_kinds(b, 1 << EventKind::Mark as u32, |at, _, payload| {
                     set(out, at, b.events.marks.get(payload).is_some_and(|t| test.is_match(t)));
                 });
             }

@@ -255,6 +255,24 @@ pub const KEYWORDS: &[Keyword] = &[
     ),
     kind("call", &[], Kind::Stored(EventKind::Call), "any other call of a driver"),
     kind(
+        "object",
+        &[],
+        Kind::Stored(EventKind::Object),
+        "an object of the kernel driver was created, freed, mapped or unmapped",
+    ),
+    kind(
+        "ring-entry",
+        &["ring_entry", "gpfifo"],
+        Kind::Stored(EventKind::RingEntry),
+        "an entry of a channel's ring",
+    ),
+    kind(
+        "saved-memory",
+        &["saved_memory"],
+        Kind::Stored(EventKind::SavedMemory),
+        "the recorder saved memory",
+    ),
+    kind(
         "unknown",
         &[],
         Kind::Unknown,

@@ -1,6 +1,6 @@
 //! The events of a recording that a damaged block of its file affects.
 
-use super::{CallEvent, DamagedBlock, EventKind, NO_CONTENT, Recording, SectionKind};
+use super::{CallEvent, DamagedBlock, EventKind, Recording, SectionKind};
 use crate::progress::{Cancelled, Progress};
 use std::ops::Range;
 
@@ -40,9 +40,23 @@ impl Recording {
             K::Orders => &[E::Order],
             K::Allocations => &[E::Allocation],
             K::Calls => &[E::Call],
+            K::Objects => &[E::Object],
+            K::RingEntries => &[E::RingEntry],
+            K::SavedMemory => &[E::SavedMemory],
             K::Marks => &[E::Mark],
-            K::CallBytes => return self.find_call_range(|e| e.names_bytes(&block.rows)),
-            K::CallPages => return self.find_call_range(|e| e.names_pages(&block.rows)),
+            K::CallBytes => {
+                let names = |event| {
+                    self.events
+                        .call(event)
+                        .is_some_and(|call| call.names_bytes(&block.rows))
+                };
+                return self.find_event_range(names);
+            }
+            K::CallPages => {
+                let rows = |event| self.events.stored_content(event)?.rows();
+                let names = |r: Range<u64>| r.start < block.rows.end && r.end > block.rows.start;
+                return self.find_event_range(|event| rows(event).is_some_and(names));
+            }
             K::PageDigests | K::PageImages | K::Facts | K::Snapshots | K::Metadata | K::Extra | K::Derived => {
                 return None;
             }
@@ -59,11 +73,11 @@ impl Recording {
         found
     }
 
-    /// Returns the first, and one past the last, of the calls for which `holds` returns true.
-    fn find_call_range(&self, holds: impl Fn(&CallEvent) -> bool) -> Option<Range<u64>> {
+    /// Returns the first, and one past the last, of the events for which `holds` returns true.
+    fn find_event_range(&self, holds: impl Fn(usize) -> bool) -> Option<Range<u64>> {
         let mut found: Option<Range<u64>> = None;
         for event in 0..self.events.len() {
-            if self.events.call(event).is_some_and(|call| holds(&call)) {
+            if holds(event) {
                 found = Some(found.map_or(event as u64, |f| f.start)..event as u64 + 1);
             }
         }
@@ -79,15 +93,5 @@ impl CallEvent {
             _ => return false,
         };
         at < rows.end && at.saturating_add(u64::from(bytes)) > rows.start
-    }
-
-    fn names_pages(&self, rows: &Range<u64>) -> bool {
-        match self {
-            Self::Copy(c) if c.pages_at != NO_CONTENT => {
-                let end = c.pages_at.saturating_add(c.pages().unwrap_or(0));
-                c.pages_at < rows.end && end > rows.start
-            }
-            _ => false,
-        }
     }
 }

@@ -2,6 +2,8 @@
 
 use super::api_trace::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
 use super::column::Column;
+use super::driver_trace::{ObjectRow, RingEntryRow, SavedMemoryRow};
+use super::stored_content::StoredContent;
 use crate::progress::{Cancelled, Progress};
 use crate::{BusAddr, GpuVa, PhysAddr, RegOffset};
 use bytemuck::{Pod, Zeroable};
@@ -40,6 +42,12 @@ pub enum EventKind {
     Allocation = 13,
     /// Any other driver call; a row of [`Events::calls`].
     Call = 14,
+    /// An object of the kernel driver was created, freed, mapped or unmapped; a row of [`Events::objects`].
+    Object = 15,
+    /// An entry of a channel's ring; a row of [`Events::ring_entries`].
+    RingEntry = 16,
+    /// Memory that the recorder saved; a row of [`Events::saved_memory`].
+    SavedMemory = 17,
 }
 
 impl EventKind {
@@ -297,9 +305,15 @@ pub struct Events {
     pub allocations: Column<AllocationRow>,
     /// Other calls.
     pub calls: Column<CallRow>,
+    /// Objects of the kernel driver.
+    pub objects: Column<ObjectRow>,
+    /// Entries of the rings of channels.
+    pub ring_entries: Column<RingEntryRow>,
+    /// Memory that the recorder saved.
+    pub saved_memory: Column<SavedMemoryRow>,
     /// Bytes that launches and calls refer to.
     pub call_bytes: Column<u8>,
-    /// Pages that copies refer to, by [`super::PageId`].
+    /// Pages that copies, ring entries and saved memory refer to, by [`super::PageId`].
     pub call_pages: Column<u32>,
     /// Texts of marks.
     pub marks: Vec<String>,
@@ -425,6 +439,9 @@ impl Events {
             EventKind::Order => self.orders.is_damaged(row),
             EventKind::Allocation => self.allocations.is_damaged(row),
             EventKind::Call => self.calls.is_damaged(row),
+            EventKind::Object => self.objects.is_damaged(row),
+            EventKind::RingEntry => self.ring_entries.is_damaged(row),
+            EventKind::SavedMemory => self.saved_memory.is_damaged(row),
             // A damaged list of marks was dropped when the file was opened.
             EventKind::Mark => self.kind.has_damage() && row >= self.marks.len(),
         }
@@ -455,6 +472,9 @@ impl Events {
         self.orders.check_all(progress)?;
         self.allocations.check_all(progress)?;
         self.calls.check_all(progress)?;
+        self.objects.check_all(progress)?;
+        self.ring_entries.check_all(progress)?;
+        self.saved_memory.check_all(progress)?;
         self.call_bytes.check_all(progress)?;
         self.call_pages.check_all(progress)
     }
@@ -500,6 +520,45 @@ impl Events {
     pub fn dma_map(&self, event: usize) -> Option<DmaMapRow> {
         match self.kind(event)? {
             EventKind::DmaMap => self.dma_maps.get(self.payload.get(event)? as usize),
+            _ => None,
+        }
+    }
+
+    /// Returns the object of an event, if it is about one.
+    #[must_use]
+    pub fn object(&self, event: usize) -> Option<ObjectRow> {
+        match self.kind(event)? {
+            EventKind::Object => self.objects.get(self.payload.get(event)? as usize),
+            _ => None,
+        }
+    }
+
+    /// Returns the ring entry of an event, if it is one.
+    #[must_use]
+    pub fn ring_entry(&self, event: usize) -> Option<RingEntryRow> {
+        match self.kind(event)? {
+            EventKind::RingEntry => self.ring_entries.get(self.payload.get(event)? as usize),
+            _ => None,
+        }
+    }
+
+    /// Returns where the bytes of an event are stored: of a copy, a ring entry or saved memory.
+    #[must_use]
+    pub fn stored_content(&self, event: usize) -> Option<StoredContent> {
+        let row = self.payload.get(event)? as usize;
+        match self.kind(event)? {
+            EventKind::Copy => self.copies.get(row)?.stored(),
+            EventKind::RingEntry => Some(self.ring_entries.get(row)?.stored()),
+            EventKind::SavedMemory => Some(self.saved_memory.get(row)?.stored()),
+            _ => None,
+        }
+    }
+
+    /// Returns the saved memory of an event, if it is some.
+    #[must_use]
+    pub fn saved_memory(&self, event: usize) -> Option<SavedMemoryRow> {
+        match self.kind(event)? {
+            EventKind::SavedMemory => self.saved_memory.get(self.payload.get(event)? as usize),
             _ => None,
         }
     }

@@ -2,6 +2,7 @@
 
 use super::api_trace::{AllocationRow, CallRow, CopyRow, FillRow, LaunchRow, OrderRow};
 use super::column::{Column, ColumnBuilder};
+use super::driver_trace::{ObjectRow, RingEntryRow, SavedMemoryRow};
 use super::events::{Access, DmaMapRow, EventKind, Events, HostWriteRow, InterruptRow, SubmitRow, UndecodedRow};
 use bytemuck::Pod;
 
@@ -27,6 +28,9 @@ pub struct EventsBuilder {
     pub(crate) orders: Vec<OrderRow>,
     pub(crate) allocations: Vec<AllocationRow>,
     pub(crate) calls: Vec<CallRow>,
+    pub(crate) objects: Vec<ObjectRow>,
+    pub(crate) ring_entries: Vec<RingEntryRow>,
+    pub(crate) saved_memory: Vec<SavedMemoryRow>,
     pub(crate) call_bytes: Vec<u8>,
     pub(crate) call_pages: Vec<u32>,
     pub(crate) marks: Vec<String>,
@@ -152,6 +156,24 @@ impl EventsBuilder {
         self.calls.push(row);
     }
 
+    /// Adds an object that was created, freed, mapped or unmapped.
+    pub fn object(&mut self, time: u64, thread: u32, row: ObjectRow) {
+        self.row(EventKind::Object, 0, time, thread, self.objects.len());
+        self.objects.push(row);
+    }
+
+    /// Adds an entry of a channel's ring.
+    pub fn ring_entry(&mut self, time: u64, thread: u32, row: RingEntryRow) {
+        self.row(EventKind::RingEntry, 0, time, thread, self.ring_entries.len());
+        self.ring_entries.push(row);
+    }
+
+    /// Adds memory that the recorder saved.
+    pub fn saved_memory(&mut self, time: u64, thread: u32, row: SavedMemoryRow) {
+        self.row(EventKind::SavedMemory, 0, time, thread, self.saved_memory.len());
+        self.saved_memory.push(row);
+    }
+
     /// Adds a note.
     pub fn mark(&mut self, time: u64, text: impl Into<String>) {
         self.row(EventKind::Mark, 0, time, 0, self.marks.len());
@@ -191,6 +213,9 @@ impl EventsBuilder {
             orders: self.orders.into(),
             allocations: self.allocations.into(),
             calls: self.calls.into(),
+            objects: self.objects.into(),
+            ring_entries: self.ring_entries.into(),
+            saved_memory: self.saved_memory.into(),
             call_bytes: self.call_bytes.into(),
             call_pages: self.call_pages.into(),
             marks: self.marks,

@@ -2,6 +2,7 @@
 
 use super::api_trace::ApiTraceMetadata;
 use super::capture::Capture;
+use super::driver_trace::DriverTraceMetadata;
 use super::identity::{AddressSpace, Buffer, Identity, LostEvents, Region, Space};
 use super::origin::{AppliedEdit, Cut};
 use super::processes::ProcessIndex;
@@ -66,6 +67,8 @@ pub enum TraceKind {
     Register(RegisterTraceMetadata),
     /// Calls of a program to a driver.
     Api(ApiTraceMetadata),
+    /// Requests of a user-space driver to the kernel driver.
+    Driver(DriverTraceMetadata),
 }
 
 impl Default for TraceKind {

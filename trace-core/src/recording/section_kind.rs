@@ -63,13 +63,19 @@ pub enum SectionKind {
     Calls = 0x1001,
     /// Bytes that launches and calls refer to. Never constant.
     CallBytes = 0x1101,
-    /// Pages that copies refer to, four bytes. Never constant.
+    /// Pages that copies, ring entries and saved memory refer to, four bytes. Never constant.
     CallPages = 0x1201,
+    /// Objects of the kernel driver: `ObjectRow`, 64 bytes. Never constant.
+    Objects = 0x1301,
+    /// Entries of the rings of channels: `RingEntryRow`, 48 bytes. Never constant.
+    RingEntries = 0x1401,
+    /// Memory that a recorder saved: `SavedMemoryRow`, 32 bytes. Never constant.
+    SavedMemory = 0x1501,
 }
 
 impl SectionKind {
     /// Every kind, in the order of the numbers.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 32] = [
         Self::HostWrites,
         Self::EventKind,
         Self::EventSpace,
@@ -99,6 +105,9 @@ impl SectionKind {
         Self::Calls,
         Self::CallBytes,
         Self::CallPages,
+        Self::Objects,
+        Self::RingEntries,
+        Self::SavedMemory,
     ];
 
     /// Returns the kind with this number.
@@ -140,6 +149,9 @@ impl SectionKind {
             Self::Calls => "calls",
             Self::CallBytes => "call-bytes",
             Self::CallPages => "call-pages",
+            Self::Objects => "objects",
+            Self::RingEntries => "ring-entries",
+            Self::SavedMemory => "saved-memory",
         }
     }
 
@@ -152,8 +164,9 @@ impl SectionKind {
             Self::EventTime | Self::AccessValue | Self::Interrupts | Self::Undecoded => 8,
             Self::Submits | Self::HostWrites => 16,
             Self::DmaMaps | Self::Orders => 24,
-            Self::PageDigests | Self::Allocations | Self::Calls => 32,
-            Self::Fills => 64,
+            Self::PageDigests | Self::Allocations | Self::Calls | Self::SavedMemory => 32,
+            Self::RingEntries => 48,
+            Self::Fills | Self::Objects => 64,
             Self::Launches => 72,
             Self::Copies => 80,
             Self::PageImages => 4096,

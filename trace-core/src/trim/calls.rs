@@ -3,7 +3,7 @@
 use super::pages::Pages;
 use crate::PAGE_SIZE;
 use crate::progress::{Cancelled, Progress};
-use crate::recording::{CallEvent, CallModule, EventsBuilder, NO_CONTENT, PageId, Recording};
+use crate::recording::{CallEvent, CallModule, EventsBuilder, NO_CONTENT, PageId, Recording, StoredContent};
 
 /// Maximum number of pages of a module that are kept. Larger code cannot be read either.
 const MAX_MODULE_PAGES: u64 = (1 << 30) / PAGE_SIZE as u64;
@@ -32,16 +32,27 @@ pub(super) fn copy_call(
             CallEvent::Call(row)
         }
         CallEvent::Copy(mut row) => {
-            let ids = recording.copy_pages(&row).and_then(|range| {
-                let ids = events.call_pages.iter_range(range);
-                let new = ids.map(|id| Some(pages.renumber_stored(PageId(id))?.0));
-                new.collect::<Option<Vec<u32>>>()
-            });
-            row.pages_at = ids.map_or(NO_CONTENT, |ids| to.call_pages(&ids));
+            let stored = row.stored();
+            row.pages_at = stored.map_or(NO_CONTENT, |stored| copy_content(recording, &stored, to, pages));
             CallEvent::Copy(row)
         }
         call @ (CallEvent::Fill(_) | CallEvent::Order(_) | CallEvent::Allocation(_)) => call,
     }
+}
+
+/// Stores the pages of stored bytes in `to`. Returns the row of the first one, or [`NO_CONTENT`] if one is missing.
+pub(super) fn copy_content(
+    recording: &Recording,
+    stored: &StoredContent,
+    to: &mut EventsBuilder,
+    pages: &mut Pages<'_>,
+) -> u64 {
+    let ids = recording.find_content_pages(stored).and_then(|range| {
+        let ids = recording.events.call_pages.iter_range(range);
+        let new = ids.map(|id| Some(pages.renumber_stored(PageId(id))?.0));
+        new.collect::<Option<Vec<u32>>>()
+    });
+    ids.map_or(NO_CONTENT, |ids| to.call_pages(&ids))
 }
 
 /// Keeps the code of modules. A module whose pages are not all stored has no code, and names no page afterwards.

@@ -55,6 +55,7 @@ pub(super) fn remap(
         }
         // Rows name functions, streams, modules and names by index, so all of them stay.
         TraceKind::Api(trace) => trace.process.ended &= gone.last() == Some(&false),
+        TraceKind::Driver(_) => {}
     }
     summary.extras_out = remove_invalid(&mut out.metadata, gone.contains(&true));
     summary.extras_out.extend(std::mem::take(&mut out.extras).into_keys());

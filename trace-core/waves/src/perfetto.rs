@@ -508,6 +508,15 @@ impl Instants<'_> {
                 let track = self.kind("Memory for the device")?;
                 self.instant(track, &d.describe(), &[index])
             }
+            Some(kind @ (EventKind::Object | EventKind::RingEntry | EventKind::SavedMemory)) => {
+                let track = self.kind(match kind {
+                    EventKind::Object => "Objects of the driver",
+                    EventKind::RingEntry => "Ring entries",
+                    _ => "Saved memory",
+                })?;
+                let text = self.source.recording.describe_driver_event(at);
+                self.instant(track, &text.unwrap_or_default(), &[index])
+            }
             Some(EventKind::Interrupt) | None => Ok(()),
             Some(kind) => {
                 let Some(call) = events.call(at) else { return Ok(()) };

@@ -256,8 +256,13 @@ fn event_row(opened: &SourceRecording, index: u64, selection: &EventSelection) -
             event.means = Some(row.describe());
         }
         Some(kind) => {
-            event.kind = kind.call_name()?;
-            event.means = events.call(at).map(|c| c.describe(opened.recording.api()));
+            event.kind = kind.call_name().or_else(|| kind.driver_name())?;
+            event.value = events
+                .stored_content(at)
+                .filter(|_| !kind.is_call())
+                .map(|c| format_hex(c.va.get()));
+            let text = opened.recording.describe_driver_event(at);
+            event.means = text.or_else(|| Some(events.call(at)?.describe(opened.recording.api())));
         }
         None => {}
     }

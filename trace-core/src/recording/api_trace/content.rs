@@ -38,48 +38,20 @@ impl Recording {
     /// Returns the bytes that a copy moved, its rows one after another, or `None` if the recording does not hold them.
     #[must_use]
     pub fn copy_content(&self, row: &CopyRow) -> Option<Vec<u8>> {
-        // The memory is limited by the pages that the file can name.
-        self.copy_pages(row)?;
-        let mut bytes = vec![0; usize::try_from(row.total()?).ok()?];
-        self.read_copy_content(row, 0, &mut bytes).then_some(bytes)
+        self.content(&row.stored()?)
     }
 
-    /// Fills `out` with bytes that a copy moved, its rows one after another, from byte `offset` on. The time depends on
-    /// the size of `out`, not on the size of the copy. Returns `false` if the recording does not hold all of it, or it
-    /// ends before; the content of `out` is then unspecified.
+    /// Fills `out` with bytes that a copy moved, from byte `offset` on, like [`Recording::read_content`].
     #[must_use]
     pub fn read_copy_content(&self, row: &CopyRow, offset: u64, out: &mut [u8]) -> bool {
-        const PAGE: u64 = crate::PAGE_SIZE as u64;
-        let fill = || {
-            let pages = self.copy_pages(row)?;
-            if offset.checked_add(out.len() as u64)? > row.total()? {
-                return None;
-            }
-            let begin = (row.device().get() % PAGE).checked_add(offset)?;
-            let first = pages.start.checked_add(usize::try_from(begin / PAGE).ok()?)?;
-            let mut skip = (begin % PAGE) as usize;
-            let mut left = out;
-            for id in self.events.call_pages.iter_range(first..pages.end) {
-                if left.is_empty() {
-                    break;
-                }
-                let from = self.memory.pages.page(PageId(id))?.get(skip..)?;
-                let (now, rest) = left.split_at_mut(from.len().min(left.len()));
-                now.copy_from_slice(from.get(..now.len())?);
-                (left, skip) = (rest, 0);
-            }
-            left.is_empty().then_some(())
-        };
-        fill().is_some()
+        row.stored()
+            .is_some_and(|stored| self.read_content(&stored, offset, out))
     }
 
     /// Returns the range of [`crate::recording::Events::call_pages`] with the bytes that a copy moved, or `None` if
     /// there are not enough pages.
     pub(crate) fn copy_pages(&self, row: &CopyRow) -> Option<Range<usize>> {
-        let pages = usize::try_from(row.pages()?).ok()?;
-        let first = usize::try_from(row.pages_at).ok()?;
-        let end = first.checked_add(pages)?;
-        (end <= self.events.call_pages.len()).then_some(first..end)
+        self.find_content_pages(&row.stored()?)
     }
 }
 

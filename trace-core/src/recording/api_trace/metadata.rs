@@ -1,6 +1,7 @@
 //! Metadata of an API trace: device, address ranges, modules, functions, streams.
 
 use crate::GpuVa;
+use crate::recording::DriverTraceMetadata;
 use serde::{Deserialize, Serialize};
 
 /// The API whose calls a trace holds. Stored by name.
@@ -77,6 +78,9 @@ pub struct ApiTraceMetadata {
     pub process: CallProcess,
     /// The recorded part of the program: `whole`, `first 10 launches`, `marked`.
     pub range: String,
+    /// The requests to the kernel driver, if they were recorded too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<DriverTraceMetadata>,
 }
 
 /// The process of an API trace.

@@ -141,9 +141,7 @@ impl CopyRow {
     /// Returns the number of pages of the content, or `None` on overflow.
     #[must_use]
     pub fn pages(&self) -> Option<u64> {
-        let page = crate::PAGE_SIZE as u64;
-        let bytes = (self.device().get() % page).checked_add(self.total()?)?;
-        Some(bytes.div_ceil(page))
+        self.stored()?.pages()
     }
 }
 

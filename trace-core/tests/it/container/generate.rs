@@ -6,8 +6,9 @@ use trace_core::recording::{
     Access, AddressSpace, AllocationKind, AllocationRow, AppliedEdit, Buffer, BufferRole, CALL_ASYNC, CALL_CAPTURED,
     CALL_OF_GRAPH, CallRow, Capture, ChainReport, Clock, CopyRow, Cut, DmaKind, DmaMapRow, ElementType, EventsBuilder,
     FillRow, FrameRole, Hardware, HostWriteRow, Identity, InterruptRow, LaunchRow, LostEvents, MemoryBuilder, Metadata,
-    MmuFormat, NO_CONTENT, OrderKind, OrderRow, PageRun, PlatformDevice, PlatformWindow, ProcessEntry, ProcessIndex,
-    RecordedRange, Region, RegisterTraceMetadata, Snapshot, Space, SpaceKind, SubmitRow, TraceKind, UndecodedRow,
+    MmuFormat, NO_CONTENT, ObjectRow, OrderKind, OrderRow, PageRun, PlatformDevice, PlatformWindow, ProcessEntry,
+    ProcessIndex, RecordedRange, Region, RegisterTraceMetadata, RingEntryRow, SaveReason, SavedMemoryRow, Snapshot,
+    Space, SpaceKind, SubmitRow, TraceKind, UndecodedRow,
 };
 use trace_core::{BusAddr, GpuVa, PAGE_SIZE, PhysAddr, Recording, RegOffset};
 
@@ -259,6 +260,52 @@ fn call(b: &mut EventsBuilder, n: &mut Numbers, time: u64) {
     }
 }
 
+/// Adds an event of a driver trace, of a random kind.
+fn driver_event(b: &mut EventsBuilder, n: &mut Numbers, time: u64) {
+    let thread = 79;
+    match n.below(3) {
+        0 => {
+            let row = ObjectRow {
+                bytes: n.below(1 << 30),
+                address: n.next() >> 16,
+                handle: n.next() as u32,
+                class: n.below(1 << 16) as u32,
+                action: 1 + n.below(4) as u32,
+                kind: 1 + n.below(12) as u32,
+                flags: ObjectRow::HOST_MEMORY,
+                ..ObjectRow::default()
+            };
+            b.object(time, thread, row);
+        }
+        1 => {
+            let mut row = RingEntryRow {
+                entry: n.next(),
+                va: GpuVa::new(n.next() >> 20),
+                bytes: n.below(9000),
+                pages_at: NO_CONTENT,
+                channel: n.below(4) as u32,
+                index: n.below(1024) as u32,
+                ..RingEntryRow::default()
+            };
+            if n.below(3) > 0 {
+                let pages: Vec<u32> = (0..row.stored().pages().unwrap()).map(|_| n.below(3) as u32).collect();
+                row.pages_at = b.call_pages(&pages);
+            }
+            b.ring_entry(time, thread, row);
+        }
+        _ => {
+            let row = SavedMemoryRow {
+                va: GpuVa::new(n.next() >> 20),
+                bytes: n.below(1 << 20),
+                pages_at: NO_CONTENT,
+                reason: SaveReason::Start as u32,
+                ..SavedMemoryRow::default()
+            };
+            b.saved_memory(time, thread, row);
+        }
+    }
+}
+
 /// Returns a recording with events of every kind, pages, snapshots with parents, and extras.
 pub fn recording(seed: u64, events: usize) -> Recording {
     let mut n = Numbers::new(seed);
@@ -307,6 +354,7 @@ pub fn recording(seed: u64, events: usize) -> Recording {
                 b.dma_map(time, 77, row);
             }
             6 | 7 => call(&mut b, &mut n, time),
+            8 => driver_event(&mut b, &mut n, time),
             _ => {
                 let access = Access {
                     space: 0,
@@ -391,6 +439,9 @@ pub fn assert_same(a: &Recording, b: &Recording) {
         orders,
         allocations,
         calls,
+        objects,
+        ring_entries,
+        saved_memory,
         call_bytes,
         call_pages
     );

@@ -15,8 +15,9 @@ use trace_core::encode;
 use trace_core::progress::Progress;
 use trace_core::recording::{
     Access, AllocationKind, AllocationRow, Api, ApiTraceMetadata, CALL_ASYNC, CallEvent, CallRow, CopyKind, CopyRow,
-    DmaKind, DmaMapRow, EventKind, EventsBuilder, FillRow, FrameRole, HostWriteRow, InterruptRow, LaunchRow,
-    MemoryBuilder, NO_CONTENT, OrderKind, OrderRow, SectionKind, SubmitRow, TraceKind, UndecodedRow, UnknownRecord,
+    DmaKind, DmaMapRow, DriverTraceMetadata, EventKind, Events, EventsBuilder, FillRow, FrameRole, HostWriteRow,
+    InterruptRow, LaunchRow, MemoryBuilder, NO_CONTENT, ObjectAction, ObjectKind, ObjectRow, OrderKind, OrderRow,
+    RingEntryRow, SaveReason, SavedMemoryRow, SectionKind, SubmitRow, TraceKind, UndecodedRow, UnknownRecord,
     ZERO_PAGE,
 };
 use trace_core::registers::RegisterMap;
@@ -408,6 +409,105 @@ fn check_golden_calls(version: u32) {
     compare_with_python(&path);
 }
 
+/// Returns a driver trace: objects, a ring entry with its commands and one without, saved memory, a request.
+fn driver_recording() -> Recording {
+    let mut b = EventsBuilder::new();
+    let mut m = MemoryBuilder::new();
+    let mut page = [0; PAGE_SIZE];
+    page[0x10..0x18].copy_from_slice(&[0x00, 0x81, 0x04, 0x20, 1, 2, 3, 4]);
+    let pages = b.call_pages(&[m.add_page(&page).0]);
+    let mut metadata = DriverTraceMetadata {
+        driver_version: "580.159.04".into(),
+        has_arguments: true,
+        ..DriverTraceMetadata::default()
+    };
+    let buffer = ObjectRow {
+        action: ObjectAction::Create as u32,
+        kind: ObjectKind::Buffer as u32,
+        client: 0xc1d0_0030,
+        parent: 0xcaf0_0000,
+        handle: 0xcaf0_0005,
+        class: 0x40,
+        bytes: 0x20_0000,
+        caller: metadata.add_name("RM_ALLOC"),
+        flags: ObjectRow::VIDEO_MEMORY,
+        ..ObjectRow::default()
+    };
+    b.object(10, 7, buffer);
+    let mapping = ObjectRow {
+        action: ObjectAction::Map as u32,
+        address: 0x10_0000_0000,
+        second: 0,
+        space: 0xcaf0_0003,
+        ..buffer
+    };
+    b.object(20, 7, mapping);
+    let entry = RingEntryRow {
+        entry: 0x0000_0210_0000_0010,
+        va: GpuVa::new(0x10_0000_0010),
+        bytes: 8,
+        pages_at: pages,
+        client: 0xc1d0_0030,
+        channel: 0xcaf0_000e,
+        index: 1,
+        ..RingEntryRow::default()
+    };
+    b.ring_entry(30, 7, entry);
+    let unheld = RingEntryRow {
+        pages_at: NO_CONTENT,
+        index: 2,
+        ..entry
+    };
+    b.ring_entry(40, 7, unheld);
+    let saved = SavedMemoryRow {
+        va: GpuVa::new(0x10_0000_0014),
+        bytes: 4,
+        pages_at: pages,
+        reason: SaveReason::CopySource as u32,
+        ..SavedMemoryRow::default()
+    };
+    b.saved_memory(50, 7, saved);
+    let request = CallRow {
+        arguments_at: b.call_bytes(&[7; 8]),
+        arguments: 8,
+        name: metadata.add_name("RM_FREE"),
+        about: 4,
+        ..CallRow::default()
+    };
+    b.call(60, 7, request);
+    let mut r = Recording {
+        events: b.finish(),
+        memory: m.finish(),
+        ..Recording::default()
+    };
+    r.metadata.kind = TraceKind::Driver(metadata);
+    r
+}
+
+#[test]
+fn golden_file_of_a_driver_trace_is_readable_and_reproducible() {
+    let path = golden_path(2, "driver");
+    let bytes = to_bytes(2, &driver_recording());
+    if bless() {
+        std::fs::write(&path, &bytes).unwrap();
+    }
+    let read = container::open(&path).unwrap();
+    assert_same(&driver_recording(), &read);
+    let stored = read.events.stored_content(2).unwrap();
+    assert_eq!(read.content(&stored).unwrap(), [0x00, 0x81, 0x04, 0x20, 1, 2, 3, 4]);
+    let saved = read.events.stored_content(4).unwrap();
+    assert_eq!(read.content(&saved).unwrap(), [1, 2, 3, 4]);
+    assert_eq!(read.content(&read.events.stored_content(3).unwrap()), None);
+    assert_eq!(read.driver_trace().unwrap().driver_version, "580.159.04");
+    assert!(read.api().is_none() && read.register_trace().is_none());
+    assert_eq!(container::verify(&path).unwrap().findings, vec![]);
+    assert!(
+        std::fs::read(&path).unwrap() == bytes,
+        "the writer does not reproduce the golden file"
+    );
+    compare_with_python(&path);
+}
+
 /// Returns a recording with every metadata record of a register trace, and one of an unknown tag.
 fn recording_with_records() -> Recording {
     let mut r = tiny_recording(6);
@@ -713,8 +813,18 @@ fn kind_name(kind: EventKind) -> &'static str {
         EventKind::HostWrite => "host-write",
         EventKind::Undecoded => "undecoded",
         EventKind::DmaMap => "dma-map",
-        call => call.call_name().unwrap(),
+        other => other.call_name().or_else(|| other.driver_name()).unwrap(),
     }
+}
+
+/// Returns the pages with the bytes of an event.
+fn stored_pages(e: &Events, event: usize) -> Option<Vec<u32>> {
+    let rows = e.stored_content(event)?.rows()?;
+    Some(
+        e.call_pages
+            .iter_range(rows.start as usize..rows.end as usize)
+            .collect(),
+    )
 }
 
 /// Returns an event in the form of the Python reader.
@@ -755,6 +865,25 @@ fn event_as_json(r: &Recording, i: usize) -> Value {
             let d = e.dma_maps.get(row).unwrap();
             serde_json::json!({ "bus": d.bus, "bytes": d.bytes, "map_kind": d.kind })
         }
+        EventKind::Object => {
+            let o = e.objects.get(row).unwrap();
+            serde_json::json!({
+                "bytes": o.bytes, "address": o.address, "second": o.second, "client": o.client, "parent": o.parent,
+                "handle": o.handle, "class": o.class, "address_space": o.space, "action": o.action,
+                "object_kind": o.kind, "caller": o.caller, "flags": o.flags, "result": o.result,
+            })
+        }
+        EventKind::RingEntry => {
+            let n = e.ring_entries.get(row).unwrap();
+            serde_json::json!({
+                "entry": n.entry, "at": n.va, "bytes": n.bytes, "client": n.client, "channel": n.channel,
+                "index": n.index, "pages": stored_pages(e, i),
+            })
+        }
+        EventKind::SavedMemory => {
+            let s = e.saved_memory.get(row).unwrap();
+            serde_json::json!({ "at": s.va, "bytes": s.bytes, "reason": s.reason, "pages": stored_pages(e, i) })
+        }
         _ => match e.call(i).unwrap() {
             CallEvent::Launch(l) => serde_json::json!({
                 "function": l.function, "stream": l.stream, "grid": l.grid, "block": l.block, "cluster": l.cluster,
@@ -762,12 +891,7 @@ fn event_as_json(r: &Recording, i: usize) -> Value {
                 "arguments": hex(&e.call_arguments(l.arguments_at, l.arguments).unwrap()),
             }),
             CallEvent::Copy(c) => {
-                let pages = (c.pages_at != NO_CONTENT).then(|| {
-                    let first = c.pages_at as usize;
-                    e.call_pages
-                        .iter_range(first..first + c.pages().unwrap() as usize)
-                        .collect::<Vec<u32>>()
-                });
+                let pages = stored_pages(e, i);
                 serde_json::json!({
                     "to": c.to, "from": c.from, "bytes": c.bytes, "rows": c.rows, "to_pitch": c.to_pitch,
                     "from_pitch": c.from_pitch, "copy_kind": c.kind, "stream": c.stream, "flags": c.flags,

@@ -209,6 +209,9 @@ fn kind_label(doc: &Document, at: usize, folded: bool, p: &Palette) -> (&'static
         (None, Some(EventKind::Order)) => ("order", p.interrupt),
         (None, Some(EventKind::Allocation)) => ("memory", p.quiet),
         (None, Some(EventKind::Call)) => ("call", p.quiet),
+        (None, Some(EventKind::Object)) => ("object", p.quiet),
+        (None, Some(EventKind::RingEntry)) => ("ring entry", p.job),
+        (None, Some(EventKind::SavedMemory)) => ("memory", p.write),
         _ => ("unknown", p.warning),
     }
 }
