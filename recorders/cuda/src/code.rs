@@ -52,7 +52,7 @@ struct LoadedCode {
     /// Variables that the program requested, until they are recorded.
     globals: Vec<CallGlobal>,
     /// Locations of variables: first address and size in bytes.
-    places: Vec<(u64, u64)>,
+    places: Vec<(GpuVa, u64)>,
     /// The context that it was loaded in, if it belongs to one.
     context: usize,
 }
@@ -78,7 +78,7 @@ pub(crate) struct Code {
     named: HashMap<usize, NamedFunction>,
     known: HashMap<usize, FunctionInfo>,
     /// Variables whose addresses became known and were not yet taken.
-    fresh: Vec<(u64, u64)>,
+    fresh: Vec<(GpuVa, u64)>,
 }
 
 /// Why the code of a module is missing in the recording if only its variables were requested.
@@ -110,8 +110,8 @@ impl LoadedCode {
         let mut tables = trace.session.tables();
         if let Some(m) = tables.metadata.modules.get_mut(number as usize) {
             for g in self.globals.drain(..) {
-                if !self.places.contains(&(g.at.get(), g.bytes)) {
-                    self.places.push((g.at.get(), g.bytes));
+                if !self.places.contains(&(g.at, g.bytes)) {
+                    self.places.push((g.at, g.bytes));
                 }
                 if !m.globals.iter().any(|known| known.name == g.name) {
                     m.globals.push(g);
@@ -201,7 +201,7 @@ impl Code {
     }
 
     /// Returns the variables whose addresses became known since the last call: first addresses and sizes in bytes.
-    pub fn take_fresh_variables(&mut self) -> Vec<(u64, u64)> {
+    pub fn take_fresh_variables(&mut self) -> Vec<(GpuVa, u64)> {
         std::mem::take(&mut self.fresh)
     }
 
@@ -215,8 +215,8 @@ impl Code {
     }
 
     /// Returns the locations of variables of used code: first address and size in bytes.
-    pub fn list_variables(&self) -> Vec<(u64, u64)> {
-        let mut all: Vec<(u64, u64)> = self.loaded.values().flat_map(|l| l.places.iter().copied()).collect();
+    pub fn list_variables(&self) -> Vec<(GpuVa, u64)> {
+        let mut all: Vec<(GpuVa, u64)> = self.loaded.values().flat_map(|l| l.places.iter().copied()).collect();
         all.retain(|(_, bytes)| *bytes > 0);
         all.sort_unstable();
         all.dedup_by_key(|(at, _)| *at);
@@ -401,15 +401,12 @@ impl Code {
                         ),
                     );
                 }
-                if !loaded.places.contains(&(at, bytes as u64)) {
-                    loaded.places.push((at, bytes as u64));
-                    self.fresh.push((at, bytes as u64));
+                let (at, bytes) = (GpuVa::new(at), bytes as u64);
+                if !loaded.places.contains(&(at, bytes)) {
+                    loaded.places.push((at, bytes));
+                    self.fresh.push((at, bytes));
                 }
-                loaded.globals.push(CallGlobal {
-                    name,
-                    at: GpuVa::new(at),
-                    bytes: bytes as u64,
-                });
+                loaded.globals.push(CallGlobal { name, at, bytes });
             }
         }
         loaded.record_globals(trace);

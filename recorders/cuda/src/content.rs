@@ -1,6 +1,6 @@
 //! Content of copies, read from the program's own memory.
 
-use crate::process_memory::read_process_memory;
+use crate::process_memory::{HostAddr, read_process_memory};
 use crate::trace::Trace;
 use cuda_session::{EntryPayload, Slot};
 use trace_core::recording::CopyRow;
@@ -9,7 +9,7 @@ use trace_core::recording::CopyRow;
 const PIECE: u64 = 64 << 20;
 
 /// Returns the content of a copy, from this process's memory at an address.
-pub(crate) fn content_at(trace: &Trace, from: u64, pitch: u64, row: &CopyRow) -> EntryPayload {
+pub(crate) fn content_at(trace: &Trace, from: HostAddr, pitch: u64, row: &CopyRow) -> EntryPayload {
     if row.total().is_none_or(|n| n <= PIECE) {
         return gather(from, pitch, row.bytes, row.rows).map_or(EntryPayload::Nothing, EntryPayload::Content);
     }
@@ -21,7 +21,7 @@ pub(crate) fn content_at(trace: &Trace, from: u64, pitch: u64, row: &CopyRow) ->
 }
 
 /// Supplies awaited content from this process's memory at an address.
-pub(crate) fn supply(trace: &Trace, slot: Slot, from: u64, pitch: u64, row: &CopyRow) {
+pub(crate) fn supply(trace: &Trace, slot: Slot, from: HostAddr, pitch: u64, row: &CopyRow) {
     if row.total().is_some_and(|n| n > PIECE) && supply_parts(trace, slot, from, pitch, row) {
         trace.session.supply_parts(slot);
         return;
@@ -32,15 +32,14 @@ pub(crate) fn supply(trace: &Trace, slot: Slot, from: u64, pitch: u64, row: &Cop
 
 /// Hands a copy's content over in parts that start at pages of the device. Returns `false` if some of it is not
 /// readable.
-fn supply_parts(trace: &Trace, slot: Slot, from: u64, pitch: u64, row: &CopyRow) -> bool {
+fn supply_parts(trace: &Trace, slot: Slot, from: HostAddr, pitch: u64, row: &CopyRow) -> bool {
     let Some(total) = row.total() else { return false };
     let (device, page) = (row.device(), trace_core::PAGE_SIZE as u64);
     let linear = row.rows == 1 || pitch == row.bytes;
     let mut done = 0;
     while done < total {
-        let to = ((device.wrapping_add(done + PIECE)).get() / page * page)
-            .wrapping_sub(device.get())
-            .min(total);
+        let page_start = device.wrapping_add(done + PIECE).align_down(page);
+        let to = page_start.wrapping_sub(device.get()).get().min(total);
         let mut part = vec![0; (to - done) as usize];
         let read = if linear {
             read_process_memory(from.wrapping_add(done), &mut part)
@@ -50,14 +49,14 @@ fn supply_parts(trace: &Trace, slot: Slot, from: u64, pitch: u64, row: &CopyRow)
         if !read {
             return false;
         }
-        trace.session.supply_part(slot, device.wrapping_add(done).get(), part);
+        trace.session.supply_part(slot, device.wrapping_add(done), part);
         done = to;
     }
     true
 }
 
 /// Reads bytes of rows, from byte `first` of all rows on. Returns `false` if some of them are not readable.
-fn read_rows(from: u64, pitch: u64, bytes: u64, first: u64, to: &mut [u8]) -> bool {
+fn read_rows(from: HostAddr, pitch: u64, bytes: u64, first: u64, to: &mut [u8]) -> bool {
     let mut at = first;
     let mut rest = to;
     while !rest.is_empty() {
@@ -77,7 +76,7 @@ fn read_rows(from: u64, pitch: u64, bytes: u64, first: u64, to: &mut [u8]) -> bo
 }
 
 /// Reads the rows of a copy from this process's memory, one after another. Returns `None` if some are not readable.
-fn gather(from: u64, pitch: u64, bytes: u64, rows: u64) -> Option<Vec<u8>> {
+fn gather(from: HostAddr, pitch: u64, bytes: u64, rows: u64) -> Option<Vec<u8>> {
     let total = usize::try_from(bytes.checked_mul(rows)?).ok()?;
     let mut all = vec![0; total];
     let read = if rows == 1 || pitch == bytes {

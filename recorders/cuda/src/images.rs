@@ -1,6 +1,6 @@
 //! Code images: the location and length of their bytes, and the part that the device runs.
 
-use crate::process_memory::read_process_memory;
+use crate::process_memory::{HostAddr, read_process_memory};
 use cuda_code::{Capability, Form, Image, fatbin};
 use trace_core::recording::CodeKind;
 
@@ -12,8 +12,8 @@ const MAX_IMAGE: u64 = 4 << 30;
 /// Location of an image's bytes.
 #[derive(Debug)]
 pub(crate) enum ImageSource {
-    /// Memory that stays unchanged while the process runs: a mapped file.
-    Mapped(u64, u64),
+    /// Memory that stays unchanged while the process runs, a mapped file: first address and size in bytes.
+    Mapped(HostAddr, u64),
     /// A copy, because the program can reuse the memory, or another file can replace this one.
     Copied(Vec<u8>),
     /// Not found, with the reason.
@@ -49,7 +49,7 @@ pub(crate) fn extract_code(source: &ImageSource, device: Capability) -> Result<(
 }
 
 /// Finds the length of an image and whether it stays at its address.
-pub(crate) fn find_source(at: u64) -> (ImageSource, String) {
+pub(crate) fn find_source(at: HostAddr) -> (ImageSource, String) {
     let nowhere = |why: &str| (ImageSource::Missing(why.to_owned()), "memory".to_owned());
     let mut head = [0u8; 64];
     // A short text can end earlier.
@@ -60,7 +60,7 @@ pub(crate) fn find_source(at: u64) -> (ImageSource, String) {
     }
     let mut image = at;
     if let Ok(wrapper) = fatbin::Wrapper::parse(&head) {
-        image = wrapper.data;
+        image = HostAddr::new(wrapper.data);
         if !read_process_memory(image, head.get_mut(..fatbin::HEADER_BYTES).unwrap_or_default()) {
             return nowhere("its container's memory cannot be read");
         }
@@ -100,7 +100,7 @@ pub(crate) fn read_file(path: &str) -> ImageSource {
 }
 
 /// Returns the size of the image that starts with `head`, in bytes.
-fn image_bytes(at: u64, head: &[u8; 64]) -> Option<u64> {
+fn image_bytes(at: HostAddr, head: &[u8; 64]) -> Option<u64> {
     if let Ok(bytes) = fatbin::total_bytes(head) {
         return Some(bytes);
     }
@@ -118,7 +118,7 @@ fn image_bytes(at: u64, head: &[u8; 64]) -> Option<u64> {
     while text < MAX_TEXT {
         let from = at.checked_add(text as u64)?;
         // Not beyond the end of the page: the next page can be unmapped.
-        let left = 4096 - (from % 4096) as usize;
+        let left = 4096 - (from.get() % 4096) as usize;
         let part = piece.get_mut(..left)?;
         if !read_process_memory(from, part) {
             return None;
@@ -132,15 +132,16 @@ fn image_bytes(at: u64, head: &[u8; 64]) -> Option<u64> {
 }
 
 /// Returns the file that backs a mapped range, if its content is the same.
-fn mapped_file(at: u64, bytes: u64) -> Option<String> {
+fn mapped_file(at: HostAddr, bytes: u64) -> Option<String> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let end = at.checked_add(bytes)?;
+    let address = |word: &str| u64::from_str_radix(word, 16).ok().map(HostAddr::new);
     let mut reached = at;
     let mut path = None;
     for line in maps.lines() {
         let mut words = line.split_whitespace();
         let (from, to) = words.next()?.split_once('-')?;
-        let (from, to) = (u64::from_str_radix(from, 16).ok()?, u64::from_str_radix(to, 16).ok()?);
+        let (from, to) = (address(from)?, address(to)?);
         if to <= reached || from > reached {
             continue;
         }

@@ -11,6 +11,7 @@ pub(crate) use pools::Pools;
 
 use crate::contexts::current_context_and_device;
 use crate::driver::driver;
+use crate::process_memory::HostAddr;
 use crate::trace::{Trace, lock};
 use cuda_driver::{CuDevice, CuMemHandle, CudaError, MEMORY_DEVICE, POINTER_MEMORY_TYPE};
 use cuda_session::{Window, WindowError};
@@ -26,7 +27,7 @@ use window::{WindowBacking, reserve_window};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     /// First address.
-    pub at: u64,
+    pub at: GpuVa,
     /// Size in bytes.
     pub bytes: u64,
     /// The piece was served from the window.
@@ -35,7 +36,7 @@ pub(crate) struct Piece {
 
 impl Piece {
     /// Returns the piece of a module's variable.
-    pub fn variable((at, bytes): (u64, u64)) -> Self {
+    pub fn variable((at, bytes): (GpuVa, u64)) -> Self {
         Self {
             at,
             bytes,
@@ -48,7 +49,7 @@ impl Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SharedRange {
     /// First address.
-    pub at: u64,
+    pub at: GpuVa,
     /// Size in bytes.
     pub bytes: u64,
     /// The memory moves between host and device, and does not belong to the host alone.
@@ -83,15 +84,15 @@ pub(crate) struct Memory {
     window: Option<Window>,
     mapped: WindowBacking,
     /// The context of each allocation in the window.
-    taken_in: BTreeMap<u64, usize>,
+    taken_in: BTreeMap<GpuVa, usize>,
     /// Allocations of the window that the program has freed but that can still be in use.
     deferred_frees: DeferredFrees,
     /// Allocations that the driver served itself, by first address.
-    driver_allocations: BTreeMap<u64, DriverAllocation>,
+    driver_allocations: BTreeMap<GpuVa, DriverAllocation>,
     /// First addresses of memory freed since the last query.
-    gone: Vec<u64>,
+    gone: Vec<GpuVa>,
     /// Pinned host memory: first address and size in bytes.
-    pub pinned: BTreeMap<u64, u64>,
+    pub pinned: BTreeMap<HostAddr, u64>,
     /// Addresses that the program reserved, and physical memory that it mapped there.
     mappings: Mappings,
 }
@@ -129,10 +130,7 @@ impl Memory {
                 self.mapped.set_device(device);
                 let (base, bytes) = window.range();
                 let mut tables = trace.session.tables();
-                tables.metadata.window = CallWindow {
-                    base: GpuVa::new(base),
-                    bytes,
-                };
+                tables.metadata.window = CallWindow { base, bytes };
                 tables.mark_changed();
                 self.window = Some(window);
             }
@@ -150,7 +148,7 @@ impl Memory {
     }
 
     /// Allocates `bytes` bytes from the window, at least 1, and returns their address.
-    pub fn take(&mut self, trace: &Trace, bytes: u64) -> Result<u64, WindowRefusal> {
+    pub fn take(&mut self, trace: &Trace, bytes: u64) -> Result<GpuVa, WindowRefusal> {
         self.reserve(trace);
         self.reclaim(trace, &[]);
         let here = current_context_and_device();
@@ -169,14 +167,14 @@ impl Memory {
     }
 
     /// Returns the size in bytes and the context of the program's allocation at this window address.
-    pub fn find_piece(&self, at: u64) -> Option<(u64, usize)> {
+    pub fn find_piece(&self, at: GpuVa) -> Option<(u64, usize)> {
         let (first, bytes) = self.window.as_ref()?.find(at)?;
         let is_taken = first == at && !self.deferred_frees.contains(at);
         is_taken.then(|| (bytes, self.taken_in.get(&at).copied().unwrap_or(0)))
     }
 
     /// Returns the window allocation that contains an address: first address, size in bytes, context.
-    pub fn find_containing(&self, at: u64) -> Option<(u64, u64, usize)> {
+    pub fn find_containing(&self, at: GpuVa) -> Option<(GpuVa, u64, usize)> {
         let (first, bytes) = self.window.as_ref()?.find(at)?;
         Some((first, bytes, self.taken_in.get(&first).copied().unwrap_or(0)))
     }
@@ -187,7 +185,7 @@ impl Memory {
     }
 
     /// Reserves addresses for the program's own mappings, or returns `None` if the driver must.
-    pub fn reserve_addresses(&mut self, trace: &Trace, bytes: u64) -> Option<u64> {
+    pub fn reserve_addresses(&mut self, trace: &Trace, bytes: u64) -> Option<GpuVa> {
         if self.wanted {
             self.mappings.reserve(trace, bytes)
         } else {
@@ -197,12 +195,12 @@ impl Memory {
 
     /// Frees reserved addresses. Returns whether they were reserved without mappings, or `None` if the driver reserved
     /// them.
-    pub fn free_addresses(&mut self, at: u64, bytes: u64) -> Option<bool> {
+    pub fn free_addresses(&mut self, at: GpuVa, bytes: u64) -> Option<bool> {
         self.mappings.free(at, bytes)
     }
 
     /// Adds a mapping of the program's own. Its memory is accessible once the program grants access.
-    pub fn map(&mut self, at: u64, bytes: u64, offset: usize, handle: CuMemHandle) -> NewMapping {
+    pub fn map(&mut self, at: GpuVa, bytes: u64, offset: usize, handle: CuMemHandle) -> NewMapping {
         let own = current_context_and_device().map(|(_, device)| device);
         let first = Some(self.device()).filter(|d| *d >= 0).or(own);
         let mapping = self.mappings.map((at, bytes), offset, handle, first, own);
@@ -219,7 +217,7 @@ impl Memory {
     }
 
     /// Removes the program's own mappings in a range. Returns the recorded ones, with their sizes in bytes.
-    pub fn unmap(&mut self, at: u64, bytes: u64) -> Vec<(u64, u64)> {
+    pub fn unmap(&mut self, at: GpuVa, bytes: u64) -> Vec<(GpuVa, u64)> {
         let gone = self.mappings.unmap(at, at.saturating_add(bytes));
         for (first, _) in &gone {
             self.remove_driver_allocation(*first);
@@ -228,7 +226,7 @@ impl Memory {
     }
 
     /// Grants or revokes the device's access to the mappings in a range.
-    pub fn allow_mapped(&mut self, at: u64, bytes: u64, allowed: bool) {
+    pub fn allow_mapped(&mut self, at: GpuVa, bytes: u64, allowed: bool) {
         let end = at.saturating_add(bytes);
         for (_, own) in self.driver_allocations.range_mut(at..end) {
             match own.served {
@@ -240,12 +238,12 @@ impl Memory {
     }
 
     /// Returns whether an address lies in the window, allocated or not.
-    pub fn is_in_window(&self, at: u64) -> bool {
+    pub fn is_in_window(&self, at: GpuVa) -> bool {
         self.window.as_ref().is_some_and(|w| w.contains(at))
     }
 
     /// Frees an unused allocation of the window.
-    pub fn free(&mut self, at: u64) -> Result<(), CudaError> {
+    pub fn free(&mut self, at: GpuVa) -> Result<(), CudaError> {
         self.gone.push(at);
         self.taken_in.remove(&at);
         self.deferred_frees.remove(at, false);
@@ -256,7 +254,7 @@ impl Memory {
     }
 
     /// Defers the free of a window allocation that the program no longer owns.
-    pub fn defer_free(&mut self, at: u64, until: FreeCondition) {
+    pub fn defer_free(&mut self, at: GpuVa, until: FreeCondition) {
         self.gone.push(at);
         let context = self.taken_in.get(&at).copied().unwrap_or(0);
         self.deferred_frees.insert(at, until, context);
@@ -275,7 +273,7 @@ impl Memory {
             return;
         }
         let idle = idle.iter().filter(|leaver| self.deferred_frees.is_pending(**leaver));
-        let mut done: Vec<u64> = idle.map(|(at, _)| *at).collect();
+        let mut done: Vec<GpuVa> = idle.map(|(at, _)| *at).collect();
         if !trace.is_capturing() {
             done.extend(self.deferred_frees.list_done());
         }
@@ -290,13 +288,18 @@ impl Memory {
         !self.deferred_frees.is_empty()
     }
 
+    /// Returns the pinned host memory that contains an address: first address and size in bytes.
+    pub fn find_pinned(&self, at: HostAddr) -> Option<(HostAddr, u64)> {
+        let (first, bytes) = self.pinned.range(..=at).next_back()?;
+        (at.get() - first.get() < *bytes).then_some((*first, *bytes))
+    }
+
     /// Returns the range shared by host and device that contains an address.
-    pub fn find_shared(&self, at: u64) -> Option<SharedRange> {
-        let pinned = self.pinned.range(..=at).next_back();
-        if let Some((first, bytes)) = pinned.filter(|(first, bytes)| at - **first < **bytes) {
+    pub fn find_shared(&self, at: GpuVa) -> Option<SharedRange> {
+        if let Some((first, bytes)) = self.find_pinned(HostAddr::from_shared(at)) {
             return Some(SharedRange {
-                at: *first,
-                bytes: *bytes,
+                at: first.to_shared(),
+                bytes,
                 managed: false,
             });
         }
@@ -318,7 +321,7 @@ impl Memory {
     }
 
     /// Adds an allocation that the driver served.
-    pub fn add_driver_allocation(&mut self, at: u64, bytes: u64, served: DriverMemoryKind) {
+    pub fn add_driver_allocation(&mut self, at: GpuVa, bytes: u64, served: DriverMemoryKind) {
         let (context, device) = current_context_and_device().unwrap_or((0, -1));
         let own = DriverAllocation {
             bytes,
@@ -330,7 +333,7 @@ impl Memory {
     }
 
     /// Removes an allocation that the driver served, and returns its size in bytes.
-    pub fn remove_driver_allocation(&mut self, at: u64) -> Option<u64> {
+    pub fn remove_driver_allocation(&mut self, at: GpuVa) -> Option<u64> {
         let own = self.driver_allocations.remove(&at)?;
         self.gone.push(at);
         Some(own.bytes)
@@ -338,7 +341,7 @@ impl Memory {
 
     /// Forgets a destroyed context with all of its allocations.
     pub fn forget_context(&mut self, context: usize) {
-        let gone: Vec<u64> = self
+        let gone: Vec<GpuVa> = self
             .driver_allocations
             .iter()
             .filter(|(_, o)| o.context == context)
@@ -347,7 +350,7 @@ impl Memory {
         for at in gone {
             self.remove_driver_allocation(at);
         }
-        let gone: Vec<u64> = self
+        let gone: Vec<GpuVa> = self
             .taken_in
             .iter()
             .filter(|(_, c)| **c == context)
@@ -376,12 +379,12 @@ impl Memory {
     }
 
     /// Returns whether an address is in known device memory.
-    pub fn is_device(&self, at: u64) -> bool {
+    pub fn is_device(&self, at: GpuVa) -> bool {
         if self.is_in_window(at) {
             return true;
         }
         let own = self.driver_allocations.range(..=at).next_back();
-        own.is_some_and(|(first, own)| at - first < own.bytes)
+        own.is_some_and(|(first, own)| at - *first < own.bytes)
     }
 
     /// Returns all memory of a snapshot by address, the window's memory first.
@@ -407,7 +410,7 @@ impl Memory {
     }
 
     /// Returns the first addresses of memory freed since the last call.
-    pub fn take_freed(&mut self) -> Vec<u64> {
+    pub fn take_freed(&mut self) -> Vec<GpuVa> {
         std::mem::take(&mut self.gone)
     }
 
@@ -416,7 +419,7 @@ impl Memory {
         if piece.in_window {
             return device == self.mapped.device;
         }
-        let whole = piece.at.is_multiple_of(8) && piece.bytes.is_multiple_of(8);
+        let whole = piece.at.is_aligned(8) && piece.bytes.is_multiple_of(8);
         let own = self.driver_allocations.get(&piece.at);
         // Memory that the program maps itself belongs to no context.
         let is_of = |o: &DriverAllocation| o.context == context || o.context == 0 && o.device == device;
@@ -425,18 +428,18 @@ impl Memory {
 }
 
 /// Returns whether an address is in device memory; the driver is queried if it is unknown here.
-pub(crate) fn is_device(memory: &Mutex<Memory>, at: u64) -> bool {
+pub(crate) fn is_device(memory: &Mutex<Memory>, at: GpuVa) -> bool {
     if lock(memory).is_device(at) {
         return true;
     }
     let mut kind = 0u32;
     // SAFETY: the query has a valid pointer for the answer, which is four bytes.
-    let asked = unsafe { driver().cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at) };
+    let asked = unsafe { driver().cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at.get()) };
     asked.is_ok() && kind == MEMORY_DEVICE
 }
 
 /// Returns whether the driver knows host memory in a range: copies from and to it run while the program continues.
-pub(crate) fn is_pinned(memory: &Mutex<Memory>, at: u64, end: u64) -> bool {
+pub(crate) fn is_pinned(memory: &Mutex<Memory>, at: HostAddr, end: HostAddr) -> bool {
     let memory = lock(memory);
     let before = memory.pinned.range(..end).next_back();
     let pinned = before.is_some_and(|(first, bytes)| first.saturating_add(*bytes) > at);
@@ -444,6 +447,6 @@ pub(crate) fn is_pinned(memory: &Mutex<Memory>, at: u64, end: u64) -> bool {
     pinned || {
         let mut kind = 0u32;
         // SAFETY: the query has a valid pointer for the answer, which is four bytes.
-        unsafe { driver().cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at) }.is_ok()
+        unsafe { driver().cuPointerGetAttribute((&raw mut kind).cast(), POINTER_MEMORY_TYPE, at.get()) }.is_ok()
     }
 }

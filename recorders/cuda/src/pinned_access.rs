@@ -1,6 +1,7 @@
 //! Detection of host memory that kernels access directly: addresses of pinned memory among the arguments of launches.
 
 use crate::memory::Memory;
+use crate::process_memory::HostAddr;
 use crate::trace::{Trace, lock};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,9 +12,9 @@ static END: AtomicU64 = AtomicU64::new(0);
 static NOTED: AtomicBool = AtomicBool::new(false);
 
 /// Adds pinned host memory.
-pub(crate) fn add_pinned(at: u64, bytes: u64) {
-    FIRST.fetch_min(at, Ordering::Relaxed);
-    END.fetch_max(at.saturating_add(bytes), Ordering::Relaxed);
+pub(crate) fn add_pinned(at: HostAddr, bytes: u64) {
+    FIRST.fetch_min(at.get(), Ordering::Relaxed);
+    END.fetch_max(at.saturating_add(bytes).get(), Ordering::Relaxed);
 }
 
 /// Checks the arguments of a launch, if memory was pinned and nothing was found yet.
@@ -25,19 +26,16 @@ pub(crate) fn check_arguments(trace: &Trace, memory: &Mutex<Memory>, arguments: 
     }
     let words = arguments.unwrap_or_default().as_chunks::<8>().0;
     for word in words {
-        let at = u64::from_le_bytes(*word);
-        if at >= first && at < end {
-            note_access(trace, memory, at);
+        let word = u64::from_le_bytes(*word);
+        if word >= first && word < end {
+            note_access(trace, memory, HostAddr::new(word));
         }
     }
 }
 
 #[cold]
-fn note_access(trace: &Trace, memory: &Mutex<Memory>, at: u64) {
-    let memory = lock(memory);
-    let before = memory.pinned.range(..=at).next_back();
-    let is_pinned = before.is_some_and(|(first, bytes)| at - first < *bytes);
-    drop(memory);
+fn note_access(trace: &Trace, memory: &Mutex<Memory>, at: HostAddr) {
+    let is_pinned = lock(memory).find_pinned(at).is_some();
     if is_pinned && !NOTED.swap(true, Ordering::Relaxed) {
         trace.note_not_recorded(
             "host memory",

@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use trace_core::GpuVa;
 
 /// The recorder of this process. Each state has a lock of its own; a thread that locks snapshots and another state locks
 /// snapshots first.
@@ -96,7 +97,7 @@ impl Recorder {
     }
 
     /// Records the initial content of variables of code that is first used after the start of the range.
-    fn snapshot_variables(&self, variables: Vec<(u64, u64)>) {
+    fn snapshot_variables(&self, variables: Vec<(GpuVa, u64)>) {
         if variables.is_empty() || self.trace.is_capturing() {
             return;
         }

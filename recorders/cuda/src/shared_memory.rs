@@ -5,12 +5,13 @@
 
 use crate::contexts::wait_bounded;
 use crate::memory::{Memory, SharedRange};
-use crate::process_memory::read_process_memory;
+use crate::process_memory::{HostAddr, read_process_memory};
 use crate::trace::{Form, Trace, lock};
 use cuda_driver::CuStream;
 use cuda_session::{EntryPayload, PageHashes, hash_pages};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use trace_core::GpuVa;
 use trace_core::recording::{CALL_ASYNC, CallEvent, CopyKind, CopyRow};
 
 /// First address of all shared memory so far, and one past the last.
@@ -28,9 +29,9 @@ enum ChangeSource {
 }
 
 /// Adds a range that host and device share from now on.
-pub(crate) fn add_range(at: u64, bytes: u64) {
-    FIRST.fetch_min(at, Ordering::Relaxed);
-    END.fetch_max(at.saturating_add(bytes), Ordering::Relaxed);
+pub(crate) fn add_range(at: GpuVa, bytes: u64) {
+    FIRST.fetch_min(at.get(), Ordering::Relaxed);
+    END.fetch_max(at.saturating_add(bytes).get(), Ordering::Relaxed);
 }
 
 /// Returns the shared memory that a launch with these arguments accesses. Managed memory can point to other managed
@@ -42,10 +43,11 @@ pub(crate) fn find_reached(memory: &Mutex<Memory>, arguments: Option<&[u8]>) -> 
         return Vec::new();
     }
     let words = arguments.unwrap_or_default().as_chunks::<8>().0;
-    let named: Vec<u64> = words
+    let named: Vec<GpuVa> = words
         .iter()
         .map(|word| u64::from_le_bytes(*word))
-        .filter(|at| (first..end).contains(at))
+        .filter(|word| (first..end).contains(word))
+        .map(GpuVa::new)
         .collect();
     if named.is_empty() {
         return Vec::new();
@@ -68,7 +70,7 @@ pub(crate) fn find_copy_source(memory: &Mutex<Memory>, row: &CopyRow) -> Vec<Sha
     if !from_device || !(first..end).contains(&row.from) {
         return Vec::new();
     }
-    let found = lock(memory).find_shared(row.from);
+    let found = lock(memory).find_shared(GpuVa::new(row.from));
     found.filter(|range| range.managed).into_iter().collect()
 }
 
@@ -146,8 +148,8 @@ fn record_changes(
                 ChangeSource::Launch => CopyKind::DeviceToHost,
             };
             let row = CopyRow {
-                to: at,
-                from: at,
+                to: at.get(),
+                from: at.get(),
                 bytes: bytes.len() as u64,
                 rows: 1,
                 kind: kind as u32,
@@ -163,11 +165,12 @@ fn record_changes(
 /// Returns the content of shared memory, if it is readable.
 fn content(range: &SharedRange) -> Option<Vec<u8>> {
     let mut content = vec![0; usize::try_from(range.bytes).ok()?];
+    let from = HostAddr::from_shared(range.at);
     // The kernel does not read managed memory for other processes: it moves when the process itself accesses it.
     if range.managed {
         // SAFETY: the driver gave the process this memory of this size, and it was not freed.
-        unsafe { std::ptr::copy_nonoverlapping(range.at as *const u8, content.as_mut_ptr(), content.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(from.pointer(), content.as_mut_ptr(), content.len()) };
         return Some(content);
     }
-    read_process_memory(range.at, &mut content).then_some(content)
+    read_process_memory(from, &mut content).then_some(content)
 }

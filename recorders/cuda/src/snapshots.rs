@@ -90,7 +90,7 @@ pub(crate) struct Snapshots {
     /// Hashes of the recorded content.
     hashes: PageHashes,
     /// Allocations that rows have recorded.
-    recorded_allocations: BTreeMap<u64, u64>,
+    recorded_allocations: BTreeMap<GpuVa, u64>,
     /// Another snapshot can follow: the hashes of recorded content are needed.
     keeps: bool,
     is_reported: bool,
@@ -153,7 +153,7 @@ struct RowPlan {
 
 /// Memory that was read: its start address and its bytes; none if it could not be read.
 struct Span {
-    at: u64,
+    at: GpuVa,
     bytes: u64,
     content: Option<Vec<u8>>,
 }
@@ -207,7 +207,7 @@ impl Snapshots {
         trace: &Trace,
         begun: CallStart,
         memory: &Mutex<Memory>,
-        variables: Vec<(u64, u64)>,
+        variables: Vec<(GpuVa, u64)>,
     ) {
         let memory = lock(memory);
         record_start(trace, begun, SnapshotPoint::Begin, variables.len());
@@ -218,10 +218,10 @@ impl Snapshots {
 
     /// Records allocations and frees since the last snapshot, if their calls are not recorded.
     fn record_allocations(&mut self, trace: &Trace, begun: CallStart, pieces: &[Piece]) {
-        let now: BTreeMap<u64, u64> = pieces.iter().map(|p| (p.at, p.bytes)).collect();
-        let row = |kind: AllocationKind, at: u64, bytes: u64| {
+        let now: BTreeMap<GpuVa, u64> = pieces.iter().map(|p| (p.at, p.bytes)).collect();
+        let row = |kind: AllocationKind, at: GpuVa, bytes: u64| {
             let row = AllocationRow {
-                at: GpuVa::new(at),
+                at,
                 bytes,
                 kind: kind as u32,
                 stream: OrderRow::NONE,
@@ -297,7 +297,7 @@ impl Snapshots {
                 }
                 Err(device) => {
                     for range in split_into_rows(piece.at, &(0..piece.bytes)) {
-                        let first = (piece.at + range.start) / PAGE - piece.at / PAGE;
+                        let first = (piece.at + range.start).page() - piece.at.page();
                         let pages = cuda_session::count_pages(piece.at + range.start, range.end - range.start);
                         let device = device
                             .as_ref()
@@ -345,7 +345,7 @@ impl Snapshots {
                 }
             }
             let row = |range: &Range<u64>| CopyRow {
-                from: piece.at + range.start,
+                from: (piece.at + range.start).get(),
                 bytes: range.end - range.start,
                 rows: 1,
                 kind: CopyKind::DeviceToHost as u32,
@@ -362,12 +362,12 @@ impl Snapshots {
                     && *device != own
                 {
                     say(format_args!(
-                        "the device's hashes of memory at {:#x} differ from the host's",
+                        "the device's hashes of memory at {} differ from the host's",
                         piece.at
                     ));
                     trace.note_not_recorded("hash", "the device's hashes of memory differ from the host's");
                 }
-                let first = (piece.at + range.start) / PAGE - piece.at / PAGE;
+                let first = (piece.at + range.start).page() - piece.at.page();
                 let changed = self.hashes.update(piece.at, piece.bytes, first, &own);
                 let all = std::mem::take(all);
                 if let [one] = changed.as_slice()
@@ -427,10 +427,10 @@ fn record_wait(trace: &Trace, begun: CallStart) {
 fn record_shared_ranges(trace: &Trace, begun: CallStart, memory: &Memory) {
     let managed = memory.managed().map(|m| (AllocationKind::TakeManaged, m.at, m.bytes));
     let pinned = memory.pinned.iter();
-    let pinned = pinned.map(|(at, bytes)| (AllocationKind::TakeHost, *at, *bytes));
+    let pinned = pinned.map(|(at, bytes)| (AllocationKind::TakeHost, at.to_shared(), *bytes));
     for (kind, at, bytes) in managed.chain(pinned) {
         let row = AllocationRow {
-            at: GpuVa::new(at),
+            at,
             bytes,
             kind: kind as u32,
             stream: OrderRow::NONE,
@@ -461,9 +461,9 @@ fn record_start(trace: &Trace, begun: CallStart, point: SnapshotPoint, pieces: u
 }
 
 /// Returns the hashes of the pieces that the device can hash, by their first addresses.
-fn hashes_on_device(s: &mut Snapshots, memory: &Memory, pieces: &[Piece]) -> BTreeMap<u64, Vec<PageHash>> {
+fn hashes_on_device(s: &mut Snapshots, memory: &Memory, pieces: &[Piece]) -> BTreeMap<GpuVa, Vec<PageHash>> {
     let context = current_context_and_device();
-    let able: Vec<(u64, u64)> = pieces
+    let able: Vec<(GpuVa, u64)> = pieces
         .iter()
         .filter(|p| context.is_some_and(|c| memory.is_accessible(p, c)))
         .map(|p| (p.at, p.bytes))
@@ -485,11 +485,11 @@ fn hashes_on_device(s: &mut Snapshots, memory: &Memory, pieces: &[Piece]) -> BTr
 }
 
 /// Splits a range into portions of limited length; each except the first starts at a page.
-fn split_into_rows(at: u64, range: &Range<u64>) -> Vec<Range<u64>> {
+fn split_into_rows(at: GpuVa, range: &Range<u64>) -> Vec<Range<u64>> {
     let mut all = Vec::new();
     let mut from = range.start;
     while from < range.end {
-        let to = (at + from + PIECE) / PAGE * PAGE - at;
+        let to = (at + from + PIECE).align_down(PAGE) - at;
         let to = to.min(range.end);
         all.push(from..to);
         from = to;
@@ -514,7 +514,7 @@ fn read(group: &[RowPlan], stats: &mut Stats) -> Vec<Span> {
                     if plan.piece.in_window
                         && at >= last.at + last.bytes
                         && at - (last.at + last.bytes) <= MAX_GAP_BYTES
-                        && (last.at + last.bytes - 1) / GRANULE == at / GRANULE
+                        && (last.at + (last.bytes - 1)).align_down(GRANULE) == at.align_down(GRANULE)
                         && last.bytes < PIECE =>
                 {
                     last.bytes = at + bytes - last.at;
@@ -531,7 +531,7 @@ fn read(group: &[RowPlan], stats: &mut Stats) -> Vec<Span> {
     for (mut span, _) in spans {
         let mut content = vec![0u8; span.bytes as usize];
         // SAFETY: the buffer has this many bytes; the driver returns an error for memory that does not exist.
-        let copied = unsafe { driver().cuMemcpyDtoH_v2(content.as_mut_ptr().cast(), span.at, content.len()) };
+        let copied = unsafe { driver().cuMemcpyDtoH_v2(content.as_mut_ptr().cast(), span.at.get(), content.len()) };
         if copied.is_ok() {
             stats.copied += span.bytes;
             span.content = Some(content);
@@ -544,7 +544,7 @@ fn read(group: &[RowPlan], stats: &mut Stats) -> Vec<Span> {
 }
 
 /// Returns bytes of the memory read, by move if they are all of a span.
-fn content(spans: &mut [Span], at: u64, bytes: u64) -> Option<Vec<u8>> {
+fn content(spans: &mut [Span], at: GpuVa, bytes: u64) -> Option<Vec<u8>> {
     let n = spans.partition_point(|s| s.at <= at).checked_sub(1)?;
     let span = spans.get_mut(n).filter(|s| at + bytes <= s.at + s.bytes)?;
     if span.at == at && span.bytes == bytes {

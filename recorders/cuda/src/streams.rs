@@ -4,6 +4,7 @@ use crate::content;
 use crate::contexts::{current_context, wait_bounded, wait_for_context};
 use crate::driver::is_ok;
 use crate::memory::{Memory, is_pinned};
+use crate::process_memory::HostAddr;
 use crate::stream_progress::{Progress, StreamPositions};
 use crate::trace::{Form, Trace, lock};
 use cuda_driver::{CuResult, CuStream};
@@ -43,20 +44,22 @@ struct PendingReadback {
 }
 
 impl PendingReadback {
-    fn is_at(&self, at: u64, bytes: u64) -> bool {
-        self.row.to < at.saturating_add(bytes) && at < rows_end(self.row.to, self.row.to_pitch, &self.row)
+    fn is_at(&self, at: HostAddr, bytes: u64) -> bool {
+        let to = HostAddr::new(self.row.to);
+        to < at.saturating_add(bytes) && at < rows_end(to, self.row.to_pitch, &self.row)
     }
 }
 
-/// Returns one past the last address of a copy's rows.
-pub(crate) fn rows_end(at: u64, pitch: u64, c: &CopyRow) -> u64 {
+/// Returns one past the last address of a copy's rows in host memory.
+pub(crate) fn rows_end(at: HostAddr, pitch: u64, c: &CopyRow) -> HostAddr {
     at.saturating_add(pitch.max(c.bytes).saturating_mul(c.rows.saturating_sub(1)))
         .saturating_add(c.bytes)
 }
 
 /// Returns whether a copy to the host writes what rows at a host address hold.
-pub(crate) fn overlaps(read: &CopyRow, from: u64, pitch: u64, row: &CopyRow) -> bool {
-    read.to < rows_end(from, pitch, row) && from < rows_end(read.to, read.to_pitch, read)
+pub(crate) fn overlaps(read: &CopyRow, from: HostAddr, pitch: u64, row: &CopyRow) -> bool {
+    let to = HostAddr::new(read.to);
+    to < rows_end(from, pitch, row) && from < rows_end(to, read.to_pitch, read)
 }
 
 impl Streams {
@@ -64,9 +67,10 @@ impl Streams {
     pub fn add_readback(&self, trace: &Trace, begun: CallStart, key: u64, work: u64, row: CopyRow) {
         let slot = trace.session.new_slot();
         let mut reads = lock(&self.reads);
+        let to = HostAddr::new(row.to);
         // Content that it overwrites before it was read stays unknown.
         reads.waiting.retain(|w| {
-            let stays = !overlaps(&w.row, row.to, row.to_pitch, &row);
+            let stays = !overlaps(&w.row, to, row.to_pitch, &row);
             if !stays {
                 trace.session.supply(w.slot, None);
             }
@@ -87,7 +91,7 @@ impl Streams {
     }
 
     /// Returns whether a copy that is not known to be done writes to a range of host memory.
-    pub fn is_awaited(&self, at: u64, bytes: u64) -> bool {
+    pub fn is_awaited(&self, at: HostAddr, bytes: u64) -> bool {
         lock(&self.reads).waiting.iter().any(|w| w.is_at(at, bytes))
     }
 
@@ -101,10 +105,10 @@ impl Streams {
         (stream, form): (CuStream, Form),
         row: &CopyRow,
     ) -> bool {
-        let key = form.stream_key(stream);
-        let copied = |w: &PendingReadback| overlaps(&w.row, row.from, row.from_pitch, row);
+        let (key, from) = (form.stream_key(stream), HostAddr::new(row.from));
+        let copied = |w: &PendingReadback| overlaps(&w.row, from, row.from_pitch, row);
         let pending = lock(&self.progress).is_behind_host(key) || lock(&self.reads).waiting.iter().any(copied);
-        if !pending || !is_pinned(memory, row.from, rows_end(row.from, row.from_pitch, row)) {
+        if !pending || !is_pinned(memory, from, rows_end(from, row.from_pitch, row)) {
             return true;
         }
         let waited = wait_bounded(trace, form.real_stream(stream));
@@ -145,13 +149,13 @@ impl Streams {
     }
 
     /// Reads the copies to a range of host memory. If the memory is not `there` any more, their content stays unknown.
-    pub fn complete_at(&self, trace: &Trace, at: u64, bytes: u64, there: bool) {
+    pub fn complete_at(&self, trace: &Trace, at: HostAddr, bytes: u64, there: bool) {
         self.complete_where(trace, |w| w.is_at(at, bytes), there);
     }
 
     /// Waits for the contexts of pending copies to the host, to a range of its memory or all, and reads the copies. A
     /// wait is not allowed during graph capture.
-    pub fn wait_for_awaited(&self, trace: &Trace, range: Option<(u64, u64)>) {
+    pub fn wait_for_awaited(&self, trace: &Trace, range: Option<(HostAddr, u64)>) {
         let is_one = |w: &PendingReadback| range.is_none_or(|(at, bytes)| w.is_at(at, bytes));
         let mut contexts: Vec<usize> = lock(&self.reads)
             .waiting
@@ -224,5 +228,5 @@ impl Streams {
 }
 
 fn complete_one(trace: &Trace, w: &PendingReadback) {
-    content::supply(trace, w.slot, w.row.to, w.row.to_pitch, &w.row);
+    content::supply(trace, w.slot, HostAddr::new(w.row.to), w.row.to_pitch, &w.row);
 }

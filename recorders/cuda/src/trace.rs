@@ -215,13 +215,13 @@ impl Trace {
         &self,
         begun: CallStart,
         kind: AllocationKind,
-        at: u64,
+        at: GpuVa,
         bytes: u64,
         stream: u32,
         result: CuResult,
     ) {
         let row = AllocationRow {
-            at: GpuVa::new(at),
+            at,
             bytes,
             kind: kind as u32,
             stream,

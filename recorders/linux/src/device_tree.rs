@@ -54,11 +54,11 @@ fn parent(node: &str) -> Option<&str> {
 
 /// Translates an address below `bus` to a CPU address through the ranges of every bus up to the root. Returns `None` if
 /// a bus does not translate it.
-fn translate(kernel: &dyn Kernel, bus: &str, mut address: u64) -> Option<u64> {
+fn translate(kernel: &dyn Kernel, bus: &str, mut address: u64) -> Option<PhysAddr> {
     let mut bus = bus;
     for _ in 0..MAX_LEVELS {
         let Some(above) = parent(bus) else {
-            return Some(address);
+            return Some(PhysAddr::new(address));
         };
         let ranges = cells(&property(kernel, bus, "ranges")?);
         let (own, size) = widths(kernel, bus);
@@ -93,7 +93,7 @@ pub(crate) fn read_device(kernel: &dyn Kernel, node: &str) -> PlatformDevice {
             let (first, bytes) = r.split_at_checked(address)?;
             Some(PlatformWindow {
                 name: window_names.get(at).cloned().unwrap_or_else(|| format!("reg{at}")),
-                base: PhysAddr::new(translate(kernel, bus, number(first)?)?),
+                base: translate(kernel, bus, number(first)?)?,
                 bytes: number(bytes).filter(|n| *n > 0)?,
             })
         });

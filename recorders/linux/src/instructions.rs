@@ -99,7 +99,7 @@ pub fn find_accesses(code: &[u8]) -> Result<Vec<AccessInstruction>, LoadAcquireE
 }
 
 impl AccessInstruction {
-    /// Returns its probes, in code at the address `code`: at a store, or at a load and at the next instruction, where
+    /// Returns its probes, in code at the host address `code`: at a store, or at a load and at the next instruction, where
     /// the value is available. The importer recognizes them by their fields.
     pub(crate) fn build_probes(&self, number: usize, code: u64) -> Vec<Probe> {
         let register = |n: u8| match u32::from(n) {

@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 1 << 16;
 /// Maximum number of functions.
 const MAX_FUNCTIONS: usize = 1 << 14;
 
-/// A function of the kernel.
+/// A function of the kernel. Its address is a host address: a virtual one of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KernelFunction {
     pub(crate) name: String,
@@ -62,7 +62,7 @@ pub(crate) fn find_functions(kernel: &dyn Kernel, module: Option<&str>, patterns
     found
 }
 
-/// Segments of the kernel's memory: first address, size in bytes, and offset in the file.
+/// Segments of the kernel's memory: first host address, size in bytes, and offset in the file.
 #[derive(Debug, Default)]
 pub(crate) struct KernelCore(Vec<(u64, u64, u64)>);
 
@@ -95,7 +95,7 @@ impl KernelCore {
         Ok(Self(of.collect()))
     }
 
-    /// Reads memory at an address.
+    /// Reads memory at a host address.
     ///
     /// # Errors
     /// Returns an error if no segment contains all of it, or if it cannot be read.

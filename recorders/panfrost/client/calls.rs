@@ -33,7 +33,7 @@ pub struct Node(pub c_int);
 #[derive(Debug)]
 pub struct Object {
     pub handle: u32,
-    pub va: u64,
+    pub va: GpuVa,
     pub bytes: usize,
     pub at: *mut u8,
 }
@@ -116,7 +116,7 @@ impl Node {
         let at = self.map(offset, bytes, libc::MAP_SHARED).map_err(describe)?;
         Ok(Object {
             handle: created.handle,
-            va: created.offset,
+            va: GpuVa::new(created.offset),
             bytes,
             at,
         })
@@ -129,9 +129,9 @@ impl Node {
     }
 
     /// Submits a chain.
-    pub fn submit(self, jc: u64, handles: &[u32], requirements: u32, out_sync: u32) -> Result<(), i32> {
+    pub fn submit(self, head: GpuVa, handles: &[u32], requirements: u32, out_sync: u32) -> Result<(), i32> {
         let mut s = uapi::Submit {
-            jc,
+            jc: head.get(),
             bo_handles: handles.as_ptr() as u64,
             bo_handle_count: handles.len() as u32,
             requirements,
@@ -175,14 +175,14 @@ impl Node {
     }
 
     /// Runs a chain that writes 64-bit values. The chain is stored in its own object.
-    pub fn run_value_writes(self, chain: &Object, values: &[(u64, u64)]) -> Result<(), String> {
-        let job = |(to, value): &(u64, u64)| JobSpec::WriteValue {
-            to: GpuVa::new(*to),
+    pub fn run_value_writes(self, chain: &Object, values: &[(GpuVa, u64)]) -> Result<(), String> {
+        let job = |(to, value): &(GpuVa, u64)| JobSpec::WriteValue {
+            to: *to,
             kind: WriteKind::Immediate { bytes: 8 },
             value: *value,
         };
         let bytes = values.iter().map(job).fold(ChainBuilder::new(), ChainBuilder::job);
-        chain.write(0, &bytes.build(GpuVa::new(chain.va)));
+        chain.write(0, &bytes.build(chain.va));
         self.submit(chain.va, &[chain.handle], 0, 0)
             .and_then(|()| self.wait_bo(chain.handle))
             .map_err(|e| format!("a chain of {} jobs: error {e}", values.len()))

@@ -14,7 +14,7 @@ const PAGE: u64 = 4096;
 /// Granularity and alignment of large objects.
 const LARGE: u64 = 2 << 20;
 /// First address that the node assigns.
-const START: u64 = 32 << 20;
+const START: GpuVa = GpuVa::new(32 << 20);
 
 /// The objects and chains of a recording's program, created again.
 struct ReplayedProgram {
@@ -22,7 +22,7 @@ struct ReplayedProgram {
     node: Node,
     objects: Vec<Object>,
     /// Address of the first job and requirements of each chain.
-    chains: Vec<(u64, u32)>,
+    chains: Vec<(GpuVa, u32)>,
 }
 
 impl ReplayedProgram {
@@ -41,21 +41,22 @@ impl ReplayedProgram {
         let mut objects: Vec<Object> = Vec::new();
         let mut next = START;
         // Adjacent runs with the same access rights are one object.
-        let mut runs: Vec<(u64, u64, bool)> = Vec::new();
+        let mut runs: Vec<(GpuVa, GpuVa, bool)> = Vec::new();
         for m in &all {
             match runs.last_mut() {
-                Some((_, end, execute)) if *end == m.va.get() && *execute == m.rights.execute => *end = m.end().get(),
-                _ => runs.push((m.va.get(), m.end().get(), m.rights.execute)),
+                Some((_, end, execute)) if *end == m.va && *execute == m.rights.execute => *end = m.end(),
+                _ => runs.push((m.va, m.end(), m.rights.execute)),
             }
         }
         for (from, to, execute) in runs {
             next = fill(node, next, from)?;
             let flags = if execute { 0 } else { flag::BO_NOEXEC };
             let object = node.create_mapped((to - from) as usize, flags)?;
-            ensure!(object.va == from, "an object is at {:#x}, not at {from:#x}", object.va);
+            ensure!(object.va == from, "an object is at {}, not at {from}", object.va);
             for page in 0..(to - from) / PAGE {
-                let at = mmu::translate(space.format, space.root, GpuVa::new(from + page * PAGE), &view);
-                let frame = at.ok().and_then(|leaf| leaf.target(GpuVa::new(from + page * PAGE)));
+                let va = from + page * PAGE;
+                let at = mmu::translate(space.format, space.root, va, &view);
+                let frame = at.ok().and_then(|leaf| leaf.target(va));
                 if let Some(bytes) = frame.and_then(|f| view.frame(f.frame())) {
                     object.write((page * PAGE) as usize, bytes);
                 }
@@ -63,7 +64,7 @@ impl ReplayedProgram {
             next = next.max(to);
             objects.push(object);
         }
-        let chain = |job: &timeline::JobSpan| (job.head_va.get(), u32::from(job.slot == 0) * flag::FRAGMENT);
+        let chain = |job: &timeline::JobSpan| (job.head_va, u32::from(job.slot == 0) * flag::FRAGMENT);
         let chains = jobs.iter().map(chain).collect();
         Ok(Self {
             recording,
@@ -84,9 +85,9 @@ impl ReplayedProgram {
     fn find(&self, name: &str) -> Result<(&Buffer, &Object, usize), String> {
         let buffer = self.recording.buffer(name).ok_or_else(|| format!("no buffer {name}"))?;
         let mut objects = self.objects.iter();
-        let object = objects.find(|o| (o.va..o.va + o.bytes as u64).contains(&buffer.va.get()));
+        let object = objects.find(|o| (o.va..o.va + o.bytes as u64).contains(&buffer.va));
         let object = object.ok_or_else(|| format!("{name}: no object contains the buffer"))?;
-        Ok((buffer, object, (buffer.va.get() - object.va) as usize))
+        Ok((buffer, object, (buffer.va - object.va) as usize))
     }
 
     fn bytes(&self, name: &str) -> Result<Vec<u8>, String> {
@@ -168,20 +169,18 @@ pub fn endless(arguments: &[String]) -> Result<(), String> {
 }
 
 /// Fills addresses up to `to` with empty objects: first a heap, which needs no memory, then objects with pages.
-fn fill(node: Node, from: u64, to: u64) -> Result<u64, String> {
-    let large = (to.saturating_sub(from)) / LARGE * LARGE;
+fn fill(node: Node, from: GpuVa, to: GpuVa) -> Result<GpuVa, String> {
+    let large = to.offset_from(from).unwrap_or(0) / LARGE * LARGE;
     let describe = |e| format!("a filler: error {e}");
     let mut at = from;
     if large > 0 {
-        at = node
-            .create_bo(large as u32, flag::BO_HEAP | flag::BO_NOEXEC)
-            .map_err(describe)?
-            .offset
-            + large;
+        let heap = node.create_bo(large as u32, flag::BO_HEAP | flag::BO_NOEXEC);
+        at = GpuVa::new(heap.map_err(describe)?.offset) + large;
     }
     while at < to {
         let bytes = (to - at).min(LARGE - PAGE);
-        at = node.create_bo(bytes as u32, flag::BO_NOEXEC).map_err(describe)?.offset + bytes;
+        let filler = node.create_bo(bytes as u32, flag::BO_NOEXEC);
+        at = GpuVa::new(filler.map_err(describe)?.offset) + bytes;
     }
     Ok(at)
 }

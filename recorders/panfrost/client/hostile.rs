@@ -3,6 +3,7 @@
 use crate::calls::{Node, errno, name_buffer};
 use crate::ensure;
 use panfrost_node::uapi::{self, family::DRM, flag, iow, iowr, number};
+use trace_core::GpuVa;
 
 const PAGE: usize = 4096;
 
@@ -14,7 +15,7 @@ pub fn fault(_: &[String]) -> Result<(), String> {
         node.create_mapped(PAGE, flag::BO_NOEXEC)?,
     );
     let describe = |operation: &'static str| move |e: i32| format!("{operation}: error {e}");
-    node.submit(0xdead_0000, &[], 0, 0)
+    node.submit(GpuVa::new(0xdead_0000), &[], 0, 0)
         .map_err(describe("a chain at an unmapped address"))?;
     node.run_value_writes(&chain, &[(data.va, 1)])?;
     ensure!(
@@ -23,7 +24,7 @@ pub fn fault(_: &[String]) -> Result<(), String> {
         data.word(0)
     );
     // A write to an unmapped address fails the job, but not the call.
-    node.run_value_writes(&chain, &[(0x40, 1)])?;
+    node.run_value_writes(&chain, &[(GpuVa::new(0x40), 1)])?;
     node.run_value_writes(&chain, &[(data.va + 8, 2)])?;
     ensure!(
         data.word(1) == 2,
@@ -32,7 +33,7 @@ pub fn fault(_: &[String]) -> Result<(), String> {
     );
     // The first job of this chain is its own next job.
     let mut job = chain.read(0, 64);
-    for (to, from) in job.iter_mut().skip(24).zip(chain.va.to_le_bytes()) {
+    for (to, from) in job.iter_mut().skip(24).zip(chain.va.get().to_le_bytes()) {
         *to = from;
     }
     chain.write(0, &job);
@@ -79,12 +80,20 @@ pub fn calls(_: &[String]) -> Result<(), String> {
         is("close", node.close_handle(handle), libc::EINVAL)?;
         is("offset", node.get_map_offset(handle).map(drop), libc::ENOENT)?;
         is("wait", node.wait_bo(handle), libc::ENOENT)?;
-        is("submit", node.submit(0x1000, &[handle], 0, 0), libc::ENOENT)?;
-        is("out sync", node.submit(0x1000, &[], 0, handle.max(1)), libc::ENODEV)?;
+        is("submit", node.submit(GpuVa::new(0x1000), &[handle], 0, 0), libc::ENOENT)?;
+        is(
+            "out sync",
+            node.submit(GpuVa::new(0x1000), &[], 0, handle.max(1)),
+            libc::ENODEV,
+        )?;
         is("sync wait", node.wait_syncobjs(&[handle], 0, 0).map(drop), libc::ENOENT)?;
     }
-    is("no chain", node.submit(0, &[], 0, 0), libc::EINVAL)?;
-    is("unknown requirements", node.submit(0x1000, &[], 8, 0), libc::EINVAL)?;
+    is("no chain", node.submit(GpuVa::ZERO, &[], 0, 0), libc::EINVAL)?;
+    is(
+        "unknown requirements",
+        node.submit(GpuVa::new(0x1000), &[], 8, 0),
+        libc::EINVAL,
+    )?;
     is(
         "nothing to wait for",
         node.wait_syncobjs(&[], 0, 0).map(drop),

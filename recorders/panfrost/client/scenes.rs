@@ -46,7 +46,7 @@ pub fn work(_: &[String]) -> Result<(), String> {
     };
     let result = node.ioctl(iowr::<uapi::GetBoOffset>(DRM, number::GET_BO_OFFSET), &mut where_is);
     ensure!(
-        result.is_ok() && where_is.offset == data.va,
+        result.is_ok() && where_is.offset == data.va.get(),
         "{result:?}: {where_is:x?}"
     );
 

@@ -333,7 +333,7 @@ fn write_recording(recorder: &mut Recorder) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// Names the bytes at an address, for a program that names its buffers.
+/// Names the bytes at a host address, for a program that names its buffers.
 pub(crate) fn name_buffer(address: u64, bytes: u64, named: BufferName) -> Result<(), Errno> {
     with_recorder(|r| r.node.name_buffer(address, bytes, named))
 }

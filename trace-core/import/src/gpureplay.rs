@@ -34,8 +34,8 @@ use trace_core::families::mali_jm::{MODE, MODE_AARCH64_4K, MODE_LEGACY, MODE_UNM
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::{Cancelled, Progress};
 use trace_core::recording::{
-    AddressSpace, Clock, EventKind, FrameRole, Identity, Memory, MemoryBuilder, Metadata, MmuFormat, PageId, Recording,
-    Space, SpaceKind,
+    AddressSpace, Buffer, Clock, EventKind, Events, FrameRole, Identity, Memory, MemoryBuilder, Metadata, MmuFormat,
+    PageId, Recording, Space, SpaceKind,
 };
 use trace_core::{PAGE_SIZE, PhysAddr};
 
@@ -106,112 +106,191 @@ pub fn import_with_tally(
     options: &Options,
     progress: &Progress,
 ) -> Result<(Recording, Vec<FileTally>), ImportError> {
-    let io_path = folder.join("gr_io_history");
-    let mut findings = Vec::new();
+    let mut import = FolderImport {
+        folder,
+        progress,
+        findings: Vec::new(),
+        tallies: Vec::new(),
+    };
     let timeline = if options.timeline {
-        integrated::find(folder, &mut findings)?
+        integrated::find(folder, &mut import.findings)?
     } else {
         None
     };
-    unknown_parts(folder, options, &mut findings)?;
+    report_unknown_parts(folder, options, &mut import.findings)?;
     let size = |p: &Path| std::fs::metadata(p).map_or(0, |m| m.len());
     let total: u64 = PARTS.iter().map(|p| size(&folder.join(p))).sum();
     progress.set_total(total.saturating_add(timeline.as_deref().map_or(0, size)).max(1));
 
-    let mut tallies = Vec::new();
-
-    let history = io::read(&io_path, progress)?;
-    tallies.push(FileTally {
-        name: "gr_io_history".into(),
-        bytes: history.bytes,
-        used: history.used,
-    });
-    if let Some((line, bytes)) = history.cut {
-        findings.push(Finding::new(
-            FindingKind::TruncatedSection,
-            format!("gr_io_history, line {line}"),
-            format!("the last line has no line end, so its value may be truncated; its {bytes} bytes were not used"),
-        ));
-    }
-    if history.bytes == 0 {
-        let message = "the file is empty; a recording has at least the accesses with which the driver detects its GPU";
-        findings.push(Finding::new(FindingKind::TruncatedSection, "gr_io_history", message));
-    }
-    if history.lines == RING_ENTRIES {
-        findings.push(Finding::new(
-            FindingKind::LostEvents,
-            "gr_io_history",
-            format!("the history fills the recorder's ring of {RING_ENTRIES} entries; older accesses may be lost"),
-        ));
-    }
-    let mut events = history.events;
     let mut metadata = Metadata::default();
+    let mut events = import.read_history()?;
     let mut clock = Clock::SinceStart;
-    if let Some(path) = timeline {
-        let read = integrated::read(&path, progress)?;
-        tallies.push(read.tally());
-        let matched = integrated::apply(&read, &mut events, &mut metadata.lost, &mut findings, progress)?;
-        if matched {
-            clock = Clock::Monotonic;
-        }
+    if let Some(path) = timeline
+        && import.apply_timeline(&path, &mut events, &mut metadata)?
+    {
+        clock = Clock::Monotonic;
     }
+    let tables = import.read_tables()?;
+    let memory = import.read_memory(&tables, &mut metadata)?;
+    metadata.address_spaces.extend(import.read_address_space(&tables));
+    metadata.spaces.push(Space {
+        name: "gpu".into(),
+        kind: SpaceKind::Registers,
+        bytes: WINDOW_BYTES,
+    });
+    let gpu_id = find_gpu_id(&events, progress)?;
+    metadata.identity = Identity {
+        gpu_id,
+        gpu_name: trace_core::registers::gpu_name(gpu_id).unwrap_or_default().to_owned(),
+        tool: "GPUReplay recorder".into(),
+        source: "gpureplay".into(),
+        clock,
+        ..Identity::default()
+    };
+    import.report_unused_bytes();
+    metadata.findings = import.findings;
+    let recording = Recording {
+        metadata,
+        events,
+        memory,
+        ..Recording::default()
+    };
+    Ok((recording, import.tallies))
+}
 
-    let mut builder = MemoryBuilder::new();
-    let mut frames: HashMap<u64, (PageId, FrameRole)> = HashMap::new();
-    let tables = optional(folder, "gr_pgt", &mut findings, "page tables")?
-        .map(|bytes| {
-            progress.advance(bytes.len() as u64)?;
-            let tables = pgt::parse(&bytes, &mut findings);
-            tallies.push(FileTally {
-                name: "gr_pgt".into(),
-                bytes: bytes.len() as u64,
-                used: tables.used,
-            });
-            Ok::<_, ImportError>(tables)
-        })
-        .transpose()?
-        .unwrap_or_default();
-    for t in &tables.tables {
-        frames.insert(t.at.frame(), (builder.add_page(&t.image), FrameRole::Table));
-    }
+/// An import in progress.
+struct FolderImport<'a> {
+    folder: &'a Path,
+    progress: &'a Progress,
+    findings: Vec<Finding>,
+    tallies: Vec<FileTally>,
+}
 
-    let path = folder.join("gr_mem_contents");
-    if let Some((file, bytes)) = present(&path, &mut findings, "memory")? {
-        let mut stream = Stream::new(BufReader::with_capacity(1 << 16, file), bytes);
-        let read = memory::parse(
-            &mut stream,
-            &path,
-            &tables,
-            &mut builder,
-            &mut frames,
-            &mut findings,
-            progress,
-        )?;
-        tallies.push(FileTally {
-            name: "gr_mem_contents".into(),
+impl FolderImport<'_> {
+    fn add_tally(&mut self, name: &str, bytes: u64, used: u64) {
+        self.tallies.push(FileTally {
+            name: name.to_owned(),
             bytes,
-            used: read.used,
-        });
-        metadata.regions = read.regions;
-        metadata.source_pages = read.pages;
-        metadata.source_zero_pages = read.zero_pages;
-    }
-    if let Some(bytes) = optional(folder, "gr_sync_as", &mut findings, "buffers")? {
-        progress.advance(bytes.len() as u64)?;
-        let (buffers, used) = sync::parse(&bytes, &mut findings);
-        tallies.push(FileTally {
-            name: "gr_sync_as".into(),
-            bytes: bytes.len() as u64,
             used,
         });
-        metadata.buffers = buffers;
     }
-    if !frames.is_empty() {
-        builder.add_snapshot(0, frames.into_iter().map(|(f, (p, r))| (f, p, r)));
-    }
-    let memory: Memory = builder.finish();
 
-    if let Some(root) = tables.root {
+    /// Reads the accesses, and reports a history that is cut, empty or full.
+    fn read_history(&mut self) -> Result<Events, ImportError> {
+        const NAME: &str = "gr_io_history";
+        let history = io::read(&self.folder.join(NAME), self.progress)?;
+        self.add_tally(NAME, history.bytes, history.used);
+        if let Some((line, bytes)) = history.cut {
+            self.findings.push(Finding::new(
+                FindingKind::TruncatedSection,
+                format!("{NAME}, line {line}"),
+                format!(
+                    "the last line has no line end, so its value may be truncated; its {bytes} bytes were not used"
+                ),
+            ));
+        }
+        if history.bytes == 0 {
+            let message =
+                "the file is empty; a recording has at least the accesses with which the driver detects its GPU";
+            self.findings
+                .push(Finding::new(FindingKind::TruncatedSection, NAME, message));
+        }
+        if history.lines == RING_ENTRIES {
+            self.findings.push(Finding::new(
+                FindingKind::LostEvents,
+                NAME,
+                format!("the history fills the recorder's ring of {RING_ENTRIES} entries; older accesses may be lost"),
+            ));
+        }
+        Ok(history.events)
+    }
+
+    /// Gives the accesses the times and threads of the authors' timeline. Returns whether the timeline matches them.
+    fn apply_timeline(
+        &mut self,
+        path: &Path,
+        events: &mut Events,
+        metadata: &mut Metadata,
+    ) -> Result<bool, ImportError> {
+        let timeline = integrated::read(path, self.progress)?;
+        self.tallies.push(timeline.tally());
+        let lost = &mut metadata.lost;
+        let matched = integrated::apply(&timeline, events, lost, &mut self.findings, self.progress)?;
+        Ok(matched)
+    }
+
+    /// Reads the page tables; no tables if the folder has none.
+    fn read_tables(&mut self) -> Result<pgt::Tables, ImportError> {
+        const NAME: &str = "gr_pgt";
+        let Some(bytes) = read_part(self.folder, NAME, &mut self.findings, "page tables")? else {
+            return Ok(pgt::Tables::default());
+        };
+        self.progress.advance(bytes.len() as u64)?;
+        let tables = pgt::parse(&bytes, &mut self.findings);
+        self.add_tally(NAME, bytes.len() as u64, tables.used);
+        Ok(tables)
+    }
+
+    /// Reads the memory, with the page tables in it, its regions and its buffers.
+    fn read_memory(&mut self, tables: &pgt::Tables, metadata: &mut Metadata) -> Result<Memory, ImportError> {
+        let mut builder = MemoryBuilder::new();
+        let mut frames: HashMap<u64, (PageId, FrameRole)> = HashMap::new();
+        for t in &tables.tables {
+            frames.insert(t.at.frame(), (builder.add_page(&t.image), FrameRole::Table));
+        }
+        self.read_contents(tables, &mut builder, &mut frames, metadata)?;
+        metadata.buffers = self.read_buffers()?;
+        if !frames.is_empty() {
+            builder.add_snapshot(0, frames.into_iter().map(|(f, (p, r))| (f, p, r)));
+        }
+        Ok(builder.finish())
+    }
+
+    /// Reads the contents of the regions.
+    fn read_contents(
+        &mut self,
+        tables: &pgt::Tables,
+        builder: &mut MemoryBuilder,
+        frames: &mut HashMap<u64, (PageId, FrameRole)>,
+        metadata: &mut Metadata,
+    ) -> Result<(), ImportError> {
+        const NAME: &str = "gr_mem_contents";
+        let path = self.folder.join(NAME);
+        let Some((file, bytes)) = open_part(&path, &mut self.findings, "memory")? else {
+            return Ok(());
+        };
+        let mut stream = Stream::new(BufReader::with_capacity(1 << 16, file), bytes);
+        let contents = memory::parse(
+            &mut stream,
+            &path,
+            tables,
+            builder,
+            frames,
+            &mut self.findings,
+            self.progress,
+        )?;
+        self.add_tally(NAME, bytes, contents.used);
+        metadata.regions = contents.regions;
+        metadata.source_pages = contents.pages;
+        metadata.source_zero_pages = contents.zero_pages;
+        Ok(())
+    }
+
+    /// Reads the ranges that CPU and GPU shared.
+    fn read_buffers(&mut self) -> Result<Vec<Buffer>, ImportError> {
+        const NAME: &str = "gr_sync_as";
+        let Some(bytes) = read_part(self.folder, NAME, &mut self.findings, "buffers")? else {
+            return Ok(Vec::new());
+        };
+        self.progress.advance(bytes.len() as u64)?;
+        let (buffers, used) = sync::parse(&bytes, &mut self.findings);
+        self.add_tally(NAME, bytes.len() as u64, used);
+        Ok(buffers)
+    }
+
+    /// Returns the address space of the page tables, and reports a translation mode that is not theirs.
+    fn read_address_space(&mut self, tables: &pgt::Tables) -> Option<AddressSpace> {
+        let root = PhysAddr::new(tables.root?);
         let mode = tables.transcfg & MODE;
         if mode != MODE_AARCH64_4K {
             let named = match mode {
@@ -226,54 +305,32 @@ pub fn import_with_tally(
                  4 KiB, mode {MODE_AARCH64_4K}",
                 tables.transcfg
             );
-            findings.push(Finding::new(
+            self.findings.push(Finding::new(
                 FindingKind::Assumed,
                 format!("gr_pgt{}", FilePosition::Byte(TRANSCFG_AT)),
                 message,
             ));
         }
-        metadata.address_spaces.push(AddressSpace {
+        Some(AddressSpace {
             number: 0,
             format: MmuFormat::Aarch64_4k,
-            root: PhysAddr::new(root),
+            root,
             memattr: tables.memattr,
             transcfg: tables.transcfg,
-        });
+        })
     }
-    metadata.spaces.push(Space {
-        name: "gpu".into(),
-        kind: SpaceKind::Registers,
-        bytes: WINDOW_BYTES,
-    });
-    let gpu_id = first_read_of_zero(&events, progress)?;
-    metadata.identity = Identity {
-        gpu_id,
-        gpu_name: trace_core::registers::gpu_name(gpu_id).unwrap_or_default().to_owned(),
-        tool: "GPUReplay recorder".into(),
-        source: "gpureplay".into(),
-        clock,
-        ..Identity::default()
-    };
-    for t in &tallies {
-        if t.used < t.bytes {
+
+    /// Reports the files of which some bytes were not used.
+    fn report_unused_bytes(&mut self) {
+        for t in self.tallies.iter().filter(|t| t.used < t.bytes) {
             let left = t.bytes - t.used;
-            findings.push(Finding::new(
+            self.findings.push(Finding::new(
                 FindingKind::NotUsed,
                 format!("{}, byte {:#x}", t.name, t.used),
                 format!("{left} of the file's {} bytes were not used", t.bytes),
             ));
         }
     }
-    metadata.findings = findings;
-    Ok((
-        Recording {
-            metadata,
-            events,
-            memory,
-            ..Recording::default()
-        },
-        tallies,
-    ))
 }
 
 /// A list of names that keeps the first few in alphabetical order and counts all.
@@ -298,7 +355,7 @@ impl Names {
 }
 
 /// Reports unused files of the folder: files with recorder names one by one, all others in one note.
-fn unknown_parts(folder: &Path, options: &Options, findings: &mut Vec<Finding>) -> Result<(), ImportError> {
+fn report_unknown_parts(folder: &Path, options: &Options, findings: &mut Vec<Finding>) -> Result<(), ImportError> {
     let (mut recorders, mut others) = (Names::default(), Names::default());
     for entry in std::fs::read_dir(folder).map_err(|e| ImportError::io(folder, e))? {
         let entry = entry.map_err(|e| ImportError::io(folder, e))?;
@@ -340,7 +397,7 @@ fn unknown_parts(folder: &Path, options: &Options, findings: &mut Vec<Finding>) 
 }
 
 /// Returns a file of the folder and its length; a missing file becomes a finding.
-fn present(path: &Path, findings: &mut Vec<Finding>, what: &str) -> Result<Option<(File, u64)>, ImportError> {
+fn open_part(path: &Path, findings: &mut Vec<Finding>, what: &str) -> Result<Option<(File, u64)>, ImportError> {
     let io = |e| ImportError::io(path, e);
     match File::open(path) {
         Ok(file) => {
@@ -358,14 +415,14 @@ fn present(path: &Path, findings: &mut Vec<Finding>, what: &str) -> Result<Optio
 }
 
 /// Returns the contents of a file of at most [`MAX_PART`] bytes; a missing file becomes a finding.
-fn optional(
+fn read_part(
     folder: &Path,
     name: &str,
     findings: &mut Vec<Finding>,
     what: &str,
 ) -> Result<Option<Vec<u8>>, ImportError> {
     let path: PathBuf = folder.join(name);
-    let Some((file, bytes)) = present(&path, findings, what)? else {
+    let Some((file, bytes)) = open_part(&path, findings, what)? else {
         return Ok(None);
     };
     if bytes > MAX_PART {
@@ -379,7 +436,7 @@ fn optional(
 }
 
 /// Returns the value of the first read of register 0, the GPU id; 0 if it was never read.
-fn first_read_of_zero(events: &trace_core::recording::Events, progress: &Progress) -> Result<u32, Cancelled> {
+fn find_gpu_id(events: &Events, progress: &Progress) -> Result<u32, Cancelled> {
     let reads = events.kind.iter().zip(events.offset.iter()).zip(events.value.iter());
     for (n, ((kind, offset), value)) in reads.enumerate() {
         // In a history every event is an access, so the columns have equal rows.

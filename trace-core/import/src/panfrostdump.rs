@@ -18,8 +18,8 @@ use trace_core::finding::{Finding, FindingKind};
 use trace_core::mmu::VA_BITS;
 use trace_core::progress::Progress;
 use trace_core::recording::{
-    Access, AddressSpace, Buffer, BufferRole, ElementType, EventsBuilder, FrameRole, GENERATED_TABLES, Identity,
-    MemoryBuilder, Metadata, MmuFormat, PageId, Recording, Region, Space, SpaceKind, SubmitRow,
+    Access, AddressSpace, Buffer, BufferRole, ElementType, Events, EventsBuilder, FrameRole, GENERATED_TABLES,
+    Identity, MemoryBuilder, Metadata, MmuFormat, PageId, Recording, Region, Space, SpaceKind, SubmitRow,
 };
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, RegOffset};
 
@@ -84,16 +84,8 @@ impl Header {
 /// When the file cannot be read, does not start with registers, or the work was cancelled. Later damage is reported as
 /// findings.
 pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError> {
-    let io = |e| ImportError::io(path, e);
-    let file = File::open(path).map_err(io)?;
-    let bytes = file.metadata().map_err(io)?.len();
-    progress.set_total(bytes.max(1));
-    let mut dump = Dump {
-        path,
-        file: BufReader::with_capacity(1 << 16, file),
-        bytes,
-        findings: Vec::new(),
-    };
+    let mut dump = Dump::open(path)?;
+    progress.set_total(dump.bytes.max(1));
     let headers = dump.headers()?;
     let Some((first, objects)) = headers.split_first().filter(|(h, _)| h.kind == TYPE_REGISTERS) else {
         return Err(ImportError::malformed(
@@ -103,63 +95,11 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         ));
     };
     let registers = dump.registers(first)?;
-    let product = first.word(2);
-    let gpu_id = u32::try_from(u64::from(product) << 16).unwrap_or_else(|_| {
-        let message = format!("the GPU id is {product:#x}, more than 16 bits; the recording has no GPU id");
-        dump.note(FindingKind::NotUsed, first.at, message);
-        0
-    });
-    let reported = first.long(6);
-    let number = objects.iter().filter(|h| h.kind == TYPE_OBJECT).count() as u64;
-    if reported != number {
-        let message = format!("the dump states {reported} buffer objects and has {number}");
-        dump.note(FindingKind::TruncatedSection, first.at, message);
-    }
+    let gpu_id = dump.read_gpu_id(first);
+    dump.check_object_count(first, objects);
     let space = space(&registers);
     let mut contents = dump.objects(objects, progress)?;
-    let made = generated_tables::generate(space.format, Some(space.root), &contents.mapped);
-    if made.left_out > 0 {
-        let message = format!(
-            "{} pages are missing in the page tables: there are too many",
-            made.left_out
-        );
-        dump.note(FindingKind::NotUsed, 0, message);
-    }
-    let tables = made.tables.len();
-    for (frame, image) in made.tables {
-        contents
-            .frames
-            .insert(frame, (contents.builder.add_page(&image), FrameRole::Table));
-    }
-    let message = format!(
-        "a dump holds no page tables and no access rights: {tables} tables were made from its page addresses, with all \
-         rights"
-    );
-    dump.findings
-        .push(Finding::new(FindingKind::Assumed, GENERATED_TABLES, message));
-    contents
-        .builder
-        .add_snapshot(0, contents.frames.into_iter().map(|(f, (p, r))| (f, p, r)));
-
-    let mut events = EventsBuilder::new();
-    events.submit(
-        0,
-        SubmitRow {
-            head_va: GpuVa::new(first.long(0)),
-            address_space: 0,
-            slot: slot(&registers),
-        },
-    );
-    for (offset, value) in &registers {
-        let access = Access {
-            space: 0,
-            write: false,
-            offset: RegOffset::new(*offset),
-            width: 4,
-            value: u64::from(*value),
-        };
-        events.access(0, 0, access);
-    }
+    let root = dump.add_tables(&mut contents, &space);
     let metadata = Metadata {
         identity: Identity {
             gpu_id,
@@ -174,10 +114,7 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
             kind: SpaceKind::Registers,
             bytes: WINDOW_BYTES,
         }],
-        address_spaces: vec![AddressSpace {
-            root: made.root,
-            ..space
-        }],
+        address_spaces: vec![AddressSpace { root, ..space }],
         buffers: contents.buffers,
         regions: contents.regions,
         source_pages: contents.pages,
@@ -185,12 +122,39 @@ pub fn import(path: &Path, progress: &Progress) -> Result<Recording, ImportError
         findings: dump.findings,
         ..Metadata::default()
     };
+    contents
+        .builder
+        .add_snapshot(0, contents.frames.into_iter().map(|(f, (p, r))| (f, p, r)));
     Ok(Recording {
         metadata,
-        events: events.finish(),
+        events: build_events(GpuVa::new(first.long(0)), &registers),
         memory: contents.builder.finish(),
         ..Recording::default()
     })
+}
+
+/// Returns the events of a dump: the submit of the chain at `head`, and a read of each register.
+fn build_events(head: GpuVa, registers: &[(u32, u32)]) -> Events {
+    let mut events = EventsBuilder::new();
+    events.submit(
+        0,
+        SubmitRow {
+            head_va: head,
+            address_space: 0,
+            slot: slot(registers),
+        },
+    );
+    for (offset, value) in registers {
+        let access = Access {
+            space: 0,
+            write: false,
+            offset: RegOffset::new(*offset),
+            width: 4,
+            value: u64::from(*value),
+        };
+        events.access(0, 0, access);
+    }
+    events.finish()
 }
 
 /// Returns the value of a 64-bit register, or its lower half if only that is present.
@@ -244,7 +208,63 @@ struct Dump<'a> {
     findings: Vec<Finding>,
 }
 
-impl Dump<'_> {
+impl<'a> Dump<'a> {
+    fn open(path: &'a Path) -> Result<Self, ImportError> {
+        let io = |e| ImportError::io(path, e);
+        let file = File::open(path).map_err(io)?;
+        let bytes = file.metadata().map_err(io)?.len();
+        Ok(Self {
+            path,
+            file: BufReader::with_capacity(1 << 16, file),
+            bytes,
+            findings: Vec::new(),
+        })
+    }
+
+    /// Returns the GPU id; 0, and a finding, if the product number is too large.
+    fn read_gpu_id(&mut self, first: &Header) -> u32 {
+        let product = first.word(2);
+        u32::try_from(u64::from(product) << 16).unwrap_or_else(|_| {
+            let message = format!("the GPU id is {product:#x}, more than 16 bits; the recording has no GPU id");
+            self.note(FindingKind::NotUsed, first.at, message);
+            0
+        })
+    }
+
+    /// Reports a dump that has another number of buffer objects than it states.
+    fn check_object_count(&mut self, first: &Header, objects: &[Header]) {
+        let reported = first.long(6);
+        let number = objects.iter().filter(|h| h.kind == TYPE_OBJECT).count() as u64;
+        if reported != number {
+            let message = format!("the dump states {reported} buffer objects and has {number}");
+            self.note(FindingKind::TruncatedSection, first.at, message);
+        }
+    }
+
+    /// Adds generated page tables to the contents, and reports them. Returns the address of the top table.
+    fn add_tables(&mut self, contents: &mut Contents, space: &AddressSpace) -> PhysAddr {
+        let generated = generated_tables::generate(space.format, Some(space.root), &contents.mapped);
+        if generated.left_out > 0 {
+            let message = format!(
+                "{} pages are missing in the page tables: there are too many",
+                generated.left_out
+            );
+            self.note(FindingKind::NotUsed, 0, message);
+        }
+        let tables = generated.tables.len();
+        for (frame, image) in generated.tables {
+            let page = contents.builder.add_page(&image);
+            contents.frames.insert(frame, (page, FrameRole::Table));
+        }
+        let message = format!(
+            "a dump holds no page tables and no access rights: {tables} tables were made from its page addresses, with \
+             all rights"
+        );
+        self.findings
+            .push(Finding::new(FindingKind::Assumed, GENERATED_TABLES, message));
+        generated.root
+    }
+
     fn note(&mut self, kind: FindingKind, byte: u64, message: String) {
         self.findings
             .push(Finding::new(kind, format!("byte {byte:#x}"), message));

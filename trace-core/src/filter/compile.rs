@@ -6,7 +6,9 @@ use super::edit_distance::nearest;
 use super::error::{FilterError, FilterErrorKind};
 use super::keywords::{KEYWORDS, Keyword, Kind, Meaning, Name, Number};
 use super::number::NumberTest;
-use super::register_tests::{FieldEncoding, FieldTest, RegisterTest, Registers, find_fields, without_index};
+use super::register_tests::{
+    FieldEncoding, FieldTest, RegisterBits, RegisterTest, Registers, find_fields, without_index,
+};
 use super::syntax::{Condition, Node, Query, Test, TypedText, Value};
 use crate::check::Submit;
 use crate::progress::Progress;
@@ -178,7 +180,7 @@ impl Compiler<'_> {
                 _ => Err(unexpected_operand(t)),
             },
             Some(Meaning::References) => self.references(t),
-            Some(Meaning::Operator) | None => self.register(t),
+            Some(Meaning::Operator) | None => self.compile_register(t),
         }
     }
 
@@ -410,7 +412,7 @@ impl Compiler<'_> {
     }
 
     /// Returns the space and offset of a name that is a location as events show it: `bar3+0x10`.
-    fn place(&self, name: &TypedText) -> Result<Option<(u64, u64)>, FilterError> {
+    fn find_place(&self, name: &TypedText) -> Result<Option<(u64, u64)>, FilterError> {
         let Some((space, offset)) = name.text.rsplit_once('+') else {
             return Ok(None);
         };
@@ -433,111 +435,43 @@ impl Compiler<'_> {
     }
 
     /// Compiles a word that is not a keyword: a register, a field of it, a part of register names, or a location.
-    fn register(&self, t: &Test) -> Result<Check, FilterError> {
+    fn compile_register(&self, t: &Test) -> Result<Check, FilterError> {
         let name = &t.left;
-        if let Some((space, offset)) = self.place(name)? {
-            let is = |column, n| Check::Number(column, NumberTest::new(None, vec![(n, n)], false));
-            let mut all = vec![is(Column::Space, space), is(Column::Offset, offset)];
-            if t.condition != Condition::Bare || t.mask.is_some() {
-                let test = numbers(t, false, &|v| Err(kind_error(t, "a number", v.span.clone())))?;
-                all.push(Check::Number(Column::Value, test));
-            }
-            return Ok(Check::And(all));
+        if let Some(place) = self.find_place(name)? {
+            return compile_place(t, place);
         }
-        let Some(device) = self.device else {
-            let near = nearest(&name.text, words());
-            let what = match near {
-                Some(near) => FilterErrorKind::Unknown {
-                    what: "field or kind of event",
-                    word: name.text.clone(),
-                    near: Some(near.to_owned()),
-                },
-                None => FilterErrorKind::NoMap(name.text.clone()),
-            };
-            return Err(FilterError::new(what, name.span.clone()));
-        };
-        let map = device.map();
-        let bare = t.condition == Condition::Bare && t.mask.is_none();
-        let lower = name.text.to_lowercase();
-        let whole = find_fields(map, &name.text);
-        if bare && (!whole.is_empty() || !lower.contains('.')) {
-            let meant = RegisterTest::Holds(lower);
-            if map.registers().any(|r| meant.register(r)) {
-                return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
-            }
-            // `JS_COMMAND` stands for that register of every slot, and no register name contains it.
-            if !whole.is_empty() {
-                let meant = RegisterTest::Named(vec![name.text.to_lowercase()]);
-                return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
-            }
-            return Err(self.unknown_name_error(name, map));
+        let device = self.device.ok_or_else(|| no_map_error(name))?;
+        let whole = find_fields(device.map(), &name.text);
+        if is_bare(t) && (!whole.is_empty() || !name.text.contains('.')) {
+            return self.compile_register_name(name, device, &whole);
         }
         if !whole.is_empty() {
-            let layout = whole.first().map(|w| w.layout);
-            let only = layout.and_then(only_enum);
-            let values = |value: &TypedText| match only {
-                Some(names) => enum_value(names, value),
-                None => Err(kind_error(t, "a number", value.span.clone())),
-            };
-            let test = numbers(t, false, &values)?;
-            return Ok(Check::Part(Arc::new(FieldTest::new(
-                device,
-                &whole,
-                None,
-                FieldEncoding::Plain,
-                test,
-            ))));
+            return compile_register_value(t, device, &whole);
         }
-        let Some((register, field)) = name.text.rsplit_once('.') else {
-            return Err(self.unknown_name_error(name, map));
-        };
-        let whole = find_fields(map, register);
-        let Some(layout) = whole.first().map(|w| w.layout) else {
-            let known = known_names(map, false);
-            let typed = TypedText {
-                text: register.to_owned(),
-                span: name.span.start..name.span.end.saturating_sub(field.len() + 1),
-                quoted: false,
-            };
-            return Err(unknown("register", &typed, known.iter().map(String::as_str)));
-        };
-        let Some(f) = layout.fields.iter().find(|f| f.name.eq_ignore_ascii_case(field)) else {
-            let fields: Vec<String> = layout.fields.iter().map(|f| f.name.clone()).collect();
-            let what = FilterErrorKind::NoField {
-                register: register.to_owned(),
-                field: field.to_owned(),
-                near: nearest(field, fields.iter().map(String::as_str)).map(str::to_owned),
-                fields,
-            };
-            let span = name.span.end.saturating_sub(field.len())..name.span.end;
-            return Err(FilterError::new(what, span));
-        };
-        let values = |value: &TypedText| match &f.kind {
-            FieldKind::Enum(names) => enum_value(names, value),
-            FieldKind::Bool => match value.text.to_ascii_lowercase().as_str() {
-                "yes" | "true" | "on" => Ok(1),
-                "no" | "false" | "off" => Ok(0),
-                _ => Err(kind_error(t, "yes, no or a number", value.span.clone())),
-            },
-            _ => Err(kind_error(t, "a number", value.span.clone())),
-        };
-        let test = match (bare, t.mask) {
-            // A field alone tests that it is set.
-            (true, None) => NumberTest::new(None, vec![(0, 0)], true),
-            _ => numbers(t, false, &values)?,
-        };
-        let shown = if bare {
-            FieldEncoding::Plain
-        } else {
-            FieldEncoding::from_kind(&f.kind)
-        };
-        Ok(Check::Part(Arc::new(FieldTest::new(
-            device,
-            &whole,
-            Some((f.lo, f.hi)),
-            shown,
-            test,
-        ))))
+        match name.text.rsplit_once('.') {
+            Some((register, field)) => compile_field(t, device, register, field),
+            None => Err(self.unknown_name_error(name, device.map())),
+        }
+    }
+
+    /// Compiles a name without a condition: accesses to the registers whose names contain it.
+    fn compile_register_name(
+        &self,
+        name: &TypedText,
+        device: RecordedRegisters,
+        whole: &[RegisterBits<'_>],
+    ) -> Result<Check, FilterError> {
+        let lower = name.text.to_lowercase();
+        let meant = RegisterTest::Holds(lower.clone());
+        if device.map().registers().any(|r| meant.register(r)) {
+            return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
+        }
+        // `JS_COMMAND` stands for that register of every slot, and no register name contains it.
+        if !whole.is_empty() {
+            let meant = RegisterTest::Named(vec![lower]);
+            return Ok(Check::Registers(Arc::new(Registers::new(device, meant, false))));
+        }
+        Err(self.unknown_name_error(name, device.map()))
     }
 
     fn unknown_name_error(&self, name: &TypedText, map: &RegisterMap) -> FilterError {
@@ -545,6 +479,100 @@ impl Compiler<'_> {
         let all = words().chain(known.iter().map(String::as_str));
         unknown("field, kind of event or register", name, all)
     }
+}
+
+/// Returns whether a test is a name alone.
+fn is_bare(t: &Test) -> bool {
+    t.condition == Condition::Bare && t.mask.is_none()
+}
+
+/// Compiles a test of the accesses to a space and offset, and of their value if it has a condition.
+fn compile_place(t: &Test, (space, offset): (u64, u64)) -> Result<Check, FilterError> {
+    let is = |column, n| Check::Number(column, NumberTest::new(None, vec![(n, n)], false));
+    let mut all = vec![is(Column::Space, space), is(Column::Offset, offset)];
+    if !is_bare(t) {
+        let test = numbers(t, false, &|v| Err(kind_error(t, "a number", v.span.clone())))?;
+        all.push(Check::Number(Column::Value, test));
+    }
+    Ok(Check::And(all))
+}
+
+/// Returns the error of a word that is not a keyword, in a recording without a register map.
+fn no_map_error(name: &TypedText) -> FilterError {
+    let what = match nearest(&name.text, words()) {
+        Some(near) => FilterErrorKind::Unknown {
+            what: "field or kind of event",
+            word: name.text.clone(),
+            near: Some(near.to_owned()),
+        },
+        None => FilterErrorKind::NoMap(name.text.clone()),
+    };
+    FilterError::new(what, name.span.clone())
+}
+
+/// Compiles a test of the values of whole registers.
+fn compile_register_value(
+    t: &Test,
+    device: RecordedRegisters,
+    whole: &[RegisterBits<'_>],
+) -> Result<Check, FilterError> {
+    let layout = whole.first().map(|w| w.layout);
+    let only = layout.and_then(only_enum);
+    let values = |value: &TypedText| match only {
+        Some(names) => enum_value(names, value),
+        None => Err(kind_error(t, "a number", value.span.clone())),
+    };
+    let test = numbers(t, false, &values)?;
+    let test = FieldTest::new(device, whole, None, FieldEncoding::Plain, test);
+    Ok(Check::Part(Arc::new(test)))
+}
+
+/// Compiles a test of a field of a register. `t` names both: `register.field`.
+fn compile_field(t: &Test, device: RecordedRegisters, register: &str, field: &str) -> Result<Check, FilterError> {
+    let (name, map) = (&t.left, device.map());
+    let whole = find_fields(map, register);
+    let Some(layout) = whole.first().map(|w| w.layout) else {
+        let known = known_names(map, false);
+        let typed = TypedText {
+            text: register.to_owned(),
+            span: name.span.start..name.span.end.saturating_sub(field.len() + 1),
+            quoted: false,
+        };
+        return Err(unknown("register", &typed, known.iter().map(String::as_str)));
+    };
+    let Some(f) = layout.fields.iter().find(|f| f.name.eq_ignore_ascii_case(field)) else {
+        return Err(no_field_error(name, register, field, layout));
+    };
+    let values = |value: &TypedText| match &f.kind {
+        FieldKind::Enum(names) => enum_value(names, value),
+        FieldKind::Bool => match value.text.to_ascii_lowercase().as_str() {
+            "yes" | "true" | "on" => Ok(1),
+            "no" | "false" | "off" => Ok(0),
+            _ => Err(kind_error(t, "yes, no or a number", value.span.clone())),
+        },
+        _ => Err(kind_error(t, "a number", value.span.clone())),
+    };
+    let (test, shown) = if is_bare(t) {
+        // A field alone tests that it is set.
+        (NumberTest::new(None, vec![(0, 0)], true), FieldEncoding::Plain)
+    } else {
+        (numbers(t, false, &values)?, FieldEncoding::from_kind(&f.kind))
+    };
+    let test = FieldTest::new(device, &whole, Some((f.lo, f.hi)), shown, test);
+    Ok(Check::Part(Arc::new(test)))
+}
+
+/// Returns the error of a field that a register does not have.
+fn no_field_error(name: &TypedText, register: &str, field: &str, layout: &Layout) -> FilterError {
+    let fields: Vec<String> = layout.fields.iter().map(|f| f.name.clone()).collect();
+    let what = FilterErrorKind::NoField {
+        register: register.to_owned(),
+        field: field.to_owned(),
+        near: nearest(field, fields.iter().map(String::as_str)).map(str::to_owned),
+        fields,
+    };
+    let span = name.span.end.saturating_sub(field.len())..name.span.end;
+    FilterError::new(what, span)
 }
 
 /// Returns the keywords that start a test.

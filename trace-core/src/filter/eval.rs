@@ -2,9 +2,10 @@
 
 use super::block::{BLOCK, Block, Rows};
 use super::compile::{Check, Column, Kinds};
-use super::context::NO_JOB;
+use super::context::{Interrupt, Jobs, NO_JOB};
 use super::mask::{all, and, any, equal, few_set, for_set};
 use super::number::{Lane, NumberTest};
+use super::register_tests::{FieldTest, Registers};
 use crate::recording::{Access, DmaMapRow, EventKind};
 use crate::{BusAddr, RegOffset};
 use fearless_simd::Level;
@@ -38,156 +39,29 @@ type PriorMask<'a> = Option<&'a [u8]>;
 impl Check {
     /// Writes for each event of a block whether it passes. If `sofar` is 0 for an event, its result does not matter.
     pub fn fill(&self, b: &Block<'_>, sofar: PriorMask<'_>, scratch: &mut Scratch, out: &mut [u8]) {
-        let level = Level::new();
         match self {
             Self::Always(is) => out.fill(u8::from(*is)),
-            Self::And(checks) => {
-                let Some((first, rest)) = checks.split_first() else {
-                    out.fill(1);
-                    return;
-                };
-                first.fill(b, sofar, scratch, out);
-                let mut next = scratch.take(out.len());
-                for c in rest {
-                    if !any(out) {
-                        break;
-                    }
-                    c.fill(b, Some(out), scratch, &mut next);
-                    and(out, &next);
-                }
-                scratch.give(next);
-            }
-            Self::Or(checks) => {
-                let Some((first, rest)) = checks.split_first() else {
-                    out.fill(0);
-                    return;
-                };
-                first.fill(b, sofar, scratch, out);
-                let mut next = scratch.take(out.len());
-                for c in rest {
-                    if all(out) {
-                        break;
-                    }
-                    c.fill(b, sofar, scratch, &mut next);
-                    out.iter_mut().zip(&next).for_each(|(o, x)| *o |= x);
-                }
-                scratch.give(next);
-            }
+            Self::And(checks) => fill_all_of(checks, b, sofar, scratch, out),
+            Self::Or(checks) => fill_any_of(checks, b, sofar, scratch, out),
             Self::Not(c) => {
                 c.fill(b, sofar, scratch, out);
                 out.iter_mut().for_each(|o| *o ^= 1);
             }
-            Self::Kind(kinds) => kind(b, *kinds, out),
+            Self::Kind(kinds) => fill_kinds(*kinds, b, out),
             Self::Events(kinds, events) => {
-                kind(b, *kinds, out);
-                for e in within(events, b, |e| *e) {
+                fill_kinds(*kinds, b, out);
+                for e in find_in_block(events, b, |e| *e) {
                     mark(out, b, *e);
                 }
             }
-            Self::Spans(spans) => {
-                out.fill(0);
-                let end = (b.first + b.len) as u64;
-                let n = spans.partition_point(|s| s.1 < b.first as u64);
-                for (first, last) in spans.iter().skip(n).take_while(|s| s.0 < end) {
-                    let from = first.saturating_sub(b.first as u64) as usize;
-                    let to = (last.saturating_add(1).min(end).saturating_sub(b.first as u64)) as usize;
-                    if let Some(part) = out.get_mut(from..to.max(from)) {
-                        part.fill(1);
-                    }
-                }
-            }
-            Self::Number(column, test) => number(*column, test, b, sofar, out),
-            Self::Job(jobs, test) => {
-                let mut of = vec![NO_JOB; b.len];
-                jobs.running(b.first as u64, &mut of);
-                if jobs.can_prepare() {
-                    for_accesses(b, sofar, |at, access| {
-                        if access.write
-                            && let Some(job) = jobs.prepared_job((b.first + at) as u64, &access)
-                            && let Some(of) = of.get_mut(at)
-                        {
-                            *of = job;
-                        }
-                    });
-                }
-                test.fill(level, &of, out);
-                out.iter_mut().zip(&of).for_each(|(o, j)| *o &= u8::from(*j != NO_JOB));
-            }
-            Self::Irq { status, found, test } => {
-                out.fill(0);
-                for i in within(found, b, |i| i.event) {
-                    let reported = if *status { i.status } else { u64::from(i.line) };
-                    if test.is_match(reported) {
-                        mark(out, b, i.event);
-                    }
-                }
-                // The interrupt event's own row takes precedence, unless a damaged file has lost it.
-                for_kinds(b, 1 << EventKind::Interrupt as u32, |at, _, payload| {
-                    if let Some(row) = b.events.interrupts.get(payload) {
-                        let report = if *status { row.status } else { row.line };
-                        set(out, at, test.is_match(u64::from(report)));
-                    }
-                });
-            }
-            Self::Address(submits, test) => {
-                out.fill(0);
-                for (event, head) in within(submits, b, |s| s.0) {
-                    if test.is_match(*head) {
-                        mark(out, b, *event);
-                    }
-                }
-                const TELL: Kinds =
-                    1 << EventKind::Submit as u32 | 1 << EventKind::HostWrite as u32 | 1 << EventKind::DmaMap as u32;
-                for_kinds(b, TELL, |at, kind, payload| {
-                    let report = match EventKind::from_raw(kind) {
-                        Some(EventKind::Submit) => b.events.submits.get(payload).map(|s| s.head_va.get()),
-                        Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| w.at.get()),
-                        _ => {
-                            let row = b.events.dma_maps.get(payload);
-                            row.map(|d| d.bus)
-                                .filter(|bus| *bus != DmaMapRow::UNKNOWN)
-                                .map(BusAddr::get)
-                        }
-                    };
-                    set(out, at, report.is_some_and(|t| test.is_match(t)));
-                });
-            }
-            Self::Bytes(test) => {
-                out.fill(0);
-                const TELL: Kinds = 1 << EventKind::HostWrite as u32 | 1 << EventKind::DmaMap as u32;
-                for_kinds(b, TELL, |at, kind, payload| {
-                    let report = match EventKind::from_raw(kind) {
-                        Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| u64::from(w.bytes)),
-                        _ => b.events.dma_maps.get(payload).map(|d| d.bytes),
-                    };
-                    set(out, at, report.is_some_and(|t| test.is_match(t)));
-                });
-            }
-            Self::Registers(registers) => {
-                let near = scratch.take(out.len());
-                let near = near_places(b, sofar, registers.space(), (registers.first, registers.last), near);
-                out.fill(0);
-                let (offset, width) = (b.offset(), b.width());
-                for_set(&near, |at| {
-                    if let (Some(offset), Some(width)) = (offset.get(at), width.get(at)) {
-                        set(out, at, registers.holds(*offset, *width));
-                    }
-                });
-                scratch.give(near);
-            }
-            Self::Part(part) => {
-                let near = scratch.take(out.len());
-                let near = near_places(b, sofar, part.space(), part.bounds(), near);
-                out.fill(0);
-                if any(&near) {
-                    for_set(&near, |at| {
-                        if let Some(access) = access(b, at) {
-                            set(out, at, part.holds(&access));
-                        }
-                    });
-                }
-                scratch.give(near);
-            }
+            Self::Spans(spans) => fill_spans(spans, b, out),
+            Self::Number(column, test) => fill_numbers(*column, test, b, sofar, out),
+            Self::Job(jobs, test) => fill_jobs(jobs, test, b, sofar, out),
+            Self::Irq { status, found, test } => fill_interrupts(*status, found, test, b, out),
+            Self::Address(submits, test) => fill_addresses(submits, test, b, out),
+            Self::Bytes(test) => fill_sizes(test, b, out),
+            Self::Registers(registers) => fill_registers(registers, b, sofar, scratch, out),
+            Self::Part(part) => fill_fields(part, b, sofar, scratch, out),
             Self::Text(test) => {
                 out.fill(0);
                 for_kinds(b, 1 << EventKind::Mark as u32, |at, _, payload| {
@@ -198,8 +72,161 @@ impl Check {
     }
 }
 
+/// Writes which events pass all checks. A check is not evaluated if no event passes the checks before it.
+fn fill_all_of(checks: &[Check], b: &Block<'_>, sofar: PriorMask<'_>, scratch: &mut Scratch, out: &mut [u8]) {
+    let Some((first, rest)) = checks.split_first() else {
+        out.fill(1);
+        return;
+    };
+    first.fill(b, sofar, scratch, out);
+    let mut next = scratch.take(out.len());
+    for c in rest {
+        if !any(out) {
+            break;
+        }
+        c.fill(b, Some(out), scratch, &mut next);
+        and(out, &next);
+    }
+    scratch.give(next);
+}
+
+/// Writes which events pass a check. A check is not evaluated if all events pass the checks before it.
+fn fill_any_of(checks: &[Check], b: &Block<'_>, sofar: PriorMask<'_>, scratch: &mut Scratch, out: &mut [u8]) {
+    let Some((first, rest)) = checks.split_first() else {
+        out.fill(0);
+        return;
+    };
+    first.fill(b, sofar, scratch, out);
+    let mut next = scratch.take(out.len());
+    for c in rest {
+        if all(out) {
+            break;
+        }
+        c.fill(b, sofar, scratch, &mut next);
+        out.iter_mut().zip(&next).for_each(|(o, x)| *o |= x);
+    }
+    scratch.give(next);
+}
+
+/// Writes which events are in a span of a sorted list.
+fn fill_spans(spans: &[(u64, u64)], b: &Block<'_>, out: &mut [u8]) {
+    out.fill(0);
+    let end = (b.first + b.len) as u64;
+    let n = spans.partition_point(|s| s.1 < b.first as u64);
+    for (first, last) in spans.iter().skip(n).take_while(|s| s.0 < end) {
+        let from = first.saturating_sub(b.first as u64) as usize;
+        let to = (last.saturating_add(1).min(end).saturating_sub(b.first as u64)) as usize;
+        if let Some(part) = out.get_mut(from..to.max(from)) {
+            part.fill(1);
+        }
+    }
+}
+
+/// Writes which events belong to a job whose number passes.
+fn fill_jobs(jobs: &Jobs, test: &NumberTest, b: &Block<'_>, sofar: PriorMask<'_>, out: &mut [u8]) {
+    let mut of = vec![NO_JOB; b.len];
+    jobs.running(b.first as u64, &mut of);
+    if jobs.can_prepare() {
+        for_accesses(b, sofar, |at, access| {
+            if access.write
+                && let Some(job) = jobs.prepared_job((b.first + at) as u64, &access)
+                && let Some(of) = of.get_mut(at)
+            {
+                *of = job;
+            }
+        });
+    }
+    test.fill(Level::new(), &of, out);
+    out.iter_mut().zip(&of).for_each(|(o, j)| *o &= u8::from(*j != NO_JOB));
+}
+
+/// Writes which events are interrupts whose status, or line, passes.
+fn fill_interrupts(status: bool, found: &[Interrupt], test: &NumberTest, b: &Block<'_>, out: &mut [u8]) {
+    out.fill(0);
+    for i in find_in_block(found, b, |i| i.event) {
+        let reported = if status { i.status } else { u64::from(i.line) };
+        if test.is_match(reported) {
+            mark(out, b, i.event);
+        }
+    }
+    // The interrupt event's own row takes precedence, unless a damaged file has lost it.
+    for_kinds(b, 1 << EventKind::Interrupt as u32, |at, _, payload| {
+        if let Some(row) = b.events.interrupts.get(payload) {
+            let report = if status { row.status } else { row.line };
+            set(out, at, test.is_match(u64::from(report)));
+        }
+    });
+}
+
+/// Writes which events hold an address that passes: submits, host writes, DMA mappings.
+fn fill_addresses(submits: &[(u64, u64)], test: &NumberTest, b: &Block<'_>, out: &mut [u8]) {
+    const KINDS: Kinds =
+        1 << EventKind::Submit as u32 | 1 << EventKind::HostWrite as u32 | 1 << EventKind::DmaMap as u32;
+    out.fill(0);
+    for (event, head) in find_in_block(submits, b, |s| s.0) {
+        if test.is_match(*head) {
+            mark(out, b, *event);
+        }
+    }
+    for_kinds(b, KINDS, |at, kind, payload| {
+        let report = match EventKind::from_raw(kind) {
+            Some(EventKind::Submit) => b.events.submits.get(payload).map(|s| s.head_va.get()),
+            Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| w.at.get()),
+            _ => {
+                let row = b.events.dma_maps.get(payload);
+                row.map(|d| d.bus)
+                    .filter(|bus| *bus != DmaMapRow::UNKNOWN)
+                    .map(BusAddr::get)
+            }
+        };
+        set(out, at, report.is_some_and(|t| test.is_match(t)));
+    });
+}
+
+/// Writes which events have a size that passes: host writes and DMA mappings.
+fn fill_sizes(test: &NumberTest, b: &Block<'_>, out: &mut [u8]) {
+    const KINDS: Kinds = 1 << EventKind::HostWrite as u32 | 1 << EventKind::DmaMap as u32;
+    out.fill(0);
+    for_kinds(b, KINDS, |at, kind, payload| {
+        let report = match EventKind::from_raw(kind) {
+            Some(EventKind::HostWrite) => b.events.host_writes.get(payload).map(|w| u64::from(w.bytes)),
+            _ => b.events.dma_maps.get(payload).map(|d| d.bytes),
+        };
+        set(out, at, report.is_some_and(|t| test.is_match(t)));
+    });
+}
+
+/// Writes which events access one of the registers.
+fn fill_registers(registers: &Registers, b: &Block<'_>, sofar: PriorMask<'_>, scratch: &mut Scratch, out: &mut [u8]) {
+    let near = scratch.take(out.len());
+    let near = mark_near_places(b, sofar, registers.space(), (registers.first, registers.last), near);
+    out.fill(0);
+    let (offset, width) = (b.offset(), b.width());
+    for_set(&near, |at| {
+        if let (Some(offset), Some(width)) = (offset.get(at), width.get(at)) {
+            set(out, at, registers.holds(*offset, *width));
+        }
+    });
+    scratch.give(near);
+}
+
+/// Writes which events access a register with a field that passes.
+fn fill_fields(part: &FieldTest, b: &Block<'_>, sofar: PriorMask<'_>, scratch: &mut Scratch, out: &mut [u8]) {
+    let near = scratch.take(out.len());
+    let near = mark_near_places(b, sofar, part.space(), part.bounds(), near);
+    out.fill(0);
+    if any(&near) {
+        for_set(&near, |at| {
+            if let Some(access) = read_access(b, at) {
+                set(out, at, part.holds(&access));
+            }
+        });
+    }
+    scratch.give(near);
+}
+
 /// Returns the elements of a sorted list whose events are in a block.
-fn within<'l, T>(list: &'l [T], b: &Block<'_>, event: impl Fn(&T) -> u64) -> &'l [T] {
+fn find_in_block<'l, T>(list: &'l [T], b: &Block<'_>, event: impl Fn(&T) -> u64) -> &'l [T] {
     let first = list.partition_point(|t| event(t) < b.first as u64);
     let end = list.partition_point(|t| event(t) < (b.first + b.len) as u64);
     list.get(first..end).unwrap_or_default()
@@ -225,7 +252,8 @@ fn bit(kind: u8) -> Kinds {
     }
 }
 
-fn kind(b: &Block<'_>, kinds: Kinds, out: &mut [u8]) {
+/// Writes which events are of some kinds.
+fn fill_kinds(kinds: Kinds, b: &Block<'_>, out: &mut [u8]) {
     let column = b.kind();
     if kinds.count_ones() == 1 && kinds != 1 {
         let only = kinds.trailing_zeros() as u8;
@@ -257,7 +285,7 @@ fn for_kinds(b: &Block<'_>, kinds: Kinds, mut call: impl FnMut(usize, u8, usize)
 }
 
 /// Returns the access at an index of a block, if that event is one.
-fn access(b: &Block<'_>, at: usize) -> Option<Access> {
+fn read_access(b: &Block<'_>, at: usize) -> Option<Access> {
     Some(Access {
         space: *b.space().get(at)?,
         write: *b.kind().get(at)? == EventKind::Write as u8,
@@ -267,9 +295,10 @@ fn access(b: &Block<'_>, at: usize) -> Option<Access> {
     })
 }
 
+/// Calls `call` with the accesses that passed so far: index in the block and access.
 fn for_accesses(b: &Block<'_>, sofar: PriorMask<'_>, mut call: impl FnMut(usize, Access)) {
     let mut each = |at: usize| {
-        if let Some(a) = access(b, at) {
+        if let Some(a) = read_access(b, at) {
             call(at, a);
         }
     };
@@ -289,7 +318,7 @@ fn for_accesses(b: &Block<'_>, sofar: PriorMask<'_>, mut call: impl FnMut(usize,
 }
 
 /// Writes which events are accesses to a space between two offsets, inclusive, and passed so far.
-fn near_places(
+fn mark_near_places(
     b: &Block<'_>,
     sofar: PriorMask<'_>,
     space: u8,
@@ -317,7 +346,7 @@ fn near_places(
 
 /// Tests the numbers of a column. If few events passed so far, tests only their numbers, so that most of the column
 /// is never read.
-fn fill<T: Lane>(test: &NumberTest, column: &[T], sofar: PriorMask<'_>, out: &mut [u8]) {
+fn fill_column<T: Lane>(test: &NumberTest, column: &[T], sofar: PriorMask<'_>, out: &mut [u8]) {
     let mut places = [0; FEW];
     if let Some(few) = sofar.and_then(|s| few_set(s, &mut places)) {
         out.fill(0);
@@ -334,18 +363,19 @@ fn fill<T: Lane>(test: &NumberTest, column: &[T], sofar: PriorMask<'_>, out: &mu
     test.fill(Level::new(), column, out);
 }
 
-fn number(column: Column, test: &NumberTest, b: &Block<'_>, sofar: PriorMask<'_>, out: &mut [u8]) {
+/// Writes which events have a number that passes.
+fn fill_numbers(column: Column, test: &NumberTest, b: &Block<'_>, sofar: PriorMask<'_>, out: &mut [u8]) {
     match column {
         Column::Event => {
             let index: Vec<u64> = (b.first as u64..(b.first + b.len) as u64).collect();
-            fill(test, &index, sofar, out);
+            fill_column(test, &index, sofar, out);
         }
-        Column::Time => fill(test, b.time(), sofar, out),
-        Column::Thread => fill(test, b.thread(), sofar, out),
-        Column::Space => fill(test, b.space(), sofar, out),
-        Column::Offset => fill(test, b.offset(), sofar, out),
-        Column::Width => fill(test, b.width(), sofar, out),
-        Column::Value => fill(test, b.value(), sofar, out),
+        Column::Time => fill_column(test, b.time(), sofar, out),
+        Column::Thread => fill_column(test, b.thread(), sofar, out),
+        Column::Space => fill_column(test, b.space(), sofar, out),
+        Column::Offset => fill_column(test, b.offset(), sofar, out),
+        Column::Width => fill_column(test, b.width(), sofar, out),
+        Column::Value => fill_column(test, b.value(), sofar, out),
     }
     let has = match (column, b.has_some()) {
         (Column::Space | Column::Offset, Some(m)) => &m.place,

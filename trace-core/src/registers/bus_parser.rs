@@ -2,9 +2,8 @@
 
 use super::bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, CopyEngine, QueueEngine};
 use super::map_error::{RegisterMapError, SourceLocation};
-use super::raw::{RawBusCommand, RawBusMaster};
+use super::raw::{RawBusCommand, RawBusMaster, RawCopyEngine, RawQueueEngine};
 use super::{Register, RegisterMap, Role};
-use crate::RegOffset;
 
 /// Finds the registers that a map's engine names. An unknown register name is an error. A register without the bus
 /// address type gives a map that refuses bus mastering.
@@ -13,12 +12,45 @@ pub(super) fn parse_bus_master(
     at: &SourceLocation<'_>,
     raw: &RawBusMaster,
 ) -> Result<BusMaster, RegisterMapError> {
-    let plain = |name: &String| {
-        let found = map.find_by_name(name).map(|r| r.offset);
-        found.ok_or_else(|| at.err(format!("there is no register {name}")))
+    let mut registers = RegisterFinder {
+        map,
+        at,
+        untyped: Vec::new(),
     };
-    let mut untyped = Vec::new();
-    let mut address = |name: &String| {
+    let (engine, why) = match raw {
+        RawBusMaster::Copy(raw) => (BusEngine::Copy(parse_copy_engine(&mut registers, raw)?), &raw.why),
+        RawBusMaster::Virtqueue(raw) => (BusEngine::Virtqueue(parse_queue_engine(&mut registers, raw)?), &raw.why),
+    };
+    if why.trim().is_empty() {
+        return Err(at.err("why is empty: it must explain why these are all addresses that the device gets"));
+    }
+    let mut master = BusMaster {
+        engine,
+        why: why.clone(),
+        refused: None,
+    };
+    master.refused = registers.describe_refusal(&master);
+    Ok(master)
+}
+
+/// Finds registers by the names in the table.
+struct RegisterFinder<'a> {
+    map: &'a RegisterMap,
+    at: &'a SourceLocation<'a>,
+    /// Names of address registers that the map does not type as bus addresses that may be replayed.
+    untyped: Vec<String>,
+}
+
+impl RegisterFinder<'_> {
+    /// Returns the offset of a register.
+    fn find_offset(&self, name: &str) -> Result<u32, RegisterMapError> {
+        let found = self.map.find_by_name(name).map(|r| r.offset.get());
+        found.ok_or_else(|| self.at.err(format!("there is no register {name}")))
+    }
+
+    /// Returns the register, or the pair of registers, that holds an address.
+    fn find_address(&mut self, name: &str) -> Result<AddressRegister, RegisterMapError> {
+        let (map, at) = (self.map, self.at);
         let low = map
             .find_by_name(name)
             .or_else(|| map.find_by_name(&format!("{name}_LO")));
@@ -31,125 +63,109 @@ pub(super) fn parse_bus_master(
         }
         let halves = [Some(low), high];
         let other = |r: &&Register| r.replay.role != Some(Role::BusAddress) || !r.replay.write;
-        untyped.extend(halves.into_iter().flatten().filter(other).map(|r| r.name.clone()));
+        self.untyped
+            .extend(halves.into_iter().flatten().filter(other).map(|r| r.name.clone()));
         Ok(AddressRegister {
-            name: name.clone(),
+            name: name.to_owned(),
             low: low.offset.get(),
             high: high.map(|r| r.offset.get()),
             local: low.local.clone().unwrap_or(0..0),
         })
-    };
-    let bit = |n: u8| 1u64.checked_shl(n.into()).ok_or_else(|| at.err(format!("bit {n}")));
-    let (engine, why) = match raw {
-        RawBusMaster::Copy {
-            why,
-            source,
-            destination,
-            count,
-            command,
-            start,
-            to_memory,
-        } => {
-            let (source, destination) = (address(source)?, address(destination)?);
-            if source.local != destination.local || source.local.is_empty() {
-                return Err(at.err("source and destination need the same `local`, the device's own buffer"));
-            }
-            let engine = CopyEngine {
-                source,
-                destination,
-                count: plain(count)?.get(),
-                command: plain(command)?.get(),
-                start: bit(*start)?,
-                to_memory: bit(*to_memory)?,
-            };
-            (BusEngine::Copy(engine), why)
-        }
-        RawBusMaster::Virtqueue {
-            why,
-            status,
-            feature_select,
-            feature,
-            features,
-            behind_iommu,
-            select,
-            size,
-            most_entries,
-            enable,
-            descriptors,
-            driver,
-            device,
-            never,
-            command,
-        } => {
-            if let Some(n) = behind_iommu.filter(|n| bit(*n).is_ok() && !features.contains(n)) {
-                return Err(at.err(format!(
-                    "feature {n} behind an IOMMU is not in the list of allowed features"
-                )));
-            }
-            let features = features.iter().map(|n| bit(*n));
-            let mut commands: Vec<BusCommand> = command.iter().map(of_raw).collect();
-            commands.sort_by_key(|c| c.number);
-            if commands.array_windows().any(|[a, b]| a.number == b.number) {
-                return Err(at.err("two commands have the same number"));
-            }
-            for e in commands.iter().filter_map(|c| c.entries) {
-                let inside = |field: u32, bytes: u32| field.checked_add(bytes).is_some_and(|end| end <= e.bytes);
-                if e.bytes > 4096 || !inside(e.address_at, 8) || !inside(e.length_at, 4) {
-                    return Err(at.err("the address or length of an entry is outside the entry"));
-                }
-            }
-            let engine = QueueEngine {
-                status: plain(status)?.get(),
-                feature_select: plain(feature_select)?.get(),
-                feature: plain(feature)?.get(),
-                features: features.sum::<Result<u64, _>>()?,
-                behind_iommu: behind_iommu.map_or(Ok(0), bit)?,
-                select: plain(select)?.get(),
-                size: plain(size)?.get(),
-                most_entries: *most_entries,
-                enable: plain(enable)?.get(),
-                descriptors: address(descriptors)?,
-                driver: address(driver)?,
-                device: address(device)?,
-                never: never
-                    .iter()
-                    .map(|n| plain(n).map(RegOffset::get))
-                    .collect::<Result<_, _>>()?,
-                commands,
-            };
-            (BusEngine::Virtqueue(engine), why)
-        }
-    };
-    if why.trim().is_empty() {
-        return Err(at.err("why is empty: it must explain why these are all addresses that the device gets"));
     }
-    let mut master = BusMaster {
-        engine,
-        why: why.clone(),
-        refused: None,
-    };
-    let known = |offset: u32| {
-        let all = master.addresses();
-        all.iter().any(|a| a.low == offset || a.high == Some(offset))
-    };
-    let other = map
-        .registers()
-        .find(|r| r.replay.role == Some(Role::BusAddress) && r.replay.write && !known(r.offset.get()));
-    let refused = match (untyped.first(), other) {
-        (Some(name), _) => Some(format!(
-            "{name} holds a bus address, but the map does not type it as one that may be replayed"
-        )),
-        (None, Some(r)) => Some(format!(
+
+    /// Returns the number in which only bit `n` is set.
+    fn bit(&self, n: u8) -> Result<u64, RegisterMapError> {
+        1u64.checked_shl(n.into())
+            .ok_or_else(|| self.at.err(format!("bit {n}")))
+    }
+
+    /// Returns why the map refuses bus mastering, or `None` if it does not.
+    fn describe_refusal(&self, master: &BusMaster) -> Option<String> {
+        if let Some(name) = self.untyped.first() {
+            return Some(format!(
+                "{name} holds a bus address, but the map does not type it as one that may be replayed"
+            ));
+        }
+        let addresses = master.addresses();
+        let is_known = |offset: u32| addresses.iter().any(|a| a.low == offset || a.high == Some(offset));
+        let is_unknown_address =
+            |r: &&Register| r.replay.role == Some(Role::BusAddress) && r.replay.write && !is_known(r.offset.get());
+        let other = self.map.registers().find(is_unknown_address)?;
+        Some(format!(
             "the map does not state what the device does with the address in {}",
-            r.name
-        )),
-        (None, None) => None,
-    };
-    master.refused = refused;
-    Ok(master)
+            other.name
+        ))
+    }
 }
 
-fn of_raw(raw: &RawBusCommand) -> BusCommand {
+fn parse_copy_engine(registers: &mut RegisterFinder<'_>, raw: &RawCopyEngine) -> Result<CopyEngine, RegisterMapError> {
+    let source = registers.find_address(&raw.source)?;
+    let destination = registers.find_address(&raw.destination)?;
+    if source.local != destination.local || source.local.is_empty() {
+        return Err(registers
+            .at
+            .err("source and destination need the same `local`, the device's own buffer"));
+    }
+    Ok(CopyEngine {
+        source,
+        destination,
+        count: registers.find_offset(&raw.count)?,
+        command: registers.find_offset(&raw.command)?,
+        start: registers.bit(raw.start)?,
+        to_memory: registers.bit(raw.to_memory)?,
+    })
+}
+
+fn parse_queue_engine(
+    registers: &mut RegisterFinder<'_>,
+    raw: &RawQueueEngine,
+) -> Result<QueueEngine, RegisterMapError> {
+    let is_refused = |n: &u8| registers.bit(*n).is_ok() && !raw.features.contains(n);
+    if let Some(n) = raw.behind_iommu.filter(is_refused) {
+        return Err(registers.at.err(format!(
+            "feature {n} behind an IOMMU is not in the list of allowed features"
+        )));
+    }
+    let commands = parse_commands(registers.at, &raw.command)?;
+    Ok(QueueEngine {
+        status: registers.find_offset(&raw.status)?,
+        feature_select: registers.find_offset(&raw.feature_select)?,
+        feature: registers.find_offset(&raw.feature)?,
+        features: raw.features.iter().map(|n| registers.bit(*n)).sum::<Result<u64, _>>()?,
+        behind_iommu: raw.behind_iommu.map_or(Ok(0), |n| registers.bit(n))?,
+        select: registers.find_offset(&raw.select)?,
+        size: registers.find_offset(&raw.size)?,
+        most_entries: raw.most_entries,
+        enable: registers.find_offset(&raw.enable)?,
+        descriptors: registers.find_address(&raw.descriptors)?,
+        driver: registers.find_address(&raw.driver)?,
+        device: registers.find_address(&raw.device)?,
+        never: raw
+            .never
+            .iter()
+            .map(|n| registers.find_offset(n))
+            .collect::<Result<_, _>>()?,
+        commands,
+    })
+}
+
+/// Parses the commands of a queue, sorted by number.
+fn parse_commands(at: &SourceLocation<'_>, raw: &[RawBusCommand]) -> Result<Vec<BusCommand>, RegisterMapError> {
+    let mut commands: Vec<BusCommand> = raw.iter().map(convert_command).collect();
+    commands.sort_by_key(|c| c.number);
+    if commands.array_windows().any(|[a, b]| a.number == b.number) {
+        return Err(at.err("two commands have the same number"));
+    }
+    for e in commands.iter().filter_map(|c| c.entries) {
+        let inside = |field: u32, bytes: u32| field.checked_add(bytes).is_some_and(|end| end <= e.bytes);
+        if e.bytes > 4096 || !inside(e.address_at, 8) || !inside(e.length_at, 4) {
+            return Err(at.err("the address or length of an entry is outside the entry"));
+        }
+    }
+    Ok(commands)
+}
+
+fn convert_command(raw: &RawBusCommand) -> BusCommand {
     BusCommand {
         number: raw.number,
         name: raw.name.clone(),

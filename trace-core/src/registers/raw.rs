@@ -80,41 +80,46 @@ pub(super) struct RawGpu {
 
 /// The `[bus-master]` table: how the device gets the addresses that it reads and writes by itself.
 #[derive(Deserialize)]
-#[serde(
-    tag = "engine",
-    rename_all = "kebab-case",
-    rename_all_fields = "kebab-case",
-    deny_unknown_fields
-)]
+#[serde(tag = "engine", rename_all = "kebab-case")]
 pub(super) enum RawBusMaster {
-    Copy {
-        why: String,
-        source: String,
-        destination: String,
-        count: String,
-        command: String,
-        start: u8,
-        to_memory: u8,
-    },
-    Virtqueue {
-        why: String,
-        status: String,
-        feature_select: String,
-        feature: String,
-        features: Vec<u8>,
-        behind_iommu: Option<u8>,
-        select: String,
-        size: String,
-        most_entries: u16,
-        enable: String,
-        descriptors: String,
-        driver: String,
-        device: String,
-        #[serde(default)]
-        never: Vec<String>,
-        #[serde(default)]
-        command: Vec<RawBusCommand>,
-    },
+    Copy(RawCopyEngine),
+    Virtqueue(RawQueueEngine),
+}
+
+/// An engine that copies between memory and the device's own buffer.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct RawCopyEngine {
+    pub why: String,
+    pub source: String,
+    pub destination: String,
+    pub count: String,
+    pub command: String,
+    pub start: u8,
+    pub to_memory: u8,
+}
+
+/// An engine that reads queues of buffers.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct RawQueueEngine {
+    pub why: String,
+    pub status: String,
+    pub feature_select: String,
+    pub feature: String,
+    pub features: Vec<u8>,
+    pub behind_iommu: Option<u8>,
+    pub select: String,
+    pub size: String,
+    pub most_entries: u16,
+    pub enable: String,
+    pub descriptors: String,
+    pub driver: String,
+    pub device: String,
+    #[serde(default)]
+    pub never: Vec<String>,
+    #[serde(default)]
+    pub command: Vec<RawBusCommand>,
 }
 
 /// A command in the buffers of a queue.

@@ -1,5 +1,6 @@
 //! A call on its way into the file: its row and its payload.
 
+use trace_core::GpuVa;
 use trace_core::recording::CallEvent;
 
 /// A slot for awaited content or for content in parts.
@@ -30,7 +31,7 @@ pub enum EntryPayload {
     /// them hold what they held in the last snapshot of the range.
     Snapshot {
         /// The range: first address and size in bytes.
-        range: (u64, u64),
+        range: (GpuVa, u64),
         /// New content: its offset in the row, and the bytes. Each part starts and ends at a page boundary or at the
         /// row's.
         parts: Vec<(u64, Vec<u8>)>,

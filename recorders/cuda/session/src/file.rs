@@ -6,7 +6,6 @@ use crate::error::SessionError;
 use crate::tables::TablesSnapshot;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use trace_core::PAGE_SIZE;
 use trace_core::container::{ContainerError, FileSink, Writer};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
@@ -14,6 +13,7 @@ use trace_core::recording::{
     AllocationRow, CallEvent, CallRow, Clock, CopyRow, EventKind, FillRow, LaunchRow, Metadata, NO_CONTENT, OrderRow,
     SectionKind, TraceKind,
 };
+use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Size of columns and pages that are collected before a write, bytes.
 const FLUSH_AT_BYTES: usize = 16 << 20;
@@ -56,7 +56,7 @@ pub(crate) struct File {
     /// Number of events as of the last commit with reserved space after it.
     safe: u64,
     /// Pages of each memory range in its last snapshot: by first address, size in bytes and ids.
-    snapshots: BTreeMap<u64, (u64, Vec<u32>)>,
+    snapshots: BTreeMap<GpuVa, (u64, Vec<u32>)>,
 }
 
 impl std::fmt::Debug for File {
@@ -165,7 +165,7 @@ impl File {
             (CallEvent::Copy(row), with) => {
                 let ids = match with {
                     EntryPayload::Content(b) if Some(b.len() as u64) == row.total() => {
-                        let phase = (row.device().get() % PAGE_SIZE as u64) as usize;
+                        let phase = row.device().in_page();
                         let ids = self.content.store(phase, &b);
                         Some(ids.ok_or_else(|| self.too_many("pages"))?)
                     }
@@ -230,13 +230,13 @@ impl File {
     fn snapshot(
         &mut self,
         row: &CopyRow,
-        range: (u64, u64),
+        range: (GpuVa, u64),
         parts: &[(u64, Vec<u8>)],
     ) -> Result<Option<Vec<u32>>, SessionError> {
-        let page = PAGE_SIZE as u64;
         let (from, bytes) = range;
-        let end = row.from.checked_add(row.bytes);
-        let inside = row.from >= from && end.is_some_and(|e| from.checked_add(bytes).is_some_and(|all| e <= all));
+        let row_at = GpuVa::new(row.from);
+        let end = row_at.checked_add(row.bytes);
+        let inside = row_at >= from && end.is_some_and(|e| from.checked_add(bytes).is_some_and(|all| e <= all));
         let Some(end) = end.filter(|_| inside && row.rows == 1 && row.bytes > 0) else {
             return Ok(None);
         };
@@ -247,9 +247,9 @@ impl File {
         };
         let mut whole = true;
         for (offset, content) in parts {
-            let at = row.from.saturating_add(*offset);
-            let first = (at / page - from / page) as usize;
-            let ids = self.store((at % page) as usize, content)?;
+            let at = row_at.saturating_add(*offset);
+            let first = (at.page() - from.page()) as usize;
+            let ids = self.store(at.in_page(), content)?;
             // Pages arrive in order: a page after an unknown one is unknown as well.
             whole &= first <= known.len() && at.saturating_add(content.len() as u64) <= end;
             if whole {
@@ -261,7 +261,8 @@ impl File {
                 }
             }
         }
-        let (first, last) = (row.from / page - from / page, (end - 1) / page - from / page);
+        let first = row_at.page() - from.page();
+        let last = end.wrapping_sub(1).page() - from.page();
         let ids = known.get(first as usize..=last as usize).map(<[u32]>::to_vec);
         self.snapshots.insert(from, (bytes, known));
         Ok(ids.filter(|_| whole))

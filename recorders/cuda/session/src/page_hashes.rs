@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use trace_core::PAGE_SIZE;
+use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Size of a page, bytes.
 const PAGE: u64 = PAGE_SIZE as u64;
@@ -62,15 +62,15 @@ pub fn hash_page(at: usize, bytes: &[u8]) -> PageHash {
 
 /// Returns the number of pages that a memory range overlaps.
 #[must_use]
-pub fn count_pages(at: u64, bytes: u64) -> u64 {
-    (at % PAGE).saturating_add(bytes).div_ceil(PAGE)
+pub fn count_pages(at: GpuVa, bytes: u64) -> u64 {
+    (at.in_page() as u64).saturating_add(bytes).div_ceil(PAGE)
 }
 
 /// Returns the hashes of the pages of a range that starts at `at` and holds `content`.
 #[must_use]
-pub fn hash_pages(at: u64, content: &[u8]) -> Vec<PageHash> {
+pub fn hash_pages(at: GpuVa, content: &[u8]) -> Vec<PageHash> {
     let mut all = Vec::with_capacity(content.len() / PAGE_SIZE + 2);
-    let (mut place, mut rest) = ((at % PAGE) as usize, content);
+    let (mut place, mut rest) = (at.in_page(), content);
     while !rest.is_empty() {
         let (page, behind) = rest.split_at(rest.len().min(PAGE_SIZE - place));
         all.push(hash_page(place, page));
@@ -88,18 +88,18 @@ struct RangeHashes {
 /// Hashes of the memory ranges in the recording.
 #[derive(Debug, Default)]
 pub struct PageHashes {
-    ranges: BTreeMap<u64, RangeHashes>,
+    ranges: BTreeMap<GpuVa, RangeHashes>,
 }
 
 impl PageHashes {
     /// Returns whether a snapshot has this range already.
     #[must_use]
-    pub fn has_range(&self, at: u64, bytes: u64) -> bool {
+    pub fn has_range(&self, at: GpuVa, bytes: u64) -> bool {
         self.ranges.get(&at).is_some_and(|k| k.bytes == bytes)
     }
 
     /// Returns the known ranges: first address and size in bytes.
-    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn ranges(&self) -> impl Iterator<Item = (GpuVa, u64)> + '_ {
         self.ranges.iter().map(|(at, k)| (*at, k.bytes))
     }
 
@@ -107,7 +107,7 @@ impl PageHashes {
     /// relative to the start of the range.
     ///
     /// A range that was not known is new as a whole. Hashes beyond the range's pages are ignored.
-    pub fn update(&mut self, at: u64, bytes: u64, first: u64, hashes: &[PageHash]) -> Vec<Range<u64>> {
+    pub fn update(&mut self, at: GpuVa, bytes: u64, first: u64, hashes: &[PageHash]) -> Vec<Range<u64>> {
         let known = self.ranges.entry(at).or_insert_with(|| RangeHashes {
             bytes,
             pages: Vec::new(),
@@ -119,7 +119,7 @@ impl PageHashes {
             };
         }
         let mut changed: Vec<Range<u64>> = Vec::new();
-        let phase = at % PAGE;
+        let phase = at.in_page() as u64;
         for (n, hash) in (first..count_pages(at, bytes)).zip(hashes) {
             match known.pages.get_mut(n as usize) {
                 Some(was) if was == hash => continue,
@@ -138,7 +138,7 @@ impl PageHashes {
     }
 
     /// Removes a range that the recording does not hold any more.
-    pub fn forget(&mut self, at: u64) {
+    pub fn forget(&mut self, at: GpuVa) {
         self.ranges.remove(&at);
     }
 
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn changed_pages_are_returned_as_byte_ranges() {
-        let at = 0x1539_4000_0200;
+        let at = GpuVa::new(0x1539_4000_0200);
         let mut content = vec![1u8; 3 * PAGE_SIZE];
         let bytes = content.len() as u64;
         let mut stored = PageHashes::default();
@@ -238,7 +238,7 @@ mod tests {
             content in proptest::collection::vec(any::<u8>(), 1..20_000),
             changes in proptest::collection::vec((any::<proptest::sample::Index>(), 1u8..), 0..6),
         ) {
-            let at = 0x7000_0000 + phase;
+            let at = GpuVa::new(0x7000_0000 + phase);
             let bytes = content.len() as u64;
             let mut stored = PageHashes::default();
             prop_assert_eq!(stored.update(at, bytes, 0, &hash_pages(at, &content)), vec![0..bytes]);
@@ -248,7 +248,7 @@ mod tests {
                 changed[n] = changed[n].wrapping_add(*by);
             }
             let ranges = stored.update(at, bytes, 0, &hash_pages(at, &changed));
-            let page = |n: usize| (at + n as u64) / 4096;
+            let page = |n: usize| (at + n as u64).page();
             let differ: std::collections::BTreeSet<u64> =
                 (0..content.len()).filter(|n| content[*n] != changed[*n]).map(page).collect();
             for n in 0..content.len() {

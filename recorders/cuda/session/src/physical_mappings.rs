@@ -1,6 +1,7 @@
 //! Physical memory that a program maps, and which of it is mapped at several addresses.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use trace_core::GpuVa;
 
 /// The relation of a mapping to earlier ones, for a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +9,7 @@ pub enum Relation {
     /// Memory of its own.
     Separate,
     /// The memory that was mapped at this address before.
-    SameAs(u64),
+    SameAs(GpuVa),
     /// Memory that a replay cannot distinguish from other memory.
     Ambiguous,
 }
@@ -17,19 +18,19 @@ pub enum Relation {
 #[derive(Debug, Default)]
 pub struct PhysicalMappings {
     /// The last mapping at each address: size in bytes and the memory's number.
-    first: BTreeMap<u64, (u64, u64)>,
+    first: BTreeMap<GpuVa, (u64, u64)>,
     /// First mapped address of each memory.
-    places: HashMap<u64, u64>,
+    places: HashMap<u64, GpuVa>,
     /// Memory that was mapped at several addresses.
     shared: HashSet<u64>,
 }
 
 impl PhysicalMappings {
     /// Adds a mapping of memory `number` at an address. Returns its relation for a replay, which maps each range once.
-    pub fn relate(&mut self, at: u64, bytes: u64, number: u64) -> Relation {
+    pub fn relate(&mut self, at: GpuVa, bytes: u64, number: u64) -> Relation {
         let end = at.saturating_add(bytes);
-        let over = |(from, (length, _)): (&u64, &(u64, u64))| from.saturating_add(*length) > at;
-        let before: Vec<(u64, u64, u64)> = self
+        let over = |(from, (length, _)): (&GpuVa, &(u64, u64))| from.saturating_add(*length) > at;
+        let before: Vec<(GpuVa, u64, u64)> = self
             .first
             .range(..end)
             .rev()
@@ -67,7 +68,7 @@ mod tests {
     #[test]
     fn remapped_memory_is_distinguished_from_double_mappings() {
         let mut m = PhysicalMappings::default();
-        let (a, b, c) = (0x1000_0000, 0x2000_0000, 0x3000_0000);
+        let [a, b, c] = [0x1000_0000, 0x2000_0000, 0x3000_0000].map(GpuVa::new);
         assert_eq!(m.relate(a, GRANULE, 1), Relation::Separate);
         // Other memory at the same address counts as separate, because it was never mapped elsewhere.
         assert_eq!(m.relate(a, GRANULE, 2), Relation::Separate);

@@ -7,6 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use trace_core::GpuVa;
 
 /// Maximum size of the data that waits for the writer thread, bytes; beyond it callers wait.
 pub(crate) const MAX_WAITING_BYTES: u64 = if cfg!(test) { 4 << 20 } else { 512 << 20 };
@@ -34,8 +35,8 @@ pub(crate) struct Queue {
     pub entries: VecDeque<Entry>,
     /// Supplied content that is not yet taken.
     pub supplied: HashMap<Slot, SuppliedContent>,
-    /// Content in parts: the slot, its offset in its page, bytes.
-    pub parts: Vec<(Slot, u64, Vec<u8>)>,
+    /// Content in parts: the slot, the device address, bytes.
+    pub parts: Vec<(Slot, GpuVa, Vec<u8>)>,
     /// Size of the waiting data, bytes.
     waiting: u64,
     /// Code to store, by module number.
@@ -47,7 +48,7 @@ pub(crate) struct Queue {
 pub(crate) struct QueueBatch {
     pub entries: VecDeque<Entry>,
     pub supplied: HashMap<Slot, SuppliedContent>,
-    pub parts: Vec<(Slot, u64, Vec<u8>)>,
+    pub parts: Vec<(Slot, GpuVa, Vec<u8>)>,
     pub code: Vec<(u32, Vec<u8>)>,
     /// The recording ends: this is the last batch.
     pub last: bool,

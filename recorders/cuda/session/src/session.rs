@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
+use trace_core::GpuVa;
 use trace_core::recording::CallEvent;
 
 /// Time without progress after which a caller stops waiting for the end of the recording.
@@ -131,7 +132,7 @@ impl Session {
 
     /// Hands over a part of a copy's content, for the device address `at`. The parts of a slot are in order, and each
     /// except the first starts at a page boundary.
-    pub fn supply_part(&self, slot: Slot, at: u64, content: Vec<u8>) {
+    pub fn supply_part(&self, slot: Slot, at: GpuVa, content: Vec<u8>) {
         if self.is_going() {
             self.shared
                 .put(content.len() as u64, |q| q.parts.push((slot, at, content)));

@@ -5,6 +5,7 @@
 //! releases it when its last byte is free.
 
 use std::collections::BTreeMap;
+use trace_core::GpuVa;
 
 /// Size of the unit in which memory is mapped and released, bytes.
 pub const GRANULE: u64 = 2 << 20;
@@ -22,13 +23,13 @@ pub trait Backing {
     ///
     /// # Errors
     /// Returns an error if no memory is left, or if the device refuses.
-    fn map(&mut self, at: u64, bytes: u64) -> Result<(), Self::Error>;
+    fn map(&mut self, at: GpuVa, bytes: u64) -> Result<(), Self::Error>;
 
     /// Unmaps the memory of one mapping: the range is one that was passed to [`Backing::map`].
     ///
     /// # Errors
     /// Returns an error if the device refuses.
-    fn unmap(&mut self, at: u64, bytes: u64) -> Result<(), Self::Error>;
+    fn unmap(&mut self, at: GpuVa, bytes: u64) -> Result<(), Self::Error>;
 }
 
 /// Why an allocation fails.
@@ -48,14 +49,14 @@ pub enum WindowError<E> {
 /// A range of addresses with its allocations.
 #[derive(Debug)]
 pub struct Window {
-    base: u64,
+    base: GpuVa,
     bytes: u64,
     /// Taken ranges: first address and requested size in bytes.
-    taken: BTreeMap<u64, u64>,
+    taken: BTreeMap<GpuVa, u64>,
     /// Free ranges: first address and size in bytes, never adjacent.
-    free: BTreeMap<u64, u64>,
+    free: BTreeMap<GpuVa, u64>,
     /// Granules with memory: first address, and the allocations that share them.
-    granules: BTreeMap<u64, MappedGranules>,
+    granules: BTreeMap<GpuVa, MappedGranules>,
 }
 
 #[derive(Debug)]
@@ -67,7 +68,7 @@ struct MappedGranules {
 impl Window {
     /// Returns an empty window. Both numbers are multiples of [`GRANULE`].
     #[must_use]
-    pub fn new(base: u64, bytes: u64) -> Self {
+    pub fn new(base: GpuVa, bytes: u64) -> Self {
         Self {
             base,
             bytes,
@@ -79,25 +80,25 @@ impl Window {
 
     /// Returns the first address and the size in bytes.
     #[must_use]
-    pub fn range(&self) -> (u64, u64) {
+    pub fn range(&self) -> (GpuVa, u64) {
         (self.base, self.bytes)
     }
 
     /// Returns whether an address lies in the window.
     #[must_use]
-    pub fn contains(&self, at: u64) -> bool {
-        at.checked_sub(self.base).is_some_and(|n| n < self.bytes)
+    pub fn contains(&self, at: GpuVa) -> bool {
+        at.offset_from(self.base).is_some_and(|n| n < self.bytes)
     }
 
     /// Returns the allocation that contains an address: first address and size in bytes.
     #[must_use]
-    pub fn find(&self, at: u64) -> Option<(u64, u64)> {
+    pub fn find(&self, at: GpuVa) -> Option<(GpuVa, u64)> {
         let (first, bytes) = self.taken.range(..=at).next_back()?;
-        (at - first < *bytes).then_some((*first, *bytes))
+        (at - *first < *bytes).then_some((*first, *bytes))
     }
 
     /// Returns the first address and the size in bytes of each allocation, by address.
-    pub fn allocations(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn allocations(&self) -> impl Iterator<Item = (GpuVa, u64)> + '_ {
         self.taken.iter().map(|(at, bytes)| (*at, *bytes))
     }
 
@@ -105,14 +106,14 @@ impl Window {
     ///
     /// # Errors
     /// Returns an error if there is no free range, or no memory.
-    pub fn allocate<B: Backing>(&mut self, bytes: u64, backing: &mut B) -> Result<u64, WindowError<B::Error>> {
+    pub fn allocate<B: Backing>(&mut self, bytes: u64, backing: &mut B) -> Result<GpuVa, WindowError<B::Error>> {
         let full = WindowError::Full { bytes };
         let length = bytes
             .max(1)
             .checked_next_multiple_of(ALIGN)
             .ok_or(WindowError::Full { bytes })?;
         let at = self.find_room(length).ok_or(full)?;
-        let first = at - at % GRANULE;
+        let first = at.align_down(GRANULE);
         let end = at + length;
         let mut made = Vec::new();
         let mut granule = first;
@@ -145,7 +146,7 @@ impl Window {
     }
 
     /// Undoes what a failed allocation has taken of granules so far.
-    fn undo<B: Backing>(&mut self, first: u64, to: u64, made: &[u64], backing: &mut B) {
+    fn undo<B: Backing>(&mut self, first: GpuVa, to: GpuVa, made: &[GpuVa], backing: &mut B) {
         for (at, m) in self.granules.range_mut(first..to) {
             m.users -= 1;
             if m.users == 0 && made.contains(at) {
@@ -160,7 +161,7 @@ impl Window {
     ///
     /// # Errors
     /// Returns an error if memory could not be unmapped; the addresses are free all the same.
-    pub fn free<B: Backing>(&mut self, at: u64, backing: &mut B) -> Option<Result<u64, B::Error>> {
+    pub fn free<B: Backing>(&mut self, at: GpuVa, backing: &mut B) -> Option<Result<u64, B::Error>> {
         let bytes = self.taken.remove(&at)?;
         self.mark_free(extent(at, bytes));
         let end = at + bytes;
@@ -187,17 +188,17 @@ impl Window {
     }
 
     /// Returns the first free address for an allocation whose length is a multiple of [`ALIGN`].
-    fn find_room(&self, length: u64) -> Option<u64> {
+    fn find_room(&self, length: u64) -> Option<GpuVa> {
         let unit = if length >= LARGE { GRANULE } else { ALIGN };
         let length = length.checked_next_multiple_of(unit)?;
         self.free.iter().find_map(|(first, bytes)| {
-            let at = first.next_multiple_of(unit);
-            (at.checked_add(length)? <= first + bytes).then_some(at)
+            let at = first.align_up(unit)?;
+            (at.checked_add(length)? <= *first + *bytes).then_some(at)
         })
     }
 
     /// Removes a range from the free range that contains it.
-    fn mark_taken(&mut self, (from, to): (u64, u64)) {
+    fn mark_taken(&mut self, (from, to): (GpuVa, GpuVa)) {
         let Some((first, bytes)) = self.free.range(..=from).next_back().map(|(a, n)| (*a, *n)) else {
             return;
         };
@@ -211,7 +212,7 @@ impl Window {
     }
 
     /// Adds a range to the free ranges.
-    fn mark_free(&mut self, (mut from, mut to): (u64, u64)) {
+    fn mark_free(&mut self, (mut from, mut to): (GpuVa, GpuVa)) {
         if let Some((first, bytes)) = self.free.range(..from).next_back().map(|(a, n)| (*a, *n))
             && first + bytes == from
         {
@@ -226,7 +227,7 @@ impl Window {
 }
 
 /// Returns the range that an allocation blocks: a large one takes whole granules, which nothing else shares.
-fn extent(at: u64, bytes: u64) -> (u64, u64) {
+fn extent(at: GpuVa, bytes: u64) -> (GpuVa, GpuVa) {
     let length = bytes.next_multiple_of(ALIGN);
     let unit = if length >= LARGE { GRANULE } else { ALIGN };
     (at, at + length.next_multiple_of(unit))
@@ -241,25 +242,25 @@ mod tests {
     /// Memory that counts mappings and refuses overlapping mappings.
     #[derive(Default)]
     struct CountingMemory {
-        mapped: BTreeMap<u64, u64>,
+        mapped: BTreeMap<GpuVa, u64>,
         remaining: Option<u64>,
     }
 
     impl Backing for CountingMemory {
         type Error = String;
 
-        fn map(&mut self, at: u64, bytes: u64) -> Result<(), String> {
-            assert!(at.is_multiple_of(GRANULE) && bytes.is_multiple_of(GRANULE) && bytes > 0);
+        fn map(&mut self, at: GpuVa, bytes: u64) -> Result<(), String> {
+            assert!(at.is_aligned(GRANULE) && bytes.is_multiple_of(GRANULE) && bytes > 0);
             if let Some(remaining) = &mut self.remaining {
                 *remaining = remaining.checked_sub(bytes).ok_or("no memory left")?;
             }
             let before = self.mapped.range(..at + bytes).next_back();
-            assert!(before.is_none_or(|(a, n)| a + n <= at), "{at:#x} is mapped already");
+            assert!(before.is_none_or(|(a, n)| *a + *n <= at), "{at} is mapped already");
             self.mapped.insert(at, bytes);
             Ok(())
         }
 
-        fn unmap(&mut self, at: u64, bytes: u64) -> Result<(), String> {
+        fn unmap(&mut self, at: GpuVa, bytes: u64) -> Result<(), String> {
             assert_eq!(self.mapped.remove(&at), Some(bytes));
             if let Some(remaining) = &mut self.remaining {
                 *remaining += bytes;
@@ -268,7 +269,7 @@ mod tests {
         }
     }
 
-    const BASE: u64 = 0x1539_4000_0000;
+    const BASE: GpuVa = GpuVa::new(0x1539_4000_0000);
 
     #[test]
     fn small_allocations_share_a_granule_and_large_ones_do_not() {
@@ -287,7 +288,7 @@ mod tests {
         assert_eq!(w.allocate(GRANULE / 2 - 512, &mut b).unwrap(), BASE + 1536);
         assert_eq!(w.find(large + 3 * GRANULE), Some((large, 3 * GRANULE + 1)));
         assert_eq!(w.find(large + 3 * GRANULE + 1), None);
-        assert!(w.contains(BASE) && !w.contains(BASE - 1) && !w.contains(BASE + 64 * GRANULE));
+        assert!(w.contains(BASE) && !w.contains(BASE.wrapping_sub(1)) && !w.contains(BASE + 64 * GRANULE));
         assert_eq!(w.free(large, &mut b), Some(Ok(3 * GRANULE + 1)));
         assert_eq!(w.free(large, &mut b), None);
         assert_eq!(
@@ -325,7 +326,7 @@ mod tests {
     fn very_many_small_pieces_are_served_quickly() {
         let mut w = Window::new(BASE, 4096 * GRANULE);
         let mut b = CountingMemory::default();
-        let all: Vec<u64> = (0..200_000).map(|_| w.allocate(48, &mut b).unwrap()).collect();
+        let all: Vec<GpuVa> = (0..200_000).map(|_| w.allocate(48, &mut b).unwrap()).collect();
         assert_eq!(w.free.len(), 1);
         for at in all.iter().step_by(2).chain(all.iter().skip(1).step_by(2)) {
             assert_eq!(w.free(*at, &mut b), Some(Ok(48)));
@@ -340,7 +341,7 @@ mod tests {
         fn pieces_never_overlap_and_have_memory(steps in proptest::collection::vec((0u8..4, 1u64..5 * GRANULE), 1..200)) {
             let mut w = Window::new(BASE, 40 * GRANULE);
             let mut b = CountingMemory { remaining: Some(30 * GRANULE), ..Default::default() };
-            let mut allocated: Vec<(u64, u64)> = Vec::new();
+            let mut allocated: Vec<(GpuVa, u64)> = Vec::new();
             for (action, n) in steps {
                 if action == 0 && !allocated.is_empty() {
                     let (at, bytes) = allocated.remove(n as usize % allocated.len());
@@ -349,14 +350,14 @@ mod tests {
                     // Most allocations are small.
                     let bytes = if action == 1 { n } else { n % 60_000 + 1 };
                     if let Ok(at) = w.allocate(bytes, &mut b) {
-                        prop_assert!(at.is_multiple_of(512) && at >= BASE && at + bytes <= BASE + 40 * GRANULE);
-                        prop_assert!(allocated.iter().all(|(a, n)| a + n <= at || at + bytes <= *a));
+                        prop_assert!(at.is_aligned(512) && at >= BASE && at + bytes <= BASE + 40 * GRANULE);
+                        prop_assert!(allocated.iter().all(|(a, n)| *a + *n <= at || at + bytes <= *a));
                         allocated.push((at, bytes));
                     }
                 }
                 for (at, bytes) in &allocated {
-                    let is_mapped = |a: u64| b.mapped.range(..=a).next_back().is_some_and(|(m, n)| a - m < *n);
-                    prop_assert!(is_mapped(*at) && is_mapped(at + bytes - 1));
+                    let is_mapped = |a: GpuVa| b.mapped.range(..=a).next_back().is_some_and(|(m, n)| a - *m < *n);
+                    prop_assert!(is_mapped(*at) && is_mapped(*at + (bytes - 1)));
                 }
             }
             for (at, _) in allocated {

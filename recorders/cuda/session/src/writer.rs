@@ -6,7 +6,6 @@ use crate::file::File;
 use crate::queue::{MAX_WAITING_BYTES, QueueBatch, Shared, SuppliedContent};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
-use trace_core::PAGE_SIZE;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::recording::{CallEvent, CallModule};
 
@@ -119,7 +118,7 @@ impl<'a> Writer<'a> {
             self.count(shared, bytes.len() as u64);
         }
         for (slot, at, bytes) in taken.parts {
-            let ids = self.file.store((at % PAGE_SIZE as u64) as usize, &bytes)?;
+            let ids = self.file.store(at.in_page(), &bytes)?;
             self.parts.entry(slot).or_default().extend(ids);
             self.count(shared, bytes.len() as u64);
         }
@@ -226,12 +225,12 @@ impl<'a> Writer<'a> {
             let was = entry.queued_bytes();
             match (&mut entry.call, &mut entry.payload) {
                 (CallEvent::Copy(row), EntryPayload::Content(content)) if row.total() == Some(content.len() as u64) => {
-                    let phase = (row.device().get() % PAGE_SIZE as u64) as usize;
+                    let phase = row.device().in_page();
                     let content = std::mem::take(content);
                     entry.payload = EntryPayload::Stored(self.file.store(phase, &content)?);
                 }
                 (CallEvent::Copy(row), EntryPayload::Awaited(slot)) => {
-                    let (slot, phase) = (*slot, (row.device().get() % PAGE_SIZE as u64) as usize);
+                    let (slot, phase) = (*slot, row.device().in_page());
                     self.behind.insert(slot, (phase, row.total()));
                     if let Some(supplied) = self.supplied.remove(&slot) {
                         self.supply(shared, slot, supplied)?;

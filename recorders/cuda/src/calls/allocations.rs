@@ -10,10 +10,11 @@ use cuda_driver::{
     CuDevicePtr, CuEvent, CuMemPool, CuResult, CuStream, CudaError, EVENT_NO_TIMING, INVALID_HANDLE, OUT_OF_MEMORY,
     POINTER_MANAGED, SUCCESS,
 };
+use trace_core::GpuVa;
 use trace_core::recording::{AllocationKind, OrderRow};
 
 /// Allocates `bytes` bytes from the window and returns their address. Returns `None` if the driver must serve them.
-fn allocate_in_window(r: &Recorder, bytes: u64) -> Option<u64> {
+fn allocate_in_window(r: &Recorder, bytes: u64) -> Option<GpuVa> {
     if bytes == 0 {
         return None;
     }
@@ -48,7 +49,7 @@ fn allocate_by_driver(
     let result = call();
     if is_ok(result) && !at.is_null() {
         // SAFETY: the driver has written the answer.
-        let address = unsafe { *at };
+        let address = GpuVa::new(unsafe { *at });
         // The driver knows for pools of every origin whether the host can access their memory.
         let served = match served {
             DriverMemoryKind::Plain if is_managed(address) => DriverMemoryKind::Managed,
@@ -63,10 +64,10 @@ fn allocate_by_driver(
 }
 
 /// Returns whether host and device share the memory at an address, according to the driver.
-fn is_managed(at: u64) -> bool {
+fn is_managed(at: GpuVa) -> bool {
     let mut managed = 0u32;
     // SAFETY: the query has a valid pointer for the answer, which is four bytes.
-    let asked = unsafe { driver().cuPointerGetAttribute((&raw mut managed).cast(), POINTER_MANAGED, at) };
+    let asked = unsafe { driver().cuPointerGetAttribute((&raw mut managed).cast(), POINTER_MANAGED, at.get()) };
     asked.is_ok() && managed != 0
 }
 
@@ -80,7 +81,7 @@ fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted:
     match served {
         Some(address) => {
             // SAFETY: the program's pointer for the answer is not null.
-            unsafe { *at = address };
+            unsafe { *at = address.get() };
             SUCCESS
         }
         None => {
@@ -111,12 +112,12 @@ fn serve(r: &Recorder, call: Call<'_>, at: *mut CuDevicePtr, bytes: u64, wanted:
 }
 
 /// Returns the address of an allocation, or 0 if the call failed.
-fn address_of(at: *mut CuDevicePtr, result: CuResult) -> u64 {
+fn address_of(at: *mut CuDevicePtr, result: CuResult) -> GpuVa {
     if is_ok(result) && !at.is_null() {
         // SAFETY: the pointer holds the answer if the call succeeded.
-        unsafe { *at }
+        GpuVa::new(unsafe { *at })
     } else {
-        0
+        GpuVa::ZERO
     }
 }
 
@@ -231,7 +232,7 @@ fn allocate_in_stream(
         let may = lock(&r.pools).can_serve(pool);
         let result = serve(r, call, at, bytes, may);
         let address = address_of(at, result);
-        if !may && address != 0 {
+        if !may && address != GpuVa::ZERO {
             match lock(&r.memory).find_shared(address) {
                 Some(range) if range.managed => kind = AllocationKind::TakeManaged,
                 _ => pools::note_driver_pool(r),
@@ -255,12 +256,13 @@ fn allocate_in_stream(
 /// Handles `cuMemFree`.
 pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -> CuResult {
     let begun = r.trace.session.start_call();
+    let at = GpuVa::new(at);
     let mut memory = lock(&r.memory);
     let Some((bytes, context)) = memory.find_piece(at) else {
         let bytes = memory.remove_driver_allocation(at);
         drop(memory);
         let result = call();
-        if at != 0 && r.trace.is_inside() {
+        if at != GpuVa::ZERO && r.trace.is_inside() {
             r.streams.all_done(&r.trace, Some(result));
             lock(&r.shared).forget(at);
             let bytes = bytes.unwrap_or(0);
@@ -298,6 +300,7 @@ pub(crate) fn free(r: &Recorder, _form: Form, call: Call<'_>, at: CuDevicePtr) -
 /// Handles `cuMemFreeAsync`: the memory is freed when the stream reaches this point.
 pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDevicePtr, stream: CuStream) -> CuResult {
     let begun = r.trace.session.start_call();
+    let at = GpuVa::new(at);
     let piece = lock(&r.memory).find_piece(at);
     let (result, bytes) = match piece {
         Some((bytes, context)) if r.trace.capture_flag(stream, form) == 0 => {
@@ -318,7 +321,7 @@ pub(crate) fn free_async(r: &Recorder, form: Form, call: Call<'_>, at: CuDeviceP
 }
 
 /// Frees memory of the window once a stream has done its current work.
-fn free_in_stream(r: &Recorder, form: Form, at: u64, context: usize, stream: CuStream) -> CuResult {
+fn free_in_stream(r: &Recorder, form: Form, at: GpuVa, context: usize, stream: CuStream) -> CuResult {
     let real = form.real_stream(stream);
     let until = match record_event(real) {
         Ok(event) => FreeCondition::Event(event),

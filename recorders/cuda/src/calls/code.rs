@@ -3,6 +3,7 @@
 use super::Call;
 use crate::driver::{is_ok, text};
 use crate::images::{ImageSource, find_source, read_file};
+use crate::process_memory::HostAddr;
 use crate::recorder::Recorder;
 use crate::trace::lock;
 use cuda_driver::{CuDevicePtr, CuFunction, CuKernel, CuLibrary, CuModule, CuResult};
@@ -21,7 +22,7 @@ pub(crate) fn load(
 ) -> CuResult {
     let begun = r.trace.session.start_call();
     // The program can reuse the memory as soon as the call returns.
-    let (source, origin) = find_source(image as u64);
+    let (source, origin) = find_source(HostAddr::from_pointer(image));
     let result = call();
     note(r, handle, result, source, origin, library);
     r.trace.record_call(begun, name, None, &[image as u64], result);

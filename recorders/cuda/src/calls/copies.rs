@@ -4,6 +4,7 @@ use super::{Call, unsupported};
 use crate::content::content_at;
 use crate::driver::is_ok;
 use crate::memory::{is_device, is_pinned};
+use crate::process_memory::HostAddr;
 use crate::recorder::Recorder;
 use crate::shared_memory;
 use crate::streams::rows_end;
@@ -77,9 +78,10 @@ pub(crate) fn copy(r: &Recorder, at: CopyStream, call: Call<'_>, row: CopyRow) -
     let work = lock(&r.streams.progress).add_work(key);
     // Copies on the device return before they are done; copies to memory that the driver does not know are done on
     // return.
+    let to = HostAddr::new(row.to);
     let done = match kind {
         Some(CopyKind::HostToDevice) => at.waits,
-        Some(CopyKind::DeviceToHost) => at.waits || !is_pinned(&r.memory, row.to, rows_end(row.to, row.to_pitch, &row)),
+        Some(CopyKind::DeviceToHost) => at.waits || !is_pinned(&r.memory, to, rows_end(to, row.to_pitch, &row)),
         _ => false,
     };
     match kind {
@@ -88,14 +90,14 @@ pub(crate) fn copy(r: &Recorder, at: CopyStream, call: Call<'_>, row: CopyRow) -
                 || r.streams
                     .is_source_ready(&r.trace, &r.memory, (at.stream, at.form), &row)
             {
-                content_at(&r.trace, row.from, row.from_pitch, &row)
+                content_at(&r.trace, HostAddr::new(row.from), row.from_pitch, &row)
             } else {
                 EntryPayload::Nothing
             };
             r.trace.record(begun, CallEvent::Copy(row), with);
         }
         Some(CopyKind::DeviceToHost) if done => {
-            let with = content_at(&r.trace, row.to, row.to_pitch, &row);
+            let with = content_at(&r.trace, to, row.to_pitch, &row);
             r.trace.record(begun, CallEvent::Copy(row), with);
         }
         Some(CopyKind::DeviceToHost) => r.streams.add_readback(&r.trace, begun, key, work, row),
@@ -107,6 +109,7 @@ pub(crate) fn copy(r: &Recorder, at: CopyStream, call: Call<'_>, row: CopyRow) -
     result
 }
 
+/// Returns a copy of contiguous bytes. Each address is one of the host or of the device, as `kind` says.
 fn linear(to: u64, from: u64, bytes: usize, kind: CopyKind) -> CopyRow {
     CopyRow {
         to,
@@ -187,7 +190,10 @@ pub(crate) fn unified(
             to,
             from,
             bytes,
-            copy_kind(is_device(&r.memory, to), is_device(&r.memory, from)),
+            copy_kind(
+                is_device(&r.memory, GpuVa::new(to)),
+                is_device(&r.memory, GpuVa::new(from)),
+            ),
         ),
     )
 }
@@ -207,7 +213,7 @@ fn side(r: &Recorder, kind: u32, host: u64, device: u64, pitch: usize, x: usize,
     let base = match kind {
         MEMORY_HOST => (false, host),
         MEMORY_DEVICE => (true, device),
-        MEMORY_UNIFIED => (is_device(&r.memory, device), device),
+        MEMORY_UNIFIED => (is_device(&r.memory, GpuVa::new(device)), device),
         _ => return None,
     };
     let at = base.1.wrapping_add((y.wrapping_mul(pitch)).wrapping_add(x) as u64);
@@ -394,7 +400,7 @@ pub(crate) fn fill(r: &Recorder, at: CopyStream, call: Call<'_>, row: FillRow) -
 }
 
 /// Returns a fill of consecutive elements.
-pub(crate) fn elements(to: u64, value: u32, element: u32, count: usize) -> FillRow {
+pub(crate) fn elements(to: CuDevicePtr, value: u32, element: u32, count: usize) -> FillRow {
     FillRow {
         to: GpuVa::new(to),
         elements: count as u64,
@@ -407,7 +413,14 @@ pub(crate) fn elements(to: u64, value: u32, element: u32, count: usize) -> FillR
 }
 
 /// Returns a fill of rows.
-pub(crate) fn element_rows(to: u64, pitch: usize, value: u32, element: u32, width: usize, height: usize) -> FillRow {
+pub(crate) fn element_rows(
+    to: CuDevicePtr,
+    pitch: usize,
+    value: u32,
+    element: u32,
+    width: usize,
+    height: usize,
+) -> FillRow {
     FillRow {
         to: GpuVa::new(to),
         elements: width as u64,

@@ -2,6 +2,7 @@
 
 use crate::content::content_at;
 use crate::graphs::{Node, NodeWork, for_each_enabled};
+use crate::process_memory::HostAddr;
 use crate::recorder::Recorder;
 use crate::streams::overlaps;
 use crate::trace::Form;
@@ -49,9 +50,10 @@ impl FeedbackSources {
         });
         let mut all = Self::default();
         for (n, row) in to_device {
+            let from = HostAddr::new(row.from);
             let mut written = to_host
                 .iter()
-                .filter(|(_, read)| overlaps(read, row.from, row.from_pitch, row));
+                .filter(|(_, read)| overlaps(read, from, row.from_pitch, row));
             let (first, last) = (written.next(), written.next_back());
             let Some((first, _)) = first else { continue };
             let last = last.map_or(*first, |(last, _)| *last);
@@ -62,7 +64,7 @@ impl FeedbackSources {
             };
             all.when.insert(n, when);
             if when == SourceTiming::Before && is_there(r, row, stream, form) {
-                all.early.insert(n, content_at(&r.trace, row.from, row.from_pitch, row));
+                all.early.insert(n, content_at(&r.trace, from, row.from_pitch, row));
             }
         }
         all
@@ -72,7 +74,7 @@ impl FeedbackSources {
     pub fn content(&mut self, r: &Recorder, n: usize, row: &CopyRow, stream: CuStream, form: Form) -> EntryPayload {
         let content = match self.when.get(&n) {
             None | Some(SourceTiming::After) if is_there(r, row, stream, form) => {
-                Some(content_at(&r.trace, row.from, row.from_pitch, row))
+                Some(content_at(&r.trace, HostAddr::new(row.from), row.from_pitch, row))
             }
             Some(SourceTiming::Before) => self.early.remove(&n),
             _ => None,
@@ -91,5 +93,6 @@ impl FeedbackSources {
 /// Waits until host memory holds the source of a copy. Returns `false` if the wait was not possible.
 fn is_there(r: &Recorder, row: &CopyRow, stream: CuStream, form: Form) -> bool {
     let bytes = row.from_pitch.max(row.bytes).saturating_mul(row.rows);
-    r.streams.is_source_ready(&r.trace, &r.memory, (stream, form), row) && !r.streams.is_awaited(row.from, bytes)
+    r.streams.is_source_ready(&r.trace, &r.memory, (stream, form), row)
+        && !r.streams.is_awaited(HostAddr::new(row.from), bytes)
 }

@@ -2,6 +2,7 @@
 
 use super::{Call, unsupported};
 use crate::driver::is_ok;
+use crate::process_memory::HostAddr;
 use crate::recorder::Recorder;
 use crate::trace::lock;
 use crate::{pinned_access, shared_memory};
@@ -16,9 +17,9 @@ pub(crate) fn alloc(r: &Recorder, call: Call<'_>, at: *mut *mut c_void, bytes: u
     let result = call();
     let address = if is_ok(result) && !at.is_null() {
         // SAFETY: the driver has written the answer.
-        (unsafe { *at }) as u64
+        HostAddr::from_pointer(unsafe { *at })
     } else {
-        0
+        HostAddr::NULL
     };
     pinned(r, begun, address, bytes, result);
     result
@@ -28,19 +29,25 @@ pub(crate) fn alloc(r: &Recorder, call: Call<'_>, at: *mut *mut c_void, bytes: u
 pub(crate) fn register(r: &Recorder, call: Call<'_>, at: *mut c_void, bytes: usize) -> CuResult {
     let begun = r.trace.session.start_call();
     let result = call();
-    pinned(r, begun, if is_ok(result) { at as u64 } else { 0 }, bytes, result);
+    let address = if is_ok(result) {
+        HostAddr::from_pointer(at)
+    } else {
+        HostAddr::NULL
+    };
+    pinned(r, begun, address, bytes, result);
     result
 }
 
-fn pinned(r: &Recorder, begun: CallStart, at: u64, bytes: usize, result: CuResult) {
-    if at != 0 {
+/// Adds memory that the program pinned, and records the call; no memory for a call that failed.
+fn pinned(r: &Recorder, begun: CallStart, at: HostAddr, bytes: usize, result: CuResult) {
+    if at != HostAddr::NULL {
         lock(&r.memory).pinned.insert(at, bytes as u64);
         pinned_access::add_pinned(at, bytes as u64);
-        shared_memory::add_range(at, bytes as u64);
+        shared_memory::add_range(at.to_shared(), bytes as u64);
     }
     let kind = AllocationKind::TakeHost;
     r.trace
-        .record_allocation(begun, kind, at, bytes as u64, OrderRow::NONE, result);
+        .record_allocation(begun, kind, at.to_shared(), bytes as u64, OrderRow::NONE, result);
 }
 
 /// Handles `cuMemFreeHost` and `cuMemHostUnregister`. `stays`: the memory still exists after the call.
@@ -48,7 +55,7 @@ fn pinned(r: &Recorder, begun: CallStart, at: u64, bytes: usize, result: CuResul
 /// Content of pending copies to the memory is read once they are done, before the memory is freed.
 pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -> CuResult {
     let begun = r.trace.session.start_call();
-    let at = at as u64;
+    let at = HostAddr::from_pointer(at);
     let bytes = lock(&r.memory).pinned.get(&at).copied();
     // The driver waits as well before it frees the memory.
     if let Some(bytes) = bytes {
@@ -60,11 +67,11 @@ pub(crate) fn free(r: &Recorder, call: Call<'_>, at: *mut c_void, stays: bool) -
     {
         r.streams.complete_at(&r.trace, at, bytes, stays);
         lock(&r.memory).pinned.remove(&at);
-        lock(&r.shared).forget(at);
+        lock(&r.shared).forget(at.to_shared());
     }
     let kind = AllocationKind::GiveHost;
     r.trace
-        .record_allocation(begun, kind, at, bytes.unwrap_or(0), OrderRow::NONE, result);
+        .record_allocation(begun, kind, at.to_shared(), bytes.unwrap_or(0), OrderRow::NONE, result);
     result
 }
 

@@ -11,6 +11,7 @@ use cuda_driver::{
     LOCATION_DEVICE, SUCCESS,
 };
 use cuda_session::{GRANULE, Relation};
+use trace_core::GpuVa;
 use trace_core::recording::{AllocationKind, OrderRow};
 
 /// Handles `cuMemCreate`.
@@ -76,7 +77,7 @@ pub(crate) unsafe fn reserve(
     match lock(&r.memory).reserve_addresses(&r.trace, bytes as u64) {
         Some(address) => {
             // SAFETY: the program's pointer for the answer is not null.
-            unsafe { *at = address };
+            unsafe { *at = address.get() };
             SUCCESS
         }
         None => call(),
@@ -85,7 +86,7 @@ pub(crate) unsafe fn reserve(
 
 /// Handles `cuMemAddressFree`.
 pub(crate) fn free(r: &Recorder, call: Call<'_>, at: CuDevicePtr, bytes: usize) -> CuResult {
-    let freed = lock(&r.memory).free_addresses(at, bytes as u64);
+    let freed = lock(&r.memory).free_addresses(GpuVa::new(at), bytes as u64);
     match freed {
         Some(true) => SUCCESS,
         Some(false) => INVALID_VALUE,
@@ -104,7 +105,7 @@ pub(crate) fn map(
 ) -> CuResult {
     let begun = r.trace.session.start_call();
     let result = call();
-    let bytes = bytes as u64;
+    let (at, bytes) = (GpuVa::new(at), bytes as u64);
     if !is_ok(result) {
         r.trace
             .record_allocation(begun, AllocationKind::Map, at, bytes, OrderRow::NONE, result);
@@ -123,7 +124,7 @@ pub(crate) fn map(
         Relation::SameAs(place) => {
             let begun = r.trace.session.start_call();
             r.trace
-                .record_call(begun, "cuMemMap", None, &[at, bytes, place], result);
+                .record_call(begun, "cuMemMap", None, &[at.get(), bytes, place.get()], result);
         }
         Relation::Ambiguous => {
             let (what, why) = unsupported::REMAPPED;
@@ -141,7 +142,7 @@ pub(crate) fn unmap(r: &Recorder, call: Call<'_>, at: CuDevicePtr, bytes: usize)
         return result;
     }
     // The driver waits for the work that uses them.
-    let gone = lock(&r.memory).unmap(at, bytes as u64);
+    let gone = lock(&r.memory).unmap(GpuVa::new(at), bytes as u64);
     for (first, length) in gone {
         r.trace
             .record_allocation(begun, AllocationKind::Unmap, first, length, OrderRow::NONE, result);
@@ -173,7 +174,7 @@ pub(crate) unsafe fn set_access(
         let description = unsafe { *descriptions.add(n) };
         let is_own = device.is_none_or(|device| description.location.id == device);
         if description.location.kind == LOCATION_DEVICE && is_own {
-            memory.allow_mapped(at, bytes as u64, description.flags != 0);
+            memory.allow_mapped(GpuVa::new(at), bytes as u64, description.flags != 0);
         }
     }
     result

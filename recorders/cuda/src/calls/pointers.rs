@@ -10,6 +10,7 @@ use cuda_driver::{
 };
 use libc::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
+use trace_core::GpuVa;
 
 /// `CU_POINTER_ATTRIBUTE_CONTEXT`.
 const POINTER_CONTEXT: i32 = 1;
@@ -23,14 +24,14 @@ pub(crate) fn address_range(
     bytes: *mut usize,
     at: CuDevicePtr,
 ) -> CuResult {
-    let around = lock(&r.memory).find_containing(at);
+    let around = lock(&r.memory).find_containing(GpuVa::new(at));
     let Some((first, length, _)) = around else {
         return call();
     };
     // SAFETY: the pointers for the answers are the program's, or null if it does not want one.
     unsafe {
         if !base.is_null() {
-            *base = first;
+            *base = first.get();
         }
         if !bytes.is_null() {
             *bytes = length as usize;
@@ -43,7 +44,7 @@ pub(crate) fn address_range(
 ///
 /// # Safety
 /// The pointer is valid for a value of this attribute.
-unsafe fn correct_attribute(piece: (u64, u64, usize), attribute: i32, value: *mut c_void) {
+unsafe fn correct_attribute(piece: (GpuVa, u64, usize), attribute: i32, value: *mut c_void) {
     let (first, bytes, context) = piece;
     if value.is_null() {
         return;
@@ -51,7 +52,7 @@ unsafe fn correct_attribute(piece: (u64, u64, usize), attribute: i32, value: *mu
     // SAFETY: the caller guarantees the pointer; values of these attributes are words.
     unsafe {
         match attribute {
-            POINTER_RANGE_START => *value.cast::<u64>() = first,
+            POINTER_RANGE_START => *value.cast::<u64>() = first.get(),
             POINTER_RANGE_BYTES => *value.cast::<usize>() = bytes as usize,
             POINTER_CONTEXT => *value.cast::<usize>() = context,
             _ => {}
@@ -74,7 +75,7 @@ pub(crate) unsafe fn attribute(
     if !matches!(attribute, POINTER_CONTEXT | POINTER_RANGE_START | POINTER_RANGE_BYTES) {
         return result;
     }
-    match lock(&r.memory).find_containing(at) {
+    match lock(&r.memory).find_containing(GpuVa::new(at)) {
         // Mapped memory belongs to no context, for which some drivers return an error.
         Some(piece) if is_ok(result) || attribute == POINTER_CONTEXT => {
             // SAFETY: guaranteed by the caller.
@@ -101,7 +102,7 @@ pub(crate) unsafe fn attributes(
     if is_ok(result)
         && !attributes.is_null()
         && !values.is_null()
-        && let Some(piece) = lock(&r.memory).find_containing(at)
+        && let Some(piece) = lock(&r.memory).find_containing(GpuVa::new(at))
     {
         for n in 0..count as usize {
             // SAFETY: guaranteed by the caller.
@@ -113,7 +114,7 @@ pub(crate) unsafe fn attributes(
 
 /// Handles `cuMemRetainAllocationHandle`: memory that the driver serves itself has no handle.
 pub(crate) fn handle(r: &Recorder, call: Call<'_>, _handle: *mut CuMemHandle, at: *mut c_void) -> CuResult {
-    if lock(&r.memory).find_containing(at as u64).is_some() {
+    if lock(&r.memory).find_containing(GpuVa::new(at as u64)).is_some() {
         return INVALID_VALUE;
     }
     call()
@@ -127,7 +128,7 @@ pub(crate) fn share(r: &Recorder, call: Call<'_>, at: CuDevicePtr) -> CuResult {
         "the program shares memory with other processes: the recorder does not see what these write",
     );
     let result = call();
-    if !is_ok(result) && lock(&r.memory).is_in_window(at) && !WARNED.swap(true, Ordering::Relaxed) {
+    if !is_ok(result) && lock(&r.memory).is_in_window(GpuVa::new(at)) && !WARNED.swap(true, Ordering::Relaxed) {
         say(
             "the program shares memory with another process, which the recorder's address window does not allow: \
              record it with KINESCOPE_CUDA_WINDOW=no in the environment",

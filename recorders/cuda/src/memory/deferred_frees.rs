@@ -3,6 +3,7 @@
 use crate::driver::driver;
 use cuda_driver::CuEvent;
 use std::collections::BTreeMap;
+use trace_core::GpuVa;
 
 /// The condition under which memory that the program freed can be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +26,17 @@ struct DeferredFree {
 }
 
 /// A deferred free: its first address, and its number.
-pub(crate) type DeferredFreeId = (u64, u64);
+pub(crate) type DeferredFreeId = (GpuVa, u64);
 
 /// All deferred frees, by their first addresses.
 #[derive(Debug, Default)]
 pub(super) struct DeferredFrees {
-    pieces: BTreeMap<u64, DeferredFree>,
+    pieces: BTreeMap<GpuVa, DeferredFree>,
     next: u64,
 }
 
 impl DeferredFrees {
-    pub fn insert(&mut self, at: u64, until: FreeCondition, context: usize) {
+    pub fn insert(&mut self, at: GpuVa, until: FreeCondition, context: usize) {
         let number = self.next;
         self.next += 1;
         let left = DeferredFree { until, context, number };
@@ -43,7 +44,7 @@ impl DeferredFrees {
     }
 
     /// Removes a deferred free with its event. `with_context`: the event was destroyed with its context.
-    pub fn remove(&mut self, at: u64, with_context: bool) {
+    pub fn remove(&mut self, at: GpuVa, with_context: bool) {
         if let Some(left) = self.pieces.remove(&at)
             && let FreeCondition::Event(event) = left.until
             && !with_context
@@ -53,7 +54,7 @@ impl DeferredFrees {
         }
     }
 
-    pub fn contains(&self, at: u64) -> bool {
+    pub fn contains(&self, at: GpuVa) -> bool {
         self.pieces.contains_key(&at)
     }
 
@@ -77,7 +78,7 @@ impl DeferredFrees {
     }
 
     /// Returns the frees whose events are complete. The query is not allowed during graph capture.
-    pub fn list_done(&self) -> Vec<u64> {
+    pub fn list_done(&self) -> Vec<GpuVa> {
         let done = self.pieces.iter().filter(|(_, left)| match left.until {
             // SAFETY: the event is the recorder's own.
             FreeCondition::Event(event) => unsafe { driver().cuEventQuery(event as CuEvent) }.is_ok(),

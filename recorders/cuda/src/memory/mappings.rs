@@ -12,7 +12,7 @@ use trace_core::GpuVa;
 use trace_core::recording::CallWindow;
 
 /// First address of the range for reservations.
-const RESERVED_BASE: u64 = WINDOW_BASE + WINDOW_BYTES;
+const RESERVED_BASE: GpuVa = WINDOW_BASE.wrapping_add(WINDOW_BYTES);
 /// Size of that range if the driver grants it, bytes. PyTorch reserves more than the device's memory for each of its
 /// segments.
 const RESERVED_BYTES: u64 = 4 << 40;
@@ -28,11 +28,11 @@ struct AddressesOnly;
 impl Backing for AddressesOnly {
     type Error = Infallible;
 
-    fn map(&mut self, _: u64, _: u64) -> Result<(), Infallible> {
+    fn map(&mut self, _: GpuVa, _: u64) -> Result<(), Infallible> {
         Ok(())
     }
 
-    fn unmap(&mut self, _: u64, _: u64) -> Result<(), Infallible> {
+    fn unmap(&mut self, _: GpuVa, _: u64) -> Result<(), Infallible> {
         Ok(())
     }
 }
@@ -54,7 +54,7 @@ pub(super) struct Mappings {
     made: u64,
     handles: HashMap<CuMemHandle, PhysicalMemory>,
     /// Current mappings by first address: size in bytes, and whether a row recorded them.
-    now: BTreeMap<u64, (u64, bool)>,
+    now: BTreeMap<GpuVa, (u64, bool)>,
     /// Addresses of each memory's mappings.
     places: PhysicalMappings,
 }
@@ -79,14 +79,14 @@ impl Mappings {
     }
 
     /// Reserves `bytes` bytes of addresses, or returns `None` if the driver must.
-    pub fn reserve(&mut self, trace: &Trace, bytes: u64) -> Option<u64> {
+    pub fn reserve(&mut self, trace: &Trace, bytes: u64) -> Option<GpuVa> {
         if !std::mem::replace(&mut self.tried, true)
             && let Ok(length) = reserve_at(RESERVED_BASE, RESERVED_BYTES, MIN_RESERVED)
         {
             self.range = Some(Window::new(RESERVED_BASE, length));
             let mut tables = trace.session.tables();
             tables.metadata.reserved = CallWindow {
-                base: GpuVa::new(RESERVED_BASE),
+                base: RESERVED_BASE,
                 bytes: length,
             };
             tables.mark_changed();
@@ -96,7 +96,7 @@ impl Mappings {
     }
 
     /// Frees a reservation. Returns whether it was one without mappings, or `None` if it is the driver's.
-    pub fn free(&mut self, at: u64, bytes: u64) -> Option<bool> {
+    pub fn free(&mut self, at: GpuVa, bytes: u64) -> Option<bool> {
         let range = self.range.as_mut().filter(|range| range.contains(at))?;
         let is_used = self.now.range(at..at.saturating_add(bytes)).next().is_some();
         if is_used || range.find(at) != bytes.checked_add(GAP).map(|whole| (at, whole)) {
@@ -110,7 +110,7 @@ impl Mappings {
     /// which memory with an unknown handle is assumed to belong to.
     pub fn map(
         &mut self,
-        (at, bytes): (u64, u64),
+        (at, bytes): (GpuVa, u64),
         offset: usize,
         handle: CuMemHandle,
         first: Option<CuDevice>,
@@ -130,8 +130,8 @@ impl Mappings {
     }
 
     /// Removes the mappings that start in a range. Returns those that rows recorded, with their sizes in bytes.
-    pub fn unmap(&mut self, at: u64, end: u64) -> Vec<(u64, u64)> {
-        let all: Vec<u64> = self.now.range(at..end).map(|(first, _)| *first).collect();
+    pub fn unmap(&mut self, at: GpuVa, end: GpuVa) -> Vec<(GpuVa, u64)> {
+        let all: Vec<GpuVa> = self.now.range(at..end).map(|(first, _)| *first).collect();
         let recorded = all.into_iter().filter_map(|first| match self.now.remove(&first) {
             Some((length, true)) => Some((first, length)),
             _ => None,

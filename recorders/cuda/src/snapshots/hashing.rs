@@ -10,6 +10,7 @@ use cuda_driver::{CuDevicePtr, CuFunction, CuModule, CuStream, CudaError, STREAM
 use cuda_session::{PageHash, count_pages};
 use libc::c_void;
 use std::collections::HashMap;
+use trace_core::GpuVa;
 
 const PAGE: u64 = trace_core::PAGE_SIZE as u64;
 /// Maximum number of pages hashed at once: 4 GiB of memory, whose hashes take 16 MiB.
@@ -75,8 +76,8 @@ impl Buffer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 struct Entry {
-    from: u64,
-    end: u64,
+    from: GpuVa,
+    end: GpuVa,
     /// Index of its first page among the pages of all ranges.
     first: u64,
 }
@@ -84,7 +85,7 @@ struct Entry {
 impl Hashers {
     /// Returns the page hashes of each range (first address and size in bytes), or `None` if the device does not hash.
     /// This context must have access to all ranges, and they start at multiples of eight bytes.
-    pub fn hash(&mut self, context: usize, ranges: &[(u64, u64)]) -> Option<Vec<Vec<PageHash>>> {
+    pub fn hash(&mut self, context: usize, ranges: &[(GpuVa, u64)]) -> Option<Vec<Vec<PageHash>>> {
         let why = &mut self.why;
         let hasher = self.of.entry(context).or_insert_with(|| match Hasher::load() {
             Ok(hasher) => Some(hasher),
@@ -158,16 +159,16 @@ impl Hasher {
         }
     }
 
-    fn hash(&mut self, ranges: &[(u64, u64)]) -> Result<Vec<Vec<PageHash>>, CudaError> {
+    fn hash(&mut self, ranges: &[(GpuVa, u64)]) -> Result<Vec<Vec<PageHash>>, CudaError> {
         let mut all: Vec<Vec<PageHash>> = ranges.iter().map(|_| Vec::new()).collect();
         // Parts of ranges, as many as are hashed at once, and the range of each part.
         let (mut entries, mut owners, mut pages) = (Vec::new(), Vec::new(), 0);
         for (n, (at, bytes)) in ranges.iter().enumerate() {
-            let end = at + bytes;
+            let end = *at + *bytes;
             let mut from = *at;
             while from < end {
                 let room = MAX_PAGES - pages;
-                let to = ((from / PAGE + room) * PAGE).min(end);
+                let to = (from.align_down(PAGE) + room * PAGE).min(end);
                 let count = count_pages(from, to - from);
                 let first = pages;
                 entries.push(Entry { from, end: to, first });

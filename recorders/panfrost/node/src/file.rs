@@ -78,13 +78,12 @@ impl OpenFile {
             taken = self.take(Some(gpu), bytes, executable, heap);
         }
         let (va, offset) = taken?;
-        self.objects
-            .insert(handle, Object::new(offset, bytes, GpuVa::new(va), heap));
+        self.objects.insert(handle, Object::new(offset, bytes, va, heap));
         Ok(handle)
     }
 
     /// Allocates GPU addresses, device memory and a range of the memory file.
-    fn take(&mut self, gpu: Option<&mut Gpu>, bytes: u64, executable: bool, heap: bool) -> Result<(u64, u64), Errno> {
+    fn take(&mut self, gpu: Option<&mut Gpu>, bytes: u64, executable: bool, heap: bool) -> Result<(GpuVa, u64), Errno> {
         let va = self.addresses.allocate(bytes, executable).ok_or(Errno::NOSPC)?;
         let mapped = match gpu {
             Some(gpu) if !heap => self.map(gpu, va, bytes, executable),
@@ -96,13 +95,12 @@ impl OpenFile {
             .inspect_err(|_| self.addresses.release(va))
     }
 
-    fn map(&mut self, gpu: &mut Gpu, va: u64, bytes: u64, executable: bool) -> Result<(), Errno> {
+    fn map(&mut self, gpu: &mut Gpu, va: GpuVa, bytes: u64, executable: bool) -> Result<(), Errno> {
         let space = match self.space {
             Some(space) => space,
             None => *self.space.insert(gpu.take_space().map_err(|_| Errno::NOMEM)?),
         };
-        gpu.map(space, GpuVa::new(va), bytes, executable)
-            .map_err(|_| Errno::NOMEM)
+        gpu.map(space, va, bytes, executable).map_err(|_| Errno::NOMEM)
     }
 
     /// Releases a handle. Mappings of the object stay as they are.
@@ -114,7 +112,7 @@ impl OpenFile {
         let object = self.objects.remove(&handle).ok_or(Errno::INVAL)?;
         self.pool.release(object.range());
         match (object.heap, object.named) {
-            (true, _) => self.addresses.release(object.va.get()),
+            (true, _) => self.addresses.release(object.va),
             (false, true) => self.kept.push((object.va, object.bytes)),
             (false, false) => self.gone.push((object.va, object.bytes, object.label)),
         }
@@ -125,7 +123,7 @@ impl OpenFile {
     fn unmap_gone(&mut self, gpu: &mut Gpu, space: SpaceId) -> Result<(), TransferError> {
         while let Some((va, bytes, _)) = self.gone.pop() {
             gpu.unmap(space, va, bytes)?;
-            self.addresses.release(va.get());
+            self.addresses.release(va);
         }
         Ok(())
     }

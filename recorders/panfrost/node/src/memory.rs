@@ -160,16 +160,18 @@ impl Pool {
         Ok(out)
     }
 
-    pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(out, at)
+    /// Fills `out` from an offset in the file.
+    pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(out, offset)
     }
 
-    pub(crate) fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, at)
+    /// Writes bytes at an offset in the file.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
     }
 }
 
-/// A mapping of this process.
+/// A mapping of this process, by its host addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub addresses: Range<u64>,
@@ -200,7 +202,7 @@ fn list_mappings() -> Option<Vec<Mapping>> {
     Some(text.lines().filter_map(parse_mapping).collect())
 }
 
-/// Returns the mapping that contains an address.
+/// Returns the mapping that contains a host address.
 pub(crate) fn find_mapping(address: u64) -> Option<Mapping> {
     list_mappings()?.into_iter().find(|m| m.addresses.contains(&address))
 }

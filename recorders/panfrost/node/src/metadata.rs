@@ -126,8 +126,8 @@ impl RecordingMetadata {
         for l in all {
             let within = |n: &GpuRange| {
                 n.space == l.place.space
-                    && n.va.get() < l.place.va.get().saturating_add(l.place.bytes)
-                    && l.place.va.get() < n.va.get().saturating_add(n.bytes)
+                    && n.va < l.place.va.saturating_add(l.place.bytes)
+                    && l.place.va < n.va.saturating_add(n.bytes)
             };
             if self.named.iter().any(|(_, n)| within(n)) {
                 continue;

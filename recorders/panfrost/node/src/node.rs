@@ -186,7 +186,7 @@ impl Node {
         if fits && shared { Ok(()) } else { Err(Errno::INVAL) }
     }
 
-    /// Handles a request of a program on an open file. `arg` is the address of the request's structure.
+    /// Handles a request of a program on an open file. `arg` is the host address of the request's structure.
     ///
     /// # Errors
     /// Returns the `errno` for the program.
@@ -253,7 +253,7 @@ impl Node {
         }
     }
 
-    /// Handles a request of a program on a sync file.
+    /// Handles a request of a program on a sync file. `arg` is the host address of the request's structure.
     ///
     /// # Errors
     /// Returns the `errno` for the program; [`Errno::NOTTY`] if the file is not a sync file.
@@ -370,17 +370,18 @@ impl Node {
         self.boot();
         self.submits += 1;
         if let (Stage::On(gpu), Some(file)) = (&mut self.stage, self.files.get_mut(&id)) {
+            let head = GpuVa::new(s.jc);
             let fragment = s.requirements & flag::FRAGMENT != 0;
-            match file.run(gpu, GpuVa::new(s.jc), fragment) {
+            match file.run(gpu, head, fragment) {
                 Ok(ran) => {
                     if !self.full {
-                        self.told_of.add_chain(GpuVa::new(s.jc), &ran);
+                        self.told_of.add_chain(head, &ran);
                     }
                     // The recording contains the failure; the program notices it only by missing results, as on a
                     // physical device.
-                    self.messages.extend(describe_failure(s.jc, &ran));
+                    self.messages.extend(describe_failure(head, &ran));
                 }
-                Err(e) => self.fail_recording(format!("the chain at {:#x}: {e}", s.jc)),
+                Err(e) => self.fail_recording(format!("the chain at {head}: {e}")),
             }
         }
         if let Some(out) = out {
@@ -393,14 +394,14 @@ impl Node {
 }
 
 /// Returns a message for the user about a chain's end, or `None` if the chain is done.
-fn describe_failure(head: u64, ran: &ChainResult) -> Option<String> {
+fn describe_failure(head: GpuVa, ran: &ChainResult) -> Option<String> {
     let status = ran.end.status;
     let why = ran.report.reason.as_deref();
     Some(match (ran.end.fault_address, why) {
         _ if ran.end.is_done() => return None,
-        (Some(at), _) => format!("the chain at {head:#x} failed: {at} (status {status:#x})"),
-        (None, Some(why)) => format!("the chain at {head:#x} failed with status {status:#x}: {why}"),
-        (None, None) => format!("the chain at {head:#x} failed with status {status:#x}"),
+        (Some(at), _) => format!("the chain at {head} failed: {at} (status {status:#x})"),
+        (None, Some(why)) => format!("the chain at {head} failed with status {status:#x}: {why}"),
+        (None, None) => format!("the chain at {head} failed with status {status:#x}"),
     })
 }
 
@@ -440,7 +441,7 @@ fn get_capability(c: &mut uapi::GetCap) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Writes a string to a program's buffer of `len` bytes, and stores the full length.
+/// Writes a string to a program's buffer of `len` bytes at a host address, and stores the full length.
 fn write_text(memory: &dyn UserMemory, text: &str, at: u64, len: &mut u64) -> Result<(), Errno> {
     let room = usize::try_from(*len).unwrap_or(usize::MAX).min(text.len());
     if at != 0 && room > 0 {
@@ -450,7 +451,7 @@ fn write_text(memory: &dyn UserMemory, text: &str, at: u64, len: &mut u64) -> Re
     Ok(())
 }
 
-/// Reads an array of handles from the program.
+/// Reads an array of handles from the program, at a host address.
 fn read_handles(memory: &dyn UserMemory, at: u64, count: u32) -> Result<Vec<u32>, Errno> {
     if count > MAX_HANDLES {
         return Err(Errno::NOMEM);
@@ -465,7 +466,7 @@ fn read_handles(memory: &dyn UserMemory, at: u64, count: u32) -> Result<Vec<u32>
         .collect())
 }
 
-/// Reads a zero-terminated string from the program.
+/// Reads a zero-terminated string from the program, at a host address.
 pub(crate) fn read_name(memory: &dyn UserMemory, at: u64) -> Result<String, Errno> {
     let mut bytes = Vec::new();
     let mut next = at;

@@ -1,4 +1,4 @@
-//! Memory of the calling program: access by address, with an error for an invalid address.
+//! Memory of the calling program: access by host address, with an error for an invalid address.
 
 use crate::Errno;
 use std::fs::File;
@@ -6,15 +6,15 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 
-/// Memory that a call's pointers refer to.
+/// Memory that a call's pointers refer to. Its addresses are host addresses.
 pub trait UserMemory {
-    /// Fills `out` from an address.
+    /// Fills `out` from a host address.
     ///
     /// # Errors
     /// Returns [`Errno::FAULT`] if a byte is not accessible.
     fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Errno>;
 
-    /// Writes bytes at an address.
+    /// Writes bytes at a host address.
     ///
     /// # Errors
     /// Returns [`Errno::FAULT`] if a byte is not accessible.

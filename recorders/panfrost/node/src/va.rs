@@ -1,12 +1,13 @@
 //! GPU addresses of buffer objects: assigned by the node, as by Linux's driver, within 4 GiB.
 
 use std::collections::BTreeMap;
+use trace_core::GpuVa;
 
 const PAGE: u64 = trace_core::PAGE_SIZE as u64;
 /// First address: the lowest 32 MiB stay free, so that a null pointer with an offset faults.
-const START: u64 = 32 << 20;
+const START: GpuVa = GpuVa::new(32 << 20);
 /// One past the last address.
-const END: u64 = 1 << 32;
+const END: GpuVa = GpuVa::new(1 << 32);
 /// Maximum size of a shader, bytes. A shader does not cross a multiple of it: its program counter has 24 bits.
 const MAX_SHADER_BYTES: u64 = 16 << 20;
 /// Alignment of large objects.
@@ -16,10 +17,10 @@ const LARGE: u64 = 2 << 20;
 #[derive(Debug)]
 pub(crate) struct VaAllocator {
     /// First address and one past the last of each allocated range.
-    taken: BTreeMap<u64, u64>,
+    taken: BTreeMap<GpuVa, GpuVa>,
     /// Start address of the next search. Addresses are reused as late as possible, so that a name that a program gave
     /// to one buffer does not refer to another.
-    next: u64,
+    next: GpuVa,
 }
 
 impl Default for VaAllocator {
@@ -33,7 +34,7 @@ impl Default for VaAllocator {
 
 impl VaAllocator {
     /// Allocates a range of whole pages. Returns `None` if there is none left.
-    pub(crate) fn allocate(&mut self, bytes: u64, executable: bool) -> Option<u64> {
+    pub(crate) fn allocate(&mut self, bytes: u64, executable: bool) -> Option<GpuVa> {
         let align = if executable {
             bytes.checked_next_power_of_two()?.clamp(PAGE, MAX_SHADER_BYTES)
         } else if bytes >= LARGE {
@@ -49,20 +50,20 @@ impl VaAllocator {
         Some(at)
     }
 
-    fn first_fit(&self, from: u64, bytes: u64, align: u64) -> Option<u64> {
+    fn first_fit(&self, from: GpuVa, bytes: u64, align: u64) -> Option<GpuVa> {
         let before = self.taken.range(..from).next_back().map_or(START, |(_, end)| *end);
-        let mut at = from.max(before).max(START).checked_next_multiple_of(align)?;
+        let mut at = from.max(before).max(START).align_up(align)?;
         for (start, end) in self.taken.range(from..) {
             if at.checked_add(bytes)? <= *start {
                 break;
             }
-            at = at.max(*end).checked_next_multiple_of(align)?;
+            at = at.max(*end).align_up(align)?;
         }
         (at.checked_add(bytes)? <= END).then_some(at)
     }
 
     /// Releases a range.
-    pub(crate) fn release(&mut self, at: u64) {
+    pub(crate) fn release(&mut self, at: GpuVa) {
         self.taken.remove(&at);
     }
 }
@@ -84,9 +85,9 @@ mod tests {
             "the allocator does not reuse a freed range at once"
         );
         let large = a.allocate(LARGE, false).unwrap();
-        assert_eq!(large % LARGE, 0);
+        assert!(large.is_aligned(LARGE));
         let code = a.allocate(3 * PAGE, true).unwrap();
-        assert_eq!(code % (4 * PAGE), 0);
+        assert!(code.is_aligned(4 * PAGE));
     }
 
     #[test]
@@ -98,7 +99,7 @@ mod tests {
         }
         assert_eq!(ranges.len(), 63);
         assert_eq!(a.allocate(u64::from(u32::MAX), false), None);
-        assert_eq!(a.allocate(32 << 20, false), Some(END - (32 << 20)));
+        assert_eq!(a.allocate(32 << 20, false), Some(END.wrapping_sub(32 << 20)));
         assert_eq!(a.allocate(PAGE, false), None);
         a.release(ranges[5]);
         assert_eq!(a.allocate(PAGE, true), Some(ranges[5]));

@@ -89,6 +89,9 @@ fn agrees(original: &Recording, opened: &Recording) -> bool {
         orders,
         allocations,
         calls,
+        objects,
+        ring_entries,
+        saved_memory,
         call_bytes,
         call_pages
     );

@@ -325,9 +325,10 @@ fn content_sent_in_parts_is_one_copy() {
         ..Default::default()
     };
     let bytes: Vec<u8> = (0..3_000_000u32).map(|n| (n / 3) as u8).collect();
+    let at = GpuVa::new(0x1f00);
     let supply = |slot| {
-        s.supply_part(slot, 0x1f00, bytes[..0x100 + 4096 * 300].to_vec());
-        s.supply_part(slot, 0x2000 + 4096 * 300, bytes[0x100 + 4096 * 300..].to_vec());
+        s.supply_part(slot, at, bytes[..0x100 + 4096 * 300].to_vec());
+        s.supply_part(slot, at + 0x100 + 4096 * 300, bytes[0x100 + 4096 * 300..].to_vec());
     };
     let complete = s.new_slot();
     supply(complete);
@@ -339,7 +340,7 @@ fn content_sent_in_parts_is_one_copy() {
     );
     // These copies have a content of another length, and no content.
     let short = s.new_slot();
-    s.supply_part(short, 0x1f00, vec![1; 100]);
+    s.supply_part(short, at, vec![1; 100]);
     s.record(
         s.start_call(),
         1,
@@ -378,17 +379,17 @@ fn content_sent_in_parts_is_one_copy() {
 fn snapshot_stores_only_changes_since_the_last_one() {
     let folder = tempfile::tempdir().unwrap();
     let s = Session::begin(&settings(&folder)).unwrap();
-    let (at, bytes) = (0x1539_4000_0200u64, 20_000u64);
-    let row = |from: u64, bytes| {
+    let (at, bytes) = (GpuVa::new(0x1539_4000_0200), 20_000u64);
+    let row = |from: GpuVa, bytes| {
         CallEvent::Copy(CopyRow {
-            from,
+            from: from.get(),
             bytes,
             rows: 1,
             kind: CopyKind::DeviceToHost as u32,
             ..Default::default()
         })
     };
-    let record_snapshot = |from: u64, length: u64, parts| {
+    let record_snapshot = |from: GpuVa, length: u64, parts| {
         s.record(
             s.start_call(),
             1,
@@ -420,13 +421,14 @@ fn snapshot_stores_only_changes_since_the_last_one() {
         ],
     );
     record_snapshot(at, bytes, vec![]);
+    let other = GpuVa::new(0x9000);
     // The session does not invent unknown content: of another range, and of more bytes than the range has.
     s.record(
         s.start_call(),
         1,
-        row(0x9000, 10),
+        row(other, 10),
         EntryPayload::Snapshot {
-            range: (0x9000, 10),
+            range: (other, 10),
             parts: vec![],
         },
     );
@@ -486,7 +488,7 @@ fn entries_over_the_queue_limit_are_supplied_at_exit() {
             && let Some(slot) = slots.get(n as usize)
         {
             for part in 0..8 {
-                s.supply_part(*slot, 0x2000 + (part << 20), vec![n as u8 + 1; 1 << 20]);
+                s.supply_part(*slot, GpuVa::new(0x2000) + (part << 20), vec![n as u8 + 1; 1 << 20]);
             }
             s.supply_parts(*slot);
         }

@@ -7,7 +7,7 @@ const UNFINISHED: &str = "the program ended before the recording was finished: i
                           the results of jobs in memory";
 
 impl Node {
-    /// Names the bytes of a buffer object at an address of the program.
+    /// Names the bytes of a buffer object at an address of the program, which is a host address.
     ///
     /// # Errors
     /// Returns [`Errno::FAULT`] if the address is in no mapping of a buffer object, [`Errno::INVAL`] if the range
@@ -27,7 +27,7 @@ impl Node {
             return Err(Errno::INVAL);
         };
         let place = GpuRange {
-            va: GpuVa::new(object.va.get() + (at - object.offset)),
+            va: object.va + (at - object.offset),
             space,
             bytes,
         };
