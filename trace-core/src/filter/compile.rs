@@ -230,7 +230,7 @@ impl Compiler<'_> {
             Arc::from(events)
         };
         match kind {
-            Kind::Stored(k) => Check::Kind(1 << k as u16),
+            Kind::Stored(k) => Check::Kind(1 << k as u32),
             Kind::Access => Check::Kind(READ | WRITE),
             Kind::Unknown => Check::Kind(1),
             Kind::Interrupt => Check::Events(
