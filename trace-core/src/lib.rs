@@ -8,6 +8,7 @@ pub mod api_trace;
 pub mod check;
 pub mod container;
 pub mod diff;
+pub mod driver_trace;
 pub mod edit;
 pub mod encode;
 pub mod families;
