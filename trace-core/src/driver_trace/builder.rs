@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 /// Name of the space of doorbells.
 const DOORBELLS: &str = "usermode";
 
+/// Client, address space and first address of a mapping.
+type MappingKey = (u32, u32, GpuVa);
+
 /// What the pass has found so far.
 #[derive(Default)]
 pub(super) struct Builder {
@@ -17,9 +20,13 @@ pub(super) struct Builder {
     /// Children of objects that have some.
     children: HashMap<usize, Vec<usize>>,
     /// Current mappings by client, address space and address.
-    mapped: BTreeMap<(u32, u32, GpuVa), usize>,
+    mapped: BTreeMap<MappingKey, usize>,
+    /// The keys of the mappings of an object, current or not.
+    mappings_of: HashMap<usize, Vec<MappingKey>>,
     /// Channels by object.
     channels: HashMap<usize, usize>,
+    /// The newest channel by its handle, for sources that do not state the client.
+    channel_by_handle: HashMap<u32, usize>,
     /// Submissions that no doorbell has announced.
     waiting: Vec<usize>,
 }
@@ -78,6 +85,7 @@ impl Builder {
         }
         if row.kind == ObjectKind::Channel as u32 {
             self.channels.insert(index, self.trace.channels.len());
+            self.channel_by_handle.insert(row.handle, index);
             self.trace.channels.push(DriverChannel {
                 object: index,
                 submits: 0,
@@ -117,13 +125,10 @@ impl Builder {
             {
                 self.by_handle.remove(&(client, handle));
             }
-            for mapping in self.trace.mappings.iter_mut().filter(|m| m.object == index) {
-                mapping.unmap_event.get_or_insert(event);
+            for key in self.mappings_of.remove(&index).unwrap_or_default() {
+                self.end_mapping(event, key, Some(index));
             }
         }
-        let mappings = &self.trace.mappings;
-        self.mapped
-            .retain(|_, m| mappings.get(*m).is_some_and(|m| m.unmap_event.is_none()));
     }
 
     fn map(&mut self, event: u64, row: &ObjectRow) {
@@ -138,6 +143,7 @@ impl Builder {
         self.end_mappings(event, (row.client, row.space), va, bytes);
         let key = (row.client, row.space, va);
         self.mapped.insert(key, self.trace.mappings.len());
+        self.mappings_of.entry(object).or_default().push(key);
         self.trace.mappings.push(Mapping {
             object,
             space: (row.space != 0).then_some(row.space),
@@ -161,26 +167,24 @@ impl Builder {
     /// Ends the mappings that begin in a range: a later mapping replaces them.
     fn end_mappings(&mut self, event: u64, (client, space): (u32, u32), va: GpuVa, bytes: u64) {
         let range = (client, space, va)..(client, space, va.saturating_add(bytes.max(1)));
-        let ended: Vec<_> = self.mapped.range(range).map(|(key, m)| (*key, *m)).collect();
-        for (key, mapping) in ended {
+        let ended: Vec<MappingKey> = self.mapped.range(range).map(|(key, _)| *key).collect();
+        for key in ended {
+            self.end_mapping(event, key, None);
+        }
+    }
+
+    /// Ends the current mapping of a key; with `object`, only if it is one of this object.
+    fn end_mapping(&mut self, event: u64, key: MappingKey, object: Option<usize>) {
+        let mapping = self.mapped.get(&key).and_then(|m| self.trace.mappings.get_mut(*m));
+        if let Some(mapping) = mapping.filter(|m| object.is_none_or(|o| o == m.object)) {
+            mapping.unmap_event.get_or_insert(event);
             self.mapped.remove(&key);
-            if let Some(m) = self.trace.mappings.get_mut(mapping) {
-                m.unmap_event.get_or_insert(event);
-            }
         }
     }
 
     fn submit(&mut self, event: u64, row: &RingEntryRow) {
-        let object = self.find(row.client, row.channel).or_else(|| {
-            // A source may know only the number of the channel.
-            let of = |n: &usize| {
-                self.trace
-                    .objects
-                    .get(*n)
-                    .is_some_and(|o| o.handle == Some(row.channel))
-            };
-            self.channels.keys().copied().filter(of).max()
-        });
+        let of_handle = || self.channel_by_handle.get(&row.channel).copied();
+        let object = self.find(row.client, row.channel).or_else(of_handle);
         let object = object.unwrap_or_else(|| {
             let channel = ObjectRow {
                 client: row.client,
