@@ -1,6 +1,7 @@
 //! The command line: the table of verbs in `cli/verbs.rs`, one file for each verb below it, and what verbs share here.
 
 mod api_trace;
+mod driver_trace;
 mod empty_result;
 mod event_filter;
 mod failure;

@@ -5,11 +5,13 @@
 
 mod builder;
 mod channel;
+mod commands;
 mod object;
 #[cfg(test)]
 mod tests;
 
 pub use channel::{DriverChannel, Submission};
+pub use commands::{DecodedMethod, DecodedSubmission, GpuWork, SubmissionDecoder, SubmittedLaunch, SubmittedParameter};
 pub use object::{DriverObject, Mapping};
 
 use crate::GpuVa;

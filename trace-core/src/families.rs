@@ -9,6 +9,7 @@ mod chain;
 mod family;
 pub mod mali_jm;
 mod mmio;
+mod nvidia;
 mod shared_chains;
 mod submit_tracker;
 mod submits;
@@ -29,7 +30,13 @@ use crate::registers::{Layout, RegisterMap};
 
 /// The families, one line each. The first that has a recording is its family, so a new one comes before those that
 /// would take its recordings: Mali's has every recording with submits, and the last has every recording.
-pub static FAMILIES: &[&dyn Family] = &[&adreno::Adreno, &v3d::V3d, &mali_jm::MaliJm, &mmio::Mmio];
+pub static FAMILIES: &[&dyn Family] = &[
+    &adreno::Adreno,
+    &v3d::V3d,
+    &nvidia::Nvidia,
+    &mali_jm::MaliJm,
+    &mmio::Mmio,
+];
 
 /// Returns the page-table formats of all families, each once.
 #[must_use]

@@ -6,6 +6,7 @@
 mod agents;
 mod apply;
 mod bisect;
+mod channels;
 mod check;
 mod completions;
 mod diff;
@@ -22,9 +23,11 @@ mod link;
 mod man;
 mod memory;
 mod notebook;
+mod objects;
 mod pagetables;
 mod pair;
 mod plan;
+mod pushbuffer;
 mod record;
 mod references;
 mod regmaps;
@@ -85,6 +88,9 @@ pub const VERBS: &[Verb] = &[
     jobs::VERB,
     launches::VERB,
     kernels::VERB,
+    objects::VERB,
+    channels::VERB,
+    pushbuffer::VERB,
     shader::VERB,
     last_writer::VERB,
     references::VERB,

@@ -35,6 +35,16 @@ pub enum LaunchError {
     },
 }
 
+impl LaunchError {
+    /// Returns the offset in words of the method that launches.
+    #[must_use]
+    pub fn word(&self) -> usize {
+        match self {
+            Self::UnknownMemory { word, .. } | Self::Damaged { word, .. } => *word,
+        }
+    }
+}
+
 /// A compute launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {

@@ -3,6 +3,7 @@
 use super::chain::JobChain;
 use super::work::{JobTracker, RegisterClass, ScannedEvents};
 use crate::GpuVa;
+use crate::driver_trace::{DriverTrace, SubmissionDecoder};
 use crate::memory::GpuMemory;
 use crate::mmu::{AARCH64_4K, PageTableFormat};
 use crate::recording::{EventKind, Recording};
@@ -20,6 +21,8 @@ pub enum JobForm {
     CommandStreams,
     /// Control lists in GPU memory, and compute dispatches from registers. Recordings do not hold their content.
     ControlLists,
+    /// Commands in GPU memory that entries of channel rings name.
+    RingEntries,
 }
 
 /// The relation of an event to jobs.
@@ -121,6 +124,15 @@ pub trait Family: Sync {
     /// Decodes the code of a shader from its entry, at most `max` bytes, or returns `None` if its instruction set is
     /// unknown.
     fn decode_code(&self, _memory: &dyn GpuMemory, _entry: GpuVa, _max: u64) -> Option<Code> {
+        None
+    }
+
+    /// Returns the decoder of the submissions of a driver trace, or `None` if the family has no channels.
+    fn submission_decoder<'a>(
+        &self,
+        _recording: &'a Recording,
+        _trace: &'a DriverTrace,
+    ) -> Option<Box<dyn SubmissionDecoder + 'a>> {
         None
     }
 

@@ -141,12 +141,14 @@ impl RegisterMap {
     }
 
     /// Returns the map that the jobs of a recording depend on: the embedded map for its device. If the recording has
-    /// submit events and no map knows the device, it is a map without registers.
+    /// submit events or ring entries and no map knows the device, it is a map without registers.
     #[must_use]
     pub fn for_jobs_of(recording: &Recording) -> Option<&'static Self> {
         static NAMELESS: LazyLock<RegisterMap> = LazyLock::new(RegisterMap::default);
         let built_in = Self::built_in_for(recording);
-        built_in.or_else(|| (!recording.events.submits.is_empty()).then(|| &*NAMELESS))
+        let events = &recording.events;
+        let has_submits = !events.submits.is_empty() || !events.ring_entries.is_empty();
+        built_in.or_else(|| has_submits.then(|| &*NAMELESS))
     }
 }
 

@@ -365,6 +365,11 @@ fn mark(events: &Events, classes: &Classes, block: &Block, now: RunEvent, marks:
                 slot: u8::try_from(row.slot).unwrap_or(u8::MAX),
             }
         }
+        Some(EventKind::RingEntry) => {
+            let Some(row) = events.ring_entry(event) else { return };
+            // The family knows the channel.
+            MarkKind::Submit { head: row.va, slot: 0 }
+        }
         Some(_) | None => return,
     };
     marks.push(Mark {

@@ -75,7 +75,7 @@ impl JobQuery<'_> {
         // Only descriptors have a header; how long other work is, the recording does not show.
         let (head, head_bytes): (fn(GpuVa) -> JobPart, u64) = match self.form {
             JobForm::DescriptorChains => (JobPart::Header, HEADER_BYTES),
-            JobForm::None | JobForm::CommandStreams | JobForm::ControlLists => (JobPart::Start, 1),
+            _ => (JobPart::Start, 1),
         };
         let page = GpuVa::new(self.range.start).page();
         let descriptors = job.descriptors();

@@ -99,7 +99,10 @@ fn run(arguments: &Arguments, out: &mut Out) -> Result<Exit, Failure> {
     let reports = opened.recording.chain_reports();
     let family = families::find_family(&opened.recording);
     let form = family.job_form();
-    let has_no_chains = matches!(form, JobForm::CommandStreams | JobForm::ControlLists);
+    let has_no_chains = matches!(
+        form,
+        JobForm::CommandStreams | JobForm::ControlLists | JobForm::RingEntries
+    );
     let submits = timeline.jobs.iter().zip(&memory).map(|(span, memory)| {
         let mut submit = submit(family, span, memory.as_ref());
         if has_no_chains {

@@ -40,7 +40,10 @@ fn columns(doc: &Document) -> [Column; 8] {
     let jobs = &doc.derived.jobs;
     // Command streams have no slots, and only chains of descriptors have decoded dispatches and shaders.
     let form = find_family(&doc.recording).job_form();
-    let is_undecoded = matches!(form, JobForm::CommandStreams | JobForm::ControlLists);
+    let is_undecoded = matches!(
+        form,
+        JobForm::CommandStreams | JobForm::ControlLists | JobForm::RingEntries
+    );
     [
         Column::new("job", "job", 32.0).number().fit_count(jobs.len() as u64),
         Column::new("submit", "submit", 54.0)
@@ -235,7 +238,7 @@ fn describe_entry(form: JobForm, n: usize, count: usize) -> String {
     match form {
         _ if count > 1 => format!("Chain {} of {count}", n + 1),
         JobForm::DescriptorChains => "Header".to_owned(),
-        JobForm::None | JobForm::CommandStreams | JobForm::ControlLists => "Submitted work".to_owned(),
+        _ => "Submitted work".to_owned(),
     }
 }
 

@@ -116,6 +116,10 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
             "The jobs of this recording are control lists and compute dispatches of a V3D GPU. The recording does not \
              hold their shaders.",
         ),
+        JobForm::RingEntries => Some(
+            "The jobs of this recording are push buffers of an NVIDIA GPU. Push buffer shows their methods and launches; \
+             their code is not disassembled.",
+        ),
         JobForm::None | JobForm::DescriptorChains => None,
     };
     if let Some(text) = undecoded {
