@@ -1,9 +1,12 @@
 //! The lanes of the timeline: register blocks, framebuffers, other accesses, other events; for API traces streams,
-//! memory and other calls.
+//! memory and other calls; for driver traces channels, objects and requests.
+
+mod driver;
 
 use crate::families::{Family, find_family_with};
 use crate::recording::{AllocationKind, CopyKind, EventKind, Events, OrderRow, Recording, SpaceKind};
 use crate::registers::{Register, RegisterMap, register_space};
+use driver::DriverLanes;
 use std::ops::Range;
 
 /// Lane of accesses to registers that the map does not know.
@@ -46,6 +49,8 @@ pub(super) struct Lanes {
     spaces: Vec<(u8, u8)>,
     /// Lanes of calls, if the recording is an API trace.
     calls: Option<CallLanes>,
+    /// Lanes of requests to the kernel driver, if they were recorded.
+    driver: Option<DriverLanes>,
 }
 
 /// The lanes of an API trace.
@@ -206,8 +211,12 @@ impl Lanes {
             }
             lanes
         });
+        let driver = recording
+            .driver_trace()
+            .map(|_| DriverLanes::new(recording, &mut names));
         Self {
             calls: api_trace,
+            driver,
             names,
             places,
             shift,
@@ -238,6 +247,9 @@ impl Lanes {
             calls.streams.iter_mut().flatten().for_each(|lane| *lane = get(*lane));
             calls.memory = get(calls.memory);
             calls.calls = get(calls.calls);
+        }
+        if let Some(driver) = &mut self.driver {
+            driver.lanes_mut().for_each(|lane| *lane = get(*lane));
         }
         self.names = names;
         self
@@ -275,9 +287,14 @@ impl Lanes {
             };
             let mut write = kind == EventKind::Write as u8;
             let lane = if !write && kind != EventKind::Read as u8 {
+                let of_driver = |kind| self.driver.as_ref()?.lane_of(events, kind, payload);
                 match (EventKind::from_raw(kind), &self.calls) {
                     (Some(kind), Some(calls)) if kind.is_call() => {
                         let (lane, writes) = calls.lane_of(events, kind, payload);
+                        write = writes;
+                        lane
+                    }
+                    (Some(kind), _) if let Some((lane, writes)) = of_driver(kind) => {
                         write = writes;
                         lane
                     }

@@ -358,3 +358,41 @@ fn call_lanes_per_stream_have_correct_counts() {
     let all: u32 = counts.iter().map(|c| c.0 + c.1).sum();
     assert_eq!(all, 3000, "every call is in a lane");
 }
+
+#[test]
+fn driver_trace_has_a_lane_per_channel() {
+    use crate::recording::{
+        CallRow, DriverTraceMetadata, ObjectAction, ObjectKind, ObjectRow, RingEntryRow, SavedMemoryRow, TraceKind,
+    };
+    let mut b = EventsBuilder::new();
+    let object = |kind: ObjectKind, action: ObjectAction, handle| ObjectRow {
+        kind: kind as u32,
+        action: action as u32,
+        handle,
+        ..ObjectRow::default()
+    };
+    b.object(0, 1, object(ObjectKind::Channel, ObjectAction::Create, 7));
+    b.object(1, 1, object(ObjectKind::Channel, ObjectAction::Free, 7));
+    for channel in [7, 9, 9] {
+        let row = RingEntryRow {
+            channel,
+            ..RingEntryRow::default()
+        };
+        b.ring_entry(2, 1, row);
+    }
+    b.call(3, 1, CallRow::default());
+    b.saved_memory(4, 1, SavedMemoryRow::default());
+    let mut r = Recording {
+        events: b.finish(),
+        ..Recording::default()
+    };
+    r.metadata.kind = TraceKind::Driver(DriverTraceMetadata::default());
+    let pyramid = Pyramid::build(&r, None, &Progress::new()).unwrap();
+    let all = pyramid.count(&r.events, 0..r.events.len() as u64);
+    let counts = |name: &str| Some(all[pyramid.lanes().iter().position(|n| n == name)?]);
+    assert_eq!(counts("channel 0x7"), Some((0, 1)));
+    assert_eq!(counts("channel 0x9"), Some((0, 2)));
+    assert_eq!(counts("objects"), Some((1, 1)));
+    assert_eq!(counts("requests"), Some((1, 0)));
+    assert_eq!(counts("saved memory"), Some((0, 1)));
+}
