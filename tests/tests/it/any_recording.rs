@@ -51,6 +51,14 @@ const VERBS: &[&str] = &[
     "launches {} --json",
     "kernels {}",
     "kernels {} --json",
+    "objects {}",
+    "objects {} --json",
+    "channels {}",
+    "channels {} --json",
+    "pushbuffer {}",
+    "pushbuffer {} --json",
+    "pushbuffer {} --submit 0",
+    "pushbuffer {} --submit 0 --json",
     "shader {}",
     "shader {} --json",
     "pagetables {}",
@@ -293,6 +301,7 @@ fn verbs_handle_recordings_without_their_data() {
     let folder = tempfile::tempdir().unwrap();
     let mut all = write_sparse_recordings(folder.path());
     all.push(api_trace());
+    all.push(root().join("trace-core/tests/golden/v2-driver.kine"));
     all.extend(["several-spaces.txt", "configuration-space.log"].map(|n| root().join("tests/excerpts").join(n)));
     sweep(&all, VERBS);
 }
