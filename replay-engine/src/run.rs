@@ -33,11 +33,11 @@ use replay_core::{Actions, Budget, Counts, DeviceError, Failure, FailureKind, ex
 use sliced_device::SlicedDevice;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use trace_core::GpuVa;
 use trace_core::encode::to_bytes;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
+use trace_core::{GpuVa, PhysAddr};
 
 /// Interval between two reads of a poll, nanoseconds.
 const POLL_STEP_NS: u64 = 1_000;
@@ -329,18 +329,18 @@ const JOBS_TOLD: usize = 16;
 /// each chain and the event of its submit, which the finding of its first job refers to.
 #[must_use]
 pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec<Finding> {
-    let mut reasons: Vec<(&str, Vec<u64>)> = Vec::new();
+    let mut reasons: Vec<(&str, Vec<GpuVa>)> = Vec::new();
     for (r, why) in reports.iter().filter_map(|r| Some((r, r.reason.as_deref()?))) {
         match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, jobs)) => jobs.push(r.va.get()),
-            None => reasons.push((why, vec![r.va.get()])),
+            Some((_, jobs)) => jobs.push(r.va),
+            None => reasons.push((why, vec![r.va])),
         }
     }
-    let describe = |(why, jobs): (&str, Vec<u64>)| {
+    let describe = |(why, jobs): (&str, Vec<GpuVa>)| {
         let mut place = jobs
             .iter()
             .take(JOBS_TOLD)
-            .map(|va| GpuVa::new(*va).to_string())
+            .map(GpuVa::to_string)
             .collect::<Vec<_>>()
             .join(", ");
         if let more @ 1.. = jobs.len().saturating_sub(JOBS_TOLD) {
@@ -348,7 +348,7 @@ pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec
         }
         let noun = if jobs.len() == 1 { "job" } else { "jobs" };
         let finding = Finding::new(FindingKind::ShaderNotRun, format!("{noun} {place}"), why);
-        let submit = submitted.iter().find(|(head, _)| Some(&head.get()) == jobs.first());
+        let submit = submitted.iter().find(|(head, _)| Some(head) == jobs.first());
         match submit {
             Some((_, event)) => finding.at_event(*event),
             None => finding,
@@ -485,7 +485,7 @@ fn outputs(
     for o in &plan.envelope.outputs {
         let read = match plan.spaces().get(o.space as usize) {
             Some(space) => report::read_back(memory, space, o.va, o.bytes, device),
-            None if plan.masters() => effects::load(device, o.va.get(), o.bytes),
+            None if plan.masters() => effects::load(device, PhysAddr::new(o.va.get()), o.bytes),
             None => continue,
         };
         let data = read.map_err(|e| format!("output `{}` could not be read: {e}", o.name))?;

@@ -8,7 +8,6 @@ use super::keywords::{KEYWORDS, Keyword, Kind, Meaning, Name, Number};
 use super::number::NumberTest;
 use super::register_tests::{FieldEncoding, FieldTest, RegisterTest, Registers, find_fields, without_index};
 use super::syntax::{Condition, Node, Query, Test, TypedText, Value};
-use crate::GpuVa;
 use crate::check::Submit;
 use crate::progress::Progress;
 use crate::recording::{EventKind, InterruptLine, Recording};

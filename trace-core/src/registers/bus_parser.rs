@@ -34,8 +34,8 @@ pub(super) fn parse_bus_master(
         untyped.extend(halves.into_iter().flatten().filter(other).map(|r| r.name.clone()));
         Ok(AddressRegister {
             name: name.clone(),
-            low: low.offset.get(),
-            high: high.map(|r| r.offset.get()),
+            low: low.offset,
+            high: high.map(|r| r.offset),
             local: low.local.clone().unwrap_or(0..0),
         })
     };
@@ -57,8 +57,8 @@ pub(super) fn parse_bus_master(
             let engine = CopyEngine {
                 source,
                 destination,
-                count: plain(count)?.get(),
-                command: plain(command)?.get(),
+                count: plain(count)?,
+                command: plain(command)?,
                 start: bit(*start)?,
                 to_memory: bit(*to_memory)?,
             };
@@ -99,22 +99,19 @@ pub(super) fn parse_bus_master(
                 }
             }
             let engine = QueueEngine {
-                status: plain(status)?.get(),
-                feature_select: plain(feature_select)?.get(),
-                feature: plain(feature)?.get(),
+                status: plain(status)?,
+                feature_select: plain(feature_select)?,
+                feature: plain(feature)?,
                 features: features.sum::<Result<u64, _>>()?,
                 behind_iommu: behind_iommu.map_or(Ok(0), bit)?,
-                select: plain(select)?.get(),
-                size: plain(size)?.get(),
+                select: plain(select)?,
+                size: plain(size)?,
                 most_entries: *most_entries,
-                enable: plain(enable)?.get(),
+                enable: plain(enable)?,
                 descriptors: address(descriptors)?,
                 driver: address(driver)?,
                 device: address(device)?,
-                never: never
-                    .iter()
-                    .map(|n| plain(n).map(RegOffset::get))
-                    .collect::<Result<_, _>>()?,
+                never: never.iter().map(plain).collect::<Result<_, _>>()?,
                 commands,
             };
             (BusEngine::Virtqueue(engine), why)
@@ -128,13 +125,13 @@ pub(super) fn parse_bus_master(
         why: why.clone(),
         refused: None,
     };
-    let known = |offset: u32| {
+    let known = |offset: RegOffset| {
         let all = master.addresses();
         all.iter().any(|a| a.low == offset || a.high == Some(offset))
     };
     let other = map
         .registers()
-        .find(|r| r.replay.role == Some(Role::BusAddress) && r.replay.write && !known(r.offset.get()));
+        .find(|r| r.replay.role == Some(Role::BusAddress) && r.replay.write && !known(r.offset));
     let refused = match (untyped.first(), other) {
         (Some(name), _) => Some(format!(
             "{name} holds a bus address, but the map does not type it as one that may be replayed"

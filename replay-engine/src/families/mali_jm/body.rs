@@ -29,10 +29,10 @@ struct Walker<'a> {
     images: Vec<&'a Page>,
     reach: ReachableFrames,
     work: &'a Work<'a>,
-    written: HashMap<u32, u64>,
+    written: HashMap<RegOffset, u64>,
     /// Root registers as written, which resets do not clear, and the number of half writes whose pair was not put to
     /// use yet.
-    roots: HashMap<u32, u64>,
+    roots: HashMap<RegOffset, u64>,
     waiting_roots: BTreeMap<Option<u8>, (&'a Register, u64)>,
     untouched: UnwrittenRegisters,
     doing: DeviceActivity,
@@ -371,8 +371,8 @@ impl<'a> Walker<'a> {
         if width != 4 || !offset.is_multiple_of(4) {
             return self.refuse(1, Reason::WidthOrAlignment { offset, width });
         }
-        let at = u32::try_from(offset).unwrap_or(u32::MAX);
-        match self.map.at(RegOffset::new(at)) {
+        let at = RegOffset::new(u32::try_from(offset).unwrap_or(u32::MAX));
+        match self.map.at(at) {
             Some(r) => Ok(Some(r)),
             None if self
                 .plan

@@ -266,18 +266,20 @@ impl<'a> Walker<'a> {
         let inside = offset
             .checked_add(u64::from(width))
             .is_some_and(|end| end <= window.bytes);
-        let (Ok(at), true) = (u32::try_from(offset), inside) else {
+        let (Ok(at), true) = (u32::try_from(offset).map(RegOffset::new), inside) else {
             let window = window.bytes;
             return self.refuse(1, Reason::OutsideWindow { offset, window });
         };
-        if !matches!(width, 1 | 2 | 4 | 8) || !at.is_multiple_of(u32::from(width)) {
+        if !matches!(width, 1 | 2 | 4 | 8) || !at.is_aligned(u32::from(width)) {
             return self.refuse(1, Reason::WidthOrAlignment { offset, width });
         }
         if number != space::REGISTERS {
             return Ok(None);
         }
-        let touch = RegisterAccess::new(self.map, RegOffset::new(at), width);
-        let allowed = |(start, end): &(u32, u32)| *start <= at && u64::from(at) + u64::from(width) <= u64::from(*end);
+        let touch = RegisterAccess::new(self.map, at, width);
+        let allowed = |(start, end): &(RegOffset, RegOffset)| {
+            *start <= at && end.offset_from(at).is_some_and(|bytes| u32::from(width) <= bytes)
+        };
         match touch.unknown() {
             Some(unknown) if !self.plan.accesses.allowed.iter().any(allowed) => {
                 let offset = u64::from(unknown.get());
