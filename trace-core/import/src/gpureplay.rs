@@ -30,6 +30,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use trace_core::PAGE_SIZE;
 use trace_core::families::mali_jm::{MODE, MODE_AARCH64_4K, MODE_LEGACY, MODE_UNMAPPED};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::{Cancelled, Progress};
@@ -37,7 +38,6 @@ use trace_core::recording::{
     AddressSpace, Clock, EventKind, FrameRole, Identity, Memory, MemoryBuilder, Metadata, MmuFormat, PageId, Recording,
     Space, SpaceKind,
 };
-use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// Size of the register window of a Mali job-manager GPU, bytes.
 const WINDOW_BYTES: u64 = 0x4000;
@@ -235,7 +235,7 @@ pub fn import_with_tally(
         metadata.address_spaces.push(AddressSpace {
             number: 0,
             format: MmuFormat::Aarch64_4k,
-            root: PhysAddr::new(root),
+            root,
             memattr: tables.memattr,
             transcfg: tables.transcfg,
         });
