@@ -241,20 +241,19 @@ impl<'a> Walker<'a> {
             ),
             Action::Pause { ns, .. } => {
                 self.nothing_cleared()?;
-                self.pauses_ns = self.pauses_ns.saturating_add(ns);
-                if self.pauses_ns > self.plan.envelope.budgets.time_ns {
-                    return self.refuse(
-                        4,
-                        budget_exceeded(
-                            "nanoseconds of pauses",
-                            self.pauses_ns,
-                            self.plan.envelope.budgets.time_ns,
-                        ),
-                    );
-                }
-                Ok(())
+                self.check_pause(ns)
             }
         }
+    }
+
+    /// Checks that the pauses so far are within the plan's time.
+    fn check_pause(&mut self, ns: u64) -> Result<(), Refusal> {
+        self.pauses_ns = self.pauses_ns.saturating_add(ns);
+        let max = self.plan.envelope.budgets.time_ns;
+        if self.pauses_ns > max {
+            return self.refuse(4, budget_exceeded("nanoseconds of pauses", self.pauses_ns, max));
+        }
+        Ok(())
     }
 
     /// Checks a write whose value is only known during the run: only a flush id has one.
