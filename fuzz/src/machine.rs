@@ -257,7 +257,7 @@ fn named(text: &str, map: &RegisterMap) {
             say: String::new(),
         };
         let added = NameEntry::Register(NamedRegister {
-            offset,
+            offset: RegOffset::new(offset),
             name: NAME.into(),
             access: AccessRule::ReadWrite,
             width,

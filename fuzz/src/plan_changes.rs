@@ -4,7 +4,7 @@ use crate::input::Input;
 use replay_core::{Action, Actions};
 use replay_engine::plan::{AccessPlan, BodyBuilder, Compiled, Plan, PlanBody, PlanPage, RegisterPlan};
 use trace_core::recording::{FrameRole, MmuFormat};
-use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, mmu};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr, RegOffset, mmu};
 
 /// Smallest number of a change that adds a memory change.
 pub(crate) const CHANGES_MEMORY: u8 = 252;
@@ -240,7 +240,9 @@ fn change_envelope(plan: &mut Plan, field: u8, at: usize, value: u64, inside: u6
 fn change_access_plan(plan: &mut AccessPlan, field: u8, value: u64) {
     match field {
         0 => plan.used_pages = value % 4096,
-        6 => plan.allowed.push((value as u32, (value >> 32) as u32)),
+        6 => plan
+            .allowed
+            .push((RegOffset::new(value as u32), RegOffset::new((value >> 32) as u32))),
         7 => plan.gpu_id = value as u32,
         _ => plan.reads.equal = value,
     }

@@ -4,6 +4,7 @@ use crate::input::Input;
 use device_mali::texture::{
     Arch, Attribute, Conversion, Derivatives, MAX_STAGING, Operation, Sampler, Single, TexMemory, Texture,
 };
+use trace_core::GpuVa;
 
 /// GPU memory that starts at address 0, is as long as the input and counts its reads.
 struct FlatMemory<'a> {
@@ -14,10 +15,13 @@ struct FlatMemory<'a> {
 impl TexMemory for FlatMemory<'_> {
     type Error = ();
 
-    fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), ()> {
+    fn read(&mut self, va: GpuVa, out: &mut [u8]) -> Result<(), ()> {
         self.reads += 1;
         assert!(out.len() <= 32, "a read exceeds 32 bytes");
-        let from = usize::try_from(va).ok().and_then(|at| self.bytes.get(at..)).ok_or(())?;
+        let from = usize::try_from(va.get())
+            .ok()
+            .and_then(|at| self.bytes.get(at..))
+            .ok_or(())?;
         out.copy_from_slice(from.get(..out.len()).ok_or(())?);
         Ok(())
     }
@@ -46,7 +50,10 @@ fn operation(arch: Arch, word: u32, xy: (u32, u32), staging: &[u32; MAX_STAGING]
     let Ok(operation) = Operation::decode(word) else {
         return false;
     };
-    let (Ok(texture), Ok(sampler)) = (Texture::load(arch, memory, 0), Sampler::load(memory, 32)) else {
+    let (Ok(texture), Ok(sampler)) = (
+        Texture::load(arch, memory, GpuVa::ZERO),
+        Sampler::load(memory, GpuVa::new(32)),
+    ) else {
         return false;
     };
     let derivatives = Derivatives {
@@ -79,7 +86,7 @@ fn operation(arch: Arch, word: u32, xy: (u32, u32), staging: &[u32; MAX_STAGING]
 fn attribute(arch: Arch, (xy, z): (u32, u32), staging: &[u32; MAX_STAGING], memory: &mut FlatMemory<'_>) -> bool {
     let [index, conversion, ..] = *staging;
     let mut loaded = false;
-    if let Ok(a) = Attribute::load(arch, memory, 64, 128, index % 8) {
+    if let Ok(a) = Attribute::load(arch, memory, GpuVa::new(64), GpuVa::new(128), index % 8) {
         for at in [a.element(xy), a.texel(xy, z)].into_iter().flatten() {
             if let Some(at) = at {
                 let end = a.pointer + u64::from(a.size);
@@ -87,7 +94,10 @@ fn attribute(arch: Arch, (xy, z): (u32, u32), staging: &[u32; MAX_STAGING], memo
             }
             loaded |= a.load_from(memory, at, None).is_ok();
             let [low, high, word] = a.reference(at, None);
-            assert_eq!(at.unwrap_or(0), u64::from(low) | u64::from(high) << 32);
+            assert_eq!(
+                at.unwrap_or(GpuVa::ZERO),
+                GpuVa::new(u64::from(low) | u64::from(high) << 32)
+            );
             let parsed = Conversion::parse(arch, word);
             assert_eq!(parsed.map(|c| c.is_some()), Ok(at.is_some()));
         }
@@ -98,7 +108,7 @@ fn attribute(arch: Arch, (xy, z): (u32, u32), staging: &[u32; MAX_STAGING], memo
             assert_eq!(stored.bytes().len(), c.memory.block().bytes as usize);
             loaded = true;
         }
-        let _ = c.load(memory, u64::from(xy));
+        let _ = c.load(memory, GpuVa::new(u64::from(xy)));
     }
     loaded
 }

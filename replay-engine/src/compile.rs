@@ -4,9 +4,9 @@ use crate::device::DeviceInfo;
 use crate::families::find_family;
 use crate::plan::{CompileError, CompileOptions, Compiled, Edits, MAX_ALLOWED, PlacedPlan};
 use std::ops::Range;
-use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::registers::RegisterMap;
+use trace_core::{Recording, RegOffset};
 
 /// Compiles a recording and its edits into a plan for `target`.
 ///
@@ -85,19 +85,19 @@ fn placed(
 
 /// Checks that allowed ranges hold whole registers, are a small part of the window, and hold no register that the map
 /// knows as not replayable.
-fn check_allowed(ranges: &[Range<u32>], map: &RegisterMap) -> Result<(), CompileError> {
+fn check_allowed(ranges: &[Range<RegOffset>], map: &RegisterMap) -> Result<(), CompileError> {
     let max = map.window_bytes() / 4;
     let mut sum = 0u64;
     for r in ranges {
         let (start, end) = (r.start, r.end);
-        if start >= end || start % 4 != 0 || end % 4 != 0 {
+        if start >= end || !start.is_aligned(4) || !end.is_aligned(4) {
             return Err(CompileError::AllowedUneven { start, end });
         }
         sum = sum.saturating_add(u64::from(end - start));
         if sum > max || ranges.len() as u64 > MAX_ALLOWED {
             return Err(CompileError::AllowedTooMuch { start, end });
         }
-        let known = map.registers().find(|k| r.contains(&k.offset.get()) && !k.replay.write);
+        let known = map.registers().find(|k| r.contains(&k.offset) && !k.replay.write);
         if let Some(known) = known {
             return Err(CompileError::AllowedKnown {
                 start,

@@ -26,18 +26,20 @@ pub use outcome::{
 use crate::device::{JobReport, RegisterTarget, ReplayDeviceError};
 use crate::plan::{PageSource, Plan, PlanMemory, PlannedAccesses, ReadClasses, RewriteKind};
 use device_guard::DeviceGuard;
-use effects::{EffectContext, EffectReport};
+use effects::{EffectContext, EffectReading, EffectReport};
 use quiesce::QuiesceResult;
 use recorder::Recorder;
 use replay_core::{Actions, Budget, Counts, DeviceError, Failure, FailureKind, execute};
 use sliced_device::SlicedDevice;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
-use trace_core::GpuVa;
 use trace_core::encode::to_bytes;
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::Progress;
+use trace_core::recording::{MemoryBuilder, Page, PageId};
 use trace_core::registers::RegisterMap;
+use trace_core::screen::Picture;
+use trace_core::{GpuVa, PhysAddr};
 
 /// Interval between two reads of a poll, nanoseconds.
 const POLL_STEP_NS: u64 = 1_000;
@@ -110,14 +112,7 @@ fn run_guarded(
         .map_err(|m| format!("the page image of frame {:#x} is missing", m.frame))?;
     let images = plan.envelope.change_images(pages);
     let images = images.map_err(|(number, _)| format!("the image {number} is missing"))?;
-    if plan.accesses.interrupts > 0
-        && let Some(why) = device.no_interrupts()
-    {
-        let waits = plan.accesses.interrupts;
-        return Err(format!(
-            "the plan waits for {waits} interrupts, which are not available: {why}"
-        ));
-    }
+    check_interrupts(plan, device)?;
     let mut guard = DeviceGuard::new(device);
     put_in_place(plan, &memory, guard.device(), map, progress)
         .map_err(|e| format!("the plan's memory could not be loaded: {e}"))?;
@@ -129,24 +124,12 @@ fn run_guarded(
     }
     progress.set_total(plan.envelope.actions);
     guard.device().watch(progress);
-    let budget = Budget {
-        actions: plan.envelope.budgets.actions,
-        time_ns: plan.envelope.budgets.time_ns,
-        poll_step_ns: POLL_STEP_NS,
-    };
     let before_ns = guard.device().now_ns();
-    let mut recorder = Recorder::new(plan, map, progress);
-    let mut sliced = SlicedDevice::new(plan, guard.device(), progress, images.clone());
-    let result = execute(&mut sliced, Actions::new(&plan.accesses.body), &budget, &mut recorder);
-    recorder.flush();
-    sliced.keep_changed_pages();
-    let (left, changed) = (sliced.changed_pages, sliced.memory);
-    let (checked, not_kept) = (sliced.checked, sliced.lost_changes);
-    recorder.cancelled |= progress.check().is_err();
+    let mut body = execute_body(plan, images.clone(), guard.device(), map, progress);
     let stopped = guard.stop_mastering();
     let device = guard.device();
     outcome.device_ns = device.now_ns().saturating_sub(before_ns);
-    let counts = match &result {
+    let counts = match &body.result {
         Ok(counts) => *counts,
         Err(failure) => failure.counts,
     };
@@ -157,73 +140,20 @@ fn run_guarded(
     {
         memory.apply(&action, &images);
     }
-    count(outcome, results, &counts, &recorder);
-    results.findings.extend(left_out(plan));
-    if not_kept > 0 {
-        let message = format!(
-            "the pages after {not_kept} of the CPU's memory changes are not stored, because too many differ: the \
-             outcome shows there what the CPU wrote, not what jobs wrote"
-        );
-        results
-            .findings
-            .push(Finding::new(FindingKind::LostEvents, "memory", message));
-    }
-    let reports = device.take_job_reports();
-    results.jobs = jobs(plan, &recorder, &reports);
-    let submitted: Vec<_> = plan.jobs().iter().map(|j| (j.head_va, j.submit_event)).collect();
-    results.findings.extend(shaders_not_run(&reports, &submitted));
-    // A run that ended before its only jobs does not count as a run without shaders.
-    let something = result.is_ok() || !results.jobs.is_empty();
-    outcome.computed = something && results.jobs.iter().all(JobOutcome::has_computed);
+    count(outcome, results, &counts, &body.recorder);
+    report_jobs(plan, device, &body, outcome, results);
     let read = outputs(plan, &memory, device, outcome);
-    let there = EffectContext {
-        interrupts: results.interrupts,
-        outputs: &outcome.outputs,
-    };
-    let EffectReport {
-        seen,
-        unchecked,
-        screen,
-    } = effects::check_effects(plan, device, &there, result.is_ok(), &checked);
-    let all_there = seen.iter().all(|e| e.matched != Some(false));
-    (results.effects, results.unchecked) = (seen, unchecked);
-    outcome.verdict = match &result {
-        Err(_) => Verdict::Failed,
-        Ok(_) if recorder.divergence_count > 0 || !all_there => Verdict::Diverged,
-        Ok(_) => Verdict::Match,
-    };
-    if let Err(failure) = &result {
-        explain(plan, map, &memory, device, &recorder, failure, outcome);
+    let screen = judge(plan, device, &body, outcome, results);
+    if let Err(failure) = &body.result {
+        explain(plan, map, &memory, device, &body.recorder, failure, outcome);
     }
-    let host_pages = recorder
-        .told_changes
-        .iter()
-        .map(|last| left.get(*last).map_or(0, |id| id.0));
-    let gathered = read.and_then(|()| {
-        let events = std::mem::take(&mut recorder.events);
-        RunArtifacts::gather(
-            plan,
-            device,
-            events,
-            host_pages.collect(),
-            changed,
-            &recorder.spaces,
-            screen,
-        )
-        .map_err(|e| format!("the device's memory could not be read: {e}"))
-    });
-    let (material, unread) = match gathered {
-        Ok(material) => (Some(material), None),
+    let gathered = read.and_then(|()| gather_artifacts(plan, device, &mut body, screen));
+    let (artifacts, unread) = match gathered {
+        Ok(artifacts) => (Some(artifacts), None),
         Err(e) => (None, Some(e)),
     };
     let stopped = stopped.map_err(|e| format!("bus mastering could not be disabled: {e}"));
-    let stray = device.refused_accesses();
-    let stray = (!stray.is_empty()).then(|| {
-        format!(
-            "the device accessed memory outside the plan, and the IOMMU blocked it: {}",
-            stray.join("; ")
-        )
-    });
+    let stray = describe_refused_accesses(device);
     // The device holds pointers to pages that are about to be removed. All checks of its effects are complete.
     let busy = match plan.masters() {
         true => quiesce::quiesce(device, map, &Progress::new()).err(),
@@ -233,6 +163,154 @@ fn run_guarded(
         outcome.verdict = Verdict::Failed;
         outcome.failure.get_or_insert(e);
     }
+    release(guard, outcome);
+    Ok(artifacts)
+}
+
+/// Checks that the device has the interrupts that a plan waits for.
+fn check_interrupts(plan: PlannedAccesses<'_>, device: &dyn RegisterTarget) -> Result<(), String> {
+    let waits = plan.accesses.interrupts;
+    match (waits > 0).then(|| device.no_interrupts()).flatten() {
+        Some(why) => Err(format!(
+            "the plan waits for {waits} interrupts, which are not available: {why}"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The execution of a plan's body.
+struct ExecutedBody<'a> {
+    result: Result<Counts, Failure>,
+    recorder: Recorder<'a>,
+    /// Pages after changes of memory by the CPU, one per change, and their contents.
+    changed_pages: Vec<PageId>,
+    memory: MemoryBuilder,
+    /// Results of checks, by expectation number.
+    checked: HashMap<u32, EffectReading>,
+    /// Number of changes whose pages were not kept.
+    lost_changes: u64,
+}
+
+/// Executes the body of a plan on a device that is ready for it.
+fn execute_body<'a>(
+    plan: PlannedAccesses<'a>,
+    images: Vec<&'a Page>,
+    device: &mut dyn RegisterTarget,
+    map: Option<&'a RegisterMap>,
+    progress: &'a Progress,
+) -> ExecutedBody<'a> {
+    let budget = Budget {
+        actions: plan.envelope.budgets.actions,
+        time_ns: plan.envelope.budgets.time_ns,
+        poll_step_ns: POLL_STEP_NS,
+    };
+    let mut recorder = Recorder::new(plan, map, progress);
+    let mut sliced = SlicedDevice::new(plan, device, progress, images);
+    let result = execute(&mut sliced, Actions::new(&plan.accesses.body), &budget, &mut recorder);
+    recorder.flush();
+    sliced.keep_changed_pages();
+    recorder.cancelled |= progress.check().is_err();
+    ExecutedBody {
+        result,
+        recorder,
+        changed_pages: sliced.changed_pages,
+        memory: sliced.memory,
+        checked: sliced.checked,
+        lost_changes: sliced.lost_changes,
+    }
+}
+
+/// Sets the outcome of each job, and adds the findings about what the plan left out, lost changes, and shaders that did
+/// not run.
+fn report_jobs(
+    plan: PlannedAccesses<'_>,
+    device: &mut dyn RegisterTarget,
+    body: &ExecutedBody<'_>,
+    outcome: &mut Outcome,
+    results: &mut AccessOutcome,
+) {
+    results.findings.extend(left_out(plan));
+    if body.lost_changes > 0 {
+        let message = format!(
+            "the pages after {} of the CPU's memory changes are not stored, because too many differ: the outcome \
+             shows there what the CPU wrote, not what jobs wrote",
+            body.lost_changes
+        );
+        results
+            .findings
+            .push(Finding::new(FindingKind::LostEvents, "memory", message));
+    }
+    let reports = device.take_job_reports();
+    results.jobs = jobs(plan, &body.recorder, &reports);
+    let submitted: Vec<_> = plan.jobs().iter().map(|j| (j.head_va, j.submit_event)).collect();
+    results.findings.extend(shaders_not_run(&reports, &submitted));
+    // A run that ended before its only jobs does not count as a run without shaders.
+    let something = body.result.is_ok() || !results.jobs.is_empty();
+    outcome.computed = something && results.jobs.iter().all(JobOutcome::has_computed);
+}
+
+/// Checks the expected effects and sets the verdict. Returns the screen's picture.
+fn judge(
+    plan: PlannedAccesses<'_>,
+    device: &mut dyn RegisterTarget,
+    body: &ExecutedBody<'_>,
+    outcome: &mut Outcome,
+    results: &mut AccessOutcome,
+) -> Option<Picture> {
+    let there = EffectContext {
+        interrupts: results.interrupts,
+        outputs: &outcome.outputs,
+    };
+    let EffectReport {
+        seen,
+        unchecked,
+        screen,
+    } = effects::check_effects(plan, device, &there, body.result.is_ok(), &body.checked);
+    let all_there = seen.iter().all(|e| e.matched != Some(false));
+    (results.effects, results.unchecked) = (seen, unchecked);
+    outcome.verdict = match &body.result {
+        Err(_) => Verdict::Failed,
+        Ok(_) if body.recorder.divergence_count > 0 || !all_there => Verdict::Diverged,
+        Ok(_) => Verdict::Match,
+    };
+    screen
+}
+
+/// Takes the events and pages of a run, and reads the device's memory.
+fn gather_artifacts(
+    plan: PlannedAccesses<'_>,
+    device: &mut dyn RegisterTarget,
+    body: &mut ExecutedBody<'_>,
+    screen: Option<Picture>,
+) -> Result<RunArtifacts, String> {
+    let pages = &body.changed_pages;
+    let host_pages = body.recorder.told_changes.iter();
+    let host_pages = host_pages.map(|last| pages.get(*last).map_or(0, |id| id.0)).collect();
+    RunArtifacts::gather(
+        plan,
+        device,
+        std::mem::take(&mut body.recorder.events),
+        host_pages,
+        std::mem::take(&mut body.memory),
+        &body.recorder.spaces,
+        screen,
+    )
+    .map_err(|e| format!("the device's memory could not be read: {e}"))
+}
+
+/// Describes the accesses outside the plan that the IOMMU blocked, if there are any.
+fn describe_refused_accesses(device: &mut dyn RegisterTarget) -> Option<String> {
+    let stray = device.refused_accesses();
+    (!stray.is_empty()).then(|| {
+        format!(
+            "the device accessed memory outside the plan, and the IOMMU blocked it: {}",
+            stray.join("; ")
+        )
+    })
+}
+
+/// Ends the guard: resets the device after a failed run, otherwise lets it keep its state.
+fn release(guard: DeviceGuard<'_>, outcome: &mut Outcome) {
     match outcome.verdict {
         Verdict::Failed => {
             if let Err(e) = guard.reset() {
@@ -242,7 +320,6 @@ fn run_guarded(
         }
         Verdict::Match | Verdict::Diverged => guard.keep(),
     }
-    Ok(material)
 }
 
 fn empty(plan: PlannedAccesses<'_>, device: &dyn RegisterTarget) -> Outcome {
@@ -329,18 +406,18 @@ const JOBS_TOLD: usize = 16;
 /// each chain and the event of its submit, which the finding of its first job refers to.
 #[must_use]
 pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec<Finding> {
-    let mut reasons: Vec<(&str, Vec<u64>)> = Vec::new();
+    let mut reasons: Vec<(&str, Vec<GpuVa>)> = Vec::new();
     for (r, why) in reports.iter().filter_map(|r| Some((r, r.reason.as_deref()?))) {
         match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, jobs)) => jobs.push(r.va.get()),
-            None => reasons.push((why, vec![r.va.get()])),
+            Some((_, jobs)) => jobs.push(r.va),
+            None => reasons.push((why, vec![r.va])),
         }
     }
-    let describe = |(why, jobs): (&str, Vec<u64>)| {
+    let describe = |(why, jobs): (&str, Vec<GpuVa>)| {
         let mut place = jobs
             .iter()
             .take(JOBS_TOLD)
-            .map(|va| GpuVa::new(*va).to_string())
+            .map(GpuVa::to_string)
             .collect::<Vec<_>>()
             .join(", ");
         if let more @ 1.. = jobs.len().saturating_sub(JOBS_TOLD) {
@@ -348,7 +425,7 @@ pub fn shaders_not_run(reports: &[JobReport], submitted: &[(GpuVa, u64)]) -> Vec
         }
         let noun = if jobs.len() == 1 { "job" } else { "jobs" };
         let finding = Finding::new(FindingKind::ShaderNotRun, format!("{noun} {place}"), why);
-        let submit = submitted.iter().find(|(head, _)| Some(&head.get()) == jobs.first());
+        let submit = submitted.iter().find(|(head, _)| Some(head) == jobs.first());
         match submit {
             Some((_, event)) => finding.at_event(*event),
             None => finding,
@@ -485,7 +562,7 @@ fn outputs(
     for o in &plan.envelope.outputs {
         let read = match plan.spaces().get(o.space as usize) {
             Some(space) => report::read_back(memory, space, o.va, o.bytes, device),
-            None if plan.masters() => effects::load(device, o.va.get(), o.bytes),
+            None if plan.masters() => effects::load(device, PhysAddr::new(o.va.get()), o.bytes),
             None => continue,
         };
         let data = read.map_err(|e| format!("output `{}` could not be read: {e}", o.name))?;

@@ -31,11 +31,7 @@ pub const MAX_CHAIN_SHADERS: usize = 4096;
 #[must_use]
 pub fn list_chain_shaders(job: &JobFact) -> Vec<ChainShader> {
     let each = |(position, c): (usize, &crate::jobs::ChainJob)| {
-        let one = move |&(stage, entry): &(ShaderStage, GpuVa)| ChainShader {
-            position,
-            stage,
-            entry: entry,
-        };
+        let one = move |&(stage, entry): &(ShaderStage, GpuVa)| ChainShader { position, stage, entry };
         c.shaders.iter().map(one).collect::<Vec<_>>()
     };
     job.chain
@@ -140,8 +136,7 @@ impl Listing {
 
     /// Reads the code at an address as memory held it at an event.
     #[must_use]
-    pub fn read(recording: &Recording, space: u32, event: u64, entry: u64, max: u64) -> Self {
-        let entry = GpuVa::new(entry);
+    pub fn read(recording: &Recording, space: u32, event: u64, entry: GpuVa, max: u64) -> Self {
         let memory = memory_at(recording, space, event);
         let code = memory.and_then(|memory| find_family(recording).decode_code(&memory, entry, max));
         Self::new(code.unwrap_or(Code {

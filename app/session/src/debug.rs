@@ -146,8 +146,7 @@ impl DebugSession {
         progress: &Progress,
     ) -> Result<WriterReport, WriterError> {
         if let Writer::Shader(place, shown) = writer_report.writer {
-            writer_report.location =
-                Some(self.inside(recording, space, writer_report.va.get(), place, shown, progress)?);
+            writer_report.location = Some(self.inside(recording, space, writer_report.va, place, shown, progress)?);
         }
         Ok(writer_report)
     }
@@ -165,7 +164,7 @@ impl DebugSession {
         &self,
         recording: &Recording,
         space: u32,
-        va: u64,
+        va: GpuVa,
         place: JobLocation,
         shown: ShaderLocation,
         progress: &Progress,
@@ -187,7 +186,7 @@ impl DebugSession {
             followed = self.follow(query, progress)?;
         }
         let step = usize::try_from(marked.saturating_sub(followed.from)).unwrap_or(usize::MAX);
-        let covers = |a: &&MemoryAccess| a.write && a.va <= GpuVa::new(va) && va - a.va.get() < u64::from(a.bytes);
+        let covers = |a: &&MemoryAccess| a.write && a.va <= va && va - a.va < u64::from(a.bytes);
         let write = followed.accesses(step).iter().rev().find(covers).copied();
         let reads = (0..=step.min(followed.steps.len()))
             .flat_map(|s| {

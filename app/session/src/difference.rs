@@ -28,7 +28,7 @@ pub enum DifferenceRef {
     /// A buffer, by index among those that differ. Indices after the last buffer mean pages.
     Memory(usize),
     /// A byte of memory: address space index in the first recording, and address.
-    Byte(u32, u64),
+    Byte(u32, GpuVa),
 }
 
 /// Returns the buffers that differ, in list order.
@@ -89,19 +89,19 @@ impl DifferenceRef {
                     .address_spaces
                     .iter()
                     .position(|s| s.number == page.address_space)?;
-                let va = page.va.get().saturating_add(u64::from(page.first_byte.unwrap_or(0)));
+                let va = page.va.saturating_add(u64::from(page.first_byte.unwrap_or(0)));
                 Self::Byte(u32::try_from(space).ok()?, va).effect(doc, c)
             }
             Self::Byte(space, va) => {
                 let number = a.metadata.address_spaces.get(*space as usize)?.number;
                 let there = b.metadata.address_spaces.iter().position(|s| s.number == number)?;
                 let holds = |x: &&trace_core::recording::Buffer| {
-                    x.address_space == *space && va.checked_sub(x.va.get()).is_some_and(|by| by < x.bytes)
+                    x.address_space == *space && va.offset_from(x.va).is_some_and(|by| by < x.bytes)
                 };
                 Some(Effect::Byte {
                     spaces: (*space, u32::try_from(there).ok()?),
-                    a: GpuVa::new(*va),
-                    b: GpuVa::new(*va),
+                    a: *va,
+                    b: *va,
                     buffer: a.metadata.buffers.iter().find(holds).map(|x| x.name.clone()),
                 })
             }
@@ -125,15 +125,13 @@ impl DifferenceRef {
             }
             Self::Write(n) => {
                 let w = c.diff.host_writes.list.get(*n).filter(|_| !c.diff.host_writes.physical);
-                w.into_iter()
-                    .map(|w| memory(w.address_space, w.va.get(), w.bytes))
-                    .collect()
+                w.into_iter().map(|w| memory(w.address_space, w.va, w.bytes)).collect()
             }
             Self::Descriptor(n) => {
                 let d = c.diff.descriptors.list.get(*n);
                 let at = d.and_then(|d| Some((d, d.a.map(|va| (d.spaces.0, va)).or(d.b.map(|va| (d.spaces.1, va)))?)));
                 at.into_iter()
-                    .map(|(d, (space, va))| memory(space, va.get(), u64::from(d.bytes)))
+                    .map(|(d, (space, va))| memory(space, va, u64::from(d.bytes)))
                     .collect()
             }
             Self::Mapping(_) => vec![Rule::Mappings],
@@ -144,9 +142,7 @@ impl DifferenceRef {
                     let page = at
                         .and_then(|n| c.diff.pages.list.get(n))
                         .filter(|_| !c.diff.pages.physical);
-                    page.into_iter()
-                        .map(|p| memory(p.address_space, p.va.get(), 4096))
-                        .collect()
+                    page.into_iter().map(|p| memory(p.address_space, p.va, 4096)).collect()
                 }
             },
             Self::Byte(space, va) => {
@@ -157,10 +153,10 @@ impl DifferenceRef {
     }
 }
 
-fn memory(space: u8, va: u64, bytes: u64) -> Rule {
+fn memory(space: u8, va: GpuVa, bytes: u64) -> Rule {
     Rule::Memory {
         space: Some(space),
-        range: (GpuVa::new(va), GpuVa::new(va.saturating_add(bytes))),
+        range: (va, va.saturating_add(bytes)),
     }
 }
 

@@ -17,7 +17,7 @@ pub struct PlanFootprint {
     /// First byte of the target's memory that the plan uses, and one past the last; `None` if it uses none.
     pub memory: Option<(PhysAddr, PhysAddr)>,
     /// Offsets of unknown registers that the user allowed: start, end (exclusive).
-    pub allowed: Vec<(u32, u32)>,
+    pub allowed: Vec<(RegOffset, RegOffset)>,
     /// Footprint of an API trace plan; `None` for a plan of register accesses.
     pub calls: Option<ApiFootprint>,
 }

@@ -25,6 +25,7 @@ use replay_engine::verify::{Refusal, Verified};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use trace_core::RegOffset;
 use trace_core::progress::Progress;
 use trace_core::recording::Recording;
 
@@ -59,7 +60,7 @@ pub struct State {
     /// Tolerance for API trace outputs, as the user wrote it; empty for bit-exact.
     pub tolerance: String,
     /// Unknown registers that the user allows, as byte offsets.
-    pub allowed: Vec<Range<u32>>,
+    pub allowed: Vec<Range<RegOffset>>,
     /// Number of runs of a replay.
     pub repeat: u32,
     /// The plan, and the revision of the changes that it was built from.

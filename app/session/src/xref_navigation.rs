@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 4096;
 /// Returns the selection that shows a reference of a target.
 #[must_use]
 pub fn reference_selection(recording: &Recording, target: XrefTarget, reference: &Reference) -> Selection {
-    let memory = |space: u32, va: GpuVa, bytes: u64| Selection::Memory { space, va: va, bytes };
+    let memory = |space: u32, va: GpuVa, bytes: u64| Selection::Memory { space, va, bytes };
     match reference.item {
         ReferenceItem::RegisterAccess(a) => Selection::Register(a.offset),
         ReferenceItem::AddressRegister { accessed: r, .. } | ReferenceItem::TableCommand { register: r, .. } => {
@@ -42,7 +42,7 @@ pub fn reference_selection(recording: &Recording, target: XrefTarget, reference:
         | ReferenceItem::OtherJobs { .. }
         | ReferenceItem::Pixel(_) => match target {
             XrefTarget::Bytes { space, va, bytes } => memory(space, va, bytes),
-            XrefTarget::Entry { space, va, level } => Selection::Entry { space, va: va, level },
+            XrefTarget::Entry { space, va, level } => Selection::Entry { space, va, level },
             XrefTarget::Framebuffer { space, offset, bytes } => Selection::Framebuffer { space, offset, bytes },
             XrefTarget::Register { register, .. } => Selection::Register(register),
             XrefTarget::Physical { .. } => Selection::Event,

@@ -18,6 +18,7 @@ use replay_engine::plan::{Budgets, CompileError, Compiled, Edits, Pace};
 use replay_engine::wire::KeyStore;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use trace_core::RegOffset;
 use trace_core::ranges;
 
 /// The key store of this program.
@@ -137,7 +138,7 @@ pub struct ReplayArguments {
     /// Allow registers that the register map does not know, from byte offset START up to END, which is excluded
     /// (START..=LAST includes the register at LAST); may be given more than once
     #[arg(long = "allow", value_name = "START..END", value_parser = range)]
-    allow: Vec<Range<u32>>,
+    allow: Vec<Range<RegOffset>>,
     /// Expected picture (binary PPM) of the device's screen at the end [default: the one in the recording]
     #[arg(long, value_name = "FILE")]
     expect_screen: Option<PathBuf>,
@@ -191,7 +192,7 @@ fn missing_target_error(opened: &SourceRecording) -> Failure {
 }
 
 /// Parses a range of register byte offsets, `0x3f00..0x3f10`.
-fn range(text: &str) -> Result<Range<u32>, String> {
+fn range(text: &str) -> Result<Range<RegOffset>, String> {
     let number = |t: &str| match t.strip_prefix("0x") {
         Some(hex) => u32::from_str_radix(hex, 16).ok(),
         None => t.parse().ok(),
@@ -203,6 +204,7 @@ fn range(text: &str) -> Result<Range<u32>, String> {
         Some(number(r.first)?..end)
     });
     ends.filter(|r| r.start < r.end && r.start % 4 == 0 && r.end % 4 == 0)
+        .map(RegOffset::new_range)
         .ok_or_else(|| format!("'{text}' is not a range of registers (expected 0xSTART..0xEND, which excludes END, or 0xSTART..=0xLAST, multiples of 4)"))
 }
 
@@ -360,7 +362,7 @@ impl ReplayArguments {
 
     /// Returns the registers that the map does not know and the user allows, as given.
     pub fn format_allowed(&self) -> Vec<String> {
-        let text = |r: &Range<u32>| format!("{:#x}..{:#x}", r.start, r.end);
+        let text = |r: &Range<RegOffset>| format!("{:#x}..{:#x}", r.start, r.end);
         self.allow.iter().map(text).collect()
     }
 

@@ -278,7 +278,7 @@ impl Form {
         let doc = self.doc.trim().to_owned();
         Ok(match self.subject {
             NameSubject::Register(offset) => NameEntry::Register(NamedRegister {
-                offset: offset.get(),
+                offset,
                 name: name.to_owned(),
                 access: self.access,
                 width: self.width,
@@ -288,7 +288,7 @@ impl Form {
             }),
             NameSubject::Memory { space, address, .. } => NameEntry::Memory(NamedRange {
                 space,
-                address: address.get(),
+                address,
                 bytes: text::parse_number(self.bytes.trim())
                     .filter(|n| *n > 0)
                     .ok_or_else(|| format!("{} is not a number of bytes", self.bytes))?,

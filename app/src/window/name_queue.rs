@@ -6,7 +6,6 @@ use kinescope_files::output;
 use register_maps::naming::{self, EditedNames, Key, MapHeader, NameEntry};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use trace_core::{GpuVa, RegOffset};
 
 /// A file that a name can be written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,20 +105,14 @@ impl NameJob {
 
 pub(super) fn key_from_named(named: NamedItem) -> Key {
     match named {
-        NamedItem::Register(offset) => Key::Register(offset.get()),
-        NamedItem::Memory { space, address } => Key::Memory {
-            space,
-            address: address.get(),
-        },
+        NamedItem::Register(offset) => Key::Register(offset),
+        NamedItem::Memory { space, address } => Key::Memory { space, address },
     }
 }
 
 pub(super) fn named_from_key(key: Key) -> NamedItem {
     match key {
-        Key::Register(offset) => NamedItem::Register(RegOffset::new(offset)),
-        Key::Memory { space, address } => NamedItem::Memory {
-            space,
-            address: GpuVa::new(address),
-        },
+        Key::Register(offset) => NamedItem::Register(offset),
+        Key::Memory { space, address } => NamedItem::Memory { space, address },
     }
 }

@@ -17,7 +17,6 @@ use kinescope_files::scene::Selection;
 use kinescope_session::{Document, register_map_files};
 use register_maps::naming::{EditedNames, NameEntry};
 use std::path::{Path, PathBuf};
-use trace_core::RegOffset;
 use trace_core::registers::RegisterMap;
 
 /// Returns what would be named: the selection, or the register of the current event.
@@ -83,7 +82,7 @@ impl App {
                 let has = |r: &trace_core::registers::Register| !r.layout.fields.is_empty();
                 if let NameEntry::Register(r) = &mut said
                     && open.form.fields == open.form.known
-                    && !own.and_then(|m| m.at(RegOffset::new(r.offset))).is_some_and(has)
+                    && !own.and_then(|m| m.at(r.offset)).is_some_and(has)
                 {
                     r.fields.clear();
                 }

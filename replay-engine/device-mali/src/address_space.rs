@@ -88,7 +88,7 @@ impl Translation {
     }
 
     /// Translates a GPU address to its physical address, if the access is permitted.
-    pub(crate) fn translate(self, va: u64, access: Access, memory: &ArenaMemory) -> Result<PhysAddr, MmuFault> {
+    pub(crate) fn translate(self, va: GpuVa, access: Access, memory: &ArenaMemory) -> Result<PhysAddr, MmuFault> {
         let found = self.find(va, access, memory)?;
         if access.is_allowed(found.rights) {
             Ok(found.pa)
@@ -100,13 +100,13 @@ impl Translation {
     /// Translates a GPU address without checking rights. `access` is the kind of access that a fault reports.
     pub(crate) fn find(
         self,
-        va: u64,
+        va: GpuVa,
         access: Access,
         memory: &(impl PhysMemory + ?Sized),
     ) -> Result<TranslatedAddress, MmuFault> {
         let fault = |code: u8, level: u8, bus| MmuFault {
             code: code | level & 7,
-            va: GpuVa::new(va),
+            va,
             access,
             bus,
         };
@@ -114,7 +114,7 @@ impl Translation {
             Self::Unmapped => return Err(fault(exception::TRANSLATION, 0, false)),
             Self::Identity => {
                 return Ok(TranslatedAddress {
-                    pa: PhysAddr::new(va),
+                    pa: PhysAddr::new(va.get()),
                     rights: Rights {
                         read: true,
                         write: true,
@@ -125,16 +125,16 @@ impl Translation {
             }
             Self::Tables { format, root } => (format, root),
         };
-        let leaf = mmu::translate(format, root, GpuVa::new(va), memory).map_err(|f| match f {
+        let leaf = mmu::translate(format, root, va, memory).map_err(|f| match f {
             WalkFault::NotMapped { level } => fault(exception::TRANSLATION, level, false),
             WalkFault::BadEntry { level, .. } => fault(exception::TRANSLATION, level, false),
             WalkFault::TableMissing { level, .. } => fault(exception::TRANSTAB_BUS, level, true),
             WalkFault::NoAccessFlag { level, .. } => fault(exception::ACCESS_FLAG, level, false),
             WalkFault::AddressTooWide => fault(exception::ADDRESS_SIZE, 0, false),
         })?;
-        let within = va & leaf.bytes.wrapping_sub(1);
+        let within = va.get() & leaf.bytes.wrapping_sub(1);
         Ok(TranslatedAddress {
-            pa: PhysAddr::new(leaf.pa.get() & !leaf.bytes.wrapping_sub(1) | within),
+            pa: leaf.pa.align_down(leaf.bytes) + within,
             rights: leaf.rights,
             level: leaf.level,
         })
@@ -153,10 +153,10 @@ pub(crate) struct TranslatedAddress {
 
 impl TranslatedAddress {
     /// Returns the fault of an access that the rights do not permit.
-    pub(crate) fn permission_fault(self, va: u64, access: Access) -> MmuFault {
+    pub(crate) fn permission_fault(self, va: GpuVa, access: Access) -> MmuFault {
         MmuFault {
             code: exception::PERMISSION | self.level & 7,
-            va: GpuVa::new(va),
+            va,
             access,
             bus: false,
         }
@@ -183,7 +183,7 @@ pub(crate) struct AddressSpace {
     latched: Translation,
     busy_until: Option<u64>,
     fault_status: u32,
-    fault_address: u64,
+    fault_address: GpuVa,
 }
 
 impl Default for AddressSpace {
@@ -196,7 +196,7 @@ impl Default for AddressSpace {
             latched: Translation::Unmapped,
             busy_until: None,
             fault_status: 0,
-            fault_address: 0,
+            fault_address: GpuVa::ZERO,
         }
     }
 }
@@ -212,8 +212,8 @@ pub(crate) fn set_half(register: &mut u64, high: bool, value: u32) {
 }
 
 /// Returns one half of a 64-bit register.
-pub(crate) fn half(register: u64, high: bool) -> u32 {
-    if high { (register >> 32) as u32 } else { register as u32 }
+pub(crate) fn half(value: u64, high: bool) -> u32 {
+    if high { (value >> 32) as u32 } else { value as u32 }
 }
 
 impl AddressSpace {
@@ -230,7 +230,7 @@ impl AddressSpace {
             0x08 | 0x0c => half(self.memattr, high),
             0x10 | 0x14 => half(self.lockaddr, high),
             0x1c => self.fault_status,
-            0x20 | 0x24 => half(self.fault_address, high),
+            0x20 | 0x24 => half(self.fault_address.get(), high),
             0x28 => u32::from(self.busy_until.is_some()),
             0x30 | 0x34 => half(self.transcfg, high),
             // The extra fault word is always 0 in this model.
@@ -286,7 +286,7 @@ impl AddressSpace {
     /// Stores a fault in the registers. A later fault overwrites an earlier one.
     pub(crate) fn report(&mut self, fault: &MmuFault) {
         self.fault_status = u32::from(fault.code) | (fault.access as u32) << 8;
-        self.fault_address = fault.va.get();
+        self.fault_address = fault.va;
     }
 }
 
@@ -365,8 +365,8 @@ mod tests {
             let leaf = mmu::encode_leaf(format, at(9), read_only, 0);
             m.write(at(3) + 8, &leaf.to_le_bytes()).unwrap();
             let t = Translation::Tables { format, root: at(0) };
-            assert_eq!(t.translate(0x1234, Access::Read, &m), Ok(at(9) + 0x234));
-            let code = |va, access| t.translate(va, access, &m).unwrap_err().code;
+            assert_eq!(t.translate(GpuVa::new(0x1234), Access::Read, &m), Ok(at(9) + 0x234));
+            let code = |va, access| t.translate(GpuVa::new(va), access, &m).unwrap_err().code;
             assert_eq!(code(0x1234, Access::Write), 0xcb);
             assert_eq!(code(0x2234, Access::Read), 0xc3);
             assert_eq!(code(1 << 40, Access::Read), 0xc0);
@@ -376,10 +376,12 @@ mod tests {
                 &mmu::encode_table(format, PhysAddr::new(0x5000_0000)).to_le_bytes(),
             )
             .unwrap();
-            let f = t.translate(1 << 39, Access::Read, &m).unwrap_err();
+            let f = t.translate(GpuVa::new(1 << 39), Access::Read, &m).unwrap_err();
             assert_eq!((f.code, f.bus), (0xd1, true));
         }
-        let f = Translation::Unmapped.translate(5, Access::Read, &m).unwrap_err();
+        let f = Translation::Unmapped
+            .translate(GpuVa::new(5), Access::Read, &m)
+            .unwrap_err();
         assert_eq!((f.code, f.va, f.bus), (0xc0, GpuVa::new(5), false));
     }
 }

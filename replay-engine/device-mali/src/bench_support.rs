@@ -36,7 +36,7 @@ pub struct PagedMemory {
 }
 
 /// Start address of the measured memory, for the GPU and in the arena. The tables lie before it.
-const VA: u64 = 0x4000_0000;
+const VA: GpuVa = GpuVa::new(0x4000_0000);
 const FIRST: u64 = 0x100_0000;
 
 impl PagedMemory {
@@ -50,8 +50,8 @@ impl PagedMemory {
         let format = MmuFormat::MaliLpae;
         let bytes = bytes.min(512 << 20);
         let page = PAGE_SIZE as u64;
-        let mut put = |table: u64, level: u8, va: u64, entry: u64| {
-            let at = PhysAddr::new(table * page + u64::from(mmu::index_at(level, GpuVa::new(va))) * 8);
+        let mut put = |table: u64, level: u8, va: GpuVa, entry: u64| {
+            let at = PhysAddr::new(table * page + u64::from(mmu::index_at(level, va)) * 8);
             // The address is well inside the arena, and memory is not full.
             let _fits = memory.write(at, &entry.to_le_bytes());
         };

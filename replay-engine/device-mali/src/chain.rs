@@ -127,7 +127,7 @@ fn job_failure(stop: Stop, budget: Budget, begun: bool) -> JobFailure {
         Stop::Fault(fault) => return fault.into(),
         Stop::Unimplemented { pc, name } => (
             ChainResult::Failed(Fault::Job(exception::INVALID_ENC)),
-            Some(format!("stopped at {pc:#x}: {name}")),
+            Some(format!("stopped at {pc}: {name}")),
         ),
         // The driver sees a job that never ends.
         Stop::Budget if !begun => (
@@ -166,14 +166,14 @@ fn add_compute_run<T>(
 
 impl ChainContext<'_> {
     /// Translates each page of a range, so that an access is made completely or not at all.
-    fn split_pages(&mut self, va: u64, bytes: usize, access: Access) -> Result<[(PhysAddr, usize); 2], Fault> {
+    fn split_pages(&mut self, va: GpuVa, bytes: usize, access: Access) -> Result<[(PhysAddr, usize); 2], Fault> {
         let too_wide = Fault::Mmu(MmuFault {
             code: exception::ADDRESS_SIZE,
-            va: GpuVa::new(va),
+            va,
             access,
             bus: false,
         });
-        let first = (PAGE_SIZE - (va as usize & (PAGE_SIZE - 1))).min(bytes);
+        let first = (PAGE_SIZE - va.in_page()).min(bytes);
         let mut pieces = [(PhysAddr::ZERO, 0); 2];
         for (piece, (skip, len)) in pieces.iter_mut().zip([(0, first), (first, bytes - first)]) {
             if len > 0 {
@@ -185,7 +185,7 @@ impl ChainContext<'_> {
                 if !self.memory.has_frame(pa.frame()) {
                     self.anomalies.outside_memory += 1;
                     return Err(Fault::Bus {
-                        address: pa.get(),
+                        address: pa,
                         va: at,
                         access,
                     });
@@ -197,18 +197,18 @@ impl ChainContext<'_> {
     }
 
     /// Reads at most a page.
-    fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Fault> {
+    fn read(&mut self, va: GpuVa, out: &mut [u8]) -> Result<(), Fault> {
         let mut rest = out;
         for (pa, len) in self.split_pages(va, rest.len(), Access::Read)? {
             let (now, later) = rest.split_at_mut(len);
             if len > 0 {
                 let fault = Fault::Bus {
-                    address: pa.get(),
+                    address: pa,
                     va,
                     access: Access::Read,
                 };
                 self.memory.read(pa, now).map_err(|_| fault)?;
-                self.job_trace.read(pa.get(), len);
+                self.job_trace.read(pa, len);
             }
             rest = later;
         }
@@ -216,7 +216,7 @@ impl ChainContext<'_> {
     }
 
     /// Writes at most a page.
-    fn write(&mut self, va: u64, bytes: &[u8]) -> Result<(), Fault> {
+    fn write(&mut self, va: GpuVa, bytes: &[u8]) -> Result<(), Fault> {
         let mut rest = bytes;
         for (pa, len) in self.split_pages(va, rest.len(), Access::Write)? {
             let (now, later) = rest.split_at(len);
@@ -226,13 +226,12 @@ impl ChainContext<'_> {
                         self.anomalies.memory_refused += 1;
                     }
                     Fault::Bus {
-                        address: pa.get(),
+                        address: pa,
                         va,
                         access: Access::Write,
                     }
                 })?;
-                self.job_trace
-                    .job_write(self.location, self.writes_status, pa.get(), len);
+                self.job_trace.job_write(self.location, self.writes_status, pa, len);
             }
             rest = later;
         }
@@ -240,10 +239,10 @@ impl ChainContext<'_> {
     }
 
     /// Executes a write-value job: an address, a type, an immediate.
-    fn write_value(&mut self, job: u64) -> Result<(), Fault> {
+    fn write_value(&mut self, job: GpuVa) -> Result<(), Fault> {
         let mut payload = [0; 24];
         self.read(job.wrapping_add(HEADER_BYTES as u64), &mut payload)?;
-        let (va, kind, immediate) = (long(&payload, 0), word(&payload, 2), long(&payload, 4));
+        let (va, kind, immediate) = (GpuVa::new(long(&payload, 0)), word(&payload, 2), long(&payload, 4));
         let kind = WriteKind::from_raw(kind);
         let value = match kind {
             WriteKind::CycleCounter => self.cycles,
@@ -253,14 +252,14 @@ impl ChainContext<'_> {
             WriteKind::Unknown(_) => return Err(Fault::Job(exception::DATA_INVALID)),
         };
         let bytes = kind.bytes();
-        if !va.is_multiple_of(u64::from(bytes)) {
+        if !va.is_aligned(u64::from(bytes)) {
             return Err(Fault::Job(exception::ALIGN));
         }
         self.write(va, value.to_le_bytes().get(..usize::from(bytes)).unwrap_or(&[]))
     }
 
     /// Runs one job.
-    fn job(&mut self, va: u64, header: &JobHeader, run: &mut ChainRun) -> Result<ShaderResult, JobFailure> {
+    fn job(&mut self, va: GpuVa, header: &JobHeader, run: &mut ChainRun) -> Result<ShaderResult, JobFailure> {
         let Some(kind) = header.kind() else {
             return Err(Fault::Job(exception::DATA_INVALID).into());
         };
@@ -308,7 +307,7 @@ impl ChainContext<'_> {
     }
 
     /// Runs a compute job's shader.
-    fn compute(&mut self, va: u64, stats: &mut Stats) -> Result<ShaderResult, JobFailure> {
+    fn compute(&mut self, va: GpuVa, stats: &mut Stats) -> Result<ShaderResult, JobFailure> {
         let terms = compute_job::ComputeParams {
             translation: self.translation,
             model: self.model,
@@ -360,13 +359,13 @@ impl ChainContext<'_> {
     }
 
     /// Writes the result of a job into its header: status, first incomplete task, fault address.
-    fn end_job(&mut self, va: u64, code: u8, address: u64) -> Result<(), Fault> {
+    fn end_job(&mut self, va: GpuVa, code: u8, address: GpuVa) -> Result<(), Fault> {
         if !self.write_back {
             return Ok(());
         }
         let mut words = [0; 16];
         words[..4].copy_from_slice(&u32::from(code).to_le_bytes());
-        words[8..].copy_from_slice(&address.to_le_bytes());
+        words[8..].copy_from_slice(&address.get().to_le_bytes());
         self.writes_status = true;
         let written = self.write(va, &words);
         self.writes_status = false;
@@ -400,8 +399,8 @@ impl ChainContext<'_> {
                 return run;
             }
             let mut bytes = [0; HEADER_BYTES];
-            let fetched = if va.get().is_multiple_of(ALIGN) {
-                self.read(va.get(), &mut bytes)
+            let fetched = if va.is_aligned(ALIGN) {
+                self.read(va, &mut bytes)
             } else {
                 Err(Fault::Job(exception::CONFIG))
             };
@@ -413,7 +412,7 @@ impl ChainContext<'_> {
                     .filter(|d| **d != 0 && !done.contains(*d))
                     .count();
                 self.anomalies.unmet_dependencies += unmet as u64;
-                let shaded = self.job(va.get(), &header, &mut run)?;
+                let shaded = self.job(va, &header, &mut run)?;
                 if let JobTrace::Thread(thread) = &mut *self.job_trace
                     && thread.is_target(self.location)
                 {
@@ -423,7 +422,7 @@ impl ChainContext<'_> {
                         format!("jobs of type {kind} run no shader in the simulator"),
                     )));
                 }
-                self.end_job(va.get(), exception::DONE, 0)?;
+                self.end_job(va, exception::DONE, GpuVa::ZERO)?;
                 Ok(shaded)
             });
             let (status, shaded) = match result {
@@ -433,7 +432,7 @@ impl ChainContext<'_> {
                     let status = match end {
                         ChainResult::Failed(fault) => {
                             // If the header cannot be written, only the slot reports the job.
-                            let _unwritable = self.end_job(va.get(), fault.code(), fault.address());
+                            let _unwritable = self.end_job(va, fault.code(), fault.address());
                             fault.code()
                         }
                         ChainResult::Done | ChainResult::Hang => exception::ACTIVE,

@@ -18,6 +18,7 @@ use crate::shader::block::{ShaderInputs, UnknownOperation};
 use crate::shader::group::Shader;
 use crate::shader::program::{Program, ProgramLoadError, ShaderContext};
 use std::collections::BTreeMap;
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 
 /// Parameters of a compute job.
@@ -65,7 +66,7 @@ const MAX_LISTED: usize = 32;
 ///
 /// A shader that can reach an unknown operation does not start, because its results would be wrong. The job is then
 /// done from its driver's point of view.
-pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: ComputeParams<'_>) -> ComputeRun<T> {
+pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: GpuVa, terms: ComputeParams<'_>) -> ComputeRun<T> {
     let mut view: View<'_> = View::new(memory, terms.translation, ChunkMode::InOrder);
     let mut reading = ReadMeter::new(terms.budget.read, terms.progress);
     let prepared = load_job(&mut view, va, terms.model, &mut reading);
@@ -122,22 +123,22 @@ pub(crate) fn run<T: Trace>(memory: &mut ArenaMemory, va: u64, terms: ComputePar
 
 /// Reads a job and prepares its shader, or returns how the job ends without one. The reads are not counted: they are at
 /// most one shader.
-pub(crate) fn prepare(view: &mut View<'_>, va: u64, model: &ModelData) -> Result<(ComputeJob, Program), ComputeEnd> {
+pub(crate) fn prepare(view: &mut View<'_>, va: GpuVa, model: &ModelData) -> Result<(ComputeJob, Program), ComputeEnd> {
     load_job(view, va, model, &mut ReadMeter::new(u64::MAX, None))
 }
 
 fn load_job(
     view: &mut View<'_>,
-    va: u64,
+    va: GpuVa,
     model: &ModelData,
     reading: &mut ReadMeter<'_>,
 ) -> Result<(ComputeJob, Program), ComputeEnd> {
     let job = ComputeJob::read(view, va, model).map_err(ComputeEnd::Stopped)?;
     let given = ShaderInputs {
         push: job.push_uniforms.clone(),
-        shared_base: job.storage.group_base.get(),
+        shared_base: job.storage.group_base,
     };
-    match Program::load(job.shader.get(), &given, || reading.clause(), |at| view.fetch(at)) {
+    match Program::load(job.shader, &given, || reading.clause(), |at| view.fetch(at)) {
         Ok(program) => Ok((job, program)),
         Err(ProgramLoadError::Fetch(stop)) => Err(ComputeEnd::Stopped(stop)),
         Err(ProgramLoadError::Unknown(missing)) => Err(ComputeEnd::NotRun(describe_unknown(&missing))),
@@ -162,9 +163,9 @@ fn describe_unknown(missing: &[UnknownOperation]) -> Box<str> {
         0 => String::new(),
         n => format!(", and {n} more"),
     };
-    let place = missing.iter().map(|m| m.clause).min().unwrap_or(0);
+    let place = missing.iter().map(|m| m.clause).min().unwrap_or_default();
     format!(
-        "the shader has unsupported instructions, first in the clause at {place:#x}: {}{more}",
+        "the shader has unsupported instructions, first in the clause at {place}: {}{more}",
         list.join(", ")
     )
     .into_boxed_str()
@@ -196,11 +197,11 @@ mod tests {
             progress: Some(&progress),
             clock: [0; 2],
         };
-        let ran = run::<NoTrace>(&mut memory, job, terms);
+        let ran = run::<NoTrace>(&mut memory, GpuVa::new(job), terms);
         assert!(matches!(ran.end, ComputeEnd::NotRun(_)), "{:?}", ran.end);
         assert_eq!(ran.stats.read, 1);
         progress.cancel();
-        let ran = run::<NoTrace>(&mut memory, job, terms);
+        let ran = run::<NoTrace>(&mut memory, GpuVa::new(job), terms);
         assert!(matches!(ran.end, ComputeEnd::Stopped(Stop::Cancelled)), "{:?}", ran.end);
         assert_eq!(ran.stats.read, 0);
     }

@@ -180,7 +180,7 @@ impl WriteTrace {
         let page = self.device.memory.frame(pa.frame()).ok_or(DebugError::Unmapped(va))?;
         let writer = match &self.device.job_trace {
             JobTrace::Writers(w) if w.is_full() => return Err(DebugError::TooManyWrites(va)),
-            JobTrace::Writers(w) => w.last_writer(pa.get()),
+            JobTrace::Writers(w) => w.last_writer(pa),
             _ => Writer::Recording,
         };
         Ok(LastWrite {

@@ -23,9 +23,9 @@ use replay_core::{Device, DeviceError, WaitResult};
 use replay_engine::device::{
     Arena, Containment, DeviceInfo, DeviceInterface, JobReport, RegisterTarget, ReplayDeviceError, Target, space,
 };
+use trace_core::PhysAddr;
 use trace_core::progress::Progress;
 use trace_core::recording::{InterruptLine, Page};
-use trace_core::{GpuVa, PhysAddr};
 
 /// Virtual time of a register access, ns.
 const ACCESS_NS: u64 = 250;
@@ -197,9 +197,9 @@ impl SoftwareMali {
 
     // Jobs.
 
-    pub(crate) fn begin_slot(&mut self, n: usize, at: u64) {
+    pub(crate) fn begin_slot(&mut self, n: usize, now: u64) {
         let Some(slot) = self.slots.get_mut(n) else { return };
-        if slot.begin(at) && slot.current.flushes_at_start(self.gpu.latest_flush()) {
+        if slot.begin(now) && slot.current.flushes_at_start(self.gpu.latest_flush()) {
             self.gpu.count_flush();
         }
     }
@@ -209,7 +209,7 @@ impl SoftwareMali {
         let (work, status, failed) = match slot.work {
             job_slot::Work::Stopping(_, code) => {
                 let report = JobReport {
-                    va: GpuVa::new(slot.head),
+                    va: slot.head,
                     job_type: 0,
                     status: code,
                     computed: None,
@@ -266,7 +266,7 @@ impl SoftwareMali {
             translation: space.translation(),
             memory: &mut self.memory,
             anomalies: &mut self.anomalies,
-            head: GpuVa::new(setup.head),
+            head: setup.head,
             types: self.model.js_features.get(n).copied().unwrap_or(0),
             affinity,
             cores: affinity & self.power.ready(Domain::Shader),
@@ -279,15 +279,15 @@ impl SoftwareMali {
             location: JobLocation {
                 chain: self.job_trace.chains(),
                 position: 0,
-                va: GpuVa::new(setup.head),
+                va: setup.head,
             },
             job_trace: &mut self.job_trace,
             writes_status: false,
         };
         let run = context.run();
         if let Some(slot) = self.slots.get_mut(n) {
-            slot.head = run.head.get();
-            slot.tail = run.tail.get();
+            slot.head = run.head;
+            slot.tail = run.tail;
         }
         for _ in 0..run.flushes + u32::from(run.end == ChainResult::Done && setup.flushes_at_end()) {
             self.gpu.count_flush();
@@ -394,7 +394,7 @@ impl Device for SoftwareMali {
             let bytes = value.to_le_bytes();
             let part = bytes.get(..usize::from(width)).ok_or(DeviceError::OutOfRange)?;
             match self.memory.write(self.arena_address(offset), part) {
-                Ok(()) => self.job_trace.cpu_write(self.arena_address(offset).get(), part.len()),
+                Ok(()) => self.job_trace.cpu_write(self.arena_address(offset), part.len()),
                 Err(MemoryError::Full) => self.anomalies.memory_refused += 1,
                 Err(MemoryError::Outside) => return Err(DeviceError::OutOfRange),
             }
@@ -493,7 +493,7 @@ impl RegisterTarget for SoftwareMali {
             _ => self.memory.write(at, bytes),
         };
         stored.map_err(|e| memory_error(&e, at.frame()))?;
-        self.job_trace.cpu_write(at.get(), bytes.len());
+        self.job_trace.cpu_write(at, bytes.len());
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use crate::address_space::{Access, MmuFault};
 use crate::registers::exception;
+use trace_core::{GpuVa, PhysAddr};
 
 /// Reason of a job failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +12,11 @@ pub(crate) enum Fault {
     /// A translation failed.
     Mmu(MmuFault),
     /// A translated address is outside memory.
-    Bus { address: u64, va: u64, access: Access },
+    Bus {
+        address: PhysAddr,
+        va: GpuVa,
+        access: Access,
+    },
 }
 
 impl Fault {
@@ -25,10 +30,10 @@ impl Fault {
     }
 
     /// Returns the address that the fault reports, or 0 if there is none.
-    pub(crate) fn address(&self) -> u64 {
+    pub(crate) fn address(&self) -> GpuVa {
         match self {
-            Self::Job(_) => 0,
-            Self::Mmu(f) => f.va.get(),
+            Self::Job(_) => GpuVa::ZERO,
+            Self::Mmu(f) => f.va,
             Self::Bus { va, .. } => *va,
         }
     }

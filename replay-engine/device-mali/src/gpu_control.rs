@@ -4,6 +4,7 @@ use crate::counters::{CycleCounter, timestamp};
 use crate::interrupts::IrqBlock;
 use crate::model::ModelData;
 use crate::registers::{exception, gpu};
+use trace_core::PhysAddr;
 
 /// Virtual time from a reset command to its interrupt, ns.
 const RESET_NS: u64 = 30_000;
@@ -36,7 +37,7 @@ pub(crate) struct GpuControl {
     latest_flush: u32,
     protected: bool,
     fault_status: u32,
-    fault_address: u64,
+    fault_address: PhysAddr,
     cycles: CycleCounter,
     kept: [u32; gpu::KEPT.len()],
     l2_mmu_config: u32,
@@ -55,7 +56,7 @@ impl GpuControl {
             latest_flush: model.latest_flush,
             protected: false,
             fault_status: 0,
-            fault_address: 0,
+            fault_address: PhysAddr::ZERO,
             cycles: CycleCounter::default(),
             kept: [0; gpu::KEPT.len()],
             l2_mmu_config: 0,
@@ -72,8 +73,8 @@ impl GpuControl {
             gpu::JS_PRESENT => m.js_present,
             gpu::LATEST_FLUSH => self.latest_flush,
             gpu::FAULTSTATUS => self.fault_status,
-            gpu::FAULTADDRESS_LO => self.fault_address as u32,
-            gpu::FAULTADDRESS_HI => (self.fault_address >> 32) as u32,
+            gpu::FAULTADDRESS_LO => self.fault_address.get() as u32,
+            gpu::FAULTADDRESS_HI => (self.fault_address.get() >> 32) as u32,
             gpu::CYCLE_COUNT_LO => cycles as u32,
             gpu::CYCLE_COUNT_HI => (cycles >> 32) as u32,
             gpu::TIMESTAMP_LO => timestamp(now) as u32,
@@ -192,7 +193,7 @@ impl GpuControl {
     }
 
     /// Reports an access outside the device's memory.
-    pub(crate) fn bus_fault(&mut self, address: u64, access: u32) {
+    pub(crate) fn bus_fault(&mut self, address: PhysAddr, access: u32) {
         if self.fault_status == 0 {
             self.fault_status = u32::from(exception::DELAYED_BUS) | access << 8;
             self.fault_address = address;
@@ -207,7 +208,7 @@ impl GpuControl {
         self.irq.clear(bits);
         if bits & gpu::IRQ_FAULT != 0 {
             self.fault_status = 0;
-            self.fault_address = 0;
+            self.fault_address = PhysAddr::ZERO;
         }
     }
 }
@@ -251,8 +252,8 @@ mod tests {
     #[test]
     fn a_second_fault_sets_the_multiple_bit_and_keeps_the_first_address() {
         let mut g = GpuControl::new(Model::G71.data());
-        g.bus_fault(0x1_2345_6000, 3);
-        g.bus_fault(0x7000, 2);
+        g.bus_fault(PhysAddr::new(0x1_2345_6000), 3);
+        g.bus_fault(PhysAddr::new(0x7000), 2);
         assert_eq!(g.irq.raw, gpu::IRQ_FAULT | gpu::IRQ_MULTIPLE_FAULTS);
         assert_eq!(g.read(gpu::FAULTSTATUS, 0), Some(0x380));
         assert_eq!(g.read(gpu::FAULTADDRESS_LO, 0), Some(0x2345_6000));

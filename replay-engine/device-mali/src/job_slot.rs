@@ -2,6 +2,7 @@
 
 use crate::address_space::{half, set_half};
 use crate::registers::exception;
+use trace_core::GpuVa;
 
 /// Virtual time of a chain, ns. The model has no timing, so every chain takes this long.
 const CHAIN_NS: u64 = 40_000;
@@ -21,7 +22,7 @@ mod config {
 /// Setup of a chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setup {
-    pub head: u64,
+    pub head: GpuVa,
     pub affinity: u64,
     pub config: u32,
     pub xaffinity: u32,
@@ -72,8 +73,8 @@ pub(crate) struct JobSlot {
     /// Whether a chain is queued in the next registers.
     pub queued: bool,
     pub work: Work,
-    pub head: u64,
-    pub tail: u64,
+    pub head: GpuVa,
+    pub tail: GpuVa,
     pub status: u32,
 }
 
@@ -85,8 +86,8 @@ impl Default for JobSlot {
             next: none,
             queued: false,
             work: Work::Idle,
-            head: 0,
-            tail: 0,
+            head: GpuVa::ZERO,
+            tail: GpuVa::ZERO,
             status: 0,
         }
     }
@@ -108,14 +109,14 @@ impl JobSlot {
     pub(crate) fn read(&self, offset: u32) -> Result<u32, bool> {
         let high = offset & 4 != 0;
         Ok(match offset {
-            0x00 | 0x04 => half(self.head, high),
-            0x08 | 0x0c => half(self.tail, high),
+            0x00 | 0x04 => half(self.head.get(), high),
+            0x08 | 0x0c => half(self.tail.get(), high),
             0x10 | 0x14 => half(self.current.affinity, high),
             0x18 => self.current.config,
             0x1c => self.current.xaffinity,
             0x20 => return Err(true),
             0x24 => self.status,
-            0x40 | 0x44 => half(self.next.head, high),
+            0x40 | 0x44 => half(self.next.head.get(), high),
             0x50 | 0x54 => half(self.next.affinity, high),
             0x58 => self.next.config,
             0x5c => self.next.xaffinity,
@@ -131,7 +132,11 @@ impl JobSlot {
         match offset {
             0x00..=0x1c | 0x24 if offset & 3 == 0 => return SlotAccess::ReadOnly,
             0x20 => return self.command(value, now),
-            0x40 | 0x44 => set_half(&mut self.next.head, high, value),
+            0x40 | 0x44 => {
+                let mut head = self.next.head.get();
+                set_half(&mut head, high, value);
+                self.next.head = GpuVa::new(head);
+            }
             0x50 | 0x54 => set_half(&mut self.next.affinity, high, value),
             0x58 => self.next.config = value,
             0x5c => self.next.xaffinity = value,

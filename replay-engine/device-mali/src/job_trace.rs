@@ -9,6 +9,7 @@ use crate::memory::ArenaMemory;
 use flows::Flows;
 use follow::ThreadTrace;
 use query::{DebugError, ThreadQuery};
+use trace_core::PhysAddr;
 use writers::{JobLocation, Writers};
 
 /// Trace mode.
@@ -56,7 +57,7 @@ impl JobTrace {
     }
 
     /// Records a CPU write to memory.
-    pub(crate) fn cpu_write(&mut self, pa: u64, bytes: usize) {
+    pub(crate) fn cpu_write(&mut self, pa: PhysAddr, bytes: usize) {
         match self {
             Self::Writers(w) => w.cpu_write(pa, bytes),
             Self::Flows(f) => f.cpu_write(pa, bytes),
@@ -65,14 +66,14 @@ impl JobTrace {
     }
 
     /// Records a read of a chain's headers and descriptors.
-    pub(crate) fn read(&mut self, pa: u64, bytes: usize) {
+    pub(crate) fn read(&mut self, pa: PhysAddr, bytes: usize) {
         if let Self::Flows(f) = self {
             f.read(pa, bytes);
         }
     }
 
     /// Records that a job wrote a value, or that the hardware wrote a job's status.
-    pub(crate) fn job_write(&mut self, place: JobLocation, status: bool, pa: u64, bytes: usize) {
+    pub(crate) fn job_write(&mut self, place: JobLocation, status: bool, pa: PhysAddr, bytes: usize) {
         match self {
             Self::Writers(w) if status => w.job_status_write(place, pa, bytes),
             Self::Writers(w) => w.job_value_write(place, pa, bytes),

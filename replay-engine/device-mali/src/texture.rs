@@ -11,11 +11,12 @@
 //! ```
 //! use device_mali::texture::{Arch, Derivatives, Operation, Sampler, TexMemory, Texture};
 //!
+//! # use trace_core::GpuVa;
 //! # struct Flat(Vec<u8>);
 //! # impl TexMemory for Flat {
 //! #     type Error = ();
-//! #     fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), ()> {
-//! #         let from = usize::try_from(va).map_err(|_| ())?;
+//! #     fn read(&mut self, va: GpuVa, out: &mut [u8]) -> Result<(), ()> {
+//! #         let from = usize::try_from(va.get()).map_err(|_| ())?;
 //! #         out.copy_from_slice(self.0.get(from..from + out.len()).ok_or(())?);
 //! #         Ok(())
 //! #     }
@@ -34,8 +35,8 @@
 //! let Operation::Single(op) = Operation::decode(0xfe18_6800)? else { unreachable!() };
 //! let staging = [0u32]; // the level; `op.staging()` says how many registers there are
 //! let (texture, sampler) = op.indices(&staging);
-//! let texture = Texture::load(Arch::V6, &mut memory, 0 + u64::from(texture) * 32)?;
-//! let sampler = Sampler::load(&mut memory, 128 + u64::from(sampler) * 32)?;
+//! let texture = Texture::load(Arch::V6, &mut memory, GpuVa::new(u64::from(texture) * 32))?;
+//! let sampler = Sampler::load(&mut memory, GpuVa::new(128 + u64::from(sampler) * 32))?;
 //! let registers = op.run(&mut memory, &texture, &sampler, (0, 1), &staging, Derivatives::default())?;
 //! assert_eq!((op.written_mask(), registers), (15, [77, 0, 0, 1]));
 //! # Ok::<(), device_mali::texture::TexError<()>>(())
@@ -83,6 +84,8 @@ pub use sample::{FetchRequest, SampleRequest, fetch, gather, sample};
 pub use texel::Texel;
 pub use tiling::Ordering;
 
+use trace_core::GpuVa;
+
 /// GPU memory as a thread reads it: through page tables, with checked rights.
 pub trait TexMemory {
     /// Error of a failed read.
@@ -92,5 +95,5 @@ pub trait TexMemory {
     ///
     /// # Errors
     /// When part of the range cannot be read.
-    fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Self::Error>;
+    fn read(&mut self, va: GpuVa, out: &mut [u8]) -> Result<(), Self::Error>;
 }

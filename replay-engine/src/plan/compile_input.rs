@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use trace_core::recording::{Buffer, Identity};
 use trace_core::screen::Picture;
-use trace_core::{GpuVa, Recording};
+use trace_core::{GpuVa, Recording, RegOffset};
 
 /// Bytes that the user writes over recorded memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub struct CompileOptions {
     /// Limits that the plan must keep.
     pub budgets: Budgets,
     /// Offsets of registers that the map does not know and that the user allows nevertheless.
-    pub allow_unknown: Vec<Range<u32>>,
+    pub allow_unknown: Vec<Range<RegOffset>>,
     /// The expected picture at the end.
     pub expect_screen: Option<Picture>,
     /// The source of that picture, for the user.

@@ -160,17 +160,17 @@ pub enum CompileError {
     )]
     AllowedUneven {
         /// First offset.
-        start: u32,
+        start: RegOffset,
         /// End, exclusive.
-        end: u32,
+        end: RegOffset,
     },
     /// An allowed range has a register that is known as not replayable.
     #[error("the allowed range {start:#x}..{end:#x} contains {register}, which is not replayed: {reason}")]
     AllowedKnown {
         /// First offset.
-        start: u32,
+        start: RegOffset,
         /// End, exclusive.
-        end: u32,
+        end: RegOffset,
         /// Name of the register.
         register: String,
         /// The map's reason.
@@ -184,9 +184,9 @@ pub enum CompileError {
     )]
     AllowedTooMuch {
         /// First offset.
-        start: u32,
+        start: RegOffset,
         /// End, exclusive.
-        end: u32,
+        end: RegOffset,
     },
     /// A register, or a value of it, that the map does not classify as replayable.
     #[error("event {event}: {register} = {value:#x} is not replayed: {reason}")]

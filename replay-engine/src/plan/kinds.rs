@@ -7,6 +7,7 @@ use crate::device::{Arena, Window, hardware_record, space};
 use replay_core::{Action, Actions};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use trace_core::RegOffset;
 use trace_core::recording::{ApiTraceMetadata, Hardware};
 
 /// What one kind of plan has besides the envelope.
@@ -40,7 +41,7 @@ pub struct AccessPlan {
     /// Encoded [`replay_core::Action`]s.
     pub body: Body,
     /// Register offsets that the map does not know and that the user allowed: start, end (exclusive).
-    pub allowed: Vec<(u32, u32)>,
+    pub allowed: Vec<(RegOffset, RegOffset)>,
     /// All named buffers of the recording, so that a fault report can name the nearest buffer.
     pub buffers: Vec<PlanBuffer>,
     /// Required effects of the run other than matching reads.

@@ -7,6 +7,7 @@ use super::{
 use crate::device::{Arena, Window};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use trace_core::RegOffset;
 use trace_core::recording::{ApiTraceMetadata, Digest, Hardware};
 
 /// The oldest version that is read.
@@ -34,7 +35,7 @@ struct LegacyPlan {
     actions: u64,
     budgets: Budgets,
     body: Body,
-    allowed: Vec<(u32, u32)>,
+    allowed: Vec<(RegOffset, RegOffset)>,
     buffers: Vec<PlanBuffer>,
     images: Vec<Digest>,
     /// JSON.
@@ -160,8 +161,8 @@ mod tests {
     use crate::plan::Compiled;
     use crate::plan::text::{self, NoFiles};
     use std::collections::BTreeMap;
-    use trace_core::PhysAddr;
     use trace_core::recording::{Api, BufferRole, PciFunction, SpaceKind};
+    use trace_core::{PhysAddr, RegOffset};
 
     fn empty() -> LegacyPlan {
         LegacyPlan {
@@ -213,7 +214,7 @@ mod tests {
             interrupts: 1,
             actions: 2,
             body: vec![1, 2, 3].into(),
-            allowed: vec![(4, 8)],
+            allowed: vec![(RegOffset::new(4), RegOffset::new(8))],
             ..empty()
         }
     }
@@ -275,7 +276,7 @@ mod tests {
         assert_eq!((accesses.used_pages, accesses.interrupts), (3, 1));
         assert_eq!(
             (&accesses.body[..], &accesses.allowed[..]),
-            (&[1, 2, 3][..], &[(4, 8)][..])
+            (&[1, 2, 3][..], &[(RegOffset::new(4), RegOffset::new(8))][..])
         );
         assert_eq!(accesses.origin, None);
         // A converted plan is written in today's form.
@@ -337,7 +338,7 @@ mod tests {
         assert!(mixed(&|p| p.masters = true).contains(register_data));
         assert!(mixed(&|p| p.jobs = vec![job()]).contains(register_data));
         assert!(mixed(&|p| p.windows = of_windows().windows).contains(register_data));
-        assert!(mixed(&|p| p.allowed = vec![(4, 8)]).contains(register_data));
+        assert!(mixed(&|p| p.allowed = vec![(RegOffset::new(4), RegOffset::new(8))]).contains(register_data));
         let with_jobs = LegacyPlan {
             jobs: vec![job()],
             ..of_windows()

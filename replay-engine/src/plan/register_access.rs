@@ -11,7 +11,7 @@ use trace_core::registers::{Part, ReadRule, Register, RegisterMap, Role};
 pub(crate) struct RegisterAccess<'m> {
     map: &'m RegisterMap,
     parts: Vec<Part<'m>>,
-    offset: u32,
+    offset: RegOffset,
     width: u8,
 }
 
@@ -30,7 +30,7 @@ impl<'m> RegisterAccess<'m> {
         Self {
             map,
             parts: map.covered_registers(offset, width).collect(),
-            offset: offset.get(),
+            offset,
             width,
         }
     }
@@ -44,9 +44,7 @@ impl<'m> RegisterAccess<'m> {
             }
             known = p.at.saturating_add(p.bytes);
         }
-        (known < self.width)
-            .then(|| self.offset.saturating_add(u32::from(known)))
-            .map(RegOffset::new)
+        (known < self.width).then(|| self.offset.saturating_add(u32::from(known)))
     }
 
     /// Returns the registers, with the covered part of each.
@@ -61,7 +59,7 @@ impl<'m> RegisterAccess<'m> {
 
     /// Returns the names of the registers, or the offset if there is none.
     pub fn name(&self) -> String {
-        let name = self.map.name_of(RegOffset::new(self.offset), self.width);
+        let name = self.map.name_of(self.offset, self.width);
         name.map_or_else(|| format!("{:#x}", self.offset), Cow::into_owned)
     }
 

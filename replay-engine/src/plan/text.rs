@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 use trace_core::families::page_table_formats;
 use trace_core::mmu::page_table_format;
 use trace_core::recording::{Digest, ElementType, FrameRole, Hardware};
-use trace_core::{GpuVa, PhysAddr};
+use trace_core::{GpuVa, PhysAddr, RegOffset};
 
 /// Prints the plan as text. A body that cannot be decoded is printed up to the error, with a line that says so, and
 /// cannot be parsed again.
@@ -219,7 +219,7 @@ fn read(text: &str, files: &dyn Files) -> Result<Compiled, TextError> {
             None if word == "content" => continue,
             None => {
                 header(&word, &mut f, &mut plan, &contents)?;
-                base = (word == "arena").then_some(plan.accesses.arena.base.get()).or(base);
+                base = (word == "arena").then_some(plan.accesses.arena.base).or(base);
                 seen.push((word, line));
             }
         }
@@ -411,10 +411,10 @@ fn header(word: &str, f: &mut Fields<'_>, plan: &mut PlanDraft, contents: &Conte
             let expectation = devices::parse_expectation(f, &plan.outputs, contents)?;
             plan.accesses.expectations.push(expectation);
         }
-        "allow" => plan
-            .accesses
-            .allowed
-            .push((f.number("the start")?, f.number("the end")?)),
+        "allow" => plan.accesses.allowed.push((
+            RegOffset::new(f.number("the start")?),
+            RegOffset::new(f.number("the end")?),
+        )),
         other => return Err(f.error(format!("`{other}` is not a part of a plan"))),
     }
     Ok(())

@@ -95,7 +95,7 @@ pub(crate) fn check_allowed_ranges(plan: PlannedAccesses<'_>, map: &RegisterMap)
     let max = map.window_bytes() / 4;
     let mut sum = 0u64;
     for (start, end) in &plan.accesses.allowed {
-        let bytes = u64::from(end.saturating_sub(*start));
+        let bytes = u64::from(end.offset_from(*start).unwrap_or(0));
         sum = sum.saturating_add(bytes);
         if bytes > max {
             let (start, end) = (*start, *end);

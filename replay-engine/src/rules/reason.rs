@@ -1,7 +1,7 @@
 //! Reasons why a plan may not run.
 
 use serde::{Deserialize, Serialize};
-use trace_core::{GpuVa, PhysAddr};
+use trace_core::{GpuVa, PhysAddr, RegOffset};
 
 /// The reason why a plan may not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -51,9 +51,9 @@ pub enum Reason {
     #[error("the allowed range {start:#x}..{end:#x} covers most of the MMIO region")]
     AllowedTooMuch {
         /// First offset.
-        start: u32,
+        start: RegOffset,
         /// End, exclusive.
-        end: u32,
+        end: RegOffset,
     },
     /// An access outside the window.
     #[error("offset {offset:#x} is outside the MMIO region of {window:#x} bytes")]

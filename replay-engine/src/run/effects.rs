@@ -132,7 +132,7 @@ pub(super) fn check_effect(
         } => held(window(device, *number, *offset, *bytes), digest),
         Effect::Memory { offset, bytes, digest } => {
             let from = plan.accesses.arena.base.get().saturating_add(*offset);
-            held(memory(device, from, *bytes), digest)
+            held(memory(device, PhysAddr::new(from), *bytes), digest)
         }
         Effect::Output { name, digest } => match there.outputs.iter().find(|o| o.name == *name) {
             Some(o) => EffectReading::digest(o.blake3, digest),
@@ -157,7 +157,7 @@ fn window(device: &mut dyn RegisterTarget, number: u8, offset: u64, bytes: u64) 
 }
 
 /// Returns BLAKE3 of bytes of the arena, by their physical address.
-fn memory(device: &mut dyn RegisterTarget, from: u64, bytes: u64) -> Result<Digest, ReplayDeviceError> {
+fn memory(device: &mut dyn RegisterTarget, from: PhysAddr, bytes: u64) -> Result<Digest, ReplayDeviceError> {
     let mut hash = blake3::Hasher::new();
     pieces(device, from, bytes, |piece| {
         hash.update(piece);
@@ -186,7 +186,7 @@ fn check_screen(effect: &Effect, screen: &Result<Option<Picture>, ReplayDeviceEr
 }
 
 /// Returns bytes of the arena, by their physical address.
-pub(super) fn load(device: &mut dyn RegisterTarget, from: u64, bytes: u64) -> Result<Vec<u8>, ReplayDeviceError> {
+pub(super) fn load(device: &mut dyn RegisterTarget, from: PhysAddr, bytes: u64) -> Result<Vec<u8>, ReplayDeviceError> {
     let mut out = Vec::new();
     pieces(device, from, bytes, |piece| out.extend_from_slice(piece))?;
     Ok(out)
@@ -195,14 +195,14 @@ pub(super) fn load(device: &mut dyn RegisterTarget, from: u64, bytes: u64) -> Re
 /// Reads bytes of the arena page by page.
 fn pieces(
     device: &mut dyn RegisterTarget,
-    from: u64,
+    from: PhysAddr,
     bytes: u64,
     mut take: impl FnMut(&[u8]),
 ) -> Result<(), ReplayDeviceError> {
     let mut page = ZERO_PAGE;
     let mut done = 0;
     while done < bytes {
-        let at = PhysAddr::new(from.saturating_add(done));
+        let at = from.saturating_add(done);
         device.load_page(at.frame(), &mut page)?;
         let rest = page.get(at.in_page()..).unwrap_or_default();
         let part = usize::try_from(bytes - done).map_or(rest.len(), |left| left.min(rest.len()));

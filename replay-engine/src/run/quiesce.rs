@@ -4,7 +4,6 @@
 use super::POLL_STEP_NS;
 use crate::device::{RegisterTarget, space};
 use replay_core::DeviceError;
-use trace_core::RegOffset;
 use trace_core::progress::Progress;
 use trace_core::registers::{BusEngine, RegisterMap};
 
@@ -38,9 +37,9 @@ pub(super) fn quiesce(
         BusEngine::Virtqueue(q) => (q.status, u64::MAX),
     };
     let width = map
-        .and_then(|m| m.registers().find(|r| r.offset == RegOffset::new(offset)))
+        .and_then(|m| m.registers().find(|r| r.offset == offset))
         .map_or(4, |r| r.width);
-    let offset = u64::from(offset);
+    let offset = u64::from(offset.get());
     let failed = |e: DeviceError| format!("the register at {offset:#x} cannot be reached: {e:?}");
     let first = device.read(space::REGISTERS, offset, width).map_err(failed)? & mask;
     if matches!(engine, BusEngine::Virtqueue(_)) {

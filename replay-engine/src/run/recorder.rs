@@ -212,7 +212,9 @@ impl<'a> Recorder<'a> {
 
     fn follow(&mut self, seen: &ObservedAccess) {
         let Some(r) = self.register(seen.offset) else {
-            let within = |(start, end): &(u32, u32)| (u64::from(*start)..u64::from(*end)).contains(&seen.offset);
+            let within = |(start, end): &(RegOffset, RegOffset)| {
+                (u64::from(start.get())..u64::from(end.get())).contains(&seen.offset)
+            };
             let range = self.plan.accesses.allowed.iter().position(within);
             if let Some((reads, writes)) = range.and_then(|i| self.unknown.get_mut(i)) {
                 *(if seen.write { writes } else { reads }) += 1;

@@ -23,7 +23,7 @@ pub(super) struct SlicedDevice<'a> {
     slice_ns: u64,
     /// Images that changes take bytes from.
     images: Vec<&'a Page>,
-    base: u64,
+    base: PhysAddr,
     plan: PlannedAccesses<'a>,
     /// Number of interrupts.
     interrupts: u64,
@@ -61,7 +61,7 @@ impl<'a> SlicedDevice<'a> {
             progress,
             slice_ns,
             images,
-            base: info.arena.base.get(),
+            base: info.arena.base,
             plan,
             interrupts: 0,
             checked: HashMap::new(),
@@ -97,14 +97,13 @@ impl<'a> SlicedDevice<'a> {
 impl Device for SlicedDevice<'_> {
     fn put(&mut self, offset: u64, width: u8, value: u64) -> Result<(), DeviceError> {
         self.device.write(space::ARENA, offset, width, value)?;
-        self.pending
-            .push(PhysAddr::new(self.base.saturating_add(offset)).frame());
+        self.pending.push(self.base.saturating_add(offset).frame());
         Ok(())
     }
 
     fn copy(&mut self, offset: u64, bytes: u32, image: u32) -> Result<(), DeviceError> {
         let image = *self.images.get(image as usize).ok_or(DeviceError::NoImages)?;
-        let at = PhysAddr::new(self.base.saturating_add(offset));
+        let at = self.base.saturating_add(offset);
         let range = at.in_page()..at.in_page().saturating_add(bytes as usize);
         let from = image.get(range).ok_or(DeviceError::OutOfRange)?;
         self.device.store_bytes(at, from).map_err(|e| refused(&e))?;

@@ -30,6 +30,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use trace_core::PAGE_SIZE;
 use trace_core::families::mali_jm::{MODE, MODE_AARCH64_4K, MODE_LEGACY, MODE_UNMAPPED};
 use trace_core::finding::{Finding, FindingKind};
 use trace_core::progress::{Cancelled, Progress};
@@ -37,7 +38,6 @@ use trace_core::recording::{
     AddressSpace, Buffer, Clock, EventKind, Events, FrameRole, Identity, Memory, MemoryBuilder, Metadata, MmuFormat,
     PageId, Recording, Space, SpaceKind,
 };
-use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// Size of the register window of a Mali job-manager GPU, bytes.
 const WINDOW_BYTES: u64 = 0x4000;
@@ -290,7 +290,7 @@ impl FolderImport<'_> {
 
     /// Returns the address space of the page tables, and reports a translation mode that is not theirs.
     fn read_address_space(&mut self, tables: &pgt::Tables) -> Option<AddressSpace> {
-        let root = PhysAddr::new(tables.root?);
+        let root = tables.root?;
         let mode = tables.transcfg & MODE;
         if mode != MODE_AARCH64_4K {
             let named = match mode {

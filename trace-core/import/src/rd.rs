@@ -111,7 +111,7 @@ struct Import<'a> {
     events: EventsBuilder,
     chip: Chip,
     /// The latest buffer.
-    buffer: Option<(u64, u32)>,
+    buffer: Option<(GpuVa, u32)>,
     /// Buffers of the next submit, and whether it came.
     buffers: Buffers,
     submitted: bool,
@@ -121,7 +121,7 @@ struct Import<'a> {
     changed: BTreeMap<u64, PageId>,
     snapshots: Vec<(u64, BTreeMap<u64, PageId>)>,
     /// Size of the contents by address and length of the buffer.
-    regions: BTreeMap<(u64, u32), u32>,
+    regions: BTreeMap<(GpuVa, u32), u32>,
     source_pages: u64,
     source_zero_pages: u64,
     modes: u32,
@@ -212,9 +212,9 @@ impl<'a> Import<'a> {
         let mut rest = &section.bytes[..];
         let mut to = at;
         while !rest.is_empty() {
-            let from = (to % PAGE_SIZE as u64) as usize;
+            let from = to.in_page();
             let (piece, after) = rest.split_at(rest.len().min(PAGE_SIZE - from));
-            self.piece(to >> 12, from, piece);
+            self.piece(to.page(), from, piece);
             rest = after;
             let Some(next) = to.checked_add(piece.len() as u64) else {
                 break;
@@ -224,7 +224,7 @@ impl<'a> Import<'a> {
         // A piece of a buffer may appear again as commands: it stays a part of the buffer.
         let around = self.buffers.range_mut(..at).next_back();
         let piece = around.and_then(|(start, all)| {
-            let from = usize::try_from(at - start).ok()?;
+            let from = usize::try_from(at - *start).ok()?;
             all.get_mut(from..from.checked_add(section.bytes.len())?)
         });
         match piece {
@@ -255,14 +255,14 @@ impl<'a> Import<'a> {
     }
 
     /// Handles a submit of commands: memory gets a snapshot, and the commands are walked.
-    fn submit(&mut self, at: u64, words: u32, read: u64) {
+    fn submit(&mut self, at: GpuVa, words: u32, read: u64) {
         self.submitted = true;
         if !self.changed.is_empty() {
             let event = self.events.len() as u64;
             self.snapshots.push((event, std::mem::take(&mut self.changed)));
         }
         let row = SubmitRow {
-            head_va: GpuVa::new(at),
+            head_va: at,
             address_space: 0,
             slot: 0,
         };
@@ -338,26 +338,26 @@ impl<'a> Import<'a> {
         let mut buffers: Vec<Buffer> = Vec::new();
         let mut regions = Vec::new();
         for ((at, length), there) in &self.regions {
-            let Some(end) = at.checked_add(u64::from(*length)).filter(|e| *e <= 1 << VA_BITS) else {
+            let Some(end) = at.checked_add(u64::from(*length)).filter(|e| e.get() <= 1 << VA_BITS) else {
                 continue;
             };
             regions.push(Region {
                 address_space: 0,
-                start: GpuVa::new(*at),
-                end: GpuVa::new(end),
+                start: *at,
+                end,
                 committed_pages: u64::from(*there).div_ceil(PAGE_SIZE as u64),
                 flags: 0,
                 has_content: *there > 0,
             });
             let bytes = u64::from((*there).min(*length));
             // One buffer per address: the longest one.
-            match buffers.last_mut().filter(|b| b.va.get() == *at) {
+            match buffers.last_mut().filter(|b| b.va == *at) {
                 Some(known) => known.bytes = known.bytes.max(bytes),
                 None if bytes > 0 => buffers.push(Buffer {
                     name: format!("buffer {at:#x}"),
                     role: BufferRole::Shared,
                     address_space: 0,
-                    va: GpuVa::new(*at),
+                    va: *at,
                     bytes,
                     element: ElementType::U32,
                 }),

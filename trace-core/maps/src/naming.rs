@@ -10,18 +10,19 @@ mod entry_text;
 use entry_position::{EntryPosition, remove_unused_enums, set_enum};
 use toml_edit::{DocumentMut, Item, Table};
 use trace_core::registers::{AccessRule, FieldKind, RegisterMap};
+use trace_core::{GpuVa, RegOffset};
 
 /// The location that a name belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// The register at this offset of the register window.
-    Register(u32),
+    Register(RegOffset),
     /// The memory range that starts here.
     Memory {
         /// Index of the address space.
         space: u32,
         /// GPU address of the first byte.
-        address: u64,
+        address: GpuVa,
     },
 }
 
@@ -55,7 +56,7 @@ pub struct NamedField {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedRegister {
     /// Byte offset in the register window.
-    pub offset: u32,
+    pub offset: RegOffset,
     /// Its name.
     pub name: String,
     /// Read and write access.
@@ -76,7 +77,7 @@ pub struct NamedRange {
     /// Index of the address space.
     pub space: u32,
     /// GPU address of its first byte.
-    pub address: u64,
+    pub address: GpuVa,
     /// Size, bytes.
     pub bytes: u64,
     /// Its name.

@@ -1,6 +1,7 @@
 //! The bus-mastering engine of a device: what reads and writes memory by itself, and which registers carry its
 //! addresses.
 
+use crate::RegOffset;
 use std::ops::Range;
 
 /// How a device gets the addresses that it reads and writes by itself.
@@ -29,9 +30,9 @@ pub struct AddressRegister {
     /// Name, without the suffix of the halves for a pair.
     pub name: String,
     /// Offset of the register, or of bits 31 to 0.
-    pub low: u32,
+    pub low: RegOffset,
     /// Offset of bits 63 to 32, if it is a pair.
-    pub high: Option<u32>,
+    pub high: Option<RegOffset>,
     /// Values that are not bus addresses.
     pub local: Range<u64>,
 }
@@ -44,9 +45,9 @@ pub struct CopyEngine {
     /// Destination address.
     pub destination: AddressRegister,
     /// Offset of the register with the number of bytes.
-    pub count: u32,
+    pub count: RegOffset,
     /// Offset of the register that starts the engine, and reads as started until the copy is done.
-    pub command: u32,
+    pub command: RegOffset,
     /// The start bit of the command.
     pub start: u64,
     /// The direction bit of the command: from the buffer to memory.
@@ -57,23 +58,23 @@ pub struct CopyEngine {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueEngine {
     /// Offset of the register that resets the device on a write of 0, and reads 0 when the reset is done.
-    pub status: u32,
+    pub status: RegOffset,
     /// Offset of the register that selects the feature word for `feature`.
-    pub feature_select: u32,
+    pub feature_select: RegOffset,
     /// Offset of the register that accepts features.
-    pub feature: u32,
+    pub feature: RegOffset,
     /// Features that may be accepted: none of them changes the location of addresses.
     pub features: u64,
     /// The feature that must be accepted if the device is behind an IOMMU; 0 if there is no such feature.
     pub behind_iommu: u64,
     /// Offset of the register that selects the queue of the registers below.
-    pub select: u32,
+    pub select: RegOffset,
     /// Offset of the register with the number of entries.
-    pub size: u32,
+    pub size: RegOffset,
     /// Maximum number of entries that the device supports.
     pub most_entries: u16,
     /// Offset of the register that enables the queue.
-    pub enable: u32,
+    pub enable: RegOffset,
     /// Descriptor table.
     pub descriptors: AddressRegister,
     /// Ring that the driver fills.
@@ -81,7 +82,7 @@ pub struct QueueEngine {
     /// Ring that the device fills.
     pub device: AddressRegister,
     /// Offsets of registers that must not be written while the device is a bus master.
-    pub never: Vec<u32>,
+    pub never: Vec<RegOffset>,
     /// Commands that buffers may start with, by ascending number.
     pub commands: Vec<BusCommand>,
 }

@@ -4,6 +4,7 @@ use super::bus::{AddressRegister, BusCommand, BusEngine, BusEntries, BusMaster, 
 use super::map_error::{RegisterMapError, SourceLocation};
 use super::raw::{RawBusCommand, RawBusMaster, RawCopyEngine, RawQueueEngine};
 use super::{Register, RegisterMap, Role};
+use crate::RegOffset;
 
 /// Finds the registers that a map's engine names. An unknown register name is an error. A register without the bus
 /// address type gives a map that refuses bus mastering.
@@ -43,8 +44,8 @@ struct RegisterFinder<'a> {
 
 impl RegisterFinder<'_> {
     /// Returns the offset of a register.
-    fn find_offset(&self, name: &str) -> Result<u32, RegisterMapError> {
-        let found = self.map.find_by_name(name).map(|r| r.offset.get());
+    fn find_offset(&self, name: &str) -> Result<RegOffset, RegisterMapError> {
+        let found = self.map.find_by_name(name).map(|r| r.offset);
         found.ok_or_else(|| self.at.err(format!("there is no register {name}")))
     }
 
@@ -67,8 +68,8 @@ impl RegisterFinder<'_> {
             .extend(halves.into_iter().flatten().filter(other).map(|r| r.name.clone()));
         Ok(AddressRegister {
             name: name.to_owned(),
-            low: low.offset.get(),
-            high: high.map(|r| r.offset.get()),
+            low: low.offset,
+            high: high.map(|r| r.offset),
             local: low.local.clone().unwrap_or(0..0),
         })
     }
@@ -87,9 +88,9 @@ impl RegisterFinder<'_> {
             ));
         }
         let addresses = master.addresses();
-        let is_known = |offset: u32| addresses.iter().any(|a| a.low == offset || a.high == Some(offset));
+        let is_known = |offset: RegOffset| addresses.iter().any(|a| a.low == offset || a.high == Some(offset));
         let is_unknown_address =
-            |r: &&Register| r.replay.role == Some(Role::BusAddress) && r.replay.write && !is_known(r.offset.get());
+            |r: &&Register| r.replay.role == Some(Role::BusAddress) && r.replay.write && !is_known(r.offset);
         let other = self.map.registers().find(is_unknown_address)?;
         Some(format!(
             "the map does not state what the device does with the address in {}",

@@ -342,7 +342,7 @@ impl Gather {
                 let accesses = distances.get(middle).map_or(0, |d| d.0);
                 distances.sort_unstable_by_key(|d| d.1);
                 Follower {
-                    offset: offset,
+                    offset,
                     write,
                     count,
                     accesses,

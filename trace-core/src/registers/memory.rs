@@ -46,7 +46,7 @@ pub(super) fn parse_memory(at: &SourceLocation<'_>, raw: &RawMemory) -> Result<N
     Ok(NamedMemory {
         name: raw.name.clone(),
         space: raw.space,
-        address: GpuVa::new(raw.address),
+        address: raw.address,
         bytes: raw.bytes,
         layout: raw.layout.clone(),
         doc: raw.doc.clone(),

@@ -1,5 +1,6 @@
 //! The raw TOML structure of a map's files, before any checks.
 
+use crate::GpuVa;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -238,7 +239,7 @@ pub(super) struct RawLayout {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawMemory {
     pub name: String,
-    pub address: u64,
+    pub address: GpuVa,
     pub bytes: u64,
     #[serde(default)]
     pub space: u32,

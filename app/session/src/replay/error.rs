@@ -4,6 +4,7 @@ use super::request::RequestError;
 use replay_engine::client::ClientError;
 use replay_engine::plan::CompileError;
 use std::ops::Range;
+use trace_core::RegOffset;
 
 /// Why a plan or a replay failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub struct ReplayError {
     /// Whether the target did not answer or stopped answering.
     pub is_unresponsive: bool,
     /// The unknown register that caused the error, as byte offsets. The user may allow it.
-    pub allow: Option<Range<u32>>,
+    pub allow: Option<Range<RegOffset>>,
     /// Whether the target is a different device from the recorded one.
     pub unfit: bool,
 }
@@ -72,7 +73,7 @@ impl From<ClientError> for ReplayError {
 impl From<CompileError> for ReplayError {
     fn from(e: CompileError) -> Self {
         let allow = match e {
-            CompileError::UnknownRegister { offset, .. } => offset.checked_add(4).map(|end| offset.get()..end.get()),
+            CompileError::UnknownRegister { offset, .. } => offset.checked_add(4).map(|end| offset..end),
             _ => None,
         };
         let kind = match e {

@@ -14,10 +14,10 @@ use replay_engine::run::{AccessOutcome, ApiOutcome, Outcome, OutcomeBody, Verdic
 use replay_engine::verify::{MAX_STEPS, Refusal, Verified, Work};
 use std::ops::Range;
 use std::time::Instant;
-use trace_core::Recording;
 use trace_core::progress::Progress;
 use trace_core::recording::BufferRole;
 use trace_core::screen::Picture;
+use trace_core::{Recording, RegOffset};
 
 /// Everything that a replay of a recording or of an existing plan is given, besides its target.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ pub struct ReplayRequest {
     /// Options of API traces.
     pub api_options: How,
     /// Unknown registers that the user allows, as byte offsets.
-    pub allowed: Vec<Range<u32>>,
+    pub allowed: Vec<Range<RegOffset>>,
     /// Tolerances of the outputs of an API trace.
     pub tolerance: ComparisonRules,
     /// Number of runs; 0 counts as 1.

@@ -134,14 +134,14 @@ pub enum PanelAction {
         /// The job.
         job: u32,
         /// Start address of the shader.
-        entry: u64,
+        entry: GpuVa,
     },
     /// Run a thread of a job and show it next to its code, at the step with this number.
     Thread {
         /// The job.
         job: u32,
         /// Start address of its shader.
-        entry: u64,
+        entry: GpuVa,
         /// The workgroup.
         workgroup: [u32; 3],
         /// The thread within it.
@@ -169,7 +169,7 @@ pub struct PageTablesTarget {
     /// Index of the address space.
     pub space: Option<u32>,
     /// First address and number of pages of the range that fills the map.
-    pub frame: Option<(u64, u64)>,
+    pub frame: Option<(GpuVa, u64)>,
     /// Address whose walk is shown.
     pub at: Option<GpuVa>,
 }
@@ -323,7 +323,7 @@ impl UiActions {
     }
 
     /// Requests that a shader of a job is shown.
-    pub fn show_shader(&mut self, job: u32, entry: u64) {
+    pub fn show_shader(&mut self, job: u32, entry: GpuVa) {
         self.push(PanelAction::Shader { job, entry });
         self.run_command("show-shader");
     }
@@ -335,7 +335,7 @@ impl UiActions {
         };
         self.push(PanelAction::Thread {
             job: place.chain,
-            entry: w.shader.get(),
+            entry: w.shader,
             workgroup: shown.workgroup,
             thread: w.thread,
             step: w.step,

@@ -336,7 +336,7 @@ pub(super) fn open_line(
         if deeper && !matches!(view.section, Section::Mappings | Section::Calls) {
             view.space = space.unwrap_or(0);
             view.open(Section::Memory);
-            view.show_byte(va.get());
+            view.show_byte(va);
         }
     }
 }

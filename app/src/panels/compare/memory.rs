@@ -19,7 +19,7 @@ use trace_core::memory::ByteState;
 use trace_core::recording::Recording;
 
 /// One past the last address.
-const END: u64 = 1 << 48;
+const END: GpuVa = GpuVa::new(1 << 48);
 /// Width of the addresses, points.
 const ADDRESS: f32 = 118.0;
 /// Height of the section that explains why the selected byte differs, and the total height from which it is shown,
@@ -56,13 +56,13 @@ impl Sides {
 }
 
 /// Returns where memory differs first: a buffer, else a page, else the first buffer.
-fn begin(doc: &Document, c: &Comparison) -> u64 {
+fn begin(doc: &Document, c: &Comparison) -> GpuVa {
     let buffer = c.diff.buffers.iter().find(|b| BufferDiff::differs(b));
-    let buffer = buffer.and_then(|b| b.a.or(b.b)).map(|x| x.0.get());
+    let buffer = buffer.and_then(|b| b.a.or(b.b)).map(|x| x.0);
     let page = c.diff.pages.list.first().filter(|_| !c.diff.pages.physical);
-    let page = page.map(|p| p.va.get().saturating_add(u64::from(p.first_byte.unwrap_or(0))));
-    let first = doc.recording.metadata.buffers.first().map(|b| b.va.get());
-    buffer.or(page).or(first).unwrap_or(0)
+    let page = page.map(|p| p.va.saturating_add(u64::from(p.first_byte.unwrap_or(0))));
+    let first = doc.recording.metadata.buffers.first().map(|b| b.va);
+    buffer.or(page).or(first).unwrap_or_default()
 }
 
 /// Searches for the next or previous run of bytes that differ, off the interface thread, and then shows it.
@@ -79,11 +79,11 @@ pub fn step(doc: &Document, view: &mut View, actions: &mut UiActions, forward: b
         actions.start_work::<View>("looking for bytes that differ", move |progress| {
             let found = sides
                 .comparison()
-                .map(|b| b.find_next_difference(GpuVa::new(from), forward, progress));
+                .map(|b| b.find_next_difference(from, forward, progress));
             Box::new(move |_, view, _| {
                 let way = if forward { "after" } else { "before" };
                 match found {
-                    Some(Ok(Some(va))) => view.show_byte(va.get()),
+                    Some(Ok(Some(va))) => view.show_byte(va),
                     Some(Ok(None)) => view.byte_message = format!("no difference {way} {from:#x}"),
                     // A newer search replaces this one, or the user stopped it.
                     Some(Err(_)) => {
@@ -114,7 +114,7 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, actio
     let p = palette(ui);
     let full = ui.available_rect_before_wrap();
     let meant = view.byte.filter(|_| full.height() >= WITH_WHY);
-    let differs = meant.is_some_and(|va| comparison.read(GpuVa::new(va), 1).iter().any(byte_differs));
+    let differs = meant.is_some_and(|va| comparison.read(va, 1).iter().any(byte_differs));
     let below = if differs { WHY } else { 0.0 };
     let size = vec2(full.width(), full.height() - below);
     let (area, response) = ui.allocate_exact_size(size, Sense::click());
@@ -127,15 +127,15 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, actio
     let lines = (area.height() / ROW - 1.0).floor().max(1.0) as u64;
     if response.contains_pointer() {
         let by = (ui.input(|i| i.smooth_scroll_delta().y) / ROW).round() as i64;
-        view.top = view.top.saturating_add_signed(-by * n as i64);
+        view.top = GpuVa::new(view.top.get().saturating_add_signed(-by * n as i64));
     }
     if std::mem::take(&mut view.reveal)
         && let Some(va) = view.byte
     {
         // Some lines before it stay in view, as far as there is room.
-        view.top = (va & !(n - 1)).saturating_sub(n * (lines / 3));
+        view.top = va.align_down(n).saturating_sub(n * (lines / 3));
     }
-    view.top = view.top.min(END - n * lines) & !(n - 1);
+    view.top = view.top.min(END.saturating_sub(n * lines)).align_down(n);
     let head = Rect::from_min_size(area.min, vec2(area.width(), ROW));
     let names = [(&doc.title, p.only_a, "A"), (&c.other.name, p.only_b, "B")];
     for ((name, ink, side), x) in names.into_iter().zip(starts) {
@@ -148,14 +148,14 @@ pub(super) fn ui(doc: &mut Document, c: &Arc<Comparison>, view: &mut View, actio
         let at = response.interact_pointer_pos();
         let hit = at.and_then(|q| hit(q, from, starts, digit, n));
         if let Some(va) = hit.and_then(|h| view.top.checked_add(h)) {
-            view.byte = Some(va.min(END - 1));
+            view.byte = Some(va.min(END.saturating_sub(1)));
             view.byte_message.clear();
         }
     }
     if response.has_focus() {
         keys(view, ui, &response, n, lines);
     }
-    let bytes = comparison.read(GpuVa::new(view.top), (n * lines) as usize);
+    let bytes = comparison.read(view.top, (n * lines) as usize);
     for (i, line) in bytes.chunks(n as usize).enumerate() {
         let va = view.top + i as u64 * n;
         let top = from + i as f32 * ROW;
@@ -216,7 +216,7 @@ fn bar(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, si
             match parse_address(doc, view.space, &view.go_to) {
                 Ok((space, va)) => {
                     view.space = space;
-                    view.show_byte(va.get());
+                    view.show_byte(va);
                 }
                 Err(e) => view.byte_message = e,
             }
@@ -232,7 +232,7 @@ fn bar(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui, si
         if widgets::icon_button(ui, icons::SQUARES_FOUR, "Show A in Memory").clicked()
             && let Some(va) = view.byte
         {
-            actions.show_memory_at_top(Some(view.space), GpuVa::new(va), 1);
+            actions.show_memory_at_top(Some(view.space), va, 1);
             actions.run_command("show-memory");
         }
         let words = if view.byte_message.is_empty() {
@@ -250,7 +250,7 @@ fn draw_line(
     ui: &Ui,
     view: &View,
     comparison: &MemoryComparison<'_>,
-    (va, line): (u64, &[BytePair]),
+    (va, line): (GpuVa, &[BytePair]),
     row: Rect,
     starts: [f32; 2],
     digit: f32,
@@ -258,15 +258,15 @@ fn draw_line(
     let p = palette(ui);
     let y = row.center().y;
     let any = line.iter().filter(|b| byte_differs(b)).count();
-    let there = comparison.map_to_second(GpuVa::new(va));
+    let there = comparison.map_to_second(va);
     let r = ui.interact(row, ui.scope_id().with(("both", va)), Sense::hover());
     r.widget_info(|| WidgetInfo::labeled(Role::Row, true, format!("memory {va:#x}: {any} bytes differ")));
-    if there != GpuVa::new(va) {
+    if there != va {
         r.on_hover_text(format!("A has it at {va:#x}, B at {there:#x}"));
     }
     let label = Rect::from_min_max(row.left_top() + vec2(SIDE, 0.0), pos2(starts[0] - 4.0, row.bottom()));
     paint_text(ui, label, Align2::LEFT_CENTER, &format!("{va:#014x}"), mono(), p.quiet);
-    let (sign, ink) = match (any, there == GpuVa::new(va)) {
+    let (sign, ink) = match (any, there == va) {
         (0, true) => ("", p.quiet),
         (0, false) => ("↗", p.quiet),
         _ => ("≠", p.error),
@@ -322,12 +322,13 @@ fn keys(view: &mut View, ui: &Ui, response: &egui::Response, n: u64, lines: u64)
         .into_iter()
         .find(|(k, _)| ui.input_mut(|i| i.consume_key(Modifiers::NONE, *k)));
     let Some(by) = pressed.map(|m| m.1) else { return };
-    let at = view.byte.unwrap_or(view.top).saturating_add_signed(by).min(END - 1);
+    let at = view.byte.unwrap_or(view.top).get().saturating_add_signed(by);
+    let at = GpuVa::new(at).min(END.saturating_sub(1));
     view.byte = Some(at);
     view.byte_message.clear();
     if at < view.top {
-        view.top = at & !(n - 1);
+        view.top = at.align_down(n);
     } else if at >= view.top + n * lines {
-        view.top = (at & !(n - 1)).saturating_sub(n * (lines - 1));
+        view.top = at.align_down(n).saturating_sub(n * (lines - 1));
     }
 }

@@ -4,6 +4,7 @@ use crate::theme::rows::Rows;
 use kinescope_session::Document;
 use kinescope_session::comparison::Cell;
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::diff::{Cause, Effect, RuleError};
 use trace_core::progress::Progress;
 
@@ -121,9 +122,9 @@ pub struct View {
     /// Address space of the first recording whose memory is shown, by its index in the list.
     pub space: u32,
     /// The selected byte.
-    pub byte: Option<u64>,
+    pub byte: Option<GpuVa>,
     /// First address that is shown.
-    pub(super) top: u64,
+    pub(super) top: GpuVa,
     /// The selected byte must be brought into view.
     pub(super) reveal: bool,
     /// Message about the last search for a byte.
@@ -161,7 +162,7 @@ impl View {
     }
 
     /// Shows a byte.
-    pub(super) fn show_byte(&mut self, va: u64) {
+    pub(super) fn show_byte(&mut self, va: GpuVa) {
         self.byte = Some(va);
         self.reveal = true;
         self.byte_message.clear();

@@ -201,7 +201,7 @@ fn list(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut U
             r.widget_info(|| WidgetInfo::labeled(Role::Link, true, format!("shader of job {}", j.index)));
             let hand = r.on_hover_cursor(egui::CursorIcon::PointingHand);
             if hand.on_hover_text("its code").clicked() {
-                actions.show_shader(j.index, s.get());
+                actions.show_shader(j.index, s);
             }
         }
         let r = if cut.is_empty() {
@@ -315,7 +315,7 @@ pub fn details(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, index: 
         for (stage, entry) in &c.shaders {
             let key = if c.shaders.len() > 1 { stage.name() } else { "shader" };
             if widgets::key_link(ui, key, &format!("{entry:#x}")).clicked() {
-                actions.show_shader(index, entry.get());
+                actions.show_shader(index, *entry);
             }
         }
     }

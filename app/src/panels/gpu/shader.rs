@@ -9,7 +9,6 @@ use kinescope_session::Document;
 use kinescope_session::code::{self, ChainShader, Listing, MAX_SYNC_READ_BYTES};
 use kinescope_session::derived_data::Stage;
 use std::sync::Arc;
-use trace_core::GpuVa;
 use trace_core::families::{JobForm, find_family};
 use trace_core::shader_code::{CodeEnd, MAX_CODE};
 
@@ -49,7 +48,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
             _ => format!("There is no code at {entry}: it begins with padding."),
         };
         if widgets::empty_state(ui, icons::CPU, &message, Some("Show the bytes")) {
-            lines::show_memory(doc, actions, job, entry.get());
+            lines::show_memory(doc, actions, job, entry);
         }
         return;
     }
@@ -158,7 +157,7 @@ fn find_current_shaders(doc: &Document, view: &mut View) -> Result<(u32, Arc<Vec
         });
     }
     if let Some((_, entry)) = view.requested.take_if(|w| w.0 == job.index)
-        && let Some(n) = all.iter().position(|r| r.entry == GpuVa::new(entry))
+        && let Some(n) = all.iter().position(|r| r.entry == entry)
     {
         view.chosen = (job.index, n);
     }
@@ -188,14 +187,14 @@ fn read(doc: &Document, view: &mut View, actions: &mut UiActions, job: u32, all:
         return;
     };
     let (space, event, entry) = (job.chain.space.unwrap_or(0), job.submit, runs.entry);
-    let first = Listing::read(&doc.recording, space, event, entry.get(), MAX_SYNC_READ_BYTES);
+    let first = Listing::read(&doc.recording, space, event, entry, MAX_SYNC_READ_BYTES);
     if first.code.end != CodeEnd::Limit {
         show_listing(view, first);
         return;
     }
     let recording = Arc::clone(&doc.recording);
     let progress = actions.start_work::<View>(format!("reading the shader of job {}", job.index), move |_| {
-        let listing = Listing::read(&recording, space, event, entry.get(), MAX_CODE);
+        let listing = Listing::read(&recording, space, event, entry, MAX_CODE);
         Box::new(move |_, view, _| {
             if view.listing_key == Some(of) {
                 show_listing(view, listing);
@@ -228,7 +227,7 @@ pub fn next_unknown(view: &mut View) {
 /// Shows the bytes of the current clause.
 pub fn show_bytes(doc: &Document, view: &View, actions: &mut UiActions) {
     if let (Some((_, job, _)), Some(at)) = (view.listing_key, view.address()) {
-        lines::show_memory(doc, actions, job, at.get());
+        lines::show_memory(doc, actions, job, at);
     }
 }
 

@@ -129,7 +129,7 @@ fn buffer(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, name: &str) 
         if carrier.is_none() && ui.button("Show pages").clicked() {
             actions.push(PanelAction::Pages(PageTablesTarget {
                 space: Some(b.address_space),
-                frame: Some((b.va.get(), b.bytes.div_ceil(4096))),
+                frame: Some((b.va, b.bytes.div_ceil(4096))),
                 at: None,
             }));
             actions.run_command("show-page-tables");
@@ -240,7 +240,7 @@ fn mapping(doc: &mut Document, actions: &mut UiActions, ui: &mut Ui, space: u32,
         if widgets::add_copy_menu(&mapping, &[("range", range)]).clicked() {
             actions.push(PanelAction::Pages(PageTablesTarget {
                 space: Some(space),
-                frame: Some((m.va.get(), m.pages)),
+                frame: Some((m.va, m.pages)),
                 at: Some(GpuVa::new(va)),
             }));
             actions.run_command("show-page-tables");

@@ -73,9 +73,9 @@ fn page_map_click_selects_everywhere_and_map_follows_selection() {
     assert_eq!(w.views().tables.at, Some(GpuVa::new(va)));
     let rect = w.harness.get_by_label("Map of the address space").rect();
     // The map is zoomed in fully, with the page in the middle.
-    w.views().tables.atlas.square.centre(va);
+    w.views().tables.atlas.square.centre(GpuVa::new(va));
     w.views().tables.atlas.square.zoom(rect, rect.center(), 40.0);
-    let at = w.views().tables.atlas.square.point_of(rect, va);
+    let at = w.views().tables.atlas.square.point_of(rect, GpuVa::new(va));
     assert!(rect.contains(at), "{at:?}");
     w.doc().select(Selection::Event);
     w.settle();
@@ -94,12 +94,12 @@ fn page_map_click_selects_everywhere_and_map_follows_selection() {
     // The map moves to a distant address that another panel selects.
     w.run("show-page-tables");
     let far = w.doc().derived.spaces[0].mappings.last().unwrap().va;
-    w.views().tables.atlas.square.centre(0);
+    w.views().tables.atlas.square.centre(GpuVa::ZERO);
     w.show_memory(0, far.get(), 1);
     w.run("show-page-tables");
     w.settle();
     let shown = w.harness.get_by_label("Map of the address space").rect();
-    let spot = w.views().tables.atlas.square.point_of(shown, far.get());
+    let spot = w.views().tables.atlas.square.point_of(shown, far);
     assert!(shown.contains(spot), "{far:#x} is at {spot:?} of {shown:?}");
 }
 

@@ -7,6 +7,7 @@ use super::view::View;
 use crate::fault::Fault;
 use crate::registers::exception;
 use crate::texture::{Arch, Attribute, DESCRIPTOR_BYTES, Refusal, Sampler, TexError, TexMemory, Texture};
+use trace_core::GpuVa;
 
 /// Maximum number of parsed descriptors of a kind. An operation can encode 128 numbers itself. A shader that takes a
 /// greater number from a register stops.
@@ -15,7 +16,7 @@ const MAX_DESCRIPTORS: u32 = 128;
 impl<T: Trace> TexMemory for View<'_, T> {
     type Error = Stop;
 
-    fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Stop> {
+    fn read(&mut self, va: GpuVa, out: &mut [u8]) -> Result<(), Stop> {
         View::read(self, va, out)
     }
 }
@@ -37,11 +38,10 @@ fn load_descriptors<D>(count: u32, mut load: impl FnMut(u32) -> DescriptorResult
     (0..count.min(MAX_DESCRIPTORS)).map(&mut load).collect()
 }
 
-fn descriptor_va(table: Table, number: u32) -> u64 {
+fn descriptor_va(table: Table, number: u32) -> GpuVa {
     table
         .va
         .wrapping_add(u64::from(number).wrapping_mul(DESCRIPTOR_BYTES as u64))
-        .get()
 }
 
 /// Returns the error for a number without a descriptor.
@@ -59,7 +59,7 @@ impl Bindings {
         arch: Arch,
         textures: Table,
         samplers: Table,
-        (attributes, buffers): (Table, u64),
+        (attributes, buffers): (Table, GpuVa),
     ) -> Self {
         Self {
             arch,
@@ -68,7 +68,7 @@ impl Bindings {
             }),
             samplers: load_descriptors(samplers.count, |n| Sampler::load(view, descriptor_va(samplers, n))),
             attributes: load_descriptors(attributes.count, |n| {
-                Attribute::load(arch, view, attributes.va.get(), buffers, n)
+                Attribute::load(arch, view, attributes.va, buffers, n)
             }),
         }
     }
@@ -100,7 +100,7 @@ impl Bindings {
 
 /// Returns the stop of a thread whose access failed in the clause at `pc`. Hardware reports a descriptor of the wrong
 /// kind as invalid data.
-pub(crate) fn stop_for_error(pc: u64, why: TexError<Stop>) -> Stop {
+pub(crate) fn stop_for_error(pc: GpuVa, why: TexError<Stop>) -> Stop {
     match why {
         TexError::Memory(stop) => stop,
         TexError::Refused(Refusal::DescriptorType { .. }) => Fault::Job(exception::DATA_INVALID).into(),

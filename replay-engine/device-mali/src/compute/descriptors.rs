@@ -108,10 +108,9 @@ impl Storage {
     }
 
     /// Returns the GPU address of a thread's storage, by the thread's number in its workgroup.
-    pub(crate) fn thread_va(&self, thread: u32) -> u64 {
+    pub(crate) fn thread_va(&self, thread: u32) -> GpuVa {
         self.thread_base
             .wrapping_add(self.thread_bytes.wrapping_mul(u64::from(thread)))
-            .get()
     }
 }
 
@@ -151,7 +150,7 @@ fn long(low: u32, high: u32) -> u64 {
 }
 
 /// Reads a descriptor as little-endian words.
-fn words<const N: usize, T: Trace>(view: &mut View<'_, T>, va: u64) -> Result<[u32; N], Stop> {
+fn words<const N: usize, T: Trace>(view: &mut View<'_, T>, va: GpuVa) -> Result<[u32; N], Stop> {
     let mut out = [0; N];
     let mut bytes = vec![0; 4 * N];
     view.read(va, &mut bytes)?;
@@ -162,7 +161,7 @@ fn words<const N: usize, T: Trace>(view: &mut View<'_, T>, va: u64) -> Result<[u
 }
 
 /// Reads a table of 64-bit entries, with an 8-bit count.
-fn longs<T: Trace>(view: &mut View<'_, T>, va: u64, count: u8) -> Result<Vec<u64>, Stop> {
+fn longs<T: Trace>(view: &mut View<'_, T>, va: GpuVa, count: u8) -> Result<Vec<u64>, Stop> {
     let mut bytes = vec![0; 8 * usize::from(count)];
     view.read(va, &mut bytes)?;
     Ok(bytes
@@ -179,19 +178,19 @@ impl ComputeJob {
     /// # Errors
     /// Returns the fault of a descriptor that cannot be read; `INSTR_INVALID_PC` if there is no shader;
     /// `JOB_CONFIG_FAULT` if a workgroup has more threads than the GPU supports.
-    pub(crate) fn read<T: Trace>(view: &mut View<'_, T>, va: u64, model: &ModelData) -> Result<Self, Stop> {
+    pub(crate) fn read<T: Trace>(view: &mut View<'_, T>, va: GpuVa, model: &ModelData) -> Result<Self, Stop> {
         let [sizes, shifts] = words::<2, _>(view, va.wrapping_add(HEADER_BYTES as u64))?;
         let dispatch = Dispatch::unpack(sizes, shifts);
         let draw = words::<{ DRAW_BYTES / 4 }, _>(view, va.wrapping_add(DRAW_OFFSET))?;
         let pointer = |n: usize| {
             let word = |n: usize| draw.get(n).copied().unwrap_or(0);
-            long(word(n), word(n + 1))
+            GpuVa::new(long(word(n), word(n + 1)))
         };
         let state = words::<{ STATE_BYTES / 4 }, _>(view, pointer(14))?;
         let [code_low, code_high, resources, attributes, properties, ..] = state;
         let preload = state.get(12).copied().unwrap_or(0);
-        let shader = long(code_low, code_high) & !15;
-        if shader == 0 {
+        let shader = GpuVa::new(long(code_low, code_high)).align_down(16);
+        if shader == GpuVa::ZERO {
             return Err(Fault::Job(exception::INVALID_PC).into());
         }
         let threads = dispatch.size.iter().fold(1u64, |n, s| n.saturating_mul(u64::from(*s)));
@@ -211,26 +210,26 @@ impl ComputeJob {
             Vec::new()
         };
         let storage = match pointer(28) {
-            0 => Storage::default(),
+            GpuVa::ZERO => Storage::default(),
             va => Storage::read(&words::<{ STORAGE_BYTES / 4 }, _>(view, va)?),
         };
         let textures = Table {
-            va: GpuVa::new(pointer(8)),
+            va: pointer(8),
             count: resources >> 16,
         };
         let samplers = Table {
-            va: GpuVa::new(pointer(10)),
+            va: pointer(10),
             count: resources & 0xffff,
         };
         let attributes = Table {
-            va: GpuVa::new(pointer(18)),
+            va: pointer(18),
             count: attributes & 0xffff,
         };
         let arch = if model.architecture >= 7 { Arch::V7 } else { Arch::V6 };
         let bindings = Bindings::read(view, arch, textures, samplers, (attributes, pointer(16)));
         Ok(Self {
             dispatch,
-            shader: GpuVa::new(shader),
+            shader,
             registers: if model.architecture >= 7 && properties >> 12 & 3 == 2 {
                 32
             } else {
@@ -246,7 +245,7 @@ impl ComputeJob {
             textures,
             samplers,
             attributes,
-            attribute_buffers: GpuVa::new(pointer(16)),
+            attribute_buffers: pointer(16),
             bindings,
             barrier: properties >> 11 & 1 == 1,
             storage,
@@ -292,7 +291,7 @@ mod tests {
 
     fn read(m: &ArenaMemory, va: u64, model: Model) -> Result<ComputeJob, Stop> {
         let mut v: View<'_> = View::new(m, Translation::Identity, ChunkMode::InOrder);
-        ComputeJob::read(&mut v, va, model.data())
+        ComputeJob::read(&mut v, GpuVa::new(va), model.data())
     }
 
     fn put(m: &mut ArenaMemory, va: u64, words: &[u32]) {
@@ -374,7 +373,10 @@ mod tests {
                 },
             }
         );
-        assert_eq!((job.threads(), job.storage.thread_va(3)), (64, 0x1_0000_40c0));
+        assert_eq!(
+            (job.threads(), job.storage.thread_va(3)),
+            (64, GpuVa::new(0x1_0000_40c0))
+        );
         // The newer architecture has shaders that use half of the registers.
         assert_eq!(read(&sound(), 0x1000, Model::G52).unwrap().registers, 32);
     }

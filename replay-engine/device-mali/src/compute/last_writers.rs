@@ -2,7 +2,7 @@
 
 use super::trace::{AccessRange, AccessSource, Trace, Value};
 use crate::frame_map::FrameMap;
-use trace_core::PAGE_SIZE;
+use trace_core::{PAGE_SIZE, PhysAddr};
 
 const WORDS: usize = PAGE_SIZE / 4;
 /// The word has no known writer.
@@ -128,9 +128,9 @@ pub(crate) struct LastWriters {
 
 impl LastWriters {
     /// Returns the last writer of the byte at this physical address, with the writer's number.
-    pub(crate) fn find(&self, pa: u64) -> Option<(u32, AccessSource)> {
-        let place = self.frames.get(&(pa / PAGE_SIZE as u64))?;
-        let number = self.pages.get(*place as usize)?.at(pa as usize % PAGE_SIZE);
+    pub(crate) fn find(&self, pa: PhysAddr) -> Option<(u32, AccessSource)> {
+        let place = self.frames.get(&pa.frame())?;
+        let number = self.pages.get(*place as usize)?.at(pa.in_page());
         if number >= self.count {
             return None;
         }
@@ -168,8 +168,10 @@ impl LastWriters {
         let Some(page) = place.and_then(|p| self.pages.get(p as usize)) else {
             return out;
         };
-        let at = frame.saturating_mul(PAGE_SIZE as u64);
-        let mut named: Vec<(u32, AccessSource)> = (at..at + PAGE_SIZE as u64).filter_map(|pa| self.find(pa)).collect();
+        let at = PhysAddr::from_frame(frame).unwrap_or(PhysAddr::MAX);
+        let mut named: Vec<(u32, AccessSource)> = (0..PAGE_SIZE as u64)
+            .filter_map(|n| self.find(at.wrapping_add(n)))
+            .collect();
         named.sort_unstable_by_key(|n| n.0);
         named.dedup_by_key(|n| n.0);
         for (_, who) in &named {
@@ -225,19 +227,19 @@ impl LastWriters {
 
     /// Records a write within a page. `fresh` gives the writer a new number of its own.
     #[inline(always)]
-    pub(crate) fn put(&mut self, pa: u64, bytes: usize, who: &AccessSource, fresh: bool) {
+    pub(crate) fn put(&mut self, pa: PhysAddr, bytes: usize, who: &AccessSource, fresh: bool) {
         let number = self.assign_number(who, 0, fresh);
         if number == NO_WRITER {
             return;
         }
         if let Some(page) = self.page(pa) {
-            page.put(pa as usize % PAGE_SIZE, bytes, number);
+            page.put(pa.in_page(), bytes, number);
         }
     }
 
     #[inline(always)]
-    fn page(&mut self, pa: u64) -> Option<&mut PageWriters> {
-        let frame = pa / PAGE_SIZE as u64;
+    fn page(&mut self, pa: PhysAddr) -> Option<&mut PageWriters> {
+        let frame = pa.frame();
         let place = match self.last {
             Some((f, place)) if f == frame => place,
             _ => self.page_index(frame),
@@ -265,7 +267,7 @@ impl Trace for LastWriters {
 
     #[inline(always)]
     fn write(&mut self, what: AccessRange, _: Value<'_>, who: &AccessSource) {
-        self.put(what.pa.get(), what.bytes as usize, who, false);
+        self.put(what.pa, what.bytes as usize, who, false);
     }
 
     #[inline(always)]
@@ -275,8 +277,8 @@ impl Trace for LastWriters {
         if number == NO_WRITER {
             return;
         }
-        if let Some(page) = self.page(what.pa.get()) {
-            page.put_run(what.pa.get() as usize % PAGE_SIZE, words.len(), number);
+        if let Some(page) = self.page(what.pa) {
+            page.put_run(what.pa.in_page(), words.len(), number);
         }
     }
 
@@ -318,7 +320,7 @@ impl Trace for LastWriters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace_core::{GpuVa, PhysAddr};
+    use trace_core::GpuVa;
 
     fn source(thread: u32, pc: u64) -> AccessSource {
         AccessSource {
@@ -342,7 +344,10 @@ mod tests {
     }
 
     fn threads(w: &LastWriters, addresses: impl IntoIterator<Item = u64>) -> Vec<Option<u32>> {
-        addresses.into_iter().map(|pa| w.find(pa).map(|f| f.1.thread)).collect()
+        addresses
+            .into_iter()
+            .map(|pa| w.find(PhysAddr::new(pa)).map(|f| f.1.thread))
+            .collect()
     }
 
     #[test]
@@ -366,7 +371,7 @@ mod tests {
         let want: Vec<_> = (16..32).map(Some).collect();
         assert_eq!(threads(&w, (0..16).map(|n| 0x5010 + 4 * n)), want);
         assert_eq!(threads(&w, [0x500c, 0x5050]), [None, None]);
-        assert_eq!(w.find(0x5014).map(|f| f.1), Some(source(17, 0x40)));
+        assert_eq!(w.find(PhysAddr::new(0x5014)).map(|f| f.1), Some(source(17, 0x40)));
     }
 
     #[test]
@@ -380,8 +385,8 @@ mod tests {
         // a new writer.
         record_write(&mut w, 4, 4, source(3, 0x50));
         record_write(&mut w, 8, 4, source(3, 0x40));
-        assert_eq!(w.find(4).map(|f| f.1.pc), Some(GpuVa::new(0x50)));
-        assert!(w.find(8).map(|f| f.0) > w.find(4).map(|f| f.0));
+        assert_eq!(w.find(PhysAddr::new(4)).map(|f| f.1.pc), Some(GpuVa::new(0x50)));
+        assert!(w.find(PhysAddr::new(8)).map(|f| f.0) > w.find(PhysAddr::new(4)).map(|f| f.0));
     }
 
     #[test]
@@ -398,7 +403,7 @@ mod tests {
             [Some(1), Some(1), Some(2), Some(2), Some(7), Some(2), Some(8), None]
         );
         // Two writers with equal descriptions still have different numbers.
-        assert!(a.find(0).map(|f| f.0) < a.find(4).map(|f| f.0));
+        assert!(a.find(PhysAddr::new(0)).map(|f| f.0) < a.find(PhysAddr::new(4)).map(|f| f.0));
         // Numbering continues after the merged writers.
         record_write(&mut a, 0x2000, 4, source(9, 0x60));
         assert_eq!(threads(&a, [0x2000]), [Some(9)]);

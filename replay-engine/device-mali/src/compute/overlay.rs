@@ -2,8 +2,8 @@
 
 use crate::frame_map::FrameMap;
 use crate::memory::{ArenaMemory, MemoryError};
-use trace_core::PAGE_SIZE;
 use trace_core::recording::Page;
+use trace_core::{PAGE_SIZE, PhysAddr};
 
 /// One mark for each 32-bit word of a page.
 pub(crate) type WordMask = [u64; PAGE_SIZE / 4 / 64];
@@ -66,6 +66,12 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// Returns the physical address at an offset in the page.
+    #[inline(always)]
+    pub fn pa(&self, at: usize) -> PhysAddr {
+        PhysAddr::new((self.frame << 12) + at as u64)
+    }
+
     /// Marks `words` words from word `at` as read. The range has at most 32 words and lies within the page.
     #[inline(always)]
     pub fn mark_read(&mut self, at: usize, words: usize) {

@@ -1,6 +1,7 @@
 //! Reasons for a workgroup to stop early, and budgets of execution.
 
 use crate::fault::Fault;
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 
 /// Reason why a workgroup stopped before its end.
@@ -11,7 +12,7 @@ pub(crate) enum Stop {
     /// The workgroup reached an operation that this model does not implement.
     Unimplemented {
         /// Address of the clause.
-        pc: u64,
+        pc: GpuVa,
         /// Name of the operation, or its bits if it has no name.
         name: Box<str>,
     },

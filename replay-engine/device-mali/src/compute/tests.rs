@@ -22,11 +22,11 @@ const BASE: u64 = 0x4000_0000;
 /// Number of frames of the arena: four tables, then data.
 const FRAMES: u64 = 40;
 /// First address of the data, and of the tables when accessed as data.
-const DATA: u64 = 0x10_0000;
-const TABLES: u64 = 0x18_0000;
-const READ_ONLY: u64 = 0x19_0000;
-const CODE: u64 = 0x19_1000;
-const OUTSIDE: u64 = 0x19_2000;
+const DATA: GpuVa = GpuVa::new(0x10_0000);
+const TABLES: GpuVa = GpuVa::new(0x18_0000);
+const READ_ONLY: GpuVa = GpuVa::new(0x19_0000);
+const CODE: GpuVa = GpuVa::new(0x19_1000);
+const OUTSIDE: GpuVa = GpuVa::new(0x19_2000);
 
 fn frame(n: u64) -> PhysAddr {
     PhysAddr::new(BASE + n * 4096)
@@ -40,14 +40,14 @@ fn memory(format: MmuFormat) -> (ArenaMemory, Translation) {
         pages: FRAMES,
     });
     for level in 0..3u8 {
-        let at = frame(u64::from(level)).get() + u64::from(mmu::index_at(level, GpuVa::new(DATA))) * 8;
+        let at = frame(u64::from(level)) + u64::from(mmu::index_at(level, DATA)) * 8;
         let entry = mmu::encode_table(format, frame(u64::from(level) + 1));
-        m.write(PhysAddr::new(at), &entry.to_le_bytes()).unwrap();
+        m.write(at, &entry.to_le_bytes()).unwrap();
     }
-    let mut map = |va: u64, pa: PhysAddr, rights| {
-        let at = frame(3).get() + u64::from(mmu::index_at(3, GpuVa::new(va))) * 8;
+    let mut map = |va: GpuVa, pa: PhysAddr, rights| {
+        let at = frame(3) + u64::from(mmu::index_at(3, va)) * 8;
         let entry = mmu::encode_leaf(format, pa, rights, 0);
-        m.write(PhysAddr::new(at), &entry.to_le_bytes()).unwrap();
+        m.write(at, &entry.to_le_bytes()).unwrap();
     };
     for n in 4..FRAMES {
         map(DATA + (n - 4) * 4096, frame(n), Rights::RW);
@@ -117,41 +117,29 @@ fn rights_are_checked_and_faults_name_the_access() {
             other => panic!("{other:?}"),
         };
         v.load::<1>(READ_ONLY).unwrap();
-        assert_eq!(
-            fault(v.store(READ_ONLY, [1])),
-            (0xcb, GpuVa::new(READ_ONLY), Access::Write)
-        );
+        assert_eq!(fault(v.store(READ_ONLY, [1])), (0xcb, READ_ONLY, Access::Write));
         // A refused page leaves no cached translation.
-        assert_eq!(
-            fault(v.store(READ_ONLY, [1])),
-            (0xcb, GpuVa::new(READ_ONLY), Access::Write)
-        );
+        assert_eq!(fault(v.store(READ_ONLY, [1])), (0xcb, READ_ONLY, Access::Write));
         assert_eq!(
             fault(v.atomic(READ_ONLY + 4, |w| w).map(drop)),
-            (0xcb, GpuVa::new(READ_ONLY + 4), Access::Atomic)
+            (0xcb, READ_ONLY + 4, Access::Atomic)
         );
-        assert_eq!(
-            fault(v.fetch(DATA).map(drop)),
-            (0xcb, GpuVa::new(DATA), Access::Execute)
-        );
+        assert_eq!(fault(v.fetch(DATA).map(drop)), (0xcb, DATA, Access::Execute));
         assert_eq!(v.fetch(CODE), Ok([0; 16]));
         let unmapped = DATA + 36 * 4096;
-        assert_eq!(
-            fault(v.load::<2>(unmapped).map(drop)),
-            (0xc3, GpuVa::new(unmapped), Access::Read)
-        );
+        assert_eq!(fault(v.load::<2>(unmapped).map(drop)), (0xc3, unmapped, Access::Read));
         // The second of the two pages reports its own address. The store does not write to the first page.
         assert_eq!(
-            fault(v.store(unmapped - 4, [7, 7])),
-            (0xc3, GpuVa::new(unmapped), Access::Write)
+            fault(v.store(unmapped.wrapping_sub(4), [7, 7])),
+            (0xc3, unmapped, Access::Write)
         );
-        assert_eq!(v.load::<1>(unmapped - 4), Ok([0]));
-        assert_eq!(fault(v.store(u64::MAX - 1, [7])).0, 0xe0);
-        assert_eq!(fault(v.load::<1>(1 << 40).map(drop)).0, 0xc0);
+        assert_eq!(v.load::<1>(unmapped.wrapping_sub(4)), Ok([0]));
+        assert_eq!(fault(v.store(GpuVa::MAX.wrapping_sub(1), [7])).0, 0xe0);
+        assert_eq!(fault(v.load::<1>(GpuVa::new(1 << 40)).map(drop)).0, 0xc0);
         assert_eq!(
             v.store(OUTSIDE + 8, [1]),
             Err(Stop::Fault(Fault::Bus {
-                address: 0x1008,
+                address: PhysAddr::new(0x1008),
                 va: OUTSIDE + 8,
                 access: Access::Write
             }))
@@ -167,7 +155,7 @@ fn page_table_writes_take_effect_at_once_within_a_chunk() {
         let mut v = view(&m, t);
         v.store(DATA, [1]).unwrap();
         v.store(DATA + 4096, [2]).unwrap();
-        let entry = TABLES + 3 * 4096 + u64::from(mmu::index_at(3, GpuVa::new(DATA))) * 8;
+        let entry = TABLES + 3 * 4096 + u64::from(mmu::index_at(3, DATA)) * 8;
         let second = mmu::encode_leaf(format, frame(5), Rights::RO, 0);
         v.store(entry, [second as u32, (second >> 32) as u32]).unwrap();
         assert_eq!(v.load::<1>(DATA), Ok([2]));
@@ -184,7 +172,7 @@ fn page_used_as_table_invalidates_cached_translations() {
     let format = MmuFormat::MaliLpae;
     let (m, t) = memory(format);
     let mut v = view(&m, t);
-    let far = 0x4000_0000u64;
+    let far = GpuVa::new(0x4000_0000);
     let words = |e: u64| [e as u32, (e >> 32) as u32];
     v.store(DATA, words(mmu::encode_leaf(format, frame(7), Rights::RW, 0)))
         .unwrap();
@@ -193,7 +181,7 @@ fn page_used_as_table_invalidates_cached_translations() {
     // The level 1 entry of `far` points at frame 5 as a level 2 table, whose first entry points at frame 4.
     v.store(DATA + 4096, words(mmu::encode_table(format, frame(4))))
         .unwrap();
-    let entry = TABLES + 4096 + u64::from(mmu::index_at(1, GpuVa::new(far))) * 8;
+    let entry = TABLES + 4096 + u64::from(mmu::index_at(1, far)) * 8;
     v.store(entry, words(mmu::encode_table(format, frame(5)))).unwrap();
     assert_eq!(v.load::<1>(far), Ok([77]));
     v.store(DATA, words(mmu::encode_leaf(format, frame(8), Rights::RW, 0)))
@@ -211,12 +199,15 @@ fn in_order_chunks_drop_pages_that_they_only_read() {
     m.write(PhysAddr::new(4096), &[5]).unwrap();
     let mut v: View<'_> = View::new(&m, Translation::Identity, ChunkMode::InOrder);
     for n in 0..pages {
-        v.load::<1>(n << 12).unwrap();
+        v.load::<1>(GpuVa::new(n << 12)).unwrap();
         if n % 1000 == 1 {
-            v.store(n << 12, [n as u32]).unwrap();
+            v.store(GpuVa::new(n << 12), [n as u32]).unwrap();
         }
     }
-    assert_eq!((v.load::<1>(4096), v.load::<1>(1001 << 12)), (Ok([1]), Ok([1001])));
+    assert_eq!(
+        (v.load::<1>(GpuVa::new(4096)), v.load::<1>(GpuVa::new(1001 << 12))),
+        (Ok([1]), Ok([1001]))
+    );
     let left = v.finish();
     assert!(left.slots.len() <= (1 << 14) + 1, "{}", left.slots.len());
     let written = left.slots.iter().filter(|s| s.copy.is_some()).count();
@@ -298,8 +289,8 @@ fn remap(page: u64, to: u64) -> (u64, [u32; 2]) {
     } else {
         mmu::INVALID
     };
-    let at = TABLES + 3 * 4096 + u64::from(mmu::index_at(3, GpuVa::new(va))) * 8;
-    (at, [entry as u32, (entry >> 32) as u32])
+    let at = TABLES + 3 * 4096 + u64::from(mmu::index_at(3, va)) * 8;
+    (at.get(), [entry as u32, (entry >> 32) as u32])
 }
 
 impl<T: Trace> WorkgroupRunner<T> for Toy<'_> {
@@ -332,7 +323,7 @@ impl<T: Trace> WorkgroupRunner<T> for Toy<'_> {
                 Op::Add(at, w) => sum ^= v.atomic(DATA + at, |old| old.wrapping_add(w))?,
                 Op::Remap(page, to) => {
                     let (at, entry) = remap(page, to);
-                    v.store(at, entry)?;
+                    v.store(GpuVa::new(at), entry)?;
                 }
                 Op::Follow => sum ^= v.load::<1>(DATA + u64::from(sum % (35 * 1024)) * 4)?[0],
                 Op::Loop(at) => {
@@ -342,7 +333,7 @@ impl<T: Trace> WorkgroupRunner<T> for Toy<'_> {
                 }
                 Op::Unknown => {
                     return Err(Stop::Unimplemented {
-                        pc: pc as u64,
+                        pc: GpuVa::new(pc as u64),
                         name: "odd".into(),
                     });
                 }
@@ -610,7 +601,7 @@ fn the_last_writer_of_every_byte_is_known() {
         let (done, _) = play::<LastWriters>(threads, &programs, [64, 1, 1], 100, PLENTY);
         let find_writer = |page: u64, at: u64| {
             done.trace
-                .find(frame(4 + page).get() + at)
+                .find(frame(4 + page) + at)
                 .map(|(_, w)| (w.group[0], w.pc.get()))
         };
         assert_eq!(find_writer(0, 0), Some((0, 0)));

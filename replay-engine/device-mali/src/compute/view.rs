@@ -14,8 +14,6 @@ use crate::registers::exception;
 use trace_core::recording::Page;
 use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
-const IN_PAGE: u64 = PAGE_SIZE as u64 - 1;
-
 /// How a chunk may use memory that it has not touched before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChunkMode {
@@ -113,11 +111,11 @@ impl<'m, T: Trace> View<'m, T> {
 
     /// Loads `N` words, 1 to 8. The fast path is an aligned address in a page that was loaded from before.
     #[inline(always)]
-    pub(crate) fn load<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
+    pub(crate) fn load<const N: usize>(&mut self, va: GpuVa) -> Result<[u32; N], Stop> {
         const { assert!(N >= 1 && N <= 8) };
-        let entry = self.tlb.at(va >> 12);
-        let at = (va & IN_PAGE) as usize;
-        if entry.load == va >> 12
+        let entry = self.tlb.at(va.page());
+        let at = va.in_page();
+        if entry.load == va.page()
             && at.is_multiple_of(4)
             && let Some(slot) = self.slots.get_mut(entry.slot as usize)
         {
@@ -133,17 +131,10 @@ impl<'m, T: Trace> View<'m, T> {
                     slot.mark_read(word, N);
                 }
                 if T::READS {
-                    let pa = (slot.frame << 12) + at as u64;
+                    let pa = slot.pa(at);
                     let bytes = 4 * N as u32;
-                    self.trace.read(
-                        AccessRange {
-                            va: GpuVa::new(va),
-                            pa: PhysAddr::new(pa),
-                            bytes,
-                        },
-                        Value::Words(&words),
-                        &self.who,
-                    );
+                    self.trace
+                        .read(AccessRange { va, pa, bytes }, Value::Words(&words), &self.who);
                 }
                 return Ok(words);
             }
@@ -153,7 +144,7 @@ impl<'m, T: Trace> View<'m, T> {
 
     #[cold]
     #[inline(never)]
-    fn load_slow<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
+    fn load_slow<const N: usize>(&mut self, va: GpuVa) -> Result<[u32; N], Stop> {
         let mut bytes = [0; 32];
         self.read(va, bytes.get_mut(..4 * N).unwrap_or(&mut []))?;
         let words = bytes.as_chunks::<4>().0;
@@ -164,7 +155,7 @@ impl<'m, T: Trace> View<'m, T> {
 
     /// Stores `N` words, 1 to 8. The fast path is an aligned address in a page that was stored to before.
     #[inline(always)]
-    pub(crate) fn store<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
+    pub(crate) fn store<const N: usize>(&mut self, va: GpuVa, words: [u32; N]) -> Result<(), Stop> {
         let Some(what) = self.put_words(va, words) else {
             return self.store_slow(va, words);
         };
@@ -177,7 +168,7 @@ impl<'m, T: Trace> View<'m, T> {
     /// Stores one word for each of `N` consecutive threads, 1 to 8. The first thread is set by
     /// [`View::set_access_source`].
     #[inline(always)]
-    pub(crate) fn store_run<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
+    pub(crate) fn store_run<const N: usize>(&mut self, va: GpuVa, words: [u32; N]) -> Result<(), Stop> {
         if let Some(what) = self.put_words(va, words) {
             if T::ON {
                 self.trace.write_run(what, &words, &self.who);
@@ -197,11 +188,11 @@ impl<'m, T: Trace> View<'m, T> {
 
     /// Stores words to an aligned address in a page that was stored to before.
     #[inline(always)]
-    fn put_words<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Option<AccessRange> {
+    fn put_words<const N: usize>(&mut self, va: GpuVa, words: [u32; N]) -> Option<AccessRange> {
         const { assert!(N >= 1 && N <= 8) };
-        let entry = self.tlb.at(va >> 12);
-        let at = (va & IN_PAGE) as usize;
-        if entry.store != va >> 12 || !at.is_multiple_of(4) {
+        let entry = self.tlb.at(va.page());
+        let at = va.in_page();
+        if entry.store != va.page() || !at.is_multiple_of(4) {
             return None;
         }
         let slot = self.slots.get_mut(entry.slot as usize)?;
@@ -212,15 +203,15 @@ impl<'m, T: Trace> View<'m, T> {
         }
         copy.mark(at, 4 * N);
         Some(AccessRange {
-            va: GpuVa::new(va),
-            pa: PhysAddr::new((slot.frame << 12) + at as u64),
+            va,
+            pa: slot.pa(at),
             bytes: 4 * N as u32,
         })
     }
 
     #[cold]
     #[inline(never)]
-    fn store_slow<const N: usize>(&mut self, va: u64, words: [u32; N]) -> Result<(), Stop> {
+    fn store_slow<const N: usize>(&mut self, va: GpuVa, words: [u32; N]) -> Result<(), Stop> {
         let mut bytes = [0; 32];
         for (to, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
             *to = word.to_le_bytes();
@@ -232,33 +223,33 @@ impl<'m, T: Trace> View<'m, T> {
 
     /// Loads a byte.
     #[inline]
-    pub(crate) fn load_u8(&mut self, va: u64) -> Result<u8, Stop> {
+    pub(crate) fn load_u8(&mut self, va: GpuVa) -> Result<u8, Stop> {
         self.load_part(va).map(|[b]| b)
     }
 
     /// Loads two bytes.
     #[inline]
-    pub(crate) fn load_u16(&mut self, va: u64) -> Result<u16, Stop> {
+    pub(crate) fn load_u16(&mut self, va: GpuVa) -> Result<u16, Stop> {
         self.load_part(va).map(u16::from_le_bytes)
     }
 
     /// Stores a byte.
     #[inline]
-    pub(crate) fn store_u8(&mut self, va: u64, value: u8) -> Result<(), Stop> {
+    pub(crate) fn store_u8(&mut self, va: GpuVa, value: u8) -> Result<(), Stop> {
         self.store_part(va, [value])
     }
 
     /// Stores two bytes.
     #[inline]
-    pub(crate) fn store_u16(&mut self, va: u64, value: u16) -> Result<(), Stop> {
+    pub(crate) fn store_u16(&mut self, va: GpuVa, value: u16) -> Result<(), Stop> {
         self.store_part(va, value.to_le_bytes())
     }
 
     #[inline]
-    fn load_part<const N: usize>(&mut self, va: u64) -> Result<[u8; N], Stop> {
-        let entry = self.tlb.at(va >> 12);
-        let at = (va & IN_PAGE) as usize;
-        if entry.load == va >> 12
+    fn load_part<const N: usize>(&mut self, va: GpuVa) -> Result<[u8; N], Stop> {
+        let entry = self.tlb.at(va.page());
+        let at = va.in_page();
+        if entry.load == va.page()
             && at.is_multiple_of(N)
             && let Some(slot) = self.slots.get_mut(entry.slot as usize)
         {
@@ -272,10 +263,10 @@ impl<'m, T: Trace> View<'m, T> {
                     slot.mark_read(at / 4, 1);
                 }
                 if T::READS {
-                    let pa = (slot.frame << 12) + at as u64;
+                    let pa = slot.pa(at);
                     let what = AccessRange {
-                        va: GpuVa::new(va),
-                        pa: PhysAddr::new(pa),
+                        va,
+                        pa,
                         bytes: N as u32,
                     };
                     self.trace.read(what, Value::Bytes(&bytes), &self.who);
@@ -289,10 +280,10 @@ impl<'m, T: Trace> View<'m, T> {
     }
 
     #[inline]
-    fn store_part<const N: usize>(&mut self, va: u64, bytes: [u8; N]) -> Result<(), Stop> {
-        let entry = self.tlb.at(va >> 12);
-        let at = (va & IN_PAGE) as usize;
-        if entry.store == va >> 12
+    fn store_part<const N: usize>(&mut self, va: GpuVa, bytes: [u8; N]) -> Result<(), Stop> {
+        let entry = self.tlb.at(va.page());
+        let at = va.in_page();
+        if entry.store == va.page()
             && at.is_multiple_of(N)
             && let Some(slot) = self.slots.get_mut(entry.slot as usize)
             && let Some(copy) = &mut slot.copy
@@ -301,10 +292,10 @@ impl<'m, T: Trace> View<'m, T> {
             *to = bytes;
             copy.mark(at, N);
             if T::ON {
-                let pa = (slot.frame << 12) + at as u64;
+                let pa = slot.pa(at);
                 let what = AccessRange {
-                    va: GpuVa::new(va),
-                    pa: PhysAddr::new(pa),
+                    va,
+                    pa,
                     bytes: N as u32,
                 };
                 self.trace.write(what, Value::Bytes(&bytes), &self.who);
@@ -319,7 +310,7 @@ impl<'m, T: Trace> View<'m, T> {
     /// Replaces a word by the result of `change` and returns the old word. The result is exact, as if the workgroups
     /// ran one after another.
     #[inline]
-    pub(crate) fn atomic(&mut self, va: u64, change: impl FnOnce(u32) -> u32) -> Result<u32, Stop> {
+    pub(crate) fn atomic(&mut self, va: GpuVa, change: impl FnOnce(u32) -> u32) -> Result<u32, Stop> {
         let [old] = self.load_for_atomic::<1>(va)?;
         self.store(va, [change(old)])?;
         Ok(old)
@@ -327,7 +318,7 @@ impl<'m, T: Trace> View<'m, T> {
 
     /// Does the same as [`View::atomic`] on two words.
     #[inline]
-    pub(crate) fn atomic64(&mut self, va: u64, change: impl FnOnce(u64) -> u64) -> Result<u64, Stop> {
+    pub(crate) fn atomic64(&mut self, va: GpuVa, change: impl FnOnce(u64) -> u64) -> Result<u64, Stop> {
         let [low, high] = self.load_for_atomic::<2>(va)?;
         let old = u64::from(low) | u64::from(high) << 32;
         let new = change(old);
@@ -338,10 +329,10 @@ impl<'m, T: Trace> View<'m, T> {
     /// Loads words that are stored to afterwards. A fault is reported as an atomic access, and no fault can follow the
     /// load.
     #[inline]
-    fn load_for_atomic<const N: usize>(&mut self, va: u64) -> Result<[u32; N], Stop> {
-        let entry = self.tlb.at(va >> 12);
-        let within = va & IN_PAGE <= IN_PAGE + 1 - 4 * N as u64;
-        if !(entry.store == va >> 12 && entry.load == va >> 12 && within) {
+    fn load_for_atomic<const N: usize>(&mut self, va: GpuVa) -> Result<[u32; N], Stop> {
+        let entry = self.tlb.at(va.page());
+        let within = va.in_page() <= PAGE_SIZE - 4 * N;
+        if !(entry.store == va.page() && entry.load == va.page() && within) {
             self.check(va, 4 * N, Access::Atomic)?;
         }
         self.load(va)
@@ -350,7 +341,7 @@ impl<'m, T: Trace> View<'m, T> {
     // Code.
 
     /// Fetches sixteen bytes of code at a multiple of 16.
-    pub(crate) fn fetch(&mut self, va: u64) -> Result<[u8; 16], Stop> {
+    pub(crate) fn fetch(&mut self, va: GpuVa) -> Result<[u8; 16], Stop> {
         let mut bytes = [0; 16];
         self.each_page(va, 16, Access::Execute, |view, slot, image, at, from, len| {
             view.copy_out(slot, image, at, bytes.get_mut(from..from + len).unwrap_or(&mut []));
@@ -361,7 +352,7 @@ impl<'m, T: Trace> View<'m, T> {
     // Byte ranges.
 
     /// Reads bytes from any address.
-    pub(crate) fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), Stop> {
+    pub(crate) fn read(&mut self, va: GpuVa, out: &mut [u8]) -> Result<(), Stop> {
         self.each_page(va, out.len(), Access::Read, |view, slot, image, at, from, len| {
             view.copy_out(slot, image, at, out.get_mut(from..from + len).unwrap_or(&mut []));
             if T::READS {
@@ -372,7 +363,7 @@ impl<'m, T: Trace> View<'m, T> {
     }
 
     /// Writes bytes to any address.
-    pub(crate) fn write(&mut self, va: u64, bytes: &[u8]) -> Result<(), Stop> {
+    pub(crate) fn write(&mut self, va: GpuVa, bytes: &[u8]) -> Result<(), Stop> {
         let mut tables = false;
         self.each_page(va, bytes.len(), Access::Write, |view, slot, _, at, from, len| {
             if T::ON {
@@ -402,7 +393,7 @@ impl<'m, T: Trace> View<'m, T> {
     /// length.
     fn each_page(
         &mut self,
-        va: u64,
+        va: GpuVa,
         bytes: usize,
         access: Access,
         mut each: impl FnMut(&mut Self, usize, &'m Page, usize, usize, usize),
@@ -410,10 +401,10 @@ impl<'m, T: Trace> View<'m, T> {
         if bytes == 0 {
             return Ok(());
         }
-        let first = (PAGE_SIZE - (va & IN_PAGE) as usize).min(bytes);
+        let first = (PAGE_SIZE - va.in_page()).min(bytes);
         if first == bytes {
             let (slot, image) = self.access_page(va, access)?;
-            each(self, slot, image, (va & IN_PAGE) as usize, 0, bytes);
+            each(self, slot, image, va.in_page(), 0, bytes);
             return Ok(());
         }
         self.check(va, bytes, access)?;
@@ -422,7 +413,7 @@ impl<'m, T: Trace> View<'m, T> {
             // The sum was checked before, and pages that were found once are found again.
             let here = va.wrapping_add(from as u64);
             let (slot, image) = self.access_page(here, access)?;
-            let at = (here & IN_PAGE) as usize;
+            let at = here.in_page();
             let len = (PAGE_SIZE - at).min(bytes - from);
             each(self, slot, image, at, from, len);
             from += len;
@@ -431,17 +422,17 @@ impl<'m, T: Trace> View<'m, T> {
     }
 
     /// Checks that all of a range may be accessed.
-    fn check(&mut self, va: u64, bytes: usize, access: Access) -> Result<(), Stop> {
+    fn check(&mut self, va: GpuVa, bytes: usize, access: Access) -> Result<(), Stop> {
         let mut from = 0;
         while from < bytes {
             let here = va.checked_add(from as u64).ok_or(Stop::Fault(Fault::Mmu(MmuFault {
                 code: exception::ADDRESS_SIZE,
-                va: GpuVa::new(va),
+                va,
                 access,
                 bus: false,
             })))?;
             self.access_page(here, access)?;
-            from += PAGE_SIZE - (here & IN_PAGE) as usize;
+            from += PAGE_SIZE - here.in_page();
         }
         Ok(())
     }
@@ -465,11 +456,11 @@ impl<'m, T: Trace> View<'m, T> {
         }
     }
 
-    fn trace_access(&mut self, va: u64, slot: usize, at: usize, value: &[u8], wrote: bool) {
+    fn trace_access(&mut self, va: GpuVa, slot: usize, at: usize, value: &[u8], wrote: bool) {
         let Some(slot) = self.slots.get(slot) else { return };
         let what = AccessRange {
-            va: GpuVa::new(va),
-            pa: PhysAddr::new((slot.frame << 12) + at as u64),
+            va,
+            pa: slot.pa(at),
             bytes: value.len() as u32,
         };
         let value = Value::Bytes(value);
@@ -484,7 +475,7 @@ impl<'m, T: Trace> View<'m, T> {
 
     /// Translates the page of an address and checks its rights. Returns its slot, with a copy if the page is to be
     /// written, and its image from before the chunk.
-    fn access_page(&mut self, va: u64, access: Access) -> Result<(usize, &'m Page), Stop> {
+    fn access_page(&mut self, va: GpuVa, access: Access) -> Result<(usize, &'m Page), Stop> {
         let seen = WalkMemory::new(self.memory, &self.slots, &self.by_frame);
         let found = self.translation.find(va, access, &seen);
         let entries = seen.entries();
@@ -501,7 +492,7 @@ impl<'m, T: Trace> View<'m, T> {
         let Some(image) = self.memory.frame(frame) else {
             self.outside += 1;
             return Err(Stop::Fault(Fault::Bus {
-                address: found.pa.get(),
+                address: found.pa,
                 va,
                 access,
             }));
@@ -511,7 +502,7 @@ impl<'m, T: Trace> View<'m, T> {
             self.make_copy(n, image, found.pa, va, access)?;
         }
         let ready = self.slots.get(n).is_some_and(|s| s.copy.is_some() && !s.table);
-        let page = va >> 12;
+        let page = va.page();
         let place = |may: bool| if may { page } else { u64::MAX };
         self.tlb.put(
             page,
@@ -564,7 +555,7 @@ impl<'m, T: Trace> View<'m, T> {
     }
 
     /// Creates the copy of a slot.
-    fn make_copy(&mut self, n: usize, image: &'m Page, pa: PhysAddr, va: u64, access: Access) -> Result<(), Stop> {
+    fn make_copy(&mut self, n: usize, image: &'m Page, pa: PhysAddr, va: GpuVa, access: Access) -> Result<(), Stop> {
         let Some(slot) = self.slots.get_mut(n).filter(|s| s.copy.is_none()) else {
             return Ok(());
         };
@@ -575,7 +566,7 @@ impl<'m, T: Trace> View<'m, T> {
                 }
                 self.refused += 1;
                 return Err(Stop::Fault(Fault::Bus {
-                    address: pa.get(),
+                    address: pa,
                     va,
                     access,
                 }));

@@ -123,7 +123,7 @@ fn count(threads: u32) -> (ComputeRun<NoTrace>, [u32; 4]) {
         progress: None,
         clock: [0; 2],
     };
-    let ran = run(&mut m, JOB, terms);
+    let ran = run(&mut m, GpuVa::new(JOB), terms);
     let texels = std::array::from_fn(|n| {
         let mut word = [0; 4];
         m.read(PhysAddr::new(TEXELS + n as u64 * 4), &mut word).unwrap();

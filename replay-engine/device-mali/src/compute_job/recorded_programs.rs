@@ -9,7 +9,7 @@ use replay_engine::device::Arena;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use trace_core::PhysAddr;
+use trace_core::{GpuVa, PhysAddr};
 
 pub(super) fn recordings() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/recordings");
@@ -95,7 +95,7 @@ fn play(program: &Path, model: Model, threads: usize) -> Result<ArenaMemory, Str
                 clock: [0; 2],
             };
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let result = pool.install(|| run::<NoTrace>(&mut m, number(&job["va"]), terms));
+            let result = pool.install(|| run::<NoTrace>(&mut m, GpuVa::new(number(&job["va"])), terms));
             match result.end {
                 ComputeEnd::Computed => {}
                 other => return Err(format!("{other:?}")),

@@ -7,8 +7,8 @@ use crate::memory::ArenaMemory;
 use replay_engine::run::Outcome;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use trace_core::PAGE_SIZE;
 use trace_core::recording::Page;
+use trace_core::{PAGE_SIZE, PhysAddr};
 
 const WORDS: usize = PAGE_SIZE / 4;
 /// No job wrote the word, or the CPU wrote it later.
@@ -127,9 +127,9 @@ impl PageAccesses {
 }
 
 /// Returns the marks of bytes that lie in one page.
-fn byte_marks(pa: u64, bytes: usize) -> ByteMask {
+fn byte_marks(pa: PhysAddr, bytes: usize) -> ByteMask {
     let mut out = [0; 64];
-    let first = (pa % PAGE_SIZE as u64) as usize;
+    let first = pa.in_page();
     for byte in first..first.saturating_add(bytes).min(PAGE_SIZE) {
         if let Some(to) = out.get_mut(byte / 64) {
             *to |= 1u64 << (byte % 64);
@@ -214,22 +214,22 @@ impl Flows {
     }
 
     /// Records a CPU write. It replaces a job's write if it covers the whole word.
-    pub(crate) fn cpu_write(&mut self, pa: u64, bytes: usize) {
-        if let Some(last) = self.last.get_mut(&(pa / PAGE_SIZE as u64)) {
+    pub(crate) fn cpu_write(&mut self, pa: PhysAddr, bytes: usize) {
+        if let Some(last) = self.last.get_mut(&pa.frame()) {
             put(last, &whole_words(&byte_marks(pa, bytes)), NO_WRITER);
         }
     }
 
     /// Records that the hardware read a header or a descriptor.
-    pub(crate) fn read(&mut self, pa: u64, bytes: usize) {
+    pub(crate) fn read(&mut self, pa: PhysAddr, bytes: usize) {
         let marks = byte_marks(pa, bytes);
         let words = words_where(&marks, |nibble| nibble != 0);
-        self.now.pages.entry(pa / PAGE_SIZE as u64).or_default().reads(&words);
+        self.now.pages.entry(pa.frame()).or_default().reads(&words);
     }
 
     /// Records that a job wrote a value.
-    pub(crate) fn job_write(&mut self, pa: u64, bytes: usize) {
-        let to = self.now.pages.entry(pa / PAGE_SIZE as u64).or_default();
+    pub(crate) fn job_write(&mut self, pa: PhysAddr, bytes: usize) {
+        let to = self.now.pages.entry(pa.frame()).or_default();
         to.writes(&byte_marks(pa, bytes));
     }
 

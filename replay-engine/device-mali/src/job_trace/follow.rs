@@ -72,7 +72,7 @@ pub enum ThreadEnd {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadTrace {
     /// GPU address of the job.
-    pub job: u64,
+    pub job: GpuVa,
     /// GPU address of the shader.
     pub shader: GpuVa,
     /// Number of workgroups of the job along x, y, z.
@@ -142,7 +142,7 @@ fn describe_stop(stop: &Stop) -> String {
             let name = trace_core::families::mali_jm::exception_name(f.code());
             format!("a fault, exception {name} ({:#04x})", f.code())
         }
-        Stop::Unimplemented { pc, name } => format!("{name} at {pc:#x} is not implemented"),
+        Stop::Unimplemented { pc, name } => format!("{name} at {pc} is not implemented"),
         Stop::Budget => "its budget of clauses was used up".to_owned(),
         Stop::Cancelled => "it was cancelled".to_owned(),
         Stop::Retry => "it ran ahead of its turn".to_owned(),
@@ -183,7 +183,7 @@ fn resolve_query(query: &ThreadQuery, workgroups: [u32; 3], size: [u32; 3]) -> R
 /// When the job's shader cannot run, or the workgroup or thread does not exist.
 pub(crate) fn follow(
     memory: &mut ArenaMemory,
-    va: u64,
+    va: GpuVa,
     terms: compute_job::ComputeParams<'_>,
     place: JobLocation,
     query: &ThreadQuery,
@@ -258,7 +258,7 @@ pub(crate) struct FollowRequest {
     pub thread: u32,
     pub from: u64,
     pub max_steps: usize,
-    pub mark: Option<u64>,
+    pub mark: Option<GpuVa>,
 }
 
 /// Tracer of a thread.
@@ -299,7 +299,7 @@ impl ThreadFollower {
         let Some(order) = self.order.filter(|o| o.thread == who.thread && self.before.is_some()) else {
             return;
         };
-        let covers = |mark: u64| what.va <= GpuVa::new(mark) && mark - what.va.get() < u64::from(what.bytes);
+        let covers = |mark: GpuVa| mark.offset_from(what.va).is_some_and(|n| n < u64::from(what.bytes));
         if write && order.mark.is_some_and(covers) {
             self.marked = self.executed.checked_sub(1);
         }

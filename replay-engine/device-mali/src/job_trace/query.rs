@@ -42,7 +42,7 @@ pub struct ThreadQuery {
     /// Maximum number of recorded clauses.
     pub max_steps: usize,
     /// Address for which the thread's last write is searched, recorded or not.
-    pub mark: Option<u64>,
+    pub mark: Option<GpuVa>,
 }
 
 /// Default maximum number of recorded clauses.

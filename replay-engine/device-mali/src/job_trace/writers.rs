@@ -2,7 +2,7 @@
 
 use crate::compute::last_writers::LastWriters;
 use crate::compute::trace::{AccessSource, Trace as _};
-use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
+use trace_core::{GpuVa, PhysAddr};
 
 /// Job of the replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +58,9 @@ pub struct LastWrite {
 }
 
 /// Clause addresses that stand for writers other than clauses. A real clause address is a multiple of 16.
-const CPU: u64 = 1;
-const VALUE: u64 = 2;
-const STATUS: u64 = 3;
+const CPU: GpuVa = GpuVa::new(1);
+const VALUE: GpuVa = GpuVa::new(2);
+const STATUS: GpuVa = GpuVa::new(3);
 
 /// Maximum memory for the writers of a whole replay, bytes. Above this, only the writers of a single page can be
 /// queried.
@@ -116,14 +116,14 @@ impl Writers {
         }
     }
 
-    fn record_write(&mut self, pa: u64, bytes: usize, pc: u64, fresh: bool) {
-        if self.only.is_some_and(|frame| frame != pa / PAGE_SIZE as u64) {
+    fn record_write(&mut self, pa: PhysAddr, bytes: usize, pc: GpuVa, fresh: bool) {
+        if self.only.is_some_and(|frame| frame != pa.frame()) {
             return;
         }
         let who = AccessSource {
             group: [self.chains, 0, 0],
             thread: 0,
-            pc: GpuVa::new(pc),
+            pc,
             tuple: 0,
         };
         // The pieces of a write never cross a page.
@@ -131,18 +131,18 @@ impl Writers {
     }
 
     /// Records a CPU write.
-    pub(crate) fn cpu_write(&mut self, pa: u64, bytes: usize) {
+    pub(crate) fn cpu_write(&mut self, pa: PhysAddr, bytes: usize) {
         self.record_write(pa, bytes, CPU, false);
     }
 
     /// Records that a job wrote a value.
-    pub(crate) fn job_value_write(&mut self, place: JobLocation, pa: u64, bytes: usize) {
+    pub(crate) fn job_value_write(&mut self, place: JobLocation, pa: PhysAddr, bytes: usize) {
         self.jobs.push((self.last.writer_count(), place));
         self.record_write(pa, bytes, VALUE, true);
     }
 
     /// Records that the hardware wrote a job's status.
-    pub(crate) fn job_status_write(&mut self, place: JobLocation, pa: u64, bytes: usize) {
+    pub(crate) fn job_status_write(&mut self, place: JobLocation, pa: PhysAddr, bytes: usize) {
         self.jobs.push((self.last.writer_count(), place));
         self.record_write(pa, bytes, STATUS, true);
     }
@@ -153,18 +153,18 @@ impl Writers {
     }
 
     /// Returns the last writer of the byte at this physical address.
-    pub(crate) fn last_writer(&self, pa: u64) -> Writer {
+    pub(crate) fn last_writer(&self, pa: PhysAddr) -> Writer {
         let Some((number, who)) = self.last.find(pa) else {
             return Writer::Recording;
         };
-        if who.pc == GpuVa::new(CPU) {
+        if who.pc == CPU {
             return Writer::Cpu { after: who.group[0] };
         }
         let n = self.jobs.partition_point(|(first, _)| *first <= number);
         let Some((_, place)) = n.checked_sub(1).and_then(|n| self.jobs.get(n)) else {
             return Writer::Recording;
         };
-        match who.pc.get() {
+        match who.pc {
             VALUE => Writer::WriteValue(*place),
             STATUS => Writer::Status(*place),
             clause => Writer::Shader(
@@ -172,7 +172,7 @@ impl Writers {
                 ShaderLocation {
                     workgroup: who.group,
                     thread: who.thread,
-                    clause: GpuVa::new(clause),
+                    clause,
                     tuple: who.tuple,
                 },
             ),

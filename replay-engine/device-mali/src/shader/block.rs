@@ -4,12 +4,13 @@ use super::descriptor_op::DescriptorOp;
 use super::lanes::{CONSTANTS, PLACES, Step};
 use super::mods::LaneOp;
 use std::collections::HashMap;
+use trace_core::GpuVa;
 
 /// Part of a clause that this model does not execute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct UnknownOperation {
     /// Address of the clause.
-    pub clause: u64,
+    pub clause: GpuVa,
     /// Name of the operation, or the bits that encode no known operation.
     pub operation: String,
 }
@@ -129,7 +130,7 @@ pub(crate) enum Target {
     /// The end of the thread.
     End,
     /// A clause.
-    Clause(u64),
+    Clause(GpuVa),
 }
 
 /// Arithmetic, followed by at most one message.
@@ -144,9 +145,9 @@ pub(crate) struct Segment {
 /// Clause in executable form.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
-    pub address: u64,
+    pub address: GpuVa,
     /// Address after the clause.
-    pub next: u64,
+    pub next: GpuVa,
     pub segments: Vec<Segment>,
     /// Number of operations other than NOP.
     pub operations: u32,
@@ -188,5 +189,5 @@ pub(crate) struct ShaderInputs {
     /// Push uniforms, 64 bits each.
     pub push: Vec<u64>,
     /// GPU address of the workgroup's memory.
-    pub shared_base: u64,
+    pub shared_base: GpuVa,
 }

@@ -11,6 +11,7 @@ use crate::compute::trace::Trace;
 use crate::texture::{
     Attribute, Conversion, Derivatives, MAX_STAGING, Operation, Refusal, RegisterFormat, Single, TexError,
 };
+use trace_core::GpuVa;
 
 /// Number of registers of a thread.
 const REGISTERS: usize = 64;
@@ -112,7 +113,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         &self,
         place: ElementOperand,
         [x, y, z]: Operands,
-    ) -> Result<(Attribute, Option<u64>), TexError<Stop>> {
+    ) -> Result<(Attribute, Option<GpuVa>), TexError<Stop>> {
         let number = place.number.map_or(z, u32::from);
         let attribute = *self.running.job.bindings.attribute(number)?;
         let at = if place.image {
@@ -169,7 +170,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
             *to = self.staging_word(staging, n, lane);
         }
         let stored = conversion.store(words, count)?;
-        let va = u64::from(low) | u64::from(high) << 32;
+        let va = GpuVa::new(u64::from(low) | u64::from(high) << 32);
         self.view.write(va, stored.bytes()).map_err(TexError::Memory)
     }
 
@@ -180,7 +181,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         [low, high, word]: Operands,
         staging: u8,
     ) -> Result<(), TexError<Stop>> {
-        let va = u64::from(low) | u64::from(high) << 32;
+        let va = GpuVa::new(u64::from(low) | u64::from(high) << 32);
         match Conversion::parse(self.running.job.bindings.arch, word)? {
             Some(conversion) => {
                 let values = conversion.load(self.view, va)?;

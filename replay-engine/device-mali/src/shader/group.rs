@@ -144,7 +144,7 @@ impl<'j> Shader<'j> {
                 let registers = self.file.registers();
                 let (address, first) = (node.block.address, wave.first);
                 view.trace().begin_clause(&ClauseExecution {
-                    address: GpuVa::new(address),
+                    address,
                     first,
                     lanes,
                     registers,
@@ -172,7 +172,7 @@ impl<'j> Shader<'j> {
                 let registers = self.file.registers();
                 let (address, first) = (node.block.address, wave.first);
                 view.trace().end_clause(&ClauseExecution {
-                    address: GpuVa::new(address),
+                    address,
                     first,
                     lanes,
                     registers,
@@ -207,7 +207,7 @@ impl<'j> Shader<'j> {
 pub(crate) fn translate_clause(code: &[u8], push: &[u64]) -> Result<(Block, Vec<u32>), String> {
     let given = ShaderInputs {
         push: push.to_vec(),
-        shared_base: 0,
+        shared_base: GpuVa::ZERO,
     };
     let mut translator = Translator::new(&given);
     let clause = bifrost::Clause::from_code(code, 0).map_err(|e| e.to_string())?;

@@ -17,9 +17,9 @@ const ALL_OF_PART: Mask = (1 << PART) - 1;
 /// Address layout of adjacent lanes.
 enum Layout {
     /// All lanes have one address, or all are outside a uniform buffer.
-    Same(Option<u64>),
+    Same(Option<GpuVa>),
     /// The lanes access consecutive words within a page.
-    Run(u64),
+    Run(GpuVa),
     Scattered,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct MessageSender<'r, 'v, 'm, 'j, T: Trace> {
     /// Number of the wave's first thread.
     pub first: u32,
     pub lanes: Mask,
-    pub clause: u64,
+    pub clause: GpuVa,
     pub tuple: u8,
 }
 
@@ -196,7 +196,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
             let who = AccessSource {
                 group: self.group,
                 thread: self.first + lane as u32,
-                pc: GpuVa::new(self.clause),
+                pc: self.clause,
                 tuple: self.tuple,
             };
             self.view.set_access_source(who);
@@ -213,11 +213,11 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
 
     /// Returns the GPU address of an access, or `None` if it is outside a uniform buffer, where it reads zeros.
     #[inline(always)]
-    fn address(&self, space: Space, address: [u16; 2], lane: usize, bytes: u32) -> Option<u64> {
+    fn address(&self, space: Space, address: [u16; 2], lane: usize, bytes: u32) -> Option<GpuVa> {
         let low = self.word(address[0], lane);
         Some(match space {
-            Space::Global => u64::from(low) | u64::from(self.word(address[1], lane)) << 32,
-            Space::Shared => self.running.job.storage.group_base.wrapping_add(u64::from(low)).get(),
+            Space::Global => GpuVa::new(u64::from(low) | u64::from(self.word(address[1], lane)) << 32),
+            Space::Shared => self.running.job.storage.group_base.wrapping_add(u64::from(low)),
             Space::Local => {
                 let base = self.running.job.storage.thread_va(self.first + lane as u32);
                 base.wrapping_add(u64::from(low))
@@ -229,7 +229,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
                 if end > buffer.bytes {
                     return None;
                 }
-                buffer.va.wrapping_add(u64::from(low)).get()
+                buffer.va.wrapping_add(u64::from(low))
             }
         })
     }
@@ -352,7 +352,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
             return Layout::Scattered;
         }
         let of_lane = |i: usize| match space {
-            Space::Global => Some(u64::from(low[i]) | u64::from(high[i]) << 32),
+            Space::Global => Some(GpuVa::new(u64::from(low[i]) | u64::from(high[i]) << 32)),
             _ => self.address(space, address, part * PART + i, bytes),
         };
         let first = of_lane(0);
@@ -362,8 +362,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         match first {
             // Within a page, a fault reports the first lane's address, as if the lanes ran one after another.
             Some(va)
-                if va % PAGE_SIZE as u64 <= (PAGE_SIZE - 4 * PART) as u64
-                    && of_lane(PART - 1) == Some(va + 4 * (PART as u64 - 1)) =>
+                if va.in_page() <= PAGE_SIZE - 4 * PART && of_lane(PART - 1) == Some(va + 4 * (PART as u64 - 1)) =>
             {
                 Layout::Run(va)
             }
@@ -446,6 +445,7 @@ impl<T: Trace> MessageSender<'_, '_, '_, '_, T> {
         for lane in lane_indices(self.lanes) {
             self.set_access_source(lane);
             let va = u64::from(self.word(address[0], lane)) | u64::from(self.word(address[1], lane)) << 32;
+            let va = GpuVa::new(va);
             let low = self.staging_word(staging, 0, lane);
             let old = if wide {
                 let staged = u64::from(low) | u64::from(self.staging_word(staging, 1, lane)) << 32;

@@ -58,7 +58,7 @@ fn job(view: &mut View<'_, NoTrace>, bytes: u32) -> ComputeJob {
             Arch::V6,
             Table::default(),
             Table::default(),
-            (Table::default(), 0),
+            (Table::default(), GpuVa::ZERO),
         ),
         barrier: false,
         storage: Storage {
@@ -147,7 +147,7 @@ fn outcome<const N: usize>(
         group: [0; 3],
         first: 0,
         lanes: *lanes,
-        clause: 0,
+        clause: GpuVa::ZERO,
         tuple: 0,
     };
     let one_by_one = |s: &mut MessageSender<'_, '_, '_, '_, NoTrace>| {
@@ -176,7 +176,7 @@ fn outcome<const N: usize>(
         (true, true) => messages.store::<N>(*space, ADDRESS, STAGING),
     };
     let mut bytes = vec![0; BYTES as usize];
-    view.read(0, &mut bytes).unwrap();
+    view.read(GpuVa::ZERO, &mut bytes).unwrap();
     // After a faulting load, the registers do not matter, because the job ends.
     let registers = if ended.is_ok() {
         file.registers().to_vec()

@@ -8,6 +8,7 @@ use super::translate::Translator;
 use crate::compute::descriptors::ComputeJob;
 use bifrost::{Clause, ClauseError, Flow, Instruction, Op, Source, Tuple, Uniform, WORD_BYTES, uniform};
 use std::collections::{BTreeMap, HashMap};
+use trace_core::GpuVa;
 
 /// Maximum number of clauses of a program. Compilers emit some thousand at most.
 const MAX_CLAUSES: usize = 1 << 16;
@@ -79,16 +80,16 @@ impl Program {
     /// fetched ends only its own path, so that all unknown operations are found. A shader with an unknown operation may
     /// seem to lead to addresses without code.
     pub(crate) fn load<E>(
-        entry: u64,
+        entry: GpuVa,
         given: &ShaderInputs,
         mut pay: impl FnMut() -> Result<(), E>,
-        mut fetch: impl FnMut(u64) -> Result<[u8; WORD_BYTES], E>,
+        mut fetch: impl FnMut(GpuVa) -> Result<[u8; WORD_BYTES], E>,
     ) -> Result<Self, ProgramLoadError<E>> {
         let mut translator = Translator::new(given);
-        let mut blocks: BTreeMap<u64, Block> = BTreeMap::new();
+        let mut blocks: BTreeMap<GpuVa, Block> = BTreeMap::new();
         let mut unknown = Vec::new();
         let mut gone = None;
-        let mut seen: std::collections::HashSet<u64> = [entry].into();
+        let mut seen: std::collections::HashSet<GpuVa> = [entry].into();
         let mut open = vec![entry];
         while let Some(at) = open.pop() {
             if seen.len() > MAX_CLAUSES {
@@ -100,7 +101,7 @@ impl Program {
             }
             pay().map_err(ProgramLoadError::Fetch)?;
             let word = |n: usize| fetch(at.wrapping_add((n * WORD_BYTES) as u64)).map_err(ClauseReadError::Fetch);
-            let clause = match Clause::decode(at, word) {
+            let clause = match Clause::decode(at.get(), word) {
                 Ok(clause) => clause,
                 Err(ClauseReadError::Fetch(e)) => {
                     gone.get_or_insert(e);
@@ -114,7 +115,7 @@ impl Program {
                     continue;
                 }
             };
-            let mut go = |to: u64| {
+            let mut go = |to: GpuVa| {
                 if seen.insert(to) {
                     open.push(to);
                 }
@@ -142,9 +143,9 @@ impl Program {
         Ok(Self::link(entry, blocks, translator.pool.words().to_vec()))
     }
 
-    fn link(entry: u64, blocks: BTreeMap<u64, Block>, constants: Vec<u32>) -> Self {
-        let numbers: HashMap<u64, u32> = (0u32..).zip(blocks.keys()).map(|(n, at)| (*at, n)).collect();
-        let way = |to: Option<u64>| {
+    fn link(entry: GpuVa, blocks: BTreeMap<GpuVa, Block>, constants: Vec<u32>) -> Self {
+        let numbers: HashMap<GpuVa, u32> = (0u32..).zip(blocks.keys()).map(|(n, at)| (*at, n)).collect();
+        let way = |to: Option<GpuVa>| {
             to.and_then(|at| numbers.get(&at))
                 .map_or(Successor::End, |n| Successor::To(*n))
         };
@@ -166,7 +167,7 @@ impl Program {
 }
 
 /// Returns the next addresses of lanes that take no branch, and of lanes that take the branch.
-fn find_successors(block: &Block) -> (Option<u64>, Option<u64>) {
+fn find_successors(block: &Block) -> (Option<GpuVa>, Option<GpuVa>) {
     let mut through = (!block.ends).then_some(block.next);
     let mut branch = None;
     for s in &block.segments {
@@ -184,7 +185,7 @@ fn find_successors(block: &Block) -> (Option<u64>, Option<u64>) {
 
 /// Returns the addresses that lanes may reach from a clause that was not translated, as far as its branches are known.
 /// Bits that encode no known operation may be a branch, but are not treated as one.
-fn find_unknown_successors(clause: &Clause) -> Vec<u64> {
+fn find_unknown_successors(clause: &Clause) -> Vec<GpuVa> {
     let mut to = Vec::new();
     let mut through = clause.header.flow() != Flow::End;
     for t in &clause.tuples {
@@ -195,12 +196,12 @@ fn find_unknown_successors(clause: &Clause) -> Vec<u64> {
             through &= !jumps;
         }
     }
-    to.extend(through.then(|| clause.address.wrapping_add(clause.bytes())));
+    to.extend(through.then(|| GpuVa::new(clause.address.wrapping_add(clause.bytes()))));
     to
 }
 
 /// Returns the target of a branch: its last operand, if it is relative to the clause.
-fn branch_target(clause: &Clause, t: &Tuple, branch: &Instruction) -> Option<u64> {
+fn branch_target(clause: &Clause, t: &Tuple, branch: &Instruction) -> Option<GpuVa> {
     let Some(Source::Uniform { high }) = branch.source(branch.source_count().checked_sub(1)?) else {
         return None;
     };
@@ -208,7 +209,7 @@ fn branch_target(clause: &Clause, t: &Tuple, branch: &Instruction) -> Option<u64
         return None;
     };
     let by = clause.constants.get(usize::from(index))?.offset(low, high)?;
-    Some(clause.address.wrapping_add_signed(by))
+    Some(GpuVa::new(clause.address.wrapping_add_signed(by)))
 }
 
 #[cfg(test)]

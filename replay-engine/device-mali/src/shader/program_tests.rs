@@ -4,8 +4,9 @@ use super::{Program, ProgramLoadError};
 use crate::shader::block::ShaderInputs;
 use bifrost::pack::{Slots, clause};
 use bifrost::{Constant, Header, Instruction, Op, PcRelative, Registers, Source, Unit, WORD_BYTES};
+use trace_core::GpuVa;
 
-const ENTRY: u64 = 0x7000;
+const ENTRY: GpuVa = GpuVa::new(0x7000);
 const NEXT: u64 = 3 << 11;
 
 fn first(unit: Unit, is_match: impl Fn(Option<Instruction>) -> bool) -> u32 {
@@ -50,9 +51,9 @@ fn one(flow: u64, fma: u32, add: u32, by: i32) -> Vec<u8> {
 const ONE: i32 = 2 * WORD_BYTES as i32;
 
 /// Loads isolated code. Returns the unknown operations, or the address that could not be fetched.
-fn load(code: &[u8]) -> Result<usize, Result<Vec<String>, u64>> {
-    let fetch = |at: u64| {
-        let word = usize::try_from(at.wrapping_sub(ENTRY))
+fn load(code: &[u8]) -> Result<usize, Result<Vec<String>, GpuVa>> {
+    let fetch = |at: GpuVa| {
+        let word = usize::try_from(at.wrapping_sub(ENTRY.get()).get())
             .ok()
             .and_then(|from| code.get(from..));
         word.and_then(|w| w.first_chunk()).copied().ok_or(at)
@@ -68,7 +69,7 @@ fn load(code: &[u8]) -> Result<usize, Result<Vec<String>, u64>> {
 }
 
 fn field_text(at: i32, bits: u32) -> String {
-    format!("{:#x} *{bits:#07x}", ENTRY as i32 + at)
+    format!("{:#x} *{bits:#07x}", ENTRY.get() as i32 + at)
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn shader_that_leaves_memory_is_a_fetch_fault() {
     let out = one(NEXT, nop(Unit::Fma), nop(Unit::Add), 0);
     assert_eq!(load(&out), Err(Err(ENTRY + ONE as u64)));
     let out = one(0, nop(Unit::Fma), branch(Op::BranchzI32), -ONE);
-    assert_eq!(load(&out), Err(Err(ENTRY - ONE as u64)));
+    assert_eq!(load(&out), Err(Err(ENTRY.wrapping_sub(ONE as u64))));
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn program_load_stops_at_its_budget_despite_unknown_code() {
         one(NEXT, unknown(0), branch(Op::Jump), -ONE),
     ]
     .concat();
-    let fetch = |at: u64| Ok(*code[(at - ENTRY) as usize..].first_chunk::<WORD_BYTES>().unwrap());
+    let fetch = |at: GpuVa| Ok(*code[(at - ENTRY) as usize..].first_chunk::<WORD_BYTES>().unwrap());
     for max in 0..2 {
         let mut paid = 0;
         let pay = || {

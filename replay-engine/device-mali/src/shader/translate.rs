@@ -15,6 +15,7 @@ use bifrost::{
     Clause, Flow, Instruction, Modifier, Op, Port2, Port3, Source, Uniform, Unit, Value, WriteHalf, uniform,
 };
 use message_ops::atomic;
+use trace_core::GpuVa;
 
 /// Location of each lane's number in its warp.
 pub(crate) const LANE_ID: u16 = SPECIAL;
@@ -57,8 +58,8 @@ impl<'a> Translator<'a> {
             t: self,
             clause,
             block: Block {
-                address: clause.address,
-                next: clause.address.wrapping_add(clause.bytes()),
+                address: GpuVa::new(clause.address),
+                next: GpuVa::new(clause.address.wrapping_add(clause.bytes())),
                 segments: Vec::new(),
                 operations: 0,
                 ends: clause.header.flow() == Flow::End,
@@ -86,7 +87,7 @@ impl<'a> Translator<'a> {
 impl ClauseTranslation<'_, '_> {
     fn push_unknown(&mut self, what: impl Into<String>) {
         self.unknown.push(UnknownOperation {
-            clause: self.clause.address,
+            clause: GpuVa::new(self.clause.address),
             operation: what.into(),
         });
     }
@@ -327,7 +328,7 @@ impl ClauseTranslation<'_, '_> {
         if i.get(Modifier::Seg) != Value::Wls || i.get(Modifier::PreserveNull) != Value::None {
             self.push_unknown(format!("{}SEG_ADD of another kind", i.unit().sign()));
         }
-        self.t.given.shared_base
+        self.t.given.shared_base.get()
     }
 
     /// Joins the result of an atomic with the value that its own lane must have seen before.

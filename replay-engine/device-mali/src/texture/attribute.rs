@@ -18,6 +18,7 @@ use super::refusal::{Refusal, TexError};
 use super::register::RegisterFormat;
 use super::texel::Texel;
 use super::tiling::{self, Ordering};
+use trace_core::GpuVa;
 
 /// Size of an attribute descriptor, bytes.
 pub const ATTRIBUTE_BYTES: u64 = 8;
@@ -48,7 +49,7 @@ pub struct Attribute {
     /// Format of the elements.
     pub format: PixelFormat,
     /// Address of the first byte of the buffer.
-    pub pointer: u64,
+    pub pointer: GpuVa,
     /// Distance from one element to the next, bytes.
     pub stride: u32,
     /// Size of the buffer, bytes.
@@ -60,7 +61,11 @@ pub struct Attribute {
 }
 
 /// Reads the record at an index of a table.
-fn record<M: TexMemory, const N: usize>(memory: &mut M, table: u64, index: u64) -> Result<[u8; N], TexError<M::Error>> {
+fn record<M: TexMemory, const N: usize>(
+    memory: &mut M,
+    table: GpuVa,
+    index: u64,
+) -> Result<[u8; N], TexError<M::Error>> {
     let at = index
         .checked_mul(N as u64)
         .and_then(|d| table.checked_add(d))
@@ -90,8 +95,8 @@ impl Attribute {
     pub fn load<M: TexMemory>(
         arch: Arch,
         memory: &mut M,
-        attributes: u64,
-        buffers: u64,
+        attributes: GpuVa,
+        buffers: GpuVa,
         index: u32,
     ) -> Result<Self, TexError<M::Error>> {
         let bytes = record::<M, { ATTRIBUTE_BYTES as usize }>(memory, attributes, u64::from(index))?;
@@ -142,7 +147,7 @@ impl Attribute {
         };
         Ok(Self {
             format,
-            pointer: head & 0x00ff_ffff_ffff_ffc0,
+            pointer: GpuVa::new(head & 0x00ff_ffff_ffff_ffc0),
             stride: word(&b, 2),
             size: word(&b, 3),
             offset: if first >> 9 & 1 == 1 { offset } else { 0 },
@@ -151,7 +156,7 @@ impl Attribute {
     }
 
     /// Returns the address at an offset in the buffer, if a whole element lies within the buffer there.
-    fn within(&self, distance: i64) -> Option<u64> {
+    fn within(&self, distance: i64) -> Option<GpuVa> {
         let from = distance.checked_add(i64::from(self.offset))?;
         let end = from.checked_add(i64::from(self.format.block().bytes))?;
         if from < 0 || end > i64::from(self.size) {
@@ -164,7 +169,7 @@ impl Attribute {
     ///
     /// # Errors
     /// When the buffer is an image.
-    pub fn element(&self, index: u32) -> Result<Option<u64>, Refusal> {
+    pub fn element(&self, index: u32) -> Result<Option<GpuVa>, Refusal> {
         match self.shape {
             Shape::OneD => Ok(i64::from(index)
                 .checked_mul(i64::from(self.stride))
@@ -178,7 +183,7 @@ impl Attribute {
     ///
     /// # Errors
     /// When the buffer is not an image, or the address exceeds 64 bits.
-    pub fn texel(&self, columns_and_rows: u32, slice: u32) -> Result<Option<u64>, Refusal> {
+    pub fn texel(&self, columns_and_rows: u32, slice: u32) -> Result<Option<GpuVa>, Refusal> {
         let Shape::Image {
             ordering,
             extent,
@@ -205,7 +210,7 @@ impl Attribute {
     pub fn load_from<M: TexMemory>(
         &self,
         memory: &mut M,
-        at: Option<u64>,
+        at: Option<GpuVa>,
         format: Option<RegisterFormat>,
     ) -> Result<[u32; 4], TexError<M::Error>> {
         let format = format.unwrap_or(RegisterFormat::natural(self.class()));
@@ -223,11 +228,15 @@ impl Attribute {
     /// `LD_CVT`. Out of range they are all 0, which [`Conversion::parse`] treats as no conversion; an atomic then
     /// accesses address 0.
     #[must_use]
-    pub fn reference(&self, at: Option<u64>, format: Option<RegisterFormat>) -> [u32; 3] {
+    pub fn reference(&self, at: Option<GpuVa>, format: Option<RegisterFormat>) -> [u32; 3] {
         let format = format.unwrap_or(RegisterFormat::natural(self.class()));
         match at {
             None => [0; 3],
-            Some(at) => [at as u32, (at >> 32) as u32, Conversion::word(&self.format, format)],
+            Some(at) => [
+                at.get() as u32,
+                (at.get() >> 32) as u32,
+                Conversion::word(&self.format, format),
+            ],
         }
     }
 }
@@ -236,7 +245,7 @@ impl Attribute {
 pub(super) fn read_texel<M: TexMemory>(
     memory: &mut M,
     format: &PixelFormat,
-    at: u64,
+    at: GpuVa,
 ) -> Result<Texel, TexError<M::Error>> {
     let mut bytes = [0; 16];
     let size = format.block().bytes as usize;

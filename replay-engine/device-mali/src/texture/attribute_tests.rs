@@ -13,8 +13,8 @@ fn tables(attribute: [u32; 2], buffer: [u32; 4], record: [u32; 4]) -> Flat {
     m
 }
 
-fn load(m: &mut Flat) -> Result<Attribute, TexError<u64>> {
-    Attribute::load(Arch::V6, m, 0, 64, 0)
+fn load(m: &mut Flat) -> Result<Attribute, TexError<GpuVa>> {
+    Attribute::load(Arch::V6, m, GpuVa::ZERO, GpuVa::new(64), 0)
 }
 
 const RGBA8: u32 = (187 << 12 | 0o3210) << 10;
@@ -40,9 +40,12 @@ fn images_of_both_texel_orders_are_addressed() {
         } else {
             (4 * 0x36, 2048 + 1024 + 4 * 7)
         };
-        assert_eq!(at(3, 5, 0), Some(4096 + three_five));
-        assert_eq!(at(18, 17, 0), (second_tile + 4 <= 4096).then_some(4096 + second_tile));
-        assert_eq!(at(3, 5, 1), Some(4096 + 2400 + three_five));
+        assert_eq!(at(3, 5, 0), Some(GpuVa::new(4096 + three_five)));
+        assert_eq!(
+            at(18, 17, 0),
+            (second_tile + 4 <= 4096).then_some(GpuVa::new(4096 + second_tile))
+        );
+        assert_eq!(at(3, 5, 1), Some(GpuVa::new(4096 + 2400 + three_five)));
         for (x, y, z) in [
             (20, 0, 0),
             (0, 18, 0),
@@ -66,14 +69,19 @@ fn arrays_of_elements_have_ends() {
     let a = load(&mut m).unwrap();
     assert_eq!(
         [a.element(0), a.element(2), a.element(3), a.element(u32::MAX)],
-        [Ok(Some(4100)), Ok(Some(4124)), Ok(None), Ok(None)]
+        [
+            Ok(Some(GpuVa::new(4100))),
+            Ok(Some(GpuVa::new(4124))),
+            Ok(None),
+            Ok(None)
+        ]
     );
     assert!(a.texel(0, 0).is_err());
     let mut m = tables([RGBA8 | 1 << 9, -1i32 as u32], [1 | 4096, 0, 12, 40], [0; 4]);
     assert_eq!(load(&mut m).unwrap().element(0), Ok(None));
     // The offset is used only if its bit is set.
     let mut m = tables([RGBA8, 4], [1 | 4096, 0, 12, 40], [0; 4]);
-    assert_eq!(load(&mut m).unwrap().element(0), Ok(Some(4096)));
+    assert_eq!(load(&mut m).unwrap().element(0), Ok(Some(GpuVa::new(4096))));
 }
 
 #[test]
@@ -96,7 +104,13 @@ fn unimplemented_texture_features_are_named() {
         "pixel format 1 (ETC2 RGB8) cannot be loaded or stored as an attribute or image"
     );
     assert_eq!(
-        Attribute::load(Arch::V6, &mut Flat(Vec::new()), u64::MAX - 3, 0, 1),
+        Attribute::load(
+            Arch::V6,
+            &mut Flat(Vec::new()),
+            GpuVa::MAX.wrapping_sub(3),
+            GpuVa::ZERO,
+            1
+        ),
         Err(TexError::Refused(Refusal::Address))
     );
 }
@@ -178,11 +192,11 @@ proptest! {
         let (xy, z) = if near { (xy & 0x00ff_00ff, z & 3) } else { (xy, z) };
         let mut m = tables(a, b, c);
         for arch in [Arch::V6, Arch::V7] {
-            let Ok(a) = Attribute::load(arch, &mut m, 0, 64, 0) else { continue };
+            let Ok(a) = Attribute::load(arch, &mut m, GpuVa::ZERO, GpuVa::new(64), 0) else { continue };
             for at in [a.element(xy), a.texel(xy, z)].into_iter().flatten().flatten() {
                 prop_assert!(at >= a.pointer && at + u64::from(a.format.block().bytes) <= a.pointer + u64::from(a.size));
             }
-            let _ = a.load_from(&mut m, Some(64), Some(RegisterFormat::F32));
+            let _ = a.load_from(&mut m, Some(GpuVa::new(64)), Some(RegisterFormat::F32));
         }
     }
 

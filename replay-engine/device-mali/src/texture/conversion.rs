@@ -8,6 +8,7 @@ use super::attribute::read_texel;
 use super::format::{Arch, PixelFormat};
 use super::refusal::{Refusal, TexError};
 use super::register::RegisterFormat;
+use trace_core::GpuVa;
 
 /// Conversion between memory and registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ impl Conversion {
     ///
     /// # Errors
     /// When memory cannot be read, or the conversion is not implemented.
-    pub fn load<M: TexMemory>(&self, memory: &mut M, at: u64) -> Result<[u32; 4], TexError<M::Error>> {
+    pub fn load<M: TexMemory>(&self, memory: &mut M, at: GpuVa) -> Result<[u32; 4], TexError<M::Error>> {
         Ok(self.registers.convert(&read_texel(memory, &self.memory, at)?)?)
     }
 }

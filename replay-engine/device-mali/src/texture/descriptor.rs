@@ -9,6 +9,7 @@ use super::format::{Arch, PixelFormat, Swizzle, swizzle};
 use super::refusal::{Refusal, TexError};
 use super::tiling::Ordering;
 use num_enum::TryFromPrimitive;
+use trace_core::GpuVa;
 
 /// Size of a texture descriptor and of a sampler descriptor, bytes.
 pub const DESCRIPTOR_BYTES: usize = 32;
@@ -63,7 +64,7 @@ impl Dimension {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surface {
     /// Address of the first texel. The low bits hold tags of compressed layouts.
-    pub pointer: u64,
+    pub pointer: GpuVa,
     /// Distance from one row of texels, blocks or tiles to the next, bytes.
     pub row_stride: i32,
     /// Distance from one slice of a 3D texture to the next, bytes.
@@ -100,7 +101,7 @@ pub struct Texture {
     /// Maximum level of detail, with 8 fractional bits.
     pub max_lod: i32,
     /// Address of the surfaces.
-    pub surfaces: u64,
+    pub surfaces: GpuVa,
     kept: Vec<Surface>,
 }
 
@@ -172,7 +173,7 @@ impl Texture {
             layers: field(w[6], 0, 16) + 1,
             min_lod: field(w[3], 0, 13) as i32,
             max_lod: field(w[3], 16, 13) as i32,
-            surfaces: u64::from(w[4]) | u64::from(w[5]) << 32,
+            surfaces: GpuVa::new(u64::from(w[4]) | u64::from(w[5]) << 32),
             kept: Vec::new(),
         })
     }
@@ -182,7 +183,7 @@ impl Texture {
     ///
     /// # Errors
     /// Returns the errors of [`Texture::parse`], and an error if the descriptor cannot be read.
-    pub fn load<M: TexMemory>(arch: Arch, memory: &mut M, va: u64) -> Result<Self, TexError<M::Error>> {
+    pub fn load<M: TexMemory>(arch: Arch, memory: &mut M, va: GpuVa) -> Result<Self, TexError<M::Error>> {
         let mut bytes = [0; DESCRIPTOR_BYTES];
         memory.read(va, &mut bytes).map_err(TexError::Memory)?;
         let mut texture = Self::parse(arch, &bytes)?;
@@ -227,7 +228,7 @@ impl Texture {
         let mut bytes = [0; SURFACE_BYTES as usize];
         memory.read(at, &mut bytes).map_err(TexError::Memory)?;
         Ok(Surface {
-            pointer: u64::from(word(&bytes, 0)) | u64::from(word(&bytes, 1)) << 32,
+            pointer: GpuVa::new(u64::from(word(&bytes, 0)) | u64::from(word(&bytes, 1)) << 32),
             row_stride: word(&bytes, 2) as i32,
             surface_stride: word(&bytes, 3) as i32,
         })
@@ -419,7 +420,7 @@ impl Sampler {
     ///
     /// # Errors
     /// Returns the errors of [`Sampler::parse`], and an error if it cannot be read.
-    pub fn load<M: TexMemory>(memory: &mut M, va: u64) -> Result<Self, TexError<M::Error>> {
+    pub fn load<M: TexMemory>(memory: &mut M, va: GpuVa) -> Result<Self, TexError<M::Error>> {
         let mut bytes = [0; DESCRIPTOR_BYTES];
         memory.read(va, &mut bytes).map_err(TexError::Memory)?;
         Ok(Self::parse(&bytes)?)

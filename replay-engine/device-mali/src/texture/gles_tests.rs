@@ -6,6 +6,7 @@
 
 use super::testing::{Flat, Recipe, SamplerRecipe};
 use super::{Arch, Attribute, Class, Conversion, Dimension, FetchRequest, PixelFormat, RegisterFormat, fetch};
+use trace_core::GpuVa;
 
 /// Component order: the field of architecture 6 and the number of architecture 7.
 #[derive(Clone, Copy, Debug)]
@@ -320,10 +321,10 @@ fn every_image_format_loads_and_stores() {
             m.words(0, &[raw(arch, number, order) << 10, 0]);
             m.words(64, &[5 | 4096, 0, bytes.len() as u32, 4096]);
             m.words(80, &[32 | 3 << 16, 3, row, 4 * row]);
-            let a = Attribute::load(arch, &mut m, 0, 64, 0).unwrap();
+            let a = Attribute::load(arch, &mut m, GpuVa::ZERO, GpuVa::new(64), 0).unwrap();
             let at = a.texel(2 << 16 | 1, 0).unwrap();
             let to = 4096 + u64::from(2 * row) + bytes.len() as u64;
-            assert_eq!(at, Some(to), "{name}");
+            assert_eq!(at, Some(GpuVa::new(to)), "{name}");
             m.bytes(to, &bytes);
             let registers = match is {
                 Is::F(_) => RegisterFormat::F32,

@@ -5,6 +5,7 @@ use super::super::testing::{Flat, RGBA32F, Recipe, SamplerRecipe};
 use super::super::{Derivatives, Texel, Texture};
 use super::*;
 use proptest::prelude::*;
+use trace_core::GpuVa;
 
 /// Fields of the word, as the compiler packs them.
 #[derive(Clone, Copy, Default)]
@@ -291,7 +292,7 @@ fn two_textures_at_once() {
 fn unbound_textures_read_zero_in_every_format() {
     let mut memory = Flat(vec![0; 64]);
     memory.words(0, &[2 | 2 << 4 | (95 << 12 | 0o4444) << 10, 0, 2 << 12]);
-    let texture = Texture::load(Arch::V6, &mut memory, 0).unwrap();
+    let texture = Texture::load(Arch::V6, &mut memory, GpuVa::ZERO).unwrap();
     let sampler = SamplerRecipe::default().make();
     for format in [0, 4, 12, 13, 14, 15] {
         for (op, lod_or_fetch, dimension) in [(7, 6, 2), (6, 1, 3), (6, 4, 0)] {

@@ -6,6 +6,7 @@ use super::super::level::Derivatives;
 use super::super::testing::{Flat, RGBA8, RGBA32F, Recipe, SamplerRecipe};
 use super::*;
 use proptest::prelude::*;
+use trace_core::GpuVa;
 
 const ARCHES: [Arch; 2] = [Arch::V6, Arch::V7];
 
@@ -435,8 +436,11 @@ fn unreadable_texture_memory_is_a_memory_error() {
     let s = SamplerRecipe::default().make();
     assert_eq!(
         fetch(&mut memory, &texture, &s, &FetchRequest::default()),
-        Err(TexError::Memory(16_384))
+        Err(TexError::Memory(GpuVa::new(16_384)))
     );
     let mut nothing = Flat(Vec::new());
-    assert_eq!(Texture::load(Arch::V6, &mut nothing, 64), Err(TexError::Memory(64)));
+    assert_eq!(
+        Texture::load(Arch::V6, &mut nothing, GpuVa::new(64)),
+        Err(TexError::Memory(GpuVa::new(64)))
+    );
 }

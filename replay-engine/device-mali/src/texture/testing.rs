@@ -4,16 +4,17 @@ use super::TexMemory;
 use super::descriptor::{Dimension, Sampler, Texture};
 use super::format::{Arch, PixelFormat};
 use super::texel::Texel;
+use trace_core::GpuVa;
 
 /// Memory that starts at address 0.
 #[derive(Clone)]
 pub(super) struct Flat(pub Vec<u8>);
 
 impl TexMemory for Flat {
-    type Error = u64;
+    type Error = GpuVa;
 
-    fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), u64> {
-        let from = usize::try_from(va).map_err(|_| va)?;
+    fn read(&mut self, va: GpuVa, out: &mut [u8]) -> Result<(), GpuVa> {
+        let from = usize::try_from(va.get()).map_err(|_| va)?;
         let end = from.checked_add(out.len()).ok_or(va)?;
         out.copy_from_slice(self.0.get(from..end).ok_or(va)?);
         Ok(())
@@ -150,7 +151,7 @@ impl Recipe {
     }
 
     pub(super) fn load(&self, memory: &mut Flat) -> Texture {
-        Texture::load(self.arch, memory, 0).unwrap()
+        Texture::load(self.arch, memory, GpuVa::ZERO).unwrap()
     }
 }
 

@@ -4,6 +4,7 @@
 //! Collabora, Ltd., MIT): from the highest bit `y3, x3^y3, y2, x2^y2, y1, x1^y1, y0, x0^y0`.
 
 use super::refusal::Refusal;
+use trace_core::GpuVa;
 
 /// Order of a surface's texels or blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +55,11 @@ pub fn offset(ordering: Ordering, x: u32, y: u32, bytes: u32, row_stride: i64) -
 ///
 /// # Errors
 /// When the result does not fit in the type.
-pub fn address(base: u64, distance: i64) -> Result<u64, Refusal> {
-    base.checked_add_signed(distance).ok_or(Refusal::Address)
+pub fn address(base: GpuVa, distance: i64) -> Result<GpuVa, Refusal> {
+    base.get()
+        .checked_add_signed(distance)
+        .map(GpuVa::new)
+        .ok_or(Refusal::Address)
 }
 
 #[cfg(test)]

@@ -196,10 +196,7 @@ fn last_writer_is_found_inside_jobs() {
             let Writer::Shader(location, source) = w.writer else {
                 panic!("{n}: {w:?}");
             };
-            assert_eq!(
-                (location.chain, location.position, location.va),
-                (0, 0, GpuVa::new(f.job))
-            );
+            assert_eq!((location.chain, location.position, location.va), (0, 0, f.job));
             let size = u64::from(f.size[0]);
             assert_eq!(
                 (u64::from(source.workgroup[0]), u64::from(source.thread)),
@@ -213,11 +210,8 @@ fn last_writer_is_found_inside_jobs() {
     // A byte that no job wrote has its recorded value. The end of a job writes the job's header.
     let w = traced.last_writer(0, a.va).unwrap();
     assert!(matches!(w.writer, Writer::Recording | Writer::Cpu { .. }), "{w:?}");
-    let w = traced.last_writer(0, GpuVa::new(f.job)).unwrap();
-    assert!(
-        matches!(w.writer, Writer::Status(p) if p.va == GpuVa::new(f.job)),
-        "{w:?}"
-    );
+    let w = traced.last_writer(0, f.job).unwrap();
+    assert!(matches!(w.writer, Writer::Status(p) if p.va == f.job), "{w:?}");
     assert!(matches!(
         traced.last_writer(0, GpuVa::new(0x10)),
         Err(DebugError::Unmapped(_))
@@ -296,7 +290,7 @@ fn tracing_changes_no_result_and_the_marked_write_is_found() {
             thread: Thread::Number(source.thread),
             from: 0,
             max_steps: MAX_STEPS,
-            mark: Some(at.get()),
+            mark: Some(at),
         })
         .unwrap();
     let step = usize::try_from(f.marked_step.expect("the trace marks the write")).unwrap();

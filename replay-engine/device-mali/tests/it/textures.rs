@@ -7,16 +7,17 @@ use device_mali::texture::{
 };
 use serde_json::Value;
 use std::path::PathBuf;
+use trace_core::GpuVa;
 
 /// Buffers of a submit by address.
 struct Submit {
     folder: PathBuf,
     job: Value,
-    buffers: Vec<(u64, Vec<u8>)>,
+    buffers: Vec<(GpuVa, Vec<u8>)>,
 }
 
-fn number(v: &Value) -> u64 {
-    u64::from_str_radix(v.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+fn address(v: &Value) -> GpuVa {
+    GpuVa::new(u64::from_str_radix(v.as_str().unwrap().trim_start_matches("0x"), 16).unwrap())
 }
 
 fn submit(name: &str) -> Option<Submit> {
@@ -41,7 +42,7 @@ fn submit(name: &str) -> Option<Submit> {
                 Some(f) => std::fs::read(folder.join(f)).unwrap(),
                 None => vec![0; b["size"].as_u64().unwrap() as usize],
             };
-            (number(&b["va"]), bytes)
+            (address(&b["va"]), bytes)
         });
     Some(Submit {
         buffers: buffers.collect(),
@@ -51,11 +52,11 @@ fn submit(name: &str) -> Option<Submit> {
 }
 
 impl TexMemory for Submit {
-    type Error = u64;
+    type Error = GpuVa;
 
-    fn read(&mut self, va: u64, out: &mut [u8]) -> Result<(), u64> {
+    fn read(&mut self, va: GpuVa, out: &mut [u8]) -> Result<(), GpuVa> {
         let inside = self.buffers.iter().find_map(|(base, bytes)| {
-            let from = usize::try_from(va.checked_sub(*base)?).ok()?;
+            let from = usize::try_from(va.offset_from(*base)?).ok()?;
             bytes.get(from..from.checked_add(out.len())?)
         });
         out.copy_from_slice(inside.ok_or(va)?);
@@ -90,7 +91,7 @@ fn swizzle(s: [Channel; 4]) -> String {
 fn texture_descriptors_match_mesas_decoder() {
     for name in ["zoo/g71/texsample", "g71/texfetch"] {
         let Some(mut s) = submit(name) else { return };
-        let (textures, samplers) = (number(&s.job["textures"]), number(&s.job["samplers"]));
+        let (textures, samplers) = (address(&s.job["textures"]), address(&s.job["samplers"]));
         let t = Texture::load(Arch::V6, &mut s, textures).unwrap();
         let mesa_value = find_mesa_values(&s, "Texture:");
         assert_eq!(
@@ -153,7 +154,7 @@ fn texture_descriptors_match_mesas_decoder() {
 #[test]
 fn image_descriptors_match_mesas_decoder() {
     let Some(mut s) = submit("zoo/g71/image") else { return };
-    let (attributes, buffers) = (number(&s.job["attributes"]), number(&s.job["attribute_buffers"]));
+    let (attributes, buffers) = (address(&s.job["attributes"]), address(&s.job["attribute_buffers"]));
     let a = Attribute::load(Arch::V6, &mut s, attributes, buffers, 0).unwrap();
     let mesa_value = find_mesa_values(&s, "Type: 3D Interleaved");
     assert_eq!(format!("{:#x}", a.pointer), mesa_value("Pointer"));
@@ -180,7 +181,7 @@ fn image_descriptors_match_mesas_decoder() {
         (mesa_value("Row Stride"), mesa_value("Slice Stride"))
     );
     let b = Attribute::load(Arch::V6, &mut s, attributes, buffers, 1).unwrap();
-    assert_eq!(b.pointer, 0xf7fb_a000);
+    assert_eq!(b.pointer, GpuVa::new(0xf7fb_a000));
     let empty = a.texel(0, 0).unwrap();
     assert_eq!(a.load_from(&mut s, empty, Some(RegisterFormat::F32)), Ok([0; 4]));
 }
@@ -196,7 +197,7 @@ fn texels_that_were_uploaded_are_fetched() {
             .collect()
     };
     let (uploaded, expected) = (words("texture_r32ui_16x8.bin"), words("o.expected.bin"));
-    let (textures, samplers) = (number(&s.job["textures"]), number(&s.job["samplers"]));
+    let (textures, samplers) = (address(&s.job["textures"]), address(&s.job["samplers"]));
     let texture = Texture::load(Arch::V6, &mut s, textures).unwrap();
     let sampler = Sampler::load(&mut s, samplers).unwrap();
     // The shader of this program contains this word.
@@ -223,7 +224,7 @@ fn an_empty_texture_samples_as_zeros() {
     let Some(mut s) = submit("zoo/g71/texsample") else {
         return;
     };
-    let (textures, samplers) = (number(&s.job["textures"]), number(&s.job["samplers"]));
+    let (textures, samplers) = (address(&s.job["textures"]), address(&s.job["samplers"]));
     let texture = Texture::load(Arch::V6, &mut s, textures).unwrap();
     let sampler = Sampler::load(&mut s, samplers).unwrap();
     let request = SampleRequest {

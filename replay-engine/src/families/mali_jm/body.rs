@@ -29,10 +29,10 @@ struct Walker<'a> {
     images: Vec<&'a Page>,
     reach: ReachableFrames,
     work: &'a Work<'a>,
-    written: HashMap<u32, u64>,
+    written: HashMap<RegOffset, u64>,
     /// Root registers as written, which resets do not clear, and the number of half writes whose pair was not put to
     /// use yet.
-    roots: HashMap<u32, u64>,
+    roots: HashMap<RegOffset, u64>,
     waiting_roots: BTreeMap<Option<u8>, (&'a Register, u64)>,
     untouched: UnwrittenRegisters,
     doing: DeviceActivity,
@@ -96,7 +96,7 @@ pub fn check<'a>(
     }
     let count = each_action(plan, work, |at, action| {
         w.at = at;
-        w.action(action)
+        w.check_action(action)
     })?;
     w.nothing_cleared()?;
     w.settle_roots(None);
@@ -145,7 +145,7 @@ impl<'a> Walker<'a> {
         *self.rewrites.entry(kind).or_default() += 1;
     }
 
-    fn action(&mut self, action: &Action) -> Result<(), Refusal> {
+    fn check_action(&mut self, action: &Action) -> Result<(), Refusal> {
         match *action {
             Action::Write {
                 space: space::ARENA,
@@ -172,17 +172,7 @@ impl<'a> Walker<'a> {
             } => {
                 self.event()?;
                 self.nothing_cleared()?;
-                let name = match self.register(space, offset, width)? {
-                    Some(r) if r.replay.role == Some(Role::FlushId) && r.replay.write => {
-                        self.untouched.write(r, 0);
-                        self.doing.write(r, 0, false).or_else(|e| self.refuse(3, e))?;
-                        self.count(RewriteKind::FlushId);
-                        return Ok(());
-                    }
-                    Some(r) => r.name.clone(),
-                    None => format!("{offset:#x}"),
-                };
-                self.refuse(1, Reason::LiveValue { register: name })
+                self.check_live_write(space, offset, width)
             }
             Action::Read {
                 space,
@@ -195,29 +185,7 @@ impl<'a> Walker<'a> {
                 self.event()?;
                 self.nothing_cleared()?;
                 let r = self.register(space, offset, width)?;
-                let mask = self.read_class(r, offset, width, class)?;
-                if let Some(r) = r {
-                    self.doing.read(r, expected, mask);
-                }
-                match class {
-                    ReadClass::Before(mask) => {
-                        if r.and_then(|r| self.untouched.reason(r)).is_none() {
-                            let register = r.map_or_else(|| format!("{offset:#x}"), |r| r.name.clone());
-                            return self.refuse(1, Reason::NotBefore { register });
-                        }
-                        let of = if mask == width_mask(width) {
-                            &mut self.reads.equal
-                        } else {
-                            &mut self.reads.masked
-                        };
-                        *of += 1;
-                    }
-                    ReadClass::Equal => self.reads.equal += 1,
-                    ReadClass::Masked(_) => self.reads.masked += 1,
-                    ReadClass::Any => self.reads.any += 1,
-                    ReadClass::Feeds(_) => self.reads.feeds += 1,
-                }
-                Ok(())
+                self.check_read(r, offset, width, class, expected)
             }
             Action::Until {
                 space,
@@ -273,20 +241,68 @@ impl<'a> Walker<'a> {
             ),
             Action::Pause { ns, .. } => {
                 self.nothing_cleared()?;
-                self.pauses_ns = self.pauses_ns.saturating_add(ns);
-                if self.pauses_ns > self.plan.envelope.budgets.time_ns {
-                    return self.refuse(
-                        4,
-                        budget_exceeded(
-                            "nanoseconds of pauses",
-                            self.pauses_ns,
-                            self.plan.envelope.budgets.time_ns,
-                        ),
-                    );
-                }
-                Ok(())
+                self.check_pause(ns)
             }
         }
+    }
+
+    /// Checks that the pauses so far are within the plan's time.
+    fn check_pause(&mut self, ns: u64) -> Result<(), Refusal> {
+        self.pauses_ns = self.pauses_ns.saturating_add(ns);
+        let max = self.plan.envelope.budgets.time_ns;
+        if self.pauses_ns > max {
+            return self.refuse(4, budget_exceeded("nanoseconds of pauses", self.pauses_ns, max));
+        }
+        Ok(())
+    }
+
+    /// Checks a write whose value is only known during the run: only a flush id has one.
+    fn check_live_write(&mut self, space: u8, offset: u64, width: u8) -> Result<(), Refusal> {
+        let register = match self.register(space, offset, width)? {
+            Some(r) if r.replay.role == Some(Role::FlushId) && r.replay.write => {
+                self.untouched.write(r, 0);
+                self.doing.write(r, 0, false).or_else(|e| self.refuse(3, e))?;
+                self.count(RewriteKind::FlushId);
+                return Ok(());
+            }
+            Some(r) => r.name.clone(),
+            None => format!("{offset:#x}"),
+        };
+        self.refuse(1, Reason::LiveValue { register })
+    }
+
+    /// Checks how a read is compared, and counts it.
+    fn check_read(
+        &mut self,
+        r: Option<&'a Register>,
+        offset: u64,
+        width: u8,
+        class: ReadClass,
+        expected: u64,
+    ) -> Result<(), Refusal> {
+        let mask = self.read_class(r, offset, width, class)?;
+        if let Some(r) = r {
+            self.doing.read(r, expected, mask);
+        }
+        match class {
+            ReadClass::Before(mask) => {
+                if r.and_then(|r| self.untouched.reason(r)).is_none() {
+                    let register = r.map_or_else(|| format!("{offset:#x}"), |r| r.name.clone());
+                    return self.refuse(1, Reason::NotBefore { register });
+                }
+                let of = if mask == width_mask(width) {
+                    &mut self.reads.equal
+                } else {
+                    &mut self.reads.masked
+                };
+                *of += 1;
+            }
+            ReadClass::Equal => self.reads.equal += 1,
+            ReadClass::Masked(_) => self.reads.masked += 1,
+            ReadClass::Any => self.reads.any += 1,
+            ReadClass::Feeds(_) => self.reads.feeds += 1,
+        }
+        Ok(())
     }
 
     /// Counts an event of the outcome.
@@ -371,8 +387,8 @@ impl<'a> Walker<'a> {
         if width != 4 || !offset.is_multiple_of(4) {
             return self.refuse(1, Reason::WidthOrAlignment { offset, width });
         }
-        let at = u32::try_from(offset).unwrap_or(u32::MAX);
-        match self.map.at(RegOffset::new(at)) {
+        let at = RegOffset::new(u32::try_from(offset).unwrap_or(u32::MAX));
+        match self.map.at(at) {
             Some(r) => Ok(Some(r)),
             None if self
                 .plan

@@ -15,7 +15,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Access, EventKind, InterruptLine};
 use trace_core::registers::{Half, ReadRule, Register, RegisterMap, Role};
 use trace_core::timeline::GAP_NS;
-use trace_core::{GpuVa, Recording};
+use trace_core::{GpuVa, Recording, RegOffset};
 
 /// The slot for the flush id.
 const FLUSH_SLOT: u8 = 0;
@@ -203,7 +203,7 @@ impl<'a, 'm> Translation<'a, 'm> {
         }
         let window = self.map.window_bytes();
         let fits = u64::from(a.offset.get()) + u64::from(a.width) <= window;
-        if a.width != 4 || !a.offset.get().is_multiple_of(4) || !fits {
+        if a.width != 4 || !a.offset.is_aligned(4) || !fits {
             return Err(CompileError::BadAccess {
                 event,
                 offset: a.offset,
@@ -218,10 +218,10 @@ impl<'a, 'm> Translation<'a, 'm> {
                 .options
                 .allow_unknown
                 .iter()
-                .any(|allowed| allowed.contains(&a.offset.get())) =>
+                .any(|allowed| allowed.contains(&a.offset)) =>
             {
                 if a.write {
-                    self.plain_write(at, a.offset.get(), a.width, a.value)
+                    self.plain_write(at, a.offset, a.width, a.value)
                 } else {
                     self.out.reads.equal += 1;
                     self.plain_read(at, a, ReadClass::Equal)
@@ -234,12 +234,11 @@ impl<'a, 'm> Translation<'a, 'm> {
         }
     }
 
-    fn plain_write(&mut self, at: usize, offset: u32, width: u8, value: u64) -> Result<(), CompileError> {
-        let (event, offset) = (at as u32, u64::from(offset));
+    fn plain_write(&mut self, at: usize, offset: RegOffset, width: u8, value: u64) -> Result<(), CompileError> {
         self.push(Action::Write {
-            event,
+            event: at as u32,
             space: space::REGISTERS,
-            offset,
+            offset: u64::from(offset.get()),
             width,
             value,
         })
@@ -362,7 +361,7 @@ impl<'a, 'm> Translation<'a, 'm> {
             });
         }
         self.untouched.write(r, a.value);
-        self.written.values.insert(a.offset.get(), a.value);
+        self.written.values.insert(a.offset, a.value);
         match r.replay.role {
             Some(Role::Root) => self.root(at, r, a),
             Some(Role::FlushId) if self.fed => {
@@ -378,16 +377,16 @@ impl<'a, 'm> Translation<'a, 'm> {
             }
             Some(Role::JobCommand) if a.value == COMMAND_START => {
                 self.submit(at, r)?;
-                self.plain_write(at, a.offset.get(), a.width, a.value)
+                self.plain_write(at, a.offset, a.width, a.value)
             }
-            _ => self.plain_write(at, a.offset.get(), a.width, a.value),
+            _ => self.plain_write(at, a.offset, a.width, a.value),
         }
     }
 
     fn root(&mut self, at: usize, r: &Register, a: Access) -> Result<(), CompileError> {
         let whole = self.roots.get(&at).copied().unwrap_or_else(|| self.written.pair(r));
         if whole == 0 {
-            return self.plain_write(at, a.offset.get(), a.width, a.value);
+            return self.plain_write(at, a.offset, a.width, a.value);
         }
         let recorded = &self.recording.metadata.address_spaces;
         let number = r.index.unwrap_or(0);
@@ -418,7 +417,7 @@ impl<'a, 'm> Translation<'a, 'm> {
             r.name, a.value
         );
         self.rewrite(RewriteKind::Root, at, detail);
-        self.plain_write(at, a.offset.get(), a.width, value)
+        self.plain_write(at, a.offset, a.width, value)
     }
 
     fn submit(&mut self, at: usize, r: &Register) -> Result<(), CompileError> {
@@ -431,7 +430,7 @@ impl<'a, 'm> Translation<'a, 'm> {
                 .find(|x| x.replay.role == Some(role) && x.index == r.index && x.block == r.block)
         };
         let head = of_slot(Role::JobHead).map_or(0, |h| self.written.pair(h));
-        let config = of_slot(Role::JobConfig).map_or(0, |c| self.written.get(c.offset.get()));
+        let config = of_slot(Role::JobConfig).map_or(0, |c| self.written.get(c.offset));
         let head_va = GpuVa::new(head);
         self.open_jobs.insert(slot, self.out.jobs.len());
         self.out.jobs.push(PlanJob {

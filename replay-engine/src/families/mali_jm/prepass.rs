@@ -13,20 +13,20 @@ const HANDLER: usize = 64;
 /// The last values written to registers whose meaning spans several writes.
 #[derive(Default)]
 pub(super) struct WrittenRegisters {
-    pub values: HashMap<u32, u64>,
+    pub values: HashMap<RegOffset, u64>,
 }
 
 impl WrittenRegisters {
-    pub fn get(&self, offset: u32) -> u64 {
+    pub fn get(&self, offset: RegOffset) -> u64 {
         self.values.get(&offset).copied().unwrap_or(0)
     }
 
     /// Returns the 64-bit value of the pair that `r` is a half of.
     pub fn pair(&self, r: &Register) -> u64 {
         match r.pair {
-            Some(Half::Low { high_offset }) => self.get(r.offset.get()) | self.get(high_offset.get()) << 32,
-            Some(Half::High { low_offset }) => self.get(low_offset.get()) | self.get(r.offset.get()) << 32,
-            None => self.get(r.offset.get()),
+            Some(Half::Low { high_offset }) => self.get(r.offset) | self.get(high_offset) << 32,
+            Some(Half::High { low_offset }) => self.get(low_offset) | self.get(r.offset) << 32,
+            None => self.get(r.offset),
         }
     }
 }
@@ -43,9 +43,9 @@ struct ReadRun {
 /// Finds polls, by their last event: a run of reads of a polled register, joined with earlier runs of the same poll
 /// that are separated by another thread's accesses. A poll ends when its block is written or its value was reached.
 pub(super) fn find_polls(recording: &Recording, map: &RegisterMap) -> BTreeMap<usize, u32> {
-    let mut runs: HashMap<u32, Vec<ReadRun>> = HashMap::new();
+    let mut runs: HashMap<RegOffset, Vec<ReadRun>> = HashMap::new();
     let mut writes: HashMap<(&str, Option<u8>), u32> = HashMap::new();
-    let mut before: Option<u32> = None;
+    let mut before: Option<RegOffset> = None;
     for at in 0..recording.events.len() {
         let Some(a) = recording.events.access(at) else { continue };
         let Some(r) = map.at(a.offset).filter(|_| a.space == 0) else {
@@ -60,8 +60,8 @@ pub(super) fn find_polls(recording: &Recording, map: &RegisterMap) -> BTreeMap<u
             before = None;
             continue;
         }
-        let of = runs.entry(a.offset.get()).or_default();
-        match of.last_mut().filter(|_| before == Some(a.offset.get())) {
+        let of = runs.entry(a.offset).or_default();
+        match of.last_mut().filter(|_| before == Some(a.offset)) {
             Some(run) => {
                 run.last = at;
                 run.reads = run.reads.saturating_add(1);
@@ -77,7 +77,7 @@ pub(super) fn find_polls(recording: &Recording, map: &RegisterMap) -> BTreeMap<u
                 });
             }
         }
-        before = Some(a.offset.get());
+        before = Some(a.offset);
     }
     let mut out = BTreeMap::new();
     for of in runs.into_values() {
@@ -105,11 +105,11 @@ pub(super) fn find_polls(recording: &Recording, map: &RegisterMap) -> BTreeMap<u
 /// of its address space puts it to use, or at the end.
 pub(super) fn find_roots(recording: &Recording, map: &RegisterMap) -> HashMap<usize, u64> {
     let mut written = WrittenRegisters::default();
-    let mut waiting: HashMap<Option<u8>, Vec<(usize, u32)>> = HashMap::new();
+    let mut waiting: HashMap<Option<u8>, Vec<(usize, RegOffset)>> = HashMap::new();
     let mut out = HashMap::new();
-    let mut settle = |written: &WrittenRegisters, list: Vec<(usize, u32)>| {
+    let mut settle = |written: &WrittenRegisters, list: Vec<(usize, RegOffset)>| {
         for (at, offset) in list {
-            if let Some(r) = map.at(RegOffset::new(offset)) {
+            if let Some(r) = map.at(offset) {
                 out.insert(at, written.pair(r));
             }
         }
@@ -121,8 +121,8 @@ pub(super) fn find_roots(recording: &Recording, map: &RegisterMap) -> HashMap<us
         let Some(r) = map.at(a.offset) else { continue };
         match r.replay.role {
             Some(Role::Root) => {
-                written.values.insert(a.offset.get(), a.value);
-                waiting.entry(r.index).or_default().push((at, a.offset.get()));
+                written.values.insert(a.offset, a.value);
+                waiting.entry(r.index).or_default().push((at, a.offset));
             }
             Some(Role::AsCommand) if a.value == AS_UPDATE => {
                 settle(&written, waiting.remove(&r.index).unwrap_or_default());

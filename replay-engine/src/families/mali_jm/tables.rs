@@ -151,17 +151,17 @@ impl ReachableFrames {
     ) -> Result<(), Reason> {
         let (level, frame) = (kind.level, at.frame());
         if !used(plan).contains(&frame) {
-            return Err(Reason::TableOutside { level, at: at });
+            return Err(Reason::TableOutside { level, at });
         }
         if let Some(known) = self.tables.get(&frame) {
             return if known.same(&kind) {
                 Ok(())
             } else {
-                Err(Reason::TableKind { at: at, level })
+                Err(Reason::TableKind { at, level })
             };
         }
         if self.mapped.contains(frame) {
-            return Err(Reason::TableReached { at: at });
+            return Err(Reason::TableReached { at });
         }
         if self.tables.len() >= MAX_TABLES {
             return Err(Reason::Tables {
@@ -188,7 +188,7 @@ impl ReachableFrames {
         let to = from.saturating_add(count);
         work.spend(1 + count / 64)?;
         if from < used.start || to > used.end {
-            return Err(Reason::LeafOutside { va: va, pa: pa });
+            return Err(Reason::LeafOutside { va, pa });
         }
         // Not even for reading: only the GPU's page walker may read tables.
         if let Some((table, _)) = self.tables.range(from..to).next() {
@@ -247,9 +247,7 @@ fn place(index: usize) -> String {
 
 fn broken(e: MmuError, used: &Range<u64>) -> Reason {
     match e {
-        MmuError::TableMissing { level, at, .. } if !used.contains(&at.frame()) => {
-            Reason::TableOutside { level, at: at }
-        }
+        MmuError::TableMissing { level, at, .. } if !used.contains(&at.frame()) => Reason::TableOutside { level, at },
         other => Reason::Tables {
             message: other.to_string(),
         },

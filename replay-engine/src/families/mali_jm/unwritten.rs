@@ -1,6 +1,7 @@
 //! Tracking of the registers that still have their contents from before the recording.
 
 use std::collections::HashSet;
+use trace_core::RegOffset;
 use trace_core::families::mali_jm::RESETS;
 use trace_core::registers::{Register, Role};
 
@@ -8,14 +9,14 @@ use trace_core::registers::{Register, Role};
 /// use the same code.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnwrittenRegisters {
-    written: HashSet<u32>,
+    written: HashSet<RegOffset>,
     reset: bool,
 }
 
 impl UnwrittenRegisters {
     /// Notes a write of `value` to `r`. A reset counts as a write to every register.
     pub fn write(&mut self, r: &Register, value: u64) {
-        self.written.insert(r.offset.get());
+        self.written.insert(r.offset);
         self.reset |= r.replay.role == Some(Role::GpuCommand) && RESETS.contains(&value);
     }
 
@@ -23,6 +24,6 @@ impl UnwrittenRegisters {
     /// written since.
     pub fn reason<'m>(&self, r: &'m Register) -> Option<&'m str> {
         let marked = r.replay.before.as_deref()?;
-        (!self.reset && !self.written.contains(&r.offset.get())).then_some(marked)
+        (!self.reset && !self.written.contains(&r.offset)).then_some(marked)
     }
 }

@@ -7,7 +7,7 @@ use crate::rules::{MAX_CHANGED, Reason, Refusal, Work, budget_exceeded, check_im
 use replay_core::Action;
 use trace_core::recording::Page;
 use trace_core::registers::RegisterMap;
-use trace_core::{BusAddr, PAGE_SIZE};
+use trace_core::{BusAddr, PAGE_SIZE, RegOffset};
 
 /// Number of changed bytes that count as one step of the check.
 const STEP_BYTES: u64 = 64;
@@ -172,7 +172,11 @@ impl<'a> BusMasterCheck<'a> {
     /// Processes a register poll, which ends on a value or ends the run.
     pub fn observe_poll(&mut self, offset: u64, mask: u64, expected: u64) {
         if let Ok(offset) = u32::try_from(offset) {
-            self.bus.observe_poll(PollEnd::Register { offset, mask, expected });
+            self.bus.observe_poll(PollEnd::Register {
+                offset: RegOffset::new(offset),
+                mask,
+                expected,
+            });
         }
     }
 

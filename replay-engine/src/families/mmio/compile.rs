@@ -20,7 +20,7 @@ use trace_core::progress::Progress;
 use trace_core::recording::{Access, Buffer, EventKind, Hardware, RecordedRange, SpaceKind};
 use trace_core::registers::RegisterMap;
 use trace_core::timeline::GAP_NS;
-use trace_core::{BusAddr, GpuVa, PhysAddr, Recording, RegOffset};
+use trace_core::{BusAddr, GpuVa, PhysAddr, Recording};
 
 /// Number of events between two progress reports.
 const REPORT_EVERY: usize = 4096;
@@ -275,7 +275,7 @@ impl<'a> Translation<'a> {
             };
         };
         let fits = u64::from(a.offset.get()) + u64::from(a.width) <= window.bytes;
-        let sound = matches!(a.width, 1 | 2 | 4 | 8) && a.offset.get().is_multiple_of(u32::from(a.width));
+        let sound = matches!(a.width, 1 | 2 | 4 | 8) && a.offset.is_aligned(u32::from(a.width));
         if !fits || !sound {
             return Err(CompileError::BadAccess {
                 event,
@@ -312,7 +312,7 @@ impl<'a> Translation<'a> {
             }
             self.untouched.write(&touch);
             let mut a = a;
-            if let Some((value, detail)) = self.front.write(a.offset.get(), a.value) {
+            if let Some((value, detail)) = self.front.write(a.offset, a.value) {
                 a.value = value;
                 self.rewrites.push(Rewrite {
                     kind: RewriteKind::Feature,
@@ -329,9 +329,7 @@ impl<'a> Translation<'a> {
     fn allows(&self, a: Access) -> bool {
         let (from, to) = (a.offset, a.offset.saturating_add(u32::from(a.width)));
         let allowed = &self.options.allow_unknown;
-        allowed
-            .iter()
-            .any(|r| r.start <= from.get() && to <= RegOffset::new(r.end))
+        allowed.iter().any(|r| r.start <= from && to <= r.end)
     }
 
     fn plain(

@@ -25,6 +25,16 @@ use trace_core::registers::RegisterMap;
 pub(super) const OTHER_WINDOW: &str = "the effect of a write to this MMIO region is not known: it may be another way \
                                        to the registers, or hold addresses of interrupts";
 
+/// A poll of a window or of memory.
+struct Poll {
+    offset: u64,
+    width: u8,
+    /// Number of recorded reads that it replaces.
+    reads: u32,
+    mask: u64,
+    expected: u64,
+}
+
 struct Walker<'a> {
     plan: PlannedAccesses<'a>,
     mmio: &'a MmioPlan,
@@ -77,7 +87,7 @@ pub(super) fn check<'a>(
     };
     let count = each_action(plan, work, |at, action| {
         w.at = at;
-        w.action(action)
+        w.check_action(action)
     })?;
     w.counts(count)?;
     if let Some(master) = w.master {
@@ -119,7 +129,7 @@ impl<'a> Walker<'a> {
         Ok(())
     }
 
-    fn action(&mut self, action: &Action) -> Result<(), Refusal> {
+    fn check_action(&mut self, action: &Action) -> Result<(), Refusal> {
         match *action {
             Action::Write {
                 space: number,
@@ -129,17 +139,7 @@ impl<'a> Walker<'a> {
                 ..
             } => {
                 self.event()?;
-                let Some(touch) = self.touch(number, offset, width)? else {
-                    return self.other_window(number, offset, value);
-                };
-                if let Some((register, why)) = touch.refusal(value, self.mmio.masters) {
-                    return self.refuse(1, Reason::NotReplayable { register, value, why });
-                }
-                self.untouched.write(&touch);
-                match self.master.as_mut().map_or(Ok(()), |m| m.write(&touch, value)) {
-                    Ok(()) => Ok(()),
-                    Err(reason) => self.refuse(2, reason),
-                }
+                self.check_write(number, offset, width, value)
             }
             Action::Read {
                 space: number,
@@ -163,30 +163,14 @@ impl<'a> Walker<'a> {
                 ..
             } => {
                 self.event()?;
-                if number == space::ARENA
-                    && let Some(master) = &mut self.master
-                {
-                    let polled = master.observe_memory_poll(offset, width, mask, expected);
-                    polled.or_else(|reason| self.refuse(2, reason))?;
-                    if reads != 0 {
-                        return self.refuse(5, Reason::UnknownSpace { space: number });
-                    }
-                    self.added += 1;
-                    return self.limit(limit_ns, self.plan.envelope.budgets.poll_ns);
-                }
-                let touch = self.touch(number, offset, width)?;
-                let polled = touch.as_ref().is_some_and(|t| t.demand() == CompareMode::Until);
-                // A poll that replaces no read of the recording compares none of them, so it may wait for some bits
-                // only.
-                let bits = mask == width_mask(width) || reads == 0 && mask & width_mask(width) != 0;
-                if !polled || !bits {
-                    return self.widened(touch.as_ref(), offset, format!("until with mask {mask:#x}"));
-                }
-                self.reads.until = self.reads.until.saturating_add(u64::from(reads));
-                *(if reads == 0 { &mut self.added } else { &mut self.polls }) += 1;
-                if let (Some(master), space::REGISTERS) = (&mut self.master, number) {
-                    master.observe_poll(offset, mask, expected);
-                }
+                let poll = Poll {
+                    offset,
+                    width,
+                    reads,
+                    mask,
+                    expected,
+                };
+                self.check_poll(number, poll)?;
                 self.limit(limit_ns, self.plan.envelope.budgets.poll_ns)
             }
             Action::WaitInterrupt { lines, limit_ns, .. } => {
@@ -222,25 +206,76 @@ impl<'a> Walker<'a> {
                     None => self.refuse(2, Reason::UnknownSpace { space: space::ARENA }),
                 }
             }
-            Action::Check { expectation, .. } => {
-                let expectations = self.plan.accesses.expectations.len() as u64;
-                let of = self.plan.accesses.expectations.get(expectation as usize);
-                let at_end = of.is_some_and(|e| matches!(e.effect, Effect::Output { .. }));
-                let again = !self.looked.insert(expectation);
-                if of.is_none() || at_end || again {
-                    let times = if again { "a second time" } else { "here" }.to_owned();
-                    return self.refuse(
-                        6,
-                        Reason::Check {
-                            expectation,
-                            times,
-                            expectations,
-                        },
-                    );
-                }
-                Ok(())
-            }
+            Action::Check { expectation, .. } => self.check_expectation(expectation),
         }
+    }
+
+    /// Checks a write of a window.
+    fn check_write(&mut self, number: u8, offset: u64, width: u8, value: u64) -> Result<(), Refusal> {
+        let Some(touch) = self.touch(number, offset, width)? else {
+            return self.other_window(number, offset, value);
+        };
+        if let Some((register, why)) = touch.refusal(value, self.mmio.masters) {
+            return self.refuse(1, Reason::NotReplayable { register, value, why });
+        }
+        self.untouched.write(&touch);
+        let written = self.master.as_mut().map_or(Ok(()), |m| m.write(&touch, value));
+        written.or_else(|reason| self.refuse(2, reason))
+    }
+
+    /// Checks a poll of a register, or of memory for a device that is a bus master.
+    fn check_poll(&mut self, number: u8, poll: Poll) -> Result<(), Refusal> {
+        let Poll {
+            offset,
+            width,
+            reads,
+            mask,
+            expected,
+        } = poll;
+        if number == space::ARENA
+            && let Some(master) = &mut self.master
+        {
+            let polled = master.observe_memory_poll(offset, width, mask, expected);
+            polled.or_else(|reason| self.refuse(2, reason))?;
+            if reads != 0 {
+                return self.refuse(5, Reason::UnknownSpace { space: number });
+            }
+            self.added += 1;
+            return Ok(());
+        }
+        let touch = self.touch(number, offset, width)?;
+        let polled = touch.as_ref().is_some_and(|t| t.demand() == CompareMode::Until);
+        // A poll that replaces no read of the recording compares none of them, so it may wait for some bits only.
+        let bits = mask == width_mask(width) || reads == 0 && mask & width_mask(width) != 0;
+        if !polled || !bits {
+            return self.widened(touch.as_ref(), offset, format!("until with mask {mask:#x}"));
+        }
+        self.reads.until = self.reads.until.saturating_add(u64::from(reads));
+        *(if reads == 0 { &mut self.added } else { &mut self.polls }) += 1;
+        if let (Some(master), space::REGISTERS) = (&mut self.master, number) {
+            master.observe_poll(offset, mask, expected);
+        }
+        Ok(())
+    }
+
+    /// Checks that the plan has the expectation with this number, and that it is checked once.
+    fn check_expectation(&mut self, expectation: u32) -> Result<(), Refusal> {
+        let expectations = self.plan.accesses.expectations.len() as u64;
+        let of = self.plan.accesses.expectations.get(expectation as usize);
+        let at_end = of.is_some_and(|e| matches!(e.effect, Effect::Output { .. }));
+        let again = !self.looked.insert(expectation);
+        if of.is_none() || at_end || again {
+            let times = if again { "a second time" } else { "here" }.to_owned();
+            return self.refuse(
+                6,
+                Reason::Check {
+                    expectation,
+                    times,
+                    expectations,
+                },
+            );
+        }
+        Ok(())
     }
 
     /// Refuses writes to a window that is neither the registers nor plain memory of the device. Such a window may give
@@ -266,18 +301,20 @@ impl<'a> Walker<'a> {
         let inside = offset
             .checked_add(u64::from(width))
             .is_some_and(|end| end <= window.bytes);
-        let (Ok(at), true) = (u32::try_from(offset), inside) else {
+        let (Ok(at), true) = (u32::try_from(offset).map(RegOffset::new), inside) else {
             let window = window.bytes;
             return self.refuse(1, Reason::OutsideWindow { offset, window });
         };
-        if !matches!(width, 1 | 2 | 4 | 8) || !at.is_multiple_of(u32::from(width)) {
+        if !matches!(width, 1 | 2 | 4 | 8) || !at.is_aligned(u32::from(width)) {
             return self.refuse(1, Reason::WidthOrAlignment { offset, width });
         }
         if number != space::REGISTERS {
             return Ok(None);
         }
-        let touch = RegisterAccess::new(self.map, RegOffset::new(at), width);
-        let allowed = |(start, end): &(u32, u32)| *start <= at && u64::from(at) + u64::from(width) <= u64::from(*end);
+        let touch = RegisterAccess::new(self.map, at, width);
+        let allowed = |(start, end): &(RegOffset, RegOffset)| {
+            *start <= at && end.offset_from(at).is_some_and(|bytes| u32::from(width) <= bytes)
+        };
         match touch.unknown() {
             Some(unknown) if !self.plan.accesses.allowed.iter().any(allowed) => {
                 let offset = u64::from(unknown.get());

@@ -1,6 +1,7 @@
 //! Virtio features that a driver must accept behind an IOMMU.
 
 use crate::device::{Containment, DeviceInfo};
+use trace_core::RegOffset;
 use trace_core::registers::{BusEngine, QueueEngine, RegisterMap};
 
 /// The feature selection of a virtio device behind an IOMMU, as it is written. Other devices are not changed.
@@ -23,7 +24,7 @@ impl<'a> FeatureSelect<'a> {
     }
 
     /// Returns a replacement for a written value, with the reason for the user, or `None` if it stays.
-    pub fn write(&mut self, offset: u32, value: u64) -> Option<(u64, String)> {
+    pub fn write(&mut self, offset: RegOffset, value: u64) -> Option<(u64, String)> {
         let engine = self.engine?;
         if offset == engine.feature_select {
             self.word = value;
@@ -61,10 +62,14 @@ mod tests {
             },
             word: 0,
         };
-        let (select, feature) = (0x8, 0xc);
+        let (select, feature) = (RegOffset::new(0x8), RegOffset::new(0xc));
         assert_eq!(front.write(feature, 0x2), None, "word 0 has no feature to set");
         assert_eq!(front.write(select, 1), None);
-        assert_eq!(front.write(0x14, 1), None, "the feature is in another register");
+        assert_eq!(
+            front.write(RegOffset::new(0x14), 1),
+            None,
+            "the feature is in another register"
+        );
         let (value, why) = front.write(feature, 1).unwrap();
         assert_eq!(value, 3);
         assert!(why.contains("0x1 become 0x3") && why.contains("feature 33"), "{why}");

@@ -1,20 +1,20 @@
 //! Copy engines: devices that copy between memory and an internal buffer.
 
 use super::tracking::{
-    AddressUse, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, find_whole_register, is,
+    AddressUse, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, find_whole_register, is_part_of,
 };
 use crate::plan::RegisterAccess;
 use std::collections::HashMap;
 use std::ops::Range;
-use trace_core::BusAddr;
 use trace_core::registers::{AddressRegister, CopyEngine};
+use trace_core::{BusAddr, RegOffset};
 
 pub(crate) struct CopyBus<'m> {
     engine: &'m CopyEngine,
     /// Whether it was observed idle. Until then it may still be working for its previous user, and ignore writes.
     known: bool,
     /// The last values written to its registers since it was observed idle.
-    values: HashMap<u32, u64>,
+    values: HashMap<RegOffset, u64>,
     /// Memory of the transfer that is not known to be complete, and the value that the command register then reads.
     busy: Option<(Range<BusAddr>, u64)>,
 }
@@ -29,7 +29,7 @@ impl<'m> CopyBus<'m> {
         }
     }
 
-    fn value(&self, offset: u32) -> Option<u64> {
+    fn value(&self, offset: RegOffset) -> Option<u64> {
         self.values.get(&offset).copied()
     }
 
@@ -49,14 +49,14 @@ impl<'m> CopyBus<'m> {
         })
     }
 
-    fn ours(&self, offset: u32) -> bool {
+    fn ours(&self, offset: RegOffset) -> bool {
         let e = self.engine;
-        is(&e.source, offset) || is(&e.destination, offset) || offset == e.count || offset == e.command
+        is_part_of(&e.source, offset) || is_part_of(&e.destination, offset) || offset == e.count || offset == e.command
     }
 
     /// Returns whether an access includes a register of the engine.
     pub fn is_engine_register(&self, touch: &RegisterAccess<'_>) -> bool {
-        touch.registers().any(|r| self.ours(r.offset.get()))
+        touch.registers().any(|r| self.ours(r.offset))
     }
 
     pub fn write(

@@ -51,7 +51,7 @@ pub(crate) struct DmaRelocator<'m> {
     /// Limit of an added wait, ns.
     limit_ns: u64,
     /// The action that last wrote an address register, by queue number and offset.
-    written: HashMap<(u16, u32), usize>,
+    written: HashMap<(u16, RegOffset), usize>,
     /// Words of memory that hold a relocated address, by original address.
     fixed: HashMap<BusAddr, u64>,
     pub actions: Vec<Action>,
@@ -106,7 +106,8 @@ impl<'m> DmaRelocator<'m> {
         ground: &dyn DeviceMemory,
     ) -> Result<(), BusError> {
         let at = u32::try_from(offset).map_err(|_| BusError(format!("offset {offset:#x}")))?;
-        let touch = RegisterAccess::new(self.map, RegOffset::new(at), width);
+        let at = RegOffset::new(at);
+        let touch = RegisterAccess::new(self.map, at, width);
         let rests = self.relies_on_rest(&touch, value);
         if rests {
             self.settle(event)?;
@@ -202,7 +203,7 @@ impl<'m> DmaRelocator<'m> {
                     width,
                     mask,
                     expected,
-                } => (space::REGISTERS, offset.into(), width, mask, expected),
+                } => (space::REGISTERS, offset.get().into(), width, mask, expected),
                 CompletionCheck::Memory { at, expected } => {
                     let offset = self
                         .offset(at)
@@ -275,7 +276,7 @@ impl<'m> DmaRelocator<'m> {
             ..
         } = action
         {
-            let polled = match (number, u32::try_from(offset)) {
+            let polled = match (number, u32::try_from(offset).map(RegOffset::new)) {
                 (space::REGISTERS, Ok(offset)) => Some(PollEnd::Register { offset, mask, expected }),
                 (space::ARENA, _) => memory_at(offset).map(|at| PollEnd::Memory {
                     at,

@@ -3,7 +3,8 @@
 
 use super::ranges::Ranges;
 use super::tracking::{
-    AddressUse, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, find_whole_register, is, read, spend,
+    AddressUse, BusError, CompletionCheck, DeviceMemory, PollEnd, TakenAddresses, find_whole_register, is_part_of,
+    read, spend,
 };
 use super::walk::Chain;
 use crate::plan::RegisterAccess;
@@ -89,7 +90,7 @@ pub(crate) struct QueueBus<'m> {
     /// The feature words that were written since the reset. A device may keep older ones.
     features: BTreeSet<u64>,
     /// The last values written to queue registers since the reset.
-    values: BTreeMap<(u16, u32), u64>,
+    values: BTreeMap<(u16, RegOffset), u64>,
     queues: BTreeMap<u16, Queue>,
     /// Memory that the device may have written after the CPU.
     unknown: Ranges,
@@ -128,26 +129,23 @@ impl<'m> QueueBus<'m> {
         })
     }
 
-    fn value(&self, offset: u32) -> Option<u64> {
+    fn value(&self, offset: RegOffset) -> Option<u64> {
         self.values.get(&(self.selected?, offset)).copied()
     }
 
-    fn ours(&self, offset: u32) -> bool {
+    fn ours(&self, offset: RegOffset) -> bool {
         let e = self.engine;
         let plain = [e.status, e.feature_select, e.feature, e.select, e.size, e.enable];
         let address = [&e.descriptors, &e.driver, &e.device];
-        plain.contains(&offset) || e.never.contains(&offset) || address.iter().any(|a| is(a, offset))
+        plain.contains(&offset) || e.never.contains(&offset) || address.iter().any(|a| is_part_of(a, offset))
     }
 
     /// Returns whether a write must come after the end of a reset.
     pub fn needs_reset_end(&self, touch: &RegisterAccess<'_>, value: u64) -> bool {
-        let again = value == 0
-            && touch
-                .registers()
-                .any(|r| r.offset == RegOffset::new(self.engine.status));
+        let again = value == 0 && touch.registers().any(|r| r.offset == self.engine.status);
         let named = touch
             .registers()
-            .any(|r| self.ours(r.offset.get()) || r.replay.role == Some(Role::Doorbell));
+            .any(|r| self.ours(r.offset) || r.replay.role == Some(Role::Doorbell));
         self.known == RegisterKnowledge::Resetting && named && !again
     }
 

@@ -2,9 +2,9 @@
 
 use crate::plan::RegisterAccess;
 use std::ops::Range;
-use trace_core::BusAddr;
 use trace_core::recording::Page;
 use trace_core::registers::AddressRegister;
+use trace_core::{BusAddr, RegOffset};
 
 /// The reason why a device may not use bus mastering, for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,9 +68,9 @@ pub(crate) struct AddressUse {
     /// Number of the register's queue, or 0 if there are no queues.
     pub queue: u16,
     /// Offset of the register or of its low half.
-    pub low: u32,
+    pub low: RegOffset,
     /// Offset of the high half.
-    pub high: Option<u32>,
+    pub high: Option<RegOffset>,
     /// The address.
     pub value: BusAddr,
 }
@@ -87,7 +87,7 @@ pub(crate) struct TakenAddresses {
 pub(crate) enum CompletionCheck {
     /// The masked bits of the register at this offset have this value.
     Register {
-        offset: u32,
+        offset: RegOffset,
         width: u8,
         mask: u64,
         expected: u64,
@@ -100,7 +100,7 @@ pub(crate) enum CompletionCheck {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum PollEnd {
     Register {
-        offset: u32,
+        offset: RegOffset,
         mask: u64,
         expected: u64,
     },
@@ -116,12 +116,12 @@ pub(crate) enum PollEnd {
 /// of these registers, or several.
 pub(super) fn find_whole_register(
     touch: &RegisterAccess<'_>,
-    ours: impl Fn(u32) -> bool,
-) -> Result<Option<u32>, BusError> {
+    ours: impl Fn(RegOffset) -> bool,
+) -> Result<Option<RegOffset>, BusError> {
     let mut parts = touch.parts().iter();
     match (parts.next(), parts.next()) {
-        (Some(p), None) if p.is_whole() => Ok(Some(p.register.offset.get())),
-        _ if touch.registers().any(|r| ours(r.offset.get())) => BusError::new(format!(
+        (Some(p), None) if p.is_whole() => Ok(Some(p.register.offset)),
+        _ if touch.registers().any(|r| ours(r.offset)) => BusError::new(format!(
             "{} does not write one whole register, and the device reads an address from it",
             touch.name()
         )),
@@ -129,6 +129,6 @@ pub(super) fn find_whole_register(
     }
 }
 
-pub(super) fn is(register: &AddressRegister, offset: u32) -> bool {
+pub(super) fn is_part_of(register: &AddressRegister, offset: RegOffset) -> bool {
     register.low == offset || register.high == Some(offset)
 }

@@ -1,5 +1,7 @@
 //! Lines of a plan's text: words, numbers, quoted text.
 
+use trace_core::PhysAddr;
+
 /// The error for text that is not a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column} of the plan: {reason}")]
@@ -43,11 +45,11 @@ pub(super) struct Fields<'a> {
     /// Byte position of the last field in the line.
     at: usize,
     /// Start of the arena, once it is known.
-    base: Option<u64>,
+    base: Option<PhysAddr>,
 }
 
 impl<'a> Fields<'a> {
-    pub fn new(line: usize, text: &'a str, base: Option<u64>) -> Self {
+    pub fn new(line: usize, text: &'a str, base: Option<PhysAddr>) -> Self {
         let whole = text.trim_end();
         Self {
             line,
@@ -105,7 +107,7 @@ impl<'a> Fields<'a> {
                 let base = self
                     .base
                     .ok_or_else(|| self.error("the line `arena` must come first".to_owned()))?;
-                let sum = base.checked_add(n);
+                let sum = base.checked_add(n).map(PhysAddr::get);
                 sum.ok_or_else(|| self.error(format!("{what}: beyond the last address")))
             }
         }

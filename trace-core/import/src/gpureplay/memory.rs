@@ -168,8 +168,8 @@ pub(super) fn parse(
                     .add(at, || format!("page {index} of {start:#x}, has {va:#x} at {pa:#x}"));
                 continue;
             }
-            if let Some(mapped) = tables.page(va)
-                && mapped != pa
+            if let Some(mapped) = tables.page(GpuVa::new(va))
+                && mapped.get() != pa
             {
                 odd.elsewhere
                     .add(at, || format!("{va:#x}, has {pa:#x}, but the tables have {mapped:#x}"));

@@ -5,7 +5,7 @@ use crate::bytes::Reader;
 use std::collections::HashMap;
 use trace_core::finding::Finding;
 use trace_core::recording::Page;
-use trace_core::{PAGE_SIZE, PhysAddr};
+use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 const FILE: &str = "gr_pgt";
 /// Marker after the last table.
@@ -26,31 +26,31 @@ pub(super) struct Table {
 /// The tables and the data before them.
 #[derive(Default)]
 pub(super) struct Tables {
-    pub(super) root: Option<u64>,
+    pub(super) root: Option<PhysAddr>,
     pub(super) memattr: u64,
     pub(super) transcfg: u64,
     pub(super) tables: Vec<Table>,
     /// Number of bytes of the file that were used.
     pub(super) used: u64,
-    by_address: HashMap<u64, usize>,
+    by_address: HashMap<PhysAddr, usize>,
 }
 
 impl Tables {
-    fn entry(&self, table: u64, index: u64) -> Option<u64> {
+    fn entry(&self, table: PhysAddr, index: u64) -> Option<u64> {
         let image = &self.tables.get(*self.by_address.get(&table)?)?.image;
         let at = usize::try_from(index).ok()?.checked_mul(8)?;
         Some(u64::from_le_bytes(*image.get(at..)?.first_chunk()?))
     }
 
     /// Returns the physical location of a page of GPU memory by the tables of this file, which has no blocks.
-    pub(super) fn page(&self, va: u64) -> Option<u64> {
+    pub(super) fn page(&self, va: GpuVa) -> Option<PhysAddr> {
         let mut table = self.root?;
         for level in 0..=LEAF_LEVEL {
-            let entry = self.entry(table, (va >> (39 - 9 * level)) & 511)?;
+            let entry = self.entry(table, (va.get() >> (39 - 9 * level)) & 511)?;
             if entry & 3 != VALID {
                 return None;
             }
-            table = entry & ADDRESS_MASK;
+            table = PhysAddr::new(entry & ADDRESS_MASK);
         }
         Some(table)
     }
@@ -72,10 +72,10 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> Tables {
             format!("the file states {size} bytes, but has {}", bytes.len()),
         ));
     }
-    (t.root, t.memattr, t.transcfg) = (Some(root & ADDRESS_MASK), memattr, transcfg);
+    (t.root, t.memattr, t.transcfg) = (Some(PhysAddr::new(root & ADDRESS_MASK)), memattr, transcfg);
 
     // Tables that are still expected, the next one last.
-    let mut expected = vec![(root & ADDRESS_MASK, 0u64)];
+    let mut expected = vec![(PhysAddr::new(root & ADDRESS_MASK), 0u64)];
     while let Some((address, level)) = expected.pop() {
         let at = r.at();
         let Some(header) = r.u64() else {
@@ -86,7 +86,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> Tables {
             ));
             return t;
         };
-        if header != address | level {
+        if header != address.get() | level {
             let found = if header == END_MARKER {
                 "the end marker".to_owned()
             } else {
@@ -117,7 +117,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> Tables {
             return t;
         }
         t.tables.push(Table {
-            at: PhysAddr::new(address),
+            at: address,
             image: Box::new(*image),
         });
         if level < LEAF_LEVEL {
@@ -128,7 +128,7 @@ pub(super) fn parse(bytes: &[u8], findings: &mut Vec<Finding>) -> Tables {
             expected.extend(
                 children
                     .filter(|e| e & 3 == VALID)
-                    .map(|e| (e & ADDRESS_MASK, level + 1)),
+                    .map(|e| (PhysAddr::new(e & ADDRESS_MASK), level + 1)),
             );
             if let Some(new) = expected.get_mut(first..) {
                 new.reverse();
@@ -207,9 +207,9 @@ pub(super) mod tests {
         assert!(f.is_empty(), "{f:?}");
         assert_eq!(t.used, bytes.len() as u64);
         assert_eq!(t.tables.len(), 4);
-        assert_eq!(t.page(0x40_2000), Some(0x9000));
-        assert_eq!(t.page(0x40_3000), Some(0xa000));
-        assert_eq!(t.page(0x40_4000), None);
+        assert_eq!(t.page(GpuVa::new(0x40_2000)), Some(PhysAddr::new(0x9000)));
+        assert_eq!(t.page(GpuVa::new(0x40_3000)), Some(PhysAddr::new(0xa000)));
+        assert_eq!(t.page(GpuVa::new(0x40_4000)), None);
         assert_eq!((t.memattr, t.transcfg), (0x4c8d_888d_8f88, 6));
     }
 

@@ -10,7 +10,7 @@ use trace_core::{GpuVa, PAGE_SIZE, PhysAddr};
 
 impl RecordingBuilder<'_> {
     /// Names an allocation, once.
-    pub(super) fn buffer(&mut self, at: u64, blob: &Blob) {
+    pub(super) fn buffer(&mut self, at: GpuVa, blob: &Blob) {
         let bytes = blob.content.bytes;
         // A replay numbers copies of memory by the first use of a location; a buffer has the number of its first copy.
         let mut number = None;
@@ -33,7 +33,7 @@ impl RecordingBuilder<'_> {
             name,
             role: BufferRole::Shared,
             address_space: 0,
-            va: GpuVa::new(at),
+            va: at,
             bytes,
             element: element.unwrap_or(ElementType::U8),
         });
@@ -138,7 +138,7 @@ impl RecordingBuilder<'_> {
                     name,
                     role: BufferRole::Shared,
                     address_space: 0,
-                    va: GpuVa::new(at),
+                    va: at,
                     bytes,
                     element: ElementType::U8,
                 });

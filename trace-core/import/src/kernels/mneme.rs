@@ -28,9 +28,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 use trace_core::recording::{CallWindow, ElementType, MemoryBuilder, Recording};
-use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Value of [`trace_core::recording::Identity::source`] for a recording made from such a database.
 pub const SOURCE: &str = "mneme";
@@ -163,10 +163,10 @@ fn whole_from(file: &mut Snapshot<'_>, variables: u64, store: &mut MemoryBuilder
         let at = file.at();
         let (name, bytes, address) = variable(file)?;
         let field = file.at();
-        let phase = (address % PAGE_SIZE as u64) as usize;
+        let phase = address.in_page();
         let content = file.content(field, bytes, phase, store, "a variable")?;
         let variable = Variable {
-            at: Some(GpuVa::new(address)),
+            at: Some(address),
             content,
         };
         state.add_variable(file, at, name, variable)?;
@@ -175,10 +175,10 @@ fn whole_from(file: &mut Snapshot<'_>, variables: u64, store: &mut MemoryBuilder
         let at = file.at();
         let (_, bytes, address) = allocation(file)?;
         let field = file.at();
-        let phase = (address % PAGE_SIZE as u64) as usize;
+        let phase = address.in_page();
         let content = file.content(field, bytes, phase, store, "an allocation")?;
         let label = label(file)?;
-        state.add_blob(file, at, GpuVa::new(address), Blob { content, label })?;
+        state.add_blob(file, at, address, Blob { content, label })?;
     }
     state.arguments = file.arguments()?;
     file.end()?;
@@ -217,14 +217,14 @@ fn read_diff_snapshot(
         let at = file.at();
         let (name, bytes, address) = variable(file)?;
         let known = before.variables.get(&name);
-        let Some(known) = known.filter(|v| v.content.bytes == bytes && v.at == Some(GpuVa::new(address))) else {
+        let Some(known) = known.filter(|v| v.content.bytes == bytes && v.at == Some(address)) else {
             let message =
                 format!("the variable {name}, {bytes} bytes at {address:#x}, did not exist before the launch");
             return Err(file.malformed(at, message));
         };
         let content = file.read_changes(&known.content, store, &name)?;
         let variable = Variable {
-            at: Some(GpuVa::new(address)),
+            at: Some(address),
             content,
         };
         state.add_variable(file, at, name, variable)?;
@@ -242,37 +242,33 @@ fn read_diff_snapshot(
         let at = file.at();
         let (_, bytes, address) = allocation(file)?;
         let label = label(file)?;
-        let Some(known) = before
-            .blobs
-            .get(&GpuVa::new(address))
-            .filter(|b| b.content.bytes == bytes)
-        else {
+        let Some(known) = before.blobs.get(&address).filter(|b| b.content.bytes == bytes) else {
             let message = format!("{bytes} bytes at {address:#x} were not allocated before the launch");
             return Err(file.malformed(at, message));
         };
         let content = file.read_changes(&known.content, store, "an allocation")?;
-        state.add_blob(file, at, GpuVa::new(address), Blob { content, label })?;
+        state.add_blob(file, at, address, Blob { content, label })?;
     }
     file.end()?;
     Ok(state)
 }
 
 /// Reads name, size and address of a variable.
-fn variable(file: &mut Snapshot<'_>) -> Result<(String, u64, u64), ImportError> {
+fn variable(file: &mut Snapshot<'_>) -> Result<(String, u64, GpuVa), ImportError> {
     let name = file.name("the name of a variable")?;
     let field = file.at();
     let bytes = file.u64("the size of a variable")?;
-    let address = file.u64("the address of a variable")?;
+    let address = GpuVa::new(file.u64("the address of a variable")?);
     file.check_range(field, address, bytes, "a variable")?;
     Ok((name, bytes, address))
 }
 
 /// Reads the allocated bytes, requested bytes and address of an allocation.
-fn allocation(file: &mut Snapshot<'_>) -> Result<(u64, u64, u64), ImportError> {
+fn allocation(file: &mut Snapshot<'_>) -> Result<(u64, u64, GpuVa), ImportError> {
     let taken = file.u64("the size of an allocation")?;
     let field = file.at();
     let bytes = file.u64("the size of an allocation")?;
-    let address = file.u64("the address of an allocation")?;
+    let address = GpuVa::new(file.u64("the address of an allocation")?);
     file.check_range(field, address, bytes, "an allocation")?;
     Ok((taken, bytes, address))
 }

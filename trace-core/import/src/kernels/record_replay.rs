@@ -127,13 +127,13 @@ fn before(file: &mut Snapshot<'_>, store: &mut MemoryBuilder) -> Result<State, I
     }
     while file.at() < file.bytes() {
         let at = file.at();
-        let address = file.u64("the address of an allocation")?;
+        let address = GpuVa::new(file.u64("the address of an allocation")?);
         let field = file.at();
         let bytes = file.u64("the size of an allocation")?;
         file.check_range(field, address, bytes, "an allocation")?;
-        let phase = (address % trace_core::PAGE_SIZE as u64) as usize;
+        let phase = address.in_page();
         let content = file.content(field, bytes, phase, store, "an allocation")?;
-        state.add_blob(file, at, GpuVa::new(address), Blob { content, label: None })?;
+        state.add_blob(file, at, address, Blob { content, label: None })?;
     }
     Ok(state)
 }

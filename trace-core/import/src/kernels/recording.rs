@@ -28,7 +28,7 @@ pub const DATABASE: &str = "kernel-database";
 /// Maximum size of a copy, bytes: longer ranges become several copies.
 const PIECE: u64 = 64 << 20;
 /// Address of variables with an unknown location, if there is no room after the allocation range.
-const SPARE: u64 = 0x1000_0000;
+const SPARE: GpuVa = GpuVa::new(0x1000_0000);
 /// Maximum number of characters of a kernel's name in notes.
 const MAX_NAME_CHARS: usize = 240;
 /// Names of the calls for copies of memory, in the order of the list of names.
@@ -105,9 +105,9 @@ pub(super) struct RecordingBuilder<'a> {
     /// Current allocations: address and size in bytes.
     pub taken: BTreeMap<GpuVa, u64>,
     /// Variables by name: address and size in bytes.
-    pub variables: BTreeMap<String, (u64, u64)>,
+    pub variables: BTreeMap<String, (GpuVa, u64)>,
     /// Address of the next variable with an unknown location.
-    pub next: u64,
+    pub next: GpuVa,
     /// Known contents of each frame.
     pub frames: BTreeMap<u64, PageId>,
     /// Changed frames, by the event before which they changed.
@@ -116,9 +116,9 @@ pub(super) struct RecordingBuilder<'a> {
     /// Names of buffers, each with the number of the next buffer of that name.
     pub names: BTreeMap<String, u32>,
     /// Buffers: address and size in bytes.
-    pub placed: BTreeSet<(u64, u64)>,
+    pub placed: BTreeSet<(GpuVa, u64)>,
     /// Number of copies of memory before a launch so far, by address and size: a replay uses these numbers.
-    pub copies: BTreeMap<(u64, u64), usize>,
+    pub copies: BTreeMap<(GpuVa, u64), usize>,
     /// Variables that are listed with their module.
     pub globals: BTreeSet<(u32, String)>,
     pub labels: Vec<BufferDetails>,
@@ -131,7 +131,7 @@ impl<'a> RecordingBuilder<'a> {
     fn new(database: &'a Database) -> Self {
         let window = database.window;
         let behind = window.base.checked_add(window.bytes);
-        let next = behind.and_then(|e| e.get().checked_next_multiple_of(PAGE_SIZE as u64));
+        let next = behind.and_then(|e| e.align_up(PAGE_SIZE as u64));
         let metadata = ApiTraceMetadata {
             api: Api::Cuda,
             window,
@@ -153,7 +153,7 @@ impl<'a> RecordingBuilder<'a> {
             findings: Vec::new(),
             taken: BTreeMap::new(),
             variables: BTreeMap::new(),
-            next: next.filter(|n| *n < 1 << (VA_BITS - 1)).unwrap_or(SPARE),
+            next: next.filter(|n| n.get() < 1 << (VA_BITS - 1)).unwrap_or(SPARE),
             frames: BTreeMap::new(),
             changes: Vec::new(),
             buffers: Vec::new(),
@@ -206,7 +206,7 @@ impl<'a> RecordingBuilder<'a> {
         let counts = [launches, own];
         self.snapshot(0, function, counts);
         for (at, blob) in &before.blobs {
-            self.buffer(at.get(), blob);
+            self.buffer(*at, blob);
         }
         self.copies_of_state(&before, &lacking);
         self.waited();
@@ -364,18 +364,18 @@ impl<'a> RecordingBuilder<'a> {
         let known = self.variables.get(name).copied();
         let wrong = |what: String| Err(ImportError::malformed(&self.database.path, FilePosition::Whole, what));
         let at = match (known, v.at) {
-            (Some((at, size)), reported) if size == bytes && reported.is_none_or(|t| t == GpuVa::new(at)) => at,
+            (Some((at, size)), reported) if size == bytes && reported.is_none_or(|t| t == at) => at,
             (Some((at, size)), reported) => {
                 let now = reported.map_or_else(String::new, |t| format!(" at {t:#x}"));
                 return wrong(format!(
                     "the variable {name} is {size} bytes at {at:#x} in one snapshot and {bytes} bytes{now} in another"
                 ));
             }
-            (None, Some(at)) => at.get(),
+            (None, Some(at)) => at,
             (None, None) => {
                 let (at, pages) = (self.next, v.content.pages.len() as u64);
                 let end = at.checked_add(pages.max(1) * PAGE_SIZE as u64);
-                let Some(end) = end.filter(|e| *e <= 1 << VA_BITS) else {
+                let Some(end) = end.filter(|e| e.get() <= 1 << VA_BITS) else {
                     return wrong(format!(
                         "the variable {name} of {bytes} bytes does not fit into the address range"
                     ));
@@ -388,7 +388,7 @@ impl<'a> RecordingBuilder<'a> {
             }
         };
         self.variables.insert(name.to_owned(), (at, bytes));
-        v.at = Some(GpuVa::new(at));
+        v.at = Some(at);
         Ok(())
     }
 

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
-use trace_core::PAGE_SIZE;
 use trace_core::mmu::VA_BITS;
 use trace_core::progress::Progress;
 use trace_core::recording::{MemoryBuilder, Page, PageId};
+use trace_core::{GpuVa, PAGE_SIZE};
 
 /// Maximum size of a name, bytes: mangled names of templates are long.
 pub(super) const MAX_NAME: u64 = 1 << 16;
@@ -190,8 +190,8 @@ impl<'a> Snapshot<'a> {
     }
 
     /// Checks a range of device addresses whose size was read at byte `field`.
-    pub fn check_range(&self, field: u64, at: u64, bytes: u64, what: &str) -> Result<(), ImportError> {
-        let fits = at.checked_add(bytes).is_some_and(|end| end <= 1 << VA_BITS);
+    pub fn check_range(&self, field: u64, at: GpuVa, bytes: u64, what: &str) -> Result<(), ImportError> {
+        let fits = at.checked_add(bytes).is_some_and(|end| end.get() <= 1 << VA_BITS);
         if fits {
             return Ok(());
         }

@@ -5,6 +5,7 @@
 //! from memory or from another register is unknown, and conditions count as true.
 
 use std::collections::BTreeMap;
+use trace_core::GpuVa;
 
 /// Maximum nesting depth of indirect commands; the hardware has less.
 const MAX_DEPTH: u8 = 8;
@@ -66,12 +67,12 @@ pub(super) struct RegisterWrite {
 }
 
 /// Buffers with their contents, by address.
-pub(super) type Buffers = BTreeMap<u64, Vec<u8>>;
+pub(super) type Buffers = BTreeMap<GpuVa, Vec<u8>>;
 
 /// A state group that draws load.
 #[derive(Clone, Copy)]
 struct Group {
-    at: u64,
+    at: GpuVa,
     words: u32,
     modes: u32,
 }
@@ -115,18 +116,18 @@ impl<'a> Walk<'a> {
     }
 
     /// Executes `words` words at an address.
-    pub(super) fn commands(&mut self, at: u64, words: u32) {
+    pub(super) fn commands(&mut self, at: GpuVa, words: u32) {
         self.run(at, words, 0);
     }
 
     /// Returns the bytes of a buffer from an address on.
-    fn bytes(&self, at: u64) -> Option<&'a [u8]> {
+    fn bytes(&self, at: GpuVa) -> Option<&'a [u8]> {
         let (start, contents) = self.buffers.range(..=at).next_back()?;
-        let rest = contents.get(usize::try_from(at - start).ok()?..)?;
+        let rest = contents.get(usize::try_from(at - *start).ok()?..)?;
         (!rest.is_empty()).then_some(rest)
     }
 
-    fn run(&mut self, at: u64, words: u32, depth: u8) {
+    fn run(&mut self, at: GpuVa, words: u32, depth: u8) {
         let Some(bytes) = self.bytes(at).filter(|_| depth < MAX_DEPTH) else {
             self.walked.missing += u64::from(words > 0);
             return;
@@ -186,7 +187,7 @@ impl<'a> Walk<'a> {
     fn opcode(&mut self, opcode: u32, words: &[u32], depth: u8) {
         let generation = self.generation;
         let word = |n: usize| words.get(n).copied().unwrap_or(0);
-        let wide = |n: usize| u64::from(word(n + 1)) << 32 | u64::from(word(n));
+        let wide = |n: usize| GpuVa::new(u64::from(word(n + 1)) << 32 | u64::from(word(n)));
         if DRAWS.contains(&opcode) || (opcode == DRAW_INDX_2 && generation < 5) {
             self.walked.draws += 1;
             // Taken out first, so that a group cannot load groups again.
@@ -199,7 +200,7 @@ impl<'a> Walk<'a> {
             INDIRECT_BUFFER | INDIRECT_BUFFER_PFD | INDIRECT_BUFFER_CHAIN if generation >= 5 => {
                 self.run(wide(0), word(2), depth + 1);
             }
-            INDIRECT_BUFFER | INDIRECT_BUFFER_PFD => self.run(u64::from(word(0)), word(1), depth + 1),
+            INDIRECT_BUFFER | INDIRECT_BUFFER_PFD => self.run(GpuVa::new(u64::from(word(0))), word(1), depth + 1),
             SET_DRAW_STATE if generation >= 4 => self.draw_state(words, depth),
             // Kind 4 is registers; if the top bit is set, the value is added to that of another register.
             SET_CONSTANT if generation == 2 && word(0) >> 16 & 0xf == 4 => {
@@ -243,7 +244,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Executes consecutive command buffers, one for each bin or draw.
-    fn repeated(&mut self, at: u64, words: u32, times: u32, depth: u8) {
+    fn repeated(&mut self, at: GpuVa, words: u32, times: u32, depth: u8) {
         for n in 0..u64::from(times) {
             if self.left == 0 {
                 self.walked.endless = true;
@@ -261,7 +262,7 @@ impl<'a> Walk<'a> {
             let word = |n: usize| group.get(n).copied().unwrap_or(0);
             let (flags, id) = (word(0) >> 16 & 0xf, (word(0) >> 24 & 0x1f) as usize);
             let set = Group {
-                at: u64::from(word(2)) << 32 | u64::from(word(1)),
+                at: GpuVa::new(u64::from(word(2)) << 32 | u64::from(word(1))),
                 words: word(0) & 0xffff,
                 modes: word(0) >> 20 & 0xf,
             };
@@ -329,7 +330,7 @@ mod tests {
     fn walk(generation: u32, buffers: &[(u64, &[u32])]) -> (Vec<(u32, u32)>, WalkSummary) {
         let buffers: Buffers = buffers
             .iter()
-            .map(|(at, words)| (*at, words.iter().flat_map(|w| w.to_le_bytes()).collect()))
+            .map(|(at, words)| (GpuVa::new(*at), words.iter().flat_map(|w| w.to_le_bytes()).collect()))
             .collect();
         let mut writes = Vec::new();
         let mut write = |w: RegisterWrite| writes.push((w.register, w.value));

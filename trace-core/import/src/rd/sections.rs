@@ -10,6 +10,7 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use trace_core::GpuVa;
 use trace_core::progress::Progress;
 
 /// Maximum number of consecutive sections of unknown kinds: a file with more is another format, or damaged.
@@ -235,11 +236,12 @@ pub(super) fn word(bytes: &[u8]) -> u32 {
 }
 
 /// Reads address and length from a section: two words, and a third with the upper half of the address.
-pub(super) fn address(section: &Section, path: &Path) -> Result<(u64, u32), ImportError> {
+pub(super) fn address(section: &Section, path: &Path) -> Result<(GpuVa, u32), ImportError> {
     let mut words = section.bytes.chunks_exact(4).map(word);
     let (Some(low), Some(length)) = (words.next(), words.next()) else {
         let message = format!("an address of {} bytes (expected 8 or 12)", section.bytes.len());
         return Err(ImportError::malformed(path, FilePosition::Byte(section.at), message));
     };
-    Ok((u64::from(words.next().unwrap_or(0)) << 32 | u64::from(low), length))
+    let high = words.next().unwrap_or(0);
+    Ok((GpuVa::new(u64::from(high) << 32 | u64::from(low)), length))
 }

@@ -29,12 +29,12 @@ impl EntryPosition {
                     return Err(NamingError::ByHand { key, how });
                 }
                 let base = fact("base").unwrap_or(0);
-                let number = u64::from(offset)
+                let number = u64::from(offset.get())
                     .checked_sub(base)
                     .ok_or(NamingError::BeforeBase(key))?;
                 ("register", number, 0)
             }
-            Key::Memory { space, address } => ("memory", address, space),
+            Key::Memory { space, address } => ("memory", address.get(), space),
         };
         if doc.get(list).is_some_and(|l| l.as_array_of_tables().is_none()) {
             let how = "as a list in another form";

@@ -68,7 +68,7 @@ pub(super) fn begin(doc: &mut DocumentMut, head: &MapHeader, place: &EntryPositi
 pub(super) fn widen(doc: &mut DocumentMut, said: &NameEntry) {
     let NameEntry::Register(r) = said else { return };
     let bytes = if r.wide { 8 } else { u64::from(r.width) };
-    let end = (u64::from(r.offset) + bytes).next_multiple_of(4);
+    let end = (u64::from(r.offset.get()) + bytes).next_multiple_of(4);
     if let Some(map) = doc.get_mut("map")
         && whole(map.get("window")).is_some_and(|w| w < end && end <= MAX_WINDOW)
         && let Some(window) = map.get_mut("window").and_then(Item::as_value_mut)

@@ -32,7 +32,7 @@ fn field(name: &str, hi: u32, lo: u32, kind: FieldKind) -> NamedField {
 
 fn register(name: &str, offset: u32, fields: Vec<NamedField>) -> NameEntry {
     NameEntry::Register(NamedRegister {
-        offset,
+        offset: RegOffset::new(offset),
         name: name.into(),
         access: AccessRule::ReadWrite,
         width: 4,
@@ -78,7 +78,7 @@ fn names_are_added_to_a_new_map_file() {
     assert_eq!(map(&second.text).window_bytes(), 0x204);
     let range = NameEntry::Memory(NamedRange {
         space: 0,
-        address: 0xffff_b005_c000,
+        address: GpuVa::new(0xffff_b005_c000),
         bytes: 0x1000,
         name: "ring".into(),
         doc: "Commands.".into(),
@@ -185,7 +185,7 @@ fn hand_written_map_text_is_preserved() {
         .collect::<Vec<_>>();
     assert!(changed.len() <= 5, "{changed:?}");
     // After undo, the file has its old text.
-    let key = Key::Register(0x14);
+    let key = Key::Register(RegOffset::new(0x14));
     let back = replace_entry(
         &written.text,
         &head(),
@@ -220,13 +220,27 @@ fn shared_enumeration_is_not_changed_for_one_register() {
 #[test]
 fn removed_name_and_enumeration_can_be_restored() {
     let first = set_entry("", &head(), &register("A", 0, vec![field("mode", 3, 1, modes())])).unwrap();
-    let out = replace_entry(&first.text, &head(), Key::Register(0), first.new.as_deref(), None).unwrap();
+    let out = replace_entry(
+        &first.text,
+        &head(),
+        Key::Register(RegOffset::ZERO),
+        first.new.as_deref(),
+        None,
+    )
+    .unwrap();
     assert_eq!(map(&out).registers().count(), 0);
     assert!(!out.contains("[enum."), "{out}");
-    let back = replace_entry(&out, &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
+    let back = replace_entry(
+        &out,
+        &head(),
+        Key::Register(RegOffset::ZERO),
+        None,
+        first.new.as_deref(),
+    )
+    .unwrap();
     assert_eq!(back, first.text);
     // The entry can also be restored into an empty file.
-    let restored = replace_entry("", &head(), Key::Register(0), None, first.new.as_deref()).unwrap();
+    let restored = replace_entry("", &head(), Key::Register(RegOffset::ZERO), None, first.new.as_deref()).unwrap();
     assert_eq!(
         map(&restored).at(RegOffset::ZERO).unwrap().layout.fields[0].text(2),
         "on"
@@ -259,8 +273,15 @@ fn unwritable_register_names_are_refused_with_a_reason() {
     // An entry that a user changed in the meantime stays.
     let written = set_entry("", &head(), &entry).unwrap();
     let by_hand = written.text.replace("Starts it.", "Mine.");
-    let e = replace_entry(&by_hand, &head(), Key::Register(0x34), written.new.as_deref(), None).unwrap_err();
-    assert_eq!(e, NamingError::Changed(Key::Register(0x34)));
+    let e = replace_entry(
+        &by_hand,
+        &head(),
+        Key::Register(RegOffset::new(0x34)),
+        written.new.as_deref(),
+        None,
+    )
+    .unwrap_err();
+    assert_eq!(e, NamingError::Changed(Key::Register(RegOffset::new(0x34))));
 }
 
 #[test]

@@ -127,7 +127,7 @@ pub fn run(
     let timeline = opened.timeline()?;
     let span = timeline.jobs.iter().find(|j| j.index == job);
     let submit = span.map_or(0, |s| s.submit_event);
-    let head = span.map_or(0, |s| s.head_va.get());
+    let head = span.map_or(GpuVa::ZERO, |s| s.head_va);
     let space = debug::find_job_space(recording, submit).unwrap_or(0);
     let position = match arguments.position {
         Some(p) => {
@@ -199,7 +199,7 @@ impl FollowedThread {
         Report {
             job: self.job,
             position: self.position,
-            job_va: format_hex(trace.job),
+            job_va: format_hex(trace.job.get()),
             shader_va: format_hex(trace.shader.get()),
             workgroup: self.workgroup,
             thread: self.thread,
@@ -317,19 +317,19 @@ fn clause_address(f: &ThreadTrace, step: usize) -> u64 {
 }
 
 /// Returns a chain at its submission; `None` if its memory is unknown.
-fn read_chain(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<JobChain> {
+fn read_chain(opened: &SourceRecording, head: GpuVa, space: u32, submit: u64) -> Option<JobChain> {
     let memory = kinescope_session::lookup::memory_at(&opened.recording, space, submit)?;
-    find_family(&opened.recording).read_chain(&memory, GpuVa::new(head))
+    find_family(&opened.recording).read_chain(&memory, head)
 }
 
 /// Returns the number of jobs of a chain at its submission; `None` if it is unknown, or the chain has no valid end.
-fn chain_length(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u64> {
+fn chain_length(opened: &SourceRecording, head: GpuVa, space: u32, submit: u64) -> Option<u64> {
     let chain = read_chain(opened, head, space, submit)?;
     (chain.end == ChainEnd::End).then_some(chain.jobs.len() as u64)
 }
 
 /// Returns the index of the first compute job of a chain.
-fn find_first_compute(opened: &SourceRecording, head: u64, space: u32, submit: u64) -> Option<u32> {
+fn find_first_compute(opened: &SourceRecording, head: GpuVa, space: u32, submit: u64) -> Option<u32> {
     let chain = read_chain(opened, head, space, submit)?;
     let first = chain.jobs.iter().position(|j| j.work() == JobWork::Compute);
     first.and_then(|n| u32::try_from(n).ok())

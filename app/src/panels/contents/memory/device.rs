@@ -113,11 +113,7 @@ fn bar(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui
         ui.add_space(8.0);
         let found = go_to(view, ui, |_, search| parse_address(doc, api_trace, search));
         if let Some(va) = found {
-            doc.select(Selection::Memory {
-                space: 0,
-                va: va,
-                bytes: 1,
-            });
+            doc.select(Selection::Memory { space: 0, va, bytes: 1 });
         }
         view_as(view, ui);
         let launch = doc.current_launch().is_some();

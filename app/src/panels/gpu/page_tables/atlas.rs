@@ -75,7 +75,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
         walk::ui(doc, view, actions, &mut child);
         if let Some((space, va)) = went {
             view.space = space;
-            view.pick(doc, va.get(), 4096);
+            view.pick(doc, va, 4096);
             // The address is brought into view, although it was selected here.
             view.atlas.seen = None;
         }
@@ -206,14 +206,14 @@ fn view_geometry(atlas: &Atlas, map: &AddressMap, rect: Rect) -> ViewGeometry {
 }
 
 /// Returns the cell under a point: the range that is drawn in one piece.
-fn under(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, at: Pos2) -> Option<Range<u64>> {
+fn under(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, at: Pos2) -> Option<Range<GpuVa>> {
     match atlas.shape {
         Shape::Square => {
             let page = atlas.square.page_at(s.view, at)?;
             let level = (f64::from(draw::MIN_CELL) / atlas.square.page()).log2().ceil().max(0.0) as u32;
             let shift = 2 * level.min(18);
             let first = page >> shift << shift;
-            Some(first << 12..(first + (1u64 << shift)) << 12)
+            Some(GpuVa::from_page(first)?..GpuVa::from_page(first + (1u64 << shift))?)
         }
         Shape::Strips => {
             let (x, y) = (
@@ -227,7 +227,7 @@ fn under(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, at: Pos2) -> Option<
     }
 }
 
-fn spot(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, va: u64) -> Option<Pos2> {
+fn spot(atlas: &Atlas, map: &AddressMap, s: &ViewGeometry, va: GpuVa) -> Option<Pos2> {
     match atlas.shape {
         Shape::Square => Some(atlas.square.point_of(s.view, va)),
         Shape::Strips => atlas.strips.point_of(map, &s.layout, s.bars, va),
@@ -243,7 +243,7 @@ fn place(view: &mut View, map: &AddressMap, rect: Rect) {
         atlas.seen = view.at.map(|va| (view.space, va));
         atlas.zooming = None;
         match atlas.shape {
-            Shape::Square => atlas.square.fit(rect, &GpuVa::get_range(&map.extent())),
+            Shape::Square => atlas.square.fit(rect, &map.extent()),
             Shape::Strips => atlas.strips.fit(map, camera::bars(rect)),
         }
     }
@@ -254,11 +254,11 @@ fn place(view: &mut View, map: &AddressMap, rect: Rect) {
     atlas.seen = at;
     let Some((_, va)) = at else { return };
     let s = view_geometry(atlas, map, rect);
-    let inside = spot(atlas, map, &s, va.get()).is_some_and(|q| rect.shrink(16.0).contains(q));
+    let inside = spot(atlas, map, &s, va).is_some_and(|q| rect.shrink(16.0).contains(q));
     if !inside {
         match atlas.shape {
-            Shape::Square => atlas.square.centre(va.get()),
-            Shape::Strips => atlas.strips.centre(map, s.bars, va.get()),
+            Shape::Square => atlas.square.centre(va),
+            Shape::Strips => atlas.strips.centre(map, s.bars, va),
         }
     }
 }
@@ -370,7 +370,7 @@ fn canvas(
         response.request_focus();
         if let Some(va) = mapped {
             view.pick(doc, va, 4096);
-            view.atlas.seen = Some((view.space, GpuVa::new(va)));
+            view.atlas.seen = Some((view.space, va));
         }
     }
     if !response.dragged() {
@@ -383,7 +383,7 @@ fn canvas(
 fn selected(view: &View, ui: &Ui, map: &AddressMap, s: &ViewGeometry) {
     let Some(va) = view.at else { return };
     let p = palette(ui);
-    let Some(from) = spot(&view.atlas, map, s, va.get()) else {
+    let Some(from) = spot(&view.atlas, map, s, va) else {
         return;
     };
     let painter = ui.painter().with_clip_rect(s.view);
@@ -392,7 +392,7 @@ fn selected(view: &View, ui: &Ui, map: &AddressMap, s: &ViewGeometry) {
         if place.space != view.space {
             continue;
         }
-        if let Some(to) = spot(&view.atlas, map, s, place.run.va.get())
+        if let Some(to) = spot(&view.atlas, map, s, place.run.va)
             && (near.contains(to) || near.contains(from))
         {
             links::arc(&painter, from, to, p.warning, p.background);

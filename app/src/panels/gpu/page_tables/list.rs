@@ -27,7 +27,7 @@ fn span_pixels(pages: u64, max: f32) -> f32 {
 /// A row: pages of one mapping, and another address of these pages.
 struct Row {
     run: MappedRun,
-    other: Option<u64>,
+    other: Option<GpuVa>,
 }
 
 /// Returns a row of the list. The mapping that holds a marked span describes it.
@@ -44,24 +44,17 @@ fn row_at(space: &SpaceFact, mark: Option<Mark>, row: usize) -> Option<Row> {
                     rights,
                     content: PageContent::None,
                 },
-                other: s.other.map(GpuVa::get),
+                other: s.other,
             })
         }
     }
 }
 
 /// Returns the row that holds an address.
-fn row_of(space: &SpaceFact, mark: Option<Mark>, va: u64) -> Option<usize> {
+fn row_of(space: &SpaceFact, mark: Option<Mark>, va: GpuVa) -> Option<usize> {
     match mark {
-        None => space
-            .mappings
-            .partition_point(|m| m.va <= GpuVa::new(va))
-            .checked_sub(1),
-        Some(m) => space
-            .marks
-            .spans(m)
-            .partition_point(|s| s.va <= GpuVa::new(va))
-            .checked_sub(1),
+        None => space.mappings.partition_point(|m| m.va <= va).checked_sub(1),
+        Some(m) => space.marks.spans(m).partition_point(|s| s.va <= va).checked_sub(1),
     }
 }
 
@@ -95,7 +88,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
     let table = Table::head(&mut child, actions.tables.state(TABLE), TABLE, &columns(mark));
     let mut list = view.list;
     let at = view.at;
-    let shown = row_of(space, mark, at.unwrap_or(GpuVa::ZERO).get());
+    let shown = row_of(space, mark, at.unwrap_or(GpuVa::ZERO));
     if std::mem::take(&mut view.reveal)
         && let Some(row) = shown.filter(|_| at.is_some())
     {
@@ -169,7 +162,7 @@ pub fn ui(doc: &mut Document, view: &mut View, actions: &mut UiActions, ui: &mut
     view.list = list;
     if let Some(m) = chosen {
         view.frame(m.va, m.pages);
-        view.pick(doc, m.va.get(), 1);
+        view.pick(doc, m.va, 1);
     }
     let rect = Rect::from_min_max(pos2(full.left(), full.bottom() - legend), full.max);
     legend_row(view.colour_by, ui, rect);
@@ -180,7 +173,7 @@ fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &MappedRun, bar: Rect) {
     let from = space.runs.partition_point(|r| r.end() <= m.va);
     let to = space.runs.partition_point(|r| r.va < m.end());
     let list = &space.runs[from.min(to)..to];
-    let x = |va: u64| bar.left() + bar.width() * ((va - m.va.get()) as f64 / (m.pages * 4096) as f64) as f32;
+    let x = |va: GpuVa| bar.left() + bar.width() * ((va - m.va) as f64 / (m.pages * 4096) as f64) as f32;
     let mut mesh = Mesh::default();
     let mut draw = |want: PageContent, min: f32| {
         let mut last = f32::MIN;
@@ -191,8 +184,8 @@ fn spans(by: ColourBy, ui: &Ui, space: &SpaceFact, m: &MappedRun, bar: Rect) {
             if r.content != want {
                 continue;
             }
-            let x0 = x(r.va.max(m.va).get());
-            let x1 = x(r.end().min(m.end()).get()).max(x0 + min);
+            let x0 = x(r.va.max(m.va));
+            let x1 = x(r.end().min(m.end())).max(x0 + min);
             if x1 - last >= 0.5 {
                 let at = Rect::from_min_max(pos2(x0, bar.top()), pos2(x1, bar.bottom()));
                 paint(&mut mesh, at, colour(p, by, r), r.content);

@@ -18,14 +18,10 @@ const WALK: f32 = 176.0;
 const WHEEL: f32 = 40.0;
 
 /// Returns the content that wins if several kinds share a cell.
-fn cell_run(space: &SpaceFact, va: u64, end: u64) -> Option<MappedRun> {
-    let from = space.runs.partition_point(|r| r.end() <= GpuVa::new(va));
+fn cell_run(space: &SpaceFact, va: GpuVa, end: GpuVa) -> Option<MappedRun> {
+    let from = space.runs.partition_point(|r| r.end() <= va);
     let mut best: Option<MappedRun> = None;
-    for r in space.runs[from..]
-        .iter()
-        .take_while(|r| r.va < GpuVa::new(end))
-        .take(64)
-    {
+    for r in space.runs[from..].iter().take_while(|r| r.va < end).take(64) {
         let rank = |c: PageContent| match c {
             PageContent::None => 0,
             PageContent::Zero => 1,
@@ -158,24 +154,20 @@ pub fn ui(doc: &mut Document, view: &mut View, ui: &mut Ui, space: &SpaceFact) {
     });
     let Some(page) = under else { return };
     wheel(view, ui, page);
-    let va = page << 12;
+    let va = GpuVa::new(page << 12);
     if response.clicked() {
         response.request_focus();
         // A cell of many pages stands for the first of them that is mapped.
         let end = va.saturating_add(per_cell << 12);
-        let n = space.mappings.partition_point(|m| m.end() <= GpuVa::new(va));
-        let mapped = space
-            .mappings
-            .get(n)
-            .filter(|m| m.va < GpuVa::new(end))
-            .map(|m| m.va.max(GpuVa::new(va)));
-        view.pick(doc, mapped.unwrap_or(GpuVa::new(va)).get(), 4096);
+        let n = space.mappings.partition_point(|m| m.end() <= va);
+        let mapped = space.mappings.get(n).filter(|m| m.va < end).map(|m| m.va.max(va));
+        view.pick(doc, mapped.unwrap_or(va), 4096);
     }
-    if let Some(r) = place(GpuVa::new(va)) {
+    if let Some(r) = place(va) {
         ui.painter()
             .rect_stroke(r, 0.0, Stroke::new(1.0, p.read), StrokeKind::Outside);
     }
-    let message = walk::describe_walk(doc, view.space, GpuVa::new(va));
+    let message = walk::describe_walk(doc, view.space, va);
     response.on_hover_text_at_pointer(RichText::new(message).font(mono_small()));
 }
 
@@ -187,12 +179,12 @@ fn cells(view: &View, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
     let mut mesh = Mesh::default();
     let gap = if px >= 4.0 { 1.0 } else { 0.0 };
     for i in 0..view.cells() {
-        let va = (view.first_page + (i << cell)) << 12;
+        let va = GpuVa::new((view.first_page + (i << cell)) << 12);
         let end = va.saturating_add(bytes);
         let Some(run) = cell_run(space, va, end) else { continue };
         let mut ink = colour(p, view.colour_by, &run);
         if let Some(mark) = view.mark
-            && space.marks.find_span(mark, GpuVa::new(va), GpuVa::new(end)).is_none()
+            && space.marks.find_span(mark, va, end).is_none()
         {
             ink = mix_colours(ink, p.background, 0.8);
         }
@@ -214,10 +206,10 @@ fn cells(view: &View, ui: &Ui, space: &SpaceFact, rect: Rect, px: f32) {
 }
 
 fn is_bare(view: &View, space: &SpaceFact) -> bool {
-    let from = view.first_page << 12;
+    let from = GpuVa::new(view.first_page << 12);
     let end = from.saturating_add(view.cells() << view.cell.unwrap_or(0) << 12);
-    let n = space.mappings.partition_point(|m| m.end() <= GpuVa::new(from));
-    space.mappings.get(n).is_none_or(|m| m.va >= GpuVa::new(end))
+    let n = space.mappings.partition_point(|m| m.end() <= from);
+    space.mappings.get(n).is_none_or(|m| m.va >= end)
 }
 
 fn wheel(view: &mut View, ui: &Ui, page: u64) {
@@ -246,7 +238,7 @@ fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response)
         ..Default::default()
     };
     ui.memory_mut(|m| m.set_focus_lock_filter(response.id, filter));
-    let at = view.at.unwrap_or(GpuVa::new(view.first_page << 12)).get() & !4095;
+    let at = view.at.unwrap_or(GpuVa::new(view.first_page << 12)).align_down(4096);
     let bytes = 4096u64 << view.cell.unwrap_or(0);
     let row = bytes.saturating_mul(ACROSS);
     let pressed = |k: Key| ui.input(|i| i.key_pressed(k) && i.modifiers.is_none());
@@ -261,9 +253,9 @@ fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response)
     } else {
         None
     };
-    if let Some(va) = to.filter(|v| v >> 48 == 0) {
+    if let Some(va) = to.filter(|v| v.get() >> 48 == 0) {
         view.pick(doc, va, 4096);
-        let page = va >> 12;
+        let page = va.page();
         let (first, shown) = (view.first_page, view.cells() << view.cell.unwrap_or(0));
         if page < first {
             view.pan(-(ACROSS as i64) * 4);
@@ -272,9 +264,9 @@ fn keys(doc: &mut Document, view: &mut View, ui: &Ui, response: &egui::Response)
         }
     }
     if pressed(Key::Plus) || pressed(Key::Equals) {
-        view.zoom(true, at >> 12);
+        view.zoom(true, at.page());
     }
     if pressed(Key::Minus) {
-        view.zoom(false, at >> 12);
+        view.zoom(false, at.page());
     }
 }

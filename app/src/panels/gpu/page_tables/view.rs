@@ -67,7 +67,7 @@ impl View {
 
     /// Shows a mapping in the map, as large as it fits.
     pub fn frame(&mut self, va: GpuVa, pages: u64) {
-        let first = va.get() >> 12;
+        let first = va.page();
         let (mut cell, max) = (0, self.max_cell());
         while cell < max && self.cells() << cell < pages.saturating_add(first & ((1 << cell) - 1)) {
             cell += 1;
@@ -79,10 +79,10 @@ impl View {
 
     /// Shows what another panel requested: an address space, a first address with a number of pages that fill the map,
     /// an address with its walk. `None` leaves the value as it is.
-    pub fn show(&mut self, space: Option<u32>, frame: Option<(u64, u64)>, at: Option<GpuVa>) {
+    pub fn show(&mut self, space: Option<u32>, frame: Option<(GpuVa, u64)>, at: Option<GpuVa>) {
         self.space = space.unwrap_or(self.space);
         if let Some((va, pages)) = frame {
-            self.frame(GpuVa::new(va), pages);
+            self.frame(va, pages);
         }
         self.at = at.or(self.at);
     }
@@ -127,14 +127,10 @@ impl View {
     }
 
     /// Selects pages everywhere, without moving the map.
-    pub(super) fn pick(&mut self, doc: &mut Document, va: u64, bytes: u64) {
+    pub(super) fn pick(&mut self, doc: &mut Document, va: GpuVa, bytes: u64) {
         let space = self.space;
-        self.at = Some(GpuVa::new(va));
-        doc.select(Selection::Memory {
-            space,
-            va: GpuVa::new(va),
-            bytes,
-        });
+        self.at = Some(va);
+        doc.select(Selection::Memory { space, va, bytes });
         self.seen_jump = doc.jumps;
     }
 

@@ -92,7 +92,7 @@ pub fn ui(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui,
         if let (Line::Clause { clause, .. }, Some(a)) = (line, address) {
             let breaks = view.thread.stops.clauses.contains(&a);
             if margin(ui, actions, rect, &listing.label(*clause), breaks) {
-                did.stop = Some(a.get());
+                did.stop = Some(a);
             }
         }
         if at.is_some() && at == address {
@@ -124,10 +124,10 @@ pub fn ui(doc: &Document, view: &mut View, actions: &mut UiActions, ui: &mut Ui,
         ui.memory_mut(|m| m.request_focus(keys_id()));
     }
     if let Some(clause) = did.stop {
-        view.thread.stops.toggle(GpuVa::new(clause));
+        view.thread.stops.toggle(clause);
     }
     if let Some((clause, forward)) = did.reach {
-        super::thread::step_to_clause(view, GpuVa::new(clause), forward);
+        super::thread::step_to_clause(view, clause, forward);
     }
     if let Some(va) = did.bytes {
         show_memory(doc, actions, job, va);
@@ -159,11 +159,11 @@ struct LineActions {
     /// A link was followed, from a clause to another.
     follow: Option<(usize, usize)>,
     /// The bytes at an address were requested.
-    bytes: Option<u64>,
+    bytes: Option<GpuVa>,
     /// A breakpoint was set or removed, at the address of a clause.
-    stop: Option<u64>,
+    stop: Option<GpuVa>,
     /// The thread must go to a clause: forward or back.
-    reach: Option<(u64, bool)>,
+    reach: Option<(GpuVa, bool)>,
     /// Whether a thread steps along this code.
     steps: bool,
 }
@@ -207,19 +207,19 @@ fn line_background(
             }
             ui.separator();
             if ui.button("Set or clear breakpoint").clicked() {
-                did.stop = Some(at.get());
+                did.stop = Some(at);
                 ui.close();
             }
             if did.steps {
                 for (words, forward) in [("Thread forward to here", true), ("Thread back to here", false)] {
                     if ui.button(words).clicked() {
-                        did.reach = Some((at.get(), forward));
+                        did.reach = Some((at, forward));
                         ui.close();
                     }
                 }
             }
             if ui.button("Show its bytes").clicked() {
-                did.bytes = Some(at.get());
+                did.bytes = Some(at);
                 ui.close();
             }
         }
@@ -485,9 +485,9 @@ fn operation(
 }
 
 /// Shows bytes of the job's memory.
-pub(super) fn show_memory(doc: &Document, actions: &mut UiActions, job: u32, va: u64) {
+pub(super) fn show_memory(doc: &Document, actions: &mut UiActions, job: u32, va: GpuVa) {
     let space = doc.derived.jobs.get(job as usize).and_then(|j| j.chain.space);
-    actions.show_memory_at_top(space, GpuVa::new(va), 16);
+    actions.show_memory_at_top(space, va, 16);
     actions.run_command("show-memory");
 }
 

@@ -27,7 +27,7 @@ pub struct View {
     /// The job, and the index of its shown shader.
     pub(super) chosen: (u32, usize),
     /// The shader that another panel requested: the job, and the start address.
-    pub(super) requested: Option<(u32, u64)>,
+    pub(super) requested: Option<(u32, GpuVa)>,
     /// The current clause.
     pub clause: usize,
     /// Clauses from which branches were followed.
@@ -47,7 +47,7 @@ pub struct View {
 
 impl View {
     /// Shows a shader of a job once that job is current.
-    pub fn show_shader(&mut self, job: u32, entry: u64) {
+    pub fn show_shader(&mut self, job: u32, entry: GpuVa) {
         self.requested = Some((job, entry));
     }
 

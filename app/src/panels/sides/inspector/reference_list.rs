@@ -171,7 +171,7 @@ fn page_references(doc: &Document, actions: &mut UiActions, ui: &mut Ui, followe
     if r.on_hover_text("They name the page of this byte, not the byte. Click to list them in Memory.")
         .clicked()
     {
-        actions.push(PanelAction::FindReferences { space, va: va });
+        actions.push(PanelAction::FindReferences { space, va });
         actions.run_command("show-memory");
     }
 }

@@ -8,6 +8,7 @@ use crate::shader::mods::Mods;
 use crate::shader::scalar::cube_face;
 use crate::shader::vector::comparison;
 use bifrost::{Count, Instruction, Modifier, Op, Source, Staging, Uniform, Value, uniform};
+use trace_core::GpuVa;
 
 impl ClauseTranslation<'_, '_> {
     pub(super) fn add(&mut self, i: &Instruction, fma: &Instruction, tuple: usize) -> Option<Message> {
@@ -297,7 +298,7 @@ impl ClauseTranslation<'_, '_> {
                             self.push_unknown(format!("+{} to {by:#x} bytes on, where no clause is", i.op().name()));
                             return None;
                         }
-                        Some(by) => Some(Target::Clause(self.clause.address.wrapping_add_signed(by))),
+                        Some(by) => Some(Target::Clause(GpuVa::new(self.clause.address.wrapping_add_signed(by)))),
                         None if c.word(low, high, 0) == 0 => Some(Target::End),
                         None => None,
                     }

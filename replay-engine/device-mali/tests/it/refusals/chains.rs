@@ -1,6 +1,7 @@
 //! Chains of jobs, the slots that run them, and the limits of a plan.
 
 use super::*;
+use trace_core::RegOffset;
 
 #[test]
 fn rule_3_chains() {
@@ -328,11 +329,11 @@ fn rule_4_sums_and_numbers() {
         "translations"
     );
     assert_eq!(
-        over(&|p| p.accesses_mut().unwrap().allowed = vec![(0, 4); 65]),
+        over(&|p| p.accesses_mut().unwrap().allowed = vec![(RegOffset::ZERO, RegOffset::new(4)); 65]),
         "allowed ranges"
     );
     assert_eq!(
-        over(&|p| p.accesses_mut().unwrap().allowed = vec![(0, 0x800); 3]),
+        over(&|p| p.accesses_mut().unwrap().allowed = vec![(RegOffset::ZERO, RegOffset::new(0x800)); 3]),
         "bytes of allowed ranges"
     );
     // The work limit counts all of the check's own work.

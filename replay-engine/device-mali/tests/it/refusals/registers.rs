@@ -68,8 +68,14 @@ fn rule_1_registers() {
     cut.plan.body.set_bytes(body.into());
     assert!(matches!(reason(&cut, 1), Reason::Body { .. }));
     let mut all = first(&whole);
-    all.plan.accesses_mut().unwrap().allowed = vec![(0, 0x4000)];
-    assert_eq!(reason(&all, 1), Reason::AllowedTooMuch { start: 0, end: 0x4000 });
+    all.plan.accesses_mut().unwrap().allowed = vec![(RegOffset::ZERO, RegOffset::new(0x4000))];
+    assert_eq!(
+        reason(&all, 1),
+        Reason::AllowedTooMuch {
+            start: RegOffset::ZERO,
+            end: RegOffset::new(0x4000)
+        }
+    );
 }
 
 #[test]
@@ -106,7 +112,7 @@ fn rule_1_at_compile_time() {
     assert!(matches!(e, CompileError::NotReplayable { event: 0, .. }), "{e}");
     // An unknown register compiles if the user allows it. The verification names it.
     let allow = CompileOptions {
-        allow_unknown: vec![0x3ff0..0x4000],
+        allow_unknown: vec![RegOffset::new(0x3ff0)..RegOffset::new(0x4000)],
         ..CompileOptions::default()
     };
     let c = compile(
@@ -135,7 +141,7 @@ fn rule_1_at_compile_time() {
     );
     let with = |ranges: &[std::ops::Range<u32>]| {
         let options = CompileOptions {
-            allow_unknown: ranges.to_vec(),
+            allow_unknown: ranges.iter().cloned().map(RegOffset::new_range).collect(),
             ..CompileOptions::default()
         };
         fails(&r, &Edits::default(), &options)

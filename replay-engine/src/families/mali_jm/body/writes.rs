@@ -12,7 +12,7 @@ use trace_core::families::mali_jm::{
 use trace_core::memory::GpuMemory;
 use trace_core::recording::MmuFormat;
 use trace_core::registers::{Half, Register, Role};
-use trace_core::{GpuVa, PhysAddr};
+use trace_core::{GpuVa, PhysAddr, RegOffset};
 
 /// Allowed bits other than the mode in the newer format: page tables are cached during walks, and reads of them
 /// allocate. The drivers of all known recordings set exactly these.
@@ -23,7 +23,7 @@ const STATUS_BYTES: u8 = 8;
 const HEADER_ALIGN: u64 = 64;
 
 impl<'a> Walker<'a> {
-    fn value(&self, offset: u32) -> u64 {
+    fn value(&self, offset: RegOffset) -> u64 {
         self.written.get(&offset).copied().unwrap_or(0)
     }
 
@@ -69,7 +69,7 @@ impl<'a> Walker<'a> {
             self.refuse(rule, e)
         })?;
         self.untouched.write(r, value);
-        self.written.insert(r.offset.get(), value);
+        self.written.insert(r.offset, value);
         match role {
             Some(Role::Root) => self.root_half(r, value),
             Some(Role::TransCfg) => self.mode(r, value),
@@ -85,7 +85,7 @@ impl<'a> Walker<'a> {
     }
 
     fn root_half(&mut self, r: &'a Register, value: u64) -> Result<(), Refusal> {
-        self.roots.insert(r.offset.get(), value);
+        self.roots.insert(r.offset, value);
         self.waiting_roots.entry(r.index).or_insert((r, 0)).1 += 1;
         let high = matches!(r.pair, Some(Half::High { .. }));
         let half = |root: u64| if high { root >> 32 } else { root & 0xffff_ffff };
@@ -146,7 +146,7 @@ impl<'a> Walker<'a> {
         self.settle_roots(Some(command.index));
         let root = self.beside(command, Role::Root).map_or(0, |r| self.pair(r));
         let cfg = self.beside(command, Role::TransCfg);
-        let mode = cfg.map_or(MODE_LEGACY, |c| self.value(c.offset.get()) & MODE);
+        let mode = cfg.map_or(MODE_LEGACY, |c| self.value(c.offset) & MODE);
         // In the LPAE format, the low bits of a root of 0 disable translation.
         let lpae = self.plan.spaces().iter().any(|s| s.format == MmuFormat::MaliLpae);
         let in_use = if root == 0 && (mode == MODE_UNMAPPED || mode == MODE_LEGACY && lpae) {
@@ -185,7 +185,7 @@ impl<'a> Walker<'a> {
     fn submit(&mut self, event: u32, command: &'a Register) -> Result<(), Refusal> {
         let config = self
             .beside(command, Role::JobConfig)
-            .map_or(0, |c| self.value(c.offset.get()));
+            .map_or(0, |c| self.value(c.offset));
         let head = self.beside(command, Role::JobHead).map_or(0, |h| self.pair(h));
         let (number, slot) = ((config & CONFIG_AS) as u8, command.index.unwrap_or(0));
         let space = match self.doing.in_use(number) {
@@ -287,12 +287,12 @@ impl<'a> Walker<'a> {
 }
 
 /// Returns the 64-bit value of the pair that `r` is a half of.
-fn pair_in(values: &HashMap<u32, u64>, r: &Register) -> u64 {
-    let value = |offset: u32| values.get(&offset).copied().unwrap_or(0);
+fn pair_in(values: &HashMap<RegOffset, u64>, r: &Register) -> u64 {
+    let value = |offset: RegOffset| values.get(&offset).copied().unwrap_or(0);
     match r.pair {
-        Some(Half::Low { high_offset }) => value(r.offset.get()) | value(high_offset.get()) << 32,
-        Some(Half::High { low_offset }) => value(low_offset.get()) | value(r.offset.get()) << 32,
-        None => value(r.offset.get()),
+        Some(Half::Low { high_offset }) => value(r.offset) | value(high_offset) << 32,
+        Some(Half::High { low_offset }) => value(low_offset) | value(r.offset) << 32,
+        None => value(r.offset),
     }
 }
 

@@ -93,11 +93,8 @@ impl SquareCamera {
     }
 
     /// Shows the smallest aligned square that holds a range of addresses.
-    pub fn fit(&mut self, view: Rect, range: &Range<u64>) {
-        let (first, last) = (
-            range.start >> 12,
-            range.end.max(range.start + 1).saturating_sub(1) >> 12,
-        );
+    pub fn fit(&mut self, view: Rect, range: &Range<GpuVa>) {
+        let (first, last) = (range.start.page(), range.end.saturating_sub(1).max(range.start).page());
         let level = (0..PAGES_ORDER)
             .find(|l| first >> (2 * l) == last >> (2 * l))
             .unwrap_or(PAGES_ORDER);
@@ -110,14 +107,14 @@ impl SquareCamera {
 
     /// Returns the middle of a page on the screen.
     #[must_use]
-    pub fn point_of(&self, view: Rect, va: u64) -> Pos2 {
-        let (x, y) = hilbert::place(PAGES_ORDER, va >> 12);
+    pub fn point_of(&self, view: Rect, va: GpuVa) -> Pos2 {
+        let (x, y) = hilbert::place(PAGES_ORDER, va.page());
         self.rect_at(view, (x as f64, y as f64), 1.0).center()
     }
 
     /// Centres a page.
-    pub fn centre(&mut self, va: u64) {
-        let (x, y) = hilbert::place(PAGES_ORDER, va >> 12);
+    pub fn centre(&mut self, va: GpuVa) {
+        let (x, y) = hilbert::place(PAGES_ORDER, va.page());
         self.middle = (x as f64 + 0.5, y as f64 + 0.5);
     }
 }
@@ -170,14 +167,14 @@ impl Layout {
     /// Returns the island and row of an address, and its offset in the row, pages. An address in no island gives the
     /// next island.
     #[must_use]
-    pub fn row(&self, map: &AddressMap, va: u64) -> Option<(usize, u64, u64)> {
+    pub fn row(&self, map: &AddressMap, va: GpuVa) -> Option<(usize, u64, u64)> {
         let n = map
             .islands
-            .partition_point(|i| i.range.end <= GpuVa::new(va))
+            .partition_point(|i| i.range.end <= va)
             .min(map.islands.len().checked_sub(1)?);
         let island = map.islands.get(n)?;
         let last = island.range.end.saturating_sub(1).max(island.range.start);
-        let page = (va.clamp(island.range.start.get(), last.get()) - island.range.start.get()) >> 12;
+        let page = (va.clamp(island.range.start, last) - island.range.start) >> 12;
         Some((n, page / self.per_row, page % self.per_row))
     }
 
@@ -190,12 +187,12 @@ impl Layout {
     /// Returns the address at a position: points from the left of the bars and from the start of the strips. A mark
     /// gives its island's first byte; right of a row's end and past all rows there is none.
     #[must_use]
-    pub fn at(&self, map: &AddressMap, x: f64, y: f64) -> Option<u64> {
+    pub fn at(&self, map: &AddressMap, x: f64, y: f64) -> Option<GpuVa> {
         let n = self.tops.partition_point(|t| *t <= y).checked_sub(1)?;
         let island = map.islands.get(n)?;
         let row = (y - self.tops.get(n)? - MARK) / STRIP;
         if row < 0.0 {
-            return Some(island.range.start.get());
+            return Some(island.range.start);
         }
         let column = (x / self.page).floor();
         if column < 0.0 || column >= self.per_row as f64 {
@@ -203,7 +200,7 @@ impl Layout {
         }
         let page = (row as u64).checked_mul(self.per_row)?.checked_add(column as u64)?;
         let va = island.range.start.checked_add(page.checked_mul(4096)?)?;
-        (va < island.range.end).then_some(va.get())
+        (va < island.range.end).then_some(va)
     }
 }
 
@@ -254,7 +251,7 @@ impl StripsCamera {
     }
 
     /// Moves the view so that an address is in the upper third.
-    pub fn centre(&mut self, map: &AddressMap, bars: Rect, va: u64) {
+    pub fn centre(&mut self, map: &AddressMap, bars: Rect, va: GpuVa) {
         let layout = Layout::new(map, self.zoom, bars.width());
         if let Some((island, row, _)) = layout.row(map, va) {
             self.top = layout.row_top(island, row) - f64::from(bars.height()) / 3.0;
@@ -264,7 +261,7 @@ impl StripsCamera {
 
     /// Returns the middle of a page on the screen.
     #[must_use]
-    pub fn point_of(&self, map: &AddressMap, layout: &Layout, bars: Rect, va: u64) -> Option<Pos2> {
+    pub fn point_of(&self, map: &AddressMap, layout: &Layout, bars: Rect, va: GpuVa) -> Option<Pos2> {
         let (island, row, column) = layout.row(map, va)?;
         let x = f64::from(bars.left()) + (column as f64 + 0.5) * layout.page;
         let y = f64::from(bars.top()) + layout.row_top(island, row) - self.top + (STRIP - 4.0) / 2.0;
@@ -316,9 +313,9 @@ mod tests {
     #[test]
     fn square_map_zooms_about_the_pointer_to_one_page() {
         let mut s = SquareCamera::default();
-        s.fit(VIEW, &(0..1 << 48));
+        s.fit(VIEW, &GpuVa::new_range(0..1 << 48));
         for about in [pos2(400.0, 300.0), pos2(240.0, 600.0)] {
-            s.fit(VIEW, &(0..1 << 48));
+            s.fit(VIEW, &GpuVa::new_range(0..1 << 48));
             let (x, y) = s.point_at(VIEW, about);
             assert!(s.page_at(VIEW, about).is_some());
             for _ in 0..200 {
@@ -332,8 +329,11 @@ mod tests {
             }
             assert!(s.page() * SIDE < 600.0);
         }
-        s.fit(VIEW, &(0x4000_0000..0x4000_4000));
-        assert_eq!(s.page_at(VIEW, s.point_of(VIEW, 0x4000_2000)), Some(0x4_0002));
+        s.fit(VIEW, &GpuVa::new_range(0x4000_0000..0x4000_4000));
+        assert_eq!(
+            s.page_at(VIEW, s.point_of(VIEW, GpuVa::new(0x4000_2000))),
+            Some(0x4_0002)
+        );
         assert!((s.page() * 2.0 - 600.0 * 0.94).abs() < 600.0, "{}", s.page());
     }
 
@@ -345,13 +345,13 @@ mod tests {
         s.fit(&m, bars);
         let layout = Layout::new(&m, s.zoom, bars.width());
         assert!(layout.total <= f64::from(bars.height()));
-        for va in [0x1000, 0x5000, 0x7f00_0000_0000, 0x7f00_0123_4000, 0xffff_0000_1000u64] {
+        for va in [0x1000, 0x5000, 0x7f00_0000_0000, 0x7f00_0123_4000, 0xffff_0000_1000].map(GpuVa::new) {
             let at = s.point_of(&m, &layout, bars, va).unwrap();
             let (x, y) = (f64::from(at.x - bars.left()), f64::from(at.y - bars.top()) + s.top);
             let found = layout.at(&m, x, y).unwrap();
-            assert!(found.abs_diff(va) <= 4096, "{va:#x} is found as {found:#x}");
+            assert!(found.get().abs_diff(va.get()) <= 4096, "{va:#x} is found as {found:#x}");
         }
-        let about = s.point_of(&m, &layout, bars, 0x7f00_0012_3000).unwrap();
+        let about = s.point_of(&m, &layout, bars, GpuVa::new(0x7f00_0012_3000)).unwrap();
         let (x, y) = (f64::from(about.x - bars.left()), f64::from(about.y - bars.top()));
         for _ in 0..12 {
             let before = Layout::new(&m, s.zoom, bars.width());
@@ -369,7 +369,7 @@ mod tests {
         assert!(layout.per_row >= 4999, "each island is one row: {}", layout.per_row);
         assert_eq!(
             layout.at(&m, 0.0, 0.0),
-            Some(0x1000),
+            Some(GpuVa::new(0x1000)),
             "a gap has the address that follows it"
         );
         assert_eq!(Layout::new(&map(&[]), 0.0, 800.0).at(&map(&[]), 0.0, 0.0), None);

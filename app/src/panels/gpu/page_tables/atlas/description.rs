@@ -10,7 +10,7 @@ use trace_core::GpuVa;
 
 /// Describes a cell: its addresses, rights, physical page, buffer, content and last change.
 #[must_use]
-pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u64>) -> String {
+pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<GpuVa>) -> String {
     let map = inks.map;
     let mut out = format!(
         "{:#x}..{:#x}  {}",
@@ -18,25 +18,23 @@ pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u
         cell.end,
         text::bytes(cell.end - cell.start)
     );
-    let kinds = map.runs.over(&GpuVa::new_range(cell.clone()));
+    let kinds = map.runs.over(cell);
     let mapped = kinds.mapped_bytes();
     if mapped == 0 {
         return out + "\nnothing is mapped here";
     }
     let page = cell.end - cell.start <= 4096;
-    let run = map.runs.at(GpuVa::new(
-        super::ink::next_mapped(map, cell.start).unwrap_or(cell.start),
-    ));
+    let run = map
+        .runs
+        .at(super::ink::next_mapped(map, cell.start).unwrap_or(cell.start));
     match run.filter(|_| page) {
         Some(r) => {
-            let pa = r
-                .target(GpuVa::new(cell.start))
-                .map_or_else(String::new, |p| p.to_string());
+            let pa = r.target(cell.start).map_or_else(String::new, |p| p.to_string());
             out += &format!("\n{}  physical {pa}  attributes {:#04x}", r.rights, r.attributes);
             out += &format!(
                 "\nin a mapping of {} from {:#x}",
                 text::count_noun(r.pages, "page", "pages"),
-                r.va.get()
+                r.va
             );
         }
         None => {
@@ -48,17 +46,12 @@ pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u
             out += &format!("\n{} mapped: {}", text::bytes(mapped), parts.join(", "));
         }
     }
-    let holds = xref_text::describe_uses(
-        &doc.recording,
-        &doc.derived
-            .page_usage
-            .find_uses(GpuVa::new(cell.start), GpuVa::new(cell.end)),
-    );
+    let holds = xref_text::describe_uses(&doc.recording, &doc.derived.page_usage.find_uses(cell.start, cell.end));
     if !holds.is_empty() {
         out += &format!("\nholds {holds}");
     }
     if let Some(e) = inks.entropy {
-        let v = e.over(&GpuVa::new_range(cell.clone()));
+        let v = e.over(cell);
         match v.mean() {
             Some(mean) if v.min == v.max => out += &format!("\n{} bits per byte", format_bits(mean)),
             Some(mean) => {
@@ -68,7 +61,7 @@ pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u
             None => out += "\nits contents are not recorded",
         }
     }
-    let v = map.changes.over(&GpuVa::new_range(cell.clone()));
+    let v = map.changes.over(cell);
     let first = inks.events.0;
     out += &match v {
         v if v.bytes == 0 && inks.colour_by != Colour::Entropy => "\nits contents are not recorded".to_owned(),
@@ -80,7 +73,7 @@ pub fn describe_cell(doc: &Document, inks: &Inks<'_>, space: u32, cell: &Range<u
         v => format!("\nchanged last at event {}", text::count(v.max)),
     };
     if page {
-        let n = super::links::find_aliases(map, space, GpuVa::new(cell.start)).len() as u64;
+        let n = super::links::find_aliases(map, space, cell.start).len() as u64;
         if n > 0 {
             out += &format!("\nmapped at {} more", text::count_noun(n, "address", "addresses"));
         }

@@ -22,11 +22,11 @@ struct Names {
 const NAMES: usize = 200;
 
 impl Names {
-    fn add(&mut self, inks: &Inks<'_>, rect: Rect, range: &Range<u64>) {
+    fn add(&mut self, inks: &Inks<'_>, rect: Rect, range: &Range<GpuVa>) {
         let fits = rect.width() >= 56.0 && rect.height() >= 13.0 && self.list.len() < NAMES;
         if inks.colour_by == Colour::Owner
             && fits
-            && let Some(o) = inks.map.owners.at(GpuVa::new(range.start))
+            && let Some(o) = inks.map.owners.at(range.start)
         {
             self.list.push((rect, o.buffer));
         }
@@ -52,9 +52,9 @@ impl Names {
 }
 
 /// Returns the range of addresses of a square of the curve: 4 to the power of `level` pages.
-fn range_of(level: u32, index: u64) -> Range<u64> {
+fn range_of(level: u32, index: u64) -> Range<GpuVa> {
     let shift = 2 * level + 12;
-    index << shift..(index + 1) << shift
+    GpuVa::new_range(index << shift..(index + 1) << shift)
 }
 
 /// The drawing of squares: it descends into those in view until one colour is enough, or a square has the minimum
@@ -229,7 +229,7 @@ pub fn strips(
                 p.quiet,
             );
             let bar = Rect::from_min_size(pos2(bars.left(), y), vec2(bars.width(), STRIP as f32 - 4.0));
-            strip(inks, &mut mesh, &mut names, layout.page, bar, start.get()..end.get());
+            strip(inks, &mut mesh, &mut names, layout.page, bar, start..end);
         }
     }
     painter.add(Shape::mesh(mesh));
@@ -268,8 +268,8 @@ fn gap(painter: &Painter, inks: &Inks<'_>, (n, bytes): (usize, u64), bars: Rect,
 }
 
 /// Draws one row: stretches of one colour at once, the rest in cells of a few points.
-fn strip(inks: &Inks<'_>, mesh: &mut Mesh, names: &mut Names, page: f64, bar: Rect, range: Range<u64>) {
-    let x = |va: u64| bar.left() + ((va - range.start) as f64 / 4096.0 * page) as f32;
+fn strip(inks: &Inks<'_>, mesh: &mut Mesh, names: &mut Names, page: f64, bar: Rect, range: Range<GpuVa>) {
+    let x = |va: GpuVa| bar.left() + ((va - range.start) as f64 / 4096.0 * page) as f32;
     let ground = Rect::from_min_max(
         bar.min,
         pos2(x(range.end).min(bar.right()).max(bar.left() + 2.0), bar.bottom()),
@@ -282,7 +282,7 @@ fn strip(inks: &Inks<'_>, mesh: &mut Mesh, names: &mut Names, page: f64, bar: Re
             break;
         };
         // Cells lie on a raster of the row, so that they do not crawl when the row moves.
-        va = va.max(next - (next - range.start) % step);
+        va = va.max(range.start + (next - range.start) / step * step);
         let border = inks.border(va).min(range.end);
         let end = if border - va >= step {
             border
@@ -351,7 +351,7 @@ mod tests {
             let map = alternating(runs);
             let inks = by_rights(&map);
             let mut camera = SquareCamera::default();
-            camera.fit(view, &GpuVa::get_range(&map.extent()));
+            camera.fit(view, &map.extent());
             for _ in 0..12 {
                 let mut s = Squares {
                     inks: &inks,
@@ -372,14 +372,7 @@ mod tests {
             let (mut mesh, mut names) = (Mesh::default(), Names { list: Vec::new() });
             let start = map.extent().start;
             let range = start..start + layout.per_row * 4096;
-            strip(
-                &inks,
-                &mut mesh,
-                &mut names,
-                layout.page,
-                view,
-                GpuVa::get_range(&range),
-            );
+            strip(&inks, &mut mesh, &mut names, layout.page, view, range);
             assert!(
                 mesh.vertices.len() <= 7 * (800 / MIN_CELL as usize + 2),
                 "{runs}: {}",
@@ -392,10 +385,10 @@ mod tests {
     fn map_cell_shows_mixed_rights() {
         let map = alternating(16);
         let inks = by_rights(&map);
-        let one = inks.cell(&(0x4000_0000..0x4000_1000)).unwrap();
+        let one = inks.cell(&GpuVa::new_range(0x4000_0000..0x4000_1000)).unwrap();
         assert_eq!((one.second, one.main), (None, ink::rights(inks.palette, 5)));
-        let several = inks.cell(&(0x4000_0000..0x4000_8000)).unwrap();
+        let several = inks.cell(&GpuVa::new_range(0x4000_0000..0x4000_8000)).unwrap();
         assert_eq!(several.second, Some(ink::rights(inks.palette, 5)));
-        assert_eq!(inks.cell(&(0..4096)), None);
+        assert_eq!(inks.cell(&GpuVa::new_range(0..4096)), None);
     }
 }

@@ -107,27 +107,27 @@ pub fn rights(p: &Palette, bits: usize) -> Color32 {
 impl Inks<'_> {
     /// Returns the next higher address at which something else starts.
     #[must_use]
-    pub fn border(&self, va: u64) -> u64 {
-        let own = self.map.runs.border(GpuVa::new(va));
-        let mark = self.mark.map_or(u64::MAX, |(space, mark)| {
+    pub fn border(&self, va: GpuVa) -> GpuVa {
+        let own = self.map.runs.border(va);
+        let mark = self.mark.map_or(GpuVa::MAX, |(space, mark)| {
             let spans = space.marks.spans(mark);
             // Spans overlap only if memory is mapped three times or more: then a border may be missed, but no colour.
-            let n = spans.partition_point(|s| s.va <= GpuVa::new(va));
+            let n = spans.partition_point(|s| s.va <= va);
             let ends = n
                 .checked_sub(1)
                 .and_then(|n| spans.get(n))
                 .map(Span::end)
-                .filter(|e| *e > GpuVa::new(va));
+                .filter(|e| *e > va);
             let begins = spans.get(n).map(|s| s.va);
-            ends.into_iter().chain(begins).min().unwrap_or(GpuVa::MAX).get()
+            ends.into_iter().chain(begins).min().unwrap_or(GpuVa::MAX)
         });
         let by = match self.colour_by {
-            Colour::Rights => u64::MAX,
-            Colour::Owner => self.map.owners.border(GpuVa::new(va)).get(),
-            Colour::Entropy => self.entropy.map_or(u64::MAX, |e| e.border(GpuVa::new(va)).get()),
-            Colour::Change => self.map.changes.border(GpuVa::new(va)).get(),
+            Colour::Rights => GpuVa::MAX,
+            Colour::Owner => self.map.owners.border(va),
+            Colour::Entropy => self.entropy.map_or(GpuVa::MAX, |e| e.border(va)),
+            Colour::Change => self.map.changes.border(va),
         };
-        own.min(GpuVa::new(mark)).min(GpuVa::new(by)).get()
+        own.min(mark).min(by)
     }
 
     /// Returns the colour of a number on the ramp: an entropy directly, an event by its position among the change
@@ -150,19 +150,19 @@ impl Inks<'_> {
 
     /// Returns the values of a range that the colours show, if they are numbers.
     #[must_use]
-    pub fn values(&self, range: &Range<u64>) -> Option<ValueSummary> {
+    pub fn values(&self, range: &Range<GpuVa>) -> Option<ValueSummary> {
         match self.colour_by {
-            Colour::Entropy => self.entropy.map(|e| e.over(&GpuVa::new_range(range.clone()))),
-            Colour::Change => Some(self.map.changes.over(&GpuVa::new_range(range.clone()))),
+            Colour::Entropy => self.entropy.map(|e| e.over(range)),
+            Colour::Change => Some(self.map.changes.over(range)),
             _ => None,
         }
     }
 
     /// Returns the appearance of a range; `None` if nothing is mapped.
     #[must_use]
-    pub fn cell(&self, range: &Range<u64>) -> Option<CellStyle> {
+    pub fn cell(&self, range: &Range<GpuVa>) -> Option<CellStyle> {
         let p = self.palette;
-        let kinds = self.map.runs.over(&GpuVa::new_range(range.clone())).kinds();
+        let kinds = self.map.runs.over(range).kinds();
         let (first, _) = *kinds.first()?;
         let mut cell = match self.colour_by {
             Colour::Rights => CellStyle {
@@ -175,16 +175,13 @@ impl Inks<'_> {
             Colour::Entropy | Colour::Change => self.valued(range),
         };
         // Paler if only a part is mapped.
-        let all = range.end.saturating_sub(range.start).max(1);
+        let all = range.end.offset_from(range.start).unwrap_or(0).max(1);
         let mapped: u64 = kinds.iter().map(|k| k.1).sum();
         if mapped < all {
             cell.main = mix_colours(cell.main, p.background, 0.45 * (1.0 - mapped as f32 / all as f32));
         }
         if let Some((space, mark)) = self.mark
-            && space
-                .marks
-                .find_span(mark, GpuVa::new(range.start), GpuVa::new(range.end))
-                .is_none()
+            && space.marks.find_span(mark, range.start, range.end).is_none()
         {
             cell.main = mix_colours(cell.main, p.background, 0.8);
             cell.second = None;
@@ -193,9 +190,9 @@ impl Inks<'_> {
         Some(cell)
     }
 
-    fn owned(&self, range: &Range<u64>) -> CellStyle {
-        let owned = self.map.owners.over(&GpuVa::new_range(range.clone()));
-        let mapped = self.map.runs.over(&GpuVa::new_range(range.clone())).mapped_bytes();
+    fn owned(&self, range: &Range<GpuVa>) -> CellStyle {
+        let owned = self.map.owners.over(range);
+        let mapped = self.map.runs.over(range).mapped_bytes();
         let Some((main, _)) = owned.main else {
             return CellStyle {
                 main: self.palette.poll,
@@ -204,7 +201,7 @@ impl Inks<'_> {
                 open: false,
             };
         };
-        let there = self.map.owners.within(&GpuVa::new_range(range.clone()));
+        let there = self.map.owners.within(range);
         let list = self.map.owners.list().get(there).unwrap_or_default();
         let other = [list.first(), list.last()]
             .into_iter()
@@ -225,7 +222,7 @@ impl Inks<'_> {
         }
     }
 
-    fn valued(&self, range: &Range<u64>) -> CellStyle {
+    fn valued(&self, range: &Range<GpuVa>) -> CellStyle {
         let values = self.values(range).filter(|v| v.bytes > 0);
         let Some((v, mean)) = values.and_then(|v| Some((v, v.mean()?))) else {
             return CellStyle {
@@ -309,13 +306,13 @@ pub fn events(map: &AddressMap) -> (u64, u64) {
 
 /// Returns whether nothing in a range is mapped.
 #[must_use]
-pub fn is_bare(map: &AddressMap, range: &Range<u64>) -> bool {
-    map.runs.within(&GpuVa::new_range(range.clone())).is_empty()
+pub fn is_bare(map: &AddressMap, range: &Range<GpuVa>) -> bool {
+    map.runs.within(range).is_empty()
 }
 
 /// Returns the first mapped address from here on.
 #[must_use]
-pub fn next_mapped(map: &AddressMap, va: u64) -> Option<u64> {
-    let n = map.runs.list().partition_point(|r| r.end().get() <= va);
-    map.runs.list().get(n).map(|r| r.va.get().max(va))
+pub fn next_mapped(map: &AddressMap, va: GpuVa) -> Option<GpuVa> {
+    let n = map.runs.list().partition_point(|r| r.end() <= va);
+    map.runs.list().get(n).map(|r| r.va.max(va))
 }
