@@ -92,7 +92,7 @@ fn stored(r: &Recording, event: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     for row in rows {
         let id = r.events.call_pages.get(row as usize).unwrap();
-        bytes.extend_from_slice(&r.memory.page(trace_core::recording::PageId(id)).unwrap()[..]);
+        bytes.extend_from_slice(&r.memory.pages.page(trace_core::recording::PageId(id)).unwrap()[..]);
     }
     let from = content.va.in_page();
     bytes[from..from + content.bytes as usize].to_vec()
